@@ -1,0 +1,74 @@
+# Everything that is done with this project. Needs Python 3.11+ and a Java 17 or 21 JDK; `make` alone lists the targets.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+# The first of these that is 3.11 or newer; `make PYTHON=/path/to/python3.12 ...` names one.
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
+  $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$name && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-input
+READY := $(VENV)/.ready
+SAMPLES := data_samples/kafka-4.1.1-kraft data_samples/kafka-2.8.2-zookeeper
+COMPILE := uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
+  --no-annotate --no-emit-index-url
+# More for pytest: make test PYTEST_ARGS="-k placement"
+PYTEST_ARGS ?=
+
+.PHONY: help setup run test test-fast lint bench wheel lock clean check-machine
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-10s %s\n' "$$name" "$$what"; done
+
+setup: check-machine $(READY) ## .venv with every library and the kafka-placement command, and Delta's jars (once; needs network)
+
+run: check-machine $(READY) ## the whole pipeline on data_samples/, into ./warehouse
+	@$(BIN)/kafka-placement run $(SAMPLES)
+
+test: lint ## lint, types and every test
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-fast: check-machine $(READY) ## the tests that take no Spark and no minutes
+	$(BIN)/python -m pytest -m "not slow and not spark and not e2e" $(PYTEST_ARGS)
+
+lint: check-machine $(READY) ## ruff (lint, format) and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: check-machine $(READY) ## placing a million partitions, against Spark's own write of as many constant rows
+	$(BIN)/python -m tests.bench.placement
+
+wheel: check-machine $(READY) ## dist/kafka_placement-*.whl, conf's defaults inside
+	$(BIN)/hatchling build -t wheel
+
+lock: ## requirements.lock anew from pyproject.toml (needs uv)
+	$(COMPILE) pyproject.toml --group dev -o requirements.lock
+	echo 'setuptools' | $(COMPILE) - -o requirements-build.lock
+
+clean: ## removes what was built and cached; the warehouse and .venv stay
+	rm -rf dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find pipelines udfs tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Before anything is downloaded: is this a machine that it can run on?
+check-machine:
+	@if [ -z "$(PYTHON)" ] || ! "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	  echo "kafka-placement: Python 3.11 or newer was not found (looked at: $(or $(PYTHON),python3.11 python3.12 python3.13 python3)). Install it (Debian, Ubuntu: apt-get install python3 python3-venv), or name one: make PYTHON=/path/to/python3.12" >&2; exit 1; fi
+	@"$(PYTHON)" pipelines/java.py
+
+$(READY): requirements.lock requirements-build.lock pyproject.toml conf/jars.toml | check-machine
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "kafka-placement: $(PYTHON) cannot make virtual environments. Install its venv module (Debian, Ubuntu: apt-get install python3-venv)." >&2; exit 1; }
+	@[ -x $(BIN)/python ] && $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { rm -rf $(VENV); "$(PYTHON)" -m venv $(VENV); }
+	@echo "Setting up $(VENV) with $$($(BIN)/python --version): 1.5 GB of libraries, 1 to 3 minutes. Spark alone is a download of 450 MB, and is built here."
+	@$(PIP) --quiet --require-hashes -r requirements-build.lock
+	@$(PIP) --no-build-isolation --require-hashes --progress-bar off -r requirements.lock \
+	  | awk '/Downloading .*\([0-9]{2,}[.0-9]* MB\)|Building wheel .*started/ { print; fflush() } /^Installing/ { print "  Installing"; fflush() }'; \
+	  exit $${PIPESTATUS[0]}
+	@$(PIP) --quiet --no-deps --no-build-isolation -e .
+	@echo "Delta's jars, from Maven Central."
+	@$(BIN)/python -m pipelines.jars
+	@echo "A first start of Spark, to make later ones faster."
+	@$(BIN)/python -m pipelines.warm_up
+	@touch $(READY)
+	@echo "Ready: $(BIN)/kafka-placement --help"

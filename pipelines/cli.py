@@ -1,0 +1,203 @@
+"""`kafka-placement`: the command, and what spark-submit, wheel jobs and notebooks start. Heavy imports stay inside."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.exceptions import Abort, TyperException
+
+from pipelines import __version__
+from pipelines.errors import EXIT_USAGE, KafkaPlacementError, SettingsError
+from pipelines.ingest.sources import find_source, find_sources
+from pipelines.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from pipelines.store import Store
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Placement and rebalancing analytics of Kafka clusters, from their metadata alone.",
+)
+
+SourceArgument = Annotated[
+    str, typer.Argument(help="One cluster: a file or a folder of its files; NAME=PATH names the cluster.", metavar="SOURCE")
+]
+SourcesArgument = Annotated[
+    list[str], typer.Argument(help="Clusters, each a file or a folder; NAME=PATH names one.", metavar="SOURCE...")
+]
+FormatOption = Annotated[str | None, typer.Option("--format", help="Read every file as this format; else recognised.")]
+JsonOption = Annotated[Path | None, typer.Option("--json", help="Write the whole answer to this file.", metavar="FILE")]
+WarehouseOption = Annotated[str | None, typer.Option(help="Folder of the tables.", metavar="DIR", show_default="warehouse")]
+ConfOption = Annotated[str | None, typer.Option(help="Settings file over the defaults.", metavar="FILE")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", help="One setting, as in run.seed=7.", metavar="KEY=VALUE")]
+
+
+def _settings(conf: str | None, options: list[str] | None, warehouse: str | None = None) -> Settings:
+    given = list(options or [])
+    if warehouse is not None:
+        given.append(f"store.warehouse={json.dumps(warehouse)}")
+    return load_settings(given, conf)
+
+
+def _store(settings: Settings) -> Store:
+    from pipelines.session import open_session
+    from pipelines.store import Store
+
+    spark = open_session("kafka-placement", warehouse=None)
+    return Store(spark, settings.store.warehouse, settings.store.catalog)
+
+
+def _write_json(path: Path, answer: dict[str, Any]) -> None:
+    try:
+        path.write_text(json.dumps(answer, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"--json {path}: cannot be written: {error.strerror}") from error
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    sources: SourcesArgument,
+    warehouse: WarehouseOption = None,
+    first: Annotated[str | None, typer.Option("--from", help="Begin here: a stage, or bronze, silver, gold.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="Stop after this one.")] = None,
+    format_name: FormatOption = None,
+    conf: ConfOption = None,
+    options: SetOption = None,
+    as_of: Annotated[
+        datetime | None, typer.Option("--as-of", help="Time to note for sources that are new (UTC).", show_default="now")
+    ] = None,
+) -> None:
+    """Run all stages over one or more clusters, and show where they stand."""
+    settings = _settings(conf, options, warehouse)
+    from pipelines.commands import closing
+    from pipelines.runner import Run, make_context, steps_between
+
+    steps = steps_between(first, last)
+    found = find_sources(sources)
+    when = as_of.replace(tzinfo=UTC) if as_of else datetime.now(UTC)
+    context = make_context(found, settings, when, format_name)
+    with closing.progress(len(steps)) as progress:
+        progress.began("starting Spark")
+        store = _store(settings)
+        work = Run(store.spark, store, context, progress)
+        work.go(steps, clock=lambda: datetime.now(UTC))
+    closing.show(store, context.snapshots, steps, work.docs_folder)
+
+
+@app.command()
+def tables(warehouse: WarehouseOption = None, conf: ConfOption = None, options: SetOption = None) -> None:
+    """Show what tables there are: rows, version, comment."""
+    from pipelines.commands import closing
+
+    closing.show_tables(_store(_settings(conf, options, warehouse)))
+
+
+@app.command()
+def query(
+    sql: Annotated[str, typer.Argument(help="SQL over the tables, as in SELECT * FROM gold.leader_hotspots.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a row.")] = False,
+    warehouse: WarehouseOption = None,
+    conf: ConfOption = None,
+    options: SetOption = None,
+) -> None:
+    """Ask the tables a question in SQL."""
+    from pipelines.commands import closing
+
+    closing.show_query(_store(_settings(conf, options, warehouse)), sql, as_json)
+
+
+@app.command()
+def inspect(source: SourceArgument, json_file: JsonOption = None, format_name: FormatOption = None) -> None:
+    """Show what is understood of a source. Starts no Spark."""
+    from pipelines.commands import inspect as body
+    from pipelines.ingest.snapshot import load_snapshot
+
+    answer = body.report(load_snapshot(find_source(source), format_name))
+    if json_file is not None:
+        _write_json(json_file, answer)
+    for line in body.lines(answer):
+        typer.echo(line)
+
+
+@app.command("what-if")
+def what_if(
+    source: SourceArgument,
+    fail: Annotated[str, typer.Option(help="Ids of the brokers that die, as in 2,5.", metavar="IDS")],
+    json_file: JsonOption = None,
+    format_name: FormatOption = None,
+    conf: ConfOption = None,
+    options: SetOption = None,
+) -> None:
+    """Show what dies with some brokers, and who takes over. Starts no Spark."""
+    from pipelines.commands import what_if as body
+    from pipelines.ingest.snapshot import load_snapshot
+
+    failed = _broker_ids(fail)
+    topics = _settings(conf, options).topics
+    defaults = body.TopicDefaults(topics.min_insync_replicas, topics.unclean_leader_election)
+    snapshot = load_snapshot(find_source(source), format_name)
+    answer = body.what_if(snapshot, failed, defaults)
+    if json_file is not None:
+        _write_json(json_file, answer)
+    for line in body.lines(answer, snapshot):
+        typer.echo(line)
+
+
+def _broker_ids(text: str) -> list[int]:
+    ids = []
+    for part in text.split(","):
+        if not re.fullmatch(r"\s*\d+\s*", part):
+            raise SettingsError(f"--fail {text}: {part.strip()!r} is no broker id. Write ids with commas, as in 2,5")
+        ids.append(int(part))
+    return list(dict.fromkeys(ids))
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit code of the command with these arguments (default: the process's own)."""
+    try:
+        code = app(args=argv, prog_name="kafka-placement", standalone_mode=False)
+    except TyperException as error:  # all that typer refuses is wrong usage
+        print(f"kafka-placement: {error.format_message()} See: kafka-placement --help", file=sys.stderr)
+        return EXIT_USAGE
+    except Abort:
+        return 130
+    except KafkaPlacementError as error:
+        print(f"kafka-placement: {error}", file=sys.stderr)
+        return error.exit_code
+    except Exception as error:
+        said = _from_worker(error)
+        if said is None:
+            raise
+        print(f"kafka-placement: {said}", file=sys.stderr)
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _from_worker(error: Exception) -> str | None:
+    """What an error of ours said in a Spark worker, or None: Spark hands it on as a traceback's text."""
+    found = re.findall(r"^pipelines\.errors\.\w+: (.*)$", str(error), flags=re.MULTILINE)
+    return found[-1] if found else None
+
+
+def entry() -> None:
+    """The installed command."""
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,103 @@
+"""`inspect`: what was understood of a source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipelines.ingest.snapshot import Snapshot
+
+_TOPIC_COLUMNS = (
+    "topic",
+    "topic_id",
+    "partitions",
+    "partitions_shown",
+    "replication_factor",
+    "configs",
+    "marked_for_deletion",
+    "incomplete",
+    "warnings",
+)
+_PARTITION_COLUMNS = (
+    "topic",
+    "partition",
+    "leader",
+    "replicas",
+    "isr",
+    "elr",
+    "leader_epoch",
+    "adding_replicas",
+    "removing_replicas",
+    "size_bytes",
+    "state_assumed",
+)
+
+
+def report(snapshot: Snapshot) -> dict[str, Any]:
+    """The snapshot as the object that `inspect --json` writes; no leader is null."""
+    topics = snapshot.topics.select(_TOPIC_COLUMNS).to_pylist()
+    for topic in topics:
+        topic["configs"] = dict(topic["configs"] or [])
+    partitions = snapshot.partitions.select(_PARTITION_COLUMNS).to_pylist()
+    for partition in partitions:
+        if partition["leader"] == -1:
+            partition["leader"] = None
+        for name in ("replicas", "isr"):
+            partition[name] = partition[name] or []
+    return {
+        "cluster": snapshot.cluster_id,
+        "format": "+".join(sorted(set(snapshot.formats.values()))),
+        "sources": sources(snapshot),
+        "brokers": snapshot.brokers.to_pylist(),
+        "topics": topics,
+        "partitions": partitions,
+        "quarantined": snapshot.quarantined,
+        "contradictions": snapshot.contradictions.to_pylist(),
+    }
+
+
+def sources(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """For each file: its format, and how many of its records were kept, quarantined and ignored, and why."""
+    out = []
+    accounts = snapshot.accounts.to_pylist()
+    for name, format_name in snapshot.formats.items():
+        row: dict[str, Any] = {"source": name, "format": format_name, "records": snapshot.records[name]}
+        mine = [a for a in accounts if a["source"] == name]
+        for verdict in ("kept", "quarantined", "ignored"):
+            row[verdict] = sum(a["records"] for a in mine if a["verdict"] == verdict)
+        row["ignored_because"] = {a["reason"]: a["records"] for a in mine if a["verdict"] == "ignored"}
+        out.append(row)
+    return out
+
+
+def lines(answer: dict[str, Any]) -> list[str]:
+    """The report as a person reads it (answer: of `report`)."""
+    alive = [b["broker_id"] for b in answer["brokers"] if b["alive"]]
+    dead = {b["broker_id"]: b["alive_because"] for b in answer["brokers"] if not b["alive"]}
+    out = [f"cluster {answer['cluster']}"]
+    for source in answer["sources"]:
+        counts = ", ".join(f"{source[v]} {v}" for v in ("kept", "quarantined", "ignored"))
+        out.append(f"  {source['source']} ({source['format']}): {source['records']} records: {counts}")
+        out += [f"    ignored: {n} x {reason}" for reason, n in source["ignored_because"].items()]
+    racks = {b["rack"] for b in answer["brokers"]} - {None}
+    out.append(f"  brokers: {len(alive)} alive ({_ids(alive)})" + (f", {len(racks)} racks" if racks else ""))
+    out += [f"  broker {broker} is dead: {because}" for broker, because in dead.items()]
+    leaderless = sum(p["leader"] is None for p in answer["partitions"])
+    out.append(f"  topics: {len(answer['topics'])}, partitions: {len(answer['partitions'])}, leaderless: {leaderless}")
+    assumed = sum(p["state_assumed"] for p in answer["partitions"])
+    if assumed:
+        out.append(f"  {assumed} partitions without leader and ISR in the sources: taken as healthy")
+    for topic in answer["topics"]:
+        marks = ["incomplete"] * topic["incomplete"] + ["marked for deletion"] * topic["marked_for_deletion"]
+        if marks or topic["warnings"]:
+            out.append(f"  topic {topic['topic']}: {'; '.join([*marks, *topic['warnings']])}")
+    for row in answer["quarantined"]:
+        out.append(f"  quarantined: {row['source']} line {row['line_number']}: {'; '.join(row['reasons'])}")
+    for row in answer["contradictions"]:
+        used = f"{row['used_value']} ({row['used_source']} line {row['used_line_number']})" if row["used_value"] else "neither"
+        other = f"{row['other_value']} ({row['other_source']} line {row['other_line_number']})"
+        out.append(f"  contradiction: {row['entity']}: {row['field']}: used {used}, not {other}")
+    return out
+
+
+def _ids(ids: list[int]) -> str:
+    return ",".join(map(str, ids[:20])) + (",..." if len(ids) > 20 else "")

@@ -1,0 +1,151 @@
+"""`what-if`: what dies with some brokers, and who takes over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.errors import SourceError
+from pipelines.ingest.resolve.columns import Lists, numbers, whole
+from pipelines.ingest.resolve.settle import dead_brokers, living_brokers
+from pipelines.ingest.snapshot import Snapshot
+from udfs.kernels.election import CAUSES, NO_LEADER, OFFLINE, UNCLEAN, PartitionArrays, elect
+from udfs.kernels.ragged import contained, count_true
+
+
+@dataclass(frozen=True)
+class TopicDefaults:
+    """What holds for a topic whose source shows no such config: Kafka's own defaults, unless conf/ says otherwise."""
+
+    min_insync_replicas: int = 1
+    unclean_leader_election: bool = False
+
+
+def partition_arrays(partitions: pa.Table, unclean: np.ndarray) -> PartitionArrays:
+    """Partitions (schema SETTLED, all with replicas) as the arrays of the election kernel. unclean: bool (p)."""
+    replicas = Lists.of(partitions["replicas"])
+    isr, elr = Lists.of(partitions["isr"]), Lists.of(partitions["elr"])
+    return PartitionArrays(
+        replicas.offsets,
+        replicas.flat,
+        contained(replicas.flat, replicas.offsets, isr.flat, isr.offsets),
+        contained(replicas.flat, replicas.offsets, elr.flat, elr.offsets),
+        numbers(partitions["leader"], NO_LEADER).astype(np.int32),
+        unclean,
+    )
+
+
+def _of_topic(snapshot: Snapshot, partitions: pa.Table, column: str, default: Any) -> np.ndarray:
+    topics = snapshot.topics
+    at = pc.index_in(partitions["topic"], value_set=whole(topics["topic"]))
+    values = whole(topics[column]).take(whole(at))
+    return pc.fill_null(values, pa.scalar(default, values.type)).to_numpy(zero_copy_only=False)
+
+
+def what_if(snapshot: Snapshot, failed: Sequence[int], defaults: TopicDefaults) -> dict[str, Any]:
+    """The object that `what-if --json` writes. failed: broker ids; those that are dead already change nothing."""
+    known = set(snapshot.brokers["broker_id"].to_pylist())
+    for broker in failed:
+        if broker not in known:
+            ids = ", ".join(str(b) for b in sorted(known)) or "none"
+            raise SourceError(snapshot.cluster_id, f"has no broker {broker}", f"Its brokers: {ids}.")
+    partitions = snapshot.partitions.filter(pc.is_valid(snapshot.partitions["replicas"])).combine_chunks()
+    if not partitions.num_rows and snapshot.partitions.num_rows:
+        remedy = "Add a kafka-topics --describe of the cluster, or use `run` to see Kafka's own schemes."
+        raise SourceError(snapshot.cluster_id, "its sources show no replicas", remedy)
+
+    state = partition_arrays(partitions, _of_topic(snapshot, partitions, "unclean_leader_election", defaults.unclean_leader_election))
+    dead = np.union1d(dead_brokers(snapshot.brokers), np.asarray(failed, dtype=np.int32))
+    leader, cause = elect(state, ~np.isin(state.replicas, dead))
+    # Who led nothing before stays leaderless: a death brings no replica back.
+    orphan = state.leader == NO_LEADER
+    leader[orphan], cause[orphan] = NO_LEADER, OFFLINE
+
+    return {
+        "cluster": snapshot.cluster_id,
+        "failed": list(failed),
+        "partitions": _changes(partitions, state.leader, leader, cause),
+        "summary": _summary(snapshot, partitions, state, leader, cause, dead, defaults),
+    }
+
+
+def _changes(partitions: pa.Table, before: np.ndarray, after: np.ndarray, cause: np.ndarray) -> list[dict[str, Any]]:
+    def nullable(leaders: np.ndarray) -> list[int | None]:
+        return [None if value == NO_LEADER else value for value in leaders.tolist()]
+
+    columns = (
+        partitions["topic"].to_pylist(),
+        partitions["partition"].to_pylist(),
+        nullable(before),
+        nullable(after),
+        [CAUSES[c] for c in cause.tolist()],
+    )
+    names = ("topic", "partition", "leader_before", "leader_after", "elected_from")
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _summary(
+    snapshot: Snapshot,
+    partitions: pa.Table,
+    state: PartitionArrays,
+    leader: np.ndarray,
+    cause: np.ndarray,
+    dead: np.ndarray,
+    defaults: TopicDefaults,
+) -> dict[str, Any]:
+    survivors = np.setdiff1d(living_brokers(snapshot.brokers), dead)
+    live_isr = count_true(state.in_isr & ~np.isin(state.replicas, dead), state.offsets)
+    live_isr[cause == UNCLEAN] = 1
+    minimum = _of_topic(snapshot, partitions, "min_insync_replicas", defaults.min_insync_replicas)
+    led = leader != NO_LEADER
+    moved = led & (state.leader != leader)
+    takers, gained = np.unique(leader[moved], return_counts=True)
+    after = np.array([int((leader == b).sum()) for b in survivors.tolist()])
+    mean = float(after.mean()) if len(after) else None
+    return {
+        "partitions": int(len(leader)),
+        "survivors": int(len(survivors)),
+        "leaders_moved": int(moved.sum()),
+        "offline_before": int((state.leader == NO_LEADER).sum()),
+        "offline_after": int((~led).sum()),
+        "under_min_isr_after": int((led & (live_isr < minimum)).sum()),
+        "at_one_replica_after": int((led & (live_isr == 1)).sum()),
+        "unclean_elections": int((cause == UNCLEAN).sum()),
+        "takeovers": {str(b): n for b, n in zip(takers.tolist(), gained.tolist(), strict=True)},
+        "leaders_after": {str(b): n for b, n in zip(survivors.tolist(), after.tolist(), strict=True)},
+        "worst_survivor": int(survivors[after.argmax()]) if len(after) else None,
+        "worst_survivor_max_over_mean": round(float(after.max()) / mean, 4) if mean else None,
+        "size_bytes_offline": _bytes_offline(partitions, led),
+    }
+
+
+def _bytes_offline(partitions: pa.Table, led: np.ndarray) -> int | None:
+    sizes = whole(partitions["size_bytes"])
+    if sizes.null_count == len(sizes):
+        return None
+    return int(pc.sum(sizes.filter(pa.array(~led))).as_py() or 0)
+
+
+def lines(answer: dict[str, Any], snapshot: Snapshot) -> list[str]:
+    """The answer as a person reads it (answer: of `what_if`)."""
+    total = answer["summary"]
+    failed = ",".join(map(str, answer["failed"]))
+    out = [f"cluster {answer['cluster']}, {total['partitions']} partitions: brokers {failed} die"]
+    already = sorted(set(answer["failed"]) & set(dead_brokers(snapshot.brokers).tolist()))
+    out += [f"  broker {broker} is dead already" for broker in already]
+    new = total["offline_after"] - total["offline_before"]
+    out.append(f"  leaders that move: {total['leaders_moved']}, of them unclean: {total['unclean_elections']}")
+    out.append(f"  partitions offline: {total['offline_after']} ({new} of them new)")
+    out.append(f"  partitions under min.insync.replicas (acks=all refused): {total['under_min_isr_after']}")
+    out.append(f"  partitions at their last replica: {total['at_one_replica_after']}")
+    takers = sorted(total["takeovers"].items(), key=lambda item: -item[1])
+    out += [f"  broker {b} takes over {n}, leads {total['leaders_after'][b]} then" for b, n in takers]
+    if total["worst_survivor"] is not None and total["worst_survivor_max_over_mean"] is not None:
+        ratio = total["worst_survivor_max_over_mean"]
+        out.append(f"  worst survivor: broker {total['worst_survivor']}, {ratio} times the mean")
+    return out

@@ -1,0 +1,40 @@
+"""Helpers of the formats that are JSON documents, alone or among a tool's text lines."""
+
+from __future__ import annotations
+
+import re
+
+from pipelines.ingest.formats._lines import PROSE, TOOL_MESSAGE, noise_reason
+from pipelines.ingest.formats._values import Fact, ignored, shown, unparsable
+from pipelines.ingest.json_elements import BROKEN, LINE, OTHER, Event
+
+# Contexts of records that are no element; every other context is the format's own.
+TEXT = "text"
+FRAGMENT = "broken: "
+FOREIGN = "other: "
+
+_PIECE = re.compile(r'\s*[\[\]{}",]')
+OUTSIDE = (LINE, OTHER, BROKEN)  # kinds of events that are no element
+
+
+def outside_record(event: Event, arrays: str) -> tuple[int, str | None, str]:
+    """The record of a line outside of documents, a broken one, or one without the arrays we look for."""
+    if event.kind == BROKEN:
+        return event.line, FRAGMENT + str(event.value), event.raw
+    if event.kind == OTHER:
+        return event.line, FOREIGN + arrays, event.raw
+    return event.line, TEXT, event.raw
+
+
+def outside_facts(context: str, raw: str) -> list[Fact] | None:
+    """Facts of such a record; None when the context is another."""
+    if context == TEXT:
+        reason = noise_reason(raw)
+        if reason == PROSE and _PIECE.match(raw):
+            raise unparsable("a piece of JSON outside of its document")
+        return ignored(TOOL_MESSAGE if reason == PROSE else reason)
+    if context.startswith(FRAGMENT):
+        raise unparsable(f"{context[len(FRAGMENT) :]}, at {shown(raw[:60])}")
+    if context.startswith(FOREIGN):
+        raise unparsable(f"a JSON document without {context[len(FOREIGN) :]}")
+    return None

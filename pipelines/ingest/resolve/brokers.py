@@ -1,0 +1,93 @@
+"""Which brokers a cluster has, and which of them live: this needs the cluster as a whole.
+
+Evidence, strongest first: a registration (ZooKeeper, KRaft) or its absence where the others are registered; an
+answer to kafka-log-dirs; the partitions themselves - a broker that leads nothing and is in no ISR of a led partition
+is down, if it holds replicas at all. A replica on an unregistered broker is legitimate: that broker is dead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.ingest.resolve.columns import Lists, numbers, valid
+from pipelines.ingest.resolve.shapes import CONTRADICTIONS, USAGE
+
+BROKERS = pa.schema(
+    [
+        ("broker_id", pa.int32()),
+        ("rack", pa.string()),
+        ("host", pa.string()),
+        ("port", pa.int32()),
+        ("alive", pa.bool_()),
+        ("alive_because", pa.string()),
+        ("registered", pa.bool_()),
+        ("fenced", pa.bool_()),
+        ("controller", pa.bool_()),
+        ("draining", pa.bool_()),
+        ("replicas", pa.int64()),
+        ("leaders", pa.int64()),
+    ]
+)
+
+
+def usage(partitions: pa.Table) -> pa.Table:
+    """What each broker id does in these partitions (schema USAGE; partitions: schema PARTITIONS)."""
+    replicas, isr = Lists.of(partitions["replicas"]), Lists.of(partitions["isr"])
+    leader = numbers(partitions["leader"], -1).astype(np.int64)
+    led = np.repeat(leader >= 0, np.diff(isr.offsets))
+    silent = np.repeat(~valid(partitions["leader"]) & ~isr.valid, np.diff(replicas.offsets))
+    every = (replicas.flat, leader[leader >= 0], isr.flat[led], replicas.flat[silent])
+    ids, code = np.unique(np.concatenate(every).astype(np.int64), return_inverse=True)
+    splits = np.split(code, np.cumsum([len(part) for part in every])[:-1])
+    counts = [np.bincount(part, minlength=len(ids)) for part in splits]
+    return pa.Table.from_arrays([pa.array(ids, pa.int32()), *(pa.array(c, pa.int64()) for c in counts)], schema=USAGE)
+
+
+def _life(row: dict[str, Any], all_register: bool) -> tuple[bool, str]:
+    if row["registered"] is False:
+        return False, "unregistered"
+    if row["fenced"]:
+        return False, "fenced"
+    if row["registered"]:
+        return True, "registered"
+    if row["answers"]:
+        return True, "answers"
+    if all_register:
+        return False, "not registered"
+    if row["leaders"] or row["in_sync"]:
+        return True, "leads or is in sync"
+    if row["unknown"] == row["replicas"]:
+        return True, "nothing says otherwise"
+    return False, "leads nothing and is in no ISR"
+
+
+def assess_brokers(registrations: pa.Table, used: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """(one row per broker (schema BROKERS), contradictions) of one cluster.
+
+    registrations: schema REGISTRATIONS.   used: schema USAGE. Broker ids are unique in each.
+    """
+    known = {row["broker_id"]: row for row in registrations.to_pylist()}
+    work = {row["broker_id"]: row for row in used.to_pylist()}
+    all_register = any(row["registered"] for row in known.values())
+    nothing = dict.fromkeys(registrations.schema.names)
+    idle = dict.fromkeys(USAGE.names, 0)
+    rows, against = [], []
+    for broker_id in sorted(known.keys() | work.keys()):
+        row = {**nothing, **idle, **known.get(broker_id, {}), **work.get(broker_id, {}), "broker_id": broker_id}
+        alive, because = _life(row, all_register)
+        if not alive and row["leaders"]:
+            against.append(
+                {
+                    "entity": f"broker {broker_id}",
+                    "field": "alive",
+                    "used_value": f"dead: {because}",
+                    "other_value": f"leads {row['leaders']} partitions",
+                }
+            )
+        row.update(alive=alive, alive_because=because, draining=bool(row["draining"]), controller=bool(row["controller"]))
+        rows.append(row)
+    keep = [{name: row[name] for name in BROKERS.names} for row in rows]
+    return pa.Table.from_pylist(keep, BROKERS), pa.Table.from_pylist(against, CONTRADICTIONS)

@@ -1,0 +1,61 @@
+"""Faults of single partitions that no Kafka cluster can have: what puts a row into quarantine, and why."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.ingest.resolve.columns import Lists, codes, numbers, valid
+from udfs.kernels.ragged import contained, has_repeat, row_of
+
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def bad_topic_name(topic: str | None) -> str | None:
+    """Why Kafka would refuse this topic name, or None if it would not."""
+    if topic is None or (_TOPIC_NAME.fullmatch(topic) and topic not in (".", "..")):
+        return None
+    return f"bad topic name {topic!r}: 1 to 249 of a-z A-Z 0-9 . _ - are allowed, and not '.' or '..'"
+
+
+def partition_faults(partitions: pa.Table, listed_brokers: np.ndarray | None) -> dict[int, list[str]]:
+    """{row: every reason} for the rows of `partitions` (schema PARTITIONS, or its first fields) that are faulty.
+
+    listed_brokers: int32 ids of a list that names every broker of the cluster, or None where there is no such list.
+    """
+    reasons: dict[int, list[str]] = {}
+
+    def add(rows: np.ndarray, text: str, values: np.ndarray | None = None) -> None:
+        for at, row in enumerate(rows.tolist()):
+            reasons.setdefault(row, []).append(text if values is None else text.format(values[at]))
+
+    topic_of, names = codes(partitions["topic"])
+    for code, name in enumerate(names.to_pylist()):
+        bad = bad_topic_name(name)
+        if bad:
+            add(np.flatnonzero(topic_of == code), bad)
+    negative = numbers(partitions["partition"]) < 0
+    add(np.flatnonzero(negative), "partition number {} is negative", numbers(partitions["partition"])[negative])
+
+    replicas, isr = Lists.of(partitions["replicas"]), Lists.of(partitions["isr"])
+    add(np.flatnonzero(has_repeat(replicas.flat, replicas.offsets)), "a replica is repeated")
+    add(np.flatnonzero(replicas.valid & (np.diff(replicas.offsets) == 0)), "no replicas")
+
+    leader = numbers(partitions["leader"], -1).astype(np.int32)
+    leads = replicas.flat == leader[row_of(replicas.offsets)]
+    has_its_leader = np.zeros(len(leader), dtype=np.bool_)
+    has_its_leader[row_of(replicas.offsets)[leads]] = True
+    outside = replicas.valid & valid(partitions["leader"]) & (leader != -1) & ~has_its_leader
+    add(np.flatnonzero(outside), "leader {} is not among its replicas", leader[outside])
+
+    known = replicas.valid[row_of(isr.offsets)]
+    stray = known & ~contained(isr.flat, isr.offsets, replicas.flat, replicas.offsets)
+    add(row_of(isr.offsets)[stray], "ISR member {} is not among its replicas", isr.flat[stray])
+    add(np.flatnonzero(has_repeat(isr.flat, isr.offsets)), "an ISR member is repeated")
+
+    if listed_brokers is not None:
+        unknown = ~np.isin(replicas.flat, listed_brokers)
+        add(row_of(replicas.offsets)[unknown], "replica {} is not in the cluster's broker list", replicas.flat[unknown])
+    return reasons

@@ -1,0 +1,80 @@
+"""One cluster's sources read as a whole, without Spark: what inspect, what-if and plan work on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines.ingest.detect import by_name, recognise
+from pipelines.ingest.records import Format, Records
+from pipelines.ingest.resolve.brokers import assess_brokers
+from pipelines.ingest.resolve.resolve import SOURCED_FACTS, resolve
+from pipelines.ingest.resolve.settle import dead_brokers, settle
+from pipelines.ingest.sources import Source
+from pipelines.ingest.text import read_text
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A cluster as its sources describe it.
+
+    formats: {file name: format name}.   records: {file name: how many}.   partitions: schema SETTLED;
+    brokers: schema BROKERS; topics, stray_logs, contradictions, accounts: the schemas of their names.
+    quarantined: [{"source", "line_number", "raw", "reasons"}].
+    """
+
+    cluster_id: str
+    formats: dict[str, str]
+    records: dict[str, int]
+    brokers: pa.Table
+    topics: pa.Table
+    partitions: pa.Table
+    stray_logs: pa.Table
+    quarantined: list[dict[str, Any]]
+    contradictions: pa.Table
+    accounts: pa.Table
+
+
+def framed(source: Source, format_name: str | None) -> list[tuple[str, Format, Records]]:
+    """(file name, format, records) of each of the source's files."""
+    out = []
+    for file in source.files:
+        text = read_text(file)
+        chosen = by_name(format_name) if format_name else recognise(text, str(file))
+        out.append((file.name, chosen, chosen.frame(text, str(file))))
+    return out
+
+
+def sourced(facts: pa.Table, source: str, format_name: str) -> pa.Table:
+    """Facts with their origin beside them (schema SOURCED_FACTS), all at home."""
+    n = facts.num_rows
+    columns = [pa.array([source]), pa.array([format_name]), pa.array([True])]
+    repeated = [c.take(pa.array([0] * n, pa.int32())) for c in columns]
+    return pa.Table.from_arrays([*facts.columns, *repeated], schema=SOURCED_FACTS)
+
+
+def load_snapshot(source: Source, format_name: str | None = None) -> Snapshot:
+    """The snapshot that a source's files describe together. format_name overrides recognition for all files."""
+    files = framed(source, format_name)
+    facts = pa.concat_tables([sourced(f.parse(records), name, f.name) for name, f, records in files]).combine_chunks()
+    resolution = resolve(facts)
+    brokers, against = assess_brokers(resolution.registrations, resolution.usage)
+    raw = {name: records for name, _, records in files}
+    quarantined = []
+    for row in resolution.quarantine.to_pylist():
+        number = row.pop("record_number")
+        quarantined.append({**row, "raw": raw[row["source"]].raw[number]})
+    return Snapshot(
+        source.cluster_id,
+        {name: f.name for name, f, _ in files},
+        {name: len(records) for name, _, records in files},
+        brokers,
+        resolution.topics,
+        settle(resolution.partitions, dead_brokers(brokers)),
+        resolution.stray_logs,
+        quarantined,
+        pa.concat_tables([resolution.contradictions, against]),
+        resolution.accounts,
+    )

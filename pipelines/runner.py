@@ -1,0 +1,275 @@
+"""The ordered list of stages, and how a run goes through it."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from pipelines import __version__, quality
+from pipelines.errors import SettingsError, StoreError
+from pipelines.ingest.detect import by_name, recognise
+from pipelines.ingest.sources import Source, snapshot_id_of
+from pipelines.ingest.text import read_text
+from pipelines.settings import Settings
+from pipelines.stages import broker_load, failures, leader_hotspots, placements, scheme_comparison, silver, takeovers
+from pipelines.stages.entities import EntityParameters, entities
+from pipelines.stages.raw_metadata import FILES_DDL, raw_metadata
+from pipelines.store import SnapshotKey, Store
+from pipelines.tables import TABLES
+from pipelines.tables.ops import QUALITY_RESULTS, RUNS
+
+Frames = Mapping[str, DataFrame]
+QUALITY = "quality"
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a run knows beside its tables."""
+
+    run_id: str
+    as_of: datetime
+    settings: Settings
+    sources: Mapping[SnapshotKey, Source]
+    format_name: str | None = None
+
+    @property
+    def snapshots(self) -> list[SnapshotKey]:
+        return sorted(self.sources)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Reads tables (`inputs`), makes the rows of one (`table`)."""
+
+    table: str
+    inputs: tuple[str, ...]
+    make: Callable[[Frames, Context], DataFrame]
+
+
+def _shares(context: Context) -> dict[str, int]:
+    limit = context.settings.ingest.share_bytes
+    sizes = {key.cluster_id: sum(f.stat().st_size for f in source.files) for key, source in context.sources.items()}
+    return {cluster: max(1, math.ceil(size / limit)) for cluster, size in sizes.items()}
+
+
+def _placements(t: Frames, context: Context) -> DataFrame:
+    run = context.settings.run
+    parameters = placements.PlacementParameters(run.schemes, run.seed)
+    return placements.placements(t["silver.topics"], t["silver.brokers"], t["silver.partitions"], parameters)
+
+
+def _takeovers(t: Frames, context: Context) -> DataFrame:
+    topics = context.settings.topics
+    parameters = takeovers.ElectionParameters(topics.min_insync_replicas, topics.unclean_leader_election)
+    return takeovers.takeovers(t["gold.placements"], t["silver.topics"], t["silver.brokers"], parameters)
+
+
+def _hotspots(t: Frames, context: Context) -> DataFrame:
+    parameters = leader_hotspots.HotspotParameters(context.settings.hotspots.hot_ratio)
+    return leader_hotspots.leader_hotspots(t["gold.placements"], t["silver.brokers"], parameters)
+
+
+_RAW, _ENTITIES = "bronze.raw_metadata", "silver.entities"
+_BROKERS, _LOAD = "silver.brokers", "gold.broker_load"
+
+# In order: each stage's inputs are made by stages before it. bronze.raw_metadata comes first, from files.
+STAGES: tuple[Stage, ...] = (
+    Stage(_ENTITIES, (_RAW,), lambda t, c: entities(t[_RAW], EntityParameters(_shares(c)))),
+    Stage(_BROKERS, (_ENTITIES,), lambda t, c: silver.brokers(t[_ENTITIES])),
+    Stage("silver.topics", (_ENTITIES,), lambda t, c: silver.topics(t[_ENTITIES])),
+    Stage("silver.partitions", (_ENTITIES, _BROKERS), lambda t, c: silver.partitions(t[_ENTITIES], t[_BROKERS])),
+    Stage(
+        "silver.replicas",
+        (_ENTITIES, "silver.partitions"),
+        lambda t, c: silver.replicas(t[_ENTITIES], t["silver.partitions"]),
+    ),
+    Stage("silver.quarantine", (_ENTITIES, _RAW), lambda t, c: silver.quarantine(t[_ENTITIES], t[_RAW])),
+    Stage("silver.contradictions", (_ENTITIES, _BROKERS), lambda t, c: silver.contradictions(t[_ENTITIES], t[_BROKERS])),
+    Stage("silver.source_accounts", (_ENTITIES, _RAW), lambda t, c: silver.source_accounts(t[_ENTITIES], t[_RAW])),
+    Stage("gold.placements", ("silver.topics", _BROKERS, "silver.partitions"), _placements),
+    Stage(_LOAD, ("gold.placements", _BROKERS), lambda t, c: broker_load.broker_load(t["gold.placements"], t[_BROKERS])),
+    Stage("gold.leader_hotspots", ("gold.placements", _BROKERS), _hotspots),
+    Stage("gold.takeovers", ("gold.placements", "silver.topics", _BROKERS), _takeovers),
+    Stage(
+        "gold.failure_load",
+        (_LOAD, "gold.takeovers"),
+        lambda t, c: failures.failure_load(t[_LOAD], t["gold.takeovers"]),
+    ),
+    Stage(
+        "gold.failure_summary",
+        ("gold.failure_load", _LOAD, "gold.takeovers"),
+        lambda t, c: failures.failure_summary(t["gold.failure_load"], t[_LOAD], t["gold.takeovers"]),
+    ),
+    Stage(
+        "gold.scheme_comparison",
+        ("gold.leader_hotspots", "gold.failure_summary"),
+        lambda t, c: scheme_comparison.scheme_comparison(t["gold.leader_hotspots"], t["gold.failure_summary"]),
+    ),
+)
+
+# Every step by name, in order: what --from and --to take. The gate stands before gold.
+_FIRST_GOLD = next(i for i, stage in enumerate(STAGES) if stage.table.startswith("gold."))
+STEPS: tuple[str, ...] = (
+    _RAW,
+    *(stage.table for stage in STAGES[:_FIRST_GOLD]),
+    QUALITY,
+    *(stage.table for stage in STAGES[_FIRST_GOLD:]),
+)
+
+
+def steps_between(first: str | None, last: str | None) -> list[str]:
+    """The steps from `first` to `last`, both included: names of STEPS, their last parts, or bronze, silver, gold."""
+
+    def matching(name: str) -> list[int]:
+        found = [i for i, step in enumerate(STEPS) if name in (step, step.split(".")[-1], step.split(".")[0])]
+        if not found:
+            raise SettingsError(f"there is no stage {name!r}; there are bronze, silver, gold, {', '.join(STEPS)}")
+        return found
+
+    begin = matching(first)[0] if first else 0
+    end = matching(last)[-1] if last else len(STEPS) - 1
+    if begin > end:
+        raise SettingsError(f"--from {first} comes after --to {last}")
+    return list(STEPS[begin : end + 1])
+
+
+@dataclass
+class Progress:
+    """Told of every step; a terminal shows it."""
+
+    began: Callable[[str], None] = field(default=lambda step: None)
+    ended: Callable[[str, float], None] = field(default=lambda step, seconds: None)
+
+
+def make_context(
+    sources: Sequence[Source], settings: Settings, as_of: datetime, format_name: str | None = None
+) -> Context:
+    """The context of a new run over these sources."""
+    keyed = {SnapshotKey(s.cluster_id, snapshot_id_of(s, format_name)): s for s in sources}
+    return Context(uuid.uuid4().hex[:12], as_of, settings, keyed, format_name)
+
+
+class Run:
+    """One run over some steps."""
+
+    def __init__(self, spark: SparkSession, store: Store, context: Context, progress: Progress) -> None:
+        self._spark = spark
+        self._store = store
+        self._context = context
+        self._progress = progress
+        self._finished: list[tuple[str, float, datetime]] = []
+        self._written: set[str] = set()
+
+    def go(self, steps: Sequence[str], clock: Callable[[], datetime]) -> None:
+        """Run the steps in order. What has finished is in ops.runs, also when a later step fails."""
+        self._check_inputs(steps)
+        by_table = {stage.table: stage for stage in STAGES}
+        with ThreadPoolExecutor(1) as pool:
+            # Great Expectations takes seconds to import: let that pass while the first stages run.
+            ready: Future[Any] | None = pool.submit(quality.warm_up) if QUALITY in steps else None
+            try:
+                for step in steps:
+                    began = monotonic()
+                    self._progress.began(step)
+                    if step == _RAW:
+                        self._ingest()
+                    elif step == QUALITY:
+                        assert ready is not None
+                        ready.result()
+                        self._gate()
+                    else:
+                        self._make(by_table[step])
+                    seconds = monotonic() - began
+                    self._finished.append((step, seconds, clock()))
+                    self._progress.ended(step, seconds)
+            finally:
+                self._log()
+
+    def _check_inputs(self, steps: Sequence[str]) -> None:
+        made = set(steps)
+        for stage in STAGES:
+            for name in stage.inputs if stage.table in made else ():
+                if name not in made and not self._store.exists(name):
+                    problem = f"{stage.table} needs {name}, which does not exist at {self._store.place(name)}"
+                    raise StoreError(f"{problem}. Begin with an earlier stage: --from {name}")
+                if name not in made and self._store.read(name, self._context.snapshots).isEmpty():
+                    held = ", ".join(k.cluster_id for k in self._context.snapshots)
+                    if name in (_RAW, _ENTITIES):
+                        problem = f"{name} has no row of these snapshots of {held}"
+                        raise StoreError(f"{problem}. Begin with an earlier stage: --from bronze")
+
+    def _ingest(self) -> None:
+        context = self._context
+        rows = []
+        seen = self._first_ingested()
+        for key, source in context.sources.items():
+            for file in source.files:
+                chosen = by_name(context.format_name) if context.format_name else recognise(read_text(file), str(file))
+                at = seen.get(key, context.as_of)
+                rows.append((key.cluster_id, key.snapshot_id, file.name, chosen.name, str(file.resolve()), at))
+        files = self._spark.createDataFrame(rows, FILES_DDL).repartition(len(rows))
+        self._write(_RAW, raw_metadata(files))
+
+    def _first_ingested(self) -> dict[SnapshotKey, datetime]:
+        """When those of the run's snapshots were first read that have been read before."""
+        if not self._store.exists(_RAW):
+            return {}
+        held = self._store.read(_RAW, self._context.snapshots).groupBy("cluster_id", "snapshot_id")
+        rows = held.agg(F.min("ingested_at").alias("at")).collect()
+        return {SnapshotKey(row.cluster_id, row.snapshot_id): row.at for row in rows}
+
+    def _make(self, stage: Stage) -> None:
+        frames = {name: self._store.read(name, self._context.snapshots) for name in stage.inputs}
+        self._write(stage.table, stage.make(frames, self._context))
+
+    def _write(self, name: str, rows: DataFrame) -> None:
+        self._store.replace(TABLES[name], rows, self._context.snapshots)
+        self._written.add(name)
+
+    def _gate(self) -> None:
+        names = [t.name for t in TABLES.values() if t.gated]
+        frames = {name: self._store.read(name, self._context.snapshots) for name in names}
+        findings = quality.check(frames, self.docs_folder)
+        rows = quality.results_frame_rows(findings, self._context.snapshots)
+        frame = self._spark.createDataFrame(rows, QUALITY_RESULTS.schema)
+        self._store.replace(QUALITY_RESULTS, frame, self._context.snapshots)
+        quality.gate(findings)
+
+    @property
+    def docs_folder(self) -> str | None:
+        """Where the quality pages are written: beside the tables, if these are in a local folder."""
+        store = self._context.settings.store
+        return None if store.catalog or "://" in store.warehouse else str(Path(store.warehouse) / "data_docs")
+
+    def _log(self) -> None:
+        """Append what has finished to ops.runs, with the rows that each stage wrote of each cluster."""
+        names = [name for name, _, _ in self._finished if name in self._written]
+        counts: dict[tuple[str, str], int] = {}
+        union: DataFrame | None = None
+        for name in names:
+            rows = self._store.read(name, self._context.snapshots).groupBy("cluster_id").count()
+            part = rows.select(F.lit(name).alias("name"), "cluster_id", "count")
+            union = part if union is None else union.unionByName(part)
+        for row in union.collect() if union is not None else []:
+            counts[row["name"], row["cluster_id"]] = row["count"]
+        settings = self._context.settings.model_dump_json()
+        log = [
+            Row(
+                key.cluster_id, key.snapshot_id, self._context.run_id, name, name, counts.get((name, key.cluster_id), 0),
+                seconds, at, __version__, settings,
+            )
+            for name, seconds, at in self._finished
+            for key in self._context.snapshots
+        ]  # fmt: skip
+        if log:
+            self._store.append(RUNS, self._spark.createDataFrame(log, RUNS.schema))

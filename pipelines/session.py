@@ -1,0 +1,164 @@
+"""The Spark session: the only module that builds one, or that knows where it came from.
+
+Three ways to one: a session that exists already (a notebook, a test) or whose Spark was started for us
+(spark-submit, a job) is used as it is; a Spark Connect server is connected to; else Spark starts within this process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from pipelines.conf_files import conf_text
+from pipelines.jars import jar_paths
+from pipelines.java import check_java
+from pipelines.jvm import class_archive_options, start_jvm
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Settings = Mapping[str, str]
+NONE: Settings = MappingProxyType({})
+
+
+def open_session(
+    app_name: str, *, warehouse: str | None, remote: str | None = None, extra: Settings = NONE
+) -> SparkSession:
+    """The session to work in, with conf/spark.toml's settings and `extra` over them.
+
+    `warehouse` is where an embedded Spark puts schemas and tables that are given no location (None: a folder that
+    goes when the process ends; a platform has its own). `remote` is a Spark
+    Connect address, `sc://host:port` or `local[N]` for a server within this process; SPARK_REMOTE does the same.
+    """
+    from pyspark.sql import SparkSession  # late: half a second that commands without Spark need not spend
+
+    conf = tomllib.loads(conf_text("spark.toml"))
+    everywhere = {**_texts(conf["every_session"]), **extra}
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return _set_what_may_be_set(active, everywhere)
+    if "PYSPARK_GATEWAY_PORT" in os.environ or "DATABRICKS_RUNTIME_VERSION" in os.environ:
+        return _set_what_may_be_set(_submitted(app_name, _texts(conf["delta"])), everywhere)
+    remote = remote or os.environ.get("SPARK_REMOTE")
+    if remote and not remote.startswith("local"):
+        return _set_what_may_be_set(SparkSession.builder.remote(remote).getOrCreate(), everywhere)
+
+    per_core = {key: str(times * (os.cpu_count() or 1)) for key, times in conf["embedded_per_core"].items()}
+    settings = {
+        "spark.app.name": app_name,
+        **_texts(conf["delta"]),
+        **_texts(conf["embedded"]),
+        **per_core,
+        **(_texts(conf["embedded_connect"]) if remote else {}),
+        **everywhere,
+    }
+    return _embedded(settings, warehouse, remote)
+
+
+def _embedded(settings: dict[str, str], warehouse: str | None, remote: str | None) -> SparkSession:
+    """A session of a Spark that starts within this process, from pyspark's own jars."""
+    import pyspark
+    from pyspark.sql import SparkSession
+
+    java = check_java()
+    jars = jar_paths()
+    scratch = _scratch_folder()
+    quiet = scratch / "log4j2.properties"
+    quiet.write_text(conf_text("log4j2.properties"), encoding="utf-8")
+    options = f"-Dlog4j2.configurationFile={quiet.as_uri()}"
+    if "-XX:ArchiveClassesAtExit" not in settings.get("spark.driver.extraJavaOptions", ""):
+        options = f"{options} {class_archive_options(java)}"
+    settings = {
+        # On the JVM's own class path: faster than spark.jars, which serves and copies them to the executors.
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+        "spark.sql.warehouse.dir": _uri(warehouse or str(scratch / "warehouse")),
+        "spark.driver.defaultJavaOptions": options,
+        **settings,
+    }
+    pyspark.SparkContext._ensure_initialized(gateway=start_jvm(settings))
+    if remote is not None:  # the JVM has the settings already; the client would only complain that they are static
+        return SparkSession.builder.remote(remote).getOrCreate()
+    return SparkSession.builder.config(map=dict(settings)).getOrCreate()
+
+
+def stop_embedded(spark: SparkSession) -> None:
+    """Nothing, once the embedded Spark of `spark` and its JVM have ended."""
+    import pyspark
+
+    spark.stop()
+    gateway = pyspark.SparkContext._gateway
+    if gateway is not None:
+        pyspark.SparkContext._gateway = pyspark.SparkContext._jvm = None
+        gateway.shutdown()
+        gateway.proc.stdin.close()  # the JVM lives as long as this
+        gateway.proc.wait()
+
+
+def _submitted(app_name: str, delta: Settings) -> SparkSession:
+    """A session of the Spark application that spark-submit or a platform started for this process."""
+    import pyspark
+    from pyspark.sql import SparkSession
+
+    pyspark.SparkContext._ensure_initialized()
+    given = pyspark.SparkConf()
+    builder = SparkSession.builder
+    if not given.contains("spark.app.name"):
+        builder = builder.appName(app_name)
+    # Delta beside whatever extensions were given; a catalog that was given is the platform's business.
+    extensions = (given.get("spark.sql.extensions") or "").split(",")
+    if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
+        wanted = delta["spark.sql.extensions"]
+        if wanted not in extensions:
+            builder = builder.config("spark.sql.extensions", ",".join([*filter(None, extensions), wanted]))
+        if not given.contains("spark.sql.catalog.spark_catalog"):
+            builder = builder.config("spark.sql.catalog.spark_catalog", delta["spark.sql.catalog.spark_catalog"])
+    spark = builder.getOrCreate()
+    _carry_wheels(spark, (given.get("spark.submit.pyFiles") or "").split(","))
+    return spark
+
+
+def _carry_wheels(spark: SparkSession, py_files: Sequence[str]) -> None:
+    """Nothing; makes the wheels among spark-submit's --py-files importable on the executors too.
+
+    Spark takes a wheel for the driver's path, but for theirs only what is called .zip, .egg or .jar.
+    """
+    for wheel in (Path(path) for path in py_files if path.endswith(".whl")):
+        zipped = _scratch_folder() / f"{wheel.stem}.zip"
+        shutil.copyfile(wheel, zipped)
+        spark.sparkContext.addPyFile(str(zipped))
+
+
+def _set_what_may_be_set(spark: SparkSession, settings: Settings) -> SparkSession:
+    """The same session, with those of `settings` that it lets a user set."""
+    from pyspark.errors import PySparkException
+
+    for key, value in settings.items():
+        try:
+            spark.conf.set(key, value)
+        except PySparkException:  # static there, or not allowed on this platform
+            continue
+    return spark
+
+
+def _scratch_folder() -> Path:
+    """A new folder that goes when this process ends."""
+    folder = tempfile.mkdtemp(prefix="kafka-placement-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+def _uri(place: str) -> str:
+    """A folder's path as a URI; a URI as it is."""
+    return place if "://" in place else Path(place).resolve().as_uri()
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Settings as Spark takes them: texts, booleans in lower case."""
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in values.items()}

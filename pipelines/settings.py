@@ -1,0 +1,153 @@
+"""The only module that reads settings: conf/, the environment, options. Later wins; a wrong key or value is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from pipelines.conf_files import conf_text
+from pipelines.errors import SettingsError
+from udfs.schemes import SCHEMES
+
+ENV_PREFIX = "KAFKA_PLACEMENT_"
+# Read elsewhere, before there are settings: where the jars are, and which conf file to read.
+_ENV_OTHERS = frozenset({"KAFKA_PLACEMENT_JARS", "KAFKA_PLACEMENT_CONF"})
+
+
+def _known_schemes(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if name not in SCHEMES:
+            raise ValueError(f"there is no scheme {name!r}; there are {', '.join(SCHEMES)}")
+    if len(set(names)) != len(names):
+        raise ValueError("a scheme is named twice")
+    return names
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RunSettings(_Section):
+    seed: int = Field(ge=-(2**63), lt=2**63)
+    schemes: Annotated[tuple[str, ...], AfterValidator(_known_schemes)] = Field(min_length=1)
+
+
+class TopicSettings(_Section):
+    min_insync_replicas: int = Field(ge=1)
+    unclean_leader_election: bool
+
+
+class HotspotSettings(_Section):
+    hot_ratio: float = Field(gt=0)
+
+
+class StoreSettings(_Section):
+    warehouse: str = Field(min_length=1)
+    catalog: str
+
+
+class IngestSettings(_Section):
+    share_bytes: int = Field(ge=1024)
+
+
+class Settings(_Section):
+    """All settings. Frozen: what a stage is given cannot change under it."""
+
+    run: RunSettings
+    topics: TopicSettings
+    hotspots: HotspotSettings
+    store: StoreSettings
+    ingest: IngestSettings
+
+
+class _Layers:
+    """Values by key, each with where it came from."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, dict[str, Any]] = {}
+        self.origin: dict[tuple[str, ...], str] = {}
+
+    def add(self, section: str, key: str, value: Any, origin: str) -> None:
+        self.values.setdefault(section, {})[key] = value
+        self.origin[section, key] = origin
+
+    def add_toml(self, text: str, origin: str) -> None:
+        try:
+            parsed = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise SettingsError(f"{origin}: {error}") from error
+        for section, table in parsed.items():
+            if not isinstance(table, dict):
+                raise SettingsError(f"{origin}: {section} = {table!r} stands outside of a [section]")
+            for key, value in table.items():
+                self.add(section, key, value, origin)
+
+
+def _typed(text: str) -> Any:
+    """A value from the environment or an option: as JSON where it is JSON, a,b,c as a list, else as it stands."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text.split(",") if "," in text else text
+
+
+def _listed(values: dict[str, dict[str, Any]]) -> None:
+    # `--set run.schemes=kafka` names one scheme: a list of one.
+    schemes = values.get("run", {}).get("schemes")
+    if isinstance(schemes, str):
+        values["run"]["schemes"] = [schemes]
+
+
+def load_settings(
+    options: Sequence[str] = (), conf: str | None = None, environ: Mapping[str, str] | None = None
+) -> Settings:
+    """The settings in force. options: "section.key=value" texts; conf: a TOML file over the defaults."""
+    env = os.environ if environ is None else environ
+    layers = _Layers()
+    layers.add_toml(conf_text("pipeline.toml"), "conf/pipeline.toml")
+    conf = conf or env.get("KAFKA_PLACEMENT_CONF")
+    if conf:
+        try:
+            layers.add_toml(Path(conf).read_text(encoding="utf-8"), conf)
+        except OSError as error:
+            raise SettingsError(f"cannot read the settings file {conf}: {error.strerror}") from error
+    for name, text in sorted(env.items()):
+        if not name.startswith(ENV_PREFIX) or name in _ENV_OTHERS:
+            continue
+        section, separator, key = name.removeprefix(ENV_PREFIX).lower().partition("__")
+        if not separator:
+            raise SettingsError(f"environment variable {name}: write {ENV_PREFIX}SECTION__KEY, as in {ENV_PREFIX}RUN__SEED")
+        layers.add(section, key, _typed(text), f"environment variable {name}")
+    for option in options:
+        path, separator, text = option.partition("=")
+        section, dot, key = path.partition(".")
+        if not separator or not dot:
+            raise SettingsError(f"--set {option}: write section.key=value, as in run.seed=7")
+        layers.add(section, key, _typed(text), f"--set {option}")
+    _listed(layers.values)
+    try:
+        return Settings.model_validate(layers.values)
+    except ValidationError as error:
+        raise SettingsError("\n".join(_explain(e, layers) for e in error.errors())) from error
+
+
+def _explain(error: Any, layers: _Layers) -> str:
+    where = tuple(str(part) for part in error["loc"][:2])
+    name = ".".join(where)
+    origin = layers.origin.get(where) or next((o for k, o in layers.origin.items() if k[0] == where[0]), "settings")
+    if error["type"] == "extra_forbidden":
+        known = Settings.model_fields
+        if len(where) > 1 and where[0] in known:
+            section = known[where[0]].annotation
+            names = ", ".join(f"{where[0]}.{k}" for k in section.model_fields)  # type: ignore[union-attr]
+        else:
+            names = ", ".join(known)
+        return f"{origin}: there is no setting {name}; there are {names}"
+    message = error["msg"].removeprefix("Value error, ")
+    return f"{origin}: {name} = {error['input']!r}: {message}"

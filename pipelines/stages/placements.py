@@ -1,0 +1,60 @@
+"""gold.placements: where each scheme puts every partition, beside where it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from pipelines.tables.gold import PLACEMENTS as TABLE
+from udfs.placement import PLACEMENTS, REQUESTS, placer
+from udfs.schemes import OBSERVED
+
+_KEY = ("cluster_id", "snapshot_id")
+
+
+@dataclass(frozen=True)
+class PlacementParameters:
+    """schemes: names from udfs/schemes.py; seed: of the run - each topic's own seed follows from it."""
+
+    schemes: tuple[str, ...]
+    seed: int
+
+
+def computed_placements(topics: DataFrame, brokers: DataFrame, parameters: PlacementParameters) -> DataFrame:
+    """Placements by all computed schemes, over the living brokers in the order of their ids."""
+    living = brokers.where("alive").groupBy(*_KEY).agg(F.array_sort(F.collect_list("broker_id")).alias("brokers"))
+    requests = topics.join(living, on=list(_KEY), how="left").select(*REQUESTS.names)
+    place = placer(parameters.schemes, parameters.seed)
+    return requests.mapInArrow(place, from_arrow_schema(PLACEMENTS)).select(*TABLE.column_names)
+
+
+def observed_placements(partitions: DataFrame) -> DataFrame:
+    """The placement as the cluster is, for all partitions whose replicas are known."""
+    healthy = F.size("isr") == F.size("replicas")
+    missing = ("start_index", "shift", "seed", "error")
+    rows = partitions.where(F.col("replicas").isNotNull()).select(
+        *_KEY,
+        F.lit(OBSERVED).alias("scheme"),
+        "topic",
+        "partition",
+        "replicas",
+        "leader",
+        F.when(~healthy, F.col("isr")).alias("isr"),
+        F.when(F.size("elr") > 0, F.col("elr")).alias("elr"),
+        *("size_bytes", "bytes_in_per_s", "bytes_out_per_s"),
+        *(F.lit(None).cast(TABLE.schema[name].dataType).alias(name) for name in missing),
+    )
+    return rows.select(*TABLE.column_names)
+
+
+def placements(
+    topics: DataFrame, brokers: DataFrame, partitions: DataFrame, parameters: PlacementParameters
+) -> DataFrame:
+    """Rows of gold.placements."""
+    computed = computed_placements(topics, brokers, parameters)
+    if OBSERVED not in parameters.schemes:
+        return computed
+    return computed.unionByName(observed_placements(partitions)).select(*TABLE.column_names)

@@ -1,0 +1,53 @@
+"""bronze.raw_metadata: the records of all sources, framed in parallel, a file at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from pipelines.ingest.formats.registry import FORMATS
+from pipelines.ingest.text import read_text
+from pipelines.tables.bronze import RAW_METADATA
+
+FILES_DDL = (
+    "cluster_id string, snapshot_id string, source string, format string, path string, ingested_at timestamp"
+)
+
+_FRAMED = (
+    "cluster_id string, snapshot_id string, source string, format string, "
+    "record_number long, line_number long, context string, raw string, ingested_at timestamp"
+)
+
+# Records per Arrow batch, and at most so much text in one.
+_BATCH_RECORDS = 20_000
+
+
+def _frame_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for file in batch.to_pylist():
+            records = FORMATS[file["format"]].frame(read_text(file["path"]), file["path"])
+            for begin in range(0, len(records), _BATCH_RECORDS):
+                part = slice(begin, begin + _BATCH_RECORDS)
+                n = len(records.raw[part])
+                fixed = [pa.array([file[k]] * n) for k in ("cluster_id", "snapshot_id", "source", "format")]
+                yield pa.RecordBatch.from_arrays(
+                    [
+                        *fixed,
+                        pa.array(records.record_number[part], pa.int64()),
+                        pa.array(records.line_number[part], pa.int64()),
+                        pa.array(records.context[part], pa.string()),
+                        pa.array(records.raw[part], pa.string()),
+                        pa.array([file["ingested_at"]] * n, pa.timestamp("us", tz="UTC")),
+                    ],
+                    names=[c.split()[0] for c in _FRAMED.split(", ")],
+                )
+
+
+def raw_metadata(files: DataFrame) -> DataFrame:
+    """Rows of bronze.raw_metadata. files: one row per file (FILES_DDL), readable where Spark's workers run.
+
+    `ingested_at` is when the file's snapshot was first read.
+    """
+    return files.mapInArrow(_frame_files, _FRAMED).select(*RAW_METADATA.column_names)

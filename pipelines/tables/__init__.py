@@ -1,0 +1,30 @@
+"""THE contract: every Delta table once, in the order in which a run fills them."""
+
+from __future__ import annotations
+
+from pipelines.tables import bronze, gold, ops, silver
+from pipelines.tables.contract import Table
+
+TABLES: dict[str, Table] = {
+    table.name: table
+    for table in (
+        bronze.RAW_METADATA,
+        silver.ENTITIES,
+        silver.BROKERS,
+        silver.TOPICS,
+        silver.PARTITIONS,
+        silver.REPLICAS,
+        silver.QUARANTINE,
+        silver.CONTRADICTIONS,
+        silver.SOURCE_ACCOUNTS,
+        gold.PLACEMENTS,
+        gold.BROKER_LOAD,
+        gold.LEADER_HOTSPOTS,
+        gold.TAKEOVERS,
+        gold.FAILURE_LOAD,
+        gold.FAILURE_SUMMARY,
+        gold.SCHEME_COMPARISON,
+        ops.RUNS,
+        ops.QUALITY_RESULTS,
+    )
+}

@@ -1,0 +1,172 @@
+"""Gold: the answers, per placement scheme."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import BooleanType, DoubleType, IntegerType, LongType, StringType
+
+from pipelines.tables.contract import INTS, Between, Column, Table, columns
+from pipelines.tables.silver import LOADS
+
+TEXT, INT, LONG, DOUBLE, FLAG = StringType(), IntegerType(), LongType(), DoubleType(), BooleanType()
+_SCHEME_KEYS = ("cluster_id", "snapshot_id", "scheme")
+
+PLACEMENTS = Table(
+    "gold.placements",
+    "One row per partition and scheme: where its replicas sit, or would sit.",
+    columns(
+        Column("topic", TEXT, "topic name", required=True),
+        Column("partition", INT, "partition id", required=True),
+        Column("replicas", INTS, "replicas in preference order; null = cannot be placed, see `error`"),
+        Column("leader", INT, "broker that leads; -1 = none"),
+        Column("isr", INTS, "in-sync replicas; null = every replica is"),
+        Column("elr", INTS, "eligible leader replicas (Kafka 4); null = none"),
+        Column("start_index", INT, "drawn index of partition 0's leader in the broker list"),
+        Column("shift", INT, "drawn shift of the followers"),
+        Column("seed", LONG, "of the topic's java.util.Random"),
+        *LOADS,
+        Column("error", TEXT, "why the topic cannot be placed"),
+        scheme=True,
+    ),
+    keys=(*_SCHEME_KEYS, "topic", "partition"),
+    partition_by=("cluster_id",),
+)
+
+BROKER_LOAD = Table(
+    "gold.broker_load",
+    "One row per living broker and scheme: what it leads and holds.",
+    columns(
+        Column("broker_id", INT, "broker id", required=True),
+        Column("rack", TEXT, "its rack"),
+        Column("leaders", LONG, "partitions it leads", required=True),
+        Column("preferred_leaders", LONG, "partitions whose first replica it is", required=True),
+        Column("replicas", LONG, "replicas it holds", required=True),
+        Column("size_bytes", LONG, "bytes of the replicas it holds; null = no size known"),
+        Column("bytes_in_per_s", DOUBLE, "bytes per second written to the replicas it holds; null = unknown"),
+        Column("bytes_out_per_s", DOUBLE, "bytes per second consumers fetch from what it leads; null = unknown"),
+        Column("leader_bytes_in_per_s", DOUBLE, "bytes per second produced to what it leads; null = unknown"),
+        scheme=True,
+    ),
+    keys=(*_SCHEME_KEYS, "broker_id"),
+)
+
+
+def _spread(what: str, of: str) -> tuple[Column, ...]:
+    return (
+        Column(f"{what}max_over_mean_ratio", DOUBLE, f"largest over mean {of} of a broker; null = none"),
+        Column(f"{what}cv_ratio", DOUBLE, f"standard deviation over mean of {of}"),
+        Column(f"{what}gini_ratio", DOUBLE, f"Gini coefficient of {of}: 0 = all equal"),
+        Column(f"{what}jain_ratio", DOUBLE, f"Jain's index of {of}: 1 = all equal"),
+    )
+
+
+LEADER_HOTSPOTS = Table(
+    "gold.leader_hotspots",
+    "One row per cluster and scheme (topic null), and per topic and scheme: how unevenly leaders lie on brokers.",
+    columns(
+        Column("topic", TEXT, "topic name; null = the whole cluster"),
+        Column("brokers", LONG, "living brokers", required=True),
+        Column("partitions", LONG, "partitions with replicas", required=True),
+        Column("leaders", LONG, "partitions that have a leader", required=True),
+        Column("leaders_max", LONG, "leaders of the hottest broker", required=True),
+        Column("leaders_min", LONG, "leaders of the coolest living broker", required=True),
+        Column("leaders_mean", DOUBLE, "leaders per living broker"),
+        Column("hottest_broker", INT, "living broker that leads most; the lowest id among equals"),
+        Column("hot_brokers", INTS, "brokers that lead more than hotspots.hot_ratio times the mean; null for topics"),
+        *_spread("", "leaders"),
+        *_spread("bytes_out_", "leaders' bytes out"),
+        Column("preferred_leader_percent", DOUBLE, "partitions led by their first replica, % (CMAK)"),
+        Column("under_replicated_percent", DOUBLE, "partitions whose ISR is smaller than their replicas, % (CMAK)"),
+        Column("spread_percent", DOUBLE, "brokers with a replica of the topic, % of living brokers (CMAK)"),
+        Column("skew_percent", DOUBLE, "of those, brokers with more replicas than their share, % (CMAK)"),
+        Column("leader_skew_percent", DOUBLE, "of those, brokers with more leaders than their share, % (CMAK)"),
+        scheme=True,
+    ),
+    keys=(),
+    partition_by=("cluster_id",),
+)
+
+TAKEOVERS = Table(
+    "gold.takeovers",
+    "One row per scheme, dead broker and receiver: what passes on when that one broker dies. "
+    "failed_broker -1 = the cluster as it is; receiver -1 = nobody.",
+    columns(
+        Column("failed_broker", INT, "the broker that dies; -1 = none does", required=True),
+        Column("receiver", INT, "the broker that takes over; -1 = nobody", required=True),
+        Column("leaders", LONG, "leaderships that pass", required=True),
+        Column("unclean_elections", LONG, "of those, by unclean election", required=True),
+        Column("newly_offline", LONG, "partitions that lose their leader for good", required=True),
+        Column("newly_under_min_isr", LONG, "partitions led, whose ISR falls below min.insync.replicas", required=True),
+        Column("under_min_isr_to_offline", LONG, "partitions below min.insync.replicas that go offline", required=True),
+        Column("newly_at_one_replica", LONG, "partitions led, left with one in-sync replica", required=True),
+        Column("at_one_replica_to_offline", LONG, "partitions at one in-sync replica that go offline", required=True),
+        Column("offline", LONG, "partitions without leader now (failed_broker -1)", required=True),
+        Column("under_min_isr", LONG, "partitions below min.insync.replicas now (failed_broker -1)", required=True),
+        Column("at_one_replica", LONG, "partitions at one in-sync replica now (failed_broker -1)", required=True),
+        *LOADS,
+        scheme=True,
+    ),
+    keys=(*_SCHEME_KEYS, "failed_broker", "receiver"),
+)
+
+SCENARIO = (
+    Column("scenario", TEXT, "what fails: broker:2", required=True),
+    Column("failed_brokers", INTS, "the brokers that die", required=True),
+)
+
+FAILURE_LOAD = Table(
+    "gold.failure_load",
+    "One row per scenario, surviving broker and scheme: what it led before, and leads after.",
+    columns(
+        *SCENARIO,
+        Column("broker_id", INT, "the survivor", required=True),
+        Column("leaders_before", LONG, "partitions it led", required=True),
+        Column("takeovers", LONG, "partitions it takes over", required=True),
+        Column("leaders_after", LONG, "partitions it leads then", required=True),
+        Column("bytes_out_before_per_s", DOUBLE, "bytes per second fetched from what it led; null = unknown"),
+        Column("bytes_out_after_per_s", DOUBLE, "bytes per second fetched from what it leads then; null = unknown"),
+        Column("bytes_in_before_per_s", DOUBLE, "bytes per second produced to what it led; null = unknown"),
+        Column("bytes_in_after_per_s", DOUBLE, "bytes per second produced to what it leads then; null = unknown"),
+        scheme=True,
+    ),
+    keys=(*_SCHEME_KEYS, "scenario", "broker_id"),
+    partition_by=("cluster_id",),
+    expectations=(Between("leaders_after", 0),),
+)
+
+FAILURE_SUMMARY = Table(
+    "gold.failure_summary",
+    "One row per scenario and scheme: the outcome of the failure.",
+    columns(
+        *SCENARIO,
+        Column("survivors", LONG, "living brokers that are left", required=True),
+        Column("leaders_lost", LONG, "partitions that the failed brokers led", required=True),
+        Column("receivers", LONG, "survivors that take over at least one", required=True),
+        Column("leaders_after_mean", DOUBLE, "leaders per survivor afterwards; null = no survivor"),
+        Column("leaders_after_max", LONG, "leaders of the worst survivor afterwards"),
+        Column("worst_survivor", INT, "survivor that leads most afterwards; the lowest id among equals"),
+        Column("worst_max_over_mean_ratio", DOUBLE, "leaders_after_max over leaders_after_mean"),
+        Column("worst_bytes_out_max_over_mean_ratio", DOUBLE, "the same by bytes out; null = unknown"),
+        Column("offline_partitions", LONG, "partitions without leader afterwards", required=True),
+        Column("newly_offline_partitions", LONG, "of those, taken offline by this failure", required=True),
+        Column("offline_size_bytes", LONG, "bytes of the partitions newly offline; null = unknown"),
+        Column("under_min_isr_partitions", LONG, "led partitions that refuse acks=all afterwards", required=True),
+        Column("at_one_replica_partitions", LONG, "led partitions left with one in-sync replica", required=True),
+        Column("unclean_elections", LONG, "leaders elected outside of the ISR: messages may be lost", required=True),
+        scheme=True,
+    ),
+    keys=(*_SCHEME_KEYS, "scenario"),
+    expectations=(Between("offline_partitions", 0), Between("under_min_isr_partitions", 0)),
+)
+
+SCHEME_COMPARISON = Table(
+    "gold.scheme_comparison",
+    "One row per scheme and metric: its value beside the naive scheme's.",
+    columns(
+        Column("metric", TEXT, "name of the metric", required=True),
+        Column("value", DOUBLE, "of this scheme; null = unknown"),
+        Column("naive_value", DOUBLE, "of the naive scheme; null = unknown or not computed"),
+        Column("ratio_to_naive", DOUBLE, "value over naive_value; null where that is 0 or unknown"),
+        scheme=True,
+    ),
+    keys=(*_SCHEME_KEYS, "metric"),
+)

@@ -1,0 +1,343 @@
+"""`kafka-topics --describe` of every version, and as people keep it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.ingest.formats._configs import split_configs
+from pipelines.ingest.formats._describe_line import line_facts
+from pipelines.ingest.formats._lines import line_records
+from pipelines.ingest.formats._values import parse_each
+from pipelines.ingest.formats.describe import FORMAT
+from pipelines.ingest.records import FAULT, IGNORED, PARTITION, TOPIC
+
+from .facts import BAD_DIR, bare, checked, facts, faults, reasons, short, table_of, FORMATS_DIR
+
+ORDERS_ID = "uvI100-vS2WmgO9_X9Uk5Q"
+
+
+def partition(topic: str, number: int, leader: int, replicas: list[int], isr: list[int], **more: Any) -> dict[str, Any]:
+    return {"topic": topic, "partition": number, "leader": leader, "replicas": replicas, "isr": isr} | more
+
+
+def one(line: str) -> dict[str, Any]:
+    """The fact of one line, through the format's own parse."""
+    records = line_records(line)
+    (row,) = short(checked(records, FORMAT.parse(records)))
+    return row
+
+
+def test_0_8_0_has_lower_case_labels_and_no_header() -> None:
+    assert bare(facts("describe-0.8.0.txt")) == [
+        partition("orders", 0, 0, [0, 1], [0, 1]),
+        partition("orders", 1, 1, [1, 2], [1, 2]),
+        partition("orders", 2, -1, [2], []),
+        partition("audit", 0, 2, [2, 0], [2]),
+    ]
+
+
+def test_0_8_1_to_2_1_have_a_header_without_spaces() -> None:
+    assert bare(facts("describe-0.8.1.txt", TOPIC)) == [
+        {"topic": "orders", "partition_count": 3, "replication_factor": 2, "configs": []},
+        {
+            "topic": "audit",
+            "partition_count": 1,
+            "replication_factor": 2,
+            "configs": [("cleanup.policy", "compact"), ("retention.ms", "86400000")],
+            "marked_for_deletion": True,
+        },
+    ]
+    assert bare(facts("describe-0.8.1.txt", PARTITION))[2] == partition("orders", 2, -1, [2, 0], [])
+
+
+def test_2_2_has_spaces_and_no_topic_id() -> None:
+    assert bare(facts("describe-2.2.txt")) == [
+        {"topic": "orders", "partition_count": 2, "replication_factor": 2, "configs": [("min.insync.replicas", "2")]},
+        partition("orders", 0, 0, [0, 1], [0, 1]),
+        partition("orders", 1, 1, [1, 2], [2, 1]),
+        {"topic": "audit", "partition_count": 1, "replication_factor": 2, "configs": [], "marked_for_deletion": True},
+        partition("audit", 0, -1, [2, 0], [], marked_for_deletion=True),
+    ]
+
+
+def test_2_8_has_topic_ids() -> None:
+    assert facts("describe-2.8.txt", TOPIC)[0]["topic_id"] == ORDERS_ID
+
+
+def test_3_8_has_eligible_leader_replicas_that_are_unknown_empty_or_filled() -> None:
+    assert bare(facts("describe-3.8-elr.txt", PARTITION)) == [
+        partition("orders", 0, 0, [0, 1, 2], [0, 1, 2]),
+        partition("orders", 1, 1, [1, 2, 0], [1, 2, 0], elr=[], last_known_elr=[]),
+        partition("orders", 2, 2, [2, 0, 1], [2], elr=[0], last_known_elr=[]),
+        partition("orders", 3, -1, [1, 0, 2], [], elr=[1, 0], last_known_elr=[2]),
+    ]
+
+
+def test_a_reassignment_under_way_shows_what_is_added_and_removed() -> None:
+    assert bare(facts("describe-reassigning.txt", PARTITION)) == [
+        partition("orders", 0, 0, [3, 0, 1], [0, 1], adding_replicas=[3], removing_replicas=[1]),
+        partition(
+            *("orders", 1, 1, [3, 1, 2], [1, 2]),
+            adding_replicas=[3],
+            removing_replicas=[],
+            elr=[],
+            last_known_elr=[],
+        ),
+    ]
+
+
+def test_filtered_output_has_no_header() -> None:
+    assert [row["kind"] for row in facts("describe-filtered.txt")] == [PARTITION] * 3
+
+
+def test_config_values_may_hold_commas_colons_spaces_equals_and_json() -> None:
+    configs = {row["topic"]: dict(row["configs"]) for row in facts("describe-configs.txt", TOPIC)}
+    assert configs == {
+        "throttled": {"leader.replication.throttled.replicas": "0:1,0:2,1:1", "min.insync.replicas": "1"},
+        "policies": {"cleanup.policy": "compact,delete", "preallocate": "true", "retention.ms": "1000"},
+        "json": {
+            "confluent.placement.constraints": '{"version":1,"replicas":[{"count":2,"constraints":'
+            '{"rack":"east, a.b=c"}}],"observers":[]}',
+            "segment.bytes": "1024",
+        },
+        "spaces": {"owner.note": "team: a b, on call=yes", "segment.bytes": "1024"},
+        "lone": {"owner.pattern": 'a[b"c', "segment.bytes": "1024"},
+    }
+
+
+def test_columns_of_other_distributions_may_stand_anywhere() -> None:
+    assert bare(facts("describe-confluent.txt")) == [
+        {
+            "topic": "orders",
+            "topic_id": ORDERS_ID,
+            "partition_count": 3,
+            "replication_factor": 3,
+            "configs": [("min.insync.replicas", "2")],
+        },
+        partition("orders", 0, 0, [0, 1, 2], [0, 1]),
+        partition("orders", 1, 1, [1, 2, 0], [1, 2, 0], elr=[2]),
+        partition("orders", 2, 2, [2, 0, 1], [2, 0]),
+    ]
+
+
+def test_an_empty_field_before_a_filled_one_stays_empty() -> None:
+    rows = bare(facts("describe-empty-field.txt"))
+    assert [row["isr"] for row in rows] == [[]] * 4
+    assert [row["elr"] for row in rows] == [[1, 2]] * 4
+    assert [row["last_known_elr"] for row in rows] == [[], [], [], [1]]
+
+
+def test_what_people_keep_around_the_table_is_ignored_by_name() -> None:
+    assert bare(facts("describe-as-kept.txt", TOPIC, PARTITION)) == [
+        {
+            "topic": "orders",
+            "topic_id": ORDERS_ID,
+            "partition_count": 3,
+            "replication_factor": 2,
+            "configs": [("min.insync.replicas", "1")],
+        },
+        partition("orders", 0, 0, [0, 1], [0, 1]),
+        partition("orders", 1, 1, [1, 2], [1, 2]),
+        partition("orders", 2, 2, [2, 0], [2, 0]),
+        {"topic": "audit", "partition_count": 1, "replication_factor": 2, "configs": []},
+        partition("audit", 0, 2, [2, 0], [2, 0]),
+    ]
+    assert reasons("describe-as-kept.txt") == {
+        "prose": 2,
+        "blank line": 2,
+        "prompt": 3,
+        "log line": 3,
+        "ellipsis": 1,
+    }
+
+
+def test_a_line_cut_off_before_its_isr_is_whole_is_a_fault() -> None:
+    table = table_of(FORMATS_DIR / "describe-cut-off.txt").to_pylist()
+    kinds = {row["line_number"]: row["kind"] for row in table}
+    assert [n for n, kind in kinds.items() if kind == FAULT] == list(range(5, 13))
+    assert [n for n, kind in kinds.items() if kind == IGNORED] == [13, 14]
+    assert all(row["reasons"][0].startswith("unparsable: ") for row in table if row["kind"] == FAULT)
+    # behind Isr, only the column that is cut stays unknown; of the configs, the pair that is
+    assert bare(short(table_of(FORMATS_DIR / "describe-cut-off.txt"), PARTITION)) == [
+        partition("orders", 0, 0, [0, 1], [0, 1]),
+        partition("orders", 1, 1, [1, 2], [1, 2]),
+        partition("orders", 2, 1, [1, 2], [1, 2]),
+    ]
+    assert facts("describe-cut-off.txt", TOPIC)[0]["configs"] == [("min.insync.replicas", "1")]
+
+
+@pytest.mark.parametrize("tail", ["...", "…", ""])
+def test_a_cut_anywhere_before_the_isr_is_never_taken_for_prose(tail: str) -> None:
+    line = "\tTopic: orders\tPartition: 17\tLeader: 12\tReplicas: 12,13\tIsr: 12,13"
+    for end in range(len("\tTopic: o"), line.index("Isr: ") + 5):
+        assert one(line[:end] + tail)["kind"] == FAULT, line[:end]
+        spaced = line[:end].replace("\t", "  ") + tail
+        assert one(spaced)["kind"] == FAULT, spaced
+
+
+def test_bad_lines_say_which_field_and_value() -> None:
+    found = faults("describe-bad-lines.txt")
+    assert {line: reason.removeprefix("unparsable: ") for line, reason in found.items()} == {
+        5: 'Partition is "x", expected a whole number',
+        6: 'Leader is "one", expected a broker id, none or -1',
+        7: 'Replicas is "1;2", expected broker ids with commas between',
+        8: 'Replicas is "99999999999", expected 0 to 2147483647',
+        9: 'Leader is "-2", expected a broker id, none or -1',
+        10: 'Replicas is "", expected broker ids with commas between',
+        13: 'Configs has "nonsense", expected key=value',
+        14: 'PartitionCount is "many", expected a whole number',
+        15: "ReplicationFactor is missing (cut off?)",
+    }
+
+
+def test_what_is_wrong_in_meaning_only_comes_through_as_it_is() -> None:
+    rows = bare(facts("describe-bad-lines.txt", PARTITION, folder=BAD_DIR))
+    assert rows == [
+        partition("orders", 0, 1, [1, 1], [1]),
+        partition("orders", 1, 3, [1, 2], [1, 2]),
+        partition("orders", 2, 1, [1, 2], [1, 3]),
+        partition("bad name!", 0, 1, [1, 2], [1, 2]),
+    ]
+    assert facts("describe-bad-lines.txt", TOPIC, folder=BAD_DIR)[1]["topic"] == "bad name!"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("Topic: my topic Partition: 0 Leader: 1 Replicas: 1 Isr: 1", partition("my topic", 0, 1, [1], [1])),
+        ("Topic: a:b\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1", partition("a:b", 0, 1, [1], [1])),
+        ("kafka-0  | \tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1", partition("t", 0, 1, [1], [1])),
+        ("12:\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1", partition("t", 0, 1, [1], [1])),
+        ("Topic: t\u00a0Partition: 0\u00a0Leader: 1\u00a0Replicas: 1\u00a0Isr: 1", partition("t", 0, 1, [1], [1])),
+        ("Topic: t Partition: 0 Leader: 1 Replicas: 1, 2 Isr: 1, 2", partition("t", 0, 1, [1, 2], [1, 2])),
+        ("Topic: t Partition: 0 Leader: 2147483647 Replicas: 2147483647 Isr: 2147483647 ",
+         partition("t", 0, 2147483647, [2147483647], [2147483647])),
+    ],
+)  # fmt: skip
+def test_unusual_lines_that_are_clear_are_read(line: str, expected: dict[str, Any]) -> None:
+    assert one(line) == {"kind": PARTITION} | expected
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("", "blank line"),
+        ("  \t ", "blank line"),
+        ("...", "ellipsis"),
+        ("[...]", "ellipsis"),
+        ("$ kafka-topics.sh --describe", "prompt"),
+        ("root@broker:/# bin/kafka-topics.sh --describe", "prompt"),
+        ("> bin/kafka-topics.sh --describe", "prompt"),
+        ("kafka-topics --bootstrap-server b:9092 --describe", "prompt"),
+        ("sh-4.2$ exit", "prompt"),
+        ("[2024-05-06 07:08:09,123] WARN x", "log line"),
+        ("Exception in thread main java.lang.RuntimeException", "log line"),
+        ("\tat kafka.admin.TopicCommand.main(TopicCommand.scala)", "log line"),
+        ("Error while executing topic command : x", "log line"),
+        ("The table follows.", "prose"),
+        ("Topic: rebalancing of the cluster next week", "prose"),
+    ],
+)
+def test_other_lines_are_ignored_with_their_reason(line: str, reason: str) -> None:
+    assert one(line or "\n") == {"kind": IGNORED, "reasons": [reason]}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "- Topic: t Partition: 0 Leader: 1 Replicas: 1 Isr: 1",
+        "Topic: t Partition: 0 Leader: 1 Leader: 2 Replicas: 1 Isr: 1",
+        "Topic: \tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1",
+        "Topic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1 2",
+        "Topic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1,",
+        "Topic: t\tPartition: 2147483648\tLeader: 1\tReplicas: 1\tIsr: 1",
+        "Topic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: x",
+        "Topic: t\tPartition: \u0663\tLeader: 1\tReplicas: 1\tIsr: 1",
+        "Topic: t\tPartition: " + "9" * 5000 + "\tLeader: 1\tReplicas: 1\tIsr: 1",
+    ],
+)
+def test_a_table_line_that_is_not_clear_is_a_fault(line: str) -> None:
+    row = one(line)
+    assert row["kind"] == FAULT
+    assert row["reasons"][0].startswith("unparsable: ")
+
+
+def test_a_value_of_configs_without_a_key_is_returned() -> None:
+    assert split_configs("nonsense") == "nonsense"
+    assert split_configs(" ") == []
+    assert split_configs("a.b=1,") == [("a.b", "1")]
+
+
+# --- the two ways to parse agree -------------------------------------------------------------------------
+
+_ids = st.lists(st.integers(0, 2**31 + 5) | st.integers(0, 9), min_size=1, max_size=4)
+_joined = _ids.map(lambda ids: ",".join(map(str, ids)))
+_elr = st.just("") | st.just("N/A") | _joined
+_gap = st.sampled_from(["\t", " ", "   ", " \t"])
+_names = st.text("abcXYZ019._-", min_size=1, max_size=8) | st.sampled_from(["Partition", "a b", "x!", "Isr", "Elr"])
+_value = st.sampled_from(["", "1", "a:b", "compact,delete", "1.5", "{1,a.b=2}", "x=y", "x...", "…"])
+_config = st.tuples(st.sampled_from(["a.b", "min.insync.replicas", "preallocate", "plain", "A.b"]), _value).map("=".join)
+
+
+@st.composite
+def partition_lines(draw: st.DrawFn) -> str:
+    gap = draw(_gap)
+    colon = draw(st.sampled_from([": ", ":"]))
+    fields = [
+        ("Topic", draw(_names)),
+        ("Partition", str(draw(st.integers(0, 2**31 + 5) | st.integers(0, 99)))),
+        ("Leader", draw(st.sampled_from(["none", "-1", "None", "-2", "0", "12", "007", "4294967296"]))),
+        ("Replicas", draw(_joined)),
+        ("Isr", draw(_joined | st.just(""))),
+    ]
+    if draw(st.booleans()):
+        fields += [("Elr", draw(_elr)), ("LastKnownElr", draw(_elr))]
+    if draw(st.integers(0, 5)) == 0:
+        fields.insert(draw(st.integers(1, len(fields))), (draw(st.sampled_from(["Offline", "Live Ones", "Leader"])), "1"))
+    line = gap.join(name + colon + value for name, value in fields)
+    line = line.lower() if draw(st.integers(0, 9)) == 0 else line
+    return draw(st.sampled_from(["\t", "", " ", "> "])) + line + draw(st.sampled_from(["", "", " ", "\t", "...", "x"]))
+
+
+@st.composite
+def topic_lines(draw: st.DrawFn) -> str:
+    gap, colon = draw(_gap), draw(st.sampled_from([": ", ":"]))
+    fields = [("Topic", draw(_names))]
+    if draw(st.booleans()):
+        fields.append(("TopicId", draw(st.sampled_from([ORDERS_ID, "short", "", "A" * 22]))))
+    fields += [
+        ("PartitionCount", draw(st.sampled_from(["3", "0", "x", "9999999999", "010"]))),
+        ("ReplicationFactor", draw(st.sampled_from(["3", "", "1"]))),
+        ("Configs", ",".join(draw(st.lists(_config, max_size=4)))),
+    ]
+    if draw(st.integers(0, 3)) == 0:
+        fields.append(("MarkedForDeletion", "true"))
+    return gap.join(name + colon + value for name, value in fields) + draw(st.sampled_from(["", " ", "..."]))
+
+
+@given(st.lists(partition_lines() | topic_lines() | st.text(max_size=40), min_size=1, max_size=12))
+def test_the_columns_and_the_line_parser_agree(lines: list[str]) -> None:
+    records = line_records("\n".join(line.replace("\n", " ") for line in lines) + "\n")
+    assert checked(records, FORMAT.parse(records)).equals(parse_each(records, line_facts))
+
+
+@given(st.data())
+def test_no_damage_to_a_line_raises(data: st.DataObject) -> None:
+    line = data.draw(partition_lines() | topic_lines())
+    begin = data.draw(st.integers(0, len(line)))
+    end = data.draw(st.integers(begin, len(line)))
+    damaged = line[:begin] + data.draw(st.text(max_size=6)) + line[end:]
+    records = line_records(damaged + "\n")
+    checked(records, FORMAT.parse(records))
+
+
+def test_many_lines_keep_their_order_and_numbers() -> None:
+    block = "Topic: t\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: a.b={1}\n\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n\n"
+    records = line_records(block * 50_000)
+    table = checked(records, FORMAT.parse(records))
+    assert table["record_number"].to_pylist() == list(range(150_000))
+    assert table["kind"].to_pylist()[:3] == [TOPIC, PARTITION, IGNORED]

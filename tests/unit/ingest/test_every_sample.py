@@ -1,0 +1,94 @@
+"""Every file of data_samples: its format, and that kept, faulted and ignored records add up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.errors import SourceError
+from pipelines.ingest.detect import recognise
+from pipelines.ingest.formats.registry import FORMATS
+from pipelines.ingest.text import read_text
+
+from .facts import BAD_DIR, SAMPLES, table_of
+
+# The beginning of a sample's name says its format; the longest that fits counts.
+NAMES = {
+    "describe": "describe",
+    "topics-describe": "describe",
+    "zookeeper": "zookeeper-json",
+    "zookeeper-cli": "zookeeper-cli",
+    "kraft": "kraft-log",
+    "cluster-metadata-dump": "kraft-log",
+    "log-dirs": "log-dirs",
+    "offsets": "offsets",
+    "get-offsets": "offsets",
+    "replication-offset-checkpoint": "offset-checkpoint",
+    "reassign": "reassignment",
+    "reassign-verify": "tool-output",
+    "leader-election": "tool-output",
+    "brokers": "broker-list",
+    "topics": "topic-list",
+    "model": "model",
+}
+REFUSED = {
+    "empty.txt": "the file is empty",
+    "binary.bin": "is binary",
+    "broken.txt.gz": "broken gzip",
+    "unknown.txt": "none of the known formats",
+    "brokers-no-id.csv": "line 2: no column broker_id",
+    "topics-no-partitions.csv": "line 1: no column partitions",
+    "replication-offset-checkpoint": "does not say which broker",
+}
+FILES = [p for p in sorted(SAMPLES.rglob("*")) if p.is_file() and p.suffix != ".md"]
+READ = [p for p in FILES if not (p.parent == BAD_DIR and p.name in REFUSED)]
+
+
+def expected_format(path: Path) -> str:
+    return NAMES[max((start for start in NAMES if path.name.startswith(start)), key=len)]
+
+
+@pytest.mark.parametrize("path", READ, ids=lambda p: str(p.relative_to(SAMPLES)))
+def test_a_sample_is_recognised_and_every_record_becomes_a_fact(path: Path) -> None:
+    assert recognise(read_text(path), str(path)).name == expected_format(path)
+    assert table_of(path).num_rows > 0  # table_of compares the records with the facts
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_file_that_cannot_be_read_as_a_whole_is_refused_by_name(name: str) -> None:
+    with pytest.raises(SourceError, match=REFUSED[name]) as error:
+        table_of(BAD_DIR / name)
+    assert str(BAD_DIR / name) in str(error.value)
+
+
+def test_every_format_has_a_sample() -> None:
+    assert {expected_format(path) for path in READ} == set(FORMATS)
+
+
+def test_the_readme_explains_every_sample() -> None:
+    readme = (SAMPLES / "README.md").read_text(encoding="utf-8")
+    assert [p.name for p in FILES if f"`{p.name}`" not in readme] == []
+
+
+def test_an_unknown_text_names_its_first_line_the_formats_and_the_option() -> None:
+    with pytest.raises(SourceError) as error:
+        recognise("\n\nhello there\n", "x.txt")
+    message = str(error.value)
+    assert "x.txt" in message
+    assert "'hello there'" in message
+    assert "--format" in message
+    assert all(name in message for name in FORMATS)
+
+
+def test_data_behind_a_long_log_is_found() -> None:
+    log = "[2024-05-06 07:08:09,123] INFO starting\n" * 5000
+    table = "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n"
+    assert recognise(log + table + log, "x").name == "describe"
+
+
+def test_a_model_with_many_brokers_before_its_partitions_is_no_broker_list() -> None:
+    brokers = ",\n".join(f'{{"id":{i},"rack":"r"}}' for i in range(5000))
+    text = f'{{"name":"m","brokers":[\n{brokers}],\n"removed":[],"partitions":[]}}'
+    assert recognise(text, "x").name == "model"
+    assert recognise(text.replace("\n", ""), "x").name == "model"

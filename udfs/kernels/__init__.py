@@ -1,0 +1,1 @@
+"""Numpy only: arrays in, arrays out. Nothing here knows of Spark, files or settings."""
