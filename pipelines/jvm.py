@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import EnvironmentFault
-from pipelines.jars import jars_dir
+from pipelines.jars import jar_paths, jars_dir
 from pipelines.java import JavaInfo
 
 # What a JVM prints at every start of Spark 4, and nothing can turn off.
@@ -19,7 +19,7 @@ _ALWAYS_SAID = (b"WARNING: Using incubator modules: jdk.incubator.vector",)
 
 
 def start_jvm(settings: Mapping[str, str]) -> Any:
-    """The gateway to a new JVM that has `settings`; its output goes to our stderr without what it says at every start."""
+    """The gateway to a new JVM that has `settings`; what it prints goes to our stderr."""
     import pyspark  # late: commands without Spark import this module's neighbours
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -69,7 +69,8 @@ def class_archive(java: JavaInfo) -> Path:
     """Where set-up puts the archive of the classes that a start of Spark loads, for this Java and these jars."""
     import pyspark
 
-    identity = f"{java.executable} {java.version} {pyspark.__version__} {pyspark.__file__} {jars_dir()}"
+    places = [Path(pyspark.__file__).parent / "jars", *jar_paths()]
+    identity = repr((java.executable, java.version, [(str(place), place.stat().st_mtime_ns) for place in places]))
     return jars_dir().parent / f"classes-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa"
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from threading import Thread
 from time import monotonic
-from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -20,6 +19,7 @@ from pipelines.errors import SettingsError, StoreError
 from pipelines.ingest.detect import by_name, recognise
 from pipelines.ingest.sources import Source, snapshot_id_of
 from pipelines.ingest.text import read_text
+from pipelines.schedule import run_steps
 from pipelines.settings import Settings
 from pipelines.stages import broker_load, failures, leader_hotspots, placements, scheme_comparison, silver, takeovers
 from pipelines.stages.entities import EntityParameters, entities
@@ -126,6 +126,13 @@ STEPS: tuple[str, ...] = (
     *(stage.table for stage in STAGES[_FIRST_GOLD:]),
 )
 
+# The gate waits for all that it checks, and gold for the gate.
+_NEEDS: dict[str, tuple[str, ...]] = {
+    QUALITY: tuple(stage.table for stage in STAGES[:_FIRST_GOLD]),
+    **{stage.table: stage.inputs for stage in STAGES[:_FIRST_GOLD]},
+    **{stage.table: (*stage.inputs, QUALITY) for stage in STAGES[_FIRST_GOLD:]},
+}
+
 
 def steps_between(first: str | None, last: str | None) -> list[str]:
     """The steps from `first` to `last`, both included: names of STEPS, their last parts, or bronze, silver, gold."""
@@ -173,27 +180,28 @@ class Run:
     def go(self, steps: Sequence[str], clock: Callable[[], datetime]) -> None:
         """Run the steps in order. What has finished is in ops.runs, also when a later step fails."""
         self._check_inputs(steps)
-        by_table = {stage.table: stage for stage in STAGES}
-        with ThreadPoolExecutor(1) as pool:
-            # Great Expectations takes seconds to import: let that pass while the first stages run.
-            ready: Future[Any] | None = pool.submit(quality.warm_up) if QUALITY in steps else None
-            try:
-                for step in steps:
-                    began = monotonic()
-                    self._progress.began(step)
-                    if step == _RAW:
-                        self._ingest()
-                    elif step == QUALITY:
-                        assert ready is not None
-                        ready.result()
-                        self._gate()
-                    else:
-                        self._make(by_table[step])
-                    seconds = monotonic() - began
-                    self._finished.append((step, seconds, clock()))
-                    self._progress.ended(step, seconds)
-            finally:
-                self._log()
+        # Great Expectations takes seconds to import: let that pass while the first stages run.
+        ready = Thread(target=quality.warm_up, daemon=True)
+        if QUALITY in steps:
+            ready.start()
+
+        def work(step: str) -> None:
+            began = monotonic()
+            self._progress.began(step)
+            if step == _RAW:
+                self._ingest()
+            elif step == QUALITY:
+                ready.join()
+                self._gate()
+            else:
+                self._make(step)
+            self._finished.append((step, monotonic() - began, clock()))
+            self._progress.ended(step, monotonic() - began)
+
+        try:
+            run_steps(steps, _NEEDS, work, self._context.settings.run.stages_at_once)
+        finally:
+            self._log()
 
     def _check_inputs(self, steps: Sequence[str]) -> None:
         made = set(steps)
@@ -228,7 +236,8 @@ class Run:
         rows = held.agg(F.min("ingested_at").alias("at")).collect()
         return {SnapshotKey(row.cluster_id, row.snapshot_id): row.at for row in rows}
 
-    def _make(self, stage: Stage) -> None:
+    def _make(self, table: str) -> None:
+        stage = next(stage for stage in STAGES if stage.table == table)
         frames = {name: self._store.read(name, self._context.snapshots) for name in stage.inputs}
         self._write(stage.table, stage.make(frames, self._context))
 

@@ -36,6 +36,7 @@ class _Section(BaseModel):
 class RunSettings(_Section):
     seed: int = Field(ge=-(2**63), lt=2**63)
     schemes: Annotated[tuple[str, ...], AfterValidator(_known_schemes)] = Field(min_length=1)
+    stages_at_once: int = Field(ge=1, le=16)
 
 
 class TopicSettings(_Section):

@@ -47,6 +47,7 @@ class Store:
     def __init__(self, spark: SparkSession, warehouse: str, catalog: str = "") -> None:
         self.spark = spark
         self._catalog = catalog
+        self._made: set[str] = set()
         self.warehouse = str(Path(warehouse).resolve()) if "://" not in warehouse else warehouse.rstrip("/")
 
     def place(self, name: str) -> str:
@@ -69,6 +70,8 @@ class Store:
 
     def create(self, table: Table) -> None:
         """Make the table with its contract, if it is not there."""
+        if table.name in self._made:
+            return
         lines = []
         for field in table.schema.fields:
             null = "" if field.nullable else " NOT NULL"
@@ -80,6 +83,7 @@ class Store:
             f"CREATE TABLE IF NOT EXISTS {self._sql_name(table.name)} ({', '.join(lines)}) USING delta "
             f"{partitioned} COMMENT {_quoted(table.comment)}"
         )
+        self._made.add(table.name)
 
     def read(self, name: str, snapshots: Sequence[SnapshotKey] | None = None) -> DataFrame:
         """The table's rows, of these snapshots only if given."""

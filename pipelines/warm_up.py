@@ -31,6 +31,8 @@ def make_archive() -> Path:
         options = f"-XX:ArchiveClassesAtExit={made} -Xlog:disable -Xlog:all=error:stderr"
         work(Path(scratch, "table"), {"spark.driver.extraJavaOptions": options})
         if made.is_file():
+            for outdated in archive.parent.glob("classes-*.jsa"):
+                outdated.unlink()
             made.replace(archive)
     return archive
 

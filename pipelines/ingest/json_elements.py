@@ -50,8 +50,11 @@ def events(text: str, wanted: Iterable[tuple[str, ...]]) -> Iterator[Event]:
     while position < size:
         if _OPENS.match(text, position):
             position = yield from walker.document(_SPACE.match(text, position).end())  # type: ignore[union-attr]
-            if not text[position : _line_end(text, position)].strip():
-                position = _line_end(text, position) + 1
+            end = _line_end(text, position)
+            if not text[position:end].strip():
+                position = end + 1
+                continue
+            if _OPENS.match(text, position):
                 continue
         end = _line_end(text, position)
         yield Event(LINE, (), walker.line_of(position), text[position:end])
@@ -96,7 +99,7 @@ class _Walker:
             stop = _line_end(self._text, at)
             problem = str(broken)
             yield Event(BROKEN, (), self.line_of(at), self._text[at : min(stop, at + KEPT)], problem)
-            return stop + 1
+            return stop
         if not self._seen:
             yield Event(OTHER, (), line, self._text[begin : min(end, begin + KEPT)])
         return end

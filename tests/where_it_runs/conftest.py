@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.where_it_runs.cluster import Cluster, standalone_cluster
+from tests.where_it_runs.cluster import Cluster, clean_environment, standalone_cluster
 
 ROOT = Path(__file__).resolve().parents[2]
+CLUSTER = "kafka-2.8.2-zookeeper"  # the smaller capture
 
 
 @pytest.fixture(scope="session")
@@ -48,3 +49,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A standalone cluster of two workers."""
     with standalone_cluster(tmp_path_factory.mktemp("cluster")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def embedded_run(tmp_path_factory: pytest.TempPathFactory, samples: Path) -> Path:
+    """The folder in which `kafka-placement run` was run embedded, over one cluster: what other places must equal."""
+    folder = tmp_path_factory.mktemp("embedded")
+    command = [sys.executable, "-m", "pipelines.cli", "run", str(samples / CLUSTER), "--warehouse", "warehouse"]
+    environment = clean_environment(folder)
+    ran = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    return folder

@@ -44,7 +44,7 @@ class Assignment:
     broker_index: npt.NDArray[np.int32]
 
 
-def _grid(batch: TopicBatch) -> tuple[Ints, Ints]:
+def grid(batch: TopicBatch) -> tuple[Ints, Ints]:
     """(topic, partition id) of every partition of the batch: int64 (p) each."""
     topic = np.repeat(np.arange(len(batch.partitions), dtype=np.int64), batch.partitions)
     begin = offsets_of(batch.partitions)[:-1]
@@ -76,7 +76,7 @@ def kafka_rack_unaware(batch: TopicBatch, start_index: Ints, shift: Ints) -> Ass
     start_index, shift: int64 (n), each in [0, brokers) - drawn in this order from one Random, or both set to
     Kafka's `fixedStartIndex`. The shift grows at each placed partition id > 0 that is a multiple of `brokers`.
     """
-    topic, partition = _grid(batch)
+    topic, partition = grid(batch)
     brokers = batch.brokers[topic]
     origin = batch.first_partition
     passed = np.where(origin > 0, (origin - 1) // batch.brokers, 0)
@@ -87,6 +87,6 @@ def kafka_rack_unaware(batch: TopicBatch, start_index: Ints, shift: Ints) -> Ass
 
 def naive(batch: TopicBatch) -> Assignment:
     """Replica j of partition i on broker (i + j) % n: what many texts claim that Kafka does."""
-    topic, partition = _grid(batch)
+    topic, partition = grid(batch)
     first = partition % batch.brokers[topic]
     return _spread(batch, topic, partition, first, np.zeros_like(first))

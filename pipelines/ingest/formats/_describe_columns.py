@@ -1,8 +1,8 @@
 """Arrow columns from describe lines that are written as Kafka writes them; the other lines are left alone.
 
-A header or partition line of any version matches, also with its tabs turned to spaces. What does not match (a
-reassignment under way, an empty ISR, a JSON config, another distribution's columns, a bad topic name) is rare
-and goes to the tolerant parser. Tests hold both equal on every line that matches.
+A header or partition line of any version matches, also quoted or with its tabs turned to spaces. What does not
+match (a config with commas, another distribution's columns, a bad topic name, a cut) is rare and goes to the
+tolerant parser. Tests hold both equal on every line that matches.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.records import FACTS, PARTITION, TOPIC
+from pipelines.ingest.formats._batches import table_of
+from pipelines.ingest.records import PARTITION, TOPIC
 
 _SMALL = r"[0-9]{1,9}"  # nine digits always fit an int32
 _IDS = rf"{_SMALL}(?:,{_SMALL})*"
-_START = r"^[ \t]*(?i:topic): ?(?P<topic>[a-zA-Z0-9._-]*[a-zA-Z0-9_-])"
+_START = r"^[ \t>|]*(?i:topic): ?(?P<topic>[a-zA-Z0-9._-]*[a-zA-Z0-9_-])"
 _PARTITION_LINE = (
     rf"{_START}[ \t]+(?i:partition): ?(?P<partition>{_SMALL})[ \t]+(?i:leader): ?(?P<leader>{_SMALL}|-1|none)"
-    rf"[ \t]+(?i:replicas): ?(?P<replicas>{_IDS})[ \t]+(?i:isr): ?(?P<isr>{_IDS})"
-    rf"(?P<tail>[ \t]+Elr: ?(?P<elr>|N/A|{_IDS})[ \t]+LastKnownElr: ?(?P<known>|N/A|{_IDS}))?[ \t]*$"
+    rf"[ \t]+(?i:replicas): ?(?P<replicas>{_IDS})[ \t]+(?i:isr): ?(?P<isr>|{_IDS})"
+    rf"(?P<moves>[ \t]+Adding Replicas: ?(?P<adding>|{_IDS})[ \t]+Removing Replicas: ?(?P<removing>|{_IDS}))?"
+    rf"(?P<elrs>[ \t]+Elr: ?(?P<elr>|N/A|{_IDS})[ \t]+LastKnownElr: ?(?P<known>|N/A|{_IDS}))?[ \t]*$"
 )
 # Only configs that can be split at every comma: dotted keys (or the one without a dot), plain values.
 _KEY = r"(?:[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+|preallocate)"
@@ -33,10 +35,21 @@ _MAP = pa.map_(pa.string(), pa.string())
 
 def partition_facts(raw: pa.Array, numbers: pa.Array, lines: pa.Array) -> tuple[pa.Table, pa.Array]:
     """(facts of the partition lines that match, which lines did)."""
-    found, matched, numbers, lines = _extracted(raw, _PARTITION_LINE, numbers, lines)
+    found = pc.extract_regex(raw, _PARTITION_LINE)
+    # A leader, and a line that ends with an empty ISR: perhaps cut off, so the other parser has to judge.
+    doubtful = pc.and_(
+        pc.and_(pc.equal(pc.struct_field(found, "isr"), ""), pc.equal(pc.struct_field(found, "moves"), "")),
+        pc.and_(
+            pc.equal(pc.struct_field(found, "elrs"), ""),
+            pc.invert(pc.is_in(pc.struct_field(found, "leader"), pa.array(["none", "-1"]))),
+        ),
+    )
+    matched = pc.and_(pc.is_valid(found), pc.invert(pc.fill_null(doubtful, True)))
+    found, numbers, lines = (pc.filter(column, matched) for column in (found, numbers, lines))
     leader = found.field("leader")
     leader = pc.if_else(pc.equal(leader, "none"), "-1", leader)
-    has_elr = pc.not_equal(found.field("tail"), "")
+    has_moves = pc.not_equal(found.field("moves"), "")
+    has_elr = pc.not_equal(found.field("elrs"), "")
     return _facts(
         PARTITION,
         numbers,
@@ -46,7 +59,9 @@ def partition_facts(raw: pa.Array, numbers: pa.Array, lines: pa.Array) -> tuple[
             "partition": pc.cast(found.field("partition"), pa.int32()),
             "leader": pc.cast(leader, pa.int32()),
             "replicas": _ids(found.field("replicas")),
-            "isr": _ids(found.field("isr")),
+            "isr": _optional_ids(found.field("isr"), pc.is_valid(found)),
+            "adding_replicas": _optional_ids(found.field("adding"), has_moves),
+            "removing_replicas": _optional_ids(found.field("removing"), has_moves),
             "elr": _optional_ids(found.field("elr"), has_elr),
             "last_known_elr": _optional_ids(found.field("known"), has_elr),
         },
@@ -55,7 +70,9 @@ def partition_facts(raw: pa.Array, numbers: pa.Array, lines: pa.Array) -> tuple[
 
 def topic_facts(raw: pa.Array, numbers: pa.Array, lines: pa.Array) -> tuple[pa.Table, pa.Array]:
     """(facts of the topic lines that match, which lines did)."""
-    found, matched, numbers, lines = _extracted(raw, _TOPIC_LINE, numbers, lines)
+    found = pc.extract_regex(raw, _TOPIC_LINE)
+    matched = pc.is_valid(found)
+    found, numbers, lines = (pc.filter(column, matched) for column in (found, numbers, lines))
     topic_id = found.field("id")
     return _facts(
         TOPIC,
@@ -71,19 +88,10 @@ def topic_facts(raw: pa.Array, numbers: pa.Array, lines: pa.Array) -> tuple[pa.T
     ), matched
 
 
-def _extracted(
-    raw: pa.Array, pattern: str, numbers: pa.Array, lines: pa.Array
-) -> tuple[pa.StructArray, pa.Array, pa.Array, pa.Array]:
-    found = pc.extract_regex(raw, pattern)
-    matched = pc.is_valid(found)
-    return pc.filter(found, matched), matched, pc.filter(numbers, matched), pc.filter(lines, matched)
-
-
 def _facts(kind: str, numbers: pa.Array, lines: pa.Array, columns: dict[str, pa.Array]) -> pa.Table:
     size = len(numbers)
     columns |= {"record_number": numbers, "line_number": lines, "kind": pa.repeat(pa.scalar(kind), size)}
-    arrays = [columns[f.name] if f.name in columns else pa.nulls(size, f.type) for f in FACTS]
-    return pa.Table.from_arrays(arrays, schema=FACTS)
+    return table_of(columns, size)
 
 
 def _ids(column: pa.Array) -> pa.Array:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.ingest.formats._batches import in_order, pick, rows_of
 from pipelines.ingest.formats._describe_columns import partition_facts, topic_facts
 from pipelines.ingest.formats._describe_line import line_facts
 from pipelines.ingest.formats._lines import line_records
@@ -34,11 +35,7 @@ def _parse(records: Records) -> pa.Table:
     if len(records) <= _BATCH:
         return _parse_batch(records)
     starts = range(0, len(records), _BATCH)
-    return pa.concat_tables([_parse_batch(_rows(records, slice(i, i + _BATCH))) for i in starts])
-
-
-def _rows(records: Records, rows: slice) -> Records:
-    return Records(records.record_number[rows], records.line_number[rows], records.context[rows], records.raw[rows])
+    return pa.concat_tables([_parse_batch(rows_of(records, slice(i, i + _BATCH))) for i in starts])
 
 
 def _parse_batch(records: Records) -> pa.Table:
@@ -50,18 +47,8 @@ def _parse_batch(records: Records) -> pa.Table:
     parts = [partitions, topics]
     others = np.flatnonzero(~pc.or_(matched, also_matched).to_numpy(zero_copy_only=False))
     if len(others):
-        parts.append(parse_each(_pick(records, others), line_facts))
-    table = pa.concat_tables([part for part in parts if part.num_rows] or parts[:1])
-    return table.take(pc.sort_indices(table["record_number"])).combine_chunks()
-
-
-def _pick(records: Records, rows: np.ndarray) -> Records:
-    return Records(
-        [records.record_number[i] for i in rows],
-        [records.line_number[i] for i in rows],
-        [None] * len(rows),
-        [records.raw[i] for i in rows],
-    )
+        parts.append(parse_each(pick(records, others), line_facts))
+    return in_order(parts)
 
 
 FORMAT = Format(

@@ -15,7 +15,7 @@ from pipelines.ingest.formats._values import parse_each
 from pipelines.ingest.formats.describe import FORMAT
 from pipelines.ingest.records import FAULT, IGNORED, PARTITION, TOPIC
 
-from .facts import BAD_DIR, bare, checked, facts, faults, reasons, short, table_of, FORMATS_DIR
+from .facts import BAD_DIR, FORMATS_DIR, bare, checked, facts, faults, reasons, short, table_of
 
 ORDERS_ID = "uvI100-vS2WmgO9_X9Uk5Q"
 
@@ -280,7 +280,9 @@ _elr = st.just("") | st.just("N/A") | _joined
 _gap = st.sampled_from(["\t", " ", "   ", " \t"])
 _names = st.text("abcXYZ019._-", min_size=1, max_size=8) | st.sampled_from(["Partition", "a b", "x!", "Isr", "Elr"])
 _value = st.sampled_from(["", "1", "a:b", "compact,delete", "1.5", "{1,a.b=2}", "x=y", "x...", "…"])
-_config = st.tuples(st.sampled_from(["a.b", "min.insync.replicas", "preallocate", "plain", "A.b"]), _value).map("=".join)
+_config = st.tuples(st.sampled_from(["a.b", "min.insync.replicas", "preallocate", "plain", "A.b"]), _value).map(
+    "=".join
+)
 
 
 @st.composite
@@ -294,10 +296,14 @@ def partition_lines(draw: st.DrawFn) -> str:
         ("Replicas", draw(_joined)),
         ("Isr", draw(_joined | st.just(""))),
     ]
+    if draw(st.integers(0, 2)) == 0:
+        fields += [("Adding Replicas", draw(_joined | st.just(""))), ("Removing Replicas", draw(_joined | st.just("")))]
     if draw(st.booleans()):
         fields += [("Elr", draw(_elr)), ("LastKnownElr", draw(_elr))]
     if draw(st.integers(0, 5)) == 0:
-        fields.insert(draw(st.integers(1, len(fields))), (draw(st.sampled_from(["Offline", "Live Ones", "Leader"])), "1"))
+        fields.insert(
+            draw(st.integers(1, len(fields))), (draw(st.sampled_from(["Offline", "Live Ones", "Leader"])), "1")
+        )
     line = gap.join(name + colon + value for name, value in fields)
     line = line.lower() if draw(st.integers(0, 9)) == 0 else line
     return draw(st.sampled_from(["\t", "", " ", "> "])) + line + draw(st.sampled_from(["", "", " ", "\t", "...", "x"]))
@@ -336,7 +342,8 @@ def test_no_damage_to_a_line_raises(data: st.DataObject) -> None:
 
 
 def test_many_lines_keep_their_order_and_numbers() -> None:
-    block = "Topic: t\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: a.b={1}\n\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n\n"
+    header = "Topic: t\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: a.b={1}\n"
+    block = header + "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n\n"
     records = line_records(block * 50_000)
     table = checked(records, FORMAT.parse(records))
     assert table["record_number"].to_pylist() == list(range(150_000))

@@ -13,9 +13,7 @@ from pipelines.ingest.text import lines_of, read_text
 from .facts import BAD_DIR, FORMATS_DIR, short, table_of
 
 
-@pytest.mark.parametrize(
-    "name", ["describe-crlf.txt", "describe-utf16.txt", "describe-bom.txt", "describe-2.8.txt.gz"]
-)
+@pytest.mark.parametrize("name", ["describe-crlf.txt", "describe-utf16.txt", "describe-bom.txt", "describe-2.8.txt.gz"])
 def test_the_same_text_saved_in_other_ways_gives_the_same_facts(name: str) -> None:
     assert table_of(FORMATS_DIR / name).equals(table_of(FORMATS_DIR / "describe-2.8.txt"))
 

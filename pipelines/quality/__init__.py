@@ -1,0 +1,62 @@
+"""Quality: the contracts' expectations, checked over whole tables by Great Expectations; and the gate before gold.
+
+Great Expectations takes two seconds to import, so nothing here imports it before it is needed; `warm_up`, called on
+a thread while other stages run, hides that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pipelines.errors import TableFault
+from pipelines.quality.findings import Finding
+from pipelines.tables import TABLES
+from pipelines.tables.contract import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pipelines.store import SnapshotKey
+
+__all__ = ["Finding", "check", "gate", "results_frame_rows", "warm_up"]
+
+_REMEDY = (
+    "No gold table was written. Rejected records are in silver.quarantine, each with its reasons, and what the sources "
+    "disagree on is in silver.contradictions (kafka-placement query \"SELECT * FROM silver.quarantine\"). "
+    "Correct the source, or leave it out, and run again."
+)
+
+
+def warm_up() -> None:
+    """Nothing; imports what `check` needs."""
+    from pipelines.quality import suites  # noqa: F401
+
+
+def check(
+    tables: Mapping[str, DataFrame], docs_folder: str | None, contracts: Mapping[str, Table] = TABLES
+) -> list[Finding]:
+    """One finding per expectation of each table, in the contracts' order; Data Docs in `docs_folder`, if given."""
+    from pipelines.quality.suites import check_tables
+
+    return check_tables([(contracts[name], frame) for name, frame in tables.items()], docs_folder)
+
+
+def results_frame_rows(
+    findings: Sequence[Finding], snapshots: Sequence[SnapshotKey]
+) -> list[tuple[str, str, str, str, bool, int, int, str | None]]:
+    """Rows of ops.quality_results: each finding once per snapshot that was checked."""
+    return [
+        (s.cluster_id, s.snapshot_id, f.table_name, f.expectation, f.success, f.checked_rows, f.unexpected_rows, f.example)
+        for s in snapshots
+        for f in findings
+    ]
+
+
+def gate(findings: Sequence[Finding]) -> None:
+    """Nothing; raises TableFault, which tells every failed expectation, if there is one."""
+    failed = [finding for finding in findings if not finding.success]
+    if failed:
+        count = "an expectation" if len(failed) == 1 else f"{len(failed)} expectations"
+        lines = [f"the tables fail {count}:", *(f"  {finding.sentence()}" for finding in failed), _REMEDY]
+        raise TableFault("\n".join(lines))

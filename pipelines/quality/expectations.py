@@ -1,0 +1,145 @@
+"""Expectations as Great Expectations runs them: all of a table's in one pass over its rows, unique keys in a second.
+
+Great Expectations' own column expectations collect faulty values, a Spark job each, whether there are any or not. The
+ones here count only; one that fails then asks for a single row to show.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import great_expectations.expectations as gxe
+from great_expectations.core.metric_domain_types import MetricDomainTypes
+from great_expectations.core.metric_function_types import MetricPartialFunctionTypes
+from great_expectations.execution_engine import SparkDFExecutionEngine
+from great_expectations.expectations.expectation import BatchExpectation
+from great_expectations.expectations.metrics.metric_provider import metric_partial, metric_value
+from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
+from great_expectations.render import LegacyRendererType, RenderedStringTemplateContent
+from great_expectations.render.renderer.renderer import renderer
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+_ROWS = "rows_with_these_keys"
+
+
+class RowsWhere(TableMetricProvider):
+    """Number of rows that fulfil an SQL condition, an aggregate that shares its job with all the others."""
+
+    metric_name = "table.rows_where"
+    value_keys = ("fault",)
+
+    @metric_partial(
+        engine=SparkDFExecutionEngine,
+        partial_fn_type=MetricPartialFunctionTypes.AGGREGATE_FN,
+        domain_type=MetricDomainTypes.TABLE,
+    )
+    def _spark(
+        cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any
+    ) -> tuple[Column, Any, dict[str, Any]]:
+        return F.count_if(F.expr(metric_value_kwargs["fault"])), metric_domain_kwargs, {}
+
+
+class RowsOfRepeatedKeys(TableMetricProvider):
+    """Number of rows whose keys another row has too. A shuffle of the keys: a window, as GX has it, sorts all columns."""
+
+    metric_name = "table.rows_of_repeated_keys"
+    value_keys = ("shown",)
+
+    @metric_value(engine=SparkDFExecutionEngine)
+    def _spark(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> int:
+        frame, _, _ = execution_engine.get_compute_domain(metric_domain_kwargs, domain_type=MetricDomainTypes.TABLE)
+        return repeated_keys(frame, metric_value_kwargs["shown"]).agg(F.sum(_ROWS)).collect()[0][0] or 0
+
+
+def repeated_keys(frame: DataFrame, keys: list[str]) -> DataFrame:
+    """The keys that more than one row has, and how many do."""
+    return frame.groupBy(*keys).agg(F.count(F.lit(1)).alias(_ROWS)).where(F.col(_ROWS) > 1)
+
+
+def as_json(frame: DataFrame, columns: list[str]) -> str | None:
+    """One row's columns as JSON, nulls included; None if there is no row."""
+    shown = frame.select(F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})).take(1)
+    return str(shown[0][0]) if shown else None
+
+
+class _WithExample(BatchExpectation):
+    """What all have: the fault as SQL, the columns that an example shows, and one where it fails.
+
+    It stands before Great Expectations' own class among the bases.
+    """
+
+    fault: str = ""
+    shown: list[str] = []
+
+    def get_validation_dependencies(self, *args: Any, **kwargs: Any) -> Any:
+        dependencies = super().get_validation_dependencies(*args, **kwargs)
+        dependencies.metric_configurations.pop(f"{getattr(self, 'map_metric', '')}.unexpected_values", None)
+        return dependencies
+
+    def _validate(self, metrics: Any, runtime_configuration: Any = None, execution_engine: Any = None) -> Any:
+        outcome = self._count(metrics, runtime_configuration, execution_engine)
+        if not outcome["success"]:
+            outcome["result"]["partial_unexpected_list"] = [self._example(execution_engine.dataframe)]
+        return outcome
+
+    def _count(self, metrics: Any, runtime_configuration: Any, execution_engine: Any) -> Any:
+        return super()._validate(metrics, runtime_configuration, execution_engine)
+
+    def _example(self, frame: DataFrame) -> str | None:
+        return as_json(frame.where(F.expr(self.fault)), self.shown)
+
+
+class ExpectNoNull(_WithExample, gxe.ExpectColumnValuesToNotBeNull):
+    """No null in a column."""
+
+
+class ExpectBetween(_WithExample, gxe.ExpectColumnValuesToBeBetween):
+    """A column's values within limits."""
+
+
+class ExpectMatches(_WithExample, gxe.ExpectColumnValuesToMatchRegex):
+    """A column's values match a regular expression."""
+
+
+class ExpectOneOf(_WithExample, gxe.ExpectColumnValuesToBeInSet):
+    """A column's values are among some."""
+
+
+class _OverRows(_WithExample):
+    """An expectation on rows, told in the Data Docs as `no row <says>`."""
+
+    says: str = ""
+
+    def _count(self, metrics: Any, runtime_configuration: Any, execution_engine: Any) -> Any:
+        rows, faulty = metrics["table.row_count"], metrics[self.metric_dependencies[1]]
+        counts = {"element_count": rows, "unexpected_count": faulty}
+        return {"success": faulty == 0, "result": {**counts, "unexpected_percent": 100 * faulty / rows if rows else None}}
+
+    @classmethod
+    @renderer(renderer_type=LegacyRendererType.PRESCRIPTIVE)
+    def _prescriptive_renderer(
+        cls, configuration: Any = None, result: Any = None, runtime_configuration: Any = None, **_: Any
+    ) -> list[RenderedStringTemplateContent]:
+        kwargs = (configuration or result.expectation_config).kwargs
+        template = {"template": "No row $says.", "params": {"says": kwargs["says"]}}
+        return [RenderedStringTemplateContent(content_block_type="string_template", string_template=template)]
+
+
+class ExpectNoRowWhere(_OverRows):
+    """No row fulfils an SQL condition."""
+
+    metric_dependencies: ClassVar[tuple[str, ...]] = ("table.row_count", "table.rows_where")
+    success_keys: ClassVar[tuple[str, ...]] = ("fault",)
+    domain_keys: ClassVar[tuple[str, ...]] = ("batch_id", "table")
+
+
+class ExpectUniqueKeys(_OverRows):
+    """No two rows have the same keys."""
+
+    metric_dependencies: ClassVar[tuple[str, ...]] = ("table.row_count", "table.rows_of_repeated_keys")
+    success_keys: ClassVar[tuple[str, ...]] = ("shown",)
+    domain_keys: ClassVar[tuple[str, ...]] = ("batch_id", "table")
+
+    def _example(self, frame: DataFrame) -> str | None:
+        return as_json(repeated_keys(frame, self.shown), [*self.shown, _ROWS])

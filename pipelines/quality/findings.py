@@ -1,0 +1,28 @@
+"""What an expectation found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of one expectation over one table.
+
+    fault: what a row that breaks it does, in words.   example: one such row as JSON: its keys and the columns at fault.
+    """
+
+    table_name: str
+    expectation: str
+    fault: str
+    success: bool
+    checked_rows: int
+    unexpected_rows: int
+    example: str | None = None
+
+    def sentence(self) -> str:
+        """The finding for a person."""
+        rows = f"{self.unexpected_rows:,} of {self.checked_rows:,} rows"
+        if self.success:
+            return f"{self.table_name}: {self.expectation}: holds for {self.checked_rows:,} rows"
+        return f"{self.table_name}: {self.expectation}: {rows}: {self.fault}, for example {self.example}"

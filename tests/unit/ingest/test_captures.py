@@ -1,0 +1,126 @@
+"""The two real clusters: what their captures say agrees between formats, to the last partition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pipelines.ingest.records import FAULT
+
+from .facts import SAMPLES, table_of
+
+KRAFT, ZOOKEEPER = SAMPLES / "kafka-4.1.1-kraft", SAMPLES / "kafka-2.8.2-zookeeper"
+KRAFT_LATER, ZOOKEEPER_LATER = SAMPLES / "captures" / KRAFT.name, SAMPLES / "captures" / ZOOKEEPER.name
+
+State = dict[tuple[str, int], dict[str, Any]]
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = table_of(path).to_pylist()
+    assert not [row for row in found if row["kind"] == FAULT]
+    return found
+
+
+def partitions(path: Path, *columns: str) -> State:
+    """Columns of each partition; those of several facts of one partition are put together."""
+    state: State = {}
+    for row in rows(path):
+        if row["kind"] == "partition":
+            known = {name: row[name] for name in columns if row[name] is not None}
+            state.setdefault((row["topic"], row["partition"]), {}).update(known)
+    return state
+
+
+def folded(path: Path) -> State:
+    """State of the partitions at the end of a KRaft log, by the rules of the log."""
+    state: State = {}
+    for row in rows(path):
+        key = (row["topic"], row["partition"])
+        if row["kind"] in ("partition", "partition_change"):
+            names = ("leader", "replicas", "isr", "elr", "last_known_elr")
+            state.setdefault(key, {}).update({n: row[n] for n in names if row[n] is not None})
+        elif row["kind"] == "clear_elr":
+            for (topic, _), partition in state.items():
+                if row["topic"] in (None, topic):
+                    partition |= {"elr": [], "last_known_elr": []}
+        elif row["kind"] == "topic_removed":
+            state = {k: v for k, v in state.items() if k[0] != row["topic"]}
+    return state
+
+
+def test_every_partition_of_both_clusters_is_read() -> None:
+    for path, count in (
+        (KRAFT / "topics-describe.txt", 743),
+        (KRAFT_LATER / "topics-describe.broker-2-down.txt", 743),
+        (ZOOKEEPER / "topics-describe.txt", 61),
+        (ZOOKEEPER_LATER / "topics-describe.broker-1001-down.txt", 61),
+    ):
+        assert len(partitions(path, "leader")) == count
+
+
+def test_each_topic_of_both_clusters_shows_as_many_partitions_as_it_declares() -> None:
+    for path in (KRAFT / "topics-describe.txt", ZOOKEEPER / "topics-describe.txt"):
+        declared = {row["topic"]: row["partition_count"] for row in rows(path) if row["kind"] == "topic"}
+        shown = [topic for topic, _ in partitions(path, "leader")]
+        assert declared == {topic: shown.count(topic) for topic in declared}
+
+
+def test_the_zookeeper_dumps_say_what_the_describes_say() -> None:
+    columns = ("leader", "replicas", "isr")
+    for describe, dump in (
+        (ZOOKEEPER / "topics-describe.txt", ZOOKEEPER / "zookeeper-dump.jsonl"),
+        (
+            ZOOKEEPER_LATER / "topics-describe.broker-1001-down.txt",
+            ZOOKEEPER_LATER / "zookeeper-dump.broker-1001-down.jsonl",
+        ),
+    ):
+        assert partitions(describe, *columns) == partitions(dump, *columns)
+        ids = [{r["topic"]: r["topic_id"] for r in rows(p) if r["kind"] == "topic"} for p in (describe, dump)]
+        assert ids[0] == ids[1]
+
+
+def test_the_zookeeper_dumps_show_which_brokers_live() -> None:
+    def registered(path: Path) -> list[int]:
+        return [row["broker_id"] for row in rows(path) if row["registered"]]
+
+    assert registered(ZOOKEEPER / "zookeeper-dump.jsonl") == [1000, 1001, 1002, 1003, 1004]
+    assert registered(ZOOKEEPER_LATER / "zookeeper-dump.broker-1001-down.jsonl") == [1000, 1002, 1003, 1004]
+
+
+def test_the_kraft_log_folds_to_the_describe_after_it() -> None:
+    columns = ("leader", "replicas", "isr", "elr", "last_known_elr")
+    describe = partitions(KRAFT_LATER / "topics-describe.broker-2-down.txt", *columns)
+    assert folded(KRAFT_LATER / "cluster-metadata-dump.until-broker-2-down.txt") == describe
+
+
+def test_the_broker_list_is_that_of_the_kraft_log() -> None:
+    columns = ("broker_id", "rack", "host", "port")
+
+    def brokers(path: Path) -> list[tuple[Any, ...]]:
+        return [tuple(row[c] for c in columns) for row in rows(path) if row["kind"] == "broker"]
+
+    assert brokers(KRAFT / "brokers.csv") == brokers(KRAFT_LATER / "cluster-metadata-dump.until-broker-2-down.txt")
+
+
+def test_the_files_of_the_kraft_cluster_agree() -> None:
+    state = partitions(KRAFT / "topics-describe.txt", "replicas", "leader")
+    logs: dict[tuple[str, int], set[int]] = {}
+    for row in rows(KRAFT / "log-dirs-describe.txt"):
+        if row["kind"] == "replica":
+            logs.setdefault((row["topic"], row["partition"]), set()).add(row["broker_id"])
+    assert logs == {key: set(value["replicas"]) for key, value in state.items()}
+    ends = {(r["topic"], r["partition"]): r["log_end_offset"] for r in rows(KRAFT / "get-offsets.txt")}
+    assert set(ends) == set(state)
+    for broker in (0, 1):
+        marks = [r for r in rows(KRAFT / f"replication-offset-checkpoint.broker-{broker}") if r["kind"] == "replica"]
+        held = {key for key, value in state.items() if broker in value["replicas"]}
+        assert {(r["topic"], r["partition"]) for r in marks} == held
+        assert all(r["high_watermark"] == ends[r["topic"], r["partition"]] for r in marks)
+
+
+def test_the_filtered_describe_is_part_of_the_whole_one() -> None:
+    columns = ("leader", "replicas", "isr", "elr")
+    whole = partitions(KRAFT_LATER / "topics-describe.broker-2-down.txt", *columns)
+    part = partitions(KRAFT_LATER / "topics-describe-under-replicated.broker-2-down.txt", *columns)
+    assert len(part) == 315
+    assert part == {key: value for key, value in whole.items() if len(value["isr"]) < len(value["replicas"])}

@@ -1,0 +1,240 @@
+"""Formats that are JSON documents: log dirs, reassignments, models; and the walk that they share."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.ingest import json_elements as walk
+from pipelines.ingest.formats import log_dirs
+from pipelines.ingest.formats._values import parse_each
+from pipelines.ingest.formats.registry import FORMATS
+from pipelines.ingest.records import BROKER, PARTITION, REPLICA, Records
+
+from .facts import FORMATS_DIR, bare, checked, facts, faults, reasons, table_of
+
+
+def log(topic: str, partition: int, broker: int, size: int, lag: int | None, future: bool) -> dict[str, object]:
+    row = {"topic": topic, "partition": partition, "broker_id": broker, "size_bytes": size, "log_dir": "/d1"}
+    return row | {"is_future": future} | ({} if lag is None else {"offset_lag": lag})
+
+
+@pytest.mark.parametrize("name", ["log-dirs.txt", "log-dirs-pretty.json"])
+def test_log_dirs_with_keys_in_any_order(name: str) -> None:
+    assert bare(facts(name, REPLICA)) == [
+        log("orders", 0, 1, 100, 0, False),
+        log("a-b-c", 12, 1, 5_000_000_000, 7, True),
+        log("orders", 0, 2, 90, None, False),
+    ]
+    # broker 3 has no log dir, and yet it answered
+    assert bare(facts(name, BROKER)) == [{"broker_id": i, "registered": True} for i in (1, 2, 3)]
+
+
+_element = st.builds(
+    '{{"partition":"{}","size":{},"offsetLag":{},"isFuture":{}}}'.format,
+    st.sampled_from(
+        ["t-0", "a-b-12", "t", "-1", "t-", "t--1", "x y-1", "t-99999999999", "t-007", "é-1", "a.-3", "--1"]
+    ),
+    st.sampled_from(["0", "12", "-1", "1.5", "true", "null", "01", '"5"', "9223372036854775807", "9" * 19, "9" * 18]),
+    st.sampled_from(["0", "-1", "7", "null", "-2", "true", "9" * 20]),
+    st.sampled_from(["true", "false", "null", "0"]),
+)
+_place = st.sampled_from(
+    [
+        '{"broker": 1, "logDir": "/d", "error": null}',
+        '{"broker": "1", "logDir": null}',
+        '{"broker": true}',
+        '{"broker": -1}',
+        '{"broker": 1, "logDir": 5}',
+        '{"broker": 1, "logDir": "\\ud800"}',
+        '{"broker": 1, "logDir": "\\u00e9"}',
+    ]
+)
+
+
+@given(st.lists(st.tuples(st.just(1), _place, _element), max_size=6))
+def test_the_columns_and_the_element_parser_of_log_dirs_agree(rows: list[tuple[int, str, str]]) -> None:
+    records = Records.of(rows)
+    assert checked(records, log_dirs.FORMAT.parse(records)).equals(parse_each(records, log_dirs._facts))
+
+
+def test_the_lines_around_the_document_are_ignored_by_name() -> None:
+    assert reasons("log-dirs.txt") == {"prompt": 1, "tool message": 2}
+
+
+def test_elements_keep_the_line_on_which_they_begin() -> None:
+    text = (FORMATS_DIR / "log-dirs-pretty.json").read_text().splitlines()
+    for row in table_of(FORMATS_DIR / "log-dirs-pretty.json").to_pylist():
+        assert text[row["line_number"] - 1].strip() == "{"
+
+
+def test_bad_log_dirs_are_faults_one_by_one() -> None:
+    rows = table_of(FORMATS_DIR.parent / "bad" / "log-dirs-bad.json").to_pylist()
+    assert [(row["kind"], (row["reasons"] or [""])[0].removeprefix("unparsable: ")) for row in rows] == [
+        ("fault", "broker is true, expected a whole number"),
+        ("fault", "broker is true, expected a whole number"),
+        ("broker", ""),
+        ("fault", 'partition is "nodash", expected topic-number'),
+        ("fault", "size is -5, expected 0 to 9223372036854775807"),
+        ("fault", "size is missing"),
+        ("fault", 'size is "big", expected a whole number'),
+        ("fault", "the replica is 7, expected an object"),
+    ]
+
+
+def test_a_document_that_breaks_off_keeps_what_was_whole() -> None:
+    rows = table_of(FORMATS_DIR.parent / "bad" / "log-dirs-cut.txt").to_pylist()
+    assert [row["kind"] for row in rows[3:]] == ["broker", "replica", "replica", "fault", "fault"]
+    assert "the JSON breaks off" in rows[-1]["reasons"][0]
+
+
+ORDERS = [
+    {"topic": "orders", "partition": 0, "replicas": [1, 2, 3]},
+    {"topic": "orders", "partition": 1, "replicas": [2, 3, 1]},
+]
+
+
+@pytest.mark.parametrize(
+    "name", ["reassignment.json", "reassignment-pretty.json", "reassign-generate.txt", "reassign-execute-old.txt"]
+)
+def test_the_current_assignment_is_the_state(name: str) -> None:
+    assert bare(facts(name, PARTITION)) == ORDERS
+
+
+def test_the_proposed_assignment_is_not() -> None:
+    assert reasons("reassign-generate.txt") == {"proposed assignment": 2, "tool message": 2, "blank line": 1}
+
+
+def test_bad_reassignments() -> None:
+    found = [row["reasons"] for row in table_of(FORMATS_DIR.parent / "bad" / "reassignment-bad.json").to_pylist()]
+    assert found == [
+        ['unparsable: replicas[0] is "a", expected a whole number'],
+        ["unparsable: replicas is missing"],
+        ["unparsable: topic is 7, expected text"],
+        None,
+    ]
+    assert "the JSON breaks off" in faults("reassignment-cut.json")[1]
+
+
+def test_a_model_has_racks_brokers_to_empty_and_loads() -> None:
+    assert facts("model.json") == [
+        {"kind": "broker", "broker_id": 0, "rack": "r0", "listed": True},
+        {"kind": "broker", "broker_id": 1, "rack": "r1", "listed": True},
+        {"kind": "broker", "broker_id": 2, "rack": "r0", "listed": True},
+        {"kind": "broker", "broker_id": 2, "draining": True},
+        {
+            "kind": "partition",
+            "topic": "t00000",
+            "partition": 0,
+            "replicas": [0, 1],
+            "size_bytes": 12_345_000,
+            "bytes_in_per_s": 1500.0,
+            "bytes_out_per_s": 3000.0,
+        },
+        {
+            "kind": "partition",
+            "topic": "t00000",
+            "partition": 1,
+            "replicas": [1, 2],
+            "size_bytes": 0,
+            "bytes_in_per_s": 250.0,
+            "bytes_out_per_s": 500.0,
+        },
+    ]
+
+
+def test_a_bad_model() -> None:
+    rows = table_of(FORMATS_DIR.parent / "bad" / "model-bad.json").to_pylist()
+    assert {row["kind"] for row in rows} == {"fault"}
+    assert len(rows) == 5
+
+
+def test_tool_output_carries_nothing() -> None:
+    assert reasons("reassign-verify.txt") == {"tool message": 3, "blank line": 1}
+    assert reasons("leader-election.txt") == {"tool message": 2}
+
+
+# --- the walk --------------------------------------------------------------------------------------------
+
+
+def elements(text: str, *wanted: tuple[str, ...]) -> list[walk.Event]:
+    return [event for event in walk.events(text, wanted) if event.kind == walk.ELEMENT]
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(_JSON, max_size=5), _JSON, st.sampled_from([None, 1, "\t"]))
+def test_elements_are_those_of_the_array_wherever_it_stands(items: list[object], other: object, indent: object) -> None:
+    text = json.dumps({"before": other, "deep": [{"array": items, "x": other}], "after": other}, indent=indent)  # type: ignore[arg-type]
+    found = elements("a line\n" + text + "\nanother", ("deep", "*", "array"))
+    assert [event.value for event in found] == items
+    assert [json.loads(event.raw) for event in found] == items
+    assert all(text.split("\n")[event.line - 2].find(event.raw.split("\n")[0]) >= 0 for event in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ('{"a":[1,2]}', ["element", "element"]),
+        ('{"a":[]}', []),
+        ('{"a":{}}', ["other"]),
+        ('{"b":1}', ["other"]),
+        ('{"a":[1,', ["element", "broken"]),
+        ('{"a":[1 2]}', ["element", "broken"]),
+        ('{"a":[1 2]}\n\nend', ["element", "broken", "line", "line"]),
+        ('{"a":[1]', ["element", "broken"]),
+        ('{"a" 1}', ["broken"]),
+        ("{a:1}", ["broken"]),
+        ('{"a":[' + "[" * 100_000, ["broken"]),
+        ('{"a":[1]} tail\nend', ["element", "line", "line"]),
+        ('{"a":[1]}{"a":[2]}\n', ["element", "element"]),
+        ("[2024-05-06] INFO\n", ["line"]),
+        ("", []),
+    ],
+)
+def test_what_the_walk_reports(text: str, kinds: list[str]) -> None:
+    quiet = (walk.START, walk.END, walk.VALUE)
+    assert [event.kind for event in walk.events(text, [("a",)]) if event.kind not in quiet] == kinds
+
+
+def test_line_numbers_are_counted_once() -> None:
+    text = '{"a":[\n' + ",\n".join(["{}"] * 200_000) + "\n]}"
+    begin = time.process_time()
+    found = elements(text, ("a",))
+    assert time.process_time() - begin < 5  # counting from the start each time would take minutes
+    assert [event.line for event in found] == list(range(2, 200_002))
+
+
+_SAMPLES = {
+    name: (FORMATS_DIR / name).read_text()
+    for name in ("log-dirs.txt", "reassign-generate.txt", "model.json", "brokers.json", "topics.json", "brokers.csv")
+}
+_FORMAT_OF = {
+    "log-dirs.txt": "log-dirs",
+    "reassign-generate.txt": "reassignment",
+    "model.json": "model",
+    "brokers.json": "broker-list",
+    "topics.json": "topic-list",
+    "brokers.csv": "broker-list",
+}
+
+
+@given(st.sampled_from(sorted(_SAMPLES)), st.integers(0, 1000), st.integers(0, 60), st.text(max_size=5))
+def test_no_damage_to_a_document_raises(name: str, at: int, cut: int, extra: str) -> None:
+    text = _SAMPLES[name]
+    begin = at if name.endswith(".csv") is False else max(at, text.index("\n1,"))  # a CSV's header must stand
+    form = FORMATS[_FORMAT_OF[name]]
+    damaged = text[:begin] + extra + text[begin + cut :]
+    if form.name in ("broker-list", "topic-list") and damaged.lstrip()[:1] not in ("{", "[") and name[-3:] != "csv":
+        return
+    records = form.frame(damaged, name)
+    checked(records, form.parse(records))

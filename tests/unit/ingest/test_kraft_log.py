@@ -1,0 +1,125 @@
+"""The KRaft metadata log and snapshots, decoded."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.ingest.formats.kraft_log import FORMAT
+from pipelines.ingest.records import FAULT, IGNORED
+
+from .facts import FORMATS_DIR, checked, facts, faults, reasons, short
+
+T1, T3 = "A" * 22, "C" * 22
+
+
+def _record(kind: str, **data: object) -> str:
+    return json.dumps({"type": kind, "version": 0, "data": data})
+
+
+def at(host: str) -> dict[str, object]:
+    return {"fenced": True, "host": host, "port": 9092}
+
+
+def test_the_records_of_a_log_in_order() -> None:
+    rows = [row for row in facts("kraft-log.txt") if row["kind"] != IGNORED]
+    placed = {"adding_replicas": [], "removing_replicas": [], "elr": [], "last_known_elr": [], "leader_epoch": 0}
+    orders = {"topic": "orders", "topic_id": T1}
+    assert rows == [
+        {"kind": "broker", "broker_id": 1, "registered": True, "rack": "east"} | at("b1"),
+        {"kind": "broker", "broker_id": 2, "registered": True} | at("b2"),
+        {"kind": "broker_change", "broker_id": 1, "fenced": False},
+        {"kind": "broker_change", "broker_id": 2, "fenced": False},
+        {"kind": "topic", **orders},
+        {"kind": "partition", **orders, "partition": 0, "leader": 1, "replicas": [1, 2], "isr": [1, 2], **placed},
+        {"kind": "partition", **orders, "partition": 1, "leader": 2, "replicas": [2, 1], "isr": [2, 1], **placed},
+        {"kind": "config", "topic": "orders", "configs": [("min.insync.replicas", "2")]},
+        {"kind": "partition_change", **orders, "partition": 0, "isr": [1]},
+        {
+            "kind": "partition_change",
+            **orders,
+            "partition": 1,
+            "isr": [],
+            "leader": -1,
+            "elr": [2],
+            "last_known_elr": [1],
+        },
+        {"kind": "config", "topic": "orders", "configs": [("min.insync.replicas", None)]},
+        {"kind": "clear_elr", "topic": "orders"},
+        {"kind": "topic", "topic": "short", "topic_id": T3},
+        {
+            "kind": "partition",
+            "topic": "short",
+            "topic_id": T3,
+            "partition": 0,
+            "leader": 2,
+            "replicas": [2],
+            "isr": [2],
+            **placed,
+        },
+        {"kind": "topic_removed", "topic": "short", "topic_id": T3},
+        {"kind": "broker_change", "broker_id": 1, "fenced": True},
+        {"kind": "broker_change", "broker_id": 2, "fenced": True},
+        {"kind": "broker_removed", "broker_id": 2},
+    ]  # fmt: skip
+
+
+def test_transactions_that_never_ended_count_for_nothing() -> None:
+    ignored = reasons("kraft-log.txt")
+    assert ignored["aborted transaction"] == 4
+    assert ignored["unfinished transaction"] == 2
+    assert ignored["batch header"] == 7
+    assert ignored["control record"] == 1
+    assert ignored["NO_OP record"] == 1
+    assert ignored["FEATURE_LEVEL_RECORD carries no placement"] == 1
+
+
+def test_a_topic_of_an_aborted_transaction_stays_unknown() -> None:
+    topic = _record("TOPIC_RECORD", name="t", topicId=T1)
+    begin, abort = _record("BEGIN_TRANSACTION_RECORD"), _record("ABORT_TRANSACTION_RECORD")
+    change = _record("PARTITION_CHANGE_RECORD", partitionId=0, topicId=T1)
+    records = FORMAT.frame("\n".join([begin, topic, change, abort, change]), "x")
+    kinds = [row["kind"] for row in short(checked(records, FORMAT.parse(records)))]
+    assert kinds == [IGNORED] * 4 + [FAULT]
+
+
+def test_a_change_after_the_topic_was_removed_is_a_fault() -> None:
+    text = (FORMATS_DIR / "kraft-log.txt").read_text()
+    late = "\n" + _record("PARTITION_CHANGE_RECORD", partitionId=0, topicId=T3)
+    end = text.rindex("| offset: 26")  # before the transaction that never ends
+    records = FORMAT.frame(text[:end] + late, "x")
+    (fault,) = short(checked(records, FORMAT.parse(records)), FAULT)
+    assert "is of no topic" in fault["reasons"][0]
+
+
+def test_a_snapshot_and_bare_payloads_are_read_the_same_way() -> None:
+    assert [row["kind"] for row in facts("kraft-snapshot.txt") if row["kind"] != IGNORED] == [
+        *("topic", "partition", "partition", "config", "broker", "broker"),
+    ]
+    assert facts("kraft-payloads.jsonl")[3] == {"kind": "clear_elr"}  # of all topics
+    assert facts("kraft-payloads.jsonl")[0]["fenced"] is False
+
+
+def test_bad_records_are_faults_that_name_key_and_value() -> None:
+    assert {n: reason.removeprefix("unparsable: ") for n, reason in faults("kraft-bad.txt").items()} == {
+        2: f'topicId "{T1}" is of no topic that the log has created',
+        4: "replicas[0] is true, expected a whole number",
+        5: "leader is -7, expected -1 to 2147483647",
+        6: 'partitionId is "0x", expected a whole number',
+        7: "replicas is missing",
+        8: "brokerId is -1, expected 0 to 2147483647",
+        9: "value is missing",
+        10: "the payload is not JSON (Unterminated string at character 9)",
+        12: "an entry without a decoded payload (dump with --cluster-metadata-decoder)",
+    }
+
+
+_TEXT = (FORMATS_DIR / "kraft-log.txt").read_text()
+
+
+@given(st.integers(0, len(_TEXT)), st.integers(0, 200), st.text(max_size=5))
+def test_no_damage_to_a_log_raises(at: int, cut: int, extra: str) -> None:
+    records = FORMAT.frame(_TEXT[:at] + extra + _TEXT[at + cut :], "x")
+    checked(records, FORMAT.parse(records))

@@ -1,0 +1,155 @@
+"""Broker lists, topic lists, offsets and offset checkpoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.errors import SettingsError, SourceError
+from pipelines.ingest.detect import by_name
+from pipelines.ingest.formats.registry import FORMATS
+
+from .facts import FORMATS_DIR, bare, checked, facts, faults, reasons, short
+
+
+def broker(number: int, rack: str | None = None, **more: object) -> dict[str, object]:
+    return {"broker_id": number} | ({} if rack is None else {"rack": rack}) | more | {"listed": True}
+
+
+def test_a_broker_list_as_csv() -> None:
+    assert bare(facts("brokers.csv", "broker")) == [
+        broker(1, "east", host="b1", port=9092),
+        broker(2, "west", host="b2", port=9092),
+        broker(3, host="b3"),
+    ]
+    assert reasons("brokers.csv") == {"header": 1, "comment": 1, "blank line": 1}
+
+
+@pytest.mark.parametrize("name", ["brokers-semicolon.csv", "brokers-tab.csv", "brokers-list.json"])
+def test_a_broker_list_with_other_delimiters_names_and_shapes(name: str) -> None:
+    assert bare(facts(name, "broker")) == [broker(1, "east"), broker(2, "west")]
+
+
+def test_a_broker_list_as_json() -> None:
+    assert bare(facts("brokers.json")) == [broker(1, "east"), broker(2, "west", host="b2", port=9092), broker(3)]
+
+
+def test_bad_values_of_a_broker_list_name_column_and_value() -> None:
+    assert {n: reason.removeprefix("unparsable: ") for n, reason in faults("brokers-bad-values.csv").items()} == {
+        2: 'broker_id is "one", expected a whole number',
+        3: "port is 99999, expected 0 to 65535",
+        4: "broker_id is missing",
+        5: "the row has 2 values, the header 3 columns",
+        6: "broker_id is -5, expected 0 to 2147483647",
+    }
+
+
+def test_a_topic_list_with_loads() -> None:
+    orders = {"topic": "orders", "partition_count": 6, "replication_factor": 3}
+    audit = {"topic": "audit", "partition_count": 1, "replication_factor": 2}
+    loads = {"bytes_in_per_s": 1000.5, "bytes_out_per_s": 3000.0, "size_bytes": 5_000_000_000}
+    assert bare(facts("topics.csv", "topic")) == [orders | loads, audit]
+    assert bare(facts("topics.json", "topic")) == [orders | {"bytes_in_per_s": 1000.5}, audit]
+    assert bare(facts("topics-short-names.csv", "topic")) == [orders]
+    assert bare(facts("topics-list.json", "topic")) == [orders]
+
+
+def test_bad_values_of_a_topic_list_name_topic_and_value() -> None:
+    assert {n: reason.removeprefix("unparsable: ") for n, reason in faults("topics-bad-values.csv").items()} == {
+        2: 'partitions of "a" is 0, expected 1 to 2147483647',
+        3: 'replication_factor of "b" is 0, expected 1 to 32767',
+        4: "bytes_in_per_s is -1.0, expected a number >= 0",
+        5: "bytes_in_per_s is Infinity, expected a number >= 0",
+        6: "topic is missing",
+    }
+
+
+def test_two_columns_of_one_meaning_are_refused() -> None:
+    with pytest.raises(SourceError, match="line 1: id and broker are the same column"):
+        FORMATS["broker-list"].frame("id,broker\n1,2\n", "x.csv")
+
+
+def test_offsets() -> None:
+    assert bare(facts("offsets.txt", "offset")) == [
+        {"topic": "orders", "partition": 0, "log_end_offset": 120},
+        {"topic": "orders", "partition": 2, "log_end_offset": 0},
+        {"topic": "a.b-c_d", "partition": 11, "log_end_offset": 5_000_000_000},
+        {"topic": "old", "partition": 0, "log_end_offset": 7},
+    ]
+    assert reasons("offsets.txt") == {"offset unknown": 1, "log line": 1}
+    assert list(faults("offsets-bad.txt")) == [2, 3, 4]
+
+
+def test_a_checkpoint_is_of_the_broker_in_its_name() -> None:
+    assert bare(facts("replication-offset-checkpoint.broker-3", "replica")) == [
+        {"topic": "orders", "partition": 0, "broker_id": 3, "high_watermark": 118},
+        {"topic": "orders", "partition": 2, "broker_id": 3, "high_watermark": 0},
+        {"topic": "a.b-c_d", "partition": 11, "broker_id": 3, "high_watermark": 5_000_000_000},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("x/replication-offset-checkpoint.broker-12", 12),
+        ("x/replication-offset-checkpoint_broker_12.txt", 12),
+        ("x/replication-offset-checkpoint.12", 12),
+        ("x/replication-offset-checkpoint-12.txt", 12),
+        ("data/broker-12/replication-offset-checkpoint", 12),
+        ("data/kafka-12/replication-offset-checkpoint", 12),
+        ("data/12/replication-offset-checkpoint", 12),
+        ("kafka-2.8/replication-offset-checkpoint", None),
+        ("replication-offset-checkpoint", None),
+    ],
+)
+def test_where_the_broker_of_a_checkpoint_is_looked_for(path: str, expected: int | None) -> None:
+    form = FORMATS["offset-checkpoint"]
+    if expected is None:
+        with pytest.raises(SourceError, match=r"Name the file so .*broker-0"):
+            form.frame("0\n1\nt 0 5\n", path)
+        return
+    records = form.frame("0\n1\nt 0 5\n", path)
+    assert short(form.parse(records), "replica")[0]["broker_id"] == expected
+
+
+def test_a_wrong_count_and_bad_entries_of_a_checkpoint() -> None:
+    assert {n: r.removeprefix("unparsable: ") for n, r in faults("replication-offset-checkpoint.broker-7").items()} == {
+        2: "the count is 5, but 3 entries follow (cut off?)",
+        4: "offset is -5, expected 0 to 9223372036854775807",
+        5: '"orders" is not topic, partition, offset',
+    }
+
+
+def test_an_unknown_format_name_lists_the_known_ones() -> None:
+    assert by_name("describe") is FORMATS["describe"]
+    with pytest.raises(SettingsError, match=r"'descrbe'.*describe, zookeeper-json"):
+        by_name("descrbe")
+
+
+_TEXTS = {
+    "offsets": (FORMATS_DIR / "offsets.txt").read_text(),
+    "offset-checkpoint": Path(FORMATS_DIR / "replication-offset-checkpoint.broker-3").read_text(),
+    "tool-output": (FORMATS_DIR / "reassign-verify.txt").read_text(),
+}
+
+
+@given(st.sampled_from(sorted(_TEXTS)), st.integers(0, 100), st.integers(0, 20), st.text(max_size=5))
+def test_no_damage_to_a_list_raises(name: str, at: int, cut: int, extra: str) -> None:
+    text = _TEXTS[name]
+    form = FORMATS[name]
+    records = form.frame(text[:at] + extra + text[at + cut :], "checkpoint.broker-1")
+    checked(records, form.parse(records))
+
+
+@given(st.text(max_size=200), st.sampled_from(sorted(FORMATS)))
+def test_no_text_makes_a_format_raise_anything_but_its_own_error(text: str, name: str) -> None:
+    form = FORMATS[name]
+    assert 0 <= form.score(text.split("\n")) <= 1
+    try:
+        records = form.frame(text, "x.broker-1")
+    except SourceError:
+        return
+    checked(records, form.parse(records))

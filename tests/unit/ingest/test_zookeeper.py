@@ -1,0 +1,162 @@
+"""ZooKeeper's znodes: as JSON lines, and as the text of a zkCli.sh session."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.ingest.formats import zookeeper_cli, zookeeper_json
+from pipelines.ingest.formats._values import BadValueError
+from pipelines.ingest.formats._znodes import znode_facts
+from pipelines.ingest.records import BROKER, CONFIG, PARTITION, TOPIC
+
+from .facts import BAD_DIR, FORMATS_DIR, bare, checked, facts, faults, reasons, short, table_of
+
+
+def test_brokers_of_all_versions() -> None:
+    assert bare(facts("zookeeper-versions.jsonl", BROKER)) == [
+        {"broker_id": 1, "registered": True, "host": "b1", "port": 9092},
+        {"broker_id": 2, "registered": True, "host": "b2", "port": 9092},
+        {"broker_id": 3, "registered": True, "rack": "east", "host": "b3", "port": 9092},
+        {"broker_id": 4, "registered": True, "rack": "west", "host": "b4", "port": 9094},
+        {"broker_id": 5, "registered": True, "host": "fe80::5", "port": 9094},
+        {"broker_id": 3, "controller": True},
+    ]
+
+
+def test_topics_of_all_versions() -> None:
+    topic_id = "5gfb0WaGRD-gbXnSt6fEKQ"
+    rows = bare(facts("zookeeper-versions.jsonl", TOPIC, PARTITION))
+    assert rows[:7] == [
+        {"topic": "v1", "partition_count": 2},
+        {"topic": "v1", "partition": 0, "replicas": [1, 2]},
+        {"topic": "v1", "partition": 1, "replicas": [2, 3]},
+        {"topic": "v2", "partition_count": 2},
+        {"topic": "v2", "partition": 0, "replicas": [3, 1, 2], "adding_replicas": [3], "removing_replicas": [2]},
+        {"topic": "v2", "partition": 1, "replicas": [2, 3]},
+        {"topic": "v3", "topic_id": topic_id, "partition_count": 1},
+    ]
+    assert rows[7] == {"topic": "v3", "topic_id": topic_id, "partition": 0, "replicas": [4, 5]}
+    assert rows[8:] == [
+        {"topic": "v1", "partition": 0, "leader": 1, "leader_epoch": 8, "isr": [1]},
+        {"topic": "v1", "partition": 1, "leader": -1, "leader_epoch": 9, "isr": [2]},
+        {"topic": "v1", "marked_for_deletion": True},
+    ]
+
+
+def test_configs_also_of_a_topic_that_is_named_like_a_znode() -> None:
+    assert bare(facts("zookeeper-versions.jsonl", CONFIG)) == [
+        {"topic": "v1", "configs": [("min.insync.replicas", "2"), ("cleanup.policy", "compact,delete")]},
+        {"topic": "controller", "configs": []},
+    ]
+
+
+def test_a_cluster_may_live_under_a_path_of_its_own() -> None:
+    assert znode_facts("/kafka/east/controller", '{"brokerid":3}') == [(BROKER, {"broker_id": 3, "controller": True})]
+    assert znode_facts("/kafka/brokers/topics/t", {"partitions": {"0": [1]}})[1][1]["replicas"] == [1]
+    assert znode_facts("/config/users/controller", "{}")[0][1]["reasons"] == ["znode without placement"]
+
+
+def test_a_session_gives_the_znodes_that_it_shows() -> None:
+    assert bare(facts("zookeeper-cli.txt", BROKER, TOPIC, PARTITION, CONFIG)) == [
+        {"broker_id": 1, "registered": True},
+        {"broker_id": 2, "registered": True},
+        {"broker_id": 3, "registered": True},
+        {"broker_id": 1, "registered": True, "rack": "east", "host": "b1", "port": 9092},
+        {"topic": "orders", "partition_count": 2},
+        {"topic": "orders", "partition_count": 2},
+        {"topic": "orders", "partition": 0, "replicas": [1, 2]},
+        {"topic": "orders", "partition": 1, "replicas": [2, 3]},
+        {"topic": "orders", "partition": 0, "leader": 1, "leader_epoch": 8, "isr": [1, 2]},
+        {"topic": "orders", "partition": 1, "leader": 2, "leader_epoch": 3, "isr": [2]},
+        {"broker_id": 2, "controller": True},
+        {"topic": "orders", "configs": [("min.insync.replicas", "2")]},
+    ]
+    assert reasons("zookeeper-cli.txt") == {
+        "prose": 3,
+        "log line": 3,
+        "blank line": 2,
+        "prompt": 14,
+        "stat line": 13,
+        "listing": 1,
+        "node does not exist": 1,
+        "znode without placement": 2,
+    }
+
+
+def test_one_shot_commands_and_bare_paths_name_the_znode_too() -> None:
+    rows = bare(facts("zookeeper-cli-one-shot.txt", BROKER, TOPIC, PARTITION))
+    assert rows == [
+        {"topic": "orders", "partition_count": 1},
+        {"topic": "orders", "partition": 0, "replicas": [1, 2]},
+        {"topic": "orders", "partition": 0, "leader": 2, "leader_epoch": 4, "isr": [2, 1]},
+        {"broker_id": 2, "registered": True, "host": "b2", "port": 9092},
+        {"broker_id": 1, "registered": True, "host": "b1", "port": 9092},
+        {"broker_id": 3, "registered": True, "host": "b3", "port": 9092},
+    ]
+
+
+def test_bad_znodes_are_faults_that_name_key_and_value() -> None:
+    found = faults("zookeeper-bad.jsonl")
+    assert list(found) == list(range(1, 10))
+    assert found[1] == 'unparsable: partitions."0"[0] is true, expected a whole number'
+    assert found[2] == "unparsable: partitions is missing"
+    assert found[3] == "unparsable: leader is 1.0, expected a whole number"
+    assert found[7] == "unparsable: path is 7, expected text"
+    assert found[8] == "unparsable: path is missing"
+    assert "is not JSON" in found[9]
+    assert faults("zookeeper-cli-bad.txt") == {
+        2: "unparsable: the listing of /brokers/ids is cut off",
+        4: "unparsable: a data line without the path of its znode",
+    }
+
+
+@pytest.mark.parametrize("data", ["[1]", "null", '"x"', "{", "[" * 100_000, "9" * 10_000, '{"partitions":[]}'])
+def test_data_of_another_shape_is_a_fault(data: str) -> None:
+    with pytest.raises(BadValueError, match="unparsable"):
+        znode_facts("/brokers/topics/t", data)
+
+
+def test_a_half_surrogate_pair_is_a_fault_not_a_crash() -> None:
+    line = json.dumps({"path": "/brokers/ids/1", "data": '{"rack":"\\ud800","host":"b","port":1}'})
+    records = zookeeper_json.FORMAT.frame(line, "x")
+    (row,) = short(checked(records, zookeeper_json.FORMAT.parse(records)))
+    assert "not valid text" in row["reasons"][0]
+
+
+_LINES = (FORMATS_DIR / "zookeeper-versions.jsonl").read_text().splitlines()
+_SESSION = (FORMATS_DIR / "zookeeper-cli.txt").read_text()
+
+
+@given(st.sampled_from(_LINES), st.integers(0, 300), st.integers(0, 20), st.text(max_size=5))
+def test_no_damage_to_a_dump_raises(line: str, at: int, cut: int, extra: str) -> None:
+    records = zookeeper_json.FORMAT.frame(line[:at] + extra + line[at + cut :] + "\n", "x")
+    checked(records, zookeeper_json.FORMAT.parse(records))
+
+
+@given(st.integers(0, len(_SESSION)), st.integers(0, 200), st.text(max_size=5))
+def test_no_damage_to_a_session_raises(at: int, cut: int, extra: str) -> None:
+    records = zookeeper_cli.FORMAT.frame(_SESSION[:at] + extra + _SESSION[at + cut :], "x")
+    checked(records, zookeeper_cli.FORMAT.parse(records))
+
+
+def test_a_session_and_a_dump_of_the_same_znodes_say_the_same() -> None:
+    dump = (FORMATS_DIR / "zookeeper-versions.jsonl").read_text().splitlines()
+    session = []
+    for line in dump:
+        znode = json.loads(line)
+        data = znode["data"]
+        session.append(f"[zk: localhost:2181(CONNECTED) 3] get {znode['path']}")
+        session.append("null" if data is None else data if isinstance(data, str) else json.dumps(data))
+    records = zookeeper_cli.FORMAT.frame("\n".join(session) + "\n", "x")
+    kinds = (BROKER, TOPIC, PARTITION, CONFIG)
+    assert short(checked(records, zookeeper_cli.FORMAT.parse(records)), *kinds) == facts(
+        "zookeeper-versions.jsonl", *kinds
+    )
+
+
+def test_the_bad_dump_gives_no_facts_but_faults() -> None:
+    assert {row["kind"] for row in short(table_of(BAD_DIR / "zookeeper-bad.jsonl"))} == {"fault"}
