@@ -28,16 +28,21 @@ app = typer.Typer(
 )
 
 SourceArgument = Annotated[
-    str, typer.Argument(help="One cluster: a file or a folder of its files; NAME=PATH names the cluster.", metavar="SOURCE")
+    str,
+    typer.Argument(help="One cluster: a file or a folder of its files; NAME=PATH names the cluster.", metavar="SOURCE"),
 ]
 SourcesArgument = Annotated[
     list[str], typer.Argument(help="Clusters, each a file or a folder; NAME=PATH names one.", metavar="SOURCE...")
 ]
 FormatOption = Annotated[str | None, typer.Option("--format", help="Read every file as this format; else recognised.")]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Write the whole answer to this file.", metavar="FILE")]
-WarehouseOption = Annotated[str | None, typer.Option(help="Folder of the tables.", metavar="DIR", show_default="warehouse")]
+WarehouseOption = Annotated[
+    str | None, typer.Option(help="Folder of the tables.", metavar="DIR", show_default="warehouse")
+]
 ConfOption = Annotated[str | None, typer.Option(help="Settings file over the defaults.", metavar="FILE")]
-SetOption = Annotated[list[str] | None, typer.Option("--set", help="One setting, as in run.seed=7.", metavar="KEY=VALUE")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="One setting, as in run.seed=7.", metavar="KEY=VALUE")
+]
 
 
 def _settings(conf: str | None, options: list[str] | None, warehouse: str | None = None) -> Settings:
@@ -79,7 +84,8 @@ def run(
     conf: ConfOption = None,
     options: SetOption = None,
     as_of: Annotated[
-        datetime | None, typer.Option("--as-of", help="Time to note for sources that are new (UTC).", show_default="now")
+        datetime | None,
+        typer.Option("--as-of", help="Time to note for sources that are new (UTC).", show_default="now"),
     ] = None,
 ) -> None:
     """Run all stages over one or more clusters, and show where they stand."""

@@ -11,14 +11,13 @@ from pathlib import Path
 from threading import Thread
 from time import monotonic
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines import __version__, quality
 from pipelines.errors import SettingsError, StoreError
-from pipelines.ingest.detect import by_name, recognise
+from pipelines.ingest.detect import read_files
 from pipelines.ingest.sources import Source, snapshot_id_of
-from pipelines.ingest.text import read_text
 from pipelines.schedule import run_steps
 from pipelines.settings import Settings
 from pipelines.stages import broker_load, failures, leader_hotspots, placements, scheme_comparison, silver, takeovers
@@ -94,10 +93,14 @@ STAGES: tuple[Stage, ...] = (
         lambda t, c: silver.replicas(t[_ENTITIES], t["silver.partitions"]),
     ),
     Stage("silver.quarantine", (_ENTITIES, _RAW), lambda t, c: silver.quarantine(t[_ENTITIES], t[_RAW])),
-    Stage("silver.contradictions", (_ENTITIES, _BROKERS), lambda t, c: silver.contradictions(t[_ENTITIES], t[_BROKERS])),
+    Stage(
+        "silver.contradictions", (_ENTITIES, _BROKERS), lambda t, c: silver.contradictions(t[_ENTITIES], t[_BROKERS])
+    ),
     Stage("silver.source_accounts", (_ENTITIES, _RAW), lambda t, c: silver.source_accounts(t[_ENTITIES], t[_RAW])),
     Stage("gold.placements", ("silver.topics", _BROKERS, "silver.partitions"), _placements),
-    Stage(_LOAD, ("gold.placements", _BROKERS), lambda t, c: broker_load.broker_load(t["gold.placements"], t[_BROKERS])),
+    Stage(
+        _LOAD, ("gold.placements", _BROKERS), lambda t, c: broker_load.broker_load(t["gold.placements"], t[_BROKERS])
+    ),
     Stage("gold.leader_hotspots", ("gold.placements", _BROKERS), _hotspots),
     Stage("gold.takeovers", ("gold.placements", "silver.topics", _BROKERS), _takeovers),
     Stage(
@@ -221,9 +224,8 @@ class Run:
         rows = []
         seen = self._first_ingested()
         for key, source in context.sources.items():
-            for file in source.files:
-                chosen = by_name(context.format_name) if context.format_name else recognise(read_text(file), str(file))
-                at = seen.get(key, context.as_of)
+            at = seen.get(key, context.as_of)
+            for file, chosen, _ in read_files(source, context.format_name):
                 rows.append((key.cluster_id, key.snapshot_id, file.name, chosen.name, str(file.resolve()), at))
         files = self._spark.createDataFrame(rows, FILES_DDL).repartition(len(rows))
         self._write(_RAW, raw_metadata(files))
@@ -272,13 +274,11 @@ class Run:
         for row in union.collect() if union is not None else []:
             counts[row["name"], row["cluster_id"]] = row["count"]
         settings = self._context.settings.model_dump_json()
-        log = [
-            Row(
-                key.cluster_id, key.snapshot_id, self._context.run_id, name, name, counts.get((name, key.cluster_id), 0),
-                seconds, at, __version__, settings,
-            )
-            for name, seconds, at in self._finished
-            for key in self._context.snapshots
-        ]  # fmt: skip
+        log = []
+        for name, seconds, at in self._finished:
+            for key in self._context.snapshots:
+                rows_written = counts.get((name, key.cluster_id), 0)
+                ids = (key.cluster_id, key.snapshot_id, self._context.run_id)
+                log.append((*ids, name, name, rows_written, seconds, at, __version__, settings))
         if log:
             self._store.append(RUNS, self._spark.createDataFrame(log, RUNS.schema))

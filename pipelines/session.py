@@ -7,10 +7,12 @@ Three ways to one: a session that exists already (a notebook, a test) or whose S
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
 import tempfile
 import tomllib
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -41,7 +43,7 @@ def open_session(
 
     conf = tomllib.loads(conf_text("spark.toml"))
     everywhere = {**_texts(conf["every_session"]), **extra}
-    active = SparkSession.getActiveSession()
+    active = _running()
     if active is not None:
         return _set_what_may_be_set(active, everywhere)
     if "PYSPARK_GATEWAY_PORT" in os.environ or "DATABRICKS_RUNTIME_VERSION" in os.environ:
@@ -60,6 +62,17 @@ def open_session(
         **everywhere,
     }
     return _embedded(settings, warehouse, remote)
+
+
+def _running() -> SparkSession | None:
+    """The session that this process has already, None if it has none."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()  # of this thread
+    if active is None and SparkContext._active_spark_context is not None:
+        return SparkSession.builder.getOrCreate()
+    return active
 
 
 def _embedded(settings: dict[str, str], warehouse: str | None, remote: str | None) -> SparkSession:
@@ -139,11 +152,11 @@ def _set_what_may_be_set(spark: SparkSession, settings: Settings) -> SparkSessio
     """The same session, with those of `settings` that it lets a user set."""
     from pyspark.errors import PySparkException
 
-    for key, value in settings.items():
-        try:
-            spark.conf.set(key, value)
-        except PySparkException:  # static there, or not allowed on this platform
-            continue
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Spark Connect warns of settings that mean nothing there
+        for key, value in settings.items():
+            with contextlib.suppress(PySparkException):  # static there, or not allowed on this platform
+                spark.conf.set(key, value)
     return spark
 
 

@@ -123,7 +123,9 @@ def load_settings(
             continue
         section, separator, key = name.removeprefix(ENV_PREFIX).lower().partition("__")
         if not separator:
-            raise SettingsError(f"environment variable {name}: write {ENV_PREFIX}SECTION__KEY, as in {ENV_PREFIX}RUN__SEED")
+            raise SettingsError(
+                f"environment variable {name}: write {ENV_PREFIX}SECTION__KEY, as in {ENV_PREFIX}RUN__SEED"
+            )
         layers.add(section, key, _typed(text), f"environment variable {name}")
     for option in options:
         path, separator, text = option.partition("=")

@@ -34,7 +34,9 @@ def _quoted(text: str) -> str:
 
 def _of_snapshots(snapshots: Sequence[SnapshotKey]) -> str:
     """SQL: the row is of one of these snapshots."""
-    one = (f"(cluster_id = {_quoted(s.cluster_id)} AND snapshot_id = {_quoted(s.snapshot_id)})" for s in sorted(snapshots))
+    one = (
+        f"(cluster_id = {_quoted(s.cluster_id)} AND snapshot_id = {_quoted(s.snapshot_id)})" for s in sorted(snapshots)
+    )
     return " OR ".join(one) or "false"
 
 
@@ -75,7 +77,9 @@ class Store:
         lines = []
         for field in table.schema.fields:
             null = "" if field.nullable else " NOT NULL"
-            lines.append(f"`{field.name}` {field.dataType.simpleString()}{null} COMMENT {_quoted(field.metadata['comment'])}")
+            lines.append(
+                f"`{field.name}` {field.dataType.simpleString()}{null} COMMENT {_quoted(field.metadata['comment'])}"
+            )
         partitioned = f"PARTITIONED BY ({', '.join(table.partition_by)})" if table.partition_by else ""
         if self._catalog:
             self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS `{self._catalog}`.{table.name.split('.')[0]}")

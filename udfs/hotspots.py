@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -122,7 +122,10 @@ def measure_batch(groups: pa.RecordBatch, hot_ratio: float) -> pa.RecordBatch:
         pc.if_else(pa.array(unknown), pa.scalar(None, pa.float64()), ratio)
         for ratio in _ratios(np.nan_to_num(out_rate), offsets, brokers)
     ]
-    counts = [pa.array(np.nan_to_num(v).astype(np.int64)) for v in (total.round(), high, spread.smallest(leaders, offsets, brokers))]
+    counts = [
+        pa.array(np.nan_to_num(v).astype(np.int64))
+        for v in (total.round(), high, spread.smallest(leaders, offsets, brokers))
+    ]
     return pa.RecordBatch.from_arrays(
         [
             *(column[name] for name in ("cluster_id", "snapshot_id", "scheme", "topic", "brokers", "partitions")),
@@ -142,10 +145,10 @@ def measure_batch(groups: pa.RecordBatch, hot_ratio: float) -> pa.RecordBatch:
     )
 
 
-def measurer(hot_ratio: float) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def measurer(hot_ratio: float) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for `DataFrame.mapInArrow`: batches of GROUPS -> batches of HOTSPOTS."""
 
-    def measure(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def measure(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
                 yield measure_batch(batch, hot_ratio)

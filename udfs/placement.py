@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -197,11 +197,11 @@ def place_batch(requests: pa.RecordBatch, scheme: Scheme, run_seed: int) -> pa.R
     )
 
 
-def placer(schemes: Sequence[str], run_seed: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def placer(schemes: Sequence[str], run_seed: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for `DataFrame.mapInArrow`: batches of REQUESTS -> batches of PLACEMENTS by each computed scheme."""
     computed = [SCHEMES[name] for name in schemes if SCHEMES[name].place is not None]
 
-    def place(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for piece in _pieces(batch):
                 for scheme in computed:
@@ -211,7 +211,13 @@ def placer(schemes: Sequence[str], run_seed: int) -> Callable[[Iterator[pa.Recor
 
 
 def assign_replicas(
-    scheme: str, run_seed: int, cluster: pd.Series, topic: pd.Series, partitions: pd.Series, factor: pd.Series, brokers: pd.Series
+    scheme: str,
+    run_seed: int,
+    cluster: pd.Series,
+    topic: pd.Series,
+    partitions: pd.Series,
+    factor: pd.Series,
+    brokers: pd.Series,
 ) -> pd.Series:
     """Series body of a scalar pandas UDF: for each topic the list of its partitions' replica lists, None if refused."""
     n = len(topic)
@@ -236,4 +242,4 @@ def assign_replicas(
     bad[row_of(offsets)[refused]] = True
     bad |= count == 0
     values = pc.if_else(pa.array(bad), pa.scalar(None, nested.type), nested)
-    return values.to_pandas()
+    return pd.Series(values.to_pandas())

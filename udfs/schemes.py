@@ -1,4 +1,4 @@
-"""The placement schemes by name. A new scheme is one entry here; no stage names a scheme that it could take from here."""
+"""The placement schemes by name. A new scheme is one entry here; the stages take them as they come."""
 
 from __future__ import annotations
 

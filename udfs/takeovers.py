@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -72,9 +73,9 @@ class _Lists:
         self.flat = array.flatten().to_numpy(zero_copy_only=False)
 
 
-def _numpy(batch: pa.RecordBatch, name: str, missing: object) -> npt.NDArray[np.generic]:
+def _numpy(batch: pa.RecordBatch, name: str, missing: object) -> npt.NDArray[Any]:
     column = batch.column(batch.schema.get_field_index(name))
-    return pc.fill_null(column, pa.scalar(missing, column.type)).to_numpy(zero_copy_only=False)
+    return np.asarray(pc.fill_null(column, pa.scalar(missing, column.type)))
 
 
 def takeovers_of(batch: pa.RecordBatch) -> pa.Table:
@@ -153,10 +154,14 @@ def _summed(table: pa.Table) -> pa.Table:
     # min_count 1: the sum of unknown loads alone is unknown, not zero.
     option = pc.ScalarAggregateOptions(skip_nulls=True, min_count=1)
     grouped = table.group_by(list(_KEYS), use_threads=False).aggregate([(name, "sum", option) for name in _SUMS])
-    return grouped.rename_columns([n.removesuffix("_sum") for n in grouped.column_names]).select(TAKEOVERS.names).cast(TAKEOVERS)
+    return (
+        grouped.rename_columns([n.removesuffix("_sum") for n in grouped.column_names])
+        .select(TAKEOVERS.names)
+        .cast(TAKEOVERS)
+    )
 
 
-def sum_takeovers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def sum_takeovers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For `DataFrame.mapInArrow`: batches of PLACED -> sums per task (schema TAKEOVERS), to be summed once more."""
     held: list[pa.Table] = []
     for batch in batches:

@@ -143,4 +143,3 @@ def show_query(store: Store, sql: str, as_json: bool) -> None:
     for row in rows:
         grid.add_row(*("" if value is None else str(value) for value in row))
     _print(grid)
-

@@ -93,10 +93,14 @@ def lines(answer: dict[str, Any]) -> list[str]:
     for row in answer["quarantined"]:
         out.append(f"  quarantined: {row['source']} line {row['line_number']}: {'; '.join(row['reasons'])}")
     for row in answer["contradictions"]:
-        used = f"{row['used_value']} ({row['used_source']} line {row['used_line_number']})" if row["used_value"] else "neither"
-        other = f"{row['other_value']} ({row['other_source']} line {row['other_line_number']})"
-        out.append(f"  contradiction: {row['entity']}: {row['field']}: used {used}, not {other}")
+        one = _said(row["value"], row["source"], row["line_number"])
+        other = _said(row["other_value"], row["other_source"], row["other_line_number"])
+        out.append(f"  contradiction: {row['entity']}: {row['field']} is {one} or {other}: {row['outcome']}")
     return out
+
+
+def _said(value: str, source: str | None, line_number: int | None) -> str:
+    return value if source is None else f"{value} ({source} line {line_number})"
 
 
 def _ids(ids: list[int]) -> str:

@@ -44,7 +44,7 @@ def _of_topic(snapshot: Snapshot, partitions: pa.Table, column: str, default: An
     topics = snapshot.topics
     at = pc.index_in(partitions["topic"], value_set=whole(topics["topic"]))
     values = whole(topics[column]).take(whole(at))
-    return pc.fill_null(values, pa.scalar(default, values.type)).to_numpy(zero_copy_only=False)
+    return np.asarray(pc.fill_null(values, pa.scalar(default, values.type)))
 
 
 def what_if(snapshot: Snapshot, failed: Sequence[int], defaults: TopicDefaults) -> dict[str, Any]:
@@ -59,7 +59,9 @@ def what_if(snapshot: Snapshot, failed: Sequence[int], defaults: TopicDefaults) 
         remedy = "Add a kafka-topics --describe of the cluster, or use `run` to see Kafka's own schemes."
         raise SourceError(snapshot.cluster_id, "its sources show no replicas", remedy)
 
-    state = partition_arrays(partitions, _of_topic(snapshot, partitions, "unclean_leader_election", defaults.unclean_leader_election))
+    state = partition_arrays(
+        partitions, _of_topic(snapshot, partitions, "unclean_leader_election", defaults.unclean_leader_election)
+    )
     dead = np.union1d(dead_brokers(snapshot.brokers), np.asarray(failed, dtype=np.int32))
     leader, cause = elect(state, ~np.isin(state.replicas, dead))
     # Who led nothing before stays leaderless: a death brings no replica back.
@@ -108,8 +110,8 @@ def _summary(
     after = np.array([int((leader == b).sum()) for b in survivors.tolist()])
     mean = float(after.mean()) if len(after) else None
     return {
-        "partitions": int(len(leader)),
-        "survivors": int(len(survivors)),
+        "partitions": len(leader),
+        "survivors": len(survivors),
         "leaders_moved": int(moved.sum()),
         "offline_before": int((state.leader == NO_LEADER).sum()),
         "offline_after": int((~led).sum()),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from pipelines.errors import SettingsError, SourceError
+from pipelines.ingest.formats import unrecognised
 from pipelines.ingest.formats.registry import FORMATS
 from pipelines.ingest.records import Format
-from pipelines.ingest.text import lines_of
+from pipelines.ingest.sources import Source
+from pipelines.ingest.text import lines_of, read_text
 
 # What the formats look at. A document may be one huge line: its beginning and end are enough. The last lines
 # tell what the first cannot, such as a long list of brokers that has partitions behind it.
@@ -41,6 +44,36 @@ def by_name(name: str) -> Format:
     if found is None:
         raise SettingsError(f"no format {name!r}. Take one of: {', '.join(FORMATS)}.")
     return found
+
+
+def read_files(source: Source, format_name: str | None) -> Iterator[tuple[Path, Format, str]]:
+    """(file, format, text) of each of the source's files.
+
+    format_name overrides recognition. In a folder, an empty or unrecognised file is read as `unrecognised` beside
+    others that are known; alone, it is an error.
+    """
+    failures: list[SourceError] = []
+    for file in source.files:
+        text = ""
+        try:
+            text = read_text(file)
+            chosen = by_name(format_name) if format_name else recognise(text, str(file))
+        except SourceError as error:
+            failures.append(error)
+            if len(failures) == len(source.files):
+                raise
+            chosen = unrecognised.FORMAT
+        yield file, chosen, text
+
+
+def text_of(path: str, format_name: str) -> str:
+    """The file's text; none of an unrecognised file that is no text at all."""
+    try:
+        return read_text(path)
+    except SourceError:
+        if format_name == unrecognised.FORMAT.name:
+            return ""
+        raise
 
 
 def _best(lines: Sequence[str]) -> Format | None:

@@ -10,7 +10,7 @@ A reader works in two steps, so that Spark can spread the second over batches:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,8 +100,8 @@ class Records:
     def __len__(self) -> int:
         return len(self.raw)
 
-    def __iter__(self) -> Iterable[tuple[int, int, str | None, str]]:  # type: ignore[override]
-        return zip(self.record_number, self.line_number, self.context, self.raw, strict=True)  # type: ignore[return-value]
+    def __iter__(self) -> Iterator[tuple[int, int, str | None, str]]:
+        return zip(self.record_number, self.line_number, self.context, self.raw, strict=True)
 
 
 class FactBuilder:

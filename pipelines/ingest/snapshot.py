@@ -7,13 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.ingest.detect import by_name, recognise
+from pipelines.ingest.detect import read_files
 from pipelines.ingest.records import Format, Records
 from pipelines.ingest.resolve.brokers import assess_brokers
 from pipelines.ingest.resolve.resolve import SOURCED_FACTS, resolve
 from pipelines.ingest.resolve.settle import dead_brokers, settle
 from pipelines.ingest.sources import Source
-from pipelines.ingest.text import read_text
 
 
 @dataclass(frozen=True)
@@ -39,12 +38,8 @@ class Snapshot:
 
 def framed(source: Source, format_name: str | None) -> list[tuple[str, Format, Records]]:
     """(file name, format, records) of each of the source's files."""
-    out = []
-    for file in source.files:
-        text = read_text(file)
-        chosen = by_name(format_name) if format_name else recognise(text, str(file))
-        out.append((file.name, chosen, chosen.frame(text, str(file))))
-    return out
+    files = read_files(source, format_name)
+    return [(file.name, chosen, chosen.frame(text, str(file))) for file, chosen, text in files]
 
 
 def sourced(facts: pa.Table, source: str, format_name: str) -> pa.Table:

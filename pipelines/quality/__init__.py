@@ -23,7 +23,7 @@ __all__ = ["Finding", "check", "gate", "results_frame_rows", "warm_up"]
 
 _REMEDY = (
     "No gold table was written. Rejected records are in silver.quarantine, each with its reasons, and what the sources "
-    "disagree on is in silver.contradictions (kafka-placement query \"SELECT * FROM silver.quarantine\"). "
+    'disagree on is in silver.contradictions (kafka-placement query "SELECT * FROM silver.quarantine"). '
     "Correct the source, or leave it out, and run again."
 )
 
@@ -47,7 +47,16 @@ def results_frame_rows(
 ) -> list[tuple[str, str, str, str, bool, int, int, str | None]]:
     """Rows of ops.quality_results: each finding once per snapshot that was checked."""
     return [
-        (s.cluster_id, s.snapshot_id, f.table_name, f.expectation, f.success, f.checked_rows, f.unexpected_rows, f.example)
+        (
+            s.cluster_id,
+            s.snapshot_id,
+            f.table_name,
+            f.expectation,
+            f.success,
+            f.checked_rows,
+            f.unexpected_rows,
+            f.example,
+        )
         for s in snapshots
         for f in findings
     ]

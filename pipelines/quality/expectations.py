@@ -1,7 +1,8 @@
 """Expectations as Great Expectations runs them: all of a table's in one pass over its rows, unique keys in a second.
 
-Great Expectations' own column expectations collect faulty values, a Spark job each, whether there are any or not. The
-ones here count only; one that fails then asks for a single row to show.
+Great Expectations' own column expectations collect faulty values, a Spark job each, whether there are any or not, and
+their counts take another pass than those of the table. The ones here are the same in words and parameters, but count
+only; one that fails then asks for a single row to show.
 """
 
 from __future__ import annotations
@@ -63,58 +64,55 @@ def as_json(frame: DataFrame, columns: list[str]) -> str | None:
     return str(shown[0][0]) if shown else None
 
 
-class _WithExample(BatchExpectation):
-    """What all have: the fault as SQL, the columns that an example shows, and one where it fails.
+class _Counted(BatchExpectation):
+    """What all have: the fault as SQL, the columns that an example shows; counted, and one row fetched where it fails.
 
-    It stands before Great Expectations' own class among the bases.
+    It stands before Great Expectations' own class among the bases, which gives the parameters and the words.
     """
 
     fault: str = ""
     shown: list[str] = []
+    success_keys: ClassVar[tuple[str, ...]] = ("fault", "shown")  # what the metrics are given
+    metric_dependencies: ClassVar[tuple[str, ...]] = ("table.row_count", "table.rows_where")
 
-    def get_validation_dependencies(self, *args: Any, **kwargs: Any) -> Any:
-        dependencies = super().get_validation_dependencies(*args, **kwargs)
-        dependencies.metric_configurations.pop(f"{getattr(self, 'map_metric', '')}.unexpected_values", None)
-        return dependencies
+    def get_validation_dependencies(
+        self, execution_engine: Any = None, runtime_configuration: Any = None, **kwargs: Any
+    ) -> Any:
+        """Our metrics, not those of the column expectations."""
+        return BatchExpectation.get_validation_dependencies(self, execution_engine, runtime_configuration, **kwargs)
 
     def _validate(self, metrics: Any, runtime_configuration: Any = None, execution_engine: Any = None) -> Any:
-        outcome = self._count(metrics, runtime_configuration, execution_engine)
-        if not outcome["success"]:
-            outcome["result"]["partial_unexpected_list"] = [self._example(execution_engine.dataframe)]
-        return outcome
-
-    def _count(self, metrics: Any, runtime_configuration: Any, execution_engine: Any) -> Any:
-        return super()._validate(metrics, runtime_configuration, execution_engine)
+        rows, faulty = (metrics[name] for name in self.metric_dependencies)
+        result = {"element_count": rows, "unexpected_count": faulty}
+        if faulty:
+            result["unexpected_percent"] = 100 * faulty / rows
+            result["partial_unexpected_list"] = [self._example(execution_engine.dataframe)]
+        return {"success": faulty == 0, "result": result}
 
     def _example(self, frame: DataFrame) -> str | None:
         return as_json(frame.where(F.expr(self.fault)), self.shown)
 
 
-class ExpectNoNull(_WithExample, gxe.ExpectColumnValuesToNotBeNull):
+class ExpectNoNull(_Counted, gxe.ExpectColumnValuesToNotBeNull):
     """No null in a column."""
 
 
-class ExpectBetween(_WithExample, gxe.ExpectColumnValuesToBeBetween):
+class ExpectBetween(_Counted, gxe.ExpectColumnValuesToBeBetween):
     """A column's values within limits."""
 
 
-class ExpectMatches(_WithExample, gxe.ExpectColumnValuesToMatchRegex):
+class ExpectMatches(_Counted, gxe.ExpectColumnValuesToMatchRegex):
     """A column's values match a regular expression."""
 
 
-class ExpectOneOf(_WithExample, gxe.ExpectColumnValuesToBeInSet):
+class ExpectOneOf(_Counted, gxe.ExpectColumnValuesToBeInSet):
     """A column's values are among some."""
 
 
-class _OverRows(_WithExample):
-    """An expectation on rows, told in the Data Docs as `no row <says>`."""
+class ExpectNoRowWhere(_Counted):
+    """No row fulfils an SQL condition."""
 
     says: str = ""
-
-    def _count(self, metrics: Any, runtime_configuration: Any, execution_engine: Any) -> Any:
-        rows, faulty = metrics["table.row_count"], metrics[self.metric_dependencies[1]]
-        counts = {"element_count": rows, "unexpected_count": faulty}
-        return {"success": faulty == 0, "result": {**counts, "unexpected_percent": 100 * faulty / rows if rows else None}}
 
     @classmethod
     @renderer(renderer_type=LegacyRendererType.PRESCRIPTIVE)
@@ -126,20 +124,10 @@ class _OverRows(_WithExample):
         return [RenderedStringTemplateContent(content_block_type="string_template", string_template=template)]
 
 
-class ExpectNoRowWhere(_OverRows):
-    """No row fulfils an SQL condition."""
-
-    metric_dependencies: ClassVar[tuple[str, ...]] = ("table.row_count", "table.rows_where")
-    success_keys: ClassVar[tuple[str, ...]] = ("fault",)
-    domain_keys: ClassVar[tuple[str, ...]] = ("batch_id", "table")
-
-
-class ExpectUniqueKeys(_OverRows):
+class ExpectUniqueKeys(ExpectNoRowWhere):
     """No two rows have the same keys."""
 
     metric_dependencies: ClassVar[tuple[str, ...]] = ("table.row_count", "table.rows_of_repeated_keys")
-    success_keys: ClassVar[tuple[str, ...]] = ("shown",)
-    domain_keys: ClassVar[tuple[str, ...]] = ("batch_id", "table")
 
     def _example(self, frame: DataFrame) -> str | None:
         return as_json(repeated_keys(frame, self.shown), [*self.shown, _ROWS])

@@ -43,7 +43,15 @@ def rules_of(table: Table) -> list[Rule]:
     required = [c.name for c in table.columns if c.required or c.name in table.keys]
     rules = [_rule(table, NotNull(name)) for name in required]
     if table.keys:
-        rules.append(Rule("keys_unique", Unique(table.keys), "", f"has the keys of another row: {', '.join(table.keys)}", table.keys))
+        rules.append(
+            Rule(
+                "keys_unique",
+                Unique(table.keys),
+                "",
+                f"has the keys of another row: {', '.join(table.keys)}",
+                table.keys,
+            )
+        )
     rules += [_rule(table, expectation) for expectation in table.expectations]
     names = [rule.name for rule in rules]
     repeated = sorted({name for name in names if names.count(name) > 1})

@@ -77,7 +77,7 @@ def _finding(table: Table, rule: Rule, outcome: Any) -> Finding:
         rule.says,
         outcome.success,
         outcome.result["element_count"],
-        outcome.result["unexpected_count"] or 0,
+        outcome.result["unexpected_count"],
         examples[0] if examples else None,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -30,7 +30,7 @@ class EntityParameters:
     shares: Mapping[str, int]
 
 
-def _parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         column = {name: batch.column(i).to_pylist() for i, name in enumerate(batch.schema.names)}
         origin = list(zip(*(column[name] for name in _ORIGIN), strict=True))

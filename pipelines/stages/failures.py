@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.tables.gold import FAILURE_LOAD, FAILURE_SUMMARY
@@ -13,7 +13,9 @@ _SCENARIO = (*_KEY, "scheme", "scenario", "failed_brokers")
 
 def _scenario(frame: DataFrame) -> DataFrame:
     failed = F.col("failed_broker")
-    return frame.withColumn("scenario", F.concat(F.lit("broker:"), failed)).withColumn("failed_brokers", F.array(failed))
+    return frame.withColumn("scenario", F.concat(F.lit("broker:"), failed)).withColumn(
+        "failed_brokers", F.array(failed)
+    )
 
 
 def failure_load(broker_load: DataFrame, takeovers: DataFrame) -> DataFrame:
@@ -58,11 +60,11 @@ def failure_summary(failure_load: DataFrame, broker_load: DataFrame, takeovers: 
             "worst_bytes_out_max_over_mean_ratio"
         ),
     )
-    now = takeovers.where(F.col("failed_broker") < 0).groupBy(*scheme)
-    now = now.agg(*(F.sum(name).alias(f"{name}_now") for name in ("offline", "under_min_isr", "at_one_replica")))
+    as_is = takeovers.where(F.col("failed_broker") < 0).groupBy(*scheme)
+    now = as_is.agg(*(F.sum(name).alias(f"{name}_now") for name in ("offline", "under_min_isr", "at_one_replica")))
     nobody = F.col("receiver") < 0
-    events = takeovers.where(F.col("failed_broker") >= 0).groupBy(*scheme, "failed_broker")
-    events = events.agg(
+    deaths = takeovers.where(F.col("failed_broker") >= 0).groupBy(*scheme, "failed_broker")
+    events = deaths.agg(
         F.sum("leaders").alias("lost"),
         *(
             F.sum(name).alias(name)
@@ -82,7 +84,7 @@ def failure_summary(failure_load: DataFrame, broker_load: DataFrame, takeovers: 
     rows = dies.join(survivors.drop("failed_brokers"), on=[*scheme, "scenario"], how="left")
     rows = rows.join(events, on=[*scheme, "failed_broker"], how="left").join(now, on=scheme, how="left")
 
-    def number(name: str) -> F.Column:
+    def number(name: str) -> Column:
         return F.coalesce(F.col(name), F.lit(0))
 
     one_more = number("newly_at_one_replica") - number("at_one_replica_to_offline")
@@ -100,5 +102,3 @@ def failure_summary(failure_load: DataFrame, broker_load: DataFrame, takeovers: 
             "unclean_elections": number("unclean_elections"),
         }
     ).select(*FAILURE_SUMMARY.column_names)
-
-

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from pipelines.ingest.detect import text_of
 from pipelines.ingest.formats.registry import FORMATS
-from pipelines.ingest.text import read_text
 from pipelines.tables.bronze import RAW_METADATA
 
-FILES_DDL = (
-    "cluster_id string, snapshot_id string, source string, format string, path string, ingested_at timestamp"
-)
+FILES_DDL = "cluster_id string, snapshot_id string, source string, format string, path string, ingested_at timestamp"
 
 _FRAMED = (
     "cluster_id string, snapshot_id string, source string, format string, "
@@ -24,10 +22,10 @@ _FRAMED = (
 _BATCH_RECORDS = 20_000
 
 
-def _frame_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _frame_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for file in batch.to_pylist():
-            records = FORMATS[file["format"]].frame(read_text(file["path"]), file["path"])
+            records = FORMATS[file["format"]].frame(text_of(file["path"], file["format"]), file["path"])
             for begin in range(0, len(records), _BATCH_RECORDS):
                 part = slice(begin, begin + _BATCH_RECORDS)
                 n = len(records.raw[part])

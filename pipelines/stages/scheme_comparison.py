@@ -31,7 +31,7 @@ _AFTER = {
 
 
 def _unpivoted(frame: DataFrame, metrics: list[str]) -> DataFrame:
-    return frame.unpivot([*_KEY, "scheme"], metrics, "metric", "value")
+    return frame.unpivot([*_KEY, "scheme"], [*metrics], "metric", "value")
 
 
 def scheme_comparison(leader_hotspots: DataFrame, failure_summary: DataFrame) -> DataFrame:

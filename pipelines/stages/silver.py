@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pipelines.ingest.resolve.brokers import BROKERS as BROKER_SHAPE
 from pipelines.ingest.resolve.brokers import assess_brokers
-from pipelines.ingest.resolve.shapes import REGISTRATIONS, USAGE
+from pipelines.ingest.resolve.shapes import REGISTRATIONS, USAGE, USED
 from pipelines.tables import silver
 from pipelines.tables.silver import ENTITY_OF
 
@@ -123,8 +123,9 @@ def contradictions(entities: DataFrame, brokers: DataFrame) -> DataFrame:
         *_KEY,
         F.concat(F.lit("broker "), "broker_id").alias("entity"),
         F.lit("alive").alias("field"),
-        F.concat(F.lit("dead: "), "alive_because").alias("used_value"),
+        F.concat(F.lit("dead: "), "alive_because").alias("value"),
         F.concat(F.lit("leads "), "leaders", F.lit(" partitions")).alias("other_value"),
+        F.lit(USED).alias("outcome"),
     )
     both = _part(entities, "contradictions").unionByName(dead_leads, allowMissingColumns=True)
     return both.select(*silver.CONTRADICTIONS.column_names)
@@ -135,7 +136,7 @@ def source_accounts(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
     counted = raw_metadata.groupBy(*_KEY, "source", "format").agg(F.count("*").alias("records"))
     account = _part(entities, "accounts")
 
-    def of(verdict: str) -> F.Column:
+    def of(verdict: str) -> Column:
         return F.coalesce(F.sum(F.when(F.col("verdict") == verdict, F.col("records"))), F.lit(0).cast("long"))
 
     by_reason = account.groupBy(*_KEY, "source", "verdict", "reason").agg(F.sum("records").alias("records"))

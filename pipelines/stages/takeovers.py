@@ -22,13 +22,17 @@ class ElectionParameters:
     unclean_leader_election: bool
 
 
-def takeovers(placements: DataFrame, topics: DataFrame, brokers: DataFrame, parameters: ElectionParameters) -> DataFrame:
+def takeovers(
+    placements: DataFrame, topics: DataFrame, brokers: DataFrame, parameters: ElectionParameters
+) -> DataFrame:
     """Rows of gold.takeovers."""
     configs = topics.select(
         *_KEY,
         "topic",
         F.coalesce("min_insync_replicas", F.lit(parameters.min_insync_replicas)).alias("min_insync_replicas"),
-        F.coalesce("unclean_leader_election", F.lit(parameters.unclean_leader_election)).alias("unclean_leader_election"),
+        F.coalesce("unclean_leader_election", F.lit(parameters.unclean_leader_election)).alias(
+            "unclean_leader_election"
+        ),
     )
     dead = brokers.where(~F.col("alive")).groupBy(*_KEY).agg(F.collect_list("broker_id").alias("dead_brokers"))
     placed = placements.where(F.col("replicas").isNotNull())

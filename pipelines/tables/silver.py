@@ -144,7 +144,9 @@ PARTITIONS = Table(
             "leader <> -1 AND NOT array_contains(replicas, leader)",
             "has a leader outside of its replicas",
         ),
-        NoRowWhere("isr_in_replicas", "size(array_except(isr, replicas)) > 0", "has an ISR member outside of its replicas"),
+        NoRowWhere(
+            "isr_in_replicas", "size(array_except(isr, replicas)) > 0", "has an ISR member outside of its replicas"
+        ),
     ),
     gated=True,
 )
@@ -189,12 +191,13 @@ CONTRADICTIONS = Table(
     columns(
         Column("entity", TEXT, "what the facts are about", required=True),
         Column("field", TEXT, "where they differ", required=True),
-        Column("used_source", TEXT, "file of the value used; null = none is, the records are quarantined"),
-        Column("used_line_number", LONG, "line of the value used"),
-        Column("used_value", TEXT, "the value used"),
+        Column("source", TEXT, "file of the one value"),
+        Column("line_number", LONG, "line of the one value"),
+        Column("value", TEXT, "the one value, of the stronger or first source"),
         Column("other_source", TEXT, "file of the other value"),
         Column("other_line_number", LONG, "line of the other value"),
         Column("other_value", TEXT, "the other value"),
+        Column("outcome", TEXT, "whether the one value is used, or both records are quarantined", required=True),
     ),
     keys=(),
 )
@@ -213,9 +216,13 @@ SOURCE_ACCOUNTS = Table(
     ),
     keys=("cluster_id", "snapshot_id", "source"),
     expectations=(
-        NoRowWhere("records_add_up", "kept + quarantined + ignored <> records", "loses records: the parts do not add up"),
         NoRowWhere(
-            "something_kept", "records > 0 AND kept = 0 AND quarantined > 0", "is wholly quarantined: nothing of it is left"
+            "records_add_up", "kept + quarantined + ignored <> records", "loses records: the parts do not add up"
+        ),
+        NoRowWhere(
+            "something_kept",
+            "records > 0 AND kept = 0 AND quarantined > 0",
+            "is wholly quarantined: nothing of it is left",
         ),
     ),
     gated=True,

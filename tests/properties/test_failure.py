@@ -111,8 +111,8 @@ def test_leaderships_are_conserved(rows: list[dict]) -> None:
 @given(clusters())
 def test_order_of_partitions_does_not_matter(rows: list[dict]) -> None:
     def result(some: list[dict]) -> list[tuple]:
-        return sorted(tuple(r.values()) for r in takeovers_of(pa.RecordBatch.from_pylist(some, schema=PLACED)).to_pylist())
+        return sorted(
+            tuple(r.values()) for r in takeovers_of(pa.RecordBatch.from_pylist(some, schema=PLACED)).to_pylist()
+        )
 
     assert repr(result(rows)) == repr(result(rows[::-1]))
-
-

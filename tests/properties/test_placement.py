@@ -13,7 +13,9 @@ from udfs.kernels.round_robin import Assignment, TopicBatch, kafka_rack_unaware,
 def requests(draw: st.DrawFn) -> tuple[TopicBatch, np.ndarray, np.ndarray]:
     rows = draw(
         st.lists(
-            st.tuples(st.integers(0, 40), st.integers(0, 60), st.integers(1, 12), st.integers(0, 10**6), st.integers(0, 10**6)),
+            st.tuples(
+                st.integers(0, 40), st.integers(0, 60), st.integers(1, 12), st.integers(0, 10**6), st.integers(0, 10**6)
+            ),
             min_size=1,
             max_size=6,
         )
@@ -51,7 +53,9 @@ def test_leaders_of_a_topic_are_balanced_within_one(request: tuple[TopicBatch, n
 def test_permuting_topics_permutes_results(request: tuple[TopicBatch, np.ndarray, np.ndarray], random: object) -> None:
     batch, start, shift = request
     order = np.array(sorted(range(len(start)), key=lambda i: (i * 7919) % 13), dtype=np.int64)
-    turned = TopicBatch(*(a[order] for a in (batch.partitions, batch.first_partition, batch.replication_factor, batch.brokers)))
+    turned = TopicBatch(
+        *(a[order] for a in (batch.partitions, batch.first_partition, batch.replication_factor, batch.brokers))
+    )
     before, after = kafka_rack_unaware(batch, start, shift), kafka_rack_unaware(turned, start[order], shift[order])
     for new, old in enumerate(order.tolist()):
         a = before.broker_index[np.repeat(before.topic == old, np.diff(before.offsets))]
@@ -60,7 +64,9 @@ def test_permuting_topics_permutes_results(request: tuple[TopicBatch, np.ndarray
 
 
 @given(st.integers(2, 30), st.integers(1, 200))
-def test_naive_is_kafka_with_start_and_shift_zero_up_to_as_many_partitions_as_brokers(brokers: int, partitions: int) -> None:
+def test_naive_is_kafka_with_start_and_shift_zero_up_to_as_many_partitions_as_brokers(
+    brokers: int, partitions: int
+) -> None:
     factor = min(3, brokers)
     one = lambda v: np.array([v], dtype=np.int64)  # noqa: E731
     batch = TopicBatch(one(min(partitions, brokers)), one(0), one(factor), one(brokers))

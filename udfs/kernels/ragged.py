@@ -68,9 +68,7 @@ def has_repeat(flat: IntArray, offsets: Offsets) -> BoolArray:
     return out
 
 
-def contained(
-    flat: IntArray, offsets: Offsets, other_flat: IntArray, other_offsets: Offsets
-) -> BoolArray:
+def contained(flat: IntArray, offsets: Offsets, other_flat: IntArray, other_offsets: Offsets) -> BoolArray:
     """For each flat element, whether it occurs in the segment of `other` with the same number.
 
     Both have the same number of segments; values are any int32.

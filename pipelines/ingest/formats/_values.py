@@ -48,7 +48,7 @@ def shown(value: object) -> str:
 def parse_each(records: Records, facts_of: Callable[[str | None, str], Iterable[Fact]]) -> pa.Table:
     """Facts of all records, each parsed alone by `facts_of(context, raw)`; its BadValueError is a fault."""
     builder = FactBuilder()
-    for number, line, context, raw in records:  # type: ignore[attr-defined]
+    for number, line, context, raw in records:
         try:
             facts = list(facts_of(context, raw))
         except BadValueError as fault:

@@ -13,6 +13,7 @@ from pipelines.ingest.formats import (
     reassignment,
     tool_output,
     topic_list,
+    unrecognised,
     zookeeper_cli,
     zookeeper_json,
 )
@@ -33,5 +34,6 @@ FORMATS: dict[str, Format] = {
         topic_list,
         model,
         tool_output,
+        unrecognised,
     )
 }

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.ingest.resolve.columns import Lists, numbers, valid
-from pipelines.ingest.resolve.shapes import CONTRADICTIONS, USAGE
+from pipelines.ingest.resolve.shapes import CONTRADICTIONS, USAGE, USED
 
 BROKERS = pa.schema(
     [
@@ -83,11 +83,14 @@ def assess_brokers(registrations: pa.Table, used: pa.Table) -> tuple[pa.Table, p
                 {
                     "entity": f"broker {broker_id}",
                     "field": "alive",
-                    "used_value": f"dead: {because}",
+                    "value": f"dead: {because}",
                     "other_value": f"leads {row['leaders']} partitions",
+                    "outcome": USED,
                 }
             )
-        row.update(alive=alive, alive_because=because, draining=bool(row["draining"]), controller=bool(row["controller"]))
+        row.update(
+            alive=alive, alive_because=because, draining=bool(row["draining"]), controller=bool(row["controller"])
+        )
         rows.append(row)
     keep = [{name: row[name] for name in BROKERS.names} for row in rows]
     return pa.Table.from_pylist(keep, BROKERS), pa.Table.from_pylist(against, CONTRADICTIONS)

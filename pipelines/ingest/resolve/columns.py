@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,18 +20,18 @@ def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 def valid(column: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.bool_]:
     """For each row, whether it is not null."""
-    return pc.is_valid(whole(column)).to_numpy(zero_copy_only=False)
+    return np.asarray(pc.is_valid(whole(column)))
 
 
-def numbers(column: pa.ChunkedArray | pa.Array, missing: int | float = 0) -> npt.NDArray[np.generic]:
+def numbers(column: pa.ChunkedArray | pa.Array, missing: int | float = 0) -> npt.NDArray[Any]:
     """Values as a numpy array, `missing` where null."""
     array = whole(column)
-    return pc.fill_null(array, pa.scalar(missing, array.type)).to_numpy(zero_copy_only=False)
+    return np.asarray(pc.fill_null(array, pa.scalar(missing, array.type)))
 
 
 def flags(column: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.bool_]:
     """Values of a bool column, False where null."""
-    return pc.fill_null(whole(column), False).to_numpy(zero_copy_only=False)
+    return np.asarray(pc.fill_null(whole(column), False))
 
 
 def codes(column: pa.ChunkedArray | pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:

@@ -101,8 +101,7 @@ class _Fold:
         rows = [*self.topics.values(), *self.brokers.values()]
         for partitions in self.partitions.values():
             rows.extend(partitions.values())
-        for held in self.configs.values():
-            rows.append({**held, "configs": list(held["configs"].items())})
+        rows.extend({**held, "configs": list(held["configs"].items())} for held in self.configs.values())
         return rows
 
 

@@ -20,7 +20,16 @@ from udfs.kernels.ragged import first_true, row_of
 Ints = npt.NDArray[np.int64]
 
 # Formats by strength. What a running cluster shows outranks what a person or a plan declares.
-_OBSERVED = ("kraft-log", "zookeeper-json", "zookeeper-cli", "describe", "log-dirs", "model", "offsets", "offset-checkpoint")
+_OBSERVED = (
+    "kraft-log",
+    "zookeeper-json",
+    "zookeeper-cli",
+    "describe",
+    "log-dirs",
+    "model",
+    "offsets",
+    "offset-checkpoint",
+)
 OBSERVED, DECLARED = 0, 1
 
 UNORDERED = frozenset({"isr", "elr", "last_known_elr", "adding_replicas", "removing_replicas"})
@@ -99,9 +108,7 @@ def merge(facts: pa.Table, key: Ints, names: Sequence[str]) -> Merged:
     )
 
 
-def _repeats(
-    key: Ints, source: Ints, prints: npt.NDArray[np.uint64], record: Ints
-) -> npt.NDArray[np.bool_]:
+def _repeats(key: Ints, source: Ints, prints: npt.NDArray[np.uint64], record: Ints) -> npt.NDArray[np.bool_]:
     order = np.lexsort((record, prints, source, key))
     same = np.zeros(len(key), dtype=np.bool_)
     a, b = order[1:], order[:-1]
@@ -112,8 +119,6 @@ def _repeats(
 def show(facts: pa.Table, row: int, field: str) -> str:
     """The value of a field of a fact as a person would write it."""
     value = facts[field][row].as_py()
-    if isinstance(value, list) and field == "configs":
-        return ",".join(f"{k}={v}" for k, v in value)
     if isinstance(value, list):
         return "[" + ",".join(str(v) for v in value) + "]"
     return str(value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -16,7 +18,7 @@ Ints = npt.NDArray[np.int64]
 LOG_FIELDS = ("size_bytes", "offset_lag", "log_end_offset", "high_watermark", "log_dir")
 
 
-def log_keys(partition: Ints, broker: Ints, future: npt.NDArray[np.bool_]) -> Ints:
+def log_keys(partition: Ints, broker: npt.NDArray[Any], future: npt.NDArray[np.bool_]) -> Ints:
     """One number per log: its partition's number (< 2**30), its broker id and whether it is a future log."""
     return (partition << np.int64(33)) | (broker.astype(np.int64) << np.int64(1)) | future.astype(np.int64)
 

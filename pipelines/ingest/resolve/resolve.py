@@ -16,7 +16,14 @@ from pipelines.ingest.resolve.faults import bad_topic_name, partition_faults
 from pipelines.ingest.resolve.kraft_fold import fold_log
 from pipelines.ingest.resolve.merge import Conflict, Merged, merge, place, show, strength_of
 from pipelines.ingest.resolve.replicas import LOG_FIELDS, log_keys, logs_beside_replicas, partition_sizes, stray_logs
-from pipelines.ingest.resolve.shapes import CONTRADICTIONS, PARTITIONS, REGISTRATIONS, Resolution
+from pipelines.ingest.resolve.shapes import (
+    CONTRADICTIONS,
+    PARTITIONS,
+    QUARANTINED,
+    REGISTRATIONS,
+    USED,
+    Resolution,
+)
 from pipelines.ingest.resolve.topics import describe_topics
 from pipelines.ingest.resolve.verdicts import Verdicts
 
@@ -85,19 +92,26 @@ class _Share:
     def of_kinds(self, *kinds: str) -> pa.Table:
         return self.statements.filter(pc.is_in(self.statements["kind"], pa.array(kinds))).combine_chunks()
 
-    def contradict(self, entity: str, facts: pa.Table, conflict: Conflict, used: bool) -> None:
-        """Report that two facts disagree; `used` tells whether the first of them is used all the same."""
+    def contradict(
+        self, entity: str, facts: pa.Table, conflict: Conflict, used: bool, values: tuple[str, str] | None = None
+    ) -> None:
+        """Report that two facts disagree; `used` tells whether the first of them is used all the same.
+
+        values: what the two say, where it is not the whole field.
+        """
         first, other, field = conflict.used_row, conflict.row, conflict.field
+        mine, theirs = values or (show(facts, first, field), show(facts, other, field))
         self.contradictions.append(
             {
                 "entity": entity,
                 "field": field,
-                "used_source": facts["source"][first].as_py() if used else None,
-                "used_line_number": facts["line_number"][first].as_py() if used else None,
-                "used_value": show(facts, first, field) if used else None,
+                "source": facts["source"][first].as_py(),
+                "line_number": facts["line_number"][first].as_py(),
+                "value": mine,
                 "other_source": facts["source"][other].as_py(),
                 "other_line_number": facts["line_number"][other].as_py(),
-                "other_value": show(facts, other, field),
+                "other_value": theirs,
+                "outcome": USED if used else QUARANTINED,
             }
         )
 
@@ -111,9 +125,7 @@ def resolve(facts: pa.Table) -> Resolution:
     quarantine, accounts = share.verdicts.close(flags(facts["home"]))
     contradictions = pa.Table.from_pylist(share.contradictions, CONTRADICTIONS)
     topics = describe_topics(declared, partitions)
-    return Resolution(
-        partitions, topics, registrations, stray, quarantine, contradictions, accounts, usage(partitions)
-    )
+    return Resolution(partitions, topics, registrations, stray, quarantine, contradictions, accounts, usage(partitions))
 
 
 def _brokers(share: _Share) -> tuple[pa.Table, npt.NDArray[np.int32] | None]:
@@ -127,7 +139,9 @@ def _brokers(share: _Share) -> tuple[pa.Table, npt.NDArray[np.int32] | None]:
             broker = facts["broker_id"][conflict.row].as_py()
             share.contradict(f"broker {broker}", facts, conflict, used=True)
     ids = pa.array(merged.keys, pa.int32())
-    table = pa.Table.from_arrays([ids, *(merged.table[name].combine_chunks() for name in _BROKER)], schema=REGISTRATIONS)
+    table = pa.Table.from_arrays(
+        [ids, *(merged.table[name].combine_chunks() for name in _BROKER)], schema=REGISTRATIONS
+    )
     is_listed = flags(table["listed"])
     if not is_listed.any():
         return table, None
@@ -156,11 +170,35 @@ def _topics(share: _Share) -> dict[str, dict[str, Any]]:
     _drop_duplicates(share, facts, merged)
     text = names.to_pylist()
     for conflict in merged.conflicts:
-        share.contradict(f"topic {text[code[conflict.row]]}", facts, conflict, used=True)
+        if conflict.field != "configs":
+            share.contradict(f"topic {text[code[conflict.row]]}", facts, conflict, used=True)
+    configs = _configs(share, facts, merged)
     is_list = pc.equal(facts["format"], TOPIC_LIST)
     share.listed_topics = set(facts.filter(is_list)["topic"].to_pylist())
     rows = merged.table.to_pylist()
-    return {text[key]: row for key, row in zip(merged.keys.tolist(), rows, strict=True)}
+    return {
+        text[key]: {**row, "configs": configs.get(thing)}
+        for thing, (key, row) in enumerate(zip(merged.keys.tolist(), rows, strict=True))
+    }
+
+
+def _configs(share: _Share, facts: pa.Table, merged: Merged) -> dict[int, dict[str, str]]:
+    """{number of a merged topic: its configs}, taken together key by key.
+
+    A key that one source leaves out is no contradiction: describe shows the brokers' own settings too.
+    """
+    values = facts["configs"].to_pylist()
+    out: dict[int, dict[str, str]] = {}
+    said_by: dict[tuple[int, str], int] = {}
+    things = np.repeat(np.arange(len(merged.keys)), np.diff(merged.offsets))
+    for thing, row in zip(things.tolist(), merged.order.tolist(), strict=True):
+        for key, value in values[row] or ():
+            held = out.setdefault(thing, {}).setdefault(key, value)
+            first = said_by.setdefault((thing, key), row)
+            if held != value:
+                entity = f"topic {facts['topic'][row].as_py()}"
+                share.contradict(entity, facts, Conflict(f"config {key}", row, first, False), True, (held, value))
+    return out
 
 
 def _partitions(
@@ -170,7 +208,9 @@ def _partitions(
     facts = share.of_kinds(r.PARTITION)
     state = _merged_by_partition(facts, (*_STATE, *_LOADS))
     first = pa.array(state.order[state.offsets[:-1]])
-    columns = {name: facts[name].combine_chunks().take(first) for name in ("topic", "partition", "source", "line_number")}
+    columns = {
+        name: facts[name].combine_chunks().take(first) for name in ("topic", "partition", "source", "line_number")
+    }
     table = pa.table({**columns, **{name: state.table[name] for name in (*_STATE, *_LOADS)}})
 
     bad = partition_faults(table, listed)
@@ -207,7 +247,9 @@ def _quarantine(share: _Share, facts: pa.Table, state: Merged, table: pa.Table, 
         bad.setdefault(row, [])
         for a, b in ((conflict.row, conflict.used_row), (conflict.used_row, conflict.row)):
             field = conflict.field
-            text = f"{name(row)}: {field} {show(facts, a, field)} here, but {show(facts, b, field)} in {place(facts, b)}"
+            text = (
+                f"{name(row)}: {field} {show(facts, a, field)} here, but {show(facts, b, field)} in {place(facts, b)}"
+            )
             said.setdefault(a, []).append(text)
     for row, reasons in bad.items():
         for at in state.order[state.offsets[row] : state.offsets[row + 1]].tolist():
@@ -238,9 +280,11 @@ def _with_logs(share: _Share, table: pa.Table) -> tuple[pa.Table, pa.Table]:
     """(`table` with logs and sizes from log directories and offsets, stray logs)."""
     logs = share.of_kinds(r.REPLICA)
     offsets = share.of_kinds(r.OFFSET)
-    topic_of, names = codes(pa.chunked_array([whole(table["topic"]), whole(logs["topic"]), whole(offsets["topic"])]))
+    topic_of, _ = codes(pa.chunked_array([whole(table["topic"]), whole(logs["topic"]), whole(offsets["topic"])]))
     n, m = table.num_rows, logs.num_rows
-    every = np.r_[numbers(table["partition"]), numbers(logs["partition"]), numbers(offsets["partition"])].astype(np.int64)
+    every = np.r_[numbers(table["partition"]), numbers(logs["partition"]), numbers(offsets["partition"])].astype(
+        np.int64
+    )
     key = (topic_of << np.int64(32)) + every
     # Partitions of the table are numbered by row; those known only from logs come after.
     order = np.argsort(key[:n], kind="stable")

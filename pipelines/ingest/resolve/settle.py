@@ -1,4 +1,4 @@
-"""Partitions of which no source tells leader and ISR (a reassignment file, a model): taken as healthy, and marked so."""
+"""Partitions of which no source tells leader and ISR (a reassignment, a model): taken as healthy, and marked so."""
 
 from __future__ import annotations
 

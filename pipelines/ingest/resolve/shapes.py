@@ -84,7 +84,13 @@ REGISTRATIONS = pa.schema(
 )
 
 STRAY_LOGS = pa.schema(
-    [("topic", pa.string()), ("partition", pa.int32()), ("broker_id", pa.int32()), ("is_future", pa.bool_()), ("log", LOG)]
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("broker_id", pa.int32()),
+        ("is_future", pa.bool_()),
+        ("log", LOG),
+    ]
 )
 
 QUARANTINE = pa.schema(
@@ -96,16 +102,21 @@ QUARANTINE = pa.schema(
     ]
 )
 
+# Outcomes of a contradiction.
+USED = "value is used, other_value is not"
+QUARANTINED = "both are quarantined"
+
 CONTRADICTIONS = pa.schema(
     [
         ("entity", pa.string()),  # "partition orders-3", "topic orders", "broker 7"
         ("field", pa.string()),
-        ("used_source", pa.string()),  # null = neither is used
-        ("used_line_number", pa.int64()),
-        ("used_value", pa.string()),
+        ("source", pa.string()),
+        ("line_number", pa.int64()),
+        ("value", pa.string()),
         ("other_source", pa.string()),
         ("other_line_number", pa.int64()),
         ("other_value", pa.string()),
+        ("outcome", pa.string()),  # USED or QUARANTINED
     ]
 )
 

@@ -45,9 +45,12 @@ def describe_topics(declared: dict[str, dict[str, Any]], partitions: pa.Table) -
     topic_of, names = codes(partitions["topic"])
     number = numbers(partitions["partition"]).astype(np.int64)
     factor = np.diff(Lists.of(partitions["replicas"]).offsets)
-    loaded = valid(partitions["size_bytes"]) | valid(partitions["bytes_in_per_s"]) | valid(partitions["bytes_out_per_s"])
-    begins = np.flatnonzero(np.r_[True, topic_of[1:] != topic_of[:-1]]) if len(topic_of) else np.empty(0, np.int64)
-    ends = np.r_[begins[1:], len(topic_of)]
+    loaded = (
+        valid(partitions["size_bytes"]) | valid(partitions["bytes_in_per_s"]) | valid(partitions["bytes_out_per_s"])
+    )
+    changes = np.flatnonzero(topic_of[1:] != topic_of[:-1]) + 1
+    begins = np.r_[0, changes] if len(topic_of) else np.empty(0, np.int64)
+    ends = np.r_[changes, len(topic_of)] if len(topic_of) else begins
     text = names.to_pylist()
     span = {text[topic_of[b]]: (int(b), int(e)) for b, e in zip(begins, ends, strict=True)}
     loads = partitions.select(["partition", "size_bytes", "bytes_in_per_s", "bytes_out_per_s"])
@@ -57,7 +60,7 @@ def describe_topics(declared: dict[str, dict[str, Any]], partitions: pa.Table) -
         begin, end = span.get(topic, (0, 0))
         said = declared.get(topic, {})
         warnings: list[str] = []
-        configs = dict(said.get("configs") or [])
+        configs = said.get("configs") or {}
         count = said.get("partition_count")
         shown = number[begin:end]
         effective = max(int(count or 0), int(shown.max(initial=-1)) + 1)

@@ -42,7 +42,14 @@ def state(*rows: tuple[list[int], list[int], list[int], int, bool]) -> Partition
     ],
 )
 def test_who_leads(
-    replicas: list[int], isr: list[int], elr: list[int], leader: int, unclean: bool, dead: set[int], expected: int, cause: str
+    replicas: list[int],
+    isr: list[int],
+    elr: list[int],
+    leader: int,
+    unclean: bool,
+    dead: set[int],
+    expected: int,
+    cause: str,
 ) -> None:
     partitions = state((replicas, isr, elr, leader, unclean))
     alive = np.array([b not in dead for b in replicas])

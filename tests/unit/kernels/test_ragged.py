@@ -28,7 +28,14 @@ def test_first_true_and_counts(segments: list[list[int]]) -> None:
     assert ragged.position_of(offsets).tolist() == [k for s in segments for k in range(len(s))]
 
 
-@given(st.lists(st.tuples(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=4), st.lists(st.sampled_from([0, -1, 7]), max_size=4)), max_size=6))
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.integers(-(2**31), 2**31 - 1), max_size=4), st.lists(st.sampled_from([0, -1, 7]), max_size=4)
+        ),
+        max_size=6,
+    )
+)
 def test_contained(pairs: list[tuple[list[int], list[int]]]) -> None:
     left = [a + b[:1] for a, b in pairs]
     flat, offsets = arrays(left)

@@ -68,7 +68,9 @@ def test_topics_of_a_batch_do_not_touch_each_other() -> None:
     at = 0
     for i in range(n):
         alone = batch(*(int(a[i]) for a in (requests.partitions, requests.replication_factor, brokers)))
-        alone = TopicBatch(alone.partitions, requests.first_partition[i : i + 1], alone.replication_factor, alone.brokers)
+        alone = TopicBatch(
+            alone.partitions, requests.first_partition[i : i + 1], alone.replication_factor, alone.brokers
+        )
         expected = kafka_rack_unaware(alone, start[i : i + 1], shift[i : i + 1])
         rows = together.topic == i
         assert together.partition[rows].tolist() == expected.partition.tolist()

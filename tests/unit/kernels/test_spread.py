@@ -35,7 +35,13 @@ def test_left_out_brokers_count_as_zeros() -> None:
             continue
         some = [v for v in full if v]
         brokers = np.array([len(full)])
-        for measure in (spread.max_over_mean, spread.coefficient_of_variation, spread.gini, spread.jain, spread.smallest):
+        for measure in (
+            spread.max_over_mean,
+            spread.coefficient_of_variation,
+            spread.gini,
+            spread.jain,
+            spread.smallest,
+        ):
             assert measure(*groups(some), brokers) == pytest.approx(measure(*groups(full), brokers)), measure
         assert spread.gini(*groups(some), brokers) == pytest.approx([brute_gini(full)])
 

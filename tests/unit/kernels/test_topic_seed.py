@@ -24,7 +24,12 @@ def test_other_topics_and_their_order_do_not_matter() -> None:
 
 
 def test_each_part_matters() -> None:
-    values = {seeds(1, ["a"], ["bc"])[0], seeds(1, ["ab"], ["c"])[0], seeds(2, ["a"], ["bc"])[0], seeds(1, ["a"], ["bd"])[0]}
+    values = {
+        seeds(1, ["a"], ["bc"])[0],
+        seeds(1, ["ab"], ["c"])[0],
+        seeds(2, ["a"], ["bc"])[0],
+        seeds(1, ["a"], ["bd"])[0],
+    }
     values.add(seeds(-1, ["a"], ["bc"])[0])
     assert len(values) == 5
 

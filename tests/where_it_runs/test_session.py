@@ -1,0 +1,87 @@
+"""The session: the settings in force, one that exists already, and what a start prints."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from pyspark.errors import ArithmeticException
+from pyspark.sql import SparkSession
+
+from pipelines.session import open_session
+from tests.where_it_runs.cluster import clean_environment
+
+WRONG_JAVA = "#!/bin/sh\necho 'openjdk version \"11.0.27\" 2025-04-15' >&2\n"
+
+
+def test_settings_in_force(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ArithmeticException, match="DIVIDE_BY_ZERO"):
+        spark.sql("SELECT 1 / 0").collect()
+    assert spark.sql("SELECT CAST(TIMESTAMP '1970-01-01 00:00:00' AS BIGINT)").first() == (0,)
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}/t` (id BIGINT) USING delta")
+    features = spark.sql(f"DESCRIBE DETAIL delta.`{tmp_path}/t`").select("tableFeatures").first()
+    assert features == (["appendOnly", "invariants"],)
+
+
+def test_a_running_session_is_used(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    found = open_session("another", warehouse=None, extra={"spark.master": "local[7]"})
+    assert found.version == spark.version
+    assert found.sparkContext is spark.sparkContext
+    assert spark.conf.get("spark.sql.ansi.enabled") == "true"
+    assert spark.sparkContext.appName == "tests"
+
+
+def test_a_running_session_is_found_from_another_thread(spark: SparkSession) -> None:
+    found: list[SparkSession] = []
+    thread = threading.Thread(target=lambda: found.append(open_session("another", warehouse=None)))
+    thread.start()
+    thread.join()
+    assert found[0].sparkContext is spark.sparkContext
+
+
+def in_a_new_process(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What the code did in a Python of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=clean_environment(folder, **environment),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_a_start_prints_nothing(tmp_path: Path) -> None:
+    """Not even what Java and Spark say at every start, and not by another Spark's settings on this machine."""
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.master spark://127.0.0.1:1\n")
+    code = "import pipelines.session as s; print(s.open_session('t', warehouse=None).range(3).count())"
+    ran = in_a_new_process(code, tmp_path, SPARK_HOME="/opt/another-spark", SPARK_CONF_DIR=str(tmp_path / "conf"))
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "3\n", "")
+
+
+def test_a_wrong_java_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(WRONG_JAVA)
+    java.chmod(0o755)
+    code = "import pipelines.session as s; s.open_session('t', warehouse=None)"
+    ran = in_a_new_process(code, tmp_path, JAVA_HOME=str(tmp_path))
+    assert ran.returncode == 1
+    assert "EnvironmentFault" in ran.stderr
+    assert "is Java 11; Spark 4.1 needs Java 17 or 21" in ran.stderr
+
+
+@pytest.mark.slow
+def test_a_spark_that_cannot_start_is_explained(tmp_path: Path) -> None:
+    code = "import pipelines.session as s; s.open_session('t', warehouse=None, extra={'spark.driver.memory': '1k'})"
+    ran = in_a_new_process(code, tmp_path)
+    assert ran.returncode == 1
+    assert "Too small maximum heap" in ran.stderr
+    assert "EnvironmentFault: Spark could not start" in ran.stderr
