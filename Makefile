@@ -63,7 +63,7 @@ $(READY): requirements.lock requirements-build.lock pyproject.toml conf/jars.tom
 	@echo "Setting up $(VENV) with $$($(BIN)/python --version): 1.5 GB of libraries, 1 to 3 minutes. Spark alone is a download of 450 MB, and is built here."
 	@$(PIP) --quiet --require-hashes -r requirements-build.lock
 	@$(PIP) --no-build-isolation --require-hashes --progress-bar off -r requirements.lock \
-	  | awk '/Downloading .*\([0-9]{2,}[.0-9]* MB\)|Building wheel .*started/ { print; fflush() } /^Installing/ { print "  Installing"; fflush() }'; \
+	  | awk '/Downloading .*\([0-9][0-9][.0-9]* MB\)|Building wheel .*started/ { print; fflush() } /^Installing/ { print "  Installing"; fflush() }'; \
 	  exit $${PIPESTATUS[0]}
 	@$(PIP) --quiet --no-deps --no-build-isolation -e .
 	@echo "Delta's jars, from Maven Central."

@@ -63,8 +63,13 @@ def _shares(context: Context) -> dict[str, int]:
 
 def _placements(t: Frames, context: Context) -> DataFrame:
     run = context.settings.run
-    parameters = placements.PlacementParameters(run.schemes, run.seed)
-    return placements.placements(t["silver.topics"], t["silver.brokers"], t["silver.partitions"], parameters)
+    # Brokers, unlike partitions, are few: a list of ids goes to the workers with the function.
+    rows = t["silver.brokers"].where("alive").select("cluster_id", "snapshot_id", "broker_id").collect()
+    living: dict[tuple[str, str], list[int]] = {}
+    for row in sorted(rows):
+        living.setdefault((row.cluster_id, row.snapshot_id), []).append(row.broker_id)
+    parameters = placements.PlacementParameters(run.schemes, run.seed, living)
+    return placements.placements(t["silver.topics"], t["silver.partitions"], parameters)
 
 
 def _takeovers(t: Frames, context: Context) -> DataFrame:

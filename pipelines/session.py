@@ -101,17 +101,16 @@ def _embedded(settings: dict[str, str], warehouse: str | None, remote: str | Non
     return SparkSession.builder.config(map=dict(settings)).getOrCreate()
 
 
-def stop_embedded(spark: SparkSession) -> None:
-    """Nothing, once the embedded Spark of `spark` and its JVM have ended."""
+def stop_embedded(spark: SparkSession) -> int:
+    """The exit code of the JVM of an embedded Spark, once both have ended."""
     import pyspark
 
     spark.stop()
-    gateway = pyspark.SparkContext._gateway
-    if gateway is not None:
-        pyspark.SparkContext._gateway = pyspark.SparkContext._jvm = None
-        gateway.shutdown()
-        gateway.proc.stdin.close()  # the JVM lives as long as this
-        gateway.proc.wait()
+    gateway: Any = pyspark.SparkContext._gateway
+    pyspark.SparkContext._gateway = pyspark.SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # the JVM lives as long as this
+    return int(gateway.proc.wait())
 
 
 def _submitted(app_name: str, delta: Settings) -> SparkSession:

@@ -29,16 +29,16 @@ def make_archive() -> Path:
     with tempfile.TemporaryDirectory(prefix=".warm-up-", dir=archive.parent) as scratch:
         made = Path(scratch, archive.name)
         options = f"-XX:ArchiveClassesAtExit={made} -Xlog:disable -Xlog:all=error:stderr"
-        work(Path(scratch, "table"), {"spark.driver.extraJavaOptions": options})
-        if made.is_file():
+        exit_code = work(Path(scratch, "table"), {"spark.driver.extraJavaOptions": options})
+        if exit_code == 0 and made.is_file():  # else starts are slower, and that is all
             for outdated in archive.parent.glob("classes-*.jsa"):
                 outdated.unlink()
             made.replace(archive)
     return archive
 
 
-def work(table: Path, settings: dict[str, str]) -> None:
-    """Nothing; does once what a run does often, in a Spark that then ends."""
+def work(table: Path, settings: dict[str, str]) -> int:
+    """The exit code of a JVM whose Spark did once what a run does often, and ended."""
     spark = open_session("warm-up", warehouse=None, extra=settings)
     name = f"delta.`{table}`"
     spark.sql(f"CREATE TABLE {name} ({COLUMNS}) USING delta PARTITIONED BY (part) COMMENT 'a table'")
@@ -50,7 +50,7 @@ def work(table: Path, settings: dict[str, str]) -> None:
     stored.join(passed, on="id", how="left").groupBy("replica").agg({"size": "avg"}).orderBy("replica").collect()
     spark.sql(f"SELECT part, max(size), percent_rank() OVER (ORDER BY part) FROM {name} GROUP BY part").toPandas()
     spark.sql(f"DESCRIBE HISTORY {name}").collect()
-    stop_embedded(spark)
+    return stop_embedded(spark)
 
 
 def main() -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,8 @@ Ints = npt.NDArray[np.int64]
 
 _LOADS = (("size_bytes", pa.int64()), ("bytes_in_per_s", pa.float64()), ("bytes_out_per_s", pa.float64()))
 
-# One row per topic: its request, and the ids of the brokers it is placed over, in the order to use.
+# One row per topic: its request. The brokers come apart from it: a list of hundreds of ids beside every topic would
+# cost more than the placing.
 REQUESTS = pa.schema(
     [
         ("cluster_id", pa.string()),
@@ -27,7 +29,6 @@ REQUESTS = pa.schema(
         ("topic", pa.string()),
         ("partitions", pa.int32()),
         ("replication_factor", pa.int32()),
-        ("brokers", pa.list_(pa.int32())),
         ("partition_loads", pa.list_(pa.struct([("partition", pa.int32()), *_LOADS]))),
     ]
 )
@@ -50,6 +51,22 @@ PLACEMENTS = pa.schema(
         ("error", pa.string()),
     ]
 )
+
+# {(cluster_id, snapshot_id): ids of the living brokers, in the order to place over}
+LivingBrokers = Mapping[tuple[str, str], Sequence[int]]
+
+
+@dataclass(frozen=True)
+class BrokerLists:
+    """Broker lists shared by topics: topic i is placed over ids[offsets[k]:offsets[k + 1]] with k = of_topic[i].
+
+    ids: int32 (flat).   offsets: int64.   of_topic: int64 (n).
+    """
+
+    ids: npt.NDArray[np.int32]
+    offsets: Ints
+    of_topic: Ints
+
 
 # Placed partitions per Arrow batch: large enough for numpy, small enough for the JVM's memory.
 _BATCH_PARTITIONS = 100_000
@@ -121,16 +138,14 @@ def _assign(scheme: Scheme, requests: TopicBatch, seeds: Ints, top: Ints) -> tup
     return scheme.place(whole, seeds)
 
 
-def place_batch(requests: pa.RecordBatch, scheme: Scheme, run_seed: int) -> pa.RecordBatch:
-    """The placements (schema PLACEMENTS) of these topics (schema REQUESTS) by one scheme.
+def place_batch(requests: pa.RecordBatch, brokers: BrokerLists, scheme: Scheme, run_seed: int) -> pa.RecordBatch:
+    """The placements (schema PLACEMENTS) of these n topics (schema REQUESTS) by one scheme.
 
     A topic whose `partition_loads` is given gets just the partitions listed there; the pattern of a partition does
     not depend on how many there are. A request that cannot be placed gives its partitions without replicas.
     """
-    brokers = _column(requests, "brokers")
-    broker_count = _int64(pc.list_value_length(brokers))
-    broker_begin = offsets_of(broker_count)
-    broker_ids = brokers.flatten().to_numpy(zero_copy_only=False)
+    broker_count = np.diff(brokers.offsets)[brokers.of_topic]
+    broker_begin = brokers.offsets[:-1][brokers.of_topic]
     partitions = _int64(_column(requests, "partitions"))
     factor = _int64(_column(requests, "replication_factor"))
     seeds = topic_seeds(run_seed, _text(_column(requests, "cluster_id")), _text(_column(requests, "topic")))
@@ -155,7 +170,7 @@ def place_batch(requests: pa.RecordBatch, scheme: Scheme, run_seed: int) -> pa.R
     source = begin[topic] + _int64(numbers)
     usable = good[topic]
 
-    flat = broker_ids[placed.broker_index + broker_begin[:-1][placed.topic[row_of(placed.offsets)]]]
+    flat = brokers.ids[placed.broker_index + broker_begin[placed.topic[row_of(placed.offsets)]]]
     if listed.any() or not usable.all():
         lengths = np.where(usable, factor[topic], 0)
         offsets = offsets_of(lengths)
@@ -197,15 +212,29 @@ def place_batch(requests: pa.RecordBatch, scheme: Scheme, run_seed: int) -> pa.R
     )
 
 
-def placer(schemes: Sequence[str], run_seed: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _lists_for(requests: pa.RecordBatch, living: LivingBrokers) -> BrokerLists:
+    """The broker lists of the topics of a batch, by their cluster and snapshot."""
+    columns = [pc.dictionary_encode(_column(requests, name)) for name in ("cluster_id", "snapshot_id")]
+    codes = [np.asarray(column.indices) for column in columns]
+    names = [column.dictionary.to_pylist() for column in columns]
+    pairs, of_topic = np.unique(codes[0].astype(np.int64) * len(names[1]) + codes[1], return_inverse=True)
+    keys = [(names[0][pair // len(names[1])], names[1][pair % len(names[1])]) for pair in pairs.tolist()]
+    lists = [np.asarray(living.get(key, ()), dtype=np.int32) for key in keys]
+    return BrokerLists(np.concatenate(lists), offsets_of(np.array([len(ids) for ids in lists])), of_topic)
+
+
+def placer(
+    schemes: Sequence[str], run_seed: int, living: LivingBrokers
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for `DataFrame.mapInArrow`: batches of REQUESTS -> batches of PLACEMENTS by each computed scheme."""
     computed = [SCHEMES[name] for name in schemes if SCHEMES[name].place is not None]
 
     def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for piece in _pieces(batch):
+                brokers = _lists_for(piece, living)
                 for scheme in computed:
-                    yield place_batch(piece, scheme, run_seed)
+                    yield place_batch(piece, brokers, scheme, run_seed)
 
     return place
 
@@ -228,12 +257,14 @@ def assign_replicas(
             pa.array(topic, pa.string()),
             pa.array(partitions, pa.int32(), from_pandas=True),
             pa.array(factor, pa.int32(), from_pandas=True),
-            pa.array(brokers, pa.list_(pa.int32()), from_pandas=True),
             pa.nulls(n, REQUESTS.field("partition_loads").type),
         ],
         schema=REQUESTS,
     )
-    placed = place_batch(requests, SCHEMES[scheme], run_seed)
+    given = pa.array(brokers, pa.list_(pa.int32()), from_pandas=True)
+    offsets = offsets_of(np.asarray(pc.fill_null(pc.list_value_length(given), 0)))
+    lists = BrokerLists(np.asarray(given.flatten()), offsets, np.arange(n))
+    placed = place_batch(requests, lists, SCHEMES[scheme], run_seed)
     refused = pc.is_valid(_column(placed, "error")).to_numpy(zero_copy_only=False)
     count = np.where(pd.isna(partitions), 0, partitions).astype(np.int64).clip(min=0)
     offsets = offsets_of(count)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "check", "gate", "results_frame_rows", "warm_up"]
 
 _REMEDY = (
-    "No gold table was written. Rejected records are in silver.quarantine, each with its reasons, and what the sources "
-    'disagree on is in silver.contradictions (kafka-placement query "SELECT * FROM silver.quarantine"). '
+    "This run wrote nothing to gold. Rejected records are in silver.quarantine, each with its reasons, and what "
+    'the sources disagree on is in silver.contradictions (kafka-placement query "SELECT * FROM silver.quarantine"). '
     "Correct the source, or leave it out, and run again."
 )
 

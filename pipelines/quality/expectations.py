@@ -7,16 +7,20 @@ only; one that fails then asks for a single row to show.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import great_expectations.expectations as gxe
 from great_expectations.core.metric_domain_types import MetricDomainTypes
 from great_expectations.core.metric_function_types import MetricPartialFunctionTypes
-from great_expectations.execution_engine import SparkDFExecutionEngine
+from great_expectations.execution_engine.sparkdf_execution_engine import SparkDFExecutionEngine
+from great_expectations.expectations.core.expect_column_values_to_be_between import ExpectColumnValuesToBeBetween
+from great_expectations.expectations.core.expect_column_values_to_be_in_set import ExpectColumnValuesToBeInSet
+from great_expectations.expectations.core.expect_column_values_to_match_regex import ExpectColumnValuesToMatchRegex
+from great_expectations.expectations.core.expect_column_values_to_not_be_null import ExpectColumnValuesToNotBeNull
 from great_expectations.expectations.expectation import BatchExpectation
 from great_expectations.expectations.metrics.metric_provider import metric_partial, metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
-from great_expectations.render import LegacyRendererType, RenderedStringTemplateContent
+from great_expectations.render.components import LegacyRendererType, RenderedStringTemplateContent
 from great_expectations.render.renderer.renderer import renderer
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -36,29 +40,39 @@ class RowsWhere(TableMetricProvider):
         domain_type=MetricDomainTypes.TABLE,
     )
     def _spark(
-        cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any
+        cls,
+        execution_engine: Any,
+        metric_domain_kwargs: Any,
+        metric_value_kwargs: Any,
+        **_: Any,
     ) -> tuple[Column, Any, dict[str, Any]]:
         return F.count_if(F.expr(metric_value_kwargs["fault"])), metric_domain_kwargs, {}
 
 
 class RowsOfRepeatedKeys(TableMetricProvider):
-    """Number of rows whose keys another row has too. A shuffle of the keys: a window, as GX has it, sorts all columns."""
+    """Number of rows whose keys another row has too. Only keys are shuffled; GX has a window."""
 
     metric_name = "table.rows_of_repeated_keys"
     value_keys = ("shown",)
 
     @metric_value(engine=SparkDFExecutionEngine)
-    def _spark(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> int:
+    def _spark(
+        cls,
+        execution_engine: Any,
+        metric_domain_kwargs: Any,
+        metric_value_kwargs: Any,
+        **_: Any,
+    ) -> int:
         frame, _, _ = execution_engine.get_compute_domain(metric_domain_kwargs, domain_type=MetricDomainTypes.TABLE)
         return repeated_keys(frame, metric_value_kwargs["shown"]).agg(F.sum(_ROWS)).collect()[0][0] or 0
 
 
-def repeated_keys(frame: DataFrame, keys: list[str]) -> DataFrame:
+def repeated_keys(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
     """The keys that more than one row has, and how many do."""
     return frame.groupBy(*keys).agg(F.count(F.lit(1)).alias(_ROWS)).where(F.col(_ROWS) > 1)
 
 
-def as_json(frame: DataFrame, columns: list[str]) -> str | None:
+def as_json(frame: DataFrame, columns: Sequence[str]) -> str | None:
     """One row's columns as JSON, nulls included; None if there is no row."""
     shown = frame.select(F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})).take(1)
     return str(shown[0][0]) if shown else None
@@ -71,8 +85,8 @@ class _Counted(BatchExpectation):
     """
 
     fault: str = ""
-    shown: list[str] = []
-    success_keys: ClassVar[tuple[str, ...]] = ("fault", "shown")  # what the metrics are given
+    shown: tuple[str, ...] = ()
+    success_keys: ClassVar[Any] = ("fault", "shown")  # what the metrics are given
     metric_dependencies: ClassVar[tuple[str, ...]] = ("table.row_count", "table.rows_where")
 
     def get_validation_dependencies(
@@ -83,9 +97,9 @@ class _Counted(BatchExpectation):
 
     def _validate(self, metrics: Any, runtime_configuration: Any = None, execution_engine: Any = None) -> Any:
         rows, faulty = (metrics[name] for name in self.metric_dependencies)
-        result = {"element_count": rows, "unexpected_count": faulty}
+        percent = 100 * faulty / rows if rows else 0.0
+        result = {"element_count": rows, "unexpected_count": faulty, "unexpected_percent": percent}
         if faulty:
-            result["unexpected_percent"] = 100 * faulty / rows
             result["partial_unexpected_list"] = [self._example(execution_engine.dataframe)]
         return {"success": faulty == 0, "result": result}
 
@@ -93,19 +107,19 @@ class _Counted(BatchExpectation):
         return as_json(frame.where(F.expr(self.fault)), self.shown)
 
 
-class ExpectNoNull(_Counted, gxe.ExpectColumnValuesToNotBeNull):
+class ExpectNoNull(_Counted, ExpectColumnValuesToNotBeNull):
     """No null in a column."""
 
 
-class ExpectBetween(_Counted, gxe.ExpectColumnValuesToBeBetween):
+class ExpectBetween(_Counted, ExpectColumnValuesToBeBetween):
     """A column's values within limits."""
 
 
-class ExpectMatches(_Counted, gxe.ExpectColumnValuesToMatchRegex):
+class ExpectMatches(_Counted, ExpectColumnValuesToMatchRegex):
     """A column's values match a regular expression."""
 
 
-class ExpectOneOf(_Counted, gxe.ExpectColumnValuesToBeInSet):
+class ExpectOneOf(_Counted, ExpectColumnValuesToBeInSet):
     """A column's values are among some."""
 
 

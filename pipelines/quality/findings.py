@@ -25,4 +25,4 @@ class Finding:
         rows = f"{self.unexpected_rows:,} of {self.checked_rows:,} rows"
         if self.success:
             return f"{self.table_name}: {self.expectation}: holds for {self.checked_rows:,} rows"
-        return f"{self.table_name}: {self.expectation}: {rows}: {self.fault}, for example {self.example}"
+        return f"{self.table_name}: {self.expectation}: {rows}: a row {self.fault}, for example {self.example}"

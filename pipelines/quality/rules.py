@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 
@@ -69,16 +68,17 @@ def _rule(table: Table, expectation: Expectation | NotNull) -> Rule:
             held = [f"{_name(column)} {sign} {limit}" for sign, limit in limits if limit is not None]
             words = [f"{word} {limit}" for word, limit in (("at least", low), ("at most", high)) if limit is not None]
             name, fault = f"{column}_between", f"NOT ({' AND '.join(held)})"
-            says = f"has a {column} that is not {' and '.join(words)}"
+            says = f"has {column} that is not {' and '.join(words)}"
         case Matches(column, regex):
             name, fault = f"{column}_matches", f"NOT {_name(column)} RLIKE {_text(whole(regex))}"
-            says = f"has a {column} that does not match {regex}"
+            says = f"has {column} that does not match {regex}"
         case OneOf(column, values):
             name, fault = f"{column}_one_of", f"{_name(column)} NOT IN ({', '.join(map(_text, values))})"
-            says = f"has a {column} that is none of {', '.join(values)}"
+            says = f"has {column} that is none of {', '.join(values)}"
         case NoRowWhere(name, condition, says):
             fault = condition
-    concerned = [c for c in table.column_names if re.search(rf"\b{re.escape(c)}\b", fault)]
+    # Not where it is a function's name: size(replicas).
+    concerned = [c for c in table.column_names if re.search(rf"\b{re.escape(c)}\b(?!\()", fault)]
     return Rule(name, expectation, fault, says, tuple(dict.fromkeys([*table.keys, *concerned])))
 
 
@@ -92,5 +92,5 @@ def _name(column: str) -> str:
 
 
 def _text(value: str) -> str:
-    """A SQL literal. JSON's escapes are Spark's."""
-    return json.dumps(value, ensure_ascii=False)
+    """A SQL literal."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

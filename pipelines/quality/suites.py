@@ -12,7 +12,13 @@ from typing import Any
 os.environ["GX_ANALYTICS_ENABLED"] = "false"  # before the import: else it tells its makers of every use
 
 import great_expectations as gx
-from great_expectations.data_context import AbstractDataContext
+from great_expectations.data_context.data_context.abstract_data_context import AbstractDataContext
+from great_expectations.data_context.types.base import (
+    DataContextConfig,
+    InMemoryStoreBackendDefaults,
+    ProgressBarsConfig,
+)
+from great_expectations.expectations.expectation import BatchExpectation
 from pyspark.sql import DataFrame
 
 from pipelines.quality import expectations as kinds
@@ -28,8 +34,11 @@ _SITE = "data_docs"
 
 def check_tables(tables: Sequence[tuple[Table, DataFrame]], docs_folder: str | None) -> list[Finding]:
     """One finding per expectation of each table; Data Docs in `docs_folder`, if given, in place of what is there."""
-    context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = {"globally": False}  # they go to stderr
+    config = DataContextConfig(
+        store_backend_defaults=InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
+        progress_bars=ProgressBarsConfig(globally=False),  # they go to stderr
+    )
+    context = gx.get_context(mode="ephemeral", project_config=config)
     # Not kept in memory: two passes over a table cost less than to keep all of its columns.
     source = context.data_sources.add_spark("tables", persist=False)
     findings = []
@@ -41,16 +50,16 @@ def check_tables(tables: Sequence[tuple[Table, DataFrame]], docs_folder: str | N
             gx.ValidationDefinition(name=table.name, data=batch, suite=context.suites.add(suite))
         )
         outcomes = definition.run(batch_parameters={"dataframe": frame}, result_format={"result_format": "BASIC"})
-        by_name = {outcome.expectation_config.meta["rule"]: outcome for outcome in outcomes.results}
+        by_name = {_rule_name(outcome): outcome for outcome in outcomes.results}
         findings += [_finding(table, rule, by_name[rule.name]) for rule in rules]
     if docs_folder is not None:
         _write_docs(context, Path(docs_folder))
     return findings
 
 
-def _expectation(rule: Rule) -> kinds.BatchExpectation:
+def _expectation(rule: Rule) -> BatchExpectation:
     """The rule as Great Expectations runs it."""
-    common: dict[str, Any] = {"fault": rule.fault, "shown": list(rule.shown), "meta": {"rule": rule.name}}
+    common: dict[str, Any] = {"fault": rule.fault, "shown": rule.shown, "meta": {"rule": rule.name}}
     match rule.expectation:
         case NotNull(column):
             return kinds.ExpectNoNull(column=column, **common)
@@ -64,6 +73,10 @@ def _expectation(rule: Rule) -> kinds.BatchExpectation:
             return kinds.ExpectOneOf(column=column, value_set=list(values), **common)
         case NoRowWhere():
             return kinds.ExpectNoRowWhere(says=rule.says, **common)
+
+
+def _rule_name(outcome: Any) -> str:
+    return str(outcome.expectation_config.meta["rule"])
 
 
 def _finding(table: Table, rule: Rule, outcome: Any) -> Finding:
@@ -87,10 +100,13 @@ def _write_docs(context: AbstractDataContext, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
         made, outdated = Path(scratch, "made"), Path(scratch, "outdated")
-        store = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(made)}
-        index = {"class_name": "DefaultSiteIndexBuilder"}
-        site = {"class_name": "SiteBuilder", "store_backend": store, "site_index_builder": index}
-        context.add_data_docs_site(_SITE, {**site, "show_how_to_buttons": False})
+        site: Any = {
+            "class_name": "SiteBuilder",
+            "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(made)},
+            "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+            "show_how_to_buttons": False,
+        }
+        context.add_data_docs_site(_SITE, site)
         context.build_data_docs(site_names=[_SITE])
         if folder.exists():
             folder.rename(outdated)

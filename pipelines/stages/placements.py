@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.tables.gold import PLACEMENTS as TABLE
-from udfs.placement import PLACEMENTS, REQUESTS, placer
+from udfs.placement import PLACEMENTS, REQUESTS, LivingBrokers, placer
 from udfs.schemes import OBSERVED
 
 _KEY = ("cluster_id", "snapshot_id")
@@ -17,18 +17,20 @@ _KEY = ("cluster_id", "snapshot_id")
 
 @dataclass(frozen=True)
 class PlacementParameters:
-    """schemes: names from udfs/schemes.py; seed: of the run - each topic's own seed follows from it."""
+    """schemes: names from udfs/schemes.py; seed: of the run - each topic's own seed follows from it.
+
+    living: {(cluster, snapshot): ids of its living brokers, in the order to place over}.
+    """
 
     schemes: tuple[str, ...]
     seed: int
+    living: LivingBrokers
 
 
-def computed_placements(topics: DataFrame, brokers: DataFrame, parameters: PlacementParameters) -> DataFrame:
-    """Placements by all computed schemes, over the living brokers in the order of their ids."""
-    living = brokers.where("alive").groupBy(*_KEY).agg(F.array_sort(F.collect_list("broker_id")).alias("brokers"))
-    requests = topics.join(living, on=list(_KEY), how="left").select(*REQUESTS.names)
-    place = placer(parameters.schemes, parameters.seed)
-    return requests.mapInArrow(place, from_arrow_schema(PLACEMENTS)).select(*TABLE.column_names)
+def computed_placements(topics: DataFrame, parameters: PlacementParameters) -> DataFrame:
+    """Placements by all computed schemes, over the living brokers."""
+    place = placer(parameters.schemes, parameters.seed, parameters.living)
+    return topics.select(*REQUESTS.names).mapInArrow(place, from_arrow_schema(PLACEMENTS)).select(*TABLE.column_names)
 
 
 def observed_placements(partitions: DataFrame) -> DataFrame:
@@ -50,11 +52,9 @@ def observed_placements(partitions: DataFrame) -> DataFrame:
     return rows.select(*TABLE.column_names)
 
 
-def placements(
-    topics: DataFrame, brokers: DataFrame, partitions: DataFrame, parameters: PlacementParameters
-) -> DataFrame:
+def placements(topics: DataFrame, partitions: DataFrame, parameters: PlacementParameters) -> DataFrame:
     """Rows of gold.placements."""
-    computed = computed_placements(topics, brokers, parameters)
+    computed = computed_placements(topics, parameters)
     if OBSERVED not in parameters.schemes:
         return computed
     return computed.unionByName(observed_placements(partitions)).select(*TABLE.column_names)

@@ -1,0 +1,124 @@
+"""Rules from contracts, and what a person is told of findings. No Spark, no Great Expectations."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from pyspark.sql.types import IntegerType, StringType
+
+from pipelines import quality
+from pipelines.errors import EXIT_TABLE_FAULT, TableFault
+from pipelines.quality import Finding
+from pipelines.quality.rules import rules_of
+from pipelines.store import SnapshotKey
+from pipelines.tables import TABLES
+from pipelines.tables.contract import Between, Column, Matches, NoRowWhere, OneOf, Table
+from pipelines.tables.ops import QUALITY_RESULTS
+
+GOOD = Finding("silver.topics", "keys_unique", "has the keys of another row", True, 12, 0)
+BAD = Finding("silver.partitions", "replicas_distinct", "repeats a replica", False, 1200, 3, '{"topic":"a"}')
+
+
+def _table(*expectations: Between | Matches | OneOf | NoRowWhere, keys: tuple[str, ...] = ("id",)) -> Table:
+    columns = (
+        Column("id", IntegerType(), "id"),
+        Column("name", StringType(), "name", required=True),
+        Column("rack", StringType(), "rack"),
+    )
+    return Table("silver.things", "things", columns, keys, expectations=expectations)
+
+
+def test_keys_and_required_columns_are_rules_without_being_listed() -> None:
+    rules = {rule.name: rule for rule in rules_of(_table())}
+    assert list(rules) == ["id_not_null", "name_not_null", "keys_unique"]
+    assert rules["name_not_null"].fault == "`name` IS NULL"
+    assert rules["keys_unique"].shown == ("id",)
+
+
+def test_a_table_without_keys_has_no_rule_on_them() -> None:
+    assert [rule.name for rule in rules_of(_table(keys=()))] == ["name_not_null"]
+
+
+@pytest.mark.parametrize(
+    ("expectation", "name", "fault", "says"),
+    [
+        (Between("id", 0), "id_between", "NOT (`id` >= 0)", "has id that is not at least 0"),
+        (
+            Between("id", 0, 9),
+            "id_between",
+            "NOT (`id` >= 0 AND `id` <= 9)",
+            "has id that is not at least 0 and at most 9",
+        ),
+        (Matches("name", r"a\.'b"), "name_matches", r"NOT `name` RLIKE '\\A(?:a\\.\'b)\\z'", None),
+        (OneOf("rack", ("x", "y'")), "rack_one_of", r"`rack` NOT IN ('x', 'y\'')", None),
+        (NoRowWhere("no_self", "name = rack", "is its own rack"), "no_self", "name = rack", "is its own rack"),
+    ],
+)
+def test_the_fault_of_each_kind(
+    expectation: Between | Matches | OneOf | NoRowWhere, name: str, fault: str, says: str | None
+) -> None:
+    rule = rules_of(_table(expectation))[-1]
+    assert (rule.name, rule.fault) == (name, fault)
+    assert says in (None, rule.says)
+
+
+def test_an_example_shows_the_keys_and_the_columns_at_fault() -> None:
+    assert rules_of(_table(NoRowWhere("no_self", "name = rack", "is its own rack")))[-1].shown == ("id", "name", "rack")
+    assert rules_of(_table(Between("id", 0)))[-1].shown == ("id",)
+
+
+def test_two_expectations_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="two expectations named id_between"):
+        rules_of(_table(Between("id", 0), Between("id", None, 5)))
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_every_table_of_the_program_has_rules_with_different_names(table: Table) -> None:
+    rules_of(table)
+
+
+def test_the_gate_lets_good_tables_pass() -> None:
+    quality.gate([GOOD])
+
+
+def test_the_gate_says_which_expectation_how_many_rows_an_example_and_what_to_do() -> None:
+    with pytest.raises(TableFault) as raised:
+        quality.gate([GOOD, BAD])
+    message = str(raised.value)
+    assert raised.value.exit_code == EXIT_TABLE_FAULT
+    assert (
+        'silver.partitions: replicas_distinct: 3 of 1,200 rows: a row repeats a replica, for example {"topic":"a"}'
+        in message
+    )
+    assert "silver.quarantine" in message
+    assert "run again" in message
+    assert "silver.topics" not in message
+
+
+def test_the_gate_tells_every_failed_expectation() -> None:
+    other = Finding("silver.topics", "topic_matches", "has a bad name", False, 5, 1, "{}")
+    with pytest.raises(TableFault, match=r"(?s)2 expectations.*replicas_distinct.*topic_matches"):
+        quality.gate([BAD, other])
+
+
+def test_each_snapshot_gets_each_finding() -> None:
+    rows = quality.results_frame_rows([GOOD, BAD], [SnapshotKey("a", "1"), SnapshotKey("b", "2")])
+    assert len(rows) == 4
+    first = dict(zip(QUALITY_RESULTS.column_names, rows[1], strict=True))
+    assert first == {
+        "cluster_id": "a",
+        "snapshot_id": "1",
+        "table_name": "silver.partitions",
+        "expectation": "replicas_distinct",
+        "success": False,
+        "checked_rows": 1200,
+        "unexpected_rows": 3,
+        "example": '{"topic":"a"}',
+    }
+
+
+def test_great_expectations_is_not_imported_before_it_is_needed() -> None:
+    code = "import sys, pipelines.quality; sys.exit('great_expectations' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
