@@ -52,11 +52,11 @@ def _settings(conf: str | None, options: list[str] | None, warehouse: str | None
     return load_settings(given, conf)
 
 
-def _store(settings: Settings) -> Store:
+def _store(settings: Settings, small: bool = False) -> Store:
     from pipelines.session import open_session
     from pipelines.store import Store
 
-    spark = open_session("kafka-placement", warehouse=None)
+    spark = open_session("kafka-placement", warehouse=None, small=small)
     return Store(spark, settings.store.warehouse, settings.store.catalog)
 
 
@@ -99,7 +99,7 @@ def run(
     context = make_context(found, settings, when, format_name)
     with closing.progress(len(steps)) as progress:
         progress.began("starting Spark")
-        store = _store(settings)
+        store = _store(settings, small=sum(s.size_bytes for s in found) < settings.ingest.small_bytes)
         work = Run(store.spark, store, context, progress)
         work.go(steps, clock=lambda: datetime.now(UTC))
     closing.show(store, context.snapshots, steps, work.docs_folder)

@@ -17,13 +17,13 @@ from pyspark.sql import functions as F
 from pipelines import __version__, quality
 from pipelines.errors import SettingsError, StoreError
 from pipelines.ingest.detect import read_files
-from pipelines.ingest.sources import Source, snapshot_id_of
+from pipelines.ingest.sources import SnapshotKey, Source, snapshot_id_of
 from pipelines.schedule import run_steps
 from pipelines.settings import Settings
 from pipelines.stages import broker_load, failures, leader_hotspots, placements, scheme_comparison, silver, takeovers
 from pipelines.stages.entities import EntityParameters, entities
 from pipelines.stages.raw_metadata import FILES_DDL, raw_metadata
-from pipelines.store import SnapshotKey, Store
+from pipelines.store import Store
 from pipelines.tables import TABLES
 from pipelines.tables.ops import QUALITY_RESULTS, RUNS
 
@@ -57,7 +57,7 @@ class Stage:
 
 def _shares(context: Context) -> dict[str, int]:
     limit = context.settings.ingest.share_bytes
-    sizes = {key.cluster_id: sum(f.stat().st_size for f in source.files) for key, source in context.sources.items()}
+    sizes = {key.cluster_id: source.size_bytes for key, source in context.sources.items()}
     return {cluster: max(1, math.ceil(size / limit)) for cluster, size in sizes.items()}
 
 

@@ -31,13 +31,14 @@ NONE: Settings = MappingProxyType({})
 
 
 def open_session(
-    app_name: str, *, warehouse: str | None, remote: str | None = None, extra: Settings = NONE
+    app_name: str, *, warehouse: str | None, remote: str | None = None, small: bool = False, extra: Settings = NONE
 ) -> SparkSession:
     """The session to work in, with conf/spark.toml's settings and `extra` over them.
 
     `warehouse` is where an embedded Spark puts schemas and tables that are given no location (None: a folder that
     goes when the process ends; a platform has its own). `remote` is a Spark
     Connect address, `sc://host:port` or `local[N]` for a server within this process; SPARK_REMOTE does the same.
+    `small` tells an embedded Spark that there is little work: it then compiles less.
     """
     from pyspark.sql import SparkSession  # late: half a second that commands without Spark need not spend
 
@@ -59,6 +60,7 @@ def open_session(
         **_texts(conf["embedded"]),
         **per_core,
         **(_texts(conf["embedded_connect"]) if remote else {}),
+        **(_texts(conf["embedded_small"]) if small else {}),
         **everywhere,
     }
     return _embedded(settings, warehouse, remote)

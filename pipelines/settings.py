@@ -17,7 +17,7 @@ from udfs.schemes import SCHEMES
 
 ENV_PREFIX = "KAFKA_PLACEMENT_"
 # Read elsewhere, before there are settings: where the jars are, and which conf file to read.
-_ENV_OTHERS = frozenset({"KAFKA_PLACEMENT_JARS", "KAFKA_PLACEMENT_CONF"})
+_ENV_OTHERS = frozenset({"KAFKA_PLACEMENT_JARS", "KAFKA_PLACEMENT_IVY_SETTINGS", "KAFKA_PLACEMENT_CONF"})
 
 
 def _known_schemes(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -55,6 +55,7 @@ class StoreSettings(_Section):
 
 class IngestSettings(_Section):
     share_bytes: int = Field(ge=1024)
+    small_bytes: int = Field(ge=0)
 
 
 class Settings(_Section):

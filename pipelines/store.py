@@ -7,7 +7,6 @@ and the same snapshot again replaces itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.errors import StoreError
+from pipelines.ingest.sources import SnapshotKey
 from pipelines.tables import TABLES
 from pipelines.tables.contract import Table
-
-
-@dataclass(frozen=True, order=True)
-class SnapshotKey:
-    """One snapshot of one cluster."""
-
-    cluster_id: str
-    snapshot_id: str
 
 
 def _quoted(text: str) -> str:

@@ -17,8 +17,9 @@ from rich.progress import Progress as Bar
 from rich.table import Table as Grid
 
 from pipelines.errors import StoreError
+from pipelines.ingest.sources import SnapshotKey
 from pipelines.runner import Progress
-from pipelines.store import SnapshotKey, Store
+from pipelines.store import Store
 from pipelines.tables import TABLES
 
 

@@ -10,16 +10,25 @@ from pathlib import Path
 from pipelines.errors import SourceError
 
 
+@dataclass(frozen=True, order=True)
+class SnapshotKey:
+    """One snapshot of one cluster."""
+
+    cluster_id: str
+    snapshot_id: str
+
+
 @dataclass(frozen=True)
 class Source:
-    """One cluster's files. cluster_id: its name; files: sorted; names: each file's name beside the cluster's."""
+    """One cluster's files. cluster_id: its name; files: sorted."""
 
     cluster_id: str
     files: tuple[Path, ...]
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(file.name for file in self.files)
+    def size_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.stat().st_size for file in self.files)
 
 
 def find_source(argument: str) -> Source:

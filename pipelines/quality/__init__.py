@@ -17,7 +17,7 @@ from pipelines.tables.contract import Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pipelines.store import SnapshotKey
+    from pipelines.ingest.sources import SnapshotKey
 
 __all__ = ["Finding", "check", "gate", "results_frame_rows", "warm_up"]
 

@@ -53,7 +53,7 @@ def check_tables(tables: Sequence[tuple[Table, DataFrame]], docs_folder: str | N
         by_name = {_rule_name(outcome): outcome for outcome in outcomes.results}
         findings += [_finding(table, rule, by_name[rule.name]) for rule in rules]
     if docs_folder is not None:
-        _write_docs(context, Path(docs_folder))
+        _write_docs(context, Path(docs_folder).resolve())
     return findings
 
 

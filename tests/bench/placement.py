@@ -14,9 +14,10 @@ from time import monotonic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pipelines.ingest.sources import SnapshotKey
 from pipelines.session import open_session
 from pipelines.stages.placements import PlacementParameters, computed_placements
-from pipelines.store import SnapshotKey, Store
+from pipelines.store import Store
 from pipelines.tables import TABLES
 from pipelines.tables.gold import PLACEMENTS
 from udfs.schemes import KAFKA
@@ -55,10 +56,10 @@ def constant_rows(spark: SparkSession, topic_count: int, partitions: int) -> Dat
         "shift": F.lit(2),
         "seed": F.lit(42),
     }
-    rows = spark.range(topic_count).select("id", F.explode(F.sequence(F.lit(0), F.lit(partitions - 1))).alias("partition"))
-    return rows.select(
-        *(values.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in PLACEMENTS.schema)
+    rows = spark.range(topic_count).select(
+        "id", F.explode(F.sequence(F.lit(0), F.lit(partitions - 1))).alias("partition")
     )
+    return rows.select(*(values.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in PLACEMENTS.schema))
 
 
 def main() -> None:

@@ -10,9 +10,9 @@ from pyspark.sql.types import IntegerType, StringType
 
 from pipelines import quality
 from pipelines.errors import EXIT_TABLE_FAULT, TableFault
+from pipelines.ingest.sources import SnapshotKey
 from pipelines.quality import Finding
 from pipelines.quality.rules import rules_of
-from pipelines.store import SnapshotKey
 from pipelines.tables import TABLES
 from pipelines.tables.contract import Between, Column, Matches, NoRowWhere, OneOf, Table
 from pipelines.tables.ops import QUALITY_RESULTS

@@ -1,0 +1,66 @@
+"""Who may import whom. A stage that reaches for the store, or a kernel for Spark, fails here."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# part of the tree -> what it must not import
+EDGE = ("pipelines.store", "pipelines.session", "pipelines.settings")
+FORBIDDEN = {
+    "udfs/kernels": ("pyspark", "pandas", "pyarrow", "pipelines", "udfs.placement", "udfs.schemes", "udfs.takeovers"),
+    "udfs": ("pyspark", "pipelines"),
+    "pipelines/ingest": ("pyspark", "pipelines.stages", "pipelines.tables", *EDGE),
+    "pipelines/stages": ("pipelines.stages", "pipelines.runner", *EDGE),
+    "pipelines/tables": ("pipelines.stages", *EDGE),
+    "pipelines/quality": ("pipelines.stages", *EDGE),
+    "pipelines/store.py": ("pipelines.stages", "pipelines.session", "pipelines.settings", "pipelines.runner"),
+    "pipelines/runner.py": ("pipelines.cli",),
+}
+# What begins without Spark must not import it while it is loaded.
+LIGHT = ("pipelines/cli.py", "pipelines/commands/inspect.py", "pipelines/commands/what_if.py", "pipelines/settings.py")
+
+
+def modules_at(place: str) -> list[Path]:
+    path = ROOT / place
+    return [path] if path.suffix == ".py" else sorted(path.rglob("*.py"))
+
+
+def imports(file: Path, top_level_only: bool = False) -> set[str]:
+    tree = ast.parse(file.read_text())
+    nodes = tree.body if top_level_only else ast.walk(tree)
+    out: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            out |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            out |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return out
+
+
+@pytest.mark.parametrize("place", FORBIDDEN)
+def test_directions(place: str) -> None:
+    found = modules_at(place)
+    assert found
+    for file in found:
+        for name in imports(file):
+            for forbidden in FORBIDDEN[place]:
+                assert not f"{name}.".startswith(f"{forbidden}."), f"{file} imports {name}"
+
+
+@pytest.mark.parametrize("place", LIGHT)
+def test_commands_without_spark_do_not_load_it(place: str) -> None:
+    assert not any(name.split(".")[0] == "pyspark" for name in imports(ROOT / place, top_level_only=True))
+
+
+@pytest.mark.parametrize("attribute", ["sparkContext", "rdd", "_jvm", "_jsc"])
+def test_only_the_session_touches_what_spark_connect_lacks(attribute: str) -> None:
+    for file in [*modules_at("pipelines"), *modules_at("udfs")]:
+        if file.name in ("session.py", "jvm.py"):
+            continue
+        used = {node.attr for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Attribute)}
+        assert attribute not in used, f"{file} uses .{attribute}"

@@ -1,0 +1,88 @@
+"""Every table keeps its contract: keys and comments, and the schema also when there is nothing to say."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import StructType
+
+from pipelines.ingest.resolve import shapes
+from pipelines.ingest.resolve.brokers import BROKERS
+from pipelines.ingest.resolve.settle import SETTLED
+from pipelines.runner import STAGES, STEPS, Context, steps_between
+from pipelines.settings import load_settings
+from pipelines.stages.raw_metadata import FILES_DDL, raw_metadata
+from pipelines.tables import TABLES
+from pipelines.tables.contract import Table
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=lambda t: t.name)
+def test_contract_is_complete(table: Table) -> None:
+    names = table.column_names
+    assert names[:2] == ["cluster_id", "snapshot_id"]
+    assert len(set(names)) == len(names)
+    assert set(table.keys) <= set(names)
+    assert set(table.partition_by) <= set(names)
+    assert table.comment
+    assert all(c.comment for c in table.columns)
+    for column in table.columns:
+        if column.name.endswith("_bytes"):
+            assert column.type.simpleString() == "bigint"
+        if column.name.endswith(("_ratio", "_percent", "_per_s")):
+            assert column.type.simpleString() == "double"
+
+
+def types_of(schema: StructType) -> dict[str, str]:
+    return {f.name: f.dataType.simpleString() for f in schema.fields}
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("silver.partitions", SETTLED),
+        ("silver.topics", shapes.TOPICS),
+        ("silver.brokers", BROKERS),
+        ("silver.contradictions", shapes.CONTRADICTIONS),
+    ],
+)
+def test_arrow_shapes_are_the_tables_columns(name: str, shape: pa.Schema) -> None:
+    table = {f.name: to_arrow_type(f.dataType) for f in TABLES[name].schema.fields[2:]}
+    assert set(table) == set(shape.names)
+    for field in shape:
+        assert str(table[field.name]).replace("element", "item").replace(" not null", "") == str(field.type).replace(
+            "element", "item"
+        ).replace(" not null", ""), field.name
+
+
+def test_stages_come_after_what_they_read() -> None:
+    made = {"bronze.raw_metadata"}
+    for stage in STAGES:
+        assert set(stage.inputs) <= made
+        made.add(stage.table)
+    assert made | {"ops.runs", "ops.quality_results"} == set(TABLES)
+    assert steps_between(None, None) == list(STEPS)
+    assert steps_between("gold", None)[0] == "gold.placements"
+    assert steps_between("silver.brokers", "quality")[-1] == "quality"
+
+
+@pytest.fixture
+def empty(spark: SparkSession) -> dict[str, DataFrame]:
+    return {name: spark.createDataFrame([], table.schema) for name, table in TABLES.items()}
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=lambda s: s.table)
+def test_a_stage_on_empty_frames_gives_its_schema(stage, empty: dict[str, DataFrame]) -> None:
+    context = Context("run", datetime(2026, 1, 1, tzinfo=UTC), load_settings(environ={}), {})
+    made = stage.make(empty, context)
+    assert made.collect() == []
+    assert types_of(made.schema) == types_of(TABLES[stage.table].schema)
+
+
+def test_no_files_give_no_records(spark: SparkSession) -> None:
+    made = raw_metadata(spark.createDataFrame([], FILES_DDL))
+    assert made.collect() == []
+    assert types_of(made.schema) == types_of(TABLES["bronze.raw_metadata"].schema)

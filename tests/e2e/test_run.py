@@ -1,0 +1,192 @@
+"""The command as a person runs it: whole runs, runs again, runs that are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from pipelines.runner import STEPS
+from pipelines.tables import TABLES
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "data_samples"
+COMMAND = [sys.executable, "-m", "pipelines.cli"]
+SOURCES = [f"kraft={SAMPLES / 'kafka-4.1.1-kraft'}", f"zk={SAMPLES / 'kafka-2.8.2-zookeeper'}"]
+# What is different in two runs that find the same: when they ran, and how long it took.
+CLOCKS = {"ingested_at"}
+SAME = [name for name in TABLES if name != "ops.runs"]
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+
+def call(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*COMMAND, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def rows(warehouse: Path, name: str) -> list[str]:
+    """All rows of a table as another reader (delta-rs) sees them, in a fixed order, without clocks."""
+    table = DeltaTable(str(warehouse / name.replace(".", "/"))).to_pyarrow_table()
+    table = table.select([c for c in table.column_names if c not in CLOCKS])
+    return sorted(repr(row) for row in table.to_pylist())
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run over both sample clusters, never killed."""
+    folder = tmp_path_factory.mktemp("e2e") / "warehouse"
+    done = call("run", *SOURCES, "--warehouse", str(folder))
+    (folder / "stdout.txt").write_text(done.stdout)
+    (folder / "stderr.txt").write_text(done.stderr)
+    return folder
+
+
+def test_closing_table_and_paths(warehouse: Path) -> None:
+    said = (warehouse / "stdout.txt").read_text()
+    for text in ("kraft", "zk", "observed", "kafka", "naive", "worst survivor", "offline", "to naive"):
+        assert text in said
+    for name in TABLES:
+        assert str(warehouse / name.replace(".", "/")) in said
+    assert (warehouse / "data_docs" / "index.html").is_file()
+    assert (warehouse / "stderr.txt").read_text() == ""
+
+
+def test_rows_are_those_of_the_captures(warehouse: Path) -> None:
+    counts = {name: len(rows(warehouse, name)) for name in TABLES}
+    assert counts["silver.partitions"] == 743 + 61
+    assert counts["gold.placements"] == 3 * (743 + 61)
+    assert counts["silver.brokers"] == 6 + 5
+    assert counts["gold.failure_summary"] == 3 * (6 + 5)
+    assert counts["gold.failure_load"] == 3 * (6 * 5 + 5 * 4)
+    assert counts["silver.quarantine"] == 0
+    assert counts["silver.contradictions"] == 0
+
+
+def test_failures_agree_with_what_if(warehouse: Path, tmp_path: Path) -> None:
+    answers = tmp_path / "answer.json"
+    summary = DeltaTable(str(warehouse / "gold" / "failure_summary")).to_pyarrow_table().to_pylist()
+    load = DeltaTable(str(warehouse / "gold" / "failure_load")).to_pyarrow_table().to_pylist()
+    for source, cluster in zip(SOURCES, ("kraft", "zk"), strict=True):
+        mine = [r for r in summary if r["cluster_id"] == cluster and r["scheme"] == "observed"]
+        for row in mine:
+            (failed,) = row["failed_brokers"]
+            call("what-if", source, "--fail", str(failed), "--json", str(answers))
+            answer = json.loads(answers.read_text())["summary"]
+            assert row["offline_partitions"] == answer["offline_after"]
+            assert row["under_min_isr_partitions"] == answer["under_min_isr_after"]
+            assert row["at_one_replica_partitions"] == answer["at_one_replica_after"]
+            assert row["unclean_elections"] == answer["unclean_elections"]
+            assert row["worst_max_over_mean_ratio"] == pytest.approx(answer["worst_survivor_max_over_mean"], abs=1e-4)
+            survivors = {
+                str(r["broker_id"]): r["leaders_after"]
+                for r in load
+                if (r["cluster_id"], r["scheme"], r["scenario"]) == (cluster, "observed", row["scenario"])
+            }
+            assert survivors == answer["leaders_after"]
+        assert len(mine) == {"kraft": 6, "zk": 5}[cluster]
+
+
+def test_query_and_tables(warehouse: Path) -> None:
+    sql = "SELECT cluster_id, scheme, leaders, topic FROM gold.leader_hotspots WHERE topic IS NULL ORDER BY 1, 2"
+    lines = call("query", sql, "--json", "--warehouse", str(warehouse)).stdout.splitlines()
+    found = [json.loads(line) for line in lines]
+    assert [(r["cluster_id"], r["scheme"], r["leaders"]) for r in found] == [
+        ("kraft", "kafka", 743),
+        ("kraft", "naive", 743),
+        ("kraft", "observed", 743),
+        ("zk", "kafka", 61),
+        ("zk", "naive", 61),
+        ("zk", "observed", 61),
+    ]
+    assert all(r["topic"] is None for r in found)
+    listed = call("tables", "--warehouse", str(warehouse)).stdout
+    for name in TABLES:
+        assert name in listed
+    assert (
+        "there is no table gold.placements"
+        in call("query", "SELECT 1 FROM gold.placements", "--warehouse", "/nowhere", code=1).stderr
+    )
+    assert "not understood" in call("query", "SELEC 1", "--warehouse", str(warehouse), code=1).stderr
+
+
+def test_a_second_run_changes_no_row(warehouse: Path, tmp_path: Path) -> None:
+    again = tmp_path / "warehouse"
+    shutil.copytree(warehouse, again)
+    before = {name: rows(again, name) for name in SAME}
+    times = DeltaTable(str(again / "bronze" / "raw_metadata")).to_pyarrow_table()["ingested_at"].unique().to_pylist()
+    call("run", *SOURCES, "--warehouse", str(again))
+    for name in SAME:
+        assert rows(again, name) == before[name], name
+    new = DeltaTable(str(again / "bronze" / "raw_metadata")).to_pyarrow_table()["ingested_at"].unique().to_pylist()
+    assert new == times
+    assert DeltaTable(str(again / "gold" / "placements")).protocol().min_reader_version == 1
+
+
+def test_a_table_fault_stops_the_run_before_gold(warehouse: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "warehouse"
+    shutil.copytree(warehouse, broken)
+    shutil.rmtree(broken / "gold")
+    place = broken / "silver" / "partitions"
+    table = DeltaTable(str(place))
+    doubled = table.to_pyarrow_table().slice(0, 1)
+    from deltalake import write_deltalake
+
+    write_deltalake(table, doubled, mode="append")
+    done = call("run", *SOURCES, "--from", "quality", "--warehouse", str(broken), code=2)
+    for text in ("silver.partitions", "2 of 805", doubled["topic"][0].as_py()):
+        assert text in done.stderr
+    assert not (broken / "gold").exists()
+    results = DeltaTable(str(broken / "ops" / "quality_results")).to_pyarrow_table().to_pylist()
+    failed = [r for r in results if not r["success"]]
+    assert {r["unexpected_rows"] for r in failed} == {2}
+
+
+# Bronze, the merge, the gate, gold's middle and its end: a kill at each.
+@pytest.mark.parametrize(
+    "step", ["bronze.raw_metadata", "silver.entities", "quality", "gold.placements", "gold.failure_load"]
+)
+def test_a_killed_run_run_again_ends_like_one_never_killed(warehouse: Path, tmp_path: Path, step: str) -> None:
+    killed = tmp_path / "warehouse"
+    # Everything before the step is as the whole run left it: the kill falls into the step itself.
+    for name in STEPS[: STEPS.index(step)]:
+        if name in TABLES:
+            shutil.copytree(warehouse / name.replace(".", "/"), killed / name.replace(".", "/"))
+    expected = {name: rows(warehouse, name) for name in SAME}
+    marker = killed / "ops" / "quality_results" if step == "quality" else killed / step.replace(".", "/")
+    run = subprocess.Popen(
+        [*COMMAND, "run", *SOURCES, "--from", step, "--warehouse", str(killed)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    # Kill once the step's table has begun to exist: between its creation and its commit, or right behind it.
+    while not (marker / "_delta_log").exists() and run.poll() is None and time.monotonic() < deadline:
+        for name in SAME:
+            half_or_nothing(killed, name, expected)
+        time.sleep(0.05)
+    os.killpg(run.pid, signal.SIGKILL)
+    run.wait()
+    for name in SAME:
+        half_or_nothing(killed, name, expected)
+    call("run", *SOURCES, "--warehouse", str(killed))
+    for name in SAME:
+        assert rows(killed, name) == expected[name], name
+
+
+def half_or_nothing(warehouse: Path, name: str, expected: dict[str, list[str]]) -> None:
+    """Fail if a reader sees anything but all rows of the table, or none."""
+    log = warehouse / name.replace(".", "/") / "_delta_log"
+    if any(log.glob("*.json")):
+        assert rows(warehouse, name) in ([], expected[name]), name
