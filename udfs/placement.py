@@ -116,9 +116,9 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _loads(requests: pa.RecordBatch, count: Ints) -> tuple[pa.Array, list[pa.Array]]:
-    """(partition ids, loads) of all partitions of the topics: from `partition_loads`, or 0..count-1 without loads."""
+    """(partition ids, loads) of all partitions of the topics: from `partition_loads`, or 0..count-1 if that is empty."""
     lists = _column(requests, "partition_loads")
-    known = pc.is_valid(lists).to_numpy(zero_copy_only=False)
+    known = _int64(pc.list_value_length(lists)) > 0
     offsets = offsets_of(count)
     topic = row_of(offsets)
     plain = np.arange(int(offsets[-1])) - offsets[:-1][topic]
@@ -141,7 +141,7 @@ def _assign(scheme: Scheme, requests: TopicBatch, seeds: Ints, top: Ints) -> tup
 def place_batch(requests: pa.RecordBatch, brokers: BrokerLists, scheme: Scheme, run_seed: int) -> pa.RecordBatch:
     """The placements (schema PLACEMENTS) of these n topics (schema REQUESTS) by one scheme.
 
-    A topic whose `partition_loads` is given gets just the partitions listed there; the pattern of a partition does
+    A topic whose `partition_loads` is not empty gets just the partitions listed there; the pattern of a partition does
     not depend on how many there are. A request that cannot be placed gives its partitions without replicas.
     """
     broker_count = np.diff(brokers.offsets)[brokers.of_topic]
@@ -152,8 +152,8 @@ def place_batch(requests: pa.RecordBatch, brokers: BrokerLists, scheme: Scheme, 
 
     errors = request_error(partitions, factor, broker_count)
     good = np.array([e is None for e in errors], dtype=np.bool_)
-    shown = _int64(pc.list_value_length(_column(requests, "partition_loads")), -1)
-    count = np.where(shown >= 0, shown, partitions)
+    shown = _int64(pc.list_value_length(_column(requests, "partition_loads")))
+    count = np.where(shown > 0, shown, partitions)
     numbers, loads = _loads(requests, count)
 
     # Bad requests are placed as if harmless, and their result is masked: every array keeps its length.
@@ -165,7 +165,7 @@ def place_batch(requests: pa.RecordBatch, brokers: BrokerLists, scheme: Scheme, 
     )
     placed, draw = _assign(scheme, safe, seeds, safe.partitions)
     topic = np.repeat(np.arange(len(good)), count)
-    listed = (shown >= 0)[topic]
+    listed = (shown > 0)[topic]
     begin = offsets_of(safe.partitions)[:-1]
     source = begin[topic] + _int64(numbers)
     usable = good[topic]

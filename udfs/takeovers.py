@@ -18,7 +18,7 @@ NOBODY = -1  # as failed_broker: the cluster as it is; as receiver: nobody takes
 _WEIGHTS = ("size_bytes", "bytes_in_per_s", "bytes_out_per_s")
 _INTS = pa.list_(pa.int32())
 
-# One row per placed partition, with what the election needs. Null isr: every replica is in sync.
+# One row per placed partition, with what the election needs. No list is null.
 PLACED = pa.schema(
     [
         ("cluster_id", pa.string()),
@@ -26,6 +26,7 @@ PLACED = pa.schema(
         ("scheme", pa.string()),
         ("replicas", _INTS),
         ("leader", pa.int32()),
+        ("all_in_sync", pa.bool_()),  # then isr is not looked at
         ("isr", _INTS),
         ("elr", _INTS),
         ("dead_brokers", _INTS),
@@ -83,7 +84,7 @@ def takeovers_of(batch: pa.RecordBatch) -> pa.Table:
     column = {name: batch.column(i) for i, name in enumerate(batch.schema.names)}
     replicas, isr, elr, dead = (_Lists(column[n]) for n in ("replicas", "isr", "elr", "dead_brokers"))
     row = row_of(replicas.offsets)
-    all_in_sync = pc.is_null(column["isr"]).to_numpy(zero_copy_only=False)
+    all_in_sync = np.asarray(column["all_in_sync"])
     alive = np.ones(len(replicas.flat), dtype=np.bool_)
     if len(dead.flat):
         alive = ~contained(replicas.flat, replicas.offsets, dead.flat, dead.offsets)

@@ -61,7 +61,8 @@ def leader_hotspots(placements: DataFrame, brokers: DataFrame, parameters: Hotsp
         both = totals.join(collected, on=[*_KEY, "scheme", *key], how="left").join(sizes, on=list(_KEY), how="left")
         if not key:
             both = both.withColumn("topic", F.lit(None).cast("string"))
-        return both.fillna(0, ["brokers"]).select(*GROUPS.names)
+        none = F.array().cast(both.schema["parts"].dataType)
+        return both.withColumn("parts", F.coalesce("parts", none)).fillna(0, ["brokers"]).select(*GROUPS.names)
 
     every = groups(of_cluster, cluster_parts).unionByName(groups(of_topic, parts, "topic"))
     measured = every.mapInArrow(measurer(parameters.hot_ratio), from_arrow_schema(HOTSPOTS))

@@ -30,7 +30,10 @@ class PlacementParameters:
 def computed_placements(topics: DataFrame, parameters: PlacementParameters) -> DataFrame:
     """Placements by all computed schemes, over the living brokers."""
     place = placer(parameters.schemes, parameters.seed, parameters.living)
-    return topics.select(*REQUESTS.names).mapInArrow(place, from_arrow_schema(PLACEMENTS)).select(*TABLE.column_names)
+    # An empty list for a null one: Spark hands null lists to Python slowly (see conf/spark.toml).
+    loads = F.coalesce("partition_loads", F.array().cast(topics.schema["partition_loads"].dataType))
+    requests = topics.withColumn("partition_loads", loads).select(*REQUESTS.names)
+    return requests.mapInArrow(place, from_arrow_schema(PLACEMENTS)).select(*TABLE.column_names)
 
 
 def observed_placements(partitions: DataFrame) -> DataFrame:

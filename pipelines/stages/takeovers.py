@@ -37,6 +37,10 @@ def takeovers(
     dead = brokers.where(~F.col("alive")).groupBy(*_KEY).agg(F.collect_list("broker_id").alias("dead_brokers"))
     placed = placements.where(F.col("replicas").isNotNull())
     placed = placed.join(configs, on=[*_KEY, "topic"], how="inner").join(F.broadcast(dead), on=list(_KEY), how="left")
+    # Empty lists for null ones: Spark hands null lists to Python slowly (see conf/spark.toml).
+    none = F.array().cast("array<int>")
+    lists = {name: F.coalesce(F.col(name), none) for name in ("isr", "elr", "dead_brokers")}
+    placed = placed.withColumn("all_in_sync", F.col("isr").isNull()).withColumns(lists)
     sums = placed.select(*PLACED.names).mapInArrow(sum_takeovers, from_arrow_schema(TAKEOVERS))
     values = [n for n in TAKEOVERS.names if n not in (*_KEY, "scheme", "failed_broker", "receiver")]
     total = sums.groupBy(*_KEY, "scheme", "failed_broker", "receiver").agg(*(F.sum(n).alias(n) for n in values))

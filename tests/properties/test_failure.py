@@ -31,7 +31,8 @@ def clusters(draw: st.DrawFn) -> list[dict]:
                 "scheme": draw(st.sampled_from(["observed", "kafka"])),
                 "replicas": replicas,
                 "leader": leader,
-                "isr": isr if set(isr) != set(replicas) or draw(st.booleans()) else None,
+                "all_in_sync": set(isr) == set(replicas) and draw(st.booleans()),
+                "isr": isr,
                 "elr": elr,
                 "dead_brokers": dead,
                 "min_insync_replicas": draw(st.integers(1, 3)),
@@ -47,7 +48,7 @@ def clusters(draw: st.DrawFn) -> list[dict]:
 def replay(row: dict, failed: int) -> tuple[int, bool, int]:
     """(leader, unclean, live ISR) of one partition after `failed` died."""
     dead = {*row["dead_brokers"], failed}
-    isr = row["replicas"] if row["isr"] is None else row["isr"]
+    isr = row["isr"]
     live_isr = [b for b in isr if b not in dead]
     if row["leader"] == -1:
         return -1, False, len(live_isr)
