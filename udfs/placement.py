@@ -116,7 +116,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _loads(requests: pa.RecordBatch, count: Ints) -> tuple[pa.Array, list[pa.Array]]:
-    """(partition ids, loads) of all partitions of the topics: from `partition_loads`, or 0..count-1 if that is empty."""
+    """(partition ids, loads) of all partitions: from `partition_loads`, or 0..count-1 where that is empty."""
     lists = _column(requests, "partition_loads")
     known = _int64(pc.list_value_length(lists)) > 0
     offsets = offsets_of(count)
