@@ -33,6 +33,8 @@ REQUESTS = pa.schema(
     ]
 )
 
+# What goes back to Spark is the row's size in bytes times millions: leader and ISR follow from the replicas there, and
+# loads are one list - size_bytes, bytes_in_per_s, bytes_out_per_s, NaN where unknown - null where none is known.
 PLACEMENTS = pa.schema(
     [
         ("cluster_id", pa.string()),
@@ -41,13 +43,10 @@ PLACEMENTS = pa.schema(
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("replicas", pa.list_(pa.int32())),
-        ("leader", pa.int32()),
-        ("isr", pa.list_(pa.int32())),
-        ("elr", pa.list_(pa.int32())),
         ("start_index", pa.int32()),
         ("shift", pa.int32()),
         ("seed", pa.int64()),
-        *_LOADS,
+        ("loads", pa.list_(pa.float64())),
         ("error", pa.string()),
     ]
 )
@@ -115,7 +114,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         begin = end
 
 
-def _loads(requests: pa.RecordBatch, count: Ints) -> tuple[pa.Array, list[pa.Array]]:
+def _loads(requests: pa.RecordBatch, count: Ints) -> tuple[pa.Array, pa.Array]:
     """(partition ids, loads) of all partitions: from `partition_loads`, or 0..count-1 where that is empty."""
     lists = _column(requests, "partition_loads")
     known = _int64(pc.list_value_length(lists)) > 0
@@ -123,13 +122,19 @@ def _loads(requests: pa.RecordBatch, count: Ints) -> tuple[pa.Array, list[pa.Arr
     topic = row_of(offsets)
     plain = np.arange(int(offsets[-1])) - offsets[:-1][topic]
     if not known.any():
-        return pa.array(plain, pa.int32()), [pa.nulls(len(plain), kind) for _, kind in _LOADS]
+        return pa.array(plain, pa.int32()), pa.nulls(len(plain), pa.list_(pa.float64()))
     listed = known[topic]
     at = np.cumsum(listed) - 1
     values = lists.flatten()
     index = pa.array(at, mask=~listed)
     said = pc.struct_field(values, "partition").take(index)
-    return pc.coalesce(said, pa.array(plain, pa.int32())), [pc.struct_field(values, n).take(index) for n, _ in _LOADS]
+    columns = [pc.struct_field(values, name).take(index).cast(pa.float64()) for name, _ in _LOADS]
+    table = np.stack([np.asarray(pc.fill_null(column, float("nan"))) for column in columns], axis=1)
+    some = ~np.isnan(table).all(axis=1)
+    lists = pa.ListArray.from_arrays(
+        pa.array(offsets_of(3 * some.astype(np.int64)), pa.int32()), pa.array(table[some].ravel()), mask=pa.array(~some)
+    )
+    return pc.coalesce(said, pa.array(plain, pa.int32())), lists
 
 
 def _assign(scheme: Scheme, requests: TopicBatch, seeds: Ints, top: Ints) -> tuple[Assignment, Draw]:
@@ -180,8 +185,6 @@ def place_batch(requests: pa.RecordBatch, brokers: BrokerLists, scheme: Scheme, 
     else:
         offsets = placed.offsets
     replicas = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(flat, pa.int32()))
-    leader = np.full(len(topic), -1, dtype=np.int32)
-    leader[usable] = flat[offsets[:-1][usable]]
     missing = pa.array(~usable)
     if not usable.all():
         replicas = pc.if_else(missing, pa.scalar(None, replicas.type), replicas)
@@ -199,13 +202,10 @@ def place_batch(requests: pa.RecordBatch, brokers: BrokerLists, scheme: Scheme, 
             _column(requests, "topic").take(rows),
             numbers,
             replicas,
-            pa.array(leader, mask=~usable),
-            pa.nulls(len(topic), pa.list_(pa.int32())),
-            pa.nulls(len(topic), pa.list_(pa.int32())),
             drawn(draw.start_index, pa.int32()),
             drawn(draw.shift, pa.int32()),
             drawn(draw.seed, pa.int64()),
-            *loads,
+            loads,
             pa.array(errors, pa.string()).take(rows),
         ],
         schema=PLACEMENTS,

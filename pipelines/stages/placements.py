@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -33,7 +33,21 @@ def computed_placements(topics: DataFrame, parameters: PlacementParameters) -> D
     # An empty list for a null one: Spark hands null lists to Python slowly (see conf/spark.toml).
     loads = F.coalesce("partition_loads", F.array().cast(topics.schema["partition_loads"].dataType))
     requests = topics.withColumn("partition_loads", loads).select(*REQUESTS.names)
-    return requests.mapInArrow(place, from_arrow_schema(PLACEMENTS)).select(*TABLE.column_names)
+    placed = requests.mapInArrow(place, from_arrow_schema(PLACEMENTS))
+
+    def load(position: int) -> Column:
+        return F.nanvl(F.get("loads", F.lit(position)), F.lit(None).cast("double"))
+
+    everyone = F.lit(None).cast("array<int>")  # a placement that is made anew has all replicas in sync
+    derived = {
+        "leader": F.get("replicas", F.lit(0)),
+        "isr": everyone,
+        "elr": everyone,
+        "size_bytes": load(0).cast("long"),
+        "bytes_in_per_s": load(1),
+        "bytes_out_per_s": load(2),
+    }
+    return placed.withColumns(derived).select(*TABLE.column_names)
 
 
 def observed_placements(partitions: DataFrame) -> DataFrame:

@@ -13,7 +13,10 @@ ROOT = Path(__file__).parents[2]
 EDGE = ("pipelines.store", "pipelines.session", "pipelines.settings")
 FORBIDDEN = {
     "udfs/kernels": ("pyspark", "pandas", "pyarrow", "pipelines", "udfs.placement", "udfs.schemes", "udfs.takeovers"),
-    "udfs": ("pyspark", "pipelines"),
+    "udfs": ("pipelines",),
+    "udfs/placement.py": ("pyspark",),
+    "udfs/takeovers.py": ("pyspark",),
+    "udfs/hotspots.py": ("pyspark",),
     "pipelines/ingest": ("pyspark", "pipelines.stages", "pipelines.tables", *EDGE),
     "pipelines/stages": ("pipelines.stages", "pipelines.runner", *EDGE),
     "pipelines/tables": ("pipelines.stages", *EDGE),

@@ -1,0 +1,74 @@
+"""gold.placements: the stage, the pandas UDF and the kernel agree; loads and gaps are kept; refusals are rows."""
+
+from __future__ import annotations
+
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+
+from pipelines.stages.placements import PlacementParameters, computed_placements
+from pipelines.tables import TABLES
+from udfs.spark import replica_lists
+
+BROKERS = [1, 2, 5, 9]
+TOPICS = TABLES["silver.topics"].schema
+
+
+def topic(name: str, partitions: int, factor: int | None, loads: list[Row] | None = None) -> dict:
+    fixed = {"cluster_id": "c", "snapshot_id": "s", "partitions_shown": partitions, "warnings": [], "configs": {}}
+    marks = {"marked_for_deletion": False, "incomplete": False}
+    row = {"topic": name, "partitions": partitions, "replication_factor": factor, "partition_loads": loads}
+    return {**dict.fromkeys(TOPICS.names), **fixed, **marks, **row}
+
+
+def frame(spark: SparkSession, *rows: dict):
+    return spark.createDataFrame([tuple(row[name] for name in TOPICS.names) for row in rows], TOPICS)
+
+
+def place(spark: SparkSession, *rows: dict, living: dict | None = None) -> list[Row]:
+    parameters = PlacementParameters(("kafka", "naive"), 7, {("c", "s"): BROKERS} if living is None else living)
+    return computed_placements(frame(spark, *rows), parameters).orderBy("scheme", "topic", "partition").collect()
+
+
+def test_the_pandas_udf_gives_what_the_stage_gives(spark: SparkSession) -> None:
+    rows = [topic(f"t{i}", i % 13 + 1, i % 4 + 1) for i in range(60)]
+    found: dict[tuple[str, str], list[list[int]]] = {}
+    for row in place(spark, *rows):
+        found.setdefault((row.scheme, row.topic), []).append(row.replicas)
+        assert row.leader == row.replicas[0]
+    brokers = F.array(*map(F.lit, BROKERS))
+    for scheme in ("kafka", "naive"):
+        lists = replica_lists(
+            scheme, 7, F.col("cluster_id"), F.col("topic"), F.col("partitions"), F.col("replication_factor"), brokers
+        )
+        for row in frame(spark, *rows).select("topic", lists.alias("lists")).collect():
+            assert row.lists == found[scheme, row.topic]
+
+
+def test_only_shown_partitions_are_placed_and_each_where_it_would_be_in_the_whole_topic(spark: SparkSession) -> None:
+    whole = {r.partition: r for r in place(spark, topic("orders", 9, 3)) if r.scheme == "kafka"}
+    loads = [Row(2, 10, 1.5, None), Row(8, None, None, None)]
+    some = [r for r in place(spark, topic("orders", 9, 3, loads)) if r.scheme == "kafka"]
+    assert [r.partition for r in some] == [2, 8]
+    assert all(r.replicas == whole[r.partition].replicas and r.seed == whole[r.partition].seed for r in some)
+    assert [(r.size_bytes, r.bytes_in_per_s, r.bytes_out_per_s) for r in some] == [(10, 1.5, None), (None, None, None)]
+
+
+def test_a_refused_topic_is_error_rows_and_the_others_go_through(spark: SparkSession) -> None:
+    rows = place(spark, topic("good", 2, 4), topic("wide", 2, 5), topic("unknown", 1, None))
+    by_topic = {r.topic: r for r in rows if r.scheme == "kafka"}
+    assert by_topic["good"].error is None
+    assert by_topic["wide"].error == "Replication factor: 5 larger than available brokers: 4."
+    assert by_topic["wide"].replicas is None
+    assert by_topic["wide"].leader is None
+    assert by_topic["unknown"].error.startswith("Replication factor must be larger than 0")
+    nobody = place(spark, topic("good", 2, 1), living={})
+    assert {r.error for r in nobody} == {"no living broker"}
+
+
+def test_a_topic_of_100000_partitions(spark: SparkSession) -> None:
+    parameters = PlacementParameters(("kafka",), 0, {("c", "s"): range(7)})
+    placed = computed_placements(frame(spark, topic("huge", 100_000, 3), topic("next", 1, 1)), parameters)
+    counts = {r.topic: r["count"] for r in placed.groupBy("topic").count().collect()}
+    assert counts == {"huge": 100_000, "next": 1}
+    per_leader = [r["count"] for r in placed.where("topic = 'huge'").groupBy("leader").count().collect()]
+    assert max(per_leader) - min(per_leader) <= 1
