@@ -81,8 +81,11 @@ def lines(answer: dict[str, Any]) -> list[str]:
     racks = {b["rack"] for b in answer["brokers"]} - {None}
     out.append(f"  brokers: {len(alive)} alive ({_ids(alive)})" + (f", {len(racks)} racks" if racks else ""))
     out += [f"  broker {broker} is dead: {because}" for broker, because in dead.items()]
-    leaderless = sum(p["leader"] is None for p in answer["partitions"])
+    unplaced = sum(not p["replicas"] for p in answer["partitions"])
+    leaderless = sum(p["leader"] is None for p in answer["partitions"]) - unplaced
     out.append(f"  topics: {len(answer['topics'])}, partitions: {len(answer['partitions'])}, leaderless: {leaderless}")
+    if unplaced:
+        out.append(f"  {unplaced} partitions without known replicas")
     assumed = sum(p["state_assumed"] for p in answer["partitions"])
     if assumed:
         out.append(f"  {assumed} partitions without leader and ISR in the sources: taken as healthy")

@@ -14,7 +14,7 @@ from pipelines.errors import SourceError
 from pipelines.ingest.resolve.columns import Lists, numbers, whole
 from pipelines.ingest.resolve.settle import dead_brokers, living_brokers
 from pipelines.ingest.snapshot import Snapshot
-from udfs.kernels.election import CAUSES, NO_LEADER, OFFLINE, UNCLEAN, PartitionArrays, elect
+from udfs.kernels.election import CAUSES, FROM_ELR, NO_LEADER, OFFLINE, UNCLEAN, PartitionArrays, elect
 from udfs.kernels.ragged import contained, count_true
 
 
@@ -55,7 +55,7 @@ def what_if(snapshot: Snapshot, failed: Sequence[int], defaults: TopicDefaults) 
             ids = ", ".join(str(b) for b in sorted(known)) or "none"
             raise SourceError(snapshot.cluster_id, f"has no broker {broker}", f"Its brokers: {ids}.")
     partitions = snapshot.partitions.filter(pc.is_valid(snapshot.partitions["replicas"])).combine_chunks()
-    if not partitions.num_rows and snapshot.partitions.num_rows:
+    if not partitions.num_rows and (snapshot.partitions.num_rows or snapshot.stray_logs.num_rows):
         remedy = "Add a kafka-topics --describe of the cluster, or use `run` to see Kafka's own schemes."
         raise SourceError(snapshot.cluster_id, "its sources show no replicas", remedy)
 
@@ -102,7 +102,7 @@ def _summary(
 ) -> dict[str, Any]:
     survivors = np.setdiff1d(living_brokers(snapshot.brokers), dead)
     live_isr = count_true(state.in_isr & ~np.isin(state.replicas, dead), state.offsets)
-    live_isr[cause == UNCLEAN] = 1
+    live_isr[(cause == UNCLEAN) | (cause == FROM_ELR)] = 1  # the new leader begins as the whole ISR
     minimum = _of_topic(snapshot, partitions, "min_insync_replicas", defaults.min_insync_replicas)
     led = leader != NO_LEADER
     moved = led & (state.leader != leader)
@@ -145,6 +145,17 @@ def lines(answer: dict[str, Any], snapshot: Snapshot) -> list[str]:
     out.append(f"  partitions offline: {total['offline_after']} ({new} of them new)")
     out.append(f"  partitions under min.insync.replicas (acks=all refused): {total['under_min_isr_after']}")
     out.append(f"  partitions at their last replica: {total['at_one_replica_after']}")
+    unplaced = snapshot.partitions.num_rows - total["partitions"]
+    assumed = sum(flag for flag in snapshot.partitions["state_assumed"].to_pylist())
+    left_out = {
+        f"{unplaced} partitions without known replicas are left out": unplaced,
+        f"{len(snapshot.quarantined)} records are quarantined, see inspect": len(snapshot.quarantined),
+        f"the sources contradict each other {snapshot.contradictions.num_rows} times, see inspect": (
+            snapshot.contradictions.num_rows
+        ),
+        f"{assumed} partitions without leader and ISR in the sources are taken as healthy": assumed,
+    }
+    out += [f"  note: {text}" for text, count in left_out.items() if count]
     takers = sorted(total["takeovers"].items(), key=lambda item: -item[1])
     out += [f"  broker {b} takes over {n}, leads {total['leaders_after'][b]} then" for b, n in takers]
     if total["worst_survivor"] is not None and total["worst_survivor_max_over_mean"] is not None:

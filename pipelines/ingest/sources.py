@@ -39,6 +39,8 @@ def find_source(argument: str) -> Source:
         path = Path(rest)
         if not name.strip():
             raise SourceError(argument, "the cluster's name before '=' is empty", "Write NAME=PATH.")
+        if not rest.strip():
+            raise SourceError(argument, "the path behind '=' is empty", "Write NAME=PATH.")
     else:
         name = ""
     if path.is_dir():

@@ -1,8 +1,9 @@
 """Which brokers a cluster has, and which of them live: this needs the cluster as a whole.
 
-Evidence, strongest first: a registration (ZooKeeper, KRaft) or its absence where the others are registered; an
-answer to kafka-log-dirs; the partitions themselves - a broker that leads nothing and is in no ISR of a led partition
-is down, if it holds replicas at all. A replica on an unregistered broker is legitimate: that broker is dead.
+Evidence, strongest first: a registration (ZooKeeper, KRaft), a fence; an answer to kafka-log-dirs; the partitions
+themselves - a broker that leads, or is in the ISR of a led partition, lives; being the controller; no registration
+where others are shown; no part in any ISR, for a broker that holds replicas.
+A replica on an unregistered broker is legitimate: that broker is dead.
 """
 
 from __future__ import annotations
@@ -55,10 +56,12 @@ def _life(row: dict[str, Any], all_register: bool) -> tuple[bool, str]:
         return True, "registered"
     if row["answers"]:
         return True, "answers"
+    if row["leaders"] or row["in_sync"]:
+        return True, "leads or is in sync"  # also where registrations are shown: they may be an excerpt
+    if row["controller"]:
+        return True, "is the controller"  # an ephemeral znode: it goes with its broker
     if all_register:
         return False, "not registered"
-    if row["leaders"] or row["in_sync"]:
-        return True, "leads or is in sync"
     if row["unknown"] == row["replicas"]:
         return True, "nothing says otherwise"
     return False, "leads nothing and is in no ISR"

@@ -39,6 +39,8 @@ DUPLICATE = "duplicate of an equal record"
 KRAFT_LOG = "kraft-log"
 TOPIC_LIST = "topic-list"
 LOG_DIRS = "log-dirs"
+# Of one topic in a list: whole Kafka clusters stay below this. More is a slip of the pen, and would fill the memory.
+MOST_PARTITIONS = 10_000_000
 
 
 class _Share:
@@ -165,6 +167,12 @@ def _topics(share: _Share) -> dict[str, dict[str, Any]]:
     for at in np.flatnonzero(np.isin(code, list(bad))).tolist():
         share.verdicts.quarantine(int(fact_numbers[at]), bad[int(code[at])])
         good[at] = False
+    is_list = whole(pc.equal(facts["format"], TOPIC_LIST))
+    huge = np.asarray(is_list) & (numbers(facts["partition_count"]) > MOST_PARTITIONS)
+    for at in np.flatnonzero(huge & good).tolist():
+        reason = f"partitions is {facts['partition_count'][at].as_py()}, expected at most {MOST_PARTITIONS}"
+        share.verdicts.quarantine(int(fact_numbers[at]), reason)
+    good &= ~huge
     facts, code = facts.filter(pa.array(good)), code[good]
     merged = merge(facts, code, _TOPIC)
     _drop_duplicates(share, facts, merged)
@@ -241,8 +249,9 @@ def _quarantine(share: _Share, facts: pa.Table, state: Merged, table: pa.Table, 
     said: dict[int, list[str]] = {}
     for conflict in state.conflicts:
         row = int(thing[conflict.row])
-        share.contradict(name(row), facts, conflict, used=not conflict.same_strength)
-        if not conflict.same_strength or conflict.field in _LOADS:
+        settled = not conflict.same_strength or conflict.field in _LOADS
+        share.contradict(name(row), facts, conflict, used=settled)
+        if settled:
             continue
         bad.setdefault(row, [])
         for a, b in ((conflict.row, conflict.used_row), (conflict.used_row, conflict.row)):
@@ -263,7 +272,7 @@ def _quarantine(share: _Share, facts: pa.Table, state: Merged, table: pa.Table, 
 
 def _with_listed_only(share: _Share, table: pa.Table, declared: dict[str, dict[str, Any]]) -> pa.Table:
     """`table` with a row for each partition of the topics that only a topic list names."""
-    counts = {topic: declared[topic]["partition_count"] for topic in share.listed_topics}
+    counts = {topic: declared[topic]["partition_count"] for topic in share.listed_topics if topic in declared}
     for topic in pc.unique(table["topic"]).to_pylist():
         counts.pop(topic, None)
     if not counts:

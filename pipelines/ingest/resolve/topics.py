@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ def _config_values(configs: dict[str, str], warnings: list[str]) -> dict[str, An
     out: dict[str, Any] = {"min_insync_replicas": None, "unclean_leader_election": None}
     minimum = configs.get("min.insync.replicas")
     if minimum is not None:
-        if minimum.isdigit() and int(minimum) >= 1:
+        if re.fullmatch("[0-9]{1,9}", minimum) and int(minimum) >= 1:
             out["min_insync_replicas"] = int(minimum)
         else:
             warnings.append(f"min.insync.replicas={minimum} is no positive number")
@@ -30,10 +31,11 @@ def _config_values(configs: dict[str, str], warnings: list[str]) -> dict[str, An
     return out
 
 
-def _missing(shown: np.ndarray, count: int) -> np.ndarray:
-    present = np.zeros(count, dtype=np.bool_)
-    present[shown[(shown >= 0) & (shown < count)]] = True
-    return np.flatnonzero(~present)
+def _missing(shown: np.ndarray, count: int) -> tuple[int, list[int]]:
+    """(how many of 0..count-1 are not shown, the first of them); the cost is that of what is shown, not of count."""
+    present = np.unique(shown)
+    window = np.arange(min(count, len(present) + _SHOWN_MISSING + 1))
+    return count - len(present), np.setdiff1d(window, present, assume_unique=True)[:_SHOWN_MISSING].tolist()
 
 
 def describe_topics(declared: dict[str, dict[str, Any]], partitions: pa.Table) -> pa.Table:
@@ -64,11 +66,10 @@ def describe_topics(declared: dict[str, dict[str, Any]], partitions: pa.Table) -
         count = said.get("partition_count")
         shown = number[begin:end]
         effective = max(int(count or 0), int(shown.max(initial=-1)) + 1)
-        missing = _missing(shown, effective)
-        if len(missing) and begin < end:
-            first = ", ".join(str(m) for m in missing[:_SHOWN_MISSING].tolist())
-            more = "" if len(missing) <= _SHOWN_MISSING else f" and {len(missing) - _SHOWN_MISSING} more"
-            warnings.append(f"{len(missing)} of {effective} partitions are not shown: {first}{more}")
+        missing, some = _missing(shown, effective)
+        if missing and begin < end:
+            more = "" if missing == len(some) else f" and {missing - len(some)} more"
+            warnings.append(f"{missing} of {effective} partitions are not shown: {', '.join(map(str, some))}{more}")
         if count is not None and int(shown.max(initial=-1)) >= count:
             warnings.append(f"declares {count} partitions but shows partition {int(shown.max())}")
         assigned = factor[begin:end]
@@ -84,7 +85,7 @@ def describe_topics(declared: dict[str, dict[str, Any]], partitions: pa.Table) -
             "warnings": warnings,
             **_config_values(configs, warnings),
         }
-        regular = not len(missing)
+        regular = not missing
         keep = begin < end and (not regular or bool(loaded[begin:end].any()))
         row["partition_loads"] = loads.slice(begin, end - begin).to_pylist() if keep else None
         rows.append(row)
