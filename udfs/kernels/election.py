@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from udfs.kernels.ragged import BoolArray, Offsets, any_true, first_true
+from udfs.kernels.ragged import BoolArray, Offsets, any_true, first_true, row_of
 
 NO_LEADER = -1
 
@@ -42,7 +42,7 @@ def elect(state: PartitionArrays, alive: BoolArray) -> tuple[npt.NDArray[np.int3
 
     alive: bool (r), whether each replica's broker lives after the failure.
     """
-    rows = np.repeat(np.arange(len(state.leader)), np.diff(state.offsets))
+    rows = row_of(state.offsets)
     leads = state.replicas == state.leader[rows]
     leader = np.where(any_true(leads & alive, state.offsets), state.leader, np.int32(NO_LEADER)).astype(np.int32)
     cause = np.where(leader != NO_LEADER, np.int8(KEPT), np.int8(OFFLINE)).astype(np.int8)
@@ -64,7 +64,7 @@ def successor_if_leader_dies(
 
     alive: bool (r), before the failure. One call answers every single-broker failure of a cluster.
     """
-    rows = np.repeat(np.arange(len(state.leader)), np.diff(state.offsets))
+    rows = row_of(state.offsets)
     leader, cause = elect(state, alive & (state.replicas != state.leader[rows]))
     orphan = state.leader == NO_LEADER
     leader[orphan] = NO_LEADER

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.kernels.ragged import offsets_of, row_of
+from udfs.kernels.ragged import offsets_of, position_of
 
 
 def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -78,7 +78,7 @@ def fingerprints(column: pa.ChunkedArray | pa.Array, ordered: bool = True) -> np
             lists = Lists.of(array)
             parts = _scramble(lists.flat.astype(np.int64).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
             if ordered:
-                place = np.arange(len(lists.flat)) - lists.offsets[:-1][row_of(lists.offsets)]
+                place = position_of(lists.offsets)
                 parts = _scramble(parts + place.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
             total = np.zeros(len(parts) + 1, dtype=np.uint64)
             np.cumsum(parts, out=total[1:])

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.ingest.resolve.columns import fingerprints, valid
+from pipelines.ingest.resolve.columns import fingerprints
 from udfs.kernels.ragged import first_true, row_of
 
 Ints = npt.NDArray[np.int64]
@@ -127,11 +127,3 @@ def show(facts: pa.Table, row: int, field: str) -> str:
 def place(facts: pa.Table, row: int) -> str:
     """Where a fact comes from: "before.txt line 12"."""
     return f"{facts['source'][row].as_py()} line {facts['line_number'][row].as_py()}"
-
-
-def nothing_valid(table: pa.Table, names: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """For each row, whether all of these columns are null."""
-    out = np.ones(table.num_rows, dtype=np.bool_)
-    for name in names:
-        out &= ~valid(table[name])
-    return out
