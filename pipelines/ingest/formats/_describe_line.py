@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
 
 from pipelines.ingest.formats._configs import split_configs
 from pipelines.ingest.formats._lines import ELLIPSIS, noise_reason
 from pipelines.ingest.formats._values import INT32, Fact, ignored, shown, unparsable
-from pipelines.ingest.records import PARTITION, TOPIC
+from pipelines.ingest.records import FAULT, PARTITION, TOPIC
 
 _PARTITION_LABELS = ("Partition", "Leader", "Replicas", "Isr")
 _LABELS = (
@@ -21,7 +20,7 @@ _LABELS = (
 _LEAD = re.compile(r"[\s>|\"'`*]*(?:[\w.-]+\s+\|\s*|[0-9]+[:-])?[\s>|\"'`*]*")
 _TOPIC = re.compile(r"topic\s?:", re.I)
 _CUT_TOPIC = re.compile(r"(?:T|To|Top|Topi|Topic)\s*(?:\.{2,}|…)")
-_CUT = re.compile(r"\s*(?:\.{3,}|…)[\s\])]*$")
+_CUT = re.compile(r"\s*(?:\.{2,}|…)[\s\])]*$")
 _KNOWN = re.compile(r"(?<!\S)(" + "|".join(_LABELS) + r")\s?:", re.I)
 _UNKNOWN = re.compile(r"(?:^|(?<=\s))[A-Z][\w-]*(?: [A-Z][\w-]*)?:")
 _CHUNK = re.compile(r"\s*([A-Za-z][\w-]*(?: [A-Za-z][\w-]*)*)\s?:")
@@ -49,7 +48,7 @@ class _Fields:
 
 
 def line_facts(_context: str | None, raw: str) -> list[Fact]:
-    """The fact of one line: a topic, a partition, or why it is ignored; else a BadValueError."""
+    """The facts of one line: a topic, a partition, or why it is ignored; else a BadValueError."""
     line = raw[_LEAD.match(raw).end() :]  # type: ignore[union-attr]
     if not _TOPIC.match(line):
         if _CUT_TOPIC.fullmatch(line.rstrip()):
@@ -60,9 +59,9 @@ def line_facts(_context: str | None, raw: str) -> list[Fact]:
     fields = _split(line)
     values = fields.values
     if "partitioncount" in values or "replicationfactor" in values:
-        return [_topic(fields)]
+        return _topic(fields)
     if any(label.lower() in values for label in _PARTITION_LABELS):
-        return [_partition(fields)]
+        return _partition(fields)
     if not _looks_like_table(line, fields):
         return ignored(noise_reason(raw) if noise_reason(raw) != ELLIPSIS else ELLIPSIS)
     raise unparsable("cut off before Partition or PartitionCount")
@@ -83,7 +82,7 @@ def _split(line: str) -> _Fields:
     cut = _CUT.search(line)
     if cut:
         fields.was_cut = True
-        line = line[: cut.start()] + cut.group()[: len(cut.group()) - len(cut.group().lstrip())]
+        line = line[: cut.start()] + _blanks(cut.group())
     configs = _CONFIGS.search(line)
     tail = ""
     if configs:
@@ -93,14 +92,16 @@ def _split(line: str) -> _Fields:
     if configs:
         _split_configs_tail(tail, fields)
     if fields.was_cut and fields.last is not None:
-        # Blanks between a value and the dots show that the value itself is whole.
-        whole = cut is not None and cut.group()[:1].isspace() and not _value(fields, fields.last).endswith(",")
-        fields.cut = None if whole and _value(fields, fields.last) else fields.last
+        # Only a tab ends a value for sure: `11 ...` may have been 11,12.
+        value = fields.values[fields.last]
+        ended = cut is not None and "\t" in _blanks(cut.group()) and value and not value.endswith(",")
+        fields.cut = None if ended else fields.last
     return fields
 
 
-def _value(fields: _Fields, label: str) -> str:
-    return fields.values.get(label, "")
+def _blanks(text: str) -> str:
+    """The blanks that the text begins with."""
+    return text[: len(text) - len(text.lstrip())]
 
 
 def _put(fields: _Fields, label: str, value: str) -> None:
@@ -169,42 +170,57 @@ def _split_configs_tail(tail: str, fields: _Fields) -> None:
         _split_chunk(chunk, fields)
 
 
-def _topic(fields: _Fields) -> Fact:
-    found: dict[str, Any] = {
-        "topic": _name(fields),
-        "topic_id": fields.values.get("topicid") or None,
-        "partition_count": _int(fields, "PartitionCount"),
-        "replication_factor": _int(fields, "ReplicationFactor"),
-        "marked_for_deletion": _marked(fields),
-    }
+def _topic(fields: _Fields) -> list[Fact]:
+    """The topic, and a fault beside it where something on its line is not to be used."""
+    topic = _name(fields)
     configs = fields.values.get("configs")
-    if configs is not None:
-        if fields.cut == "configs":  # the last pair may be cut: what it says is not certain
-            configs = configs[: max(configs.rfind(","), 0)]
-        pairs = split_configs(configs)
-        if isinstance(pairs, str):
-            raise unparsable(f"Configs has {shown(pairs)}, expected key=value")
-        found["configs"] = pairs
-    return TOPIC, found
+    pairs, problems = split_configs(configs or "", cut=fields.cut == "configs")
+    if fields.was_cut and not problems:
+        problems = [f"cut off in {fields.cut}" if fields.cut else f"cut off behind {fields.last}"]
+    facts: list[Fact] = [
+        (
+            TOPIC,
+            {
+                "topic": topic,
+                "topic_id": fields.values.get("topicid") or None,
+                "partition_count": _int(fields, "PartitionCount"),
+                "replication_factor": _int(fields, "ReplicationFactor"),
+                "marked_for_deletion": _marked(fields),
+                "configs": None if configs is None else pairs,
+            },
+        )
+    ]
+    if problems:
+        reasons = [f"unparsable: {problem}; the rest of the line is used" for problem in problems]
+        facts.append((FAULT, {"topic": topic, "reasons": reasons}))
+    return facts
 
 
-def _partition(fields: _Fields) -> Fact:
+def _partition(fields: _Fields) -> list[Fact]:
+    topic = _name(fields)
     leader = _leader(fields)
     isr = _ids(fields, "Isr")
     if not isr and leader >= 0 and fields.last == "isr":
         raise unparsable(f"Isr is empty although Leader is {leader} (cut off?)")
-    return PARTITION, {
-        "topic": _name(fields),
-        "partition": _int(fields, "Partition"),
-        "leader": leader,
-        "replicas": _ids(fields, "Replicas", least=1),
-        "isr": isr,
-        "elr": _optional_ids(fields, "Elr"),
-        "last_known_elr": _optional_ids(fields, "LastKnownElr"),
-        "adding_replicas": _optional_ids(fields, "Adding Replicas"),
-        "removing_replicas": _optional_ids(fields, "Removing Replicas"),
-        "marked_for_deletion": _marked(fields),
-    }
+    facts: list[Fact] = [
+        (
+            PARTITION,
+            {
+                "topic": topic,
+                "partition": _int(fields, "Partition"),
+                "leader": leader,
+                "replicas": _ids(fields, "Replicas", least=1),
+                "isr": isr,
+                "elr": _optional_ids(fields, "Elr"),
+                "last_known_elr": _optional_ids(fields, "LastKnownElr"),
+                "adding_replicas": _optional_ids(fields, "Adding Replicas"),
+                "removing_replicas": _optional_ids(fields, "Removing Replicas"),
+            },
+        )
+    ]
+    if _marked(fields):  # Kafka 2.2 to 2.7 say it on every line; a filtered output has no other
+        facts.append((TOPIC, {"topic": topic, "marked_for_deletion": True}))
+    return facts
 
 
 def _need(fields: _Fields, label: str) -> str:

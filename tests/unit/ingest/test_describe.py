@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from pipelines.ingest.formats._lines import line_records
 from pipelines.ingest.formats._values import parse_each
 from pipelines.ingest.formats.describe import FORMAT
 from pipelines.ingest.records import FAULT, IGNORED, PARTITION, TOPIC
+from pipelines.ingest.snapshot import load_snapshot
+from pipelines.ingest.sources import find_source
 
 from .facts import BAD_DIR, FORMATS_DIR, bare, checked, facts, faults, reasons, short, table_of
 
@@ -24,10 +27,15 @@ def partition(topic: str, number: int, leader: int, replicas: list[int], isr: li
     return {"topic": topic, "partition": number, "leader": leader, "replicas": replicas, "isr": isr} | more
 
 
-def one(line: str) -> dict[str, Any]:
-    """The fact of one line, through the format's own parse."""
+def both(line: str) -> list[dict[str, Any]]:
+    """The facts of one line, through the format's own parse."""
     records = line_records(line)
-    (row,) = short(checked(records, FORMAT.parse(records)))
+    return short(checked(records, FORMAT.parse(records)))
+
+
+def one(line: str) -> dict[str, Any]:
+    """The only fact of one line."""
+    (row,) = both(line)
     return row
 
 
@@ -60,7 +68,19 @@ def test_2_2_has_spaces_and_no_topic_id() -> None:
         partition("orders", 0, 0, [0, 1], [0, 1]),
         partition("orders", 1, 1, [1, 2], [2, 1]),
         {"topic": "audit", "partition_count": 1, "replication_factor": 2, "configs": [], "marked_for_deletion": True},
-        partition("audit", 0, -1, [2, 0], [], marked_for_deletion=True),
+        partition("audit", 0, -1, [2, 0], []),
+        {"topic": "audit", "marked_for_deletion": True},
+    ]
+
+
+def test_a_mark_on_a_partition_line_marks_the_topic_also_without_a_header(tmp_path: Path) -> None:
+    file = tmp_path / "describe.txt"
+    line = "\tTopic: t\tPartition: {}\tLeader: 1\tReplicas: 1\tIsr: 1{}\n"
+    file.write_text(line.format(0, "\tMarkedForDeletion: true") + line.format(1, "\tMarkedForDeletion: true"))
+    snapshot = load_snapshot(find_source(str(file)))
+    assert [topic["marked_for_deletion"] for topic in snapshot.topics.to_pylist()] == [True]
+    assert snapshot.accounts.to_pylist() == [
+        {"source": "describe.txt", "verdict": "kept", "reason": None, "records": 2}
     ]
 
 
@@ -158,16 +178,81 @@ def test_what_people_keep_around_the_table_is_ignored_by_name() -> None:
 def test_a_line_cut_off_before_its_isr_is_whole_is_a_fault() -> None:
     table = table_of(FORMATS_DIR / "describe-cut-off.txt").to_pylist()
     kinds = {row["line_number"]: row["kind"] for row in table}
-    assert [n for n, kind in kinds.items() if kind == FAULT] == list(range(5, 13))
+    assert [n for n, kind in kinds.items() if kind == FAULT] == [1, *range(4, 13)]
     assert [n for n, kind in kinds.items() if kind == IGNORED] == [13, 14]
     assert all(row["reasons"][0].startswith("unparsable: ") for row in table if row["kind"] == FAULT)
     # behind Isr, only the column that is cut stays unknown; of the configs, the pair that is
     assert bare(short(table_of(FORMATS_DIR / "describe-cut-off.txt"), PARTITION)) == [
         partition("orders", 0, 0, [0, 1], [0, 1]),
         partition("orders", 1, 1, [1, 2], [1, 2]),
-        partition("orders", 2, 1, [1, 2], [1, 2]),
     ]
     assert facts("describe-cut-off.txt", TOPIC)[0]["configs"] == [("min.insync.replicas", "1")]
+
+
+@pytest.mark.parametrize("dots", ["...", " ...", "..", " ..", "…", " … ", "...]"])
+@pytest.mark.parametrize(
+    ("configs", "kept"),
+    [
+        ("cleanup.policy=compact,de", []),
+        ("cleanup.policy=compact,", []),
+        ("cleanup.policy=compact", []),
+        ("retention.ms=5,cleanup.policy=compact,de", [("retention.ms", "5")]),
+        ("cleanup.policy=compact,delete,retention.m", [("cleanup.policy", "compact,delete")]),
+        ("cleanup.policy=compact,retention.ms=", [("cleanup.policy", "compact")]),
+        ("cleanup.policy=compact,retention.ms=86", [("cleanup.policy", "compact")]),
+        ('retention.ms=5,a.b={"c":"d,e.f=1,g.h', [("retention.ms", "5")]),
+        ("", []),
+    ],
+)
+def test_a_config_value_that_is_cut_off_is_not_used_and_said_to_be_cut(
+    configs: str, kept: list[tuple[str, str]], dots: str
+) -> None:
+    line = f"Topic: t\tPartitionCount: 1\tReplicationFactor: 2\tConfigs: {configs}{dots}"
+    topic, fault = both(line)
+    assert topic == {"kind": TOPIC, "topic": "t", "partition_count": 1, "replication_factor": 2, "configs": kept}
+    assert fault["kind"] == FAULT
+    assert fault["topic"] == "t"  # so both facts of the record go the same way
+    assert all("cut off" in reason for reason in fault["reasons"])
+
+
+def test_a_config_value_that_somebody_shortened_inside_of_the_line_is_not_used() -> None:
+    start = "Topic: t\tPartitionCount: 1\tReplicationFactor: 2\t"
+    topic, fault = both(start + "Configs: cleanup.policy=compact,de...,a.b=1\tMarkedForDeletion: true")
+    assert topic["configs"] == [("a.b", "1")]
+    assert topic["marked_for_deletion"]
+    assert fault["reasons"] == [
+        'unparsable: Configs has "cleanup.policy=compact,de...", which is cut off; the rest of the line is used'
+    ]
+
+
+def test_a_tab_before_the_dots_ends_the_value() -> None:
+    topic, fault = both("Topic: t\tPartitionCount: 1\tReplicationFactor: 2\tConfigs: a.b=1\t...")
+    assert topic["configs"] == [("a.b", "1")]
+    assert fault["reasons"] == ["unparsable: cut off behind configs; the rest of the line is used"]
+    line = "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1\t..."
+    assert one(line) == {"kind": PARTITION} | partition("t", 0, 1, [1, 2], [1])
+
+
+@pytest.mark.parametrize("isr", ["11 ...", "11...", "1,1...", "1,1 …", "1..", "11 ..", "1, ..."])
+def test_a_list_that_is_cut_off_is_not_taken_for_a_whole_one(isr: str) -> None:
+    row = one(f"\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,11,12\tIsr: {isr}")
+    assert row["kind"] == FAULT
+    assert row["reasons"][0].startswith("unparsable: cut off in Isr")
+
+
+def test_a_header_with_cut_or_bad_configs_is_quarantined_and_its_rest_used(tmp_path: Path) -> None:
+    file = tmp_path / "describe.txt"
+    line = "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n"
+    for configs in ("min.insync.replicas=2,cleanup.policy=compact,de...", "nonsense,min.insync.replicas=2"):
+        file.write_text(f"Topic: t\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: {configs}\n{line}")
+        snapshot = load_snapshot(find_source(str(file)))
+        (topic,) = snapshot.topics.to_pylist()
+        assert topic["configs"] == [("min.insync.replicas", "2")]
+        assert [row["line_number"] for row in snapshot.quarantined] == [1]
+        assert [(row["verdict"], row["records"]) for row in snapshot.accounts.to_pylist()] == [
+            ("kept", 1),
+            ("quarantined", 1),
+        ]
 
 
 @pytest.mark.parametrize("tail", ["...", "…", ""])
@@ -188,7 +273,7 @@ def test_bad_lines_say_which_field_and_value() -> None:
         8: 'Replicas is "99999999999", expected 0 to 2147483647',
         9: 'Leader is "-2", expected a broker id, none or -1',
         10: 'Replicas is "", expected broker ids with commas between',
-        13: 'Configs has "nonsense", expected key=value',
+        13: 'Configs has "nonsense", expected key=value; the rest of the line is used',
         14: 'PartitionCount is "many", expected a whole number',
         15: "ReplicationFactor is missing (cut off?)",
     }
@@ -266,10 +351,12 @@ def test_a_table_line_that_is_not_clear_is_a_fault(line: str) -> None:
     assert row["reasons"][0].startswith("unparsable: ")
 
 
-def test_a_value_of_configs_without_a_key_is_returned() -> None:
-    assert split_configs("nonsense") == "nonsense"
-    assert split_configs(" ") == []
-    assert split_configs("a.b=1,") == [("a.b", "1")]
+def test_only_the_piece_of_configs_that_is_bad_is_left_out() -> None:
+    problem = 'Configs has "nonsense", expected key=value'
+    assert split_configs("nonsense") == ([], [problem])
+    assert split_configs("nonsense,a.b=1") == ([("a.b", "1")], [problem])
+    assert split_configs(" ") == ([], [])
+    assert split_configs("a.b=1,") == ([("a.b", "1")], [])
 
 
 # --- the two ways to parse agree -------------------------------------------------------------------------
@@ -279,7 +366,7 @@ _joined = _ids.map(lambda ids: ",".join(map(str, ids)))
 _elr = st.just("") | st.just("N/A") | _joined
 _gap = st.sampled_from(["\t", " ", "   ", " \t"])
 _names = st.text("abcXYZ019._-", min_size=1, max_size=8) | st.sampled_from(["Partition", "a b", "x!", "Isr", "Elr"])
-_value = st.sampled_from(["", "1", "a:b", "compact,delete", "1.5", "{1,a.b=2}", "x=y", "x...", "…"])
+_value = st.sampled_from(["", "1", "a:b", "compact,delete", "1.5", "{1,a.b=2}", "x=y", "x...", "x..", "…"])
 _config = st.tuples(st.sampled_from(["a.b", "min.insync.replicas", "preallocate", "plain", "A.b"]), _value).map(
     "=".join
 )
@@ -300,6 +387,8 @@ def partition_lines(draw: st.DrawFn) -> str:
         fields += [("Adding Replicas", draw(_joined | st.just(""))), ("Removing Replicas", draw(_joined | st.just("")))]
     if draw(st.booleans()):
         fields += [("Elr", draw(_elr)), ("LastKnownElr", draw(_elr))]
+    if draw(st.integers(0, 5)) == 0:
+        fields.append(("MarkedForDeletion", "true"))
     if draw(st.integers(0, 5)) == 0:
         fields.insert(
             draw(st.integers(1, len(fields))), (draw(st.sampled_from(["Offline", "Live Ones", "Leader"])), "1")
