@@ -60,7 +60,7 @@ FACTS = pa.schema(
         ("host", pa.string()),
         ("port", pa.int32()),
         ("registered", pa.bool_()),  # true: seen registered or answering; null: this source does not show it
-        ("listed", pa.bool_()),  # true: an entry of a list that names every broker of the cluster
+        ("listed", pa.bool_()),  # true: an entry of a list that names every broker of the cluster (FAULT: may be one)
         ("fenced", pa.bool_()),
         ("controller", pa.bool_()),
         ("draining", pa.bool_()),  # true: the broker is to be emptied (a model's `removed`)

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pipelines.ingest import records as r
 from pipelines.ingest.formats.registry import FORMATS
 from pipelines.ingest.records import Records
-from pipelines.ingest.resolve.resolve import SOURCED_FACTS, resolve
+from pipelines.ingest.resolve.resolve import BROKER_LIST, SOURCED_FACTS, resolve
 from pipelines.ingest.resolve.shapes import SCHEMAS
 from pipelines.tables.silver import ENTITIES, ENTITY_OF
 
@@ -84,7 +84,13 @@ def entities(raw: DataFrame, parameters: EntityParameters) -> DataFrame:
             shares = F.when(F.col("cluster_id") == F.lit(cluster_id), F.lit(count)).otherwise(shares)
     of_topic = F.when(F.col("topic").isNull(), F.lit(0)).otherwise(F.pmod(F.xxhash64("topic"), shares).cast("int"))
     # Facts on brokers go to every share: they tell which replicas are outside of a complete broker list.
-    for_all = F.col("kind").isin(*_BROKER_KINDS) | ((F.col("kind") == r.CLEAR_ELR) & F.col("topic").isNull())
+    # So do faulty entries of such a list: with a gap it is not complete.
+    entry = F.coalesce("listed", F.lit(False)) | (F.col("format") == BROKER_LIST)
+    for_all = (
+        F.col("kind").isin(*_BROKER_KINDS)
+        | ((F.col("kind") == r.CLEAR_ELR) & F.col("topic").isNull())
+        | ((F.col("kind") == r.FAULT) & entry)
+    )
     where = F.when(for_all, F.sequence(F.lit(0), shares - 1)).otherwise(F.array(of_topic))
     shared = facts.withColumn("share", F.explode(where)).withColumn("home", ~for_all | (F.col("share") == 0))
     keyed = shared.groupBy("cluster_id", "snapshot_id", "share")

@@ -59,8 +59,8 @@ def partitions(entities: DataFrame, brokers: DataFrame) -> DataFrame:
     placed = F.col("replicas").isNotNull()
     return (
         rows.withColumn("state_assumed", silent)
-        .withColumn("new_leader", F.when(placed, leader))
-        .withColumn("new_isr", F.when(placed, isr))
+        .withColumn("new_leader", F.when(placed, leader).otherwise(F.col("leader")))
+        .withColumn("new_isr", F.when(placed, isr).otherwise(F.col("isr")))
         .drop("leader", "isr")
         .withColumnsRenamed({"new_leader": "leader", "new_isr": "isr"})
         .select(*silver.PARTITIONS.column_names)

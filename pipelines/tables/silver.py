@@ -118,10 +118,10 @@ PARTITIONS = Table(
     columns(
         Column("topic", TEXT, "topic name", required=True),
         Column("partition", INT, "partition id", required=True),
-        Column("leader", INT, "broker that leads; -1 = none; null = no replicas known"),
+        Column("leader", INT, "broker that leads; -1 = none; null = unknown, and so are the replicas"),
         Column("leader_epoch", INT, "leader epoch"),
         Column("replicas", INTS, "assigned replicas (AR), preferred leader first; null = unknown"),
-        Column("isr", INTS, "in-sync replicas"),
+        Column("isr", INTS, "in-sync replicas; null = unknown, and so are the replicas"),
         Column("elr", INTS, "eligible leader replicas (Kafka 4)"),
         Column("last_known_elr", INTS, "last known ELR (Kafka 4)"),
         Column("adding_replicas", INTS, "replicas being added by a reassignment"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,20 +19,51 @@ from pipelines.stages.raw_metadata import FILES_DDL, raw_metadata
 ROOT = Path(__file__).parents[2] / "data_samples"
 
 
-def mixed() -> list[Source]:
+DESCRIBE = "\n".join(
+    f"\tTopic: {topic}\tPartition: {p}\tLeader: 1\tReplicas: 1,{p + 2}\tIsr: 1,{p + 2}"
+    for topic in "abcdef"
+    for p in range(3)
+)
+MODEL = {
+    "brokers": [{"id": 1}, {"id": 2}],
+    "removed": [9],
+    "partitions": [
+        {"topic": topic, "partition": 0, "replicas": [9, 1], "size_mb": 1, "in_kbps": 1, "out_kbps": 1}
+        for topic in "abcdef"
+    ],
+}
+STATES = "\n".join(
+    json.dumps({"path": f"/brokers/topics/{topic}/partitions/0/state", "data": {"leader": leader, "isr": isr}})
+    for topic, leader, isr in (("a", 1, [1, 2]), ("b", -1, [9]), ("c", 2, [2]), ("d", -1, []))
+)
+# Whole clusters as (file, text), with topics enough for every share to have some.
+ODD = {
+    "list-with-a-gap": {"brokers.csv": "id,port\n1,1\n2,2\nthree,3\n", "describe.txt": DESCRIBE},
+    "complete-list": {"brokers.csv": "id,port\n1,1\n2,2\n", "describe.txt": DESCRIBE},
+    "removed-not-listed": {"model.json": json.dumps(MODEL)},
+    "state-without-assignment": {"dump.jsonl": STATES},
+}
+
+
+def mixed(folder: Path) -> list[Source]:
     """Sources of every format: each sample alone, and folders whose files complete or contradict each other."""
+    for name, texts in ODD.items():
+        (folder / name).mkdir()
+        for file, text in texts.items():
+            (folder / name / file).write_text(text)
     out = [find_source(str(ROOT / "kafka-4.1.1-kraft")), find_source(str(ROOT / "kafka-2.8.2-zookeeper"))]
     out += [Source(f"formats-{file.name}", (file,)) for file in sorted((ROOT / "formats").iterdir())]
     bad = ("describe-duplicates.txt", "describe-bad-lines.txt", "describe-incomplete.txt", "kraft-bad.txt")
     out += [Source(f"bad-{name}", (ROOT / "bad" / name,)) for name in bad]
     captures = sorted((ROOT / "captures" / "kafka-4.1.1-kraft").iterdir())
     out.append(Source("contradicting", tuple(captures)))
+    out += [find_source(str(folder / name)) for name in ODD]
     return out
 
 
 @pytest.fixture(scope="module")
-def sources() -> list[Source]:
-    return mixed()
+def sources(tmp_path_factory: pytest.TempPathFactory) -> list[Source]:
+    return mixed(tmp_path_factory.mktemp("odd"))
 
 
 @pytest.mark.parametrize("shares", [1, 3])

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.ingest.formats._documents import OUTSIDE, outside_facts, outside_record
 from pipelines.ingest.formats._values import (
@@ -23,7 +24,7 @@ from pipelines.ingest.formats._values import (
     unparsable,
 )
 from pipelines.ingest.json_elements import ELEMENT, events
-from pipelines.ingest.records import BROKER, PARTITION, Format, Records
+from pipelines.ingest.records import BROKER, FAULT, PARTITION, Format, Records
 
 _ARRAYS = ("brokers", "removed", "partitions")
 _LOADS = re.compile(r'"(?:size_mb|in_kbps|out_kbps)"\s*:')
@@ -87,7 +88,14 @@ def _partition(raw: str) -> Fact:
 
 
 def _parse(records: Records) -> pa.Table:
-    return parse_each(records, _facts)
+    facts = parse_each(records, _facts)
+    faulty = set(facts.filter(pc.equal(facts["kind"], FAULT))["record_number"].to_pylist())
+    # What stands in no array may be a broker too: the document broke there.
+    gaps = {n for n, _, context, _ in records if n in faulty and context not in ("removed", "partitions")}
+    if not gaps:
+        return facts
+    listed = pc.or_kleene(facts["listed"], pc.is_in(facts["record_number"], pa.array(gaps, pa.int64())))
+    return facts.set_column(facts.schema.get_field_index("listed"), facts.schema.field("listed"), listed)
 
 
 FORMAT = Format(

@@ -1,8 +1,8 @@
 """Which brokers a cluster has, and which of them live: this needs the cluster as a whole.
 
 Evidence, strongest first: a registration (ZooKeeper, KRaft), a fence; an answer to kafka-log-dirs; the partitions
-themselves - a broker that leads, or is in the ISR of a led partition, lives; being the controller; no registration
-where others are shown; no part in any ISR, for a broker that holds replicas.
+themselves - a broker that leads, or is in the ISR of a led partition, lives; being the controller; no place in a
+complete broker list; no registration where others are shown; no part in any ISR, for a broker that holds replicas.
 A replica on an unregistered broker is legitimate: that broker is dead.
 """
 
@@ -41,8 +41,9 @@ def usage(partitions: pa.Table) -> pa.Table:
     led = np.repeat(leader >= 0, np.diff(isr.offsets))
     silent = np.repeat(~valid(partitions["leader"]) & ~isr.valid, np.diff(replicas.offsets))
     every = (replicas.flat, leader[leader >= 0], isr.flat[led], replicas.flat[silent])
-    ids, code = np.unique(np.concatenate(every).astype(np.int64), return_inverse=True)
-    splits = np.split(code, np.cumsum([len(part) for part in every])[:-1])
+    # The ISR of a leaderless partition counts as nothing, but names brokers: its replicas may be unknown.
+    ids, code = np.unique(np.concatenate([*every, isr.flat]).astype(np.int64), return_inverse=True)
+    splits = np.split(code, np.cumsum([len(part) for part in every]))[:-1]
     counts = [np.bincount(part, minlength=len(ids)) for part in splits]
     return pa.Table.from_arrays([pa.array(ids, pa.int32()), *(pa.array(c, pa.int64()) for c in counts)], schema=USAGE)
 
@@ -60,9 +61,11 @@ def _life(row: dict[str, Any], all_register: bool) -> tuple[bool, str]:
         return True, "leads or is in sync"  # also where registrations are shown: they may be an excerpt
     if row["controller"]:
         return True, "is the controller"  # an ephemeral znode: it goes with its broker
+    if row["listed"] is False:
+        return False, "not in the broker list"  # a model's `removed` may still name it
     if all_register:
         return False, "not registered"
-    if row["unknown"] == row["replicas"]:
+    if row["unknown"] == row["replicas"] and not row["in_isr_only"]:
         return True, "nothing says otherwise"
     return False, "leads nothing and is in no ISR"
 
@@ -80,6 +83,7 @@ def assess_brokers(registrations: pa.Table, used: pa.Table) -> tuple[pa.Table, p
     rows, against = [], []
     for broker_id in sorted(known.keys() | work.keys()):
         row = {**nothing, **idle, **known.get(broker_id, {}), **work.get(broker_id, {}), "broker_id": broker_id}
+        row["in_isr_only"] = broker_id in work and not row["replicas"]  # and if it leads nothing, of no led partition
         alive, because = _life(row, all_register)
         if not alive and row["leaders"]:
             against.append(

@@ -58,4 +58,9 @@ def partition_faults(partitions: pa.Table, listed_brokers: np.ndarray | None) ->
     if listed_brokers is not None:
         unknown = ~np.isin(replicas.flat, listed_brokers)
         add(row_of(replicas.offsets)[unknown], "replica {} is not in the cluster's broker list", replicas.flat[unknown])
+        # Without replicas, leader and ISR are all that names brokers; with them, both are among them.
+        unknown = ~replicas.valid & (leader != -1) & ~np.isin(leader, listed_brokers)
+        add(np.flatnonzero(unknown), "leader {} is not in the cluster's broker list", leader[unknown])
+        unknown = ~known & ~np.isin(isr.flat, listed_brokers)
+        add(row_of(isr.offsets)[unknown], "ISR member {} is not in the cluster's broker list", isr.flat[unknown])
     return reasons

@@ -39,6 +39,7 @@ DUPLICATE = "duplicate of an equal record"
 KRAFT_LOG = "kraft-log"
 TOPIC_LIST = "topic-list"
 LOG_DIRS = "log-dirs"
+BROKER_LIST = "broker-list"
 # Of one topic in a list: whole Kafka clusters stay below this. More is a slip of the pen, and would fill the memory.
 MOST_PARTITIONS = 10_000_000
 
@@ -131,7 +132,10 @@ def resolve(facts: pa.Table) -> Resolution:
 
 
 def _brokers(share: _Share) -> tuple[pa.Table, npt.NDArray[np.int32] | None]:
-    """(registrations; ids of the list that names every broker, or None). Broker facts are in every share."""
+    """(registrations; ids of the brokers there are, or None where no complete list names them all).
+
+    Broker facts, and faulty entries of broker lists, are in every share.
+    """
     facts = share.of_kinds(r.BROKER)
     merged = merge(facts, numbers(facts["broker_id"]).astype(np.int64), _BROKER)
     home = flags(facts["home"])
@@ -145,10 +149,20 @@ def _brokers(share: _Share) -> tuple[pa.Table, npt.NDArray[np.int32] | None]:
         [ids, *(merged.table[name].combine_chunks() for name in _BROKER)], schema=REGISTRATIONS
     )
     is_listed = flags(table["listed"])
-    if not is_listed.any():
+    if not is_listed.any() or _list_has_a_gap(share.facts):
         return table, None
-    # A broker that registered itself exists, whatever the list says.
-    return table, merged.keys[is_listed | flags(table["registered"]) | flags(table["answers"])].astype(np.int32)
+    # A broker that registered itself exists, whatever the list says; one that is removed still holds replicas.
+    there = is_listed | flags(table["registered"]) | flags(table["answers"]) | flags(table["draining"])
+    column = table.schema.get_field_index("listed")
+    return table.set_column(column, table.schema.field(column), pa.array(is_listed)), merged.keys[there].astype(
+        np.int32
+    )
+
+
+def _list_has_a_gap(facts: pa.Table) -> bool:
+    """Whether an entry of a broker list is faulty: which broker it meant is not known."""
+    entry = flags(facts["listed"]) | np.asarray(whole(pc.equal(facts["format"], BROKER_LIST)))
+    return bool((entry & np.asarray(whole(pc.equal(facts["kind"], r.FAULT)))).any())
 
 
 def _drop_duplicates(share: _Share, facts: pa.Table, merged: Merged) -> None:

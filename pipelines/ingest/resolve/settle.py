@@ -17,7 +17,8 @@ def settle(partitions: pa.Table, dead: np.ndarray) -> pa.Table:
     """The partitions (schema SETTLED) with leader and ISR known for all that have replicas.
 
     partitions: schema PARTITIONS.   dead: int32 ids of dead brokers.
-    Where nothing is said, the ISR is the living replicas and the leader the first of them.
+    Where nothing is said, the ISR is the living replicas and the leader the first of them. Without replicas, leader
+    and ISR stay as they are said: a ZooKeeper dump may hold a partition's state without its assignment.
     """
     replicas, isr = Lists.of(partitions["replicas"]), Lists.of(partitions["isr"])
     silent = replicas.valid & ~valid(partitions["leader"]) & ~isr.valid
@@ -25,7 +26,9 @@ def settle(partitions: pa.Table, dead: np.ndarray) -> pa.Table:
     first = first_true(alive, replicas.offsets)
     assumed = np.where(first >= 0, replicas.flat[first] if len(replicas.flat) else -1, -1)
     said = numbers(partitions["leader"], -1)
-    leader = pa.array(np.where(silent, assumed, said).astype(np.int32), mask=~replicas.valid)
+    leader = pa.array(
+        np.where(silent, assumed, said).astype(np.int32), mask=~(replicas.valid | valid(partitions["leader"]))
+    )
 
     lengths = np.where(silent, count_true(alive, replicas.offsets), np.diff(isr.offsets))
     offsets = offsets_of(lengths)
@@ -33,7 +36,7 @@ def settle(partitions: pa.Table, dead: np.ndarray) -> pa.Table:
     from_replicas = silent[row_of(offsets)]
     flat[from_replicas] = replicas.flat[alive & silent[row_of(replicas.offsets)]]
     flat[~from_replicas] = isr.flat[~silent[row_of(isr.offsets)]]
-    in_sync = Lists(flat, offsets, replicas.valid).to_arrow()
+    in_sync = Lists(flat, offsets, replicas.valid | isr.valid).to_arrow()
 
     names = partitions.schema.names
     table = partitions.set_column(names.index("leader"), "leader", leader)

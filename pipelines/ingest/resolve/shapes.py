@@ -76,7 +76,7 @@ REGISTRATIONS = pa.schema(
         ("port", pa.int32()),
         ("registered", pa.bool_()),
         ("answers", pa.bool_()),
-        ("listed", pa.bool_()),
+        ("listed", pa.bool_()),  # false = a complete list does not name it
         ("fenced", pa.bool_()),
         ("controller", pa.bool_()),
         ("draining", pa.bool_()),
