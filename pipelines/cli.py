@@ -14,7 +14,7 @@ from typer.exceptions import Abort, TyperException
 
 from pipelines import __version__
 from pipelines.errors import EXIT_USAGE, KafkaPlacementError, SettingsError
-from pipelines.ingest.sources import find_source, find_sources
+from pipelines.ingest.sources import Source, find_source, find_sources
 from pipelines.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -60,6 +60,12 @@ def _store(settings: Settings, small: bool = False) -> Store:
     return Store(spark, settings.store.warehouse, settings.store.catalog)
 
 
+def _warn(sources: list[Source]) -> None:
+    for source in sources:
+        for warning in source.warnings:
+            typer.echo(f"kafka-placement: warning: {warning}", err=True)
+
+
 def _write_json(path: Path, answer: dict[str, Any]) -> None:
     try:
         path.write_text(json.dumps(answer, indent=1) + "\n", encoding="utf-8")
@@ -95,6 +101,7 @@ def run(
 
     steps = steps_between(first, last)
     found = find_sources(sources)
+    _warn(found)
     when = as_of.replace(tzinfo=UTC) if as_of else datetime.now(UTC)
     context = make_context(found, settings, when, format_name)
     with closing.progress(len(steps)) as progress:
@@ -133,7 +140,9 @@ def inspect(source: SourceArgument, json_file: JsonOption = None, format_name: F
     from pipelines.commands import inspect as body
     from pipelines.ingest.snapshot import load_snapshot
 
-    answer = body.report(load_snapshot(find_source(source), format_name))
+    found = find_source(source)
+    _warn([found])
+    answer = body.report(load_snapshot(found, format_name))
     if json_file is not None:
         _write_json(json_file, answer)
     for line in body.lines(answer):
@@ -156,11 +165,12 @@ def what_if(
     failed = _broker_ids(fail)
     topics = _settings(conf, options).topics
     defaults = body.TopicDefaults(topics.min_insync_replicas, topics.unclean_leader_election)
-    snapshot = load_snapshot(find_source(source), format_name)
-    answer = body.what_if(snapshot, failed, defaults)
+    found = find_source(source)
+    _warn([found])
+    answer = body.what_if(load_snapshot(found, format_name), failed, defaults)
     if json_file is not None:
         _write_json(json_file, answer)
-    for line in body.lines(answer, snapshot):
+    for line in body.lines(answer):
         typer.echo(line)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipelines.ingest.formats.unrecognised import FORMAT as UNRECOGNISED
 from pipelines.ingest.snapshot import Snapshot
 
 _TOPIC_COLUMNS = (
@@ -47,6 +48,7 @@ def report(snapshot: Snapshot) -> dict[str, Any]:
         "cluster": snapshot.cluster_id,
         "format": "+".join(sorted(set(snapshot.formats.values()))),
         "sources": sources(snapshot),
+        "skipped": list(snapshot.skipped),
         "brokers": snapshot.brokers.to_pylist(),
         "topics": topics,
         "partitions": partitions,
@@ -78,14 +80,20 @@ def lines(answer: dict[str, Any]) -> list[str]:
         counts = ", ".join(f"{source[v]} {v}" for v in ("kept", "quarantined", "ignored"))
         out.append(f"  {source['source']} ({source['format']}): {source['records']} records: {counts}")
         out += [f"    ignored: {n} x {reason}" for reason, n in source["ignored_because"].items()]
+        if source["format"] == UNRECOGNISED.name and not source["records"]:
+            out.append("    nothing is read of it: it is empty, or no text")
+    out += [f"  {name} is not read: only files right in the folder are" for name in answer["skipped"]]
     racks = {b["rack"] for b in answer["brokers"]} - {None}
     out.append(f"  brokers: {len(alive)} alive ({_ids(alive)})" + (f", {len(racks)} racks" if racks else ""))
     out += [f"  broker {broker} is dead: {because}" for broker, because in dead.items()]
     unplaced = sum(not p["replicas"] for p in answer["partitions"])
-    leaderless = sum(p["leader"] is None for p in answer["partitions"]) - unplaced
+    leaderless = sum(p["leader"] is None and bool(p["replicas"] or p["isr"]) for p in answer["partitions"])
     out.append(f"  topics: {len(answer['topics'])}, partitions: {len(answer['partitions'])}, leaderless: {leaderless}")
     if unplaced:
-        out.append(f"  {unplaced} partitions without known replicas")
+        led = sum(p["leader"] is not None and not p["replicas"] for p in answer["partitions"])
+        out.append(
+            f"  {unplaced} partitions without known replicas" + (f", {led} of them with a leader" if led else "")
+        )
     assumed = sum(p["state_assumed"] for p in answer["partitions"])
     if assumed:
         out.append(f"  {assumed} partitions without leader and ISR in the sources: taken as healthy")

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
-from pipelines.ingest.resolve.columns import Lists, numbers, whole
+from pipelines.ingest.formats.unrecognised import FORMAT as UNRECOGNISED
+from pipelines.ingest.resolve.columns import Lists, flags, numbers, valid, whole
 from pipelines.ingest.resolve.settle import dead_brokers, living_brokers
 from pipelines.ingest.snapshot import Snapshot
 from udfs.kernels.election import CAUSES, FROM_ELR, NO_LEADER, OFFLINE, UNCLEAN, PartitionArrays, elect
@@ -62,8 +63,7 @@ def what_if(snapshot: Snapshot, failed: Sequence[int], defaults: TopicDefaults) 
     state = partition_arrays(
         partitions, _of_topic(snapshot, partitions, "unclean_leader_election", defaults.unclean_leader_election)
     )
-    dead = np.union1d(dead_brokers(snapshot.brokers), np.asarray(failed, dtype=np.int32))
-    leader, cause = elect(state, ~np.isin(state.replicas, dead))
+    leader, cause = elect(state, ~np.isin(state.replicas, _dead_after(snapshot, failed)))
     # Who led nothing before stays leaderless: a death brings no replica back.
     orphan = state.leader == NO_LEADER
     leader[orphan], cause[orphan] = NO_LEADER, OFFLINE
@@ -72,8 +72,12 @@ def what_if(snapshot: Snapshot, failed: Sequence[int], defaults: TopicDefaults) 
         "cluster": snapshot.cluster_id,
         "failed": list(failed),
         "partitions": _changes(partitions, state.leader, leader, cause),
-        "summary": _summary(snapshot, partitions, state, leader, cause, dead, defaults),
+        "summary": _summary(snapshot, partitions, state, leader, cause, failed, defaults),
     }
+
+
+def _dead_after(snapshot: Snapshot, failed: Sequence[int]) -> np.ndarray:
+    return np.union1d(dead_brokers(snapshot.brokers), np.asarray(failed, dtype=np.int32))
 
 
 def _changes(partitions: pa.Table, before: np.ndarray, after: np.ndarray, cause: np.ndarray) -> list[dict[str, Any]]:
@@ -97,9 +101,10 @@ def _summary(
     state: PartitionArrays,
     leader: np.ndarray,
     cause: np.ndarray,
-    dead: np.ndarray,
+    failed: Sequence[int],
     defaults: TopicDefaults,
 ) -> dict[str, Any]:
+    dead = _dead_after(snapshot, failed)
     survivors = np.setdiff1d(living_brokers(snapshot.brokers), dead)
     live_isr = count_true(state.in_isr & ~np.isin(state.replicas, dead), state.offsets)
     live_isr[(cause == UNCLEAN) | (cause == FROM_ELR)] = 1  # the new leader begins as the whole ISR
@@ -123,6 +128,25 @@ def _summary(
         "worst_survivor": int(survivors[after.argmax()]) if len(after) else None,
         "worst_survivor_max_over_mean": round(float(after.max()) / mean, 4) if mean else None,
         "size_bytes_offline": _bytes_offline(partitions, led),
+        **_left_out(snapshot, failed),
+    }
+
+
+def _left_out(snapshot: Snapshot, failed: Sequence[int]) -> dict[str, Any]:
+    """What the answer does not rest on, or only by assumption."""
+    every = snapshot.partitions
+    unplaced = ~valid(every["replicas"])
+    dies = np.isin(numbers(every["leader"], NO_LEADER), np.asarray(failed, dtype=np.int32))
+    already = set(failed) & set(dead_brokers(snapshot.brokers).tolist())
+    return {
+        "failed_already_dead": sorted(already),
+        "unplaced_partitions": int(unplaced.sum()),
+        "unplaced_partitions_losing_leader": int((unplaced & dies).sum()),
+        "state_assumed_partitions": int(flags(every["state_assumed"]).sum()),
+        "quarantined_records": len(snapshot.quarantined),
+        "contradictions": snapshot.contradictions.num_rows,
+        "unrecognised_files": sum(name == UNRECOGNISED.name for name in snapshot.formats.values()),
+        "skipped_entries": len(snapshot.skipped),
     }
 
 
@@ -133,29 +157,27 @@ def _bytes_offline(partitions: pa.Table, led: np.ndarray) -> int | None:
     return int(pc.sum(sizes.filter(pa.array(~led))).as_py() or 0)
 
 
-def lines(answer: dict[str, Any], snapshot: Snapshot) -> list[str]:
+def lines(answer: dict[str, Any]) -> list[str]:
     """The answer as a person reads it (answer: of `what_if`)."""
     total = answer["summary"]
     failed = ",".join(map(str, answer["failed"]))
     out = [f"cluster {answer['cluster']}, {total['partitions']} partitions: brokers {failed} die"]
-    already = sorted(set(answer["failed"]) & set(dead_brokers(snapshot.brokers).tolist()))
-    out += [f"  broker {broker} is dead already" for broker in already]
+    out += [f"  broker {broker} is dead already" for broker in total["failed_already_dead"]]
     new = total["offline_after"] - total["offline_before"]
     out.append(f"  leaders that move: {total['leaders_moved']}, of them unclean: {total['unclean_elections']}")
     out.append(f"  partitions offline: {total['offline_after']} ({new} of them new)")
     out.append(f"  partitions under min.insync.replicas (acks=all refused): {total['under_min_isr_after']}")
     out.append(f"  partitions at their last replica: {total['at_one_replica_after']}")
-    unplaced = snapshot.partitions.num_rows - total["partitions"]
-    assumed = sum(flag for flag in snapshot.partitions["state_assumed"].to_pylist())
-    left_out = {
-        f"{unplaced} partitions without known replicas are left out": unplaced,
-        f"{len(snapshot.quarantined)} records are quarantined, see inspect": len(snapshot.quarantined),
-        f"the sources contradict each other {snapshot.contradictions.num_rows} times, see inspect": (
-            snapshot.contradictions.num_rows
-        ),
-        f"{assumed} partitions without leader and ISR in the sources are taken as healthy": assumed,
+    notes = {
+        "unplaced_partitions": "{} partitions without known replicas are left out",
+        "unplaced_partitions_losing_leader": "of these, {} lose their leader: who takes over is not known",
+        "quarantined_records": "{} records are quarantined, see inspect",
+        "contradictions": "the sources contradict each other {} times, see inspect",
+        "state_assumed_partitions": "{} partitions without leader and ISR in the sources are taken as healthy",
+        "unrecognised_files": "{} files are empty or in no known format, see inspect",
+        "skipped_entries": "{} sub-folders or links of the folder are not read, see inspect",
     }
-    out += [f"  note: {text}" for text, count in left_out.items() if count]
+    out += [f"  note: {text.format(total[name])}" for name, text in notes.items() if total[name]]
     takers = sorted(total["takeovers"].items(), key=lambda item: -item[1])
     out += [f"  broker {b} takes over {n}, leads {total['leaders_after'][b]} then" for b, n in takers]
     if total["worst_survivor"] is not None and total["worst_survivor_max_over_mean"] is not None:

@@ -19,7 +19,8 @@ from pipelines.ingest.sources import Source
 class Snapshot:
     """A cluster as its sources describe it.
 
-    formats: {file name: format name}.   records: {file name: how many}.   partitions: schema SETTLED;
+    formats: {file name: format name}.   records: {file name: how many}.   skipped: names of what was not read of
+    the source's folder.   partitions: schema SETTLED;
     brokers: schema BROKERS; topics, stray_logs, contradictions, accounts: the schemas of their names.
     quarantined: [{"source", "line_number", "raw", "reasons"}].
     """
@@ -27,6 +28,7 @@ class Snapshot:
     cluster_id: str
     formats: dict[str, str]
     records: dict[str, int]
+    skipped: tuple[str, ...]
     brokers: pa.Table
     topics: pa.Table
     partitions: pa.Table
@@ -65,6 +67,7 @@ def load_snapshot(source: Source, format_name: str | None = None) -> Snapshot:
         source.cluster_id,
         {name: f.name for name, f, _ in files},
         {name: len(records) for name, _, records in files},
+        source.skipped,
         brokers,
         resolution.topics,
         settle(resolution.partitions, dead_brokers(brokers)),

@@ -1,0 +1,163 @@
+"""What `inspect` and `what-if` show beyond whole and healthy clusters: the text, and the same in the JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.commands import inspect, what_if
+from pipelines.errors import SourceError
+from pipelines.ingest.snapshot import Snapshot, load_snapshot
+from pipelines.ingest.sources import find_source
+
+DEFAULTS = what_if.TopicDefaults()
+
+
+def state(topic: str, partition: int, leader: int, isr: list[int]) -> str:
+    path = f"/brokers/topics/{topic}/partitions/{partition}/state"
+    return json.dumps({"path": path, "data": {"version": 1, "leader": leader, "leader_epoch": 8, "isr": isr}})
+
+
+def assignment(topic: str, *replicas: list[int]) -> str:
+    partitions = {str(i): ids for i, ids in enumerate(replicas)}
+    return json.dumps({"path": f"/brokers/topics/{topic}", "data": {"version": 1, "partitions": partitions}})
+
+
+def describe(*partitions: tuple[int, str, str, str]) -> str:
+    lines = [f"Topic: t\tPartition: {p}\tLeader: {x}\tReplicas: {r}\tIsr: {i}" for p, x, r, i in partitions]
+    return "\n".join(lines)
+
+
+def load(folder: Path, **texts: str) -> Snapshot:
+    for name, text in texts.items():
+        (folder / f"{name}.txt").write_text(text + "\n" * bool(text))
+    return load_snapshot(find_source(str(folder)))
+
+
+@pytest.fixture
+def half_a_dump(tmp_path: Path) -> Snapshot:
+    """Topic a has states but no assignment: one led, one leaderless; topic b has both, in part."""
+    lines = (state("a", 0, 4, [4, 7]), state("a", 1, -1, [9]), assignment("b", [4, 7], [7, 4]), state("b", 0, 4, [4]))
+    return load(tmp_path, dump="\n".join(lines))
+
+
+def test_inspect_shows_a_leader_and_isr_without_an_assignment(half_a_dump: Snapshot) -> None:
+    answer = inspect.report(half_a_dump)
+    shown = [(p["leader"], p["replicas"], p["isr"], p["state_assumed"]) for p in answer["partitions"]]
+    assert shown == [(4, [], [4, 7], False), (None, [], [9], False), (4, [4, 7], [4], False), (7, [7, 4], [7, 4], True)]
+    text = inspect.lines(answer)
+    assert "  topics: 2, partitions: 4, leaderless: 1" in text
+    assert "  2 partitions without known replicas, 1 of them with a leader" in text
+    assert half_a_dump.partitions["replicas"].to_pylist()[:2] == [None, None]
+
+
+def test_brokers_that_only_a_state_names_are_known(half_a_dump: Snapshot) -> None:
+    brokers = {b["broker_id"]: (b["alive"], b["leaders"]) for b in half_a_dump.brokers.to_pylist()}
+    assert brokers == {4: (True, 2), 7: (True, 0), 9: (False, 0)}  # 9: the last ISR member of a leaderless partition
+
+
+def test_what_if_leaves_partitions_without_an_assignment_out_and_says_so(half_a_dump: Snapshot) -> None:
+    answer = what_if.what_if(half_a_dump, [4], DEFAULTS)
+    assert [(p["topic"], p["partition"]) for p in answer["partitions"]] == [("b", 0), ("b", 1)]
+    assert answer["summary"]["unplaced_partitions"] == 2
+    assert answer["summary"]["unplaced_partitions_losing_leader"] == 1
+    text = what_if.lines(answer)
+    assert "  note: 2 partitions without known replicas are left out" in text
+    assert "  note: of these, 1 lose their leader: who takes over is not known" in text
+
+
+def test_what_if_refuses_a_source_of_states_alone(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, dump=state("a", 0, 4, [4, 7]))
+    with pytest.raises(SourceError, match="its sources show no replicas"):
+        what_if.what_if(snapshot, [4], DEFAULTS)
+
+
+def test_a_state_without_assignment_is_held_against_a_complete_list(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, brokers="broker_id\n4", dump=f"{state('a', 0, 5, [5])}\n{state('a', 1, 4, [4])}")
+    (reasons,) = (row["reasons"] for row in snapshot.quarantined)
+    assert reasons == [
+        "partition a-0: leader 5 is not in the cluster's broker list",
+        "partition a-0: ISR member 5 is not in the cluster's broker list",
+    ]
+
+
+NOTES: list[tuple[dict[str, str], dict[str, int], str]] = [
+    (
+        {"describe": describe((0, "1", "1,2", "1,2"), (1, "1", "1,1", "1"))},
+        {"quarantined_records": 1},
+        "1 records are quarantined, see inspect",
+    ),
+    (
+        {"describe": describe((0, "1", "1,2", "1,2"), (1, "1", "1,2", "1"), (1, "2", "1,2", "1,2"))},
+        {"contradictions": 2, "quarantined_records": 2},
+        "the sources contradict each other 2 times, see inspect",
+    ),
+    (
+        {"describe": describe((0, "1", "1,2", "1,2")), "topics": "topic,partitions,replication_factor\nu,3,2"},
+        {"unplaced_partitions": 3},
+        "3 partitions without known replicas are left out",
+    ),
+    (
+        {"reassignment": '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}'},
+        {"state_assumed_partitions": 1},
+        "1 partitions without leader and ISR in the sources are taken as healthy",
+    ),
+    (
+        {"describe": describe((0, "1", "1,2", "1,2")), "empty": "", "letter": "Dear all"},
+        {"unrecognised_files": 2},
+        "2 files are empty or in no known format, see inspect",
+    ),
+]
+COUNTS = (
+    "unplaced_partitions",
+    "unplaced_partitions_losing_leader",
+    "state_assumed_partitions",
+    "quarantined_records",
+    "contradictions",
+    "unrecognised_files",
+    "skipped_entries",
+)
+
+
+@pytest.mark.parametrize(("texts", "counts", "note"), NOTES, ids=[next(iter(c)) for _, c, _ in NOTES])
+def test_what_if_tells_what_its_answer_rests_on(
+    tmp_path: Path, texts: dict[str, str], counts: dict[str, int], note: str
+) -> None:
+    answer = what_if.what_if(load(tmp_path, **texts), [1], DEFAULTS)
+    assert {name: answer["summary"][name] for name in COUNTS} == dict.fromkeys(COUNTS, 0) | counts
+    notes = [line for line in what_if.lines(answer) if line.startswith("  note: ")]
+    assert f"  note: {note}" in notes
+    assert len(notes) == len(counts)
+    json.dumps(answer)
+
+
+def test_what_if_tells_who_is_dead_already(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, describe=describe((0, "1", "1,2", "1"), (1, "none", "2", "2")))
+    answer = what_if.what_if(snapshot, [2], DEFAULTS)
+    assert answer["summary"]["failed_already_dead"] == [2]
+    assert answer["summary"]["leaders_moved"] == 0
+    assert "  broker 2 is dead already" in what_if.lines(answer)
+
+
+@pytest.mark.parametrize("broker", [0, 5, 2_000_000_000])
+def test_a_cluster_of_one_broker_and_one_replica(tmp_path: Path, broker: int) -> None:
+    snapshot = load(tmp_path, describe=describe((0, str(broker), str(broker), str(broker))))
+    answer = what_if.what_if(snapshot, [broker], DEFAULTS)
+    expected: dict[str, Any] = {
+        "survivors": 0,
+        "offline_before": 0,
+        "offline_after": 1,
+        "leaders_after": {},
+        "worst_survivor": None,
+        "worst_survivor_max_over_mean": None,
+    }
+    assert {name: answer["summary"][name] for name in expected} == expected
+    assert "  partitions offline: 1 (1 of them new)" in what_if.lines(answer)
+
+
+def test_inspect_tells_of_a_file_that_gives_nothing(tmp_path: Path) -> None:
+    answer = inspect.report(load(tmp_path, describe=describe((0, "1", "1", "1")), empty=""))
+    assert "    nothing is read of it: it is empty, or no text" in inspect.lines(answer)

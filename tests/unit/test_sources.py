@@ -1,0 +1,80 @@
+"""What a folder is taken to hold: its files; what else is there is named, what is hidden is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli import main
+from pipelines.errors import SourceError
+from pipelines.ingest.snapshot import load_snapshot
+from pipelines.ingest.sources import Source, find_source, snapshot_id_of
+
+DESCRIBE = "\tTopic: t\tPartition: 0\tLeader: 5\tReplicas: 5\tIsr: 5\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A describe, a sub-folder with another file, a broken link, and hidden ones of each."""
+    made = tmp_path / "cluster"
+    for sub in ("older", ".git"):
+        (made / sub).mkdir(parents=True)
+        (made / sub / "describe.txt").write_text(DESCRIBE)
+    (made / "describe.txt").write_text(DESCRIBE)
+    (made / ".DS_Store").write_text("x")
+    (made / "gone").symlink_to(made / "nowhere")
+    return made
+
+
+def test_what_a_folder_holds_beside_files_is_named(folder: Path) -> None:
+    source = find_source(str(folder))
+    assert [file.name for file in source.files] == ["describe.txt"]
+    assert source.skipped == ("gone", "older/")
+    assert source.warnings == [f"{folder}: not read, only files right in the folder are: gone, older/"]
+    assert load_snapshot(source).skipped == source.skipped
+
+
+def test_a_folder_of_files_only_gives_no_warning(tmp_path: Path) -> None:
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / "describe.txt").write_text(DESCRIBE)
+    assert find_source(str(tmp_path)).warnings == []
+    assert find_source(str(tmp_path / "describe.txt")).warnings == []
+
+
+@pytest.mark.parametrize("command", [["inspect"], ["what-if", "--fail", "5"]])
+def test_the_commands_warn_of_it(folder: Path, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    answers = folder.parent / "answer.json"
+    assert main([*command, str(folder), "--json", str(answers)]) == 0
+    assert capsys.readouterr().err == (
+        f"kafka-placement: warning: {folder}: not read, only files right in the folder are: gone, older/\n"
+    )
+    answer = json.loads(answers.read_text())
+    assert answer["skipped"] == ["gone", "older/"] if command == ["inspect"] else answer["summary"]["skipped_entries"]
+
+
+def test_a_folder_without_files_names_what_it_has(tmp_path: Path) -> None:
+    (tmp_path / ".hidden").write_text("x")
+    with pytest.raises(SourceError, match=r"the folder has no files\."):
+        find_source(str(tmp_path))
+    (tmp_path / "a").mkdir()
+    with pytest.raises(SourceError, match=r"the folder has no files, only a/\."):
+        find_source(str(tmp_path))
+
+
+def test_a_folder_of_which_no_file_can_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "segment.log").write_bytes(bytes(100))
+    with pytest.raises(SourceError, match=r"segment\.log: is binary"):
+        load_snapshot(find_source(str(tmp_path)))
+
+
+def test_a_path_that_the_system_refuses_is_an_error_of_ours() -> None:
+    with pytest.raises(SourceError, match="cannot be read"):
+        find_source("a" * 300)
+
+
+def test_a_file_that_vanishes_is_an_error_of_ours(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="cannot be read"):
+        snapshot_id_of(Source("x", (tmp_path / "gone",)), None)
