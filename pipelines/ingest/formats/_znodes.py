@@ -21,6 +21,7 @@ from pipelines.ingest.formats._values import (
 from pipelines.ingest.records import BROKER, CONFIG, PARTITION, TOPIC
 
 WITHOUT_PLACEMENT = "znode without placement"
+NO_BROKER = "listing of no broker"
 
 # A cluster may live under a path of its own (a chroot); none of its parts is one of Kafka's own top nodes.
 _CHROOT = r"(?:/(?!(?:brokers|config|admin|consumers|controller|zookeeper|cluster)(?:/|$))[^/]+)*"
@@ -32,6 +33,7 @@ _CONTROLLER = re.compile(_CHROOT + r"/controller")
 _DELETED = re.compile(_CHROOT + r"/admin/delete_topics/([^/]+)")
 _BROKERS = re.compile(_CHROOT + r"/brokers/ids/?")
 _PARTITIONS = re.compile(_CHROOT + r"/brokers/topics/([^/]+)/partitions/?")
+_KAFKA = re.compile("(" + _CHROOT + r")/(?:brokers|config|admin|controller)(?:/.*)?")
 _ENDPOINT = re.compile(r"[A-Za-z0-9_.-]*://(\[[^\]]*\]|[^:/]*):([0-9]+)")
 
 
@@ -59,12 +61,29 @@ def listing_facts(path: str, children: list[str]) -> list[Fact]:
     path = path.rstrip("/") or "/"
     if _BROKERS.fullmatch(path):
         ids = [as_int(child, "broker id") for child in children]
-        return [(BROKER, {"broker_id": i, "registered": True}) for i in ids] or ignored("listing")
+        return [(BROKER, {"broker_id": i, "registered": True}) for i in ids] or ignored(NO_BROKER)
     if match := _PARTITIONS.fullmatch(path):
         for child in children:
             as_int(child, "partition")
         return [(TOPIC, {"topic": match[1], "partition_count": len(children)})]
     return ignored("listing")
+
+
+def chroot_of(path: str) -> str | None:
+    """The path under which the cluster of a znode lives, empty for the root; None if the znode is not Kafka's."""
+    match = _KAFKA.fullmatch(path.rstrip("/"))
+    return match[1] if match else None
+
+
+def is_broker_listing(path: str) -> bool:
+    """Whether the children of the znode are all the brokers that are registered."""
+    return _BROKERS.fullmatch(path) is not None
+
+
+def broker_in(path: str) -> int | None:
+    """The broker whose registration the znode is."""
+    match = _BROKER.fullmatch(path.rstrip("/"))
+    return as_int(match[1], "broker id") if match else None
 
 
 def _json(data: object, path: str) -> dict[str, Any]:

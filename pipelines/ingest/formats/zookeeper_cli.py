@@ -5,23 +5,28 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 
 from pipelines.ingest.formats._lines import PROMPT, noise_reason
-from pipelines.ingest.formats._values import Fact, as_object, ignored, loads, parse_each, unparsable
+from pipelines.ingest.formats._registrations import Mentions, unregistered
+from pipelines.ingest.formats._values import BadValueError, Fact, as_object, ignored, loads, parse_each, unparsable
 from pipelines.ingest.formats._znodes import WITHOUT_PLACEMENT, listing_facts, znode_facts
-from pipelines.ingest.records import Format, Records
+from pipelines.ingest.records import IGNORED, Format, Records
 from pipelines.ingest.text import lines_of
 
 STAT = "stat line"
 NO_NODE = "node does not exist"
+
+_MISSING = "missing"  # an operation: the znode that was asked for is not there
 
 _ZK_PROMPT = re.compile(r"\s*\[zk: [^\]]*\]\s?")
 _STAT = re.compile(
     r"\s*(?:[cmp]Zxid|[cm]time|cversion|dataVersion|aclVersion|ephemeralOwner|dataLength|numChildren)\s*=", re.I
 )
 _NO_NODE = re.compile(r"Node does not exist|NoNodeException|KeeperErrorCode = NoNode")
+_MISSING_PATH = re.compile(r"(?:Node does not exist:?|NoNode for)\s+(/\S*)")
 _WATCH = re.compile(r"\s*(?:WATCHER::|WatchedEvent\b)")
 _COMMAND = re.compile(
     r"(?:.*?\bzkCli(?:\.sh|\.cmd)?\s.*?|.*?\bzookeeper-shell(?:\.sh|\.bat)?\s.*?|[$#%>]\s+)?"
@@ -46,25 +51,56 @@ def _score(lines: Sequence[str]) -> float:
 
 
 def _frame(text: str, _path: str) -> Records:
-    return Records.of(_rows(text))
+    rows = list(_rows(text))
+    mentions = Mentions()
+    for _, context, line in rows:
+        _note(mentions, context, line)
+    return Records.of((number, _context(context, mentions, line), line) for number, context, line in rows)
 
 
-def _rows(text: str) -> Iterator[tuple[int, str | None, str]]:
-    """Records with the znode as context of the line that shows its data or its children."""
+def _rows(text: str) -> Iterator[tuple[int, tuple[str, str] | None, str]]:
+    """(line number, (operation, path) of the znode whose data or children or absence it shows, line)."""
     pending: tuple[str, str] | None = None
     for number, line in enumerate(lines_of(text), 1):
-        context = None
+        context: tuple[str, str] | None = None
         rest = _without_prompt(line)
         command = _command(rest)
         if command is not None:
             pending = command
         elif _NO_NODE.search(line):
+            if named := _MISSING_PATH.search(line):
+                context = _MISSING, named[1]
+            elif pending is not None:
+                context = _MISSING, pending[1]
             pending = None
         elif pending is not None and _is_answer(rest, pending[0]):
-            context = json.dumps({"op": pending[0], "path": pending[1]})
+            context = pending
             if pending[0] == "get" or pending[0].startswith("ls"):
                 pending = None
         yield number, context, line
+
+
+def _note(mentions: Mentions, context: tuple[str, str] | None, line: str) -> None:
+    both = _PATH_AND_DATA.fullmatch(line) if context is None else None
+    with suppress(BadValueError):  # the record will be a fault
+        if both:
+            mentions.note(both["path"], znode_facts(both["path"], both["data"]))
+        elif context is not None and context[0] != _MISSING:
+            mentions.note(context[1], _answer(*context, line))
+
+
+def _context(context: tuple[str, str] | None, mentions: Mentions, line: str) -> str | None:
+    """The context as text, with the brokers that are not registered as the line shows it."""
+    if context is None:
+        return None
+    operation, path = context
+    absent: list[int] = []
+    with suppress(BadValueError):  # the record will be a fault
+        if operation == _MISSING:
+            absent = mentions.missing(path)
+        elif operation.startswith("ls"):
+            absent = mentions.left_out(path, _answer(operation, path, line))
+    return json.dumps({"op": operation, "path": path} | ({"absent": absent} if absent else {}))
 
 
 def _without_prompt(line: str) -> str:
@@ -101,9 +137,11 @@ def _facts(context: str | None, raw: str) -> list[Fact]:
     line = _without_prompt(raw)
     if context is not None:
         around = as_object(loads(context, "the context"), "the context")
-        if around["op"] == "get":
-            return znode_facts(around["path"], None if line == "null" else line)
-        return _listing(around["path"], line)
+        absent = unregistered(around.get("absent", []))
+        if around["op"] == _MISSING:
+            return absent or ignored(NO_NODE)
+        found = _answer(around["op"], around["path"], raw)
+        return [fact for fact in found if not absent or fact[0] != IGNORED] + absent
     if _STAT.match(raw):
         return ignored(STAT)
     if _NO_NODE.search(raw):
@@ -124,6 +162,14 @@ def _facts(context: str | None, raw: str) -> list[Fact]:
     if _LISTING.fullmatch(line):
         return ignored("listing")
     return ignored(noise_reason(raw))
+
+
+def _answer(operation: str, path: str, raw: str) -> list[Fact]:
+    """Facts of what a command printed."""
+    line = _without_prompt(raw)
+    if operation == "get":
+        return znode_facts(path, None if line == "null" else line)
+    return _listing(path, line)
 
 
 def _listing(path: str, line: str) -> list[Fact]:

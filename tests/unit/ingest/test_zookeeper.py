@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,8 @@ from pipelines.ingest.formats import zookeeper_cli, zookeeper_json
 from pipelines.ingest.formats._values import BadValueError
 from pipelines.ingest.formats._znodes import znode_facts
 from pipelines.ingest.records import BROKER, CONFIG, PARTITION, TOPIC
+from pipelines.ingest.snapshot import Snapshot, load_snapshot
+from pipelines.ingest.sources import find_source
 
 from .facts import BAD_DIR, FORMATS_DIR, bare, checked, facts, faults, reasons, short, table_of
 
@@ -96,7 +99,93 @@ def test_one_shot_commands_and_bare_paths_name_the_znode_too() -> None:
         {"broker_id": 2, "registered": True, "host": "b2", "port": 9092},
         {"broker_id": 1, "registered": True, "host": "b1", "port": 9092},
         {"broker_id": 3, "registered": True, "host": "b3", "port": 9092},
+        {"broker_id": 7, "registered": False},
     ]
+
+
+def session(*commands: tuple[str, str]) -> str:
+    return "".join(f"[zk: h:2181(CONNECTED) {i}] {c}\n{answer}\n" for i, (c, answer) in enumerate(commands))
+
+
+def said_of_brokers(*commands: tuple[str, str]) -> list[dict[str, object]]:
+    records = zookeeper_cli.FORMAT.frame(session(*commands), "x")
+    return bare(short(checked(records, zookeeper_cli.FORMAT.parse(records)), BROKER))
+
+
+def seen(*ids: int) -> list[dict[str, object]]:
+    return [{"broker_id": i, "registered": True} for i in ids]
+
+
+def gone(*ids: int) -> list[dict[str, object]]:
+    return [{"broker_id": i, "registered": False} for i in ids]
+
+
+TOPIC_OF_3 = ("get /brokers/topics/t", '{"version":1,"partitions":{"0":[1,2,3]}}')
+STATE_OF_3 = ("get /brokers/topics/t/partitions/0/state", '{"leader":1,"leader_epoch":1,"isr":[1,2]}')
+LIST = "ls /brokers/ids"
+NO_IDS = "Node does not exist: /brokers/ids"
+
+
+def test_a_listing_says_who_is_not_registered_of_all_that_the_session_names() -> None:
+    assert said_of_brokers((LIST, "[1, 2]"), TOPIC_OF_3) == seen(1, 2) + gone(3)
+    assert said_of_brokers((LIST, "[]"), TOPIC_OF_3) == gone(1, 2, 3)
+    assert said_of_brokers((LIST, NO_IDS), TOPIC_OF_3) == gone(1, 2, 3)
+    assert said_of_brokers((LIST, "[1, 2, 3]"), TOPIC_OF_3) == seen(1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Node does not exist: /brokers/ids/3",
+        "org.apache.zookeeper.KeeperException$NoNodeException: KeeperErrorCode = NoNode for /brokers/ids/3",
+        "Node does not exist",
+    ],
+)
+def test_a_missing_registration_says_that_the_broker_is_not_registered(answer: str) -> None:
+    assert said_of_brokers(("get /brokers/ids/3", answer)) == gone(3)
+
+
+def test_another_missing_node_says_nothing_of_brokers() -> None:
+    assert said_of_brokers(("get /brokers/topics/t", "Node does not exist: /brokers/topics/t"), TOPIC_OF_3) == []
+    assert said_of_brokers(("get /brokers/ids/x", "Node does not exist: /brokers/ids/x"), TOPIC_OF_3) == []
+    assert said_of_brokers(("ls /brokers/topics", "[]"), TOPIC_OF_3) == []
+
+
+def test_a_cluster_that_was_looked_for_in_the_wrong_place_is_not_dead() -> None:
+    wrong = [(LIST, NO_IDS), ("get /brokers/ids/1", "Node does not exist: /brokers/ids/1")]
+    assert said_of_brokers(*wrong, ("ls /kafka/brokers/ids", "[1]")) == seen(1)
+
+
+def snapshot_of(folder: Path, *commands: tuple[str, str]) -> Snapshot:
+    file = folder / "session.txt"
+    file.write_text(session(*commands))
+    return load_snapshot(find_source(str(file)))
+
+
+@pytest.mark.parametrize(
+    "second", [(LIST, "[1, 2]"), (LIST, "[]"), (LIST, NO_IDS), ("get /brokers/ids/3", NO_IDS + "/3")]
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_listings_that_differ_are_a_contradiction(tmp_path: Path, second: tuple[str, str], turned: bool) -> None:
+    both = [(LIST, "[1, 2, 3]"), second]
+    snapshot = snapshot_of(tmp_path, *(both[::-1] if turned else both), TOPIC_OF_3, STATE_OF_3)
+    (row,) = [row for row in snapshot.contradictions.to_pylist() if row["entity"] == "broker 3"]
+    assert (row["field"], {row["value"], row["other_value"]}) == ("registered", {"True", "False"})
+    assert sorted([row["line_number"], row["other_line_number"]]) == [2, 4]
+
+
+def test_an_empty_listing_kills_all_brokers(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path, (LIST, "[]"), TOPIC_OF_3, STATE_OF_3)
+    assert {(b["broker_id"], b["alive"], b["alive_because"]) for b in snapshot.brokers.to_pylist()} == {
+        (i, False, "unregistered") for i in (1, 2, 3)
+    }
+    assert "broker 1" in snapshot.contradictions["entity"].to_pylist()  # it leads
+
+
+def test_an_empty_listing_beside_no_broker_is_named() -> None:
+    records = zookeeper_cli.FORMAT.frame(session((LIST, "[]")), "x")
+    rows = short(checked(records, zookeeper_cli.FORMAT.parse(records)))
+    assert rows[1] == {"kind": "ignored", "reasons": ["listing of no broker"]}
 
 
 def test_bad_znodes_are_faults_that_name_key_and_value() -> None:
