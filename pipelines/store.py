@@ -73,11 +73,13 @@ class Store:
                 f"`{field.name}` {field.dataType.simpleString()}{null} COMMENT {_quoted(field.metadata['comment'])}"
             )
         partitioned = f"PARTITIONED BY ({', '.join(table.partition_by)})" if table.partition_by else ""
+        skip_by = ",".join(table.skip_by)
+        properties = f"TBLPROPERTIES ('delta.dataSkippingStatsColumns' = '{skip_by}')" if skip_by else ""
         if self._catalog:
             self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS `{self._catalog}`.{table.name.split('.')[0]}")
         self.spark.sql(
             f"CREATE TABLE IF NOT EXISTS {self._sql_name(table.name)} ({', '.join(lines)}) USING delta "
-            f"{partitioned} COMMENT {_quoted(table.comment)}"
+            f"{partitioned} COMMENT {_quoted(table.comment)} {properties}"
         )
         self._made.add(table.name)
 

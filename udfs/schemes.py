@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from udfs.kernels import round_robin
 from udfs.kernels.java_random import JavaRandom
-from udfs.kernels.round_robin import Assignment, TopicBatch
+from udfs.kernels.round_robin import Asked, Assignment, TopicBatch
 
 Ints = npt.NDArray[np.int64]
 
@@ -28,14 +28,15 @@ class Draw:
     shift: Ints | None
 
 
-Place = Callable[[TopicBatch, Ints], tuple[Assignment, Draw]]
+Place = Callable[[TopicBatch, Asked, Ints], tuple[Assignment, Draw]]
 
 
 @dataclass(frozen=True)
 class Scheme:
     """A way to place replicas.
 
-    place: (topics, a seed for each) -> (assignment, what was drawn); None where the placement is what a cluster has.
+    place: (topics, partitions asked for, a seed for each topic) -> (assignment, what was drawn); None where the
+    placement is what a cluster has.
     """
 
     name: str
@@ -43,15 +44,15 @@ class Scheme:
     place: Place | None
 
 
-def _place_kafka(batch: TopicBatch, seeds: Ints) -> tuple[Assignment, Draw]:
+def _place_kafka(batch: TopicBatch, asked: Asked, seeds: Ints) -> tuple[Assignment, Draw]:
     random = JavaRandom(seeds)
     start_index = random.next_int(batch.brokers)
     shift = random.next_int(batch.brokers)
-    return round_robin.kafka_rack_unaware(batch, start_index, shift), Draw(seeds, start_index, shift)
+    return round_robin.kafka_rack_unaware(batch, start_index, shift, asked), Draw(seeds, start_index, shift)
 
 
-def _place_naive(batch: TopicBatch, seeds: Ints) -> tuple[Assignment, Draw]:
-    return round_robin.naive(batch), Draw(None, None, None)
+def _place_naive(batch: TopicBatch, asked: Asked, seeds: Ints) -> tuple[Assignment, Draw]:
+    return round_robin.naive(batch, asked), Draw(None, None, None)
 
 
 SCHEMES: dict[str, Scheme] = {

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_type
 
 from pipelines.tables.gold import PLACEMENTS as TABLE
-from udfs.placement import PLACEMENTS, REQUESTS, LivingBrokers, placer
+from pipelines.tables.silver import LOADS
+from udfs.placement import PLACED, LivingBrokers, placer
 from udfs.schemes import OBSERVED
 
 _KEY = ("cluster_id", "snapshot_id")
+_REQUEST = (*_KEY, "topic", "partitions", "replication_factor")
+_ANSWER = tuple(field.name for field in PLACED if field.name != "replicas")
 
 
 @dataclass(frozen=True)
@@ -27,27 +31,57 @@ class PlacementParameters:
     living: LivingBrokers
 
 
-def computed_placements(topics: DataFrame, parameters: PlacementParameters) -> DataFrame:
-    """Placements by all computed schemes, over the living brokers."""
-    place = placer(parameters.schemes, parameters.seed, parameters.living)
-    # An empty list for a null one: Spark hands null lists to Python slowly (see conf/spark.toml).
-    loads = F.coalesce("partition_loads", F.array().cast(topics.schema["partition_loads"].dataType))
-    requests = topics.withColumn("partition_loads", loads).select(*REQUESTS.names)
-    placed = requests.mapInArrow(place, from_arrow_schema(PLACEMENTS))
+def _placed(topics: DataFrame, scheme: str, parameters: PlacementParameters, listed: bool) -> DataFrame:
+    """Rows of the table by one computed scheme: of topics that all have a list of partitions, or all have none."""
+    # What depends on a nondeterministic function is left in place: Spark would else call this one twice, the first
+    # time to drop topics without partitions.
+    place = F.arrow_udf(
+        placer(scheme, parameters.seed, parameters.living), from_arrow_type(PLACED)
+    ).asNondeterministic()
+    only = [F.col("partition_loads.partition")] if listed else []
+    topic = topics.select(*_KEY, "topic", "partition_loads", place(*_REQUEST, *only).alias("answer"))
+    # Zipped, lest each exploded row carry the whole list: without code generation Spark copies all that it carries.
+    replicas, loads = F.col("answer.replicas"), F.col("partition_loads").alias("load")
+    each = F.arrays_zip(replicas, loads) if listed else replicas
+    fields = [F.col(f"answer.{name}") for name in _ANSWER]
+    rows = topic.select(*_KEY, "topic", *fields, each.alias("each")).select(
+        *_KEY, F.lit(scheme).alias("scheme"), "topic", *_ANSWER, F.posexplode("each").alias("position", "placed")
+    )
+    placed = F.col("placed")
+    if listed:
+        return _rows(rows, placed["load"]["partition"], placed["replicas"], placed["load"])
+    return _rows(rows, F.col("position"), placed, None)
 
-    def load(position: int) -> Column:
-        return F.nanvl(F.get("loads", F.lit(position)), F.lit(None).cast("double"))
 
-    everyone = F.lit(None).cast("array<int>")  # a placement that is made anew has all replicas in sync
-    derived = {
-        "leader": F.get("replicas", F.lit(0)),
+def _rows(placed: DataFrame, partition: Column, replicas: Column, loads: Column | None) -> DataFrame:
+    """The table's rows, of one partition each."""
+    everyone = F.lit(None)  # a placement that is made anew has all replicas in sync
+    known = {column.name: loads[column.name] if loads is not None else F.lit(None) for column in LOADS}
+    made = {
+        "partition": partition,
+        "replicas": replicas,
+        "leader": F.get(replicas, F.lit(0)),
         "isr": everyone,
         "elr": everyone,
-        "size_bytes": load(0).cast("long"),
-        "bytes_in_per_s": load(1),
-        "bytes_out_per_s": load(2),
+        **known,
     }
-    return placed.withColumns(derived).select(*TABLE.column_names)
+    return placed.select(*(made.get(f.name, F.col(f.name)).cast(f.dataType).alias(f.name) for f in TABLE.schema.fields))
+
+
+def computed_placements(topics: DataFrame, parameters: PlacementParameters) -> DataFrame:
+    """Placements by all computed schemes, over the living brokers.
+
+    A topic with `partition_loads` gets just the partitions listed there: the pattern of a partition does not depend on
+    how many there are.
+    """
+    listing = F.size(F.coalesce("partition_loads", F.array().cast(topics.schema["partition_loads"].dataType))) > 0
+    schemes = [name for name in parameters.schemes if name != OBSERVED]
+    parts = [
+        _placed(topics.where(listing if listed else ~listing), scheme, parameters, listed)
+        for scheme in schemes
+        for listed in (False, True)
+    ]
+    return reduce(DataFrame.unionByName, parts)
 
 
 def observed_placements(partitions: DataFrame) -> DataFrame:
@@ -71,7 +105,7 @@ def observed_placements(partitions: DataFrame) -> DataFrame:
 
 def placements(topics: DataFrame, partitions: DataFrame, parameters: PlacementParameters) -> DataFrame:
     """Rows of gold.placements."""
-    computed = computed_placements(topics, parameters)
-    if OBSERVED not in parameters.schemes:
-        return computed
-    return computed.unionByName(observed_placements(partitions)).select(*TABLE.column_names)
+    parts = [computed_placements(topics, parameters)] if set(parameters.schemes) - {OBSERVED} else []
+    if OBSERVED in parameters.schemes:
+        parts.append(observed_placements(partitions))
+    return reduce(DataFrame.unionByName, parts).select(*TABLE.column_names)

@@ -64,6 +64,7 @@ class Table:
     columns: tuple[Column, ...]
     keys: tuple[str, ...]
     partition_by: tuple[str, ...] = ()
+    skip_by: tuple[str, ...] = ()  # columns whose range each file tells; () = Delta's default, every column
     expectations: tuple[Expectation, ...] = ()
     append_only: bool = False
     gated: bool = field(default=False)  # checked before gold: a fault stops the run

@@ -72,3 +72,29 @@ def test_a_topic_of_100000_partitions(spark: SparkSession) -> None:
     assert counts == {"huge": 100_000, "next": 1}
     per_leader = [r["count"] for r in placed.where("topic = 'huge'").groupBy("leader").count().collect()]
     assert max(per_leader) - min(per_leader) <= 1
+
+
+def test_a_listed_partition_far_beyond_the_others_costs_no_more_than_they(spark: SparkSession) -> None:
+    last = 2**31 - 1
+    rows = place(spark, topic("odd", last, 3, [Row(0, None, None, None), Row(last - 1, 8, None, None)]))
+    assert [(r.scheme, r.partition, r.size_bytes) for r in rows] == [
+        (scheme, partition, size) for scheme in ("kafka", "naive") for partition, size in ((0, None), (last - 1, 8))
+    ]
+    assert [r.replicas[0] for r in rows if r.scheme == "naive"] == [BROKERS[0], BROKERS[(last - 1) % 4]]
+
+
+def test_each_topic_is_handed_to_python_once(spark: SparkSession) -> None:
+    parameters = PlacementParameters(("kafka",), 0, {("c", "s"): range(7)})
+    for loads in (None, [Row(0, 5, None, None)]):
+        plan = computed_placements(frame(spark, topic("orders", 1, 3, loads)), parameters)._jdf  # type: ignore[attr-defined]
+        assert plan.queryExecution().executedPlan().toString().count("ArrowEvalPython") == 2  # one each kind of topic
+
+
+def test_a_list_of_100000_partitions_is_not_copied_into_each_row(spark: SparkSession) -> None:
+    loads = [Row(i, i, None, None) for i in range(100_000)]
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")
+    try:
+        rows = place(spark, topic("huge", 100_000, 3, loads))
+    finally:
+        spark.conf.unset("spark.sql.codegen.wholeStage")
+    assert [r.size_bytes for r in rows] == [*range(100_000), *range(100_000)]

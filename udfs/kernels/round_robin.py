@@ -30,9 +30,13 @@ class TopicBatch:
     brokers: Ints
 
 
+# (topic, partition id) of the partitions to place, int64 (p) each, in any order; None = all of the batch, in order.
+Asked = tuple[Ints, Ints] | None
+
+
 @dataclass(frozen=True)
 class Assignment:
-    """Replicas of all partitions of a batch, topic after topic, partition after partition.
+    """Replicas of the partitions asked for, in their order.
 
     topic (p): index of the topic; partition (p): partition id;
     offsets (p + 1), broker_index (flat): partition i's replicas, preferred leader first.
@@ -70,13 +74,13 @@ def _spread(batch: TopicBatch, topic: Ints, partition: Ints, first: Ints, step: 
     return Assignment(topic, partition, offsets, out)
 
 
-def kafka_rack_unaware(batch: TopicBatch, start_index: Ints, shift: Ints) -> Assignment:
+def kafka_rack_unaware(batch: TopicBatch, start_index: Ints, shift: Ints, asked: Asked = None) -> Assignment:
     """Kafka's assignment without racks.
 
     start_index, shift: int64 (n), each in [0, brokers) - drawn in this order from one Random, or both set to
     Kafka's `fixedStartIndex`. The shift grows at each placed partition id > 0 that is a multiple of `brokers`.
     """
-    topic, partition = grid(batch)
+    topic, partition = asked or grid(batch)
     brokers = batch.brokers[topic]
     origin = batch.first_partition
     passed = np.where(origin > 0, (origin - 1) // batch.brokers, 0)
@@ -85,8 +89,8 @@ def kafka_rack_unaware(batch: TopicBatch, start_index: Ints, shift: Ints) -> Ass
     return _spread(batch, topic, partition, first, step)
 
 
-def naive(batch: TopicBatch) -> Assignment:
+def naive(batch: TopicBatch, asked: Asked = None) -> Assignment:
     """Replica j of partition i on broker (i + j) % n: what many texts claim that Kafka does."""
-    topic, partition = grid(batch)
+    topic, partition = asked or grid(batch)
     first = partition % batch.brokers[topic]
     return _spread(batch, topic, partition, first, np.zeros_like(first))
