@@ -31,10 +31,21 @@ def test_a_min_insync_replicas_that_is_no_number_is_a_warning(tmp_path: Path, va
 
 
 def test_an_absurd_partition_count_costs_no_memory(tmp_path: Path) -> None:
-    text = HEADER.format(count=2_147_483_647, configs="") + LINE.format(partition=2_100_000_000)
+    (tmp_path / "topics.csv").write_text("topic,partitions,replication_factor\nt,1,2\n")
+    (tmp_path / "describe.txt").write_text(HEADER.format(count=10_000_001, configs=""))
+    snapshot = load_snapshot(find_source(str(tmp_path)))
+    reasons = ["partitions is 10000001, expected at most 10000000"]
+    assert [row["reasons"] for row in snapshot.quarantined] == [reasons]
+    assert [(t["partitions"], t["partitions_shown"]) for t in snapshot.topics.to_pylist()] == [(1, 1)]
+
+
+def test_an_absurd_partition_number_costs_no_memory(tmp_path: Path) -> None:
+    text = HEADER.format(count=3, configs="") + LINE.format(partition=2_100_000_000)
     (topic,) = load(tmp_path, text).topics.to_pylist()
-    assert topic["incomplete"]
-    assert topic["warnings"][0].startswith("2147483646 of 2147483647 partitions are not shown: 0, 1, 2,")
+    assert topic["warnings"] == [
+        f"2100000000 of 2100000001 partitions are not shown: {', '.join(map(str, range(20)))} and 2099999980 more",
+        "declares 3 partitions but shows partition 2100000000",
+    ]
 
 
 def test_an_absurd_topic_list_row_is_quarantined(tmp_path: Path) -> None:
