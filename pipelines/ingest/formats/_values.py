@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.ingest.records import IGNORED, FactBuilder, Records
+from pipelines.ingest.resolve.faults import bad_topic_name
 
 INT32 = 2**31 - 1
 INT64 = 2**63 - 1
@@ -128,6 +129,15 @@ def as_text(value: object, what: str) -> str:
     except UnicodeEncodeError:
         raise unparsable(f"{what} is {shown(value)}, which is not valid text") from None
     return value
+
+
+def as_topic(value: object, what: str) -> str:
+    """The value as a topic name that Kafka takes."""
+    name = as_text(value, what)
+    problem = bad_topic_name(name)
+    if problem:
+        raise BadValueError(problem)
+    return name
 
 
 def as_bool(value: object, what: str) -> bool:

@@ -16,11 +16,13 @@ from pipelines.ingest.formats._documents import outside_facts, outside_record
 from pipelines.ingest.formats._values import (
     INT32,
     INT64,
+    BadValueError,
     Fact,
     as_bool,
     as_int,
     as_object,
     as_text,
+    as_topic,
     loads,
     need,
     parse_each,
@@ -38,6 +40,7 @@ _REPLICA = (
     r'^\{"partition":"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]{1,9})","size":(?P<size>0|[1-9][0-9]{0,17}),'
     r'"offsetLag":(?P<lag>-1|0|[1-9][0-9]{0,17}),"isFuture":(?P<future>true|false)\}$'
 )
+FAILED = "failed log dir"  # the context of a log dir that shows an error where its replicas would be
 _SIGN = re.compile(r'"logDirs?"\s*:')
 
 
@@ -55,6 +58,7 @@ class _Broker:
         self.line = line
         self.id: Any = None
         self.dirs: dict[int, dict[str, Any]] = {}
+        self.lines: dict[int, int] = {}  # where each log dir begins
         self.replicas: list[tuple[int, int, str]] = []  # index of its log dir, line, raw
 
     def rows(self) -> Iterator[tuple[int, str | None, str]]:
@@ -64,6 +68,9 @@ class _Broker:
             i: json.dumps({"broker": self.id, "logDir": d.get("logDir"), "error": d.get("error")})
             for i, d in self.dirs.items()
         }
+        for i, log_dir in self.dirs.items():
+            if log_dir.get("error") is not None:
+                yield self.lines[i], FAILED, contexts[i]
         for i, line, raw in self.replicas:
             yield line, contexts[i], raw
 
@@ -98,6 +105,7 @@ def _note(broker: _Broker, event: Event) -> None:
         broker.id = event.value
     elif len(path) >= 4 and path[2] == "logDirs" and isinstance(path[3], int):
         log_dir = broker.dirs.setdefault(path[3], {})
+        broker.lines.setdefault(path[3], event.line)
         if event.kind == VALUE and len(path) == 5:
             log_dir[str(path[4])] = event.value
         elif event.kind == ELEMENT:
@@ -112,6 +120,10 @@ def _facts(context: str | None, raw: str) -> list[Fact]:
     if context == "broker":
         found = as_object(loads(raw), "the broker")
         return [(BROKER, {"broker_id": as_int(need(found, "broker"), "broker"), "registered": True})]
+    if context == FAILED:
+        found = as_object(loads(raw), "the log dir")
+        where = f"log dir {shown(found.get('logDir'))} of broker {shown(found.get('broker'))}"
+        raise BadValueError(f"{where} failed: {shown(found.get('error'))}; its replicas are not shown")
     around = as_object(loads(context, "the context"), "the context")
     found = as_object(loads(raw), "the replica")
     name = as_text(need(found, "partition"), "partition")
@@ -124,7 +136,7 @@ def _facts(context: str | None, raw: str) -> list[Fact]:
         (
             REPLICA,
             {
-                "topic": topic,
+                "topic": as_topic(topic, "topic"),
                 "partition": as_int(partition, f"the number in partition {shown(name)}"),
                 "broker_id": as_int(around.get("broker"), "broker"),
                 "size_bytes": as_int(need(found, "size"), "size", 0, INT64),
@@ -146,7 +158,9 @@ def _parse_batch(records: Records) -> pa.Table:
     found = pc.extract_regex(pa.array(records.raw, pa.string()), _REPLICA)
     places = {context: _place(context) for context in set(records.context)}
     known = np.array([places[context] is not None for context in records.context], bool)
-    fast = known & pc.is_valid(found).to_numpy(zero_copy_only=False)
+    topic = pc.struct_field(found, "topic")
+    odd = pc.or_(pc.is_in(topic, pa.array([".", ".."])), pc.greater(pc.utf8_length(topic), 249))
+    fast = known & pc.fill_null(pc.invert(odd), False).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(fast)
     table = _replicas(pc.filter(found, pa.array(fast)), [places[records.context[i]] for i in rows.tolist()])
     table = with_origin(table, records, rows)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats._lines import BLANK
-from pipelines.ingest.formats._values import INT64, Fact, as_int, ignored, parse_each, shown, unparsable
+from pipelines.ingest.formats._values import INT64, Fact, as_int, as_topic, ignored, parse_each, shown, unparsable
 from pipelines.ingest.records import REPLICA, Format, Records
 from pipelines.ingest.text import lines_of
 
@@ -79,7 +79,7 @@ def _facts(context: str | None, raw: str) -> list[Fact]:
         (
             REPLICA,
             {
-                "topic": match[1],
+                "topic": as_topic(match[1], "topic"),
                 "partition": as_int(match[2], "partition"),
                 "broker_id": as_int(value, "broker id"),
                 "high_watermark": as_int(match[3], "offset", 0, INT64),

@@ -11,6 +11,7 @@ from pipelines.ingest.formats import (
     offset_checkpoint,
     offsets,
     reassignment,
+    tool_input,
     tool_output,
     topic_list,
     unrecognised,
@@ -33,6 +34,7 @@ FORMATS: dict[str, Format] = {
         broker_list,
         topic_list,
         model,
+        tool_input,
         tool_output,
         unrecognised,
     )

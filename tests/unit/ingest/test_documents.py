@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.ingest import json_elements as walk
+from pipelines.ingest.detect import recognise
 from pipelines.ingest.formats import log_dirs
 from pipelines.ingest.formats._values import parse_each
 from pipelines.ingest.formats.registry import FORMATS
-from pipelines.ingest.records import BROKER, PARTITION, REPLICA, Records
+from pipelines.ingest.records import BROKER, FAULT, PARTITION, REPLICA, Records
+from pipelines.ingest.resolve.faults import bad_topic_name
 
-from .facts import FORMATS_DIR, bare, checked, facts, faults, reasons, table_of
+from .facts import FORMATS_DIR, bare, checked, facts, faults, reasons, short, table_of
 
 
 def log(topic: str, partition: int, broker: int, size: int, lag: int | None, future: bool) -> dict[str, object]:
@@ -36,9 +38,8 @@ def test_log_dirs_with_keys_in_any_order(name: str) -> None:
 
 _element = st.builds(
     '{{"partition":"{}","size":{},"offsetLag":{},"isFuture":{}}}'.format,
-    st.sampled_from(
-        ["t-0", "a-b-12", "t", "-1", "t-", "t--1", "x y-1", "t-99999999999", "t-007", "é-1", "a.-3", "--1"]
-    ),
+    st.sampled_from(["t-0", "a-b-12", "t", "-1", "t-", "t--1", "x y-1", "t-99999999999", "t-007", "é-1", "a.-3", "--1"])
+    | st.sampled_from([".-1", "..-2", "t" * 249 + "-1", "t" * 250 + "-1"]),
     st.sampled_from(["0", "12", "-1", "1.5", "true", "null", "01", '"5"', "9223372036854775807", "9" * 19, "9" * 18]),
     st.sampled_from(["0", "-1", "7", "null", "-2", "true", "9" * 20]),
     st.sampled_from(["true", "false", "null", "0"]),
@@ -72,6 +73,22 @@ def test_elements_keep_the_line_on_which_they_begin() -> None:
         assert text[row["line_number"] - 1].strip() == "{"
 
 
+@pytest.mark.parametrize("name", ["log-dirs.txt", "log-dirs-pretty.json"])
+def test_a_failed_log_dir_is_reported_with_its_error(name: str) -> None:
+    (row,) = facts(name, FAULT)
+    assert row["reasons"] == ['log dir "/d2" of broker 1 failed: "KAFKA_STORAGE_ERROR"; its replicas are not shown']
+
+
+@pytest.mark.parametrize("topic", ["bad name!", ".", "..", "t" * 250])
+def test_a_bad_topic_name_of_a_log_is_rejected_for_the_same_reason_as_elsewhere(topic: str) -> None:
+    replica = {"partition": f"{topic}-0", "size": 1, "offsetLag": 0, "isFuture": False}
+    document = {"version": 1, "brokers": [{"broker": 1, "logDirs": [{"logDir": "/d", "partitions": [replica]}]}]}
+    for text in (json.dumps(document), json.dumps(document, separators=(",", ":"))):
+        records = log_dirs.FORMAT.frame(text, "x")
+        (row,) = short(checked(records, log_dirs.FORMAT.parse(records)), FAULT)
+        assert row["reasons"] == [bad_topic_name(topic)]
+
+
 def test_bad_log_dirs_are_faults_one_by_one() -> None:
     rows = table_of(FORMATS_DIR.parent / "bad" / "log-dirs-bad.json").to_pylist()
     assert [(row["kind"], (row["reasons"] or [""])[0].removeprefix("unparsable: ")) for row in rows] == [
@@ -88,7 +105,7 @@ def test_bad_log_dirs_are_faults_one_by_one() -> None:
 
 def test_a_document_that_breaks_off_keeps_what_was_whole() -> None:
     rows = table_of(FORMATS_DIR.parent / "bad" / "log-dirs-cut.txt").to_pylist()
-    assert [row["kind"] for row in rows[3:]] == ["broker", "replica", "replica", "fault", "fault"]
+    assert [row["kind"] for row in rows[3:]] == ["broker", "fault", "replica", "replica", "fault", "fault"]
     assert "the JSON breaks off" in rows[-1]["reasons"][0]
 
 
@@ -151,6 +168,34 @@ def test_a_bad_model() -> None:
     rows = table_of(FORMATS_DIR.parent / "bad" / "model-bad.json").to_pylist()
     assert {row["kind"] for row in rows} == {"fault"}
     assert len(rows) == 5
+
+
+def test_what_a_tool_is_given_is_ignored_by_name() -> None:
+    assert facts("topics-to-move.json") == [{"kind": "ignored", "reasons": ["topic to move"]}] * 2
+    assert facts("election.json") == [{"kind": "ignored", "reasons": ["partition to elect a leader of"]}] * 2
+
+
+def test_topics_to_move_beside_what_was_generated_of_them_are_ignored_too() -> None:
+    text = '{"topics":[{"topic":"orders"}]}\n' + (FORMATS_DIR / "reassign-generate.txt").read_text()
+    form = recognise(text, "x")
+    assert form.name == "reassignment"
+    records = form.frame(text, "x")
+    rows = short(checked(records, form.parse(records)))
+    assert rows[0] == {"kind": "ignored", "reasons": ["topic to move"]}
+    assert not [row for row in rows if row["kind"] == FAULT]
+
+
+def test_a_list_that_only_resembles_a_tools_input_keeps_its_faults() -> None:
+    for text, name in (
+        ('{"topics":[{"topic":"a","partitions":3,"rf":2},{"topic":"b"}]}', "topic-list"),
+        ('{"partitions":[{"topic":"a","partition":0,"replicas":[1]},{"topic":"a","partition":1}]}', "reassignment"),
+    ):
+        form = recognise(text, "x")
+        assert form.name == name
+        records = form.frame(text, "x")
+        assert [row["kind"] for row in short(checked(records, form.parse(records)))][1] == FAULT
+    records = FORMATS["tool-input"].frame('{"partitions":[{"topic":"a","partition":0,"replicas":[1]}]}', "x")
+    assert [row["kind"] for row in short(FORMATS["tool-input"].parse(records))] == [FAULT]
 
 
 def test_tool_output_carries_nothing() -> None:

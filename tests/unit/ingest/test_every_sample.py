@@ -28,6 +28,8 @@ NAMES = {
     "reassign": "reassignment",
     "reassign-verify": "tool-output",
     "leader-election": "tool-output",
+    "topics-to-move": "tool-input",
+    "election": "tool-input",
     "brokers": "broker-list",
     "topics": "topic-list",
     "model": "model",

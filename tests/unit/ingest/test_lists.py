@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.errors import SettingsError, SourceError
-from pipelines.ingest.detect import by_name
+from pipelines.ingest.detect import by_name, recognise
 from pipelines.ingest.formats.registry import FORMATS
+from pipelines.ingest.resolve.faults import bad_topic_name
 
 from .facts import FORMATS_DIR, bare, checked, facts, faults, reasons, short
 
@@ -81,6 +82,40 @@ def test_offsets() -> None:
     ]
     assert reasons("offsets.txt") == {"offset unknown": 1, "log line": 1}
     assert list(faults("offsets-bad.txt")) == [2, 3, 4]
+
+
+def parsed(name: str, line: str) -> dict[str, object]:
+    text = line if name == "offsets" else f"0\n1\n{line}\n"
+    records = FORMATS[name].frame(text, "x.broker-1")
+    return short(checked(records, FORMATS[name].parse(records)))[-1]
+
+
+@pytest.mark.parametrize("line", ["t:0:", "t:0:-1", "t:0: ", "kafka.t:3:-1"])
+def test_an_offset_that_is_unknown_is_ignored_by_name(line: str) -> None:
+    assert parsed("offsets", line) == {"kind": "ignored", "reasons": ["offset unknown"]}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [":0:1", "::1", "t::1", "t:0:-2", "t:0:1-2", "t:0:,5", "t:0:7,x", "t:0:7,-1", "t:1", "t:0:12...", "t:0:12 …"],
+)
+def test_a_line_that_is_nearly_an_offset_is_a_fault(line: str) -> None:
+    assert parsed("offsets", line)["kind"] == "fault"
+
+
+@pytest.mark.parametrize("topic", ["kafka.orders", "java.events", "org.apache.x", "ERROR", "Exceptions"])
+def test_a_topic_named_like_a_log_line_has_its_offset(topic: str) -> None:
+    line = f"{topic}:0:5"
+    assert recognise(line, "x").name == "offsets"
+    assert parsed("offsets", line) == {"kind": "offset", "topic": topic, "partition": 0, "log_end_offset": 5}
+    assert parsed("offsets", "2024-05-06T07:08:09")["reasons"] == ["log line"]
+
+
+@pytest.mark.parametrize("topic", ["bad name!", ".", "..", "t" * 250])
+def test_a_bad_topic_name_is_rejected_for_the_same_reason_as_elsewhere(topic: str) -> None:
+    rejected = {"kind": "fault", "reasons": [bad_topic_name(topic)]}
+    assert parsed("offsets", f"{topic}:0:5") == rejected
+    assert parsed("offset-checkpoint", f"{topic} 0 5") == rejected
 
 
 def test_a_checkpoint_is_of_the_broker_in_its_name() -> None:
