@@ -99,14 +99,15 @@ def place_topics(requests: Requests, brokers: BrokerLists, scheme: Scheme, run_s
     errors = request_error(partitions, factor, broker_count)
     good = np.array([e is None for e in errors], dtype=np.bool_)
 
+    listed = pa.array([], pa.int32()) if requests.listed is None else requests.listed.flatten()
     shown = np.zeros(len(good), dtype=np.int64)
     if requests.listed is not None:
         shown = _int64(pc.list_value_length(requests.listed))
     count = np.where(shown > 0, shown, np.maximum(partitions, 0))
     offsets = offsets_of(count)
     topic, partition = row_of(offsets), position_of(offsets)
-    if shown.any():
-        partition[(shown > 0)[topic]] = _int64(requests.listed.flatten())
+    if len(listed):
+        partition[(shown > 0)[topic]] = _int64(listed)
 
     usable = good[topic]
     if not usable.all():
