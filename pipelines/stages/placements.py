@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 
@@ -35,37 +35,28 @@ def _placed(topics: DataFrame, scheme: str, parameters: PlacementParameters, lis
     """Rows of the table by one computed scheme: of topics that all have a list of partitions, or all have none."""
     # What depends on a nondeterministic function is left in place: Spark would else call this one twice, the first
     # time to drop topics without partitions.
-    place = F.arrow_udf(
-        placer(scheme, parameters.seed, parameters.living), from_arrow_type(PLACED)
-    ).asNondeterministic()
-    only = [F.col("partition_loads.partition")] if listed else []
-    topic = topics.select(*_KEY, "topic", "partition_loads", place(*_REQUEST, *only).alias("answer"))
+    body = placer(scheme, parameters.seed, parameters.living)
+    place = F.arrow_udf(body, from_arrow_type(PLACED)).asNondeterministic()  # type: ignore[attr-defined]
+    only = ("partition_loads.partition",) if listed else ()
+    answers = topics.select(*_KEY, "topic", "partition_loads", place(*_REQUEST, *only).alias("answer"))
     # Zipped, lest each exploded row carry the whole list: without code generation Spark copies all that it carries.
-    replicas, loads = F.col("answer.replicas"), F.col("partition_loads").alias("load")
-    each = F.arrays_zip(replicas, loads) if listed else replicas
-    fields = [F.col(f"answer.{name}") for name in _ANSWER]
-    rows = topic.select(*_KEY, "topic", *fields, each.alias("each")).select(
-        *_KEY, F.lit(scheme).alias("scheme"), "topic", *_ANSWER, F.posexplode("each").alias("position", "placed")
-    )
-    placed = F.col("placed")
-    if listed:
-        return _rows(rows, placed["load"]["partition"], placed["replicas"], placed["load"])
-    return _rows(rows, F.col("position"), placed, None)
-
-
-def _rows(placed: DataFrame, partition: Column, replicas: Column, loads: Column | None) -> DataFrame:
-    """The table's rows, of one partition each."""
-    everyone = F.lit(None)  # a placement that is made anew has all replicas in sync
-    known = {column.name: loads[column.name] if loads is not None else F.lit(None) for column in LOADS}
+    each = "arrays_zip(answer.replicas, partition_loads)" if listed else "answer.replicas"
+    fields = answers.selectExpr(*_KEY, "topic", *(f"answer.{name}" for name in _ANSWER), f"{each} AS each")
+    rows = fields.selectExpr(*_KEY, "topic", *_ANSWER, "posexplode(each) AS (position, placed)")
+    replicas = "placed.replicas" if listed else "placed"
+    loads = {column.name: f"placed.partition_loads.{column.name}" if listed else "NULL" for column in LOADS}
     made = {
-        "partition": partition,
+        "scheme": f"'{scheme}'",
+        "partition": "placed.partition_loads.partition" if listed else "position",
         "replicas": replicas,
-        "leader": F.get(replicas, F.lit(0)),
-        "isr": everyone,
-        "elr": everyone,
-        **known,
+        "leader": f"get({replicas}, 0)",
+        "isr": "NULL",  # a placement that is made anew has all replicas in sync
+        "elr": "NULL",
+        **loads,
     }
-    return placed.select(*(made.get(f.name, F.col(f.name)).cast(f.dataType).alias(f.name) for f in TABLE.schema.fields))
+    return rows.selectExpr(
+        *(f"CAST({made.get(f.name, f.name)} AS {f.dataType.simpleString()}) AS {f.name}" for f in TABLE.schema.fields)
+    )
 
 
 def computed_placements(topics: DataFrame, parameters: PlacementParameters) -> DataFrame:
@@ -74,14 +65,15 @@ def computed_placements(topics: DataFrame, parameters: PlacementParameters) -> D
     A topic with `partition_loads` gets just the partitions listed there: the pattern of a partition does not depend on
     how many there are.
     """
-    listing = F.size(F.coalesce("partition_loads", F.array().cast(topics.schema["partition_loads"].dataType))) > 0
     schemes = [name for name in parameters.schemes if name != OBSERVED]
+    listing = "coalesce(size(partition_loads), 0) > 0"
+    with_list, without = topics.where(listing), topics.where(f"NOT {listing}")
     parts = [
-        _placed(topics.where(listing if listed else ~listing), scheme, parameters, listed)
+        _placed(with_list if listed else without, scheme, parameters, listed)
         for scheme in schemes
         for listed in (False, True)
     ]
-    return reduce(DataFrame.unionByName, parts)
+    return reduce(DataFrame.union, parts)
 
 
 def observed_placements(partitions: DataFrame) -> DataFrame:

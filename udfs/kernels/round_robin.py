@@ -56,20 +56,49 @@ def grid(batch: TopicBatch) -> tuple[Ints, Ints]:
     return topic, partition
 
 
-def _spread(batch: TopicBatch, topic: Ints, partition: Ints, first: Ints, step: Ints) -> Assignment:
-    """Leader at `first`, follower j at (first + 1 + (step + j) % (n - 1)) % n, for any mix of RFs."""
-    brokers = batch.brokers[topic]
-    factor = batch.replication_factor[topic]
+def _gathered(of_topic: Ints, topic: Ints) -> Ints | np.int64:
+    """Each partition's value of its topic; one number where all topics have the same, which is faster to divide by."""
+    if len(of_topic) and (of_topic == of_topic[0]).all():
+        return np.int64(of_topic[0])
+    return of_topic[topic]
+
+
+def _spread(
+    batch: TopicBatch, topic: Ints, partition: Ints, start: Ints | np.int64, turn: Ints | np.int64
+) -> Assignment:
+    """Leader at (partition + start) % n, follower j at (leader + 1 + (turn + j) % (n - 1)) % n, for any mix of RFs.
+
+    start: in [0, n).   turn: what the followers are shifted by in the first round over the brokers; 0 <= turn.
+    Every remainder after the first two is kept by stepping: dividing is what costs here.
+    """
+    brokers = _gathered(batch.brokers, topic)
+    factor = _gathered(batch.replication_factor, topic)
+    first = partition % brokers + start
+    first -= np.where(first >= brokers, brokers, 0)
+    others = np.maximum(brokers - 1, 1)
+    ahead = turn % others + 1  # of the leader
+    if isinstance(factor, np.integer):
+        table = np.empty((len(topic), int(factor)), dtype=np.int32)
+        for rank in range(table.shape[1]):
+            follower = first if rank == 0 else first + ahead
+            if rank:
+                follower -= np.where(follower >= brokers, brokers, 0)
+                ahead += 1
+                ahead -= np.where(ahead > others, others, 0)
+            table[:, rank] = follower
+        return Assignment(topic, partition, np.arange(len(topic) + 1) * int(factor), table.ravel())
     offsets = offsets_of(factor)
     out = np.empty(int(offsets[-1]), dtype=np.int32)
-    out[offsets[:-1]] = first
-    # One pass per follower rank, over the partitions that have it: RF is a handful.
-    others = np.maximum(brokers - 1, 1)
-    uniform = len(factor) > 0 and factor.min() == factor.max()
-    for rank in range(1, int(factor.max(initial=1))):
-        rows = slice(None) if uniform else np.flatnonzero(factor > rank)
-        follower = first[rows] + 1 + (step[rows] + (rank - 1)) % others[rows]
-        follower -= np.where(follower >= brokers[rows], brokers[rows], 0)
+    # One pass per rank, over the partitions that have it: RF is a handful.
+    for rank in range(int(factor.max(initial=1))):
+        rows = np.flatnonzero(factor > rank)
+        n = brokers if isinstance(brokers, np.integer) else brokers[rows]
+        follower = first[rows]
+        if rank:
+            follower = follower + ahead[rows]
+            follower -= np.where(follower >= n, n, 0)
+            ahead += 1
+            ahead -= np.where(ahead > others, others, 0)
         out[offsets[:-1][rows] + rank] = follower
     return Assignment(topic, partition, offsets, out)
 
@@ -81,16 +110,13 @@ def kafka_rack_unaware(batch: TopicBatch, start_index: Ints, shift: Ints, asked:
     Kafka's `fixedStartIndex`. The shift grows at each placed partition id > 0 that is a multiple of `brokers`.
     """
     topic, partition = asked or grid(batch)
-    brokers = batch.brokers[topic]
     origin = batch.first_partition
     passed = np.where(origin > 0, (origin - 1) // batch.brokers, 0)
-    step = shift[topic] + partition // brokers - passed[topic]
-    first = (partition + start_index[topic]) % brokers
-    return _spread(batch, topic, partition, first, step)
+    turn = partition // _gathered(batch.brokers, topic) + (shift - passed)[topic]
+    return _spread(batch, topic, partition, start_index[topic], turn)
 
 
 def naive(batch: TopicBatch, asked: Asked = None) -> Assignment:
     """Replica j of partition i on broker (i + j) % n: what many texts claim that Kafka does."""
     topic, partition = asked or grid(batch)
-    first = partition % batch.brokers[topic]
-    return _spread(batch, topic, partition, first, np.zeros_like(first))
+    return _spread(batch, topic, partition, np.int64(0), np.zeros_like(partition))
