@@ -84,3 +84,13 @@ def test_an_election_from_the_elr_leaves_one_replica(tmp_path: Path) -> None:
 def test_a_name_without_a_path_is_refused() -> None:
     with pytest.raises(SourceError, match="the path behind '=' is empty"):
         find_source("prod=")
+
+
+def test_each_line_of_a_clash_says_where_the_others_are(tmp_path: Path) -> None:
+    other = LINE.format(partition=0).replace("Leader: 1", "Leader: 2")
+    snapshot = load(tmp_path, LINE.format(partition=0) + other + LINE.format(partition=0) + LINE.format(partition=1))
+    assert {row["line_number"]: row["reasons"] for row in snapshot.quarantined} == {
+        1: ["partition t-0: leader 1 here, but 2 in describe.txt line 2"],
+        2: ["partition t-0: leader 2 here, but 1 in describe.txt line 1"],
+        3: ["partition t-0 is given in different ways in describe.txt line 1 and in describe.txt line 2"],
+    }

@@ -260,6 +260,7 @@ def _quarantine(share: _Share, facts: pa.Table, state: Merged, table: pa.Table, 
         return f"partition {table['topic'][row].as_py()}-{table['partition'][row].as_py()}"
 
     said: dict[int, list[str]] = {}
+    clash: dict[int, str] = {}  # where two of the different ways stand, for those that only repeat one of them
     for conflict in state.conflicts:
         row = int(thing[conflict.row])
         settled = not conflict.same_strength or conflict.field in _LOADS
@@ -267,6 +268,7 @@ def _quarantine(share: _Share, facts: pa.Table, state: Merged, table: pa.Table, 
         if settled:
             continue
         bad.setdefault(row, [])
+        clash.setdefault(row, f"in {place(facts, conflict.used_row)} and in {place(facts, conflict.row)}")
         for a, b in ((conflict.row, conflict.used_row), (conflict.used_row, conflict.row)):
             field = conflict.field
             text = (
@@ -277,7 +279,7 @@ def _quarantine(share: _Share, facts: pa.Table, state: Merged, table: pa.Table, 
         for at in state.order[state.offsets[row] : state.offsets[row + 1]].tolist():
             own = said.get(at, [])
             rest = [f"{name(row)}: {reason}" for reason in reasons] or (
-                [] if own else [f"{name(row)} is given in different ways"]
+                [] if own else [f"{name(row)} is given in different ways {clash[row]}"]
             )
             share.verdicts.quarantine(int(fact_numbers[at]), *own, *rest)
     _drop_duplicates(share, facts, state)
