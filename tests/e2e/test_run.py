@@ -119,6 +119,15 @@ def test_query_and_tables(warehouse: Path) -> None:
     assert "not understood" in call("query", "SELEC 1", "--warehouse", str(warehouse), code=1).stderr
 
 
+def test_the_notebook_runs_as_a_script(warehouse: Path) -> None:
+    notebook = ROOT / "notebooks" / "who_leads_too_much.py"
+    where = os.environ | {"KAFKA_PLACEMENT_STORE__WAREHOUSE": str(warehouse)}
+    done = subprocess.run([sys.executable, notebook], env=where, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("max_over_mean_ratio") == 2
+    assert "|kraft     |broker:" in done.stdout
+
+
 def test_a_second_run_changes_no_row(warehouse: Path, tmp_path: Path) -> None:
     again = tmp_path / "warehouse"
     shutil.copytree(warehouse, again)
