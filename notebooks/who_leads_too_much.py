@@ -3,8 +3,8 @@
 # MAGIC # Who leads too much, and what would each broker's death do?
 # MAGIC
 # MAGIC Reads the tables that `kafka-placement run` made. Where they are comes from the settings, as for the command:
-# MAGIC `KAFKA_PLACEMENT_STORE__WAREHOUSE` names a folder, `KAFKA_PLACEMENT_STORE__CATALOG` a catalog. It runs as a notebook
-# MAGIC and, with the package installed, as `python notebooks/who_leads_too_much.py`.
+# MAGIC `KAFKA_PLACEMENT_STORE__WAREHOUSE` names a folder, `KAFKA_PLACEMENT_STORE__CATALOG` a catalog. It runs as a
+# MAGIC notebook and, with the package installed, as `python notebooks/who_leads_too_much.py`.
 
 # COMMAND ----------
 
