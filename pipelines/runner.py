@@ -26,6 +26,7 @@ from pipelines.stages.raw_metadata import FILES_DDL, raw_metadata
 from pipelines.store import Store
 from pipelines.tables import TABLES
 from pipelines.tables.ops import QUALITY_RESULTS, RUNS
+from udfs.placement import LivingBrokers
 
 Frames = Mapping[str, DataFrame]
 QUALITY = "quality"
@@ -63,11 +64,15 @@ def _shares(context: Context) -> dict[str, int]:
 
 def _placements(t: Frames, context: Context) -> DataFrame:
     run = context.settings.run
-    # Brokers, unlike partitions, are few: a list of ids goes to the workers with the function.
-    rows = t["silver.brokers"].where("alive").select("cluster_id", "snapshot_id", "broker_id").collect()
-    living: dict[tuple[str, str], list[int]] = {}
-    for row in sorted(rows):
-        living.setdefault((row.cluster_id, row.snapshot_id), []).append(row.broker_id)
+    # Brokers, unlike partitions, are few: their lists go to the workers with the function.
+    rows = t["silver.brokers"].where("alive").select("cluster_id", "snapshot_id", "broker_id", "rack").collect()
+    found: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
+    for row in rows:
+        found.setdefault((row.cluster_id, row.snapshot_id), []).append((row.broker_id, row.rack))
+    living = {}
+    for key, brokers in found.items():
+        ids, racks = zip(*sorted(brokers, key=lambda broker: broker[0]), strict=True)
+        living[key] = LivingBrokers(ids, racks)
     parameters = placements.PlacementParameters(run.schemes, run.seed, living)
     return placements.placements(t["silver.topics"], t["silver.partitions"], parameters)
 

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from pipelines.conf_files import conf_text
 from pipelines.errors import SettingsError
-from udfs.schemes import SCHEMES
+from udfs.schemes import MANUAL, SCHEMES
 
 ENV_PREFIX = "KAFKA_PLACEMENT_"
 # Read elsewhere, before there are settings: where the jars are, and which conf file to read.
@@ -24,6 +24,10 @@ def _known_schemes(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if name not in SCHEMES:
             raise ValueError(f"there is no scheme {name!r}; there are {', '.join(SCHEMES)}")
+        if name == MANUAL:
+            raise ValueError(
+                f"{name} places nothing by itself: it takes an assignment, as `kafka-placement assign` does"
+            )
     if len(set(names)) != len(names):
         raise ValueError("a scheme is named twice")
     return names

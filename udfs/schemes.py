@@ -1,65 +1,78 @@
-"""The placement schemes by name. A new scheme is one entry here; the stages take them as they come."""
+"""The placement schemes by name. A new scheme is one entry here; the stages take them as they come.
+
+The names are needed by every command, the compiled kernels by few: these are imported when first called.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
-from udfs.kernels import round_robin
-from udfs.kernels.java_random import JavaRandom
-from udfs.kernels.round_robin import Asked, Assignment, TopicBatch
-
-Ints = npt.NDArray[np.int64]
+if TYPE_CHECKING:
+    from udfs.kernels.topics import BrokerLists, Ints, Placed, Topics
 
 OBSERVED = "observed"
+MANUAL = "manual"
 NAIVE = "naive"
 KAFKA = "kafka"
+KAFKA_RACK_UNAWARE = "kafka_rack_unaware"
+KRAFT = "kraft"
 
-
-@dataclass(frozen=True)
-class Draw:
-    """What a scheme drew for each topic (int64, n), or None where it draws nothing."""
-
-    seed: Ints | None
-    start_index: Ints | None
-    shift: Ints | None
-
-
-Place = Callable[[TopicBatch, Asked, Ints], tuple[Assignment, Draw]]
+# (topics, broker lists, states of the generators, which are advanced) -> replicas
+Place = Callable[["Topics", "BrokerLists", "Ints"], "Placed"]
 
 
 @dataclass(frozen=True)
 class Scheme:
     """A way to place replicas.
 
-    place: (topics, partitions asked for, a seed for each topic) -> (assignment, what was drawn); None where the
-    placement is what a cluster has.
+    place: see above; None where the replicas are given, not computed.   draws: whether it depends on a seed.
     """
 
     name: str
     title: str
-    place: Place | None
+    place: Place | None = None
+    draws: bool = False
 
 
-def _place_kafka(batch: TopicBatch, asked: Asked, seeds: Ints) -> tuple[Assignment, Draw]:
-    random = JavaRandom(seeds)
-    start_index = random.next_int(batch.brokers)
-    shift = random.next_int(batch.brokers)
-    return round_robin.kafka_rack_unaware(batch, start_index, shift, asked), Draw(seeds, start_index, shift)
+def _kafka(topics: Topics, lists: BrokerLists, states: Ints) -> Placed:
+    from udfs.kernels import admin_utils
+
+    return admin_utils.kafka(topics, lists, states)
 
 
-def _place_naive(batch: TopicBatch, asked: Asked, seeds: Ints) -> tuple[Assignment, Draw]:
-    return round_robin.naive(batch, asked), Draw(None, None, None)
+def _kafka_rack_unaware(topics: Topics, lists: BrokerLists, states: Ints) -> Placed:
+    from udfs.kernels import admin_utils
+
+    return admin_utils.kafka(topics, lists, states, use_racks=False)
+
+
+def _kraft(topics: Topics, lists: BrokerLists, states: Ints) -> Placed:
+    from udfs.kernels import striped
+
+    return striped.striped(topics, lists, states)
+
+
+def _naive(topics: Topics, lists: BrokerLists, states: Ints) -> Placed:
+    from udfs.kernels import admin_utils
+
+    return admin_utils.naive(topics, lists)
 
 
 SCHEMES: dict[str, Scheme] = {
     scheme.name: scheme
     for scheme in (
-        Scheme(OBSERVED, "as the cluster is now", None),
-        Scheme(KAFKA, "Kafka's round robin plus shift, without racks", _place_kafka),
-        Scheme(NAIVE, "replica j of partition i on broker (i + j) mod n", _place_naive),
+        Scheme(OBSERVED, "as the cluster is now"),
+        Scheme(KAFKA, "Kafka's round robin plus shift, over racks in turn if brokers have any", _kafka, True),
+        Scheme(KAFKA_RACK_UNAWARE, "Kafka's round robin plus shift, whatever the racks", _kafka_rack_unaware, True),
+        Scheme(KRAFT, "KRaft's striped placement, anew for each topic", _kraft, True),
+        Scheme(NAIVE, "replica j of partition i on broker (i + j) mod n", _naive),
+        Scheme(MANUAL, "as written by hand: id:id,id:id"),
     )
 }
+
+
+def computed(name: str) -> bool:
+    """Whether the scheme places topics by itself."""
+    return SCHEMES[name].place is not None

@@ -11,8 +11,8 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from pipelines.tables.gold import PLACEMENTS as TABLE
 from pipelines.tables.silver import LOADS
-from udfs.placement import PLACED, LivingBrokers, placer
-from udfs.schemes import OBSERVED
+from udfs.placement import PLACED, Living, placer
+from udfs.schemes import OBSERVED, computed
 
 _KEY = ("cluster_id", "snapshot_id")
 _REQUEST = (*_KEY, "topic", "partitions", "replication_factor")
@@ -23,12 +23,12 @@ _ANSWER = tuple(field.name for field in PLACED if field.name != "replicas")
 class PlacementParameters:
     """schemes: names from udfs/schemes.py; seed: of the run - each topic's own seed follows from it.
 
-    living: {(cluster, snapshot): ids of its living brokers, in the order to place over}.
+    living: {(cluster, snapshot): its living brokers, in the order to place over}.
     """
 
     schemes: tuple[str, ...]
     seed: int
-    living: LivingBrokers
+    living: Living
 
 
 def _placed(topics: DataFrame, scheme: str, parameters: PlacementParameters, listed: bool) -> DataFrame:
@@ -65,7 +65,7 @@ def computed_placements(topics: DataFrame, parameters: PlacementParameters) -> D
     A topic with `partition_loads` gets just the partitions listed there: the pattern of a partition does not depend on
     how many there are.
     """
-    schemes = [name for name in parameters.schemes if name != OBSERVED]
+    schemes = [name for name in parameters.schemes if computed(name)]
     listing = "coalesce(size(partition_loads), 0) > 0"
     with_list, without = topics.where(listing), topics.where(f"NOT {listing}")
     parts = [

@@ -21,6 +21,7 @@ from pipelines.stages.placements import PlacementParameters, computed_placements
 from pipelines.store import Store
 from pipelines.tables import TABLES
 from pipelines.tables.gold import PLACEMENTS
+from udfs.placement import LivingBrokers
 from udfs.schemes import KAFKA
 
 BENCH = SnapshotKey("bench", "bench")
@@ -69,7 +70,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     arguments = parser.parse_args()
     spark = open_session("bench", warehouse=None)
-    living = {(BENCH.cluster_id, BENCH.snapshot_id): range(arguments.brokers)}
+    living = {(BENCH.cluster_id, BENCH.snapshot_id): LivingBrokers(range(arguments.brokers))}
     parameters = PlacementParameters((KAFKA,), 1, living)
     # The same columns, partitioning and replacement of a snapshot; but for the last, the table as Delta makes it.
     plain = replace(PLACEMENTS, skip_by=())

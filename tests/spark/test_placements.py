@@ -7,9 +7,12 @@ from pyspark.sql import functions as F
 
 from pipelines.stages.placements import PlacementParameters, computed_placements
 from pipelines.tables import TABLES
+from udfs.placement import LivingBrokers
 from udfs.spark import replica_lists
 
 BROKERS = [1, 2, 5, 9]
+RACKS = ["b", "a", "b", "a"]
+IN_RACKS = {("c", "s"): LivingBrokers(BROKERS, RACKS)}
 TOPICS = TABLES["silver.topics"].schema
 
 
@@ -24,22 +27,25 @@ def frame(spark: SparkSession, *rows: dict):
     return spark.createDataFrame([tuple(row[name] for name in TOPICS.names) for row in rows], TOPICS)
 
 
-def place(spark: SparkSession, *rows: dict, living: dict | None = None) -> list[Row]:
-    parameters = PlacementParameters(("kafka", "naive"), 7, {("c", "s"): BROKERS} if living is None else living)
+def place(
+    spark: SparkSession, *rows: dict, living: dict | None = None, schemes: tuple[str, ...] = ("kafka", "naive")
+) -> list[Row]:
+    parameters = PlacementParameters(schemes, 7, {("c", "s"): LivingBrokers(BROKERS)} if living is None else living)
     return computed_placements(frame(spark, *rows), parameters).orderBy("scheme", "topic", "partition").collect()
 
 
 def test_the_pandas_udf_gives_what_the_stage_gives(spark: SparkSession) -> None:
     rows = [topic(f"t{i}", i % 13 + 1, i % 4 + 1) for i in range(60)]
     found: dict[tuple[str, str], list[list[int]]] = {}
-    for row in place(spark, *rows):
+    schemes = ("kafka", "kraft", "naive", "kafka_rack_unaware")
+    for row in place(spark, *rows, living=IN_RACKS, schemes=schemes):
         found.setdefault((row.scheme, row.topic), []).append(row.replicas)
         assert row.leader == row.replicas[0]
     brokers = F.array(*map(F.lit, BROKERS))
-    for scheme in ("kafka", "naive"):
-        lists = replica_lists(
-            scheme, 7, F.col("cluster_id"), F.col("topic"), F.col("partitions"), F.col("replication_factor"), brokers
-        )
+    racks = F.array(*map(F.lit, RACKS))
+    asked = [F.col(name) for name in ("cluster_id", "topic", "partitions", "replication_factor")]
+    for scheme in schemes:
+        lists = replica_lists(scheme, 7, *asked, brokers, racks)
         for row in frame(spark, *rows).select("topic", lists.alias("lists")).collect():
             assert row.lists == found[scheme, row.topic]
 
@@ -57,16 +63,24 @@ def test_a_refused_topic_is_error_rows_and_the_others_go_through(spark: SparkSes
     rows = place(spark, topic("good", 2, 4), topic("wide", 2, 5), topic("unknown", 1, None))
     by_topic = {r.topic: r for r in rows if r.scheme == "kafka"}
     assert by_topic["good"].error is None
-    assert by_topic["wide"].error == "Replication factor: 5 larger than available brokers: 4."
+    assert by_topic["wide"].error == (
+        "InvalidReplicationFactorException: Replication factor: 5 larger than available brokers: 4. "
+        "(topic wide: 2 partitions, replication factor 5, 4 brokers)"
+    )
     assert by_topic["wide"].replicas is None
     assert by_topic["wide"].leader is None
-    assert by_topic["unknown"].error.startswith("Replication factor must be larger than 0")
+    assert by_topic["unknown"].error.startswith(
+        "InvalidReplicationFactorException: Replication factor must be larger than 0."
+    )
     nobody = place(spark, topic("good", 2, 1), living={})
-    assert {r.error for r in nobody} == {"no living broker"}
+    assert {r.error for r in nobody} == {
+        "InvalidReplicationFactorException: Replication factor: 1 larger than available brokers: 0. "
+        "(topic good: 2 partitions, replication factor 1, 0 brokers)"
+    }
 
 
 def test_a_topic_of_100000_partitions(spark: SparkSession) -> None:
-    parameters = PlacementParameters(("kafka",), 0, {("c", "s"): range(7)})
+    parameters = PlacementParameters(("kafka",), 0, {("c", "s"): LivingBrokers(range(7))})
     placed = computed_placements(frame(spark, topic("huge", 100_000, 3), topic("next", 1, 1)), parameters)
     counts = {r.topic: r["count"] for r in placed.groupBy("topic").count().collect()}
     assert counts == {"huge": 100_000, "next": 1}
@@ -84,7 +98,7 @@ def test_a_listed_partition_far_beyond_the_others_costs_no_more_than_they(spark:
 
 
 def test_each_topic_is_handed_to_python_once(spark: SparkSession) -> None:
-    parameters = PlacementParameters(("kafka",), 0, {("c", "s"): range(7)})
+    parameters = PlacementParameters(("kafka",), 0, {("c", "s"): LivingBrokers(range(7))})
     for loads in (None, [Row(0, 5, None, None)]):
         plan = computed_placements(frame(spark, topic("orders", 1, 3, loads)), parameters)._jdf  # type: ignore[attr-defined]
         assert plan.queryExecution().executedPlan().toString().count("ArrowEvalPython") == 2  # one each kind of topic

@@ -1,122 +1,143 @@
-"""Kafka's rack-unaware round robin with a shift, and the naive scheme, over batches of topics.
+"""Kafka's round robin with a shift over brokers without racks, and the arithmetic that it shares with racks.
 
-Source: kafka.admin.AdminUtils.assignReplicasToBrokersRackUnaware. Brokers are indices 0..n-1 into each topic's own
-list; the caller maps them to ids.
+Source: kafka.admin.AdminUtils.assignReplicasToBrokersRackUnaware and replicaIndex.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
-from udfs.kernels.ragged import offsets_of
+from udfs.kernels import refusals
+from udfs.kernels.compiled import compiled
+from udfs.kernels.topics import Ids, Ints
 
-Ints = npt.NDArray[np.int64]
+_INT_END = 1 << 31  # sums from here on overflow in Java
 
 
-@dataclass(frozen=True)
-class TopicBatch:
-    """Requests for n topics. All arrays int64 of length n.
+@compiled
+def to_int(value: int) -> int:
+    """The value as Java's 32 bits hold it."""
+    return ((value + _INT_END) & 0xFFFFFFFF) - _INT_END
 
-    partitions: how many partitions to place, >= 0.   first_partition: id of the first of them, >= 0.
-    replication_factor: 1 <= RF <= brokers.           brokers: how many brokers the topic is placed over, >= 1.
+
+@compiled
+def remainder(value: int, by: int) -> int:
+    """`value % by` as in Java: of the dividend's sign."""
+    return value % by if value >= 0 else -((-value) % by)
+
+
+@compiled
+def follower_index(first: int, shift: int, rank: int, brokers: int) -> int:
+    """AdminUtils.replicaIndex, overflow included."""
+    return remainder(first + 1 + remainder(to_int(shift + rank), brokers - 1), brokers)
+
+
+@compiled
+def crossings(origin: int, partition: int, brokers: int) -> int:
+    """How often the shift has grown at `partition`, of a topic placed from `origin` on: at ids > 0 divisible by n."""
+    return partition // brokers - ((origin - 1) // brokers if origin > 0 else 0)
+
+
+@compiled
+def place_contiguous(
+    ids: Ids, first: int, count: int, width: int, start: int, ahead: int, growth: int, out: Ids
+) -> None:
+    """Partitions first.. (count) of one topic: leader at (id + start) % n, followers from `ahead` behind it.
+
+    ahead: in [1, n - 1], of the first partition; it grows by `growth` at each later id that is divisible by n.
+    Every remainder is kept by stepping: dividing is what would cost here.
     """
+    n = len(ids)
+    leader = (first + start) % n
+    until = n - first % n  # partitions until the next id that is divisible by n
+    at = 0
+    for _ in range(count):
+        if until == 0:
+            until = n
+            ahead += growth
+            if ahead >= n:
+                ahead = 1
+        until -= 1
+        out[at] = ids[leader]
+        at += 1
+        step = ahead
+        for _rank in range(1, width):
+            follower = leader + step
+            if follower >= n:
+                follower -= n
+            out[at] = ids[follower]
+            at += 1
+            step += 1
+            if step >= n:
+                step = 1
+        leader += 1
+        if leader == n:
+            leader = 0
 
-    partitions: Ints
-    first_partition: Ints
-    replication_factor: Ints
-    brokers: Ints
+
+@compiled
+def place_any(
+    ids: Ids, partitions: Ints, origin: int, width: int, start: int, shift: int, growth: int, out: Ids
+) -> tuple[int, int]:
+    """These partition ids of one topic, in any order, in Java's arithmetic; (refusal, index that Java would refuse)."""
+    n = len(ids)
+    at = 0
+    for i in range(len(partitions)):
+        partition = partitions[i]
+        leader = remainder(to_int(partition + start), n)
+        if leader < 0:
+            return refusals.BROKER_INDEX, leader
+        out[at] = ids[leader]
+        at += 1
+        turn = to_int(shift + growth * crossings(origin, partition, n))
+        for rank in range(width - 1):
+            follower = follower_index(leader, turn, rank, n)
+            if follower < 0:
+                return refusals.BROKER_INDEX, follower
+            out[at] = ids[follower]
+            at += 1
+    return refusals.NONE, 0
 
 
-# (topic, partition id) of the partitions to place, int64 (p) each, in any order; None = all of the batch, in order.
-Asked = tuple[Ints, Ints] | None
+@compiled
+def place_round_robin(
+    ids: Ids,
+    offsets: Ints,
+    of_list: Ints,
+    rows: Ints,
+    factor: Ints,
+    origin: Ints,
+    start: Ints,
+    shift: Ints,
+    growth: int,
+    listed: Ints,
+    listed_offsets: Ints,
+    begins: Ints,
+    out: Ids,
+    refusal: npt.NDArray[np.int8],
+    detail: Ints,
+) -> None:
+    """The replicas of all topics that have rows, into `out` from begins[i] on; see topics.py for the arguments.
 
-
-@dataclass(frozen=True)
-class Assignment:
-    """Replicas of the partitions asked for, in their order.
-
-    topic (p): index of the topic; partition (p): partition id;
-    offsets (p + 1), broker_index (flat): partition i's replicas, preferred leader first.
+    growth: what the shift grows by in each round over the brokers: 1, or 0 for the naive scheme.
     """
-
-    topic: Ints
-    partition: Ints
-    offsets: npt.NDArray[np.int64]
-    broker_index: npt.NDArray[np.int32]
-
-
-def grid(batch: TopicBatch) -> tuple[Ints, Ints]:
-    """(topic, partition id) of every partition of the batch: int64 (p) each."""
-    topic = np.repeat(np.arange(len(batch.partitions), dtype=np.int64), batch.partitions)
-    begin = offsets_of(batch.partitions)[:-1]
-    partition = np.arange(len(topic), dtype=np.int64) + np.repeat(batch.first_partition - begin, batch.partitions)
-    return topic, partition
-
-
-def _gathered(of_topic: Ints, topic: Ints) -> Ints | np.int64:
-    """Each partition's value of its topic; one number where all topics have the same, which is faster to divide by."""
-    if len(of_topic) and (of_topic == of_topic[0]).all():
-        return np.int64(of_topic[0])
-    return of_topic[topic]
-
-
-def _spread(
-    batch: TopicBatch, topic: Ints, partition: Ints, start: Ints | np.int64, turn: Ints | np.int64
-) -> Assignment:
-    """Leader at (partition + start) % n, follower j at (leader + 1 + (turn + j) % (n - 1)) % n, for any mix of RFs.
-
-    start: in [0, n).   turn: what the followers are shifted by in the first round over the brokers; 0 <= turn.
-    Every remainder after the first two is kept by stepping: dividing is what costs here.
-    """
-    brokers = _gathered(batch.brokers, topic)
-    factor = _gathered(batch.replication_factor, topic)
-    first = partition % brokers + start
-    first -= np.where(first >= brokers, brokers, 0)
-    others = np.maximum(brokers - 1, 1)
-    ahead = turn % others + 1  # of the leader
-    if isinstance(factor, np.integer):
-        table = np.empty((len(topic), int(factor)), dtype=np.int32)
-        for rank in range(table.shape[1]):
-            follower = first if rank == 0 else first + ahead
-            if rank:
-                follower -= np.where(follower >= brokers, brokers, 0)
-                ahead += 1
-                ahead -= np.where(ahead > others, others, 0)
-            table[:, rank] = follower
-        return Assignment(topic, partition, np.arange(len(topic) + 1) * int(factor), table.ravel())
-    offsets = offsets_of(factor)
-    out = np.empty(int(offsets[-1]), dtype=np.int32)
-    # One pass per rank, over the partitions that have it: RF is a handful.
-    for rank in range(int(factor.max(initial=1))):
-        rows = np.flatnonzero(factor > rank)
-        n = brokers if isinstance(brokers, np.integer) else brokers[rows]
-        follower = first[rows]
-        if rank:
-            follower = follower + ahead[rows]
-            follower -= np.where(follower >= n, n, 0)
-            ahead += 1
-            ahead -= np.where(ahead > others, others, 0)
-        out[offsets[:-1][rows] + rank] = follower
-    return Assignment(topic, partition, offsets, out)
-
-
-def kafka_rack_unaware(batch: TopicBatch, start_index: Ints, shift: Ints, asked: Asked = None) -> Assignment:
-    """Kafka's assignment without racks.
-
-    start_index, shift: int64 (n), each in [0, brokers) - drawn in this order from one Random, or both set to
-    Kafka's `fixedStartIndex`. The shift grows at each placed partition id > 0 that is a multiple of `brokers`.
-    """
-    topic, partition = asked or grid(batch)
-    origin = batch.first_partition
-    passed = np.where(origin > 0, (origin - 1) // batch.brokers, 0)
-    turn = partition // _gathered(batch.brokers, topic) + (shift - passed)[topic]
-    return _spread(batch, topic, partition, start_index[topic], turn)
-
-
-def naive(batch: TopicBatch, asked: Asked = None) -> Assignment:
-    """Replica j of partition i on broker (i + j) % n: what many texts claim that Kafka does."""
-    topic, partition = asked or grid(batch)
-    return _spread(batch, topic, partition, np.int64(0), np.zeros_like(partition))
+    for i in range(len(rows)):
+        count = rows[i]
+        if count == 0:
+            continue
+        mine = ids[offsets[of_list[i]] : offsets[of_list[i] + 1]]
+        n = len(mine)
+        width = factor[i]
+        first = max(0, origin[i])
+        answer = out[begins[i] : begins[i + 1]]
+        wanted = listed[listed_offsets[i] : listed_offsets[i + 1]]
+        last = first + count
+        if len(wanted) > 0 or last + start[i] >= _INT_END or shift[i] + last // n + width >= _INT_END:
+            if len(wanted) == 0:
+                wanted = np.arange(first, last)
+            refusal[i], detail[i] = place_any(mine, wanted, first, width, start[i], shift[i], growth, answer)
+        else:
+            turn = shift[i] + growth * crossings(first, first, n)
+            ahead = turn % (n - 1) + 1 if n > 1 else 1
+            place_contiguous(mine, first, count, width, start[i], ahead, growth, answer)
