@@ -174,6 +174,45 @@ def what_if(
         typer.echo(line)
 
 
+@app.command()
+def assign(
+    requests: Annotated[
+        str,
+        typer.Argument(
+            help="JSON lines, one request each; or a list of topics (CSV, JSON), or any source.", metavar="FILE"
+        ),
+    ],
+    brokers: Annotated[str | None, typer.Option(help="List of brokers for a list of topics.", metavar="FILE")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the answers here.", show_default="printed")] = None,
+    form: Annotated[
+        str,
+        typer.Option("--as", help="json (lines), commands (kafka-topics) or reassignment (kafka-reassign-partitions)."),
+    ] = "json",
+    scheme: Annotated[
+        str, typer.Option(help="For lists and sources: kafka, kafka_rack_unaware, kraft or naive.")
+    ] = "kafka",
+    seed: Annotated[int | None, typer.Option(help="Of java.util.Random.", show_default="run.seed")] = None,
+    one_stream: Annotated[
+        bool, typer.Option("--one-stream", help="All topics from one Random, as one Kafka process; else one a topic.")
+    ] = False,
+    server: Annotated[str, typer.Option("--bootstrap-server", help="For --as commands.")] = "localhost:9092",
+    conf: ConfOption = None,
+    options: SetOption = None,
+) -> None:
+    """Place topics as Kafka would, bit for bit. Starts no Spark."""
+    from pipelines.commands import assign as body
+
+    chosen = _settings(conf, options).run.seed if seed is None else seed
+    wanted = body.Options(form, scheme, chosen, one_stream, server)
+    if out is None:
+        outcome = body.assign(requests, brokers, wanted, sys.stdout)
+    else:
+        with body.whole_file(out) as stream:
+            outcome = body.assign(requests, brokers, wanted, stream)
+    refused = f", {outcome.refused} refused" if outcome.refused else ""
+    typer.echo(f"{outcome.placed} topics placed{refused}" + (f": {out}" if out else ""), err=True)
+
+
 def _broker_ids(text: str) -> list[int]:
     ids = []
     for part in text.split(","):

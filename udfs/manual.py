@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+_REFUSED = "The manual partition assignment includes "
+
+
+class ManualError(ValueError):
+    """An assignment that Kafka would refuse: names the topic and the value.
+
+    kafka_class, kafka_message: as Kafka's controller refuses it (ReplicationControlManager, 4.1).
+    """
+
+    def __init__(self, where: str, problem: str, kafka_message: str = "") -> None:
+        super().__init__(f"{where}: {problem}")
+        self.kafka_class = "InvalidReplicaAssignmentException" if kafka_message else "InvalidRequestException"
+        self.kafka_message = kafka_message or str(self)
+
 
 def parse_manual(topic: str, text: str, brokers: Collection[int]) -> list[list[int]]:
     """Replicas of each partition from `id:id:id,id:id:id`: `,` between partitions, `:` between replicas.
 
-    ValueError names the topic and the value: no number, a repeated or unknown broker, replica lists of unequal length.
+    A ManualError for what is no number, a repeated or unknown broker, or replica lists of unequal length.
     """
     known = set(brokers)
     out: list[list[int]] = []
@@ -17,13 +31,21 @@ def parse_manual(topic: str, text: str, brokers: Collection[int]) -> list[list[i
         try:
             replicas = [int(broker) for broker in part.split(":")]
         except ValueError:
-            raise ValueError(f"{where}: broker ids are numbers with ':' between them") from None
-        if len(set(replicas)) < len(replicas):
-            raise ValueError(f"{where}: a broker is repeated")
-        unknown = [broker for broker in replicas if broker not in known]
-        if unknown:
-            raise ValueError(f"{where}: there is no broker {unknown[0]}")
+            raise ManualError(where, "broker ids are numbers with ':' between them") from None
+        previous = None
+        for broker in sorted(replicas):  # the order in which Kafka looks at them
+            if broker not in known:
+                refused = f"{_REFUSED}broker {broker}, but no such broker is registered."
+                raise ManualError(where, f"there is no broker {broker}", refused)
+            if broker == previous:
+                refused = f"{_REFUSED}the broker {broker} more than once."
+                raise ManualError(where, f"broker {broker} is repeated", refused)
+            previous = broker
         if out and len(replicas) != len(out[0]):
-            raise ValueError(f"{where}: {len(replicas)} replicas, but partition 0 has {len(out[0])}")
+            refused = (
+                f"{_REFUSED}a partition with {len(replicas)} replica(s), but this is not consistent with previous "
+                f"partitions, which have {len(out[0])} replica(s)."
+            )
+            raise ManualError(where, f"{len(replicas)} replicas, but partition 0 has {len(out[0])}", refused)
         out.append(replicas)
     return out

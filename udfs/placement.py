@@ -62,7 +62,7 @@ def _int64(array: pa.Array) -> Ints:
     return np.asarray(pc.fill_null(array, pa.scalar(0, array.type)).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-def _text(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+def text_of(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """(UTF-8 bytes, offsets) of a string array without nulls."""
     packed = pa.concat_arrays([array.cast(pa.large_string())])
     _, offsets, data = packed.buffers()
@@ -98,7 +98,7 @@ def place_topics(
     """
     assert scheme.place is not None
     topics = _asked(requests, of_list)
-    seeds = topic_seeds(run_seed, _text(requests.cluster), _text(requests.topic))
+    seeds = topic_seeds(run_seed, text_of(requests.cluster), text_of(requests.topic))
     placed = scheme.place(topics, lists, scrambled(seeds))
     good = placed.refusal == 0
     shown = np.diff(topics.listed_bounds())

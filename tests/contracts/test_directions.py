@@ -18,6 +18,7 @@ FORBIDDEN = {
     "udfs/takeovers.py": ("pyspark",),
     "udfs/hotspots.py": ("pyspark",),
     "pipelines/ingest": ("pyspark", "pipelines.stages", "pipelines.tables", *EDGE),
+    "pipelines/assign": ("pyspark", "pipelines.stages", "pipelines.tables", *EDGE),
     "pipelines/stages": ("pipelines.stages", "pipelines.runner", *EDGE),
     "pipelines/tables": ("pipelines.stages", *EDGE),
     "pipelines/quality": ("pipelines.stages", *EDGE),
@@ -25,7 +26,13 @@ FORBIDDEN = {
     "pipelines/runner.py": ("pipelines.cli",),
 }
 # What begins without Spark must not import it while it is loaded.
-LIGHT = ("pipelines/cli.py", "pipelines/commands/inspect.py", "pipelines/commands/what_if.py", "pipelines/settings.py")
+LIGHT = (
+    "pipelines/cli.py",
+    "pipelines/commands/inspect.py",
+    "pipelines/commands/what_if.py",
+    "pipelines/commands/assign.py",
+    "pipelines/settings.py",
+)
 
 
 def modules_at(place: str) -> list[Path]:

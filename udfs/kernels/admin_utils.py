@@ -17,7 +17,7 @@ from udfs.kernels.java_random import next_int
 from udfs.kernels.rack_aware import alternate_all, place_rack_aware
 from udfs.kernels.ragged import row_of
 from udfs.kernels.round_robin import place_round_robin
-from udfs.kernels.topics import DRAWN, NO_RACK, BrokerLists, Ints, Placed, Topics, rows_of
+from udfs.kernels.topics import DRAWN, NO_RACK, BrokerLists, Ids, Ints, Placed, Topics, rows_of
 
 
 @compiled
@@ -50,6 +50,27 @@ def kafka(topics: Topics, lists: BrokerLists, states: Ints, use_racks: bool = Tr
     brokers = np.diff(lists.offsets)[topics.of_list]
     draw_start_and_shift(states, topics.stream, brokers, topics.fixed_start, refusal, start, shift)
     return place_drawn(topics, lists, refusal, start, shift)
+
+
+@compiled
+def _count_below(ids: Ids, offsets: Ints, of_list: Ints, limit: Ints, out: Ints) -> None:
+    for i in range(len(of_list)):
+        size = offsets[of_list[i] + 1] - offsets[of_list[i]]
+        below = 0
+        for at in range(offsets[of_list[i]], offsets[of_list[i] + 1]):
+            below += ids[at] < limit[i]
+        out[i] = 0 if below == size else below
+
+
+def derived_start(lists: BrokerLists, of_list: Ints, first_replica: Ints) -> Ints:
+    """The start index (int64, n) from which Kafka grows a topic, over brokers by id.
+
+    It is that of the first broker whose id is not below partition 0's first replica (int64, n); 0 if all are.
+    Source: AdminZkClient.addPartitions of 2.8.
+    """
+    out = np.empty(len(of_list), dtype=np.int64)
+    _count_below(lists.ids, lists.offsets, of_list, first_replica, out)
+    return out
 
 
 def place_drawn(

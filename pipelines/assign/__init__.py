@@ -1,0 +1,1 @@
+"""`kafka-placement assign`: requests in, Kafka's placements out; no Spark."""

@@ -1,0 +1,131 @@
+"""`assign`: what Kafka would answer to these requests, as JSON lines, commands or a reassignment."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from pipelines.assign import answers, requests, texts
+from pipelines.assign.answers import Answer
+from pipelines.errors import SettingsError
+from pipelines.ingest.snapshot import load_snapshot
+from pipelines.ingest.sources import Source, find_source
+from pipelines.ingest.text import read_text
+from udfs.schemes import MANUAL
+
+JSON, COMMANDS, REASSIGNMENT = "json", "commands", "reassignment"
+FORMS = (JSON, COMMANDS, REASSIGNMENT)
+
+
+@dataclass
+class Outcome:
+    """How many topics were placed, and why others were not."""
+
+    placed: int = 0
+    refused: int = 0
+
+
+@dataclass(frozen=True)
+class Options:
+    """scheme, seed, one_stream: for a source's topics (a request says so itself; seed: where it does not)."""
+
+    form: str
+    scheme: str
+    seed: int
+    one_stream: bool
+    server: str
+
+
+def assign(given: str, brokers: str | None, options: Options, out: TextIO) -> Outcome:
+    """Writes the answers to `out`."""
+    if options.form not in FORMS:
+        raise SettingsError(f"--as {options.form}: take one of {', '.join(FORMS)}")
+    source = find_source(given)
+    if brokers is None and len(source.files) == 1:
+        text = read_text(source.files[0])
+        if source.files[0].suffix == ".jsonl" or requests.looks_like_requests(text):
+            return _requests(requests.read_lines(text, str(source.files[0]), options.seed), options, out)
+    if options.scheme not in requests.ALGORITHMS or options.scheme == MANUAL:
+        known = ", ".join(name for name in requests.ALGORITHMS if name != MANUAL)
+        raise SettingsError(f"--scheme {options.scheme}: take one of {known}")
+    if brokers is not None:
+        source = Source(source.cluster_id, (*source.files, *find_source(brokers).files))
+    cluster = requests.of_snapshot(load_snapshot(source))
+    scheme = requests.ALGORITHMS[options.scheme]
+    made = answers.of_cluster(cluster, scheme, options.seed, options.one_stream)
+    return _topics(made, scheme, options, out)
+
+
+def _counted(made: Iterable[Answer], outcome: Outcome) -> Iterator[Answer]:
+    for answer in made:
+        if answer.error is None:
+            outcome.placed += 1
+        else:
+            outcome.refused += 1
+        yield answer
+
+
+def _write(lines: Iterable[str], out: TextIO) -> None:
+    for line in lines:
+        out.write(line + "\n")
+
+
+def _texts(made: Iterator[Answer], options: Options) -> Iterator[str]:
+    return texts.commands(made, options.server) if options.form == COMMANDS else texts.reassignment(made)
+
+
+def _requests(asked: Iterator[requests.Request], options: Options, out: TextIO) -> Outcome:
+    outcome = Outcome()
+    answered = answers.answers(asked)
+    if options.form == JSON:
+        for request, made in answered:
+            counted = list(_counted(made, outcome))
+            _write([json.dumps(answers.as_json(request, counted), separators=(",", ":"), ensure_ascii=False)], out)
+    else:
+        _write(_texts(_counted((answer for _, made in answered for answer in made), outcome), options), out)
+    return outcome
+
+
+def _topics(made: Iterator[Answer], scheme: str, options: Options, out: TextIO) -> Outcome:
+    outcome = Outcome()
+    counted = _counted(made, outcome)
+    if options.form == JSON:
+        for answer in counted:
+            row = {"topic": answer.name, "algorithm": scheme, "seed": answer.seed}
+            said = {"replicas": answer.replicas} if answer.error is None else {"error": answer.error}
+            _write([json.dumps(row | said, separators=(",", ":"), ensure_ascii=False)], out)
+    else:
+        _write(_texts(counted, options), out)
+    return outcome
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[TextIO]:
+    """A file that appears, in place of one of its name, when all of it is written."""
+    try:
+        stream = tempfile.NamedTemporaryFile(  # noqa: SIM115
+            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+        )
+    except OSError as error:
+        raise SettingsError(f"--out {path}: cannot be written: {error.strerror}") from error
+    try:
+        with stream:
+            yield stream  # type: ignore[misc]
+        os.chmod(stream.name, 0o666 & ~_umask())  # noqa: PTH101
+        Path(stream.name).replace(path)
+    except OSError as error:
+        raise SettingsError(f"--out {path}: cannot be written: {error.strerror}") from error
+    finally:
+        Path(stream.name).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
