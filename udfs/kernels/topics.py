@@ -43,11 +43,12 @@ class BrokerLists:
     ) -> BrokerLists:
         """Lists from ids (flat) and offsets (m + 1), with the racks' names and fences if there are any (flat)."""
         codes, rank, hashes = rack_names(racks or [])
+        # Copied: for arrays that may not be written, numba would compile every kernel once more.
         return BrokerLists(
-            np.ascontiguousarray(ids, dtype=np.int32),
-            np.asarray(offsets, dtype=np.int64),
+            np.array(ids, dtype=np.int32),
+            np.array(offsets, dtype=np.int64),
             codes if racks else np.full(len(ids), NO_RACK, dtype=np.int32),
-            np.zeros(len(ids), dtype=np.bool_) if fenced is None else np.asarray(fenced, dtype=np.bool_),
+            np.zeros(len(ids), dtype=np.bool_) if fenced is None else np.array(fenced, dtype=np.bool_),
             rank,
             hashes,
         )
