@@ -36,7 +36,7 @@ _IVY_SETTINGS = """<ivysettings>
 
 @dataclass(frozen=True)
 class Jar:
-    """One jar of conf/jars.toml."""
+    """One jar of a list like conf/jars.toml."""
 
     organisation: str
     name: str
@@ -52,10 +52,58 @@ class Jar:
         return f"{self.organisation}:{self.name}:{self.version}"
 
 
+@dataclass(frozen=True)
+class JarFolder:
+    """Jars that are used together, the folder they are in, the file that lists them, and how they get there."""
+
+    jars: tuple[Jar, ...]
+    folder: Path
+    listed_in: str
+    remedy: str
+
+    def paths(self) -> list[Path]:
+        """The jars as files; an EnvironmentFault where one has not been fetched."""
+        paths = [self.folder / jar.file_name for jar in self.jars]
+        missing = [path for path in paths if not path.is_file()]
+        if missing:
+            raise EnvironmentFault(f"{', '.join(map(str, missing))} not found. {self.remedy}")
+        return paths
+
+    def ensure(self) -> list[Path]:
+        """As `paths`, after what is missing or damaged has been fetched; each appears whole or not at all."""
+        wanted = [jar for jar in self.jars if _sha256(self.folder / jar.file_name) != jar.sha256]
+        if wanted:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".fetch-", dir=self.folder) as scratch:
+                self._fetch(wanted, Path(scratch))
+        return self.paths()
+
+    def _fetch(self, jars: list[Jar], scratch: Path) -> None:
+        """Nothing; downloads `jars` into `scratch`, checks them, and renames them into the folder."""
+        said = _run_ivy(jars, scratch, self.remedy)
+        for jar in jars:
+            found = _sha256(scratch / "out" / jar.file_name)
+            if found is None:
+                raise EnvironmentFault(
+                    f"{jar.module} could not be fetched from Maven Central. {self.remedy}. Ivy said:\n{said}"
+                )
+            if found != jar.sha256:
+                raise EnvironmentFault(
+                    f"{jar.module} as fetched has sha256 {found}, but {self.listed_in} says {jar.sha256}. "
+                    f"Nothing was kept: fetch again from a source you trust, or correct {self.listed_in}"
+                )
+        for jar in jars:
+            (scratch / "out" / jar.file_name).replace(self.folder / jar.file_name)
+
+
+def jars_of(entries: list[dict[str, str]]) -> tuple[Jar, ...]:
+    """The jars of a list as conf/jars.toml has it."""
+    return tuple(Jar(*_coordinates(entry["module"]), entry["sha256"]) for entry in entries)
+
+
 def required_jars() -> tuple[Jar, ...]:
     """The jars that conf/jars.toml lists."""
-    entries = tomllib.loads(conf_text("jars.toml"))["jar"]
-    return tuple(Jar(*_coordinates(entry["module"]), entry["sha256"]) for entry in entries)
+    return jars_of(tomllib.loads(conf_text("jars.toml"))["jar"])
 
 
 def _coordinates(module: str) -> tuple[str, str, str]:
@@ -70,49 +118,26 @@ def jars_dir() -> Path:
     return Path(named) if named else Path(sys.prefix, "share", "kafka-placement", "jars")
 
 
+def _delta() -> JarFolder:
+    return JarFolder(required_jars(), jars_dir(), "conf/jars.toml", REMEDY)
+
+
 def jar_paths() -> list[Path]:
     """The jars that a Spark session needs; an EnvironmentFault where set-up has not fetched them."""
-    paths = [jars_dir() / jar.file_name for jar in required_jars()]
-    missing = [path for path in paths if not path.is_file()]
-    if missing:
-        raise EnvironmentFault(f"{', '.join(map(str, missing))} not found. {REMEDY}")
-    return paths
+    return _delta().paths()
 
 
 def ensure_jars() -> list[Path]:
-    """The jars, after those that are missing or damaged have been fetched; each appears whole or not at all."""
-    folder = jars_dir()
+    """The jars, after those that are missing or damaged have been fetched."""
     try:
-        wanted = [jar for jar in required_jars() if _sha256(folder / jar.file_name) != jar.sha256]
-        if wanted:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as scratch:
-                _fetch(wanted, Path(scratch))
+        return _delta().ensure()
     except OSError as problem:
         raise EnvironmentFault(
-            f"{folder} cannot be used: {problem}. Name another folder with {JARS_VARIABLE}"
+            f"{jars_dir()} cannot be used: {problem}. Name another folder with {JARS_VARIABLE}"
         ) from problem
-    return jar_paths()
 
 
-def _fetch(jars: list[Jar], scratch: Path) -> None:
-    """Nothing; downloads `jars` into `scratch`, checks them, and renames them into its parent folder."""
-    said = _run_ivy(jars, scratch)
-    for jar in jars:
-        fetched = scratch / "out" / jar.file_name
-        found = _sha256(fetched)
-        if found is None:
-            raise EnvironmentFault(f"{jar.module} could not be fetched from Maven Central. {REMEDY}. Ivy said:\n{said}")
-        if found != jar.sha256:
-            raise EnvironmentFault(
-                f"{jar.module} as fetched has sha256 {found}, but conf/jars.toml says {jar.sha256}. "
-                "Nothing was kept: fetch again from a source you trust, or correct conf/jars.toml"
-            )
-    for jar in jars:
-        (scratch / "out" / jar.file_name).replace(scratch.parent / jar.file_name)
-
-
-def _run_ivy(jars: list[Jar], scratch: Path) -> str:
+def _run_ivy(jars: list[Jar], scratch: Path, remedy: str) -> str:
     """What Ivy printed while it fetched `jars` (nothing else: intransitive) into `scratch`/out."""
     import pyspark  # late: only a fetch needs its folder
 
@@ -152,7 +177,7 @@ def _run_ivy(jars: list[Jar], scratch: Path) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired as problem:
-        raise EnvironmentFault(f"Maven Central did not answer within {FETCH_TIMEOUT_S} s. {REMEDY}") from problem
+        raise EnvironmentFault(f"Maven Central did not answer within {FETCH_TIMEOUT_S} s. {remedy}") from problem
     lines = (ran.stdout + ran.stderr).strip().splitlines()
     return "\n".join(lines[-15:])
 
