@@ -1,0 +1,255 @@
+"""How hot the hottest broker gets over many seeds: one cluster's topics, by one scheme. The kernels do the counting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from udfs.kernels import leader_counts, refusals
+from udfs.kernels.balls_in_bins import Fullest, fullest
+from udfs.kernels.java_random import scrambled
+from udfs.kernels.rack_aware import alternate
+from udfs.kernels.ragged import take_segments
+from udfs.kernels.topic_seed import Words, run_words, seeds_of, topic_hashes
+from udfs.kernels.topics import NO_RACK, BrokerLists, Ints, Topics
+from udfs.placement import LivingBrokers, text_of
+from udfs.schemes import KAFKA, KAFKA_RACK_UNAWARE, KRAFT, NAIVE, SCHEMES
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Mix:
+    """The topics of a cluster, as far as leaders are concerned.
+
+    names: uint64 (t), of topic_hashes.   partitions, factor: int64 (t), as asked for.
+    listed (flat), listed_offsets (t + 1): int64, just these partitions of a topic are wanted; none = all.
+    """
+
+    names: Words
+    partitions: Ints
+    factor: Ints
+    listed: Ints
+    listed_offsets: Ints
+
+    def only(self, rows: Flags) -> Mix:
+        """The topics that are marked (t)."""
+        listed, offsets = take_segments(self.listed, self.listed_offsets, np.flatnonzero(rows))
+        return Mix(self.names[rows], self.partitions[rows], self.factor[rows], listed.astype(np.int64), offsets)
+
+    def shown(self) -> Ints:
+        """The partitions wanted of each topic (t)."""
+        listed = np.diff(self.listed_offsets)
+        return np.where(listed > 0, listed, self.partitions)
+
+
+def names_of(cluster: pa.Array, topic: pa.Array) -> pa.Array:
+    """Body of a scalar Arrow UDF: `Mix.names` as int64, of topics (strings without nulls) of clusters."""
+    return pa.array(topic_hashes(text_of(cluster), text_of(topic)).view(np.int64), pa.int64())
+
+
+@dataclass(frozen=True)
+class Counts:
+    """int64 (seeds, brokers) each: the leaders and replicas of each broker, in the order of the brokers given."""
+
+    leaders: Ints
+    replicas: Ints
+
+
+def _whole(mix: Mix, brokers: int) -> leader_counts.Arcs:
+    return leader_counts.Arcs.of(mix.partitions, mix.listed, mix.listed_offsets, brokers)
+
+
+def _round_robin(mix: Mix, order: Ints, runs: Words, draws: bool) -> Counts:
+    """By the round robin over the brokers in this order (places in the list given)."""
+    counts = _none(runs, order)
+    arcs = _whole(mix, len(order))
+    flat = (arcs.whole, arcs.offsets, arcs.begin, arcs.length, arcs.turn, mix.factor)
+    leader_counts.count_round_robin(runs, mix.names, draws, *flat, counts.leaders, counts.replicas)
+    return _in_order(counts, order)
+
+
+def _none(runs: Words, order: Ints) -> Counts:
+    shape = (len(runs), len(order))
+    return Counts(np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64))
+
+
+def _in_order(counts: Counts, order: Ints) -> Counts:
+    """Counts of brokers in this order (places in the list given), in the order given."""
+    back = np.argsort(order)
+    return Counts(counts.leaders[:, back], counts.replicas[:, back])
+
+
+def _count_unaware(mix: Mix, lists: BrokerLists, runs: Words) -> Counts:
+    return _round_robin(mix, np.arange(len(lists.ids)), runs, draws=True)
+
+
+def _count_kafka(mix: Mix, lists: BrokerLists, runs: Words) -> Counts:
+    if lists.rack[0] == NO_RACK:
+        return _count_unaware(mix, lists, runs)
+    ids, rack = np.empty_like(lists.ids), np.empty_like(lists.rack)
+    racks = alternate(lists.ids, lists.rack_rank[lists.rack], ids, rack)
+    by_id = np.argsort(lists.ids)
+    order = by_id[np.searchsorted(lists.ids[by_id], ids)]
+    counts = _none(runs, order)
+    for width in np.unique(mix.factor).tolist():
+        part = mix.only(mix.factor == width)
+        arcs = _whole(part, len(order))
+        flat = (arcs.whole, arcs.offsets, arcs.begin, arcs.length, arcs.turn)
+        leader_counts.count_rack_aware(runs, part.names, *flat, width, rack, racks, counts.leaders, counts.replicas)
+    return _in_order(counts, order)
+
+
+def _count_naive(mix: Mix, lists: BrokerLists, runs: Words) -> Counts:
+    return _round_robin(mix, np.argsort(lists.ids), runs, draws=False)
+
+
+def _count_kraft(mix: Mix, lists: BrokerLists, runs: Words) -> Counts:
+    order = np.argsort(lists.ids)
+    places = np.argsort(order).astype(np.int32)  # by id, as the placement sorts them
+    rank = np.append(lists.rack_rank, NO_RACK).astype(np.int32)[lists.rack]
+    hashes = np.append(lists.rack_hash, 0).astype(np.int32)[lists.rack]
+    counts = _none(runs, order)
+    leader_counts.count_striped(
+        *(runs, mix.names, mix.partitions, mix.factor, mix.listed, mix.listed_offsets, places, rank, hashes),
+        *(counts.leaders, counts.replicas),
+    )
+    return _in_order(counts, order)
+
+
+def _by_placing(scheme: str) -> Callable[[Mix, BrokerLists, Words], Counts]:
+    """For a scheme without a way of counting: every seed is placed."""
+
+    def count(mix: Mix, lists: BrokerLists, runs: Words) -> Counts:
+        place = SCHEMES[scheme].place
+        assert place is not None
+        topics = _topics(mix)
+        counts = _none(runs, lists.ids.astype(np.int64))
+        by_id = np.argsort(lists.ids)
+        for s, run in enumerate(runs):
+            placed = place(topics, lists, scrambled(seeds_of(mix.names, run)))
+            at = by_id[np.searchsorted(lists.ids[by_id], placed.broker)]
+            counts.replicas[s] = np.bincount(at, minlength=len(by_id))
+            counts.leaders[s] = np.bincount(at[placed.replica_offsets[:-1]], minlength=len(by_id))
+        return counts
+
+    return count
+
+
+def _topics(mix: Mix) -> Topics:
+    zero = np.zeros_like(mix.partitions)
+    return Topics.of(mix.partitions, mix.factor, zero, listed=mix.listed, listed_offsets=mix.listed_offsets)
+
+
+_COUNTERS = {
+    KAFKA: _count_kafka,
+    KAFKA_RACK_UNAWARE: _count_unaware,
+    KRAFT: _count_kraft,
+    NAIVE: _count_naive,
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A cluster's topics to be placed by one scheme over its living brokers, again and again.
+
+    mix: the topics that can be placed.   refused: how many cannot.   seeds: how many to try.
+    """
+
+    scheme: str
+    brokers: LivingBrokers
+    mix: Mix
+    refused: int
+    seeds: int
+
+    @staticmethod
+    def of(scheme: str, mix: Mix, brokers: LivingBrokers, seeds: int, work: int) -> Trial:
+        """work: at most this many topics are placed over all seeds (kraft: replicas); fewer seeds are tried then."""
+        lists = _lists(brokers)
+        topics = _topics(mix)
+        if scheme == KRAFT:
+            refusal = refusals.of_striped(topics, lists)
+        else:
+            known = np.empty(1, dtype=np.int8)
+            refusals.racks_known(lists.offsets, lists.rack, known)
+            refusal = refusals.of_admin_utils(topics, lists, (known == refusals.SOME_KNOWN) & (scheme == KAFKA))
+        good = mix.only(refusal == 0)
+        if scheme == KRAFT:
+            cost = int((good.partitions * good.factor).sum())
+        else:
+            cost = len(good.names) + (len(brokers.ids) ** 2 if scheme == KAFKA and any(brokers.racks) else 0)
+        tried = max(1, min(seeds, work // max(1, cost))) if SCHEMES[scheme].draws else 1
+        return Trial(scheme, brokers, good, len(mix.names) - len(good.names), tried if good.shown().any() else 0)
+
+    def counts(self, run_seed: int, first: int = 0, until: int | None = None) -> Counts:
+        """The counts by seeds first to until - 1 (all): seed i places as a run with run.seed = run_seed + i does."""
+        lists = _lists(self.brokers)
+        runs = run_words(run_seed + first, (self.seeds if until is None else until) - first)
+        if not len(runs):
+            return _none(runs, lists.ids.astype(np.int64))
+        return (_COUNTERS.get(self.scheme) or _by_placing(self.scheme))(self.mix, lists, runs)
+
+    @property
+    def singles(self) -> int:
+        """Topics of which one partition is wanted."""
+        return int((self.mix.shown() == 1).sum())
+
+    @property
+    def partitions(self) -> int:
+        """Partitions wanted of all topics."""
+        return int(self.mix.shown().sum())
+
+    def expected_singles(self) -> Fullest:
+        """The hottest broker's leaders of single-partition topics alone: each falls on some broker, whatever the rest.
+
+        kraft draws a rack first, then a broker of it: those of a small rack are hit more.
+        """
+        sizes = np.array([len(self.brokers.ids)])
+        if self.scheme == KRAFT and self.brokers.racks:
+            sizes = np.unique(_lists(self.brokers).rack, return_counts=True)[1]
+        sizes, racks = np.unique(sizes, return_counts=True)
+        return fullest(self.singles, 1.0 / (racks.sum() * sizes), racks * sizes)
+
+    def expected_blind(self) -> tuple[int, Fullest]:
+        """(leaders that whole rounds give every broker, the fullest broker if the others each fell on any broker)."""
+        arcs = _whole(self.mix, len(self.brokers.ids))
+        n = len(self.brokers.ids)
+        return int(arcs.whole.sum()), fullest(int(arcs.length.sum()), np.array([1.0 / n]), np.array([n]))
+
+
+def _lists(brokers: LivingBrokers) -> BrokerLists:
+    ids = np.asarray(brokers.ids, dtype=np.int32)
+    return BrokerLists.of(ids, np.array([0, len(ids)]), brokers.racks)
+
+
+@dataclass(frozen=True)
+class Odds:
+    """What seeds say of the hottest broker (its leaders, or its replicas).
+
+    hottest: int64 (seeds), of each seed, ascending.   mean: of all brokers, the same for every seed.
+    """
+
+    hottest: Ints
+    mean: float
+
+    @staticmethod
+    def of(hottest: npt.ArrayLike, total: int, brokers: int) -> Odds | None:
+        """None if there is nothing on any broker. hottest: (seeds), in any order; total: on all brokers."""
+        values = np.sort(np.asarray(hottest, dtype=np.int64))
+        return Odds(values, total / brokers) if len(values) and total else None
+
+    def percentile(self, percent: float) -> int:
+        """The least count that `percent` % of the seeds do not pass."""
+        return int(self.hottest[max(0, int(np.ceil(len(self.hottest) * percent / 100.0)) - 1)])
+
+    def above(self, ratio: float) -> float:
+        """The share of seeds whose hottest broker has more than `ratio` times the mean."""
+        return float((self.hottest > ratio * self.mean * (1.0 + 1e-12)).mean())
+
+    def percent_up_to(self, ratio: float) -> float:
+        """The seeds whose hottest broker has at most `ratio` times the mean, %."""
+        return 100.0 * (1.0 - self.above(ratio))
