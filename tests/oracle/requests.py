@@ -1,0 +1,182 @@
+"""Random requests to a placer, in chunks of flat arrays; and one of them as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from udfs.kernels.java_hash import rack_names
+from udfs.kernels.ragged import offsets_of, position_of, row_of
+from udfs.kernels.topics import DRAWN, NO_RACK, BrokerLists, Topics
+
+MOST_BROKERS = 500
+MOST_PARTITIONS = 10_000
+INT_MAX = 2**31 - 1
+
+# Blocks of names, each in a shuffled order; a list of brokers takes its racks from one block. Those of the second
+# share hash codes; the third's order in Java is not that of code points; the last is for a rack a broker. The others
+# have at most 24 names: nine keys in one bucket of a HashMap of 64 and more are not followed (java_hash.py).
+_BLOCKS = (
+    [f"rack-{i}" for i in range(24)],
+    ["AaAa", "AaBB", "BBAa", "BBBB", "", "a", "B", "b", "AaC", "BBC"],
+    ["\uff21", "\uff5a", "\U0001f600", "\U0001f601", "\ufffd", "é", "e\u0301", "東京-1", "東京-2", " ", "z" * 97],
+    [f"eu-west-{i}{zone}" for i in range(1, 9) for zone in "abc"],
+    [f"r{i:03d}" for i in range(MOST_BROKERS)],
+)
+_NAMES = [name for block in _BLOCKS for name in block]
+_SIZES = np.array([len(block) for block in _BLOCKS])
+_STEP = 7  # from one name of a block to the next; has no factor in common with the sizes
+_CODES, _RANKS, _HASHES = rack_names(_NAMES)
+_BY_CODE = [_NAMES[i] for i in np.argsort(_CODES)]
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Topics of some cases. The topics of a case share a list of brokers and a stream, in order.
+
+    seeds: int64 (cases).   topic_offsets: int64 (cases + 1).   topics, lists: stream and of_list are the case.
+    names: the rack names that lists.rack counts.
+    """
+
+    seeds: npt.NDArray[np.int64]
+    topic_offsets: npt.NDArray[np.int64]
+    topics: Topics
+    lists: BrokerLists
+    names: list[str]
+
+    def case(self, number: int) -> Requests:
+        """One case alone."""
+        topic = slice(*self.topic_offsets[number : number + 2].tolist())
+        broker = slice(*self.lists.offsets[number : number + 2].tolist())
+        t, b = self.topics, self.lists
+        zeros = np.zeros(topic.stop - topic.start, dtype=np.int64)
+        topics = Topics(
+            *(t.partitions[topic], t.replication_factor[topic], zeros, zeros),
+            *(t.first_partition[topic], t.fixed_start[topic]),
+        )
+        offsets = np.array([0, broker.stop - broker.start])
+        lists = BrokerLists(b.ids[broker], offsets, b.rack[broker], b.fenced[broker], b.rack_rank, b.rack_hash)
+        return Requests(self.seeds[number : number + 1], np.array([0, len(zeros)]), topics, lists, self.names)
+
+    def as_json(self) -> dict[str, object]:
+        """The first case, in the words of Kafka's own parameters."""
+        one = self.case(0)
+        asked = zip(
+            one.topics.partitions.tolist(),
+            one.topics.replication_factor.tolist(),
+            one.topics.first_partition.tolist(),
+            one.topics.fixed_start.tolist(),
+            strict=True,
+        )
+        names = ("partitions", "replication_factor", "start_partition_id", "fixed_start_index")
+        brokers = zip(one.lists.ids.tolist(), one.lists.rack.tolist(), one.lists.fenced.tolist(), strict=True)
+        return {
+            "seed": int(one.seeds[0]),
+            "brokers": [
+                {"id": i, "rack": None if rack == NO_RACK else self.names[rack]} | ({"fenced": True} if fenced else {})
+                for i, rack, fenced in brokers
+            ],
+            "topics": [dict(zip(names, values, strict=True)) for values in asked],
+        }
+
+
+def chunks(cases: int, size: int, seed: int, striped: bool) -> Iterator[Requests]:
+    """`cases` random cases, `size` at a time. striped: with what only that placer minds - fences, gaps in racks."""
+    for number, begin in enumerate(range(0, cases, size)):
+        yield random_requests(np.random.default_rng([seed, number]), min(size, cases - begin), striped)
+
+
+def random_requests(rng: np.random.Generator, cases: int, striped: bool) -> Requests:
+    """Requests, most good and some bad.
+
+    Brokers: 1 to 500, log-uniform; ids with gaps, in any order.
+    Partitions: log-uniform too, 1 to 10,000 in one topic of ten and 1 to 1,000 in the others: 240 on average.
+    """
+    lists = _brokers(rng, cases, striped)
+    counts = np.where(rng.random(cases) < 0.75, 1, rng.integers(2, 5, cases))
+    case = np.repeat(np.arange(cases), counts)
+    n = len(case)
+    brokers = np.diff(lists.offsets)[case]
+
+    factor = rng.integers(1, 8, n)
+    factor = np.where(rng.random(n) < 0.9, np.minimum(factor, np.maximum(brokers, 1)), factor)
+    partitions = _one_of(
+        rng, n, (0.1, _log_uniform(rng, 1, MOST_PARTITIONS, n)), (0.9, _log_uniform(rng, 1, MOST_PARTITIONS // 10, n))
+    )
+    wide = rng.random(n) < 0.01
+    factor = np.where(wide, 1 + (brokers * rng.random(n)).astype(np.int64), factor)
+    partitions = np.where(wide, np.minimum(partitions, 50), partitions)
+    factor = np.where(rng.random(n) < 0.01, brokers + rng.integers(1, 4, n), factor)
+    factor = np.where(rng.random(n) < 0.01, rng.choice([0, -1, -7], n), factor)
+    partitions = np.where(rng.random(n) < 0.015, rng.choice([0, -1, -12, -INT_MAX - 1], n), partitions)
+
+    grown = _log_uniform(rng, 1, 20_000, n)
+    first = _one_of(rng, n, (0.5, -1), (0.2, 0), (0.28, grown), (0.005, -9), (0.015, INT_MAX - grown))
+    small = (rng.random(n) * np.maximum(brokers, 1)).astype(np.int64)
+    fixed = _one_of(
+        *(rng, n, (0.7, DRAWN), (0.2, small), (0.005, -2)),
+        *((0.055, _log_uniform(rng, 1, INT_MAX, n)), (0.04, INT_MAX - _log_uniform(rng, 1, 20_000, n))),
+    )
+    # Times the racks these overflow, and Kafka may then try up to two billion candidates for a follower: a few will do.
+    fixed[(fixed > INT_MAX // MOST_BROKERS) & _has_rack(lists)[case] & (rng.random(n) > 0.03)] = DRAWN
+    seeds = rng.integers(-(2**63), 2**63 - 1, cases)
+    return Requests(seeds, offsets_of(counts), Topics(partitions, factor, case, case, first, fixed), lists, _BY_CODE)
+
+
+def _log_uniform(rng: np.random.Generator, least: int, most: int, n: int) -> npt.NDArray[np.int64]:
+    """int64 (n), from least to most, the logarithms spread evenly."""
+    low, high = np.log(least), np.log(most + 1)
+    return np.minimum(np.exp(low + (high - low) * rng.random(n)).astype(np.int64), most)
+
+
+def _one_of(
+    rng: np.random.Generator, n: int, *ways: tuple[float, int | npt.NDArray[np.int64]]
+) -> npt.NDArray[np.int64]:
+    """int64 (n), each from one of the ways: (probability, value or values (n))."""
+    which = rng.choice(len(ways), n, p=[probability for probability, _ in ways])
+    values: npt.NDArray[np.int64] = np.choose(which, [np.broadcast_to(value, n) for _, value in ways])
+    return values
+
+
+def _has_rack(lists: BrokerLists) -> npt.NDArray[np.bool_]:
+    """Whether any broker of a list has a rack: bool (m)."""
+    counts = np.diff(np.append(0, np.cumsum(lists.rack != NO_RACK))[lists.offsets])
+    has: npt.NDArray[np.bool_] = counts > 0
+    return has
+
+
+def _brokers(rng: np.random.Generator, m: int, striped: bool) -> BrokerLists:
+    """m lists of brokers. Without fences and with few gaps in racks unless they are for the striped placer."""
+    sizes = _one_of(rng, m, (0.003, 0), (0.02, 1), (0.007, MOST_BROKERS), (0.97, _log_uniform(rng, 1, MOST_BROKERS, m)))
+    offsets = offsets_of(sizes)
+    row, place = row_of(offsets), position_of(offsets)
+    flat = len(row)
+
+    # Ids rise by gaps of up to the list's own; its last may be the highest that there is.
+    gap = 1 + (rng.choice([0, 3, 900], m, p=[0.5, 0.3, 0.2])[row] * rng.random(flat)).astype(np.int64)
+    ids = np.cumsum(gap)
+    ids -= np.append(0, ids)[offsets[:-1]][row]
+    begin = _one_of(rng, m, (0.6, -1), (0.3, 1000), (0.1, INT_MAX - MOST_BROKERS * 901))
+    ids += begin[row]
+    shuffled = np.where((rng.random(m) < 0.7)[row], rng.random(flat), place)
+    ids = ids[np.lexsort((shuffled, row))]
+
+    # Racks: a few of a block's names, used unevenly; or a rack a broker.
+    block = rng.choice(len(_BLOCKS), m, p=[0.35, 0.15, 0.15, 0.3, 0.05])
+    each = (block == len(_BLOCKS) - 1)[row]
+    racks = np.minimum(_log_uniform(rng, 1, 24, m), _SIZES[block])
+    uneven = rng.choice([1, 2, 5], m)[row]
+    turn = (racks[row] * rng.random(flat) ** uneven).astype(np.int64)
+    turned = rng.integers(0, MOST_BROKERS, m)  # which of the block's names, and in which order
+    name = np.where(each, place, turn)
+    begin_of_block = (np.cumsum(_SIZES) - _SIZES)[block]
+    name = begin_of_block[row] + (name * _STEP + turned[row]) % _SIZES[block][row]
+    some = 0.3 if striped else 0.03
+    missing = _one_of(rng, m, (0.4, 100), (0.6 - some, 0), (some, rng.integers(1, 100, m)))
+    without = rng.integers(0, 100, flat) < missing[row]
+    fenced = rng.integers(0, 100, flat) < rng.choice([0, 10, 50, 90, 100], m, p=[0.4, 0.3, 0.2, 0.08, 0.02])[row]
+    rack = np.where(without, NO_RACK, _CODES[name]).astype(np.int32)
+    return BrokerLists(ids.astype(np.int32), offsets, rack, fenced, _RANKS, _HASHES)
