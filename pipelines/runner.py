@@ -20,7 +20,16 @@ from pipelines.ingest.detect import read_files
 from pipelines.ingest.sources import SnapshotKey, Source, snapshot_id_of
 from pipelines.schedule import run_steps
 from pipelines.settings import Settings
-from pipelines.stages import broker_load, failures, leader_hotspots, placements, scheme_comparison, silver, takeovers
+from pipelines.stages import (
+    broker_load,
+    failures,
+    leader_hotspots,
+    placements,
+    scheme_comparison,
+    silver,
+    takeovers,
+    topic_origin,
+)
 from pipelines.stages.entities import EntityParameters, entities
 from pipelines.stages.raw_metadata import FILES_DDL, raw_metadata
 from pipelines.store import Store
@@ -127,6 +136,16 @@ STAGES: tuple[Stage, ...] = (
         "gold.scheme_comparison",
         ("gold.leader_hotspots", "gold.failure_summary"),
         lambda t, c: scheme_comparison.scheme_comparison(t["gold.leader_hotspots"], t["gold.failure_summary"]),
+    ),
+    Stage(
+        "gold.topic_origin",
+        ("silver.topics", "silver.partitions", _BROKERS),
+        lambda t, c: topic_origin.topic_origin(t["silver.topics"], t["silver.partitions"], t[_BROKERS]),
+    ),
+    Stage(
+        "gold.cluster_origin",
+        ("gold.topic_origin",),
+        lambda t, c: topic_origin.cluster_origin(t["gold.topic_origin"]),
     ),
 )
 

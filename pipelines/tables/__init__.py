@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipelines.tables import bronze, gold, ops, silver
 from pipelines.tables.contract import Table
+from pipelines.tables.origin import CLUSTER_ORIGIN, TOPIC_ORIGIN
 
 TABLES: dict[str, Table] = {
     table.name: table
@@ -24,6 +25,8 @@ TABLES: dict[str, Table] = {
         gold.FAILURE_LOAD,
         gold.FAILURE_SUMMARY,
         gold.SCHEME_COMPARISON,
+        TOPIC_ORIGIN,
+        CLUSTER_ORIGIN,
         ops.RUNS,
         ops.QUALITY_RESULTS,
     )
