@@ -14,11 +14,13 @@ COMPILE := uv pip compile --quiet --upgrade --universal --python-version 3.11 --
   --no-annotate --no-emit-index-url
 # More for pytest: make test PYTEST_ARGS="-k placement"
 PYTEST_ARGS ?=
+# More for the oracle: make oracle N=1000000
+N ?= 100000
 
-.PHONY: help setup run test test-fast lint bench wheel lock clean check-machine
+.PHONY: help setup run test test-fast lint bench bench-kernels oracle wheel lock clean check-machine
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-10s %s\n' "$$name" "$$what"; done
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
 
 setup: check-machine $(READY) ## .venv with every library and the kafka-placement command, and Delta's jars (once; needs network)
 
@@ -38,6 +40,12 @@ lint: check-machine $(READY) ## ruff (lint, format) and mypy
 
 bench: check-machine $(READY) ## placing a million partitions, against Spark's own write of as many constant rows
 	$(BIN)/python -m tests.bench.placement
+
+bench-kernels: check-machine $(READY) ## the placement kernels beside Kafka's own classes, as ratios
+	$(BIN)/python -m tests.bench.kernels
+
+oracle: check-machine $(READY) ## the placement kernels against Kafka's own classes, on N random requests each
+	$(BIN)/python -m tests.oracle $(N)
 
 wheel: check-machine $(READY) ## dist/kafka_placement-*.whl, conf's defaults inside
 	$(BIN)/hatchling build -t wheel

@@ -58,7 +58,10 @@ def class_path(name: str) -> str:
     """The jars of one list of jars.toml, fetched if they are not there."""
     entries = tomllib.loads((HERE / "jars.toml").read_text())[name]
     jars = JarFolder(jars_of(entries), JARS_DIR, "tests/oracle/jars.toml", REMEDY)
-    return os.pathsep.join(map(str, jars.ensure()))
+    try:
+        return os.pathsep.join(map(str, jars.ensure()))
+    except OSError as problem:
+        raise EnvironmentFault(f"{JARS_DIR} cannot be written: {problem}. Make it writable") from problem
 
 
 class Jvm:

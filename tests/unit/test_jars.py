@@ -77,6 +77,17 @@ def test_a_repository_without_it(central: Path, lose: Callable[[Path], object]) 
     assert in_folder() == {}
 
 
+def test_a_list_of_its_own_names_itself(central: Path, tmp_path: Path) -> None:
+    mine = jars.JarFolder((WANTED,), tmp_path / "mine", "mine.toml", "Run mine")
+    with pytest.raises(EnvironmentFault, match=r"mine/first-1.0.jar not found. Run mine$"):
+        mine.paths()
+    assert mine.ensure() == [tmp_path / "mine" / "first-1.0.jar"]
+    (central / "first-1.0.jar").unlink()
+    mine.paths()[0].unlink()
+    with pytest.raises(EnvironmentFault, match=r"could not be fetched from Maven Central. Run mine. Ivy said"):
+        mine.ensure()
+
+
 def test_only_maven_central_is_asked() -> None:
     """A local Maven or Ivy repository that has a pom without its jar must not be looked at."""
     assert re.findall(r'<(\w+) name="(\w+)"', jars._IVY_SETTINGS) == [("ibiblio", "central")]
