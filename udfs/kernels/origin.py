@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from udfs.kernels.origin_growth import without_growth
 from udfs.kernels.origin_orders import fit_some_order, proposals
 from udfs.kernels.origin_patterns import (
     KAFKA,
@@ -106,7 +107,11 @@ def find_orders(observed: Observed, judged: Ints, sets: list[Ids], brokers: Brok
         if len(brokers.ids) > _MOST_BROKERS or not open_.any():
             break
         best, best_score, tried = None, 0, set(known)
-        for order in proposals(observed, judged[open_], sets):
+        shown, among = observed, judged[open_]
+        if round_ > 0:  # a growth is by id, whatever the order before it
+            for members in sets:
+                shown, among = without_growth(shown, among, members), np.arange(int(open_.sum()))
+        for order in proposals(shown, among, sets):
             if order.tobytes() in tried:
                 continue
             tried.add(order.tobytes())
@@ -150,6 +155,11 @@ def _own_orders(observed: Observed, topics: Ints, patterns: list[Pattern], broke
     if len(rising):
         room = (np.full(everyone, UNKNOWN, dtype=np.int64), np.full(int(rising[-1]), UNKNOWN, dtype=np.int64))
         fit_some_order(*observed.arrays, topics, rising, *room, out)
+        for members in _base_sets(observed, brokers):
+            left = np.flatnonzero(out == 0)
+            part, found = without_growth(observed, topics[left], members), np.zeros(len(left), dtype=np.int64)
+            fit_some_order(*part.arrays, np.arange(len(left)), rising, *room, found)
+            out[left] = found
     return out
 
 

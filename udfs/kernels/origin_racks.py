@@ -14,7 +14,7 @@ _BLOCKS_BACK = 3  # rounds over the brokers before the break in which a growth i
 
 
 @compiled
-def _fits(
+def placed_so(
     first: int, width: int, broker: Ids, order: Ids, rack: Ids, racks: int, leader: int, turn: int, room: Ints
 ) -> bool:
     """Whether the replicas from `first` on are those that Kafka would place, the leader at this place of the order.
@@ -62,7 +62,7 @@ def _fit_shift(
         if replica_offsets[row + 1] - first != width:
             return row
         leader, turn = (partition[row] + start) % n, shift + partition[row] // n
-        if not _fits(first, width, broker, order, rack, racks, leader, turn, room):
+        if not placed_so(first, width, broker, order, rack, racks, leader, turn, room):
             return row
     return hi
 
@@ -108,7 +108,7 @@ def fit_rack_aware(
         start[i] = (place[broker[first]] - partition[lo]) % n
         leader, rounds = place[broker[first]], partition[lo] // n
         for tried in range(n - 1 if width > 1 else 1):
-            if width > 2 and not _fits(first, 2, broker, order, rack, racks, leader, tried + rounds, room):
+            if width > 2 and not placed_so(first, 2, broker, order, rack, racks, leader, tried + rounds, room):
                 continue
             end = _fit_shift(lo, hi, partition, replica_offsets, broker, order, rack, racks, start[i], tried, room)
             if end > until[i]:
@@ -119,6 +119,15 @@ def fit_rack_aware(
         if until[i] > lo:
             free = (1 if n > 1 else 0) + (1 if width > 1 and n > 2 else 0)
             evidence[i] = _evidence(until[i] - lo, width, n) - free
+
+
+@compiled
+def growth_start(by_id: Ids, first: int) -> int:
+    """The start index of a growth: of the first broker (int32, by rising id) not below partition 0's first replica."""
+    for i in range(len(by_id)):
+        if by_id[i] >= first:
+            return i
+    return 0
 
 
 @compiled
@@ -153,11 +162,7 @@ def fit_growth(
         width = replica_offsets[lo + 1] - replica_offsets[lo]
         if width > n:
             continue
-        start = 0
-        while start < n and by_id[start] < first_replica[i]:
-            start += 1
-        if start == n:
-            start = 0
+        start = growth_start(by_id, first_replica[i])
         begin, grown, row = until[i], UNKNOWN, until[i]
         while row < hi:
             reached = row
@@ -173,7 +178,7 @@ def fit_growth(
                     if replica_offsets[at + 1] - first != width:
                         break
                     leader, turn = (partition[at] + start) % n, start + partition[at] // n - block
-                    if not _fits(first, width, broker, order, rack, racks, leader, turn, room):
+                    if not placed_so(first, width, broker, order, rack, racks, leader, turn, room):
                         break
                     at += 1
                 if at > reached:

@@ -265,7 +265,7 @@ def fit_striped_growth(
         if until[i] <= lo or until[i] >= hi:
             continue
         width = replica_offsets[lo + 1] - replica_offsets[lo]
-        for row in range(until[i], max(lo, until[i] - 2 * n), -1):
+        for row in range(until[i], max(lo, until[i] - 4 * n), -1):
             if replica_offsets[row + 1] - replica_offsets[row] != width:
                 break
             given = (partition, replica_offsets, broker, rack_of, spot, rack_begin)

@@ -105,6 +105,23 @@ def test_grown_topics(seed: int, racks: list[str] | None) -> None:
         assert f["grown_from"] is None or f["grown_from"] >= count
 
 
+def test_an_order_is_found_though_every_topic_grew() -> None:
+    order = [7, 3, 9, 1, 4, 8, 2]
+    topics = [grown(topic, 20, order) for topic in placed("kafka", order, [(18, 3)] * 5, 8)]
+    found = judge(topics, order)
+    assert {tuple(f["broker_order"]) for f in found} == {(1, 4, 8, 2, 7, 3, 9)}
+    assert {f["grown_from"] for f in found} <= set(range(15, 22))
+
+
+def test_a_short_growth_of_kraft_is_none_but_could_be() -> None:
+    topics = placed("kraft", range(9), [(20, 3)] * 8, 4, ["a", "b", "c"] * 3)
+    added = placed("kraft", range(9), [(2, 3), (12, 3)], 5, ["a", "b", "c"] * 3)
+    found = judge([topics[0] + added[0], topics[1] + added[1], *topics], range(9), ["a", "b", "c"] * 3)
+    assert (found[0]["origin"], found[0]["could_be"]) == ("none", ["kraft"])
+    assert found[0]["note"] == "KRaft's striped placement only with a growth too small to tell; grown from partition 20"
+    assert (found[1]["origin"], found[1]["grown_from"]) == ("kraft", 20)
+
+
 def test_topics_from_before_the_cluster_grew_and_shrank() -> None:
     old = placed("kafka", [3, 1, 2], [(10, 2)] * 5, 1)
     gone = placed("kafka", [8, 2, 9, 3], [(12, 3)] * 5, 2)
