@@ -61,25 +61,32 @@ def lay_out(
     return racks
 
 
+# What a list's cursor holds: how many of its brokers this round has had, where the round began, which round it is.
+_INDEX, _OFFSET, _EPOCH = 0, 1, 2
+
+
 @compiled
-def _next(brokers: Ids, bounds: Ids, which: int, epoch: int, index: Ids, offset: Ids, seen: Ids) -> int:
+def _next(brokers: Ids, bounds: Ids, cursors: Ids, which: int, epoch: int) -> int:
     """The next broker of list `which` in this round, -1 if there is no more."""
-    size = bounds[which + 1] - bounds[which]
+    begin = bounds[which]
+    size = bounds[which + 1] - begin
     if size == 0:
         return -1
-    if seen[which] != epoch:
-        seen[which] = epoch
-        index[which] = 0
-        offset[which] += 1
-        if offset[which] == size:
-            offset[which] = 0
-    if index[which] >= size:
+    index, offset = cursors[which, _INDEX], cursors[which, _OFFSET]
+    if cursors[which, _EPOCH] != epoch:
+        cursors[which, _EPOCH] = epoch
+        index = 0
+        offset += 1
+        if offset == size:
+            offset = 0
+        cursors[which, _OFFSET] = offset
+    if index >= size:
         return -1
-    at = index[which] + offset[which]
+    cursors[which, _INDEX] = index + 1
+    at = index + offset
     if at >= size:
         at -= size
-    index[which] += 1
-    return int(brokers[bounds[which] + at])
+    return int(brokers[begin + at])
 
 
 @compiled
@@ -92,7 +99,7 @@ def place_topic(
     racks: int,
     scratch: Ids,
     names: Ids,
-    cursor: Ids,
+    cursors: Ids,
     wanted: Ints,
     order: Ints,
     count: int,
@@ -101,18 +108,16 @@ def place_topic(
 ) -> None:
     """One topic's `count` partitions; with `wanted` (ids, rising by `order`), only those are kept.
 
-    given, bounds, keys, racks: of lay_out.   scratch (n), names (racks), cursor (6 * racks): room to work in.
+    given, bounds, keys, racks: of lay_out.   scratch (n), names (racks), cursors (2 * racks, 3): room to work in.
     width 0: only the draws are made, as for a topic that is refused.
     """
-    lists = 2 * racks
-    index, offset, seen = cursor[:lists], cursor[lists : 2 * lists], cursor[2 * lists : 3 * lists]
-    index[:] = 0
-    seen[:] = 0
+    cursors[: 2 * racks] = 0
     unfenced = 0
     for k in range(racks):
         for which in (2 * keys[k] + 1, 2 * keys[k]):
             size = bounds[which + 1] - bounds[which]
-            offset[which] = next_int(states, stream, size) if size > 0 else 0
+            if size > 0:
+                cursors[which, _OFFSET] = next_int(states, stream, size)
         unfenced += bounds[2 * k + 1] - bounds[2 * k]
         names[k] = k
     if racks == 0:
@@ -140,7 +145,7 @@ def place_topic(
             at = order[kept] * width
         first = stripe
         while True:
-            broker = _next(brokers, bounds, 2 * names[first], epoch, index, offset, seen)
+            broker = _next(brokers, bounds, cursors, 2 * names[first], epoch)
             if broker >= 0:
                 break
             first += 1
@@ -155,9 +160,9 @@ def place_topic(
                 if rack == first:
                     first = -1  # the leader's rack has had its turn
                 else:
-                    broker = _next(brokers, bounds, 2 * names[rack], epoch, index, offset, seen)
+                    broker = _next(brokers, bounds, cursors, 2 * names[rack], epoch)
                     if broker < 0:
-                        broker = _next(brokers, bounds, 2 * names[rack] + 1, epoch, index, offset, seen)
+                        broker = _next(brokers, bounds, cursors, 2 * names[rack] + 1, epoch)
                 rack += 1
                 if rack == racks:
                     rack = 0
@@ -200,7 +205,7 @@ def _place(
     for k in range(lists):
         longest = max(longest, offsets[k + 1] - offsets[k])
     scratch, names = np.empty(longest, dtype=np.int32), np.empty(longest, dtype=np.int32)
-    cursor = np.empty(6 * longest, dtype=np.int32)
+    cursors = np.empty((2 * longest, 3), dtype=np.int32)
     for i in range(len(of_list)):
         k = of_list[i]
         lo, hi = offsets[k], offsets[k + 1]
@@ -212,7 +217,7 @@ def _place(
         count = wanted[order[-1]] + 1 if len(wanted) > 0 else max(0, partitions[i])
         width = factor[i] if refusal[i] == 0 else 0
         place_topic(
-            *(states, stream[i], mine, my_bounds, my_keys, racks[k], scratch[: hi - lo], names, cursor),
+            *(states, stream[i], mine, my_bounds, my_keys, racks[k], scratch[: hi - lo], names, cursors),
             *(wanted, order, count, width, out[begins[i] : begins[i + 1]]),
         )
 
