@@ -38,7 +38,7 @@ TOPIC_ORIGIN = Table(
         Column("shift", INT, "the followers' shift, modulo brokers - 1; null = not known, as with one replica"),
         Column("grown_from", INT, "partition id that was added later, with all after it; null = none"),
         Column("partitions_checked", LONG, "partitions with known replicas", required=True),
-        Column("first_break", INT, "of none: first partition that breaks the pattern that goes furthest"),
+        Column("first_break", INT, "of none: first partition that breaks the pattern of most of the cluster"),
         Column("note", TEXT, "what else is to be known"),
     ),
     keys=("cluster_id", "snapshot_id", "topic"),

@@ -40,7 +40,7 @@ class Origins:
 
     scheme: int8 (n), of origin_patterns, NONE = no scheme explains it, NOT_JUDGED = none of its replicas are known.
     could_be: bool (n, SCHEMES), schemes that explain it, also where that says little.
-    pattern: int64 (n), index of the pattern that explains it, or goes furthest; UNKNOWN = none.
+    pattern: int64 (n), index of the pattern that explains it; for NONE, of the leading scheme's that goes furthest.
     until: int64 (n), the first row that breaks it; the end of the topic's rows = none does.
     evidence: int64 (n), replicas before that which could have broken it.   start, shift, grown_from: see Fits.
     own_size: int64 (n), brokers in an order of its own that Kafka's pattern would need here; 0 = not needed, or none.
@@ -214,7 +214,7 @@ def find_origins(observed: Observed, brokers: Brokers) -> Origins:
     # Of patterns that go equally far, the first of these stays.
     rank = {scheme: i for i, scheme in enumerate(by_preference)}
     for i in sorted(range(len(patterns)), key=lambda i: (rank[patterns[i].scheme], -patterns[i].explained, i)):
-        _take_better(out, i, judged)
+        _take_better(out, i, judged, by_preference[0])
 
     alone = np.flatnonzero((chosen != NOT_JUDGED) & ~could_be[:, KAFKA])
     out.own_size[alone] = _own_orders(observed, alone, patterns, brokers)
@@ -222,15 +222,17 @@ def find_origins(observed: Observed, brokers: Brokers) -> Origins:
     return out
 
 
-def _take_better(out: Origins, number: int, judged: Ints) -> None:
-    """Takes this pattern for the topics whose scheme it is, or that have none, and that it follows further."""
+def _take_better(out: Origins, number: int, judged: Ints, leading: int) -> None:
+    """Takes this pattern for the topics whose scheme it is, unless they have one.
+
+    Those that no scheme explains are held against the leading scheme: there, the pattern that they follow furthest.
+    """
     pattern = out.patterns[number]
     scheme = out.scheme[judged]
-    mine = (scheme == pattern.scheme) & pattern.sure
-    none = scheme == NONE
-    further = pattern.fits.until > out.until[judged]
     fresh = out.pattern[judged] == UNKNOWN
-    take = (mine & fresh) | (none & (further | fresh))
+    mine = (scheme == pattern.scheme) & pattern.sure & fresh
+    none = (scheme == NONE) & (pattern.scheme == leading)
+    take = mine | (none & (fresh | (pattern.fits.until > out.until[judged])))
     rows = judged[take]
     out.pattern[rows] = number
     mine_out = (out.until, out.evidence, out.start, out.shift, out.grown_from)
