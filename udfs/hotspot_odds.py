@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from udfs.kernels import leader_counts, refusals
 from udfs.kernels.balls_in_bins import Fullest, fullest
 from udfs.kernels.java_random import scrambled
 from udfs.kernels.rack_aware import alternate
-from udfs.kernels.ragged import take_segments
+from udfs.kernels.ragged import offsets_of, take_segments
 from udfs.kernels.topic_seed import Words, run_words, seeds_of, topic_hashes
 from udfs.kernels.topics import NO_RACK, BrokerLists, Ints, Topics
 from udfs.placement import LivingBrokers, text_of
@@ -45,6 +46,29 @@ class Mix:
         """The partitions wanted of each topic (t)."""
         listed = np.diff(self.listed_offsets)
         return np.where(listed > 0, listed, self.partitions)
+
+
+def mix_of(cluster: str, topics: pa.Table) -> Mix:
+    """Of a cluster's topics: topic, partitions, replication_factor, partition_loads as in silver.topics."""
+    names, partitions, factor, loads = (
+        topics[name].combine_chunks() for name in ("topic", "partitions", "replication_factor", "partition_loads")
+    )
+    ids = pc.struct_field(loads.flatten(), "partition")
+    offsets = offsets_of(int64(pc.list_value_length(loads)))
+    last = np.maximum.reduceat(np.append(int64(ids), -1), offsets[:-1]) if len(offsets) > 1 else offsets[:-1]
+    asked = int64(partitions)
+    # Listed are all partitions of a topic with loads: only where some are missing does it matter which.
+    gaps = ~((np.diff(offsets) == asked) & (last == asked - 1))
+    listed, kept = take_segments(int64(ids), offsets, np.flatnonzero(gaps))
+    lengths = np.zeros(len(asked), dtype=np.int64)
+    lengths[gaps] = np.diff(kept)
+    hashes = names_of(pa.array([cluster] * len(asked), pa.string()), names.cast(pa.string()))
+    return Mix(hashes.to_numpy().view(np.uint64), asked, int64(factor), listed.astype(np.int64), offsets_of(lengths))
+
+
+def int64(values: pa.Array) -> Ints:
+    """The values, 0 for null."""
+    return np.asarray(pc.fill_null(values, pa.scalar(0, values.type)).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def names_of(cluster: pa.Array, topic: pa.Array) -> pa.Array:
@@ -110,15 +134,37 @@ def _count_naive(mix: Mix, lists: BrokerLists, runs: Words) -> Counts:
 
 def _count_kraft(mix: Mix, lists: BrokerLists, runs: Words) -> Counts:
     order = np.argsort(lists.ids)
+    counts = _none(runs, order)
     places = np.argsort(order).astype(np.int32)  # by id, as the placement sorts them
     rank = np.append(lists.rack_rank, NO_RACK).astype(np.int32)[lists.rack]
     hashes = np.append(lists.rack_hash, 0).astype(np.int32)[lists.rack]
-    counts = _none(runs, order)
-    leader_counts.count_striped(
-        *(runs, mix.names, mix.partitions, mix.factor, mix.listed, mix.listed_offsets, places, rank, hashes),
-        *(counts.leaders, counts.replicas),
-    )
+    short_cut = _short_cut(mix, lists)
+    simple, other = mix.only(short_cut), mix.only(~short_cut)
+    if len(simple.names):
+        whole, rest = np.divmod(simple.partitions, len(order))
+        flat = (runs, simple.names, whole, rest, simple.factor)
+        leader_counts.count_striped_one_rack(*flat, counts.leaders, counts.replicas)
+    if len(other.names):
+        asked = (other.names, other.partitions, other.factor, other.listed, other.listed_offsets)
+        leader_counts.count_striped(runs, *asked, places, rank, hashes, counts.leaders, counts.replicas)
     return _in_order(counts, order)
+
+
+def _short_cut(mix: Mix, lists: BrokerLists) -> Flags:
+    """The topics (t) that kraft need not place to count them: whole ones, all brokers being in one rack, or in none."""
+    one_rack = len(np.unique(lists.rack)) == 1
+    return np.asarray((np.diff(mix.listed_offsets) == 0) & one_rack, dtype=np.bool_)
+
+
+def _cost(scheme: str, mix: Mix, lists: BrokerLists) -> int:
+    """What a seed costs: arithmetic on so many topics, or replicas."""
+    n = len(lists.ids)
+    if scheme == KRAFT:
+        simple = _short_cut(mix, lists)
+        shuffled = np.where(mix.partitions > n, mix.partitions, 1)
+        return int(np.where(simple, shuffled, mix.partitions * mix.factor).sum())
+    pairs = n * n if scheme == KAFKA and n and lists.rack[0] != NO_RACK else 0
+    return len(mix.names) + len(mix.listed) + pairs
 
 
 def _by_placing(scheme: str) -> Callable[[Mix, BrokerLists, Words], Counts]:
@@ -168,7 +214,7 @@ class Trial:
 
     @staticmethod
     def of(scheme: str, mix: Mix, brokers: LivingBrokers, seeds: int, work: int) -> Trial:
-        """work: at most this many topics are placed over all seeds (kraft: replicas); fewer seeds are tried then."""
+        """seeds: how many to try; fewer where these would cost more than `work`, counted in topics (see _cost)."""
         lists = _lists(brokers)
         topics = _topics(mix)
         if scheme == KRAFT:
@@ -178,10 +224,7 @@ class Trial:
             refusals.racks_known(lists.offsets, lists.rack, known)
             refusal = refusals.of_admin_utils(topics, lists, (known == refusals.SOME_KNOWN) & (scheme == KAFKA))
         good = mix.only(refusal == 0)
-        if scheme == KRAFT:
-            cost = int((good.partitions * good.factor).sum())
-        else:
-            cost = len(good.names) + (len(brokers.ids) ** 2 if scheme == KAFKA and any(brokers.racks) else 0)
+        cost = _cost(scheme, good, lists)
         tried = max(1, min(seeds, work // max(1, cost))) if SCHEMES[scheme].draws else 1
         return Trial(scheme, brokers, good, len(mix.names) - len(good.names), tried if good.shown().any() else 0)
 
@@ -253,3 +296,9 @@ class Odds:
     def percent_up_to(self, ratio: float) -> float:
         """The seeds whose hottest broker has at most `ratio` times the mean, %."""
         return 100.0 * (1.0 - self.above(ratio))
+
+
+def observed_max(leaders: Sequence[int]) -> tuple[int | None, float | None]:
+    """(leaders of the hottest broker, that over the mean), of each living broker's leaders; None where none leads."""
+    total = sum(leaders)
+    return (max(leaders), max(leaders) * len(leaders) / total) if total else (None, None)

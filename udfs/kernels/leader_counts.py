@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from udfs.kernels.compiled import compiled
-from udfs.kernels.java_random import next_int
+from udfs.kernels.java_random import next_int, shuffle
 from udfs.kernels.rack_aware import place_partition
 from udfs.kernels.ragged import offsets_of, row_of
 from udfs.kernels.striped import lay_out, place_topic
@@ -189,6 +189,51 @@ def count_rack_aware(
 
 
 @compiled
+def count_striped_one_rack(
+    runs: Words, names: Words, whole: Ints, rest: Ints, factor: Ints, leaders: Ints, replicas: Ints
+) -> None:
+    """Adds to leaders and replicas as count_round_robin, by KRaft's placement over unfenced brokers of one rack.
+
+    There a round gives all brokers the same, and the last partitions (rest) are arcs: over the brokers in order, or,
+    behind a round, as shuffled once a round.
+    """
+    n = leaders.shape[1]
+    state = np.empty(1, dtype=np.int64)
+    lead, hold = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1, dtype=np.int64)
+    order = np.empty(n, dtype=np.int32)
+    lead_all, hold_all = 0, 0
+    for i in range(len(names)):
+        lead_all += whole[i]
+        hold_all += whole[i] * factor[i]
+    for s in range(len(runs)):
+        for i in range(len(names)):
+            if rest[i] == 0:
+                continue
+            state[0] = (seed_of(names[i], runs[s]) ^ _SCRAMBLER) & _MASK
+            start = next_int(state, 0, n)
+            if whole[i] == 0:
+                _add_arc(lead, start, rest[i])
+                for rank in range(1, factor[i]):
+                    first = start + rank
+                    _add_arc(hold, first if first < n else first - n, rest[i])
+                continue
+            next_int(state, 0, 1)  # among the racks
+            for k in range(n):
+                order[k] = k
+            for _round in range(whole[i]):
+                shuffle(state, 0, order)
+            for partition in range(rest[i]):
+                leaders[s, order[(start + partition) % n]] += 1
+                for rank in range(1, factor[i]):
+                    replicas[s, order[(start + partition + rank) % n]] += 1
+        _take_up(lead, leaders[s])
+        _take_up(hold, replicas[s])
+        for k in range(n):
+            replicas[s, k] += leaders[s, k] + hold_all
+            leaders[s, k] += lead_all
+
+
+@compiled
 def count_striped(
     runs: Words,
     names: Words,
@@ -205,7 +250,7 @@ def count_striped(
     """Adds to leaders and replicas as count_round_robin, by KRaft's placement over unfenced brokers.
 
     ids: int32 (n), each broker's place in leaders.   rack_rank, rack_hash: int32 (n), see striped.py.
-    listed, listed_offsets: as in topics.Topics. Its shuffles leave no short cut: every replica is drawn.
+    listed, listed_offsets: as in topics.Topics. Racks and shuffles leave no short cut: every replica is placed.
     """
     n = leaders.shape[1]
     brokers, bounds = np.empty(n, dtype=np.int32), np.empty(2 * n + 1, dtype=np.int32)
@@ -224,10 +269,8 @@ def count_striped(
     for s in range(len(runs)):
         for i in range(len(names)):
             state[0] = (seed_of(names[i], runs[s]) ^ _SCRAMBLER) & _MASK
-            wanted, order = (
-                listed[listed_offsets[i] : listed_offsets[i + 1]],
-                orders[listed_offsets[i] : listed_offsets[i + 1]],
-            )
+            lo, hi = listed_offsets[i], listed_offsets[i + 1]
+            wanted, order = listed[lo:hi], orders[lo:hi]
             count = wanted[order[-1]] + 1 if len(wanted) > 0 else partitions[i]
             place_topic(
                 *(state, 0, brokers, bounds, keys, racks, scratch, rack_names, cursor),

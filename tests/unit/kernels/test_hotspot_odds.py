@@ -130,7 +130,9 @@ def test_fewer_seeds_are_tried_where_the_work_would_be_too_much() -> None:
     brokers = LivingBrokers((1, 2, 3))
     assert Trial.of("kafka", mix, brokers, seeds=50, work=10**6).seeds == 50
     assert Trial.of("kafka", mix, brokers, seeds=50, work=1000).seeds == 10
-    assert Trial.of("kraft", mix, brokers, seeds=50, work=6000).seeds == 10
+    assert Trial.of("kraft", mix, brokers, seeds=50, work=1000).seeds == 10
+    racks = LivingBrokers((1, 2, 3), ("a", "b", "b"))
+    assert Trial.of("kraft", mix, racks, seeds=50, work=6000).seeds == 10
     assert Trial.of("kafka", mix, brokers, seeds=50, work=1).seeds == 1
 
 
