@@ -23,6 +23,7 @@ from pipelines.settings import Settings
 from pipelines.stages import (
     broker_load,
     failures,
+    hotspot_odds,
     leader_hotspots,
     placements,
     scheme_comparison,
@@ -35,7 +36,9 @@ from pipelines.stages.raw_metadata import FILES_DDL, raw_metadata
 from pipelines.store import Store
 from pipelines.tables import TABLES
 from pipelines.tables.ops import QUALITY_RESULTS, RUNS
+from udfs.hotspot_batches import Plan
 from udfs.placement import LivingBrokers
+from udfs.schemes import computed
 
 Frames = Mapping[str, DataFrame]
 QUALITY = "quality"
@@ -97,6 +100,16 @@ def _hotspots(t: Frames, context: Context) -> DataFrame:
     return leader_hotspots.leader_hotspots(t["gold.placements"], t["silver.brokers"], parameters)
 
 
+def _hotspot_odds(t: Frames, context: Context) -> DataFrame:
+    run, hotspots = context.settings.run, context.settings.hotspots
+    schemes = [name for name in run.schemes if computed(name)]
+    # Shares are by the sources' bytes: where there are many topics, there are many.
+    chunks = min(hotspots.seeds, max(1, sum(_shares(context).values()) - len(context.sources) + 1))
+    plan = Plan(schemes, run.seed, hotspots.seeds, hotspots.work, chunks)
+    tables = (t["silver.topics"], t[_BROKERS], t["silver.partitions"])
+    return hotspot_odds.hotspot_odds(*tables, plan, hotspots.thresholds)
+
+
 _RAW, _ENTITIES = "bronze.raw_metadata", "silver.entities"
 _BROKERS, _LOAD = "silver.brokers", "gold.broker_load"
 
@@ -121,6 +134,7 @@ STAGES: tuple[Stage, ...] = (
         _LOAD, ("gold.placements", _BROKERS), lambda t, c: broker_load.broker_load(t["gold.placements"], t[_BROKERS])
     ),
     Stage("gold.leader_hotspots", ("gold.placements", _BROKERS), _hotspots),
+    Stage("gold.hotspot_odds", ("silver.topics", _BROKERS, "silver.partitions"), _hotspot_odds),
     Stage("gold.takeovers", ("gold.placements", "silver.topics", _BROKERS), _takeovers),
     Stage(
         "gold.failure_load",

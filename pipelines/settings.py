@@ -50,6 +50,9 @@ class TopicSettings(_Section):
 
 class HotspotSettings(_Section):
     hot_ratio: float = Field(gt=0)
+    seeds: int = Field(ge=1, le=100_000)
+    thresholds: tuple[Annotated[float, Field(gt=0)], ...]
+    work: int = Field(ge=1)
 
 
 class StoreSettings(_Section):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipelines.tables import bronze, gold, ops, silver
 from pipelines.tables.contract import Table
+from pipelines.tables.hotspot_odds import HOTSPOT_ODDS
 from pipelines.tables.origin import CLUSTER_ORIGIN, TOPIC_ORIGIN
 
 TABLES: dict[str, Table] = {
@@ -21,6 +22,7 @@ TABLES: dict[str, Table] = {
         gold.PLACEMENTS,
         gold.BROKER_LOAD,
         gold.LEADER_HOTSPOTS,
+        HOTSPOT_ODDS,
         gold.TAKEOVERS,
         gold.FAILURE_LOAD,
         gold.FAILURE_SUMMARY,
