@@ -213,6 +213,36 @@ def assign(
     typer.echo(f"{outcome.placed} topics placed{refused}" + (f": {out}" if out else ""), err=True)
 
 
+@app.command()
+def hotspots(
+    source: SourceArgument,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Placements to try.", show_default="hotspots.seeds")] = None,
+    scheme: Annotated[str, typer.Option(help="Schemes to try, with commas.", metavar="NAMES")] = "kafka,kraft,naive",
+    above: Annotated[float, typer.Option(min=0.0, help="Show the chance of a max/mean above this.")] = 1.25,
+    json_file: JsonOption = None,
+    format_name: FormatOption = None,
+    conf: ConfOption = None,
+    options: SetOption = None,
+) -> None:
+    """Show how hot the hottest broker is, and how hot chance alone makes it. Starts no Spark."""
+    from pipelines.commands import hotspots as body
+    from pipelines.ingest.snapshot import load_snapshot
+
+    settings = _settings(conf, options)
+    limits = settings.hotspots
+    thresholds = tuple(sorted({*limits.thresholds, above}))
+    chances = body.Chances(
+        body.known_schemes(scheme), settings.run.seed, seeds or limits.seeds, limits.work, thresholds
+    )
+    found = find_source(source)
+    _warn([found])
+    answer = body.hotspots(load_snapshot(found, format_name), chances)
+    if json_file is not None:
+        _write_json(json_file, answer)
+    for line in body.lines(answer, above):
+        typer.echo(line)
+
+
 def _broker_ids(text: str) -> list[int]:
     ids = []
     for part in text.split(","):

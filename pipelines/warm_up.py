@@ -18,8 +18,9 @@ from pipelines.errors import KafkaPlacementError
 from pipelines.java import check_java
 from pipelines.jvm import class_archive
 from pipelines.session import open_session, stop_embedded
+from udfs.hotspot_odds import Mix, Trial
 from udfs.kernels.topics import BrokerLists
-from udfs.placement import Requests, place_topics
+from udfs.placement import LivingBrokers, Requests, place_topics
 from udfs.schemes import SCHEMES
 
 COLUMNS = "part STRING NOT NULL, id BIGINT, replicas ARRAY<INT>, size DOUBLE, at TIMESTAMP"
@@ -30,11 +31,15 @@ FROM range(100)"""
 def compile_kernels() -> None:
     """Nothing; places a topic by each scheme, with racks and without."""
     name, two = pa.array(["warm-up"]), pa.array([2], pa.int32())
+    mix = Mix(np.zeros(1, np.uint64), np.array([2]), np.array([2]), np.array([], dtype=np.int64), np.zeros(2, np.int64))
     for scheme in SCHEMES.values():
         for racks in (None, ["a", "b", "a"]):
             if scheme.place is not None:
                 lists = BrokerLists.of(np.arange(3), np.array([0, 3]), racks)
                 place_topics(Requests(name, name, two, two), lists, np.zeros(1, dtype=np.int64), scheme, 0)
+                trial = Trial.of(scheme.name, mix, LivingBrokers((0, 1, 2), racks or ()), 1, 1)
+                trial.counts(0)
+                trial.expected_blind()
 
 
 def make_archive() -> Path:

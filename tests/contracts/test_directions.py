@@ -17,6 +17,8 @@ FORBIDDEN = {
     "udfs/placement.py": ("pyspark",),
     "udfs/takeovers.py": ("pyspark",),
     "udfs/hotspots.py": ("pyspark",),
+    "udfs/hotspot_odds.py": ("pyspark",),
+    "udfs/hotspot_batches.py": ("pyspark",),
     "pipelines/ingest": ("pyspark", "pipelines.stages", "pipelines.tables", *EDGE),
     "pipelines/assign": ("pyspark", "pipelines.stages", "pipelines.tables", *EDGE),
     "pipelines/stages": ("pipelines.stages", "pipelines.runner", *EDGE),
@@ -30,6 +32,7 @@ LIGHT = (
     "pipelines/cli.py",
     "pipelines/commands/inspect.py",
     "pipelines/commands/what_if.py",
+    "pipelines/commands/hotspots.py",
     "pipelines/commands/assign.py",
     "pipelines/settings.py",
 )
