@@ -98,20 +98,19 @@ def mix_of(topics: pa.StructArray) -> Mix:
 def _tried(plan: Plan, scheme: str, row: dict[str, Any], mix: Mix, brokers: LivingBrokers) -> dict[str, Any]:
     trial = Trial.of(scheme, mix, brokers, plan.seeds, plan.work)
     first, until = (trial.seeds * (row["chunk"] + k) // plan.chunks for k in (0, 1))
-    counts = trial.counts(plan.run_seed, first, until)
-    seeds = until - first
+    hottest = trial.hottest(plan.run_seed, first, until)
     n = len(brokers.ids)
     found = {key: row[key] for key in ("cluster_id", "snapshot_id")} | {
         "scheme": scheme,
-        "leaders_max": counts.leaders.max(axis=1) if seeds else [],
-        "replicas_max": counts.replicas.max(axis=1) if seeds else [],
+        "leaders_max": hottest.leaders,
+        "replicas_max": hottest.replicas,
     }
     if row["chunk"]:
         return found
     led = {entry["broker_id"]: entry["leaders"] for entry in row["led"] or ()}
     most, ratio = observed_max([led.get(broker, 0) for broker in brokers.ids])
     facts = {
-        "replica_count": int((trial.mix.shown() * trial.mix.factor).sum()),
+        "replica_count": trial.replicas,
         "brokers": n,
         "refused_topics": trial.refused,
         "partitions": trial.partitions,

@@ -22,6 +22,8 @@ from udfs.schemes import KAFKA, KAFKA_RACK_UNAWARE, KRAFT, NAIVE, SCHEMES
 
 Flags = npt.NDArray[np.bool_]
 
+_BLOCK = 1000  # seeds whose counts are held at once
+
 
 @dataclass(frozen=True)
 class Mix:
@@ -157,14 +159,14 @@ def _short_cut(mix: Mix, lists: BrokerLists) -> Flags:
 
 
 def _cost(scheme: str, mix: Mix, lists: BrokerLists) -> int:
-    """What a seed costs: arithmetic on so many topics, or replicas."""
+    """What a seed costs: arithmetic on so many topics (or replicas) and brokers."""
     n = len(lists.ids)
     if scheme == KRAFT:
         simple = _short_cut(mix, lists)
         shuffled = np.where(mix.partitions > n, mix.partitions, 1)
-        return int(np.where(simple, shuffled, mix.partitions * mix.factor).sum())
+        return n + int(np.where(simple, shuffled, mix.partitions * mix.factor).sum())
     pairs = n * n if scheme == KAFKA and n and lists.rack[0] != NO_RACK else 0
-    return len(mix.names) + len(mix.listed) + pairs
+    return n + len(mix.names) + len(mix.listed) + pairs
 
 
 def _by_placing(scheme: str) -> Callable[[Mix, BrokerLists, Words], Counts]:
@@ -236,6 +238,16 @@ class Trial:
             return _none(runs, lists.ids.astype(np.int64))
         return (_COUNTERS.get(self.scheme) or _by_placing(self.scheme))(self.mix, lists, runs)
 
+    def hottest(self, run_seed: int, first: int = 0, until: int | None = None) -> Counts:
+        """int64 (seeds) each: the leaders and the replicas of the broker that has most of them, by these seeds."""
+        end = self.seeds if until is None else until
+        blocks = [self.counts(run_seed, at, min(at + _BLOCK, end)) for at in range(first, end, _BLOCK)]
+        none = np.empty(0, dtype=np.int64)
+        return Counts(
+            np.concatenate([none, *(block.leaders.max(axis=1) for block in blocks)]),
+            np.concatenate([none, *(block.replicas.max(axis=1) for block in blocks)]),
+        )
+
     @property
     def singles(self) -> int:
         """Topics of which one partition is wanted."""
@@ -245,6 +257,11 @@ class Trial:
     def partitions(self) -> int:
         """Partitions wanted of all topics."""
         return int(self.mix.shown().sum())
+
+    @property
+    def replicas(self) -> int:
+        """Replicas of these."""
+        return int((self.mix.shown() * self.mix.factor).sum())
 
     def expected_singles(self) -> Fullest:
         """The hottest broker's leaders of single-partition topics alone: each falls on some broker, whatever the rest.

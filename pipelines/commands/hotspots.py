@@ -88,10 +88,10 @@ def _by_scheme(
     }
     if not trial.seeds:
         return out
-    counts = trial.counts(chances.run_seed)
+    hottest = trial.hottest(chances.run_seed)
     n = len(brokers.ids)
-    leaders = Odds.of(counts.leaders.max(axis=1), trial.partitions, n)
-    replicas = Odds.of(counts.replicas.max(axis=1), int(counts.replicas[0].sum()), n)
+    leaders = Odds.of(hottest.leaders, trial.partitions, n)
+    replicas = Odds.of(hottest.replicas, trial.replicas, n)
     assert leaders is not None
     assert replicas is not None
     rounds, blind = trial.expected_blind()
