@@ -254,7 +254,7 @@ def count_striped(
     """
     n = leaders.shape[1]
     brokers, bounds = np.empty(n, dtype=np.int32), np.empty(2 * n + 1, dtype=np.int32)
-    keys, cursor = np.empty(n, dtype=np.int32), np.empty(6 * n, dtype=np.int32)
+    keys, cursors = np.empty(n, dtype=np.int32), np.empty((2 * n, 3), dtype=np.int32)
     scratch, rack_names = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
     racks = lay_out(ids, rack_rank, np.zeros(n, dtype=np.bool_), rack_hash, brokers, bounds, keys)
     state = np.empty(1, dtype=np.int64)
@@ -273,7 +273,7 @@ def count_striped(
             wanted, order = listed[lo:hi], orders[lo:hi]
             count = wanted[order[-1]] + 1 if len(wanted) > 0 else partitions[i]
             place_topic(
-                *(state, 0, brokers, bounds, keys, racks, scratch, rack_names, cursor),
+                *(state, 0, brokers, bounds, keys, racks, scratch, rack_names, cursors),
                 *(wanted, order, count, factor[i], out),
             )
             shown = len(wanted) if len(wanted) > 0 else partitions[i]
