@@ -1,8 +1,8 @@
 """The last step of set-up: a first start of Spark, which shows that it works here and makes later starts faster.
 
 `python -m pipelines.warm_up` writes down the classes that a small piece of work loads (Java's class data sharing);
-a session that starts from that archive is up in half of the time. It also places a topic by each scheme: the compiled
-kernels are kept beside their sources.
+a session that starts from that archive is up in half of the time. It also calls the kernels once: compiled, they
+are kept beside their sources.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pipelines.jvm import class_archive
 from pipelines.session import open_session, stop_embedded
 from udfs.hotspot_odds import Mix, Trial
 from udfs.kernels.topics import BrokerLists
+from udfs.origin import BROKERS, TOPICS, topic_origins
 from udfs.placement import LivingBrokers, Requests, place_topics
 from udfs.schemes import SCHEMES
 
@@ -29,7 +30,7 @@ FROM range(100)"""
 
 
 def compile_kernels() -> None:
-    """Nothing; places a topic by each scheme, with racks and without."""
+    """Nothing; a topic is placed by each scheme, with racks and without, counted, and its origin sought."""
     name, two = pa.array(["warm-up"]), pa.array([2], pa.int32())
     mix = Mix(np.zeros(1, np.uint64), np.array([2]), np.array([2]), np.array([], dtype=np.int64), np.zeros(2, np.int64))
     for scheme in SCHEMES.values():
@@ -40,6 +41,13 @@ def compile_kernels() -> None:
                 trial = Trial.of(scheme.name, mix, LivingBrokers((0, 1, 2), racks or ()), 1, 1)
                 trial.counts(0)
                 trial.expected_blind()
+    brokers = pa.table(
+        [pa.array([0, 1, 2], pa.int32()), pa.nulls(3, pa.string()), pa.array([True] * 3)], schema=BROKERS
+    )
+    shown = [{"partition": 0, "replicas": [0, 1]}, {"partition": 1, "replicas": [1, 2]}]
+    for racks in (brokers["rack"], pa.array(["a", "b", "a"])):
+        topics = pa.Table.from_pylist([dict.fromkeys(TOPICS.names[:3], "warm-up") | {"shown": shown}], TOPICS)
+        topic_origins(topics, brokers.set_column(1, "rack", racks))
 
 
 def make_archive() -> Path:

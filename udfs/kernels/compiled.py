@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+from numba.core import config
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+_HERE = Path(__file__).parent
+_PREFIX = "compiled-"
+
+
+def _folder() -> str:
+    """Where compiled kernels are kept: a folder of its own for each state of all their sources.
+
+    numba looks at a function's own file only: after an update, one would go on with the old form of another that it
+    calls. Empty = the kernels are not files (a zip), and numba knows a place itself.
+    """
+    sources = sorted(_HERE.glob("*.py"))
+    if not sources:
+        return ""
+    digest = hashlib.sha256()
+    for source in sources:
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    parent = _HERE / "__pycache__" if os.access(_HERE, os.W_OK) else cache / "kafka-placement"
+    folder = parent / f"{_PREFIX}{digest.hexdigest()[:16]}"
+    if not folder.exists():
+        for outdated in parent.glob(f"{_PREFIX}*"):
+            shutil.rmtree(outdated, ignore_errors=True)
+    return str(folder)
+
+
+_FOLDER = _folder()
 
 
 def compiled(function: Function) -> Function:
@@ -15,8 +47,12 @@ def compiled(function: Function) -> Function:
 
     A division by zero gives what numpy gives, as Java's would have been refused before.
     """
+    others = config.CACHE_DIR  # type: ignore[attr-defined]
+    config.CACHE_DIR = _FOLDER or others  # type: ignore[attr-defined]
     try:
         made = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    except RuntimeError:  # no folder to keep it in: imported from a zip, or nothing here is writable
+    except RuntimeError:  # no folder to keep it in: nothing here is writable
         made = numba.njit(nogil=True, error_model="numpy")(function)
+    finally:
+        config.CACHE_DIR = others  # type: ignore[attr-defined]
     return made  # type: ignore[return-value]
