@@ -48,16 +48,19 @@ SetOption = Annotated[
 def _settings(conf: str | None, options: list[str] | None, warehouse: str | None = None) -> Settings:
     given = list(options or [])
     if warehouse is not None:
-        given.append(f"store.warehouse={json.dumps(warehouse)}")
+        given.append(f"store.warehouse={warehouse}")
     return load_settings(given, conf)
 
 
-def _store(settings: Settings, small: bool = False) -> Store:
-    from pipelines.session import open_session
-    from pipelines.store import Store
+def _store(settings: Settings, small: bool, writing: bool = False) -> Store:
+    from pipelines.session import open_session, starts_here
+    from pipelines.store import Store, check_folder
 
+    place = settings.store
+    if not place.catalog and "://" not in place.warehouse and starts_here():
+        check_folder(place.warehouse, writing)
     spark = open_session("kafka-placement", warehouse=None, small=small)
-    return Store(spark, settings.store.warehouse, settings.store.catalog)
+    return Store(spark, place.warehouse, place.catalog)
 
 
 def _warn(sources: list[Source]) -> None:
@@ -106,7 +109,8 @@ def run(
     context = make_context(found, settings, when, format_name)
     with closing.progress(len(steps)) as progress:
         progress.began("starting Spark")
-        store = _store(settings, small=sum(s.size_bytes for s in found) < settings.ingest.small_bytes)
+        small = sum(s.size_bytes for s in found) < settings.ingest.small_bytes
+        store = _store(settings, small, writing=True)
         work = Run(store.spark, store, context, progress)
         work.go(steps, clock=lambda: datetime.now(UTC))
     closing.show(store, context.snapshots, steps, work.docs_folder)
@@ -117,13 +121,20 @@ def tables(warehouse: WarehouseOption = None, conf: ConfOption = None, options: 
     """Show what tables there are: rows, version, comment."""
     from pipelines.commands import closing
 
-    closing.show_tables(_store(_settings(conf, options, warehouse)))
+    closing.show_tables(_store(_settings(conf, options, warehouse), small=True))
 
 
 @app.command()
 def query(
     sql: Annotated[str, typer.Argument(help="SQL over the tables, as in SELECT * FROM gold.leader_hotspots.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a row.")] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object a row. Binary values are base64, keys of maps are text, and numbers that JSON lacks "
+            'are "NaN", "Infinity" and "-Infinity".',
+        ),
+    ] = False,
     warehouse: WarehouseOption = None,
     conf: ConfOption = None,
     options: SetOption = None,
@@ -131,7 +142,7 @@ def query(
     """Ask the tables a question in SQL."""
     from pipelines.commands import closing
 
-    closing.show_query(_store(_settings(conf, options, warehouse)), sql, as_json)
+    closing.show_query(_store(_settings(conf, options, warehouse), small=True), sql, as_json)
 
 
 @app.command()

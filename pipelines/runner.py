@@ -131,7 +131,9 @@ STAGES: tuple[Stage, ...] = (
     Stage("silver.source_accounts", (_ENTITIES, _RAW), lambda t, c: silver.source_accounts(t[_ENTITIES], t[_RAW])),
     Stage("gold.placements", ("silver.topics", _BROKERS, "silver.partitions"), _placements),
     Stage(
-        _LOAD, ("gold.placements", _BROKERS), lambda t, c: broker_load.broker_load(t["gold.placements"], t[_BROKERS])
+        _LOAD,
+        ("gold.placements", _BROKERS),
+        lambda t, c: broker_load.broker_load(t["gold.placements"], t[_BROKERS], c.settings.run.schemes),
     ),
     Stage("gold.leader_hotspots", ("gold.placements", _BROKERS), _hotspots),
     Stage("gold.hotspot_odds", ("silver.topics", _BROKERS, "silver.partitions"), _hotspot_odds),
@@ -181,7 +183,10 @@ _NEEDS: dict[str, tuple[str, ...]] = {
 
 
 def steps_between(first: str | None, last: str | None) -> list[str]:
-    """The steps from `first` to `last`, both included: names of STEPS, their last parts, or bronze, silver, gold."""
+    """The steps from `first` to `last`, both included: names of STEPS, their last parts, or bronze, silver, gold.
+
+    The gate is among them wherever a gold table is.
+    """
 
     def matching(name: str) -> list[int]:
         found = [i for i, step in enumerate(STEPS) if name in (step, step.split(".")[-1], step.split(".")[0])]
@@ -193,7 +198,9 @@ def steps_between(first: str | None, last: str | None) -> list[str]:
     end = matching(last)[-1] if last else len(STEPS) - 1
     if begin > end:
         raise SettingsError(f"--from {first} comes after --to {last}")
-    return list(STEPS[begin : end + 1])
+    steps = list(STEPS[begin : end + 1])
+    behind_the_gate = QUALITY not in steps and steps[-1].startswith("gold.")
+    return [QUALITY, *steps] if behind_the_gate else steps
 
 
 @dataclass
@@ -294,9 +301,10 @@ class Run:
         names = [t.name for t in TABLES.values() if t.gated]
         frames = {name: self._store.read(name, self._context.snapshots) for name in names}
         findings = quality.check(frames, self.docs_folder)
-        rows = quality.results_frame_rows(findings, self._context.snapshots)
+        snapshots = self._context.snapshots
+        rows = quality.results_frame_rows(findings, quality.checked_rows(findings, frames, snapshots), snapshots)
         frame = self._spark.createDataFrame(rows, QUALITY_RESULTS.schema)
-        self._store.replace(QUALITY_RESULTS, frame, self._context.snapshots)
+        self._store.replace(QUALITY_RESULTS, frame, snapshots)
         quality.gate(findings)
 
     @property

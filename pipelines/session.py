@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import shutil
 import tempfile
@@ -47,7 +48,7 @@ def open_session(
     active = _running()
     if active is not None:
         return _set_what_may_be_set(active, everywhere)
-    if "PYSPARK_GATEWAY_PORT" in os.environ or "DATABRICKS_RUNTIME_VERSION" in os.environ:
+    if _started_for_us():
         return _set_what_may_be_set(_submitted(app_name, _texts(conf["delta"])), everywhere)
     remote = remote or os.environ.get("SPARK_REMOTE")
     if remote and not remote.startswith("local"):
@@ -64,6 +65,24 @@ def open_session(
         **everywhere,
     }
     return _embedded(settings, warehouse, remote)
+
+
+def starts_here() -> bool:
+    """Whether `open_session` would start Spark within this process: then this machine's folders are Spark's too."""
+    remote = os.environ.get("SPARK_REMOTE", "local")
+    return not _started_for_us() and remote.startswith("local") and _running() is None
+
+
+def silence(spark: SparkSession) -> None:
+    """Nothing; keeps Spark from logging what a failing query's error says as well."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    with contextlib.suppress(Exception):  # Spark Connect has no context
+        spark.sparkContext.setLogLevel("OFF")
+
+
+def _started_for_us() -> bool:
+    return "PYSPARK_GATEWAY_PORT" in os.environ or "DATABRICKS_RUNTIME_VERSION" in os.environ
 
 
 def _running() -> SparkSession | None:

@@ -7,9 +7,9 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pipelines.conf_files import conf_text
 from pipelines.errors import SettingsError
@@ -33,26 +33,36 @@ def _known_schemes(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
+def _no_truth_value(value: Any) -> Any:
+    if isinstance(value, bool):  # else true would be 1
+        raise ValueError("a number is expected, not true or false")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_no_truth_value)]
+Number = Annotated[float, BeforeValidator(_no_truth_value)]
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class RunSettings(_Section):
-    seed: int = Field(ge=-(2**63), lt=2**63)
+    seed: Whole = Field(ge=-(2**63), lt=2**63)
     schemes: Annotated[tuple[str, ...], AfterValidator(_known_schemes)] = Field(min_length=1)
-    stages_at_once: int = Field(ge=1, le=16)
+    stages_at_once: Whole = Field(ge=1, le=16)
 
 
 class TopicSettings(_Section):
-    min_insync_replicas: int = Field(ge=1)
+    min_insync_replicas: Whole = Field(ge=1)
     unclean_leader_election: bool
 
 
 class HotspotSettings(_Section):
-    hot_ratio: float = Field(gt=0)
-    seeds: int = Field(ge=1, le=100_000)
-    thresholds: tuple[Annotated[float, Field(gt=0)], ...]
-    work: int = Field(ge=1)
+    hot_ratio: Number = Field(gt=0)
+    seeds: Whole = Field(ge=1, le=100_000)
+    thresholds: tuple[Annotated[Number, Field(gt=0)], ...]
+    work: Whole = Field(ge=1)
 
 
 class StoreSettings(_Section):
@@ -61,8 +71,8 @@ class StoreSettings(_Section):
 
 
 class IngestSettings(_Section):
-    share_bytes: int = Field(ge=1024)
-    small_bytes: int = Field(ge=0)
+    share_bytes: Whole = Field(ge=1024)
+    small_bytes: Whole = Field(ge=0)
 
 
 class Settings(_Section):
@@ -98,16 +108,32 @@ class _Layers:
                 self.add(section, key, value, origin)
 
 
-def _typed(text: str) -> Any:
-    """A value from the environment or an option: as JSON where it is JSON, a,b,c as a list, else as it stands."""
+def _typed(section: str, key: str, text: str) -> Any:
+    """A setting's value from the environment or an option: as text where that is wanted, else as JSON where it is JSON.
+
+    a,b,c is a list.
+    """
+    kind = _kind(section, key)
+    if kind is str:
+        return text
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError:
-        return text.split(",") if "," in text else text
+        value = text.strip()
+    if kind is not None and get_origin(kind) is tuple and not isinstance(value, list):
+        return [part.strip() for part in text.split(",")]
+    return value
+
+
+def _kind(section: str, key: str) -> Any:
+    """The type of a setting; None where there is no such setting."""
+    sections = Settings.model_fields
+    fields = sections[section].annotation.model_fields if section in sections else {}  # type: ignore[union-attr]
+    return fields[key].annotation if key in fields else None
 
 
 def _listed(values: dict[str, dict[str, Any]]) -> None:
-    # `--set run.schemes=kafka` names one scheme: a list of one.
+    # `schemes = "kafka"` in a file names one scheme: a list of one.
     schemes = values.get("run", {}).get("schemes")
     if isinstance(schemes, str):
         values["run"]["schemes"] = [schemes]
@@ -126,6 +152,9 @@ def load_settings(
             layers.add_toml(Path(conf).read_text(encoding="utf-8"), conf)
         except OSError as error:
             raise SettingsError(f"cannot read the settings file {conf}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            problem = f"byte {error.start} is not UTF-8, as TOML is"
+            raise SettingsError(f"cannot read the settings file {conf}: {problem}. Save it as UTF-8") from error
     for name, text in sorted(env.items()):
         if not name.startswith(ENV_PREFIX) or name in _ENV_OTHERS:
             continue
@@ -134,13 +163,13 @@ def load_settings(
             raise SettingsError(
                 f"environment variable {name}: write {ENV_PREFIX}SECTION__KEY, as in {ENV_PREFIX}RUN__SEED"
             )
-        layers.add(section, key, _typed(text), f"environment variable {name}")
+        layers.add(section, key, _typed(section, key, text), f"environment variable {name}")
     for option in options:
         path, separator, text = option.partition("=")
         section, dot, key = path.partition(".")
         if not separator or not dot:
             raise SettingsError(f"--set {option}: write section.key=value, as in run.seed=7")
-        layers.add(section, key, _typed(text), f"--set {option}")
+        layers.add(section, key, _typed(section, key, text), f"--set {option}")
     _listed(layers.values)
     try:
         return Settings.model_validate(layers.values)

@@ -1,12 +1,17 @@
 """The only module that reads or writes Delta tables: by path under one warehouse folder, or by name in a catalog.
 
 A write is one commit that replaces the given snapshots' rows: readers see all of a snapshot in a table, or none of it,
-and the same snapshot again replaces itself.
+and the same snapshot again replaces itself. Where another run writes to the table at the same time, the write is done
+again: for another cluster it then finds nothing in its way, and for the same snapshots the last one holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+import re
+import tempfile
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +23,34 @@ from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.tables import TABLES
 from pipelines.tables.contract import Table
+
+# What Delta says where another writer was faster: it wrote to the table, made it, or is about to.
+_OUTRUN = re.compile(
+    r"DELTA_(CONCURRENT_\w+|PROTOCOL_CHANGED|METADATA_CHANGED|CREATE_TABLE_WITH_NON_EMPTY_LOCATION)"
+    r"|\b(Concurrent\w+|ProtocolChanged|MetadataChanged)Exception\b"
+)
+# Each refusal means that another write has gone through, so as many runs as this may meet in one table.
+_TRIES = 12
+_LONGEST_WAIT_SECONDS = 4.0
+
+
+def check_folder(warehouse: str, writing: bool) -> None:
+    """Nothing; raises StoreError if tables cannot be in this folder of this machine, or, if `writing`, be written."""
+    folder = Path(warehouse).resolve()
+    remedy = "Choose another folder: --warehouse DIR"
+    try:
+        there = next(place for place in (folder, *folder.parents) if place.exists())
+        if not there.is_dir():
+            raise StoreError(f"--warehouse {warehouse}: {there} is a file, not a folder. {remedy}")
+        if writing:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        elif there == folder:
+            next(folder.iterdir(), None)
+    except OSError as error:
+        can = "written to" if writing else "read"
+        raise StoreError(f"--warehouse {warehouse}: {folder} cannot be {can}: {error.strerror}. {remedy}") from error
 
 
 def _quoted(text: str) -> str:
@@ -77,11 +110,27 @@ class Store:
         properties = f"TBLPROPERTIES ('delta.dataSkippingStatsColumns' = '{skip_by}')" if skip_by else ""
         if self._catalog:
             self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS `{self._catalog}`.{table.name.split('.')[0]}")
-        self.spark.sql(
+        statement = (
             f"CREATE TABLE IF NOT EXISTS {self._sql_name(table.name)} ({', '.join(lines)}) USING delta "
             f"{partitioned} COMMENT {_quoted(table.comment)} {properties}"
         )
+        self._insist(table, lambda: self.spark.sql(statement))
         self._made.add(table.name)
+
+    def _insist(self, table: Table, write: Callable[[], Any]) -> None:
+        """Nothing; does `write` again, after a short wait, while other runs write to the table at the same time."""
+        for attempt in range(_TRIES):
+            try:
+                write()
+                return
+            except Exception as error:
+                if not _OUTRUN.search(str(error)):
+                    raise
+                outrun = error
+            longest = min(0.25 * 2**attempt, _LONGEST_WAIT_SECONDS)
+            time.sleep(random.uniform(0.1, 1) * longest)  # each its own wait, lest they meet again
+        problem = f"other runs kept writing to {self.place(table.name)}: {_TRIES} attempts to write to it failed"
+        raise StoreError(f"{problem}. Run again when they have ended.") from outrun
 
     def read(self, name: str, snapshots: Sequence[SnapshotKey] | None = None) -> DataFrame:
         """The table's rows, of these snapshots only if given."""
@@ -114,9 +163,9 @@ class Store:
 
     def _save(self, writer: Any, table: Table) -> None:
         if self._catalog:
-            writer.saveAsTable(self._name(table.name))
+            self._insist(table, lambda: writer.saveAsTable(self._name(table.name)))
         else:
-            writer.save(self.place(table.name))
+            self._insist(table, lambda: writer.save(self.place(table.name)))
 
     def register(self, names: Sequence[str]) -> list[str]:
         """The names among these whose tables exist; `SELECT ... FROM schema.table` works for them from now on."""
@@ -135,10 +184,18 @@ class Store:
         """What tables there are: name, rows, version, comment, place; in the order in which a run fills them."""
         out = []
         for name, table in TABLES.items():
-            if self.exists(name):
-                history = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name(name)} LIMIT 1")
-                version = history.select(F.col("version")).first()
+            try:
                 rows = self._load(name).count()
-                row = {"table": name, "rows": rows, "version": version[0] if version else 0}
-                out.append({**row, "comment": table.comment, "place": self.place(name)})
+            except AnalysisException:
+                continue
+            row = {"table": name, "rows": rows, "version": self._version(name)}
+            out.append({**row, "comment": table.comment, "place": self.place(name)})
         return out
+
+    def _version(self, name: str) -> int:
+        """The number of the table's last commit."""
+        log = Path(self.place(name), "_delta_log")
+        if not self._catalog and log.is_dir():  # of this machine: no need to ask Spark, which takes its time
+            return max(int(commit.stem) for commit in log.glob("*.json") if commit.stem.isdigit())
+        history = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name(name)} LIMIT 1").select(F.col("version")).first()
+        return int(history[0]) if history else 0

@@ -43,6 +43,7 @@ _COUNTS = (
     "leaders",  # leaderships that pass from failed_broker to receiver; with receiver -1: that end with it
     "unclean_elections",
     "newly_offline",
+    "newly_offline_unsized",  # of those, of unknown size
     "newly_under_min_isr",
     "under_min_isr_to_offline",
     "newly_at_one_replica",
@@ -110,6 +111,7 @@ def takeovers_of(batch: pa.RecordBatch) -> pa.Table:
         "leaders": led,
         "unclean_elections": led & (cause == UNCLEAN),
         "newly_offline": led & (cause == OFFLINE),
+        "newly_offline_unsized": led & (cause == OFFLINE) & np.asarray(column["size_bytes"].is_null()),
         "newly_under_min_isr": led & (cause != OFFLINE) & ~under & (left < minimum),
         "under_min_isr_to_offline": under & (cause == OFFLINE),
         "newly_at_one_replica": led & (cause != OFFLINE) & ~one & (left == 1),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,9 +15,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from rich.table import Table as Grid
 
+from pipelines.commands.as_json import json_line, refuse_repeated, text_of
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.runner import Progress
+from pipelines.session import silence
 from pipelines.store import Store
 from pipelines.tables import TABLES
 
@@ -30,7 +31,12 @@ def progress(steps: int) -> Iterator[Progress]:
     if not console.is_terminal:
         yield Progress()
         return
-    columns = (TextColumn("{task.description:28}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description:28}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=steps)
         yield Progress(
@@ -46,7 +52,8 @@ def _number(value: float | None, digits: int = 3) -> str:
 def _print(grid: Grid) -> None:
     # A pipe has no width: do not cut there what a person may read later.
     width = None if sys.stdout.isatty() else 200
-    Console(width=width, soft_wrap=False).print(grid)
+    # Cells are data, and their square brackets and colons mean nothing.
+    Console(width=width, soft_wrap=False, markup=False, emoji=False, highlight=False).print(grid)
 
 
 def show(store: Store, snapshots: Sequence[SnapshotKey], steps: Sequence[str], docs_folder: str | None) -> None:
@@ -81,10 +88,15 @@ def _show_schemes(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
     cells: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         cells.setdefault((row.cluster_id, row.scheme), {})[row.metric] = row
+    living = store.read("silver.brokers", snapshots).where("alive").groupBy("cluster_id").count().collect()
+    brokers = {row.cluster_id: row["count"] for row in living}
+    for cluster in {key.cluster_id for key in snapshots} - {cluster for cluster, _ in cells}:
+        cells[cluster, "-"] = {}
     grid = Grid(title="Leaders now, and after the worst death of one broker", title_justify="left")
     for heading in ("cluster", "scheme"):
         grid.add_column(heading)
     headings = (
+        "living\nbrokers",
         "leaders\nmax/mean",
         "worst survivor\nmax/mean",
         "its ratio\nto naive",
@@ -94,16 +106,21 @@ def _show_schemes(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
     for heading in headings:
         grid.add_column(heading, justify="right")
     for (cluster, scheme), metrics in sorted(cells.items()):
-        worst = metrics["worst_survivor_max_over_mean_ratio"]
-        offline = metrics["most_offline_partitions"].value
+
+        def shown(metric: str, digits: int = 3, of: str = "value", metrics: dict[str, Any] = metrics) -> str:
+            return _number(getattr(metrics.get(metric), of, None), digits)
+
+        worst, offline = "worst_survivor_max_over_mean_ratio", shown("most_offline_partitions", 0)
         grid.add_row(
             cluster,
             scheme,
-            _number(metrics["leaders_max_over_mean_ratio"].value),
-            _number(worst.value),
-            _number(worst.ratio_to_naive),
-            _number(metrics["mean_receivers"].value, 1),
-            "-" if offline is None else f"{offline:.0f}",
+            str(brokers.get(cluster, 0)),
+            shown("leaders_max_over_mean_ratio"),
+            shown(worst),
+            shown(worst, of="ratio_to_naive"),
+            shown("mean_receivers", 1),
+            # Where no broker lives, none can die: what is offline already is the worst.
+            shown("offline_partitions", 0) if offline == "-" else offline,
         )
     _print(grid)
 
@@ -128,19 +145,34 @@ def show_query(store: Store, sql: str, as_json: bool) -> None:
     for name in named:
         if name not in found:
             raise StoreError(f"there is no table {name} at {store.place(name)}. Make it: kafka-placement run SOURCE...")
+    silence(store.spark)
     try:
-        rows = store.spark.sql(sql).collect()
-        columns = rows[0].__fields__ if rows else store.spark.sql(sql).columns
+        frame = store.spark.sql(sql)
+        columns = frame.columns
+        if as_json:
+            refuse_repeated(columns)
+        rows = frame.collect()
     except (AnalysisException, ParseException) as error:
         names = ", ".join(TABLES)
         raise StoreError(f"the query is not understood: {error.getMessage() or error}\nThe tables: {names}") from error
+    except StoreError:
+        raise
+    except Exception as error:  # whatever is wrong in what a person wrote: a division by zero, a bad cast
+        raise StoreError(f"the query failed: {_first_line(error)}") from error
     if as_json:
-        for row in rows:
-            typer.echo(json.dumps(row.asDict(recursive=True), default=str))
+        for line in map(json_line, rows):
+            typer.echo(line)
         return
     grid = Grid()
     for column in columns:
         grid.add_column(column)
     for row in rows:
-        grid.add_row(*("" if value is None else str(value) for value in row))
+        grid.add_row(*map(text_of, row))
     _print(grid)
+
+
+def _first_line(error: Exception) -> str:
+    """What an error says, without the place in Spark's own code where it came up."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    caused = [line for line in lines if re.match(r": ([\w.$]+): ", line)]  # of Java, behind what Python was about to do
+    return re.sub(r"^: [\w.$]+: ", "", caused[0]) if caused else lines[0]

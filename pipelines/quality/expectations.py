@@ -26,6 +26,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 _ROWS = "rows_with_these_keys"
+_SNAPSHOT = ("cluster_id", "snapshot_id")
 
 
 class RowsWhere(TableMetricProvider):
@@ -72,14 +73,21 @@ def repeated_keys(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
     return frame.groupBy(*keys).agg(F.count(F.lit(1)).alias(_ROWS)).where(F.col(_ROWS) > 1)
 
 
-def as_json(frame: DataFrame, columns: Sequence[str]) -> str | None:
-    """One row's columns as JSON, nulls included; None if there is no row."""
-    shown = frame.select(F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})).take(1)
-    return str(shown[0][0]) if shown else None
+def by_snapshot(frame: DataFrame, rows: Column, shown: Sequence[str]) -> list[list[Any]]:
+    """[cluster, snapshot, its rows, one of them as JSON] per snapshot; cluster and snapshot are null if not in `frame`.
+
+    rows: aggregate over faulty rows.   shown: columns of the example, nulls included.
+    """
+    key = [name for name in _SNAPSHOT if name in frame.columns]
+    example = F.first(F.to_json(F.struct(*shown), {"ignoreNullFields": "false"}))
+    found = frame.groupBy(*key).agg(rows.alias("_rows"), example.alias("_example")).collect()
+    rows_of = ([*(row[name] if key else None for name in _SNAPSHOT), row["_rows"], row["_example"]] for row in found)
+    return sorted(rows_of, key=str)
 
 
 class _Counted(BatchExpectation):
-    """What all have: the fault as SQL, the columns that an example shows; counted, and one row fetched where it fails.
+    """What all have: the fault as SQL, the columns that an example shows; counted. Where it fails, one more query tells
+    each snapshot's faulty rows, and one of them.
 
     It stands before Great Expectations' own class among the bases, which gives the parameters and the words.
     """
@@ -100,11 +108,12 @@ class _Counted(BatchExpectation):
         percent = 100 * faulty / rows if rows else 0.0
         result = {"element_count": rows, "unexpected_count": faulty, "unexpected_percent": percent}
         if faulty:
-            result["partial_unexpected_list"] = [self._example(execution_engine.dataframe)]
+            found = self._found(execution_engine.dataframe)
+            result |= {"partial_unexpected_list": [found[0][-1]], "by_snapshot": found}
         return {"success": faulty == 0, "result": result}
 
-    def _example(self, frame: DataFrame) -> str | None:
-        return as_json(frame.where(F.expr(self.fault)), self.shown)
+    def _found(self, frame: DataFrame) -> list[list[Any]]:
+        return by_snapshot(frame.where(F.expr(self.fault)), F.count(F.lit(1)), self.shown)
 
 
 class ExpectNoNull(_Counted, ExpectColumnValuesToNotBeNull):
@@ -143,5 +152,5 @@ class ExpectUniqueKeys(ExpectNoRowWhere):
 
     metric_dependencies: ClassVar[tuple[str, ...]] = ("table.row_count", "table.rows_of_repeated_keys")
 
-    def _example(self, frame: DataFrame) -> str | None:
-        return as_json(repeated_keys(frame, self.shown), [*self.shown, _ROWS])
+    def _found(self, frame: DataFrame) -> list[list[Any]]:
+        return by_snapshot(repeated_keys(frame, self.shown), F.sum(_ROWS), [*self.shown, _ROWS])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pipelines.ingest.sources import SnapshotKey
 
 
 @dataclass(frozen=True)
@@ -10,6 +13,7 @@ class Finding:
     """The outcome of one expectation over one table.
 
     fault: what a row that breaks it does, in words.   example: one such row as JSON: its keys and the columns at fault.
+    by_snapshot: {snapshot that breaks it: (its rows that do, one of them)}.
     """
 
     table_name: str
@@ -19,6 +23,7 @@ class Finding:
     checked_rows: int
     unexpected_rows: int
     example: str | None = None
+    by_snapshot: Mapping[SnapshotKey, tuple[int, str | None]] = field(default_factory=dict)
 
     def sentence(self) -> str:
         """The finding for a person."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import tempfile
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from great_expectations.data_context.types.base import (
 from great_expectations.expectations.expectation import BatchExpectation
 from pyspark.sql import DataFrame
 
+from pipelines.ingest.sources import SnapshotKey
 from pipelines.quality import expectations as kinds
 from pipelines.quality.findings import Finding
 from pipelines.quality.rules import NotNull, Rule, Unique, rules_of, whole
@@ -30,6 +33,7 @@ from pipelines.tables.contract import Between, Matches, NoRowWhere, OneOf, Table
 logging.getLogger("great_expectations").setLevel(logging.CRITICAL)
 
 _SITE = "data_docs"
+_TRIES = 20
 
 
 def check_tables(tables: Sequence[tuple[Table, DataFrame]], docs_folder: str | None) -> list[Finding]:
@@ -92,6 +96,7 @@ def _finding(table: Table, rule: Rule, outcome: Any) -> Finding:
         outcome.result["element_count"],
         outcome.result["unexpected_count"],
         examples[0] if examples else None,
+        {SnapshotKey(c, s): (rows, example) for c, s, rows, example in outcome.result.get("by_snapshot", [])},
     )
 
 
@@ -99,7 +104,7 @@ def _write_docs(context: AbstractDataContext, folder: Path) -> None:
     """Nothing; makes the site beside `folder`, then puts it in its place: no reader sees half of one."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
-        made, outdated = Path(scratch, "made"), Path(scratch, "outdated")
+        made = Path(scratch, "made")
         site: Any = {
             "class_name": "SiteBuilder",
             "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(made)},
@@ -108,6 +113,12 @@ def _write_docs(context: AbstractDataContext, folder: Path) -> None:
         }
         context.add_data_docs_site(_SITE, site)
         context.build_data_docs(site_names=[_SITE])
-        if folder.exists():
-            folder.rename(outdated)
-        made.rename(folder)
+        for attempt in count():
+            with contextlib.suppress(FileNotFoundError):
+                folder.rename(Path(scratch, f"outdated-{attempt}"))
+            try:
+                made.rename(folder)
+                return
+            except OSError:  # another run's pages came there in between
+                if attempt == _TRIES:
+                    raise

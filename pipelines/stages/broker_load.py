@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -12,8 +14,11 @@ _COUNTS = ("leaders", "preferred_leaders", "replicas")
 _BYTES = ("size_bytes", "bytes_in_per_s", "bytes_out_per_s", "leader_bytes_in_per_s")
 
 
-def broker_load(placements: DataFrame, brokers: DataFrame) -> DataFrame:
-    """Rows of gold.broker_load: a row for every living broker under every scheme, also where it holds nothing."""
+def broker_load(placements: DataFrame, brokers: DataFrame, schemes: Sequence[str]) -> DataFrame:
+    """Rows of gold.broker_load: a row for every living broker under every scheme, also where it holds nothing.
+
+    schemes: those of the run; others that `placements` has come beside them.
+    """
     held = placements.select(
         *_KEY,
         "scheme",
@@ -31,9 +36,11 @@ def broker_load(placements: DataFrame, brokers: DataFrame) -> DataFrame:
         F.sum(F.when(leads, F.col("bytes_out_per_s"))).alias("bytes_out_per_s"),
         F.sum(F.when(leads, F.col("bytes_in_per_s"))).alias("leader_bytes_in_per_s"),
     )
-    # Not from `placements`: a scheme that places nothing at all still has brokers with nothing.
-    schemes = placements.select(*_KEY, "scheme").distinct()
-    living = brokers.where("alive").select(*_KEY, "broker_id", "rack").join(schemes, on=list(_KEY), how="inner")
+    living = brokers.where("alive").select(*_KEY, "broker_id", "rack")
+    # Not from `placements` alone: a cluster without topics still has brokers, with nothing.
+    of_run = living.select(*_KEY, F.explode(F.array(*map(F.lit, schemes))).alias("scheme"))
+    every = of_run.unionByName(placements.select(*_KEY, "scheme")).distinct()
+    living = living.join(every, on=list(_KEY), how="inner")
     rows = living.join(loads, on=[*_KEY, "scheme", "broker_id"], how="left")
     # A broker that leads nothing has no bytes, if any are known of the cluster; else they are unknown.
     of_scheme = loads.groupBy(*_KEY, "scheme").agg(*(F.max(name).isNotNull().alias(f"has_{name}") for name in _BYTES))

@@ -71,6 +71,7 @@ def failure_summary(failure_load: DataFrame, broker_load: DataFrame, takeovers: 
             for name in (
                 "unclean_elections",
                 "newly_offline",
+                "newly_offline_unsized",
                 "newly_under_min_isr",
                 "under_min_isr_to_offline",
                 "newly_at_one_replica",
@@ -78,15 +79,17 @@ def failure_summary(failure_load: DataFrame, broker_load: DataFrame, takeovers: 
             )
         ),
         F.sum(F.when(nobody & (F.col("newly_offline") > 0), F.col("size_bytes"))).alias("lost_bytes"),
-        F.max("size_bytes").isNotNull().alias("sizes_known"),
     )
-    dies = _scenario(broker_load.select(*scheme, F.col("broker_id").alias("failed_broker")))
+    # A living broker's size is unknown only where no size of its cluster is known.
+    sized = F.col("size_bytes").isNotNull().alias("sizes_known")
+    dies = _scenario(broker_load.select(*scheme, F.col("broker_id").alias("failed_broker"), sized))
     rows = dies.join(survivors.drop("failed_brokers"), on=[*scheme, "scenario"], how="left")
     rows = rows.join(events, on=[*scheme, "failed_broker"], how="left").join(now, on=scheme, how="left")
 
     def number(name: str) -> Column:
         return F.coalesce(F.col(name), F.lit(0))
 
+    all_sized = F.col("sizes_known") & (number("newly_offline_unsized") == 0)
     one_more = number("newly_at_one_replica") - number("at_one_replica_to_offline")
     fewer = number("newly_under_min_isr") - number("under_min_isr_to_offline")
     return rows.withColumns(
@@ -96,7 +99,7 @@ def failure_summary(failure_load: DataFrame, broker_load: DataFrame, takeovers: 
             "leaders_lost": number("lost"),
             "offline_partitions": number("offline_now") + number("newly_offline"),
             "newly_offline_partitions": number("newly_offline"),
-            "offline_size_bytes": F.when(F.col("sizes_known"), number("lost_bytes")),
+            "offline_size_bytes": F.when(all_sized, number("lost_bytes")),
             "under_min_isr_partitions": number("under_min_isr_now") + fewer,
             "at_one_replica_partitions": number("at_one_replica_now") + one_more,
             "unclean_elections": number("unclean_elections"),

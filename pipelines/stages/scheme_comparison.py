@@ -10,12 +10,13 @@ from udfs.schemes import NAIVE
 
 _KEY = ("cluster_id", "snapshot_id")
 
-# metric -> (column of gold.leader_hotspots for whole clusters)
+# metric -> (expression over gold.leader_hotspots for whole clusters)
 _NOW = {
     "leaders_max_over_mean_ratio": "max_over_mean_ratio",
     "leaders_cv_ratio": "cv_ratio",
     "leaders_gini_ratio": "gini_ratio",
     "bytes_out_max_over_mean_ratio": "bytes_out_max_over_mean_ratio",
+    "offline_partitions": "partitions - leaders",
 }
 # metric -> (aggregate over all single-broker failures, column of gold.failure_summary)
 _AFTER = {
@@ -37,7 +38,7 @@ def _unpivoted(frame: DataFrame, metrics: list[str]) -> DataFrame:
 def scheme_comparison(leader_hotspots: DataFrame, failure_summary: DataFrame) -> DataFrame:
     """Rows of gold.scheme_comparison."""
     clusters = leader_hotspots.where(F.col("topic").isNull())
-    now = clusters.select(*_KEY, "scheme", *(F.col(c).cast("double").alias(m) for m, c in _NOW.items()))
+    now = clusters.select(*_KEY, "scheme", *(F.expr(e).cast("double").alias(m) for m, e in _NOW.items()))
     # A broker that led nothing has no takeovers to spread: its death says nothing of receivers.
     receivers = F.when(F.col("leaders_lost") > 0, F.col("receivers"))
     outcome = failure_summary.withColumn("receivers", receivers).groupBy(*_KEY, "scheme")

@@ -31,11 +31,9 @@ QUALITY_RESULTS = Table(
     columns(
         Column("table_name", TEXT, "table that was checked", required=True),
         Column("expectation", TEXT, "what is expected", required=True),
-        Column(
-            "success", BooleanType(), "whether it holds over all snapshots that were checked together", required=True
-        ),
-        Column("checked_rows", LongType(), "rows that were checked together", required=True),
-        Column("unexpected_rows", LongType(), "rows that break it", required=True),
+        Column("success", BooleanType(), "whether it holds for the snapshot", required=True),
+        Column("checked_rows", LongType(), "rows of the snapshot that were checked", required=True),
+        Column("unexpected_rows", LongType(), "rows of the snapshot that break it", required=True),
         Column("example", TEXT, "one of them"),
     ),
     keys=("cluster_id", "snapshot_id", "table_name", "expectation"),

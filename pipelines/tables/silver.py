@@ -174,7 +174,7 @@ REPLICAS = Table(
 
 QUARANTINE = Table(
     "silver.quarantine",
-    "One row per rejected record, with every reason.",
+    "One row per rejected record, with every reason. Where only a part of a record is rejected, the rest is used.",
     columns(
         Column("source", TEXT, "name of the file", required=True),
         Column("record_number", LONG, "ordinal of the record in its file, from 0", required=True),

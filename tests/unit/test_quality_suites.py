@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from pyspark.sql.types import IntegerType, StringType
@@ -103,19 +104,17 @@ def test_the_gate_tells_every_failed_expectation() -> None:
         quality.gate([BAD, other])
 
 
-def test_each_snapshot_gets_each_finding() -> None:
-    rows = quality.results_frame_rows([GOOD, BAD], [SnapshotKey("a", "1"), SnapshotKey("b", "2")])
-    assert len(rows) == 4
-    first = dict(zip(QUALITY_RESULTS.column_names, rows[1], strict=True))
-    assert first == {
-        "cluster_id": "a",
-        "snapshot_id": "1",
-        "table_name": "silver.partitions",
-        "expectation": "replicas_distinct",
-        "success": False,
-        "checked_rows": 1200,
-        "unexpected_rows": 3,
-        "example": '{"topic":"a"}',
+def test_each_snapshot_gets_its_own_part_of_each_finding() -> None:
+    a, b = SnapshotKey("a", "1"), SnapshotKey("b", "2")
+    bad = replace(BAD, by_snapshot={b: (3, '{"topic":"a"}')})
+    rows = quality.results_frame_rows([GOOD, bad], {("silver.partitions", b): 1200}, [a, b])
+    names = [name for name in QUALITY_RESULTS.column_names if name not in ("table_name", "expectation")]
+    found = {(row[0], row[3]): dict(zip(QUALITY_RESULTS.column_names, row, strict=True)) for row in rows}
+    assert {key: [row[name] for name in names] for key, row in found.items()} == {
+        ("a", "keys_unique"): ["a", "1", True, 0, 0, None],
+        ("a", "replicas_distinct"): ["a", "1", True, 0, 0, None],
+        ("b", "keys_unique"): ["b", "2", True, 0, 0, None],
+        ("b", "replicas_distinct"): ["b", "2", False, 1200, 3, '{"topic":"a"}'],
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.ingest.records import IGNORED, FactBuilder, Records
-from pipelines.ingest.resolve.faults import bad_topic_name
+from pipelines.ingest.topic_names import bad_topic_name
 
 INT32 = 2**31 - 1
 INT64 = 2**63 - 1

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pyarrow as pa
 
 from pipelines.ingest.resolve.columns import Lists, codes, numbers, valid
+from pipelines.ingest.topic_names import bad_topic_name
 from udfs.kernels.ragged import contained, has_repeat, row_of
-
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-
-
-def bad_topic_name(topic: str | None) -> str | None:
-    """Why Kafka would refuse this topic name, or None if it would not."""
-    if topic is None or (_TOPIC_NAME.fullmatch(topic) and topic not in (".", "..")):
-        return None
-    return f"bad topic name {topic!r}: 1 to 249 of a-z A-Z 0-9 . _ - are allowed, and not '.' or '..'"
 
 
 def partition_faults(partitions: pa.Table, listed_brokers: np.ndarray | None) -> dict[int, list[str]]:

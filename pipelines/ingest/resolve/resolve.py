@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pipelines.ingest import records as r
 from pipelines.ingest.resolve.brokers import usage
 from pipelines.ingest.resolve.columns import Lists, codes, flags, numbers, valid, whole
-from pipelines.ingest.resolve.faults import bad_topic_name, partition_faults
+from pipelines.ingest.resolve.faults import partition_faults
 from pipelines.ingest.resolve.kraft_fold import fold_log
 from pipelines.ingest.resolve.merge import Conflict, Merged, merge, place, show, strength_of
 from pipelines.ingest.resolve.replicas import LOG_FIELDS, log_keys, logs_beside_replicas, partition_sizes, stray_logs
@@ -26,6 +26,7 @@ from pipelines.ingest.resolve.shapes import (
 )
 from pipelines.ingest.resolve.topics import describe_topics
 from pipelines.ingest.resolve.verdicts import Verdicts
+from pipelines.ingest.topic_names import bad_topic_name
 
 # What `resolve` takes: facts with their origin. `home` is false for a broker's fact that was copied to this share
 # of the cluster only to be looked at; its home share accounts for it.

@@ -15,7 +15,7 @@ from pipelines.ingest.formats import log_dirs
 from pipelines.ingest.formats._values import parse_each
 from pipelines.ingest.formats.registry import FORMATS
 from pipelines.ingest.records import BROKER, FAULT, PARTITION, REPLICA, Records
-from pipelines.ingest.resolve.faults import bad_topic_name
+from pipelines.ingest.topic_names import bad_topic_name
 
 from .facts import FORMATS_DIR, bare, checked, facts, faults, reasons, short, table_of
 

@@ -1,0 +1,145 @@
+"""Whole runs over clusters with nothing to compare: no living broker, no topic, a broker that holds nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipelines.commands import closing
+from pipelines.errors import TableFault
+from pipelines.ingest.sources import find_sources
+from pipelines.runner import Progress, Run, make_context, steps_between
+from pipelines.settings import load_settings
+from pipelines.store import Store
+from pipelines.tables import TABLES
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _line(partition: int, leader: str, replicas: str, isr: str) -> str:
+    return f"Topic: t\tPartition: {partition}\tLeader: {leader}\tReplicas: {replicas}\tIsr: {isr}\n"
+
+
+def _log_dirs(broker: int, sizes: dict[int, int]) -> dict[str, object]:
+    logs = [{"partition": f"t-{p}", "size": size, "offsetLag": 0, "isFuture": False} for p, size in sizes.items()]
+    return {"broker": broker, "logDirs": [{"logDir": "/d", "error": None, "partitions": logs}]}
+
+
+def _sources(folder: Path) -> list[str]:
+    dead, sized, half = folder / "dead.txt", folder / "sized", folder / "half"
+    dead.write_text("".join(_line(p, "none", "1,2", "1") for p in range(3)))
+    (folder / "alone.csv").write_text("broker,rack\n1,a\n2,b\n3,c\n")
+    for place, sizes in ((sized, {0: 10, 1: 20}), (half, {0: 10})):
+        place.mkdir()
+        # Broker 1's death takes partition 0 offline; broker 3 lives and holds nothing.
+        (place / "describe.txt").write_text(_line(0, "1", "1", "1") + _line(1, "2", "2", "2"))
+        (place / "brokers.csv").write_text("broker\n1\n2\n3\n")
+        answers = [_log_dirs(b, {p: s for p, s in sizes.items() if p == b - 1}) for b in (1, 2)]
+        (place / "log-dirs.json").write_text(json.dumps({"version": 1, "brokers": answers}))
+    return [f"[/q]dead={dead}", f"alone={folder / 'alone.csv'}", f"sized={sized}", f"half={half}"]
+
+
+class Warehouse(SimpleNamespace):
+    """A store, the context of its run, and what the run said in the end."""
+
+    store: Store
+    sources: Sequence[str]
+    said: str
+
+    def run(self, first: str | None = None, sources: Sequence[str] | None = None) -> Run:
+        settings = load_settings([f"store.warehouse={self.store.warehouse}"], environ={})
+        self.context = make_context(find_sources(list(sources or self.sources)), settings, NOW)
+        work = Run(self.store.spark, self.store, self.context, Progress())
+        work.go(steps_between(first, None), clock=lambda: NOW)
+        return work
+
+    def rows(self, name: str, where: str = "true") -> list[dict[str, object]]:
+        return [row.asDict(recursive=True) for row in self.store.read(name).where(where).collect()]
+
+
+@pytest.fixture(scope="module")
+def made(spark_application: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
+    folder = tmp_path_factory.mktemp("odd")
+    made = Warehouse(store=Store(spark_application, str(folder / "w")), sources=_sources(folder))
+    compiling = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    for key, value in compiling.items():  # as where sources are small: compiling is most of the time
+        spark_application.conf.set(key, value)
+    made.run()
+    yield made
+    for key in compiling:
+        spark_application.conf.unset(key)
+
+
+@pytest.fixture(scope="module")
+def said(made: Warehouse) -> list[list[str]]:
+    """The cells of the closing table's rows."""
+    with redirect_stdout(StringIO()) as out:
+        closing.show(made.store, made.context.snapshots, list(TABLES), None)
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.getvalue().splitlines() if "│" in line]
+
+
+def test_a_cluster_without_a_living_broker(made: Warehouse, said: list[list[str]]) -> None:
+    assert ["[/q]dead", "observed", "0", "-", "-", "-", "-", "3"] in said
+    metrics = {r["metric"]: r["value"] for r in made.rows("gold.scheme_comparison", "cluster_id = '[/q]dead'")}
+    assert metrics["offline_partitions"] == 3
+    assert made.rows("gold.failure_summary", "cluster_id = '[/q]dead'") == []
+
+
+def test_a_broker_list_alone(made: Warehouse, said: list[list[str]]) -> None:
+    for scheme in ("observed", "kafka", "naive"):
+        assert ["alone", scheme, "3", "-", "-", "-", "-", "0"] in said
+    loads = made.rows("gold.broker_load", "cluster_id = 'alone' AND scheme = 'observed'")
+    zeros = {"leaders": 0, "preferred_leaders": 0, "replicas": 0, "size_bytes": None}
+    assert sorted((r["broker_id"], r["rack"]) for r in loads) == [(1, "a"), (2, "b"), (3, "c")]
+    assert all({name: r[name] for name in zeros} == zeros for r in loads)
+
+
+def test_a_cluster_of_which_nothing_is_computed_has_a_row_too(
+    made: Warehouse, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read = made.store.read
+    monkeypatch.setattr(
+        made.store, "read", lambda *a: read(*a).where("cluster_id <> 'alone'" if "gold" in a[0] else "true")
+    )
+    closing.show(made.store, made.context.snapshots, ["gold.scheme_comparison"], None)
+    (row,) = (line for line in capsys.readouterr().out.splitlines() if "alone" in line)
+    assert [cell.strip() for cell in row.split("│")[1:-1]] == ["alone", "-", "3", "-", "-", "-", "-", "-"]
+
+
+def test_bytes_offline_are_unknown_only_where_a_size_is(made: Warehouse) -> None:
+    def offline(cluster: str) -> dict[object, object]:
+        rows = made.rows("gold.failure_summary", f"cluster_id = '{cluster}' AND scheme = 'observed'")
+        return {row["scenario"]: row["offline_size_bytes"] for row in rows}
+
+    assert offline("sized") == {"broker:1": 10, "broker:2": 20, "broker:3": 0}
+    assert offline("half") == {"broker:1": 10, "broker:2": None, "broker:3": 0}  # nobody tells partition 1's size
+    assert offline("alone") == {"broker:1": None, "broker:2": None, "broker:3": None}
+
+
+def test_gold_alone_stands_behind_the_gate_too_and_a_fault_is_its_clusters_own(made: Warehouse) -> None:
+    """Last: it damages a table."""
+    place = made.store.place("silver.partitions")
+    broken = made.store.read("silver.partitions").where("cluster_id = 'sized' AND partition = 0")
+    broken.write.format("delta").mode("append").save(place)
+    before = {row["table"]: row["version"] for row in made.store.listing()}
+    with pytest.raises(TableFault, match=r"silver.partitions: keys_unique: 2 of \d+ rows") as raised:
+        made.run("gold")
+    assert raised.value.exit_code == 2
+    after = {row["table"]: row["version"] for row in made.store.listing()}
+    assert {name for name in TABLES if after[name] != before[name]} <= {"ops.quality_results", "ops.runs"}
+    results = made.rows("ops.quality_results")
+    assert {r["cluster_id"] for r in results} == {"[/q]dead", "alone", "sized", "half"}
+    (failed,) = (r for r in results if not r["success"])
+    assert (failed["cluster_id"], failed["expectation"]) == ("sized", "keys_unique")
+    assert (failed["checked_rows"], failed["unexpected_rows"]) == (3, 2)
+    assert json.loads(str(failed["example"]))["cluster_id"] == "sized"
+    of_others = [r for r in results if r["expectation"] == "keys_unique" and r["table_name"] == "silver.partitions"]
+    assert {r["cluster_id"]: r["checked_rows"] for r in of_others} == {"[/q]dead": 3, "alone": 0, "sized": 3, "half": 2}

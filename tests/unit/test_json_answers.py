@@ -1,0 +1,53 @@
+"""Rows of a query as JSON."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import Row
+
+from pipelines.commands.as_json import json_line, text_of
+from pipelines.errors import StoreError
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, None),
+        (True, True),
+        (2**62, 2**62),
+        (1.5, 1.5),
+        (float("nan"), "NaN"),
+        (float("inf"), "Infinity"),
+        (float("-inf"), "-Infinity"),
+        ([float("nan"), {"x": float("inf")}], ["NaN", {"x": "Infinity"}]),
+        (Decimal("1.50"), "1.50"),
+        (datetime.date(2026, 1, 2), "2026-01-02"),
+        (datetime.datetime(2026, 1, 2, 3), "2026-01-02 03:00:00"),  # noqa: DTZ001 - as Spark hands it on
+        (bytearray(b"\x00\xff"), "AP8="),
+        (Row(a=1, b=Row(c=None)), {"a": 1, "b": {"c": None}}),
+        ({datetime.date(2026, 1, 2): 1}, {"2026-01-02": 1}),
+        ({Row(a=1, b="x"): [1]}, {'{"a": 1, "b": "x"}': [1]}),
+        ({1: "a", 2: "b"}, {"1": "a", "2": "b"}),
+        ({True: 1.0}, {"true": 1.0}),
+        ({b"\x00\xff": 1}, {"AP8=": 1}),
+    ],
+)
+def test_each_kind_of_value(value: Any, expected: Any) -> None:
+    def refuse(text: str) -> None:
+        pytest.fail(f"{text} is no JSON")
+
+    assert json.loads(json_line(Row(v=value)), parse_constant=refuse) == {"v": expected}
+
+
+def test_a_struct_with_one_name_twice_is_refused() -> None:
+    with pytest.raises(StoreError, match="2 columns are named 'a'"):
+        json_line(Row(v=Row("a", "a")(1, 2)))
+
+
+def test_texts_for_a_table() -> None:
+    assert [text_of(v) for v in (None, 1, b"\x00\xff", "[red]")] == ["", "1", "AP8=", "[red]"]

@@ -1,0 +1,54 @@
+"""A warehouse that cannot be one is refused before Spark starts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines import cli, session
+from pipelines.errors import StoreError
+from pipelines.store import check_folder
+
+SAMPLE = str(Path(__file__).parents[2] / "data_samples" / "kafka-4.1.1-kraft")
+
+
+@pytest.mark.parametrize("below", ["", "/deeper"])
+@pytest.mark.parametrize("command", [["run", SAMPLE], ["tables"], ["query", "SELECT 1"]], ids=lambda c: c[0])
+def test_a_file_is_refused_by_every_command(
+    command: list[str], below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("here")
+    monkeypatch.setattr(session, "starts_here", lambda: True)
+    monkeypatch.setattr(session, "open_session", lambda *_, **__: pytest.fail("Spark was started"))
+    assert cli.main([*command, "--warehouse", f"{file}{below}"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{file} is a file, not a folder" in line
+
+
+def test_an_unwritable_place_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(session, "starts_here", lambda: True)
+    assert cli.main(["run", SAMPLE, "--warehouse", "/proc/warehouse"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "/proc/warehouse cannot be written to" in line
+
+
+def test_a_folder_that_is_not_there_is_made_for_writing_only(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    check_folder(str(folder), writing=False)
+    assert not folder.exists()
+    check_folder(str(folder), writing=True)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_of_others_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    leave_root = "os.getuid() or os.setuid(65534)"  # who may write anywhere
+    code = f"import os, pipelines.store as s; {leave_root}; s.check_folder({str(tmp_path / 'w')!r}, True)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    tmp_path.chmod(0o755)
+    assert StoreError.__name__ in done.stderr
+    assert "Permission denied" in done.stderr
