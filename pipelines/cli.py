@@ -142,7 +142,11 @@ def query(
     """Ask the tables a question in SQL."""
     from pipelines.commands import closing
 
-    closing.show_query(_store(_settings(conf, options, warehouse), small=True), sql, as_json)
+    settings = _settings(conf, options, warehouse)
+    from pipelines.store import holds_less
+
+    small = holds_less(settings.store.warehouse, settings.ingest.small_bytes)
+    closing.show_query(_store(settings, small), sql, as_json)
 
 
 @app.command()

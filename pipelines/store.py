@@ -53,6 +53,16 @@ def check_folder(warehouse: str, writing: bool) -> None:
         raise StoreError(f"--warehouse {warehouse}: {folder} cannot be {can}: {error.strerror}. {remedy}") from error
 
 
+def holds_less(warehouse: str, limit_bytes: int) -> bool:
+    """Whether all files of this folder have fewer bytes than this."""
+    total = 0
+    for file in Path(warehouse).rglob("*.parquet"):
+        total += file.stat().st_size
+        if total >= limit_bytes:
+            return False
+    return True
+
+
 def _quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 

@@ -49,6 +49,7 @@ BROKER_LOAD = Table(
         scheme=True,
     ),
     keys=(*_SCHEME_KEYS, "broker_id"),
+    partition_by=("cluster_id",),
 )
 
 
@@ -109,6 +110,7 @@ TAKEOVERS = Table(
         scheme=True,
     ),
     keys=(*_SCHEME_KEYS, "failed_broker", "receiver"),
+    partition_by=("cluster_id",),
 )
 
 SCENARIO = (

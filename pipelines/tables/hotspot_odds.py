@@ -51,5 +51,6 @@ HOTSPOT_ODDS = Table(
         scheme=True,
     ),
     keys=("cluster_id", "snapshot_id", "scheme"),
+    partition_by=("cluster_id",),
     expectations=(Between("observed_percent", 0, 100),),
 )

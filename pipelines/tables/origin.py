@@ -42,6 +42,7 @@ TOPIC_ORIGIN = Table(
         Column("note", TEXT, "what else is to be known"),
     ),
     keys=("cluster_id", "snapshot_id", "topic"),
+    partition_by=("cluster_id",),
     expectations=(OneOf("origin", ORIGIN_NAMES), Between("evidence", 0), Between("partitions_checked", 0)),
 )
 

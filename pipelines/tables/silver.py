@@ -103,6 +103,7 @@ TOPICS = Table(
         ),
     ),
     keys=("cluster_id", "snapshot_id", "topic"),
+    partition_by=("cluster_id",),
     expectations=(
         Matches("topic", "[a-zA-Z0-9._-]{1,249}"),
         Between("partitions", 0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,11 @@ def _slowly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
-def _write(spark: SparkSession, warehouse: Path, cluster: str) -> None:
+def _write(spark: SparkSession, warehouse: Path, cluster: str, table: Table = THINGS) -> None:
     schema = THINGS.schema
     rows = spark.createDataFrame([(cluster, "s", f"{cluster}-{i}") for i in range(3)], schema)
     # A store each, as runs have.
-    Store(spark, str(warehouse)).replace(THINGS, rows.mapInArrow(_slowly, schema), [SnapshotKey(cluster, "s")])
+    Store(spark, str(warehouse)).replace(table, rows.mapInArrow(_slowly, schema), [SnapshotKey(cluster, "s")])
 
 
 @pytest.mark.parametrize("clusters", ["ab", "aa"], ids=["clusters", "the-same-cluster"])
@@ -67,3 +68,14 @@ def test_a_fault_of_another_kind_is_not_tried_again(spark: SparkSession, tmp_pat
     with pytest.raises(RuntimeError, match="no space left"):
         Store(spark, str(tmp_path))._insist(THINGS, broken)
     assert len(tried) == 1
+
+
+def test_another_clusters_write_is_not_in_the_way_of_a_partitioned_table(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_TRIES", 1)
+    table = replace(THINGS, partition_by=("cluster_id",))
+    Store(spark, str(tmp_path)).create(table)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda cluster: _write(spark, tmp_path, cluster, table), "ab"))
+    assert spark.read.format("delta").load(str(tmp_path / "silver" / "things")).count() == 6
