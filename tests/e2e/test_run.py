@@ -102,9 +102,11 @@ def test_query_and_tables(warehouse: Path) -> None:
     found = [json.loads(line) for line in lines]
     assert [(r["cluster_id"], r["scheme"], r["leaders"]) for r in found] == [
         ("kraft", "kafka", 743),
+        ("kraft", "kraft", 743),
         ("kraft", "naive", 743),
         ("kraft", "observed", 743),
         ("zk", "kafka", 61),
+        ("zk", "kraft", 61),
         ("zk", "naive", 61),
         ("zk", "observed", 61),
     ]
