@@ -64,7 +64,7 @@ def test_closing_table_and_paths(warehouse: Path) -> None:
 def test_rows_are_those_of_the_captures(warehouse: Path) -> None:
     counts = {name: len(rows(warehouse, name)) for name in TABLES}
     assert counts["silver.partitions"] == 743 + 61
-    assert counts["gold.placements"] == 3 * (743 + 61)
+    assert counts["gold.placements"] == 4 * (743 + 61)
     assert counts["silver.brokers"] == 6 + 5
     assert counts["gold.failure_summary"] == 3 * (6 + 5)
     assert counts["gold.failure_load"] == 3 * (6 * 5 + 5 * 4)
