@@ -66,8 +66,8 @@ def test_rows_are_those_of_the_captures(warehouse: Path) -> None:
     assert counts["silver.partitions"] == 743 + 61
     assert counts["gold.placements"] == 4 * (743 + 61)
     assert counts["silver.brokers"] == 6 + 5
-    assert counts["gold.failure_summary"] == 3 * (6 + 5)
-    assert counts["gold.failure_load"] == 3 * (6 * 5 + 5 * 4)
+    assert counts["gold.failure_summary"] == 4 * (6 + 5)
+    assert counts["gold.failure_load"] == 4 * (6 * 5 + 5 * 4)
     assert counts["silver.quarantine"] == 0
     assert counts["silver.contradictions"] == 0
 
