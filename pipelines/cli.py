@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from datetime import UTC, datetime
@@ -210,6 +211,7 @@ def assign(
     one_stream: Annotated[
         bool, typer.Option("--one-stream", help="All topics from one Random, as one Kafka process; else one a topic.")
     ] = False,
+    format_name: FormatOption = None,
     server: Annotated[str, typer.Option("--bootstrap-server", help="For --as commands.")] = "localhost:9092",
     conf: ConfOption = None,
     options: SetOption = None,
@@ -220,10 +222,10 @@ def assign(
     chosen = _settings(conf, options).run.seed if seed is None else seed
     wanted = body.Options(form, scheme, chosen, one_stream, server)
     if out is None:
-        outcome = body.assign(requests, brokers, wanted, sys.stdout)
+        outcome = body.assign(requests, brokers, wanted, sys.stdout, format_name)
     else:
         with body.whole_file(out) as stream:
-            outcome = body.assign(requests, brokers, wanted, stream)
+            outcome = body.assign(requests, brokers, wanted, stream, format_name)
     refused = f", {outcome.refused} refused" if outcome.refused else ""
     typer.echo(f"{outcome.placed} topics placed{refused}" + (f": {out}" if out else ""), err=True)
 
@@ -233,7 +235,7 @@ def hotspots(
     source: SourceArgument,
     seeds: Annotated[int | None, typer.Option(min=1, help="Placements to try.", show_default="hotspots.seeds")] = None,
     scheme: Annotated[str, typer.Option(help="Schemes to try, with commas.", metavar="NAMES")] = "kafka,kraft,naive",
-    above: Annotated[float, typer.Option(min=0.0, help="Show the chance of a max/mean above this.")] = 1.25,
+    above: Annotated[float, typer.Option(min=0.0, max=1e6, help="Show the chance of a max/mean above this.")] = 1.25,
     json_file: JsonOption = None,
     format_name: FormatOption = None,
     conf: ConfOption = None,
@@ -279,6 +281,12 @@ def main(argv: list[str] | None = None) -> int:
     except KafkaPlacementError as error:
         print(f"kafka-placement: {error}", file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:  # who reads has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        print(f"kafka-placement: {error}", file=sys.stderr)
+        return 1
     except Exception as error:
         said = _from_worker(error)
         if said is None:

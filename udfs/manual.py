@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 _REFUSED = "The manual partition assignment includes "
@@ -28,10 +29,9 @@ def parse_manual(topic: str, text: str, brokers: Collection[int]) -> list[list[i
     out: list[list[int]] = []
     for partition, part in enumerate(text.split(",")):
         where = f"topic {topic}, partition {partition}, replicas {part!r}"
-        try:
-            replicas = [int(broker) for broker in part.split(":")]
-        except ValueError:
-            raise ManualError(where, "broker ids are numbers with ':' between them") from None
+        if not re.fullmatch(r"\s*[0-9]{1,10}\s*(:\s*[0-9]{1,10}\s*)*", part):
+            raise ManualError(where, "broker ids are numbers with ':' between them")
+        replicas = [int(broker) for broker in part.split(":")]
         previous = None
         for broker in sorted(replicas):  # the order in which Kafka looks at them
             if broker not in known:

@@ -159,6 +159,36 @@ def placer(scheme: str, run_seed: int, living: Living) -> Callable[..., pa.Array
     return place
 
 
+def _given_lists(ids: pa.Array, racks: pa.Array | None) -> BrokerLists:
+    """A list per row, from list<int32> and list<string>. racks null = of no broker of the row.
+
+    A row without a usable list has an empty one: null, an id that is null, below 0 or repeated, or other than one rack
+    (null = none) per broker.
+    """
+    sizes = _int64(pc.list_value_length(ids))
+    row = np.repeat(np.arange(len(sizes)), sizes)
+    flat = ids.flatten()
+    values = np.asarray(pc.fill_null(flat, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
+    order = np.lexsort((values, row))
+    again = np.zeros(len(values), dtype=np.bool_)
+    again[1:] = (row[order][1:] == row[order][:-1]) & (values[order][1:] == values[order][:-1])
+    bad = np.zeros(len(sizes), dtype=np.bool_)
+    bad[row[values < 0]] = True
+    bad[row[order][again]] = True
+    names: list[str | None] | None = None
+    if racks is not None:
+        given = _int64(pc.list_value_length(racks))
+        known = np.asarray(racks.is_valid())
+        bad |= known & (given != sizes)
+        position = np.arange(len(values)) - np.repeat(offsets_of(sizes)[:-1], sizes)
+        at = np.repeat(offsets_of(given)[:-1], sizes) + position
+        usable = (known & ~bad)[row]
+        names = racks.flatten().take(pa.array(np.where(usable, at, 0), mask=~usable)).to_pylist()
+    keep = ~bad[row]
+    kept = [name for name, k in zip(names, keep.tolist(), strict=True) if k] if names is not None else None
+    return BrokerLists.of(values[keep], offsets_of(np.where(bad, 0, sizes)), kept)
+
+
 def assign_replicas(
     scheme: str,
     run_seed: int,
@@ -169,17 +199,22 @@ def assign_replicas(
     brokers: pd.Series,
     racks: pd.Series | None = None,
 ) -> pd.Series:
-    """Series body of a scalar pandas UDF: for each topic the list of its partitions' replica lists, None if refused."""
+    """Series body of a scalar pandas UDF: for each topic the list of its partitions' replica lists, None if refused.
+
+    A row with a broker list that cannot be (see _given_lists) is refused.
+    """
+    if SCHEMES[scheme].place is None:
+        raise ValueError(f"scheme {scheme} places nothing by itself")
     requests = Requests(
         pa.array(cluster, pa.string()),
         pa.array(topic, pa.string()),
         pa.array(partitions, pa.int32(), from_pandas=True),
         pa.array(factor, pa.int32(), from_pandas=True),
     )
-    ids = pa.array(brokers, pa.list_(pa.int32()), from_pandas=True)
-    names = None if racks is None else pa.array(racks, pa.list_(pa.string()), from_pandas=True).flatten().to_pylist()
-    offsets = offsets_of(np.asarray(pc.fill_null(pc.list_value_length(ids), 0)))
-    lists = BrokerLists.of(np.asarray(ids.flatten()), offsets, names)
+    lists = _given_lists(
+        pa.array(brokers, pa.list_(pa.int32()), from_pandas=True),
+        None if racks is None else pa.array(racks, pa.list_(pa.string()), from_pandas=True),
+    )
     placed = place_topics(requests, lists, np.arange(len(topic)), SCHEMES[scheme], run_seed)
     replicas = placed.field("replicas")
     values = pc.if_else(pc.is_valid(placed.field("error")), pa.scalar(None, replicas.type), replicas)

@@ -96,18 +96,22 @@ def _placed(scheme: str, requests: list[Request]) -> Iterator[list[Answer]]:
     """Answers to requests of one scheme: one generator a request, which its topics draw from in their order."""
     wishes = [wish for request in requests for wish in request.topics]
     which = np.repeat(np.arange(len(requests)), [len(request.topics) for request in requests])
-    lists = broker_lists([_in_order(request) for request in requests])
+    growing = np.array([i for i, wish in enumerate(wishes) if wish.existing_replicas], dtype=np.int64)
+    # What grows is placed over the brokers by id, as Kafka takes them then.
+    by_id = [tuple(sorted(requests[which[i]].brokers, key=lambda broker: broker.id)) for i in growing]
+    lists = broker_lists([*(request.brokers for request in requests), *by_id])
+    of_list = which.copy()
+    of_list[growing] = len(requests) + np.arange(len(growing))
     first = np.array([max(0, w.start_partition_id) for w in wishes], dtype=np.int64)
     fixed = np.array([w.fixed_start_index for w in wishes], dtype=np.int64)
-    growing = np.array([i for i, wish in enumerate(wishes) if wish.existing_replicas], dtype=np.int64)
     if len(growing) and scheme != KRAFT:  # which places what grows like what is new
         leaders = np.array([wishes[i].existing_replicas[0][0] for i in growing], dtype=np.int64)
-        fixed[growing] = derived_start(lists, which[growing], leaders)
+        fixed[growing] = derived_start(lists, of_list[growing], leaders)
     first[growing] = [len(wishes[i].existing_replicas or ()) for i in growing]
     topics = Topics.of(
         np.array([w.partitions for w in wishes], dtype=np.int64),
         np.array([w.replication_factor for w in wishes], dtype=np.int64),
-        which,
+        of_list,
         stream=which,
         first_partition=first,
         fixed_start=fixed,
@@ -124,13 +128,6 @@ def _placed(scheme: str, requests: list[Request]) -> Iterator[list[Answer]]:
             made.append(Answer(request.topic_name(i), int(first[at]), replicas, error, wish.existing_replicas))
             at += 1
         yield made
-
-
-def _in_order(request: Request) -> tuple[Broker, ...]:
-    """The brokers as given; where a topic grows, by id, as Kafka takes them then."""
-    if not any(wish.existing_replicas for wish in request.topics):
-        return request.brokers
-    return tuple(sorted(request.brokers, key=lambda broker: broker.id))
 
 
 def _outcome(placed: Placed, topics: Topics, i: int, brokers: int) -> tuple[Replicas | None, dict[str, str] | None]:

@@ -31,6 +31,7 @@ ALGORITHMS = {
 }
 MOST_REPLICAS = 100_000_000  # of one topic: beyond, a typing error is likelier than a wish
 
+_Id = Annotated[int, Field(ge=0, lt=2**31)]
 _Int = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 
 
@@ -41,7 +42,7 @@ class _Strict(BaseModel):
 class Broker(_Strict):
     """A broker to place over; `fenced` counts for the striped placement alone."""
 
-    id: Annotated[int, Field(ge=0, lt=2**31)]
+    id: _Id
     rack: str | None = None
     fenced: bool = False
 
@@ -56,7 +57,7 @@ class Wish(_Strict):
     replication_factor: _Int
     fixed_start_index: _Int = -1
     start_partition_id: _Int = -1
-    existing_replicas: list[list[int]] | None = None
+    existing_replicas: list[list[_Id]] | None = None
     topic: str | None = None
 
 
@@ -91,17 +92,22 @@ class Request:
 
 def read_lines(text: str, path: str, default_seed: int) -> Iterator[Request]:
     """The request of each line that is not blank."""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(_lines(text), 1):
         if line.strip():
             yield _request(line, f"{path}, line {number}", number, default_seed)
 
 
+def _lines(text: str) -> list[str]:
+    """Its lines; JSON may hold what Python takes for other line ends."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
 def looks_like_requests(text: str) -> bool:
     """Whether the first line is a request, rather than a list or a document in JSON."""
-    first = next((line for line in text.splitlines() if line.strip()), "")
+    first = next((line for line in _lines(text) if line.strip()), "")
     try:
         value = json.loads(first)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(value, dict) and "algorithm" in value
 
@@ -109,7 +115,7 @@ def looks_like_requests(text: str) -> bool:
 def _request(line: str, name: str, number: int, default_seed: int) -> Request:
     try:
         given = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return Request(name, number, {}, bad=f"is no JSON: {error}")
     if not isinstance(given, dict):
         return Request(name, number, {}, bad="is no JSON object")
@@ -126,7 +132,7 @@ def _request(line: str, name: str, number: int, default_seed: int) -> Request:
 
 def _understood(given: dict[str, Any], name: str, number: int, default_seed: int) -> Request:
     algorithm = given.get("algorithm")
-    if algorithm not in ALGORITHMS:
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm {algorithm!r} is none of {', '.join(ALGORITHMS)}")
     scheme = ALGORITHMS[algorithm]
     listed = given.get("brokers")
@@ -159,6 +165,9 @@ def _check_growth(wish: Wish) -> None:
     if not (wish.existing_replicas and wish.existing_replicas[0]):
         raise ValueError("existing_replicas has no replicas of partition 0")
     held = len(wish.existing_replicas[0])
+    for partition, replicas in enumerate(wish.existing_replicas):
+        if len(replicas) != held or len(set(replicas)) != held:
+            raise ValueError(f"existing_replicas: partition {partition} has {replicas}, partition 0 {held} replicas")
     if held != wish.replication_factor:
         raise ValueError(f"replication_factor is {wish.replication_factor}, but partition 0 has {held} replicas")
     if wish.fixed_start_index != -1 or wish.start_partition_id not in (-1, len(wish.existing_replicas)):

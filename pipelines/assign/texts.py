@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 from pipelines.assign.answers import Answer, Replicas
+from pipelines.ingest.topic_names import bad_topic_name
 
 
 def _assignment(replicas: Replicas) -> str:
@@ -14,7 +15,7 @@ def _assignment(replicas: Replicas) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return " ".join(text.split()).encode(errors="backslashreplace").decode()
 
 
 def refusal(answer: Answer) -> str:
@@ -30,6 +31,13 @@ def commands(answers: Iterable[Answer], server: str) -> Iterator[str]:
     for answer in answers:
         if answer.replicas is None:
             yield f"# refused: {refusal(answer)}"
+            continue
+        if not answer.replicas:
+            yield f"# topic {_one_line(answer.name)}: no partitions to place"
+            continue
+        problem = bad_topic_name(answer.name)
+        if problem is not None:
+            yield f"# refused: {_one_line(ascii(answer.name))}: {problem}"
             continue
         topic = f"--topic {shlex.quote(answer.name)}"
         if answer.first_partition == 0:
@@ -52,7 +60,7 @@ def reassignment(answers: Iterable[Answer]) -> Iterator[str]:
             if waiting:
                 yield f"{waiting},"
             entry = {"topic": answer.name, "partition": number, "replicas": replicas}
-            waiting = json.dumps(entry, separators=(",", ":"), ensure_ascii=False)
+            waiting = json.dumps(entry, separators=(",", ":"))
     if waiting:
         yield waiting
     yield "]}"

@@ -42,12 +42,12 @@ class Options:
     server: str
 
 
-def assign(given: str, brokers: str | None, options: Options, out: TextIO) -> Outcome:
+def assign(given: str, brokers: str | None, options: Options, out: TextIO, format_name: str | None = None) -> Outcome:
     """Writes the answers to `out`."""
     if options.form not in FORMS:
         raise SettingsError(f"--as {options.form}: take one of {', '.join(FORMS)}")
     source = find_source(given)
-    if brokers is None and len(source.files) == 1:
+    if brokers is None and format_name is None and len(source.files) == 1:
         text = read_text(source.files[0])
         if source.files[0].suffix == ".jsonl" or requests.looks_like_requests(text):
             return _requests(requests.read_lines(text, str(source.files[0]), options.seed), options, out)
@@ -56,7 +56,7 @@ def assign(given: str, brokers: str | None, options: Options, out: TextIO) -> Ou
         raise SettingsError(f"--scheme {options.scheme}: take one of {known}")
     if brokers is not None:
         source = Source(source.cluster_id, (*source.files, *find_source(brokers).files))
-    cluster = requests.of_snapshot(load_snapshot(source))
+    cluster = requests.of_snapshot(load_snapshot(source, format_name))
     scheme = requests.ALGORITHMS[options.scheme]
     made = answers.of_cluster(cluster, scheme, options.seed, options.one_stream)
     return _topics(made, scheme, options, out)
@@ -77,7 +77,18 @@ def _write(lines: Iterable[str], out: TextIO) -> None:
 
 
 def _texts(made: Iterator[Answer], options: Options) -> Iterator[str]:
+    made = _once(made)
     return texts.commands(made, options.server) if options.form == COMMANDS else texts.reassignment(made)
+
+
+def _once(made: Iterator[Answer]) -> Iterator[Answer]:
+    """The answers, if no topic is placed twice: Kafka would take one of them, or none."""
+    seen: set[str] = set()
+    for answer in made:
+        if answer.replicas is not None and answer.name in seen:
+            raise SettingsError(f"topic {answer.name} is asked for twice. Give each topic one request")
+        seen.add(answer.name)
+        yield answer
 
 
 def _requests(asked: Iterator[requests.Request], options: Options, out: TextIO) -> Outcome:
@@ -86,7 +97,7 @@ def _requests(asked: Iterator[requests.Request], options: Options, out: TextIO) 
     if options.form == JSON:
         for request, made in answered:
             counted = list(_counted(made, outcome))
-            _write([json.dumps(answers.as_json(request, counted), separators=(",", ":"), ensure_ascii=False)], out)
+            _write([json.dumps(answers.as_json(request, counted), separators=(",", ":"))], out)
     else:
         _write(_texts(_counted((answer for _, made in answered for answer in made), outcome), options), out)
     return outcome
@@ -99,7 +110,7 @@ def _topics(made: Iterator[Answer], scheme: str, options: Options, out: TextIO) 
         for answer in counted:
             row = {"topic": answer.name, "algorithm": scheme, "seed": answer.seed}
             said = {"replicas": answer.replicas} if answer.error is None else {"error": answer.error}
-            _write([json.dumps(row | said, separators=(",", ":"), ensure_ascii=False)], out)
+            _write([json.dumps(row | said, separators=(",", ":"))], out)
     else:
         _write(_texts(counted, options), out)
     return outcome
@@ -107,7 +118,15 @@ def _topics(made: Iterator[Answer], scheme: str, options: Options, out: TextIO) 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[TextIO]:
-    """A file that appears, in place of one of its name, when all of it is written."""
+    """A file that appears, in place of one of its name, when all of it is written; a device or pipe is written to."""
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        try:
+            with path.open("w", encoding="utf-8") as device:
+                yield device
+        except OSError as error:
+            raise SettingsError(f"--out {path}: cannot be written: {error.strerror}") from error
+        return
     try:
         stream = tempfile.NamedTemporaryFile(  # noqa: SIM115
             "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False

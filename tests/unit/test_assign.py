@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +67,11 @@ def test_a_bad_line_is_an_error_in_its_place_and_the_others_go_through(tmp_path:
         json.dumps(good | {"topics": 3}): "`topics` is a list",
         json.dumps({k: v for k, v in good.items() if k != "partitions"}): "partitions: Field required",
         json.dumps(good | {"existing_replicas": []}): "no replicas of partition 0",
+        json.dumps(good | {"existing_replicas": [[-5]]}): "existing_replicas.0.0: Input should be greater than",
+        json.dumps(good | {"existing_replicas": [[2**70]]}): "existing_replicas.0.0: Input should be less than",
+        json.dumps(good | {"existing_replicas": [[1], [1, 2]]}): "partition 1 has [1, 2], partition 0 1 replicas",
+        json.dumps(good | {"algorithm": ["naive"]}): "algorithm ['naive'] is none of",
+        "[" * 100_000: "is no JSON",
         json.dumps(good | {"existing_replicas": [[1, 2]]}): "replication_factor is 1, but partition 0 has 2",
     }
     rows = answers(tmp_path, *bad, good)
@@ -108,20 +115,65 @@ def test_commands_are_what_a_shell_takes(tmp_path: Path) -> None:
     brokers = {"brokers": [1, 2, 3], "seed": 5, "replication_factor": 2}
     text = assign(
         tmp_path,
-        {"algorithm": "kafka", "topic": "it's", "partitions": 2, **brokers},
+        {"algorithm": "kafka", "topic": "new", "partitions": 2, **brokers},
         {"algorithm": "kafka", "topic": "wide", "partitions": 2, **brokers, "replication_factor": 4},
         {"algorithm": "kafka", "topic": "grown", "partitions": 1, "existing_replicas": [[1, 2]], **brokers},
         {"algorithm": "kafka", "topic": "unknown", "partitions": 1, "start_partition_id": 4, **brokers},
+        {"algorithm": "kraft", "topic": "empty", "partitions": 0, **brokers},
+        {"algorithm": "kafka", "topic": "a b; rm \ud800", "partitions": 1, **brokers},
         options=("--as", "commands", "--bootstrap-server", "kafka:1"),
     )
     lines = text.splitlines()
     created = shlex.split(lines[0])
-    assert created[:6] == ["kafka-topics", "--bootstrap-server", "kafka:1", "--create", "--topic", "it's"]
+    assert created[:6] == ["kafka-topics", "--bootstrap-server", "kafka:1", "--create", "--topic", "new"]
     assert created[6] == "--replica-assignment"
     assert [len(part.split(":")) for part in created[7].split(",")] == [2, 2]
     assert lines[1].startswith("# refused: topic wide: InvalidReplicationFactorException: Replication factor: 4 larger")
     assert "--alter --topic grown --partitions 2 --replica-assignment 1:2," in lines[2]
     assert lines[3].startswith("# topic unknown grows from partition 4")
+    assert lines[4] == "# topic empty: no partitions to place"
+    assert lines[5].startswith("# refused: 'a b; rm \\ud800': bad topic name")
+
+
+@pytest.mark.parametrize("form", ["commands", "reassignment"])
+def test_a_topic_asked_for_twice_is_an_error(tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    request = json.dumps({"algorithm": "naive", "topic": "t", "brokers": [1], "partitions": 1, "replication_factor": 1})
+    (tmp_path / "r.jsonl").write_text(f"{request}\n{request}\n")
+    assert main(["assign", str(tmp_path / "r.jsonl"), "--as", form]) == 1
+    assert "topic t is asked for twice" in capsys.readouterr().err
+
+
+def test_a_topic_that_grows_leaves_its_siblings_alone(tmp_path: Path) -> None:
+    grows = {"partitions": 2, "replication_factor": 1, "existing_replicas": [[3]]}
+    other = {"partitions": 2, "replication_factor": 1, "fixed_start_index": 0}
+    request = {"algorithm": "kafka", "brokers": [3, 1, 2]}
+    (both,) = answers(tmp_path, request | {"topics": [other, grows]})
+    assert [topic["replicas"] for topic in both["topics"]] == [[[3], [1]], [[1], [2]]]
+
+
+def test_what_looks_like_a_line_end_within_json_is_none(tmp_path: Path) -> None:
+    request = {"algorithm": "naive", "topic": "a\u2028b\x85c", "brokers": [1], "partitions": 1, "replication_factor": 1}
+    text = json.dumps(request, ensure_ascii=False)
+    (row,) = answers(tmp_path, text)
+    assert row["topic"] == request["topic"]
+    assert row["replicas"] == [[1]]
+
+
+def test_a_device_or_pipe_is_written_to_and_a_link_followed(tmp_path: Path) -> None:
+    request = tmp_path / "r.jsonl"
+    request.write_text('{"algorithm":"naive","brokers":[1],"partitions":1,"replication_factor":1}\n')
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("before")
+    link.symlink_to(target)
+    assert main(["assign", str(request), "--out", str(link)]) == 0
+    assert link.is_symlink()
+    assert '"replicas":[[1]]' in target.read_text()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
+        assert main(["assign", str(request), "--out", str(pipe)]) == 0
+        assert '"replicas":[[1]]' in reader.communicate(timeout=30)[0]
+    assert pipe.is_fifo()
 
 
 def test_a_reassignment_is_kafkas_json(tmp_path: Path) -> None:

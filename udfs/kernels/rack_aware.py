@@ -15,6 +15,8 @@ from udfs.kernels.compiled import compiled
 from udfs.kernels.round_robin import crossings, follower_index, remainder, to_int
 from udfs.kernels.topics import NO_RACK, Ids, Ints
 
+_INT_MAX = (1 << 31) - 1  # the shift grows at ids > 0 only, and Java's ids turn negative behind this one
+
 
 @compiled
 def alternate(ids: Ids, rack: Ids, out_ids: Ids, out_rack: Ids) -> int:
@@ -143,7 +145,7 @@ def place_rack_aware(
             stamp += 1
             bad = leader
             if leader >= 0:
-                turn = to_int(shift[i] + crossings(first, partition, n))
+                turn = to_int(shift[i] + crossings(first, min(partition, _INT_MAX), n))
                 bad = place_partition(
                     my_rack, racks[of_list[i]], leader, turn, factor[i], rack_used, used, stamp, chosen
                 )

@@ -90,7 +90,7 @@ def place_any(
             return refusals.BROKER_INDEX, leader
         out[at] = ids[leader]
         at += 1
-        turn = to_int(shift + growth * crossings(origin, partition, n))
+        turn = to_int(shift + growth * crossings(origin, min(partition, _INT_END - 1), n))
         for rank in range(width - 1):
             follower = follower_index(leader, turn, rank, n)
             if follower < 0:

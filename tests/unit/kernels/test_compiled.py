@@ -38,7 +38,12 @@ def test_a_change_in_one_file_compiles_what_calls_it_anew(tmp_path: Path) -> Non
 
     def answer(number: int) -> list[int]:
         (kernels / "callee.py").write_text(CALLEE.format(number=number))
-        command = [sys.executable, "-m", "udfs.kernels.caller"]
+        command = [
+            sys.executable,
+            "-B",
+            "-m",
+            "udfs.kernels.caller",
+        ]  # -B: bytecode knows its source by size and second
         ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
         return [int(word) for word in ran.stdout.split()]
 

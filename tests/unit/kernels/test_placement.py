@@ -142,6 +142,13 @@ def test_a_start_index_that_overflows_is_refused_as_java_does() -> None:
     assert placed.row_offsets.tolist() == [0, 0]
 
 
+def test_partition_ids_beyond_javas_turn_negative() -> None:
+    ask = {"first_partition": one(2**31 - 1), "fixed_start": one(0)}
+    topics = Topics.of(one(2), one(3), one(0), **ask)
+    placed = admin_utils.kafka(topics, BrokerLists.of(one(1, 2, 3, 4), one(0, 4)), scrambled(one(1)))
+    assert lists(placed) == [[[4, 1, 2], [1, 2, 3]]]  # AdminUtils of 4.0.0
+
+
 def test_a_topic_of_100000_partitions_on_one_broker() -> None:
     one_broker = BrokerLists.of(one(7), one(0, 1))
     for place in (admin_utils.kafka, striped):
