@@ -1,0 +1,57 @@
+"""The chance of loss, against enumeration of every set of brokers that could die."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from udfs.kernels.durability import EXACT, MONTE_CARLO, copysets, expected_lost, loss_probability, scatter_width
+
+
+@st.composite
+def placements(draw: st.DrawFn) -> tuple[int, list[list[int]]]:
+    n = draw(st.integers(1, 12))
+    rows = draw(st.lists(st.integers(1, min(n, 4)), min_size=0, max_size=15))
+    return n, [draw(st.permutations(range(n)))[:size] for size in rows]
+
+
+def flat(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    broker = np.array([b for row in rows for b in row], dtype=np.int32)
+    return np.append(0, np.cumsum([len(row) for row in rows])).astype(np.int64), broker
+
+
+@settings(max_examples=150, deadline=None)
+@given(placements())
+def test_as_enumerated(placed: tuple[int, list[list[int]]]) -> None:
+    n, rows = placed
+    sets = {frozenset(row) for row in rows}
+    offsets, members = copysets(*flat(rows), n)
+    assert {frozenset(part.tolist()) for part in np.split(members, offsets[1:-1]) if len(part)} == sets
+    assert len(offsets) - 1 == len(sets)
+    near = [{b for s in sets if a in s for b in s} - {a} for a in range(n)]
+    assert scatter_width(offsets, members, n).tolist() == [len(found) for found in near]
+    for k in range(1, min(n, 5) + 1):
+        deaths = [frozenset(chosen) for chosen in combinations(range(n), k)]
+        lost = sum(any(s <= dead for s in sets) for dead in deaths)
+        chance, _, _, method = loss_probability(offsets, members, n, k, 10**7, 1, 0)
+        assert method == EXACT
+        assert chance == pytest.approx(lost / len(deaths), abs=1e-15)
+        weight = np.arange(1.0, len(rows) + 1)
+        mean = sum(w for dead in deaths for w, row in zip(weight, rows, strict=True) if set(row) <= dead) / len(deaths)
+        assert expected_lost(np.array([len(row) for row in rows], dtype=np.int64), weight, n, k) == pytest.approx(mean)
+
+
+def test_drawn_chances_lie_about_the_exact_one() -> None:
+    rng = np.random.default_rng(1)
+    rows = [rng.permutation(30)[:3].tolist() for _ in range(60)]
+    offsets, members = copysets(*flat(rows), 30)
+    exact = loss_probability(offsets, members, 30, 5, 10**8, 1, 0)[0]
+    share, lower, upper, method = loss_probability(offsets, members, 30, 5, 0, 20_000, 7)
+    assert method == MONTE_CARLO
+    assert lower < exact < upper
+    assert upper - lower < 0.03
+    assert share == loss_probability(offsets, members, 30, 5, 0, 20_000, 7)[0]
