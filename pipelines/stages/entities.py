@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipelines.ingest import records as r
 from pipelines.ingest.formats.registry import FORMATS
 from pipelines.ingest.records import Records
-from pipelines.ingest.resolve.resolve import BROKER_LIST, SOURCED_FACTS, resolve
+from pipelines.ingest.resolve.columns import whole
+from pipelines.ingest.resolve.resolve import BROKER_LIST, resolve
 from pipelines.ingest.resolve.shapes import SCHEMAS
+from pipelines.ingest.snapshot import sourced
 from pipelines.tables.silver import ENTITIES, ENTITY_OF
+from udfs.kernels.topic_seed import topic_hashes
+from udfs.placement import text_of
 
 _ORIGIN = ("cluster_id", "snapshot_id", "source", "format")
-_FACTS = pa.schema([*((name, pa.string()) for name in _ORIGIN), *r.FACTS])
 _BROKER_KINDS = (r.BROKER, r.BROKER_CHANGE, r.BROKER_REMOVED)
 _ENTITY_ARROW = to_arrow_schema(ENTITIES.schema)
 
@@ -30,26 +35,93 @@ class EntityParameters:
     shares: Mapping[str, int]
 
 
-def _parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        column = {name: batch.column(i).to_pylist() for i, name in enumerate(batch.schema.names)}
-        origin = list(zip(*(column[name] for name in _ORIGIN), strict=True))
-        begin = 0
-        for end in range(1, len(origin) + 1):
-            if end < len(origin) and origin[end] == origin[begin]:
-                continue
-            cut = slice(begin, end)
-            names = ("record_number", "line_number", "context", "raw")
-            facts = FORMATS[column["format"][begin]].parse(Records(*(column[name][cut] for name in names)))
-            fixed = [pa.array([value] * facts.num_rows, pa.string()) for value in origin[begin]]
-            yield from pa.Table.from_arrays([*fixed, *facts.columns], schema=_FACTS).combine_chunks().to_batches()
-            begin = end
+# Facts on their way to their share: an Arrow table each, as Spark need not look into them. Row by row, their lists and
+# nulls would cost several times what parsing and resolving them do.
+_PARCELS = pa.schema(
+    [
+        ("cluster_id", pa.string()),
+        ("snapshot_id", pa.string()),
+        ("share", pa.int32()),
+        ("facts", pa.binary()),
+    ]
+)
+_PARCELS_DDL = "cluster_id string, snapshot_id string, share int, facts binary"
 
 
-def _resolve_share(key: tuple[pa.Scalar, ...], facts: pa.Table) -> pa.Table:
-    """All entities (the columns of silver.entities) of one share of a cluster."""
+def _packed(facts: pa.Table) -> bytes:
+    out = io.BytesIO()
+    with pa.ipc.new_stream(out, facts.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
+        stream.write_table(facts)
+    return out.getvalue()
+
+
+def _unpacked(parcels: Iterable[bytes]) -> pa.Table:
+    return pa.concat_tables([pa.ipc.open_stream(parcel).read_all() for parcel in parcels])
+
+
+def _parser(shares: Mapping[str, int]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For `mapInArrow`: raw records -> parcels of facts (_PARCELS)."""
+
+    def parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            column = {name: batch.column(i).to_pylist() for i, name in enumerate(batch.schema.names)}
+            origin = list(zip(*(column[name] for name in _ORIGIN), strict=True))
+            begin = 0
+            for end in range(1, len(origin) + 1):
+                if end < len(origin) and origin[end] == origin[begin]:
+                    continue
+                cut = slice(begin, end)
+                names = ("record_number", "line_number", "context", "raw")
+                cluster, snapshot, source, form = origin[begin]
+                facts = FORMATS[form].parse(Records(*(column[name][cut] for name in names)))
+                for share, table in _by_share(sourced(facts, source, form), cluster, shares.get(cluster, 1)):
+                    row = [[cluster], [snapshot], [share], [_packed(table)]]
+                    yield pa.RecordBatch.from_arrays(
+                        [pa.array(v, f.type) for v, f in zip(row, _PARCELS, strict=True)], schema=_PARCELS
+                    )
+                begin = end
+
+    return parse
+
+
+def _by_share(facts: pa.Table, cluster: str, shares: int) -> Iterator[tuple[int, pa.Table]]:
+    """(share, its facts) of one source (schema SOURCED_FACTS): whole topics, and what all shares need to know."""
+    if shares == 1:
+        yield 0, facts
+        return
+    for_all = np.asarray(whole(_for_all(facts)))
+    topic = pc.fill_null(whole(facts["topic"]), "")
+    names = pc.dictionary_encode(topic)
+    text = text_of(names.dictionary)
+    nobody = (np.empty(0, dtype=np.uint8), np.zeros(len(names.dictionary) + 1, dtype=np.int64))
+    home = (topic_hashes(nobody, text) % np.uint64(shares)).astype(np.int64)[np.asarray(names.indices)]
+    home[np.asarray(pc.is_null(whole(facts["topic"]))) | for_all] = 0
+    for share in np.unique(home).tolist() if not for_all.any() else range(shares):
+        part = facts.filter(pa.array(for_all | (home == share)))
+        if share != 0:
+            at_home = pa.array(home[for_all | (home == share)] == share)
+            part = part.set_column(part.schema.get_field_index("home"), "home", at_home)
+        if part.num_rows:
+            yield share, part
+
+
+def _for_all(facts: pa.Table) -> pa.ChunkedArray:
+    """Facts on brokers: they tell which replicas are outside of a complete broker list.
+
+    So do faulty entries of such a list: with a gap it is not complete.
+    """
+    entry = pc.or_(pc.fill_null(facts["listed"], False), pc.equal(facts["format"], BROKER_LIST))
+    kind = facts["kind"]
+    clears_all = pc.and_(pc.equal(kind, r.CLEAR_ELR), pc.is_null(facts["topic"]))
+    return pc.or_(
+        pc.or_(pc.is_in(kind, pa.array(_BROKER_KINDS)), clears_all), pc.and_(pc.equal(kind, r.FAULT), entry)
+    )
+
+
+def _resolve_share(key: tuple[pa.Scalar, ...], parcels: pa.Table) -> pa.Table:
+    """All entities (the columns of silver.entities) of one share of a cluster (parcels: schema _PARCELS)."""
     cluster_id, snapshot_id, share = (scalar.as_py() for scalar in key)
-    resolution = resolve(facts.select(SOURCED_FACTS.names).cast(SOURCED_FACTS))
+    resolution = resolve(_unpacked(parcels["facts"].to_pylist()))
     parts = []
     for name in SCHEMAS:
         # Every share has seen every broker's facts; one of them speaks for all.
@@ -77,21 +149,6 @@ def _resolve_share(key: tuple[pa.Scalar, ...], facts: pa.Table) -> pa.Table:
 def entities(raw: DataFrame, parameters: EntityParameters) -> DataFrame:
     """Rows of silver.entities. raw: rows of bronze.raw_metadata, whole snapshots."""
     needed = raw.select(*_ORIGIN, "record_number", "line_number", "context", "raw")
-    facts = needed.mapInArrow(_parse, from_arrow_schema(_FACTS))
-    shares = F.lit(1)
-    for cluster_id, count in parameters.shares.items():
-        if count > 1:
-            shares = F.when(F.col("cluster_id") == F.lit(cluster_id), F.lit(count)).otherwise(shares)
-    of_topic = F.when(F.col("topic").isNull(), F.lit(0)).otherwise(F.pmod(F.xxhash64("topic"), shares).cast("int"))
-    # Facts on brokers go to every share: they tell which replicas are outside of a complete broker list.
-    # So do faulty entries of such a list: with a gap it is not complete.
-    entry = F.coalesce("listed", F.lit(False)) | (F.col("format") == BROKER_LIST)
-    for_all = (
-        F.col("kind").isin(*_BROKER_KINDS)
-        | ((F.col("kind") == r.CLEAR_ELR) & F.col("topic").isNull())
-        | ((F.col("kind") == r.FAULT) & entry)
-    )
-    where = F.when(for_all, F.sequence(F.lit(0), shares - 1)).otherwise(F.array(of_topic))
-    shared = facts.withColumn("share", F.explode(where)).withColumn("home", ~for_all | (F.col("share") == 0))
-    keyed = shared.groupBy("cluster_id", "snapshot_id", "share")
+    parcels = needed.mapInArrow(_parser(parameters.shares), _PARCELS_DDL)
+    keyed = parcels.groupBy("cluster_id", "snapshot_id", "share")
     return keyed.applyInArrow(_resolve_share, ENTITIES.schema).select(*ENTITIES.column_names)

@@ -42,9 +42,13 @@ def usage(partitions: pa.Table) -> pa.Table:
     silent = np.repeat(~valid(partitions["leader"]) & ~isr.valid, np.diff(replicas.offsets))
     every = (replicas.flat, leader[leader >= 0], isr.flat[led], replicas.flat[silent])
     # The ISR of a leaderless partition counts as nothing, but names brokers: its replicas may be unknown.
-    ids, code = np.unique(np.concatenate([*every, isr.flat]).astype(np.int64), return_inverse=True)
-    splits = np.split(code, np.cumsum([len(part) for part in every]))[:-1]
-    counts = [np.bincount(part, minlength=len(ids)) for part in splits]
+    # Distinct ids part by part: those are few, and sorting all replicas at once costs more than all the rest.
+    each = [np.unique(part, return_counts=True) for part in (*every, isr.flat)]
+    ids = np.unique(np.concatenate([found.astype(np.int64) for found, _ in each]))
+    counts = []
+    for found, count in each[:-1]:
+        counts.append(np.zeros(len(ids), dtype=np.int64))
+        counts[-1][np.searchsorted(ids, found)] = count
     return pa.Table.from_arrays([pa.array(ids, pa.int32()), *(pa.array(c, pa.int64()) for c in counts)], schema=USAGE)
 
 
