@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from itertools import combinations
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from udfs.kernels.durability import EXACT, MONTE_CARLO, copysets, expected_lost, loss_probability, scatter_width
+from udfs.kernels.durability import (
+    EXACT,
+    MONTE_CARLO,
+    _count_lost,
+    _lookup,
+    copysets,
+    expected_lost,
+    loss_probability,
+    scatter_width,
+)
 
 
 @st.composite
@@ -22,6 +32,11 @@ def placements(draw: st.DrawFn) -> tuple[int, list[list[int]]]:
 def flat(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     broker = np.array([b for row in rows for b in row], dtype=np.int32)
     return np.append(0, np.cumsum([len(row) for row in rows])).astype(np.int64), broker
+
+
+def grown(offsets: np.ndarray, members: np.ndarray, n: int, k: int) -> int:
+    look = _lookup(offsets, members, n, k)
+    return _count_lost(k, n, 10**7, look.ranks, look.begins, look.marks, look.mark_begins, look.binomial)
 
 
 @settings(max_examples=150, deadline=None)
@@ -40,6 +55,9 @@ def test_as_enumerated(placed: tuple[int, list[list[int]]]) -> None:
         chance, _, _, method = loss_probability(offsets, members, n, k, 10**7, 1, 0)
         assert method == EXACT
         assert chance == pytest.approx(lost / len(deaths), abs=1e-15)
+        for most_marks in (0, 1 << 24):  # both ways to look a set up
+            with patch("udfs.kernels.durability._MOST_MARKS", most_marks):
+                assert grown(offsets, members, n, k) == lost
         weight = np.arange(1.0, len(rows) + 1)
         mean = sum(w for dead in deaths for w, row in zip(weight, rows, strict=True) if set(row) <= dead) / len(deaths)
         assert expected_lost(np.array([len(row) for row in rows], dtype=np.int64), weight, n, k) == pytest.approx(mean)

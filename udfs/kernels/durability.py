@@ -7,6 +7,7 @@ Reducing the Frequency of Data Loss in Cloud Storage", USENIX ATC 2013.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import comb
 
 import numpy as np
@@ -17,6 +18,10 @@ from udfs.kernels.ragged import offsets_of
 
 Ints = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+_MOST_MARKS = 1 << 24  # sets of one width that are looked up in a table of all of them
+_SORT_STEPS = 8  # what sorting a subset costs, in steps of growing one
 
 EXACT, MONTE_CARLO = "exact", "monte_carlo"
 
@@ -110,58 +115,181 @@ def _all_extensions(offsets: Ints, members: Ids, k: int, brokers: int, binomial:
             )
 
 
+@dataclass(frozen=True)
+class _Lookup:
+    """Which sets of at most k brokers are copysets, by width w = 1..k.
+
+    ranks, begins: the sorted ranks of the copysets of width w are ranks[begins[w]:begins[w + 1]].
+    marks, mark_begins: the same as a table by rank, from mark_begins[w] on; below 0 = too large for one.
+    """
+
+    ranks: Ints
+    begins: Ints
+    marks: npt.NDArray[np.bool_]
+    mark_begins: Ints
+    binomial: Ints
+
+
+def _lookup(offsets: Ints, members: Ids, brokers: int, k: int) -> _Lookup:
+    width = np.diff(offsets)
+    binomial = np.array([[comb(n, r) for r in range(k + 1)] for n in range(brokers + 1)], dtype=np.int64)
+    ranks, begins = [np.empty(0, dtype=np.int64)], [0, 0]
+    marks, mark_begins = [np.empty(0, dtype=np.bool_)], [-1]
+    size = 0
+    for w in range(1, k + 1):
+        rows = np.flatnonzero(width == w)
+        table = members[offsets[:-1][rows, None] + np.arange(w)]
+        of_width = np.zeros(len(rows), dtype=np.int64)
+        for place in range(w):
+            of_width += binomial[table[:, place], place + 1]
+        ranks.append(np.sort(of_width))
+        begins.append(begins[-1] + len(rows))
+        room = comb(brokers, w)
+        if len(rows) and room <= _MOST_MARKS:
+            marks.append(np.zeros(room, dtype=np.bool_))
+            marks[-1][of_width] = True
+            mark_begins.append(size)
+            size += room
+        else:
+            mark_begins.append(-1)
+    return _Lookup(
+        np.concatenate(ranks), np.array(begins), np.concatenate(marks), np.array(mark_begins), binomial
+    )
+
+
 @compiled
-def _hits(offsets: Ints, members: Ids, k: int, brokers: int, trials: int, seed: int) -> int:
-    """How many of `trials` random k-subsets hold some set."""
+def _completes(
+    chosen: Ids, last: int, ranks: Ints, begins: Ints, marks: Bools, mark_begins: Ints, binomial: Ints
+) -> bool:
+    """Whether some copyset lies within chosen[0..last] (rising) and holds chosen[last]."""
+    subset = np.empty(last + 1, dtype=np.int32)
+    for mask in range(1 << last):
+        w = 0
+        for place in range(last):
+            if (mask >> place) & 1:
+                subset[w] = chosen[place]
+                w += 1
+        subset[w] = chosen[last]
+        w += 1
+        if begins[w] == begins[w + 1]:
+            continue
+        rank = _rank(subset, w, binomial)
+        if mark_begins[w] >= 0:
+            if marks[mark_begins[w] + rank]:
+                return True
+            continue
+        of_width = ranks[begins[w] : begins[w + 1]]
+        at = np.searchsorted(of_width, rank)
+        if at < len(of_width) and of_width[at] == rank:
+            return True
+    return False
+
+
+@compiled
+def _count_lost(
+    k: int,
+    brokers: int,
+    steps: int,
+    ranks: Ints,
+    begins: Ints,
+    marks: Bools,
+    mark_begins: Ints,
+    binomial: Ints,
+) -> int:
+    """How many k-subsets hold some copyset; below 0 if that takes more than so many steps.
+
+    Subsets grow broker by broker; where the beginning holds a copyset, all that begin so are counted at once.
+    """
+    chosen = np.full(k, -1, dtype=np.int32)
+    lost = np.int64(0)
+    depth = 0
+    taken = 0
+    while depth >= 0:
+        chosen[depth] += 1
+        if chosen[depth] > brokers - (k - depth):
+            depth -= 1
+            continue
+        taken += 1
+        if taken > steps:
+            return -1
+        if _completes(chosen, depth, ranks, begins, marks, mark_begins, binomial):
+            lost += binomial[brokers - 1 - chosen[depth], k - depth - 1]
+        elif depth + 1 < k:
+            depth += 1
+            chosen[depth] = chosen[depth - 1]
+    return lost
+
+
+@compiled
+def _hits(
+    k: int,
+    brokers: int,
+    trials: int,
+    seed: int,
+    ranks: Ints,
+    begins: Ints,
+    marks: Bools,
+    mark_begins: Ints,
+    binomial: Ints,
+) -> int:
+    """How many of `trials` random k-subsets hold some copyset."""
     np.random.seed(seed)  # noqa: NPY002 - the generator that compiled code has
-    dead = np.zeros(brokers, dtype=np.int64)
-    order = np.arange(brokers)
+    order = np.arange(brokers).astype(np.int32)
     hits = 0
-    for trial in range(1, trials + 1):
+    for _ in range(trials):
         for i in range(k):
             j = i + np.random.randint(0, brokers - i)  # noqa: NPY002
             order[i], order[j] = order[j], order[i]
-            dead[order[i]] = trial
-        for c in range(len(offsets) - 1):
-            lost = True
-            for at in range(offsets[c], offsets[c + 1]):
-                if dead[members[at]] != trial:
-                    lost = False
-                    break
-            if lost:
+        chosen = np.sort(order[:k])
+        for last in range(k):
+            if _completes(chosen, last, ranks, begins, marks, mark_begins, binomial):
                 hits += 1
                 break
     return hits
 
 
 def loss_probability(
-    offsets: Ints, members: Ids, brokers: int, k: int, most: int, trials: int, seed: int
+    offsets: Ints, members: Ids, brokers: int, k: int, steps: int, trials: int, seed: int
 ) -> tuple[float, float, float, str]:
     """(P(some partition loses every replica | k of the brokers die), lower, upper bound, method).
 
-    offsets, members: of copysets.   most: as many subsets are counted exactly; with more, `trials` draws and Wilson's
-    interval at 95 %.
+    offsets, members: of copysets.   steps: what counting may take, else `trials` draws and Wilson's interval at 95 %.
+    Counted in the cheaper of two ways: every k-subset that extends a copyset, or k-subsets grown until they hold one.
     """
     if k > brokers:
         return np.nan, np.nan, np.nan, EXACT
     width = np.diff(offsets)
-    counts = np.array([comb(brokers - int(w), k - int(w)) if w <= k else 0 for w in width], dtype=object)
-    total = int(sum(counts))
+    sizes, found = np.unique(width[width <= k], return_counts=True)
+    total = sum(int(count) * comb(brokers - w, k - w) for w, count in zip(sizes.tolist(), found.tolist(), strict=True))
     if total == 0:
         return 0.0, 0.0, 0.0, EXACT
     whole = comb(brokers, k)
-    if total <= most and whole < 1 << 62:
-        begins = offsets_of(counts.astype(np.int64))
+    look = _lookup(offsets, members, brokers, k)
+    same = (look.ranks, look.begins, look.marks, look.mark_begins, look.binomial)
+    lost = -1
+    if total <= min(steps // _SORT_STEPS, whole // 2):
+        small = width <= k
+        counts = np.array([comb(brokers - w, k - w) if w <= k else 0 for w in range(int(width.max()) + 1)])
+        begins = offsets_of(np.where(small, counts[width], 0).astype(np.int64))
         ranks = np.empty(total, dtype=np.int64)
-        binomial = np.array([[comb(n, r) for r in range(k + 1)] for n in range(brokers)], dtype=np.int64)
-        _all_extensions(offsets, members, k, brokers, binomial, begins, ranks)
-        chance = len(np.unique(ranks)) / whole
+        _all_extensions(offsets, members, k, brokers, look.binomial, begins, ranks)
+        lost = len(np.unique(ranks))
+    elif whole < 1 << 62:
+        lost = _count_lost(k, brokers, steps, *same)
+    if lost >= 0:
+        chance = lost / whole
         return chance, chance, chance, EXACT
-    share = _hits(offsets, members, k, brokers, trials, seed) / trials
+    share = _hits(k, brokers, trials, seed, *same) / trials
+    low, high = wilson(share, trials)
+    return share, low, high, MONTE_CARLO
+
+
+def wilson(share: float, trials: int) -> tuple[float, float]:
+    """Wilson's interval at 95 % of a share that was found in so many trials."""
     z = 1.959963984540054
     middle = (share + z * z / (2 * trials)) / (1 + z * z / trials)
     half = z / (1 + z * z / trials) * np.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    return share, float(max(0.0, middle - half)), float(min(1.0, middle + half)), MONTE_CARLO
+    return float(max(0.0, middle - half)), float(min(1.0, middle + half))
 
 
 def expected_lost(width: Ints, weight: npt.NDArray[np.float64], brokers: int, k: int) -> float:

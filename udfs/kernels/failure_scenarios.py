@@ -7,12 +7,14 @@ import numpy as np
 from udfs.kernels.compiled import compiled
 from udfs.kernels.failure_sums import (
     EVENTS,
+    FETCH,
     MOST_REPLICAS,
     NOBODY,
     Bools,
     Floats,
     Ids,
     Ints,
+    _add,
     _event,
     _masks,
     outcome,
@@ -25,23 +27,24 @@ def sum_scenarios(
     broker: Ids,
     in_isr: Bools,
     in_elr: Bools,
+    lag: Ints,
     leader: Ids,
     min_isr: Ids,
     unclean: Bools,
-    weight: Floats,
+    size: Ints,
+    rate: Floats,
     member_offsets: Ints,
     member: Ints,
     events: Ints,
     lost: Floats,
     taken: Floats,
 ) -> None:
-    """Adds up the partitions under scenarios that each name brokers that die together.
+    """Adds up the partitions of a Group under scenarios that each name brokers that die together.
 
     member_offsets (n + 1), member (flat): the scenarios of each broker, int64.
     events: int64 (s, EVENTS), what a scenario changes in the cluster as it is.
-    lost, taken: float64 (s, n, 1 + w), leaders and loads that a broker loses by it, and that it takes over.
+    lost, taken: float64 (s, n, LOADS), what a broker loses by it, and what it gains.
     """
-    weights = weight.shape[1]
     scenarios = len(events)
     places = np.empty(MOST_REPLICAS, dtype=np.int32)
     base, after_it = np.empty(EVENTS, np.int64), np.empty(EVENTS, np.int64)
@@ -61,24 +64,22 @@ def sum_scenarios(
                 dead[s] |= 1 << places[k]
         if count == 0:
             continue
-        after, in_sync, rough = outcome(alive, isr, elr, leads, unclean[i], 0)
-        _event(after, in_sync, min_isr[i], rough, base)
+        after, before, rough = outcome(alive, isr, elr, leads, unclean[i], 0)
+        _event(leads, after, before, min_isr[i], rough, size[i], lag, begin, base)
         for t in range(count):
             s = touched[t]
             after, in_sync, rough = outcome(alive, isr, elr, leads, unclean[i], dead[s])
             dead[s] = 0
-            _event(after, in_sync, min_isr[i], rough, after_it)
+            _event(leads, after, in_sync, min_isr[i], rough, size[i], lag, begin, after_it)
             events[s] += after_it - base
-            if leads == NOBODY or after == leads:
+            if leads == NOBODY:
                 continue
-            lost[s, leader[i], 0] += 1
-            for w in range(weights):
-                lost[s, leader[i], 1 + w] += weight[i, w]
+            if after == leads:
+                taken[s, leader[i], FETCH] -= rate[i, 0] * (max(before - 1, 0) - max(in_sync - 1, 0))
+                continue
+            _add(lost[s, leader[i]], rate[i], before, 1.0)
             if after != NOBODY:
-                heir = broker[begin + after]
-                taken[s, heir, 0] += 1
-                for w in range(weights):
-                    taken[s, heir, 1 + w] += weight[i, w]
+                _add(taken[s, broker[begin + after]], rate[i], in_sync, 1.0)
 
 
 @compiled
@@ -94,9 +95,9 @@ def pair_leaders(
 ) -> None:
     """The leaders and loads of the survivors of each pair a < b, in the order (0, 1), (0, 2), ...
 
-    led (n, 1 + w), taken (n, n, 1 + w): of sum_failures.   third_key (e), rising, and third_sum (e, 1 + w): its third
+    led (n, w), taken (n, n, w): of sum_failures, without FETCH.   third_key (e), rising, and third_sum (e, w): its third
     entries, summed by key.
-    worst, total: float64 (pairs, 1 + w), the largest of a survivor and the sum of all; worst_broker: int32 (pairs), of
+    worst, total: float64 (pairs, w), the largest of a survivor and the sum of all; worst_broker: int32 (pairs), of
     leaders, the lowest index among equals, NOBODY = no survivor.   receivers: int64 (pairs), who takes over any.
     """
     n, columns = led.shape

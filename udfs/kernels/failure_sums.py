@@ -20,30 +20,38 @@ Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
-# What is counted of a scenario, as the second index of `events`.
-OFFLINE, UNDER_MIN, AT_ONE, UNCLEAN, EVENTS = 0, 1, 2, 3, 4
+# What is counted of a scenario, as the last index of `events`. Of the last four: messages of unclean elections whose
+# new leader's lag is known, and how many such elections it is not known of; bytes of the partitions that go offline,
+# and how many of these have no known size.
+OFFLINE, UNDER_MIN, AT_ONE, UNCLEAN, AT_STAKE, STAKE_UNKNOWN, OFFLINE_BYTES, UNSIZED, EVENTS = range(9)
+# What goes with a leadership, as the last index of loads. FETCH is what a leader sends: to consumers, and bytes in once
+# more for each follower that is in sync.
+LEADERS, BYTES_IN, BYTES_OUT, FETCH, LOADS = range(5)
 NOBODY = -1
+UNKNOWN = -1
 MOST_REPLICAS = 62  # of one partition: a mask has 64 bits
 
 
 @dataclass(frozen=True)
 class Group:
-    """p partitions of one cluster under one scheme; n brokers by index.
+    """p partitions of one cluster under one scheme, with r living or dead replicas in all; n living brokers by index.
 
     offsets: int64 (p + 1).   broker: int32 (r), index 0..n - 1 of a living broker, NOBODY = a dead one.
-    in_isr, in_elr: bool (r).   leader: int32 (p), index of the broker that leads, NOBODY = none.
-    min_isr: int32 (p).   unclean: bool (p).
-    weight: float64 (p, w), loads that go with the leadership; nothing unknown.
+    in_isr, in_elr: bool (r).   lag: int64 (r), messages behind the leader, UNKNOWN = not known.
+    leader: int32 (p), index of the broker that leads, NOBODY = none.   min_isr: int32 (p).   unclean: bool (p).
+    size: int64 (p), bytes, UNKNOWN = not known.   rate: float64 (p, 2), bytes per second in and out, 0 = not known.
     """
 
     offsets: Ints
     broker: Ids
     in_isr: Bools
     in_elr: Bools
+    lag: Ints
     leader: Ids
     min_isr: Ids
     unclean: Bools
-    weight: Floats
+    size: Ints
+    rate: Floats
 
 
 @compiled
@@ -112,12 +120,29 @@ def _masks(
 
 
 @compiled
-def _event(leader: int, in_sync: int, minimum: int, unclean: bool, out: Ints) -> None:
-    """The counts (int64, EVENTS) of one partition after a failure."""
-    out[OFFLINE] = leader == NOBODY
-    out[UNDER_MIN] = leader != NOBODY and in_sync < minimum
-    out[AT_ONE] = leader != NOBODY and in_sync == 1
+def _event(
+    leads: int, after: int, in_sync: int, minimum: int, unclean: bool, size: int, lag: Ints, begin: int, out: Ints
+) -> None:
+    """The counts (int64, EVENTS) of one partition after a failure. lag[begin:]: of its replicas."""
+    out[OFFLINE] = after == NOBODY
+    out[UNDER_MIN] = after != NOBODY and in_sync < minimum
+    out[AT_ONE] = after != NOBODY and in_sync == 1
     out[UNCLEAN] = unclean
+    behind = lag[begin + after] if unclean else 0
+    out[AT_STAKE] = max(behind, 0)
+    out[STAKE_UNKNOWN] = behind < 0
+    gone = leads != NOBODY and after == NOBODY
+    out[OFFLINE_BYTES] = max(size, 0) if gone else 0
+    out[UNSIZED] = gone and size < 0
+
+
+@compiled
+def _add(out: Floats, rate: Floats, in_sync: int, sign: float) -> None:
+    """Adds a leadership (float64, LOADS) with in_sync living members of the ISR."""
+    out[LEADERS] += sign
+    out[BYTES_IN] += sign * rate[0]
+    out[BYTES_OUT] += sign * rate[1]
+    out[FETCH] += sign * (rate[1] + rate[0] * max(in_sync - 1, 0))
 
 
 @compiled
@@ -126,10 +151,12 @@ def sum_failures(
     broker: Ids,
     in_isr: Bools,
     in_elr: Bools,
+    lag: Ints,
     leader: Ids,
     min_isr: Ids,
     unclean: Bools,
-    weight: Floats,
+    size: Ints,
+    rate: Floats,
     now: Ints,
     led: Floats,
     singles: Ints,
@@ -138,51 +165,53 @@ def sum_failures(
     third: Ints,
     third_from: Ints,
 ) -> int:
-    """Adds up the partitions; the number of entries of `third`.
+    """Adds up the partitions of a Group; the number of entries of `third`.
 
-    now: int64 (EVENTS), the cluster as it is.   led: float64 (n, 1 + w), leaders and loads of each broker as it is.
+    now: int64 (EVENTS), the cluster as it is.   led: float64 (n, LOADS), what each broker leads as it is.
     singles: int64 (n, EVENTS), what the death of one broker changes in `now`.
-    taken: float64 (n, n, 1 + w), leaders and loads that pass from one broker to another when the first dies.
-    pairs: int64 (n, n, EVENTS), for a < b: what the death of both changes beyond the sum of each one's.
+    taken: float64 (n, n, LOADS), what a broker gains when the first dies; FETCH also where a follower is gone.
+    pairs: int64 (n, n, EVENTS), for a < b: what the death of both changes beyond the sum of each one's; (0, 0, EVENTS)
+    = not wanted.
     third: int64 (entries), pair * n + c with pair = a * n + b, a < b: a partition that c takes over only if both die;
     third_from: int64 (entries), the partition. Room for 2 entries a partition.
     """
-    n = len(led)
-    weights = weight.shape[1]
+    n = np.int64(len(led))
     places = np.empty(MOST_REPLICAS, dtype=np.int32)
     base, one, two = np.empty(EVENTS, np.int64), np.empty((MOST_REPLICAS, EVENTS), np.int64), np.empty(EVENTS, np.int64)
+    with_pairs = len(pairs) > 0
     entries = 0
     for i in range(len(leader)):
         alive, isr, elr, leads, living = _masks(offsets, broker, in_isr, in_elr, leader, i, places)
         begin = offsets[i]
-        after, in_sync, rough = outcome(alive, isr, elr, leads, unclean[i], 0)
-        _event(after, in_sync, min_isr[i], rough, base)
+        after, before, rough = outcome(alive, isr, elr, leads, unclean[i], 0)
+        _event(leads, after, before, min_isr[i], rough, size[i], lag, begin, base)
         now += base
         if leads != NOBODY:
-            led[leader[i], 0] += 1
-            for w in range(weights):
-                led[leader[i], 1 + w] += weight[i, w]
+            _add(led[leader[i]], rate[i], before, 1.0)
         for k in range(living):
             a = broker[begin + places[k]]
             after, in_sync, rough = outcome(alive, isr, elr, leads, unclean[i], 1 << places[k])
-            _event(after, in_sync, min_isr[i], rough, one[k])
+            _event(leads, after, in_sync, min_isr[i], rough, size[i], lag, begin, one[k])
             one[k] -= base
             singles[a] += one[k]
-            if places[k] == leads and after != NOBODY:
-                heir = broker[begin + after]
-                taken[a, heir, 0] += 1
-                for w in range(weights):
-                    taken[a, heir, 1 + w] += weight[i, w]
+            if after == NOBODY:
+                continue
+            if places[k] == leads:
+                _add(taken[a, broker[begin + after]], rate[i], in_sync, 1.0)
+            else:
+                taken[a, leader[i], FETCH] -= rate[i, 0] * (max(before - 1, 0) - max(in_sync - 1, 0))
+        if not with_pairs:
+            continue
         for k in range(living):
             for j in range(k + 1, living):
                 dead = (1 << places[k]) | (1 << places[j])
                 after, in_sync, rough = outcome(alive, isr, elr, leads, unclean[i], dead)
-                _event(after, in_sync, min_isr[i], rough, two)
-                two -= base
+                _event(leads, after, in_sync, min_isr[i], rough, size[i], lag, begin, two)
                 a, b = broker[begin + places[k]], broker[begin + places[j]]
                 if a > b:
                     a, b = b, a
-                pairs[a, b] += two - one[k] - one[j]
+                for e in range(EVENTS):
+                    pairs[a, b, e] += two[e] - base[e] - one[k, e] - one[j, e]
                 if after != NOBODY and after != leads:
                     # New only if the heir of the one is the other: else a single death says it already.
                     first = places[k] if places[k] == leads else places[j]
