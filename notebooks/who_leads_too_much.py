@@ -42,10 +42,10 @@ spark.sql("""
 
 spark.sql("""
     SELECT cluster_id, scenario, leaders_lost, receivers, worst_survivor,
-           round(worst_max_over_mean_ratio, 3) AS worst_max_over_mean_ratio,
+           round(leaders_worst_over_mean, 3) AS leaders_worst_over_mean,
            newly_offline_partitions, under_min_isr_partitions
     FROM gold.failure_summary WHERE scheme = 'observed'
-    ORDER BY newly_offline_partitions DESC, worst_max_over_mean_ratio DESC LIMIT 10
+    ORDER BY newly_offline_partitions DESC, leaders_worst_over_mean DESC LIMIT 10
 """).show(truncate=False)
 
 # COMMAND ----------

@@ -101,7 +101,8 @@ def run(
     """Run all stages over one or more clusters, and show where they stand."""
     settings = _settings(conf, options, warehouse)
     from pipelines.commands import closing
-    from pipelines.runner import Run, make_context, steps_between
+    from pipelines.runner import Run, make_context
+    from pipelines.stage_list import steps_between
 
     steps = steps_between(first, last)
     found = find_sources(sources)

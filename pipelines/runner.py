@@ -1,10 +1,9 @@
-"""The ordered list of stages, and how a run goes through it."""
+"""How a run goes through the stages: each reads tables and writes one, and what has finished is noted."""
 
 from __future__ import annotations
 
-import math
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -15,192 +14,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines import __version__, quality
-from pipelines.errors import SettingsError, StoreError
+from pipelines.errors import StoreError
 from pipelines.ingest.detect import read_files
 from pipelines.ingest.sources import SnapshotKey, Source, snapshot_id_of
 from pipelines.schedule import run_steps
 from pipelines.settings import Settings
-from pipelines.stages import (
-    broker_load,
-    failures,
-    hotspot_odds,
-    leader_hotspots,
-    placements,
-    scheme_comparison,
-    silver,
-    takeovers,
-    topic_origin,
-)
-from pipelines.stages.entities import EntityParameters, entities
+from pipelines.stage_list import NEEDS, QUALITY, RAW, STAGES, Context
 from pipelines.stages.raw_metadata import FILES_DDL, raw_metadata
 from pipelines.store import Store
 from pipelines.tables import TABLES
 from pipelines.tables.ops import QUALITY_RESULTS, RUNS
-from udfs.hotspot_batches import Plan
-from udfs.placement import LivingBrokers
-from udfs.schemes import computed
-
-Frames = Mapping[str, DataFrame]
-QUALITY = "quality"
-
-
-@dataclass(frozen=True)
-class Context:
-    """What a run knows beside its tables."""
-
-    run_id: str
-    as_of: datetime
-    settings: Settings
-    sources: Mapping[SnapshotKey, Source]
-    format_name: str | None = None
-
-    @property
-    def snapshots(self) -> list[SnapshotKey]:
-        return sorted(self.sources)
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Reads tables (`inputs`), makes the rows of one (`table`)."""
-
-    table: str
-    inputs: tuple[str, ...]
-    make: Callable[[Frames, Context], DataFrame]
-
-
-def _shares(context: Context) -> dict[str, int]:
-    limit = context.settings.ingest.share_bytes
-    sizes = {key.cluster_id: source.size_bytes for key, source in context.sources.items()}
-    return {cluster: max(1, math.ceil(size / limit)) for cluster, size in sizes.items()}
-
-
-def _placements(t: Frames, context: Context) -> DataFrame:
-    run = context.settings.run
-    # Brokers, unlike partitions, are few: their lists go to the workers with the function.
-    rows = t["silver.brokers"].where("alive").select("cluster_id", "snapshot_id", "broker_id", "rack").collect()
-    found: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
-    for row in rows:
-        found.setdefault((row.cluster_id, row.snapshot_id), []).append((row.broker_id, row.rack))
-    living = {}
-    for key, brokers in found.items():
-        ids, racks = zip(*sorted(brokers, key=lambda broker: broker[0]), strict=True)
-        living[key] = LivingBrokers(ids, racks)
-    parameters = placements.PlacementParameters(run.schemes, run.seed, living)
-    return placements.placements(t["silver.topics"], t["silver.partitions"], parameters)
-
-
-def _takeovers(t: Frames, context: Context) -> DataFrame:
-    topics = context.settings.topics
-    parameters = takeovers.ElectionParameters(topics.min_insync_replicas, topics.unclean_leader_election)
-    return takeovers.takeovers(t["gold.placements"], t["silver.topics"], t["silver.brokers"], parameters)
-
-
-def _hotspots(t: Frames, context: Context) -> DataFrame:
-    parameters = leader_hotspots.HotspotParameters(context.settings.hotspots.hot_ratio)
-    return leader_hotspots.leader_hotspots(t["gold.placements"], t["silver.brokers"], parameters)
-
-
-def _hotspot_odds(t: Frames, context: Context) -> DataFrame:
-    run, hotspots = context.settings.run, context.settings.hotspots
-    schemes = [name for name in run.schemes if computed(name)]
-    # Shares are by the sources' bytes: where there are many topics, there are many.
-    chunks = min(hotspots.seeds, max(1, sum(_shares(context).values()) - len(context.sources) + 1))
-    plan = Plan(schemes, run.seed, hotspots.seeds, hotspots.work, chunks)
-    tables = (t["silver.topics"], t[_BROKERS], t["silver.partitions"])
-    return hotspot_odds.hotspot_odds(*tables, plan, hotspots.thresholds)
-
-
-_RAW, _ENTITIES = "bronze.raw_metadata", "silver.entities"
-_BROKERS, _LOAD = "silver.brokers", "gold.broker_load"
-
-# In order: each stage's inputs are made by stages before it. bronze.raw_metadata comes first, from files.
-STAGES: tuple[Stage, ...] = (
-    Stage(_ENTITIES, (_RAW,), lambda t, c: entities(t[_RAW], EntityParameters(_shares(c)))),
-    Stage(_BROKERS, (_ENTITIES,), lambda t, c: silver.brokers(t[_ENTITIES])),
-    Stage("silver.topics", (_ENTITIES,), lambda t, c: silver.topics(t[_ENTITIES])),
-    Stage("silver.partitions", (_ENTITIES, _BROKERS), lambda t, c: silver.partitions(t[_ENTITIES], t[_BROKERS])),
-    Stage(
-        "silver.replicas",
-        (_ENTITIES, "silver.partitions"),
-        lambda t, c: silver.replicas(t[_ENTITIES], t["silver.partitions"]),
-    ),
-    Stage("silver.quarantine", (_ENTITIES, _RAW), lambda t, c: silver.quarantine(t[_ENTITIES], t[_RAW])),
-    Stage(
-        "silver.contradictions", (_ENTITIES, _BROKERS), lambda t, c: silver.contradictions(t[_ENTITIES], t[_BROKERS])
-    ),
-    Stage("silver.source_accounts", (_ENTITIES, _RAW), lambda t, c: silver.source_accounts(t[_ENTITIES], t[_RAW])),
-    Stage("gold.placements", ("silver.topics", _BROKERS, "silver.partitions"), _placements),
-    Stage(
-        _LOAD,
-        ("gold.placements", _BROKERS),
-        lambda t, c: broker_load.broker_load(t["gold.placements"], t[_BROKERS], c.settings.run.schemes),
-    ),
-    Stage("gold.leader_hotspots", ("gold.placements", _BROKERS), _hotspots),
-    Stage("gold.hotspot_odds", ("silver.topics", _BROKERS, "silver.partitions"), _hotspot_odds),
-    Stage("gold.takeovers", ("gold.placements", "silver.topics", _BROKERS), _takeovers),
-    Stage(
-        "gold.failure_load",
-        (_LOAD, "gold.takeovers"),
-        lambda t, c: failures.failure_load(t[_LOAD], t["gold.takeovers"]),
-    ),
-    Stage(
-        "gold.failure_summary",
-        ("gold.failure_load", _LOAD, "gold.takeovers"),
-        lambda t, c: failures.failure_summary(t["gold.failure_load"], t[_LOAD], t["gold.takeovers"]),
-    ),
-    Stage(
-        "gold.scheme_comparison",
-        ("gold.leader_hotspots", "gold.failure_summary"),
-        lambda t, c: scheme_comparison.scheme_comparison(t["gold.leader_hotspots"], t["gold.failure_summary"]),
-    ),
-    Stage(
-        "gold.topic_origin",
-        ("silver.topics", "silver.partitions", _BROKERS),
-        lambda t, c: topic_origin.topic_origin(t["silver.topics"], t["silver.partitions"], t[_BROKERS]),
-    ),
-    Stage(
-        "gold.cluster_origin",
-        ("gold.topic_origin",),
-        lambda t, c: topic_origin.cluster_origin(t["gold.topic_origin"]),
-    ),
-)
-
-# Every step by name, in order: what --from and --to take. The gate stands before gold.
-_FIRST_GOLD = next(i for i, stage in enumerate(STAGES) if stage.table.startswith("gold."))
-STEPS: tuple[str, ...] = (
-    _RAW,
-    *(stage.table for stage in STAGES[:_FIRST_GOLD]),
-    QUALITY,
-    *(stage.table for stage in STAGES[_FIRST_GOLD:]),
-)
-
-# The gate waits for all that it checks, and gold for the gate.
-_NEEDS: dict[str, tuple[str, ...]] = {
-    QUALITY: tuple(stage.table for stage in STAGES[:_FIRST_GOLD]),
-    **{stage.table: stage.inputs for stage in STAGES[:_FIRST_GOLD]},
-    **{stage.table: (*stage.inputs, QUALITY) for stage in STAGES[_FIRST_GOLD:]},
-}
-
-
-def steps_between(first: str | None, last: str | None) -> list[str]:
-    """The steps from `first` to `last`, both included: names of STEPS, their last parts, or bronze, silver, gold.
-
-    The gate is among them wherever a gold table is.
-    """
-
-    def matching(name: str) -> list[int]:
-        found = [i for i, step in enumerate(STEPS) if name in (step, step.split(".")[-1], step.split(".")[0])]
-        if not found:
-            raise SettingsError(f"there is no stage {name!r}; there are bronze, silver, gold, {', '.join(STEPS)}")
-        return found
-
-    begin = matching(first)[0] if first else 0
-    end = matching(last)[-1] if last else len(STEPS) - 1
-    if begin > end:
-        raise SettingsError(f"--from {first} comes after --to {last}")
-    steps = list(STEPS[begin : end + 1])
-    behind_the_gate = QUALITY not in steps and steps[-1].startswith("gold.")
-    return [QUALITY, *steps] if behind_the_gate else steps
+from pipelines.what_fails import read_limits
 
 
 @dataclass
@@ -215,6 +39,7 @@ def make_context(
     sources: Sequence[Source], settings: Settings, as_of: datetime, format_name: str | None = None
 ) -> Context:
     """The context of a new run over these sources."""
+    read_limits(settings.capacity.file)  # for its errors: now, not after an hour
     keyed = {SnapshotKey(s.cluster_id, snapshot_id_of(s, format_name)): s for s in sources}
     return Context(uuid.uuid4().hex[:12], as_of, settings, keyed, format_name)
 
@@ -241,7 +66,7 @@ class Run:
         def work(step: str) -> None:
             began = monotonic()
             self._progress.began(step)
-            if step == _RAW:
+            if step == RAW:
                 self._ingest()
             elif step == QUALITY:
                 ready.join()
@@ -252,7 +77,7 @@ class Run:
             self._progress.ended(step, monotonic() - began)
 
         try:
-            run_steps(steps, _NEEDS, work, self._context.settings.run.stages_at_once)
+            run_steps(steps, NEEDS, work, self._context.settings.run.stages_at_once)
         finally:
             self._log()
 
@@ -265,7 +90,7 @@ class Run:
                     raise StoreError(f"{problem}. Begin with an earlier stage: --from {name}")
                 if name not in made and self._store.read(name, self._context.snapshots).isEmpty():
                     held = ", ".join(k.cluster_id for k in self._context.snapshots)
-                    if name in (_RAW, _ENTITIES):
+                    if name in (RAW, "silver.entities"):
                         problem = f"{name} has no row of these snapshots of {held}"
                         raise StoreError(f"{problem}. Begin with an earlier stage: --from bronze")
 
@@ -278,13 +103,13 @@ class Run:
             for file, chosen, _ in read_files(source, context.format_name):
                 rows.append((key.cluster_id, key.snapshot_id, file.name, chosen.name, str(file.resolve()), at))
         files = self._spark.createDataFrame(rows, FILES_DDL).repartition(len(rows))
-        self._write(_RAW, raw_metadata(files))
+        self._write(RAW, raw_metadata(files))
 
     def _first_ingested(self) -> dict[SnapshotKey, datetime]:
         """When those of the run's snapshots were first read that have been read before."""
-        if not self._store.exists(_RAW):
+        if not self._store.exists(RAW):
             return {}
-        held = self._store.read(_RAW, self._context.snapshots).groupBy("cluster_id", "snapshot_id")
+        held = self._store.read(RAW, self._context.snapshots).groupBy("cluster_id", "snapshot_id")
         rows = held.agg(F.min("ingested_at").alias("at")).collect()
         return {SnapshotKey(row.cluster_id, row.snapshot_id): row.at for row in rows}
 

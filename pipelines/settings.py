@@ -65,6 +65,47 @@ class HotspotSettings(_Section):
     work: Whole = Field(ge=1)
 
 
+def _brokers_lists(text: str) -> str:
+    failure_lists(text)
+    return text
+
+
+def failure_lists(text: str) -> list[tuple[str, tuple[int, ...]]]:
+    """[(cluster, or "" for every cluster, broker ids rising)] of failures.lists: "1,2; prod=3,4"."""
+    found = []
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        cluster, _, ids = part.rpartition("=")
+        numbers = [number.strip() for number in ids.split(",")]
+        if not all(number.isascii() and number.isdigit() for number in numbers):
+            raise ValueError(f"{part!r} is no list of broker ids, as 1,2 or prod=1,2 is")
+        found.append((cluster.strip(), tuple(sorted({int(number) for number in numbers}))))
+    return found
+
+
+_Failures = tuple[Annotated[Whole, Field(ge=1, le=5)], ...]
+
+
+class FailureSettings(_Section):
+    lists: Annotated[str, AfterValidator(_brokers_lists)]
+    random_failures: tuple[Annotated[Whole, Field(ge=1, le=100)], ...]
+    random_draws: Whole = Field(ge=0, le=10_000)
+    seeds: Whole = Field(ge=1, le=10_000)
+    work: Whole = Field(ge=0)
+    most_pairs: Whole = Field(ge=0)
+    pair_loads: bool
+
+
+class DurabilitySettings(_Section):
+    failures: Annotated[_Failures, Field(min_length=1)]
+    steps: Whole = Field(ge=0)
+    trials: Whole = Field(ge=1)
+
+
+class CapacitySettings(_Section):
+    headroom: Number = Field(ge=0)
+    file: str
+
+
 class StoreSettings(_Section):
     warehouse: str = Field(min_length=1)
     catalog: str
@@ -81,6 +122,9 @@ class Settings(_Section):
     run: RunSettings
     topics: TopicSettings
     hotspots: HotspotSettings
+    failures: FailureSettings
+    durability: DurabilitySettings
+    capacity: CapacitySettings
     store: StoreSettings
     ingest: IngestSettings
 

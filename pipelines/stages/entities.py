@@ -113,9 +113,7 @@ def _for_all(facts: pa.Table) -> pa.ChunkedArray:
     entry = pc.or_(pc.fill_null(facts["listed"], False), pc.equal(facts["format"], BROKER_LIST))
     kind = facts["kind"]
     clears_all = pc.and_(pc.equal(kind, r.CLEAR_ELR), pc.is_null(facts["topic"]))
-    return pc.or_(
-        pc.or_(pc.is_in(kind, pa.array(_BROKER_KINDS)), clears_all), pc.and_(pc.equal(kind, r.FAULT), entry)
-    )
+    return pc.or_(pc.or_(pc.is_in(kind, pa.array(_BROKER_KINDS)), clears_all), pc.and_(pc.equal(kind, r.FAULT), entry))
 
 
 def _resolve_share(key: tuple[pa.Scalar, ...], parcels: pa.Table) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.tables import bronze, gold, ops, silver
+from pipelines.tables import bronze, failures, gold, ops, silver
 from pipelines.tables.contract import Table
 from pipelines.tables.hotspot_odds import HOTSPOT_ODDS
 from pipelines.tables.origin import CLUSTER_ORIGIN, TOPIC_ORIGIN
@@ -20,12 +20,17 @@ TABLES: dict[str, Table] = {
         silver.CONTRADICTIONS,
         silver.SOURCE_ACCOUNTS,
         gold.PLACEMENTS,
+        failures.SCHEME_SUMS,
         gold.BROKER_LOAD,
         gold.LEADER_HOTSPOTS,
         HOTSPOT_ODDS,
-        gold.TAKEOVERS,
-        gold.FAILURE_LOAD,
-        gold.FAILURE_SUMMARY,
+        failures.FAILURE_SUMMARY,
+        failures.FAILURE_LOAD,
+        failures.RANDOM_FAILURES,
+        failures.HEADROOM,
+        failures.OVER_CAPACITY,
+        failures.DURABILITY,
+        failures.SCHEME_SEEDS,
         gold.SCHEME_COMPARISON,
         TOPIC_ORIGIN,
         CLUSTER_ORIGIN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.types import BooleanType, DoubleType, IntegerType, LongType, StringType
 
-from pipelines.tables.contract import INTS, Between, Column, Table, columns
+from pipelines.tables.contract import INTS, Column, Table, columns
 from pipelines.tables.silver import LOADS
 
 TEXT, INT, LONG, DOUBLE, FLAG = StringType(), IntegerType(), LongType(), DoubleType(), BooleanType()
@@ -88,81 +88,6 @@ LEADER_HOTSPOTS = Table(
     partition_by=("cluster_id",),
 )
 
-TAKEOVERS = Table(
-    "gold.takeovers",
-    "One row per scheme, dead broker and receiver: what passes on when that one broker dies. "
-    "failed_broker -1 = the cluster as it is; receiver -1 = nobody.",
-    columns(
-        Column("failed_broker", INT, "the broker that dies; -1 = none does", required=True),
-        Column("receiver", INT, "the broker that takes over; -1 = nobody", required=True),
-        Column("leaders", LONG, "leaderships that pass", required=True),
-        Column("unclean_elections", LONG, "of those, by unclean election", required=True),
-        Column("newly_offline", LONG, "partitions that lose their leader for good", required=True),
-        Column("newly_offline_unsized", LONG, "of those, partitions of unknown size", required=True),
-        Column("newly_under_min_isr", LONG, "partitions led, whose ISR falls below min.insync.replicas", required=True),
-        Column("under_min_isr_to_offline", LONG, "partitions below min.insync.replicas that go offline", required=True),
-        Column("newly_at_one_replica", LONG, "partitions led, left with one in-sync replica", required=True),
-        Column("at_one_replica_to_offline", LONG, "partitions at one in-sync replica that go offline", required=True),
-        Column("offline", LONG, "partitions without leader now (failed_broker -1)", required=True),
-        Column("under_min_isr", LONG, "partitions below min.insync.replicas now (failed_broker -1)", required=True),
-        Column("at_one_replica", LONG, "partitions at one in-sync replica now (failed_broker -1)", required=True),
-        *LOADS,
-        scheme=True,
-    ),
-    keys=(*_SCHEME_KEYS, "failed_broker", "receiver"),
-    partition_by=("cluster_id",),
-)
-
-SCENARIO = (
-    Column("scenario", TEXT, "what fails: broker:2", required=True),
-    Column("failed_brokers", INTS, "the brokers that die", required=True),
-)
-
-FAILURE_LOAD = Table(
-    "gold.failure_load",
-    "One row per scenario, surviving broker and scheme: what it led before, and leads after.",
-    columns(
-        *SCENARIO,
-        Column("broker_id", INT, "the survivor", required=True),
-        Column("leaders_before", LONG, "partitions it led", required=True),
-        Column("takeovers", LONG, "partitions it takes over", required=True),
-        Column("leaders_after", LONG, "partitions it leads then", required=True),
-        Column("bytes_out_before_per_s", DOUBLE, "bytes per second fetched from what it led; null = unknown"),
-        Column("bytes_out_after_per_s", DOUBLE, "bytes per second fetched from what it leads then; null = unknown"),
-        Column("bytes_in_before_per_s", DOUBLE, "bytes per second produced to what it led; null = unknown"),
-        Column("bytes_in_after_per_s", DOUBLE, "bytes per second produced to what it leads then; null = unknown"),
-        scheme=True,
-    ),
-    keys=(*_SCHEME_KEYS, "scenario", "broker_id"),
-    partition_by=("cluster_id",),
-    expectations=(Between("leaders_after", 0),),
-)
-
-FAILURE_SUMMARY = Table(
-    "gold.failure_summary",
-    "One row per scenario and scheme: the outcome of the failure.",
-    columns(
-        *SCENARIO,
-        Column("survivors", LONG, "living brokers that are left", required=True),
-        Column("leaders_lost", LONG, "partitions that the failed brokers led", required=True),
-        Column("receivers", LONG, "survivors that take over at least one", required=True),
-        Column("leaders_after_mean", DOUBLE, "leaders per survivor afterwards; null = no survivor"),
-        Column("leaders_after_max", LONG, "leaders of the worst survivor afterwards"),
-        Column("worst_survivor", INT, "survivor that leads most afterwards; the lowest id among equals"),
-        Column("worst_max_over_mean_ratio", DOUBLE, "leaders_after_max over leaders_after_mean"),
-        Column("worst_bytes_out_max_over_mean_ratio", DOUBLE, "the same by bytes out; null = unknown"),
-        Column("offline_partitions", LONG, "partitions without leader afterwards", required=True),
-        Column("newly_offline_partitions", LONG, "of those, taken offline by this failure", required=True),
-        Column("offline_size_bytes", LONG, "bytes of the partitions newly offline; null = of some unknown"),
-        Column("under_min_isr_partitions", LONG, "led partitions that refuse acks=all afterwards", required=True),
-        Column("at_one_replica_partitions", LONG, "led partitions left with one in-sync replica", required=True),
-        Column("unclean_elections", LONG, "leaders elected outside of the ISR: messages may be lost", required=True),
-        scheme=True,
-    ),
-    keys=(*_SCHEME_KEYS, "scenario"),
-    expectations=(Between("offline_partitions", 0), Between("under_min_isr_partitions", 0)),
-)
-
 SCHEME_COMPARISON = Table(
     "gold.scheme_comparison",
     "One row per scheme and metric: its value beside the naive scheme's.",
@@ -171,6 +96,10 @@ SCHEME_COMPARISON = Table(
         Column("value", DOUBLE, "of this scheme; null = unknown"),
         Column("naive_value", DOUBLE, "of the naive scheme; null = unknown or not computed"),
         Column("ratio_to_naive", DOUBLE, "value over naive_value; null where that is 0 or unknown"),
+        Column("seeds", LONG, "seeds tried for what follows; null = not a matter of seeds, or not tried"),
+        Column("value_p05", DOUBLE, "passed by 95 % of the seeds"),
+        Column("value_p50", DOUBLE, "median over the seeds"),
+        Column("value_p95", DOUBLE, "not passed by 95 % of the seeds"),
         scheme=True,
     ),
     keys=(*_SCHEME_KEYS, "metric"),

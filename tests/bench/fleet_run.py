@@ -30,9 +30,10 @@ def _say(**event: object) -> None:
 def _work(folder: Path, options: list[str], last: str | None) -> None:
     """What the measured process does; it tells of each step on stdout."""
     from pipelines.ingest.sources import find_sources
-    from pipelines.runner import Progress, Run, make_context, steps_between
+    from pipelines.runner import Progress, Run, make_context
     from pipelines.session import open_session
     from pipelines.settings import load_settings
+    from pipelines.stage_list import steps_between
     from pipelines.store import Store
 
     with tempfile.TemporaryDirectory() as place:

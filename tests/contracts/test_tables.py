@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 from pipelines.ingest.resolve import shapes
 from pipelines.ingest.resolve.brokers import BROKERS
 from pipelines.ingest.resolve.settle import SETTLED
-from pipelines.runner import STAGES, STEPS, Context, steps_between
 from pipelines.settings import load_settings
+from pipelines.stage_list import STAGES, STEPS, Context, steps_between
 from pipelines.stages.raw_metadata import FILES_DDL, raw_metadata
 from pipelines.tables import TABLES
 from pipelines.tables.contract import Table

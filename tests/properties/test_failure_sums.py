@@ -1,4 +1,4 @@
-"""Singles, pairs, sets of brokers and restarts, against a replay that kills, elects and counts partition by partition."""
+"""Singles, pairs, sets of brokers and restarts, against a replay: kill, elect and count, partition by partition."""
 
 from __future__ import annotations
 
@@ -185,9 +185,7 @@ def test_a_rolling_restart(cluster: tuple[int, list[Partition]]) -> None:
     given_ = arrays(n, rows)
     none = np.empty(0, np.int64)
     nothing = np.zeros((0, 0, EVENTS), np.int64)
-    sum_failures(
-        *given_, now, led, np.zeros((n, EVENTS), np.int64), np.zeros((n, n, LOADS)), nothing, none, none
-    )
+    sum_failures(*given_, now, led, np.zeros((n, EVENTS), np.int64), np.zeros((n, n, LOADS)), nothing, none, none)
     during, then = np.zeros((n, EVENTS), np.int64), np.zeros((n, EVENTS), np.int64)
     moved, returned = np.zeros((n, n, 3)), np.zeros((n, 3))
     sum_restart(*given_, during, then, moved, returned)

@@ -16,8 +16,9 @@ from pyspark.sql import SparkSession
 from pipelines.commands import closing
 from pipelines.errors import TableFault
 from pipelines.ingest.sources import find_sources
-from pipelines.runner import Progress, Run, make_context, steps_between
+from pipelines.runner import Progress, Run, make_context
 from pipelines.settings import load_settings
+from pipelines.stage_list import steps_between
 from pipelines.store import Store
 from pipelines.tables import TABLES
 

@@ -152,17 +152,14 @@ def _lookup(offsets: Ints, members: Ids, brokers: int, k: int) -> _Lookup:
             size += room
         else:
             mark_begins.append(-1)
-    return _Lookup(
-        np.concatenate(ranks), np.array(begins), np.concatenate(marks), np.array(mark_begins), binomial
-    )
+    return _Lookup(np.concatenate(ranks), np.array(begins), np.concatenate(marks), np.array(mark_begins), binomial)
 
 
 @compiled
 def _completes(
-    chosen: Ids, last: int, ranks: Ints, begins: Ints, marks: Bools, mark_begins: Ints, binomial: Ints
+    chosen: Ids, last: int, subset: Ids, ranks: Ints, begins: Ints, marks: Bools, mark_begins: Ints, binomial: Ints
 ) -> bool:
-    """Whether some copyset lies within chosen[0..last] (rising) and holds chosen[last]."""
-    subset = np.empty(last + 1, dtype=np.int32)
+    """Whether some copyset lies within chosen[0..last] (rising) and holds chosen[last]. subset: scratch."""
     for mask in range(1 << last):
         w = 0
         for place in range(last):
@@ -200,7 +197,7 @@ def _count_lost(
 
     Subsets grow broker by broker; where the beginning holds a copyset, all that begin so are counted at once.
     """
-    chosen = np.full(k, -1, dtype=np.int32)
+    chosen, subset = np.full(k, -1, dtype=np.int32), np.empty(k, dtype=np.int32)
     lost = np.int64(0)
     depth = 0
     taken = 0
@@ -212,7 +209,7 @@ def _count_lost(
         taken += 1
         if taken > steps:
             return -1
-        if _completes(chosen, depth, ranks, begins, marks, mark_begins, binomial):
+        if _completes(chosen, depth, subset, ranks, begins, marks, mark_begins, binomial):
             lost += binomial[brokers - 1 - chosen[depth], k - depth - 1]
         elif depth + 1 < k:
             depth += 1
@@ -234,7 +231,7 @@ def _hits(
 ) -> int:
     """How many of `trials` random k-subsets hold some copyset."""
     np.random.seed(seed)  # noqa: NPY002 - the generator that compiled code has
-    order = np.arange(brokers).astype(np.int32)
+    order, subset = np.arange(brokers).astype(np.int32), np.empty(k, dtype=np.int32)
     hits = 0
     for _ in range(trials):
         for i in range(k):
@@ -242,7 +239,7 @@ def _hits(
             order[i], order[j] = order[j], order[i]
         chosen = np.sort(order[:k])
         for last in range(k):
-            if _completes(chosen, last, ranks, begins, marks, mark_begins, binomial):
+            if _completes(chosen, last, subset, ranks, begins, marks, mark_begins, binomial):
                 hits += 1
                 break
     return hits

@@ -95,7 +95,7 @@ def pair_leaders(
 ) -> None:
     """The leaders and loads of the survivors of each pair a < b, in the order (0, 1), (0, 2), ...
 
-    led (n, w), taken (n, n, w): of sum_failures, without FETCH.   third_key (e), rising, and third_sum (e, w): its third
+    led (n, w), taken (n, n, w): of sum_failures, without FETCH.   third_key (e), rising, third_sum (e, w): its third
     entries, summed by key.
     worst, total: float64 (pairs, w), the largest of a survivor and the sum of all; worst_broker: int32 (pairs), of
     leaders, the lowest index among equals, NOBODY = no survivor.   receivers: int64 (pairs), who takes over any.

@@ -1,0 +1,213 @@
+"""The ordered list of stages: what each reads, and what it is told beside its tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from pipelines.errors import SettingsError
+from pipelines.ingest.sources import SnapshotKey, Source
+from pipelines.settings import Settings
+from pipelines.stages import hotspot_odds, placements, scheme_comparison, silver, topic_origin
+from pipelines.stages.entities import EntityParameters, entities
+from pipelines.stages.outcomes import rows_of
+from pipelines.stages.scheme_sums import SumParameters, scheme_sums
+from pipelines.tables import failures, gold
+from pipelines.tables.contract import Table
+from pipelines.what_fails import capacities, clusters_of
+from udfs.hotspot_batches import Plan
+from udfs.outcomes import capacity, durability, held, random_failures, seeds, tables
+from udfs.outcomes import failures as failed
+from udfs.outcomes.durability import DurabilityPlan
+from udfs.outcomes.scenarios import RandomPlan
+from udfs.outcomes.shares import SumPlan
+from udfs.outcomes.tables import Body
+from udfs.placement import LivingBrokers
+from udfs.schemes import computed
+
+Frames = Mapping[str, DataFrame]
+QUALITY = "quality"
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a run knows beside its tables."""
+
+    run_id: str
+    as_of: datetime
+    settings: Settings
+    sources: Mapping[SnapshotKey, Source]
+    format_name: str | None = None
+
+    @property
+    def snapshots(self) -> list[SnapshotKey]:
+        return sorted(self.sources)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Reads tables (`inputs`), makes the rows of one (`table`)."""
+
+    table: str
+    inputs: tuple[str, ...]
+    make: Callable[[Frames, Context], DataFrame]
+
+
+def _shares(context: Context) -> dict[str, int]:
+    limit = context.settings.ingest.share_bytes
+    sizes = {key.cluster_id: source.size_bytes for key, source in context.sources.items()}
+    return {cluster: max(1, math.ceil(size / limit)) for cluster, size in sizes.items()}
+
+
+def _placements(t: Frames, context: Context) -> DataFrame:
+    run = context.settings.run
+    # Brokers, unlike partitions, are few: their lists go to the workers with the function.
+    rows = t["silver.brokers"].where("alive").select("cluster_id", "snapshot_id", "broker_id", "rack").collect()
+    found: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
+    for row in rows:
+        found.setdefault((row.cluster_id, row.snapshot_id), []).append((row.broker_id, row.rack))
+    living = {}
+    for key, brokers in found.items():
+        ids, racks = zip(*sorted(brokers, key=lambda broker: broker[0]), strict=True)
+        living[key] = LivingBrokers(ids, racks)
+    parameters = placements.PlacementParameters(run.schemes, run.seed, living)
+    return placements.placements(t["silver.topics"], t["silver.partitions"], parameters)
+
+
+def _scheme_sums(t: Frames, context: Context) -> DataFrame:
+    run, topics, fails = context.settings.run, context.settings.topics, context.settings.failures
+    plan = SumPlan(
+        schemes=run.schemes,
+        seed=run.seed,
+        seeds=fails.seeds,
+        work=fails.work,
+        shares=_shares(context),
+        hot_ratio=context.settings.hotspots.hot_ratio,
+        random=RandomPlan(fails.random_failures, fails.random_draws, run.seed),
+        most_pairs=fails.most_pairs,
+        pair_loads=fails.pair_loads,
+    )
+    clusters = clusters_of(t[_BROKERS], t["silver.topics"], fails.lists)
+    parameters = SumParameters(topics.min_insync_replicas, topics.unclean_leader_election, clusters, plan)
+    return scheme_sums(t["silver.topics"], t["silver.partitions"], t[_BROKERS], parameters)
+
+
+def _outcome(table: Table, schema: pa.Schema, body: Callable[[Context], Body], hotspots: bool = False) -> Stage:
+    """A stage that makes `table` of gold.scheme_sums alone."""
+    return Stage(table.name, (_SUMS,), lambda t, c: rows_of(t[_SUMS], body(c), schema, table, hotspots))
+
+
+def _durability(context: Context) -> Body:
+    chosen, seed = context.settings.durability, context.settings.run.seed
+    return tables.durability_rows(DurabilityPlan(chosen.failures, chosen.steps, chosen.trials, seed))
+
+
+def _capacity(table: Table, schema: pa.Schema, rows: Callable[[tables.Limits, float], Body]) -> Stage:
+    def make(t: Frames, context: Context) -> DataFrame:
+        chosen = context.settings.capacity
+        limits = capacities(chosen.file, clusters_of(t[_BROKERS], t["silver.topics"], "")) if chosen.file else {}
+        return rows_of(t[_SUMS], rows(limits, chosen.headroom), schema, table)
+
+    return Stage(table.name, (_SUMS, _BROKERS, "silver.topics"), make)
+
+
+def _hotspot_odds(t: Frames, context: Context) -> DataFrame:
+    run, hotspots = context.settings.run, context.settings.hotspots
+    schemes = [name for name in run.schemes if computed(name)]
+    # Shares are by the sources' bytes: where there are many topics, there are many.
+    chunks = min(hotspots.seeds, max(1, sum(_shares(context).values()) - len(context.sources) + 1))
+    plan = Plan(schemes, run.seed, hotspots.seeds, hotspots.work, chunks)
+    tables = (t["silver.topics"], t[_BROKERS], t["silver.partitions"])
+    return hotspot_odds.hotspot_odds(*tables, plan, hotspots.thresholds)
+
+
+RAW, _ENTITIES = "bronze.raw_metadata", "silver.entities"
+_BROKERS, _SUMS = "silver.brokers", "gold.scheme_sums"
+_COMPARED = ("gold.leader_hotspots", "gold.failure_summary", "gold.durability", "gold.scheme_seeds")
+
+# In order: each stage's inputs are made by stages before it. bronze.raw_metadata comes first, from files.
+STAGES: tuple[Stage, ...] = (
+    Stage(_ENTITIES, (RAW,), lambda t, c: entities(t[RAW], EntityParameters(_shares(c)))),
+    Stage(_BROKERS, (_ENTITIES,), lambda t, c: silver.brokers(t[_ENTITIES])),
+    Stage("silver.topics", (_ENTITIES,), lambda t, c: silver.topics(t[_ENTITIES])),
+    Stage("silver.partitions", (_ENTITIES, _BROKERS), lambda t, c: silver.partitions(t[_ENTITIES], t[_BROKERS])),
+    Stage(
+        "silver.replicas",
+        (_ENTITIES, "silver.partitions"),
+        lambda t, c: silver.replicas(t[_ENTITIES], t["silver.partitions"]),
+    ),
+    Stage("silver.quarantine", (_ENTITIES, RAW), lambda t, c: silver.quarantine(t[_ENTITIES], t[RAW])),
+    Stage(
+        "silver.contradictions", (_ENTITIES, _BROKERS), lambda t, c: silver.contradictions(t[_ENTITIES], t[_BROKERS])
+    ),
+    Stage("silver.source_accounts", (_ENTITIES, RAW), lambda t, c: silver.source_accounts(t[_ENTITIES], t[RAW])),
+    Stage("gold.placements", ("silver.topics", _BROKERS, "silver.partitions"), _placements),
+    Stage(_SUMS, ("silver.topics", "silver.partitions", _BROKERS), _scheme_sums),
+    _outcome(gold.BROKER_LOAD, held.BROKER_LOAD, lambda c: tables.broker_load_rows()),
+    _outcome(gold.LEADER_HOTSPOTS, held.MEASURES, lambda c: tables.hotspot_rows(c.settings.hotspots.hot_ratio), True),
+    Stage("gold.hotspot_odds", ("silver.topics", _BROKERS, "silver.partitions"), _hotspot_odds),
+    _outcome(failures.FAILURE_SUMMARY, failed.SUMMARY, lambda c: tables.summary_rows()),
+    _outcome(failures.FAILURE_LOAD, failed.LOAD, lambda c: tables.load_rows()),
+    _outcome(failures.RANDOM_FAILURES, random_failures.RANDOM_FAILURES, lambda c: tables.random_rows()),
+    _capacity(failures.HEADROOM, capacity.HEADROOM, tables.headroom_rows),
+    _capacity(failures.OVER_CAPACITY, capacity.OVER, tables.over_rows),
+    _outcome(failures.DURABILITY, durability.DURABILITY, _durability),
+    _outcome(failures.SCHEME_SEEDS, seeds.SEEDS, lambda c: tables.seed_rows()),
+    Stage(
+        "gold.scheme_comparison",
+        _COMPARED,
+        lambda t, c: scheme_comparison.scheme_comparison(*(t[n] for n in _COMPARED)),
+    ),
+    Stage(
+        "gold.topic_origin",
+        ("silver.topics", "silver.partitions", _BROKERS),
+        lambda t, c: topic_origin.topic_origin(t["silver.topics"], t["silver.partitions"], t[_BROKERS]),
+    ),
+    Stage(
+        "gold.cluster_origin",
+        ("gold.topic_origin",),
+        lambda t, c: topic_origin.cluster_origin(t["gold.topic_origin"]),
+    ),
+)
+
+# Every step by name, in order: what --from and --to take. The gate stands before gold.
+_FIRST_GOLD = next(i for i, stage in enumerate(STAGES) if stage.table.startswith("gold."))
+STEPS: tuple[str, ...] = (
+    RAW,
+    *(stage.table for stage in STAGES[:_FIRST_GOLD]),
+    QUALITY,
+    *(stage.table for stage in STAGES[_FIRST_GOLD:]),
+)
+
+# The gate waits for all that it checks, and gold for the gate.
+NEEDS: dict[str, tuple[str, ...]] = {
+    QUALITY: tuple(stage.table for stage in STAGES[:_FIRST_GOLD]),
+    **{stage.table: stage.inputs for stage in STAGES[:_FIRST_GOLD]},
+    **{stage.table: (*stage.inputs, QUALITY) for stage in STAGES[_FIRST_GOLD:]},
+}
+
+
+def steps_between(first: str | None, last: str | None) -> list[str]:
+    """The steps from `first` to `last`, both included: names of STEPS, their last parts, or bronze, silver, gold.
+
+    The gate is among them wherever a gold table is.
+    """
+
+    def matching(name: str) -> list[int]:
+        found = [i for i, step in enumerate(STEPS) if name in (step, step.split(".")[-1], step.split(".")[0])]
+        if not found:
+            raise SettingsError(f"there is no stage {name!r}; there are bronze, silver, gold, {', '.join(STEPS)}")
+        return found
+
+    begin = matching(first)[0] if first else 0
+    end = matching(last)[-1] if last else len(STEPS) - 1
+    if begin > end:
+        raise SettingsError(f"--from {first} comes after --to {last}")
+    steps = list(STEPS[begin : end + 1])
+    behind_the_gate = QUALITY not in steps and steps[-1].startswith("gold.")
+    return [QUALITY, *steps] if behind_the_gate else steps

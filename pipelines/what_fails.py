@@ -1,0 +1,118 @@
+"""What the failure stages are told of each cluster: its living brokers, the user's lists, what brokers can bear."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pipelines.errors import SettingsError
+from pipelines.settings import failure_lists
+from udfs.kernels.failure_sums import LOADS
+from udfs.outcomes.capacity import RESOURCES
+from udfs.outcomes.scenarios import Cluster
+from udfs.outcomes.shares import Clusters
+
+_KEY = ("cluster_id", "snapshot_id")
+
+
+def clusters_of(brokers: DataFrame, topics: DataFrame, lists: str) -> Clusters:
+    """The clusters of a run by snapshot, also those without a living broker or a topic.
+
+    lists: of failures.lists. A list without a cluster's name is of every cluster that has all of its brokers.
+    """
+    # Brokers, unlike partitions, are few: their lists go to the workers with the function.
+    known: dict[tuple[str, str], set[int]] = {}
+    living: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
+    for row in brokers.select(*_KEY, "broker_id", "rack", "alive").collect():
+        known.setdefault((row.cluster_id, row.snapshot_id), set()).add(row.broker_id)
+        if row.alive:
+            living.setdefault((row.cluster_id, row.snapshot_id), []).append((row.broker_id, row.rack))
+    counted = topics.groupBy(*_KEY).agg(F.sum("partitions").alias("n")).collect()
+    partitions = {(row.cluster_id, row.snapshot_id): int(row.n or 0) for row in counted}
+    wanted = failure_lists(lists)
+    _check(wanted, known)
+    out = {}
+    for key in sorted({*known, *partitions}):
+        found = sorted(living.get(key, []), key=lambda broker: broker[0])
+        mine = tuple(
+            dict.fromkeys(ids for name, ids in wanted if name in ("", key[0]) and set(ids) <= known.get(key, set()))
+        )
+        out[key] = Cluster(
+            tuple(broker for broker, _ in found), tuple(rack for _, rack in found), mine, partitions.get(key, 0)
+        )
+    return out
+
+
+def _check(wanted: Sequence[tuple[str, tuple[int, ...]]], known: dict[tuple[str, str], set[int]]) -> None:
+    for name, ids in wanted:
+        of = {key: brokers for key, brokers in known.items() if name in ("", key[0])}
+        if not any(set(ids) <= brokers for brokers in of.values()):
+            text = ",".join(map(str, ids))
+            have = "; ".join(f"{key[0]}: {','.join(map(str, sorted(b)))}" for key, b in sorted(of.items()))
+            problem = f"no cluster named {name!r} is" if name and not of else "no cluster has all of these brokers"
+            raise SettingsError(f"failures.lists: {name and name + '='}{text}: {problem}. There are {have or 'none'}")
+
+
+def capacities(file: str, clusters: Clusters) -> dict[tuple[str, str], np.ndarray]:
+    """{snapshot: float64 (n, loads), what its living brokers can bear, NaN = no limit}, of a CSV file.
+
+    A row without a cluster is of the broker of that id in every cluster. Empty = there is no file.
+    """
+    limits = read_limits(file)
+    out = {}
+    for snapshot, cluster in clusters.items():
+        mine = [limits.get((snapshot[0], b), limits.get(("", b))) for b in cluster.ids]
+        if any(values is not None for values in mine):
+            out[snapshot] = np.array([values or [np.nan] * LOADS for values in mine])
+    return out
+
+
+def read_limits(file: str) -> dict[tuple[str, int], list[float]]:
+    """{(cluster or "", broker id): capacities (loads)} of the rows of the file."""
+    limits: dict[tuple[str, int], list[float]] = {}
+    if not file:
+        return limits
+    try:
+        with Path(file).open(encoding="utf-8-sig", newline="") as stream:
+            rows = csv.DictReader(stream)
+            names = [name.strip() for name in rows.fieldnames or []]
+            rows.fieldnames = names
+            allowed = ("cluster", "broker_id", *RESOURCES)
+            wrong = [name for name in names if name not in allowed]
+            if "broker_id" not in names or wrong:
+                problem = f"column {wrong[0]!r}" if wrong else "no column broker_id"
+                raise SettingsError(f"capacity.file {file}, line 1: {problem}. Columns: {', '.join(allowed)}")
+            for row in rows:
+                where = f"capacity.file {file}, line {rows.line_num}"
+                key, values = _limit(row, where)
+                if key in limits:
+                    raise SettingsError(f"{where}: broker {key[1]} is there twice. Leave one row")
+                limits[key] = values
+    except OSError as error:
+        raise SettingsError(f"capacity.file {file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"capacity.file {file}: byte {error.start} is not UTF-8. Save it as UTF-8") from error
+    return limits
+
+
+def _limit(row: dict[str, str], where: str) -> tuple[tuple[str, int], list[float]]:
+    broker = (row.get("broker_id") or "").strip()
+    if not (broker.isascii() and broker.isdigit()):
+        raise SettingsError(f"{where}: broker_id is {broker!r}, expected a broker's id")
+    values = [float("nan")] * LOADS
+    for name, load in RESOURCES.items():
+        text = (row.get(name) or "").strip()
+        if not text:
+            continue
+        try:
+            values[load] = float(text)
+        except ValueError:
+            values[load] = -1.0
+        if not (np.isfinite(values[load]) and values[load] >= 0):
+            raise SettingsError(f"{where}: {name} is {text!r}, expected a number >= 0, or nothing for no limit")
+    return ((row.get("cluster") or "").strip(), int(broker)), values
