@@ -141,14 +141,7 @@ class Run:
     def _log(self) -> None:
         """Append what has finished to ops.runs, with the rows that each stage wrote of each cluster."""
         names = [name for name, _, _ in self._finished if name in self._written]
-        counts: dict[tuple[str, str], int] = {}
-        union: DataFrame | None = None
-        for name in names:
-            rows = self._store.read(name, self._context.snapshots).groupBy("cluster_id").count()
-            part = rows.select(F.lit(name).alias("name"), "cluster_id", "count")
-            union = part if union is None else union.unionByName(part)
-        for row in union.collect() if union is not None else []:
-            counts[row["name"], row["cluster_id"]] = row["count"]
+        counts = self._store.rows_by_cluster(names, self._context.snapshots)
         settings = self._context.settings.model_dump_json()
         log = []
         for name, seconds, at in self._finished:

@@ -61,7 +61,7 @@ def open_session(
         **_texts(conf["embedded"]),
         **per_core,
         **(_texts(conf["embedded_connect"]) if remote else {}),
-        **(_texts(conf["embedded_small"]) if small else {}),
+        **_texts(conf["embedded_small" if small else "embedded_large"]),
         **everywhere,
     }
     return _embedded(settings, warehouse, remote)

@@ -70,6 +70,7 @@ def _partitions(partitions: DataFrame, parameters: SumParameters) -> DataFrame:
     rows = partitions.where(F.col("replicas").isNotNull()).select(
         *_KEY,
         "topic",
+        "partition",
         "replicas",
         "leader",
         healthy.alias("all_in_sync"),

@@ -22,4 +22,5 @@ RAW_METADATA = Table(
     ),
     keys=("cluster_id", "snapshot_id", "source", "record_number"),
     partition_by=("cluster_id",),
+    skip_by=("snapshot_id", "source", "record_number"),
 )

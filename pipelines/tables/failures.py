@@ -142,7 +142,7 @@ DURABILITY = Table(
         Column("loss_probability_high", DOUBLE, "upper end of its interval at 95 %; null = exact"),
         Column("method", TEXT, "exact: by counting; monte_carlo: by draws", required=True),
         Column("lost_partitions_mean", DOUBLE, "expected number of partitions lost; null for racks"),
-        Column("lost_size_mean_bytes", DOUBLE, "expected bytes lost (of a replica each); null = unknown, or racks"),
+        Column("lost_bytes_mean", DOUBLE, "expected bytes lost (of a replica each); null = unknown, or racks"),
         Column("lost_already_partitions", LONG, "partitions without any living replica now, left out", required=True),
         scheme=True,
     ),

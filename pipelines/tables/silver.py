@@ -51,6 +51,7 @@ ENTITIES = Table(
     ),
     keys=(),
     partition_by=("cluster_id",),
+    skip_by=("snapshot_id", "entity"),
 )
 
 BROKERS = Table(
@@ -135,6 +136,7 @@ PARTITIONS = Table(
     ),
     keys=("cluster_id", "snapshot_id", "topic", "partition"),
     partition_by=("cluster_id",),
+    skip_by=("snapshot_id", "topic"),
     expectations=(
         Between("partition", 0),
         Between("size_bytes", 0),
@@ -170,6 +172,7 @@ REPLICAS = Table(
     ),
     keys=("cluster_id", "snapshot_id", "topic", "partition", "broker_id", "is_future"),
     partition_by=("cluster_id",),
+    skip_by=("snapshot_id", "topic", "broker_id"),
     expectations=(Between("position", 0), Between("size_bytes", 0)),
 )
 

@@ -1,8 +1,8 @@
 """A seeded fleet of clusters as kafka-topics prints them: `make fleet SIZE=700000`.
 
 A folder a cluster, with topics-describe.txt and brokers.csv (racks); `--loads` adds topics.csv. Clusters differ in
-size, as fleets do (log-normal); topics too. Placed by Kafka's own schemes, old clusters by AdminUtils, new ones by KRaft's
-stripes, and then lived in: replicas moved by hand, leaders not moved back, ISRs shrunk, now and then a dead broker.
+size, as fleets do (log-normal); topics too. Old clusters are placed by AdminUtils, new ones by KRaft's stripes, and
+then lived in: replicas moved by hand, leaders not moved back, ISRs shrunk, now and then a dead broker.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[2]
 # part of the tree -> what it must not import
 EDGE = ("pipelines.store", "pipelines.session", "pipelines.settings")
 FORBIDDEN = {
-    "udfs/kernels": ("pyspark", "pandas", "pyarrow", "pipelines", "udfs.placement", "udfs.schemes", "udfs.takeovers"),
+    "udfs/kernels": ("pyspark", "pandas", "pyarrow", "pipelines", "udfs.placement", "udfs.schemes", "udfs.outcomes"),
     "udfs": ("pipelines",),
     "udfs/placement.py": ("pyspark",),
-    "udfs/takeovers.py": ("pyspark",),
+    "udfs/outcomes": ("pyspark", "pandas"),
     "udfs/hotspots.py": ("pyspark",),
     "udfs/hotspot_odds.py": ("pyspark",),
     "udfs/hotspot_batches.py": ("pyspark",),

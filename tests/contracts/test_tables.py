@@ -65,8 +65,8 @@ def test_stages_come_after_what_they_read() -> None:
         made.add(stage.table)
     assert made | {"ops.runs", "ops.quality_results"} == set(TABLES)
     assert steps_between(None, None) == list(STEPS)
-    assert steps_between("gold", None)[:2] == ["quality", "gold.placements"]
-    assert steps_between("gold.takeovers", "gold.takeovers") == ["quality", "gold.takeovers"]
+    assert steps_between("gold", None)[:2] == ["quality", "gold.scheme_sums"]
+    assert steps_between("gold.failure_load", "gold.failure_load") == ["quality", "gold.failure_load"]
     assert steps_between("silver.brokers", "quality")[-1] == "quality"
 
 

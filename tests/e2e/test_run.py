@@ -66,8 +66,10 @@ def test_rows_are_those_of_the_captures(warehouse: Path) -> None:
     assert counts["silver.partitions"] == 743 + 61
     assert counts["gold.placements"] == 4 * (743 + 61)
     assert counts["silver.brokers"] == 6 + 5
-    assert counts["gold.failure_summary"] == 4 * (6 + 5)
-    assert counts["gold.failure_load"] == 4 * (6 * 5 + 5 * 4)
+    # Singles, pairs, racks, random sets of three, four (and five of the six), steps of a restart.
+    assert counts["gold.failure_summary"] == 4 * (6 + 15 + 3 + (20 + 15 + 6) + 6) + 4 * (5 + 10 + (10 + 5) + 5)
+    assert counts["gold.failure_load"] == 4 * (6 * 5 + 3 * 4 + 5 * 4)
+    assert counts["gold.durability"] == 4 * (5 + 3) + 4 * 5
     assert counts["silver.quarantine"] == 0
     assert counts["silver.contradictions"] == 0
 
@@ -78,9 +80,11 @@ def test_failures_agree_with_what_if(warehouse: Path, tmp_path: Path) -> None:
     load = DeltaTable(str(warehouse / "gold" / "failure_load")).to_pyarrow_table().to_pylist()
     for source, cluster in zip(SOURCES, ("kraft", "zk"), strict=True):
         mine = [r for r in summary if r["cluster_id"] == cluster and r["scheme"] == "observed"]
-        for row in mine:
-            (failed,) = row["failed_brokers"]
-            call("what-if", source, "--fail", str(failed), "--json", str(answers))
+        pairs = [r for r in mine if r["scenario_kind"] == "pair"]
+        singles = [r for r in mine if r["scenario_kind"] == "broker"]
+        for row in [*singles, pairs[3], *(r for r in mine if r["scenario_kind"] == "rack")]:
+            failed = ",".join(map(str, row["failed_brokers"]))
+            call("what-if", source, "--fail", failed, "--json", str(answers))
             answer = json.loads(answers.read_text())["summary"]
             assert row["offline_partitions"] == answer["offline_after"]
             assert row["under_min_isr_partitions"] == answer["under_min_isr_after"]
@@ -92,8 +96,8 @@ def test_failures_agree_with_what_if(warehouse: Path, tmp_path: Path) -> None:
                 for r in load
                 if (r["cluster_id"], r["scheme"], r["scenario"]) == (cluster, "observed", row["scenario"])
             }
-            assert survivors == answer["leaders_after"]
-        assert len(mine) == {"kraft": 6, "zk": 5}[cluster]
+            assert survivors == ({} if row["scenario_kind"] == "pair" else answer["leaders_after"])
+        assert len(singles) == {"kraft": 6, "zk": 5}[cluster]
 
 
 def test_query_and_tables(warehouse: Path) -> None:
@@ -164,7 +168,7 @@ def test_a_table_fault_stops_the_run_before_gold(warehouse: Path, tmp_path: Path
 
 # Bronze, the merge, the gate, gold's middle and its end: a kill at each.
 @pytest.mark.parametrize(
-    "step", ["bronze.raw_metadata", "silver.entities", "quality", "gold.placements", "gold.failure_load"]
+    "step", ["bronze.raw_metadata", "silver.entities", "quality", "gold.scheme_sums", "gold.failure_load"]
 )
 def test_a_killed_run_run_again_ends_like_one_never_killed(warehouse: Path, tmp_path: Path, step: str) -> None:
     killed = tmp_path / "warehouse"

@@ -214,7 +214,7 @@ def _count_lost(
         elif depth + 1 < k:
             depth += 1
             chosen[depth] = chosen[depth - 1]
-    return lost
+    return int(lost)
 
 
 @compiled

@@ -27,7 +27,7 @@ DURABILITY = pa.schema(
         ("loss_probability_high", pa.float64()),
         ("method", pa.string()),
         ("lost_partitions_mean", pa.float64()),
-        ("lost_size_mean_bytes", pa.float64()),
+        ("lost_bytes_mean", pa.float64()),
         ("lost_already_partitions", pa.int64()),
     ]
 )
@@ -69,7 +69,7 @@ def durability(outcome: Outcome, racks: tuple[str | None, ...], plan: Durability
     n = len(outcome.ids)
     for k, row in zip((k for k in plan.failures if k <= n), rows, strict=True):
         row["lost_partitions_mean"] = expected_lost(width, count.astype(np.float64), n, k)
-        row["lost_size_mean_bytes"] = expected_lost(width, size.astype(np.float64), n, k) if sized else None
+        row["lost_bytes_mean"] = expected_lost(width, size.astype(np.float64), n, k) if sized else None
     names = sorted({rack for rack in racks if rack is not None})
     if names:
         rows += _unit_rows(RACKS, *_rack_sets(offsets, members, racks, names), len(names), plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,7 @@ TOPICS = pa.schema(
 PARTITIONS = pa.schema(
     [
         ("topic", pa.string()),
+        ("partition", pa.int32()),
         ("replicas", _INTS),
         ("leader", pa.int32()),
         ("all_in_sync", pa.bool_()),  # then isr is not looked at
@@ -56,7 +58,7 @@ PARTITIONS = pa.schema(
 
 @dataclass(frozen=True)
 class Share:
-    """Some whole topics of a cluster (schema TOPICS, t rows, by name) and their partitions (PARTITIONS, by topic)."""
+    """Some whole topics of a cluster (schema TOPICS, t rows, by name) and their partitions (PARTITIONS, in order)."""
 
     cluster_id: str
     cluster: Cluster
@@ -77,12 +79,12 @@ class Placement:
     known: Ints
 
 
-def _numbers(column: pa.ChunkedArray | pa.Array, missing: int | float | bool) -> npt.NDArray[np.generic]:
+def _numbers(column: pa.ChunkedArray | pa.Array, missing: int | float | bool) -> npt.NDArray[Any]:
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     return np.array(pc.fill_null(array, pa.scalar(missing, array.type)).to_numpy(zero_copy_only=False))
 
 
-def _lists(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.generic], Ints]:
+def _lists(column: pa.ChunkedArray) -> tuple[npt.NDArray[Any], Ints]:
     """(flat values, offsets) of a list column without nulls."""
     array = column.combine_chunks()
     lengths = np.asarray(pc.list_value_length(array).to_numpy(zero_copy_only=False), dtype=np.int64)

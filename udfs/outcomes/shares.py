@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,15 +27,15 @@ Clusters = Mapping[tuple[str, str], Cluster]
 
 KEYED = (("cluster_id", pa.string()), ("snapshot_id", pa.string()))
 PARCELS = pa.schema([*KEYED, ("share", pa.int32()), ("kind", pa.string()), ("parcel", pa.binary())])
-PARTIAL = pa.schema([*KEYED, ("scheme", pa.string()), ("sums", pa.binary()), ("topic_hotspots", pa.binary())])
+_BLOBS = (("sums", pa.binary()), ("topic_hotspots", pa.binary()))
+PARTIAL = pa.schema([*KEYED, ("scheme", pa.string()), ("share", pa.int32()), *_BLOBS])
 SUMS = pa.schema(
     [
         *KEYED,
         ("scheme", pa.string()),
         ("brokers", pa.list_(pa.int32())),
         ("racks", pa.list_(pa.string())),
-        ("sums", pa.binary()),
-        ("topic_hotspots", pa.binary()),
+        *_BLOBS,
     ]
 )
 NOTHING, OF_TOPICS, OF_PARTITIONS = "nothing", "topics", "partitions"
@@ -131,7 +130,8 @@ def _share_of(key: tuple[str, str], cluster: Cluster, parcels: pa.Table) -> Shar
     topics = _table(of_kind(OF_TOPICS), TOPICS).sort_by("topic").combine_chunks()
     partitions = _table(of_kind(OF_PARTITIONS), PARTITIONS)
     at = pc.index_in(partitions["topic"].combine_chunks(), value_set=topics["topic"].combine_chunks())
-    order = np.argsort(np.asarray(at.fill_null(0)), kind="stable")
+    # In one order whatever the way here: sums of rates must come out the same to the last bit.
+    order = np.lexsort((np.asarray(partitions["partition"]), np.asarray(at.fill_null(0))))
     return Share(key[0], cluster, topics, partitions.take(pa.array(order)).combine_chunks())
 
 
@@ -159,7 +159,7 @@ def sum_share(clusters: Clusters, plan: SumPlan) -> Callable[[tuple[pa.Scalar, .
                 tried = min(plan.seeds, plan.work // max(cluster.partitions, 1))
                 found |= stacked(sum_seed(place(share, scheme, plan.seed + i), ids) for i in range(1, tried))
             hotspots = pa.Table.from_batches([topic_hotspots(placement, names, ids, plan.hot_ratio)])
-            rows.append([cluster_id, snapshot_id, name, packed(found), _bytes(hotspots)])
+            rows.append([cluster_id, snapshot_id, name, key[2].as_py(), packed(found), _bytes(hotspots)])
         return pa.Table.from_arrays(
             [pa.array(v, f.type) for v, f in zip(zip(*rows, strict=True), PARTIAL, strict=True)], schema=PARTIAL
         )
@@ -172,6 +172,7 @@ def sum_cluster(clusters: Clusters, plan: SumPlan) -> Callable[[tuple[pa.Scalar,
 
     def sums(key: tuple[pa.Scalar, ...], parts: pa.Table) -> pa.Table:
         cluster_id, snapshot_id, scheme = (scalar.as_py() for scalar in key)
+        parts = parts.sort_by("share")
         cluster = clusters[cluster_id, snapshot_id]
         want = _want((cluster_id, snapshot_id), cluster, plan)
         whole = added((unpacked(part.as_py()) for part in parts["sums"]), len(cluster.ids))
@@ -206,8 +207,3 @@ def scenarios_in(sums: dict[str, Array]) -> Scenarios:
 def hotspots_in(parcel: bytes) -> pa.Table:
     """The measures of topics (schema MEASURES) that came along."""
     return _table([parcel], MEASURES)
-
-
-def ids_of(cluster: Cluster) -> npt.NDArray[np.int32]:
-    """The ids of the living brokers, rising."""
-    return np.array(cluster.ids, dtype=np.int32)

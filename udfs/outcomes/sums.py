@@ -201,7 +201,7 @@ def with_pairs(sums: Arrays) -> dict[str, Array]:
 def packed(arrays: Arrays) -> bytes:
     """The arrays as bytes, compressed."""
     out = io.BytesIO()
-    np.savez(out, **arrays)
+    np.savez(out, **dict(arrays))  # type: ignore[arg-type]
     data = out.getvalue()
     return len(data).to_bytes(8, "little") + bytes(pa.compress(data, codec="lz4", asbytes=True))
 
