@@ -16,8 +16,13 @@ COMPILE := uv pip compile --quiet --upgrade --universal --python-version 3.11 --
 PYTEST_ARGS ?=
 # More for the oracle: make oracle N=1000000
 N ?= 100000
+# Of fleets: partitions in all; the others follow from it unless they are given.
+SIZE ?= 70000
+OUT ?= fleet
+SHAPE = --size $(SIZE) $(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(BROKERS),--brokers $(BROKERS)) \
+  $(if $(TOPICS),--topics $(TOPICS)) $(if $(SMALL),--small $(SMALL)) $(if $(SEED),--seed $(SEED)) $(if $(LOADS),--loads)
 
-.PHONY: help setup run test test-fast lint bench bench-kernels oracle wheel lock clean check-machine
+.PHONY: help setup run test test-fast lint bench bench-kernels fleet bench-fleet oracle wheel lock clean check-machine
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
@@ -43,6 +48,12 @@ bench: check-machine $(READY) ## placing a million partitions, against Spark's o
 
 bench-kernels: check-machine $(READY) ## the placement kernels beside Kafka's own classes, as ratios
 	$(BIN)/python -m tests.bench.kernels
+
+fleet: check-machine $(READY) ## a fleet of clusters to try: SIZE partitions (CLUSTERS, BROKERS, TOPICS, SMALL, SEED) below OUT
+	$(BIN)/python -m tests.bench.fleet --out $(OUT) $(SHAPE)
+
+bench-fleet: check-machine $(READY) ## the pipeline over such a fleet beside Spark's own copy, with peak memory (TO=stage)
+	$(BIN)/python -m tests.bench.fleet_run $(SHAPE) $(if $(TO),--to $(TO))
 
 oracle: check-machine $(READY) ## the placement kernels against Kafka's own classes, on N random requests each
 	$(BIN)/python -m tests.oracle $(N)

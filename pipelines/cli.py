@@ -90,6 +90,10 @@ def run(
     warehouse: WarehouseOption = None,
     first: Annotated[str | None, typer.Option("--from", help="Begin here: a stage, or bronze, silver, gold.")] = None,
     last: Annotated[str | None, typer.Option("--to", help="Stop after this one.")] = None,
+    fail: Annotated[
+        list[str] | None,
+        typer.Option(help="Brokers to see die together, as in 2,5 or prod=2,5; again for more.", metavar="IDS"),
+    ] = None,
     format_name: FormatOption = None,
     conf: ConfOption = None,
     options: SetOption = None,
@@ -100,6 +104,9 @@ def run(
 ) -> None:
     """Run all stages over one or more clusters, and show where they stand."""
     settings = _settings(conf, options, warehouse)
+    if fail:
+        lists = "; ".join(filter(None, [settings.failures.lists, *fail]))
+        settings = _settings(conf, [*(options or ()), f"failures.lists={lists}"], warehouse)
     from pipelines.commands import closing
     from pipelines.runner import Run, make_context
     from pipelines.stage_list import steps_between
@@ -258,6 +265,37 @@ def hotspots(
     if json_file is not None:
         _write_json(json_file, answer)
     for line in body.lines(answer, above):
+        typer.echo(line)
+
+
+@app.command()
+def compare(
+    brokers: Annotated[str, typer.Option(help="Brokers, with commas.", metavar="NUMBERS")] = "6,12,60,200",
+    racks: Annotated[str, typer.Option(help="Racks, with commas; 0 = none.", metavar="NUMBERS")] = "0,3,6",
+    partitions: Annotated[str, typer.Option(help="Partitions a topic.", metavar="NUMBERS")] = "1,6,24,100",
+    factors: Annotated[str, typer.Option("--rf", help="Replication factors.", metavar="NUMBERS")] = "2,3",
+    led: Annotated[int, typer.Option(min=1, max=100_000, help="Partitions a broker leads on average.")] = 100,
+    seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Placements of each mix to try.")] = 20,
+    json_file: JsonOption = None,
+    conf: ConfOption = None,
+    options: SetOption = None,
+) -> None:
+    """Compare Kafka's schemes over made-up clusters: worst survivor, copysets, loss. Starts no Spark."""
+    from pipelines.commands import compare as body
+
+    grid = body.Grid(
+        body.numbers(brokers, "--brokers", 1, 5_000),
+        body.numbers(racks, "--racks", 0, 5_000),
+        body.numbers(partitions, "--partitions", 1, 1_000_000),
+        body.numbers(factors, "--rf", 1, 20),
+        led,
+        _settings(conf, options).run.seed,
+        seeds,
+    )
+    answer = body.compare(grid)
+    if json_file is not None:
+        _write_json(json_file, answer)
+    for line in body.lines(answer):
         typer.echo(line)
 
 
