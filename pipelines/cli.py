@@ -122,7 +122,7 @@ def run(
         store = _store(settings, small, writing=True)
         work = Run(store.spark, store, context, progress)
         work.go(steps, clock=lambda: datetime.now(UTC))
-    closing.show(store, context.snapshots, steps, work.docs_folder)
+    closing.show(store, context.snapshots, steps, work.docs_folder, settings.failures.most_pairs)
 
 
 @app.command()

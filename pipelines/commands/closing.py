@@ -56,12 +56,18 @@ def _print(grid: Grid) -> None:
     Console(width=width, soft_wrap=False, markup=False, emoji=False, highlight=False).print(grid)
 
 
-def show(store: Store, snapshots: Sequence[SnapshotKey], steps: Sequence[str], docs_folder: str | None) -> None:
+def show(
+    store: Store,
+    snapshots: Sequence[SnapshotKey],
+    steps: Sequence[str],
+    docs_folder: str | None,
+    most_pairs: int | None = None,
+) -> None:
     """The closing table of a run, what is odd about its sources, and where everything is."""
     if "silver.source_accounts" in steps:
         _show_sources(store, snapshots)
     if "gold.scheme_comparison" in steps:
-        _show_schemes(store, snapshots)
+        _show_schemes(store, snapshots, most_pairs)
     typer.echo("Written:")
     for name in steps:
         if name in TABLES:
@@ -83,7 +89,7 @@ def _show_sources(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
         typer.echo(f"{row.cluster_id}: the sources contradict each other {times} times, see silver.contradictions")
 
 
-def _show_schemes(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
+def _show_schemes(store: Store, snapshots: Sequence[SnapshotKey], most_pairs: int | None) -> None:
     rows = store.read("gold.scheme_comparison", snapshots).collect()
     cells: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
@@ -123,6 +129,11 @@ def _show_schemes(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
             shown("offline_partitions", 0) if offline == "-" else offline,
         )
     _print(grid)
+    for cluster, n in sorted(brokers.items()):
+        if most_pairs is not None and n * (n - 1) // 2 > most_pairs:
+            typer.echo(
+                f"{cluster}: pairs of brokers are left out: {n * (n - 1) // 2} are more than failures.most_pairs"
+            )
 
 
 def show_tables(store: Store) -> None:

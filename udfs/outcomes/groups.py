@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from udfs.kernels.failure_sums import NOBODY, UNKNOWN, Group
 from udfs.kernels.java_random import scrambled
-from udfs.kernels.ragged import contained, offsets_of, row_of
+from udfs.kernels.ragged import contained, offsets_of, position_of, row_of
 from udfs.kernels.topic_seed import topic_seeds
 from udfs.kernels.topics import BrokerLists, Ints, Placed, Topics
 from udfs.outcomes.scenarios import Cluster
@@ -141,6 +141,16 @@ def observed(share: Share) -> Placement:
     )
     rows = offsets_of(np.bincount(topic, minlength=share.topics.num_rows))
     return Placement(group, rows, out_rate, known)
+
+
+def first_replicas(group: Group, most: int) -> Group:
+    """The group with no more than so many replicas of any partition, the first ones."""
+    if int(np.diff(group.offsets).max(initial=0)) <= most:
+        return group
+    keep = position_of(group.offsets) < most
+    lengths = np.minimum(np.diff(group.offsets), most)
+    of_replicas = {name: getattr(group, name)[keep] for name in ("broker", "in_isr", "in_elr", "lag")}
+    return replace(group, offsets=offsets_of(lengths), **of_replicas)
 
 
 def place(share: Share, scheme: Scheme, run_seed: int) -> Placed:

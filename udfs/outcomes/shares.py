@@ -40,6 +40,7 @@ SUMS = pa.schema(
 )
 NOTHING, OF_TOPICS, OF_PARTITIONS = "nothing", "topics", "partitions"
 _SCHEMAS = {OF_TOPICS: TOPICS, OF_PARTITIONS: PARTITIONS}
+_MOST_CELLS = 40_000_000  # of broker by broker tables, one a seed
 _PARCEL_ROWS = 100_000
 _SCENARIO = "scenarios_"
 
@@ -156,7 +157,7 @@ def sum_share(clusters: Clusters, plan: SumPlan) -> Callable[[tuple[pa.Scalar, .
             placement = observed(share) if name == OBSERVED else computed(share, place(share, scheme, plan.seed))
             found = sum_placement(placement, len(ids), want)
             if scheme.draws:
-                tried = min(plan.seeds, plan.work // max(cluster.partitions, 1))
+                tried = min(plan.seeds, plan.work // max(cluster.partitions, 1), _MOST_CELLS // max(len(ids), 1) ** 2)
                 found |= stacked(sum_seed(place(share, scheme, plan.seed + i), ids) for i in range(1, tried))
             hotspots = pa.Table.from_batches([topic_hotspots(placement, names, ids, plan.hot_ratio)])
             rows.append([cluster_id, snapshot_id, name, key[2].as_py(), packed(found), _bytes(hotspots)])

@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from udfs.kernels.durability import copysets
 from udfs.kernels.failure_scenarios import pair_leaders, sum_scenarios
-from udfs.kernels.failure_sums import EVENTS, LOADS, NOBODY, UNKNOWN, Group, sum_failures
+from udfs.kernels.failure_sums import EVENTS, LOADS, MOST_REPLICAS, NOBODY, UNKNOWN, Group, sum_failures
 from udfs.kernels.held import COUNTS, TOTALS, WEIGHTS, sum_held
 from udfs.kernels.ragged import offsets_of, row_of
 from udfs.kernels.rolling_restart import sum_restart
 from udfs.kernels.topics import Placed
-from udfs.outcomes.groups import Placement
+from udfs.outcomes.groups import Placement, first_replicas
 from udfs.outcomes.scenarios import Scenarios
 
 Array = npt.NDArray[Any]
@@ -31,7 +31,7 @@ Arrays = Mapping[str, Array]
 # Not added up, but put one behind the other.
 _LISTS = ("third_key", "third_sum")
 _COPYSETS = ("copyset_offsets", "copyset_members")
-_WIDTHS = 64  # one more than the most living replicas of a partition that are told apart
+_WIDTHS = MOST_REPLICAS + 1
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,11 @@ def sum_placement(placement: Placement, brokers: int, want: Want) -> dict[str, A
     size.
     """
     group, n = placement.group, brokers
-    given = _fields(group)
     counts, loads, totals = np.zeros((n, COUNTS), np.int64), np.zeros((n, WEIGHTS)), np.zeros(TOTALS, np.int64)
     sum_held(group.offsets, group.broker, group.in_isr, group.leader, group.size, group.rate, counts, loads, totals)
 
+    group = first_replicas(group, MOST_REPLICAS)
+    given = _fields(group)
     now, led = np.zeros(EVENTS, np.int64), np.zeros((n, LOADS))
     singles, taken = np.zeros((n, EVENTS), np.int64), np.zeros((n, n, LOADS))
     of_pairs = n if want.pairs else 0
@@ -86,7 +87,7 @@ def sum_placement(placement: Placement, brokers: int, want: Want) -> dict[str, A
 
     alive = group.broker != NOBODY
     rows = row_of(group.offsets)
-    width = np.minimum(np.bincount(rows[alive], minlength=partitions), _WIDTHS - 1)
+    width = np.bincount(rows[alive], minlength=partitions)
     sets = copysets(offsets_of(width), group.broker[alive], n)
     size = np.maximum(group.size, 0)
     return {
