@@ -61,11 +61,10 @@ def _place(mix: Mix, scheme: str, seed: int) -> Placed:
 
 def study(mix: Mix, scheme: str, first_seed: int, seeds: int) -> Figures:
     """The figures of a scheme over seeds first_seed, first_seed + 1, ...; one that draws nothing has just one."""
-    ids = np.arange(mix.brokers, dtype=np.int32)
     rows = []
     for seed in range(first_seed, first_seed + (seeds if SCHEMES[scheme].draws else 1)):
         placed = _place(mix, scheme, seed)
-        summed = sum_seed(placed, ids)
+        summed = sum_seed(placed, mix.brokers)
         metrics = metrics_of(summed["seed_led"][0].astype(np.float64), summed["seed_taken"][0].astype(np.float64))
         sets = len(copysets(placed.replica_offsets, placed.broker, mix.brokers)[0]) - 1
         rows.append((metrics[1], metrics[3], sets, sets / comb(mix.brokers, mix.replication_factor)))

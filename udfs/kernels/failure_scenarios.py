@@ -20,6 +20,8 @@ from udfs.kernels.failure_sums import (
     outcome,
 )
 
+_CACHED = 6  # places of a partition whose sets are remembered while it is looked at
+
 
 @compiled
 def sum_scenarios(
@@ -50,6 +52,11 @@ def sum_scenarios(
     base, after_it = np.empty(EVENTS, np.int64), np.empty(EVENTS, np.int64)
     dead = np.zeros(scenarios, dtype=np.int64)
     touched = np.empty(scenarios, dtype=np.int64)
+    # Many scenarios kill the same replicas of a partition: what that does is found once.
+    known = np.full(1 << _CACHED, -1, dtype=np.int64)
+    changes = np.empty(1 << _CACHED, dtype=np.bool_)
+    heirs, members = np.empty(1 << _CACHED, np.int64), np.empty(1 << _CACHED, np.int64)
+    deltas = np.empty((1 << _CACHED, EVENTS), dtype=np.int64)
     for i in range(len(leader)):
         alive, isr, elr, leads, living = _masks(offsets, broker, in_isr, in_elr, leader, i, places)
         begin = offsets[i]
@@ -68,12 +75,25 @@ def sum_scenarios(
         _event(leads, after, before, min_isr[i], rough, size[i], lag, begin, base)
         for t in range(count):
             s = touched[t]
-            after, in_sync, rough = outcome(alive, isr, elr, leads, unclean[i], dead[s])
+            mask = dead[s]
             dead[s] = 0
-            _event(leads, after, in_sync, min_isr[i], rough, size[i], lag, begin, after_it)
-            events[s] += after_it - base
+            small = mask < (1 << _CACHED)
+            slot = mask if small else 0  # no scenario kills none: the first slot is free for those that are not kept
+            if not small or known[slot] != i:
+                after, in_sync, rough = outcome(alive, isr, elr, leads, unclean[i], mask)
+                _event(leads, after, in_sync, min_isr[i], rough, size[i], lag, begin, after_it)
+                known[slot] = i if small else -1
+                heirs[slot], members[slot] = after, in_sync
+                changes[slot] = False
+                for e in range(EVENTS):
+                    deltas[slot, e] = after_it[e] - base[e]
+                    changes[slot] |= deltas[slot, e] != 0
+            if changes[slot]:
+                for e in range(EVENTS):
+                    events[s, e] += deltas[slot, e]
             if leads == NOBODY:
                 continue
+            after, in_sync = heirs[slot], members[slot]
             if after == leads:
                 taken[s, leader[i], FETCH] -= rate[i, 0] * (max(before - 1, 0) - max(in_sync - 1, 0))
                 continue

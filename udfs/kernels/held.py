@@ -105,3 +105,16 @@ def topic_parts(
             at_part[part_broker[part]] = -1
         ends[t] = made
     return made
+
+
+@compiled
+def sum_heirs(offsets: Ints, broker: Ids, led: Ints, taken: Ids) -> None:
+    """Adds up partitions that are all in sync: the first replica leads, the second takes over.
+
+    offsets: int64 (p + 1), broker: int32 (r), indices.   led: int64 (n).   taken: int32 (n, n), from the first on.
+    """
+    for i in range(len(offsets) - 1):
+        begin = offsets[i]
+        led[broker[begin]] += 1
+        if offsets[i + 1] - begin > 1:
+            taken[broker[begin], broker[begin + 1]] += 1

@@ -154,7 +154,10 @@ def first_replicas(group: Group, most: int) -> Group:
 
 
 def place(share: Share, scheme: Scheme, run_seed: int) -> Placed:
-    """The share's topics, placed by a scheme over the living brokers; refused topics have no rows."""
+    """The share's topics, placed by a scheme over the living brokers, by index; refused topics have no rows.
+
+    Brokers are given in the order of their ids, which is all that a scheme asks of these.
+    """
     assert scheme.place is not None
     table, brokers = share.topics, share.cluster
     count = table.num_rows
@@ -166,7 +169,8 @@ def place(share: Share, scheme: Scheme, run_seed: int) -> Placed:
         listed=listed,
         listed_offsets=listed_offsets,
     )
-    lists = BrokerLists.of(np.array(brokers.ids, np.int32), np.array([0, len(brokers.ids)]), list(brokers.racks))
+    n = len(brokers.ids)
+    lists = BrokerLists.of(np.arange(n, dtype=np.int32), np.array([0, n]), list(brokers.racks))
     cluster = text_of(pa.array([share.cluster_id] * count, pa.string()))
     seeds = topic_seeds(run_seed, cluster, text_of(table["topic"].combine_chunks()))
     return scheme.place(asked, lists, scrambled(seeds))
@@ -179,7 +183,7 @@ def _listed(topics: pa.Table) -> tuple[Ints, Ints]:
 
 
 def computed(share: Share, placed: Placed) -> Placement:
-    """A placement made anew: all in sync, each partition led by its first replica."""
+    """A placement made anew (placed: of `place`): all in sync, each partition led by its first replica."""
     loads = share.topics["partition_loads"].combine_chunks()
     _, listed = _listed(share.topics)
     rows = placed.row_offsets
@@ -192,7 +196,7 @@ def computed(share: Share, placed: Placed) -> Placement:
     size[mine], rate[mine], out_rate[mine] = (values[theirs] for values in _loads(loads.flatten())[:3])
     known = np.array([(size != UNKNOWN).sum(), 0, (~np.isnan(out_rate)).sum()], dtype=np.int64)
     known[1] = int((~np.isnan(_numbers(pc.struct_field(loads.flatten(), "bytes_in_per_s"), np.nan)[theirs])).sum())
-    broker = _places(np.array(share.cluster.ids, dtype=np.int32), placed.broker)
+    broker = placed.broker
     topic = row_of(rows)
     first = placed.replica_offsets[:-1]
     group = Group(

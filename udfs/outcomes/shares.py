@@ -158,7 +158,7 @@ def sum_share(clusters: Clusters, plan: SumPlan) -> Callable[[tuple[pa.Scalar, .
             found = sum_placement(placement, len(ids), want)
             if scheme.draws:
                 tried = min(plan.seeds, plan.work // max(cluster.partitions, 1), _MOST_CELLS // max(len(ids), 1) ** 2)
-                found |= stacked(sum_seed(place(share, scheme, plan.seed + i), ids) for i in range(1, tried))
+                found |= stacked(sum_seed(place(share, scheme, plan.seed + i), len(ids)) for i in range(1, tried))
             hotspots = pa.Table.from_batches([topic_hotspots(placement, names, ids, plan.hot_ratio)])
             rows.append([cluster_id, snapshot_id, name, key[2].as_py(), packed(found), _bytes(hotspots)])
         return pa.Table.from_arrays(

@@ -18,7 +18,7 @@ import pyarrow as pa
 from udfs.kernels.durability import copysets
 from udfs.kernels.failure_scenarios import pair_leaders, sum_scenarios
 from udfs.kernels.failure_sums import EVENTS, LOADS, MOST_REPLICAS, NOBODY, UNKNOWN, Group, sum_failures
-from udfs.kernels.held import COUNTS, TOTALS, WEIGHTS, sum_held
+from udfs.kernels.held import COUNTS, TOTALS, WEIGHTS, sum_heirs, sum_held
 from udfs.kernels.ragged import offsets_of, row_of
 from udfs.kernels.rolling_restart import sum_restart
 from udfs.kernels.topics import Placed
@@ -127,17 +127,14 @@ def _by_key(key: npt.NDArray[np.int64], rate: npt.NDArray[np.float64]) -> tuple[
     return keys, out
 
 
-def sum_seed(placed: Placed, ids: npt.NDArray[np.int32]) -> dict[str, Array]:
+def sum_seed(placed: Placed, brokers: int) -> dict[str, Array]:
     """What a placement by one more seed is asked for: seed_led (1, n), seed_taken (1, n, n), leaders by broker.
 
-    All in sync: the second replica takes over from the first.
+    placed: on brokers 0 to n - 1.   All in sync: the second replica takes over from the first.
     """
-    n = len(ids)
-    begin, width = placed.replica_offsets[:-1], np.diff(placed.replica_offsets)
-    first = np.searchsorted(ids, placed.broker[begin])
-    second = np.searchsorted(ids, placed.broker[begin[width > 1] + 1])
-    taken = np.bincount(first[width > 1] * np.int64(n) + second, minlength=n * n).reshape(1, n, n)
-    return {"seed_led": np.bincount(first, minlength=n)[None], "seed_taken": taken.astype(np.int32)}
+    led, taken = np.zeros(brokers, np.int64), np.zeros((brokers, brokers), np.int32)
+    sum_heirs(placed.replica_offsets, placed.broker, led, taken)
+    return {"seed_led": led[None], "seed_taken": taken[None]}
 
 
 def stacked(parts: Iterable[Arrays]) -> dict[str, Array]:
