@@ -108,6 +108,8 @@ def _show_schemes(store: Store, snapshots: Sequence[SnapshotKey], most_pairs: in
         "its ratio\nto naive",
         "survivors that\ntake over (mean)",
         "offline partitions\nat worst",
+        "copysets",
+        "P(loss if\n3 die)",
     )
     for heading in headings:
         grid.add_column(heading, justify="right")
@@ -127,6 +129,8 @@ def _show_schemes(store: Store, snapshots: Sequence[SnapshotKey], most_pairs: in
             shown("mean_receivers", 1),
             # Where no broker lives, none can die: what is offline already is the worst.
             shown("offline_partitions", 0) if offline == "-" else offline,
+            shown("copysets", 0),
+            shown("loss_probability_of_3_brokers", 5),
         )
     _print(grid)
     for cluster, n in sorted(brokers.items()):

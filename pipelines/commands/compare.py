@@ -12,9 +12,10 @@ import numpy as np
 
 from pipelines.errors import SettingsError
 from udfs.scheme_study import Figures, Mix, study
-from udfs.schemes import KAFKA, KRAFT, NAIVE
+from udfs.schemes import KAFKA, KAFKA_RACK_UNAWARE, KRAFT, NAIVE
 
-_SCHEMES = (NAIVE, KAFKA, KRAFT)
+_SCHEMES = (NAIVE, KAFKA_RACK_UNAWARE, KAFKA, KRAFT)
+_DETAILED = 6  # mixes: with no more, each scheme has a line of its own
 _MOST = 100_000_000  # partitions placed in all: minutes
 
 
@@ -65,7 +66,9 @@ def compare(grid: Grid) -> dict[str, Any]:
         raise SettingsError(f"{problem}. Take fewer combinations, --seeds or --led")
     rows = []
     for mix in mixes:
-        figures = {scheme: study(mix, scheme, grid.first_seed, grid.seeds) for scheme in _SCHEMES}
+        # Without racks, Kafka's scheme is the one that knows none.
+        schemes = [name for name in _SCHEMES if mix.racks or name != KAFKA_RACK_UNAWARE]
+        figures = {scheme: study(mix, scheme, grid.first_seed, grid.seeds) for scheme in schemes}
         rows.append(
             {
                 "brokers": mix.brokers,
@@ -125,6 +128,26 @@ def _ratio(a: float | None, b: float | None) -> str:
     return f"{a / b:.2f}" if a is not None and b else "-"
 
 
+def _detail(row: dict[str, Any]) -> list[str]:
+    """Spread after a failure (wide) against the chance of loss (narrow), scheme by scheme."""
+    where = f"{row['brokers']} brokers, {row['racks']} racks, {row['partitions_per_topic']} partitions a topic"
+    out = [f"{where}, RF {row['replication_factor']}: medians"]
+    heads = ("worst survivor", "fewest receivers", "copysets", "P(loss)")
+    out.append("  " + " " * 20 + "".join(head.rjust(18) for head in heads))
+    for name, found in row["schemes"].items():
+        cells = [
+            _cell(found[metric]["p50"], digits)
+            for metric, digits in (
+                ("worst_survivor_max_over_mean", 3),
+                ("fewest_receivers", 0),
+                ("copysets", 0),
+                ("loss_probability", 6),
+            )
+        ]
+        out.append("  " + name.ljust(20) + "".join(cell.rjust(18) for cell in cells))
+    return out
+
+
 def lines(answer: dict[str, Any]) -> list[str]:
     """The answer as a person reads it (answer: of `compare`)."""
     out = [
@@ -146,6 +169,9 @@ def lines(answer: dict[str, Any]) -> list[str]:
         cells += [_cell(sets[KAFKA], 0), _cell(sets[KRAFT], 0), _ratio(sets[KRAFT], sets[KAFKA])]
         cells += [_cell(loss[name], 4) for name in (KAFKA, KRAFT)]
         out.append("".join(text.rjust(width) for text, width in zip(cells, _WIDTHS, strict=True)))
+    if len(answer["mixes"]) <= _DETAILED:
+        for row in answer["mixes"]:
+            out += _detail(row)
     for metric, words in (("worst_survivor_max_over_mean", "worst survivor"), ("copysets", "copysets")):
         found = answer["verdict"][metric]
         if not found["mixes"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from udfs.kernels.topic_seed import topic_hashes
 from udfs.placement import text_of
 
 _ORIGIN = ("cluster_id", "snapshot_id", "source", "format")
+_RECORD = ("record_number", "line_number", "context", "raw")
 _BROKER_KINDS = (r.BROKER, r.BROKER_CHANGE, r.BROKER_REMOVED)
 _ENTITY_ARROW = to_arrow_schema(ENTITIES.schema)
 
@@ -64,24 +66,27 @@ def _parser(shares: Mapping[str, int]) -> Callable[[Iterable[pa.RecordBatch]], I
 
     def parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            column = {name: batch.column(i).to_pylist() for i, name in enumerate(batch.schema.names)}
-            origin = list(zip(*(column[name] for name in _ORIGIN), strict=True))
-            begin = 0
-            for end in range(1, len(origin) + 1):
-                if end < len(origin) and origin[end] == origin[begin]:
-                    continue
-                cut = slice(begin, end)
-                names = ("record_number", "line_number", "context", "raw")
-                cluster, snapshot, source, form = origin[begin]
-                facts = FORMATS[form].parse(Records(*(column[name][cut] for name in names)))
+            bounds = _runs(batch)
+            for begin, end in pairwise(bounds):
+                part = batch.slice(begin, end - begin)
+                cluster, snapshot, source, form = (part.column(name)[0].as_py() for name in _ORIGIN)
+                facts = FORMATS[form].parse(Records(*(part.column(name).to_pylist() for name in _RECORD)))
                 for share, table in _by_share(sourced(facts, source, form), cluster, shares.get(cluster, 1)):
                     row = [[cluster], [snapshot], [share], [_packed(table)]]
                     yield pa.RecordBatch.from_arrays(
                         [pa.array(v, f.type) for v, f in zip(row, _PARCELS, strict=True)], schema=_PARCELS
                     )
-                begin = end
 
     return parse
+
+
+def _runs(batch: pa.RecordBatch) -> list[int]:
+    """Where the rows of each source begin, and the end."""
+    change = np.zeros(max(batch.num_rows - 1, 0), dtype=np.bool_)
+    for name in _ORIGIN:
+        codes = np.asarray(pc.dictionary_encode(batch.column(name)).indices)
+        change |= codes[1:] != codes[:-1]
+    return [0, *(np.flatnonzero(change) + 1).tolist(), batch.num_rows] if batch.num_rows else [0]
 
 
 def _by_share(facts: pa.Table, cluster: str, shares: int) -> Iterator[tuple[int, pa.Table]]:
@@ -146,7 +151,7 @@ def _resolve_share(key: tuple[pa.Scalar, ...], parcels: pa.Table) -> pa.Table:
 
 def entities(raw: DataFrame, parameters: EntityParameters) -> DataFrame:
     """Rows of silver.entities. raw: rows of bronze.raw_metadata, whole snapshots."""
-    needed = raw.select(*_ORIGIN, "record_number", "line_number", "context", "raw")
+    needed = raw.select(*_ORIGIN, *_RECORD)
     parcels = needed.mapInArrow(_parser(parameters.shares), _PARCELS_DDL)
     keyed = parcels.groupBy("cluster_id", "snapshot_id", "share")
     return keyed.applyInArrow(_resolve_share, ENTITIES.schema).select(*ENTITIES.column_names)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
@@ -22,6 +23,12 @@ _FRAMED = (
 _BATCH_RECORDS = 20_000
 
 
+def _numbers(values: Sequence[int]) -> pa.Array:
+    if isinstance(values, range):  # as of lines: need not become Python numbers one by one
+        return pa.array(np.arange(values.start, values.stop, values.step))
+    return pa.array(values, pa.int64())
+
+
 def _frame_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for file in batch.to_pylist():
@@ -29,15 +36,15 @@ def _frame_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for begin in range(0, len(records), _BATCH_RECORDS):
                 part = slice(begin, begin + _BATCH_RECORDS)
                 n = len(records.raw[part])
-                fixed = [pa.array([file[k]] * n) for k in ("cluster_id", "snapshot_id", "source", "format")]
+                fixed = [pa.repeat(file[k], n) for k in ("cluster_id", "snapshot_id", "source", "format")]
                 yield pa.RecordBatch.from_arrays(
                     [
                         *fixed,
-                        pa.array(records.record_number[part], pa.int64()),
-                        pa.array(records.line_number[part], pa.int64()),
+                        _numbers(records.record_number[part]),
+                        _numbers(records.line_number[part]),
                         pa.array(records.context[part], pa.string()),
                         pa.array(records.raw[part], pa.string()),
-                        pa.array([file["ingested_at"]] * n, pa.timestamp("us", tz="UTC")),
+                        pa.repeat(pa.scalar(file["ingested_at"], pa.timestamp("us", tz="UTC")), n),
                     ],
                     names=[c.split()[0] for c in _FRAMED.split(", ")],
                 )

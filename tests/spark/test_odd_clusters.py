@@ -88,7 +88,7 @@ def said(made: Warehouse) -> list[list[str]]:
 
 
 def test_a_cluster_without_a_living_broker(made: Warehouse, said: list[list[str]]) -> None:
-    assert ["[/q]dead", "observed", "0", "-", "-", "-", "-", "3"] in said
+    assert ["[/q]dead", "observed", "0", "-", "-", "-", "-", "3", "-", "-"] in said
     metrics = {r["metric"]: r["value"] for r in made.rows("gold.scheme_comparison", "cluster_id = '[/q]dead'")}
     assert metrics["offline_partitions"] == 3
     assert made.rows("gold.failure_summary", "cluster_id = '[/q]dead'") == []
@@ -96,7 +96,7 @@ def test_a_cluster_without_a_living_broker(made: Warehouse, said: list[list[str]
 
 def test_a_broker_list_alone(made: Warehouse, said: list[list[str]]) -> None:
     for scheme in ("observed", "kafka", "naive"):
-        assert ["alone", scheme, "3", "-", "-", "-", "-", "0"] in said
+        assert ["alone", scheme, "3", "-", "-", "-", "-", "0", "0", "0.00000"] in said
     loads = made.rows("gold.broker_load", "cluster_id = 'alone' AND scheme = 'observed'")
     zeros = {"leaders": 0, "preferred_leaders": 0, "replicas": 0, "size_bytes": None}
     assert sorted((r["broker_id"], r["rack"]) for r in loads) == [(1, "a"), (2, "b"), (3, "c")]
@@ -112,7 +112,7 @@ def test_a_cluster_of_which_nothing_is_computed_has_a_row_too(
     )
     closing.show(made.store, made.context.snapshots, ["gold.scheme_comparison"], None)
     (row,) = (line for line in capsys.readouterr().out.splitlines() if "alone" in line)
-    assert [cell.strip() for cell in row.split("│")[1:-1]] == ["alone", "-", "3", "-", "-", "-", "-", "-"]
+    assert [cell.strip() for cell in row.split("│")[1:-1]] == ["alone", "-", "3", "-", "-", "-", "-", "-", "-", "-"]
 
 
 def test_bytes_offline_are_unknown_only_where_a_size_is(made: Warehouse) -> None:

@@ -161,3 +161,29 @@ def test_a_cluster_of_one_broker_and_one_replica(tmp_path: Path, broker: int) ->
 def test_inspect_tells_of_a_file_that_gives_nothing(tmp_path: Path) -> None:
     answer = inspect.report(load(tmp_path, describe=describe((0, "1", "1", "1")), empty=""))
     assert "    nothing is read of it: it is empty, or no text" in inspect.lines(answer)
+
+
+CAPTURES = Path(__file__).parents[2] / "data_samples"
+
+
+@pytest.mark.parametrize(
+    ("before", "failed", "after", "partitions"),
+    [
+        ("kafka-4.1.1-kraft", [2], "kafka-4.1.1-kraft/topics-describe.broker-2-down.txt", 743),
+        ("kafka-2.8.2-zookeeper", [1001], "kafka-2.8.2-zookeeper/topics-describe.broker-1001-down.txt", 61),
+        (
+            "captures/kafka-4.1.1-two-dead/topics-describe.txt",
+            [1, 4],
+            "kafka-4.1.1-two-dead/topics-describe.brokers-1-4-down.txt",
+            150,
+        ),
+    ],
+)
+def test_what_if_gives_the_leaders_that_real_clusters_chose(
+    before: str, failed: list[int], after: str, partitions: int
+) -> None:
+    answer = what_if.what_if(load_snapshot(find_source(str(CAPTURES / before))), failed, DEFAULTS)
+    chosen = load_snapshot(find_source(str(CAPTURES / "captures" / after))).partitions.to_pylist()
+    real = {(row["topic"], row["partition"]): None if row["leader"] == -1 else row["leader"] for row in chosen}
+    assert {(p["topic"], p["partition"]): p["leader_after"] for p in answer["partitions"]} == real
+    assert len(real) == partitions
