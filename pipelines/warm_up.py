@@ -21,8 +21,16 @@ from pipelines.session import open_session, stop_embedded
 from udfs.hotspot_odds import Mix, Trial
 from udfs.kernels.topics import BrokerLists
 from udfs.origin import BROKERS, TOPICS, topic_origins
+from udfs.outcomes.durability import DurabilityPlan, durability
+from udfs.outcomes.failures import Outcome
+from udfs.outcomes.groups import PARTITIONS as OF_PARTITIONS
+from udfs.outcomes.groups import TOPICS as OF_TOPICS
+from udfs.outcomes.groups import Share, computed, observed, place
+from udfs.outcomes.held import topic_hotspots
+from udfs.outcomes.scenarios import Cluster, RandomPlan, scenarios_of
+from udfs.outcomes.sums import Want, added, sum_placement, sum_seed, with_pairs
 from udfs.placement import LivingBrokers, Requests, place_topics
-from udfs.schemes import SCHEMES
+from udfs.schemes import KAFKA, SCHEMES
 
 COLUMNS = "part STRING NOT NULL, id BIGINT, replicas ARRAY<INT>, size DOUBLE, at TIMESTAMP"
 ROWS = """SELECT 'a' AS part, id, array(CAST(id AS INT), 2) AS replicas, id / 2 AS size, TIMESTAMP '2026-01-01' AS at
@@ -48,6 +56,25 @@ def compile_kernels() -> None:
     for racks in (brokers["rack"], pa.array(["a", "b", "a"])):
         topics = pa.Table.from_pylist([dict.fromkeys(TOPICS.names[:3], "warm-up") | {"shown": shown}], TOPICS)
         topic_origins(topics, brokers.set_column(1, "rack", racks))
+
+
+def compile_failures() -> None:
+    """Nothing; the failures of a cluster of three brokers and a topic are summed and looked at once."""
+    cluster = Cluster((0, 1, 2), ("a", "b", "a"), ((0, 1),), 2)
+    topic = {"topic": "t", "partitions": 2, "replication_factor": 2, "min_insync_replicas": 1, "partition_loads": []}
+    rows = [
+        {"topic": "t", "partition": p, "replicas": [p, p + 1], "leader": p, "isr": [], "elr": [], "lags": []}
+        for p in range(2)
+    ]
+    share = Share("c", cluster, pa.Table.from_pylist([topic], OF_TOPICS), pa.Table.from_pylist(rows, OF_PARTITIONS))
+    scenarios = scenarios_of("c", cluster, RandomPlan((2,), 1, 0))
+    ids = np.arange(3, dtype=np.int32)
+    for placement in (observed(share), computed(share, place(share, SCHEMES[KAFKA], 0))):
+        sums = with_pairs(added([sum_placement(placement, 3, Want(scenarios, pairs=True))], 3))
+        topic_hotspots(placement, pa.array(["t"]), ids, 1.0)
+    sum_seed(place(share, SCHEMES[KAFKA], 0), 3)
+    for steps in (0, 10**6):
+        durability(Outcome(ids, scenarios, sums), cluster.racks, DurabilityPlan((1, 2, 3), steps, 1, 0))
 
 
 def make_archive() -> Path:
@@ -87,6 +114,7 @@ def main() -> int:
     """0 once the archive is there or Spark has shown that it works without; else 1, with one message on stderr."""
     try:
         compile_kernels()
+        compile_failures()
         make_archive()
     except KafkaPlacementError as fault:
         print(f"kafka-placement: {fault}", file=sys.stderr)
