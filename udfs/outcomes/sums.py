@@ -185,7 +185,8 @@ def with_pairs(sums: Arrays) -> dict[str, Array]:
     broker, receivers = np.empty(len(a), np.int32), np.empty(len(a), np.int64)
     if n:
         led, taken = (np.ascontiguousarray(sums[name][..., :3]) for name in ("led", "taken"))
-        pair_leaders(led, taken, sums["third_key"], sums["third_sum"], worst, broker, receivers, total)
+        third_key, third_sum = (np.ascontiguousarray(sums[name]) for name in _LISTS)
+        pair_leaders(led, taken, third_key, third_sum, worst, broker, receivers, total)
     events = sums["now"] + sums["singles"][a] + sums["singles"][b] + sums["pairs"][a, b]
     return out | {
         "pair_worst": worst,
