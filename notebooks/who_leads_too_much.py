@@ -44,7 +44,7 @@ spark.sql("""
     SELECT cluster_id, scenario, leaders_lost, receivers, worst_survivor,
            round(leaders_worst_over_mean, 3) AS leaders_worst_over_mean,
            newly_offline_partitions, under_min_isr_partitions
-    FROM gold.failure_summary WHERE scheme = 'observed'
+    FROM gold.failure_summary WHERE scheme = 'observed' AND scenario_kind = 'broker'
     ORDER BY newly_offline_partitions DESC, leaders_worst_over_mean DESC LIMIT 10
 """).show(truncate=False)
 
