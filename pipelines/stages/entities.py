@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,11 +16,12 @@ from pipelines.ingest import records as r
 from pipelines.ingest.formats.registry import FORMATS
 from pipelines.ingest.records import Records
 from pipelines.ingest.resolve.columns import whole
-from pipelines.ingest.resolve.resolve import BROKER_LIST, resolve
+from pipelines.ingest.resolve.resolve import BROKER_LIST, SOURCED_FACTS, resolve
 from pipelines.ingest.resolve.shapes import SCHEMAS
 from pipelines.ingest.snapshot import sourced
 from pipelines.tables.silver import ENTITIES, ENTITY_OF
 from udfs.kernels.topic_seed import topic_hashes
+from udfs.parcels import packed, unpacked
 from udfs.placement import text_of
 
 _ORIGIN = ("cluster_id", "snapshot_id", "source", "format")
@@ -50,17 +50,6 @@ _PARCELS = pa.schema(
 _PARCELS_DDL = "cluster_id string, snapshot_id string, share int, facts binary"
 
 
-def _packed(facts: pa.Table) -> bytes:
-    out = io.BytesIO()
-    with pa.ipc.new_stream(out, facts.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
-        stream.write_table(facts)
-    return out.getvalue()
-
-
-def _unpacked(parcels: Iterable[bytes]) -> pa.Table:
-    return pa.concat_tables([pa.ipc.open_stream(parcel).read_all() for parcel in parcels])
-
-
 def _parser(shares: Mapping[str, int]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """For `mapInArrow`: raw records -> parcels of facts (_PARCELS)."""
 
@@ -72,7 +61,7 @@ def _parser(shares: Mapping[str, int]) -> Callable[[Iterable[pa.RecordBatch]], I
                 cluster, snapshot, source, form = (part.column(name)[0].as_py() for name in _ORIGIN)
                 facts = FORMATS[form].parse(Records(*(part.column(name).to_pylist() for name in _RECORD)))
                 for share, table in _by_share(sourced(facts, source, form), cluster, shares.get(cluster, 1)):
-                    row = [[cluster], [snapshot], [share], [_packed(table)]]
+                    row = [[cluster], [snapshot], [share], [packed(table)]]
                     yield pa.RecordBatch.from_arrays(
                         [pa.array(v, f.type) for v, f in zip(row, _PARCELS, strict=True)], schema=_PARCELS
                     )
@@ -124,7 +113,7 @@ def _for_all(facts: pa.Table) -> pa.ChunkedArray:
 def _resolve_share(key: tuple[pa.Scalar, ...], parcels: pa.Table) -> pa.Table:
     """All entities (the columns of silver.entities) of one share of a cluster (parcels: schema _PARCELS)."""
     cluster_id, snapshot_id, share = (scalar.as_py() for scalar in key)
-    resolution = resolve(_unpacked(parcels["facts"].to_pylist()))
+    resolution = resolve(unpacked(parcels["facts"].to_pylist(), SOURCED_FACTS))
     parts = []
     for name in SCHEMAS:
         # Every share has seen every broker's facts; one of them speaks for all.

@@ -6,7 +6,6 @@ would cost more than all the counting.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from udfs import parcels
 from udfs.kernels.topic_seed import topic_hashes
 from udfs.outcomes.groups import PARTITIONS, TOPICS, Share, computed, observed, place
 from udfs.outcomes.held import MEASURES, topic_hotspots
@@ -65,23 +65,11 @@ class SumPlan:
     pair_loads: bool
 
 
-def _bytes(table: pa.Table) -> bytes:
-    out = io.BytesIO()
-    with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
-        stream.write_table(table)
-    return out.getvalue()
-
-
-def _table(parcels: list[bytes], schema: pa.Schema) -> pa.Table:
-    tables = [pa.ipc.open_stream(parcel).read_all() for parcel in parcels]
-    return pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
-
-
 def packer(kind: str, shares: Mapping[str, int]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """For `mapInArrow`: rows with cluster_id, snapshot_id and the columns of TOPICS or PARTITIONS -> PARCELS."""
     schema = _SCHEMAS[kind]
 
-    def parcels(rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    def split(rows: pa.Table) -> Iterator[pa.RecordBatch]:
         clusters, snapshots, topics = (
             pc.dictionary_encode(rows[name].combine_chunks()) for name in ("cluster_id", "snapshot_id", "topic")
         )
@@ -105,7 +93,7 @@ def packer(kind: str, shares: Mapping[str, int]) -> Callable[[Iterable[pa.Record
                         "snapshot_id": snapshot,
                         "share": int(share[at]),
                         "kind": kind,
-                        "parcel": _bytes(part),
+                        "parcel": parcels.packed(part),
                     }
                 ],
                 schema=PARCELS,
@@ -116,20 +104,20 @@ def packer(kind: str, shares: Mapping[str, int]) -> Callable[[Iterable[pa.Record
         for batch in batches:
             held.append(batch)
             if sum(part.num_rows for part in held) >= _PARCEL_ROWS:
-                yield from parcels(pa.Table.from_batches(held))
+                yield from split(pa.Table.from_batches(held))
                 held = []
         if any(part.num_rows for part in held):
-            yield from parcels(pa.Table.from_batches(held))
+            yield from split(pa.Table.from_batches(held))
 
     return pack
 
 
-def _share_of(key: tuple[str, str], cluster: Cluster, parcels: pa.Table) -> Share:
+def _share_of(key: tuple[str, str], cluster: Cluster, held: pa.Table) -> Share:
     def of_kind(kind: str) -> list[bytes]:
-        return list(parcels.filter(pc.field("kind") == kind)["parcel"].to_pylist())
+        return list(held.filter(pc.field("kind") == kind)["parcel"].to_pylist())
 
-    topics = _table(of_kind(OF_TOPICS), TOPICS).sort_by("topic").combine_chunks()
-    partitions = _table(of_kind(OF_PARTITIONS), PARTITIONS)
+    topics = parcels.unpacked(of_kind(OF_TOPICS), TOPICS).sort_by("topic").combine_chunks()
+    partitions = parcels.unpacked(of_kind(OF_PARTITIONS), PARTITIONS).combine_chunks()
     at = pc.index_in(partitions["topic"].combine_chunks(), value_set=topics["topic"].combine_chunks())
     # In one order whatever the way here: sums of rates must come out the same to the last bit.
     order = np.lexsort((np.asarray(partitions["partition"]), np.asarray(at.fill_null(0))))
@@ -144,10 +132,10 @@ def _want(key: tuple[str, str], cluster: Cluster, plan: SumPlan) -> Want:
 def sum_share(clusters: Clusters, plan: SumPlan) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
     """For `applyInArrow` by cluster, snapshot and share: parcels -> the sums of each scheme (schema PARTIAL)."""
 
-    def sums(key: tuple[pa.Scalar, ...], parcels: pa.Table) -> pa.Table:
+    def sums(key: tuple[pa.Scalar, ...], held: pa.Table) -> pa.Table:
         cluster_id, snapshot_id = key[0].as_py(), key[1].as_py()
         cluster = clusters[cluster_id, snapshot_id]
-        share = _share_of((cluster_id, snapshot_id), cluster, parcels)
+        share = _share_of((cluster_id, snapshot_id), cluster, held)
         want = _want((cluster_id, snapshot_id), cluster, plan)
         ids = np.array(cluster.ids, dtype=np.int32)
         names = share.topics["topic"].combine_chunks()
@@ -160,7 +148,7 @@ def sum_share(clusters: Clusters, plan: SumPlan) -> Callable[[tuple[pa.Scalar, .
                 tried = min(plan.seeds, plan.work // max(cluster.partitions, 1), _MOST_CELLS // max(len(ids), 1) ** 2)
                 found |= stacked(sum_seed(place(share, scheme, plan.seed + i), len(ids)) for i in range(1, tried))
             hotspots = pa.Table.from_batches([topic_hotspots(placement, names, ids, plan.hot_ratio)])
-            rows.append([cluster_id, snapshot_id, name, key[2].as_py(), packed(found), _bytes(hotspots)])
+            rows.append([cluster_id, snapshot_id, name, key[2].as_py(), packed(found), parcels.packed(hotspots)])
         return pa.Table.from_arrays(
             [pa.array(v, f.type) for v, f in zip(zip(*rows, strict=True), PARTIAL, strict=True)], schema=PARTIAL
         )
@@ -181,7 +169,7 @@ def sum_cluster(clusters: Clusters, plan: SumPlan) -> Callable[[tuple[pa.Scalar,
         if plan.pair_loads:
             final |= {name: whole[name] for name in ("third_key", "third_sum")}
         final |= _scenario_arrays(want.scenarios)
-        hotspots = _table(parts["topic_hotspots"].to_pylist(), MEASURES)
+        hotspots = parcels.unpacked(parts["topic_hotspots"].to_pylist(), MEASURES)
         values = [
             cluster_id,
             snapshot_id,
@@ -189,7 +177,7 @@ def sum_cluster(clusters: Clusters, plan: SumPlan) -> Callable[[tuple[pa.Scalar,
             list(cluster.ids),
             list(cluster.racks),
             packed(final),
-            _bytes(hotspots),
+            parcels.packed(hotspots),
         ]
         return pa.Table.from_arrays([pa.array([v], f.type) for v, f in zip(values, SUMS, strict=True)], schema=SUMS)
 
@@ -207,4 +195,4 @@ def scenarios_in(sums: dict[str, Array]) -> Scenarios:
 
 def hotspots_in(parcel: bytes) -> pa.Table:
     """The measures of topics (schema MEASURES) that came along."""
-    return _table([parcel], MEASURES)
+    return parcels.unpacked([parcel], MEASURES)
