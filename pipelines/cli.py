@@ -275,7 +275,9 @@ def compare(
     partitions: Annotated[str, typer.Option(help="Partitions a topic.", metavar="NUMBERS")] = "1,6,24,100",
     factors: Annotated[str, typer.Option("--rf", help="Replication factors.", metavar="NUMBERS")] = "2,3",
     led: Annotated[int, typer.Option(min=1, max=100_000, help="Partitions a broker leads on average.")] = 100,
-    seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Placements of each mix to try.")] = 20,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Placements of each mix.", show_default="failures.seeds")
+    ] = None,
     json_file: JsonOption = None,
     conf: ConfOption = None,
     options: SetOption = None,
@@ -283,14 +285,15 @@ def compare(
     """Compare Kafka's schemes over made-up clusters: worst survivor, copysets, loss. Starts no Spark."""
     from pipelines.commands import compare as body
 
+    settings = _settings(conf, options)
     grid = body.Grid(
         body.numbers(brokers, "--brokers", 1, 5_000),
         body.numbers(racks, "--racks", 0, 5_000),
         body.numbers(partitions, "--partitions", 1, 1_000_000),
         body.numbers(factors, "--rf", 1, 20),
         led,
-        _settings(conf, options).run.seed,
-        seeds,
+        settings.run.seed,
+        seeds or settings.failures.seeds,
     )
     answer = body.compare(grid)
     if json_file is not None:

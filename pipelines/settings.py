@@ -82,12 +82,18 @@ def failure_lists(text: str) -> list[tuple[str, tuple[int, ...]]]:
     return found
 
 
-_Failures = tuple[Annotated[Whole, Field(ge=1, le=5)], ...]
+def _distinct(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    if len(set(numbers)) != len(numbers):
+        raise ValueError("a number is named twice")
+    return numbers
+
+
+_Failures = Annotated[tuple[Annotated[Whole, Field(ge=1, le=5)], ...], AfterValidator(_distinct)]
 
 
 class FailureSettings(_Section):
     lists: Annotated[str, AfterValidator(_brokers_lists)]
-    random_failures: tuple[Annotated[Whole, Field(ge=1, le=100)], ...]
+    random_failures: Annotated[tuple[Annotated[Whole, Field(ge=1, le=100)], ...], AfterValidator(_distinct)]
     random_draws: Whole = Field(ge=0, le=10_000)
     seeds: Whole = Field(ge=1, le=10_000)
     work: Whole = Field(ge=0)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
@@ -79,6 +81,17 @@ def _placements(t: Frames, context: Context) -> DataFrame:
     return placements.placements(t["silver.topics"], t["silver.partitions"], parameters)
 
 
+def sums_rest_on(settings: Settings) -> str:
+    """The settings that gold.scheme_sums follows from, as JSON: other ones need other sums."""
+    chosen = {
+        "run": {"schemes": settings.run.schemes, "seed": settings.run.seed},
+        "topics": settings.topics.model_dump(),
+        "hotspots": {"hot_ratio": settings.hotspots.hot_ratio},
+        "failures": settings.failures.model_dump(),
+    }
+    return json.dumps(chosen, sort_keys=True)
+
+
 def _scheme_sums(t: Frames, context: Context) -> DataFrame:
     run, topics, fails = context.settings.run, context.settings.topics, context.settings.failures
     plan = SumPlan(
@@ -93,13 +106,14 @@ def _scheme_sums(t: Frames, context: Context) -> DataFrame:
         pair_loads=fails.pair_loads,
     )
     clusters = clusters_of(t[_BROKERS], t["silver.topics"], fails.lists)
-    parameters = SumParameters(topics.min_insync_replicas, topics.unclean_leader_election, clusters, plan)
+    defaults = (topics.min_insync_replicas, topics.unclean_leader_election)
+    parameters = SumParameters(*defaults, clusters, plan, sums_rest_on(context.settings))
     return scheme_sums(t["silver.topics"], t["silver.partitions"], t[_BROKERS], parameters)
 
 
 def _outcome(table: Table, schema: pa.Schema, body: Callable[[Context], Body], hotspots: bool = False) -> Stage:
     """A stage that makes `table` of gold.scheme_sums alone."""
-    return Stage(table.name, (_SUMS,), lambda t, c: rows_of(t[_SUMS], body(c), schema, table, hotspots))
+    return Stage(table.name, (SUMS,), lambda t, c: rows_of(t[SUMS], body(c), schema, table, hotspots))
 
 
 def _durability(context: Context) -> Body:
@@ -110,10 +124,12 @@ def _durability(context: Context) -> Body:
 def _capacity(table: Table, schema: pa.Schema, rows: Callable[[tables.Limits, float], Body]) -> Stage:
     def make(t: Frames, context: Context) -> DataFrame:
         chosen = context.settings.capacity
-        limits = capacities(chosen.file, clusters_of(t[_BROKERS], t["silver.topics"], "")) if chosen.file else {}
-        return rows_of(t[_SUMS], rows(limits, chosen.headroom), schema, table)
+        limits: dict[tuple[str, str], np.ndarray] = {}
+        if chosen.file:
+            limits = capacities(chosen.file, clusters_of(t[_BROKERS], t["silver.topics"], ""), t[_BROKERS])
+        return rows_of(t[SUMS], rows(limits, chosen.headroom), schema, table)
 
-    return Stage(table.name, (_SUMS, _BROKERS, "silver.topics"), make)
+    return Stage(table.name, (SUMS, _BROKERS, "silver.topics"), make)
 
 
 def _hotspot_odds(t: Frames, context: Context) -> DataFrame:
@@ -127,7 +143,7 @@ def _hotspot_odds(t: Frames, context: Context) -> DataFrame:
 
 
 RAW, _ENTITIES = "bronze.raw_metadata", "silver.entities"
-_BROKERS, _SUMS = "silver.brokers", "gold.scheme_sums"
+_BROKERS, SUMS = "silver.brokers", "gold.scheme_sums"
 _COMPARED = ("gold.leader_hotspots", "gold.failure_summary", "gold.durability", "gold.scheme_seeds")
 
 # In order: each stage's inputs are made by stages before it. bronze.raw_metadata comes first, from files.
@@ -146,7 +162,7 @@ STAGES: tuple[Stage, ...] = (
         "silver.contradictions", (_ENTITIES, _BROKERS), lambda t, c: silver.contradictions(t[_ENTITIES], t[_BROKERS])
     ),
     Stage("silver.source_accounts", (_ENTITIES, RAW), lambda t, c: silver.source_accounts(t[_ENTITIES], t[RAW])),
-    Stage(_SUMS, ("silver.topics", "silver.partitions", _BROKERS), _scheme_sums),
+    Stage(SUMS, ("silver.topics", "silver.partitions", _BROKERS), _scheme_sums),
     _outcome(failures.FAILURE_SUMMARY, failed.SUMMARY, lambda c: tables.summary_rows()),
     _outcome(failures.FAILURE_LOAD, failed.LOAD, lambda c: tables.load_rows()),
     _outcome(failures.DURABILITY, durability.DURABILITY, _durability),

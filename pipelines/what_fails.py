@@ -53,50 +53,66 @@ def _check(wanted: Sequence[tuple[str, tuple[int, ...]]], known: dict[tuple[str,
         of = {key: brokers for key, brokers in known.items() if name in ("", key[0])}
         if not any(set(ids) <= brokers for brokers in of.values()):
             text = ",".join(map(str, ids))
-            have = "; ".join(f"{key[0]}: {','.join(map(str, sorted(b)))}" for key, b in sorted(of.items()))
+            shown = of or known
+            have = "; ".join(f"{key[0]}: {','.join(map(str, sorted(b)))}" for key, b in sorted(shown.items()))
             problem = f"no cluster named {name!r} is" if name and not of else "no cluster has all of these brokers"
             raise SettingsError(f"failures.lists: {name and name + '='}{text}: {problem}. There are {have or 'none'}")
 
 
-def capacities(file: str, clusters: Clusters) -> dict[tuple[str, str], np.ndarray]:
+def capacities(file: str, clusters: Clusters, brokers: DataFrame) -> dict[tuple[str, str], np.ndarray]:
     """{snapshot: float64 (n, loads), what its living brokers can bear, NaN = no limit}, of a CSV file.
 
-    A row without a cluster is of the broker of that id in every cluster. Empty = there is no file.
+    A row without a cluster is of the broker of that id in every cluster. Rows of clusters that are not in the run are
+    left alone; a row of a broker that its clusters do not have is an error. brokers: rows of silver.brokers.
     """
     limits = read_limits(file)
+    known = {(row.cluster_id, row.broker_id) for row in brokers.select("cluster_id", "broker_id").collect()}
+    names, ids = {cluster for cluster, _ in known}, {broker for _, broker in known}
+    for cluster, broker in limits:
+        if cluster in names and (cluster, broker) not in known:
+            raise SettingsError(f"capacity.file {file}: cluster {cluster} has no broker {broker}")
+        if not cluster and broker not in ids:
+            raise SettingsError(f"capacity.file {file}: no cluster has a broker {broker}")
+    if limits and not any(cluster in ("", *names) for cluster, _ in limits):
+        raise SettingsError(f"capacity.file {file}: names none of the clusters of this run: {', '.join(sorted(names))}")
     out = {}
-    for snapshot, cluster in clusters.items():
-        mine = [limits.get((snapshot[0], b), limits.get(("", b))) for b in cluster.ids]
+    for snapshot, living in clusters.items():
+        mine = [limits.get((snapshot[0], b), limits.get(("", b))) for b in living.ids]
         if any(values is not None for values in mine):
             out[snapshot] = np.array([values or [np.nan] * LOADS for values in mine])
     return out
 
 
 def read_limits(file: str) -> dict[tuple[str, int], list[float]]:
-    """{(cluster or "", broker id): capacities (loads)} of the rows of the file."""
+    """{(cluster or "", broker id): capacities (loads)} of the rows of the file; # begins a comment line."""
     limits: dict[tuple[str, int], list[float]] = {}
     if not file:
         return limits
     try:
-        with Path(file).open(encoding="utf-8-sig", newline="") as stream:
-            rows = csv.DictReader(stream)
-            names = [name.strip() for name in rows.fieldnames or []]
-            rows.fieldnames = names
-            allowed = ("cluster", "broker_id", *RESOURCES)
-            wrong = [name for name in names if name not in allowed]
-            if "broker_id" not in names or wrong:
-                problem = f"column {wrong[0]!r}" if wrong else "no column broker_id"
-                raise SettingsError(f"capacity.file {file}, line 1: {problem}. Columns: {', '.join(allowed)}")
-            for row in rows:
-                where = f"capacity.file {file}, line {rows.line_num}"
-                key, values = _limit(row, where)
-                if key in limits:
-                    raise SettingsError(f"{where}: broker {key[1]} is there twice. Leave one row")
-                limits[key] = values
+        lines = Path(file).read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
         raise SettingsError(f"capacity.file {file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SettingsError(f"capacity.file {file}: byte {error.start} is not UTF-8. Save it as UTF-8") from error
+    kept = [(i, line) for i, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
+    head = kept[0][1] if kept else ""
+    mark = next((m for m in (",", ";", "\t") if m in head), ",")
+    names = [name.strip() for name in next(csv.reader([head], delimiter=mark), [])]
+    where = f"capacity.file {file}, line {kept[0][0] if kept else 1}"
+    allowed = ("cluster", "broker_id", *RESOURCES)
+    wrong = [name for i, name in enumerate(names) if name not in allowed or name in names[:i]]
+    if "broker_id" not in names or wrong:
+        problem = f"column {wrong[0]!r} is unknown or there twice" if wrong else "no column broker_id"
+        raise SettingsError(f"{where}: {problem}. Columns: {', '.join(allowed)}")
+    for number, line in kept[1:]:
+        where = f"capacity.file {file}, line {number}"
+        cells = next(csv.reader([line], delimiter=mark))
+        if len(cells) > len(names):
+            raise SettingsError(f"{where}: {len(cells)} values for {len(names)} columns. Write 1500, not 1,500")
+        key, values = _limit(dict(zip(names, cells, strict=False)), where)
+        if key in limits:
+            raise SettingsError(f"{where}: broker {key[1]} is there twice. Leave one row")
+        limits[key] = values
     return limits
 
 
@@ -110,7 +126,7 @@ def _limit(row: dict[str, str], where: str) -> tuple[tuple[str, int], list[float
         if not text:
             continue
         try:
-            values[load] = float(text)
+            values[load] = float(text) if "_" not in text else -1.0  # Python would take 1_000
         except ValueError:
             values[load] = -1.0
         if not (np.isfinite(values[load]) and values[load] >= 0):

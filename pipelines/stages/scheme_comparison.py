@@ -39,14 +39,17 @@ _AFTER = {
 }
 
 
+_SETS = ("copysets", "scatter_width_mean")
+
+
 def _durability(durability: DataFrame) -> dict[str, Column]:
     def of(unit: str, failures: int, name: str) -> Column:
         return F.max(F.when((F.col("failure_unit") == unit) & (F.col("failures") == failures), F.col(name)))
 
     chances = {f"loss_probability_of_{k}_brokers": of("broker", k, "loss_probability") for k in range(1, 6)}
     return {
-        "copysets": of("broker", 1, "copysets"),
-        "scatter_width_mean": of("broker", 1, "scatter_width_mean"),
+        # The same for every number of failures.
+        **{name: F.max(F.when(F.col("failure_unit") == "broker", F.col(name))) for name in _SETS},
         **chances,
         "loss_probability_of_1_rack": of("rack", 1, "loss_probability"),
     }

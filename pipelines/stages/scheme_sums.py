@@ -37,13 +37,14 @@ _KEY = ("cluster_id", "snapshot_id")
 class SumParameters:
     """min_insync_replicas, unclean_leader_election: of topics whose sources show no such config.
 
-    clusters: the living brokers of each snapshot of the run.
+    clusters: the living brokers of each snapshot of the run.   settings: what all this follows from, as JSON.
     """
 
     min_insync_replicas: int
     unclean_leader_election: bool
     clusters: Clusters
     plan: SumPlan
+    settings: str
 
 
 def _topics(topics: DataFrame, parameters: SumParameters) -> DataFrame:
@@ -98,4 +99,4 @@ def scheme_sums(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, pa
     whole = partial.groupBy(*_KEY, "scheme").applyInArrow(
         sum_cluster(parameters.clusters, parameters.plan), from_arrow_schema(SUMS)
     )
-    return whole.select(*SCHEME_SUMS.column_names)
+    return whole.withColumn("settings", F.lit(parameters.settings)).select(*SCHEME_SUMS.column_names)

@@ -27,6 +27,7 @@ SCHEME_SUMS = Table(
     "One row per scheme: sums over its partitions, packed. The tables of load, hotspots, failures and durability are "
     "arithmetic on it; nothing else should read it.",
     columns(
+        Column("settings", TEXT, "the settings that the sums rest on, as JSON", required=True),
         Column("brokers", INTS, "living brokers, rising", required=True),
         Column("racks", TEXTS, "the rack of each; null = none known", required=True),
         Column("sums", BinaryType(), "named arrays, see udfs/outcomes/sums.py", required=True),
@@ -39,10 +40,13 @@ SCHEME_SUMS = Table(
 )
 
 
+_UNKNOWN = "partitions of unknown rate count as 0; null = none is known"
+
+
 def _rate(of: str, says: str) -> tuple[Column, Column]:
     return (
-        Column(f"{of}_before_per_s", DOUBLE, f"bytes per second {says}, before; null = unknown"),
-        Column(f"{of}_after_per_s", DOUBLE, f"bytes per second {says}, afterwards; null = unknown"),
+        Column(f"{of}_before_per_s", DOUBLE, f"bytes per second {says}, before; {_UNKNOWN}"),
+        Column(f"{of}_after_per_s", DOUBLE, f"bytes per second {says}, afterwards; {_UNKNOWN}"),
     )
 
 
@@ -69,7 +73,9 @@ FAILURE_LOAD = Table(
 
 
 def _worst(of: str, what: str) -> Column:
-    return Column(f"{of}_worst_over_mean", DOUBLE, f"{what} of the survivor with most, over the survivors' mean")
+    return Column(
+        f"{of}_worst_over_mean", DOUBLE, f"{what} of the survivor with most, over the survivors' mean; {_UNKNOWN}"
+    )
 
 
 FAILURE_SUMMARY = Table(
@@ -163,7 +169,7 @@ HEADROOM = Table(
             "headroom_needed_ratio",
             DOUBLE,
             "smallest uniform headroom that survives each: capacity must be 1 + this times the mean (or the file's); "
-            "below 0 = to spare; null = a broker of capacity 0 gets load",
+            "below 0 = to spare; null = a broker of capacity 0 gets load. No row where nothing is led",
         ),
         Column("worst_scenario", TEXT, "the failure that needs it", required=True),
         Column("worst_broker", INT, "the survivor that needs it", required=True),
@@ -194,7 +200,7 @@ OVER_CAPACITY = Table(
 
 SCHEME_SEEDS = Table(
     "gold.scheme_seeds",
-    "One row per scheme that draws and metric: its values over many seeds, from run.seed on.",
+    "One row per scheme that draws and metric: its values over many seeds, from run.seed on; none with one seed.",
     columns(
         Column("metric", TEXT, "as in gold.scheme_comparison", required=True),
         Column("seeds", LONG, "seeds tried; fewer than failures.seeds where these would pass failures.work", True),

@@ -122,7 +122,7 @@ def test_bytes_offline_are_unknown_only_where_a_size_is(made: Warehouse) -> None
 
     assert offline("sized") == {"broker:1": 10, "broker:2": 20, "broker:3": 0}
     assert offline("half") == {"broker:1": 10, "broker:2": None, "broker:3": 0}  # nobody tells partition 1's size
-    assert offline("alone") == {"broker:1": None, "broker:2": None, "broker:3": None}
+    assert offline("alone") == {"broker:1": 0, "broker:2": 0, "broker:3": 0}  # nothing goes offline
 
 
 def test_gold_alone_stands_behind_the_gate_too_and_a_fault_is_its_clusters_own(made: Warehouse) -> None:

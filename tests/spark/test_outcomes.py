@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.errors import SettingsError
+from pipelines.errors import SettingsError, StoreError
 from pipelines.ingest.sources import find_sources
 from pipelines.runner import Progress, Run, make_context
 from pipelines.settings import load_settings
@@ -78,6 +78,7 @@ class Made:
         options.append(f"failures.lists=c0={','.join(some)}")
         settings = load_settings(options, environ={})
         sources = find_sources([str(folder / f"c{i}") for i in range(3)])
+        self.options, self.sources = options, sources
         self.store = Store(spark, settings.store.warehouse)
         context = make_context(sources, settings, NOW)
         Run(spark, self.store, context, Progress()).go(steps_between(None, None), clock=lambda: NOW)
@@ -167,7 +168,7 @@ def replayed(rows: Rows, living: set[int], failed: set[int]) -> tuple[dict[str, 
     }
     found |= {"survivors": len(load), "receivers": sum(value[4] > 0 for value in load.values())}
     found["messages_at_stake"] = lags
-    found["offline_size_bytes"] = sizes if any(row["size_bytes"] is not None for row in rows) else None
+    found["offline_size_bytes"] = sizes
     for place, name in enumerate(("leaders", "bytes_in", "bytes_out", "fetch")):
         values = [value[place] for value in load.values()]
         known = place == 0 or any(row["bytes_in_per_s"] is not None for row in rows)
@@ -339,6 +340,17 @@ def test_random_sets_and_headroom_rest_on_the_failures(made: Made) -> None:
             mean = sum(means[key[:2]]) / len(means[key[:2]])
             assert row["headroom_needed_ratio"] == pytest.approx(max(after) / mean - 1)
             assert row["capacity_from"] == "uniform"
+
+
+def test_other_settings_need_other_sums(made: Made) -> None:
+    def go(*options: str) -> None:
+        settings = load_settings([*made.options, *options], environ={})
+        work = Run(made.store.spark, made.store, make_context(made.sources, settings, NOW), Progress())
+        work.go(steps_between("gold.headroom", "gold.headroom"), clock=lambda: NOW)
+
+    go()
+    with pytest.raises(StoreError, match=r"with other settings of run.seed. Use the same, or begin there: --from gold"):
+        go("run.seed=77")
 
 
 def test_a_list_of_unknown_brokers_is_an_error(made: Made, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -52,11 +53,46 @@ def test_uniform_headroom() -> None:
     assert capacity(outcome(), None, 2.0)[1].num_rows == 0
 
 
+class Brokers:
+    """Rows of silver.brokers, without Spark."""
+
+    def __init__(self, *rows: tuple[str, int]) -> None:
+        self.rows = [SimpleNamespace(cluster_id=cluster, broker_id=broker) for cluster, broker in rows]
+
+    def select(self, *names: str) -> Brokers:
+        return self
+
+    def collect(self) -> list[SimpleNamespace]:
+        return self.rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("c,9,5\n", "cluster c has no broker 9"),
+        (",9,5\n", "no cluster has a broker 9"),
+        ("d,1,5\n", "names none of the clusters of this run: c"),
+    ],
+)
+def test_rows_that_match_nothing_are_errors(tmp_path: Path, rows: str, words: str) -> None:
+    file = tmp_path / "capacity.csv"
+    file.write_text("cluster,broker_id,leaders\n" + rows)
+    with pytest.raises(SettingsError, match=words):
+        capacities(str(file), {("c", "s"): Cluster((1,), (None,))}, Brokers(("c", 1)))
+
+
+def test_comments_and_semicolons(tmp_path: Path) -> None:
+    file = tmp_path / "capacity.csv"
+    file.write_text("# of May\nbroker_id;leaders\n\n1;1500\n# 2;3\n")
+    assert {key: values[LEADERS] for key, values in read_limits(str(file)).items()} == {("", 1): 1500}
+
+
 def test_a_file_names_each_brokers_own(tmp_path: Path) -> None:
     file = tmp_path / "capacity.csv"
     file.write_text("cluster," + HEAD + ",1,10,\n,2,5,1000\nc,2,4,50\n")
     cluster = Cluster((1, 2, 3), ("a", None, "c"))
-    limits = capacities(str(file), {("c", "s"): cluster, ("other", "s"): Cluster((7,), (None,))})
+    clusters = {("c", "s"): cluster, ("other", "s"): Cluster((7,), (None,))}
+    limits = capacities(str(file), clusters, Brokers(("c", 1), ("c", 2), ("c", 3), ("other", 7)))
     assert list(limits) == [("c", "s")]
     assert limits["c", "s"][1].tolist()[:3] == pytest.approx([4, np.nan, 50], nan_ok=True)
     assert np.isnan(limits["c", "s"][2]).all()
@@ -73,6 +109,9 @@ def test_a_file_names_each_brokers_own(tmp_path: Path) -> None:
     [
         ("leaders\n5\n", "line 1: no column broker_id"),
         ("broker_id,disk\n1,5\n", "line 1: column 'disk'"),
+        ("broker_id,leaders,leaders\n1,5,6\n", "line 1: column 'leaders' is unknown or there twice"),
+        (HEAD + "1,1,500,7\n", "line 2: 4 values for 3 columns"),
+        (HEAD + "1,1_000,\n", "line 2: leaders is '1_000'"),
         (HEAD + "x,5,\n", "line 2: broker_id is 'x'"),
         (HEAD + "1,-5,\n", "line 2: leaders is '-5', expected a number >= 0"),
         (HEAD + "1,nan,\n", "line 2: leaders is 'nan'"),
@@ -92,3 +131,9 @@ def test_lists_of_brokers_are_checked() -> None:
     assert load_settings(["failures.lists=1,2; prod=3"], environ={}).failures.lists == "1,2; prod=3"
     with pytest.raises(SettingsError, match=r"failures.lists = '1;x': 'x' is no list of broker ids"):
         load_settings(["failures.lists=1;x"], environ={})
+
+
+@pytest.mark.parametrize("key", ["failures.random_failures", "durability.failures"])
+def test_numbers_named_twice_are_refused(key: str) -> None:
+    with pytest.raises(SettingsError, match="a number is named twice"):
+        load_settings([f"{key}=2,2,3"], environ={})

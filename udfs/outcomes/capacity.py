@@ -60,7 +60,7 @@ def _after(outcome: Outcome) -> Iterator[tuple[str, list[str], list[list[int]], 
     for after in _listed(outcome):
         if after.kind in (RACK, LIST):
             of = np.flatnonzero(outcome.scenarios.kind == after.kind)
-            failed = outcome.scenarios.failed(outcome.ids, of)
+            failed = [outcome.scenarios.failed_in(s) for s in of.tolist()]
             yield after.kind, after.name.to_pylist(), failed, led - lost[of] + taken[of], ~dead[of]
 
 
@@ -78,7 +78,7 @@ def capacity(outcome: Outcome, limits: Floats | None, headroom: float) -> tuple[
     needed, over = [], []
     for kind, names, failed, after, survive in _after(outcome):
         for resource, load in RESOURCES.items():
-            if not outcome.rates_known[load] or not survive.any():
+            if not outcome.rates_known[load] or not survive.any() or not led[:, load].any():
                 continue
             shown = np.where(survive, after[:, :, load], np.nan)
             with np.errstate(invalid="ignore", divide="ignore"):

@@ -25,7 +25,7 @@ from udfs.kernels.failure_sums import (
     UNDER_MIN,
     UNSIZED,
 )
-from udfs.kernels.ragged import offsets_of
+from udfs.kernels.ragged import take_segments
 from udfs.outcomes.scenarios import BROKER, LIST, PAIR, RACK, SHUTDOWN, Scenarios
 from udfs.outcomes.sums import Arrays
 
@@ -191,12 +191,12 @@ def _listed(outcome: Outcome) -> Iterator[_After]:
     events = outcome.counts("now") + outcome.counts("scenario_events")
     for kind in dict.fromkeys(scenarios.kind.tolist()):
         of = np.flatnonzero(scenarios.kind == kind)
-        rows, members = np.nonzero(dead[of])
+        failed, failed_offsets = take_segments(scenarios.failed, scenarios.failed_offsets, of)
         yield _After(
             kind,
             pa.array(scenarios.name[of].tolist(), pa.string()),
-            ids[members],
-            offsets_of(np.bincount(rows, minlength=len(of))),
+            failed.astype(np.int32),
+            failed_offsets,
             (~dead[of]).sum(axis=1),
             (dead[of] * led[None, :, LEADERS]).sum(axis=1).astype(np.int64),
             (taken[of, :, LEADERS] > 0).sum(axis=1),
@@ -249,7 +249,7 @@ def _summary(after: _After, outcome: Outcome) -> pa.Table:
         if not known:
             ratio[:, load] = np.nan
     events, now = after.events, outcome.counts("now")
-    sized = (events[:, UNSIZED] == 0) & (outcome.counts("known")[0] > 0)
+    sized = events[:, UNSIZED] == 0
     columns = [
         pa.repeat(after.kind, n),
         after.name,

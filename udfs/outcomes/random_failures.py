@@ -47,16 +47,15 @@ def random_failures(outcome: Outcome) -> pa.Table:
         values = {name: of[name].to_numpy().astype(np.float64) for name in _METRICS}
         values[ANY_OFFLINE] = (values["newly_offline_partitions"] > 0).astype(np.float64)
         for name, found in values.items():
-            rows += _row(k, name, found[~np.isnan(found)], sets)
+            rows += _row(k, name, found[~np.isnan(found)], exact=len(found) == sets, sets=sets)
     return pa.Table.from_pylist(rows, schema=RANDOM_FAILURES)
 
 
-def _row(k: int, name: str, found: np.ndarray, sets: int) -> list[dict[str, object]]:
+def _row(k: int, name: str, found: np.ndarray, exact: bool, sets: int) -> list[dict[str, object]]:
     n = len(found)
     if not n:
         return []
     mean = float(found.mean())
-    exact = n >= sets
     low = high = None
     if name == ANY_OFFLINE and not exact:
         low, high = wilson(mean, n)

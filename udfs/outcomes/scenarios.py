@@ -46,12 +46,18 @@ class RandomPlan:
 
 @dataclass(frozen=True)
 class Scenarios:
-    """s sets of brokers. kind, name: text (s); offsets: int64 (s + 1), member: int32 (flat), indices into the ids."""
+    """s sets of brokers.
+
+    kind, name: text (s).   offsets: int64 (s + 1), member: int32 (flat), the living ones, as indices into the ids.
+    failed_offsets: int64 (s + 1), failed: int32 (flat), the ids of all, rising, also of those that are dead already.
+    """
 
     kind: npt.NDArray[np.str_]
     name: npt.NDArray[np.str_]
     offsets: npt.NDArray[np.int64]
     member: npt.NDArray[np.int32]
+    failed_offsets: npt.NDArray[np.int64]
+    failed: npt.NDArray[np.int32]
 
     def of_brokers(self, brokers: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """(offsets (brokers + 1), scenario numbers) of the scenarios that each broker dies in."""
@@ -59,9 +65,9 @@ class Scenarios:
         counts = np.bincount(self.member, minlength=brokers)
         return offsets_of(counts), row_of(self.offsets)[order]
 
-    def failed(self, ids: npt.NDArray[np.int32], of: npt.NDArray[np.int64]) -> list[list[int]]:
-        """The ids of the brokers that die in these scenarios, rising."""
-        return [sorted(ids[self.member[self.offsets[s] : self.offsets[s + 1]]].tolist()) for s in of.tolist()]
+    def failed_in(self, scenario: int) -> list[int]:
+        """The ids of the brokers that are down then, rising."""
+        return list(self.failed[self.failed_offsets[scenario] : self.failed_offsets[scenario + 1]].tolist())
 
 
 def _random_sets(brokers: int, k: int, draws: int, seed: int) -> list[tuple[int, ...]]:
@@ -91,9 +97,14 @@ def scenarios_of(cluster_id: str, cluster: Cluster, plan: RandomPlan) -> Scenari
     for k in plan.failures:
         drawn = _random_sets(len(cluster.ids), k, plan.draws, seed)
         found += [(RANDOM, f"random:{k}:{number}", chosen) for number, chosen in enumerate(drawn)]
+    down = [sorted(cluster.ids[m] for m in members) for _, _, members in found]
+    racks = len(cluster.rack_names)
+    down[racks : racks + len(cluster.lists)] = [list(chosen) for chosen in cluster.lists]
     return Scenarios(
         np.array([kind for kind, _, _ in found], dtype=np.str_),
         np.array([name for _, name, _ in found], dtype=np.str_),
         offsets_of(np.array([len(members) for _, _, members in found], dtype=np.int64)),
         np.array([m for _, _, members in found for m in members], dtype=np.int32),
+        offsets_of(np.array([len(ids) for ids in down], dtype=np.int64)),
+        np.array([broker for ids in down for broker in ids], dtype=np.int32),
     )
