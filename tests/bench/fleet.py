@@ -79,6 +79,7 @@ class _Cluster:
         factor = np.minimum(rng.choice([3, 3, 3, 3, 3, 3, 3, 3, 2, 4], topics), brokers)
         if brokers > 200:
             factor[:] = 3
+        self.factor = factor
         lists = BrokerLists.of(self.ids, np.array([0, brokers]), self.rack)
         scheme = SCHEMES[KRAFT if rng.random() < 0.5 else KAFKA]
         asked = Topics.of(self.sizes, factor, np.zeros(topics, dtype=np.int64))
@@ -172,8 +173,8 @@ class _Cluster:
 
     def write_loads(self, folder: Path, rng: np.random.Generator) -> None:
         rate = rng.lognormal(12, 2, len(self.sizes))
-        rows = zip(range(len(self.sizes)), self.sizes.tolist(), rate.tolist(), strict=True)
-        text = "".join(f"topic-{t:06d},{p},3,{r:.1f},{2 * r:.1f},{int(r * 3600)}\n" for t, p, r in rows)
+        rows = zip(range(len(self.sizes)), self.sizes.tolist(), self.factor.tolist(), rate.tolist(), strict=True)
+        text = "".join(f"topic-{t:06d},{p},{f},{r:.1f},{2 * r:.1f},{int(r * 3600)}\n" for t, p, f, r in rows)
         head = "topic,partitions,replication_factor,bytes_in_per_s,bytes_out_per_s,size_bytes\n"
         (folder / "topics.csv").write_text(head + text, encoding="utf-8")
 
