@@ -73,7 +73,7 @@ class Made:
         for i in range(3):
             _cluster(folder / f"c{i}", rng, loads=i == 1)
         # Many shares of each cluster, so that sums are put together.
-        options = [f"store.warehouse={folder / 'w'}", "ingest.share_bytes=1024", "failures.random_draws=12"]
+        options = [f"store.warehouse={folder / 'w'}", "ingest.share_bytes=4096", "failures.random_draws=12"]
         some = [line.split(",")[0] for line in (folder / "c0" / "brokers.csv").read_text().split()[1:]][:3]
         options.append(f"failures.lists=c0={','.join(some)}")
         settings = load_settings(options, environ={})
