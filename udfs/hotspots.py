@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -143,14 +141,3 @@ def measure_batch(groups: pa.RecordBatch, hot_ratio: float) -> pa.RecordBatch:
         ],
         schema=HOTSPOTS,
     )
-
-
-def measurer(hot_ratio: float) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for `DataFrame.mapInArrow`: batches of GROUPS -> batches of HOTSPOTS."""
-
-    def measure(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            if batch.num_rows:
-                yield measure_batch(batch, hot_ratio)
-
-    return measure

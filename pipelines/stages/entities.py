@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from pipelines.ingest import records as r
 from pipelines.ingest.formats.registry import FORMATS
@@ -47,7 +47,6 @@ _PARCELS = pa.schema(
         ("facts", pa.binary()),
     ]
 )
-_PARCELS_DDL = "cluster_id string, snapshot_id string, share int, facts binary"
 
 
 def _parser(shares: Mapping[str, int]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -141,6 +140,6 @@ def _resolve_share(key: tuple[pa.Scalar, ...], parcels: pa.Table) -> pa.Table:
 def entities(raw: DataFrame, parameters: EntityParameters) -> DataFrame:
     """Rows of silver.entities. raw: rows of bronze.raw_metadata, whole snapshots."""
     needed = raw.select(*_ORIGIN, *_RECORD)
-    parcels = needed.mapInArrow(_parser(parameters.shares), _PARCELS_DDL)
+    parcels = needed.mapInArrow(_parser(parameters.shares), from_arrow_schema(_PARCELS))
     keyed = parcels.groupBy("cluster_id", "snapshot_id", "share")
     return keyed.applyInArrow(_resolve_share, ENTITIES.schema).select(*ENTITIES.column_names)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from udfs.kernels.failure_sums import BYTES_IN, BYTES_OUT, FETCH, LEADERS
-from udfs.outcomes.failures import Outcome, _listed, _members, _singles
-from udfs.outcomes.scenarios import LIST, RACK
+from udfs.outcomes.failures import Outcome, followed
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,26 +41,6 @@ OVER = pa.schema(
 )
 
 
-def _after(outcome: Outcome) -> Iterator[tuple[str, list[str], list[list[int]], Floats, npt.NDArray[np.bool_]]]:
-    """(kind, names, failed ids, loads after (s, n, loads), survivors (s, n)) of singles, racks and lists."""
-    led, n = outcome.array("led"), len(outcome.ids)
-    singles = _singles(outcome)
-    survive = ~np.eye(n, dtype=np.bool_)
-    yield (
-        singles.kind,
-        singles.name.to_pylist(),
-        [[i] for i in outcome.ids.tolist()],
-        led + outcome.array("taken"),
-        survive,
-    )
-    dead, lost, taken = _members(outcome), outcome.array("scenario_lost"), outcome.array("scenario_taken")
-    for after in _listed(outcome):
-        if after.kind in (RACK, LIST):
-            of = np.flatnonzero(outcome.scenarios.kind == after.kind)
-            failed = [outcome.scenarios.failed_in(s) for s in of.tolist()]
-            yield after.kind, after.name.to_pylist(), failed, led - lost[of] + taken[of], ~dead[of]
-
-
 def capacity(outcome: Outcome, limits: Floats | None, headroom: float) -> tuple[pa.Table, pa.Table]:
     """(rows of HEADROOM, rows of OVER).
 
@@ -76,11 +53,12 @@ def capacity(outcome: Outcome, limits: Floats | None, headroom: float) -> tuple[
     unit = np.broadcast_to(mean, led.shape) if limits is None else limits
     room = unit * (1 + headroom) if limits is None else unit
     needed, over = [], []
-    for kind, names, failed, after, survive in _after(outcome):
+    for one in followed(outcome):
+        kind, names, failed = one.after.kind, one.after.name.to_pylist(), one.after.failed_lists.to_pylist()
         for resource, load in RESOURCES.items():
-            if not outcome.rates_known[load] or not survive.any() or not led[:, load].any():
+            if not outcome.rates_known[load] or not one.survive.any() or not led[:, load].any():
                 continue
-            shown = np.where(survive, after[:, :, load], np.nan)
+            shown = np.where(one.survive, one.then[:, :, load], np.nan)
             with np.errstate(invalid="ignore", divide="ignore"):
                 share = np.where(unit[None, :, load] > 0, shown / unit[None, :, load], np.where(shown > 0, np.inf, 0.0))
                 share[np.isnan(shown) | np.isnan(unit[None, :, load] + 0 * shown)] = np.nan

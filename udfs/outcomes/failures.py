@@ -26,7 +26,7 @@ from udfs.kernels.failure_sums import (
     UNSIZED,
 )
 from udfs.kernels.ragged import take_segments
-from udfs.outcomes.scenarios import BROKER, LIST, PAIR, RACK, SHUTDOWN, Scenarios
+from udfs.outcomes.scenarios import BROKER, LIST, PAIR, RACK, RANDOM, SHUTDOWN, Scenarios
 from udfs.outcomes.sums import Arrays
 
 Ints = npt.NDArray[np.int64]
@@ -115,6 +115,11 @@ class _After:
     total: Floats
     worst_broker: npt.NDArray[np.int32]
     events: Ints
+
+    @property
+    def failed_lists(self) -> pa.Array:
+        """The ids of the brokers that are down, a list a scenario."""
+        return pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), pa.array(self.failed, pa.int32()))
 
 
 def _names(kind: str, *ids: npt.NDArray[np.int32]) -> pa.Array:
@@ -236,10 +241,6 @@ def _nullable(values: npt.NDArray[np.generic], known: npt.NDArray[np.bool_], kin
     return pa.array(values, kind, mask=~known)
 
 
-def _lists(flat: npt.NDArray[np.int32], offsets: Ints) -> pa.Array:
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(flat, pa.int32()))
-
-
 def _summary(after: _After, outcome: Outcome) -> pa.Table:
     n = len(after.survivors)
     some = after.survivors > 0
@@ -253,7 +254,7 @@ def _summary(after: _After, outcome: Outcome) -> pa.Table:
     columns = [
         pa.repeat(after.kind, n),
         after.name,
-        _lists(after.failed, after.offsets),
+        after.failed_lists,
         after.survivors,
         after.lost,
         after.receivers,
@@ -282,6 +283,12 @@ def summary(outcome: Outcome) -> pa.Table:
     return pa.concat_tables([_summary(after, outcome) for after in every])
 
 
+def random_summary(outcome: Outcome) -> pa.Table:
+    """The random sets alone (schema SUMMARY)."""
+    drawn = (_summary(after, outcome) for after in _listed(outcome) if after.kind == RANDOM)
+    return pa.concat_tables([SUMMARY.empty_table(), *drawn])
+
+
 def _load_rows(
     after: _After, before: Floats, then: Floats, gained: Floats, survive: npt.NDArray[np.bool_], outcome: Outcome
 ) -> pa.Table:
@@ -291,7 +298,7 @@ def _load_rows(
     columns = [
         pa.repeat(after.kind, len(scenario)),
         after.name.take(at),
-        _lists(after.failed, after.offsets).take(at),
+        after.failed_lists.take(at),
         pa.array(outcome.ids[broker], pa.int32()),
         pa.array(before[broker, LEADERS].astype(np.int64)),
         pa.array(gained[scenario, broker, LEADERS].astype(np.int64)),
@@ -306,17 +313,35 @@ def _load_rows(
     return pa.Table.from_arrays(columns, names=LOAD.names).cast(LOAD)
 
 
-def loads(outcome: Outcome) -> Iterator[pa.Table]:
-    """Each survivor of every single, rack and list (schema LOAD); of pairs too, where their third entries are kept."""
-    led, taken, n = outcome.array("led"), outcome.array("taken"), len(outcome.ids)
-    yield _load_rows(_singles(outcome), led, led[None] + taken, taken, ~np.eye(n, dtype=np.bool_), outcome)
+@dataclass(frozen=True)
+class Followed:
+    """Scenarios of one kind whose survivors are told one by one.
+
+    then, gained: float64 (s, n, loads), what each leads afterwards, and takes over.   survive: bool (s, n).
+    """
+
+    after: _After
+    then: Floats
+    gained: Floats
+    survive: npt.NDArray[np.bool_]
+
+
+def followed(outcome: Outcome) -> Iterator[Followed]:
+    """Single failures, racks and lists."""
+    led, taken = outcome.array("led"), outcome.array("taken")
+    yield Followed(_singles(outcome), led[None] + taken, taken, ~np.eye(len(outcome.ids), dtype=np.bool_))
     dead = _members(outcome)
     lost, gained = outcome.array("scenario_lost"), outcome.array("scenario_taken")
     for after in _listed(outcome):
         if after.kind in (RACK, LIST):
             of = np.flatnonzero(outcome.scenarios.kind == after.kind)
-            then = led[None] - lost[of] + gained[of]
-            yield _load_rows(after, led, then, gained[of], ~dead[of], outcome)
+            yield Followed(after, led[None] - lost[of] + gained[of], gained[of], ~dead[of])
+
+
+def loads(outcome: Outcome) -> Iterator[pa.Table]:
+    """Each survivor of every single, rack and list (schema LOAD); of pairs too, where their third entries are kept."""
+    for one in followed(outcome):
+        yield _load_rows(one.after, outcome.array("led"), one.then, one.gained, one.survive, outcome)
     if "third_key" in outcome.sums:
         yield from _pair_loads(outcome)
 

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.kernels.durability import EXACT, MONTE_CARLO, wilson
-from udfs.outcomes.failures import Outcome, summary
-from udfs.outcomes.scenarios import RANDOM
+from udfs.outcomes.failures import Outcome, random_summary
 
 RANDOM_FAILURES = pa.schema(
     [
@@ -38,7 +37,7 @@ _Z = 1.959963984540054  # 95 %
 
 def random_failures(outcome: Outcome) -> pa.Table:
     """A row for each number of brokers and each metric (schema RANDOM_FAILURES), with intervals of the mean at 95 %."""
-    drawn = summary(outcome).filter(pc.field("scenario_kind") == RANDOM)
+    drawn = random_summary(outcome)
     sizes = np.asarray(pc.list_value_length(drawn["failed_brokers"]).to_numpy(), dtype=np.int64)
     rows = []
     for k in np.unique(sizes).tolist():

@@ -65,10 +65,6 @@ class Scenarios:
         counts = np.bincount(self.member, minlength=brokers)
         return offsets_of(counts), row_of(self.offsets)[order]
 
-    def failed_in(self, scenario: int) -> list[int]:
-        """The ids of the brokers that are down then, rising."""
-        return list(self.failed[self.failed_offsets[scenario] : self.failed_offsets[scenario + 1]].tolist())
-
 
 def _random_sets(brokers: int, k: int, draws: int, seed: int) -> list[tuple[int, ...]]:
     """Distinct sets of k of the brokers: all of them, if there are no more than wanted."""
