@@ -5,7 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from udfs.kernels.topic_seed import topic_hashes
+from udfs.placement import text_of
 
 
 def packed(table: pa.Table) -> bytes:
@@ -20,3 +26,11 @@ def unpacked(parcels: Iterable[bytes], schema: pa.Schema) -> pa.Table:
     """The rows of all parcels of this schema, none of none."""
     tables = [pa.ipc.open_stream(parcel).read_all() for parcel in parcels]
     return pa.concat_tables([schema.empty_table(), *tables])
+
+
+def topic_shares(topics: pa.Array, shares: int | npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """The share (int64, n) of each topic (string, no nulls): the same wherever it is asked. shares: how many, >= 1."""
+    names = pc.dictionary_encode(topics)
+    nobody = (np.empty(0, dtype=np.uint8), np.zeros(len(names.dictionary) + 1, dtype=np.int64))
+    hashes: npt.NDArray[np.uint64] = topic_hashes(nobody, text_of(names.dictionary))[np.asarray(names.indices)]
+    return (hashes % np.asarray(shares, dtype=np.uint64)).astype(np.int64)

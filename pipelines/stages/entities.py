@@ -20,9 +20,7 @@ from pipelines.ingest.resolve.resolve import BROKER_LIST, SOURCED_FACTS, resolve
 from pipelines.ingest.resolve.shapes import SCHEMAS
 from pipelines.ingest.snapshot import sourced
 from pipelines.tables.silver import ENTITIES, ENTITY_OF
-from udfs.kernels.topic_seed import topic_hashes
-from udfs.parcels import packed, unpacked
-from udfs.placement import text_of
+from udfs.parcels import packed, topic_shares, unpacked
 
 _ORIGIN = ("cluster_id", "snapshot_id", "source", "format")
 _RECORD = ("record_number", "line_number", "context", "raw")
@@ -83,11 +81,7 @@ def _by_share(facts: pa.Table, cluster: str, shares: int) -> Iterator[tuple[int,
         yield 0, facts
         return
     for_all = np.asarray(whole(_for_all(facts)))
-    topic = pc.fill_null(whole(facts["topic"]), "")
-    names = pc.dictionary_encode(topic)
-    text = text_of(names.dictionary)
-    nobody = (np.empty(0, dtype=np.uint8), np.zeros(len(names.dictionary) + 1, dtype=np.int64))
-    home = (topic_hashes(nobody, text) % np.uint64(shares)).astype(np.int64)[np.asarray(names.indices)]
+    home = topic_shares(pc.fill_null(whole(facts["topic"]), ""), shares)
     home[np.asarray(pc.is_null(whole(facts["topic"]))) | for_all] = 0
     for share in np.unique(home).tolist() if not for_all.any() else range(shares):
         part = facts.filter(pa.array(for_all | (home == share)))

@@ -14,13 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs import parcels
-from udfs.kernels.topic_seed import topic_hashes
 from udfs.outcomes.groups import PARTITIONS, TOPICS, Share, computed, observed, place
 from udfs.outcomes.held import MEASURES, topic_hotspots
 from udfs.outcomes.scenarios import Cluster, RandomPlan, Scenarios, scenarios_of
 from udfs.outcomes.seeds import with_metrics
 from udfs.outcomes.sums import Array, Want, added, packed, stacked, sum_placement, sum_seed, unpacked, with_pairs
-from udfs.placement import text_of
 from udfs.schemes import OBSERVED, SCHEMES
 
 Clusters = Mapping[tuple[str, str], Cluster]
@@ -70,15 +68,13 @@ def packer(kind: str, shares: Mapping[str, int]) -> Callable[[Iterable[pa.Record
     schema = _SCHEMAS[kind]
 
     def split(rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        clusters, snapshots, topics = (
-            pc.dictionary_encode(rows[name].combine_chunks()) for name in ("cluster_id", "snapshot_id", "topic")
+        clusters, snapshots = (
+            pc.dictionary_encode(rows[name].combine_chunks()) for name in ("cluster_id", "snapshot_id")
         )
         names, moments = clusters.dictionary.to_pylist(), snapshots.dictionary.to_pylist()
-        nobody = (np.empty(0, dtype=np.uint8), np.zeros(len(topics.dictionary) + 1, dtype=np.int64))
-        hashes = topic_hashes(nobody, text_of(topics.dictionary))[np.asarray(topics.indices)]
         of_cluster = np.asarray(clusters.indices).astype(np.int64)
         counts = np.array([shares.get(name, 1) for name in names], dtype=np.uint64)
-        share = (hashes % counts[of_cluster]).astype(np.int64)
+        share = parcels.topic_shares(rows["topic"].combine_chunks(), counts[of_cluster])
         key = (of_cluster * len(moments) + np.asarray(snapshots.indices)) * int(counts.max()) + share
         order = np.argsort(key, kind="stable")
         begins = np.flatnonzero(np.diff(key[order], prepend=-1))
