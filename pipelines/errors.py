@@ -1,12 +1,14 @@
 """Every error that this program raises on purpose. Each names the value at fault and the remedy.
 
-Exit codes: 1 bad input, settings or environment; 2 a table fault found by the quality gate; 64 wrong usage.
+Exit codes: 1 bad input, settings or environment; 2 a table fault found by the quality gate; 3 a plan that hard constraints rule
+out; 64 wrong usage.
 """
 
 from __future__ import annotations
 
 EXIT_INPUT = 1
 EXIT_TABLE_FAULT = 2
+EXIT_INFEASIBLE = 3
 EXIT_USAGE = 64
 
 
@@ -42,3 +44,9 @@ class TableFault(KafkaPlacementError):
     """An expectation on a whole table failed: the run stops before gold."""
 
     exit_code = EXIT_TABLE_FAULT
+
+
+class Infeasible(KafkaPlacementError):
+    """No plan can meet the hard constraints; the message says which broker, rack or partition forbids it."""
+
+    exit_code = EXIT_INFEASIBLE

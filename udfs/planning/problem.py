@@ -41,6 +41,8 @@ class Problem:
     size: float64 (p), bytes of a replica; rate_in, rate_out: float64 (p), bytes per second; 0 where not known.
     known: which of the three any partition has.   frozen: int8 (p), FREE or why it must stay as it is.
     min_isr: int32 (p).
+    as_is: int32 (r), places in the source's own order, where a dead broker may be first; None = as replicas.
+    leader: int32 (p), the place that leads now, -1 = none or not known; None = the first of replicas.
     """
 
     cluster_id: str
@@ -60,6 +62,8 @@ class Problem:
     known: tuple[bool, bool, bool]
     frozen: npt.NDArray[np.int8]
     min_isr: Places
+    as_is: Places | None = None
+    leader: Places | None = None
 
     @property
     def brokers(self) -> int:
@@ -91,7 +95,7 @@ class Problem:
 
     def placed(self, offsets: Ints, replicas: Places) -> Problem:
         """The same cluster with these replica lists."""
-        return replace(self, offsets=offsets, replicas=replicas)
+        return replace(self, offsets=offsets, replicas=replicas, as_is=None, leader=None)
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,7 @@ def problem_of(
     assert not has_repeat(replicas, offsets).any()
     # Stable: the order among the living, and among the dead, stays.
     order = np.lexsort((np.arange(len(ids)), ~living[replicas], row_of(offsets)))
-    replicas = replicas[order]
+    as_is, replicas = replicas, replicas[order]
 
     topic_rows = pc.index_in(_whole(known["topic"]), value_set=_whole(topics["topic"]))
     deleted = _array(_whole(topics["marked_for_deletion"]).take(topic_rows), False).astype(np.bool_)
@@ -189,6 +193,8 @@ def problem_of(
         (loads[0].null_count < len(size), loads[1].null_count < len(size), loads[2].null_count < len(size)),
         frozen,
         min_isr,
+        as_is,
+        _leaders(known, broker_ids),
     )
 
 
@@ -199,6 +205,16 @@ def _racks(names: Sequence[str | None], living: Flags) -> tuple[Places, tuple[st
     place = {name: i for i, name in enumerate(known)}
     # A dead broker without a rack is nowhere: a place of its own, so that it is in no other's way.
     return np.array([place.get(name or "", len(known)) for name in names], dtype=np.int32), tuple(known)
+
+
+def _leaders(partitions: pa.Table, broker_ids: Places) -> Places | None:
+    if "leader" not in partitions.column_names:
+        return None
+    ids = _array(partitions["leader"], -1)
+    places = np.searchsorted(broker_ids, ids)
+    # Nobody leads, nobody says who does, or a broker that no source knows.
+    unknown = (places == len(broker_ids)) | (np.append(broker_ids, -1)[places] != ids)
+    return np.where(unknown, -1, places).astype(np.int32)
 
 
 def _in_flight(partitions: pa.Table) -> Flags:
