@@ -1,0 +1,165 @@
+"""A plan in waves: which replica lists are set when, so that no broker copies too much at a time.
+
+Between two waves every list is legal: its brokers are distinct, it has no fewer replicas than before or after,
+whichever is less, and no more than before or after, whichever is more; and no rack holds more of it than before or
+after, whichever is more. The leader stays, and stays first, until the last step of its partition: it is the source
+of all copies. Replicas that only go, go with the last step; dead ones go first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from udfs.kernels.ragged import contained, count_true, offsets_of, position_of, row_of, take_segments
+from udfs.kernels.waves import NOTHING_ADDED, assign_waves, fill_steps
+from udfs.planning.problem import Draft, Flags, Ints, Places, Problem, changed
+
+IN, OUT = "in", "out"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a wave may ask of a broker.
+
+    bytes_in_flight: bytes that it receives and sends together.   moves_per_broker: replicas that it receives.
+    throttle_bytes_per_s: at which it copies, each way.
+    """
+
+    bytes_in_flight: float = np.inf
+    moves_per_broker: int = np.iinfo(np.int64).max
+    throttle_bytes_per_s: float = 50e6
+
+    def __post_init__(self) -> None:
+        for name in ("bytes_in_flight", "moves_per_broker", "throttle_bytes_per_s"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}, but must be more than 0")
+
+
+@dataclass(frozen=True)
+class Waves:
+    """The steps of a plan, by wave and partition.
+
+    k steps; wave: int32 (k), from 0.   row: int64 (k), the partition.   offsets: int64 (k + 1), replicas: int32, the
+    list after the step.   added: int32 (k), the place that copies, -1 = nothing is copied.
+    source: int32 (k), the place that it copies from: the leader.
+    oversized: int64, partitions larger than the limit of bytes, whose brokers copy nothing else in their waves.
+    """
+
+    limits: Limits
+    wave: Places
+    row: Ints
+    offsets: Ints
+    replicas: Places
+    added: Places
+    source: Places
+    oversized: Ints
+
+    @property
+    def waves(self) -> int:
+        """How many waves there are."""
+        return int(self.wave.max(initial=-1)) + 1
+
+    @property
+    def begins(self) -> Ints:
+        """The first step of each wave, and the end of the last: int64 (waves + 1)."""
+        begins: Ints = np.searchsorted(self.wave, np.arange(self.waves + 1))
+        return begins
+
+
+@dataclass(frozen=True)
+class WaveReport:
+    """One wave in numbers. The busiest broker is the one with the most bytes in, or out: it makes the seconds."""
+
+    wave: int  # from 1, as files are numbered
+    partitions: int
+    replicas_added: int
+    bytes_to_copy: int
+    busiest_broker: int | None
+    busiest_direction: str | None
+    busiest_bytes: int
+    seconds: float
+
+
+def to_change(problem: Problem, draft: Draft) -> Flags:
+    """Which partitions (bool, p) a plan sets: those whose list is neither the problem's nor the source's."""
+    out = changed(problem, draft.offsets, draft.replicas)
+    if problem.as_is is not None:
+        out &= changed(problem.placed(problem.offsets, problem.as_is), draft.offsets, draft.replicas)
+    return out
+
+
+def leader_of(problem: Problem) -> Places:
+    """The place that leads each partition: int32 (p); the first replica where nobody says, or it is dead."""
+    first = problem.replicas[problem.offsets[:-1]]
+    if problem.leader is None:
+        return first
+    known = problem.leader >= 0
+    one = np.arange(problem.partitions + 1)
+    holds = contained(problem.leader, one, problem.replicas, problem.offsets)
+    known[known] = problem.living[problem.leader[known]]
+    return np.where(known & holds, problem.leader, first)
+
+
+def split(problem: Problem, draft: Draft, limits: Limits) -> Waves:
+    """The draft in waves; what is large is first, so that they are few. What copies nothing is in the first.
+
+    Sizes that are not known are 0: of such partitions only the number of moves is limited.
+    """
+    rows = np.flatnonzero(to_change(problem, draft))
+    old, old_offsets = _lists(problem.replicas, problem.offsets, rows)
+    new, new_offsets = _lists(draft.replicas, draft.offsets, rows)
+    adds = count_true(~contained(new, new_offsets, old, old_offsets), new_offsets)
+    first = offsets_of(np.maximum(adds, 1))
+    of = row_of(first)
+    # Lists grow replica by replica, and shrink at their end.
+    before, after = np.diff(old_offsets)[of], np.diff(new_offsets)[of]
+    sizes = np.maximum(before, np.minimum(after, before + position_of(first) + 1))
+    sizes[first[1:] - 1] = np.diff(new_offsets)
+    offsets = offsets_of(sizes)
+    replicas, added = np.empty(int(offsets[-1]), dtype=np.int32), np.empty(len(of), dtype=np.int32)
+    source = leader_of(problem)[rows].astype(np.int32)
+    lists = (old_offsets, old, new_offsets, new)
+    fill_steps(*lists, source, problem.living, problem.rack, first, offsets, replicas, added)
+
+    size = problem.size[rows]
+    order = np.lexsort((np.arange(len(rows)), -adds, -size * adds))
+    most = (float(limits.bytes_in_flight), limits.moves_per_broker)
+    wave = assign_waves(first, added, source, size, order, problem.brokers, *most)
+    by = np.lexsort((of, wave))
+    replicas, offsets = _lists(replicas, offsets, by)
+    oversized = rows[(adds > 0) & (size > limits.bytes_in_flight)]
+    return Waves(limits, wave[by], rows[of[by]], offsets, replicas, added[by], source[of[by]], oversized)
+
+
+def _lists(flat: Places, offsets: Ints, rows: Ints) -> tuple[Places, Ints]:
+    taken, taken_offsets = take_segments(flat, offsets, rows)
+    return taken.astype(np.int32, copy=False), taken_offsets
+
+
+def reports(problem: Problem, waves: Waves) -> list[WaveReport]:
+    """Each wave in numbers; bytes and seconds are 0 where no sizes are known."""
+    out = []
+    for wave, (begin, end) in enumerate(zip(waves.begins[:-1].tolist(), waves.begins[1:].tolist(), strict=True)):
+        copies = np.flatnonzero(waves.added[begin:end] != NOTHING_ADDED) + begin
+        size = problem.size[waves.row[copies]]
+        # Those that send are counted apart from those that receive.
+        both = np.concatenate([waves.added[copies].astype(np.int64), waves.source[copies] + np.int64(problem.brokers)])
+        load = np.bincount(both, np.tile(size, 2), 2 * problem.brokers)
+        most = int(load.argmax())
+        busiest, direction = (most % problem.brokers, (IN, OUT)[most // problem.brokers])
+        known = load[most] > 0
+        out.append(
+            WaveReport(
+                wave + 1,
+                end - begin,
+                len(copies),
+                round(float(size.sum())),
+                int(problem.broker_ids[busiest]) if known else None,
+                direction if known else None,
+                round(float(load[most])),
+                round(float(load[most]) / waves.limits.throttle_bytes_per_s, 1),
+            )
+        )
+    return out
