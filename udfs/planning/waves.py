@@ -35,6 +35,8 @@ class Limits:
         for name in ("bytes_in_flight", "moves_per_broker", "throttle_bytes_per_s"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, but must be more than 0")
+        if not np.isfinite(self.throttle_bytes_per_s):
+            raise ValueError(f"throttle_bytes_per_s is {self.throttle_bytes_per_s}, but must be finite")
 
 
 @dataclass(frozen=True)
