@@ -1,0 +1,119 @@
+"""Small clusters for planners, written as lists, and all that could be chosen in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+from hypothesis import strategies as st
+
+from udfs.kernels.ragged import offsets_of
+from udfs.planning.problem import FREE, Draft, Problem
+
+
+def cluster(
+    lists: Sequence[Sequence[int]],
+    brokers: int,
+    dead: Sequence[int] = (),
+    draining: Sequence[int] = (),
+    frozen: Sequence[int] = (),
+    topics: Sequence[int] | None = None,
+    rate_out: Sequence[float] | None = None,
+) -> Problem:
+    """The problem of replica lists over brokers 0 to `brokers` - 1; dead ones go last in the lists."""
+    p = len(lists)
+    gone = set(dead)
+    lists = [sorted(replicas, key=lambda b: b in gone) for replicas in lists]
+    topic = np.zeros(p, dtype=np.int32) if topics is None else np.array(sorted(topics), dtype=np.int32)
+    codes = np.zeros(p, dtype=np.int8)
+    codes[list(frozen)] = 1
+    codes[[i for i, replicas in enumerate(lists) if gone.issuperset(replicas)]] = 4
+    rates = np.ones(p) if rate_out is None else np.array(rate_out, dtype=np.float64)
+    return Problem(
+        "small",
+        np.arange(brokers, dtype=np.int32),
+        np.zeros(brokers, dtype=np.int32),
+        (),
+        np.array([b not in gone for b in range(brokers)], dtype=np.bool_),
+        np.array([b in draining for b in range(brokers)], dtype=np.bool_),
+        tuple(f"t{t}" for t in range(int(topic.max(initial=-1)) + 1)),
+        topic,
+        np.arange(p, dtype=np.int32),
+        offsets_of(np.array([len(replicas) for replicas in lists], dtype=np.int64)),
+        np.array([b for replicas in lists for b in replicas], dtype=np.int32),
+        rates,
+        rates,
+        rates,
+        (True, True, True),
+        codes,
+        np.ones(p, dtype=np.int32),
+    )
+
+
+@st.composite
+def clusters(draw: st.DrawFn, topics: int = 1, partitions: int = 7) -> Problem:
+    """Clusters of up to five brokers, dead, draining and frozen ones among them."""
+    brokers = draw(st.integers(1, 5))
+    some_brokers = st.lists(st.integers(0, brokers - 1), max_size=1)
+    width = min(3, brokers)
+    replicas = st.lists(st.integers(0, brokers - 1), min_size=1, max_size=width, unique=True)
+    lists = draw(st.lists(replicas, max_size=partitions))
+    p = len(lists)
+    return cluster(
+        lists,
+        brokers,
+        draw(some_brokers),
+        draw(some_brokers),
+        draw(st.lists(st.integers(0, p - 1), max_size=1)) if p else (),
+        draw(st.lists(st.integers(0, topics - 1), min_size=p, max_size=p)),
+        draw(st.lists(st.integers(0, 20).map(float), min_size=p, max_size=p)),
+    )
+
+
+def lists_of(cluster: Problem | Draft) -> list[list[int]]:
+    """The replica lists, as lists."""
+    return (
+        [part.tolist() for part in np.split(cluster.replicas, cluster.offsets[1:-1])]
+        if len(cluster.offsets) > 1
+        else []
+    )
+
+
+def may_lead(problem: Problem) -> set[int]:
+    """Brokers that live and are not draining."""
+    return set(np.flatnonzero(problem.living & ~problem.draining).tolist())
+
+
+def leader_options(problem: Problem) -> list[list[int]]:
+    """For each partition, the brokers that could be its preferred leader; -1 = nobody leads it."""
+    out = []
+    for replicas, frozen in zip(lists_of(problem), problem.frozen.tolist(), strict=True):
+        options = [b for b in replicas if b in may_lead(problem)] if frozen == FREE else []
+        out.append(options or ([replicas[0]] if problem.living[replicas[0]] else [-1]))
+    return out
+
+
+def heir_options(problem: Problem) -> list[list[int]]:
+    """For each partition, the brokers that could lead after its leader's death; -1 = nobody."""
+    out = []
+    for replicas, frozen in zip(lists_of(problem), problem.frozen.tolist(), strict=True):
+        leads = bool(problem.living[replicas[0]])
+        options = [b for b in replicas[1:] if b in may_lead(problem)] if frozen == FREE and leads else []
+        second = replicas[1] if len(replicas) > 1 and problem.living[replicas[1]] and leads else -1
+        out.append(options or [second])
+    return out
+
+
+def every(options: list[list[int]]) -> Iterator[tuple[int, ...]]:
+    """Every way to choose."""
+    return product(*options)
+
+
+def relabelled(problem: Problem, places: np.ndarray) -> Problem:
+    """The same cluster with broker b at places[b]."""
+    dead, draining = places[~problem.living], places[problem.draining]
+    lists = [[int(places[b]) for b in replicas] for replicas in lists_of(problem)]
+    frozen = np.flatnonzero(problem.frozen == 1).tolist()
+    topics, rates = problem.topic.tolist(), problem.rate_out.tolist()
+    return cluster(lists, problem.brokers, dead.tolist(), draining.tolist(), frozen, topics, rates)
