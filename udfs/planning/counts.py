@@ -38,15 +38,21 @@ _TOPIC_CELLS = 40_000_000  # topics x brokers that are counted to spread topics
 _PRICED = 6  # prices tried for a budget
 # Of a partition that loses replicas, what it costs more to keep than another: soft, and all far below a move.
 _TOGETHER, _FOLLOWER, _DEAD = 4, 16, 64
+_STAND_IN = 3  # what a move to the broker that is to take over costs less than another
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Replicas that each broker should hold at least and at most (int64, n), and what forces them apart, in words."""
+    """Replicas that each broker should hold at least and at most (int64, n), and what forces them apart, in words.
+
+    part: int64 (n), brokers that together must hold totals[part]; None = there are no such totals.
+    """
 
     lo: Ints
     hi: Ints
     forced: tuple[str, ...] = ()
+    part: Ints | None = None
+    totals: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,14 +87,15 @@ def even_bounds(problem: Problem, rules: Rules) -> Bounds:
     Everybody gets the floor or the ceiling of the mean. Where some brokers cannot be given that much, they get what
     they can, evenly, and the others share the rest; then the same among these (decomposition of a base polytope).
     """
-    stays = ~rules.must_leave & (~rules.receives if rules.even else np.True_)
-    shares = shares_of(problem, rules, stays)
+    shares = shares_of(problem, rules, True)
     chain = [np.flatnonzero(rules.receives)]
     totals = [int(shares.base[chain[0]].sum()) + shares.free]
     while True:
         lo, hi = np.zeros_like(shares.base), np.zeros_like(shares.base)
+        levels = []
         for group, total in zip(chain, totals, strict=True):
-            lo[group], hi[group] = _level(total, shares.base[group], shares.top[group])
+            lo[group], hi[group], level = _level(total, shares.base[group], shares.top[group])
+            levels.append(level)
         short = _short(shares, lo, hi)
         split = [] if short is None else _split(shares, chain, totals, lo, hi, short)
         if len(split) <= len(chain):
@@ -99,7 +106,13 @@ def even_bounds(problem: Problem, rules: Rules) -> Bounds:
     others = ~rules.receives & ~rules.must_leave
     held = np.bincount(problem.replicas, minlength=problem.brokers)
     hi[others] = held[others]
-    return Bounds(lo, hi, _forced(problem, chain, totals))
+    # Between groups of one floor it does not matter who has the ceiling.
+    names, part_of = np.unique(levels, return_inverse=True)
+    part = np.zeros(problem.brokers, dtype=np.int64)
+    for group, name in zip(chain, part_of, strict=True):
+        part[group] = name
+    sums = np.bincount(part_of, totals, len(names)).astype(np.int64)
+    return Bounds(lo, hi, _forced(problem, chain, totals), part, tuple(sums.tolist()))
 
 
 def _reach(shares: Shares, places: Ints) -> int:
@@ -131,8 +144,8 @@ def _split(shares: Shares, chain: list[Ints], totals: list[int], lo: Ints, hi: I
     return out
 
 
-def _level(total: int, base: Ints, top: Ints) -> tuple[Ints, Ints]:
-    """The most even counts between base and top of this total, floors and ceilings."""
+def _level(total: int, base: Ints, top: Ints) -> tuple[Ints, Ints, int]:
+    """The most even counts between base and top of this total: floors, ceilings, and the floor of those in between."""
     low, high = 0, int(top.max(initial=0))
     while low < high:
         middle = (low + high + 1) // 2
@@ -142,8 +155,8 @@ def _level(total: int, base: Ints, top: Ints) -> tuple[Ints, Ints]:
             high = middle - 1
     floor: Ints = np.clip(low, base, top).astype(np.int64)
     if int(floor.sum()) == total:
-        return floor, floor
-    return floor, np.clip(low + 1, base, top).astype(np.int64)
+        return floor, floor, low
+    return floor, np.clip(low + 1, base, top).astype(np.int64), low
 
 
 def _forced(problem: Problem, chain: list[Ints], totals: list[int]) -> tuple[str, ...]:
@@ -208,7 +221,9 @@ class _Network:
     """Arcs, in groups: partition -> its replicas' racks, -> replicas there, -> hubs (or brokers), hubs -> brokers.
 
     rows: int64 (a), partitions that are free.   at: int64, the replica of each keeping arc.
-    Groups are slices of the arcs; to_row, to_rack: int64, of each arc of `go`.
+    keep, go, out: arcs of a group.   to_row, to_place: int64, of each arc of `go`, a rack or a broker.
+    stand_ins, stand_in_rows: int64, keeping arcs that are moves all the same, and whose.   extra: int64, soft costs.
+    hops: brokers or hubs that one step of the flow can change moves at.
     """
 
     rows: Ints
@@ -218,6 +233,8 @@ class _Network:
     capacity: Ints
     extra: Ints
     keep: slice
+    stand_ins: Ints
+    stand_in_rows: Ints
     go: slice
     to_row: Ints
     to_place: Ints
@@ -278,8 +295,12 @@ def _network(problem: Problem, rules: Rules, now: Places, hubs: bool, rows: Ints
     tail, head, capacity, extra = (np.concatenate([g[i] for g in groups]).astype(np.int64) for i in range(4))
     ends = np.cumsum([len(g[0]) for g in groups])
     keep, go, out = slice(ends[1], ends[2]), slice(ends[2], ends[3]), slice(ends[3], len(tail))
+    stood = np.flatnonzero(now[at] != problem.replicas[at])
+    stand_ins = (ends[1] + stood, place[problem.row[at[stood]]])
     hops = racks if hubs else problem.brokers
-    return _Network(rows, at, tail, head, capacity, extra, keep, go, go_row, go_place, out, first_broker, hops, hubs)
+    return _Network(
+        rows, at, tail, head, capacity, extra, keep, *stand_ins, go, go_row, go_place, out, first_broker, hops, hubs
+    )
 
 
 def _dear(problem: Problem, rules: Rules, at: Ints) -> Ints:
@@ -309,7 +330,8 @@ def _prices(problem: Problem, net: _Network, objective: str, moves_first: bool) 
     size = problem.size[net.rows] if objective != "moves" else np.zeros(len(net.rows))
     below = 1
     if moves_first:  # counts, and which replica is kept, are worth less than any move
-        below = 3 + int(net.extra.max(initial=0)) * 2 * (problem.brokers + net.hops)
+        softest = int(net.extra.max(initial=0)) + (_STAND_IN if len(net.stand_ins) else 0)
+        below = 3 + softest * 2 * (problem.brokers + net.hops)
     unit = _step(size)
     if objective == "min-moves":
         unit *= max(1.0, 2.0 ** np.ceil(np.log2(max(float(size.max(initial=0)) / unit, 1.0) / _COARSEST)))
@@ -343,20 +365,33 @@ def _solve(task: _Task, prices: _Prices, hard: bool) -> Ints | None:
     brokers = net.first_broker + np.arange(n)
     cost = net.extra.copy() if prices.soft else np.zeros_like(net.extra)
     cost[net.go] += prices.cost[net.to_row]
-    parts = [(net.tail, net.head, net.capacity, cost), (brokers, np.full(n, sink), hi - lo, np.zeros(n, np.int64))]
-    if not hard:
-        price = np.full(n, prices.astray)
-        more = np.where(rules.receives, np.maximum(rules.max_replicas - task.base - hi, 0), 0)
-        parts += [(brokers, np.full(n, sink), more, price), (np.full(n, sink), brokers, lo, price)]
+    cost[net.stand_ins] += prices.cost[net.stand_in_rows] - _STAND_IN
     supply = np.zeros(sink + 1, dtype=np.int64)
+    part = np.zeros(n, dtype=np.int64)
+    if hard and task.bounds.part is not None and len(task.bounds.totals) > 1:
+        # A sink for each part of the brokers; those that get nothing send what they keep to the last.
+        parts_of = len(task.bounds.totals)
+        part = np.where(rules.receives, task.bounds.part, parts_of - 1)
+        supply = np.zeros(sink + parts_of, dtype=np.int64)
+        mine = rules.receives
+        taken = np.bincount(part[mine], (task.base + lo)[mine], parts_of).astype(np.int64)
+        supply[sink:] = taken - np.asarray(task.bounds.totals)
+        supply[-1] = 0
     supply[: len(net.rows)] = rules.factor[net.rows]
     supply[brokers] = -lo
-    supply[sink] = -int(supply.sum())
+    supply[-1] = -int(supply.sum())
+    parts = [(net.tail, net.head, net.capacity, cost), (brokers, sink + part, hi - lo, np.zeros(n, np.int64))]
+    if not hard:
+        price = np.full(n, prices.astray)
+        held = 0 if rules.even else np.bincount(task.problem.replicas, minlength=n)
+        most = np.maximum(rules.max_replicas, held)
+        more = np.where(rules.receives, np.maximum(most - task.base - hi, 0), 0)
+        parts += [(brokers, np.full(n, sink), more, price), (np.full(n, sink), brokers, lo, price)]
     solver = min_cost_flow.SimpleMinCostFlow()
     arcs = solver.add_arcs_with_capacity_and_unit_cost(
         *(np.concatenate([part[i] for part in parts]).astype(np.int64) for i in range(4))
     )
-    solver.set_nodes_supplies(np.arange(sink + 1), supply)
+    solver.set_nodes_supplies(np.arange(len(supply)), supply)
     status = solver.solve()
     if status == solver.INFEASIBLE:
         return None
@@ -565,9 +600,9 @@ def _lists(task: _Task, objective: str, moves_first: bool, price: int | None = N
         flow = _solve(task, prices, hard=False)
     if flow is None:
         raise Infeasible(["the rules contradict one another"])
-    stood = (task.now >= 0) & (task.now != problem.replicas)
-    also = float(problem.size[problem.row[stood]].sum()) if objective == "min-bytes" else float(stood.sum())
-    bound = float((flow[task.net.go] * prices.units[task.net.to_row]).sum()) * prices.unit + also
+    net = task.net
+    units = int(flow[net.go] @ prices.units[net.to_row]) + int(flow[net.stand_ins] @ prices.units[net.stand_in_rows])
+    bound = units * prices.unit
     offsets, replicas, lost = _decode(task, flow)
     found = _Lists(offsets, replicas, bound, prices.unit, True)
     if not len(lost):
@@ -791,7 +826,7 @@ def _draft(
 
 def _fewest_moves(problem: Problem, rules: Rules, bounds: Bounds) -> int:
     """Moves that any plan needs: replicas that leave or are over, brokers that lack some, partitions that do."""
-    stays = ~rules.must_leave[problem.replicas]
+    stays = ~rules.must_leave[problem.replicas] | rules.fixed[problem.row]
     have = count_true(stays, problem.offsets)
     bound = int(np.maximum(rules.factor - have, 0).sum())
     if not rules.even:

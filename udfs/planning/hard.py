@@ -58,7 +58,8 @@ class Rules:
     instead: int32 (n), who takes over what a broker must lose, as far as legal; -1 = anybody.
     fixed: bool (p), its list stays as it is.   factor: int64 (p), replicas wanted.   cap: int64 (p), most in one rack.
     even: whether replica counts come before moves; else only what must move does.
-    max_replicas: int64 (n).   max_bytes: float64 (n), infinite where there is no limit.   Budgets: None = no limit.
+    max_replicas: int64 (n); who has more keeps it if counts come second.   max_bytes: float64 (n), or infinite.
+    byte_budget, move_budget: None = no limit.
     left_out: bool (p), what the goal is about and cannot change, as it is frozen.
     """
 
@@ -215,6 +216,7 @@ def _kept_and_room(
     replicas: Places,
     rack: Places,
     stays: Flags,
+    choosing: bool,
     left: Ints,
     room: Places,
     kept: Flags,
@@ -224,7 +226,7 @@ def _kept_and_room(
         left[row] = 0 if fixed[row] else factor[row]
         for r in range(room.shape[1]):
             room[row, r] = cap[row]
-        if fixed[row] or (factor[row] < offsets[row + 1] - offsets[row]):
+        if fixed[row] or (choosing and factor[row] < offsets[row + 1] - offsets[row]):
             continue
         for at in range(offsets[row], offsets[row + 1]):
             broker = replicas[at]
@@ -260,8 +262,7 @@ class Shares:
         brokers, kinds, racks = len(self.base), len(self.members), self.room.shape[1]
         sink = 1 + kinds + kinds * racks + brokers
         kind, rack = np.divmod(np.arange(kinds * racks), racks)
-        takers = np.flatnonzero(self.receives & (limit > 0))
-        in_rack = np.bincount(self.rack[takers], minlength=racks)
+        takers = np.flatnonzero(self.receives)
         by_kind = np.repeat(np.arange(kinds), len(takers))
         taker = np.tile(takers, kinds)
         first_broker = 1 + kinds + kinds * racks
@@ -274,7 +275,7 @@ class Shares:
         head = [1 + np.arange(kinds), 1 + kinds + kind * racks + rack, first_broker + taker, np.full(len(takers), sink)]
         capacity = [
             self.members * self.left,
-            (self.members[:, None] * np.minimum(self.room, in_rack)).reshape(-1),
+            (self.members[:, None] * self.room).reshape(-1),
             self.members[by_kind],
             limit[takers],
         ]
@@ -288,14 +289,18 @@ class Shares:
         return flow.optimal_flow(), reached[first_broker:sink]
 
 
-def shares_of(problem: Problem, rules: Rules, stays: Flags) -> Shares:
-    """The free replicas when those on brokers of `stays` (bool, n) do not move."""
+def shares_of(problem: Problem, rules: Rules, choosing: bool) -> Shares:
+    """The free replicas, when those do not move that need not: on brokers that get none, or all if counts come second.
+
+    choosing: whether partitions that lose replicas count as free, as any of theirs may stay; else the first stay.
+    """
+    stays = ~rules.must_leave & ~rules.receives if rules.even else ~rules.must_leave
     racks = int(problem.rack.max(initial=0)) + 1
     left = np.zeros(problem.partitions, dtype=np.int64)
     room = np.zeros((problem.partitions, racks), dtype=np.int32)
     kept = np.repeat(rules.fixed, problem.factor)
     lists = (problem.offsets, problem.replicas, problem.rack)
-    _kept_and_room(rules.fixed, rules.factor, rules.cap, *lists, stays, left, room, kept)
+    _kept_and_room(rules.fixed, rules.factor, rules.cap, *lists, stays, choosing, left, room, kept)
     base = np.bincount(problem.replicas[kept], minlength=problem.brokers).astype(np.int64)
     rows = np.flatnonzero(left > 0)
     kinds, members = np.unique(np.column_stack([left[rows], room[rows]]), axis=0, return_counts=True)
@@ -389,7 +394,7 @@ def _too_few_places(problem: Problem, rules: Rules) -> list[str]:
 
 def _too_full(problem: Problem, rules: Rules) -> list[str]:
     """Capacity that cannot hold what must be held."""
-    shares = shares_of(problem, rules, ~rules.must_leave & ~rules.receives)
+    shares = shares_of(problem, rules, False)
     limit = np.where(rules.receives, shares.top - shares.base, 0)
     fits, full = shares.most(limit)
     out = []
