@@ -13,12 +13,14 @@ import pytest
 from hypothesis import given, settings
 
 from pipelines.errors import SourceError
+from pipelines.ingest.snapshot import load_snapshot
+from pipelines.ingest.sources import find_source
 from pipelines.plans.check import CHANGED, DONE, FITS, IN_FLIGHT, PARTLY, PlanState, check_plan
 from pipelines.plans.documents import key_of, lists_before, lists_of_wave
 from pipelines.plans.fingerprints import hashes, ids_in, ranges
 from pipelines.plans.folder import write_plan
 from tests.unit.plan_problems import Key, draft_with, problem_with, problems_and_drafts
-from udfs.planning.problem import Draft, Problem
+from udfs.planning.problem import Draft, Problem, problem_of
 from udfs.planning.waves import Limits, split
 
 BROKERS = (1, 2, 3, 4, 5, 9)
@@ -269,3 +271,42 @@ def test_equal_lists_have_equal_hashes_and_others_do_not() -> None:
 @pytest.mark.parametrize("ids", [[0], [0, 1, 2], [3, 5, 6, 9], [2**31 - 1]])
 def test_ranges(ids: list[int]) -> None:
     assert ids_in(ranges(np.array(ids)), len(ids)).tolist() == ids
+
+
+def captured(path: Path) -> tuple[Problem, pa.Table]:
+    snapshot = load_snapshot(find_source(str(path)))
+    return problem_of("c", snapshot.brokers, snapshot.partitions, snapshot.topics), snapshot.partitions
+
+
+def test_a_captured_cluster_with_dead_brokers_is_given_back_as_it_was(samples: Path, tmp_path: Path) -> None:
+    problem, partitions = captured(
+        samples / "captures" / "kafka-4.1.1-two-dead" / "topics-describe.brokers-1-4-down.txt"
+    )
+    living = problem.broker_ids[problem.living].tolist()
+    assert len(living) == problem.brokers - 2
+    shown = {
+        (row["topic"], row["partition"]): row["replicas"]
+        for row in partitions.select(["topic", "partition", "replicas"]).to_pylist()
+    }
+    alive = {key: [broker for broker in one if broker in living] for key, one in shown.items()}
+    draft = draft_with(problem, {key: one for key, one in alive.items() if one})
+    write_plan(tmp_path / "plan", problem, draft, split(problem, draft, Limits()), {})
+    rollback = json.loads((tmp_path / "plan" / "rollback.json").read_text())["partitions"]
+    assert len(rollback) > 100
+    assert all(shown[one["topic"], one["partition"]] == one["replicas"] for one in rollback)
+    assert check_plan(tmp_path / "plan", problem, partitions).status == FITS
+    whole, partitions = captured(samples / "captures" / "kafka-4.1.1-two-dead" / "topics-describe.txt")
+    again = check_plan(tmp_path / "plan", whole, partitions)
+    assert (again.status, again.done, len(again.new_brokers)) == (FITS, 0, 2)
+
+
+def test_what_describe_shows_of_a_reassignment(samples: Path, tmp_path: Path) -> None:
+    problem, partitions = captured(samples / "formats" / "describe-reassigning.txt")
+    draft = draft_with(problem, {})
+    write_plan(tmp_path / "plan", problem, draft, split(problem, draft, Limits()), {})
+    found = check_plan(tmp_path / "plan", problem, partitions)
+    assert found.status == IN_FLIGHT
+    assert [(move.adding, move.removing, move.target) for move in found.in_flight] == [
+        ([3], [1], [3, 0]),
+        ([3], [], [3, 1, 2]),
+    ]

@@ -1,0 +1,162 @@
+"""The files of plans, read back by the parsers of Kafka's own tools: 2.8.2, 3.9.1 and 4.1.1."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipelines.plans.folder import write_plan
+from tests.oracle import jvm
+from tests.oracle.test_oracle import jdk  # noqa: F401 - a fixture
+from tests.unit.plan_problems import Key, draft_with, problem_with
+from udfs.planning.problem import Draft, Problem
+from udfs.planning.waves import Limits, split
+
+RELEASES = {"plans_2_8": "2.8.2", "plans_3_9": "3.9.1", "plans_4_1": "4.1.1"}
+SCALA = "plans_2_8"
+PLANS = 12
+LETTERS = list("abcXYZ019._-")
+NAMES = ["-x-", "a.b", "a_b", "a-0", "...", "__consumer_offsets", "a" * 249]
+LEADER, FOLLOWER = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
+
+
+@dataclass(frozen=True)
+class Question:
+    """what: of PlanParsers.java.   paths: the files that it is about.   expected: the answer."""
+
+    what: str
+    paths: tuple[Path, ...]
+    expected: str
+
+
+def random_plan(rng: np.random.Generator) -> tuple[Problem, Draft]:
+    """Topics with odd names, any partition ids, lists that move, grow, shrink, or change their order."""
+    brokers = np.sort(rng.choice(2**31 - 1, 12, replace=False)).tolist()
+    words = ["".join(rng.choice(LETTERS, rng.integers(3, 40))) for _ in range(6)]
+    names = [*rng.choice(NAMES, 4, replace=False).tolist(), *words]
+    lists: dict[Key, list[int]] = {}
+    wanted: dict[Key, list[int]] = {}
+    for name in names:
+        for partition in {0, 1, 2**31 - 1, *rng.integers(0, 2**31 - 1, 4).tolist()}:
+            key = (name, int(partition))
+            lists[key], wanted[key] = (rng.choice(brokers, rng.integers(1, 6), replace=False).tolist() for _ in "ab")
+            if rng.integers(4) == 0:
+                wanted[key] = rng.permutation(lists[key]).tolist()
+    dead = rng.choice(brokers, 1).tolist()
+    wanted = {key: one for key, one in wanted.items() if set(lists[key]) - set(dead) and not set(one) & set(dead)}
+    problem = problem_with(lists, brokers, dead=dead, sizes=rng.integers(1, 10**12, len(lists)).tolist())
+    return problem, draft_with(problem, wanted)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The folders of a few plans."""
+    out = []
+    for seed in range(PLANS):
+        problem, draft = random_plan(np.random.default_rng(seed))
+        out.append(tmp_path_factory.mktemp("plans") / f"plan-{seed}")
+        write_plan(out[-1], problem, draft, split(problem, draft, Limits(2e12, 4)), {"goal": "any"})
+    return out
+
+
+def ask(release: str, questions: Sequence[Question], folder: Path) -> list[str]:
+    """The answers of one release's parsers."""
+    compiler, path = jvm.java_compiler(), jvm.class_path(release)
+    subprocess.run([*compiler, "-cp", path, "-d", str(folder), str(jvm.HERE / "PlanParsers.java")], check=True)
+    asked = "".join("\t".join([one.what, *map(str, one.paths)]) + "\n" for one in questions)
+    command = [compiler[0], "-Xmx512m", "-cp", os.pathsep.join([str(folder), path]), "PlanParsers"]
+    ran = subprocess.run(command, input=asked, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.splitlines()
+
+
+def entries(path: Path, key: str = "partitions") -> list[Any]:
+    return json.loads(path.read_text())[key]
+
+
+def of_folder(folder: Path, scratch: Path) -> Iterator[Question]:
+    """What to ask about every file of a plan that Kafka's tools take."""
+    for path in sorted(folder.glob("*.json")):
+        if path.name in ("reassignment.json", "rollback.json") or path.name.startswith("wave-"):
+            found = entries(path)
+            texts = [f"{e['topic']}:{e['partition']}={','.join(map(str, e['replicas']))}" for e in found]
+            yield Question("reassignment", (path,), " ".join(texts))
+            yield Question("execute", (path,), str(len(texts)))
+    elected = folder / "election.json"
+    yield Question("election", (elected,), " ".join(sorted(f"{e['topic']}:{e['partition']}" for e in entries(elected))))
+    topics = folder / "topics-to-move.json"
+    names = [entry["topic"] for entry in entries(topics, "topics")]
+    yield Question("topics", (topics,), " ".join(names))
+    yield Question("generate", (topics,), str(len(names)))
+    throttles = json.loads((folder / "throttles.json").read_text())
+    scratch.mkdir()
+    for name, throttle in [("all", throttles["all"]), *((str(one["wave"]), one) for one in throttles["waves"])]:
+        values = [(config, topic[config]) for topic in throttle["topics"] for config in (LEADER, FOLLOWER)]
+        if values:
+            path = scratch / name
+            path.write_text("".join(f"{config}\t{value}\n" for config, value in values))
+            yield Question("throttled", (path,), " ".join(str(value.count(",") + 1) for _, value in values))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("jdk")
+@pytest.mark.parametrize("release", RELEASES)
+def test_kafka_reads_what_was_written(release: str, folders: list[Path], tmp_path: Path) -> None:
+    questions = [one for i, folder in enumerate(folders) for one in of_folder(folder, tmp_path / str(i))]
+    if release == SCALA:
+        questions += [Question("preferred", one.paths, one.expected) for one in questions if one.what == "election"]
+    assert len(questions) > 10 * PLANS
+    for question, answer in zip(questions, ask(release, questions, tmp_path), strict=True):
+        assert answer == f"OK {question.expected}", question
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("jdk")
+@pytest.mark.parametrize("release", [release for release in RELEASES if release != SCALA])
+def test_kafka_would_throttle_the_same(release: str, folders: list[Path], tmp_path: Path) -> None:
+    """But for the leaders of partitions that copy nothing, which Kafka throttles as well."""
+    questions = [
+        Question("throttles", (folder / "reassignment.json", folder / "rollback.json"), "") for folder in folders
+    ]
+    for folder, answer in zip(folders, ask(release, questions, tmp_path), strict=True):
+        kafka = {}
+        for text in answer.removeprefix("OK ").split(" "):
+            topic, leaders, followers = text.split("=")
+            copies = {one.split(":")[0] for one in followers.split(",")}
+            if followers:
+                kept = {one for one in leaders.split(",") if one.split(":")[0] in copies}
+                kafka[topic] = (kept, set(followers.split(",")))
+        ours = {
+            topic["topic"]: (set(topic[LEADER].split(",")), set(topic[FOLLOWER].split(",")))
+            for topic in json.loads((folder / "throttles.json").read_text())["all"]["topics"]
+        }
+        assert ours == kafka
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("jdk")
+@pytest.mark.parametrize("release", RELEASES)
+def test_kafka_says_so_where_there_is_nothing_to_do(release: str, tmp_path: Path) -> None:
+    problem = problem_with({("t", 0): [1, 2]}, [1, 2])
+    draft = draft_with(problem, {})
+    folder = tmp_path / "plan"
+    write_plan(folder, problem, draft, split(problem, draft, Limits()), {})
+    wrong = tmp_path / "wrong"
+    wrong.write_text(f"{LEADER}\t0:1,0:2x\n")
+    questions = [
+        Question("execute", (folder / "reassignment.json",), "THROWN .*Partition reassignment .* empty"),
+        Question("reassignment", (folder / "reassignment.json",), "OK "),
+        Question("topics", (folder / "topics-to-move.json",), "OK "),
+        Question("throttled", (wrong,), "THROWN .*in the following format: "),
+    ]
+    for question, answer in zip(questions, ask(release, questions, tmp_path), strict=True):
+        assert re.match(question.expected, answer), answer
