@@ -18,7 +18,7 @@ from udfs.planning.waves import Waves, reports, to_change
 
 KIND = "kafka-placement plan"
 VERSION = 1
-OURS = ("kind", "version", "limits", "oversized_partitions", "waves", "before", "changes")
+OURS = ("kind", "version", "limits", "oversized_partitions", "waves", "assignment_before", "changes")
 
 _DIGITS = 12  # significant ones that are kept of a float
 
@@ -74,7 +74,7 @@ def plan_file(problem: Problem, draft: Draft, waves: Waves, facts: Mapping[str, 
         {"wave": report.pop("wave"), "file": wave_file(name), **plain(report)}
         for name, report in zip(names, said, strict=True)
     )
-    members["before"] = _before(problem)
+    members["assignment_before"] = _before(problem)
     members["changes"] = array(_changes(problem, draft, waves, by_wave))
     return "{\n" + ",\n".join(f"{json.dumps(key)}: {text}" for key, text in members.items()) + "\n}\n"
 

@@ -77,7 +77,7 @@ class _Plan(_Model):
     kind: Literal["kafka-placement plan"]
     version: Literal[1]
     waves: list[_Wave]
-    before: _Before
+    assignment_before: _Before
     changes: list[_Change]
 
 
@@ -141,9 +141,9 @@ def read_plan(directory: Path) -> StoredPlan:
     election_text, election = _read(election_path, _Election)
     return StoredPlan(
         tuple(wave.file for wave in plan.waves),
-        plan.before.sha256,
-        frozenset(plan.before.living_brokers),
-        {topic: _fingerprints(path, topic, short) for topic, short in plan.before.topics.items()},
+        plan.assignment_before.sha256,
+        frozenset(plan.assignment_before.living_brokers),
+        {topic: _fingerprints(path, topic, short) for topic, short in plan.assignment_before.topics.items()},
         changes,
         tuple(_by_key(election_path, election_text, election.partitions)),
     )
@@ -232,4 +232,4 @@ def _fingerprints(path: Path, topic: str, short: _Topic) -> tuple[Ints, Hashes]:
     try:
         return ids_in(short.partitions, len(hashes)), hashes
     except ValueError as problem:
-        raise SourceError(str(path), f"before.topics.{topic}: partitions {problem}", REMEDY) from problem
+        raise SourceError(str(path), f"assignment_before.topics.{topic}: partitions {problem}", REMEDY) from problem

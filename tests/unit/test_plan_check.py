@@ -210,7 +210,12 @@ def test_files_edited_by_hand(plan: Path) -> None:
         ("plan.json", '"before":[1,2,3]', '"before":[1,-2,3]', "changes.1.before.1: Input should be greater"),
         ("plan.json", '"after":[4,5,1]', '"after":[4,5,3]', "orders-0: its last step is [4, 5, 1], and not [4, 5, 3]"),
         ("plan.json", '"wave":2,"replicas"', '"wave":9,"replicas"', "its steps are in the waves [1, 9] of 3"),
-        ("plan.json", '"partitions":"0-1"', '"partitions":"0-2"', "before.topics.orders: partitions 0-2 is not 2 ids"),
+        (
+            "plan.json",
+            '"partitions":"0-1"',
+            '"partitions":"0-2"',
+            "assignment_before.topics.orders: partitions 0-2 is not 2 ids",
+        ),
     ],
 )
 def test_what_cannot_be_trusted_is_refused(plan: Path, name: str, old: str, new: str, says: str) -> None:

@@ -156,14 +156,14 @@ def test_plan_json() -> None:
     document = found("plan.json")
     assert list(document) == [
         *("kind", "version", "goal", "certificate"),
-        *("limits", "oversized_partitions", "waves", "before", "changes"),
+        *("limits", "oversized_partitions", "waves", "assignment_before", "changes"),
     ]
     assert document["certificate"] == {"gap": 0.3, "bound": 3}
     assert document["limits"] == {"bytes_in_flight": 100.0, "moves_per_broker": None, "throttle_bytes_per_s": 10.0}
     assert document["oversized_partitions"] == ["orders-0"]
-    assert document["before"]["living_brokers"] == [1, 2, 3, 4, 5]
-    assert document["before"]["dead_brokers"] == [9]
-    assert document["before"]["topics"]["orders"]["partitions"] == "0-1"
+    assert document["assignment_before"]["living_brokers"] == [1, 2, 3, 4, 5]
+    assert document["assignment_before"]["dead_brokers"] == [9]
+    assert document["assignment_before"]["topics"]["orders"]["partitions"] == "0-1"
     change = next(one for one in document["changes"] if (one["topic"], one["partition"]) == ("orders", 0))
     assert (change["before"], change["after"], change["bytes_to_copy"]) == ([1, 2, 3], [4, 5, 1], 400)
     assert change["reason"] == "moved away from a full broker"
