@@ -1,0 +1,170 @@
+"""Annealing of everything at once, for what is left when who holds and who leads were settled one after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from udfs.kernels.annealing_moves import (
+    Brokers,
+    below,
+    copy_cost,
+    fits,
+    leading,
+    note,
+    note_roles,
+    reorder,
+    unit,
+)
+from udfs.kernels.annealing_roles import look
+from udfs.kernels.annealing_state import (
+    Floats,
+    Limits,
+    Prices,
+    State,
+    Work,
+    cost_of_holding,
+    cost_of_leading,
+    cost_of_order,
+    hold,
+    lead,
+    recount,
+)
+from udfs.kernels.compiled import compiled
+
+LOOK = 512
+
+
+@compiled
+def _holding(limits: Limits, prices: Prices, state: State, b: int) -> float:
+    return cost_of_holding(limits, prices, b, state.replicas[b], state.disk[b], state.into[b])
+
+
+@compiled
+def _moved(work: Work, limits: Limits, state: State, slot: int, t: int) -> None:
+    """Nothing; the slot's broker is t, in all sums."""
+    p = work.row[slot]
+    roles = slot - work.offsets[p] < 2
+    if roles:
+        lead(work, limits, state, p, -1)
+    hold(work, state, slot, t)
+    if roles:
+        lead(work, limits, state, p, 1)
+
+
+@compiled
+def _relocate(
+    work: Work,
+    limits: Limits,
+    prices: Prices,
+    state: State,
+    due: Floats,
+    one: int,
+    two: int,
+    t: int,
+    bound: float,
+    found: Brokers,
+) -> bool:
+    """Whether slot `one` went to broker t - and slot `two` from there to its broker, if not -1 - within the bound."""
+    p, b = work.row[one], state.slots[one]
+    rise = copy_cost(work, prices, p, t) - copy_cost(work, prices, p, b)
+    rise -= _holding(limits, prices, state, b) + _holding(limits, prices, state, t)
+    d, i, count = work.disk[p], work.into[p], 1
+    q = work.row[two] if two >= 0 else p
+    if two >= 0:
+        rise += copy_cost(work, prices, q, b) - copy_cost(work, prices, q, t)
+        d, i, count = d - work.disk[q], i - work.into[q], 0
+    rise += cost_of_holding(limits, prices, b, state.replicas[b] - count, state.disk[b] - d, state.into[b] - i)
+    rise += cost_of_holding(limits, prices, t, state.replicas[t] + count, state.disk[t] + d, state.into[t] + i)
+    brokers = note(found, note(found, note_roles(work, state, p, found, 0), b), t)
+    rise -= cost_of_order(work, prices, state, p)
+    if two >= 0:
+        brokers = note_roles(work, state, q, found, brokers)
+        rise -= cost_of_order(work, prices, state, q)
+    for j in range(brokers):
+        rise -= due[found[j]]
+    if rise > bound:
+        return False
+    _moved(work, limits, state, one, t)
+    if two >= 0:
+        _moved(work, limits, state, two, b)
+        rise += cost_of_order(work, prices, state, q)
+    rise += cost_of_order(work, prices, state, p) + leading(limits, prices, state, found, brokers)
+    if rise <= bound:
+        for j in range(brokers):
+            due[found[j]] = cost_of_leading(limits, prices, state, found[j])
+        return True
+    if two >= 0:
+        _moved(work, limits, state, two, t)
+    _moved(work, limits, state, one, b)
+    return False
+
+
+@compiled
+def anneal_all(
+    work: Work,
+    limits: Limits,
+    prices: Prices,
+    state: State,
+    targets: Brokers,
+    proposals: int,
+    warm: float,
+    cold: float,
+    random: npt.NDArray[np.uint64],
+) -> int:
+    """How many proposals were made: fewer if nothing exceeds a limit any more.
+
+    targets: int32, brokers that may receive.   warm, cold: as in anneal_holding.
+    """
+    n = len(work.rack)
+    hot, due, found = np.empty(n, np.int32), np.empty(n), np.empty(16, np.int32)
+    holders = np.empty(n, np.int32)
+    hots = held = 0
+    temperature = warm
+    fall = np.exp(np.log(cold / warm) * LOOK / proposals) if warm > 0.0 else 1.0
+    recount(work, limits, state)
+    for step in range(proposals):
+        if step % LOOK == 0:
+            hots = look(limits, prices, state, due, hot)
+            held = 0
+            for b in range(n):
+                if _holding(limits, prices, state, b) > 1e-12:
+                    holders[held] = b
+                    held += 1
+            if hots + held == 0:
+                recount(work, limits, state)
+                return step
+            if step:
+                temperature *= fall
+        bound = -temperature * np.log(unit(random)) if temperature > 0.0 else -1e-15
+        pick = below(random, hots + held)
+        b = hot[pick] if pick < hots else holders[pick - hots]
+        if state.replicas[b] == 0:
+            continue
+        one = state.held[b, below(random, state.replicas[b])]
+        p = work.row[one]
+        begin, end = work.offsets[p], work.offsets[p + 1]
+        if not work.free[p]:
+            continue
+        kind = unit(random)
+        if kind < 0.4 and end - begin > 1:
+            i = below(random, 2) if end - begin > 2 else 0
+            j = i + 1 + below(random, end - begin - i - 1)
+            reorder(work, limits, prices, state, due, begin + i, begin + j, bound, found)
+            continue
+        if kind < 0.5:  # what would go to it by takeover, or be led by it: another of the partition's replicas
+            one = begin + below(random, end - begin)
+        b = state.slots[one]
+        t = targets[below(random, len(targets))]
+        two = -1
+        if kind > 0.8 and state.replicas[t]:
+            two = state.held[t, below(random, state.replicas[t])]
+            if work.row[two] == p or not work.free[work.row[two]] or not work.receives[b]:
+                continue
+        if t == b or not fits(work, state, one, t) or state.replicas[t] >= state.held.shape[1]:
+            continue
+        if two >= 0 and not fits(work, state, two, b):
+            continue
+        _relocate(work, limits, prices, state, due, one, two, t, bound, found)
+    recount(work, limits, state)
+    return proposals
