@@ -145,7 +145,8 @@ def failover(
     chosen, cost, bound = _fewest_changes(heirs, allowed, settled)
     change = chosen[~heirs.current[chosen]]
     replicas = brought(problem.offsets, problem.replicas, heirs.at[change], 1)
-    before, after = worst_survivors(problem), worst_survivors(problem.placed(problem.offsets, replicas))
+    before, before_mean = after_deaths(problem)
+    after, _ = after_deaths(problem.placed(problem.offsets, replicas))
     row = problem.row[heirs.at[change]]
     codes = np.full(problem.partitions, -1, dtype=np.int64)
     codes[row] = leaders_of(problem)[row]
@@ -169,7 +170,7 @@ def failover(
         "limits": limits,
         "target": target,
         "worst_ratio": _largest(_ratios(after, mean, survives)),
-        "worst_ratio_before": _largest(_ratios(before, mean, survives)),
+        "worst_ratio_before": _largest(_ratios(before, before_mean, survives)),
         "worst_ratio_bound": _largest(_ratios(forced_anyway, mean, survives)),
         "deaths": {
             str(problem.broker_ids[dead]): {
@@ -187,8 +188,11 @@ def failover(
     return Draft(problem.offsets, replicas, *told(codes, text, "next leader: a smaller worst survivor"), certificate)
 
 
-def worst_survivors(problem: Problem) -> Ints:
-    """Per dead broker, the most leaders that one survivor has then: int64 (n); 0 without survivors."""
+def after_deaths(problem: Problem) -> tuple[Ints, Floats]:
+    """Per dead broker, (leaders of the worst survivor, their mean per survivor): int64 and float64 (n).
+
+    Survivors live and are not draining; a partition that nobody takes over is lost.
+    """
     n = problem.brokers
     leader, heir = leaders_of(problem), heirs_of(problem)
     both = (leader >= 0) & (heir >= 0)
@@ -196,11 +200,12 @@ def worst_survivors(problem: Problem) -> Ints:
     loads += np.bincount(leader[leader >= 0], minlength=n)
     np.fill_diagonal(loads, 0)
     survives = problem.living & ~problem.draining
-    return np.asarray(np.where(survives, loads, 0).max(axis=1, initial=0))
+    loads = np.where(survives, loads, 0)
+    return loads.max(axis=1, initial=0), loads.sum(axis=1) / np.maximum(survives.sum() - survives, 1)
 
 
 def _means(heirs: Heirs, survives: Flags) -> Floats:
-    # Per dead broker, leaders per survivor: those of partitions that nobody takes over are lost.
+    # As after_deaths, whatever is chosen: all that choose go to survivors.
     total = np.where(survives, heirs.base, 0).sum(axis=1) + np.diff(heirs.items)
     return np.asarray(total / np.maximum(survives.sum() - survives, 1))
 
