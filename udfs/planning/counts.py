@@ -34,11 +34,14 @@ REASONS = (
 _LARGEST = 1 << 60  # price x nodes, which the solver multiplies
 _COARSEST = 1 << 20  # steps of bytes that break ties between plans of equally many moves
 _ARCS = 3_000_000  # of a network without hubs
-_TOPIC_CELLS = 40_000_000  # topics x brokers that are counted to spread topics
+_TOPIC_CELLS = 20_000_000  # topics x brokers that are counted to spread topics
 _PRICED = 6  # prices tried for a budget
+_PURE = ("bytes", "moves")  # what a budget is of
+_FINE = 64  # what one of it costs, as a replica outside the bounds may cost less
 # Of a partition that loses replicas, what it costs more to keep than another: soft, and all far below a move.
 _TOGETHER, _FOLLOWER, _DEAD = 4, 16, 64
-_STAND_IN = 3  # what a move to the broker that is to take over costs less than another
+_FARTHEST = 3  # what a replica far outside the bounds costs more than one just outside
+_STAND_IN = 7  # what a move to the broker that is to take over costs less than another
 
 
 @dataclass(frozen=True)
@@ -331,13 +334,15 @@ def _prices(problem: Problem, net: _Network, objective: str, moves_first: bool) 
     below = 1
     if moves_first:  # counts, and which replica is kept, are worth less than any move
         softest = int(net.extra.max(initial=0)) + (_STAND_IN if len(net.stand_ins) else 0)
-        below = 3 + softest * 2 * (problem.brokers + net.hops)
+        below = 2 * _FARTHEST + 1 + softest * 2 * (problem.brokers + net.hops)
     unit = _step(size)
     if objective == "min-moves":
         unit *= max(1.0, 2.0 ** np.ceil(np.log2(max(float(size.max(initial=0)) / unit, 1.0) / _COARSEST)))
     while True:
         steps = np.floor(size / unit).astype(np.int64)
-        if objective == "min-bytes":
+        if objective in _PURE:
+            cost = (np.ones_like(steps) if objective == "moves" else steps) * _FINE
+        elif objective == "min-bytes":
             cost = steps * (2 * net.hops + 1) + 1
         else:
             cost = steps + net.hops * int(steps.max(initial=0)) + 1
@@ -346,8 +351,18 @@ def _prices(problem: Problem, net: _Network, objective: str, moves_first: bool) 
         if max(astray, int(cost.max(initial=1))) * (net.first_broker + problem.brokers + 2) < _LARGEST:
             break
         unit *= 2
-    units = steps if objective == "min-bytes" else np.ones_like(steps)
-    return _Prices(cost, units, unit if objective == "min-bytes" else 1.0, astray, moves_first)
+    if objective in ("min-bytes", "bytes"):
+        return _Prices(cost, steps, unit, astray, moves_first)
+    return _Prices(cost, np.ones_like(steps), 1.0, astray, moves_first)
+
+
+def _outside(prices: _Prices, hi: Ints) -> list[tuple[int, int]]:
+    """(how many replicas, price of each) outside the bounds, dearer the farther where that is only a wish."""
+    endless = int(_LARGEST)
+    if not prices.soft:
+        return [(endless, prices.astray)]
+    width = max(1, int(hi.max(initial=0)) // 20)
+    return [(width, prices.astray), (width, 2 * prices.astray), (endless, _FARTHEST * prices.astray)]
 
 
 def _step(size: Floats) -> float:
@@ -382,11 +397,17 @@ def _solve(task: _Task, prices: _Prices, hard: bool) -> Ints | None:
     supply[-1] = -int(supply.sum())
     parts = [(net.tail, net.head, net.capacity, cost), (brokers, sink + part, hi - lo, np.zeros(n, np.int64))]
     if not hard:
-        price = np.full(n, prices.astray)
         held = 0 if rules.even else np.bincount(task.problem.replicas, minlength=n)
         most = np.maximum(rules.max_replicas, held)
         more = np.where(rules.receives, np.maximum(most - task.base - hi, 0), 0)
-        parts += [(brokers, np.full(n, sink), more, price), (np.full(n, sink), brokers, lo, price)]
+        for width, price in _outside(prices, hi):
+            some_more, some_less = np.minimum(more, width), np.minimum(lo, width)
+            price_of = np.full(n, price)
+            parts += [
+                (brokers, np.full(n, sink), some_more, price_of),
+                (np.full(n, sink), brokers, some_less, price_of),
+            ]
+            more, lo = more - some_more, lo - some_less
     solver = min_cost_flow.SimpleMinCostFlow()
     arcs = solver.add_arcs_with_capacity_and_unit_cost(
         *(np.concatenate([part[i] for part in parts]).astype(np.int64) for i in range(4))
@@ -425,13 +446,13 @@ def _settle(
     quota: Ints,
     load: Floats,
     most: Floats,
-    of_topic: Ints,
+    of_topic: npt.NDArray[np.float32],
     broker: Ints,
 ) -> None:
     """Fill broker (u): who in its rack takes each unit; -1 = nobody can. Units come by rack, and by partition in it.
 
-    Each goes to the broker that holds least, where others of its topic count once more. If all that have room hold the
-    partition already, one of them takes another unit of the rack from a broker that can have this one.
+    Each goes to the broker that holds least, where what is of its topic counts once more. If all that have room hold
+    the partition already, one of them takes another unit of the rack from a broker that can have this one.
     first: int64 (racks + 1), of each rack's units.
     """
     by_topic = len(of_topic) > 0
@@ -447,7 +468,7 @@ def _settle(
             if k >= first[r] and unit_row[k] == row:
                 continue
             fits = load[b] + weight[row] <= most[b]
-            score = load[b] + (of_topic[topic[row], b] * weight[row] if by_topic else 0.0)
+            score = load[b] + (of_topic[topic[row], b] if by_topic else 0.0)
             if best < 0 or (fits and not best_fits) or (fits == best_fits and score < best_score):
                 best, best_score, best_fits = b, score, fits
         broker[u] = best
@@ -455,7 +476,7 @@ def _settle(
             for x in range(len(quota)):
                 if rack[x] != r or quota[x] == 0:
                     continue
-                for v in range(first[r], u):
+                for v in range(u - 1, first[r] - 1, -1):  # small ones first: they came last
                     y, other = broker[v], unit_row[v]
                     if (
                         y < 0
@@ -475,8 +496,8 @@ def _settle(
                     load[x] += weight[other]
                     load[y] -= weight[other]
                     if by_topic:
-                        of_topic[topic[other], x] += 1
-                        of_topic[topic[other], y] -= 1
+                        of_topic[topic[other], x] += weight[other]
+                        of_topic[topic[other], y] -= weight[other]
                     quota[y] += 1
                     break
                 if broker[u] >= 0:
@@ -489,7 +510,7 @@ def _settle(
         if best >= 0:
             load[best] += weight[row]
             if by_topic:
-                of_topic[topic[row], best] += 1
+                of_topic[topic[row], best] += weight[row]
 
 
 @compiled
@@ -498,6 +519,7 @@ def _write(
 ) -> None:
     """Fill out: what stays in its order; what is new takes the places of what left, and leads only if nothing stays.
 
+    A stand-in has the very place of the broker that it stands in for.
     kept: bool (r), of now.   new_offsets: int64 (p + 1), new: what each partition gets beside.
     """
     for row in range(len(offsets) - 1):
@@ -560,10 +582,10 @@ def _brokers_of_units(task: _Task, kept: Flags, row: Ints, rack: Ints, flow: Int
     stays, of = now[kept], problem.row[kept]
     load = np.bincount(stays, weight[of], problem.brokers).astype(np.float64)
     cells = len(problem.topic_names) * problem.brokers
-    of_topic = np.zeros((0, 0), dtype=np.int64)
+    of_topic = np.zeros((0, 0), dtype=np.float32)
     if cells <= _TOPIC_CELLS:
-        counted = np.bincount(problem.topic[of] * np.int64(problem.brokers) + stays, minlength=cells)
-        of_topic = counted.reshape(-1, problem.brokers)
+        cell = problem.topic[of] * np.int64(problem.brokers) + stays
+        of_topic = np.bincount(cell, weight[of], cells).astype(np.float32).reshape(-1, problem.brokers)
     most = rules.max_bytes if problem.size.any() else np.full(problem.brokers, np.inf)
     broker = np.full(len(row), -1, dtype=np.int64)
     lists = (problem.offsets, now, kept, problem.rack, problem.topic)
@@ -636,13 +658,19 @@ def move_by_counts(
     if against:
         raise Infeasible(against)
     bounds = even_bounds(problem, rules)
-    bounds = replace(bounds, lo=bounds.lo if lo is None else lo, hi=bounds.hi if hi is None else hi)
+    if lo is not None or hi is not None:
+        bounds = Bounds(
+            bounds.lo if lo is None else lo, np.minimum(bounds.hi if hi is None else hi, rules.max_replicas)
+        )
     if not problem.size.any():
         objective = "min-moves"
     if rules.fixed.all():
         lists = _Lists(problem.offsets, problem.replicas, 0.0, 1.0, True)
         return _draft(problem, rules, bounds, lists, objective, {})
-    task = _task(problem, rules, bounds, np.flatnonzero(~rules.fixed), hubs=True)
+    alone = np.bincount(problem.rack).max() <= 1  # a rack of one broker asks for nothing more than distinct brokers
+    flat = replace(problem, rack=np.zeros_like(problem.rack)) if alone else problem
+    same = replace(rules, cap=rules.factor) if alone else rules
+    task = _task(flat, same, bounds, np.flatnonzero(~rules.fixed), hubs=True)
     lists = _lists(task, objective, not rules.even)
     about: dict[str, Any] = {}
     if _exceeds(problem, rules, lists):
@@ -716,17 +744,14 @@ def _within_budget(task: _Task, full: _Lists, objective: str) -> tuple[_Lists, d
     """The best lists that the budget pays for, and what the certificate says of them.
 
     What must move comes first; if not even that fits, the smallest. Then a replica outside the bounds is given a
-    price, higher and higher: each price has its cheapest plan, and proves how many replicas any plan of that cost leaves.
+    price: each price has its cheapest plan, and proves how many replicas any plan of that cost leaves outside.
     """
     problem, rules = task.problem, task.rules
     least = _lists(task, objective, True)
     if _exceeds(problem, rules, least):
         return _smallest_first(task, least)
-    kind = (
-        "moves"
-        if rules.byte_budget is None or float(_spent(problem, full)[1].sum()) <= rules.byte_budget
-        else "min-bytes"
-    )
+    over_bytes = rules.byte_budget is not None and float(_spent(problem, full)[1].sum()) > rules.byte_budget
+    kind = "bytes" if over_bytes else "moves"
     prices = _prices(problem, task.net, kind, False)
     cost = np.zeros(problem.partitions, dtype=np.int64)
     cost[task.net.rows] = prices.cost
@@ -737,10 +762,7 @@ def _within_budget(task: _Task, full: _Lists, objective: str) -> tuple[_Lists, d
     def outside(lists: _Lists) -> int:
         return int(np.abs(_astray(task, lists)).sum())
 
-    if kind == "moves":
-        most = float(rules.move_budget or 0)
-    else:  # a move costs 1 beside its bytes
-        most = (2 * task.net.hops + 1) * (rules.byte_budget or 0.0) / prices.unit + float(rules.factor.sum())
+    most = _FINE * ((rules.byte_budget or 0.0) / prices.unit if over_bytes else float(rules.move_budget or 0))
     low, high, bound = least, full, outside(full)
     for _ in range(_PRICED if len(task.net.tail) < _ARCS // 4 else _PRICED // 2):
         apart = outside(low) - outside(high)
@@ -755,9 +777,7 @@ def _within_budget(task: _Task, full: _Lists, objective: str) -> tuple[_Lists, d
             break
         low, high = (low, middle) if _exceeds(problem, rules, middle) else (middle, high)
     low = _filled_up(task, low, high)
-    words = (
-        f"the budget leaves {outside(low)} replicas outside even counts; no plan within it leaves fewer than {bound}"
-    )
+    words = f"the budget leaves {outside(low)} replicas outside even counts; no plan within it leaves under {bound}"
     about = {"objective": "fewest replicas outside even counts within the budget", "value": outside(low)}
     return low, {**about, "lower_bound": bound, "gap": outside(low) - bound, "missed": [words]}
 
@@ -784,17 +804,24 @@ def _filled_up(task: _Task, low: _Lists, high: _Lists) -> _Lists:
 def _smallest_first(task: _Task, least: _Lists) -> tuple[_Lists, dict[str, Any]]:
     problem, rules = task.problem, task.rules
     moves, size = _spent(problem, least)
-    order = np.lexsort((np.arange(problem.partitions), moves, size))
-    fits = np.cumsum(size[order]) <= (np.inf if rules.byte_budget is None else rules.byte_budget)
-    fits &= np.cumsum(moves[order]) <= (np.inf if rules.move_budget is None else rules.move_budget)
+    pays = (
+        (size, np.inf if rules.byte_budget is None else rules.byte_budget),
+        (moves, np.inf if rules.move_budget is None else rules.move_budget),
+    )
+    by_size = rules.byte_budget is not None and float(size.sum()) > rules.byte_budget
+    order = np.lexsort((moves, size) if by_size else (size, moves))
+    fits = np.logical_and.reduce([np.cumsum(spent[order]) <= budget for spent, budget in pays])
     use = np.zeros(problem.partitions, dtype=np.bool_)
     use[order[fits]] = True
     offsets, replicas = _merged(problem, problem, least, use)
     left = np.flatnonzero(~use)
+    # Of each budget alone, no other choice pays for more partitions.
+    bound = max(int((np.cumsum(np.sort(spent)) > budget).sum()) for spent, budget in pays)
     lacks = f"{size[left].sum():.0f} bytes, {moves[left].sum()} moves"
     words = f"the budget does not pay for {some(problem, left)}: {lacks}"
-    about = {"objective": "fewest partitions left within the budget", "value": len(left), "lower_bound": len(left)}
-    return _Lists(offsets, replicas, least.bound, least.unit, False), {**about, "gap": 0, "missed": [words]}
+    about = {"objective": "fewest partitions left within the budget", "value": len(left), "lower_bound": bound}
+    missed = {"gap": len(left) - bound, "missed": [words]}
+    return _Lists(offsets, replicas, least.bound, least.unit, False), {**about, **missed}
 
 
 def _draft(
@@ -827,7 +854,11 @@ def _draft(
 def _fewest_moves(problem: Problem, rules: Rules, bounds: Bounds) -> int:
     """Moves that any plan needs: replicas that leave or are over, brokers that lack some, partitions that do."""
     stays = ~rules.must_leave[problem.replicas] | rules.fixed[problem.row]
-    have = count_true(stays, problem.offsets)
+    racks = int(problem.rack.max(initial=0)) + 1
+    cells, there = np.unique((problem.row * racks + problem.rack[problem.replicas])[stays], return_counts=True)
+    row = cells // racks
+    there = np.where(rules.fixed[row], there, np.minimum(there, rules.cap[row]))
+    have = np.bincount(row, there, problem.partitions).astype(np.int64)
     bound = int(np.maximum(rules.factor - have, 0).sum())
     if not rules.even:
         return bound
@@ -846,6 +877,9 @@ def _missed(problem: Problem, rules: Rules, bounds: Bounds, lists: _Lists, count
     for broker in np.flatnonzero(rules.receives & (load > rules.max_bytes)):
         words = f"holds {load[broker]:.0f} bytes of at most {rules.max_bytes[broker]:.0f}"
         out.append(f"broker {problem.broker_ids[broker]} {words}")
+    stuck = np.flatnonzero(rules.must_leave & (counts > 0))
+    ids = problem.ids(stuck)
+    out += [f"broker {broker} still holds {left}" for broker, left in zip(ids, counts[stuck].tolist(), strict=True)]
     if not rules.even:
         return out
     for side, off in (("more than", counts - bounds.hi), ("less than", bounds.lo - counts)):
@@ -859,7 +893,11 @@ def _missed(problem: Problem, rules: Rules, bounds: Bounds, lists: _Lists, count
 
 def _who_each(problem: Problem, places: Ints) -> str:
     ids = [str(broker) for broker in problem.ids(places)]
-    return "brokers " + ", ".join(ids[:8]) + (f" and {len(ids) - 8} more" if len(ids) > 8 else "")
+    return (
+        ("broker " if len(ids) == 1 else "brokers ")
+        + ", ".join(ids[:8])
+        + (f" and {len(ids) - 8} more" if len(ids) > 8 else "")
+    )
 
 
 def _why(problem: Problem, rules: Rules, lists: _Lists) -> Ints:

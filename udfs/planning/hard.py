@@ -354,8 +354,7 @@ def _racks_lost(problem: Problem, rules: Rules) -> list[str]:
             widest = wide[problem.factor[wide] == factor]
             words += f"partitions of {factor} replicas ({some(problem, widest)}) cannot keep one replica a rack"
         else:
-            words += f"{some(problem, rows)} and all others would be spread over {len(left)} racks"
-            words += f" in place of {len(left) + 1}; fewer racks can be allowed"
+            words += f"{some(problem, rows)} would have to do with {len(left)} racks, unless fewer racks are allowed"
         out.append(words)
     return out
 
