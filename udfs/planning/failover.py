@@ -188,6 +188,21 @@ def failover(
     return Draft(problem.offsets, replicas, *told(codes, text, "next leader: a smaller worst survivor"), certificate)
 
 
+def crowded_deaths(problem: Problem, may_lead: Flags | None, target: float) -> tuple[float, Ints, Ints, Flags]:
+    """(the least worst ratio, deaths that must miss the target, what more their sets could bear, those sets).
+
+    Deaths and what can be borne: int64 (d), sets: bool (d, n). Left out is what one broker's own leaders force.
+    """
+    heirs = heir_choices(problem, may_lead)
+    least, survives = limits_of(heirs), problem.living & ~problem.draining
+    mean = _means(heirs, survives)
+    ratio = _ratios(least.limit, mean, survives)
+    dead = np.flatnonzero((ratio > target) & least.tight.any(axis=1))
+    tight = least.tight[dead]
+    bear = np.floor(target * mean[dead] + 1e-9).astype(np.int64) * tight.sum(axis=1)
+    return _largest(ratio), dead, bear - np.where(tight, heirs.base[dead], 0).sum(axis=1), tight
+
+
 def after_deaths(problem: Problem) -> tuple[Ints, Floats]:
     """Per dead broker, (leaders of the worst survivor, their mean per survivor): int64 and float64 (n).
 

@@ -62,6 +62,12 @@ class Gates:
     broker: Ints
     capacity: Ints
 
+    @staticmethod
+    def none(choices: Choices) -> Gates:
+        """No limits."""
+        nothing = np.zeros(0, dtype=np.int64)
+        return Gates(np.full(len(choices.item), -1, dtype=np.int64), nothing, nothing)
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -111,15 +117,36 @@ def spread(choices: Choices, gates: Gates | None = None) -> Spread:
         loads = choices.fixed[choices.counted]
         even = bool(((loads >= choices.floor) & (loads <= choices.ceiling)).all())
         return Spread(none, choices.fixed, 0, 0, even)
-    wanted = gates or Gates(np.full(len(choices.item), -1), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-    even_flow = _even(choices, wanted)
-    found = even_flow or _least_majorised(choices, wanted)
+    evenly = spread_evenly(choices, gates)
+    if evenly is not None:
+        return evenly
+    found = _least_majorised(choices, gates or Gates.none(choices))
     if found is None:
         raise ArithmeticError("limits of topics leave no way to lead all partitions")
+    return _spread_of(choices, found, even=False)
+
+
+def spread_evenly(choices: Choices, gates: Gates | None = None) -> Spread | None:
+    """The choices that bring all brokers to floor or ceiling with the fewest changes; None if there are none."""
+    gates = gates or Gates.none(choices)
+    brokers = np.flatnonzero(choices.counted)
+    least = np.maximum(choices.floor, choices.fixed[brokers])
+    room = choices.ceiling - least
+    if (room < 0).any():
+        return None
+    wanted = np.zeros(len(choices.fixed), dtype=np.int64)
+    wanted[brokers] = choices.fixed[brokers] - least
+    first = len(choices.partition)
+    sink = np.full(len(brokers), first + len(wanted) + len(gates.broker))
+    found = _choose(choices, gates, [(first + brokers, sink, room, 0 * room)], wanted)
+    return None if found is None else _spread_of(choices, found, even=True)
+
+
+def _spread_of(choices: Choices, found: Flow, even: bool) -> Spread:
     chosen = np.flatnonzero(found.flow[: len(choices.item)])
     loads = choices.fixed + np.bincount(choices.broker[chosen], minlength=len(choices.fixed))
     changes = int(choices.cost[chosen].sum())
-    return Spread(chosen, loads, changes, changes - (found.cost - found.bound), even_flow is not None)
+    return Spread(chosen, loads, changes, changes - (found.cost - found.bound), even)
 
 
 def _choose(choices: Choices, gates: Gates, sink: list[tuple[Ints, Ints, Ints, Ints]], supply: Ints) -> Flow | None:
@@ -132,19 +159,6 @@ def _choose(choices: Choices, gates: Gates, sink: list[tuple[Ints, Ints, Ints, I
     supply = np.concatenate((np.ones(first, dtype=np.int64), supply, np.zeros(len(through) + 1, dtype=np.int64)))
     supply[-1] = -supply.sum()
     return cheapest(Network.of([*arcs, *sink], supply))
-
-
-def _even(choices: Choices, gates: Gates) -> Flow | None:
-    brokers = np.flatnonzero(choices.counted)
-    least = np.maximum(choices.floor, choices.fixed[brokers])
-    room = choices.ceiling - least
-    if (room < 0).any():
-        return None
-    wanted = np.zeros(len(choices.fixed), dtype=np.int64)
-    wanted[brokers] = choices.fixed[brokers] - least
-    first = len(choices.partition)
-    sink = np.full(len(brokers), first + len(wanted) + len(gates.broker))
-    return _choose(choices, gates, [(first + brokers, sink, room, 0 * room)], wanted)
 
 
 def _least_majorised(choices: Choices, gates: Gates) -> Flow | None:

@@ -264,7 +264,12 @@ def test_both_at_once(problem: Problem, keep_leaders: bool, by_topic: bool) -> N
     if keep_leaders:
         assert [r[0] for r in lists_of(draft)] == [r[0] for r in lists_of(problem)]
     elif not by_topic:
-        assert [r[0] for r in lists_of(draft)] == [r[0] for r in lists_of(leaders(problem))]
+        first, then = leaders(problem), draft.certificate["leaders"]
+        for name in ("bound", "even", "max", "min"):
+            assert then[name] == first.certificate[name]
+        assert then["gap"] == then["price_of_failover"]["changes"] == then["objective"] - then["bound"] >= 0
+        alone = failover(problem.placed(first.offsets, first.replicas)).certificate
+        assert draft.certificate["failover"]["worst_ratio"] <= alone["worst_ratio"]
     json.dumps(dict(draft.certificate))
 
 
@@ -274,3 +279,16 @@ def test_a_list_that_changes_twice_has_both_reasons() -> None:
     texts = [draft.reasons[code] for code in draft.reason.tolist() if code >= 0]
     assert any(text.startswith("preferred leader") for text in texts)
     assert all(text.count("preferred leader") <= 1 and text.count("next leader") <= 1 for text in texts)
+
+
+@pytest.mark.parametrize("seed", [0, 2, 5, 6, 11])
+def test_other_leaders_are_chosen_where_the_fewest_changes_miss_the_target(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = cluster([rng.choice(8, size=3, replace=False).tolist() for _ in range(60)], 8)
+    first = leaders(problem)
+    alone = failover(problem.placed(first.offsets, first.replicas)).certificate["worst_ratio"]
+    certificate = zero_byte(problem, target=1.05).certificate
+    assert alone == pytest.approx(10 / (60 / 7), abs=1e-5)
+    assert certificate["failover"]["worst_ratio"] == pytest.approx(9 / (60 / 7), abs=1e-5)  # none can be less
+    assert certificate["leaders"]["even"]
+    assert certificate["leaders"]["gap"] <= 3
