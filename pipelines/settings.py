@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from pipelines.conf_files import conf_text
 from pipelines.errors import SettingsError
+from udfs.planning.wishes import GOALS, PRIORITIES
 from udfs.schemes import MANUAL, SCHEMES
 
 ENV_PREFIX = "KAFKA_PLACEMENT_"
@@ -112,6 +113,45 @@ class CapacitySettings(_Section):
     file: str
 
 
+def _known_priorities(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if name not in PRIORITIES:
+            raise ValueError(f"there is no priority {name!r}; there are {', '.join(PRIORITIES)}")
+    if len(set(names)) != len(names):
+        raise ValueError("a priority is named twice")
+    return names
+
+
+def _known_goal(name: str) -> str:
+    if name and name not in GOALS:
+        raise ValueError(f'there is no goal {name!r}; there are {", ".join(GOALS)}, and "" for none')
+    if name in _ASKING_GOALS:
+        raise ValueError(f"{name} needs to be told more than a goal: use `kafka-placement plan`")
+    return name
+
+
+_ASKING_GOALS = ("replace", "rf")
+_Target = Annotated[Number, Field(ge=1, le=1000)]
+
+
+class PlanSettings(_Section):
+    goal: Annotated[str, AfterValidator(_known_goal)]
+    priorities: Annotated[tuple[str, ...], AfterValidator(_known_priorities)] = Field(min_length=1)
+    target_replicas: _Target
+    target_leaders: _Target
+    target_disk: _Target
+    target_bytes_in: _Target
+    target_bytes_out: _Target
+    target_failover: _Target
+    target_failover_out: _Target
+    target_least: Number = Field(ge=0, le=1)
+    broker_replicas: Whole = Field(ge=0)
+    broker_bytes: Whole = Field(ge=0)
+    throttle_bytes_per_s: Whole = Field(ge=1)
+    wave_bytes_per_broker: Whole = Field(ge=0)
+    wave_moves_per_broker: Whole = Field(ge=0)
+
+
 class StoreSettings(_Section):
     warehouse: str = Field(min_length=1)
     catalog: str
@@ -131,6 +171,7 @@ class Settings(_Section):
     failures: FailureSettings
     durability: DurabilitySettings
     capacity: CapacitySettings
+    plans: PlanSettings
     store: StoreSettings
     ingest: IngestSettings
 
@@ -184,9 +225,9 @@ def _kind(section: str, key: str) -> Any:
 
 def _listed(values: dict[str, dict[str, Any]]) -> None:
     # `schemes = "kafka"` in a file names one scheme: a list of one.
-    schemes = values.get("run", {}).get("schemes")
-    if isinstance(schemes, str):
-        values["run"]["schemes"] = [schemes]
+    for section, key in (("run", "schemes"), ("plans", "priorities")):
+        if isinstance(values.get(section, {}).get(key), str):
+            values[section][key] = [values[section][key]]
 
 
 def load_settings(

@@ -1,0 +1,23 @@
+"""One plan: from what is wished for to the planner that makes it."""
+
+from __future__ import annotations
+
+from udfs.planning import hard
+from udfs.planning.counts import move_by_counts
+from udfs.planning.leaders import leaders
+from udfs.planning.problem import Draft, Problem
+from udfs.planning.sense import hard_wishes
+from udfs.planning.topic_leaders import topic_leaders
+from udfs.planning.wishes import MIN_BYTES, MIN_MOVES, Wishes
+from udfs.planning.zero_byte import zero_byte
+
+
+def make_plan(problem: Problem, wishes: Wishes) -> Draft:
+    """The best plan for a wish. hard.Infeasible with the reasons if none keeps to the rules; ValueError for a wish that
+    makes no sense in this cluster."""
+    if wishes.goal == "leaders":
+        return topic_leaders(problem) if wishes.per_topic else leaders(problem)
+    if wishes.goal == "failover":
+        return zero_byte(problem, wishes.keep_leaders, by_topic=wishes.per_topic)
+    rules = hard.rules_for(problem, wishes.goal, hard_wishes(problem, wishes))
+    return move_by_counts(problem, rules, objective=MIN_MOVES if wishes.objective == MIN_MOVES else MIN_BYTES)
