@@ -16,10 +16,12 @@ FORBIDDEN = {
     "udfs": ("pipelines",),
     "udfs/placement.py": ("pyspark",),
     "udfs/outcomes": ("pyspark", "pandas"),
+    "udfs/planning": ("pyspark", "pandas"),
     "udfs/hotspots.py": ("pyspark",),
     "udfs/hotspot_odds.py": ("pyspark",),
     "udfs/hotspot_batches.py": ("pyspark",),
     "pipelines/ingest": ("pyspark", "pipelines.stages", "pipelines.tables", *EDGE),
+    "pipelines/plans": ("pyspark", "pipelines.stages", "pipelines.tables", "pipelines.store", "pipelines.session"),
     "pipelines/assign": ("pyspark", "pipelines.stages", "pipelines.tables", *EDGE),
     "pipelines/stages": ("pipelines.stages", "pipelines.runner", *EDGE),
     "pipelines/tables": ("pipelines.stages", *EDGE),
@@ -34,6 +36,10 @@ LIGHT = (
     "pipelines/commands/what_if.py",
     "pipelines/commands/hotspots.py",
     "pipelines/commands/assign.py",
+    "pipelines/commands/plan.py",
+    "pipelines/commands/plan_lines.py",
+    "pipelines/commands/plan_options.py",
+    "pipelines/plans",
     "pipelines/settings.py",
 )
 
@@ -67,7 +73,8 @@ def test_directions(place: str) -> None:
 
 @pytest.mark.parametrize("place", LIGHT)
 def test_commands_without_spark_do_not_load_it(place: str) -> None:
-    assert not any(name.split(".")[0] == "pyspark" for name in imports(ROOT / place, top_level_only=True))
+    for file in modules_at(place):
+        assert not any(name.split(".")[0] == "pyspark" for name in imports(file, top_level_only=True))
 
 
 @pytest.mark.parametrize("attribute", ["sparkContext", "rdd", "_jvm", "_jsc"])

@@ -81,7 +81,7 @@ def balance(problem: Problem) -> dict[str, Any]:
     led = leader >= 0
 
     def held(weight: Floats) -> Floats:
-        return np.bincount(problem.replicas, weight[row], n)
+        return np.asarray(np.bincount(problem.replicas, weight[row], n), dtype=np.float64)
 
     sized, into, out = problem.known
     loads = {

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from udfs.planning.metrics import Effort, metrics
-from udfs.planning.plan import make_plan
-from udfs.planning.problem import FREE, FROZEN_WORDS, IN_FLIGHT, Draft, Problem
+from udfs.planning.problem import FREE, FROZEN_WORDS, Draft, Problem
 from udfs.planning.waves import Limits, Waves, leader_of, split
 from udfs.planning.wishes import GOALS, Wishes
 
 _OBJECTIVES = {"min-bytes": "bytes copied", "min-moves": "replicas copied", "all": "bytes copied"}
-_CHANGES = {"leaders": "preferred leaders changed", "failover": "followers' orders changed"}
+_CHANGES = {"leaders": "preferred leaders changed"}
+_WORST = "leaders of the worst survivor of a death, over the mean"
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,8 @@ class Proof:
     gap: float
 
 
-def planned(problem: Problem, wishes: Wishes, limits: Limits, effort: Effort) -> Planned:
-    """The plan for a wish that makes sense (see nonsense). hard.Infeasible with the reasons if there is none."""
-    draft = make_plan(problem, wishes)
+def told(problem: Problem, wishes: Wishes, draft: Draft, limits: Limits, effort: Effort) -> Planned:
+    """All that is told of a plan for a wish."""
     return Planned(problem, draft, split(problem, draft, limits), metrics(leaving(problem, wishes), draft, effort))
 
 
@@ -51,18 +50,29 @@ def leaving(problem: Problem, wishes: Wishes) -> Problem:
     return replace(problem, draining=problem.draining | goes) if goes.any() else problem
 
 
-def proofs(certificate: Mapping[str, Any], goal: str = "") -> Iterator[Proof]:
-    """Every bound of a certificate, that of the whole plan first. goal: of the plan."""
-    goal = certificate["goal"] if certificate.get("goal") in GOALS else goal
-    value = next((certificate[name] for name in ("value", "cost", "objective") if name in certificate), None)
+def proofs(certificate: Mapping[str, Any], goal: str) -> Iterator[Proof]:
+    """Every bound of a certificate, that of the goal first."""
+    if "worst_ratio_bound" in certificate:  # its objective is the price of the order, which tells nobody anything
+        worst, least = certificate["worst_ratio"], certificate["worst_ratio_bound"]
+        yield Proof(_WORST, worst, least, max(worst - least, 0.0))
+    else:
+        yield from _proof(certificate, goal)
+    for name, part in sorted(certificate.items(), key=lambda item: item[0] != goal):
+        if isinstance(part, Mapping):
+            yield from proofs(part, name if name in GOALS else goal)
+
+
+def _proof(certificate: Mapping[str, Any], goal: str) -> Iterator[Proof]:
+    value = next((certificate[name] for name in ("value", "objective") if name in certificate), None)
     bound = certificate.get("lower_bound", certificate.get("bound"))
     if isinstance(value, int | float) and isinstance(bound, int | float):
         named, gap = certificate.get("objective"), certificate.get("gap", value - bound)
         what = _OBJECTIVES.get(named, named) if isinstance(named, str) else _CHANGES.get(goal, "changes")
         yield Proof(what, float(value), float(bound), float(gap))
-    for name, part in certificate.items():
-        if isinstance(part, Mapping):
-            yield from proofs(part, name if name in GOALS else goal)
+        if {"moves", "moves_lower_bound"} <= certificate.keys() and what != _OBJECTIVES["min-moves"]:
+            moves, least = float(certificate["moves"]), float(certificate["moves_lower_bound"])
+            if moves >= least:  # else a budget was too small for the whole plan
+                yield Proof(_OBJECTIVES["min-moves"], moves, least, moves - least)
 
 
 def texts(certificate: Mapping[str, Any], name: str) -> list[str]:
@@ -78,11 +88,6 @@ def frozen_counts(problem: Problem) -> dict[str, int]:
     """{why: how many partitions must stay as they are for that}, of the reasons that there are."""
     counts = np.bincount(problem.frozen, minlength=len(FROZEN_WORDS)).tolist()
     return {word: n for code, (word, n) in enumerate(zip(FROZEN_WORDS, counts, strict=True)) if n and code != FREE}
-
-
-def in_flight(problem: Problem) -> int:
-    """How many partitions are being reassigned."""
-    return int((problem.frozen == IN_FLIGHT).sum())
 
 
 def not_led_by_first(problem: Problem) -> int:
