@@ -247,6 +247,10 @@ class _Network:
     hubs: bool
 
 
+def _unlimited(rules: Rules) -> bool:
+    return bool((rules.max_replicas > int(rules.factor.sum())).all())
+
+
 def _network(problem: Problem, rules: Rules, now: Places, hubs: bool, rows: Ints) -> _Network:
     """The network of some partitions, with hubs, or from each partition to each broker."""
     racks = int(problem.rack.max(initial=0)) + 1
@@ -266,6 +270,9 @@ def _network(problem: Problem, rules: Rules, now: Places, hubs: bool, rows: Ints
     first_broker = first_hub + (racks if hubs else 0)
 
     cap = rules.cap[rows]
+    # Who can keep as many as wanted moves none, if counts come second and nobody is too full.
+    needs = np.minimum(holds.reshape(-1, racks), cap[:, None]).sum(axis=1) < rules.factor[rows]
+    needs |= rules.even or not _unlimited(rules)
     room = np.minimum(np.minimum(cap, rules.factor[rows])[cells // racks], (holds + np.tile(in_rack, len(rows)))[cells])
     # Partitions whose factor changes rather use another rack than the same again.
     spread = (rules.factor != problem.factor)[rows][cells // racks] & (room > 1) & (not rules.even)
@@ -276,9 +283,9 @@ def _network(problem: Problem, rules: Rules, now: Places, hubs: bool, rows: Ints
         (len(rows) + number[held_cell], first_broker + held, np.ones(len(at), np.int64), _dear(problem, rules, at)),
     ]
     if hubs:
-        inside = np.flatnonzero(in_rack[cells % racks] > 0)
+        inside = np.flatnonzero(needs[cells // racks] & (in_rack[cells % racks] > 0))
         go_row, go_place = cells[inside] // racks, cells[inside] % racks
-        direct = np.flatnonzero((holds == 0) & np.tile(in_rack > 0, len(rows)))
+        direct = np.flatnonzero((holds == 0) & np.tile(in_rack > 0, len(rows)) & np.repeat(needs, racks))
         go_tail = np.concatenate([len(rows) + inside, direct // racks])
         go_row = np.concatenate([go_row, direct // racks])
         go_place = np.concatenate([go_place, direct % racks])
@@ -287,7 +294,7 @@ def _network(problem: Problem, rules: Rules, now: Places, hubs: bool, rows: Ints
     else:
         go_row, go_place = np.repeat(np.arange(len(rows)), len(takers)), np.tile(takers, len(rows))
         own = np.isin(go_row * problem.brokers + go_place, place[problem.row[at]] * problem.brokers + held)
-        go_row, go_place = go_row[~own], go_place[~own]
+        go_row, go_place = go_row[~own & needs[go_row]], go_place[~own & needs[go_row]]
         go_tail = len(rows) + number[go_row * racks + problem.rack[go_place]]
         go_head = first_broker + go_place
         go_room = np.ones(len(go_row), np.int64)
@@ -328,8 +335,11 @@ class _Prices:
     soft: bool
 
 
-def _prices(problem: Problem, net: _Network, objective: str, moves_first: bool) -> _Prices:
-    """Prices that put one aim before the next: a step of the flow changes at most 2 x hops moves, and two counts."""
+def _prices(problem: Problem, rules: Rules, net: _Network, objective: str, moves_first: bool) -> _Prices:
+    """Prices that put one aim before the next: a step of the flow changes at most 2 x hops moves, and two counts.
+
+    Where moves come first and brokers have no limits, each partition moves what it must, and size decides nothing.
+    """
     size = problem.size[net.rows] if objective != "moves" else np.zeros(len(net.rows))
     below = 1
     if moves_first:  # counts, and which replica is kept, are worth less than any move
@@ -340,7 +350,9 @@ def _prices(problem: Problem, net: _Network, objective: str, moves_first: bool) 
         unit *= max(1.0, 2.0 ** np.ceil(np.log2(max(float(size.max(initial=0)) / unit, 1.0) / _COARSEST)))
     while True:
         steps = np.floor(size / unit).astype(np.int64)
-        if objective in _PURE:
+        if moves_first and _unlimited(rules):
+            cost = np.ones_like(steps)
+        elif objective in _PURE:
             cost = (np.ones_like(steps) if objective == "moves" else steps) * _FINE
         elif objective == "min-bytes":
             cost = steps * (2 * net.hops + 1) + 1
@@ -614,7 +626,7 @@ def _task(problem: Problem, rules: Rules, bounds: Bounds, rows: Ints, hubs: bool
 def _lists(task: _Task, objective: str, moves_first: bool, price: int | None = None) -> _Lists:
     """The cheapest lists: counts within the bounds or as near as can be, or moves first, or counts at a price each."""
     problem, rules = task.problem, task.rules
-    prices = _prices(problem, task.net, objective, moves_first)
+    prices = _prices(problem, rules, task.net, objective, moves_first)
     if price is not None:
         prices = replace(prices, astray=min(price, prices.astray))
     flow = _solve(task, prices, hard=True) if price is None and not moves_first else None
@@ -752,7 +764,7 @@ def _within_budget(task: _Task, full: _Lists, objective: str) -> tuple[_Lists, d
         return _smallest_first(task, least)
     over_bytes = rules.byte_budget is not None and float(_spent(problem, full)[1].sum()) > rules.byte_budget
     kind = "bytes" if over_bytes else "moves"
-    prices = _prices(problem, task.net, kind, False)
+    prices = _prices(problem, rules, task.net, kind, False)
     cost = np.zeros(problem.partitions, dtype=np.int64)
     cost[task.net.rows] = prices.cost
 

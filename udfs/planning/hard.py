@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -303,11 +304,21 @@ def shares_of(problem: Problem, rules: Rules, choosing: bool) -> Shares:
     _kept_and_room(rules.fixed, rules.factor, rules.cap, *lists, stays, choosing, left, room, kept)
     base = np.bincount(problem.replicas[kept], minlength=problem.brokers).astype(np.int64)
     rows = np.flatnonzero(left > 0)
-    kinds, members = np.unique(np.column_stack([left[rows], room[rows]]), axis=0, return_counts=True)
+    kinds, members = _kinds(np.column_stack([left[rows], room[rows].astype(np.int64)]))
     top = np.where(rules.receives, np.maximum(rules.max_replicas, base), base)
     free = int(left.sum())
-    parts = (members.astype(np.int64), kinds[:, 0], kinds[:, 1:])
+    parts = (members, kinds[:, 0], kinds[:, 1:])
     return Shares(rules.receives, problem.rack, base, top, free, *parts)
+
+
+def _kinds(table: Ints) -> tuple[Ints, Ints]:
+    """(the different rows of a table of small numbers, how often each comes)."""
+    widths = [int(width) + 1 for width in table.max(axis=0, initial=0)]
+    if math.prod(widths) >= 1 << 62:
+        rows, times = np.unique(table, axis=0, return_counts=True)
+        return rows, times.astype(np.int64)
+    _, first, times = np.unique(np.ravel_multi_index(tuple(table.T), widths), return_index=True, return_counts=True)
+    return table[first], times.astype(np.int64)
 
 
 # ---- why not
@@ -383,7 +394,8 @@ def _too_few_places(problem: Problem, rules: Rules) -> list[str]:
         first = tight[0]
         short = np.flatnonzero((places[first] < rules.cap[first]) & (in_rack + places[first] > 0))
         most, cap = int(spread[tight].max()), int(rules.cap[first])
-        full = _list(f"{problem.rack_names[rack]} has {places[first][rack]}" for rack in short)
+        names = (*problem.rack_names, "of brokers without one")
+        full = _list(f"{names[rack]} has {places[first][rack]}" for rack in short)
         out.append(
             f"{factor} replicas of {some(problem, tight)}, at most {cap} in a rack, find only {most} places:"
             f" rack {full}"
