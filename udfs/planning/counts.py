@@ -572,7 +572,8 @@ def _decode(task: _Task, flow: Ints) -> tuple[Ints, Places, Ints]:
     if net.hubs:
         row, place = _brokers_of_units(task, kept, row, place, flow)
     lost = np.unique(row[place < 0])
-    order = np.lexsort((place, row))[place[np.lexsort((place, row))] >= 0]
+    order = np.lexsort((place, row))
+    order = order[place[order] >= 0]
     row, place = row[order], place[order]
     new_offsets = offsets_of(np.bincount(row, minlength=problem.partitions))
     out_offsets = new_offsets + offsets_of(np.bincount(problem.row[kept], minlength=problem.partitions))
@@ -641,16 +642,26 @@ def _lists(task: _Task, objective: str, moves_first: bool, price: int | None = N
     found = _Lists(offsets, replicas, bound, prices.unit, True)
     if not len(lost):
         return found
-    if len(task.net.rows) * problem.brokers <= _ARCS:
-        full = _task(problem, rules, task.bounds, task.net.rows, hubs=False)
-        return _lists(full, objective, moves_first, price)
-    # What found no place goes from broker to broker, while all others stay where they are.
+    if len(task.net.rows) * problem.brokers > _ARCS:
+        some_left = _given_places(task, found, lost, objective)
+        if some_left is not None:
+            return some_left
+    full = _task(problem, rules, task.bounds, task.net.rows, hubs=False)
+    return _lists(full, objective, moves_first, price)
+
+
+def _given_places(task: _Task, found: _Lists, lost: Ints, objective: str) -> _Lists | None:
+    """`found`, where the lost partitions go from broker to broker while all others stay; None if they cannot."""
+    problem = task.problem
     again = np.zeros(problem.partitions, dtype=np.bool_)
     again[lost] = True
     rest = problem.placed(*_merged(problem, found, problem, again))
-    few = _task(rest, replace(rules, fixed=~again), task.bounds, lost, hubs=False)
-    last = _lists(few, objective, True)
-    return _Lists(last.offsets, last.replicas, bound, prices.unit, False)
+    few = _task(rest, replace(task.rules, fixed=~again), task.bounds, lost, hubs=False)
+    try:
+        last = _lists(few, objective, True)
+    except Infeasible:
+        return None
+    return _Lists(last.offsets, last.replicas, found.bound, found.unit, False)
 
 
 # ---- plans
