@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame
 
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import SnapshotKey, Source
+from pipelines.plans.asked import effort_of, limits_of, wishes_of
 from pipelines.settings import Settings
-from pipelines.stages import hotspot_odds, placements, scheme_comparison, silver, topic_origin
+from pipelines.stages import hotspot_odds, placements, plans, scheme_comparison, silver, topic_origin
 from pipelines.stages.entities import EntityParameters, entities
 from pipelines.stages.outcomes import rows_of
 from pipelines.stages.scheme_sums import SumParameters, scheme_sums
@@ -142,8 +143,18 @@ def _hotspot_odds(t: Frames, context: Context) -> DataFrame:
     return hotspot_odds.hotspot_odds(*tables, plan, hotspots.thresholds)
 
 
+def _planned(t: Frames, context: Context) -> DataFrame:
+    settings = context.settings
+    goal = settings.plans.goal
+    wishes = wishes_of(settings, goal) if goal else None
+    limits, effort = limits_of(settings), effort_of(settings)
+    parameters = plans.PlanParameters(wishes, limits, effort, settings.topics.min_insync_replicas)
+    return plans.planned(t["silver.topics"], t["silver.partitions"], t[_BROKERS], parameters)
+
+
 RAW, _ENTITIES = "bronze.raw_metadata", "silver.entities"
 _BROKERS, SUMS = "silver.brokers", "gold.scheme_sums"
+_PLANNED = "gold.planned"
 _COMPARED = ("gold.leader_hotspots", "gold.failure_summary", "gold.durability", "gold.scheme_seeds")
 
 # In order: each stage's inputs are made by stages before it. bronze.raw_metadata comes first, from files.
@@ -189,6 +200,9 @@ STAGES: tuple[Stage, ...] = (
         ("gold.topic_origin",),
         lambda t, c: topic_origin.cluster_origin(t["gold.topic_origin"]),
     ),
+    Stage(_PLANNED, ("silver.topics", "silver.partitions", _BROKERS), _planned),
+    Stage("gold.plans", (_PLANNED,), lambda t, c: plans.plans(t[_PLANNED])),
+    Stage("gold.plan_moves", (_PLANNED,), lambda t, c: plans.plan_moves(t[_PLANNED])),
 )
 
 # Every step by name, in order: what --from and --to take. The gate stands before gold.

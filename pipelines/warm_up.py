@@ -29,7 +29,12 @@ from udfs.outcomes.groups import Share, computed, observed, place
 from udfs.outcomes.held import topic_hotspots
 from udfs.outcomes.scenarios import Cluster, RandomPlan, scenarios_of
 from udfs.outcomes.sums import Want, added, sum_placement, sum_seed, with_pairs
+from udfs.parcels import packed
 from udfs.placement import LivingBrokers, Requests, place_topics
+from udfs.planning.clusters import KINDS, planner
+from udfs.planning.metrics import Effort
+from udfs.planning.waves import Limits
+from udfs.planning.wishes import GOALS, PRIORITIES, Wishes
 from udfs.schemes import KAFKA, SCHEMES
 
 COLUMNS = "part STRING NOT NULL, id BIGINT, replicas ARRAY<INT>, size DOUBLE, at TIMESTAMP"
@@ -77,6 +82,28 @@ def compile_failures() -> None:
         durability(Outcome(ids, scenarios, sums), cluster.racks, DurabilityPlan((1, 2, 3), steps, 1, 0))
 
 
+def compile_plans() -> None:
+    """Nothing; a plan of each goal is made for a cluster of seven brokers, one of them empty, in three racks."""
+    ids = {"broker_id": range(7), "rack": [f"r{b % 3}" for b in range(7)], "alive": [True] * 7, "draining": [False] * 7}
+    rows = [
+        {"topic": "t", "partition": p, "leader": p % 3, "replicas": [p % 3, 3 + p % 2], "size_bytes": p + 1}
+        | {"adding_replicas": [], "removing_replicas": [], "bytes_in_per_s": 1.0 + p, "bytes_out_per_s": 2.0 + p}
+        for p in range(24)
+    ]
+    tables = {
+        "brokers": pa.table(ids),
+        "topics": pa.table({"topic": ["t"], "marked_for_deletion": [False], "min_insync_replicas": [1]}),
+        "partitions": pa.Table.from_pylist(rows),
+    }
+    parcels = [packed(tables[kind].select(schema.names).cast(schema)) for kind, schema in KINDS.items()]
+    held = pa.table({"kind": list(KINDS), "parcel": pa.array(parcels, pa.binary())})
+    more = {"drain": {"brokers": (5,)}, "replace": {"replacements": ((5, 6),)}, "rf": {"factor": 3}}
+    key = (pa.scalar("warm-up"), pa.scalar(""))
+    for goal in GOALS:
+        wishes = Wishes(goal, priorities=PRIORITIES, **more.get(goal, {}))  # type: ignore[arg-type]
+        planner(wishes, Limits(), Effort(), 1)(key, held)
+
+
 def make_archive() -> Path:
     """The archive, made anew if it is missing; whole or not at all."""
     archive = class_archive(check_java())
@@ -115,6 +142,7 @@ def main() -> int:
     try:
         compile_kernels()
         compile_failures()
+        compile_plans()
         make_archive()
     except KafkaPlacementError as fault:
         print(f"kafka-placement: {fault}", file=sys.stderr)

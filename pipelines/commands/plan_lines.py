@@ -11,6 +11,7 @@ from pipelines.commands.plan import Made
 from pipelines.plans.documents import to_elect
 from pipelines.plans.folder import ELECTION, ROLLBACK
 from pipelines.plans.plan_file import wave_file, wave_names
+from udfs.planning.plan_rows import value_at
 from udfs.planning.planned import Proof, not_led_by_first, proofs, texts
 from udfs.planning.waves import WaveReport, reports, to_change
 
@@ -59,7 +60,7 @@ def _table(figures: dict[str, Any]) -> Iterator[str]:
         yield _row(title, *cells)
 
     def both(title: str, *path: str, digits: int | None = 3) -> str:
-        values = [_at(state, path) for state in (before, after)]
+        values = [value_at(state, path) for state in (before, after)]
         return _row(title, _ratio(values[0], digits), "", _ratio(values[1], digits), "")
 
     yield both("worst survivor of a death: leaders", "balance", "worst_survivor_leaders")
@@ -85,12 +86,6 @@ def _with_gaps(values: Sequence[float | None]) -> list[str]:
 def _row(*cells: str) -> str:
     first = "  " + cells[0].ljust(_WIDTHS[0])
     return (first + "".join(c.rjust(w) for c, w in zip(cells[1:], _WIDTHS[1:], strict=True))).rstrip()
-
-
-def _at(state: dict[str, Any], path: Sequence[str]) -> Any:
-    for name in path:
-        state = (state or {}).get(name)  # type: ignore[assignment]
-    return state
 
 
 def _ratio(value: float | None, digits: int | None = 3) -> str:

@@ -6,6 +6,7 @@ from pipelines.tables import bronze, failures, gold, ops, silver
 from pipelines.tables.contract import Table
 from pipelines.tables.hotspot_odds import HOTSPOT_ODDS
 from pipelines.tables.origin import CLUSTER_ORIGIN, TOPIC_ORIGIN
+from pipelines.tables.plans import PLAN_MOVES, PLANNED, PLANS
 
 TABLES: dict[str, Table] = {
     table.name: table
@@ -34,6 +35,9 @@ TABLES: dict[str, Table] = {
         gold.SCHEME_COMPARISON,
         TOPIC_ORIGIN,
         CLUSTER_ORIGIN,
+        PLANNED,
+        PLANS,
+        PLAN_MOVES,
         ops.RUNS,
         ops.QUALITY_RESULTS,
     )
