@@ -290,22 +290,23 @@ class Shares:
         return flow.optimal_flow(), reached[first_broker:sink]
 
 
-def shares_of(problem: Problem, rules: Rules, choosing: bool) -> Shares:
-    """The free replicas, when those do not move that need not: on brokers that get none, or all if counts come second.
+def shares_of(problem: Problem, rules: Rules, settled: bool) -> Shares:
+    """The free replicas: all but those of fixed partitions, or on brokers that get none.
 
-    choosing: whether partitions that lose replicas count as free, as any of theirs may stay; else the first stay.
+    settled: whether, if counts come second, nothing moves that need not; only partitions that lose replicas are free.
     """
-    stays = ~rules.must_leave & ~rules.receives if rules.even else ~rules.must_leave
+    stays = ~rules.must_leave & (~rules.receives if rules.even or not settled else np.True_)
     racks = int(problem.rack.max(initial=0)) + 1
     left = np.zeros(problem.partitions, dtype=np.int64)
     room = np.zeros((problem.partitions, racks), dtype=np.int32)
     kept = np.repeat(rules.fixed, problem.factor)
     lists = (problem.offsets, problem.replicas, problem.rack)
-    _kept_and_room(rules.fixed, rules.factor, rules.cap, *lists, stays, choosing, left, room, kept)
+    _kept_and_room(rules.fixed, rules.factor, rules.cap, *lists, stays, settled, left, room, kept)
     base = np.bincount(problem.replicas[kept], minlength=problem.brokers).astype(np.int64)
     rows = np.flatnonzero(left > 0)
     kinds, members = _kinds(np.column_stack([left[rows], room[rows].astype(np.int64)]))
-    top = np.where(rules.receives, np.maximum(rules.max_replicas, base), base)
+    held = base if rules.even else np.bincount(problem.replicas, minlength=problem.brokers)
+    top = np.where(rules.receives, np.maximum(rules.max_replicas, held), base)
     free = int(left.sum())
     parts = (members, kinds[:, 0], kinds[:, 1:])
     return Shares(rules.receives, problem.rack, base, top, free, *parts)
