@@ -277,10 +277,14 @@ def _network(problem: Problem, rules: Rules, now: Places, hubs: bool, rows: Ints
     # Partitions whose factor changes rather use another rack than the same again.
     spread = (rules.factor != problem.factor)[rows][cells // racks] & (room > 1) & (not rules.even)
     again = np.flatnonzero(spread)
+    # Where all may stay and nothing goes, a rack is no limit: straight to the brokers.
+    slack = ~needs[cells // racks] & (room >= holds[cells]) & ~spread
+    keep_tail = np.where(slack[number[held_cell]], place[problem.row[at]], len(rows) + number[held_cell])
+    tight = np.flatnonzero(~slack)
     groups: list[tuple[npt.NDArray[np.integer], ...]] = [
-        (cells // racks, len(rows) + np.arange(len(cells)), np.where(spread, 1, room), np.zeros(len(cells), np.int64)),
+        (cells[tight] // racks, len(rows) + tight, np.where(spread, 1, room)[tight], np.zeros(len(tight), np.int64)),
         (cells[again] // racks, len(rows) + again, room[again] - 1, np.full(len(again), _TOGETHER)),
-        (len(rows) + number[held_cell], first_broker + held, np.ones(len(at), np.int64), _dear(problem, rules, at)),
+        (keep_tail, first_broker + held, np.ones(len(at), np.int64), _dear(problem, rules, at)),
     ]
     if hubs:
         inside = np.flatnonzero(needs[cells // racks] & (in_rack[cells % racks] > 0))
