@@ -1,0 +1,150 @@
+"""gold.plans and gold.plan_moves of a run over several clusters: what the command without Spark says of each."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipelines.commands import plan as command
+from pipelines.commands import plan_options
+from pipelines.ingest.snapshot import load_snapshot
+from pipelines.ingest.sources import find_source, find_sources
+from pipelines.runner import Progress, Run, make_context
+from pipelines.settings import load_settings
+from pipelines.stage_list import STEPS
+from pipelines.store import Store
+from tests.unit.planning import judge
+from udfs.planning.plan_rows import METRICS, PLAN, plan_row, value_at
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+PLANNED = ("gold.planned", "gold.plans", "gold.plan_moves")
+BEFORE = STEPS[: STEPS.index("quality") + 1]
+Rows = list[dict[str, Any]]
+
+
+def _line(partition: int, leader: str, replicas: str, isr: str, more: str = "") -> str:
+    return f"Topic: t\tPartition: {partition}\tLeader: {leader}\tReplicas: {replicas}\tIsr: {isr}{more}\n"
+
+
+def _sources(folder: Path, samples: Path) -> dict[str, Path]:
+    made = {"kraft": samples / "kafka-4.1.1-kraft", "empty": folder / "empty.csv"}
+    for name, removed in (("model", [3]), ("rack", [0, 3, 6, 9, 12, 15])):
+        made[name] = folder / f"{name}.json"
+        made[name].write_text(json.dumps(judge.model(3, removed=removed)))
+    made["empty"].write_text("broker,rack\n1,a\n2,b\n")
+    made["one"] = folder / "one.txt"
+    made["one"].write_text(_line(0, "1", "1", "1") + _line(1, "1", "1", "1"))
+    made["moving"] = folder / "moving.txt"
+    under_way = "\tAdding Replicas: 3\tRemoving Replicas: 2"
+    lines = [_line(p, "1", "1,2", "1,2") for p in range(3)] + [_line(3, "1", "1,2,3", "1,2", under_way)]
+    made["moving"].write_text("".join(lines) + _line(4, "none", "9,8", "9") + _line(5, "1", "1,9", "1"))
+    return made
+
+
+class Plans:
+    """The tables of a goal, by cluster."""
+
+    def __init__(self, store: Store, context: Any) -> None:
+        self.plans = {row["cluster_id"]: row for row in _rows(store, context, "gold.plans")}
+        self.moves: dict[str, Rows] = {name: [] for name in self.plans}
+        for row in _rows(store, context, "gold.plan_moves"):
+            self.moves[row["cluster_id"]].append(row)
+
+
+def _rows(store: Store, context: Any, name: str) -> Rows:
+    return [row.asDict(recursive=True) for row in store.read(name, context.snapshots).collect()]
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory, samples: Path) -> dict[str, Path]:
+    return _sources(tmp_path_factory.mktemp("plans"), samples)
+
+
+@pytest.fixture(scope="module")
+def made(
+    sources: dict[str, Path], spark_application: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Plans]:
+    """A run with the goal of the settings as they come, then drain, then none."""
+    folder = tmp_path_factory.mktemp("warehouse")
+    out: dict[str, Plans] = {}
+    for goal in ("leaders", "drain", ""):
+        chosen = [f"plans.goal={goal}"] if goal != "leaders" else []
+        settings = load_settings([f"store.warehouse={folder}", *chosen], environ={})
+        context = make_context(find_sources([f"{name}={path}" for name, path in sources.items()]), settings, NOW)
+        store = Store(spark_application, str(folder), "")
+        steps = PLANNED if out else (*BEFORE, *PLANNED)
+        Run(spark_application, store, context, Progress()).go(steps, clock=lambda: NOW)
+        out[goal] = Plans(store, context)
+    return out
+
+
+@pytest.mark.parametrize(("goal", "cluster"), [("leaders", "kraft"), ("leaders", "moving"), ("drain", "model")])
+def test_as_the_command_without_spark(
+    goal: str, cluster: str, made: dict[str, Plans], sources: dict[str, Path], tmp_path: Path
+) -> None:
+    settings = load_settings(environ={})
+    wishes = plan_options.wish(plan_options.Options(goal), settings)
+    snapshot = load_snapshot(find_source(f"{cluster}={sources[cluster]}"))
+    found = command.plan(snapshot, wishes, settings, tmp_path / "plan")
+    assert plan_row(wishes, found.planned).to_pylist() == [
+        {name: made[goal].plans[cluster][name] for name in PLAN.names}
+    ]
+    written = json.loads((tmp_path / "plan" / "plan.json").read_text())
+    rows = sorted(made[goal].moves[cluster], key=lambda row: (row["topic"], row["partition"]))
+    assert len(rows) == len(written["changes"]) == made[goal].plans[cluster]["changed_partitions"]
+    for row, change in zip(rows, written["changes"], strict=True):
+        assert {row["goal"]} == {goal}
+        assert (row["topic"], row["partition"], row["reason"]) == tuple(
+            change[name] for name in ("topic", "partition", "reason")
+        )
+        before, after = change["before"], change["after"]
+        assert (row["replicas_before"], row["replicas_after"]) == (before, after)
+        assert row["adding_replicas"] == [broker for broker in after if broker not in before]
+        assert row["removing_replicas"] == [broker for broker in before if broker not in after]
+        assert (row["copied_bytes"] or 0) == change["bytes_to_copy"]
+        assert [row["first_wave"], row["last_wave"]] == [change["steps"][i]["wave"] for i in (0, -1)]
+
+
+def test_metrics_have_columns(made: dict[str, Plans]) -> None:
+    row = made["drain"].plans["model"]
+    metrics = json.loads(row["metrics"])
+    for metric in METRICS:
+        for when in ("before", "after"):
+            assert row[f"{metric.name}_{when}"] == value_at(metrics[when], metric.path)
+    assert row["replicas_max_over_mean_after"] < row["replicas_max_over_mean_before"]
+    assert row["loss_probability_of_3_brokers_after"] is not None
+    assert row["loss_probability_of_4_brokers_after"] is None
+    assert json.loads(row["wishes"])["goal"] == "drain"
+    assert json.loads(row["certificate"])["lower_bound"] == row["lower_bound"] <= row["objective_value"]
+
+
+def test_what_cannot_be_is_a_row_with_reasons(made: dict[str, Plans]) -> None:
+    for goal, infeasible in (("leaders", set()), ("drain", {"kraft", "empty", "one", "moving", "rack"})):
+        plans = made[goal].plans
+        assert set(plans) == {"kraft", "empty", "model", "rack", "one", "moving"}
+        assert {name for name, row in plans.items() if not row["feasible"]} == infeasible
+        for name in infeasible:
+            row = plans[name]
+            assert (row["moves"], row["certificate"], made[goal].moves[name]) == (None, None, [])
+    assert "there is no broker to drain" in made["drain"].plans["kraft"]["reasons"][0]
+    assert "rack r0 would have no broker left" in made["drain"].plans["rack"]["reasons"][0]
+
+
+def test_odd_clusters(made: dict[str, Plans]) -> None:
+    plans = made["leaders"].plans
+    assert plans["one"]["changed_partitions"] == plans["empty"]["changed_partitions"] == 0
+    assert plans["one"]["worst_survivor_leaders_over_mean_before"] is None
+    assert plans["one"]["leaders_max_over_mean_before"] == 1.0
+    assert plans["empty"]["replicas_max_over_mean_before"] is None
+    assert plans["moving"]["left_alone_partitions"] == 2
+    assert {row["partition"] for row in made["leaders"].moves["moving"]} <= {0, 1, 2, 5}
+
+
+def test_without_a_goal_there_are_no_plans(made: dict[str, Plans]) -> None:
+    assert made[""].plans == {}
+    assert made[""].moves == {}
