@@ -20,7 +20,7 @@ from pipelines.ingest.detect import read_files
 from pipelines.ingest.sources import SnapshotKey, Source, snapshot_id_of
 from pipelines.schedule import run_steps
 from pipelines.settings import Settings
-from pipelines.stage_list import NEEDS, QUALITY, RAW, STAGES, SUMS, Context, sums_rest_on
+from pipelines.stage_list import NEEDS, QUALITY, RAW, RESTS_ON, STAGES, Context
 from pipelines.stages.raw_metadata import FILES_DDL, raw_metadata
 from pipelines.store import Store
 from pipelines.tables import TABLES
@@ -95,20 +95,21 @@ class Run:
                         problem = f"{name} has no row of these snapshots of {held}"
                         raise StoreError(f"{problem}. Begin with an earlier stage: --from bronze")
 
-        self._check_sums(made)
+        self._check_settings(made)
 
-    def _check_sums(self, made: set[str]) -> None:
-        """Nothing; StoreError if sums that are there already follow from other settings than this run's."""
-        if SUMS in made or not any(SUMS in stage.inputs for stage in STAGES if stage.table in made):
-            return
-        wanted = sums_rest_on(self._context.settings)
-        held = self._store.read(SUMS, self._context.snapshots).select("settings").distinct().collect()
-        for row in held:
-            if row.settings != wanted:
-                mine, theirs = json.loads(wanted), json.loads(row.settings)
-                other = [f"{a}.{b}" for a in mine for b in mine[a] if mine[a][b] != theirs.get(a, {}).get(b)]
-                problem = f"{SUMS} was made with other settings of {', '.join(other)}"
-                raise StoreError(f"{problem}. Use the same, or begin there: --from {SUMS}")
+    def _check_settings(self, made: set[str]) -> None:
+        """Nothing; StoreError if sums or plans that are there already follow from other settings than this run's."""
+        for name, rest_on in RESTS_ON.items():
+            if name in made or not any(name in stage.inputs for stage in STAGES if stage.table in made):
+                continue
+            wanted = rest_on(self._context.settings)
+            held = self._store.read(name, self._context.snapshots).select("settings").distinct().collect()
+            for row in held:
+                if row.settings != wanted:
+                    mine, theirs = json.loads(wanted), json.loads(row.settings)
+                    other = [f"{a}.{b}" for a in mine for b in mine[a] if mine[a][b] != theirs.get(a, {}).get(b)]
+                    problem = f"{name} was made with other settings of {', '.join(other)}"
+                    raise StoreError(f"{problem}. Use the same, or begin there: --from {name}")
 
     def _ingest(self) -> None:
         context = self._context

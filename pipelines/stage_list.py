@@ -93,6 +93,18 @@ def sums_rest_on(settings: Settings) -> str:
     return json.dumps(chosen, sort_keys=True)
 
 
+def plans_rest_on(settings: Settings) -> str:
+    """The settings that gold.planned follows from, as JSON: other ones need other plans."""
+    chosen = {
+        "run": {"seed": settings.run.seed},
+        "topics": {"min_insync_replicas": settings.topics.min_insync_replicas},
+        "failures": {"most_pairs": settings.failures.most_pairs},
+        "durability": settings.durability.model_dump(include={"steps", "trials"}),
+        "plans": settings.plans.model_dump(),
+    }
+    return json.dumps(chosen, sort_keys=True)
+
+
 def _scheme_sums(t: Frames, context: Context) -> DataFrame:
     run, topics, fails = context.settings.run, context.settings.topics, context.settings.failures
     plan = SumPlan(
@@ -148,7 +160,8 @@ def _planned(t: Frames, context: Context) -> DataFrame:
     goal = settings.plans.goal
     wishes = wishes_of(settings, goal) if goal else None
     limits, effort = limits_of(settings), effort_of(settings)
-    parameters = plans.PlanParameters(wishes, limits, effort, settings.topics.min_insync_replicas)
+    min_isr = settings.topics.min_insync_replicas
+    parameters = plans.PlanParameters(wishes, limits, effort, min_isr, plans_rest_on(settings))
     return plans.planned(t["silver.topics"], t["silver.partitions"], t[_BROKERS], parameters)
 
 
@@ -204,6 +217,9 @@ STAGES: tuple[Stage, ...] = (
     Stage("gold.plans", (_PLANNED,), lambda t, c: plans.plans(t[_PLANNED])),
     Stage("gold.plan_moves", (_PLANNED,), lambda t, c: plans.plan_moves(t[_PLANNED])),
 )
+
+# Tables that others are made of, and the settings that they follow from.
+RESTS_ON: dict[str, Callable[[Settings], str]] = {SUMS: sums_rest_on, _PLANNED: plans_rest_on}
 
 # Every step by name, in order: what --from and --to take. The gate stands before gold.
 _FIRST_GOLD = next(i for i, stage in enumerate(STAGES) if stage.table.startswith("gold."))

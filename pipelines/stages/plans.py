@@ -22,13 +22,14 @@ _KEY = ("cluster_id", "snapshot_id")
 class PlanParameters:
     """wishes: the same of every cluster; None = no plans.   limits: of waves.   effort: of metrics.
 
-    min_insync_replicas: of topics whose sources show no such config.
+    min_insync_replicas: of topics whose sources show no such config.   settings: what all this follows from, as JSON.
     """
 
     wishes: Wishes | None
     limits: Limits
     effort: Effort
     min_insync_replicas: int
+    settings: str
 
 
 def _packed(rows: DataFrame, kind: str) -> DataFrame:
@@ -56,7 +57,7 @@ def planned(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, parame
         wishes, parcels = Wishes(""), parcels.limit(0)
     body = clusters.planner(wishes, parameters.limits, parameters.effort, parameters.min_insync_replicas)
     made = parcels.groupBy(*_KEY).applyInArrow(body, from_arrow_schema(clusters.PLANNED))
-    return made.select(*PLANNED.column_names)
+    return made.withColumn("settings", F.lit(parameters.settings)).select(*PLANNED.column_names)
 
 
 def _rows(planned: DataFrame, part: str) -> DataFrame:

@@ -17,6 +17,7 @@ PLANNED = Table(
     "One row per plan, packed: gold.plans and gold.plan_moves are its parts; nothing else should read it.",
     columns(
         _GOAL,
+        Column("settings", TEXT, "the settings that the plan rests on, as JSON", required=True),
         Column("plan", BinaryType(), "the row of gold.plans, see udfs/planning/plan_rows.py", required=True),
         Column("moves", BinaryType(), "the rows of gold.plan_moves, see udfs/planning/plan_rows.py", required=True),
     ),

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.commands import plan as command
 from pipelines.commands import plan_options
+from pipelines.errors import StoreError
 from pipelines.ingest.snapshot import load_snapshot
 from pipelines.ingest.sources import find_source, find_sources
 from pipelines.runner import Progress, Run, make_context
@@ -50,6 +51,7 @@ class Plans:
     """The tables of a goal, by cluster."""
 
     def __init__(self, store: Store, context: Any) -> None:
+        self.warehouse = store.warehouse
         self.plans = {row["cluster_id"]: row for row in _rows(store, context, "gold.plans")}
         self.moves: dict[str, Rows] = {name: [] for name in self.plans}
         for row in _rows(store, context, "gold.plan_moves"):
@@ -143,6 +145,20 @@ def test_odd_clusters(made: dict[str, Plans]) -> None:
     assert plans["empty"]["replicas_max_over_mean_before"] is None
     assert plans["moving"]["left_alone_partitions"] == 2
     assert {row["partition"] for row in made["leaders"].moves["moving"]} <= {0, 1, 2, 5}
+
+
+def test_plans_of_other_settings_are_not_taken(
+    made: dict[str, Plans], sources: dict[str, Path], spark: SparkSession
+) -> None:
+    settings = load_settings([f"store.warehouse={made[''].warehouse}", "plans.goal=expand"], environ={})
+    context = make_context(find_sources([f"{name}={path}" for name, path in sources.items()]), settings, NOW)
+    run = Run(spark, Store(spark, made[""].warehouse, ""), context, Progress())
+    # Those of no goal are no rows, which follow from nothing.
+    run.go(PLANNED[1:2], clock=lambda: NOW)
+    run.go(PLANNED[:1], clock=lambda: NOW)
+    other = make_context(find_sources([f"one={sources['one']}"]), load_settings(environ={}), NOW)
+    with pytest.raises(StoreError, match=r"gold\.planned was made with other settings of plans\.goal"):
+        Run(spark, Store(spark, made[""].warehouse, ""), other, Progress()).go(PLANNED[1:], clock=lambda: NOW)
 
 
 def test_without_a_goal_there_are_no_plans(made: dict[str, Plans]) -> None:

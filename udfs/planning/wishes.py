@@ -45,7 +45,7 @@ class Wishes:
 
     goal: of GOALS.   brokers: ids - to fill (expand), to empty (drain); none = those that hold nothing, those that the
     source wants empty.   replacements: (from, to) ids.   factor: wanted RF (rf).   topics: names that rf is for, none =
-    all.   exclude_topics, exclude_brokers: left as they are; get nothing more.   max_bytes, max_moves: budget of copying.
+    all.   exclude_topics, exclude_brokers: left as they are; get nothing more.   max_bytes, max_moves: budget.
     broker_replicas, broker_bytes: what any broker can hold, None = no limit.   keep_leaders: failover alone.
     per_topic: each topic's leaders spread too.   allow_fewer_racks: a drained rack may leave partitions on fewer racks.
     priorities: of PRIORITIES, the most important first; what is not named is not looked at.
