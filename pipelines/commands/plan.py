@@ -7,7 +7,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 import pyarrow.compute as pc
 
 from pipelines.errors import Infeasible, SourceError
@@ -22,7 +21,7 @@ from udfs.planning.plan import make_plan
 from udfs.planning.planned import Planned, frozen_counts, told
 from udfs.planning.problem import FROZEN_WORDS, Problem, problem_of
 from udfs.planning.problem import IN_FLIGHT as MOVING
-from udfs.planning.sense import nonsense
+from udfs.planning.sense import chosen_brokers, nonsense
 from udfs.planning.waves import reports
 from udfs.planning.wishes import Wishes
 
@@ -89,11 +88,7 @@ def facts(wishes: Wishes, found: Planned) -> dict[str, Any]:
         "cluster": problem.cluster_id,
         "goal": wishes.goal,
         "wishes": asdict(wishes),
-        "brokers": {
-            "living": problem.ids(np.flatnonzero(problem.living)),
-            "dead": problem.ids(np.flatnonzero(~problem.living)),
-            "draining": problem.ids(np.flatnonzero(problem.draining)),
-        },
+        "chosen_brokers": chosen_brokers(problem, wishes),
         "left_alone": frozen_counts(problem),
         "certificate": dict(draft.certificate),
         **found.metrics,

@@ -13,6 +13,7 @@ from pipelines.plans.folder import ELECTION, ROLLBACK
 from pipelines.plans.plan_file import wave_file, wave_names
 from udfs.planning.plan_rows import value_at
 from udfs.planning.planned import Proof, not_led_by_first, proofs, texts
+from udfs.planning.sense import chosen_brokers, ids_text
 from udfs.planning.waves import WaveReport, reports, to_change
 
 _BALANCE = (
@@ -31,7 +32,10 @@ def lines(made: Made, out: Path, server: str) -> Iterator[str]:
     """The plan, line by line. out: the folder it was written to.   server: of Kafka's commands."""
     found, goal = made.planned, made.wishes.goal
     problem, figures = found.problem, found.metrics
-    yield f"cluster {problem.cluster_id}: {goal} on {problem.brokers} brokers, {problem.partitions} partitions"
+    chosen = ids_text(chosen_brokers(problem, made.wishes))
+    which = f"{goal} {chosen}" if chosen else goal
+    counted = f"{int(problem.living.sum())} living brokers, {problem.partitions:,} partitions"
+    yield f"cluster {problem.cluster_id}: {which}; {counted}"
     yield from _table(figures)
     certificate = found.draft.certificate
     moves, size = figures["moves"], figures["bytes_to_copy"]

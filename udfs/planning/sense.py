@@ -22,7 +22,7 @@ def _unknown(problem: Problem, wishes: Wishes) -> Iterator[str]:
     named = [*wishes.brokers, *(id_ for pair in wishes.replacements for id_ in pair), *wishes.exclude_brokers]
     missing = sorted(set(named) - set(problem.broker_ids.tolist()))
     if missing:
-        yield f"there is no broker {_ids(missing)}; there are {_ids(problem.broker_ids.tolist()) or 'none'}"
+        yield f"there is no broker {ids_text(missing)}; there are {ids_text(problem.broker_ids.tolist()) or 'none'}"
     absent = sorted(set(wishes.topics) - set(problem.topic_names))
     if absent:
         yield f"there is no topic {', '.join(absent[:_SHOWN])} whose replicas are known"
@@ -30,15 +30,15 @@ def _unknown(problem: Problem, wishes: Wishes) -> Iterator[str]:
 
 def _senseless(problem: Problem, wishes: Wishes) -> Iterator[str]:
     living, draining = (set(problem.broker_ids[where].tolist()) for where in (problem.living, problem.draining))
-    if wishes.goal == "drain" and not (wishes.brokers or draining):
+    chosen = chosen_brokers(problem, wishes)
+    if wishes.goal == "drain" and not chosen:
         yield "there is no broker to drain: the source wants none empty, so name some with --brokers"
     if wishes.goal == "expand":
-        holds = np.bincount(problem.replicas, minlength=problem.brokers) > 0
-        if not wishes.brokers and not (problem.living & ~problem.draining & ~holds).any():
+        if not chosen:
             yield "there is no living broker that holds nothing: name those to fill with --brokers"
         unfit = sorted(set(wishes.brokers) - (living - draining))
         if unfit:
-            yield f"broker {_ids(unfit)} cannot be filled: it is dead, or to be emptied"
+            yield f"broker {ids_text(unfit)} cannot be filled: it is dead, or to be emptied"
     if wishes.goal == "replace":
         if not wishes.replacements:
             yield "there is no broker to replace: name some, and who takes over, with --replace, as in 7=66"
@@ -49,6 +49,15 @@ def _senseless(problem: Problem, wishes: Wishes) -> Iterator[str]:
                 yield f"broker {new} cannot take over from {old}: it is dead, excluded, or to be emptied itself"
     if wishes.goal == "rf" and wishes.factor is None:
         yield "there is no replication factor: name it with --rf"
+
+
+def chosen_brokers(problem: Problem, wishes: Wishes) -> list[int]:
+    """The brokers that expand fills, or drain empties: those named, else those that the cluster itself tells."""
+    if wishes.brokers or wishes.goal not in ("expand", "drain"):
+        return list(wishes.brokers)
+    empty = np.bincount(problem.replicas, minlength=problem.brokers) == 0
+    fills = problem.living & ~problem.draining & empty
+    return problem.ids(np.flatnonzero(fills if wishes.goal == "expand" else problem.draining))
 
 
 def hard_wishes(problem: Problem, wishes: Wishes) -> hard.Wishes:
@@ -68,6 +77,7 @@ def hard_wishes(problem: Problem, wishes: Wishes) -> hard.Wishes:
     )
 
 
-def _ids(ids: Sequence[int]) -> str:
+def ids_text(ids: Sequence[int]) -> str:
+    """The first of them, with commas, and how many more there are."""
     more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
     return ", ".join(map(str, ids[:_SHOWN])) + more
