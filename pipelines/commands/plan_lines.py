@@ -49,6 +49,10 @@ def lines(made: Made, out: Path, server: str) -> Iterator[str]:
     for name in ("relaxed", "missed"):
         yield from _some(name, texts(certificate, name))
     yield from _waves(reports(problem, found.waves), found.waves.limits.throttle_bytes_per_s)
+    large = [problem.name(row) for row in found.waves.oversized.tolist()]
+    if large:
+        more = f" and {len(large) - _SHOWN} more" if len(large) > _SHOWN else ""
+        yield f"    larger than a wave's limit, so their brokers copy nothing beside: {', '.join(large[:_SHOWN])}{more}"
     yield f"  took: {', '.join(f'{part} {seconds:.1f} s' for part, seconds in made.seconds.items())}"
     yield f"  written to {out}:"
     yield f"    {', '.join(_file_names(made.files))}"
