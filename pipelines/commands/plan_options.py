@@ -37,6 +37,7 @@ class Options:
     seed: int | None = None
 
 
+_MOVING = tuple(goal for goal in GOALS if goal not in ("leaders", "failover"))
 # Options that only some goals have a meaning for.
 _OF_GOALS = {
     "--brokers": ("brokers", ("drain", "expand")),
@@ -45,6 +46,8 @@ _OF_GOALS = {
     "--topics": ("topics", ("rf",)),
     "--keep-leaders": ("keep_leaders", ("failover",)),
     "--per-topic": ("per_topic", ("leaders", "failover")),
+    "--exclude-brokers": ("exclude_brokers", _MOVING),
+    "--copysets": ("copysets", ("balance", "drain", "expand")),
 }
 
 
@@ -56,7 +59,7 @@ def wish(options: Options, settings: Settings) -> Wishes:
         raise SettingsError(f"--objective {options.objective}: there are {', '.join(OBJECTIVES)}")
     for option, (field, goals) in _OF_GOALS.items():
         if getattr(options, field) and options.goal not in goals:
-            raise SettingsError(f"{option} is for --goal {' and '.join(goals)}, not {options.goal}")
+            raise SettingsError(f"{option} is for --goal {' or '.join(goals)}, not {options.goal}")
     if options.goal == "rf" and not 1 <= (options.factor or 0) <= _MOST_FACTOR:
         raise SettingsError(f"--goal rf: name the replication factor, 1 to {_MOST_FACTOR}, as in --rf 3")
     if options.goal == "replace" and not options.replacements:
