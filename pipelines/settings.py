@@ -145,6 +145,7 @@ class PlanSettings(_Section):
     target_failover: _Target
     target_failover_out: _Target
     target_loose: _Target
+    target_extra_moves: Number = Field(ge=0, le=1000)
     target_least: Number = Field(ge=0, le=1)
     broker_replicas: Whole = Field(ge=0)
     broker_bytes: Whole = Field(ge=0)

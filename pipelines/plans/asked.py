@@ -25,7 +25,8 @@ def wishes_of(settings: Settings, goal: str, copysets: bool = False, **asked: An
 
 
 def _targets(plans: PlanSettings) -> Targets:
-    return Targets(**{name: getattr(plans, f"target_{name}") for name in Targets.__dataclass_fields__})
+    chosen = {name: getattr(plans, f"target_{name}", None) for name in Targets.__dataclass_fields__}
+    return Targets(**{name: value for name, value in chosen.items() if value is not None})
 
 
 def limits_of(settings: Settings) -> Limits:

@@ -221,6 +221,12 @@ def test_settings_become_wishes() -> None:
     assert (made.priorities, made.targets.disk, made.broker_bytes, made.broker_replicas) == (("disk",), 1.2, 9, None)
 
 
+@pytest.mark.parametrize("name", Targets.__dataclass_fields__)
+def test_every_target_is_a_setting(name: str) -> None:
+    settings = load_settings([f"plans.target_{name}=1"], environ={})
+    assert getattr(plan_options.wish(Options("balance"), settings).targets, name) == 1
+
+
 @pytest.mark.parametrize(
     ("text", "size"), [("1000", 1000), ("500GB", 5 * 10**11), ("1 KiB", 1024), ("0.5mb", 500_000), ("7b", 7)]
 )
