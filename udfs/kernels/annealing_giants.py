@@ -10,17 +10,29 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.kernels.annealing_moves import Brokers, below, copy_cost, fits, note, note_roles, swap_slots, unit
-from udfs.kernels.annealing_state import Floats, Limits, Prices, State, Work, cost_of_holding, hold, lead
+from udfs.kernels.annealing_state import (
+    Floats,
+    Limits,
+    Prices,
+    State,
+    Work,
+    at_home,
+    cost_of_holding,
+    hold,
+    lead,
+    within,
+)
 from udfs.kernels.compiled import compiled
 
-
-_MOST = 0.9
+_MOST = 0.9  # of a broker's disk or bytes in that giants may take
+_OWN = 2.5  # times the price of bytes out, what is above costs
 
 
 @compiled
 def room_of(limits: Limits, state: State, b: int) -> float:
     """The bytes out that broker b has room for, beside what it leads of the giants; below 0 if it leads too much."""
-    return min(limits.out[b], -state.worst_out[b]) - state.out[b]
+    room: float = min(limits.out[b], -state.worst_out[b]) - state.out[b]
+    return room
 
 
 @compiled
@@ -34,8 +46,8 @@ def _cost(limits: Limits, prices: Prices, state: State, b: int) -> float:
 @compiled
 def _own(limits: Limits, prices: Prices, own: Floats, b: int) -> float:
     """What it costs that b's giants alone take more than most of its disk or bytes in: others cannot make way."""
-    excess = max(0.0, own[0, b] - _MOST * limits.disk[b]) + max(0.0, own[1, b] - _MOST * limits.into[b])
-    return prices.over_out * excess
+    excess: float = max(0.0, own[0, b] - _MOST * limits.disk[b]) + max(0.0, own[1, b] - _MOST * limits.into[b])
+    return _OWN * prices.over_out * excess
 
 
 @compiled
@@ -103,6 +115,11 @@ def anneal_giants(
                 t = work.home[work.home_offsets[p] + below(random, home)]
                 if not work.receives[t]:
                     continue
+            # What fits on no broker as it should be stays where it is.
+            if work.disk[p] > limits.disk[t] or work.into[p] > limits.into[t]:
+                continue
+            if not at_home(work, p, t) and not within(limits, state, work.disk[p], 1):
+                continue
             if not fits(work, state, one, t) or state.replicas[t] >= state.held.shape[1]:
                 continue
         b = state.slots[one]

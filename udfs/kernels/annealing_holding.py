@@ -6,14 +6,15 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.kernels.annealing_moves import Brokers, below, fits, unit
-from udfs.kernels.annealing_state import Floats, Limits, Prices, State, Work, at_home, cost_of_holding, set_away
+from udfs.kernels.annealing_state import Floats, Limits, Prices, State, Work, at_home, cost_of_holding, set_away, within
 from udfs.kernels.compiled import compiled
 
 LOOK = 512  # proposals between two looks for brokers with an excess
 
 # Kinds of proposals. A hot broker's replica goes away; any does; one goes home; two that are away change brokers;
-# one goes home and another of that broker takes its place; one that is away goes elsewhere.
-HOT, ANY, HOME, EXCHANGE, PUSH, ELSEWHERE, KINDS = range(7)
+# one goes home and another of that broker takes its place; one that is away goes elsewhere; a hot broker's replica and
+# any other's change brokers.
+HOT, ANY, HOME, EXCHANGE, PUSH, ELSEWHERE, SWAP, KINDS = range(8)
 
 
 @compiled
@@ -54,8 +55,16 @@ def homes(work: Work, state: State) -> Brokers:
 
 
 @compiled
-def _cost(work: Work, prices: Prices, home: Brokers, slot: int, b: int) -> float:
-    return 0.0 if home[slot] == b else prices.disk * work.disk[work.row[slot]] + prices.move
+def _more(home: Brokers, slot: int, b: int, t: int) -> int:
+    """1 if the slot must be copied to go from b to t, and need not be to stay; -1 the other way round; else 0."""
+    return (1 if home[slot] != t else 0) - (1 if home[slot] != b else 0)
+
+
+@compiled
+def _load(work: Work, slot: int) -> float:
+    p = work.row[slot]
+    load: float = work.disk[p] + work.into[p]
+    return load
 
 
 @compiled
@@ -74,7 +83,7 @@ def _hold(work: Work, state: State, home: Brokers, slot: int, t: int) -> None:
     state.into[b] -= work.into[p]
     state.into[t] += work.into[p]
     state.slots[slot] = t
-    set_away(state, slot, home[slot] != t)
+    set_away(work, state, slot, home[slot] != t)
 
 
 @compiled
@@ -108,7 +117,7 @@ def anneal_holding(
             hots = _hot(limits, prices, state, due, hot)
             if step:
                 temperature *= fall
-            if hots == 0 and state.count[0] == 0 and temperature == 0.0:
+            if hots == 0 and state.copies[0] == 0 and temperature == 0.0:
                 break
         bound = -temperature * np.log(unit(random)) if temperature > 0.0 else -1e-15
         u = unit(random)
@@ -126,12 +135,33 @@ def anneal_holding(
         elif u < mix[ANY]:
             one = below(random, slots)
             t = targets[below(random, receivers)]
-        else:
-            if state.count[0] == 0:
+        elif u >= mix[ELSEWHERE]:
+            if hots == 0:
                 continue
-            one = state.away[below(random, state.count[0])]
+            # The worse of two hot brokers, the larger of two replicas there, the smallest of four elsewhere.
+            b, other = hot[below(random, hots)], hot[below(random, hots)]
+            if due[other] > due[b]:
+                b = other
+            if state.replicas[b] == 0 or not work.receives[b]:
+                continue
+            one = state.held[b, below(random, state.replicas[b])]
+            other = state.held[b, below(random, state.replicas[b])]
+            if _load(work, other) > _load(work, one):
+                one = other
+            # What is copied anyway goes elsewhere for nothing more.
+            copied = state.copies[0] > 0 and unit(random) < 0.5
+            two = state.away[below(random, state.copies[0])] if copied else below(random, slots)
+            for _ in range(3):
+                other = state.away[below(random, state.copies[0])] if copied else below(random, slots)
+                if _load(work, other) < _load(work, two):
+                    two = other
+            t = state.slots[two]
+        else:
+            if state.copies[0] == 0:
+                continue
+            one = state.away[below(random, state.copies[0])]
             if u < mix[EXCHANGE] and u >= mix[HOME]:
-                two = state.away[below(random, state.count[0])]
+                two = state.away[below(random, state.copies[0])]
                 t = state.slots[two]
             elif u >= mix[PUSH]:
                 t = targets[below(random, receivers)]
@@ -148,16 +178,21 @@ def anneal_holding(
         if b == t or pinned[one] or not work.free[p]:
             continue
         d, i, count = work.disk[p], work.into[p], 1
-        rise = _cost(work, prices, home, one, t) - _cost(work, prices, home, one, b)
+        moves = _more(home, one, b, t)
+        copied = moves * d
         if two >= 0:
             q = work.row[two]
-            if q == p or pinned[two] or not work.free[q] or not work.receives[b]:
+            if q == p or pinned[two] or not work.free[q] or not work.receives[b] or not work.receives[t]:
                 continue
             d, i, count = d - work.disk[q], i - work.into[q], 0
-            rise += _cost(work, prices, home, two, b) - _cost(work, prices, home, two, t)
+            more = _more(home, two, t, b)
+            moves += more
+            copied += more * work.disk[q]
         at_b = cost_of_holding(limits, prices, b, state.replicas[b] - count, state.disk[b] - d, state.into[b] - i)
         at_t = cost_of_holding(limits, prices, t, state.replicas[t] + count, state.disk[t] + d, state.into[t] + i)
-        if rise + at_b + at_t - due[b] - due[t] > bound:
+        if prices.disk * copied + prices.move * moves + at_b + at_t - due[b] - due[t] > bound:
+            continue
+        if not within(limits, state, copied, moves):
             continue
         if not fits(work, state, one, t) or state.replicas[t] >= state.held.shape[1]:
             continue
@@ -169,5 +204,3 @@ def anneal_holding(
         due[b], due[t] = at_b, at_t
         taken += 1
     return taken
-
-

@@ -23,12 +23,14 @@ from udfs.kernels.annealing_state import (
     Prices,
     State,
     Work,
+    at_home,
     cost_of_holding,
     cost_of_leading,
     cost_of_order,
     hold,
     lead,
     recount,
+    within,
 )
 from udfs.kernels.compiled import compiled
 
@@ -111,10 +113,12 @@ def anneal_all(
     warm: float,
     cold: float,
     random: npt.NDArray[np.uint64],
+    homeward: float,
 ) -> int:
-    """How many proposals were made: fewer if nothing exceeds a limit any more.
+    """How many proposals were made: fewer if nothing exceeds a limit any more, and none go homeward.
 
-    targets: int32, brokers that may receive.   warm, cold: as in anneal_holding.
+    targets: int32, brokers that may receive.   warm, cold: as in anneal_holding.   homeward: share of proposals that
+    would let something that is away go home, another of that broker taking its place or not.
     """
     n = len(work.rack)
     hot, due, found = np.empty(n, np.int32), np.empty(n), np.empty(16, np.int32)
@@ -131,39 +135,57 @@ def anneal_all(
                 if _holding(limits, prices, state, b) > 1e-12:
                     holders[held] = b
                     held += 1
-            if hots + held == 0:
+            if hots + held == 0 and homeward == 0.0:
                 recount(work, limits, state)
                 return step
             if step:
                 temperature *= fall
         bound = -temperature * np.log(unit(random)) if temperature > 0.0 else -1e-15
-        pick = below(random, hots + held)
-        b = hot[pick] if pick < hots else holders[pick - hots]
-        if state.replicas[b] == 0:
-            continue
-        one = state.held[b, below(random, state.replicas[b])]
-        p = work.row[one]
-        begin, end = work.offsets[p], work.offsets[p + 1]
-        if not work.free[p]:
-            continue
-        kind = unit(random)
-        if kind < 0.4 and end - begin > 1:
-            i = below(random, 2) if end - begin > 2 else 0
-            j = i + 1 + below(random, end - begin - i - 1)
-            reorder(work, limits, prices, state, due, begin + i, begin + j, bound, found)
-            continue
-        if kind < 0.5:  # what would go to it by takeover, or be led by it: another of the partition's replicas
-            one = begin + below(random, end - begin)
-        b = state.slots[one]
-        t = targets[below(random, len(targets))]
         two = -1
-        if kind > 0.8 and state.replicas[t]:
-            two = state.held[t, below(random, state.replicas[t])]
-            if work.row[two] == p or not work.free[work.row[two]] or not work.receives[b]:
+        if unit(random) < homeward:
+            if state.copies[0] == 0:
                 continue
+            one = state.away[below(random, state.copies[0])]
+            p = work.row[one]
+            homes = work.home_offsets[p + 1] - work.home_offsets[p]
+            if homes == 0 or not work.free[p]:
+                continue
+            t = work.home[work.home_offsets[p] + below(random, homes)]
+            if not work.receives[t]:
+                continue
+            if unit(random) < 0.5 and state.replicas[t]:
+                two = state.held[t, below(random, state.replicas[t])]
+        else:
+            if hots + held == 0:
+                continue
+            pick = below(random, hots + held)
+            b = hot[pick] if pick < hots else holders[pick - hots]
+            if state.replicas[b] == 0:
+                continue
+            one = state.held[b, below(random, state.replicas[b])]
+            p = work.row[one]
+            begin, end = work.offsets[p], work.offsets[p + 1]
+            if not work.free[p]:
+                continue
+            kind = unit(random)
+            if kind < 0.4 and end - begin > 1:
+                i = below(random, 2) if end - begin > 2 else 0
+                j = i + 1 + below(random, end - begin - i - 1)
+                reorder(work, limits, prices, state, due, begin + i, begin + j, bound, found)
+                continue
+            if kind < 0.5:  # what it leads may go by way of the partition's other replicas
+                one = begin + below(random, end - begin)
+            t = targets[below(random, len(targets))]
+            if kind > 0.8 and state.replicas[t]:
+                two = state.held[t, below(random, state.replicas[t])]
+        b = state.slots[one]
         if t == b or not fits(work, state, one, t) or state.replicas[t] >= state.held.shape[1]:
             continue
-        if two >= 0 and not fits(work, state, two, b):
+        if two >= 0:
+            q = work.row[two]
+            if q == p or not work.free[q] or not work.receives[b] or not fits(work, state, two, b):
+                continue
+        if not at_home(work, p, t) and not within(limits, state, work.disk[p], 1 if two < 0 else 2):
             continue
         _relocate(work, limits, prices, state, due, one, two, t, bound, found)
     recount(work, limits, state)

@@ -13,7 +13,6 @@ from udfs.kernels.annealing_state import (
     at_home,
     cost_of_leading,
     cost_of_order,
-    hold,
     lead,
 )
 from udfs.kernels.compiled import compiled
@@ -35,11 +34,12 @@ def draw(random: Random) -> np.uint64:
     x ^= x << np.uint64(25)
     x ^= x >> np.uint64(27)
     random[0] = x
-    return x * np.uint64(2685821657736338717)
+    y: np.uint64 = x * np.uint64(2685821657736338717)
+    return y
 
 
 @compiled
-def below(random: Random, n: int) -> int:
+def below(random: Random, n: int) -> np.int64:
     """A number from 0 to n - 1."""
     return np.int64(((draw(random) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
@@ -61,7 +61,8 @@ def fits(work: Work, state: State, slot: int, t: int) -> bool:
             return False
         if i != slot and work.rack[b] == rack:
             same += 1
-    return same <= work.rack_cap[p]
+    room: bool = same <= work.rack_cap[p]
+    return room
 
 
 @compiled

@@ -18,9 +18,9 @@ Floats = npt.NDArray[np.float64]
 class Work(NamedTuple):
     """What does not change. p partitions, r slots (a slot is a place in a replica list), n brokers.
 
-    offsets: int64 (p + 1), row: int32 (r), the slots.   home_offsets, home: int64 (p + 1), int32: the lists as they are.
+    offsets: int64 (p + 1), row: int32 (r), the slots.   home_offsets: int64 (p + 1), home: int32, lists as they are.
     disk, into, out: float64 (p), of one replica, and out of its leader.   rack: int32 (n).   rack_cap: int32 (p).
-    receives, leads: bool (n).   free: bool (p), whether it may change.   fixed: int32 (r), 1 = this slot stays.
+    receives, leads: bool (n).   free: bool (p), whether it may change.
     """
 
     offsets: npt.NDArray[np.int64]
@@ -41,6 +41,7 @@ class Limits(NamedTuple):
     """What brokers should keep to: float64 (n) each, replicas and leaders both ways.
 
     survivor_leaders, survivor_out: of any broker after the death of broker f, counts and units.
+    copied, moves: the budget of the whole, in units and replicas.
     """
 
     replicas_low: Floats
@@ -52,12 +53,14 @@ class Limits(NamedTuple):
     out: Floats
     survivor_leaders: Floats
     survivor_out: Floats
+    copied: float
+    moves: float
 
 
 class Prices(NamedTuple):
     """What things cost. disk: of a unit copied; move: of a replica copied; leader, heir: of a change of either.
 
-    The others: of a unit, or of one, beyond the limit of that name.
+    The others: of a unit, or of one, beyond the limit of that name; over_disk and over_into float64 (n), by broker.
     """
 
     disk: float
@@ -66,8 +69,8 @@ class Prices(NamedTuple):
     heir: float
     over_replicas: float
     over_leaders: float
-    over_disk: float
-    over_into: float
+    over_disk: Floats
+    over_into: Floats
     over_out: float
     over_survivor_leaders: float
     over_survivor_out: float
@@ -80,7 +83,8 @@ class State(NamedTuple):
     taken: int32 (n, n), taken_out: float64 (n, n): what broker [b] takes over when broker [, f] dies.
     worst, worst_out: float64 (n): the most that a death gives b, less that death's limit; at: int32 (n, 2), whose.
     held: int32 (n, most), slots of each broker; place: int32 (r), where a slot stands in it.
-    away: int32 (r), slots that are not at home, away_at: int32 (r), where a slot stands there or -1; count: int64 (1).
+    away: int32 (r), slots that are not at home, away_at: int32 (r), where a slot stands there or -1.
+    copies: int64 (1), how many are away.   copied: float64 (1), units of disk that are away.
     """
 
     slots: npt.NDArray[np.int32]
@@ -98,7 +102,8 @@ class State(NamedTuple):
     place: npt.NDArray[np.int32]
     away: npt.NDArray[np.int32]
     away_at: npt.NDArray[np.int32]
-    count: npt.NDArray[np.int64]
+    copies: npt.NDArray[np.int64]
+    copied: Floats
 
 
 def new_state(work: Work, limits: Limits, slots: npt.NDArray[np.int32]) -> State:
@@ -122,6 +127,7 @@ def new_state(work: Work, limits: Limits, slots: npt.NDArray[np.int32]) -> State
         np.zeros(r, np.int32),
         np.full(r, -1, np.int32),
         np.zeros(1, np.int64),
+        np.zeros(1),
     )
     recount(work, limits, state)
     return state
@@ -130,7 +136,7 @@ def new_state(work: Work, limits: Limits, slots: npt.NDArray[np.int32]) -> State
 @compiled
 def at_home(work: Work, p: int, broker: int) -> bool:
     """Whether the broker holds the partition as it is."""
-    for i in range(work.home_offsets[p], work.home_offsets[p + 1]):
+    for i in range(work.home_offsets[p], work.home_offsets[p + 1]):  # noqa: SIM110 (any() is slower here)
         if work.home[i] == broker:
             return True
     return False
@@ -147,7 +153,9 @@ def recount(work: Work, limits: Limits, state: State) -> None:
     state.out[:] = 0.0
     state.taken[:] = 0
     state.taken_out[:] = 0.0
-    state.count[0] = 0
+    state.copies[0] = 0
+    state.copied[0] = 0.0
+    state.away_at[:] = -1
     for p in range(len(work.disk)):
         begin, end = work.offsets[p], work.offsets[p + 1]
         for slot in range(begin, end):
@@ -157,11 +165,7 @@ def recount(work: Work, limits: Limits, state: State) -> None:
             state.replicas[b] += 1
             state.disk[b] += work.disk[p]
             state.into[b] += work.into[p]
-            state.away_at[slot] = -1
-            if not at_home(work, p, b):
-                state.away[state.count[0]] = slot
-                state.away_at[slot] = state.count[0]
-                state.count[0] += 1
+            set_away(work, state, slot, not at_home(work, p, b))
         if end > begin:
             leader = state.slots[begin]
             state.leaders[leader] += 1
@@ -243,29 +247,40 @@ def hold(work: Work, state: State, slot: int, t: int) -> None:
     state.into[b] -= work.into[p]
     state.into[t] += work.into[p]
     state.slots[slot] = t
-    set_away(state, slot, not at_home(work, p, t))
+    set_away(work, state, slot, not at_home(work, p, t))
 
 
 @compiled
-def set_away(state: State, slot: int, away: bool) -> None:
+def set_away(work: Work, state: State, slot: int, away: bool) -> None:
     """Nothing; the slot is listed among those that are not at home, or is not."""
     listed = state.away_at[slot]
     if listed >= 0 and not away:
-        state.count[0] -= 1
-        other = state.away[state.count[0]]
+        state.copied[0] -= work.disk[work.row[slot]]
+        state.copies[0] -= 1
+        other = state.away[state.copies[0]]
         state.away[listed] = other
         state.away_at[other] = listed
         state.away_at[slot] = -1
     elif listed < 0 and away:
-        state.away[state.count[0]] = slot
-        state.away_at[slot] = state.count[0]
-        state.count[0] += 1
+        state.copied[0] += work.disk[work.row[slot]]
+        state.away[state.copies[0]] = slot
+        state.away_at[slot] = state.copies[0]
+        state.copies[0] += 1
 
 
 @compiled
 def over(value: float, high: float) -> float:
     """By how much the value is above."""
-    return value - high if value > high else 0.0
+    excess: float = max(value - high, 0.0)
+    return excess
+
+
+@compiled
+def within(limits: Limits, state: State, disk: float, moves: int) -> bool:
+    """Whether the budget allows for so much more that is copied."""
+    if disk > 0.0 and state.copied[0] + disk > limits.copied:
+        return False
+    return not (moves > 0 and state.copies[0] + moves > limits.moves)
 
 
 @compiled
@@ -274,8 +289,8 @@ def cost_of_holding(limits: Limits, prices: Prices, b: int, replicas: int, disk:
     count = over(replicas, limits.replicas_high[b]) + over(limits.replicas_low[b], replicas)
     return (
         prices.over_replicas * count
-        + prices.over_disk * over(disk, limits.disk[b])
-        + prices.over_into * over(into, limits.into[b])
+        + prices.over_disk[b] * over(disk, limits.disk[b])
+        + prices.over_into[b] * over(into, limits.into[b])
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from ortools.graph.python import min_cost_flow  # type: ignore[import-untyped]
+from ortools.graph.python import min_cost_flow
 
 from udfs.kernels.compiled import compiled
 from udfs.kernels.ragged import any_true, count_true, offsets_of, row_of, take_segments

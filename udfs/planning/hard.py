@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from ortools.graph.python import max_flow  # type: ignore[import-untyped]
+from ortools.graph.python import max_flow
 
 from udfs.kernels.compiled import compiled
 from udfs.kernels.ragged import any_true

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from udfs.planning import hard
+from udfs.planning.balance import balance
 from udfs.planning.counts import move_by_counts
 from udfs.planning.leaders import leaders
 from udfs.planning.problem import Draft, Problem
 from udfs.planning.sense import hard_wishes
 from udfs.planning.topic_leaders import topic_leaders
-from udfs.planning.wishes import MIN_BYTES, MIN_MOVES, Wishes
+from udfs.planning.wishes import ALL, MIN_BYTES, MIN_MOVES, Wishes
 from udfs.planning.zero_byte import zero_byte
 
 
@@ -20,4 +21,6 @@ def make_plan(problem: Problem, wishes: Wishes) -> Draft:
     if wishes.goal == "failover":
         return zero_byte(problem, wishes.keep_leaders, by_topic=wishes.per_topic)
     rules = hard.rules_for(problem, wishes.goal, hard_wishes(problem, wishes))
+    if wishes.objective == ALL and wishes.goal in ("balance", "expand", "drain"):
+        return balance(problem, rules, wishes)
     return move_by_counts(problem, rules, objective=MIN_MOVES if wishes.objective == MIN_MOVES else MIN_BYTES)

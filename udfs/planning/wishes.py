@@ -26,7 +26,8 @@ class Targets:
     """How much the fullest broker may have over the mean of brokers that may hold replicas (1.01 = 1 % more).
 
     least: what the emptiest should have of replicas and leaders. failover: the worst survivor of the death of any one
-    broker, over the mean of survivors, by leaders; failover_out: by bytes out.
+    broker, over the mean of survivors, by leaders; failover_out: by bytes out.   loose: what expand and drain
+    keep disk and bytes to instead; extra_moves: how many more replicas these may copy for that than they must.
     """
 
     replicas: float = 1.01
@@ -37,6 +38,8 @@ class Targets:
     failover: float = 1.05
     failover_out: float = 1.15
     least: float = 0.955
+    loose: float = 1.03
+    extra_moves: float = 0.02
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,185 @@
+"""What is told of a searched plan: bounds, what was relaxed or missed and which partition forces it, reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from udfs.kernels.annealing_state import Limits, State, new_state
+from udfs.kernels.ragged import any_true
+from udfs.planning.hard import Rules
+from udfs.planning.problem import Draft, Flags, Floats, Problem, changed, moved
+from udfs.planning.search import Found, Task, excess
+from udfs.planning.setup import NO_LIMIT, Units
+from udfs.planning.wishes import Wishes
+
+REASONS = (
+    "a replica is on a broker to be emptied",
+    "its replicas break the limit of a rack, or are too few",
+    "a broker that held nothing is filled",
+    "it alone is more than a survivor can take over: leader, heir or a replica have another broker",
+    "a broker holds too many bytes",
+    "a broker takes too many bytes in",
+    "a broker holds too many replicas",
+    "it makes room where something else goes",
+    "leaders, or their bytes out, are evened out",
+    "another broker takes over first when the leader's dies",
+)
+_WORDS = {
+    "replicas": "replicas",
+    "leaders": "leaders",
+    "disk": "disk",
+    "bytes_in": "bytes in",
+    "bytes_out": "bytes out of leaders",
+    "failover": "leaders of the worst survivor",
+    "failover_out": "bytes out of the worst survivor",
+}
+_TOLERANCE = {"replicas": 0.5, "leaders": 0.5, "failover": 0.5}
+_NAMED = 8  # partitions, or brokers, that one text names
+
+
+def reasons_of(
+    problem: Problem, rules: Rules, limits: Limits, units: Units, draft: Draft, giants: Flags
+) -> tuple[npt.NDArray[np.int16], tuple[str, ...]]:
+    """(for each partition the number of its reason, -1 = unchanged; REASONS)."""
+    differs = changed(problem, draft.offsets, draft.replicas)
+    copied = any_true(moved(problem, draft.offsets, draft.replicas), draft.offsets)
+    held = np.bincount(problem.replicas, minlength=problem.brokers)
+    row = problem.row
+    disk = np.bincount(problem.replicas, problem.size[row] / units.disk, problem.brokers)
+    into = np.bincount(problem.replicas, problem.rate_in[row] / units.into, problem.brokers)
+    gone = moved(problem.placed(draft.offsets, draft.replicas), problem.offsets, problem.replicas)
+
+    def leaves(brokers: Flags) -> Flags:
+        return any_true(gone & brokers[problem.replicas], problem.offsets)
+
+    arrives = moved(problem, draft.offsets, draft.replicas) & (held == 0)[draft.replicas]
+    first, others = draft.replicas[draft.offsets[:-1]], problem.replicas[problem.offsets[:-1]]
+    choices = (
+        copied & leaves(rules.must_leave),
+        copied & ((rules.factor != problem.factor) | leaves(~problem.living)),
+        any_true(arrives, draft.offsets),
+        giants,
+        copied & leaves(disk > np.minimum(limits.disk, NO_LIMIT)),
+        copied & leaves(into > limits.into),
+        copied & leaves(held > limits.replicas_high),
+        copied,
+        first != others,
+        np.ones(problem.partitions, dtype=np.bool_),
+    )
+    reason = np.select(choices, range(len(choices)), -1)
+    return np.where(differs, reason, -1).astype(np.int16), REASONS
+
+
+def certificate_of(
+    problem: Problem, rules: Rules, wishes: Wishes, units: Units, task: Task, found: Found, draft: Draft
+) -> dict[str, Any]:
+    """Objective, bounds, what was relaxed and missed: plain values."""
+    work = task.work
+    state = new_state(work, found.limits, found.slots)
+    copies = moved(problem, draft.offsets, draft.replicas)
+    copied = float(problem.size[np.repeat(np.arange(problem.partitions), np.diff(draft.offsets))[copies]].sum())
+    moves, bound = int(copies.sum()), task.covering.bound * units.disk
+    fewest = _fewest_moves(problem, rules, task)
+    by_moves = wishes.goal != "balance"
+    return {
+        "goal": wishes.goal,
+        "objective": "min-moves" if by_moves else "all",
+        "value": moves if by_moves else round(copied),
+        "lower_bound": fewest if by_moves else round(bound),
+        "gap": moves - fewest if by_moves else round(copied - bound),
+        "moves": moves,
+        "moves_lower_bound": fewest,
+        "bytes": round(copied),
+        "bytes_lower_bound": round(bound),
+        "reached": _reached(problem, units, found.limits, state),
+        "relaxed": list(_relaxed(problem, wishes, units, task, found)),
+        "missed": list(_missed(problem, units, task, found, state)),
+    }
+
+
+def _fewest_moves(problem: Problem, rules: Rules, task: Task) -> int:
+    """No plan moves fewer: what must leave, and what each broker has above or below its limits."""
+    held = np.bincount(problem.replicas, minlength=problem.brokers)
+    stays = ~rules.must_leave & problem.living
+    leaves = rules.must_leave[problem.replicas] & ~rules.fixed[problem.row]
+    over = np.maximum(held - task.limits.replicas_high, 0.0)[stays].sum()
+    under = np.maximum(task.limits.replicas_low - held, 0.0)[stays].sum()
+    return int(max(over + leaves.sum(), under))
+
+
+def _reached(problem: Problem, units: Units, limits: Limits, state: State) -> dict[str, dict[str, Any]]:
+    """{metric: fullest broker over the mean, and which}."""
+    counted = np.flatnonzero(units.counted)
+    if not len(counted):
+        return {}
+    loads: dict[str, Floats] = {
+        "replicas": state.replicas / max(units.replicas, 1e-300),
+        "leaders": state.leaders / max(units.leaders, 1e-300),
+        "disk": state.disk,
+        "bytes_in": state.into,
+        "bytes_out": state.out,
+    }
+    out = {}
+    for name, load in loads.items():
+        worst = int(counted[np.argmax(load[counted])])
+        out[name] = {
+            "max_over_mean": round(float(load[worst]), 6),
+            "broker": int(problem.broker_ids[worst]),
+            "min_over_mean": round(float(load[counted].min()), 6),
+        }
+    return out
+
+
+def _relaxed(problem: Problem, wishes: Wishes, units: Units, task: Task, found: Found) -> Iterator[str]:
+    """Limits that could not be kept to by anybody, or were given up, each with the partitions that force it."""
+    work, of = task.work, wishes.targets
+    if found.failover_out > task.failover_out + 1e-9:
+        rows = np.flatnonzero(found.giants)
+        rows = rows[np.argsort(-work.out[rows], kind="stable")]
+        names = _named(problem, rows, work.out)
+        yield (
+            f"bytes out of the worst survivor: {found.failover_out:.3f} times the mean instead of "
+            f"{task.failover_out:g}: {len(rows)} partitions are each more than a survivor beside the others has room "
+            f"for, the largest {names} times a broker's mean"
+        )
+    for name, load, limit in (("disk", work.disk, task.limits.disk), ("bytes in", work.into, task.limits.into)):
+        rows = np.flatnonzero(load > float(np.median(limit[units.counted])) if units.brokers else load < 0)
+        if len(rows):
+            rows = rows[np.argsort(-load[rows], kind="stable")]
+            yield f"{name}: one partition is more than a broker should hold: {_named(problem, rows, load)} of the mean"
+    if work.out.max(initial=0.0) > max(of.bytes_out, 1.0):
+        rows = np.argsort(-work.out, kind="stable")[:1]
+        yield f"bytes out: one partition's leader is more than a broker should lead: {_named(problem, rows, work.out)}"
+
+
+def _missed(problem: Problem, units: Units, task: Task, found: Found, state: State) -> Iterator[str]:
+    """Limits that some brokers exceed in the end, each with its largest partition there."""
+    work = task.work
+    row = np.repeat(np.arange(len(work.disk)), np.diff(work.offsets))
+    loads = {"disk": work.disk, "bytes_in": work.into, "bytes_out": work.out, "failover_out": work.out}
+    for name, over in excess(found.limits, state).items():
+        brokers = np.flatnonzero((over > _TOLERANCE.get(name, 2e-4)) & units.counted)
+        if not len(brokers):
+            continue
+        brokers = brokers[np.argsort(-over[brokers], kind="stable")]
+        ids = ", ".join(map(str, problem.ids(brokers[:_NAMED])))
+        more = f" and {len(brokers) - _NAMED} more" if len(brokers) > _NAMED else ""
+        text = f"{_WORDS[name]}: broker {ids}{more} beyond the limit, {over[brokers[0]]:.4g} at most"
+        if name in loads:
+            mine = np.flatnonzero(found.slots == brokers[0])
+            if name == "bytes_out":
+                mine = mine[mine == work.offsets[:-1][row[mine]]]
+            elif name == "failover_out":
+                mine = mine[mine == work.offsets[:-1][row[mine]] + 1]
+            rows = row[mine]
+            rows = rows[np.argsort(-loads[name][rows], kind="stable")]
+            text += f" of the mean; its largest are {_named(problem, rows, loads[name])}"
+        yield text
+
+
+def _named(problem: Problem, rows: npt.NDArray[np.integer], load: Floats) -> str:
+    return ", ".join(f"{problem.name(int(row))} ({load[row]:.3f})" for row in rows[:_NAMED])

@@ -1,0 +1,145 @@
+"""From a problem, rules and wishes to what a search needs: units, limits of every broker, where to begin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from udfs.kernels.annealing_state import Limits, Work
+from udfs.kernels.ragged import any_true
+from udfs.planning import wishes as W
+from udfs.planning.counts import even_bounds
+from udfs.planning.hard import Rules
+from udfs.planning.problem import Flags, Floats, Ints, Places, Problem
+from udfs.planning.wishes import Targets, Wishes
+
+NO_LIMIT = 1e18
+
+
+@dataclass(frozen=True)
+class Units:
+    """The means over the brokers that count: of replicas, leaders, disk bytes, bytes per second in and out.
+
+    counted: bool (n), brokers that hold replicas afterwards: living, and not to be emptied.
+    """
+
+    counted: Flags
+    replicas: float
+    leaders: float
+    disk: float
+    into: float
+    out: float
+
+    @property
+    def brokers(self) -> int:
+        """How many brokers count."""
+        return int(self.counted.sum())
+
+
+def units_of(problem: Problem, rules: Rules) -> Units:
+    """The means when the plan is done."""
+    counted = problem.living & ~rules.must_leave & ~problem.draining
+    n = max(int(counted.sum()), 1)
+    loads = [float((load * rules.factor).sum()) / n for load in (problem.size, problem.rate_in)]
+    out = float(problem.rate_out.sum()) / n
+    return Units(counted, rules.factor.sum() / n, problem.partitions / n, *(x or 1.0 for x in (*loads, out)))
+
+
+def work_of(problem: Problem, rules: Rules, units: Units, offsets: Ints, replicas: Places) -> Work:
+    """The search's view of these lists. Partitions with a replica on a dead broker keep their list."""
+    rows = np.repeat(np.arange(problem.partitions, dtype=np.int32), np.diff(offsets))
+    whole = ~any_true(~problem.living[replicas], offsets)
+    return Work(
+        offsets,
+        rows,
+        problem.offsets,
+        problem.replicas,
+        problem.size / units.disk,
+        problem.rate_in / units.into,
+        problem.rate_out / units.out,
+        problem.rack,
+        rules.cap.astype(np.int32),
+        rules.receives,
+        units.counted,
+        ~rules.fixed & whole,
+    )
+
+
+def limits_of(problem: Problem, rules: Rules, units: Units, wishes: Wishes, work: Work) -> Limits:
+    """What every broker should keep to. What is not among the priorities has no limit."""
+    n, of = problem.brokers, wishes.targets
+    exact = wishes.goal in ("expand", "drain")
+    low, high = _counts(problem, rules, units, of, exact)
+    looks = set(wishes.priorities)
+    disk = _bytes(problem, rules, units, work.disk, max(of.disk, of.loose) if exact else of.disk)
+    into = _bytes(problem, rules, units, work.into, max(of.bytes_in, of.loose) if exact else of.bytes_in)
+    out = np.full(n, max(of.bytes_out, of.loose) if exact else of.bytes_out)
+    out = np.maximum(out, float(work.out.max(initial=0.0)))  # one partition has one leader
+    if wishes.broker_bytes is not None:
+        disk = np.minimum(disk, wishes.broker_bytes / units.disk)
+    if wishes.broker_replicas is not None:
+        high = np.minimum(high, wishes.broker_replicas)
+    survivors = max(units.brokers - 1, 1)
+    alone = np.flatnonzero(np.diff(work.offsets) == 1)
+    leaders = problem.replicas[problem.offsets[:-1]][alone]
+    lost = np.bincount(leaders, minlength=n)
+    lost_out = np.bincount(leaders, work.out[alone], n)
+    total_out = float(work.out.sum())
+    free = np.where(units.counted, 0.0, NO_LIMIT)
+
+    def wanted(name: str, limit: Floats) -> Floats:
+        return np.where(units.counted & (name in looks), limit, NO_LIMIT)
+
+    return Limits(
+        np.where(units.counted & (W.REPLICAS in looks), low, 0.0),
+        wanted(W.REPLICAS, high),
+        np.where(units.counted & (W.LEADERS in looks), _low(of.least, units.leaders), 0.0),
+        wanted(W.LEADERS, np.full(n, _high(of.leaders, units.leaders))),
+        wanted(W.DISK, disk),
+        wanted(W.BYTES_IN, into),
+        wanted(W.BYTES_OUT, out),
+        wanted(W.FAILOVER, of.failover * (problem.partitions - lost) / survivors) + free,
+        wanted(W.FAILOVER, of.failover_out * (total_out - lost_out) / survivors) + free,
+        np.inf if wishes.max_bytes is None else wishes.max_bytes / units.disk,
+        np.inf if wishes.max_moves is None else float(wishes.max_moves),
+    )
+
+
+def _low(ratio: float, mean: float) -> float:
+    return float(min(np.ceil(ratio * mean), np.floor(mean)))
+
+
+def _high(ratio: float, mean: float) -> float:
+    return float(max(np.floor(ratio * mean + 1e-9), np.ceil(mean)))
+
+
+def _counts(problem: Problem, rules: Rules, units: Units, of: Targets, exact: bool) -> tuple[Floats, Floats]:
+    even = even_bounds(problem, rules)
+    low, high = even.lo.astype(np.float64), even.hi.astype(np.float64)
+    if exact:
+        return low, high
+    return np.minimum(low, _low(of.least, units.replicas)), np.maximum(high, _high(of.replicas, units.replicas))
+
+
+def _bytes(problem: Problem, rules: Rules, units: Units, load: Floats, ratio: float) -> Floats:
+    """float64 (n): ratio times the mean, or times what racks, or one partition that stays, force."""
+    counted, n = units.counted, problem.brokers
+    in_rack = np.bincount(problem.rack[counted], minlength=int(problem.rack.max(initial=0)) + 1).astype(np.float64)
+    racks = np.flatnonzero(in_rack)
+    room = np.minimum(rules.cap[:, None], in_rack[None, racks])  # p x racks
+    most = np.minimum(room, rules.factor[:, None])
+    least = np.maximum(rules.factor[:, None] - (room.sum(axis=1)[:, None] - room), 0.0)
+    total, each = float((load * rules.factor).sum()), np.ones(n)
+    for i, rack in enumerate(racks.tolist()):
+        here = counted & (problem.rack == rack)
+        each[here] = np.maximum(each[here], load @ least[:, i] / in_rack[rack])
+        elsewhere = counted & (problem.rack != rack)
+        if elsewhere.any():
+            each[elsewhere] = np.maximum(each[elsewhere], (total - load @ most[:, i]) / elsewhere.sum())
+    limit = ratio * each
+    # A partition too large for any broker stays where it is, and those brokers' limits are its size.
+    big = np.flatnonzero(load > ratio)
+    slots = np.flatnonzero(np.isin(problem.row, big))
+    np.maximum.at(limit, problem.replicas[slots], ratio * load[problem.row[slots]])
+    return limit
