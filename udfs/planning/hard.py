@@ -1,18 +1,15 @@
-"""What a plan must keep to, and why it cannot: who takes or loses replicas, racks, factors, capacity, budgets."""
+"""What a plan must keep to: who takes or loses replicas, racks, factors, capacity, budgets."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
-from ortools.graph.python import max_flow
 
-from udfs.kernels.compiled import compiled
 from udfs.kernels.ragged import any_true
-from udfs.planning.problem import FREE, FROZEN_WORDS, Flags, Floats, Ints, Places, Problem
+from udfs.planning.problem import FREE, Flags, Floats, Ints, Places, Problem
+from udfs.planning.words import listed
 
 GOALS = ("balance", "expand", "drain", "replace", "rf", "repair")
 # Goals that even out the whole cluster. The others touch only partitions that they are about, and move nothing else.
@@ -28,7 +25,7 @@ class Infeasible(Exception):
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Asked:
     """What is asked for beside the goal. Brokers are meant by id.
 
     brokers: which to drain, or to fill (expand); empty = those that the source drains, or that hold nothing.
@@ -80,9 +77,9 @@ class Rules:
     allow_fewer_racks: bool = False
 
 
-def rules_for(problem: Problem, goal: str, wishes: Wishes | None = None) -> Rules:
+def rules_for(problem: Problem, goal: str, wishes: Asked | None = None) -> Rules:
     """The rules of a goal. ValueError for a wish that makes no sense, as a broker that is not there."""
-    wishes = wishes or Wishes()
+    wishes = wishes or Asked()
     if goal not in GOALS:
         raise ValueError(f"goal {goal!r}: must be one of {', '.join(GOALS)}")
     if wishes.brokers and goal not in ("expand", "drain"):
@@ -161,7 +158,7 @@ def _places(problem: Problem, ids: Sequence[int]) -> Ints:
     found = places < problem.brokers
     found[found] = problem.broker_ids[places[found]] == wanted[found]
     if not found.all():
-        raise ValueError(f"no such broker: {_list(str(broker) for broker in wanted[~found])}")
+        raise ValueError(f"no such broker: {listed(str(broker) for broker in wanted[~found])}")
     return places
 
 
@@ -188,13 +185,13 @@ def _instead(problem: Problem, wishes: Mapping[int, int], receives: Flags) -> Pl
     return out
 
 
-def _wished_factor(problem: Problem, wishes: Wishes) -> Ints:
+def _wished_factor(problem: Problem, wishes: Asked) -> Ints:
     if wishes.replication_factor is None or wishes.replication_factor < 1:
         raise ValueError(f"replication factor {wishes.replication_factor}: must be 1 or more")
     place = {name: i for i, name in enumerate(problem.topic_names)}
     unknown = [name for name in wishes.topics if name not in place]
     if unknown:
-        raise ValueError(f"no such topic: {_list(unknown)}")
+        raise ValueError(f"no such topic: {listed(unknown)}")
     meant = np.zeros(len(place), dtype=np.bool_)
     meant[[place[name] for name in wishes.topics] if wishes.topics else slice(None)] = True
     return np.where(meant[problem.topic], wishes.replication_factor, problem.factor)
@@ -203,246 +200,3 @@ def _wished_factor(problem: Problem, wishes: Wishes) -> Ints:
 def _concerned(problem: Problem, must_leave: Flags, factor: Ints, cap: Ints, goal: str) -> Flags:
     out: Flags = (factor != problem.factor) | any_true(must_leave[problem.replicas], problem.offsets)
     return out | over_cap(problem, cap) if goal == "repair" else out
-
-
-# ---- how much brokers can hold at all
-
-
-@compiled
-def _kept_and_room(
-    fixed: Flags,
-    factor: Ints,
-    cap: Ints,
-    offsets: Ints,
-    replicas: Places,
-    rack: Places,
-    stays: Flags,
-    choosing: bool,
-    left: Ints,
-    room: Places,
-    kept: Flags,
-) -> None:
-    """Fill kept (r), what stays on brokers of `stays`; left (p) and room (p, racks), what is free to go anywhere."""
-    for row in range(len(factor)):
-        left[row] = 0 if fixed[row] else factor[row]
-        for r in range(room.shape[1]):
-            room[row, r] = cap[row]
-        if fixed[row] or (choosing and factor[row] < offsets[row + 1] - offsets[row]):
-            continue
-        for at in range(offsets[row], offsets[row + 1]):
-            broker = replicas[at]
-            if stays[broker] and left[row] > 0 and room[row, rack[broker]] > 0:
-                kept[at] = True
-                left[row] -= 1
-                room[row, rack[broker]] -= 1
-
-
-@dataclass(frozen=True)
-class Shares:
-    """The free replicas, by kinds of partitions that have as many to place and as much room in each rack.
-
-    base: int64 (n), replicas that stay on each broker in any case.   top: int64 (n), the most it may hold.
-    free: how many replicas are free to go.   members: int64 (k), partitions of each kind; left: int64 (k), replicas
-    that each places; room: int64 (k, racks).   Any split over brokers that these allow, the partitions allow too.
-    """
-
-    receives: Flags
-    rack: Places
-    base: Ints
-    top: Ints
-    free: int
-    members: Ints
-    left: Ints
-    room: Ints
-
-    def most(self, limit: Ints) -> tuple[int, Flags]:
-        """How many free replicas fit where brokers take at most `limit` (int64, n), and which then hold up the rest.
-
-        Those (bool, n) are full; the others cannot be given more, whatever their limit.
-        """
-        brokers, kinds, racks = len(self.base), len(self.members), self.room.shape[1]
-        sink = 1 + kinds + kinds * racks + brokers
-        kind, rack = np.divmod(np.arange(kinds * racks), racks)
-        takers = np.flatnonzero(self.receives)
-        by_kind = np.repeat(np.arange(kinds), len(takers))
-        taker = np.tile(takers, kinds)
-        first_broker = 1 + kinds + kinds * racks
-        tail = [
-            np.zeros(kinds, np.int64),
-            1 + kind,
-            1 + kinds + by_kind * racks + self.rack[taker],
-            first_broker + takers,
-        ]
-        head = [1 + np.arange(kinds), 1 + kinds + kind * racks + rack, first_broker + taker, np.full(len(takers), sink)]
-        capacity = [
-            self.members * self.left,
-            (self.members[:, None] * self.room).reshape(-1),
-            self.members[by_kind],
-            limit[takers],
-        ]
-        flow = max_flow.SimpleMaxFlow()
-        flow.add_arcs_with_capacity(*(np.concatenate(part).astype(np.int64) for part in (tail, head, capacity)))
-        if flow.num_nodes() <= sink:
-            return 0, np.ones(brokers, dtype=np.bool_)
-        flow.solve(0, sink)
-        reached = np.zeros(sink + 1, dtype=np.bool_)
-        reached[flow.get_source_side_min_cut()] = True
-        return flow.optimal_flow(), reached[first_broker:sink]
-
-
-def shares_of(problem: Problem, rules: Rules, settled: bool) -> Shares:
-    """The free replicas: all but those of fixed partitions, or on brokers that get none.
-
-    settled: whether, if counts come second, nothing moves that need not; only partitions that lose replicas are free.
-    """
-    stays = ~rules.must_leave & (~rules.receives if rules.even or not settled else np.True_)
-    racks = int(problem.rack.max(initial=0)) + 1
-    left = np.zeros(problem.partitions, dtype=np.int64)
-    room = np.zeros((problem.partitions, racks), dtype=np.int32)
-    kept = np.repeat(rules.fixed, problem.factor)
-    lists = (problem.offsets, problem.replicas, problem.rack)
-    _kept_and_room(rules.fixed, rules.factor, rules.cap, *lists, stays, settled, left, room, kept)
-    base = np.bincount(problem.replicas[kept], minlength=problem.brokers).astype(np.int64)
-    rows = np.flatnonzero(left > 0)
-    kinds, members = _kinds(np.column_stack([left[rows], room[rows].astype(np.int64)]))
-    held = base if rules.even else np.bincount(problem.replicas, minlength=problem.brokers)
-    top = np.where(rules.receives, np.maximum(rules.max_replicas, held), base)
-    free = int(left.sum())
-    parts = (members, kinds[:, 0], kinds[:, 1:])
-    return Shares(rules.receives, problem.rack, base, top, free, *parts)
-
-
-def _kinds(table: Ints) -> tuple[Ints, Ints]:
-    """(the different rows of a table of small numbers, how often each comes)."""
-    widths = [int(width) + 1 for width in table.max(axis=0, initial=0)]
-    if math.prod(widths) >= 1 << 62:
-        rows, times = np.unique(table, axis=0, return_counts=True)
-        return rows, times.astype(np.int64)
-    _, first, times = np.unique(np.ravel_multi_index(tuple(table.T), widths), return_index=True, return_counts=True)
-    return table[first], times.astype(np.int64)
-
-
-# ---- why not
-
-
-def reasons_against(problem: Problem, rules: Rules) -> tuple[str, ...]:
-    """Why no plan keeps to the rules, in words, fewest first; empty = nothing stands against one."""
-    out = _stuck_on_leaving(problem, rules) + _racks_lost(problem, rules)
-    if out or rules.fixed.all():
-        return tuple(out)
-    out = _too_few_places(problem, rules)
-    return tuple(out or _too_full(problem, rules))
-
-
-def _stuck_on_leaving(problem: Problem, rules: Rules) -> list[str]:
-    if rules.goal == "repair":
-        return []  # what cannot be copied any more is no rule's fault; the certificate names it
-    row = problem.row
-    bad = rules.must_leave[problem.replicas] & (problem.frozen != FREE)[row]
-    out = []
-    for code in np.unique(problem.frozen[row[bad]]):
-        mine = bad & (problem.frozen[row] == code)
-        brokers = _brokers(problem, np.unique(problem.replicas[mine]))
-        rows = np.unique(row[mine])
-        out.append(f"{brokers} cannot be emptied: {some(problem, rows)} must stay, as {FROZEN_WORDS[code]}")
-    return out
-
-
-def _racks_lost(problem: Problem, rules: Rules) -> list[str]:
-    if rules.allow_fewer_racks or rules.goal == "repair" or not problem.rack_names:
-        return []
-    living = problem.living
-    left = np.unique(problem.rack[living & ~rules.must_leave])
-    row = problem.row
-    out = []
-    for rack in np.setdiff1d(problem.rack[living & rules.must_leave], left):
-        rows = np.unique(row[problem.rack[problem.replicas] == rack])
-        if not len(rows):
-            continue
-        wide = rows[problem.factor[rows] > len(left)]
-        words = f"rack {problem.rack_names[rack]} would have no broker left, so "
-        if len(wide):
-            factor = int(problem.factor[wide].max())
-            widest = wide[problem.factor[wide] == factor]
-            words += f"partitions of {factor} replicas ({some(problem, widest)}) cannot keep one replica a rack"
-        else:
-            words += f"{some(problem, rows)} would have to do with {len(left)} racks, unless fewer racks are allowed"
-        out.append(words)
-    return out
-
-
-def _too_few_places(problem: Problem, rules: Rules) -> list[str]:
-    """Partitions that more replicas are wanted of than there are brokers, or places in racks."""
-    keeps = ~rules.must_leave & ~rules.receives
-    row = problem.row
-    racks = int(problem.rack.max(initial=0)) + 1
-    in_rack = np.bincount(problem.rack[rules.receives], minlength=racks)
-    kept = keeps[problem.replicas]
-    places = np.tile(in_rack, (problem.partitions, 1))
-    np.add.at(places, (row[kept], problem.rack[problem.replicas[kept]]), 1)
-    active = ~rules.fixed
-    brokers = places.sum(axis=1)
-    spread = np.minimum(places, rules.cap[:, None]).sum(axis=1)
-    out = []
-    for factor in np.unique(rules.factor[active & (spread < rules.factor)])[::-1]:
-        mine = active & (rules.factor == factor)
-        few = np.flatnonzero(mine & (brokers < factor))
-        if len(few):
-            most = int(brokers[few].max())
-            out.append(f"{factor} replicas of {some(problem, few)} need {factor} brokers, but only {most} may hold one")
-            continue
-        tight = np.flatnonzero(mine & (spread < factor))
-        first = tight[0]
-        short = np.flatnonzero((places[first] < rules.cap[first]) & (in_rack + places[first] > 0))
-        most, cap = int(spread[tight].max()), int(rules.cap[first])
-        names = (*problem.rack_names, "of brokers without one")
-        full = _list(f"{names[rack]} has {places[first][rack]}" for rack in short)
-        out.append(
-            f"{factor} replicas of {some(problem, tight)}, at most {cap} in a rack, find only {most} places:"
-            f" rack {full}"
-        )
-    return out
-
-
-def _too_full(problem: Problem, rules: Rules) -> list[str]:
-    """Capacity that cannot hold what must be held."""
-    shares = shares_of(problem, rules, False)
-    limit = np.where(rules.receives, shares.top - shares.base, 0)
-    fits, full = shares.most(limit)
-    out = []
-    if fits < shares.free:
-        brokers = np.flatnonzero(full & rules.receives)
-        most = int((shares.base + limit)[brokers].sum())
-        need = most + shares.free - fits
-        out.append(f"{_brokers(problem, brokers)}: capacity for {most} replicas, where {need} must be held")
-    if not np.isfinite(rules.max_bytes[rules.receives]).all():
-        return out
-    size = np.repeat(problem.size, problem.factor)
-    stays = rules.fixed[problem.row] | (~rules.must_leave & ~rules.receives)[problem.replicas]
-    on = np.bincount(problem.replicas[stays], size[stays], problem.brokers)
-    need_bytes = float((problem.size * rules.factor)[~rules.fixed].sum())
-    elsewhere = float(size[stays & ~rules.fixed[problem.row]].sum())
-    room = float(np.maximum(rules.max_bytes - on, 0)[rules.receives].sum())
-    if need_bytes - elsewhere > room:
-        out.append(
-            f"{_brokers(problem, np.flatnonzero(rules.receives))}: room for {room:.0f} bytes,"
-            f" where {need_bytes - elsewhere:.0f} must be held"
-        )
-    return out
-
-
-def some(problem: Problem, rows: npt.NDArray[np.integer]) -> str:
-    """Partitions in few words: t1-0 and 12 others."""
-    if len(rows) == 1:
-        return problem.name(int(rows[0]))
-    return f"{problem.name(int(rows[0]))} and {len(rows) - 1} other{'s' if len(rows) > 2 else ''}"
-
-
-def _brokers(problem: Problem, places: npt.NDArray[np.integer]) -> str:
-    ids = [str(broker) for broker in problem.ids(places)]
-    return ("broker " if len(ids) == 1 else "brokers ") + _list(ids)
-
-
-def _list(words: Iterable[str]) -> str:
-    parts = list(words)
-    return ", ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")

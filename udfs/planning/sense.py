@@ -60,10 +60,10 @@ def chosen_brokers(problem: Problem, wishes: Wishes) -> list[int]:
     return problem.ids(np.flatnonzero(fills if wishes.goal == "expand" else problem.draining))
 
 
-def hard_wishes(problem: Problem, wishes: Wishes) -> hard.Wishes:
+def hard_wishes(problem: Problem, wishes: Wishes) -> hard.Asked:
     """The wish as planners by counts take it."""
     n = problem.brokers
-    return hard.Wishes(
+    return hard.Asked(
         brokers=wishes.brokers,
         instead=dict(wishes.replacements),
         topics=wishes.topics,

@@ -9,7 +9,7 @@ import numpy as np
 from udfs.kernels.annealing_state import Limits, Work
 from udfs.kernels.ragged import any_true
 from udfs.planning import wishes as W
-from udfs.planning.counts import even_bounds
+from udfs.planning.even_counts import even_bounds
 from udfs.planning.hard import Rules
 from udfs.planning.problem import Flags, Floats, Ints, Places, Problem
 from udfs.planning.wishes import Targets, Wishes

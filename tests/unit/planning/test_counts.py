@@ -12,8 +12,9 @@ from scipy.sparse import lil_array
 
 from tests.unit.plan_problems import problem_with
 from udfs.kernels.ragged import count_true, has_repeat, row_of
-from udfs.planning.counts import Bounds, even_bounds, move_by_counts
-from udfs.planning.hard import GOALS, Infeasible, Rules, Wishes, over_cap, rules_for
+from udfs.planning.counts import move_by_counts
+from udfs.planning.even_counts import Bounds, even_bounds
+from udfs.planning.hard import GOALS, Asked, Infeasible, Rules, over_cap, rules_for
 from udfs.planning.problem import EXCLUDED, OFFLINE, Draft, Flags, Floats, Ints, Problem, changed, moved
 
 
@@ -43,7 +44,7 @@ def random_rules(problem: Problem, seed: int) -> Rules | None:
     rng = np.random.default_rng(seed + 1_000_000)
     goal = str(rng.choice(GOALS))
     brokers = problem.broker_ids.tolist()
-    wishes = Wishes(allow_fewer_racks=True)
+    wishes = Asked(allow_fewer_racks=True)
     if goal == "replace":
         old, new = (rng.permutation(brokers)[:2]).tolist() if len(brokers) > 1 else (10, 10)
         wishes = replace(wishes, instead={old: new})
@@ -213,7 +214,7 @@ def test_new_brokers_are_filled_with_no_more_moves_than_the_bound() -> None:
 
 def test_drained_brokers_hold_nothing_and_the_rest_is_even() -> None:
     problem = cluster(600, 12, 3, 3)
-    draft = move_by_counts(problem, rules_for(problem, "drain", Wishes(brokers=(0, 2, 7))))
+    draft = move_by_counts(problem, rules_for(problem, "drain", Asked(brokers=(0, 2, 7))))
     counts = np.bincount(draft.replicas, minlength=12)
     assert (counts[[0, 2, 7]] == 0).all()
     rest = np.delete(counts, [0, 2, 7])
@@ -223,7 +224,7 @@ def test_drained_brokers_hold_nothing_and_the_rest_is_even() -> None:
 @pytest.mark.parametrize("racks", [0, 2])
 def test_hubs_without_a_rack_for_each_replica_are_settled(racks: int) -> None:
     problem = cluster(2000, 12, racks, 2 if racks else 4)
-    grown = rules_for(problem, "rf", Wishes(replication_factor=7))
+    grown = rules_for(problem, "rf", Asked(replication_factor=7))
     draft = move_by_counts(problem, grown)
     assert_legal(problem, grown, draft)
     assert draft.certificate["attained"]
@@ -234,9 +235,9 @@ def test_hubs_without_a_rack_for_each_replica_are_settled(racks: int) -> None:
 def test_what_stays_keeps_its_order_and_leads() -> None:
     lists = {("t", 0): [1, 2, 3], ("t", 1): [2, 1, 3], ("t", 2): [3, 2, 1], ("t", 3): [1]}
     problem = problem_with(lists, [1, 2, 3, 4])
-    draft = move_by_counts(problem, rules_for(problem, "replace", Wishes(instead={1: 4})))
+    draft = move_by_counts(problem, rules_for(problem, "replace", Asked(instead={1: 4})))
     assert as_lists(problem, draft) == [[4, 2, 3], [2, 4, 3], [3, 2, 4], [4]]
-    draft = move_by_counts(problem, rules_for(problem, "drain", Wishes(brokers=(1,))))
+    draft = move_by_counts(problem, rules_for(problem, "drain", Asked(brokers=(1,))))
     assert as_lists(problem, draft)[:3] == [[2, 3, 4], [2, 4, 3], [3, 2, 4]]
 
 
@@ -259,7 +260,7 @@ def test_a_small_rack_that_must_hold_more_is_named() -> None:
 
 def test_fewer_replicas_leave_full_brokers_and_keep_leaders() -> None:
     problem = cluster(600, 12, 3, 3)
-    draft = move_by_counts(problem, rules_for(problem, "rf", Wishes(replication_factor=2)))
+    draft = move_by_counts(problem, rules_for(problem, "rf", Asked(replication_factor=2)))
     assert draft.certificate["moves"] == 0
     assert (draft.replicas[draft.offsets[:-1]] == problem.replicas[problem.offsets[:-1]]).all()
     counts = np.bincount(draft.replicas, minlength=12)
@@ -290,7 +291,7 @@ def test_budgets_are_kept_and_what_they_leave_is_bounded(share: float, kind: str
     problem = cluster(600, 12, 3, 2)
     free = move_by_counts(problem, rules_for(problem, "balance"))
     budget = share * free.certificate[kind]
-    wishes = Wishes(byte_budget=budget) if kind == "bytes" else Wishes(move_budget=int(budget))
+    wishes = Asked(byte_budget=budget) if kind == "bytes" else Asked(move_budget=int(budget))
     draft = move_by_counts(problem, rules_for(problem, "balance", wishes))
     told = draft.certificate
     assert told[kind] <= budget
@@ -300,8 +301,8 @@ def test_budgets_are_kept_and_what_they_leave_is_bounded(share: float, kind: str
 
 def test_a_drain_beyond_its_budget_goes_as_far_as_it_can() -> None:
     problem = cluster(600, 12, 3, 3)
-    whole = move_by_counts(problem, rules_for(problem, "drain", Wishes(brokers=(2,)))).certificate["bytes"]
-    draft = move_by_counts(problem, rules_for(problem, "drain", Wishes(brokers=(2,), byte_budget=whole / 3)))
+    whole = move_by_counts(problem, rules_for(problem, "drain", Asked(brokers=(2,)))).certificate["bytes"]
+    draft = move_by_counts(problem, rules_for(problem, "drain", Asked(brokers=(2,), byte_budget=whole / 3)))
     told = draft.certificate
     assert told["bytes"] <= whole / 3
     assert told["value"] == told["lower_bound"] == int((draft.replicas == 2).sum())
@@ -326,7 +327,7 @@ def test_given_counts_are_kept() -> None:
 
 def test_large_partitions_are_spread() -> None:
     problem = replace(cluster(300, 6, 0, 2), size=np.where(np.arange(300) % 30 == 0, 1e9, 1.0))
-    rules = rules_for(problem, "drain", Wishes(brokers=(5,)))
+    rules = rules_for(problem, "drain", Asked(brokers=(5,)))
     draft = move_by_counts(problem, rules)
     before = np.bincount(problem.replicas, problem.size[problem.row], 6)
     after = np.bincount(draft.replicas, problem.size[row_of(draft.offsets)], 6)
