@@ -43,6 +43,12 @@ def _holding(limits: Limits, prices: Prices, state: State, b: int) -> float:
 
 
 @compiled
+def _more(work: Work, p: int, b: int, t: int) -> int:
+    """1 if p must be copied to t, but not to b; -1 the other way round; else 0."""
+    return (0 if at_home(work, p, t) else 1) - (0 if at_home(work, p, b) else 1)
+
+
+@compiled
 def _moved(work: Work, limits: Limits, state: State, slot: int, t: int) -> None:
     """Nothing; the slot's broker is t, in all sums."""
     p = work.row[slot]
@@ -185,7 +191,13 @@ def anneal_all(
             q = work.row[two]
             if q == p or not work.free[q] or not work.receives[b] or not fits(work, state, two, b):
                 continue
-        if not at_home(work, p, t) and not within(limits, state, work.disk[p], 1 if two < 0 else 2):
+        moves = _more(work, p, b, t)
+        copied = moves * work.disk[p]
+        if two >= 0:
+            more = _more(work, work.row[two], t, b)
+            moves += more
+            copied += more * work.disk[work.row[two]]
+        if not within(limits, state, copied, moves):
             continue
         _relocate(work, limits, prices, state, due, one, two, t, bound, found)
     recount(work, limits, state)

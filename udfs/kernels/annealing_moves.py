@@ -39,9 +39,10 @@ def draw(random: Random) -> np.uint64:
 
 
 @compiled
-def below(random: Random, n: int) -> np.int64:
+def below(random: Random, n: int) -> int:
     """A number from 0 to n - 1."""
-    return np.int64(((draw(random) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
+    # int of an int64: of a uint64, arithmetic with it would be in floats.
+    return int(np.int64(((draw(random) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32)))
 
 
 @compiled

@@ -287,11 +287,12 @@ def within(limits: Limits, state: State, disk: float, moves: int) -> bool:
 def cost_of_holding(limits: Limits, prices: Prices, b: int, replicas: int, disk: float, into: float) -> float:
     """What broker b's excess costs, with this much held."""
     count = over(replicas, limits.replicas_high[b]) + over(limits.replicas_low[b], replicas)
-    return (
+    cost: float = (
         prices.over_replicas * count
         + prices.over_disk[b] * over(disk, limits.disk[b])
         + prices.over_into[b] * over(into, limits.into[b])
     )
+    return cost
 
 
 @compiled
@@ -299,12 +300,13 @@ def cost_of_leading(limits: Limits, prices: Prices, state: State, b: int) -> flo
     """What broker b's excess costs in leaders, bytes out, and after the worst death of another."""
     leaders = state.leaders[b]
     count = over(leaders, limits.leaders_high[b]) + over(limits.leaders_low[b], leaders)
-    return (
+    cost: float = (
         prices.over_leaders * count
         + prices.over_out * over(state.out[b], limits.out[b])
         + prices.over_survivor_leaders * over(leaders + state.worst[b], 0.0)
         + prices.over_survivor_out * over(state.out[b] + state.worst_out[b], 0.0)
     )
+    return cost
 
 
 @compiled

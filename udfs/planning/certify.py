@@ -12,7 +12,7 @@ from udfs.kernels.annealing_state import Limits, State, new_state
 from udfs.kernels.ragged import any_true
 from udfs.planning.hard import Rules
 from udfs.planning.problem import Draft, Flags, Floats, Problem, changed, moved
-from udfs.planning.search import Found, Task, excess
+from udfs.planning.search import TOLERANCE, Found, Task, excess
 from udfs.planning.setup import NO_LIMIT, Units
 from udfs.planning.wishes import Wishes
 
@@ -37,7 +37,6 @@ _WORDS = {
     "failover": "leaders of the worst survivor",
     "failover_out": "bytes out of the worst survivor",
 }
-_TOLERANCE = {"replicas": 0.5, "leaders": 0.5, "failover": 0.5}
 _NAMED = 8  # partitions, or brokers, that one text names
 
 
@@ -82,7 +81,10 @@ def certificate_of(
     state = new_state(work, found.limits, found.slots)
     copies = moved(problem, draft.offsets, draft.replicas)
     copied = float(problem.size[np.repeat(np.arange(problem.partitions), np.diff(draft.offsets))[copies]].sum())
-    moves, bound = int(copies.sum()), task.covering.bound * units.disk
+    over = excess(task.limits, state)
+    too_many = np.maximum(state.replicas - task.limits.replicas_high, 0.0)
+    bound = task.covering.where_reached(over["disk"], over["bytes_in"], too_many) * units.disk
+    moves = int(copies.sum())
     fewest = _fewest_moves(problem, rules, task)
     by_moves = wishes.goal != "balance"
     return {
@@ -162,7 +164,7 @@ def _missed(problem: Problem, units: Units, task: Task, found: Found, state: Sta
     row = np.repeat(np.arange(len(work.disk)), np.diff(work.offsets))
     loads = {"disk": work.disk, "bytes_in": work.into, "bytes_out": work.out, "failover_out": work.out}
     for name, over in excess(found.limits, state).items():
-        brokers = np.flatnonzero((over > _TOLERANCE.get(name, 2e-4)) & units.counted)
+        brokers = np.flatnonzero((over > TOLERANCE.get(name, TOLERANCE[""])) & units.counted)
         if not len(brokers):
             continue
         brokers = brokers[np.argsort(-over[brokers], kind="stable")]

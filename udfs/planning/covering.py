@@ -17,11 +17,17 @@ from udfs.planning.problem import Flags, Floats, Ints, Places
 
 @dataclass(frozen=True)
 class Covering:
-    """bound: units of disk.   disk, into: float64 (n), what a unit of excess costs at each broker, in units of disk."""
+    """bound: units of disk.   disk, into, replicas: float64 (n), what a unit, or one, of excess costs each broker."""
 
     bound: float
     disk: Floats
     into: Floats
+    replicas: Floats
+
+    def where_reached(self, disk: Floats, into: Floats, replicas: Floats) -> float:
+        """The bound for all plans that leave no more excess (float64, n, each) than this: the same duals prove it."""
+        left = self.disk @ disk + self.into @ into + self.replicas @ replicas
+        return max(0.0, self.bound - float(left))
 
 
 def covering(
@@ -34,7 +40,7 @@ def covering(
     """
     disk, into = weights
     n = len(excess[0])
-    prices = np.zeros((2, n))
+    prices = np.zeros((3, n))
     total = 0.0
     need = np.maximum(np.stack(excess), 0.0)
     order = np.argsort(slots, kind="stable")
@@ -50,5 +56,5 @@ def covering(
         if found.status != 0:
             continue
         total += float(found.fun)
-        prices[:, b] = (-found.ineqlin.marginals / scale)[:2]
-    return Covering(total, prices[0], prices[1])
+        prices[:, b] = -found.ineqlin.marginals / scale
+    return Covering(total, *prices)

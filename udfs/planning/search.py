@@ -21,7 +21,9 @@ from udfs.planning.problem import Flags, Floats, Ints, Places
 
 _MIX = np.cumsum(np.array([4, 1, 1, 1, 1, 1, 1]) / 10)
 assert len(_MIX) == KINDS
-_CLOSE = 1e-5  # units of the mean: what counts as met
+_CLOSE = 1e-5  # units of the mean: what is worth another try
+# What counts as met: counts, and units of the mean for all others.
+TOLERANCE = {"replicas": 0.5, "leaders": 0.5, "failover": 0.5, "": 2e-4}
 _AGAIN, _NEAR = 2, 0.01  # so often the rest is tried again where bytes out are so much too many
 _GIANT, _HUGE = 0.4, 0.5  # of the room for a takeover; of a broker's disk or bytes in
 _SHARE_LEFT = 0.0015  # of all bytes out: room that giants leave for the others to find
@@ -86,6 +88,9 @@ def search(task: Task) -> Found:
     """The lists found; the same task gives the same."""
     work, random = task.work, new_random(task.seed)
     room = float((task.limits.survivor_out - task.limits.out).min()) if task.failover_out < np.inf else np.inf
+    state = new_state(work, task.limits, task.slots)
+    if not any((over > TOLERANCE.get(name, TOLERANCE[""])).any() for name, over in excess(task.limits, state).items()):
+        return Found(task.slots, task.limits, task.failover_out, np.zeros(len(work.out), dtype=np.bool_))
     giants = (work.out > _GIANT * max(room, 1e-9)) & work.free
     placed, limits, ratio = _giants(task, giants, random)
     pinned = np.repeat(((work.disk > _HUGE) | (work.into > _HUGE)) & (work.out >= 0), np.diff(work.offsets))

@@ -99,7 +99,7 @@ def limits_of(problem: Problem, rules: Rules, units: Units, wishes: Wishes, work
         wanted(W.DISK, disk),
         wanted(W.BYTES_IN, into),
         wanted(W.BYTES_OUT, out),
-        wanted(W.FAILOVER, of.failover * (problem.partitions - lost) / survivors) + free,
+        wanted(W.FAILOVER, np.floor(of.failover * (problem.partitions - lost) / survivors)) + free,
         wanted(W.FAILOVER, of.failover_out * (total_out - lost_out) / survivors) + free,
         np.inf if wishes.max_bytes is None else wishes.max_bytes / units.disk,
         np.inf if wishes.max_moves is None else float(wishes.max_moves),
