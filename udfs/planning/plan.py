@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from udfs.planning import hard
 from udfs.planning.balance import balance
+from udfs.planning.copysets import fewer_sets
 from udfs.planning.counts import move_by_counts
 from udfs.planning.leaders import leaders
 from udfs.planning.problem import Draft, Problem
 from udfs.planning.sense import hard_wishes
 from udfs.planning.topic_leaders import topic_leaders
-from udfs.planning.wishes import ALL, MIN_BYTES, MIN_MOVES, Wishes
+from udfs.planning.wishes import ALL, COPYSETS, MIN_BYTES, MIN_MOVES, Wishes
 from udfs.planning.zero_byte import zero_byte
 
 
@@ -22,5 +23,7 @@ def make_plan(problem: Problem, wishes: Wishes) -> Draft:
         return zero_byte(problem, wishes.keep_leaders, by_topic=wishes.per_topic)
     rules = hard.rules_for(problem, wishes.goal, hard_wishes(problem, wishes))
     if wishes.objective == ALL and wishes.goal in ("balance", "expand", "drain"):
-        return balance(problem, rules, wishes)
-    return move_by_counts(problem, rules, objective=MIN_MOVES if wishes.objective == MIN_MOVES else MIN_BYTES)
+        draft = balance(problem, rules, wishes)
+    else:
+        draft = move_by_counts(problem, rules, objective=MIN_MOVES if wishes.objective == MIN_MOVES else MIN_BYTES)
+    return fewer_sets(problem, rules, draft, wishes.seed) if COPYSETS in wishes.priorities else draft

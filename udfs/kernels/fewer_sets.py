@@ -1,0 +1,438 @@
+"""Fewer distinct replica sets: annealing of which brokers hold what is copied, with the balance as it is.
+
+A set is known by the sum of its brokers' random 64-bit keys (dead brokers have none), and how often each comes is kept
+in an open-addressed table. What goes elsewhere keeps its place in the list, but for heirs where that helps the limits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from udfs.kernels.annealing_moves import Brokers, Random, below, draw, fits, swap_slots, unit
+from udfs.kernels.annealing_state import Floats, Limits, State, Work, at_home, hold, lead, recount, within
+from udfs.kernels.compiled import compiled
+
+_SLACK = 1e-9  # by how much a sum may be beyond its limit: the last bits of sums depend on their order
+_PARTNERS = 48  # replicas looked at for an exchange
+_THERE = 0.95  # how often only sets are looked for that there are
+_SHARED = 0.3  # what a set that comes often costs more than one that comes once; 1 = once
+
+
+class Least(NamedTuple):
+    """What each broker should keep: float64 (n), units of disk, bytes in, and bytes out."""
+
+    disk: Floats
+    into: Floats
+    out: Floats
+
+
+class Sets(NamedTuple):
+    """How often each set comes. size is a power of two, at least four times the partitions.
+
+    key: uint64 (n), of each broker, 0 = dead.   of: uint64 (p), the set of each partition.
+    name: uint64 (size), 0 = empty; times: int32 (size).   used: int64 (1), names; distinct: int64 (1), that come.
+    """
+
+    key: npt.NDArray[np.uint64]
+    of: npt.NDArray[np.uint64]
+    name: npt.NDArray[np.uint64]
+    times: npt.NDArray[np.int32]
+    used: npt.NDArray[np.int64]
+    distinct: npt.NDArray[np.int64]
+
+
+def new_sets(work: Work, slots: Brokers, living: npt.NDArray[np.bool_], random: Random) -> Sets:
+    """The sets of these slots (int32, r). living: bool (n)."""
+    p = len(work.disk)
+    size = 1 << max(4, (4 * p).bit_length())
+    sets = Sets(
+        np.array([draw(random) if lives else 0 for lives in living.tolist()], dtype=np.uint64),
+        np.zeros(p, np.uint64),
+        np.zeros(size, np.uint64),
+        np.zeros(size, np.int32),
+        np.zeros(1, np.int64),
+        np.zeros(1, np.int64),
+    )
+    _name(work, slots, sets)
+    return sets
+
+
+@compiled
+def _name(work: Work, slots: Brokers, sets: Sets) -> None:
+    for p in range(len(sets.of)):
+        name = np.uint64(0)
+        for slot in range(work.offsets[p], work.offsets[p + 1]):
+            name += sets.key[slots[slot]]
+        sets.of[p] = name
+    _count(sets)
+
+
+@compiled
+def _count(sets: Sets) -> None:
+    """Nothing; the table has only what comes."""
+    sets.name[:] = 0
+    sets.times[:] = 0
+    sets.used[0] = sets.distinct[0] = 0
+    for p in range(len(sets.of)):
+        _add(sets, sets.of[p], 1)
+
+
+@compiled
+def _place(sets: Sets, name: np.uint64) -> np.int64:
+    """Where this name is in the table, or would be."""
+    mask = np.uint64(len(sets.name) - 1)
+    at = (name ^ (name >> np.uint64(32))) & mask
+    while sets.name[at] != name and sets.name[at] != 0:
+        at = (at + np.uint64(1)) & mask
+    return np.int64(at)
+
+
+@compiled
+def _times(sets: Sets, name: np.uint64) -> int:
+    times: int = sets.times[_place(sets, name)]
+    return times
+
+
+@compiled
+def _add(sets: Sets, name: np.uint64, sign: int) -> None:
+    """Nothing; this set comes once more (sign 1), or once less (-1). Nobody living (0) is no set."""
+    if name == 0:
+        return
+    at = _place(sets, name)
+    if sets.name[at] == 0:
+        sets.name[at] = name
+        sets.used[0] += 1
+    if sets.times[at] == 0:
+        sets.distinct[0] += 1
+    sets.times[at] += sign
+    if sets.times[at] == 0:
+        sets.distinct[0] -= 1
+
+
+@compiled
+def _rename(sets: Sets, p: int, name: np.uint64) -> float:
+    """By how much the cost rose when partition p's set became this one; a set costs the more, the less often it comes
+    for each that has it."""
+    rise = -_more(_times(sets, sets.of[p]) - 1)
+    _add(sets, sets.of[p], -1)
+    rise += _more(_times(sets, name))
+    _add(sets, name, 1)
+    sets.of[p] = name
+    return rise
+
+
+@compiled
+def _more(times: int) -> float:
+    """What it costs that a set which comes so often comes once more."""
+    return 1.0 if times <= 0 else _SHARED / (times * (times + 1.0))
+
+
+class Copied(NamedTuple):
+    """What is copied to each broker. slots: int32 (n, most); counts: int64 (n); place: int32 (r), -1 = not copied."""
+
+    slots: npt.NDArray[np.int32]
+    counts: npt.NDArray[np.int64]
+    place: npt.NDArray[np.int32]
+
+
+def new_copied(state: State) -> Copied:
+    """The copied slots of this state, by broker."""
+    copied = Copied(
+        np.zeros_like(state.held), np.zeros(len(state.held), np.int64), np.full(len(state.slots), -1, np.int32)
+    )
+    for slot in np.sort(state.away[: state.copies[0]]).tolist():
+        _list(copied, slot, int(state.slots[slot]), True)
+    return copied
+
+
+@compiled
+def _list(copied: Copied, slot: int, b: int, listed: bool) -> None:
+    """Nothing; the slot is listed at broker b, or no longer."""
+    if listed:
+        copied.slots[b, copied.counts[b]] = slot
+        copied.place[slot] = copied.counts[b]
+        copied.counts[b] += 1
+    else:
+        copied.counts[b] -= 1
+        last = copied.slots[b, copied.counts[b]]
+        copied.slots[b, copied.place[slot]] = last
+        copied.place[last] = copied.place[slot]
+        copied.place[slot] = -1
+
+
+@compiled
+def _list_all(work: Work, state: State, copied: Copied, p: int, listed: bool) -> None:
+    """Nothing; the partition's copied slots are listed, or none of its slots are."""
+    for slot in range(work.offsets[p], work.offsets[p + 1]):
+        if listed and state.away_at[slot] >= 0:
+            _list(copied, slot, state.slots[slot], True)
+        elif not listed and copied.place[slot] >= 0:
+            _list(copied, slot, state.slots[slot], False)
+
+
+@compiled
+def _holds(limits: Limits, least: Least, b: int, replicas: int, disk: float, into: float) -> bool:
+    """Whether broker b may hold this much."""
+    count: bool = limits.replicas_low[b] <= replicas <= limits.replicas_high[b]
+    return (
+        count
+        and least.disk[b] - _SLACK <= disk <= limits.disk[b] + _SLACK
+        and least.into[b] - _SLACK <= into <= limits.into[b] + _SLACK
+    )
+
+
+@compiled
+def _leads(limits: Limits, least: Least, state: State, b: int) -> bool:
+    """Whether broker b leads, and would take over, no more and no less than it may."""
+    leaders = state.leaders[b]
+    count: bool = limits.leaders_low[b] <= leaders <= limits.leaders_high[b] and leaders + state.worst[b] <= _SLACK
+    return (
+        count
+        and least.out[b] - _SLACK <= state.out[b] <= limits.out[b] + _SLACK
+        and state.out[b] + state.worst_out[b] <= _SLACK
+    )
+
+
+@compiled
+def _relocate(work: Work, limits: Limits, state: State, slot: int, t: int) -> None:
+    """Nothing; the slot's broker is t, in all sums."""
+    p = work.row[slot]
+    roles = slot - work.offsets[p] < 2
+    if roles:
+        lead(work, limits, state, p, -1)
+    hold(work, state, slot, t)
+    if roles:
+        lead(work, limits, state, p, 1)
+
+
+@compiled
+def _fit(work: Work, limits: Limits, least: Least, state: State, one: int, two: int, t: int) -> bool:
+    """Whether slot `one` can be held by broker t, and slot `two` by its broker instead if not -1, as loads go."""
+    p, b = work.row[one], state.slots[one]
+    d, i, count = work.disk[p], work.into[p], 1
+    if two >= 0:
+        q = work.row[two]
+        d, i, count = d - work.disk[q], i - work.into[q], 0
+    fine: bool = _holds(limits, least, b, state.replicas[b] - count, state.disk[b] - d, state.into[b] - i)
+    return fine and _holds(limits, least, t, state.replicas[t] + count, state.disk[t] + d, state.into[t] + i)
+
+
+@compiled
+def _other_heir(work: Work, limits: Limits, state: State, p: int) -> bool:
+    """Whether the third replica of p became its heir, and the heir its third."""
+    one = work.offsets[p] + 1
+    if one + 1 >= work.offsets[p + 1]:
+        return False
+    lead(work, limits, state, p, -1)
+    state.slots[one], state.slots[one + 1] = state.slots[one + 1], state.slots[one]
+    swap_slots(state, one, one + 1)
+    lead(work, limits, state, p, 1)
+    return True
+
+
+@compiled
+def _all_lead(work: Work, limits: Limits, least: Least, state: State, p: int, q: int, b: int, t: int) -> bool:
+    """Whether those brokers lead what they may that p and q going between b and t can have changed."""
+    fine = _leads(limits, least, state, b) and _leads(limits, least, state, t)
+    for slot in range(work.offsets[p], min(work.offsets[p] + 3, work.offsets[p + 1])):
+        fine = fine and _leads(limits, least, state, state.slots[slot])
+    for slot in range(work.offsets[q], min(work.offsets[q] + 3, work.offsets[q + 1])):
+        fine = fine and _leads(limits, least, state, state.slots[slot])
+    return fine
+
+
+@compiled
+def _apply(work: Work, limits: Limits, least: Least, state: State, copied: Copied, one: int, two: int, t: int) -> bool:
+    """Whether slot `one` went to broker t - and slot `two` from there to its broker, if not -1 - within all limits.
+
+    Where another heir than the slots say keeps to the limits, and theirs does not, it is that.
+    """
+    p, b = work.row[one], state.slots[one]
+    q = work.row[two] if two >= 0 else p
+    if not _fit(work, limits, least, state, one, two, t):
+        return False
+    _list_all(work, state, copied, p, False)
+    _list_all(work, state, copied, q, False)
+    _relocate(work, limits, state, one, t)
+    if two >= 0:
+        _relocate(work, limits, state, two, b)
+    fine = _all_lead(work, limits, least, state, p, q, b, t)
+    turn = 0
+    while not fine and turn < 4:  # p's other heir; q's too; q's alone; as it was
+        turn += 1
+        if _other_heir(work, limits, state, p if turn % 2 == 1 else q) and turn < 4:
+            fine = _all_lead(work, limits, least, state, p, q, b, t)
+    if not fine:
+        if two >= 0:
+            _relocate(work, limits, state, two, t)
+        _relocate(work, limits, state, one, b)
+    _list_all(work, state, copied, p, True)
+    if q != p:
+        _list_all(work, state, copied, q, True)
+    return fine
+
+
+@compiled
+def _one(work: Work, state: State, sets: Sets, spare: bool, random: Random) -> int:
+    """A slot that may go elsewhere, rather of a set that comes seldom; -1 = none found."""
+    best, seldom = -1, 0
+    for _ in range(3):
+        if state.copies[0] == 0 or (spare and unit(random) < 0.3):
+            slot = int(below(random, len(state.slots)))
+        else:
+            slot = int(state.away[below(random, state.copies[0])])
+        p = work.row[slot]
+        if not work.free[p]:
+            continue
+        times = _times(sets, sets.of[p])
+        if best < 0 or times < seldom:
+            best, seldom = slot, times
+    if best >= 0 and unit(random) < 0.3:  # another replica may be the one that is copied
+        begin, end = work.offsets[work.row[best]], work.offsets[work.row[best] + 1]
+        best = int(begin + below(random, end - begin))
+    return best
+
+
+@compiled
+def _copies(work: Work, p: int, b: int, t: int) -> int:
+    """How many more replicas are copied if p goes from b to t."""
+    return (0 if at_home(work, p, t) else 1) - (0 if at_home(work, p, b) else 1)
+
+
+@compiled
+def _alone(limits: Limits, state: State, b: int, t: int) -> bool:
+    """Whether broker b may have one replica less, and t one more."""
+    fine: bool = state.replicas[b] - 1 >= limits.replicas_low[b] and state.replicas[t] + 1 <= limits.replicas_high[t]
+    return fine
+
+
+@compiled
+def _target(
+    work: Work,
+    limits: Limits,
+    state: State,
+    sets: Sets,
+    copied: Copied,
+    targets: Brokers,
+    slot: int,
+    spare: bool,
+    random: Random,
+) -> int:
+    """A broker for the slot that makes its set one that is there, or any; -1 = none that it could go to, or change
+    places with."""
+    p, b = work.row[slot], state.slots[slot]
+    rest = sets.of[p] - sets.key[b]
+    any_of = spare or not at_home(work, p, b)
+    there = unit(random) < _THERE
+    best, seen = -1, 0
+    count = len(targets) if any_of else work.home_offsets[p + 1] - work.home_offsets[p]
+    for k in range(count):
+        t = targets[k] if any_of else work.home[work.home_offsets[p] + k]
+        if t == b or not work.receives[t] or not fits(work, state, slot, t):
+            continue
+        if not (spare or copied.counts[t] > 0 or _alone(limits, state, b, t) or at_home(work, p, t)):
+            continue
+        if there and _times(sets, rest + sets.key[t]) == 0:
+            continue
+        seen += 1
+        if below(random, seen) == 0:
+            best = t
+    return best
+
+
+@compiled
+def _partner(
+    work: Work,
+    limits: Limits,
+    least: Least,
+    state: State,
+    sets: Sets,
+    copied: Copied,
+    one: int,
+    t: int,
+    more: int,
+    random: Random,
+) -> tuple[int, float]:
+    """(slot of broker t that best takes the place of slot `one`, by how much the cost then rises); -1 = none."""
+    p, b = work.row[one], state.slots[one]
+    best, lowest = -1, 0.0
+    for _ in range(_PARTNERS):
+        if copied.counts[t] > 0 and (more == 0 or unit(random) < 0.5):
+            slot = int(copied.slots[t, below(random, copied.counts[t])])
+        else:
+            slot = int(state.held[t, below(random, state.replicas[t])])
+        q = work.row[slot]
+        if q == p or not work.free[q] or not fits(work, state, slot, b):
+            continue
+        again = _copies(work, q, t, b)
+        if not within(limits, state, more * work.disk[p] + again * work.disk[q], more + again):
+            continue
+        if not _fit(work, limits, least, state, one, slot, t):
+            continue
+        name = sets.of[q] - sets.key[t] + sets.key[b]
+        rise = _more(_times(sets, name)) - _more(_times(sets, sets.of[q]) - 1)
+        if best < 0 or rise < lowest:
+            best, lowest = slot, rise
+    return best, lowest
+
+
+@compiled
+def anneal_sets(
+    work: Work,
+    limits: Limits,
+    least: Least,
+    state: State,
+    sets: Sets,
+    copied: Copied,
+    targets: Brokers,
+    spare: bool,
+    proposals: int,
+    warm: float,
+    cold: float,
+    random: Random,
+) -> int:
+    """How many proposals were taken; the last fifth only such that do not raise the cost.
+
+    targets: int32, brokers that may receive.   spare: whether more may be copied than is.   warm, cold: temperatures,
+    falling geometrically; a set that comes once costs 1. Every state in between keeps to the limits.
+    """
+    temperature, taken = warm, 0
+    fall = np.exp(np.log(cold / warm) / max(proposals, 1))
+    for step in range(proposals):
+        if state.copies[0] == 0 and not spare:
+            break
+        if sets.used[0] * 2 > len(sets.name):
+            _count(sets)
+        temperature *= fall
+        bound = -temperature * np.log(unit(random)) if step * 5 < proposals * 4 else 1e-12
+        one = _one(work, state, sets, spare, random)
+        if one < 0:
+            continue
+        t = _target(work, limits, state, sets, copied, targets, one, spare, random)
+        if t < 0:
+            continue
+        p, b = work.row[one], state.slots[one]
+        more = _copies(work, p, b, t)
+        was = sets.of[p]
+        alone = _alone(limits, state, b, t)
+        rise = _rename(sets, p, was - sets.key[b] + sets.key[t])
+        two = -1
+        if not alone or unit(random) < 0.5:
+            if not work.receives[b] or state.replicas[t] == 0:
+                _rename(sets, p, was)
+                continue
+            two, also = _partner(work, limits, least, state, sets, copied, one, t, more, random)
+            rise += also
+        fine = two >= 0 or (alone and within(limits, state, more * work.disk[p], more))
+        if fine and rise <= bound and _apply(work, limits, least, state, copied, one, two, t):
+            taken += 1
+            if two >= 0:
+                q = work.row[two]
+                _rename(sets, q, sets.of[q] - sets.key[t] + sets.key[b])
+        else:
+            _rename(sets, p, was)
+    recount(work, limits, state)
+    return taken
