@@ -29,16 +29,20 @@ _OWN = 2.5  # times the price of bytes out, what is above costs
 
 
 @compiled
-def room_of(limits: Limits, state: State, b: int) -> float:
-    """The bytes out that broker b has room for, beside what it leads of the giants; below 0 if it leads too much."""
+def room_of(limits: Limits, state: State, own: Floats, b: int) -> float:
+    """The bytes out that broker b has room for, beside what it leads of the giants; below 0 if it leads too much.
+
+    Whose disk or bytes in giants fill has hardly any others to lead: no more than twice its share that is left.
+    """
     room: float = min(limits.out[b], -state.worst_out[b]) - state.out[b]
-    return room
+    left: float = 2.0 * max(0.0, 1.0 - max(own[0, b] / limits.disk[b], own[1, b] / limits.into[b]))
+    return min(room, left)
 
 
 @compiled
-def _cost(limits: Limits, prices: Prices, state: State, b: int) -> float:
+def _cost(limits: Limits, prices: Prices, state: State, own: Floats, b: int) -> float:
     """What broker b costs by itself: too much held, too much led or taken over of the giants alone."""
-    room = room_of(limits, state, b)
+    room = room_of(limits, state, own, b)
     cost = cost_of_holding(limits, prices, b, state.replicas[b], state.disk[b], state.into[b])
     return cost - prices.over_out * room if room < 0.0 else cost
 
@@ -90,7 +94,7 @@ def anneal_giants(
             own[1, state.slots[slot]] += work.into[p]
     room = 0.0
     for b in targets:
-        room += max(0.0, room_of(limits, state, b))
+        room += max(0.0, room_of(limits, state, own, b))
     temperature = warm
     fall = np.exp(np.log(cold / warm) / proposals)
     for _ in range(proposals):
@@ -126,8 +130,8 @@ def anneal_giants(
         count = note(found, note(found, note_roles(work, state, p, found, 0), b), t)
         before, had = _short(prices, room, liquid), 0.0
         for j in range(count):
-            before += _cost(limits, prices, state, found[j])
-            had += max(0.0, room_of(limits, state, found[j]))
+            before += _cost(limits, prices, state, own, found[j])
+            had += max(0.0, room_of(limits, state, own, found[j]))
         rise = 0.0
         lead(work, limits, state, p, -1)
         if two >= 0:
@@ -142,8 +146,8 @@ def anneal_giants(
         lead(work, limits, state, p, 1)
         has = 0.0
         for j in range(count):
-            rise += _cost(limits, prices, state, found[j])
-            has += max(0.0, room_of(limits, state, found[j]))
+            rise += _cost(limits, prices, state, own, found[j])
+            has += max(0.0, room_of(limits, state, own, found[j]))
         rise += _short(prices, room + has - had, liquid) - before
         if rise <= -temperature * np.log(unit(random)):
             room += has - had
@@ -159,7 +163,7 @@ def anneal_giants(
     room = 0.0
     worst = 0.0
     for b in targets:
-        left = room_of(limits, state, b)
+        left = room_of(limits, state, own, b)
         room += max(0.0, left)
         worst = max(worst, -left)
     return max(worst, liquid - room)

@@ -68,6 +68,17 @@ def _load(work: Work, slot: int) -> float:
 
 
 @compiled
+def _lightest(work: Work, random: npt.NDArray[np.uint64], of: Brokers, count: int) -> int:
+    """The lightest of four slots among the first `count` of a list; 0 = of all slots."""
+    best = -1
+    for _ in range(4):
+        slot = of[below(random, count)] if count > 0 else below(random, len(of))
+        if best < 0 or _load(work, slot) < _load(work, best):
+            best = slot
+    return best
+
+
+@compiled
 def _hold(work: Work, state: State, home: Brokers, slot: int, t: int) -> None:
     """Nothing; as `hold`, with homes by slot."""
     p, b = work.row[slot], state.slots[slot]
@@ -93,6 +104,7 @@ def anneal_holding(
     prices: Prices,
     state: State,
     targets: Brokers,
+    light: Brokers,
     pinned: npt.NDArray[np.bool_],
     mix: Floats,
     proposals: int,
@@ -102,9 +114,10 @@ def anneal_holding(
 ) -> int:
     """How many proposals were taken. The sums of leading are not kept: `recount` afterwards.
 
-    targets: int32, brokers that may receive.   pinned: bool (r), slots that stay.   mix: float64 (KINDS), the rising
-    shares of the kinds of proposals, the last 1.   warm, cold: temperatures at begin and end, in units of cost, falling
-    geometrically; 0 = only what lowers the cost.
+    targets: int32, brokers that may receive.   light: int32, slots of small replicas, which fill brokers that one large
+    replica fills in bytes.   pinned: bool (r), slots that stay.   mix: float64 (KINDS), the rising shares of the kinds
+    of proposals, the last 1.   warm, cold: temperatures at begin and end, in units of cost, falling geometrically;
+    0 = only what lowers the cost.
     """
     n, slots, receivers = len(work.rack), len(state.slots), len(targets)
     hot, due = np.empty(n, np.int32), np.empty(n)
@@ -138,7 +151,7 @@ def anneal_holding(
         elif u >= mix[ELSEWHERE]:
             if hots == 0:
                 continue
-            # The worse of two hot brokers, the larger of two replicas there, the smallest of four elsewhere.
+            # The worse of two hot brokers, the larger of two replicas there, a light one elsewhere.
             b, other = hot[below(random, hots)], hot[below(random, hots)]
             if due[other] > due[b]:
                 b = other
@@ -149,12 +162,13 @@ def anneal_holding(
             if _load(work, other) > _load(work, one):
                 one = other
             # What is copied anyway goes elsewhere for nothing more.
-            copied = state.copies[0] > 0 and unit(random) < 0.5
-            two = state.away[below(random, state.copies[0])] if copied else below(random, slots)
-            for _ in range(3):
-                other = state.away[below(random, state.copies[0])] if copied else below(random, slots)
-                if _load(work, other) < _load(work, two):
-                    two = other
+            kind = unit(random)
+            if kind < 0.4 and state.copies[0] > 0:
+                two = _lightest(work, random, state.away, state.copies[0])
+            elif kind < 0.7 and len(light) > 0:
+                two = light[below(random, len(light))]
+            else:
+                two = _lightest(work, random, state.place, 0)
             t = state.slots[two]
         else:
             if state.copies[0] == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,9 +14,13 @@ from udfs.planning.counts import move_by_counts
 from udfs.planning.covering import Covering, covering
 from udfs.planning.hard import Infeasible, Rules, over_cap, rules_for
 from udfs.planning.problem import Draft, Ints, Places, Problem
-from udfs.planning.search import BALANCE, FEWEST, Task, search
+from udfs.planning.search import BALANCE, FEWEST, Found, Task, all_met, search
 from udfs.planning.setup import Units, limits_of, units_of, work_of
 from udfs.planning.wishes import BYTES_OUT, FAILOVER, Wishes
+
+# Where the moves that expand and drain may make do not suffice for their limits of these: so much looser, rising.
+_LOOSENED = ("disk", "bytes_in", "replicas")
+_LOOSER = (1.01, 1.02, 1.035, 1.06, 1.1, 1.15, 1.22, 1.3, 1.5)
 
 
 def balance(problem: Problem, rules: Rules, wishes: Wishes) -> Draft:
@@ -25,24 +30,32 @@ def balance(problem: Problem, rules: Rules, wishes: Wishes) -> Draft:
     units = units_of(problem, rules)
     offsets, replicas = _begin(problem, rules, wishes)
     work = work_of(problem, rules, units, offsets, replicas)
-    limits = limits_of(problem, rules, units, wishes, work)
-    if wishes.goal != "balance":
-        begun = int(new_state(work, limits, replicas).copies[0])
-        limits = limits._replace(moves=min(limits.moves, float(int(begun * (1 + wishes.targets.extra_moves)))))
-    bound = _bound(problem, rules, wishes, units)
     looks = BYTES_OUT in wishes.priorities and FAILOVER in wishes.priorities
-    task = Task(
-        work,
-        limits,
-        replicas,
-        np.flatnonzero(rules.receives).astype(np.int32),
-        units.brokers,
-        wishes.targets.failover_out if looks else np.inf,
-        BALANCE if wishes.goal == "balance" else FEWEST,
-        bound,
-        wishes.seed,
-    )
-    found = search(task)
+
+    def tried(ratio: float) -> tuple[Task, Found]:
+        """The search with expand's and drain's limits of disk and bytes in at `ratio` times the mean."""
+        limits = limits_of(problem, rules, units, wishes, work, ratio)
+        if wishes.goal != "balance":
+            begun = int(new_state(work, limits, replicas).copies[0])
+            limits = limits._replace(moves=min(limits.moves, float(int(begun * (1 + wishes.targets.extra_moves)))))
+        task = Task(
+            work,
+            limits,
+            replicas,
+            np.flatnonzero(rules.receives).astype(np.int32),
+            units.brokers,
+            wishes.targets.failover_out if looks else np.inf,
+            BALANCE if wishes.goal == "balance" else FEWEST,
+            _bound(problem, rules, wishes, units, ratio),
+            wishes.seed,
+        )
+        return task, search(task)
+
+    ratio = wishes.targets.loose
+    task, found = tried(ratio)
+    if wishes.goal != "balance" and not all_met(task, found, _LOOSENED):
+        ratio, task, found = _loosened(ratio, task, found, tried)
+    limits = task.limits
     state = new_state(work, found.limits, found.slots)
     if wishes.broker_bytes is not None and (state.disk * units.disk > wishes.broker_bytes * (1 + 1e-9)).any():
         worst = int(np.argmax(state.disk))
@@ -51,8 +64,25 @@ def balance(problem: Problem, rules: Rules, wishes: Wishes) -> Draft:
     lists = tidy(problem, offsets, found.slots)
     draft = Draft(offsets, lists, np.full(problem.partitions, -1, dtype=np.int16), ())
     reason, reasons = reasons_of(problem, rules, limits, units, draft, found.giants)
-    certificate = certificate_of(problem, rules, wishes, units, task, found, draft)
+    certificate = certificate_of(problem, rules, wishes, units, task, found, draft, ratio)
     return replace(draft, reason=reason, reasons=reasons, certificate=certificate)
+
+
+def _loosened(
+    ratio: float, task: Task, found: Found, tried: Callable[[float], tuple[Task, Found]]
+) -> tuple[float, Task, Found]:
+    """The least of some looser limits that the allowed moves suffice for, with its search; or as it was."""
+    low, high = 0, len(_LOOSER)
+    best = (ratio, task, found)
+    while low < high:
+        middle = (low + high) // 2
+        looser = ratio * _LOOSER[middle]
+        task, found = tried(looser)
+        if all_met(task, found, _LOOSENED):
+            best, high = (looser, task, found), middle
+        else:
+            low = middle + 1
+    return best
 
 
 def _all_receivers(problem: Problem, rules: Rules, wishes: Wishes) -> np.ndarray:
@@ -79,10 +109,10 @@ def _begin(problem: Problem, rules: Rules, wishes: Wishes) -> tuple[Ints, Places
     return problem.offsets, problem.replicas
 
 
-def _bound(problem: Problem, rules: Rules, wishes: Wishes, units: Units) -> Covering:
+def _bound(problem: Problem, rules: Rules, wishes: Wishes, units: Units, loose: float) -> Covering:
     """What must be copied at least, in units of disk, whatever the lists: see covering."""
     work = work_of(problem, rules, units, problem.offsets, problem.replicas)
-    limits = limits_of(problem, rules, units, wishes, work)
+    limits = limits_of(problem, rules, units, wishes, work, loose)
     state = new_state(work, limits, problem.replicas)
     leaves = rules.must_leave[problem.replicas] & ~rules.fixed[problem.row]
     stays = ~rules.must_leave

@@ -74,9 +74,9 @@ def reasons_of(
 
 
 def certificate_of(
-    problem: Problem, rules: Rules, wishes: Wishes, units: Units, task: Task, found: Found, draft: Draft
+    problem: Problem, rules: Rules, wishes: Wishes, units: Units, task: Task, found: Found, draft: Draft, loose: float
 ) -> dict[str, Any]:
-    """Objective, bounds, what was relaxed and missed: plain values."""
+    """Objective, bounds, what was relaxed and missed: plain values. loose: what expand and drain kept bytes to."""
     work = task.work
     state = new_state(work, found.limits, found.slots)
     copies = moved(problem, draft.offsets, draft.replicas)
@@ -98,7 +98,7 @@ def certificate_of(
         "bytes": round(copied),
         "bytes_lower_bound": round(bound),
         "reached": _reached(problem, units, found.limits, state),
-        "relaxed": list(_relaxed(problem, wishes, units, task, found)),
+        "relaxed": list(_relaxed(problem, wishes, units, task, found, loose)),
         "missed": list(_missed(problem, units, task, found, state)),
     }
 
@@ -136,7 +136,7 @@ def _reached(problem: Problem, units: Units, limits: Limits, state: State) -> di
     return out
 
 
-def _relaxed(problem: Problem, wishes: Wishes, units: Units, task: Task, found: Found) -> Iterator[str]:
+def _relaxed(problem: Problem, wishes: Wishes, units: Units, task: Task, found: Found, loose: float) -> Iterator[str]:
     """Limits that could not be kept to by anybody, or were given up, each with the partitions that force it."""
     work, of = task.work, wishes.targets
     if found.failover_out > task.failover_out + 1e-9:
@@ -147,6 +147,13 @@ def _relaxed(problem: Problem, wishes: Wishes, units: Units, task: Task, found: 
             f"bytes out of the worst survivor: {found.failover_out:.3f} times the mean instead of "
             f"{task.failover_out:g}: {len(rows)} partitions are each more than a survivor beside the others has room "
             f"for, the largest {names} times a broker's mean"
+        )
+    if loose > of.loose + 1e-9:
+        rows = np.argsort(-np.maximum(work.disk, work.into), kind="stable")
+        names = _named(problem, rows, np.maximum(work.disk, work.into))
+        yield (
+            f"disk and bytes in: {loose:.3f} times the mean instead of {of.loose:g}, as {of.extra_moves:.0%} more "
+            f"moves than the fewest do not suffice for less; the largest partitions are {names} of a broker's mean"
         )
     for name, load, limit in (("disk", work.disk, task.limits.disk), ("bytes in", work.into, task.limits.into)):
         rows = np.flatnonzero(load > float(np.median(limit[units.counted])) if units.brokers else load < 0)

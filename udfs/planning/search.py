@@ -25,9 +25,10 @@ _CLOSE = 1e-5  # units of the mean: what is worth another try
 # What counts as met: counts, and units of the mean for all others.
 TOLERANCE = {"replicas": 0.5, "leaders": 0.5, "failover": 0.5, "": 2e-4}
 _AGAIN, _NEAR = 2, 0.01  # so often the rest is tried again where bytes out are so much too many
-_GIANT, _HUGE = 0.4, 0.5  # of the room for a takeover; of a broker's disk or bytes in
+_LIGHT = 0.03  # share of replicas that count as light
+_GIANT, _HUGE, _FULL = 0.4, 0.5, 0.9  # of the room for a takeover; of a broker's disk or bytes in
 _SHARE_LEFT = 0.0015  # of all bytes out: room that giants leave for the others to find
-_SHORT = 0.6  # of it that may be missing all the same
+_SHORT, _NEARLY = 0.6, 2.0  # of it that may be missing all the same, or with which it is worth another try
 _LESS_ROOM = 0.01  # what a giant's takeover may not count on: others are taken over with it
 
 
@@ -50,7 +51,7 @@ class Knobs:
     of_heavy: float = 0.9
 
 
-BALANCE, FEWEST = Knobs(), Knobs(0.02, 20.0, 40.0, 1.0, 1.0, False, 0.03, 2.0)
+BALANCE, FEWEST = Knobs(), Knobs(0.02, 20.0, 40.0, 1.0, 1.0, False, 0.03, 1.0)
 
 
 @dataclass(frozen=True)
@@ -88,16 +89,12 @@ def search(task: Task) -> Found:
     """The lists found; the same task gives the same."""
     work, random = task.work, new_random(task.seed)
     room = float((task.limits.survivor_out - task.limits.out).min()) if task.failover_out < np.inf else np.inf
-    state = new_state(work, task.limits, task.slots)
-    if not any((over > TOLERANCE.get(name, TOLERANCE[""])).any() for name, over in excess(task.limits, state).items()):
-        return Found(task.slots, task.limits, task.failover_out, np.zeros(len(work.out), dtype=np.bool_))
+    as_begun = Found(task.slots, task.limits, task.failover_out, np.zeros(len(work.out), dtype=np.bool_))
+    if all_met(task, as_begun):
+        return as_begun
     giants = (work.out > _GIANT * max(room, 1e-9)) & work.free
     placed, limits, ratio = _giants(task, giants, random)
-    pinned = np.repeat(((work.disk > _HUGE) | (work.into > _HUGE)) & (work.out >= 0), np.diff(work.offsets))
-    if giants.any():
-        leads = work.offsets[:-1][giants]
-        heirs = leads[np.diff(work.offsets)[giants] > 1] + 1
-        pinned[leads], pinned[heirs] = True, True
+    pinned = _pinned(task, placed, giants)
     state = new_state(work, limits, placed)
     prices = _holding(task, limits, state, pinned, random)
     _roles(task, limits, state, giants, random)
@@ -139,6 +136,12 @@ def excess(limits: Limits, state: State) -> dict[str, Floats]:
     }
 
 
+def all_met(task: Task, found: Found, names: tuple[str, ...] = ()) -> bool:
+    """Whether the lists found keep to all limits, or to those named."""
+    over = excess(found.limits, new_state(task.work, found.limits, found.slots))
+    return not any((over[name] > TOLERANCE.get(name, TOLERANCE[""])).any() for name in names or over)
+
+
 # ---- giants
 
 
@@ -159,8 +162,8 @@ def _giants(task: Task, giants: Flags, random: Random) -> tuple[Places, Limits, 
 
     begin = task.slots
 
-    def at(ratio: float, effort: float, warm: float = 5e-2) -> tuple[bool, float, Places]:
-        """Whether all others find room at this ratio, what it takes (units of disk), and the slots."""
+    def at(ratio: float, effort: float, warm: float = 5e-2) -> tuple[bool, float, Places, bool]:
+        """Whether all others find room at this ratio, what it takes (units of disk), the slots, and whether nearly."""
         more = (ratio - task.failover_out) * task.brokers / max(task.brokers - 1, 1) - _LESS_ROOM
         tight = limits._replace(survivor_out=limits.survivor_out + more)
         state = new_state(alone, tight, begin)
@@ -171,37 +174,53 @@ def _giants(task: Task, giants: Flags, random: Random) -> tuple[Places, Limits, 
             alone, tight, prices, state, rows, task.targets, liquid + slack, proposals, warm, 3e-5, random
         )
         dear = float(state.copied[0] + excess(tight, state)["disk"].sum())
-        return short <= lacking * slack, dear, state.slots
+        return short <= lacking * slack, dear, state.slots, short < _NEARLY * slack
 
     if heavy.any() and not (giants.any() and task.knobs.giants):
         begin = _heavy(task, np.flatnonzero(heavy), prices, random)
     if task.failover_out == np.inf or not giants.any():
         return begin, limits, task.failover_out
     low = high = task.failover_out
-    fits, dear, best = at(high, 1.0)
+    fits, dear, best, nearly = at(high, 1.0)
     for effort, warm in ((1.5, 0.2), (2.0, 0.05), (2.0, 0.1)):  # with patience
-        if not fits:
-            fits, dear, best = at(high, effort, warm)
+        if nearly and not fits:
+            fits, dear, best, nearly = at(high, effort, warm)
     if not fits:
         slack, lacking = 2 * slack, _SHORT / 2  # as the limit must give way, a little more, so that the rest is easy
         high = low + 0.05
         for _ in range(8):
-            fits, dear, best = at(high, 0.5)
+            fits, dear, best, nearly = at(high, 0.5)
             if fits:
                 break
             low, high = high, high + 2 * (high - low)
         while high - low > 0.01:
             middle = (low + high) / 2
-            fits, cost, slots = at(middle, 0.5)
+            fits, cost, slots, nearly = at(middle, 0.5)
             if fits:
                 high, dear, best = middle, cost, slots
             else:
                 low = middle
-    fits, cost, slots = at(high, 1.0, 0.1)
+    fits, cost, slots, nearly = at(high, 1.0, 0.1)
     if fits and cost < dear:
         best = slots
     more = (high - task.failover_out) * task.brokers / max(task.brokers - 1, 1)
     return best, limits._replace(survivor_out=limits.survivor_out + more), high
+
+
+def _pinned(task: Task, slots: Places, giants: Flags) -> Flags:
+    """Slots (bool, r) that stay from now on: giants' leaders and heirs, and what is huge.
+
+    But not giants beside something huge, which leaves them no room.
+    """
+    work = task.work
+    sizes = np.diff(work.offsets)
+    huge = np.repeat((work.disk > _HUGE) | (work.into > _HUGE), sizes)
+    place = np.arange(len(slots)) - np.repeat(work.offsets[:-1], sizes)
+    roles = np.repeat(giants, sizes) & (place < 2)
+    crowded = np.zeros(len(work.rack), dtype=np.bool_)
+    for load, limit in ((work.disk, task.limits.disk), (work.into, task.limits.into)):
+        crowded |= np.bincount(slots[huge], load[work.row[huge]], len(work.rack)) > _FULL * limit
+    return huge | (roles & ~crowded[slots])
 
 
 def _heavy(task: Task, rows: Ints, prices: Prices, random: Random) -> Places:
@@ -250,8 +269,10 @@ def _holding(task: Task, limits: Limits, state: State, pinned: Flags, random: Ra
     proposals = _proposals(task, 230, 1e7, 55)
     prices = _prices(task, 4.0 * task.knobs.over)
     warm, cold = task.knobs.warm * scale, 1e-3 * task.knobs.warm * scale
+    load = (work.disk + work.into)[work.row]
+    light = np.argsort(load, kind="stable")[: int(_LIGHT * len(load))].astype(np.int32)
     for step in range(6):
-        anneal_holding(work, limits, prices, state, task.targets, pinned, _MIX, proposals, warm, cold, random)
+        anneal_holding(work, limits, prices, state, task.targets, light, pinned, _MIX, proposals, warm, cold, random)
         if step == 0:
             proposals, warm, cold = proposals // 6, warm / 10, cold / 10
         over = excess(limits, state)
@@ -284,12 +305,12 @@ def _roles(task: Task, limits: Limits, state: State, giants: Flags, random: Rand
 
 def _mending(task: Task, limits: Limits, state: State, held: Prices, random: Random) -> None:
     scale, prices = _scale(task), _prices(task, 1e300)
-    least = 12.0 * task.knobs.over
+    least = 12.0 * task.knobs.over  # so that what is settled is not given up for bytes out
     prices = prices._replace(
         move=held.move,
         over_replicas=held.over_replicas,
-        over_disk=np.maximum(held.over_disk, least),
-        over_into=np.maximum(held.over_into, least),
+        over_disk=np.maximum(4.0 * held.over_disk, least),
+        over_into=np.maximum(4.0 * held.over_into, least),
     )
     proposals = _proposals(task, 23, 1e6, 4)
     for warm, cold, homeward in ((0.0075, 0.00075, 0.3), (0.002, 7.5e-5, 0.5)):

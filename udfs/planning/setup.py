@@ -66,14 +66,17 @@ def work_of(problem: Problem, rules: Rules, units: Units, offsets: Ints, replica
     )
 
 
-def limits_of(problem: Problem, rules: Rules, units: Units, wishes: Wishes, work: Work) -> Limits:
-    """What every broker should keep to. What is not among the priorities has no limit."""
+def limits_of(problem: Problem, rules: Rules, units: Units, wishes: Wishes, work: Work, loose: float) -> Limits:
+    """What every broker should keep to; loose: expand's and drain's disk and bytes in, over the mean.
+
+    What is not among the priorities has no limit.
+    """
     n, of = problem.brokers, wishes.targets
     exact = wishes.goal in ("expand", "drain")
     low, high = _counts(problem, rules, units, of, exact)
     looks = set(wishes.priorities)
-    disk = _bytes(problem, rules, units, work.disk, max(of.disk, of.loose) if exact else of.disk)
-    into = _bytes(problem, rules, units, work.into, max(of.bytes_in, of.loose) if exact else of.bytes_in)
+    disk = _bytes(problem, rules, units, work.disk, max(of.disk, loose) if exact else of.disk)
+    into = _bytes(problem, rules, units, work.into, max(of.bytes_in, loose) if exact else of.bytes_in)
     out = np.full(n, max(of.bytes_out, of.loose) if exact else of.bytes_out)
     out = np.maximum(out, float(work.out.max(initial=0.0)))  # one partition has one leader
     if wishes.broker_bytes is not None:
