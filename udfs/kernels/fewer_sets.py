@@ -17,6 +17,7 @@ from udfs.kernels.compiled import compiled
 
 _SLACK = 1e-9  # by how much a sum may be beyond its limit: the last bits of sums depend on their order
 _PARTNERS = 48  # replicas looked at for an exchange
+_NARROW = 2.0  # times the price of a set of fewer brokers than the largest: it is hit more easily
 _THERE = 0.95  # how often only sets are looked for that there are
 _SHARED = 0.3  # what a set that comes often costs more than one that comes once; 1 = once
 
@@ -33,6 +34,7 @@ class Sets(NamedTuple):
     """How often each set comes. size is a power of two, at least four times the partitions.
 
     key: uint64 (n), of each broker, 0 = dead.   of: uint64 (p), the set of each partition.
+    dear: float64 (p), the price of each partition's set.
     name: uint64 (size), 0 = empty; times: int32 (size).   used: int64 (1), names; distinct: int64 (1), that come.
     """
 
@@ -40,19 +42,21 @@ class Sets(NamedTuple):
     of: npt.NDArray[np.uint64]
     name: npt.NDArray[np.uint64]
     times: npt.NDArray[np.int32]
+    dear: Floats
     used: npt.NDArray[np.int64]
     distinct: npt.NDArray[np.int64]
 
 
 def new_sets(work: Work, slots: Brokers, living: npt.NDArray[np.bool_], random: Random) -> Sets:
     """The sets of these slots (int32, r). living: bool (n)."""
-    p = len(work.disk)
+    p, width = len(work.disk), np.diff(work.offsets)
     size = 1 << max(4, (4 * p).bit_length())
     sets = Sets(
         np.array([draw(random) if lives else 0 for lives in living.tolist()], dtype=np.uint64),
         np.zeros(p, np.uint64),
         np.zeros(size, np.uint64),
         np.zeros(size, np.int32),
+        np.where(width < width.max(initial=0), _NARROW, 1.0),
         np.zeros(1, np.int64),
         np.zeros(1, np.int64),
     )
@@ -121,7 +125,8 @@ def _rename(sets: Sets, p: int, name: np.uint64) -> float:
     rise += _more(_times(sets, name))
     _add(sets, name, 1)
     sets.of[p] = name
-    return rise
+    price: float = sets.dear[p] * rise
+    return price
 
 
 @compiled
@@ -222,7 +227,7 @@ def _fit(work: Work, limits: Limits, least: Least, state: State, one: int, two: 
 
 @compiled
 def _other_heir(work: Work, limits: Limits, state: State, p: int) -> bool:
-    """Whether the third replica of p became its heir, and the heir its third."""
+    """Whether p has a third replica, which then is its heir, and the heir its third."""
     one = work.offsets[p] + 1
     if one + 1 >= work.offsets[p + 1]:
         return False
@@ -248,7 +253,7 @@ def _all_lead(work: Work, limits: Limits, least: Least, state: State, p: int, q:
 def _apply(work: Work, limits: Limits, least: Least, state: State, copied: Copied, one: int, two: int, t: int) -> bool:
     """Whether slot `one` went to broker t - and slot `two` from there to its broker, if not -1 - within all limits.
 
-    Where another heir than the slots say keeps to the limits, and theirs does not, it is that.
+    Where that only works with another heir, p or the other partition has another heir.
     """
     p, b = work.row[one], state.slots[one]
     q = work.row[two] if two >= 0 else p
@@ -261,7 +266,7 @@ def _apply(work: Work, limits: Limits, least: Least, state: State, copied: Copie
         _relocate(work, limits, state, two, b)
     fine = _all_lead(work, limits, least, state, p, q, b, t)
     turn = 0
-    while not fine and turn < 4:  # p's other heir; q's too; q's alone; as it was
+    while not fine and turn < 4:  # p's other heir; q's too; q's alone; as they were
         turn += 1
         if _other_heir(work, limits, state, p if turn % 2 == 1 else q) and turn < 4:
             fine = _all_lead(work, limits, least, state, p, q, b, t)
@@ -373,7 +378,7 @@ def _partner(
         if not _fit(work, limits, least, state, one, slot, t):
             continue
         name = sets.of[q] - sets.key[t] + sets.key[b]
-        rise = _more(_times(sets, name)) - _more(_times(sets, sets.of[q]) - 1)
+        rise = sets.dear[q] * (_more(_times(sets, name)) - _more(_times(sets, sets.of[q]) - 1))
         if best < 0 or rise < lowest:
             best, lowest = slot, rise
     return best, lowest

@@ -18,7 +18,7 @@ from udfs.planning.hard import Asked, Rules, over_cap, rules_for
 from udfs.planning.metrics import Effort, metrics
 from udfs.planning.plan import make_plan
 from udfs.planning.problem import Draft, Problem, changed, moved
-from udfs.planning.wishes import COPYSETS, PRIORITIES, Wishes
+from udfs.planning.wishes import ALL, COPYSETS, MIN_MOVES, PRIORITIES, Wishes
 
 TINY = 1e-6  # of a load: sums in another order
 
@@ -216,10 +216,19 @@ def test_no_lists_do_better_in_small_clusters() -> None:
     assert best >= reached >= 0.6 * best > 0  # a local search: what takes three changes at once is not found
 
 
-def test_the_plan_of_a_wish_with_copysets() -> None:
-    problem = model(14, 3, 60, 1, empty=2)
-    plain = make_plan(problem, Wishes("expand"))
-    found = make_plan(problem, Wishes("expand", priorities=PRIORITIES))
+@pytest.mark.parametrize("objective", [MIN_MOVES, pytest.param(ALL, marks=pytest.mark.slow)])
+def test_the_plan_of_a_wish_with_copysets(objective: str) -> None:
+    problem = model(14, 3, 60, 1)
+    wishes = Wishes("drain", (3,), objective=objective)
+    plain = make_plan(problem, wishes)
+    found = make_plan(problem, replace(wishes, priorities=PRIORITIES))
     assert COPYSETS in PRIORITIES
-    assert_as_good(problem, rules_for(problem, "expand"), plain, found)
+    assert COPYSETS not in wishes.priorities
+    assert_as_good(problem, rules_for(problem, "drain", Asked(brokers=(3,))), plain, found)
     assert found.certificate["copysets"] < found.certificate["copysets_of_plan"] == sets(plain.offsets, plain.replicas)
+    told = metrics(problem, found, Effort(0))
+    for name in ("replicas", "leaders"):
+        if "reached" in plain.certificate:
+            assert (
+                found.certificate["reached"][name]["max_over_mean"] == told["after"]["balance"][name]["max_over_mean"]
+            )
