@@ -350,6 +350,9 @@ def plan(
         bool, typer.Option("--keep-leaders", help="For failover: change only the followers' order.")
     ] = False,
     per_topic: Annotated[bool, typer.Option("--per-topic", help="Spread the leaders of each topic too.")] = False,
+    by_bytes: Annotated[
+        bool, typer.Option("--by-bytes", help="Leaders and failover: even out bytes out, not counts alone.")
+    ] = False,
     allow_fewer_racks: Annotated[
         bool, typer.Option("--allow-fewer-racks", help="A rack may be left without any broker.")
     ] = False,
@@ -396,6 +399,7 @@ def plan(
             objective=objective,
             keep_leaders=keep_leaders,
             per_topic=per_topic,
+            by_bytes=by_bytes,
             allow_fewer_racks=allow_fewer_racks,
             copysets=copysets,
             seed=seed,

@@ -32,6 +32,7 @@ class Options:
     objective: str = ALL
     keep_leaders: bool = False
     per_topic: bool = False
+    by_bytes: bool = False
     allow_fewer_racks: bool = False
     copysets: bool = False
     seed: int | None = None
@@ -46,6 +47,7 @@ _OF_GOALS = {
     "--topics": ("topics", ("rf",)),
     "--keep-leaders": ("keep_leaders", ("failover",)),
     "--per-topic": ("per_topic", ("leaders", "failover")),
+    "--by-bytes": ("by_bytes", ("leaders", "failover")),
     "--exclude-brokers": ("exclude_brokers", _MOVING),
     "--copysets": ("copysets", ("balance", "drain", "expand")),
 }
@@ -76,6 +78,7 @@ def wish(options: Options, settings: Settings) -> Wishes:
         "objective": options.objective,
         "keep_leaders": options.keep_leaders,
         "per_topic": options.per_topic,
+        "by_bytes": options.by_bytes,
         "allow_fewer_racks": options.allow_fewer_racks,
     }
     if options.seed is not None:

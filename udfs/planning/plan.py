@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from udfs.planning import hard
 from udfs.planning.balance import balance
+from udfs.planning.bytes_order import by_bytes
 from udfs.planning.copysets import fewer_sets
 from udfs.planning.counts import move_by_counts
 from udfs.planning.leaders import leaders
@@ -17,6 +18,8 @@ from udfs.planning.zero_byte import zero_byte
 def make_plan(problem: Problem, wishes: Wishes) -> Draft:
     """The best plan for a wish. hard.Infeasible with the reasons if none keeps to the rules; ValueError for a wish that
     makes no sense in this cluster."""
+    if wishes.by_bytes and wishes.goal in ("leaders", "failover"):
+        return by_bytes(problem, wishes)
     if wishes.goal == "leaders":
         return topic_leaders(problem) if wishes.per_topic else leaders(problem)
     if wishes.goal == "failover":

@@ -50,7 +50,8 @@ class Wishes:
     source wants empty.   replacements: (from, to) ids.   factor: wanted RF (rf).   topics: names that rf is for, none =
     all.   exclude_topics, exclude_brokers: left as they are; get nothing more.   max_bytes, max_moves: budget.
     broker_replicas, broker_bytes: what any broker can hold, None = no limit.   keep_leaders: failover alone.
-    per_topic: each topic's leaders spread too.   allow_fewer_racks: a drained rack may leave partitions on fewer racks.
+    per_topic: each topic's leaders spread too; by_bytes: leaders and failover by bytes out, not by counts alone.
+    allow_fewer_racks: a drained rack may leave partitions on fewer racks.
     priorities: of PRIORITIES, the most important first; what is not named is not looked at.
     """
 
@@ -68,6 +69,7 @@ class Wishes:
     objective: str = ALL
     keep_leaders: bool = False
     per_topic: bool = False
+    by_bytes: bool = False
     allow_fewer_racks: bool = False
     priorities: tuple[str, ...] = PRIORITIES[:-1]
     targets: Targets = field(default_factory=Targets)
