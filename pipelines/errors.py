@@ -1,7 +1,7 @@
 """Every error that this program raises on purpose. Each names the value at fault and the remedy.
 
-Exit codes: 1 bad input, settings or environment; 2 a table fault found by the quality gate; 3 a plan that hard constraints rule
-out; 64 wrong usage.
+Exit codes: 1 bad input, settings or environment; 2 a table fault found by the quality gate; 3 hard constraints leave no
+plan; 64 wrong usage.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Fewer distinct replica sets: annealing of which brokers hold what is copied, with the balance as it is.
 
-A set is known by the sum of its brokers' random 64-bit keys (dead brokers have none), and how often each comes is kept
-in an open-addressed table. What goes elsewhere keeps its place in the list, but for heirs where that helps the limits.
+What goes elsewhere keeps its place in the list, but for heirs where that helps the limits.
 """
 
 from __future__ import annotations
@@ -11,15 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from udfs.kernels.annealing_moves import Brokers, Random, below, draw, fits, swap_slots, unit
+from udfs.kernels.annealing_moves import Brokers, Random, below, fits, swap_slots, unit
 from udfs.kernels.annealing_state import Floats, Limits, State, Work, at_home, hold, lead, recount, within
 from udfs.kernels.compiled import compiled
+from udfs.kernels.set_counts import Sets, count_sets, once_more, rename, times_of
 
 _SLACK = 1e-9  # by how much a sum may be beyond its limit: the last bits of sums depend on their order
 _PARTNERS = 48  # replicas looked at for an exchange
-_NARROW = 2.0  # times the price of a set of fewer brokers than the largest: it is hit more easily
 _THERE = 0.95  # how often only sets are looked for that there are
-_SHARED = 0.3  # what a set that comes often costs more than one that comes once; 1 = once
 
 
 class Least(NamedTuple):
@@ -28,111 +26,6 @@ class Least(NamedTuple):
     disk: Floats
     into: Floats
     out: Floats
-
-
-class Sets(NamedTuple):
-    """How often each set comes. size is a power of two, at least four times the partitions.
-
-    key: uint64 (n), of each broker, 0 = dead.   of: uint64 (p), the set of each partition.
-    dear: float64 (p), the price of each partition's set.
-    name: uint64 (size), 0 = empty; times: int32 (size).   used: int64 (1), names; distinct: int64 (1), that come.
-    """
-
-    key: npt.NDArray[np.uint64]
-    of: npt.NDArray[np.uint64]
-    name: npt.NDArray[np.uint64]
-    times: npt.NDArray[np.int32]
-    dear: Floats
-    used: npt.NDArray[np.int64]
-    distinct: npt.NDArray[np.int64]
-
-
-def new_sets(work: Work, slots: Brokers, living: npt.NDArray[np.bool_], random: Random) -> Sets:
-    """The sets of these slots (int32, r). living: bool (n)."""
-    p, width = len(work.disk), np.diff(work.offsets)
-    size = 1 << max(4, (4 * p).bit_length())
-    sets = Sets(
-        np.array([draw(random) if lives else 0 for lives in living.tolist()], dtype=np.uint64),
-        np.zeros(p, np.uint64),
-        np.zeros(size, np.uint64),
-        np.zeros(size, np.int32),
-        np.where(width < width.max(initial=0), _NARROW, 1.0),
-        np.zeros(1, np.int64),
-        np.zeros(1, np.int64),
-    )
-    _name(work, slots, sets)
-    return sets
-
-
-@compiled
-def _name(work: Work, slots: Brokers, sets: Sets) -> None:
-    for p in range(len(sets.of)):
-        name = np.uint64(0)
-        for slot in range(work.offsets[p], work.offsets[p + 1]):
-            name += sets.key[slots[slot]]
-        sets.of[p] = name
-    _count(sets)
-
-
-@compiled
-def _count(sets: Sets) -> None:
-    """Nothing; the table has only what comes."""
-    sets.name[:] = 0
-    sets.times[:] = 0
-    sets.used[0] = sets.distinct[0] = 0
-    for p in range(len(sets.of)):
-        _add(sets, sets.of[p], 1)
-
-
-@compiled
-def _place(sets: Sets, name: np.uint64) -> np.int64:
-    """Where this name is in the table, or would be."""
-    mask = np.uint64(len(sets.name) - 1)
-    at = (name ^ (name >> np.uint64(32))) & mask
-    while sets.name[at] != name and sets.name[at] != 0:
-        at = (at + np.uint64(1)) & mask
-    return np.int64(at)
-
-
-@compiled
-def _times(sets: Sets, name: np.uint64) -> int:
-    times: int = sets.times[_place(sets, name)]
-    return times
-
-
-@compiled
-def _add(sets: Sets, name: np.uint64, sign: int) -> None:
-    """Nothing; this set comes once more (sign 1), or once less (-1). Nobody living (0) is no set."""
-    if name == 0:
-        return
-    at = _place(sets, name)
-    if sets.name[at] == 0:
-        sets.name[at] = name
-        sets.used[0] += 1
-    if sets.times[at] == 0:
-        sets.distinct[0] += 1
-    sets.times[at] += sign
-    if sets.times[at] == 0:
-        sets.distinct[0] -= 1
-
-
-@compiled
-def _rename(sets: Sets, p: int, name: np.uint64) -> float:
-    """By how much the cost rose when partition p's set became this one; a set costs the more, the less often it comes
-    for each that has it."""
-    rise = -_more(_times(sets, sets.of[p]) - 1)
-    _add(sets, sets.of[p], -1)
-    rise += _more(_times(sets, name))
-    _add(sets, name, 1)
-    sets.of[p] = name
-    price: float = sets.dear[p] * rise
-    return price
-
-
-@compiled
-def _more(times: int) -> float:
-    """What it costs that a set which comes so often comes once more."""
-    return 1.0 if times <= 0 else _SHARED / (times * (times + 1.0))
 
 
 class Copied(NamedTuple):
@@ -292,7 +185,7 @@ def _one(work: Work, state: State, sets: Sets, spare: bool, random: Random) -> i
         p = work.row[slot]
         if not work.free[p]:
             continue
-        times = _times(sets, sets.of[p])
+        times = times_of(sets, sets.of[p])
         if best < 0 or times < seldom:
             best, seldom = slot, times
     if best >= 0 and unit(random) < 0.3:  # another replica may be the one that is copied
@@ -340,7 +233,7 @@ def _target(
             continue
         if not (spare or copied.counts[t] > 0 or _alone(limits, state, b, t) or at_home(work, p, t)):
             continue
-        if there and _times(sets, rest + sets.key[t]) == 0:
+        if there and times_of(sets, rest + sets.key[t]) == 0:
             continue
         seen += 1
         if below(random, seen) == 0:
@@ -378,7 +271,7 @@ def _partner(
         if not _fit(work, limits, least, state, one, slot, t):
             continue
         name = sets.of[q] - sets.key[t] + sets.key[b]
-        rise = sets.dear[q] * (_more(_times(sets, name)) - _more(_times(sets, sets.of[q]) - 1))
+        rise = sets.dear[q] * (once_more(times_of(sets, name)) - once_more(times_of(sets, sets.of[q]) - 1))
         if best < 0 or rise < lowest:
             best, lowest = slot, rise
     return best, lowest
@@ -410,7 +303,7 @@ def anneal_sets(
         if state.copies[0] == 0 and not spare:
             break
         if sets.used[0] * 2 > len(sets.name):
-            _count(sets)
+            count_sets(sets)
         temperature *= fall
         bound = -temperature * np.log(unit(random)) if step * 5 < proposals * 4 else 1e-12
         one = _one(work, state, sets, spare, random)
@@ -423,11 +316,11 @@ def anneal_sets(
         more = _copies(work, p, b, t)
         was = sets.of[p]
         alone = _alone(limits, state, b, t)
-        rise = _rename(sets, p, was - sets.key[b] + sets.key[t])
+        rise = rename(sets, p, was - sets.key[b] + sets.key[t])
         two = -1
         if not alone or unit(random) < 0.5:
             if not work.receives[b] or state.replicas[t] == 0:
-                _rename(sets, p, was)
+                rename(sets, p, was)
                 continue
             two, also = _partner(work, limits, least, state, sets, copied, one, t, more, random)
             rise += also
@@ -436,8 +329,8 @@ def anneal_sets(
             taken += 1
             if two >= 0:
                 q = work.row[two]
-                _rename(sets, q, sets.of[q] - sets.key[t] + sets.key[b])
+                rename(sets, q, sets.of[q] - sets.key[t] + sets.key[b])
         else:
-            _rename(sets, p, was)
+            rename(sets, p, was)
     recount(work, limits, state)
     return taken

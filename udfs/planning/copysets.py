@@ -15,8 +15,9 @@ import numpy as np
 from udfs.kernels.annealing_moves import new_random
 from udfs.kernels.annealing_state import Limits, State, new_state
 from udfs.kernels.durability import copysets, loss_probability
-from udfs.kernels.fewer_sets import Least, anneal_sets, new_copied, new_sets
+from udfs.kernels.fewer_sets import Least, anneal_sets, new_copied
 from udfs.kernels.ragged import any_true, offsets_of, row_of
+from udfs.kernels.set_counts import new_sets
 from udfs.planning.balance import tidy
 from udfs.planning.hard import Rules
 from udfs.planning.metrics import MOST_DEATHS, Effort
