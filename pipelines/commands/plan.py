@@ -17,7 +17,7 @@ from pipelines.plans.folder import refuse_other, write_plan
 from pipelines.plans.plan_file import plain, wave_file, wave_names
 from pipelines.settings import Settings
 from udfs.planning import hard
-from udfs.planning.plan import make_plan
+from udfs.planning.plan import make_plan, without_crippled
 from udfs.planning.planned import Planned, frozen_counts, told
 from udfs.planning.problem import FROZEN_WORDS, Problem, problem_of
 from udfs.planning.problem import IN_FLIGHT as MOVING
@@ -39,6 +39,7 @@ class Made:
     planned: Planned
     files: tuple[Path, ...]
     unplaced: int
+    quarantined: int
     seconds: dict[str, float]
 
 
@@ -62,6 +63,8 @@ def plan(snapshot: Snapshot, wishes: Wishes, settings: Settings, out: Path) -> M
     wrong = nonsense(problem, wishes)
     if wrong:
         raise SourceError(snapshot.cluster_id, "; ".join(wrong), "See inspect for its brokers and topics")
+    if wishes.goal != "repair":
+        problem = without_crippled(problem)
     began = perf_counter()
     try:
         draft = make_plan(problem, wishes)
@@ -73,7 +76,14 @@ def plan(snapshot: Snapshot, wishes: Wishes, settings: Settings, out: Path) -> M
     measured = perf_counter()
     files = write_plan(out, problem, found.draft, found.waves, facts(wishes, found))
     seconds = {"solving": solved - began, "measuring": measured - solved, "writing": perf_counter() - measured}
-    return Made(wishes, found, tuple(files), snapshot.partitions.num_rows - problem.partitions, seconds)
+    return Made(
+        wishes,
+        found,
+        tuple(files),
+        snapshot.partitions.num_rows - problem.partitions,
+        len(snapshot.quarantined),
+        seconds,
+    )
 
 
 def check(snapshot: Snapshot, directory: Path, settings: Settings) -> PlanState:
@@ -113,6 +123,8 @@ def warnings(made: Made) -> list[str]:
     for why, count in frozen_counts(made.planned.problem).items():
         moving = "it is best to wait until that is done, and to plan anew" if why == FROZEN_WORDS[MOVING] else ""
         out.append("; ".join(filter(None, (f"{count} partitions stay as they are, each because {why}", moving))))
+    if made.quarantined:
+        out.append(f"{made.quarantined} records of the source were rejected, see inspect: what they tell is left out")
     if made.unplaced:
         out.append(f"{made.unplaced} partitions without known replicas are left out")
     return out

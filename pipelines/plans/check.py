@@ -280,7 +280,11 @@ def _lines(state: PlanState) -> Iterator[str]:
             yield f"  {wave.file}: {wave.done} of {wave.done + wave.missing} done"
     begun = next((wave for wave in state.waves if wave.missing), None)
     if begun is not None and state.status in (FITS, PARTLY):
-        yield f"  next: kafka-reassign-partitions --execute with {begun.file}"
+        beyond = any(wave.done for wave in state.waves if wave.wave > begun.wave)
+        file = "reassignment.json" if beyond else begun.file
+        yield f"  next: kafka-reassign-partitions --execute with {file}"
+        if beyond:  # an earlier wave's file has lists that some partitions are past
+            yield "    (no wave file: later waves are done in part, and an earlier one would take that back)"
     if state.status in (PARTLY, DONE):
         texts = [f"{one.topic}-{one.partition} (led by {one.leader}, not {one.preferred})" for one in state.unelected]
         yield from _some(f"preferred leaders that do not lead, see {ELECTION}", texts)

@@ -42,7 +42,10 @@ def test_every_step_is_legal_and_the_last_is_the_draft(case: tuple[Problem, Draf
     assert set(waves.row.tolist()) == set(np.flatnonzero(to_change(problem, draft)).tolist())
     for row in set(waves.row.tolist()):
         lists, when = of_row(problem, draft, waves, row)
-        old, new = lists[0], at(draft.offsets, draft.replicas, row)
+        new = at(draft.offsets, draft.replicas, row)
+        if problem.living[new].all():  # no step names a dead broker, as Kafka's tool would refuse it
+            lists[0] = [b for b in lists[0] if problem.living[b]]
+        old = lists[0]
         assert lists[-1] == new
         assert when == sorted(set(when))
         adds = len(set(new) - set(old))

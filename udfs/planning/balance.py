@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from udfs.kernels.annealing_state import new_state
+from udfs.kernels.annealing_state import Work, new_state
 from udfs.kernels.ragged import row_of
+from udfs.planning.against import reasons_against
 from udfs.planning.certify import certificate_of, reasons_of
 from udfs.planning.counts import move_by_counts
 from udfs.planning.covering import Covering, covering
@@ -27,15 +28,18 @@ def balance(problem: Problem, rules: Rules, wishes: Wishes) -> Draft:
     """The plan. rules: of the goal. hard.Infeasible if no plan keeps to them, or to the brokers' capacity."""
     if wishes.goal == "expand":  # the others may take some too, where that evens out what they give
         rules = replace(rules, receives=_all_receivers(problem, rules, wishes))
+    reasons = reasons_against(problem, rules)
+    if reasons:
+        raise Infeasible(reasons)
     units = units_of(problem, rules)
     offsets, replicas = _begin(problem, rules, wishes)
     work = work_of(problem, rules, units, offsets, replicas)
     looks = BYTES_OUT in wishes.priorities and FAILOVER in wishes.priorities
 
-    def tried(ratio: float) -> tuple[Task, Found]:
+    def tried(ratio: float, capped: bool = wishes.goal != "balance") -> tuple[Task, Found]:
         """The search with expand's and drain's limits of disk and bytes in at `ratio` times the mean."""
         limits = limits_of(problem, rules, units, wishes, work, ratio)
-        if wishes.goal != "balance":
+        if capped:
             begun = int(new_state(work, limits, replicas).copies[0])
             limits = limits._replace(moves=min(limits.moves, float(int(begun * (1 + wishes.targets.extra_moves)))))
         task = Task(
@@ -45,7 +49,7 @@ def balance(problem: Problem, rules: Rules, wishes: Wishes) -> Draft:
             np.flatnonzero(rules.receives).astype(np.int32),
             units.brokers,
             wishes.targets.failover_out if looks else np.inf,
-            BALANCE if wishes.goal == "balance" else FEWEST,
+            FEWEST if capped else BALANCE,
             _bound(problem, rules, wishes, units, ratio),
             wishes.seed,
         )
@@ -56,16 +60,34 @@ def balance(problem: Problem, rules: Rules, wishes: Wishes) -> Draft:
     if wishes.goal != "balance" and not all_met(task, found, _LOOSENED):
         ratio, task, found = _loosened(ratio, task, found, tried)
     limits = task.limits
-    state = new_state(work, found.limits, found.slots)
-    if wishes.broker_bytes is not None and (state.disk * units.disk > wishes.broker_bytes * (1 + 1e-9)).any():
-        worst = int(np.argmax(state.disk))
-        held = f"{state.disk[worst] * units.disk:.0f} bytes, it can hold {wishes.broker_bytes}"
-        raise Infeasible([f"broker {problem.broker_ids[worst]} would hold {held}, and no other has the room"])
+    if _too_full(problem, wishes, units, work, found):  # capacity comes before the number of moves
+        task, found = tried(ratio, capped=False)
+    reasons = _too_full(problem, wishes, units, work, found)
+    if reasons:
+        raise Infeasible(reasons)
+    limits = task.limits
     lists = tidy(problem, offsets, found.slots)
     draft = Draft(offsets, lists, np.full(problem.partitions, -1, dtype=np.int16), ())
     reason, reasons = reasons_of(problem, rules, limits, units, draft, found.giants)
     certificate = certificate_of(problem, rules, wishes, units, task, found, draft, ratio)
     return replace(draft, reason=reason, reasons=reasons, certificate=certificate)
+
+
+def _too_full(problem: Problem, wishes: Wishes, units: Units, work: Work, found: Found) -> tuple[str, ...]:
+    """The fullest broker beyond what any can hold, in words."""
+    state = new_state(work, found.limits, found.slots)
+    out = []
+    for load, most, what in (
+        (state.disk * units.disk, wishes.broker_bytes, "bytes"),
+        (state.replicas.astype(np.float64), wishes.broker_replicas, "replicas"),
+    ):
+        worst = int(np.argmax(np.where(problem.living, load, -1.0))) if len(load) else 0
+        if most is not None and len(load) and load[worst] > most * (1 + 1e-9):
+            ids = problem.broker_ids[worst]
+            out.append(
+                f"broker {ids} would hold {load[worst]:.0f} {what} and can hold {most}: no plan within was found"
+            )
+    return tuple(out)
 
 
 def _loosened(

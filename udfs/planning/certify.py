@@ -83,9 +83,15 @@ def certificate_of(
     copied = float(problem.size[np.repeat(np.arange(problem.partitions), np.diff(draft.offsets))[copies]].sum())
     over = excess(task.limits, state)
     too_many = np.maximum(state.replicas - task.limits.replicas_high, 0.0)
-    bound = task.covering.where_reached(over["disk"], over["bytes_in"], too_many) * units.disk
+    # What should have left and did not is no part of what any plan that does as much must copy.
+    leaving = rules.must_leave[problem.replicas]
+    stayed = leaving & ~moved(problem.placed(draft.offsets, draft.replicas), problem.offsets, problem.replicas)
+    free = stayed & ~rules.fixed[problem.row]
+    left = float(problem.size[problem.row[free]].sum())
+    bound = task.covering.where_reached(over["disk"], over["bytes_in"], too_many) * units.disk - left
+    bound = min(max(bound, 0.0), copied)
     moves = int(copies.sum())
-    fewest = _fewest_moves(problem, rules, task)
+    fewest = _fewest_moves(problem, rules, task, state, int(free.sum()))
     by_moves = wishes.goal != "balance"
     return {
         "goal": wishes.goal,
@@ -99,18 +105,34 @@ def certificate_of(
         "bytes_lower_bound": round(bound),
         "reached": _reached(problem, units, found.limits, state),
         "relaxed": list(_relaxed(problem, wishes, units, task, found, loose)),
-        "missed": list(_missed(problem, units, task, found, state)),
+        "missed": [*_not_empty(problem, rules, draft), *_missed(problem, units, task, found, state)],
     }
 
 
-def _fewest_moves(problem: Problem, rules: Rules, task: Task) -> int:
-    """No plan moves fewer: what must leave, and what each broker has above or below its limits."""
+def _fewest_moves(problem: Problem, rules: Rules, task: Task, state: State, stayed: int) -> int:
+    """No plan that reaches as much moves fewer: what left, and what each broker had above or below.
+
+    stayed: replicas that should have left and did not.
+    """
     held = np.bincount(problem.replicas, minlength=problem.brokers)
     stays = ~rules.must_leave & problem.living
-    leaves = rules.must_leave[problem.replicas] & ~rules.fixed[problem.row]
-    over = np.maximum(held - task.limits.replicas_high, 0.0)[stays].sum()
-    under = np.maximum(task.limits.replicas_low - held, 0.0)[stays].sum()
-    return int(max(over + leaves.sum(), under))
+    leaves = int((rules.must_leave[problem.replicas] & ~rules.fixed[problem.row]).sum()) - stayed
+    high = np.maximum(task.limits.replicas_high, state.replicas)
+    low = np.minimum(task.limits.replicas_low, state.replicas)
+    over = np.maximum(held - high, 0.0)[stays].sum()
+    under = np.maximum(low - held, 0.0)[stays].sum()
+    return int(max(over + leaves, under))
+
+
+def _not_empty(problem: Problem, rules: Rules, draft: Draft) -> Iterator[str]:
+    """Brokers that should hold nothing afterwards, and do."""
+    held = np.bincount(draft.replicas, minlength=problem.brokers)
+    led = np.bincount(draft.replicas[draft.offsets[:-1]], minlength=problem.brokers)
+    for broker in np.flatnonzero(rules.must_leave & (held > 0)).tolist():
+        yield (
+            f"broker {problem.broker_ids[broker]} is not empty: it still holds {held[broker]} replicas, "
+            f"and leads {led[broker]}"
+        )
 
 
 def _reached(problem: Problem, units: Units, limits: Limits, state: State) -> dict[str, dict[str, Any]]:
@@ -140,20 +162,21 @@ def _relaxed(problem: Problem, wishes: Wishes, units: Units, task: Task, found: 
     """Limits that could not be kept to by anybody, or were given up, each with the partitions that force it."""
     work, of = task.work, wishes.targets
     if found.failover_out > task.failover_out + 1e-9:
-        rows = np.flatnonzero(found.giants)
+        room = float((task.limits.survivor_out - task.limits.out).min())
+        rows = np.flatnonzero(found.giants & (work.out > room))
         rows = rows[np.argsort(-work.out[rows], kind="stable")]
-        names = _named(problem, rows, work.out)
+        count = f"{len(rows)} partitions are" if len(rows) != 1 else "1 partition is"
+        more = f", the largest {_named(problem, rows, work.out)} times a broker's mean" if len(rows) else ""
         yield (
-            f"bytes out of the worst survivor: {found.failover_out:.3f} times the mean instead of "
-            f"{task.failover_out:g}: {len(rows)} partitions are each more than a survivor beside the others has room "
-            f"for, the largest {names} times a broker's mean"
+            f"bytes out of the worst survivor: {found.failover_out:.3f} times the mean was found, the target is "
+            f"{task.failover_out:g}: {count} each more than a survivor at its limit has room for{more}"
         )
     if loose > of.loose + 1e-9:
         rows = np.argsort(-np.maximum(work.disk, work.into), kind="stable")
         names = _named(problem, rows, np.maximum(work.disk, work.into))
         yield (
-            f"disk and bytes in: {loose:.3f} times the mean instead of {of.loose:g}, as {of.extra_moves:.0%} more "
-            f"moves than the fewest do not suffice for less; the largest partitions are {names} of a broker's mean"
+            f"disk and bytes in: {loose:.3f} times the mean was found, the target is {of.loose:g}, with at most "
+            f"{of.extra_moves:.0%} more moves than the fewest; the largest partitions are {names} of a broker's mean"
         )
     for name, load, limit in (("disk", work.disk, task.limits.disk), ("bytes in", work.into, task.limits.into)):
         rows = np.flatnonzero(load > float(np.median(limit[units.counted])) if units.brokers else load < 0)

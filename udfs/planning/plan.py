@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
+from udfs.kernels.ragged import any_true
 from udfs.planning import hard
 from udfs.planning.balance import balance
 from udfs.planning.bytes_order import by_bytes
 from udfs.planning.copysets import fewer_sets
 from udfs.planning.counts import move_by_counts
 from udfs.planning.leaders import leaders
-from udfs.planning.problem import Draft, Problem
+from udfs.planning.problem import CRIPPLED, FREE, Draft, Problem
 from udfs.planning.sense import hard_wishes
 from udfs.planning.topic_leaders import topic_leaders
 from udfs.planning.wishes import ALL, COPYSETS, MIN_BYTES, MIN_MOVES, Wishes
 from udfs.planning.zero_byte import zero_byte
 
 
+def without_crippled(problem: Problem) -> Problem:
+    """The problem in which partitions with a replica on a dead broker stay as they are."""
+    dead = any_true(~problem.living[problem.replicas], problem.offsets) & (problem.frozen == FREE)
+    return replace(problem, frozen=np.where(dead, CRIPPLED, problem.frozen).astype(np.int8)) if dead.any() else problem
+
+
 def make_plan(problem: Problem, wishes: Wishes) -> Draft:
     """The best plan for a wish. hard.Infeasible with the reasons if none keeps to the rules; ValueError for a wish that
     makes no sense in this cluster."""
+    if wishes.goal != "repair":
+        problem = without_crippled(problem)
     if wishes.by_bytes and wishes.goal in ("leaders", "failover"):
         return by_bytes(problem, wishes)
     if wishes.goal == "leaders":

@@ -19,13 +19,14 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 # Why a partition is left as it is, whatever the goal. Codes of Problem.frozen.
-FREE, EXCLUDED, IN_FLIGHT, DELETED, OFFLINE = range(5)
+FREE, EXCLUDED, IN_FLIGHT, DELETED, OFFLINE, CRIPPLED = range(6)
 FROZEN_WORDS = (
     "",
     "its topic is excluded",
     "it is being reassigned",
     "its topic is being deleted",
     "none of its replicas is on a living broker",
+    "a replica is on a dead broker, which no file for Kafka may name: repair it first",
 )
 
 

@@ -193,6 +193,8 @@ def _giants(task: Task, giants: Flags, random: Random) -> tuple[Places, Limits, 
             if fits:
                 break
             low, high = high, high + 2 * (high - low)
+        if not fits:  # something else than giants is in the way: as it was wished, and what is missed is named
+            return begin, limits, task.failover_out
         while high - low > 0.01:
             middle = (low + high) / 2
             fits, cost, slots, nearly = at(middle, 0.5)
@@ -268,6 +270,8 @@ def _holding(task: Task, limits: Limits, state: State, pinned: Flags, random: Ra
     work, scale = task.work, _scale(task)
     proposals = _proposals(task, 230, 1e7, 55)
     prices = _prices(task, 4.0 * task.knobs.over)
+    if not len(task.targets):
+        return prices
     warm, cold = task.knobs.warm * scale, 1e-3 * task.knobs.warm * scale
     load = (work.disk + work.into)[work.row]
     light = np.argsort(load, kind="stable")[: int(_LIGHT * len(load))].astype(np.int32)
@@ -304,6 +308,8 @@ def _roles(task: Task, limits: Limits, state: State, giants: Flags, random: Rand
 
 
 def _mending(task: Task, limits: Limits, state: State, held: Prices, random: Random) -> None:
+    if not len(task.targets):
+        return
     scale, prices = _scale(task), _prices(task, 1e300)
     least = 12.0 * task.knobs.over  # so that what is settled is not given up for bytes out
     prices = prices._replace(

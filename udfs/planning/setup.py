@@ -39,11 +39,22 @@ class Units:
 
 def units_of(problem: Problem, rules: Rules) -> Units:
     """The means when the plan is done."""
-    counted = problem.living & ~rules.must_leave & ~problem.draining
+    stays = problem.living & ~rules.must_leave & ~problem.draining
+    held = np.bincount(problem.replicas, minlength=problem.brokers)
+    # Who may get nothing more and has less than the others is no part of what can be even; its share is its own.
+    counted = stays & (rules.receives | (held * max(int(stays.sum()), 1) >= rules.factor.sum()))
+    apart = ~counted & ~rules.must_leave
+    row, first = problem.row, problem.replicas[problem.offsets[:-1]]
     n = max(int(counted.sum()), 1)
-    loads = [float((load * rules.factor).sum()) / n for load in (problem.size, problem.rate_in)]
-    out = float(problem.rate_out.sum()) / n
-    return Units(counted, rules.factor.sum() / n, problem.partitions / n, *(x or 1.0 for x in (*loads, out)))
+
+    def mean(load: Floats) -> float:
+        return float((load * rules.factor).sum() - load[row[apart[problem.replicas]]].sum()) / n
+
+    ones = np.ones(problem.partitions)
+    disk, into = (mean(load) for load in (problem.size, problem.rate_in))
+    leaders = float((~apart[first]).sum()) / n
+    out = float(problem.rate_out[~apart[first]].sum()) / n
+    return Units(counted, mean(ones), leaders, *(max(x, 0.0) or 1.0 for x in (disk, into, out)))
 
 
 def work_of(problem: Problem, rules: Rules, units: Units, offsets: Ints, replicas: Places) -> Work:
@@ -84,15 +95,19 @@ def limits_of(problem: Problem, rules: Rules, units: Units, wishes: Wishes, work
     if wishes.broker_replicas is not None:
         high = np.minimum(high, wishes.broker_replicas)
     survivors = max(units.brokers - 1, 1)
-    alone = np.flatnonzero(np.diff(work.offsets) == 1)
-    leaders = problem.replicas[problem.offsets[:-1]][alone]
-    lost = np.bincount(leaders, minlength=n)
-    lost_out = np.bincount(leaders, work.out[alone], n)
+    # What has one replica is lost with its broker, wherever it is then: evenly, as all else.
+    alone = np.diff(work.offsets) == 1
+    lost = int(alone.sum()) / max(units.brokers, 1)
+    lost_out = float(work.out[alone].sum()) / max(units.brokers, 1)
     total_out = float(work.out.sum())
-    free = np.where(units.counted, 0.0, NO_LIMIT)
 
     def wanted(name: str, limit: Floats) -> Floats:
         return np.where(units.counted & (name in looks), limit, NO_LIMIT)
+
+    def failover(limit: float) -> Floats:
+        if units.brokers < 2:  # nobody survives
+            return np.full(n, NO_LIMIT)
+        return wanted(W.FAILOVER, np.full(n, limit)) + np.where(units.counted, 0.0, NO_LIMIT)
 
     return Limits(
         np.where(units.counted & (W.REPLICAS in looks), low, 0.0),
@@ -102,8 +117,8 @@ def limits_of(problem: Problem, rules: Rules, units: Units, wishes: Wishes, work
         wanted(W.DISK, disk),
         wanted(W.BYTES_IN, into),
         wanted(W.BYTES_OUT, out),
-        wanted(W.FAILOVER, np.floor(of.failover * (problem.partitions - lost) / survivors)) + free,
-        wanted(W.FAILOVER, of.failover_out * (total_out - lost_out) / survivors) + free,
+        failover(np.floor(of.failover * (problem.partitions - lost) / survivors)),
+        failover(of.failover_out * (total_out - lost_out) / survivors),
         np.inf if wishes.max_bytes is None else wishes.max_bytes / units.disk,
         np.inf if wishes.max_moves is None else float(wishes.max_moves),
     )

@@ -3,7 +3,8 @@
 Between two waves every list is legal: its brokers are distinct, it has no fewer replicas than before or after,
 whichever is less, and no more than before or after, whichever is more; and no rack holds more of it than before or
 after, whichever is more. The leader stays, and stays first, until the last step of its partition: it is the source
-of all copies. Replicas that only go, go with the last step; dead ones go first.
+of all copies. Replicas that only go, go with the last step. Dead ones go with the first: no step names them, unless
+the plan keeps them. What a partition has before is then what lives of it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from udfs.kernels.ragged import contained, count_true, offsets_of, position_of, row_of, take_segments
+from udfs.kernels.ragged import any_true, contained, count_true, offsets_of, position_of, row_of, take_segments
 from udfs.kernels.waves import NOTHING_ADDED, assign_waves, fill_steps
 from udfs.planning.problem import Draft, Flags, Ints, Places, Problem, changed
 
@@ -112,6 +113,8 @@ def split(problem: Problem, draft: Draft, limits: Limits) -> Waves:
     rows = np.flatnonzero(to_change(problem, draft))
     old, old_offsets = _lists(problem.replicas, problem.offsets, rows)
     new, new_offsets = _lists(draft.replicas, draft.offsets, rows)
+    lively = ~any_true(~problem.living[new], new_offsets)
+    old, old_offsets = _living(problem, old, old_offsets, lively)
     adds = count_true(~contained(new, new_offsets, old, old_offsets), new_offsets)
     first = offsets_of(np.maximum(adds, 1))
     of = row_of(first)
@@ -133,6 +136,12 @@ def split(problem: Problem, draft: Draft, limits: Limits) -> Waves:
     replicas, offsets = _lists(replicas, offsets, by)
     oversized = rows[(adds > 0) & (size > limits.bytes_in_flight)]
     return Waves(limits, wave[by], rows[of[by]], offsets, replicas, added[by], source[of[by]], oversized)
+
+
+def _living(problem: Problem, flat: Places, offsets: Ints, lively: Flags) -> tuple[Places, Ints]:
+    """The lists, those of `lively` (bool) without dead brokers, which no step may name: Kafka's tool refuses them."""
+    keeps = problem.living[flat] | ~lively[row_of(offsets)]
+    return flat[keeps], offsets_of(count_true(keeps, offsets))
 
 
 def _lists(flat: Places, offsets: Ints, rows: Ints) -> tuple[Places, Ints]:
