@@ -25,6 +25,7 @@ _CLOSE = 1e-5  # units of the mean: what is worth another try
 # What counts as met: counts, and units of the mean for all others.
 TOLERANCE = {"replicas": 0.5, "leaders": 0.5, "failover": 0.5, "": 2e-4}
 _AGAIN, _NEAR = 2, 0.01  # so often the rest is tried again where bytes out are so much too many
+_DEAR = 10.0  # what a leader too many costs in the end, in units of bytes out
 _LIGHT = 0.03  # share of replicas that count as light
 _GIANT, _HUGE, _FULL = 0.4, 0.5, 0.9  # of the room for a takeover; of a broker's disk or bytes in
 _SHARE_LEFT = 0.0015  # of all bytes out: room that giants leave for the others to find
@@ -107,6 +108,7 @@ def search(task: Task) -> Found:
         limits = limits._replace(survivor_out=limits.survivor_out + _NEAR)
         _roles(task, limits, state, giants, random)
         _mending(task, limits, state, prices, random)
+    _counts_first(task, limits, state, random)
     return Found(state.slots, limits, ratio, giants)
 
 
@@ -305,6 +307,16 @@ def _roles(task: Task, limits: Limits, state: State, giants: Flags, random: Rand
         prices = _prices(task, 4.0)._replace(over_leaders=over * leaders, over_survivor_leaders=over * leaders)
         count = int(share * proposals)
         anneal_roles(settled, limits, prices, state, 0.7, count, warm * leaders, 2.5e-4 * leaders, random)
+
+
+def _counts_first(task: Task, limits: Limits, state: State, random: Random) -> None:
+    """Nothing; where bytes out were bought with uneven leaders, leaders are even again: they matter more."""
+    if not (excess(limits, state)["leaders"] >= TOLERANCE["leaders"]).any():
+        return
+    leaders = task.brokers / max(len(task.work.disk), 1)
+    prices = _prices(task, 4.0)._replace(over_leaders=_DEAR, over_survivor_leaders=_DEAR * leaders)
+    proposals = _proposals(task, 23, 1e6, 9)
+    anneal_roles(task.work, limits, prices, state, 0.7, proposals, 0.02 * leaders, 2.5e-4 * leaders, random)
 
 
 def _mending(task: Task, limits: Limits, state: State, held: Prices, random: Random) -> None:
