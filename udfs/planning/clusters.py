@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from udfs import parcels
 from udfs.planning.hard import Infeasible
 from udfs.planning.metrics import Effort
-from udfs.planning.plan import make_plan
+from udfs.planning.plan import make_plan, without_crippled
 from udfs.planning.plan_rows import MOVES, PLAN, move_rows, no_plan_row, plan_row
 from udfs.planning.planned import told
 from udfs.planning.problem import problem_of
@@ -91,6 +91,8 @@ def planner(wishes: Wishes, limits: Limits, effort: Effort, min_isr: int) -> Cal
         }
         of_cluster = (tables["brokers"], tables["partitions"], tables["topics"])
         problem = problem_of(cluster_id, *of_cluster, wishes.exclude_topics, min_isr)
+        if wishes.goal != "repair":
+            problem = without_crippled(problem)
         moves = MOVES.empty_table()
         reasons: list[str] | tuple[str, ...] = nonsense(problem, wishes)
         try:
