@@ -6,7 +6,18 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.kernels.annealing_moves import Brokers, below, fits, unit
-from udfs.kernels.annealing_state import Floats, Limits, Prices, State, Work, at_home, cost_of_holding, set_away, within
+from udfs.kernels.annealing_state import (
+    Floats,
+    Limits,
+    Prices,
+    State,
+    Work,
+    at_home,
+    cost_of_holding,
+    set_away,
+    shift,
+    within,
+)
 from udfs.kernels.compiled import compiled
 
 LOOK = 512  # proposals between two looks for brokers with an excess
@@ -81,19 +92,7 @@ def _lightest(work: Work, random: npt.NDArray[np.uint64], of: Brokers, count: in
 @compiled
 def _hold(work: Work, state: State, home: Brokers, slot: int, t: int) -> None:
     """Nothing; as `hold`, with homes by slot."""
-    p, b = work.row[slot], state.slots[slot]
-    last = state.held[b, state.replicas[b] - 1]
-    state.held[b, state.place[slot]] = last
-    state.place[last] = state.place[slot]
-    state.replicas[b] -= 1
-    state.held[t, state.replicas[t]] = slot
-    state.place[slot] = state.replicas[t]
-    state.replicas[t] += 1
-    state.disk[b] -= work.disk[p]
-    state.disk[t] += work.disk[p]
-    state.into[b] -= work.into[p]
-    state.into[t] += work.into[p]
-    state.slots[slot] = t
+    shift(work, state, slot, t)
     set_away(work, state, slot, home[slot] != t)
 
 

@@ -11,6 +11,7 @@ from udfs.kernels.annealing_moves import (
     copy_cost,
     fits,
     leading,
+    more_copies,
     note,
     note_roles,
     reorder,
@@ -23,13 +24,11 @@ from udfs.kernels.annealing_state import (
     Prices,
     State,
     Work,
-    at_home,
     cost_of_holding,
     cost_of_leading,
     cost_of_order,
-    hold,
-    lead,
     recount,
+    relocate,
     within,
 )
 from udfs.kernels.compiled import compiled
@@ -40,24 +39,6 @@ LOOK = 512
 @compiled
 def _holding(limits: Limits, prices: Prices, state: State, b: int) -> float:
     return cost_of_holding(limits, prices, b, state.replicas[b], state.disk[b], state.into[b])
-
-
-@compiled
-def _more(work: Work, p: int, b: int, t: int) -> int:
-    """1 if p must be copied to t, but not to b; -1 the other way round; else 0."""
-    return (0 if at_home(work, p, t) else 1) - (0 if at_home(work, p, b) else 1)
-
-
-@compiled
-def _moved(work: Work, limits: Limits, state: State, slot: int, t: int) -> None:
-    """Nothing; the slot's broker is t, in all sums."""
-    p = work.row[slot]
-    roles = slot - work.offsets[p] < 2
-    if roles:
-        lead(work, limits, state, p, -1)
-    hold(work, state, slot, t)
-    if roles:
-        lead(work, limits, state, p, 1)
 
 
 @compiled
@@ -93,9 +74,9 @@ def _relocate(
         rise -= due[found[j]]
     if rise > bound:
         return False
-    _moved(work, limits, state, one, t)
+    relocate(work, limits, state, one, t)
     if two >= 0:
-        _moved(work, limits, state, two, b)
+        relocate(work, limits, state, two, b)
         rise += cost_of_order(work, prices, state, q)
     rise += cost_of_order(work, prices, state, p) + leading(limits, prices, state, found, brokers)
     if rise <= bound:
@@ -103,8 +84,8 @@ def _relocate(
             due[found[j]] = cost_of_leading(limits, prices, state, found[j])
         return True
     if two >= 0:
-        _moved(work, limits, state, two, t)
-    _moved(work, limits, state, one, b)
+        relocate(work, limits, state, two, t)
+    relocate(work, limits, state, one, b)
     return False
 
 
@@ -191,10 +172,10 @@ def anneal_all(
             q = work.row[two]
             if q == p or not work.free[q] or not work.receives[b] or not fits(work, state, two, b):
                 continue
-        moves = _more(work, p, b, t)
+        moves = more_copies(work, p, b, t)
         copied = moves * work.disk[p]
         if two >= 0:
-            more = _more(work, work.row[two], t, b)
+            more = more_copies(work, work.row[two], t, b)
             moves += more
             copied += more * work.disk[work.row[two]]
         if not within(limits, state, copied, moves):

@@ -73,6 +73,12 @@ def copy_cost(work: Work, prices: Prices, p: int, b: int) -> float:
 
 
 @compiled
+def more_copies(work: Work, p: int, b: int, t: int) -> int:
+    """1 if p must be copied to be on t, but not to be on b; -1 the other way round; else 0."""
+    return (0 if at_home(work, p, t) else 1) - (0 if at_home(work, p, b) else 1)
+
+
+@compiled
 def note(found: Brokers, count: int, broker: int) -> int:
     """How many brokers are found, with this one."""
     for j in range(count):

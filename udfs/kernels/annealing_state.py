@@ -232,8 +232,8 @@ def lead(work: Work, limits: Limits, state: State, p: int, sign: int) -> None:
 
 
 @compiled
-def hold(work: Work, state: State, slot: int, t: int) -> None:
-    """Nothing; the slot's broker is t from now on, in all sums but those of leading."""
+def shift(work: Work, state: State, slot: int, t: int) -> None:
+    """Nothing; the slot's broker is t from now on, in what brokers hold. Who is away is the caller's to say."""
     p, b = work.row[slot], state.slots[slot]
     last = state.held[b, state.replicas[b] - 1]
     state.held[b, state.place[slot]] = last
@@ -247,7 +247,25 @@ def hold(work: Work, state: State, slot: int, t: int) -> None:
     state.into[b] -= work.into[p]
     state.into[t] += work.into[p]
     state.slots[slot] = t
-    set_away(work, state, slot, not at_home(work, p, t))
+
+
+@compiled
+def hold(work: Work, state: State, slot: int, t: int) -> None:
+    """Nothing; the slot's broker is t from now on, in all sums but those of leading."""
+    shift(work, state, slot, t)
+    set_away(work, state, slot, not at_home(work, work.row[slot], t))
+
+
+@compiled
+def relocate(work: Work, limits: Limits, state: State, slot: int, t: int) -> None:
+    """Nothing; the slot's broker is t, in all sums."""
+    p = work.row[slot]
+    roles = slot - work.offsets[p] < 2
+    if roles:
+        lead(work, limits, state, p, -1)
+    hold(work, state, slot, t)
+    if roles:
+        lead(work, limits, state, p, 1)
 
 
 @compiled

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from udfs.kernels.annealing_moves import Brokers, Random, below, fits, swap_slots, unit
-from udfs.kernels.annealing_state import Floats, Limits, State, Work, at_home, hold, lead, recount, within
+from udfs.kernels.annealing_moves import Brokers, Random, below, fits, more_copies, swap_slots, unit
+from udfs.kernels.annealing_state import Floats, Limits, State, Work, at_home, lead, recount, relocate, within
 from udfs.kernels.compiled import compiled
 from udfs.kernels.set_counts import Sets, count_sets, once_more, rename, times_of
 
@@ -95,18 +95,6 @@ def _leads(limits: Limits, least: Least, state: State, b: int) -> bool:
 
 
 @compiled
-def _relocate(work: Work, limits: Limits, state: State, slot: int, t: int) -> None:
-    """Nothing; the slot's broker is t, in all sums."""
-    p = work.row[slot]
-    roles = slot - work.offsets[p] < 2
-    if roles:
-        lead(work, limits, state, p, -1)
-    hold(work, state, slot, t)
-    if roles:
-        lead(work, limits, state, p, 1)
-
-
-@compiled
 def _fit(work: Work, limits: Limits, least: Least, state: State, one: int, two: int, t: int) -> bool:
     """Whether slot `one` can be held by broker t, and slot `two` by its broker instead if not -1, as loads go."""
     p, b = work.row[one], state.slots[one]
@@ -154,9 +142,9 @@ def _apply(work: Work, limits: Limits, least: Least, state: State, copied: Copie
         return False
     _list_all(work, state, copied, p, False)
     _list_all(work, state, copied, q, False)
-    _relocate(work, limits, state, one, t)
+    relocate(work, limits, state, one, t)
     if two >= 0:
-        _relocate(work, limits, state, two, b)
+        relocate(work, limits, state, two, b)
     fine = _all_lead(work, limits, least, state, p, q, b, t)
     turn = 0
     while not fine and turn < 4:  # p's other heir; q's too; q's alone; as they were
@@ -165,8 +153,8 @@ def _apply(work: Work, limits: Limits, least: Least, state: State, copied: Copie
             fine = _all_lead(work, limits, least, state, p, q, b, t)
     if not fine:
         if two >= 0:
-            _relocate(work, limits, state, two, t)
-        _relocate(work, limits, state, one, b)
+            relocate(work, limits, state, two, t)
+        relocate(work, limits, state, one, b)
     _list_all(work, state, copied, p, True)
     if q != p:
         _list_all(work, state, copied, q, True)
@@ -192,12 +180,6 @@ def _one(work: Work, state: State, sets: Sets, spare: bool, random: Random) -> i
         begin, end = work.offsets[work.row[best]], work.offsets[work.row[best] + 1]
         best = int(begin + below(random, end - begin))
     return best
-
-
-@compiled
-def _copies(work: Work, p: int, b: int, t: int) -> int:
-    """How many more replicas are copied if p goes from b to t."""
-    return (0 if at_home(work, p, t) else 1) - (0 if at_home(work, p, b) else 1)
 
 
 @compiled
@@ -265,7 +247,7 @@ def _partner(
         q = work.row[slot]
         if q == p or not work.free[q] or not fits(work, state, slot, b):
             continue
-        again = _copies(work, q, t, b)
+        again = more_copies(work, q, t, b)
         if not within(limits, state, more * work.disk[p] + again * work.disk[q], more + again):
             continue
         if not _fit(work, limits, least, state, one, slot, t):
@@ -313,7 +295,7 @@ def anneal_sets(
         if t < 0:
             continue
         p, b = work.row[one], state.slots[one]
-        more = _copies(work, p, b, t)
+        more = more_copies(work, p, b, t)
         was = sets.of[p]
         alone = _alone(limits, state, b, t)
         rise = rename(sets, p, was - sets.key[b] + sets.key[t])

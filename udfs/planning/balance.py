@@ -59,7 +59,6 @@ def balance(problem: Problem, rules: Rules, wishes: Wishes) -> Draft:
     task, found = tried(ratio)
     if wishes.goal != "balance" and not all_met(task, found, _LOOSENED):
         ratio, task, found = _loosened(ratio, task, found, tried)
-    limits = task.limits
     if _too_full(problem, wishes, units, work, found):  # capacity comes before the number of moves
         task, found = tried(ratio, capped=False)
     reasons = _too_full(problem, wishes, units, work, found)
