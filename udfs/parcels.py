@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from udfs.kernels.topic_seed import topic_hashes
 from udfs.placement import text_of
 
+_PARCEL_ROWS = 100_000
+
 
 def packed(table: pa.Table) -> bytes:
     """The table as an Arrow stream, compressed."""
@@ -20,6 +22,20 @@ def packed(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
         stream.write_table(table)
     return out.getvalue()
+
+
+def in_parcels(
+    batches: Iterable[pa.RecordBatch], split: Callable[[pa.Table], Iterator[pa.RecordBatch]]
+) -> Iterator[pa.RecordBatch]:
+    """What `split` makes of the batches' rows, so many at a time that parcels are neither tiny nor huge."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(part.num_rows for part in held) >= _PARCEL_ROWS:
+            yield from split(pa.Table.from_batches(held))
+            held = []
+    if any(part.num_rows for part in held):
+        yield from split(pa.Table.from_batches(held))
 
 
 def unpacked(parcels: Iterable[bytes], schema: pa.Schema) -> pa.Table:

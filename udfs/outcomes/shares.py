@@ -39,7 +39,6 @@ SUMS = pa.schema(
 NOTHING, OF_TOPICS, OF_PARTITIONS = "nothing", "topics", "partitions"
 _SCHEMAS = {OF_TOPICS: TOPICS, OF_PARTITIONS: PARTITIONS}
 _MOST_CELLS = 40_000_000  # of broker by broker tables, one a seed
-_PARCEL_ROWS = 100_000
 _SCENARIO = "scenarios_"
 
 
@@ -95,17 +94,7 @@ def packer(kind: str, shares: Mapping[str, int]) -> Callable[[Iterable[pa.Record
                 schema=PARCELS,
             )
 
-    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        held: list[pa.RecordBatch] = []
-        for batch in batches:
-            held.append(batch)
-            if sum(part.num_rows for part in held) >= _PARCEL_ROWS:
-                yield from split(pa.Table.from_batches(held))
-                held = []
-        if any(part.num_rows for part in held):
-            yield from split(pa.Table.from_batches(held))
-
-    return pack
+    return lambda batches: parcels.in_parcels(batches, split)
 
 
 def _share_of(key: tuple[str, str], cluster: Cluster, held: pa.Table) -> Share:

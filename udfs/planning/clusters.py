@@ -41,7 +41,6 @@ KEYED = (("cluster_id", pa.string()), ("snapshot_id", pa.string()))
 PARCELS = pa.schema([*KEYED, ("kind", pa.string()), ("parcel", pa.binary())])
 PLANNED = pa.schema([*KEYED, ("goal", pa.string()), ("plan", pa.binary()), ("moves", pa.binary())])
 _PARTS = {"plan": PLAN, "moves": MOVES}
-_PARCEL_ROWS = 100_000
 
 Keys = tuple[pa.Scalar, ...]
 
@@ -64,17 +63,7 @@ def packer(kind: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Record
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=PARCELS)
 
-    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        held: list[pa.RecordBatch] = []
-        for batch in batches:
-            held.append(batch)
-            if sum(part.num_rows for part in held) >= _PARCEL_ROWS:
-                yield from split(pa.Table.from_batches(held))
-                held = []
-        if any(part.num_rows for part in held):
-            yield from split(pa.Table.from_batches(held))
-
-    return pack
+    return lambda batches: parcels.in_parcels(batches, split)
 
 
 def planner(wishes: Wishes, limits: Limits, effort: Effort, min_isr: int) -> Callable[[Keys, pa.Table], pa.Table]:
