@@ -344,8 +344,12 @@ def plan(
         int | None, typer.Option("--max-moves", min=0, help="Copy no more replicas than this.", metavar="N")
     ] = None,
     objective: Annotated[
-        str, typer.Option(help="all priorities of conf, or counts alone: min-bytes, min-moves.")
-    ] = "all",
+        str | None,
+        typer.Option(
+            help="all priorities of conf, or counts alone: min-bytes, min-moves.",
+            show_default="all for balance, drain and expand, else min-bytes",
+        ),
+    ] = None,
     keep_leaders: Annotated[
         bool, typer.Option("--keep-leaders", help="For failover: change only the followers' order.")
     ] = False,
@@ -368,13 +372,32 @@ def plan(
 ) -> None:
     """Plan what to change, with a proof, as files for Kafka's own tools; or check such a plan. Starts no Spark."""
     from pipelines.commands import plan as body
-    from pipelines.commands import plan_lines, plan_options
+    from pipelines.commands import plan_compiling, plan_lines, plan_options
     from pipelines.ingest.snapshot import load_snapshot
 
     settings = _settings(conf, options)
+    written = plan_options.Options(
+        goal=goal or "",
+        brokers=brokers,
+        replacements=replace,
+        factor=factor,
+        topics=topics,
+        exclude_topics=exclude_topics,
+        exclude_brokers=exclude_brokers,
+        max_bytes=max_bytes,
+        max_moves=max_moves,
+        objective=objective,
+        keep_leaders=keep_leaders,
+        per_topic=per_topic,
+        by_bytes=by_bytes,
+        allow_fewer_racks=allow_fewer_racks,
+        copysets=copysets,
+        seed=seed,
+    )
     if check is not None:
-        if goal is not None or out is not None:
-            raise typer.BadParameter("--check is not for use with --goal or --out.")
+        beside = [*["--goal"] * (goal is not None), *["--out"] * (out is not None), *plan_options.given(written)]
+        if beside:
+            raise typer.BadParameter(f"--check makes no plan: it is not for use with {', '.join(beside)}.")
         found = find_source(source)
         _warn([found])
         state = body.check(load_snapshot(found, format_name), check, settings)
@@ -385,30 +408,14 @@ def plan(
         raise typer.Exit(EXIT_INPUT if state.status in body.REFUSED else 0)
     if goal is None or out is None:
         raise typer.BadParameter("--goal and --out are needed, or --check.")
-    wanted = plan_options.wish(
-        plan_options.Options(
-            goal=goal,
-            brokers=brokers,
-            replacements=replace,
-            factor=factor,
-            topics=topics,
-            exclude_topics=exclude_topics,
-            exclude_brokers=exclude_brokers,
-            max_bytes=max_bytes,
-            max_moves=max_moves,
-            objective=objective,
-            keep_leaders=keep_leaders,
-            per_topic=per_topic,
-            by_bytes=by_bytes,
-            allow_fewer_racks=allow_fewer_racks,
-            copysets=copysets,
-            seed=seed,
-        ),
-        settings,
-    )
+    try:
+        wanted = plan_options.wish(written, settings)
+    except SettingsError as error:  # of options that do not go together, not of a file
+        raise typer.BadParameter(f"{error}.") from error
     found = find_source(source)
     _warn([found])
-    made = body.plan(load_snapshot(found, format_name), wanted, settings, out)
+    with plan_compiling.told(lambda text: typer.echo(f"kafka-placement: {text}", err=True)):
+        made = body.plan(load_snapshot(found, format_name), wanted, settings, out)
     for warning in body.warnings(made):
         typer.echo(f"kafka-placement: warning: {warning}", err=True)
     if json_file is not None:

@@ -9,12 +9,14 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from pipelines.commands.plan_words import many
 from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.snapshot import Snapshot
 from pipelines.plans.asked import effort_of, limits_of
-from pipelines.plans.check import CHANGED, IN_FLIGHT, PlanState, check_plan
+from pipelines.plans.check import check_plan
 from pipelines.plans.folder import refuse_other, write_plan
-from pipelines.plans.plan_file import plain, wave_file, wave_names
+from pipelines.plans.plan_file import not_in_rollback, plain, waves_told
+from pipelines.plans.state import CHANGED, IN_FLIGHT, PlanState
 from pipelines.settings import Settings
 from udfs.planning import hard
 from udfs.planning.plan import make_plan, without_crippled
@@ -22,7 +24,6 @@ from udfs.planning.planned import Planned, frozen_counts, told
 from udfs.planning.problem import FROZEN_WORDS, Problem, problem_of
 from udfs.planning.problem import IN_FLIGHT as MOVING
 from udfs.planning.sense import chosen_brokers, nonsense
-from udfs.planning.waves import reports
 from udfs.planning.wishes import Wishes
 
 REFUSED = (CHANGED, IN_FLIGHT)  # states that a plan must not be executed in
@@ -32,13 +33,15 @@ REFUSED = (CHANGED, IN_FLIGHT)  # states that a plan must not be executed in
 class Made:
     """A plan that was made.
 
-    files: written, in order.   unplaced: partitions without known replicas.   seconds: {part of the work: how long}.
+    files: written, in order.   unplaced: partitions without known replicas.   unsized: others, without a known size.
+    seconds: {part of the work: how long}.
     """
 
     wishes: Wishes
     planned: Planned
     files: tuple[Path, ...]
     unplaced: int
+    unsized: int
     quarantined: int
     seconds: dict[str, float]
 
@@ -60,6 +63,7 @@ def plan(snapshot: Snapshot, wishes: Wishes, settings: Settings, out: Path) -> M
     """The plan for a wish, written to the folder `out`; Infeasible, and nothing is written, if there is none."""
     refuse_other(out.resolve())
     problem = problem_in(snapshot, settings, wishes.exclude_topics)
+    _refuse_unknown(problem, wishes)
     wrong = nonsense(problem, wishes)
     if wrong:
         raise SourceError(snapshot.cluster_id, "; ".join(wrong), "See inspect for its brokers and topics")
@@ -81,9 +85,25 @@ def plan(snapshot: Snapshot, wishes: Wishes, settings: Settings, out: Path) -> M
         found,
         tuple(files),
         snapshot.partitions.num_rows - problem.partitions,
+        _unsized(snapshot),
         len(snapshot.quarantined),
         seconds,
     )
+
+
+def _refuse_unknown(problem: Problem, wishes: Wishes) -> None:
+    """Nothing; a SourceError if the wish is about bytes that no source tells."""
+    if wishes.max_bytes is not None and not problem.known[0]:
+        remedy = "Use --max-moves, or add what kafka-log-dirs --describe prints"
+        raise SourceError(problem.cluster_id, "its sources show no sizes, so --max-bytes cannot be kept to", remedy)
+    if wishes.by_bytes and not problem.known[2]:
+        remedy = "Leave --by-bytes away, or add a source with rates, as a list of topics or a model"
+        raise SourceError(problem.cluster_id, "its sources show no bytes out, which --by-bytes is about", remedy)
+
+
+def _unsized(snapshot: Snapshot) -> int:
+    partitions = snapshot.partitions
+    return int(partitions["size_bytes"].filter(pc.is_valid(partitions["replicas"])).null_count)
 
 
 def check(snapshot: Snapshot, directory: Path, settings: Settings) -> PlanState:
@@ -107,13 +127,10 @@ def facts(wishes: Wishes, found: Planned) -> dict[str, Any]:
 
 def answer(made: Made) -> dict[str, Any]:
     """The object that `plan --json` writes: no times of its making, so that the same plan gives the same."""
-    problem, waves = made.planned.problem, made.planned.waves
+    problem, draft, waves = made.planned.problem, made.planned.draft, made.planned.waves
     found: dict[str, Any] = plain(facts(made.wishes, made.planned))
-    names = wave_names(waves.waves)
-    found["waves"] = [
-        {**plain(asdict(report)), "file": wave_file(name)}
-        for name, report in zip(names, reports(problem, waves), strict=True)
-    ]
+    found["waves"] = waves_told(problem, waves)
+    found["not_in_rollback"] = not_in_rollback(problem, draft)
     return {**found, "files": [path.name for path in made.files]}
 
 
@@ -122,9 +139,16 @@ def warnings(made: Made) -> list[str]:
     out = []
     for why, count in frozen_counts(made.planned.problem).items():
         moving = "it is best to wait until that is done, and to plan anew" if why == FROZEN_WORDS[MOVING] else ""
-        out.append("; ".join(filter(None, (f"{count} partitions stay as they are, each because {why}", moving))))
+        stay = "stays as it is," if count == 1 else "stay as they are, each"
+        out.append("; ".join(filter(None, (f"{many(count, 'partition')} {stay} because {why}", moving))))
     if made.quarantined:
-        out.append(f"{made.quarantined} records of the source were rejected, see inspect: what they tell is left out")
+        were = "record of the source was" if made.quarantined == 1 else "records of the source were"
+        out.append(f"{made.quarantined} {were} rejected, see inspect: what is told there is left out")
     if made.unplaced:
-        out.append(f"{made.unplaced} partitions without known replicas are left out")
+        out.append(f"{many(made.unplaced, 'partition')} without known replicas left out")
+    problem = made.planned.problem
+    if not problem.known[0] and made.wishes.broker_bytes is not None:
+        out.append("the sources show no sizes: plans.broker_bytes is not kept to")
+    if problem.known[0] and made.unsized:
+        out.append(f"the sources show no size of {many(made.unsized, 'partition')}: counted as 0 bytes")
     return out

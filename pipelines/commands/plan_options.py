@@ -9,7 +9,7 @@ from typing import Any
 from pipelines.errors import SettingsError
 from pipelines.plans.asked import wishes_of
 from pipelines.settings import Settings
-from udfs.planning.wishes import ALL, GOALS, OBJECTIVES, Wishes
+from udfs.planning.wishes import ALL, GOALS, MIN_BYTES, MIN_MOVES, OBJECTIVES, Wishes
 
 _UNITS: dict[str, int] = {"": 1, **{name: 1000**power for power, name in enumerate(("k", "m", "g", "t", "p"), 1)}}
 _UNITS |= {f"{name}i": 1024**power for power, name in enumerate(("k", "m", "g", "t", "p"), 1)}
@@ -29,7 +29,7 @@ class Options:
     exclude_brokers: str | None = None
     max_bytes: str | None = None
     max_moves: int | None = None
-    objective: str = ALL
+    objective: str | None = None
     keep_leaders: bool = False
     per_topic: bool = False
     by_bytes: bool = False
@@ -38,30 +38,54 @@ class Options:
     seed: int | None = None
 
 
-_MOVING = tuple(goal for goal in GOALS if goal not in ("leaders", "failover"))
-# Options that only some goals have a meaning for.
+_ORDER = ("leaders", "failover")
+_EVEN = ("balance", "drain", "expand")
+_MOVING = tuple(goal for goal in GOALS if goal not in _ORDER)
+# {option: its field, the goals that it says something to}: with any other it would do nothing, and is refused.
 _OF_GOALS = {
     "--brokers": ("brokers", ("drain", "expand")),
     "--replace": ("replacements", ("replace",)),
     "--rf": ("factor", ("rf",)),
     "--topics": ("topics", ("rf",)),
-    "--keep-leaders": ("keep_leaders", ("failover",)),
-    "--per-topic": ("per_topic", ("leaders", "failover")),
-    "--by-bytes": ("by_bytes", ("leaders", "failover")),
+    "--exclude-topics": ("exclude_topics", GOALS),
     "--exclude-brokers": ("exclude_brokers", _MOVING),
-    "--copysets": ("copysets", ("balance", "drain", "expand")),
+    "--max-bytes": ("max_bytes", _MOVING),
+    "--max-moves": ("max_moves", _MOVING),
+    "--objective": ("objective", _MOVING),
+    "--keep-leaders": ("keep_leaders", ("failover",)),
+    "--per-topic": ("per_topic", _ORDER),
+    "--by-bytes": ("by_bytes", _ORDER),
+    "--allow-fewer-racks": ("allow_fewer_racks", ("drain", "replace")),
+    "--copysets": ("copysets", _EVEN),
+    "--seed": ("seed", GOALS),
 }
+# Options of which the second would do nothing beside the first.
+_NOT_TOGETHER = (("--keep-leaders", "--per-topic"), ("--by-bytes", "--per-topic"))
+
+
+def given(options: Options) -> list[str]:
+    """The options that were written, beside the goal, by name."""
+    values = {option: getattr(options, field) for option, (field, _) in _OF_GOALS.items()}
+    return [option for option, value in values.items() if value is not None and value is not False]
 
 
 def wish(options: Options, settings: Settings) -> Wishes:
-    """The wish that options and settings make together."""
+    """The wish that options and settings make together; a SettingsError for options that make none."""
     if options.goal not in GOALS:
         raise SettingsError(f"--goal {options.goal}: there are {', '.join(GOALS)}")
-    if options.objective not in OBJECTIVES:
+    if options.objective is not None and options.objective not in OBJECTIVES:
         raise SettingsError(f"--objective {options.objective}: there are {', '.join(OBJECTIVES)}")
-    for option, (field, goals) in _OF_GOALS.items():
-        if getattr(options, field) and options.goal not in goals:
+    written = given(options)
+    for option in written:
+        goals = _OF_GOALS[option][1]
+        if options.goal not in goals:
             raise SettingsError(f"{option} is for --goal {' or '.join(goals)}, not {options.goal}")
+    if options.objective == ALL and options.goal not in _EVEN:
+        counts = f"{options.goal} is by counts alone: {MIN_BYTES} or {MIN_MOVES}"
+        raise SettingsError(f"--objective {ALL} is for --goal {' or '.join(_EVEN)}; {counts}")
+    for one, other in _NOT_TOGETHER:
+        if one in written and other in written:
+            raise SettingsError(f"{one} and {other} are not for use together: leave one of them away")
     if options.goal == "rf" and not 1 <= (options.factor or 0) <= _MOST_FACTOR:
         raise SettingsError(f"--goal rf: name the replication factor, 1 to {_MOST_FACTOR}, as in --rf 3")
     if options.goal == "replace" and not options.replacements:
@@ -75,7 +99,7 @@ def wish(options: Options, settings: Settings) -> Wishes:
         "exclude_brokers": ids(options.exclude_brokers, "--exclude-brokers"),
         "max_bytes": None if options.max_bytes is None else size(options.max_bytes, "--max-bytes"),
         "max_moves": options.max_moves,
-        "objective": options.objective,
+        "objective": options.objective or ALL,
         "keep_leaders": options.keep_leaders,
         "per_topic": options.per_topic,
         "by_bytes": options.by_bytes,
@@ -83,7 +107,23 @@ def wish(options: Options, settings: Settings) -> Wishes:
     }
     if options.seed is not None:
         asked["seed"] = options.seed
-    return wishes_of(settings, options.goal, options.copysets, **asked)
+    made = wishes_of(settings, options.goal, options.copysets, **asked)
+    _refuse_contradictions(made)
+    return made
+
+
+def _refuse_contradictions(made: Wishes) -> None:
+    """Nothing; a SettingsError for what is asked for and excluded at once."""
+    olds, news = ({pair[end] for pair in made.replacements} for end in (0, 1))
+    excluded = set(made.exclude_brokers)
+    for option, both, problem in (
+        ("--brokers", set(made.brokers) & excluded, "named in --exclude-brokers too"),
+        ("--replace", news & excluded, "to take over, but named in --exclude-brokers"),
+        ("--replace", news & olds, "to take over, and replaced itself"),
+        ("--topics", set(made.topics) & set(made.exclude_topics), "named in --exclude-topics too"),
+    ):
+        if both:
+            raise SettingsError(f"{option}: {', '.join(map(str, sorted(both)))} is {problem}. Name it once")
 
 
 def ids(text: str | None, option: str) -> tuple[int, ...]:
@@ -122,5 +162,6 @@ def size(text: str, option: str) -> int:
     """Bytes of 500GB, 1.5 TiB or 1000: with B thousands (1 GB = 10^9), with iB 1024 (1 GiB = 2^30)."""
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgtp]i?)?b)?\s*", text.lower())
     if not found:
-        raise SettingsError(f"{option} {text}: is no size. Write bytes, or a unit behind them: 500GB, 1.5TB, 20GiB")
+        forms = "Write digits, then B, kB to PB, or KiB to PiB, or nothing for bytes: 500GB, 1.5TB, 20GiB, 1000"
+        raise SettingsError(f"{option} {text}: is no size. {forms}")
     return round(float(found[1]) * _UNITS[found[2] or ""])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from udfs.kernels.ragged import any_true
 from udfs.planning.problem import FREE, Draft, Ints, Places, Problem
 from udfs.planning.waves import Waves, leader_of, to_change
 
@@ -44,6 +45,15 @@ def lists_of_wave(problem: Problem, waves: Waves, wave: int) -> Lists:
     steps = range(*waves.begins[wave : wave + 2].tolist())
     lists = broker_lists(problem, steps, waves.offsets, waves.replicas)
     return {key_of(problem, row): one for row, one in zip(waves.row[steps].tolist(), lists, strict=True)}
+
+
+def not_given_back(problem: Problem, draft: Draft) -> Ints:
+    """Rows of the partitions that the plan sets and no rollback can: a dead broker is in their list before.
+
+    Kafka's tool refuses a whole file for one broker that is not registered.
+    """
+    dead = any_true(~problem.living[problem.replicas], problem.offsets)
+    return np.flatnonzero(dead & to_change(problem, draft))
 
 
 def to_elect(problem: Problem, draft: Draft) -> list[Key]:

@@ -33,6 +33,13 @@ def hashes(problem: Problem) -> Hashes:
         return (_mixed(total[problem.offsets[1:]] - total[problem.offsets[:-1]]) >> np.uint64(32)).astype(np.uint32)
 
 
+def rack_names(problem: Problem) -> dict[int, str]:
+    """{broker id: its rack}, of brokers whose rack is known; none if not every living broker's is."""
+    names = problem.rack_names
+    ids, racks = problem.broker_ids.tolist(), problem.rack.tolist()
+    return {id_: names[rack] for id_, rack in zip(ids, racks, strict=True) if rack < len(names)}
+
+
 def of_topics(problem: Problem) -> dict[str, dict[str, str]]:
     """{topic: {"partitions": ids in ranges, "hashes": HEX_DIGITS a partition, in their order}}."""
     text = hashes(problem).astype(">u4").tobytes().hex()

@@ -19,6 +19,7 @@ from pipelines.plans.documents import (
     lists_after,
     lists_before,
     lists_of_wave,
+    not_given_back,
     reassignment,
     to_elect,
     topics_to_move,
@@ -42,12 +43,14 @@ def plan_texts(problem: Problem, draft: Draft, waves: Waves, facts: Mapping[str,
     before, after = lists_before(problem, rows), lists_after(problem, draft, rows)
     by_wave = [lists_of_wave(problem, waves, wave) for wave in range(waves.waves)]
     names = wave_names(waves.waves)
+    lost = {key_of(problem, row) for row in not_given_back(problem, draft).tolist()}
+    dead = set(problem.broker_ids[~problem.living].tolist())
     rate = max(1, int(waves.limits.throttle_bytes_per_s))
-    whole, throttles = throttle_of(before, after), throttles_by_wave(before, by_wave)
+    whole, throttles = throttle_of(before, after, dead), throttles_by_wave(before, by_wave, dead)
     texts = {REASSIGNMENT: reassignment(after)}
     texts |= {wave_file(name): reassignment(lists) for name, lists in zip(names, by_wave, strict=True)}
     texts |= {
-        ROLLBACK: reassignment(before),
+        ROLLBACK: reassignment({key: one for key, one in before.items() if key not in lost}),
         ELECTION: election(to_elect(problem, draft)),
         TOPICS_TO_MOVE: topics_to_move(key_of(problem, row)[0] for row in rows),
         THROTTLES: as_json(rate, whole, throttles),

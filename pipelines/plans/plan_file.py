@@ -10,16 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.plans.documents import Lists, array, compact, key_of, lists_after, lists_before
-from pipelines.plans.fingerprints import digest, of_topics
+from pipelines.plans.documents import Lists, array, compact, key_of, lists_after, lists_before, not_given_back
+from pipelines.plans.fingerprints import digest, of_topics, rack_names
 from udfs.kernels.waves import NOTHING_ADDED
 from udfs.planning.problem import Draft, Problem
 from udfs.planning.waves import Waves, reports, to_change
 
 KIND = "kafka-placement plan"
 VERSION = 1
-OURS = ("kind", "version", "limits", "oversized_partitions", "waves", "assignment_before", "changes")
+OURS = (
+    *("kind", "version", "limits", "oversized_partitions", "waves"),
+    *("not_in_rollback", "assignment_before", "changes"),
+)
+NOT_GIVEN_BACK = "a replica was on a broker that is dead, and Kafka's tool refuses a file that names one"
 
+_NAMED = 20  # partitions that rollback.json lacks, by name
 _DIGITS = 12  # significant ones that are kept of a float
 
 
@@ -62,28 +67,51 @@ def plan_file(problem: Problem, draft: Draft, waves: Waves, facts: Mapping[str, 
     taken = sorted(set(facts) & set(OURS))
     if taken:
         raise ValueError(f"plan.json has {', '.join(taken)} of its own")
-    names = wave_names(waves.waves)
     members: dict[str, str] = {"kind": compact(KIND), "version": compact(VERSION)}
     members |= {str(key): json.dumps(plain(value), indent=1, allow_nan=False) for key, value in facts.items()}
     limits = asdict(waves.limits)
     unlimited = {"bytes_in_flight": np.inf, "moves_per_broker": np.iinfo(np.int64).max}
     members["limits"] = compact({k: None if v == unlimited.get(k) else plain(v) for k, v in limits.items()})
     members["oversized_partitions"] = array(problem.name(row) for row in waves.oversized.tolist())
-    said = [asdict(report) for report in reports(problem, waves)]
-    members["waves"] = array(
-        {"wave": report.pop("wave"), "file": wave_file(name), **plain(report)}
-        for name, report in zip(names, said, strict=True)
-    )
+    members["waves"] = array(waves_told(problem, waves))
+    members["not_in_rollback"] = compact(not_in_rollback(problem, draft))
     members["assignment_before"] = _before(problem)
     members["changes"] = array(_changes(problem, draft, waves, by_wave))
     return "{\n" + ",\n".join(f"{json.dumps(key)}: {text}" for key, text in members.items()) + "\n}\n"
 
 
+def waves_told(problem: Problem, waves: Waves) -> list[dict[str, Any]]:
+    """Each wave with its file; bytes and seconds are None where no size is known."""
+    out = []
+    for name, report in zip(wave_names(waves.waves), reports(problem, waves), strict=True):
+        found = asdict(report)
+        if not problem.known[0]:
+            found |= dict.fromkeys(("bytes_to_copy", "busiest_bytes", "seconds"))
+        out.append({"wave": found.pop("wave"), "file": wave_file(name), **plain(found)})
+    return out
+
+
+def not_in_rollback(problem: Problem, draft: Draft) -> dict[str, Any]:
+    """How many of the partitions that the plan sets rollback.json lacks, the first of them, and why."""
+    rows = not_given_back(problem, draft).tolist()
+    said = {"partitions": len(rows), "first": [problem.name(row) for row in rows[:_NAMED]]}
+    return {**said, "why": NOT_GIVEN_BACK if rows else None}
+
+
 def _before(problem: Problem) -> str:
     topics = ",\n".join(f"{json.dumps(topic)}:{compact(short)}" for topic, short in of_topics(problem).items())
     living, dead = (problem.broker_ids[lives].tolist() for lives in (problem.living, ~problem.living))
-    brokers = f'"living_brokers":{compact(living)},"dead_brokers":{compact(dead)}'
-    return f'{{"sha256":{compact(digest(problem))},{brokers},\n"topics":{{\n{topics}\n}}}}'
+    racks: dict[str, list[int]] = {}
+    for id_, rack in rack_names(problem).items():
+        racks.setdefault(rack, []).append(id_)
+    brokers = {
+        "living_brokers": living,
+        "dead_brokers": dead,
+        "draining_brokers": problem.broker_ids[problem.draining].tolist(),
+        "racks": racks,
+    }
+    known = {"sha256": digest(problem), "cluster": problem.cluster_id, **brokers}
+    return f'{compact(known)[:-1]},\n"topics":{{\n{topics}\n}}}}'
 
 
 def _changes(problem: Problem, draft: Draft, waves: Waves, by_wave: Sequence[Lists]) -> list[dict[str, Any]]:
@@ -99,7 +127,7 @@ def _changes(problem: Problem, draft: Draft, waves: Waves, by_wave: Sequence[Lis
     for row in rows:
         key = key_of(problem, row)
         reason = draft.reasons[draft.reason[row]] if draft.reason[row] >= 0 else ""
-        bytes_ = round(float(problem.size[row]) * int(added[row]))
+        bytes_ = round(float(problem.size[row]) * int(added[row])) if problem.known[0] else None
         out.append(
             {
                 "topic": key[0],

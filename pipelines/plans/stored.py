@@ -69,7 +69,10 @@ class _Topic(_Model):
 
 class _Before(_Model):
     sha256: str
+    cluster: str
     living_brokers: list[_Id]
+    draining_brokers: list[_Id]
+    racks: dict[str, list[_Id]]
     topics: dict[str, _Topic]
 
 
@@ -101,13 +104,17 @@ class Change:
 class StoredPlan:
     """A plan as its folder has it.
 
-    files: of the waves.   sha256, living_brokers: of the cluster before.   topics: {topic: (partition ids, rising;
+    files: of the waves.   sha256, cluster, living_brokers, draining_brokers, racks ({broker: rack}, of those whose rack
+    was known): of the cluster before.   topics: {topic: (partition ids, rising;
     their hashes)}.   changes: {(topic, partition): Change}.   election: partitions to be elected after it.
     """
 
     files: tuple[str, ...]
     sha256: str
+    cluster: str
     living_brokers: frozenset[int]
+    draining_brokers: frozenset[int]
+    racks: dict[int, str]
     topics: dict[str, tuple[Ints, Hashes]]
     changes: dict[Key, Change]
     election: tuple[Key, ...]
@@ -134,16 +141,24 @@ def read_plan(directory: Path) -> StoredPlan:
         for wave, replicas in one.steps:
             by_wave[wave - 1][key] = replicas
     _expect(directory / REASSIGNMENT, {key: change.after for key, change in changes.items()})
-    _expect(directory / ROLLBACK, {key: change.before for key, change in changes.items()})
+    before = plan.assignment_before
+    living = set(before.living_brokers)
+    _expect(
+        directory / ROLLBACK,
+        {key: change.before for key, change in changes.items() if living.issuperset(change.before)},
+    )
     for entry, lists in zip(plan.waves, by_wave, strict=True):
         _expect(directory / entry.file, lists)
     election_path = directory / ELECTION
     election_text, election = _read(election_path, _Election)
     return StoredPlan(
         tuple(wave.file for wave in plan.waves),
-        plan.assignment_before.sha256,
-        frozenset(plan.assignment_before.living_brokers),
-        {topic: _fingerprints(path, topic, short) for topic, short in plan.assignment_before.topics.items()},
+        before.sha256,
+        before.cluster,
+        frozenset(before.living_brokers),
+        frozenset(before.draining_brokers),
+        {id_: rack for rack, ids in before.racks.items() for id_ in ids},
+        {topic: _fingerprints(path, topic, short) for topic, short in before.topics.items()},
         changes,
         tuple(_by_key(election_path, election_text, election.partitions)),
     )

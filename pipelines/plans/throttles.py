@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from pipelines.plans.documents import Key, Lists, array, compact
@@ -29,10 +29,13 @@ class Throttle:
     topics: dict[str, tuple[str, str]]
 
 
-def throttle_of(before: Mapping[Key, Sequence[int]], after: Mapping[Key, Sequence[int]]) -> Throttle:
+def throttle_of(
+    before: Mapping[Key, Sequence[int]], after: Mapping[Key, Sequence[int]], dead: Set[int] = frozenset()
+) -> Throttle:
     """What is throttled between two states of some partitions, of those that copy.
 
-    Every replica before may come to be the source; those that are added are followers.
+    Every replica before may come to be the source; those that are added are followers. Brokers that are dead now take
+    no config, as kafka-configs asks them themselves; their replicas are named as --throttle names them.
     """
     brokers: set[int] = set()
     leaders, followers = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
@@ -43,14 +46,14 @@ def throttle_of(before: Mapping[Key, Sequence[int]], after: Mapping[Key, Sequenc
             brokers.update(sources, added)
             leaders[topic] += [f"{partition}:{broker}" for broker in sources]
             followers[topic] += [f"{partition}:{broker}" for broker in added]
-    return Throttle(tuple(sorted(brokers)), {t: (",".join(leaders[t]), ",".join(followers[t])) for t in leaders})
+    return Throttle(tuple(sorted(brokers - dead)), {t: (",".join(leaders[t]), ",".join(followers[t])) for t in leaders})
 
 
-def throttles_by_wave(before: Lists, waves: Iterable[Lists]) -> list[Throttle]:
-    """The throttle of each wave; before: the lists of all partitions of all waves."""
+def throttles_by_wave(before: Lists, waves: Iterable[Lists], dead: Set[int] = frozenset()) -> list[Throttle]:
+    """The throttle of each wave; before: the lists of all partitions of all waves. dead: as in throttle_of."""
     out, now = [], dict(before)
     for after in waves:
-        out.append(throttle_of(now, after))
+        out.append(throttle_of(now, after, dead))
         now |= after
     return out
 

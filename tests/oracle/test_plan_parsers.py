@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipelines.plans.documents import reassignment
 from pipelines.plans.folder import write_plan
 from tests.oracle import jvm
 from tests.oracle.test_oracle import jdk  # noqa: F401 - a fixture
@@ -83,14 +84,35 @@ def entries(path: Path, key: str = "partitions") -> list[Any]:
     return json.loads(path.read_text())[key]
 
 
+def assigning(folder: Path) -> list[Path]:
+    """The files of a plan that kafka-reassign-partitions takes."""
+    return [folder / "reassignment.json", folder / "rollback.json", *sorted(folder.glob("wave-*.json"))]
+
+
+def test_no_file_names_a_broker_that_is_not_registered(folders: list[Path]) -> None:
+    """Kafka's tool refuses such a file as a whole."""
+    for folder in folders:
+        plan = json.loads((folder / "plan.json").read_text())
+        living, dead = (set(plan["assignment_before"][f"{name}_brokers"]) for name in ("living", "dead"))
+        assert dead & {id_ for change in plan["changes"] for id_ in change["before"]}
+        for path in assigning(folder):
+            named = {id_ for entry in entries(path) for id_ in entry["replicas"]}
+            assert named <= living, path
+        given_back = len(entries(folder / "rollback.json"))
+        assert given_back
+        assert plan["not_in_rollback"]["partitions"] == len(plan["changes"]) - given_back > 0
+        throttles = json.loads((folder / "throttles.json").read_text())
+        for throttle in (throttles["all"], *throttles["waves"]):
+            assert set(throttle["brokers"]) <= living
+
+
 def of_folder(folder: Path, scratch: Path) -> Iterator[Question]:
     """What to ask about every file of a plan that Kafka's tools take."""
-    for path in sorted(folder.glob("*.json")):
-        if path.name in ("reassignment.json", "rollback.json") or path.name.startswith("wave-"):
-            found = entries(path)
-            texts = [f"{e['topic']}:{e['partition']}={','.join(map(str, e['replicas']))}" for e in found]
-            yield Question("reassignment", (path,), " ".join(texts))
-            yield Question("execute", (path,), str(len(texts)))
+    for path in assigning(folder):
+        found = entries(path)
+        texts = [f"{e['topic']}:{e['partition']}={','.join(map(str, e['replicas']))}" for e in found]
+        yield Question("reassignment", (path,), " ".join(texts))
+        yield Question("execute", (path,), str(len(texts)))
     elected = folder / "election.json"
     yield Question("election", (elected,), " ".join(sorted(f"{e['topic']}:{e['partition']}" for e in entries(elected))))
     topics = folder / "topics-to-move.json"
@@ -124,9 +146,12 @@ def test_kafka_reads_what_was_written(release: str, folders: list[Path], tmp_pat
 @pytest.mark.parametrize("release", [release for release in RELEASES if release != SCALA])
 def test_kafka_would_throttle_the_same(release: str, folders: list[Path], tmp_path: Path) -> None:
     """But for the leaders of partitions that copy nothing, which Kafka throttles as well."""
-    questions = [
-        Question("throttles", (folder / "reassignment.json", folder / "rollback.json"), "") for folder in folders
-    ]
+    questions = []
+    for number, folder in enumerate(folders):
+        before = tmp_path / f"before-{number}.json"  # rollback.json lacks what dead brokers held
+        changes = json.loads((folder / "plan.json").read_text())["changes"]
+        before.write_text(reassignment({(one["topic"], one["partition"]): one["before"] for one in changes}))
+        questions.append(Question("throttles", (folder / "reassignment.json", before), ""))
     for folder, answer in zip(folders, ask(release, questions, tmp_path), strict=True):
         kafka = {}
         for text in answer.removeprefix("OK ").split(" "):

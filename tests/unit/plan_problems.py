@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import strategies as st
 
+from pipelines.plans.documents import lists_before
 from udfs.kernels.ragged import offsets_of
 from udfs.planning.problem import Draft, Places, Problem, changed
 
@@ -69,6 +71,18 @@ def draft_with(problem: Problem, lists: Mapping[Key, Sequence[int]]) -> Draft:
     replicas = np.searchsorted(problem.broker_ids, flat(wanted)).astype(np.int32)
     reason = np.where(changed(problem, offsets, replicas), 0, -1).astype(np.int16)
     return Draft(offsets, replicas, reason, ("moved away from a full broker",))
+
+
+def partitions_of(problem: Problem, moves: Mapping[Key, tuple[Sequence[int], Sequence[int]]] | None = None) -> pa.Table:
+    """The partitions table of a problem. moves: {partition: (adding, removing)}."""
+    rows = []
+    for (topic, partition), replicas in lists_before(problem, range(problem.partitions)).items():
+        adding, removing = (moves or {}).get((topic, partition), ((), ()))
+        row = {"topic": topic, "partition": partition, "replicas": replicas, "state_assumed": False}
+        rows.append(row | {"adding_replicas": list(adding) or None, "removing_replicas": list(removing)})
+    ints = pa.list_(pa.int32())
+    fields = [("topic", pa.string()), ("partition", pa.int32()), ("replicas", ints), ("state_assumed", pa.bool_())]
+    return pa.Table.from_pylist(rows, pa.schema([*fields, ("adding_replicas", ints), ("removing_replicas", ints)]))
 
 
 @st.composite

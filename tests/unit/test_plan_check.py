@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 
 from pipelines.errors import SourceError
-from pipelines.ingest.snapshot import load_snapshot
-from pipelines.ingest.sources import find_source
-from pipelines.plans.check import CHANGED, DONE, FITS, IN_FLIGHT, PARTLY, PlanState, check_plan
-from pipelines.plans.documents import key_of, lists_before, lists_of_wave
-from pipelines.plans.fingerprints import hashes, ids_in, ranges
+from pipelines.plans.check import check_plan
 from pipelines.plans.folder import write_plan
-from tests.unit.plan_problems import Key, draft_with, problem_with, problems_and_drafts
-from udfs.planning.problem import Draft, Problem, problem_of
+from pipelines.plans.state import CHANGED, DONE, FITS, IN_FLIGHT, PARTLY, ChangedRack, PlanState
+from tests.unit.plan_problems import Key, draft_with, partitions_of, problem_with
+from udfs.planning.problem import Problem
 from udfs.planning.waves import Limits, split
 
 BROKERS = (1, 2, 3, 4, 5, 9)
@@ -33,18 +29,6 @@ BEFORE: dict[Key, list[int]] = {
 }
 AFTER: dict[Key, list[int]] = {("logs.a", 5): [1, 2], ("orders", 0): [4, 5, 1], ("orders", 1): [2, 1]}
 FIRST_WAVE: dict[Key, list[int]] = {("orders", 0): [1, 4, 3], ("orders", 1): [2, 1]}
-
-
-def partitions_of(problem: Problem, moves: Mapping[Key, tuple[Sequence[int], Sequence[int]]] | None = None) -> pa.Table:
-    """The partitions table of a problem. moves: {partition: (adding, removing)}."""
-    rows = []
-    for (topic, partition), replicas in lists_before(problem, range(problem.partitions)).items():
-        adding, removing = (moves or {}).get((topic, partition), ((), ()))
-        row = {"topic": topic, "partition": partition, "replicas": replicas, "state_assumed": False}
-        rows.append(row | {"adding_replicas": list(adding) or None, "removing_replicas": list(removing)})
-    ints = pa.list_(pa.int32())
-    fields = [("topic", pa.string()), ("partition", pa.int32()), ("replicas", ints), ("state_assumed", pa.bool_())]
-    return pa.Table.from_pylist(rows, pa.schema([*fields, ("adding_replicas", ints), ("removing_replicas", ints)]))
 
 
 @pytest.fixture
@@ -161,6 +145,66 @@ def test_brokers_die_and_go(plan: Path) -> None:
     assert state(plan, BEFORE | AFTER, dead=[3, 9]).status == DONE
 
 
+RACKED = dict(zip(BROKERS, "aabbcc", strict=True))
+
+
+@pytest.fixture
+def racked(tmp_path: Path) -> Path:
+    """The same plan in a cluster whose racks are known, and in which broker 3 is to be emptied."""
+    problem = racked_problem(BEFORE)
+    draft = draft_with(problem, AFTER)
+    write_plan(tmp_path / "racked", problem, draft, split(problem, draft, Limits()), {})
+    return tmp_path / "racked"
+
+
+def racked_problem(lists: Mapping[Key, list[int]], draining: Sequence[int] = (3,), **racks: str) -> Problem:
+    names = RACKED | {int(name[1:]): rack for name, rack in racks.items()}
+    problem = problem_with(lists, BROKERS, list(names.values()), [1.0] * len(lists), dead=[9])
+    return replace(problem, draining=np.isin(problem.broker_ids, np.array(draining, dtype=np.int32)))
+
+
+def test_racks_that_have_changed(racked: Path) -> None:
+    def now(problem: Problem) -> PlanState:
+        return check_plan(racked, problem, partitions_of(problem))
+
+    assert now(racked_problem(BEFORE)).status == FITS
+    moved = now(racked_problem(BEFORE, b4="c"))
+    assert (moved.status, moved.changed_racks) == (CHANGED, (ChangedRack(4, "b", "c"),))
+    assert "  brokers in another rack than then: 4 is in c, was in b" in moved.lines()
+    assert moved.lines()[0].startswith("changed: the plan does not fit")
+    # The plan leaves 3 out of every list that it sets, and what is done asks nothing of racks any more.
+    assert now(racked_problem(BEFORE, b3="c")).status == FITS
+    assert now(racked_problem(BEFORE | AFTER, b4="c")).status == DONE
+
+
+def test_racks_that_no_source_shows(racked: Path, plan: Path) -> None:
+    problem = replace(racked_problem(BEFORE), rack_names=(), rack=np.zeros(len(BROKERS), dtype=np.int32))
+    found = check_plan(racked, problem, partitions_of(problem))
+    assert (found.status, found.racks_known) == (FITS, False)
+    assert found.lines()[-1].startswith("  note: no source tells racks now")
+    # They are shown now, and were not when the plan was made.
+    later = racked_problem(BEFORE, draining=())
+    shown = check_plan(plan, later, partitions_of(later))
+    assert (shown.status, shown.changed_racks[0]) == (CHANGED, ChangedRack(1, None, "a"))
+
+
+def test_brokers_that_are_to_be_emptied_since(racked: Path) -> None:
+    def now(problem: Problem) -> PlanState:
+        return check_plan(racked, problem, partitions_of(problem))
+
+    found = now(racked_problem(BEFORE, draining=(3, 5)))
+    assert (found.status, found.to_empty) == (CHANGED, (5,))
+    assert "  brokers that are to be emptied now, and were not: 5" in found.lines()
+    assert now(racked_problem(BEFORE, draining=())).status == FITS
+    assert now(racked_problem(BEFORE | AFTER, draining=(3, 5))).status == DONE
+
+
+def test_a_plan_of_another_cluster_is_refused(plan: Path) -> None:
+    problem = replace(problem_with(BEFORE, BROKERS, dead=[9]), cluster_id="other")
+    with pytest.raises(SourceError, match=r"plan is of the cluster 'c', and this one is 'other'.*name it so: c=PATH"):
+        check_plan(plan, problem, partitions_of(problem))
+
+
 def test_a_change_beside_a_plan_that_is_partly_done(plan: Path) -> None:
     found = state(plan, BEFORE | FIRST_WAVE | {("b", 0): [1, 3]})
     assert (found.status, found.done) == (CHANGED, 1)
@@ -204,7 +248,18 @@ def test_files_edited_by_hand(plan: Path) -> None:
             "it is there twi",
         ),
         ("wave-02.json", "[4,5,1]", "[4,1,5]", "wave-02.json, line 2: partition orders-0: its replicas are [4, 1, 5]"),
-        ("rollback.json", "[9,1]", "[1,9]", "rollback.json, line 2: partition logs.a-5: its replicas are [1, 9]"),
+        (
+            "rollback.json",
+            "[1,2,3]",
+            "[2,1,3]",
+            "rollback.json, line 2: partition orders-0: its replicas are [2, 1, 3]",
+        ),
+        (
+            "rollback.json",
+            '"topic":"orders","partition":0',
+            '"topic":"logs.a","partition":5',
+            "line 2: partition logs.a-5",
+        ),
         ("election.json", '"topic":"orders"', '"topic":"a b"', "bad topic name 'a b'"),
         ("plan.json", '"kind": "kafka-placement plan"', '"kind": "x"', "kind: Input should be 'kafka-placement plan'"),
         ("plan.json", '"before":[1,2,3]', '"before":[1,-2,3]', "changes.1.before.1: Input should be greater"),
@@ -240,78 +295,3 @@ def test_a_missing_folder_and_a_file_that_is_no_text(plan: Path) -> None:
 
 def test_a_file_of_waves_elsewhere_is_not_read(plan: Path) -> None:
     assert "waves.0.file" in edited("plan.json", lambda text: text.replace("wave-01.json", "../x.json"), plan)
-
-
-@given(problems_and_drafts())
-@settings(max_examples=30)
-def test_any_plan_fits_before_and_is_done_wave_by_wave(
-    tmp_path_factory: pytest.TempPathFactory, case: tuple[Problem, Draft]
-) -> None:
-    problem, draft = case
-    waves = split(problem, draft, Limits(moves_per_broker=1))
-    folder = tmp_path_factory.mktemp("plans") / "plan"
-    write_plan(folder, problem, draft, waves, {})
-    brokers, dead = problem.broker_ids.tolist(), problem.broker_ids[~problem.living].tolist()
-    lists = lists_before(problem, range(problem.partitions))
-    said = []
-    for wave in range(waves.waves + 1):
-        now = problem_with(lists, brokers, dead=dead)
-        found = check_plan(folder, now, partitions_of(now))
-        said.append(found.status)
-        assert [one.missing for one in found.waves[:wave]] == [0] * wave
-        assert all(one.done == 0 for one in found.waves[wave:])
-        if wave < waves.waves:
-            lists |= lists_of_wave(problem, waves, wave)
-    assert said == ([FITS, *[PARTLY] * (waves.waves - 1), DONE] if waves.waves else [DONE])
-
-
-def test_equal_lists_have_equal_hashes_and_others_do_not() -> None:
-    lists = {("t", 0): [1, 2], ("t", 1): [2, 1], ("t", 2): [1, 2], ("t", 3): [1], ("u", 0): [1, 2]}
-    found = hashes(problem_with(lists, [1, 2])).tolist()
-    assert found[0] == found[2] == found[4]
-    assert len(set(found)) == 3
-    assert key_of(problem_with(lists, [1, 2]), 4) == ("u", 0)
-
-
-@pytest.mark.parametrize("ids", [[0], [0, 1, 2], [3, 5, 6, 9], [2**31 - 1]])
-def test_ranges(ids: list[int]) -> None:
-    assert ids_in(ranges(np.array(ids)), len(ids)).tolist() == ids
-
-
-def captured(path: Path) -> tuple[Problem, pa.Table]:
-    snapshot = load_snapshot(find_source(str(path)))
-    return problem_of("c", snapshot.brokers, snapshot.partitions, snapshot.topics), snapshot.partitions
-
-
-def test_a_captured_cluster_with_dead_brokers_is_given_back_as_it_was(samples: Path, tmp_path: Path) -> None:
-    problem, partitions = captured(
-        samples / "captures" / "kafka-4.1.1-two-dead" / "topics-describe.brokers-1-4-down.txt"
-    )
-    living = problem.broker_ids[problem.living].tolist()
-    assert len(living) == problem.brokers - 2
-    shown = {
-        (row["topic"], row["partition"]): row["replicas"]
-        for row in partitions.select(["topic", "partition", "replicas"]).to_pylist()
-    }
-    alive = {key: [broker for broker in one if broker in living] for key, one in shown.items()}
-    draft = draft_with(problem, {key: one for key, one in alive.items() if one})
-    write_plan(tmp_path / "plan", problem, draft, split(problem, draft, Limits()), {})
-    rollback = json.loads((tmp_path / "plan" / "rollback.json").read_text())["partitions"]
-    assert len(rollback) > 100
-    assert all(shown[one["topic"], one["partition"]] == one["replicas"] for one in rollback)
-    assert check_plan(tmp_path / "plan", problem, partitions).status == FITS
-    whole, partitions = captured(samples / "captures" / "kafka-4.1.1-two-dead" / "topics-describe.txt")
-    again = check_plan(tmp_path / "plan", whole, partitions)
-    assert (again.status, again.done, len(again.new_brokers)) == (FITS, 0, 2)
-
-
-def test_what_describe_shows_of_a_reassignment(samples: Path, tmp_path: Path) -> None:
-    problem, partitions = captured(samples / "formats" / "describe-reassigning.txt")
-    draft = draft_with(problem, {})
-    write_plan(tmp_path / "plan", problem, draft, split(problem, draft, Limits()), {})
-    found = check_plan(tmp_path / "plan", problem, partitions)
-    assert found.status == IN_FLIGHT
-    assert [(move.adding, move.removing, move.target) for move in found.in_flight] == [
-        ([3], [1], [3, 0]),
-        ([3], [], [3, 1, 2]),
-    ]

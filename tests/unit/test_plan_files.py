@@ -62,8 +62,28 @@ def test_a_reassignment_as_kafka_takes_it() -> None:
 
 
 def test_a_rollback_has_the_sources_own_order() -> None:
-    before = {"logs.a-5": [9, 1], "orders-0": [1, 2, 3], "orders-1": [1, 2]}
-    assert lists_in(found("rollback.json")) == before
+    lists = {("t", 0): [2, 1, 3], ("t", 1): [3, 1], ("t", 2): [1, 2]}
+    problem = problem_with(lists, [1, 2, 3])
+    draft = draft_with(problem, {("t", 0): [1, 2, 3], ("t", 1): [1, 3]})
+    made = plan_texts(problem, draft, split(problem, draft, LIMITS), FACTS)
+    assert lists_in(json.loads(made["rollback.json"])) == {"t-0": [2, 1, 3], "t-1": [3, 1]}
+    assert json.loads(made["plan.json"])["not_in_rollback"] == {"partitions": 0, "first": [], "why": None}
+
+
+def test_a_rollback_leaves_out_what_a_dead_broker_held() -> None:
+    assert lists_in(found("rollback.json")) == {"orders-0": [1, 2, 3], "orders-1": [1, 2]}
+    left_out = found("plan.json")["not_in_rollback"]
+    assert (left_out["partitions"], left_out["first"]) == (1, ["logs.a-5"])
+    assert "a broker that is dead" in left_out["why"]
+
+
+def test_without_sizes_no_bytes_and_no_time_are_told() -> None:
+    problem = problem_with({("t", 0): [1, 2]}, [1, 2, 3])
+    draft = draft_with(problem, {("t", 0): [1, 3]})
+    document = json.loads(plan_texts(problem, draft, split(problem, draft, LIMITS), FACTS)["plan.json"])
+    (wave,) = document["waves"]
+    assert (wave["replicas_added"], wave["bytes_to_copy"], wave["busiest_bytes"], wave["seconds"]) == (1, *[None] * 3)
+    assert document["changes"][0]["bytes_to_copy"] is None
 
 
 def test_waves_end_where_the_reassignment_does() -> None:
@@ -94,7 +114,7 @@ def test_throttles_are_of_what_copies() -> None:
     document = found("throttles.json")
     assert document["rate_bytes_per_s"] == 10
     assert document["all"] == {
-        "brokers": [1, 2, 3, 4, 5, 9],
+        "brokers": [1, 2, 3, 4, 5],  # 9 is dead: it cannot be asked
         "topics": [
             {
                 "topic": "logs.a",
@@ -156,13 +176,14 @@ def test_plan_json() -> None:
     document = found("plan.json")
     assert list(document) == [
         *("kind", "version", "goal", "certificate"),
-        *("limits", "oversized_partitions", "waves", "assignment_before", "changes"),
+        *("limits", "oversized_partitions", "waves", "not_in_rollback", "assignment_before", "changes"),
     ]
     assert document["certificate"] == {"gap": 0.3, "bound": 3}
     assert document["limits"] == {"bytes_in_flight": 100.0, "moves_per_broker": None, "throttle_bytes_per_s": 10.0}
     assert document["oversized_partitions"] == ["orders-0"]
     assert document["assignment_before"]["living_brokers"] == [1, 2, 3, 4, 5]
     assert document["assignment_before"]["dead_brokers"] == [9]
+    assert [document["assignment_before"][name] for name in ("cluster", "draining_brokers", "racks")] == ["c", [], {}]
     assert document["assignment_before"]["topics"]["orders"]["partitions"] == "0-1"
     change = next(one for one in document["changes"] if (one["topic"], one["partition"]) == ("orders", 0))
     assert (change["before"], change["after"], change["bytes_to_copy"]) == ([1, 2, 3], [4, 5, 1], 400)
