@@ -37,7 +37,7 @@ def lines(made: Made, out: Path, server: str) -> Iterator[str]:
     yield f"  changed: {lists}, {leaders}"
     certificate = found.draft.certificate
     for proof in proofs(certificate, goal):
-        if proof.what != _COPIED or problem.known[0]:
+        if proof.value and (proof.what != _COPIED or problem.known[0]):
             yield f"  {_proof(proof, certificate.get('objective') == MIN_MOVES)}"
     yield from _prices(certificate)
     for name in ("relaxed", "missed"):
@@ -56,7 +56,7 @@ def _proof(proof: Proof, by_moves: bool) -> str:
     if proof.gap <= 1e-9 * abs(proof.bound):
         return f"{said}: proven to be the least"
     if proof.what == _MOVED and not by_moves:
-        return f"{said}, but replicas are not what was to be few"
+        return f"{said}; but bytes were kept few, not replicas"
     return f"{said}: gap {proof.gap / proof.bound:.2%}" if proof.bound else f"{said}: gap {shown(proof.gap)}"
 
 
@@ -98,8 +98,12 @@ def _waves(found: Planned) -> Iterator[str]:
         return
     throttle = f"{bytes_text(waves.limits.throttle_bytes_per_s)}/s a broker"
     total = sum(report.seconds for report in listed)
-    time = f"about {duration(total)} of copying at {throttle}" if sized else f"how long, at {throttle}, is not known"
-    yield f"  {many(len(listed), 'wave')}, {time}"
+    time = (
+        f", {_about(total)} of copying at {throttle}"
+        if sized
+        else f"; how long at {throttle} is not known without sizes"
+    )
+    yield f"  {many(len(listed), 'wave')}{time}"
     for report in listed[:_SHOWN]:
         yield f"    wave {report.wave}: {_wave(report, sized)}"
     if len(listed) > _SHOWN:
@@ -108,6 +112,11 @@ def _waves(found: Planned) -> Iterator[str]:
     if large:
         more = f" and {len(large) - _SHOWN} more" if len(large) > _SHOWN else ""
         yield f"    larger than a wave's limit, so their brokers copy nothing beside: {', '.join(large[:_SHOWN])}{more}"
+
+
+def _about(seconds: float) -> str:
+    said = duration(seconds)
+    return said if said.startswith("under") else f"about {said}"
 
 
 def _wave(report: WaveReport, sized: bool) -> str:

@@ -11,6 +11,7 @@ import pytest
 from pipelines.commands import plan_compiling
 from pipelines.commands.plan_words import duration, many
 from tests.unit.plan_commands import Said, described, line, model_file
+from tests.unit.planning import judge
 
 
 def test_a_repair_says_what_its_rollback_cannot_give_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,15 +56,47 @@ def test_without_sizes_nothing_is_said_of_bytes(tmp_path: Path, capsys: pytest.C
     said = Said(capsys, "plan", source, "--goal", "balance", "--out", tmp_path / "plan")
     assert "of unknown size" in said.out
     assert "bytes copied" not in said.out
-    assert ", how long, at 50 MB/s a broker, is not known" in said.out
+    assert "; how long at 50 MB/s a broker is not known without sizes" in said.out
     assert " 0 B" not in said.out
     assert " 0 s of" not in said.out
+
+
+def test_sizes_that_are_not_all_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes, source = judge.model(3), tmp_path / "cluster"
+    source.mkdir()
+    (source / "model.json").write_text(json.dumps(sizes))
+    (source / "describe.txt").write_text(line(0, "1,2").replace("Topic: t", "Topic: unsized") + "\n")
+    said = Said(capsys, "plan", source, "--goal", "repair", "--out", tmp_path / "plan")
+    assert "warning: the sources show no size of 1 partition: counted as 0 bytes" in said.err
+    assert "  nothing is copied\n" in said.out
+    assert "bytes copied" not in said.out  # nothing needs a proof
+
+
+def test_nothing_done_is_not_called_well_where_something_is_missed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = model_file(tmp_path, removed=[3])
+    said = Said(
+        capsys,
+        "plan",
+        source,
+        "--goal",
+        "drain",
+        "--objective",
+        "min-moves",
+        "--max-moves",
+        "0",
+        "--out",
+        tmp_path / "p",
+    )
+    assert "nothing is to be reassigned: see what was missed" in said.out
+    assert "as the goal wants it" not in said.out
 
 
 def test_replicas_have_no_gap_where_bytes_were_to_be_few(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = Said(capsys, "plan", model_file(tmp_path), "--goal", "balance", "--out", tmp_path / "plan")
     copied = next(row for row in said.out.splitlines() if row.startswith("  replicas copied: "))
-    assert copied.endswith("but replicas are not what was to be few")
+    assert copied.endswith("; but bytes were kept few, not replicas")
     assert "gap" not in copied
 
 
