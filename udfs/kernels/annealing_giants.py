@@ -80,11 +80,13 @@ def anneal_giants(
     warm: float,
     cold: float,
     random: npt.NDArray[np.uint64],
+    goes: float,
 ) -> float:
     """By how much the brokers' room falls short of the liquid in the end, in units of bytes out.
 
     work: with bytes out of giants alone.   giants: int64, their rows.   targets: int32, brokers that may receive.
-    liquid: bytes out of all others.   warm, cold: as in anneal_holding.
+    liquid: bytes out of all others.   warm, cold: as in anneal_holding.   goes: share of proposals that would let a
+    replica go elsewhere; the others change places in a list.
     """
     found = np.empty(10, np.int32)
     own = np.zeros((2, len(work.rack)))
@@ -102,7 +104,7 @@ def anneal_giants(
         p = giants[below(random, len(giants))]
         begin, end = work.offsets[p], work.offsets[p + 1]
         one, two, t = begin + below(random, end - begin), -1, -1
-        if unit(random) < 0.5:
+        if unit(random) >= goes:
             if end - begin < 2:
                 continue
             two = begin + below(random, end - begin)

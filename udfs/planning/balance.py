@@ -14,14 +14,16 @@ from udfs.planning.certify import certificate_of, reasons_of
 from udfs.planning.counts import move_by_counts
 from udfs.planning.covering import Covering, covering
 from udfs.planning.hard import Infeasible, Rules, over_cap, rules_for
-from udfs.planning.problem import Draft, Ints, Places, Problem
-from udfs.planning.search import BALANCE, FEWEST, Found, Task, all_met, search
+from udfs.planning.heavy import Heavy, place_heavy
+from udfs.planning.problem import Draft, Flags, Ints, Places, Problem
+from udfs.planning.search import BALANCE, FEWEST, TOLERANCE, Found, Task, excess, search
 from udfs.planning.setup import Units, limits_of, units_of, work_of
 from udfs.planning.wishes import BYTES_OUT, FAILOVER, Wishes
 
-# Where the moves that expand and drain may make do not suffice for their limits of these: so much looser, rising.
-_LOOSENED = ("disk", "bytes_in", "replicas")
-_LOOSER = (1.01, 1.02, 1.035, 1.06, 1.1, 1.15, 1.22, 1.3, 1.5)
+# Where the moves that expand and drain may make do not suffice for their limits of disk and bytes in: so much looser,
+# beyond what an integer program finds or without one, each with a seed of its own.
+_LOOSER = (0.0, 0.0, 0.01, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3)
+_ENOUGH = 3  # tries, where replicas do not become even: a budget is in the way
 
 
 def balance(problem: Problem, rules: Rules, wishes: Wishes) -> Draft:
@@ -36,7 +38,9 @@ def balance(problem: Problem, rules: Rules, wishes: Wishes) -> Draft:
     work = work_of(problem, rules, units, offsets, replicas)
     looks = BYTES_OUT in wishes.priorities and FAILOVER in wishes.priorities
 
-    def tried(ratio: float, capped: bool = wishes.goal != "balance") -> tuple[Task, Found]:
+    def tried(
+        ratio: float, capped: bool = wishes.goal != "balance", heavy: Heavy | None = None, seed: int = 0
+    ) -> tuple[Task, Found]:
         """The search with expand's and drain's limits of disk and bytes in at `ratio` times the mean."""
         limits = limits_of(problem, rules, units, wishes, work, ratio)
         if capped:
@@ -45,20 +49,25 @@ def balance(problem: Problem, rules: Rules, wishes: Wishes) -> Draft:
         task = Task(
             work,
             limits,
-            replicas,
+            replicas if heavy is None else heavy.slots,
             np.flatnonzero(rules.receives).astype(np.int32),
             units.brokers,
             wishes.targets.failover_out if looks else np.inf,
             FEWEST if capped else BALANCE,
             _bound(problem, rules, wishes, units, ratio),
-            wishes.seed,
+            wishes.seed + seed,
+            None if heavy is None else heavy.rows,
         )
         return task, search(task)
 
     ratio = wishes.targets.loose
     task, found = tried(ratio)
-    if wishes.goal != "balance" and not all_met(task, found, _LOOSENED):
-        ratio, task, found = _loosened(ratio, task, found, tried)
+    least = ratio
+    if wishes.goal != "balance" and _beyond(task, found) > 0.0:
+        ratio, task, found, least = _loosened(ratio, task, found, tried, rules.must_leave)
+        loose = limits_of(problem, rules, units, wishes, work, ratio)
+        task = replace(task, limits=task.limits._replace(disk=loose.disk, into=loose.into))
+        found = replace(found, limits=found.limits._replace(disk=loose.disk, into=loose.into))
     if _too_full(problem, wishes, units, work, found):  # capacity comes before the number of moves
         task, found = tried(ratio, capped=False)
     reasons = _too_full(problem, wishes, units, work, found)
@@ -68,7 +77,7 @@ def balance(problem: Problem, rules: Rules, wishes: Wishes) -> Draft:
     lists = tidy(problem, offsets, found.slots)
     draft = Draft(offsets, lists, np.full(problem.partitions, -1, dtype=np.int16), ())
     reason, reasons = reasons_of(problem, rules, limits, units, draft, found.giants)
-    certificate = certificate_of(problem, rules, wishes, units, task, found, draft, ratio)
+    certificate = certificate_of(problem, rules, wishes, units, task, found, draft, (ratio, least))
     return replace(draft, reason=reason, reasons=reasons, certificate=certificate)
 
 
@@ -89,21 +98,34 @@ def _too_full(problem: Problem, wishes: Wishes, units: Units, work: Work, found:
     return tuple(out)
 
 
+def _beyond(task: Task, found: Found, *names: str) -> float:
+    """By how much disk or bytes in (or what is named) exceed limits, in units of the mean; inf: replicas are uneven."""
+    over = excess(found.limits, new_state(task.work, found.limits, found.slots))
+    worst = max(float(over[name].max()) for name in names or ("disk", "bytes_in"))
+    return np.inf if over["replicas"].max() >= TOLERANCE["replicas"] else worst if worst > TOLERANCE[""] else 0.0
+
+
 def _loosened(
-    ratio: float, task: Task, found: Found, tried: Callable[[float], tuple[Task, Found]]
-) -> tuple[float, Task, Found]:
-    """The least of some looser limits that the allowed moves suffice for, with its search; or as it was."""
-    low, high = 0, len(_LOOSER)
-    best = (ratio, task, found)
-    while low < high:
-        middle = (low + high) // 2
-        looser = ratio * _LOOSER[middle]
-        task, found = tried(looser)
-        if all_met(task, found, _LOOSENED):
-            best, high = (looser, task, found), middle
-        else:
-            low = middle + 1
-    return best
+    ratio: float, task: Task, found: Found, tried: Callable[..., tuple[Task, Found]], leaves: Flags
+) -> tuple[float, Task, Found, float]:
+    """The least ratio found that the allowed moves suffice for, with its search, and what is proven.
+
+    leaves: bool (n), brokers to be emptied.
+    """
+    reached, out = ratio + _beyond(task, found), _beyond(task, found, "bytes_out")
+    best = (reached if reached < np.inf else ratio, task, found)
+    heavy = place_heavy(task.work, task.limits, task.slots, leaves)
+    found_at, least = (ratio, ratio) if heavy is None else (ratio + heavy.looser, ratio + heavy.least)
+    for seed, more in enumerate(_LOOSER):
+        looser = found_at + more
+        if looser >= reached or (seed == _ENOUGH and reached == np.inf):
+            break
+        task, found = tried(looser, heavy=heavy, seed=seed)
+        again, uneven = looser + _beyond(task, found), _beyond(task, found, "bytes_out")
+        if again + uneven < reached + out:
+            reached, out = again, uneven
+            best = (reached, task, found)
+    return (*best, least)
 
 
 def _all_receivers(problem: Problem, rules: Rules, wishes: Wishes) -> np.ndarray:

@@ -12,7 +12,7 @@ from udfs.kernels.annealing_state import Limits, State, new_state
 from udfs.kernels.ragged import any_true
 from udfs.planning.hard import Rules
 from udfs.planning.problem import Draft, Flags, Floats, Problem, changed, moved
-from udfs.planning.search import TOLERANCE, Found, Task, excess
+from udfs.planning.search import TOLERANCE, Found, Task, excess, room_for_takeovers
 from udfs.planning.setup import NO_LIMIT, Units
 from udfs.planning.wishes import Wishes
 
@@ -74,9 +74,19 @@ def reasons_of(
 
 
 def certificate_of(
-    problem: Problem, rules: Rules, wishes: Wishes, units: Units, task: Task, found: Found, draft: Draft, loose: float
+    problem: Problem,
+    rules: Rules,
+    wishes: Wishes,
+    units: Units,
+    task: Task,
+    found: Found,
+    draft: Draft,
+    loose: tuple[float, float],
 ) -> dict[str, Any]:
-    """Objective, bounds, what was relaxed and missed: plain values. loose: what expand and drain kept bytes to."""
+    """Objective, bounds, what was relaxed and missed: plain values.
+
+    loose: what expand and drain kept disk and bytes in to, and what nobody can keep them below.
+    """
     work = task.work
     state = new_state(work, found.limits, found.slots)
     copies = moved(problem, draft.offsets, draft.replicas)
@@ -158,12 +168,13 @@ def _reached(problem: Problem, units: Units, limits: Limits, state: State) -> di
     return out
 
 
-def _relaxed(problem: Problem, wishes: Wishes, units: Units, task: Task, found: Found, loose: float) -> Iterator[str]:
+def _relaxed(
+    problem: Problem, wishes: Wishes, units: Units, task: Task, found: Found, loose: tuple[float, float]
+) -> Iterator[str]:
     """Limits that could not be kept to by anybody, or were given up, each with the partitions that force it."""
     work, of = task.work, wishes.targets
     if found.failover_out > task.failover_out + 1e-9:
-        room = float((task.limits.survivor_out - task.limits.out).min())
-        rows = np.flatnonzero(found.giants & (work.out > room))
+        rows = np.flatnonzero(found.giants & (work.out > room_for_takeovers(task)))
         rows = rows[np.argsort(-work.out[rows], kind="stable")]
         count = f"{len(rows)} partitions are" if len(rows) != 1 else "1 partition is"
         more = f", the largest {_named(problem, rows, work.out)} times a broker's mean" if len(rows) else ""
@@ -171,12 +182,15 @@ def _relaxed(problem: Problem, wishes: Wishes, units: Units, task: Task, found: 
             f"bytes out of the worst survivor: {found.failover_out:.3f} times the mean was found, the target is "
             f"{task.failover_out:g}: {count} each more than a survivor at its limit has room for{more}"
         )
-    if loose > of.loose + 1e-9:
+    ratio, least = loose
+    if ratio > of.loose + 1e-9:
         rows = np.argsort(-np.maximum(work.disk, work.into), kind="stable")
         names = _named(problem, rows, np.maximum(work.disk, work.into))
         yield (
-            f"disk and bytes in: {loose:.3f} times the mean was found, the target is {of.loose:g}, with at most "
-            f"{of.extra_moves:.0%} more moves than the fewest; the largest partitions are {names} of a broker's mean"
+            f"disk and bytes in: {ratio:.3f} times the mean was found, the target is {of.loose:g}, with at most "
+            f"{of.extra_moves:.0%} more moves than the fewest"
+            + (f", and less than {least:.3f} is impossible" if least > of.loose + 5e-4 else "")
+            + f"; the largest partitions are {names} of a broker's mean"
         )
     for name, load, limit in (("disk", work.disk, task.limits.disk), ("bytes in", work.into, task.limits.into)):
         rows = np.flatnonzero(load > float(np.median(limit[units.counted])) if units.brokers else load < 0)

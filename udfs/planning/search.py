@@ -30,6 +30,7 @@ _LIGHT = 0.03  # share of replicas that count as light
 _GIANT, _HUGE, _FULL = 0.4, 0.5, 0.9  # of the room for a takeover; of a broker's disk or bytes in
 _SHARE_LEFT = 0.0015  # of all bytes out: room that giants leave for the others to find
 _SHORT, _NEARLY = 0.6, 2.0  # of it that may be missing all the same, or with which it is worth another try
+_USUAL, _LEAST_ROOM = 1.03, 0.02  # bytes out of a broker's leaders, and room beside them, in units of the mean
 _LESS_ROOM = 0.01  # what a giant's takeover may not count on: others are taken over with it
 
 
@@ -60,6 +61,7 @@ class Task:
     """What to search. slots: int32 (r), where to begin.   targets: int32, brokers that may receive.
 
     failover_out: wanted ratio of the worst survivor's bytes out, as in limits.survivor_out; brokers: how many count.
+    settled: bool (p), partitions that are where they should be, or None.
     """
 
     work: Work
@@ -71,6 +73,7 @@ class Task:
     knobs: Knobs
     covering: Covering
     seed: int
+    settled: Flags | None = None
 
 
 @dataclass(frozen=True)
@@ -89,11 +92,11 @@ class Found:
 def search(task: Task) -> Found:
     """The lists found; the same task gives the same."""
     work, random = task.work, new_random(task.seed)
-    room = float((task.limits.survivor_out - task.limits.out).min()) if task.failover_out < np.inf else np.inf
+    room = room_for_takeovers(task)
     as_begun = Found(task.slots, task.limits, task.failover_out, np.zeros(len(work.out), dtype=np.bool_))
     if all_met(task, as_begun):
         return as_begun
-    giants = (work.out > _GIANT * max(room, 1e-9)) & work.free
+    giants = (work.out > _GIANT * room) & work.free
     placed, limits, ratio = _giants(task, giants, random)
     pinned = _pinned(task, placed, giants)
     state = new_state(work, limits, placed)
@@ -110,6 +113,15 @@ def search(task: Task) -> Found:
         _mending(task, limits, state, prices, random)
     _counts_first(task, limits, state, random)
     return Found(state.slots, limits, ratio, giants)
+
+
+def room_for_takeovers(task: Task) -> float:
+    """Bytes out that a broker at its limit can take over, in units of the mean.
+
+    Where one leader alone raises all limits, what a usual limit leaves.
+    """
+    least = float((task.limits.survivor_out - task.limits.out).min(initial=np.inf))
+    return max(least, task.failover_out - _USUAL, _LEAST_ROOM)
 
 
 def _scale(task: Task) -> float:
@@ -152,7 +164,7 @@ def _giants(task: Task, giants: Flags, random: Random) -> tuple[Places, Limits, 
     work, limits = task.work, task.limits
     share = task.knobs.heavy
     heavy = ((work.disk > share) | (work.into > share)) & work.free
-    rows = np.flatnonzero(giants | heavy)
+    rows = np.flatnonzero(giants | heavy if task.settled is None else giants)
     if not len(rows) or len(task.targets) < 3:
         return task.slots, limits, task.failover_out
     alone = work._replace(out=np.where(giants, work.out, 0.0))
@@ -163,6 +175,7 @@ def _giants(task: Task, giants: Flags, random: Random) -> tuple[Places, Limits, 
     prices = prices._replace(over_disk=np.full(len(work.rack), 0.9), over_into=np.full(len(work.rack), 0.9))
 
     begin = task.slots
+    goes = 0.5 if task.settled is None else 0.0
 
     def at(ratio: float, effort: float, warm: float = 5e-2) -> tuple[bool, float, Places, bool]:
         """Whether all others find room at this ratio, what it takes (units of disk), the slots, and whether nearly."""
@@ -173,12 +186,12 @@ def _giants(task: Task, giants: Flags, random: Random) -> tuple[Places, Limits, 
             tight = tight._replace(moves=float(state.copies[0]))
         proposals = int(effort * min(20_000 * len(rows), 4_000_000))
         short = anneal_giants(
-            alone, tight, prices, state, rows, task.targets, liquid + slack, proposals, warm, 3e-5, random
+            alone, tight, prices, state, rows, task.targets, liquid + slack, proposals, warm, 3e-5, random, goes
         )
         dear = float(state.copied[0] + excess(tight, state)["disk"].sum())
         return short <= lacking * slack, dear, state.slots, short < _NEARLY * slack
 
-    if heavy.any() and not (giants.any() and task.knobs.giants):
+    if task.settled is None and heavy.any() and not (giants.any() and task.knobs.giants):
         begin = _heavy(task, np.flatnonzero(heavy), prices, random)
     if task.failover_out == np.inf or not giants.any():
         return begin, limits, task.failover_out
@@ -224,7 +237,8 @@ def _pinned(task: Task, slots: Places, giants: Flags) -> Flags:
     crowded = np.zeros(len(work.rack), dtype=np.bool_)
     for load, limit in ((work.disk, task.limits.disk), (work.into, task.limits.into)):
         crowded |= np.bincount(slots[huge], load[work.row[huge]], len(work.rack)) > _FULL * limit
-    return huge | (roles & ~crowded[slots])
+    settled = huge if task.settled is None else huge | task.settled[work.row]
+    return settled | (roles & ~crowded[slots])
 
 
 def _heavy(task: Task, rows: Ints, prices: Prices, random: Random) -> Places:
@@ -238,7 +252,7 @@ def _heavy(task: Task, rows: Ints, prices: Prices, random: Random) -> Places:
     )
     state = new_state(quiet, task.limits, task.slots)
     proposals = min(20_000 * len(rows), 4_000_000)
-    anneal_giants(quiet, task.limits, prices, state, rows, task.targets, 0.0, proposals, 5e-2, 3e-5, random)
+    anneal_giants(quiet, task.limits, prices, state, rows, task.targets, 0.0, proposals, 5e-2, 3e-5, random, 0.5)
     return state.slots
 
 
@@ -324,6 +338,9 @@ def _mending(task: Task, limits: Limits, state: State, held: Prices, random: Ran
         return
     scale, prices = _scale(task), _prices(task, 1e300)
     least = 12.0 * task.knobs.over  # so that what is settled is not given up for bytes out
+    over = excess(limits, state)
+    if max(over["disk"].max(), over["bytes_in"].max()) > TOLERANCE[""]:  # alike, or it goes where it is cheaper
+        least = max(least, 4.0 * held.over_disk.max(), 4.0 * held.over_into.max())
     prices = prices._replace(
         move=held.move,
         over_replicas=held.over_replicas,
