@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from udfs.kernels.annealing_state import Limits, State, new_state
+from udfs.kernels.annealing_state import Limits, State, Work, new_state
 from udfs.kernels.ragged import any_true
 from udfs.planning.hard import Rules
 from udfs.planning.problem import Draft, Flags, Floats, Problem, changed, moved
@@ -37,6 +37,7 @@ _WORDS = {
     "failover": "leaders of the worst survivor",
     "failover_out": "bytes out of the worst survivor",
 }
+_MUCH = 1.15  # times the bound, what is copied is explained
 _NAMED = 8  # partitions, or brokers, that one text names
 
 
@@ -114,7 +115,10 @@ def certificate_of(
         "bytes": round(copied),
         "bytes_lower_bound": round(bound),
         "reached": _reached(problem, units, found.limits, state),
-        "relaxed": list(_relaxed(problem, wishes, units, task, found, loose)),
+        "relaxed": [
+            *_relaxed(problem, wishes, units, task, found, loose),
+            *(_dear(problem, work, found, draft, copied, bound) if not by_moves else ()),
+        ],
         "missed": [*_not_empty(problem, rules, draft), *_missed(problem, units, task, found, state)],
     }
 
@@ -200,6 +204,21 @@ def _relaxed(
     if work.out.max(initial=0.0) > max(of.bytes_out, 1.0):
         rows = np.argsort(-work.out, kind="stable")[:1]
         yield f"bytes out: one partition's leader is more than a broker should lead: {_named(problem, rows, work.out)}"
+
+
+def _dear(problem: Problem, work: Work, found: Found, draft: Draft, copied: float, bound: float) -> Iterator[str]:
+    """Why much more is copied than the bound, which knows nothing of who takes over: partitions that are giants."""
+    copies = moved(problem, draft.offsets, draft.replicas)
+    rows = np.repeat(np.arange(problem.partitions), np.diff(draft.offsets))[copies]
+    rows = rows[found.giants[rows]]
+    if copied > _MUCH * bound and len(rows):
+        large = np.unique(rows)
+        large = large[np.argsort(-work.out[large], kind="stable")]
+        yield (
+            f"bytes copied: {copied / max(bound, 1.0) - 1:.1%} above what disk, bytes in and replicas alone force: "
+            f"{problem.size[rows].sum():.0f} of them are of {len(large)} partitions which one survivor can hardly take "
+            f"over beside its own: {_named(problem, large, work.out)} of a broker's mean bytes out"
+        )
 
 
 def _missed(problem: Problem, units: Units, task: Task, found: Found, state: State) -> Iterator[str]:

@@ -31,6 +31,7 @@ _GIANT, _HUGE, _FULL = 0.4, 0.5, 0.9  # of the room for a takeover; of a broker'
 _SHARE_LEFT = 0.0015  # of all bytes out: room that giants leave for the others to find
 _SHORT, _NEARLY = 0.6, 2.0  # of it that may be missing all the same, or with which it is worth another try
 _USUAL, _LEAST_ROOM = 1.03, 0.02  # bytes out of a broker's leaders, and room beside them, in units of the mean
+_PATIENT = ((3.0, 0.1), (3.0, 0.1))  # how long, how warm: the cheapest of these is taken
 _LESS_ROOM = 0.01  # what a giant's takeover may not count on: others are taken over with it
 
 
@@ -217,9 +218,11 @@ def _giants(task: Task, giants: Flags, random: Random) -> tuple[Places, Limits, 
                 high, dear, best = middle, cost, slots
             else:
                 low = middle
-    fits, cost, slots, nearly = at(high, 1.0, 0.1)
-    if fits and cost < dear:
-        best = slots
+        high += 0.01  # as the limit gave way, a little more saves many bytes
+    for effort, warm in _PATIENT:
+        fits, cost, slots, nearly = at(high, effort, warm)
+        if fits and cost < dear:
+            dear, best = cost, slots
     more = (high - task.failover_out) * task.brokers / max(task.brokers - 1, 1)
     return best, limits._replace(survivor_out=limits.survivor_out + more), high
 
@@ -284,7 +287,7 @@ def _prices(task: Task, over: float) -> Prices:
 
 def _holding(task: Task, limits: Limits, state: State, pinned: Flags, random: Random) -> Prices:
     work, scale = task.work, _scale(task)
-    proposals = _proposals(task, 230, 1e7, 55)
+    proposals = _proposals(task, 230, 1e7, 30)
     prices = _prices(task, 4.0 * task.knobs.over)
     if not len(task.targets):
         return prices
@@ -315,7 +318,7 @@ def _holding(task: Task, limits: Limits, state: State, pinned: Flags, random: Ra
 def _roles(task: Task, limits: Limits, state: State, giants: Flags, random: Random) -> None:
     leaders = task.brokers / max(len(task.work.disk), 1)
     settled = task.work._replace(free=task.work.free & ~giants)
-    proposals = _proposals(task, 23, 1e6, 9)
+    proposals = _proposals(task, 23, 1e6, 6)
     # Counts soft at first: bytes out find their way from broker to broker only past a leader too many here and there.
     for over, warm, share in ((0.3, 0.5, 0.7), (2.0, 0.02, 0.3)):
         prices = _prices(task, 4.0)._replace(over_leaders=over * leaders, over_survivor_leaders=over * leaders)
@@ -329,7 +332,7 @@ def _counts_first(task: Task, limits: Limits, state: State, random: Random) -> N
         return
     leaders = task.brokers / max(len(task.work.disk), 1)
     prices = _prices(task, 4.0)._replace(over_leaders=_DEAR, over_survivor_leaders=_DEAR * leaders)
-    proposals = _proposals(task, 23, 1e6, 9)
+    proposals = _proposals(task, 23, 1e6, 6)
     anneal_roles(task.work, limits, prices, state, 0.7, proposals, 0.02 * leaders, 2.5e-4 * leaders, random)
 
 
