@@ -222,27 +222,44 @@ def _dear(problem: Problem, work: Work, found: Found, draft: Draft, copied: floa
 
 
 def _missed(problem: Problem, units: Units, task: Task, found: Found, state: State) -> Iterator[str]:
-    """Limits that some brokers exceed in the end, each with its largest partition there."""
-    work = task.work
-    row = np.repeat(np.arange(len(work.disk)), np.diff(work.offsets))
+    """Limits that some brokers exceed in the end: how far the worst is from them, and its largest partitions there."""
+    work, limits = task.work, found.limits
+    row, first = work.row, work.offsets[:-1]
     loads = {"disk": work.disk, "bytes_in": work.into, "bytes_out": work.out, "failover_out": work.out}
-    for name, over in excess(found.limits, state).items():
+    reached = {
+        "replicas": state.replicas,
+        "leaders": state.leaders,
+        "disk": state.disk,
+        "bytes_in": state.into,
+        "bytes_out": state.out,
+        "failover": state.leaders + state.worst + limits.survivor_leaders.min(initial=np.inf),
+        "failover_out": state.out + state.worst_out + limits.survivor_out.min(initial=np.inf),
+    }
+    few = {"replicas": limits.replicas_low, "leaders": limits.leaders_low}
+    for name, over in excess(limits, state).items():
         brokers = np.flatnonzero((over > TOLERANCE.get(name, TOLERANCE[""])) & units.counted)
         if not len(brokers):
             continue
         brokers = brokers[np.argsort(-over[brokers], kind="stable")]
-        ids = ", ".join(map(str, problem.ids(brokers[:_NAMED])))
-        more = f" and {len(brokers) - _NAMED} more" if len(brokers) > _NAMED else ""
-        text = f"{_WORDS[name]}: broker {ids}{more} beyond the limit, {over[brokers[0]]:.4g} at most"
+        worst = brokers[0]
+        too_few = name in few and reached[name][worst] < few[name][worst]
+        wanted = reached[name][worst] + over[worst] * (1 if too_few else -1)
+        figures = f"{reached[name][worst]:.4f}", f"{wanted:.4f} of the mean"
+        if name not in loads:
+            figures = f"{reached[name][worst]:.0f}", f"{wanted:.0f}"
+        others = f", and {len(brokers) - 1} more" if len(brokers) > 1 else ""
+        bound = "least" if too_few else "most"
+        who = f"{_WORDS[name]}: broker {problem.broker_ids[worst]}"
+        text = f"{who} has {figures[0]}, wanted at {bound} {figures[1]}{others}"
         if name in loads:
-            mine = np.flatnonzero(found.slots == brokers[0])
+            mine = np.flatnonzero(found.slots == worst)
             if name == "bytes_out":
-                mine = mine[mine == work.offsets[:-1][row[mine]]]
+                mine = mine[mine == first[row[mine]]]
             elif name == "failover_out":
-                mine = mine[mine == work.offsets[:-1][row[mine]] + 1]
+                mine = mine[mine == first[row[mine]] + 1]
             rows = row[mine]
             rows = rows[np.argsort(-loads[name][rows], kind="stable")]
-            text += f" of the mean; its largest are {_named(problem, rows, loads[name])}"
+            text += f"; its largest there are {_named(problem, rows, loads[name])}"
         yield text
 
 

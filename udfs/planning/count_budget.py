@@ -100,7 +100,9 @@ def _smallest_first(task: Task, least: Lists) -> tuple[Lists, dict[str, Any]]:
     left = np.flatnonzero(~use)
     # Of each budget alone, no other choice pays for more partitions.
     bound = max(int((np.cumsum(np.sort(spent)) > budget).sum()) for spent, budget in pays)
-    lacks = f"{size[left].sum():.0f} bytes, {moves[left].sum()} moves"
+    lacks = (
+        f"{size[left].sum():.0f} bytes, {moves[left].sum()} replicas" if size.any() else f"{moves[left].sum()} replicas"
+    )
     words = f"the budget does not pay for {some(problem, left)}: {lacks}"
     about = {"objective": "fewest partitions left within the budget", "value": len(left), "lower_bound": bound}
     missed = {"gap": len(left) - bound, "missed": [words]}

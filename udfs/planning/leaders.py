@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from udfs.planning.flow import Flow, Network, cheapest
-from udfs.planning.order import brought, leaders_of, may_lead_of, some, told
+from udfs.planning.order import brought, leaders_of, may_lead_of, told
 from udfs.planning.problem import FREE, Draft, Flags, Ints, Problem
+from udfs.planning.words import brokers_text
 
 
 @dataclass(frozen=True)
@@ -255,7 +256,9 @@ def _forced(problem: Problem, choices: Choices, found: Spread) -> list[dict[str,
         count = int(only + choices.fixed[inside].sum())
         least = -(-count // int(inside.sum()))
         ids = problem.ids(np.flatnonzero(inside))
-        text = f"{count} partitions can be led by brokers {some(ids)} only: one leads at least {least}"
+        text = (
+            f"only {brokers_text(problem, np.flatnonzero(inside))} can lead {count} of them: one leads at least {least}"
+        )
         sets.append({"text": text, "brokers": ids, "partitions": count, "max_at_least": least})
     for begin in (under & (loads == np.where(under, loads, choices.floor).min()), under):
         if not begin.any():
@@ -264,7 +267,8 @@ def _forced(problem: Problem, choices: Choices, found: Spread) -> list[dict[str,
         count = int(len(np.unique(choices.item[inside[choices.broker]])) + choices.fixed[inside].sum())
         most = count // int(inside.sum())
         ids = problem.ids(np.flatnonzero(inside))
-        text = f"no more than {count} partitions can be led by brokers {some(ids)}: one leads at most {most}"
+        who = brokers_text(problem, np.flatnonzero(inside))
+        text = f"{who} can lead at most {count} of them: one leads at most {most}"
         sets.append({"text": text, "brokers": ids, "partitions": count, "min_at_most": most})
     return [entry for i, entry in enumerate(sets) if entry not in sets[:i]]
 

@@ -31,7 +31,9 @@ _GIANT, _HUGE, _FULL = 0.4, 0.5, 0.9  # of the room for a takeover; of a broker'
 _SHARE_LEFT = 0.0015  # of all bytes out: room that giants leave for the others to find
 _SHORT, _NEARLY = 0.6, 2.0  # of it that may be missing all the same, or with which it is worth another try
 _USUAL, _LEAST_ROOM = 1.03, 0.02  # bytes out of a broker's leaders, and room beside them, in units of the mean
+_MOST = 6_000_000  # proposals for giants
 _PATIENT = ((3.0, 0.1), (3.0, 0.1))  # how long, how warm: the cheapest of these is taken
+_HARDLY = 0.9  # of what was too much: if no less is left, it is not the price
 _LESS_ROOM = 0.01  # what a giant's takeover may not count on: others are taken over with it
 
 
@@ -104,10 +106,13 @@ def search(task: Task) -> Found:
     prices = _holding(task, limits, state, pinned, random)
     _roles(task, limits, state, giants, random)
     _mending(task, limits, state, prices, random)
+    before = np.inf
     for _ in range(_AGAIN):
         over = excess(limits, state)
-        if max(over["bytes_out"].max(), over["failover_out"].max()) < _NEAR or ratio == np.inf:
+        left = max(float(over["bytes_out"].max()), float(over["failover_out"].max()))
+        if left < _NEAR or left > before / 2 or ratio == np.inf:
             break
+        before = left
         ratio += _NEAR  # the room of the brokers that take giants over is what is short
         limits = limits._replace(survivor_out=limits.survivor_out + _NEAR)
         _roles(task, limits, state, giants, random)
@@ -185,7 +190,7 @@ def _giants(task: Task, giants: Flags, random: Random) -> tuple[Places, Limits, 
         state = new_state(alone, tight, begin)
         if not task.knobs.giants:
             tight = tight._replace(moves=float(state.copies[0]))
-        proposals = int(effort * min(20_000 * len(rows), 4_000_000))
+        proposals = int(min(effort * min(20_000 * len(rows), 4_000_000), _MOST))
         short = anneal_giants(
             alone, tight, prices, state, rows, task.targets, liquid + slack, proposals, warm, 3e-5, random, goes
         )
@@ -294,6 +299,7 @@ def _holding(task: Task, limits: Limits, state: State, pinned: Flags, random: Ra
     warm, cold = task.knobs.warm * scale, 1e-3 * task.knobs.warm * scale
     load = (work.disk + work.into)[work.row]
     light = np.argsort(load, kind="stable")[: int(_LIGHT * len(load))].astype(np.int32)
+    before = np.inf
     for step in range(6):
         anneal_holding(work, limits, prices, state, task.targets, light, pinned, _MIX, proposals, warm, cold, random)
         if step == 0:
@@ -302,6 +308,10 @@ def _holding(task: Task, limits: Limits, state: State, pinned: Flags, random: Ra
         disk, into = over["disk"] > _CLOSE * 0.1, over["bytes_in"] > _CLOSE * 0.1
         if not (disk.any() or into.any() or over["replicas"].any()):
             break
+        left = float(over["disk"].sum() + over["bytes_in"].sum())
+        if step > 1 and left > _HARDLY * before and not over["replicas"].any():
+            break  # dearer still, it would only be moved about
+        before = left
         prices = prices._replace(
             over_replicas=(2.0 if task.knobs.giants else 3.0) * prices.over_replicas,
             over_disk=np.where(disk, 1.7 * prices.over_disk, prices.over_disk),
