@@ -11,6 +11,7 @@ from udfs.kernels.annealing_state import Work, new_state
 from udfs.kernels.ragged import row_of
 from udfs.planning.against import reasons_against
 from udfs.planning.certify import certificate_of, reasons_of
+from udfs.planning.choice import best_of
 from udfs.planning.counts import move_by_counts
 from udfs.planning.covering import Covering, covering
 from udfs.planning.hard import Infeasible, Rules, over_cap, rules_for
@@ -63,13 +64,16 @@ def balance(problem: Problem, rules: Rules, wishes: Wishes) -> Draft:
     ratio = wishes.targets.loose
     task, found = tried(ratio)
     least = ratio
-    if wishes.goal != "balance" and _beyond(task, found) > 0.0:
+    paid = wishes.max_bytes is None and wishes.max_moves is None  # a budget is not a matter of looser limits
+    if wishes.goal != "balance" and paid and _beyond(task, found) > 0.0:
         ratio, task, found, least = _loosened(ratio, task, found, tried, rules.must_leave)
         loose = limits_of(problem, rules, units, wishes, work, ratio)
         task = replace(task, limits=task.limits._replace(disk=loose.disk, into=loose.into))
         found = replace(found, limits=found.limits._replace(disk=loose.disk, into=loose.into))
     if _too_full(problem, wishes, units, work, found):  # capacity comes before the number of moves
         task, found = tried(ratio, capped=False)
+    if wishes.goal == "balance":
+        found = best_of(problem, rules, wishes, units, task, found)
     reasons = _too_full(problem, wishes, units, work, found)
     if reasons:
         raise Infeasible(reasons)

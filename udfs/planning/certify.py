@@ -118,6 +118,7 @@ def certificate_of(
         "relaxed": [
             *_relaxed(problem, wishes, units, task, found, loose),
             *(_dear(problem, work, found, draft, copied, bound) if not by_moves else ()),
+            *_budgeted(problem, wishes, copied, moves),
         ],
         "missed": [*_not_empty(problem, rules, draft), *_missed(problem, units, task, found, state)],
     }
@@ -177,24 +178,31 @@ def _relaxed(
 ) -> Iterator[str]:
     """Limits that could not be kept to by anybody, or were given up, each with the partitions that force it."""
     work, of = task.work, wishes.targets
-    if found.failover_out > task.failover_out + 1e-9:
+    reached = _survivor_out(units, task, found)
+    if found.failover_out > task.failover_out + 1e-9 and reached > task.failover_out + TOLERANCE[""]:
         rows = np.flatnonzero(found.giants & (work.out > room_for_takeovers(task)))
         rows = rows[np.argsort(-work.out[rows], kind="stable")]
         count = f"{len(rows)} partitions are" if len(rows) != 1 else "1 partition is"
-        more = f", the largest {_named(problem, rows, work.out)} times a broker's mean" if len(rows) else ""
+        more = "; no single partition forces it"
+        if len(rows):
+            names = _named(problem, rows, work.out)
+            more = f": {count} each more than a survivor at its limit has room for, the largest {names} of a mean"
         yield (
-            f"bytes out of the worst survivor: {found.failover_out:.3f} times the mean was found, the target is "
-            f"{task.failover_out:g}: {count} each more than a survivor at its limit has room for{more}"
+            f"bytes out of the worst survivor: {reached:.3f} times the mean is the least that was found, the target is "
+            f"{task.failover_out:g}{more}"
         )
     ratio, least = loose
     if ratio > of.loose + 1e-9:
         rows = np.argsort(-np.maximum(work.disk, work.into), kind="stable")
         names = _named(problem, rows, np.maximum(work.disk, work.into))
+        proven = (
+            f"; less than {least:.3f} is impossible: what is heavy there is {names} of a broker's mean"
+            if least > of.loose + 5e-4
+            else "; that less is impossible is not proven, plans.target_extra_moves may allow for more"
+        )
         yield (
-            f"disk and bytes in: {ratio:.3f} times the mean was found, the target is {of.loose:g}, with at most "
-            f"{of.extra_moves:.0%} more moves than the fewest"
-            + (f", and less than {least:.3f} is impossible" if least > of.loose + 5e-4 else "")
-            + f"; the largest partitions are {names} of a broker's mean"
+            f"disk and bytes in: {ratio:.3f} times the mean is the least that was found with at most "
+            f"{of.extra_moves:.0%} more moves than the fewest, the target is {of.loose:g}{proven}"
         )
     for name, load, limit in (("disk", work.disk, task.limits.disk), ("bytes in", work.into, task.limits.into)):
         rows = np.flatnonzero(load > float(np.median(limit[units.counted])) if units.brokers else load < 0)
@@ -204,6 +212,29 @@ def _relaxed(
     if work.out.max(initial=0.0) > max(of.bytes_out, 1.0):
         rows = np.argsort(-work.out, kind="stable")[:1]
         yield f"bytes out: one partition's leader is more than a broker should lead: {_named(problem, rows, work.out)}"
+
+
+def _budgeted(problem: Problem, wishes: Wishes, copied: float, moves: int) -> Iterator[str]:
+    """That a budget was in the way: so little is left of it that the next partition may not be paid for."""
+    largest = float(problem.size.max(initial=0.0))
+    if wishes.max_bytes is not None and copied + largest > wishes.max_bytes:
+        yield f"the budget of {wishes.max_bytes} bytes: {copied:.0f} are copied; what is missed may be for want of more"
+    if wishes.max_moves is not None and moves >= wishes.max_moves - 1:
+        yield f"the budget of {wishes.max_moves} replicas: {moves} are copied; what is missed may be for want of more"
+
+
+def _survivor_out(units: Units, task: Task, found: Found) -> float:
+    """What the worst survivor of any one death leads of bytes out, over the mean of survivors; 0 without survivors."""
+    state, counted = new_state(task.work, found.limits, found.slots), np.flatnonzero(units.counted)
+    if len(counted) < 2:
+        return 0.0
+    first = task.work.offsets[:-1]
+    single = np.diff(task.work.offsets) == 1
+    lost = np.bincount(found.slots[first[single]], task.work.out[single], len(task.work.rack))[counted]
+    after = state.out[counted][:, None] + state.taken_out[np.ix_(counted, counted)]
+    np.fill_diagonal(after, 0.0)
+    mean = (state.out[counted].sum() - lost) / (len(counted) - 1)
+    return float((after.max(axis=0) / np.maximum(mean, 1e-300)).max()) if mean.max() > 0 else 0.0
 
 
 def _dear(problem: Problem, work: Work, found: Found, draft: Draft, copied: float, bound: float) -> Iterator[str]:

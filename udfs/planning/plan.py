@@ -13,7 +13,7 @@ from udfs.planning.bytes_order import by_bytes
 from udfs.planning.copysets import fewer_sets
 from udfs.planning.counts import move_by_counts
 from udfs.planning.leaders import leaders
-from udfs.planning.problem import CRIPPLED, FREE, Draft, Problem
+from udfs.planning.problem import CRIPPLED, FREE, Draft, Problem, changed, moved
 from udfs.planning.sense import hard_wishes
 from udfs.planning.topic_leaders import topic_leaders
 from udfs.planning.wishes import ALL, COPYSETS, MIN_BYTES, MIN_MOVES, Wishes
@@ -24,6 +24,18 @@ def without_crippled(problem: Problem) -> Problem:
     """The problem in which partitions with a replica on a dead broker stay as they are."""
     dead = any_true(~problem.living[problem.replicas], problem.offsets) & (problem.frozen == FREE)
     return replace(problem, frozen=np.where(dead, CRIPPLED, problem.frozen).astype(np.int8)) if dead.any() else problem
+
+
+def _led(problem: Problem, rules: hard.Rules, draft: Draft) -> Draft:
+    """The same sets with even leaders and heirs: by counts alone, new brokers would lead nothing. Nothing is copied."""
+    stays = problem.living & ~problem.draining & ~rules.must_leave
+    ordered = zero_byte(problem.placed(draft.offsets, draft.replicas), may_lead=stays)
+    differs = changed(problem, ordered.offsets, ordered.replicas)
+    new = len(draft.reasons)
+    reason = np.where(draft.reason >= 0, draft.reason, np.where(differs, new, -1)).astype(np.int16)
+    reason[~differs] = -1
+    reasons = (*draft.reasons, "leaders, or who takes over from them, are evened out: nothing is copied")
+    return replace(draft, replicas=ordered.replicas, reason=reason, reasons=reasons)
 
 
 def make_plan(problem: Problem, wishes: Wishes) -> Draft:
@@ -42,4 +54,7 @@ def make_plan(problem: Problem, wishes: Wishes) -> Draft:
         draft = balance(problem, rules, wishes)
     else:
         draft = move_by_counts(problem, rules, objective=MIN_MOVES if wishes.objective == MIN_MOVES else MIN_BYTES)
+        copies = moved(problem, draft.offsets, draft.replicas).any()
+        if wishes.goal in ("balance", "expand", "drain") and copies:
+            draft = _led(problem, rules, draft)
     return fewer_sets(problem, rules, draft, wishes.seed) if COPYSETS in wishes.priorities else draft

@@ -72,7 +72,7 @@ def work_of(problem: Problem, rules: Rules, units: Units, offsets: Ints, replica
         problem.rack,
         rules.cap.astype(np.int32),
         rules.receives,
-        units.counted,
+        problem.living & ~rules.must_leave & ~problem.draining,
         ~rules.fixed & whole,
     )
 
@@ -101,23 +101,31 @@ def limits_of(problem: Problem, rules: Rules, units: Units, wishes: Wishes, work
     lost_out = float(work.out[alone].sum()) / max(units.brokers, 1)
     total_out = float(work.out.sum())
 
+    # Who gets nothing more and has less than the others is not to give either.
+    apart = problem.living & ~units.counted & ~rules.must_leave & ~problem.draining
+
     def wanted(name: str, limit: Floats) -> Floats:
         return np.where(units.counted & (name in looks), limit, NO_LIMIT)
 
     def failover(limit: float) -> Floats:
         if units.brokers < 2:  # nobody survives
             return np.full(n, NO_LIMIT)
-        return wanted(W.FAILOVER, np.full(n, limit)) + np.where(units.counted, 0.0, NO_LIMIT)
+        return np.where((units.counted | apart) & (W.FAILOVER in looks), limit, NO_LIMIT)
 
+    held = np.bincount(problem.replicas, minlength=n)
+    first = problem.replicas[problem.offsets[:-1]]
+    led, led_out = np.bincount(first, minlength=n), np.bincount(first, work.out, n)
+    high_led = _high(of.leaders, units.leaders)
+    fair = (problem.partitions - lost) / survivors
     return Limits(
-        np.where(units.counted & (W.REPLICAS in looks), low, 0.0),
+        np.where(apart, held, np.where(units.counted & (W.REPLICAS in looks), low, 0.0)),
         wanted(W.REPLICAS, high),
-        np.where(units.counted & (W.LEADERS in looks), _low(of.least, units.leaders), 0.0),
-        wanted(W.LEADERS, np.full(n, _high(of.leaders, units.leaders))),
+        np.where(apart, led, np.where(units.counted & (W.LEADERS in looks), _low(of.least, units.leaders), 0.0)),
+        np.where(apart, led, wanted(W.LEADERS, np.full(n, high_led))),
         wanted(W.DISK, disk),
         wanted(W.BYTES_IN, into),
-        wanted(W.BYTES_OUT, out),
-        failover(np.floor(of.failover * (problem.partitions - lost) / survivors)),
+        np.where(apart, led_out, wanted(W.BYTES_OUT, out)),
+        failover(max(np.floor(of.failover * fair + 1e-9), np.ceil(fair), high_led)),
         failover(of.failover_out * (total_out - lost_out) / survivors),
         np.inf if wishes.max_bytes is None else wishes.max_bytes / units.disk,
         np.inf if wishes.max_moves is None else float(wishes.max_moves),
