@@ -94,21 +94,21 @@ def limits_of(problem: Problem, rules: Rules, units: Units, wishes: Wishes, work
         disk = np.minimum(disk, wishes.broker_bytes / units.disk)
     if wishes.broker_replicas is not None:
         high = np.minimum(high, wishes.broker_replicas)
-    survivors = max(units.brokers - 1, 1)
-    # What has one replica is lost with its broker, wherever it is then: evenly, as all else.
-    alone = np.diff(work.offsets) == 1
-    lost = int(alone.sum()) / max(units.brokers, 1)
-    lost_out = float(work.out[alone].sum()) / max(units.brokers, 1)
-    total_out = float(work.out.sum())
-
     # Who gets nothing more and has less than the others is not to give either.
     apart = problem.living & ~units.counted & ~rules.must_leave & ~problem.draining
+    there = int((units.counted | apart).sum())
+    survivors = max(there - 1, 1)
+    # What has one replica is lost with its broker, wherever it is then: evenly, as all else.
+    alone = np.diff(work.offsets) == 1
+    lost = int(alone.sum()) / max(there, 1)
+    lost_out = float(work.out[alone].sum()) / max(there, 1)
+    total_out = float(work.out.sum())
 
     def wanted(name: str, limit: Floats) -> Floats:
         return np.where(units.counted & (name in looks), limit, NO_LIMIT)
 
     def failover(limit: float) -> Floats:
-        if units.brokers < 2:  # nobody survives
+        if there < 2:  # nobody survives
             return np.full(n, NO_LIMIT)
         return np.where((units.counted | apart) & (W.FAILOVER in looks), limit, NO_LIMIT)
 
