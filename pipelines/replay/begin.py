@@ -65,4 +65,3 @@ def _epochs(source: Source, format_name: str | None) -> tuple[dict[tuple[str, in
             else:
                 epochs[row["topic"], row["partition"]] = row["controller_epoch"]
     return epochs, controller, cluster_epoch
-

@@ -89,7 +89,7 @@ def _record(fact: dict[str, Any], key: Key, at: int, offset: int) -> Event:
         adding=ids("adding_replicas"),
         removing=ids("removing_replicas"),
         leader=fact["leader"],
-        leader_epoch=fact["leader_epoch"] or 0,
+        leader_epoch=(fact["leader_epoch"] or 0) if fact["kind"] == r.PARTITION else -1,
         whole=fact["kind"] == r.PARTITION,
         offset=offset,
     )

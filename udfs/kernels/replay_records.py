@@ -1,7 +1,7 @@
 """What a controller's own log says it did: applied as it stands, with the states that follow.
 
-Source: PartitionRegistration.merge of Kafka 4.1 - a change record holds only what it changes, and a leader that it names
-adds one to the leader epoch, even if it is the same.
+Source: PartitionRegistration.merge of Kafka 4.1 - a change record holds only what it changes, and a leader that it
+names adds one to the leader epoch, even if it is the same.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def record(cluster: Cluster, journal: Journal, at: int, event: int, p: int, list
         read += size
     if leader != SAME_LEADER:
         cluster.leader[p] = leader
-        cluster.leader_epoch[p] = epoch if whole else cluster.leader_epoch[p] + 1
+        cluster.leader_epoch[p] = epoch if epoch >= 0 else cluster.leader_epoch[p] + 1
     if whole:
         set_partition(cluster, journal, at, event, p, NEW, CREATED)
         for i in range(cluster.sizes[p, AR]):

@@ -21,7 +21,8 @@ class Event:
 
     broker: an id, or None.   partition: (topic, number), or None.   value: what the kind says: a number, a flag.
     replicas: the new AR (a creation, a reassignment), or the ISR (isr); of a record, None = unchanged, as the others.
-    whole: a record that says everything.   offset: where it stands in a log, or in a scenario.
+    leader_epoch: of a record; -1 = one more where the
+    leader is named.   whole: a record that says everything.   offset: where it stands in a log, or in a scenario.
     """
 
     at_ms: int
@@ -36,7 +37,7 @@ class Event:
     adding: List | None = None
     removing: List | None = None
     leader: int | None = None
-    leader_epoch: int = 0
+    leader_epoch: int = -1
     whole: bool = False
     offset: int = 0
 

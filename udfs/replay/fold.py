@@ -100,7 +100,9 @@ class Replayed:
         """The AR, ISR, ELR or target of a row, at the end."""
         lists = {AR: self.cluster.ar, ISR: self.cluster.isr, ELR: self.cluster.elr, TARGET: self.cluster.target}
         begin = int(self.cluster.offsets[row])
-        return tuple(self.brokers[b] for b in lists[which][begin : begin + int(self.cluster.sizes[row, which])].tolist())
+        return tuple(
+            self.brokers[b] for b in lists[which][begin : begin + int(self.cluster.sizes[row, which])].tolist()
+        )
 
 
 def replay(begin: Begin, events: Sequence[Event]) -> Replayed:
