@@ -85,7 +85,7 @@ class _Reader:
             topic, number = held.key
             self._topics[topic] = max(self._topics.get(topic, 0), number + 1)
         timed = []
-        sentences = self._content.get("events") or []
+        sentences: Any = self._content.get("events") or []
         if not isinstance(sentences, list):
             self._fail("events is no list", f"Write sentences: {_EXAMPLES}.", self._content.lc.key("events")[0])
         for i, sentence in enumerate(sentences):
@@ -99,7 +99,7 @@ class _Reader:
 
     def _settings(self) -> dict[str, Any]:
         known = {field.name: field.type for field in fields(Rules)}
-        found = self._content.get("settings") or {}
+        found: Any = self._content.get("settings") or {}
         for key, value in found.items():
             line = found.lc.key(key)[0]
             if key not in known:
@@ -110,7 +110,8 @@ class _Reader:
         return dict(found)
 
     def _begin(self, settings: dict[str, Any]) -> Begin | None:
-        brokers, topics = self._content.get("brokers"), self._content.get("topics") or {}
+        brokers: Any = self._content.get("brokers")
+        topics: Any = self._content.get("topics") or {}
         if self._beside is not None:
             if brokers or topics:
                 self._fail("names brokers or topics, which the source beside it has", "Leave them to the source.")

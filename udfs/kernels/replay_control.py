@@ -121,7 +121,12 @@ def fold(cluster: Cluster, journal: Journal, rules: Ints, events: Ints, lists: I
             elect_preferred(cluster, journal, at, event, p, PREFERRED)
         elif kind == SET_UNCLEAN:
             cluster.unclean[p] = events[event, E_VALUE] != 0
-            if cluster.unclean[p] and cluster.leader[p] == NOBODY and cluster.state[p] == OFFLINE:
+            if (
+                cluster.unclean[p]
+                and cluster.state[p] == OFFLINE
+                and not cluster.deleted[p]
+                and cluster.leader[p] == NOBODY
+            ):
                 _try(cluster, journal, rules, at, event, p)
         elif kind == SET_MIN_ISR:
             cluster.min_isr[p] = events[event, E_VALUE]
@@ -153,7 +158,11 @@ def _try(cluster: Cluster, journal: Journal, rules: Ints, at: int, event: int, p
 def _try_all(cluster: Cluster, journal: Journal, rules: Ints, at: int, event: int) -> None:
     """Nothing; every partition that is offline, or new and without a leader, is tried again."""
     for p in range(len(cluster.leader)):
-        if not cluster.deleted[p] and (cluster.state[p] == OFFLINE or cluster.state[p] == NEW):
+        if cluster.deleted[p]:
+            continue
+        if cluster.state[p] == NEW:
+            _first_leader(cluster, journal, at, event, p)
+        elif cluster.state[p] == OFFLINE:
             _try(cluster, journal, rules, at, event, p)
 
 
@@ -291,22 +300,30 @@ def _create(cluster: Cluster, journal: Journal, at: int, event: int, p: int, lis
     for i in range(size):
         cluster.ar[begin + i] = lists[place + 1 + i]
     set_partition(cluster, journal, at, event, p, NEW, CREATED)
-    isr = 0
     for i in range(size):
+        set_replica(cluster, journal, at, event, p, cluster.ar[begin + i], NEW, CREATED)
+    _first_leader(cluster, journal, at, event, p)
+
+
+@compiled
+def _first_leader(cluster: Cluster, journal: Journal, at: int, event: int, p: int) -> None:
+    """Nothing; a new partition is online with its living replicas, led by the first; without any it stays new."""
+    begin, isr = cluster.offsets[p], 0
+    for i in range(cluster.sizes[p, AR]):
         b = cluster.ar[begin + i]
-        set_replica(cluster, journal, at, event, p, b, NEW, CREATED)
         if cluster.alive[b]:
             cluster.isr[begin + isr] = b
             isr += 1
     cluster.sizes[p, ISR] = isr
     if isr == 0:
-        return  # it stays new until one of them comes
+        return
     cluster.leader[p] = cluster.isr[begin]
     cluster.leader_epoch[p] = 0
     write_leader(cluster, journal, at, event, p, CREATED, NOBODY)
     set_partition(cluster, journal, at, event, p, ONLINE, CREATED)
-    for i in range(size):
-        set_replica(cluster, journal, at, event, p, cluster.ar[begin + i], ONLINE, CREATED)
+    for i in range(cluster.sizes[p, AR]):
+        b = cluster.ar[begin + i]
+        set_replica(cluster, journal, at, event, p, b, ONLINE if cluster.alive[b] else OFFLINE, CREATED)
 
 
 @compiled
@@ -345,8 +362,8 @@ def _delete(cluster: Cluster, journal: Journal, at: int, event: int, p: int) -> 
 @compiled
 def _reassign(cluster: Cluster, journal: Journal, at: int, event: int, p: int, lists: Ids, place: int) -> None:
     """Nothing; p is to have these replicas: the AR is the new list and then what will be removed, an epoch more."""
-    if cluster.deleted[p] or cluster.state[p] == ABSENT:
-        return
+    if cluster.deleted[p] or cluster.state[p] == ABSENT or cluster.state[p] == NEW:
+        return  # what has had no leader yet has no state to be written
     begin, size = cluster.offsets[p], lists[place]
     held = cluster.sizes[p, AR]
     old = cluster.ar[begin : begin + held].copy()
@@ -400,6 +417,8 @@ def _set_isr(cluster: Cluster, journal: Journal, at: int, event: int, p: int, li
     if cluster.leader[p] == NOBODY or cluster.deleted[p]:
         return
     begin, size = cluster.offsets[p], lists[place]
+    if find(lists, place + 1, size, cluster.leader[p]) < 0:
+        return  # no leader leaves itself out
     cause = EXPANDED if size > cluster.sizes[p, ISR] else SHRUNK
     for i in range(size):
         cluster.isr[begin + i] = lists[place + 1 + i]

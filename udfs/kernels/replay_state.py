@@ -94,11 +94,12 @@ def new_journal(partitions: int, slots: int, events: int) -> Journal:
 def has_room(cluster: Cluster, journal: Journal) -> bool:
     """Whether what any one event writes fits."""
     partitions, slots = len(cluster.leader), len(cluster.ar)
-    return (
+    room: bool = (
         journal.used[0] + 4 * partitions < len(journal.leadership)
         and journal.used[1] + 4 * (partitions + slots) < len(journal.states)
         and journal.used[2] + 4 * (slots + partitions) < len(journal.lists)
     )
+    return room
 
 
 @compiled

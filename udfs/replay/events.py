@@ -21,8 +21,8 @@ class Event:
 
     broker: an id, or None.   partition: (topic, number), or None.   value: what the kind says: a number, a flag.
     replicas: the new AR (a creation, a reassignment), or the ISR (isr); of a record, None = unchanged, as the others.
-    leader_epoch: of a record; -1 = one more where the
-    leader is named.   whole: a record that says everything.   offset: where it stands in a log, or in a scenario.
+    leader_epoch: of a record; -1 = one more where the leader is named.   whole: a record that says everything.
+    offset: where it stands in a log, or in a scenario.
     """
 
     at_ms: int
@@ -78,7 +78,7 @@ def pack(events: Sequence[Event], brokers: Sequence[int], held: Sequence[tuple[K
                 capacity.append(0)
             row = rows[event.partition]
             capacity[row] += len(event.replicas or ())
-        broker = -1 if event.broker is None else place[event.broker]
+        broker = -1 if event.broker is None else place.get(event.broker, -1)  # a controller may be no broker
         out[i] = event.at_ms, event.kind, broker, row, len(lists), event.value
         if event.kind == RECORD:
             out[i, -1] = event.whole

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from udfs.kernels.replay_control import RULES, fold
+from udfs.kernels.replay_control import LED_BY, RULES, fold
 from udfs.kernels.replay_state import (
     AR,
     CONTROLLER,
@@ -21,6 +21,7 @@ from udfs.kernels.replay_state import (
     TARGET,
     WHO,
     Cluster,
+    Ids,
     Ints,
     new_journal,
 )
@@ -89,7 +90,7 @@ class Replayed:
     brokers: tuple[int, ...]
     packed: Packed
     cluster: Cluster
-    journals: tuple[tuple[Ints, Ints, np.ndarray], ...]
+    journals: tuple[tuple[Ints, Ints, Ids], ...]
 
     def alive_isr(self, row: int, place: int) -> List:
         """The ISR that was written at that place of journal `row`."""
@@ -113,19 +114,20 @@ def replay(begin: Begin, events: Sequence[Event]) -> Replayed:
     rules = begin.rules.packed()
     if begin.rules.auto_leader_rebalance and events:
         cluster.who[NEXT_CHECK] = events[0].at_ms + begin.rules.leader_imbalance_check_ms
-    journals, done = [], 0
+    journals: list[tuple[Ints, Ints, Ids]] = []
+    done = 0
     while done < len(events):
         journal = new_journal(len(packed.keys), len(cluster.ar), len(events))
         done = fold(cluster, journal, rules, packed.events, packed.lists, done)
         used = journal.used.tolist()
         kept = journal.leadership[: used[0]], journal.states[: used[1]], journal.lists[: used[2]]
-        journals.append(tuple(part.copy() for part in kept))
+        journals.append((kept[0].copy(), kept[1].copy(), kept[2].copy()))
     return Replayed(brokers, packed, cluster, tuple(journals))
 
 
 def _named(events: Sequence[Event]) -> Iterator[int]:
     for event in events:
-        if event.broker is not None:
+        if event.broker is not None and event.kind != LED_BY:
             yield event.broker
         for ids in (event.replicas, event.isr, event.elr, event.last_known, event.adding, event.removing):
             yield from ids or ()
@@ -140,22 +142,26 @@ def _cluster(begin: Begin, brokers: tuple[int, ...], packed: Packed) -> Cluster:
     who[CONTROLLER] = NOBODY if begin.controller is None else place[begin.controller]
     who[CONTROLLER_EPOCH], who[NEXT_CHECK] = begin.controller_epoch, _NEVER
     cluster = Cluster(
-        np.array([b in begin.alive for b in brokers], np.bool_),
-        np.zeros(n, np.bool_),
-        who,
-        offsets,
-        *(np.full(slots, NOBODY, np.int32) for _ in range(4)),
-        np.zeros((p, 4), np.int8),
-        np.full(slots, NOBODY, np.int32),
-        np.zeros(slots, np.int8),
-        np.zeros(p, np.int8),
-        np.full(p, NOBODY, np.int32),
-        *(np.zeros(p, np.int32) for _ in range(2)),
-        np.full(p, NOBODY, np.int32),
-        np.zeros(p, np.int8),
-        np.zeros(p, np.bool_),
-        np.zeros(p, np.bool_),
-        np.ones(p, np.int32),
+        alive=np.array([b in begin.alive for b in brokers], np.bool_),
+        leaving=np.zeros(n, np.bool_),
+        who=who,
+        offsets=offsets,
+        ar=np.full(slots, NOBODY, np.int32),
+        isr=np.full(slots, NOBODY, np.int32),
+        elr=np.full(slots, NOBODY, np.int32),
+        target=np.full(slots, NOBODY, np.int32),
+        sizes=np.zeros((p, 4), np.int8),
+        replica=np.full(slots, NOBODY, np.int32),
+        replica_state=np.zeros(slots, np.int8),
+        replicas=np.zeros(p, np.int8),
+        leader=np.full(p, NOBODY, np.int32),
+        leader_epoch=np.zeros(p, np.int32),
+        written=np.zeros(p, np.int32),
+        last_known=np.full(p, NOBODY, np.int32),
+        state=np.zeros(p, np.int8),
+        unclean=np.zeros(p, np.bool_),
+        deleted=np.zeros(p, np.bool_),
+        min_isr=np.ones(p, np.int32),
     )
     for row, held in enumerate(begin.partitions):
         at = int(offsets[row])
