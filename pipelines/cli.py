@@ -199,6 +199,45 @@ def what_if(
 
 
 @app.command()
+def replay(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            help="A KRaft metadata log; or snapshots of one cluster in their order; or one and a scenario (YAML).",
+            metavar="SCENARIO|SOURCE...",
+        ),
+    ],
+    fail: Annotated[
+        str | None, typer.Option(help="Ids of brokers that die, one after another, as in 2,5.", metavar="IDS")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="The last offset of a log, or time (UTC), that counts.", metavar="OFFSET|TIME")
+    ] = None,
+    json_file: JsonOption = None,
+    format_name: FormatOption = None,
+    conf: ConfOption = None,
+    options: SetOption = None,
+) -> None:
+    """Replay what the controller did, or would do: leaders, ISRs, epochs over time. Starts no Spark."""
+    from pipelines.commands import replay as body
+
+    topics = _settings(conf, options).topics
+    asked = body.Asked(
+        sources,
+        _broker_ids(fail) if fail else (),
+        body.until_of(until),
+        topics.min_insync_replicas,
+        topics.unclean_leader_election,
+        format_name,
+    )
+    timeline = body.timeline(asked)
+    if json_file is not None:
+        _write_json(json_file, body.answer(timeline))
+    for line in body.lines(timeline):
+        typer.echo(line)
+
+
+@app.command()
 def assign(
     requests: Annotated[
         str,

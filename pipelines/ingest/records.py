@@ -46,6 +46,7 @@ FACTS = pa.schema(
         ("broker_id", pa.int32()),
         ("leader", pa.int32()),  # -1 = no leader; null = not said
         ("leader_epoch", pa.int32()),
+        ("controller_epoch", pa.int32()),  # of who wrote a partition's state; IGNORED: of the cluster's controller
         ("replicas", _INTS),  # preference order
         ("isr", _INTS),
         ("elr", _INTS),

@@ -18,7 +18,7 @@ from pipelines.ingest.formats._values import (
     shown,
     unparsable,
 )
-from pipelines.ingest.records import BROKER, CONFIG, PARTITION, TOPIC
+from pipelines.ingest.records import BROKER, CONFIG, IGNORED, PARTITION, TOPIC
 
 WITHOUT_PLACEMENT = "znode without placement"
 NO_BROKER = "listing of no broker"
@@ -30,6 +30,7 @@ _TOPIC = re.compile(_CHROOT + r"/brokers/topics/([^/]+)")
 _STATE = re.compile(_CHROOT + r"/brokers/topics/([^/]+)/partitions/([^/]+)/state")
 _CONFIG = re.compile(_CHROOT + r"/config/topics/([^/]+)")
 _CONTROLLER = re.compile(_CHROOT + r"/controller")
+_EPOCH = re.compile(_CHROOT + r"/controller_epoch")
 _DELETED = re.compile(_CHROOT + r"/admin/delete_topics/([^/]+)")
 _BROKERS = re.compile(_CHROOT + r"/brokers/ids/?")
 _PARTITIONS = re.compile(_CHROOT + r"/brokers/topics/([^/]+)/partitions/?")
@@ -51,6 +52,9 @@ def znode_facts(path: str, data: object) -> list[Fact]:
     if _CONTROLLER.fullmatch(path):
         found = _json(data, path)
         return [(BROKER, {"broker_id": as_int(need(found, "brokerid"), "brokerid"), "controller": True})]
+    if _EPOCH.fullmatch(path) and data is not None:
+        epoch = as_int(loads(data, path) if isinstance(data, str) else data, "controller_epoch")
+        return [(IGNORED, {"reasons": [WITHOUT_PLACEMENT], "controller_epoch": epoch})]
     if match := _DELETED.fullmatch(path):
         return [(TOPIC, {"topic": as_text(match[1], "path"), "marked_for_deletion": True})]
     return ignored(WITHOUT_PLACEMENT)
@@ -161,8 +165,13 @@ def _state(topic: str, partition: str, found: dict[str, Any]) -> Fact:
         "partition": as_int(partition, "partition"),
         "leader": as_int(need(found, "leader"), "leader", -1),
         "leader_epoch": as_int(found["leader_epoch"], "leader_epoch", -1) if "leader_epoch" in found else None,
+        "controller_epoch": _controller_epoch(found),
         "isr": as_ints(need(found, "isr"), "isr"),
     }
+
+
+def _controller_epoch(found: dict[str, Any]) -> int | None:
+    return as_int(found["controller_epoch"], "controller_epoch") if "controller_epoch" in found else None
 
 
 def _config(topic: str, found: dict[str, Any]) -> Fact:

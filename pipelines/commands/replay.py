@@ -1,0 +1,185 @@
+"""`replay`: what happens to a cluster over time, from a log, from snapshots, or from what a person writes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any
+
+from pipelines.errors import SettingsError, SourceError
+from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
+from pipelines.ingest.snapshot import framed, load_snapshot
+from pipelines.ingest.sources import find_source
+from pipelines.replay.begin import begin_of
+from pipelines.replay.differences import between
+from pipelines.replay.log import events_of
+from pipelines.replay.scenario import is_scenario, read_scenario
+from udfs.kernels import replay_control as k
+from udfs.replay.answers import leaderships, state_of, transitions
+from udfs.replay.events import Event
+from udfs.replay.fold import Begin, Replayed, Rules, replay
+from udfs.replay.words import KINDS
+
+_NAMED = 8
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command is asked. sources: logs, snapshots, a scenario. fail: ids that die, one after another.
+
+    until: the last offset of a log (or place of an event) that counts, or the last time (UTC).
+    min_isr, unclean: of topics whose source shows none.
+    """
+
+    sources: Sequence[str]
+    fail: Sequence[int] = ()
+    until: int | datetime | None = None
+    min_isr: int = 1
+    unclean: bool = False
+    format_name: str | None = None
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """events: those that were folded. wall: whether at_ms is a clock's time, not one since the begin."""
+
+    begin: Begin
+    events: tuple[Event, ...]
+    replayed: Replayed
+    wall: bool
+
+
+def until_of(text: str | None) -> int | datetime | None:
+    """`--until`: an offset, or a time. Errors: SettingsError."""
+    if text is None:
+        return None
+    if text.isdigit():
+        return int(text)
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        remedy = "Write an offset, as in 1500, or a time, as in 2026-11-22T10:00:00Z"
+        raise SettingsError(f"--until {text}: is neither an offset nor a time. {remedy}") from None
+    return when.replace(tzinfo=UTC) if when.tzinfo is None else when
+
+
+def timeline(asked: Asked) -> Timeline:
+    """The replay of what is asked. Errors: SourceError."""
+    scenarios = [path for path in asked.sources if is_scenario(path)]
+    others = [path for path in asked.sources if not is_scenario(path)]
+    if len(scenarios) > 1:
+        raise SourceError(scenarios[1], "is a second scenario", "Give one, with or without a source beside it.")
+    begin, events, wall = _observed(asked, others, bool(scenarios or asked.fail))
+    if scenarios:
+        told = read_scenario(scenarios[0], begin)
+        begin = told.begin if told.begin is not None else _ruled(begin or Begin(), told.settings)
+        events = [*events, *told.events]
+    assert begin is not None
+    known = {*begin.brokers, *(event.broker for event in events)}
+    for number, broker in enumerate(asked.fail):
+        if broker not in known:
+            ids = ", ".join(map(str, begin.brokers))
+            raise SourceError(asked.sources[0], f"has no broker {broker}", f"Its brokers: {ids}.")
+        events.append(Event(events[-1].at_ms if events else 0, k.BROKER_DOWN, broker, offset=number))
+    events = [event for event in events if _counts(event, asked.until)]
+    return Timeline(begin, tuple(events), replay(begin, events), wall)
+
+
+def _ruled(begin: Begin, settings: Any) -> Begin:
+    return replace(begin, rules=replace(begin.rules, **settings))
+
+
+def _counts(event: Event, until: int | datetime | None) -> bool:
+    if until is None:
+        return True
+    return event.offset <= until if isinstance(until, int) else event.at_ms <= until.timestamp() * 1000
+
+
+def _observed(asked: Asked, paths: Sequence[str], more: bool) -> tuple[Begin | None, list[Event], bool]:
+    """(begin, events, whether their time is a clock's) of logs and snapshots. more: whether something follows them."""
+    if not paths:
+        return None, [], False
+    sources = [find_source(path) for path in paths]
+    if len(sources) == 1 and not more:
+        files = framed(sources[0], asked.format_name)
+        logs = [records for _, chosen, records in files if chosen.name == KRAFT_LOG.name]
+        if logs and len(logs) == len(files):
+            events = [event for records in logs for event in events_of(records)]
+            return Begin(rules=Rules(kraft=True, auto_leader_rebalance=False)), events, True
+        if not logs:
+            problem = "is one snapshot, in which nothing happens yet"
+            raise SourceError(paths[0], problem, "Add --fail IDS, a scenario, or a later snapshot.")
+    begins = []
+    for source in sources:
+        snapshot = load_snapshot(source, asked.format_name)
+        begins.append(begin_of(source, snapshot, asked.min_isr, asked.unclean, asked.format_name))
+    brokers = tuple(sorted({broker for begin in begins for broker in begin.brokers}))
+    return replace(begins[0], brokers=brokers), between(begins), False
+
+
+def answer(of: Timeline) -> dict[str, Any]:
+    """The object that `replay --json` writes: the state at the end, and how it came about."""
+    return {
+        **state_of(of.replayed),
+        "leadership_events": list(leaderships(of.replayed)),
+        "state_transitions": list(transitions(of.replayed)),
+    }
+
+
+def lines(of: Timeline) -> Iterator[str]:
+    """The timeline as a person reads it."""
+    by_event: dict[int, list[dict[str, Any]]] = {}
+    for row in leaderships(of.replayed):
+        by_event.setdefault(row["event"], []).append(row)
+    illegal = Counter(row["event"] for row in transitions(of.replayed) if not row["legal"])
+    numbered = list(enumerate(of.events))
+    for (at, what), group in groupby(numbered, key=lambda pair: (pair[1].at_ms, _what(pair[1]))):
+        places = [number for number, _ in group]
+        rows = [row for number in places for row in by_event.get(number, ())]
+        yield f"{_time(at, of.wall)}  {what}{_times(len(places))}{_followed(rows)}"
+        broken = sum(illegal[number] for number in places)
+        if broken:
+            yield f"      {broken} illegal transitions, see state_transitions of --json"
+    state = state_of(of.replayed)
+    leaderless = [row for row in state["partitions"] if row["leader"] is None]
+    under = sum(len(row["isr"]) < len(row["replicas"]) for row in state["partitions"])
+    alive = sum(broker["alive"] for broker in state["brokers"])
+    yield ""
+    yield (
+        f"at the end: {alive} of {len(state['brokers'])} brokers alive, controller epoch {state['controller_epoch']}; "
+        f"{len(state['partitions'])} partitions, {under} under-replicated, {len(leaderless)} without leader"
+    )
+    if leaderless:
+        names = ", ".join(f"{row['topic']}-{row['partition']}" for row in leaderless[:_NAMED])
+        yield f"without leader: {names}{' ...' if len(leaderless) > _NAMED else ''}"
+
+
+def _what(event: Event) -> str:
+    who = "" if event.broker is None else f" {event.broker}"
+    topic = "" if event.partition is None else f" of {event.partition[0]}"
+    return KINDS[event.kind] + (who if event.kind != k.RECORD else "") + topic
+
+
+def _times(count: int) -> str:
+    return f" (x {count})" if count > 1 else ""
+
+
+def _followed(rows: Sequence[dict[str, Any]]) -> str:
+    if not rows:
+        return ""
+    causes = Counter(row["cause"] for row in rows)
+    moved = Counter(
+        row["leader"] for row in rows if row["leader"] != row["leader_before"] and row["leader"] is not None
+    )
+    text = ", ".join(f"{count} {cause}" for cause, count in causes.most_common())
+    takers = ", ".join(f"{broker}: {count}" for broker, count in moved.most_common(_NAMED))
+    return f": {text}" + (f"; leaders to {takers}" if moved else "")
+
+
+def _time(at_ms: int, wall: bool) -> str:
+    if wall:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"
+    return f"t={at_ms / 1000:g}s"

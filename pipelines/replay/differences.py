@@ -1,0 +1,56 @@
+"""Snapshots of one cluster, one after another, as the events that must have been between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from udfs.kernels import replay_control as k
+from udfs.replay.events import Event
+from udfs.replay.fold import Begin, Held
+
+STEP_MS = 1000  # between two snapshots, whose times no source tells
+
+
+def between(snapshots: Sequence[Begin]) -> list[Event]:
+    """Events, a second a snapshot from the first on; offset: the place of the snapshot that shows them."""
+    events: list[Event] = []
+    for number, (before, after) in enumerate(pairwise(snapshots), 1):
+        events.extend(_changes(before, after, number * STEP_MS, number))
+    return events
+
+
+def _changes(before: Begin, after: Begin, at: int, number: int) -> Iterator[Event]:
+    if (after.controller, after.controller_epoch) != (before.controller, before.controller_epoch):
+        yield Event(at, k.LED_BY, after.controller, value=after.controller_epoch, offset=number)
+    for broker in sorted(before.alive - after.alive):
+        yield Event(at, k.FENCED, broker, offset=number)
+    for broker in sorted(after.alive - before.alive):
+        yield Event(at, k.UNFENCED, broker, offset=number)
+    held = {one.key: one for one in before.partitions}
+    shown = {one.key: one for one in after.partitions}
+    for key in sorted(held.keys() - shown.keys()):
+        yield Event(at, k.FORGET, partition=key, offset=number)
+    for key, one in shown.items():
+        if key not in held:
+            yield _record(one, None, at, number)
+        elif one != held[key]:
+            yield _record(one, held[key], at, number)
+
+
+def _record(one: Held, before: Held | None, at: int, number: int) -> Event:
+    """What is new of a partition. Where no source shows epochs, each change of leader is one more."""
+    told = one.leader_epoch > 0 or (before is not None and before.leader_epoch > 0)
+    moved = before is None or one.leader != before.leader or one.leader_epoch != before.leader_epoch
+    return Event(
+        at,
+        k.RECORD,
+        partition=one.key,
+        replicas=one.replicas if before is None or one.replicas != before.replicas else None,
+        isr=one.isr,
+        elr=one.elr if before is None or one.elr != before.elr else None,
+        leader=(-1 if one.leader is None else one.leader) if moved else None,
+        leader_epoch=one.leader_epoch if told or before is None else -1,
+        whole=before is None,
+        offset=number,
+    )

@@ -1,0 +1,224 @@
+"""A controller in plain Python: one partition, one step at a time, as the reference tells it (ZooKeeper)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from udfs.kernels import replay_control as k
+from udfs.replay.events import Event, Key
+from udfs.replay.fold import Begin
+
+
+@dataclass
+class Partition:
+    ar: list[int]
+    isr: list[int]
+    leader: int | None
+    epoch: int
+    written: int
+    unclean: bool = False
+    target: list[int] = field(default_factory=list)
+    deleted: bool = False
+    new: bool = False  # created, and no replica alive yet
+
+
+class Controller:
+    """Folds events; what is true at the end is in `partitions`, `alive`, `epoch`."""
+
+    def __init__(self, begin: Begin, first_at: int) -> None:
+        self.rules = begin.rules
+        self.alive = set(begin.alive)
+        self.leaving: set[int] = set()
+        self.id, self.epoch = begin.controller, begin.controller_epoch
+        self.partitions: dict[Key, Partition] = {}
+        for one in begin.partitions:
+            self.partitions[one.key] = Partition(
+                list(one.replicas), list(one.isr), one.leader, one.leader_epoch, one.controller_epoch, one.unclean
+            )
+        every = begin.rules.leader_imbalance_check_ms
+        self.check = first_at + every if begin.rules.auto_leader_rebalance else None
+
+    def apply(self, event: Event) -> None:
+        while self.check is not None and self.check <= event.at_ms:
+            self.check += self.rules.leader_imbalance_check_ms
+            self.rebalance()
+        one = self.partitions.get(event.partition) if event.partition else None
+        if event.kind == k.BROKER_DOWN:
+            self.down(event.broker)
+        elif event.kind == k.BROKER_UP:
+            self.up(event.broker)
+        elif event.kind == k.SHUTDOWN:
+            self.shutdown(event.broker)
+        elif event.kind == k.CONTROLLER_LOST:
+            self.fail_over(event.broker, event.at_ms)
+        elif event.kind == k.CREATE:
+            self.create(event.partition, list(event.replicas))
+        elif one is None:
+            return
+        elif event.kind == k.DELETE:
+            one.deleted = True
+            self.try_delete(event.partition)
+        elif event.kind == k.REASSIGN and not one.deleted and not one.new:
+            one.target = list(event.replicas)
+            one.ar = one.target + [b for b in one.ar if b not in one.target]
+            self.write(one, one.leader)
+            self.try_finish(one)
+        elif event.kind == k.ELECT_PREFERRED:
+            self.prefer(one)
+        elif event.kind == k.SET_UNCLEAN:
+            one.unclean = bool(event.value)
+            if one.unclean and one.leader is None and not one.new:
+                self.elect(one)
+        elif event.kind == k.SET_ISR and one.leader in event.replicas and not one.deleted:
+            one.isr, one.written = list(event.replicas), self.epoch
+            if one.target:
+                self.try_finish(one)
+        self.now = event.at_ms
+
+    def write(self, one: Partition, leader: int | None) -> None:
+        one.leader, one.written = leader, self.epoch
+        one.epoch += 1
+
+    def elect(self, one: Partition) -> None:
+        """The first of the AR that is alive and in sync; else, if it may be, the first alive."""
+        if one.deleted:
+            return
+        good = [b for b in one.ar if b in self.alive and b in one.isr]
+        if good:
+            one.isr = [b for b in one.isr if b in self.alive]
+            self.write(one, good[0])
+        elif one.unclean and self.alive & set(one.ar):
+            leader = next(b for b in one.ar if b in self.alive)
+            one.isr = [leader]
+            self.write(one, leader)
+
+    def elect_all(self) -> None:
+        for one in self.partitions.values():
+            if one.deleted:
+                continue
+            if one.new:
+                self.begin(one)
+            elif one.leader is None or one.leader not in self.alive:
+                self.elect(one)
+
+    def begin(self, one: Partition) -> None:
+        one.isr = [b for b in one.ar if b in self.alive]
+        if one.isr:
+            one.leader, one.written, one.new = one.isr[0], self.epoch, False
+
+    def leave(self, one: Partition, broker: int) -> None:
+        """The replica is offline: out of the ISR, unless it is the last there; an epoch more."""
+        if broker not in one.isr:
+            return
+        if len(one.isr) > 1:
+            one.isr.remove(broker)
+        self.write(one, None if one.leader in (broker, None) else one.leader)
+
+    def down(self, broker: int) -> None:
+        if broker not in self.alive:
+            return
+        self.alive.discard(broker)
+        self.leaving.discard(broker)
+        if self.id == broker:
+            self.fail_over(None, self.now_of())
+            return
+        self.elect_all()
+        for one in self.partitions.values():
+            if broker in one.ar:
+                self.leave(one, broker)
+
+    def now_of(self) -> int:
+        return self.at
+
+    def fail_over(self, wanted: int | None, at: int) -> None:
+        self.id = wanted if wanted in self.alive else min(self.alive, default=None)
+        if self.id is None:
+            return
+        self.epoch += 1
+        if self.check is not None:
+            self.check = at + self.rules.first_check_ms
+        for one in self.partitions.values():
+            for broker in list(one.ar):
+                if broker not in self.alive:
+                    self.leave(one, broker)
+        self.elect_all()
+        self.go_on()
+
+    def go_on(self) -> None:
+        for key, one in list(self.partitions.items()):
+            if one.target and not one.deleted:
+                self.try_finish(one)
+            if one.deleted:
+                self.try_delete(key)
+
+    def up(self, broker: int) -> None:
+        if broker in self.alive:
+            return
+        self.alive.add(broker)
+        if self.id is None:
+            self.fail_over(broker, self.at)
+        self.elect_all()
+        self.go_on()
+
+    def shutdown(self, broker: int) -> None:
+        if broker not in self.alive:
+            return
+        self.leaving.add(broker)
+        for one in self.partitions.values():
+            if one.deleted or broker not in one.ar or len(one.ar) < 2:
+                continue
+            if one.leader != broker:
+                self.leave(one, broker)
+                continue
+            staying = self.alive - self.leaving
+            good = [b for b in one.ar if b in staying and b in one.isr]
+            if good:
+                one.isr = [b for b in one.isr if b in staying]
+                self.write(one, good[0])
+
+    def create(self, key: Key, ar: list[int]) -> None:
+        self.partitions[key] = Partition(ar, [], None, 0, 0, new=True)
+        self.begin(self.partitions[key])
+
+    def try_delete(self, key: Key) -> None:
+        one = self.partitions[key]
+        if not one.target and set(one.ar) <= self.alive:
+            del self.partitions[key]
+
+    def try_finish(self, one: Partition) -> None:
+        if not set(one.target) <= set(one.isr):
+            return
+        leader = one.leader
+        if leader is None or leader not in self.alive or leader not in one.target:
+            leader = next((b for b in one.target if b in self.alive and b in one.isr), None)
+            if leader is None:
+                return
+        self.write(one, leader)
+        for broker in [b for b in one.ar if b not in one.target]:
+            self.leave(one, broker)
+        one.ar, one.target = one.target, []
+
+    def prefer(self, one: Partition) -> None:
+        first = one.ar[0]
+        if not one.deleted and one.leader != first and first in self.alive and first in one.isr:
+            self.write(one, first)
+
+    def rebalance(self) -> None:
+        if self.id is None:
+            return
+        there = [one for one in self.partitions.values() if not one.deleted]
+        for broker in sorted(self.alive):
+            mine = [one for one in there if one.ar[0] == broker]
+            away = [one for one in mine if one.leader != broker]
+            if mine and 100 * len(away) > self.rules.leader_imbalance_percent * len(mine):
+                for one in away:
+                    if not one.target:
+                        self.prefer(one)
+
+
+def interpret(begin: Begin, events: list[Event]) -> Controller:
+    controller = Controller(begin, events[0].at_ms)
+    for event in events:
+        controller.at = event.at_ms
+        controller.apply(event)
+    return controller

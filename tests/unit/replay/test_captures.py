@@ -1,0 +1,123 @@
+"""Replays against what real clusters did: a KRaft log folded, a ZooKeeper cluster that lost a broker."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.commands.replay import Asked, answer, lines, timeline
+from pipelines.ingest.snapshot import load_snapshot
+from pipelines.ingest.sources import find_source
+from udfs.kernels import replay_control as k
+from udfs.kernels.replay_state import ELR, ISR
+from udfs.replay.events import Event
+from udfs.replay.fold import Begin, Held, Replayed, Rules, replay
+
+SAMPLES = Path(__file__).parents[3] / "data_samples"
+LATER = SAMPLES / "captures"
+LOG = LATER / "kafka-4.1.1-kraft" / "cluster-metadata-dump.until-broker-2-down.txt"
+FENCED = 1604  # the first offset of the batch that fences broker 2
+ZOOKEEPER = SAMPLES / "kafka-2.8.2-zookeeper" / "zookeeper-dump.jsonl"
+
+
+def described(path: Path) -> dict[tuple[str, int], tuple[int | None, list[int], set[int]]]:
+    rows = load_snapshot(find_source(str(path))).partitions.to_pylist()
+    return {
+        (row["topic"], row["partition"]): (
+            row["leader"] if row["leader"] >= 0 else None,
+            row["replicas"],
+            set(row["isr"]),
+        )
+        for row in rows
+    }
+
+
+def shown(state: dict[str, Any]) -> dict[tuple[str, int], tuple[int | None, list[int], set[int]]]:
+    return {(p["topic"], p["partition"]): (p["leader"], p["replicas"], set(p["isr"])) for p in state["partitions"]}
+
+
+@pytest.mark.parametrize(
+    ("until", "capture"),
+    [
+        (FENCED - 1, SAMPLES / "kafka-4.1.1-kraft" / "topics-describe.txt"),
+        (None, LATER / "kafka-4.1.1-kraft" / "topics-describe.broker-2-down.txt"),
+    ],
+)
+def test_the_log_folds_to_what_was_described(until: int | None, capture: Path) -> None:
+    state = answer(timeline(Asked([str(LOG)], until=until)))
+    assert shown(state) == described(capture)
+    assert len(state["partitions"]) == 743
+    alive = [broker["broker_id"] for broker in state["brokers"] if broker["alive"]]
+    assert alive == ([0, 1, 2, 3, 4, 5] if until else [0, 1, 3, 4, 5])
+    assert all(row["legal"] for row in state["state_transitions"])
+    assert state["controller_epoch"] == 1
+
+
+def _held(replayed: Replayed, min_isr: dict[str, int | None]) -> tuple[Held, ...]:
+    out = []
+    for row, key in enumerate(replayed.packed.keys):
+        leader = int(replayed.cluster.leader[row])
+        out.append(
+            Held(
+                key,
+                replayed.held(row, 0),
+                replayed.held(row, ISR),
+                None if leader < 0 else replayed.brokers[leader],
+                int(replayed.cluster.leader_epoch[row]),
+                elr=replayed.held(row, ELR),
+                min_isr=min_isr.get(key[0]) or 1,
+            )
+        )
+    return tuple(out)
+
+
+def test_what_the_controller_wrote_is_what_the_kernel_decides() -> None:
+    """From the state before broker 2 is fenced: leaders, epochs, ISRs and ELRs as the log has them after it."""
+    before, after = timeline(Asked([str(LOG)], until=FENCED - 1)), timeline(Asked([str(LOG)]))
+    topics = load_snapshot(find_source(str(LOG))).topics.to_pylist()
+    held = _held(before.replayed, {row["topic"]: row["min_insync_replicas"] for row in topics})
+    brokers = before.replayed.brokers
+    begin = Begin(brokers, frozenset(brokers), held, rules=Rules(True, True, False))
+    decided = replay(begin, [Event(0, k.BROKER_DOWN, 2)])
+    got = {one.key: replace(one, elr=tuple(sorted(one.elr))) for one in _held(decided, {})}
+    assert got == {one.key: replace(one, elr=tuple(sorted(one.elr))) for one in _held(after.replayed, {})}
+
+
+def test_a_broker_of_a_zookeeper_cluster_dies() -> None:
+    """Leader, ISR, leader epoch and controller epoch of every state znode of the later dump."""
+    state = answer(timeline(Asked([str(ZOOKEEPER)], fail=[1001])))
+    got = {
+        f"/brokers/topics/{p['topic']}/partitions/{p['partition']}/state": {
+            "controller_epoch": p["controller_epoch"],
+            "leader": -1 if p["leader"] is None else p["leader"],
+            "version": 1,
+            "leader_epoch": p["leader_epoch"],
+            "isr": p["isr"],
+        }
+        for p in state["partitions"]
+    }
+    later = LATER / "kafka-2.8.2-zookeeper" / "zookeeper-dump.broker-1001-down.jsonl"
+    znodes = (json.loads(line) for line in later.read_text().splitlines())
+    want = {node["path"]: json.loads(node["data"]) for node in znodes if node["path"].endswith("/state")}
+    assert got == want
+    assert len(got) == 61
+
+
+def test_two_dumps_differ_by_what_happened() -> None:
+    later = LATER / "kafka-2.8.2-zookeeper" / "zookeeper-dump.broker-1001-down.jsonl"
+    between = answer(timeline(Asked([str(ZOOKEEPER), str(later)])))
+    died = answer(timeline(Asked([str(ZOOKEEPER)], fail=[1001])))
+    assert between["partitions"] == died["partitions"]
+    assert between["brokers"] == died["brokers"]
+
+
+def test_the_timeline_in_words() -> None:
+    text = list(lines(timeline(Asked([str(ZOOKEEPER)], fail=[1001]))))
+    assert text[0].startswith("t=0s  broker down 1001: ")
+    assert text[-1] == (
+        "at the end: 4 of 5 brokers alive, controller epoch 1; 61 partitions, 31 under-replicated, 0 without leader"
+    )

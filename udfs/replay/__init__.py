@@ -1,0 +1,1 @@
+"""The cluster replayed: what controller and replicas do over time, folded from events."""
