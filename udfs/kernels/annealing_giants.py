@@ -25,6 +25,7 @@ from udfs.kernels.annealing_state import (
 from udfs.kernels.compiled import compiled
 
 _MOST = 0.9  # of a broker's disk or bytes in that giants may take
+_ALONE = 4.0  # times what one broker has too much, against what all lack together: no other can make way for it
 _OWN = 2.5  # times the price of bytes out, what is above costs
 
 
@@ -83,6 +84,8 @@ def anneal_giants(
     goes: float,
 ) -> float:
     """By how much the brokers' room falls short of the liquid in the end, in units of bytes out.
+
+    What one broker alone leads too much counts more.
 
     work: with bytes out of giants alone.   giants: int64, their rows.   targets: int32, brokers that may receive.
     liquid: bytes out of all others.   warm, cold: as in anneal_holding.   goes: share of proposals that would let a
@@ -168,4 +171,4 @@ def anneal_giants(
         left = room_of(limits, state, own, b)
         room += max(0.0, left)
         worst = max(worst, -left)
-    return max(worst, liquid - room)
+    return max(_ALONE * worst, liquid - room)

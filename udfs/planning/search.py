@@ -110,7 +110,7 @@ def search(task: Task) -> Found:
     for _ in range(_AGAIN):
         over = excess(limits, state)
         left = max(float(over["bytes_out"].max()), float(over["failover_out"].max()))
-        if left < _NEAR or left > before / 2 or ratio == np.inf:
+        if left < _NEAR or left > _HARDLY * before or ratio == np.inf:
             break
         before = left
         ratio += _NEAR  # the room of the brokers that take giants over is what is short
