@@ -44,8 +44,8 @@ def test_topics_of_all_versions() -> None:
     ]
     assert rows[7] == {"topic": "v3", "topic_id": topic_id, "partition": 0, "replicas": [4, 5]}
     assert rows[8:] == [
-        {"topic": "v1", "partition": 0, "leader": 1, "leader_epoch": 8, "isr": [1]},
-        {"topic": "v1", "partition": 1, "leader": -1, "leader_epoch": 9, "isr": [2]},
+        {"topic": "v1", "partition": 0, "leader": 1, "leader_epoch": 8, "controller_epoch": 21, "isr": [1]},
+        {"topic": "v1", "partition": 1, "leader": -1, "leader_epoch": 9, "controller_epoch": 21, "isr": [2]},
         {"topic": "v1", "marked_for_deletion": True},
     ]
 
@@ -73,8 +73,8 @@ def test_a_session_gives_the_znodes_that_it_shows() -> None:
         {"topic": "orders", "partition_count": 2},
         {"topic": "orders", "partition": 0, "replicas": [1, 2]},
         {"topic": "orders", "partition": 1, "replicas": [2, 3]},
-        {"topic": "orders", "partition": 0, "leader": 1, "leader_epoch": 8, "isr": [1, 2]},
-        {"topic": "orders", "partition": 1, "leader": 2, "leader_epoch": 3, "isr": [2]},
+        {"topic": "orders", "partition": 0, "leader": 1, "leader_epoch": 8, "controller_epoch": 21, "isr": [1, 2]},
+        {"topic": "orders", "partition": 1, "leader": 2, "leader_epoch": 3, "controller_epoch": 21, "isr": [2]},
         {"broker_id": 2, "controller": True},
         {"topic": "orders", "configs": [("min.insync.replicas", "2")]},
     ]
@@ -95,7 +95,7 @@ def test_one_shot_commands_and_bare_paths_name_the_znode_too() -> None:
     assert rows == [
         {"topic": "orders", "partition_count": 1},
         {"topic": "orders", "partition": 0, "replicas": [1, 2]},
-        {"topic": "orders", "partition": 0, "leader": 2, "leader_epoch": 4, "isr": [2, 1]},
+        {"topic": "orders", "partition": 0, "leader": 2, "leader_epoch": 4, "controller_epoch": 21, "isr": [2, 1]},
         {"broker_id": 2, "registered": True, "host": "b2", "port": 9092},
         {"broker_id": 1, "registered": True, "host": "b1", "port": 9092},
         {"broker_id": 3, "registered": True, "host": "b3", "port": 9092},
