@@ -108,7 +108,7 @@ def test_as_the_command_without_spark(
         assert (row["replicas_before"], row["replicas_after"]) == (before, after)
         assert row["adding_replicas"] == [broker for broker in after if broker not in before]
         assert row["removing_replicas"] == [broker for broker in before if broker not in after]
-        assert (row["copied_bytes"] or 0) == change["bytes_to_copy"]
+        assert (row["copied_bytes"] or 0) == (change["bytes_to_copy"] or 0)  # neither knows what no source shows
         assert [row["first_wave"], row["last_wave"]] == [change["steps"][i]["wave"] for i in (0, -1)]
 
 
