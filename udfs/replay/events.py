@@ -23,6 +23,9 @@ class Event:
     replicas: the new AR (a creation, a reassignment), or the ISR (isr); of a record, None = unchanged, as the others.
     leader_epoch: of a record; -1 = one more where the leader is named.   whole: a record that says everything.
     offset: where it stands in a log, or in a scenario.
+    request: number of the request that an append or a fetch belongs to, of its `parts` partitions; unique in a replay.
+    wait_ms: a produce's timeout, a fetch's longest wait.   fetch_offset: None = the replica's own log end.
+    leo, hw: what an `offsets` event says of the broker's replica, None = nothing. A fetch without broker: a consumer's.
     """
 
     at_ms: int
@@ -40,6 +43,15 @@ class Event:
     leader_epoch: int = -1
     whole: bool = False
     offset: int = 0
+    request: int | None = None
+    parts: int = 1
+    acks: int = 1
+    messages: int = 0
+    wait_ms: int = 0
+    min_bytes: int = 1
+    fetch_offset: int | None = None
+    leo: int | None = None
+    hw: int | None = None
 
 
 @dataclass(frozen=True)
