@@ -67,8 +67,7 @@ def plan(snapshot: Snapshot, wishes: Wishes, settings: Settings, out: Path) -> M
     wrong = nonsense(problem, wishes)
     if wrong:
         raise SourceError(snapshot.cluster_id, "; ".join(wrong), "See inspect for its brokers and topics")
-    if wishes.goal != "repair":
-        problem = without_crippled(problem)
+    problem = without_crippled(problem, wishes.goal)
     began = perf_counter()
     try:
         draft = make_plan(problem, wishes)

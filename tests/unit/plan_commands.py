@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,3 +37,14 @@ class Said:
         capsys.readouterr()
         self.code = cli.main([str(argument) for argument in arguments])
         self.out, self.err = capsys.readouterr()
+
+
+def assert_refused(
+    capsys: pytest.CaptureFixture[str], folder: Path, arguments: Sequence[str], code: int, says: str
+) -> None:
+    """`plan` of two partitions on brokers 1 to 3 ends with the code, says why, and writes nothing."""
+    source = described(folder, line(0, "1,2"), line(1, "2,3"))
+    said = Said(capsys, "plan", source, *arguments, "--out", folder / "plan")
+    assert said.code == code, said.err
+    assert says in said.err, said.err
+    assert not (folder / "plan").exists()

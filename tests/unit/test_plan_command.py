@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.plan_commands import Said, described, line, model_file
+from tests.unit.plan_commands import Said, assert_refused, described, line, model_file
 from tests.unit.planning import judge
 
 ROOT = Path(__file__).parents[2]
@@ -151,11 +151,7 @@ def test_a_plan_that_no_longer_fits(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_what_makes_no_sense_is_said(
     arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = described(tmp_path, line(0, "1,2"), line(1, "2,3"))
-    said = Said(capsys, "plan", source, *arguments, "--out", tmp_path / "plan")
-    assert said.code == 1
-    assert says in said.err
-    assert not (tmp_path / "plan").exists()
+    assert_refused(capsys, tmp_path, arguments, 1, says)
 
 
 def test_a_plan_of_another_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

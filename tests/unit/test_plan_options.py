@@ -10,7 +10,7 @@ from pipelines.commands import plan_options
 from pipelines.commands.plan_options import Options
 from pipelines.errors import SettingsError
 from pipelines.settings import load_settings
-from tests.unit.plan_commands import Said, described, line
+from tests.unit.plan_commands import Said, assert_refused, described, line
 from udfs.planning.wishes import COPYSETS, GOALS, Targets
 
 SETTINGS = load_settings(environ={})
@@ -48,11 +48,7 @@ SETTINGS = load_settings(environ={})
 def test_wrong_options_are_wrong_usage(
     arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = described(tmp_path, line(0, "1,2"), line(1, "2,3"))
-    said = Said(capsys, "plan", source, *arguments, "--out", tmp_path / "plan")
-    assert said.code == 64
-    assert says in said.err
-    assert not (tmp_path / "plan").exists()
+    assert_refused(capsys, tmp_path, arguments, 64, says)
 
 
 ORDER, EVEN = {"leaders", "failover"}, {"balance", "drain", "expand"}

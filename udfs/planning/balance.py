@@ -14,7 +14,7 @@ from udfs.planning.certify import certificate_of, reasons_of
 from udfs.planning.choice import best_of
 from udfs.planning.counts import move_by_counts
 from udfs.planning.covering import Covering, covering
-from udfs.planning.hard import Infeasible, Rules, over_cap, rules_for
+from udfs.planning.hard import Infeasible, Rules, over_cap, rules_for, staying
 from udfs.planning.heavy import Heavy, place_heavy
 from udfs.planning.problem import Draft, Flags, Ints, Places, Problem
 from udfs.planning.search import BALANCE, FEWEST, TOLERANCE, Found, Task, excess, search
@@ -134,7 +134,7 @@ def _loosened(
 
 def _all_receivers(problem: Problem, rules: Rules, wishes: Wishes) -> np.ndarray:
     excluded = np.isin(problem.broker_ids, np.asarray(wishes.exclude_brokers, dtype=np.int64))
-    return problem.living & ~problem.draining & ~rules.must_leave & ~excluded
+    return staying(problem, rules) & ~excluded
 
 
 def _begin(problem: Problem, rules: Rules, wishes: Wishes) -> tuple[Ints, Places]:

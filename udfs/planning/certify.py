@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.kernels.annealing_state import Limits, State, Work, new_state
-from udfs.kernels.ragged import any_true
+from udfs.kernels.ragged import any_true, row_of
 from udfs.planning.hard import Rules
-from udfs.planning.problem import Draft, Flags, Floats, Problem, changed, moved
+from udfs.planning.problem import Draft, Flags, Floats, Ints, Problem, changed, moved
 from udfs.planning.search import TOLERANCE, Found, Task, excess, room_for_takeovers
 from udfs.planning.setup import NO_LIMIT, Units
 from udfs.planning.wishes import Wishes
@@ -91,7 +91,8 @@ def certificate_of(
     work = task.work
     state = new_state(work, found.limits, found.slots)
     copies = moved(problem, draft.offsets, draft.replicas)
-    copied = float(problem.size[np.repeat(np.arange(problem.partitions), np.diff(draft.offsets))[copies]].sum())
+    rows = row_of(draft.offsets)[copies]
+    copied = float(problem.size[rows].sum())
     over = excess(task.limits, state)
     too_many = np.maximum(state.replicas - task.limits.replicas_high, 0.0)
     # What should have left and did not is no part of what any plan that does as much must copy.
@@ -116,8 +117,8 @@ def certificate_of(
         "bytes_lower_bound": round(bound),
         "reached": _reached(problem, units, found.limits, state),
         "relaxed": [
-            *_relaxed(problem, wishes, units, task, found, loose),
-            *(_dear(problem, work, found, draft, copied, bound) if not by_moves else ()),
+            *_relaxed(problem, wishes, units, task, found, state, loose),
+            *(_dear(problem, work, found, rows, copied, bound) if not by_moves else ()),
             *_budgeted(problem, wishes, copied, moves),
         ],
         "missed": [*_not_empty(problem, rules, draft), *_missed(problem, units, task, found, state)],
@@ -174,11 +175,17 @@ def _reached(problem: Problem, units: Units, limits: Limits, state: State) -> di
 
 
 def _relaxed(
-    problem: Problem, wishes: Wishes, units: Units, task: Task, found: Found, loose: tuple[float, float]
+    problem: Problem,
+    wishes: Wishes,
+    units: Units,
+    task: Task,
+    found: Found,
+    state: State,
+    loose: tuple[float, float],
 ) -> Iterator[str]:
     """Limits that could not be kept to by anybody, or were given up, each with the partitions that force it."""
     work, of = task.work, wishes.targets
-    reached = _survivor_out(units, task, found)
+    reached = _survivor_out(units, task, found, state)
     if found.failover_out > task.failover_out + 1e-9 and reached > task.failover_out + TOLERANCE[""]:
         rows = np.flatnonzero(found.giants & (work.out > room_for_takeovers(task)))
         rows = rows[np.argsort(-work.out[rows], kind="stable")]
@@ -223,9 +230,9 @@ def _budgeted(problem: Problem, wishes: Wishes, copied: float, moves: int) -> It
         yield f"the budget of {wishes.max_moves} replicas: {moves} are copied; what is missed may be for want of more"
 
 
-def _survivor_out(units: Units, task: Task, found: Found) -> float:
+def _survivor_out(units: Units, task: Task, found: Found, state: State) -> float:
     """What the worst survivor of any one death leads of bytes out, over the mean of survivors; 0 without survivors."""
-    state, counted = new_state(task.work, found.limits, found.slots), np.flatnonzero(units.counted)
+    counted = np.flatnonzero(units.counted)
     if len(counted) < 2:
         return 0.0
     first = task.work.offsets[:-1]
@@ -237,10 +244,11 @@ def _survivor_out(units: Units, task: Task, found: Found) -> float:
     return float((after.max(axis=0) / np.maximum(mean, 1e-300)).max()) if mean.max() > 0 else 0.0
 
 
-def _dear(problem: Problem, work: Work, found: Found, draft: Draft, copied: float, bound: float) -> Iterator[str]:
-    """Why much more is copied than the bound, which knows nothing of who takes over: partitions that are giants."""
-    copies = moved(problem, draft.offsets, draft.replicas)
-    rows = np.repeat(np.arange(problem.partitions), np.diff(draft.offsets))[copies]
+def _dear(problem: Problem, work: Work, found: Found, rows: Ints, copied: float, bound: float) -> Iterator[str]:
+    """Why much more is copied than the bound, which knows nothing of who takes over: partitions that are giants.
+
+    rows: the partition of each replica copied.
+    """
     rows = rows[found.giants[rows]]
     if copied > _MUCH * bound and len(rows):
         large = np.unique(rows)

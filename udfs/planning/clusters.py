@@ -80,8 +80,7 @@ def planner(wishes: Wishes, limits: Limits, effort: Effort, min_isr: int) -> Cal
         }
         of_cluster = (tables["brokers"], tables["partitions"], tables["topics"])
         problem = problem_of(cluster_id, *of_cluster, wishes.exclude_topics, min_isr)
-        if wishes.goal != "repair":
-            problem = without_crippled(problem)
+        problem = without_crippled(problem, wishes.goal)
         moves = MOVES.empty_table()
         reasons: list[str] | tuple[str, ...] = nonsense(problem, wishes)
         try:

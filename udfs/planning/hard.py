@@ -132,6 +132,11 @@ def rules_for(problem: Problem, goal: str, wishes: Asked | None = None) -> Rules
     )
 
 
+def staying(problem: Problem, rules: Rules) -> Flags:
+    """Which brokers (bool, n) are there afterwards: living, and emptied neither by the plan nor by the source."""
+    return problem.living & ~rules.must_leave & ~problem.draining
+
+
 def usual_factor(problem: Problem) -> Ints:
     """The most frequent number of replicas in each partition's topic, of two the larger: int64 (p)."""
     factor = problem.factor

@@ -13,7 +13,6 @@ import numpy as np
 from ortools.linear_solver import pywraplp
 
 from udfs.kernels.annealing_state import Limits, Work
-from udfs.kernels.ragged import row_of
 from udfs.planning.problem import Flags, Ints, Places
 from udfs.planning.setup import NO_LIMIT
 
@@ -47,7 +46,7 @@ def place_heavy(work: Work, limits: Limits, slots: Places, leaves: Flags) -> Hea
     if not np.array_equal(work.offsets, work.home_offsets):
         return None  # lists change in length
     brokers = np.flatnonzero(work.leads)
-    row, home = row_of(work.offsets), work.home
+    row, home = work.row, work.home  # as offsets are the same, slots before and after have the same rows
     weight = np.maximum(work.disk, work.into)
     rows = (weight > _HEAVY) & work.free
     if not rows.any() or rows.sum() * len(brokers) > _MOST_CELLS:
@@ -99,8 +98,7 @@ class _Program:
     def hold(self, b: int, mine: Ints, order: Ints) -> None:
         """What else broker b holds: slots `mine`, of which `order`, the heaviest first, may leave."""
         work = self.work
-        row = np.repeat(np.arange(len(work.disk)), np.diff(work.home_offsets))
-        loads = (work.disk, work.into)
+        row, loads = work.row, (work.disk, work.into)
         some, rest = order[:_SINGLY], row[order[_SINGLY:]]
         for i, load in enumerate(loads):
             self.loads[b][i] += float(load[row[mine]].sum())
@@ -124,7 +122,7 @@ class _Program:
             self.loads[b][i] -= load
             self.flows[i] += load
 
-    def solve(self, emptied: Ints, leaving: int) -> bool:
+    def solve(self, emptied: Places, leaving: int) -> bool:
         """Whether a solution was found. emptied: rows of what is light and leaves; leaving: all that leaves anyway."""
         solver, limits = self.solver, self.limits
         for i, (load, limit) in enumerate(((self.work.disk, limits.disk), (self.work.into, limits.into))):
@@ -160,7 +158,7 @@ class _Program:
             goes = [b for b, x in at.items() if x.solution_value() > 0.5]
             new = [b for b in goes if b not in out[mine]]
             out[[i for i in range(mine.start, mine.stop) if out[i] not in goes]] = new
-        row = row_of(work.offsets)
+        row = work.row
         heavy = np.isin(row, list(self.at))
         room = self.limits.disk - np.bincount(out, work.disk[row], len(work.rack))
         room[~(work.receives & work.leads)] = -np.inf

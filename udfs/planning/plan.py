@@ -20,16 +20,17 @@ from udfs.planning.wishes import ALL, COPYSETS, MIN_BYTES, MIN_MOVES, Wishes
 from udfs.planning.zero_byte import zero_byte
 
 
-def without_crippled(problem: Problem) -> Problem:
-    """The problem in which partitions with a replica on a dead broker stay as they are."""
+def without_crippled(problem: Problem, goal: str) -> Problem:
+    """The problem in which partitions with a replica on a dead broker stay as they are, unless `goal` is repair."""
+    if goal == "repair":
+        return problem
     dead = any_true(~problem.living[problem.replicas], problem.offsets) & (problem.frozen == FREE)
     return replace(problem, frozen=np.where(dead, CRIPPLED, problem.frozen).astype(np.int8)) if dead.any() else problem
 
 
 def _led(problem: Problem, rules: hard.Rules, draft: Draft) -> Draft:
     """The same sets with even leaders and heirs: by counts alone, new brokers would lead nothing. Nothing is copied."""
-    stays = problem.living & ~problem.draining & ~rules.must_leave
-    ordered = zero_byte(problem.placed(draft.offsets, draft.replicas), may_lead=stays)
+    ordered = zero_byte(problem.placed(draft.offsets, draft.replicas), may_lead=hard.staying(problem, rules))
     differs = changed(problem, ordered.offsets, ordered.replicas)
     new = len(draft.reasons)
     reason = np.where(draft.reason >= 0, draft.reason, np.where(differs, new, -1)).astype(np.int16)
@@ -41,8 +42,7 @@ def _led(problem: Problem, rules: hard.Rules, draft: Draft) -> Draft:
 def make_plan(problem: Problem, wishes: Wishes) -> Draft:
     """The best plan for a wish. hard.Infeasible with the reasons if none keeps to the rules; ValueError for a wish that
     makes no sense in this cluster."""
-    if wishes.goal != "repair":
-        problem = without_crippled(problem)
+    problem = without_crippled(problem, wishes.goal)
     if wishes.by_bytes and wishes.goal in ("leaders", "failover"):
         return by_bytes(problem, wishes)
     if wishes.goal == "leaders":

@@ -156,10 +156,10 @@ def excess(limits: Limits, state: State) -> dict[str, Floats]:
     }
 
 
-def all_met(task: Task, found: Found, names: tuple[str, ...] = ()) -> bool:
-    """Whether the lists found keep to all limits, or to those named."""
+def all_met(task: Task, found: Found) -> bool:
+    """Whether the lists found keep to all limits."""
     over = excess(found.limits, new_state(task.work, found.limits, found.slots))
-    return not any((over[name] > TOLERANCE.get(name, TOLERANCE[""])).any() for name in names or over)
+    return not any((much > TOLERANCE.get(name, TOLERANCE[""])).any() for name, much in over.items())
 
 
 # ---- giants

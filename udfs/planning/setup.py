@@ -10,7 +10,7 @@ from udfs.kernels.annealing_state import Limits, Work
 from udfs.kernels.ragged import any_true
 from udfs.planning import wishes as W
 from udfs.planning.even_counts import even_bounds
-from udfs.planning.hard import Rules
+from udfs.planning.hard import Rules, staying
 from udfs.planning.problem import Flags, Floats, Ints, Places, Problem
 from udfs.planning.wishes import Targets, Wishes
 
@@ -39,7 +39,7 @@ class Units:
 
 def units_of(problem: Problem, rules: Rules) -> Units:
     """The means when the plan is done."""
-    stays = problem.living & ~rules.must_leave & ~problem.draining
+    stays = staying(problem, rules)
     held = np.bincount(problem.replicas, minlength=problem.brokers)
     # Who may get nothing more and has less than the others is no part of what can be even; its share is its own.
     counted = stays & (rules.receives | (held * max(int(stays.sum()), 1) >= rules.factor.sum()))
@@ -72,7 +72,7 @@ def work_of(problem: Problem, rules: Rules, units: Units, offsets: Ints, replica
         problem.rack,
         rules.cap.astype(np.int32),
         rules.receives,
-        problem.living & ~rules.must_leave & ~problem.draining,
+        staying(problem, rules),
         ~rules.fixed & whole,
     )
 
@@ -95,7 +95,7 @@ def limits_of(problem: Problem, rules: Rules, units: Units, wishes: Wishes, work
     if wishes.broker_replicas is not None:
         high = np.minimum(high, wishes.broker_replicas)
     # Who gets nothing more and has less than the others is not to give either.
-    apart = problem.living & ~units.counted & ~rules.must_leave & ~problem.draining
+    apart = staying(problem, rules) & ~units.counted
     there = int((units.counted | apart).sum())
     survivors = max(there - 1, 1)
     # What has one replica is lost with its broker, wherever it is then: evenly, as all else.
