@@ -17,10 +17,10 @@ from pipelines.replay.begin import begin_of
 from pipelines.replay.differences import between
 from pipelines.replay.log import events_of
 from pipelines.replay.scenario import is_scenario, read_scenario
-from udfs.kernels import replay_control as k
-from udfs.replay.answers import leaderships, state_of, transitions
-from udfs.replay.events import Event
-from udfs.replay.fold import Begin, Replayed, Rules, replay
+from udfs.kernels import replay_codes as k
+from udfs.replay.answers import leaderships, replay, state_of, transitions
+from udfs.replay.events import Begin, Event, Rules
+from udfs.replay.fold import Folded
 from udfs.replay.words import KINDS
 
 _NAMED = 8
@@ -48,7 +48,7 @@ class Timeline:
 
     begin: Begin
     events: tuple[Event, ...]
-    replayed: Replayed
+    replayed: Folded
     wall: bool
 
 

@@ -8,7 +8,7 @@ from pipelines.errors import SourceError
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
 from pipelines.ingest.snapshot import Snapshot, framed
 from pipelines.ingest.sources import Source
-from udfs.replay.fold import Begin, Held, Rules
+from udfs.replay.events import Begin, Held, Rules
 
 
 def begin_of(source: Source, snapshot: Snapshot, min_isr: int, unclean: bool, format_name: str | None = None) -> Begin:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from udfs.kernels import replay_control as k
-from udfs.replay.events import Event
-from udfs.replay.fold import Begin, Held
+from udfs.kernels import replay_codes as k
+from udfs.replay.events import Begin, Event, Held
 
 STEP_MS = 1000  # between two snapshots, whose times no source tells
 

@@ -10,7 +10,7 @@ from typing import Any
 from pipelines.ingest import records as r
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
 from pipelines.ingest.records import Records
-from udfs.kernels import replay_control as k
+from udfs.kernels import replay_codes as k
 from udfs.replay.events import Event, Key
 
 _OFFSET = re.compile(r"\boffset: (\d+)")

@@ -14,9 +14,8 @@ from ruamel.yaml.error import MarkedYAMLError
 
 from pipelines.errors import SourceError
 from pipelines.ingest.topic_names import bad_topic_name
-from udfs.kernels import replay_control as k
-from udfs.replay.events import Event, Key, List
-from udfs.replay.fold import Begin, Held, Rules
+from udfs.kernels import replay_codes as k
+from udfs.replay.events import Begin, Event, Held, Key, List, Rules
 
 SUFFIXES = (".yaml", ".yml")
 _KEYS = ("brokers", "controller", "topics", "settings", "events")

@@ -5,6 +5,7 @@ from __future__ import annotations
 NOBODY = -1
 
 # Kinds of events. From RECORD on, what a controller has done already, as its own log tells; from APPEND on, data.
+# From HELD_CLUSTER on, how all is at first.
 (
     BROKER_DOWN,
     BROKER_UP,
@@ -27,8 +28,11 @@ NOBODY = -1
     APPEND,
     FETCH,
     OFFSETS,
+    HELD_CLUSTER,
+    HELD_BROKER,
+    HELD_PARTITION,
     KINDS,
-) = range(22)
+) = range(25)
 
 # States of partitions, and of replicas.
 ABSENT, NEW, ONLINE, OFFLINE = 0, 1, 2, 3

@@ -7,11 +7,18 @@ names adds one to the leader epoch, even if it is the same.
 from __future__ import annotations
 
 from udfs.kernels.compiled import compiled
-from udfs.kernels.replay_elections import (
+from udfs.kernels.replay_codes import (
+    ABSENT,
     CREATED,
+    DELETION_DONE,
+    DELETION_STARTED,
     EXPANDED,
     LEADERLESS,
+    NEW,
+    NOBODY,
+    OFFLINE,
     OFFLINE_LEADER,
+    ONLINE,
     PREFERRED,
     REASSIGNED,
     REMOVED,
@@ -19,22 +26,25 @@ from udfs.kernels.replay_elections import (
     TOLD,
 )
 from udfs.kernels.replay_state import (
-    ABSENT,
     AR,
-    DELETION_DONE,
-    DELETION_STARTED,
     ELR,
+    EPOCH,
     ISR,
-    NEW,
-    NOBODY,
-    OFFLINE,
-    ONLINE,
-    Cluster,
-    Ids,
+    LAST_KNOWN,
+    LEADER,
+    REPLICA_STATE,
+    SLOT_BEGIN,
+    SLOTS,
+    STATE,
+    Ints,
     Journal,
-    find,
+    State,
+    World,
+    alive,
+    put,
     set_partition,
     set_replica,
+    vanish_partition,
     within,
     write_leader,
 )
@@ -45,114 +55,101 @@ REPLICAS, IN_SYNC, ELIGIBLE, KNOWN_LAST, ADDING, REMOVING, LISTS = range(7)
 
 
 @compiled
-def record(cluster: Cluster, journal: Journal, at: int, event: int, p: int, lists: Ids, place: int, whole: int) -> None:
+def record(s: State, w: World, j: Journal, p: int, lists: Ints, place: int, whole: int) -> None:
     """Nothing; p is as the record says. whole: 1 for a PARTITION_RECORD, 0 for a change."""
-    begin, before, isr = cluster.offsets[p], cluster.leader[p], cluster.sizes[p, ISR]
+    before, isr = s.now[p, LEADER], s.now[p, ISR]
     leader, epoch, read = lists[place], lists[place + 1], place + 2
     moved = False
     if whole:
-        cluster.last_known[p] = NOBODY
+        s.now[p, LAST_KNOWN] = NOBODY
     for which in range(LISTS):
         size = lists[read]
-        read += 1
         if size == ABSENT_LIST:
+            read += 1
             continue
-        for i in range(size):
-            if which == REPLICAS:
-                cluster.ar[begin + i] = lists[read + i]
-            elif which == IN_SYNC:
-                cluster.isr[begin + i] = lists[read + i]
-            elif which == ELIGIBLE:
-                cluster.elr[begin + i] = lists[read + i]
         if which == REPLICAS:
-            cluster.sizes[p, AR] = size
+            put(s, AR, p, lists, read)
         elif which == IN_SYNC:
-            cluster.sizes[p, ISR] = size
+            put(s, ISR, p, lists, read)
         elif which == ELIGIBLE:
-            cluster.sizes[p, ELR] = size
+            put(s, ELR, p, lists, read)
         elif which == KNOWN_LAST:
-            cluster.last_known[p] = lists[read] if size else NOBODY
+            s.now[p, LAST_KNOWN] = lists[read + 1] if size else NOBODY
         moved = moved or which in (REPLICAS, ADDING, REMOVING)
-        read += size
+        read += 1 + size
     if leader != SAME_LEADER:
-        cluster.leader[p] = leader
-        cluster.leader_epoch[p] = epoch if epoch >= 0 else cluster.leader_epoch[p] + 1
+        s.now[p, LEADER] = leader
+        s.now[p, EPOCH] = epoch if epoch >= 0 else s.now[p, EPOCH] + 1
     if whole:
-        set_partition(cluster, journal, at, event, p, NEW, CREATED)
-        for i in range(cluster.sizes[p, AR]):
-            set_replica(cluster, journal, at, event, p, cluster.ar[begin + i], NEW, CREATED)
-        write_leader(cluster, journal, at, event, p, CREATED, NOBODY)
-        set_partition(cluster, journal, at, event, p, ONLINE if cluster.leader[p] != NOBODY else OFFLINE, CREATED)
-        for i in range(cluster.sizes[p, AR]):
-            b = cluster.ar[begin + i]
-            set_replica(cluster, journal, at, event, p, b, ONLINE if cluster.alive[b] else OFFLINE, CREATED)
+        _begin(s, w, j, p)
         return
-    cause = _cause(cluster, p, before, leader, isr, moved)
-    write_leader(cluster, journal, at, event, p, cause, before)
-    state = OFFLINE if cluster.leader[p] == NOBODY else ONLINE
-    if state != cluster.state[p] or (leader != SAME_LEADER and leader != before):
-        set_partition(cluster, journal, at, event, p, state, cause)
+    cause = _cause(s, w, j, p, before, leader, isr, moved)
+    write_leader(s, j, p, cause, before)
+    state = OFFLINE if s.now[p, LEADER] == NOBODY else ONLINE
+    if state != s.now[p, STATE] or (leader != SAME_LEADER and leader != before):
+        set_partition(s, j, p, state, cause)
     if moved:
-        _follow(cluster, journal, at, event, p)
+        _follow(s, w, j, p)
 
 
 @compiled
-def _cause(cluster: Cluster, p: int, before: int, leader: int, isr: int, moved: bool) -> int:
+def _begin(s: State, w: World, j: Journal, p: int) -> None:
+    begin = s.now[p, SLOT_BEGIN]
+    set_partition(s, j, p, NEW, CREATED)
+    for i in range(s.now[p, AR]):
+        set_replica(s, j, p, s.slot[begin + i, AR], NEW, CREATED)
+    write_leader(s, j, p, CREATED, NOBODY)
+    set_partition(s, j, p, ONLINE if s.now[p, LEADER] != NOBODY else OFFLINE, CREATED)
+    for i in range(s.now[p, AR]):
+        slot = s.slot[begin + i, AR]
+        set_replica(s, j, p, slot, ONLINE if alive(s, w, j, p, slot) else OFFLINE, CREATED)
+
+
+@compiled
+def _cause(s: State, w: World, j: Journal, p: int, before: int, leader: int, isr: int, moved: bool) -> int:
     """Why, as far as the record shows it."""
     if moved:
         return REASSIGNED
-    same = leader == SAME_LEADER
-    if same or leader == before:
-        return EXPANDED if cluster.sizes[p, ISR] > isr else SHRUNK if cluster.sizes[p, ISR] < isr else TOLD
+    if leader in (SAME_LEADER, before):
+        return EXPANDED if s.now[p, ISR] > isr else SHRUNK if s.now[p, ISR] < isr else TOLD
     if leader == NOBODY:
         return LEADERLESS
-    if before != NOBODY and cluster.alive[before] and cluster.ar[cluster.offsets[p]] == leader:
+    if before != NOBODY and alive(s, w, j, p, before) and s.slot[s.now[p, SLOT_BEGIN], AR] == leader:
         return PREFERRED
     return OFFLINE_LEADER
 
 
 @compiled
-def _follow(cluster: Cluster, journal: Journal, at: int, event: int, p: int) -> None:
+def _follow(s: State, w: World, j: Journal, p: int) -> None:
     """Nothing; replicas that are new, or no longer of the AR, are so in their states too."""
-    begin = cluster.offsets[p]
-    for i in range(cluster.sizes[p, AR]):
-        b = cluster.ar[begin + i]
-        if find(cluster.replica, begin, cluster.replicas[p], b) < 0:
-            set_replica(cluster, journal, at, event, p, b, NEW, REASSIGNED)
-            set_replica(cluster, journal, at, event, p, b, ONLINE if cluster.alive[b] else OFFLINE, REASSIGNED)
-    for i in range(cluster.replicas[p] - 1, -1, -1):
-        b = cluster.replica[begin + i]
-        if not within(cluster, AR, p, b):
-            _vanish(cluster, journal, at, event, p, b, REASSIGNED)
+    begin = s.now[p, SLOT_BEGIN]
+    for i in range(s.now[p, AR]):
+        slot = s.slot[begin + i, AR]
+        if s.slot[begin + slot, REPLICA_STATE] == ABSENT:
+            set_replica(s, j, p, slot, NEW, REASSIGNED)
+            set_replica(s, j, p, slot, ONLINE if alive(s, w, j, p, slot) else OFFLINE, REASSIGNED)
+    for slot in range(s.now[p, SLOTS]):
+        if s.slot[begin + slot, REPLICA_STATE] != ABSENT and not within(s, AR, p, slot):
+            _vanish(s, j, p, slot, REASSIGNED)
 
 
 @compiled
-def _vanish(cluster: Cluster, journal: Journal, at: int, event: int, p: int, b: int, cause: int) -> None:
+def _vanish(s: State, j: Journal, p: int, slot: int, cause: int) -> None:
     for state in (OFFLINE, DELETION_STARTED, DELETION_DONE, ABSENT):
-        set_replica(cluster, journal, at, event, p, b, state, cause)
+        set_replica(s, j, p, slot, state, cause)
 
 
 @compiled
-def forget(cluster: Cluster, journal: Journal, at: int, event: int, p: int) -> None:
+def forget(s: State, j: Journal, p: int) -> None:
     """Nothing; p's topic is removed."""
-    begin = cluster.offsets[p]
-    for i in range(cluster.replicas[p] - 1, -1, -1):
-        _vanish(cluster, journal, at, event, p, cluster.replica[begin + i], REMOVED)
-    if cluster.state[p] != OFFLINE:
-        set_partition(cluster, journal, at, event, p, OFFLINE, REMOVED)
-    set_partition(cluster, journal, at, event, p, ABSENT, REMOVED)
-    cluster.leader[p] = NOBODY
-    for which in range(4):
-        cluster.sizes[p, which] = 0
+    for slot in range(s.now[p, SLOTS]):
+        if s.slot[s.now[p, SLOT_BEGIN] + slot, REPLICA_STATE] != ABSENT:
+            _vanish(s, j, p, slot, REMOVED)
+    vanish_partition(s, j, p, REMOVED)
 
 
 @compiled
-def seen(cluster: Cluster, journal: Journal, at: int, event: int, b: int, alive: bool) -> None:
-    """Nothing; broker b is fenced, or no longer: its replicas are offline, or online. Records tell the rest."""
-    if cluster.alive[b] == alive:
-        return
-    cluster.alive[b] = alive
-    for p in range(len(cluster.leader)):
-        if cluster.state[p] != ABSENT and within(cluster, AR, p, b):
-            to = ONLINE if alive else OFFLINE
-            set_replica(cluster, journal, at, event, p, b, to, TOLD if alive else OFFLINE_LEADER)
+def seen(s: State, j: Journal, p: int, slot: int, is_alive: bool) -> None:
+    """Nothing; the slot's broker is fenced, or no longer: its replica is offline, or online. Records tell the rest."""
+    if s.now[p, STATE] != ABSENT and within(s, AR, p, slot):
+        set_replica(s, j, p, slot, ONLINE if is_alive else OFFLINE, TOLD if is_alive else OFFLINE_LEADER)

@@ -1,6 +1,7 @@
-"""What a controller knows of a cluster, as flat arrays, and what is written down while it acts.
+"""What a replay knows of its partitions, brokers and events, as flat arrays; what is written down; the basic steps.
 
-A partition has as many slots as it ever has replicas at once: lists (AR, ISR, ELR) fill them from the front.
+All arrays are int64. A partition is a row p; a broker that it ever has a replica on is one of its slots, numbered from
+0 in each partition: AR, ISR, ELR and target hold slots. Places of brokers run over all clusters of a call.
 """
 
 from __future__ import annotations
@@ -11,170 +12,388 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.kernels.compiled import compiled
+from udfs.kernels.replay_codes import (
+    ABSENT,
+    DELETION_DONE,
+    DELETION_INELIGIBLE,
+    DELETION_STARTED,
+    NEW,
+    NOBODY,
+    OFFLINE,
+    ONLINE,
+)
 
-Ids = npt.NDArray[np.int32]
-Codes = npt.NDArray[np.int8]
 Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
-NOBODY = -1
+# Columns of a partition. The first four: how long each of its lists is. AT: until when all has happened. HAS_DATA:
+# whether it will ever have events of data; SEEN_DATA, HAS_FETCHES: whether one, or a replica's fetch, has been.
+(
+    AR,
+    ISR,
+    ELR,
+    TARGET,
+    SLOT_BEGIN,
+    SLOTS,
+    COMMON_BEGIN,
+    CLUSTER,
+    LEADER,
+    EPOCH,
+    WRITTEN,
+    LAST_KNOWN,
+    STATE,
+    UNCLEAN_ALLOWED,
+    DELETED,
+    MIN_ISR,
+    AT,
+    STEP,
+    OWN,
+    OWN_BEGIN,
+    OWN_END,
+    HAS_DATA,
+    SEEN_DATA,
+    HAS_FETCHES,
+    LAST_LEADER,
+    EPOCH_START,
+    COMMITTED,
+    DEADLINE,
+    QUEUE_HEAD,
+    QUEUE_TAIL,
+    STACKED,
+    WAITERS,
+    NOW,
+) = range(33)
+# The health of a partition: since when it is so, what makes it differ, and what was so before the event at hand.
+(
+    SINCE,
+    SEEN_LEADER,
+    SEEN_EPOCH,
+    SEEN_ISR,
+    SEEN_AR,
+    SEEN_MIN,
+    OLD_LEO,
+    OLD_VISIBLE,
+    OLD_COMMITTED,
+    OLD_EXPOSED_0,
+    OLD_EXPOSED_1,
+    OLD_EXPOSED_ALL,
+    SEEN,
+) = range(13)
+# Columns of a slot: where a list's i-th entry stands (AR to TARGET, as above), then the replica. WAITS: the request
+# (its own event) of its fetch that waits, or -1.
+(
+    MEMBER,
+    REPLICA_STATE,
+    LEO,
+    HW,
+    REMOTE,
+    CAUGHT_UP_AT,
+    FETCHED_AT,
+    FETCHED_LEO,
+    HW_AT,
+    CHECKPOINT,
+    WAITS,
+    SLOT,
+) = range(4, 16)
 
-# States of partitions, and of replicas: Kafka's names are in udfs/replay/words.py.
-ABSENT, NEW, ONLINE, OFFLINE = 0, 1, 2, 3
-DELETION_STARTED, DELETION_DONE, DELETION_INELIGIBLE = 4, 5, 6
 
-# What `who` holds of the controller.
-CONTROLLER, CONTROLLER_EPOCH, NEXT_CHECK, WHO = range(4)
+class State(NamedTuple):
+    """now: (p, NOW).   slot: (s, SLOT).   common: (sum of slots squared), messages that two logs share.
+    seen: (p, SEEN), of their health."""
+
+    now: Ints
+    slot: Ints
+    common: Ints
+    seen: Ints
 
 
-class Cluster(NamedTuple):
-    """State of n brokers and p partitions with s slots in all; a broker is its place 0..n - 1.
+# Columns of a step of the brokers' and the controller's timeline. ORDER: 2 x event + 1, of a check 2 x event.
+T_ORDER, T_AT, T_KIND, T_BROKER, T_EPOCH, T_EVENT, TIMELINE = range(7)
+# Kinds of steps.
+(
+    DOWN,
+    DOWN_CONTROLLER,
+    DOWN_LAST,
+    UP,
+    UP_CONTROLLER,
+    LEAVING,
+    FAIL_OVER,
+    QUORUM,
+    CHECK,
+    SEEN_DOWN,
+    SEEN_UP,
+) = range(11)
+# How a cluster is run: columns of `rules`.
+(
+    KRAFT,
+    WITH_ELR,
+    REBALANCES,
+    CHECK_EVERY_MS,
+    FIRST_CHECK_MS,
+    IMBALANCE_PERCENT,
+    LAG_MS,
+    LAG_MESSAGES,
+    MESSAGE_BYTES,
+    TRUNCATE_TO_HW,
+    CHECKPOINT_MS,
+    JOIN_AT_EPOCH_START,
+    RULES,
+) = range(13)
+# More columns of a cluster, after its rules: when it begins and ends (ms), how many events it has, its steps.
+START_AT, END_AT, END_EVENT, EPOCH_AT_FIRST, STEP_BEGIN, STEP_END, CLUSTERS = range(RULES, RULES + 7)
+ALIVE, LEAVES = 1, 2
 
-    alive, leaving: bool (n), seen by the controller; shutting down.   who: int64 (WHO).
-    offsets: int64 (p + 1), slots of each partition.   ar, isr, elr, target: int32 (s), the lists; target: where a
-    reassignment under way leads.   sizes: int8 (p, 4), how long each of these is.   replica: int32 (s), brokers that
-    have had a replica, replica_state: int8 (s); replicas: int8 (p), how many.
-    leader, leader_epoch, written: int32 (p), the leader, its epoch, that of the controller who wrote it.
-    last_known: int32 (p).   state: int8 (p).   unclean, deleted: bool (p).   min_isr: int32 (p).
+
+class World(NamedTuple):
+    """The same for all partitions. steps: (t, TIMELINE), by cluster and order.   cluster: (c, CLUSTERS).
+
+    broker: (n, 2), where its changes begin and end.   change: (k, 2), step from which on, ALIVE and LEAVES; of
+    each broker the first is how it begins, at step -1.
     """
 
-    alive: Bools
-    leaving: Bools
-    who: Ints
-    offsets: Ints
-    ar: Ids
-    isr: Ids
-    elr: Ids
-    target: Ids
-    sizes: Codes
-    replica: Ids
-    replica_state: Codes
-    replicas: Codes
-    leader: Ids
-    leader_epoch: Ids
-    written: Ids
-    last_known: Ids
-    state: Codes
-    unclean: Bools
-    deleted: Bools
-    min_isr: Ids
+    steps: Ints
+    cluster: Ints
+    broker: Ints
+    change: Ints
 
 
-AR, ISR, ELR, TARGET = range(4)
+# Columns of an event of a partition. E_BROKER: a slot. E_LIST: where a list begins in `lists`, its length first.
+(
+    E_EVENT,
+    E_AT,
+    E_KIND,
+    E_BROKER,
+    E_LIST,
+    E_VALUE,
+    E_ACKS,
+    E_MESSAGES,
+    E_WAIT_MS,
+    E_MIN_BYTES,
+    E_OFFSET,
+    E_PARTS,
+    E_EPOCH,
+    EVENT,
+) = range(14)
+# Columns of a request. Q_NEEDED: what a produce waits for, where a fetch begins. Q_COUNT: messages written, or read.
+(
+    Q_ERROR,
+    Q_BY,
+    Q_AT,
+    Q_BASE,
+    Q_COUNT,
+    Q_NEEDED,
+    Q_DEADLINE,
+    Q_DELAYED,
+    Q_LOST,
+    Q_LOST_AT,
+    Q_HW,
+    REQUEST,
+) = range(12)
+# What `work` holds of a partition: produces that wait, in order; appends that the leader's log holds; fetches of
+# consumers that wait. Values are places of own events.
+QUEUE, STACK, WAIT, WORK = range(4)
 
-# Columns of what is written down: of a leadership, and of a state.
+
+class Own(NamedTuple):
+    """events: (e, EVENT), by partition and order.   lists: numbers.   requests: (e, REQUEST), used where an event is
+    one.   work: (WORK, e)."""
+
+    events: Ints
+    lists: Ints
+    requests: Ints
+    work: Ints
+
+
+# Columns of what is written down: of a leadership, of a state, of a time in which a partition's health is the same,
+# and of what a fetch that waits could read.
 L_EVENT, L_PARTITION, L_CAUSE, L_FROM, L_TO, L_EPOCH, L_CONTROLLER_EPOCH, L_ISR, L_AT, LEADERSHIP = range(10)
 S_EVENT, S_PARTITION, S_BROKER, S_FROM, S_TO, S_CAUSE, S_EPOCH, S_CONTROLLER_EPOCH, S_LEGAL, S_AT, STATES = range(11)
+(
+    H_FROM,
+    H_TO,
+    H_PARTITION,
+    H_LEADER,
+    H_EPOCH,
+    H_ISR,
+    H_AR,
+    H_MIN_ISR,
+    H_LEO,
+    H_VISIBLE,
+    H_COMMITTED,
+    H_EXPOSED_0,
+    H_EXPOSED_1,
+    H_EXPOSED_ALL,
+    H_LIST,
+    HEALTH,
+) = range(16)
+P_REQUEST, P_AT, P_BYTES, PROGRESS = range(4)
+U_LEADERSHIP, U_STATES, U_HEALTH, U_PROGRESS, U_LISTS, U_WRITES, U_AT, U_EVENT, U_EPOCH, U_STEP, USED = range(11)
 
 
 class Journal(NamedTuple):
-    """What is written down, in order.
-
-    leadership: int64 (l, LEADERSHIP); L_ISR: where the ISR begins in `lists`, which holds its length first.
-    states: int64 (m, STATES); S_BROKER: -1 for a partition's own state.   lists: int32.   used: int64 (3), of each.
-    """
+    """What is written down. used: rows of each; U_WRITES: 0 = nothing is kept; then the context of what is written:
+    time, event, controller epoch, step. L_ISR, H_LIST: where a list begins in `lists`, its length first."""
 
     leadership: Ints
     states: Ints
-    lists: Ids
+    health: Ints
+    progress: Ints
+    lists: Ints
     used: Ints
 
 
-def new_journal(partitions: int, slots: int, events: int) -> Journal:
-    """With room for one event of everything, and a little more."""
+def new_journal(rows: int, slots: int, writes: bool = True) -> Journal:
+    """With room for `rows` of each, and one step of a partition of so many slots."""
+    least = 4 * (slots + 4) + 64
+    rows += least
+    used = np.zeros(USED, np.int64)
+    used[U_WRITES] = writes
     return Journal(
-        np.empty((4 * partitions + events + 64, LEADERSHIP), np.int64),
-        np.empty((4 * (partitions + slots) + events + 64, STATES), np.int64),
-        np.empty(4 * (slots + partitions) + events + 64, np.int32),
-        np.zeros(3, np.int64),
+        np.empty((rows, LEADERSHIP), np.int64),
+        np.empty((2 * rows, STATES), np.int64),
+        np.empty((rows, HEALTH), np.int64),
+        np.empty((rows, PROGRESS), np.int64),
+        np.empty(8 * rows + 16 * least, np.int64),
+        used,
     )
 
 
 @compiled
-def has_room(cluster: Cluster, journal: Journal) -> bool:
-    """Whether what any one event writes fits."""
-    partitions, slots = len(cluster.leader), len(cluster.ar)
-    room: bool = (
-        journal.used[0] + 4 * partitions < len(journal.leadership)
-        and journal.used[1] + 4 * (partitions + slots) < len(journal.states)
-        and journal.used[2] + 4 * (slots + partitions) < len(journal.lists)
+def has_room(s: State, o: Own, j: Journal, p: int) -> bool:
+    """Whether what any one step of p writes fits."""
+    slots, waiters = s.now[p, SLOTS], s.now[p, WAITERS]
+    least = 4 * (slots + 4)
+    room: bool = j.used[U_WRITES] == 0 or (
+        j.used[U_LEADERSHIP] + least < len(j.leadership)
+        and j.used[U_STATES] + 2 * least < len(j.states)
+        and j.used[U_HEALTH] + least < len(j.health)
+        and j.used[U_PROGRESS] + least + 2 * waiters < len(j.progress)
+        and j.used[U_LISTS] + 8 * least < len(j.lists)
     )
     return room
 
 
 @compiled
-def find(of: Ids, begin: int, size: int, broker: int) -> int:
-    """Where the broker stands in a list, or -1."""
-    for i in range(size):
-        if of[begin + i] == broker:
+def flags(w: World, j: Journal, broker: int) -> int:
+    """ALIVE and LEAVES of the broker at this place, now."""
+    low, high = w.broker[broker, 0], w.broker[broker, 1]
+    while high - low > 1:
+        middle = (low + high) // 2
+        if w.change[middle, 0] <= j.used[U_STEP]:
+            low = middle
+        else:
+            high = middle
+    return int(w.change[low, 1])
+
+
+@compiled
+def alive(s: State, w: World, j: Journal, p: int, slot: int) -> bool:
+    """Whether the broker of p's slot lives."""
+    return flags(w, j, s.slot[s.now[p, SLOT_BEGIN] + slot, MEMBER]) & ALIVE != 0
+
+
+@compiled
+def leaving(s: State, w: World, j: Journal, p: int, slot: int) -> bool:
+    """Whether the broker of p's slot shuts down."""
+    return flags(w, j, s.slot[s.now[p, SLOT_BEGIN] + slot, MEMBER]) & LEAVES != 0
+
+
+@compiled
+def slot_of(s: State, p: int, broker: int) -> int:
+    """The slot of p for the broker at this place, or -1."""
+    begin = s.now[p, SLOT_BEGIN]
+    for i in range(s.now[p, SLOTS]):
+        if s.slot[begin + i, MEMBER] == broker:
             return i
     return -1
 
 
 @compiled
-def within(cluster: Cluster, which: int, p: int, broker: int) -> bool:
-    """Whether the broker is in that list (AR, ISR, ELR or TARGET) of p."""
-    begin, size = cluster.offsets[p], cluster.sizes[p, which]
-    if which == AR:
-        return find(cluster.ar, begin, size, broker) >= 0
-    if which == ISR:
-        return find(cluster.isr, begin, size, broker) >= 0
-    if which == ELR:
-        return find(cluster.elr, begin, size, broker) >= 0
-    return find(cluster.target, begin, size, broker) >= 0
+def within(s: State, which: int, p: int, slot: int) -> bool:
+    """Whether the slot is in that list (AR, ISR, ELR or TARGET) of p."""
+    begin = s.now[p, SLOT_BEGIN]
+    for i in range(s.now[p, which]):
+        if s.slot[begin + i, which] == slot:
+            return True
+    return False
 
 
 @compiled
-def drop(of: Ids, begin: int, size: int, broker: int) -> int:
-    """How long the list is without the broker; the others keep their order."""
-    kept = 0
-    for i in range(size):
-        if of[begin + i] != broker:
-            of[begin + kept] = of[begin + i]
+def add(s: State, which: int, p: int, slot: int) -> None:
+    """Nothing; the slot stands at the end of that list."""
+    s.slot[s.now[p, SLOT_BEGIN] + s.now[p, which], which] = slot
+    s.now[p, which] += 1
+
+
+@compiled
+def drop(s: State, which: int, p: int, slot: int) -> None:
+    """Nothing; the list is without the slot; the others keep their order."""
+    begin, kept = s.now[p, SLOT_BEGIN], 0
+    for i in range(s.now[p, which]):
+        one = s.slot[begin + i, which]
+        if one != slot:
+            s.slot[begin + kept, which] = one
             kept += 1
-    return kept
+    s.now[p, which] = kept
 
 
 @compiled
-def write_leader(cluster: Cluster, journal: Journal, at: int, event: int, p: int, cause: int, before: int) -> None:
-    """Nothing; p's leader, epoch and ISR as they are now are written down. before: who led."""
-    row = journal.used[0]
-    begin, size, place = cluster.offsets[p], cluster.sizes[p, ISR], journal.used[2]
-    cluster.written[p] = cluster.who[CONTROLLER_EPOCH]
-    journal.lists[place] = size
+def put(s: State, which: int, p: int, lists: Ints, place: int) -> None:
+    """Nothing; the list is what `lists` has at this place, its length first."""
+    begin, size = s.now[p, SLOT_BEGIN], lists[place]
     for i in range(size):
-        journal.lists[place + 1 + i] = cluster.isr[begin + i]
-    journal.used[2] = place + 1 + size
-    journal.leadership[row, L_EVENT] = event
-    journal.leadership[row, L_PARTITION] = p
-    journal.leadership[row, L_CAUSE] = cause
-    journal.leadership[row, L_FROM] = before
-    journal.leadership[row, L_TO] = cluster.leader[p]
-    journal.leadership[row, L_EPOCH] = cluster.leader_epoch[p]
-    journal.leadership[row, L_CONTROLLER_EPOCH] = cluster.who[CONTROLLER_EPOCH]
-    journal.leadership[row, L_ISR] = place
-    journal.leadership[row, L_AT] = at
-    journal.used[0] = row + 1
+        s.slot[begin + i, which] = lists[place + 1 + i]
+    s.now[p, which] = size
 
 
 @compiled
-def _note(
-    cluster: Cluster, journal: Journal, at: int, event: int, p: int, broker: int, before: int, to: int, cause: int
-) -> bool:
+def write_leader(s: State, j: Journal, p: int, cause: int, before: int) -> None:
+    """Nothing; p's leader, epoch and ISR as they are now are written down. before: who led."""
+    begin, size = s.now[p, SLOT_BEGIN], s.now[p, ISR]
+    s.now[p, WRITTEN] = j.used[U_EPOCH]
+    if not j.used[U_WRITES]:
+        return
+    row, place = j.used[U_LEADERSHIP], j.used[U_LISTS]
+    j.lists[place] = size
+    for i in range(size):
+        j.lists[place + 1 + i] = s.slot[begin + s.slot[begin + i, ISR], MEMBER]
+    j.used[U_LISTS] = place + 1 + size
+    j.leadership[row, L_EVENT] = j.used[U_EVENT]
+    j.leadership[row, L_PARTITION] = p
+    j.leadership[row, L_CAUSE] = cause
+    j.leadership[row, L_FROM] = NOBODY if before == NOBODY else s.slot[begin + before, MEMBER]
+    j.leadership[row, L_TO] = leader_place(s, p)
+    j.leadership[row, L_EPOCH] = s.now[p, EPOCH]
+    j.leadership[row, L_CONTROLLER_EPOCH] = j.used[U_EPOCH]
+    j.leadership[row, L_ISR] = place
+    j.leadership[row, L_AT] = j.used[U_AT]
+    j.used[U_LEADERSHIP] = row + 1
+
+
+@compiled
+def leader_place(s: State, p: int) -> int:
+    """The place of the broker that leads p, or NOBODY."""
+    leader = s.now[p, LEADER]
+    return NOBODY if leader == NOBODY else int(s.slot[s.now[p, SLOT_BEGIN] + leader, MEMBER])
+
+
+@compiled
+def _note(s: State, j: Journal, p: int, slot: int, before: int, to: int, cause: int) -> bool:
     """Whether the transition is legal; it is written down either way."""
-    legal = legal_partition(before, to) if broker == NOBODY else legal_replica(before, to)
-    row = journal.used[1]
-    journal.states[row, S_EVENT] = event
-    journal.states[row, S_PARTITION] = p
-    journal.states[row, S_BROKER] = broker
-    journal.states[row, S_FROM] = before
-    journal.states[row, S_TO] = to
-    journal.states[row, S_CAUSE] = cause
-    journal.states[row, S_EPOCH] = cluster.leader_epoch[p]
-    journal.states[row, S_CONTROLLER_EPOCH] = cluster.who[CONTROLLER_EPOCH]
-    journal.states[row, S_LEGAL] = legal
-    journal.states[row, S_AT] = at
-    journal.used[1] = row + 1
+    legal = legal_partition(before, to) if slot == NOBODY else legal_replica(before, to)
+    if not j.used[U_WRITES]:
+        return legal
+    row = j.used[U_STATES]
+    j.states[row, S_EVENT] = j.used[U_EVENT]
+    j.states[row, S_PARTITION] = p
+    j.states[row, S_BROKER] = NOBODY if slot == NOBODY else s.slot[s.now[p, SLOT_BEGIN] + slot, MEMBER]
+    j.states[row, S_FROM] = before
+    j.states[row, S_TO] = to
+    j.states[row, S_CAUSE] = cause
+    j.states[row, S_EPOCH] = s.now[p, EPOCH]
+    j.states[row, S_CONTROLLER_EPOCH] = j.used[U_EPOCH]
+    j.states[row, S_LEGAL] = legal
+    j.states[row, S_AT] = j.used[U_AT]
+    j.used[U_STATES] = row + 1
     return legal
 
 
@@ -205,30 +424,43 @@ def legal_replica(before: int, to: int) -> bool:
 
 
 @compiled
-def set_partition(cluster: Cluster, journal: Journal, at: int, event: int, p: int, to: int, cause: int) -> bool:
+def set_partition(s: State, j: Journal, p: int, to: int, cause: int) -> bool:
     """Whether p is in state `to` now: an illegal transition is written down, and the state kept."""
-    if not _note(cluster, journal, at, event, p, NOBODY, cluster.state[p], to, cause):
+    if not _note(s, j, p, NOBODY, s.now[p, STATE], to, cause):
         return False
-    cluster.state[p] = to
+    s.now[p, STATE] = to
     return True
 
 
 @compiled
-def set_replica(cluster: Cluster, journal: Journal, at: int, event: int, p: int, b: int, to: int, cause: int) -> bool:
-    """Whether p's replica on b is in state `to` now."""
-    begin, size = cluster.offsets[p], cluster.replicas[p]
-    place = find(cluster.replica, begin, size, b)
-    before = ABSENT if place < 0 else cluster.replica_state[begin + place]
-    if not _note(cluster, journal, at, event, p, b, before, to, cause):
+def set_replica(s: State, j: Journal, p: int, slot: int, to: int, cause: int) -> bool:
+    """Whether p's replica on that slot is in state `to` now."""
+    row = s.now[p, SLOT_BEGIN] + slot
+    if not _note(s, j, p, slot, s.slot[row, REPLICA_STATE], to, cause):
         return False
-    if place < 0:
-        place = size
-        cluster.replica[begin + place] = b
-        cluster.replicas[p] += 1
-    cluster.replica_state[begin + place] = to
-    if to == ABSENT:  # its slot is free again
-        last = cluster.replicas[p] - 1
-        cluster.replica[begin + place] = cluster.replica[begin + last]
-        cluster.replica_state[begin + place] = cluster.replica_state[begin + last]
-        cluster.replicas[p] -= 1
+    s.slot[row, REPLICA_STATE] = to
+    if to == ABSENT:
+        forget_log(s, p, slot)
     return True
+
+
+@compiled
+def forget_log(s: State, p: int, slot: int) -> None:
+    """Nothing; the replica's log is gone: should it come again, it begins with none."""
+    row, slots, begin = s.now[p, SLOT_BEGIN] + slot, s.now[p, SLOTS], s.now[p, COMMON_BEGIN]
+    s.slot[row, LEO] = s.slot[row, HW] = s.slot[row, CHECKPOINT] = 0
+    s.slot[row, REMOTE] = -1
+    for other in range(slots):
+        s.common[begin + slot * slots + other] = s.common[begin + other * slots + slot] = 0
+
+
+@compiled
+def vanish_partition(s: State, j: Journal, p: int, cause: int) -> None:
+    """Nothing; p is no more: its replicas are gone already."""
+    if s.now[p, STATE] != OFFLINE:
+        set_partition(s, j, p, OFFLINE, cause)
+    set_partition(s, j, p, ABSENT, cause)
+    s.now[p, LEADER] = s.now[p, LAST_LEADER] = s.now[p, LAST_KNOWN] = NOBODY
+    s.now[p, DELETED] = s.now[p, EPOCH] = s.now[p, COMMITTED] = 0
+    for which in range(4):
+        s.now[p, which] = 0

@@ -1,184 +1,223 @@
-"""A cluster from its begin through its events: what was written on the way, and how it stands at the end."""
+"""A packed event log through the kernels: what was written on the way, and how it stands at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from udfs.kernels.replay_control import LED_BY, RULES, fold
-from udfs.kernels.replay_state import (
-    AR,
-    CONTROLLER,
-    CONTROLLER_EPOCH,
-    ELR,
-    ISR,
-    NEXT_CHECK,
-    NOBODY,
-    OFFLINE,
-    ONLINE,
-    TARGET,
-    WHO,
-    Cluster,
-    Ids,
-    Ints,
-    new_journal,
-)
-from udfs.replay.events import Event, Key, List, Packed, pack
+from udfs.kernels import replay_state as st
+from udfs.kernels.replay_brokers import C_AT, C_EVENT, checks_of, steps_of
+from udfs.kernels.replay_codes import NOBODY
+from udfs.kernels.replay_fold import ALL, begin, fold, rebalances
+from udfs.kernels.replay_state import Ints, Journal, Own, State, World, new_journal
+from udfs.replay.packing import Packed
 
-_NEVER = np.iinfo(np.int64).max
+_CONTROLLER, _EPOCH = st.RULES + 3, st.RULES + 4
+_LEAST_ROWS = 4096
 
 
 @dataclass(frozen=True)
-class Held:
-    """A partition at the begin. leader: an id, or None.   controller_epoch: of who wrote it."""
+class Journals:
+    """What a fold wrote, in order of partitions, then of time. Lists: a value of L_ISR or H_LIST is a place in `lists`."""
 
-    key: Key
-    replicas: List
-    isr: List
-    leader: int | None
-    leader_epoch: int = 0
-    controller_epoch: int = 0
-    elr: List = ()
-    unclean: bool = False
-    min_isr: int = 1
+    leadership: Ints
+    states: Ints
+    health: Ints
+    progress: Ints
+    lists: Ints
 
 
 @dataclass(frozen=True)
-class Rules:
-    """How a cluster is run: Kafka's settings of the same names.
+class Timeline:
+    """Of a call's clusters: steps (with those of automatic rebalances), who controls after each step (a place, or -1),
+    flags of brokers at the end."""
 
-    first_check_ms: of the leaders' imbalance, after a controller has started.
-    """
-
-    kraft: bool = False
-    elr: bool = False
-    auto_leader_rebalance: bool = True
-    leader_imbalance_check_ms: int = 300_000
-    leader_imbalance_percent: int = 10
-    first_check_ms: int = 5_000
-
-    def packed(self) -> Ints:
-        """As the kernel reads them; KRaft looks at no percentage."""
-        percent = -1 if self.kraft else self.leader_imbalance_percent
-        every, first = self.leader_imbalance_check_ms, self.first_check_ms
-        values = [self.kraft, self.elr, self.auto_leader_rebalance, every, first, percent]
-        assert len(values) == RULES
-        return np.array(values, np.int64)
+    world: World
+    controllers: Ints
+    flags: Ints
 
 
 @dataclass(frozen=True)
-class Begin:
-    """How a cluster stands before the first event. alive: ids; brokers: all that it has, alive or not."""
+class Folded:
+    """state: how partitions stand at the end; own.requests: how requests ended."""
 
-    brokers: tuple[int, ...] = ()
-    alive: frozenset[int] = frozenset()
-    partitions: tuple[Held, ...] = ()
-    controller: int | None = None
-    controller_epoch: int = 0
-    rules: Rules = field(default_factory=Rules)
-
-
-@dataclass(frozen=True)
-class Replayed:
-    """What a fold gives. brokers: ids, rising; places in all arrays are places here.
-
-    keys: (topic, partition) of each row.   journals: [(leadership, states, lists)], in order.
-    """
-
-    brokers: tuple[int, ...]
     packed: Packed
-    cluster: Cluster
-    journals: tuple[tuple[Ints, Ints, Ids], ...]
+    timeline: Timeline
+    journals: Journals
 
-    def alive_isr(self, row: int, place: int) -> List:
-        """The ISR that was written at that place of journal `row`."""
-        lists = self.journals[row][2]
-        return tuple(self.brokers[b] for b in lists[place + 1 : place + 1 + lists[place]].tolist())
 
-    def held(self, row: int, which: int) -> List:
-        """The AR, ISR, ELR or target of a row, at the end."""
-        lists = {AR: self.cluster.ar, ISR: self.cluster.isr, ELR: self.cluster.elr, TARGET: self.cluster.target}
-        begin = int(self.cluster.offsets[row])
-        return tuple(
-            self.brokers[b] for b in lists[which][begin : begin + int(self.cluster.sizes[row, which])].tolist()
+def folded(packed: Packed, checks: Ints | None = None) -> Folded:
+    """The log of `packed`, folded; its state and requests are changed to how they are at the end.
+
+    checks: int64 (k, 4), cluster, time, event, place of a broker: who gets back what it prefers at an automatic
+    rebalance, where that is known. None = found out here, which needs all of each cluster's partitions.
+    """
+    timeline = _timeline(packed, np.empty((0, 4), np.int64) if checks is None else checks)
+    if checks is None:
+        found = _checks(packed, timeline)
+        if len(found):
+            timeline = _timeline(packed, found)
+    return Folded(packed, timeline, _fold(packed.state, timeline.world, packed.own))
+
+
+def checks(packed: Packed) -> Ints:
+    """int64 (k, 4), as `folded` takes them: of each cluster whose leaders are rebalanced by themselves."""
+    return _checks(packed, _timeline(packed, np.empty((0, 4), np.int64)))
+
+
+def _timeline(packed: Packed, checks: Ints) -> Timeline:
+    first = np.searchsorted(packed.broker_cluster, np.arange(len(packed.clusters) + 1))
+    numbers = packed.numbers
+    cluster = np.zeros((len(numbers), st.CLUSTERS), np.int64)
+    cluster[:, : st.RULES + 3], cluster[:, st.EPOCH_AT_FIRST] = numbers[:, : st.RULES + 3], numbers[:, _EPOCH]
+    of = np.searchsorted(checks[:, 0], np.arange(len(numbers) + 1))
+    parts, controllers, flags, done = [], [], packed.flags.copy(), 0
+    for c, row in enumerate(numbers):
+        events = packed.of_clusters[packed.of_clusters_begin[c] : packed.of_clusters_begin[c + 1]]
+        own = flags[first[c] : first[c + 1]]
+        kraft = bool(row[st.KRAFT])
+        steps, who = steps_of(events, own, int(first[c]), kraft, int(row[_CONTROLLER]), int(row[_EPOCH]))
+        steps, who = _with_checks(steps, who, checks[of[c] : of[c + 1]], row)
+        cluster[c, st.STEP_BEGIN], cluster[c, st.STEP_END] = done, done + len(steps)
+        done += len(steps)
+        parts.append(steps)
+        controllers.append(who)
+    all_steps = np.concatenate([*parts, np.empty((0, st.TIMELINE), np.int64)])
+    broker, change = _changes(all_steps, packed.flags)
+    return Timeline(World(all_steps, cluster, broker, change), np.concatenate([*controllers, np.empty(0, np.int64)]), flags)
+
+
+def _with_checks(steps: Ints, who: Ints, checks: Ints, numbers: Ints) -> tuple[Ints, Ints]:
+    """Steps, and those of the checks between them, in order."""
+    if not len(checks):
+        return steps, who
+    more = np.zeros((len(checks), st.TIMELINE), np.int64)
+    more[:, st.T_AT], more[:, st.T_EVENT], more[:, st.T_BROKER] = checks[:, 1], checks[:, 2], checks[:, 3]
+    more[:, st.T_KIND], more[:, st.T_ORDER] = st.CHECK, 2 * checks[:, 2]
+    before = np.searchsorted(steps[:, st.T_ORDER], more[:, st.T_ORDER]) - 1
+    here = before >= 0
+    more[:, st.T_EPOCH] = np.where(here, steps[before, st.T_EPOCH] if len(steps) else 0, numbers[_EPOCH])
+    controls = np.where(here, who[before] if len(who) else 0, numbers[_CONTROLLER])
+    both = np.concatenate([steps, more])
+    order = np.argsort(both[:, st.T_ORDER], kind="stable")
+    return both[order], np.concatenate([who, controls])[order]
+
+
+_AFTER = {
+    st.DOWN: 0,
+    st.DOWN_CONTROLLER: 0,
+    st.DOWN_LAST: 0,
+    st.SEEN_DOWN: 0,
+    st.UP: st.ALIVE,
+    st.UP_CONTROLLER: st.ALIVE,
+    st.SEEN_UP: st.ALIVE,
+    st.LEAVING: st.ALIVE | st.LEAVES,
+}
+
+
+def _changes(steps: Ints, flags: Ints) -> tuple[Ints, Ints]:
+    """(broker: (n, 2), change: (k, 2)) of World: which flags a broker has from which step on.
+
+    A broker that dies while it leaves keeps LEAVES: it went in order.
+    """
+    kinds = np.array(list(_AFTER))
+    at = np.flatnonzero(np.isin(steps[:, st.T_KIND], kinds))
+    place, kind = steps[at, st.T_BROKER], steps[at, st.T_KIND]
+    order = np.lexsort((at, place))
+    place, kind, at = place[order], kind[order], at[order]
+    after = np.zeros(int(kinds.max()) + 1, np.int64)
+    after[kinds] = list(_AFTER.values())
+    value = after[kind]
+    same = np.concatenate([[False], place[1:] == place[:-1]])
+    previous_leaving = same & np.concatenate([[False], kind[:-1] == st.LEAVING])
+    value = np.where((value == 0) & previous_leaving, st.LEAVES, value)
+    all_place = np.concatenate([np.arange(len(flags)), place])
+    rows = np.stack([np.concatenate([np.full(len(flags), -1), at]), np.concatenate([flags, value])], axis=1)
+    by_place = np.lexsort((rows[:, 0], all_place))
+    begins = np.searchsorted(all_place[by_place], np.arange(len(flags) + 1))
+    return np.stack([begins[:-1], begins[1:]], axis=1).astype(np.int64), rows[by_place].astype(np.int64)
+
+
+def _checks(packed: Packed, timeline: Timeline) -> Ints:
+    """Who is elected at automatic rebalances: all partitions of a cluster in lock step, nothing written down."""
+    world, found = timeline.world, [np.empty((0, 4), np.int64)]
+    each = np.arange(len(packed.clusters) + 1)
+    rows = np.searchsorted(packed.state.now[:, st.CLUSTER], each)
+    places = np.searchsorted(packed.broker_cluster, each)
+    wanted = [c for c, numbers in enumerate(packed.numbers) if numbers[st.REBALANCES] and rows[c] < rows[c + 1]]
+    times = _times(packed) if wanted else []
+    state: State | None = None
+    for c in wanted:
+        numbers = packed.numbers[c]
+        every, kraft = int(numbers[st.CHECK_EVERY_MS]), bool(numbers[st.KRAFT])
+        steps = slice(world.cluster[c, st.STEP_BEGIN], world.cluster[c, st.STEP_END])
+        due = checks_of(
+            np.append(times[c], world.cluster[c, st.END_AT]),
+            world.steps[steps],
+            timeline.controllers[steps],
+            kraft or numbers[_CONTROLLER] != NOBODY,
+            int(world.cluster[c, st.START_AT]) + every,
+            every,
+            int(numbers[st.FIRST_CHECK_MS]),
         )
+        if not len(due):
+            continue
+        if state is None:
+            state = State(*(array.copy() for array in packed.state))
+            own = Own(packed.own.events, packed.own.lists, packed.own.requests.copy(), packed.own.work.copy())
+            journal = new_journal(1, 0, writes=False)
+        elected = rebalances(state, world, journal, own, rows[c : c + 2], places[c : c + 2], due)
+        found.append(np.concatenate([np.full((len(elected), 1), c), elected], axis=1))
+    return np.concatenate(found)
 
 
-def replay(begin: Begin, events: Sequence[Event]) -> Replayed:
-    """The events, in their order, folded from the begin."""
-    brokers = tuple(sorted({*begin.brokers, *_named(events)}))
-    packed = pack(events, brokers, [(held.key, len(held.replicas)) for held in begin.partitions])
-    cluster = _cluster(begin, brokers, packed)
-    rules = begin.rules.packed()
-    if begin.rules.auto_leader_rebalance and events:
-        cluster.who[NEXT_CHECK] = events[0].at_ms + begin.rules.leader_imbalance_check_ms
-    journals: list[tuple[Ints, Ints, Ids]] = []
-    done = 0
-    while done < len(events):
-        journal = new_journal(len(packed.keys), len(cluster.ar), len(events))
-        done = fold(cluster, journal, rules, packed.events, packed.lists, done)
-        used = journal.used.tolist()
-        kept = journal.leadership[: used[0]], journal.states[: used[1]], journal.lists[: used[2]]
-        journals.append((kept[0].copy(), kept[1].copy(), kept[2].copy()))
-    return Replayed(brokers, packed, cluster, tuple(journals))
+def _times(packed: Packed) -> list[Ints]:
+    """Of each cluster, the times of all its events, by order."""
+    own = packed.own.events
+    of = np.repeat(packed.state.now[:, st.CLUSTER], packed.state.now[:, st.OWN_END] - packed.state.now[:, st.OWN_BEGIN])
+    cluster = np.concatenate([of, np.repeat(np.arange(len(packed.clusters)), np.diff(packed.of_clusters_begin))])
+    event = np.concatenate([own[:, st.E_EVENT], packed.of_clusters[:, C_EVENT]])
+    at = np.concatenate([own[:, st.E_AT], packed.of_clusters[:, C_AT]])
+    size = np.bincount(cluster, minlength=len(packed.clusters))
+    order = np.lexsort((event, cluster))
+    return np.split(at[order], np.cumsum(size)[:-1])
 
 
-def _named(events: Sequence[Event]) -> Iterator[int]:
-    for event in events:
-        if event.broker is not None and event.kind != LED_BY:
-            yield event.broker
-        for ids in (event.replicas, event.isr, event.elr, event.last_known, event.adding, event.removing):
-            yield from ids or ()
+def _fold(state: State, world: World, own: Own) -> Journals:
+    slots = int(state.now[:, st.SLOTS].max(initial=0))
+    rows = max(_LEAST_ROWS, len(state.now) * 4 + len(own.events) // 2)
+    parts: list[Journal] = []
+    used: list[list[int]] = []
+    done, last = 0, len(state.now)
+    first = new_journal(1, slots, writes=False)
+    begin(state, world, first)
+    while done < last or not parts:
+        journal = new_journal(rows, slots)
+        done = fold(state, world, journal, own, done, last, ALL)
+        parts.append(journal)
+        used.append(journal.used.tolist())
+    return _joined(parts, used)
 
 
-def _cluster(begin: Begin, brokers: tuple[int, ...], packed: Packed) -> Cluster:
-    n, p = len(brokers), len(packed.keys)
-    place = {broker: i for i, broker in enumerate(brokers)}
-    offsets = np.concatenate([[0], np.cumsum(packed.capacity)]).astype(np.int64)
-    slots = int(offsets[-1])
-    who = np.zeros(WHO, np.int64)
-    who[CONTROLLER] = NOBODY if begin.controller is None else place[begin.controller]
-    who[CONTROLLER_EPOCH], who[NEXT_CHECK] = begin.controller_epoch, _NEVER
-    cluster = Cluster(
-        alive=np.array([b in begin.alive for b in brokers], np.bool_),
-        leaving=np.zeros(n, np.bool_),
-        who=who,
-        offsets=offsets,
-        ar=np.full(slots, NOBODY, np.int32),
-        isr=np.full(slots, NOBODY, np.int32),
-        elr=np.full(slots, NOBODY, np.int32),
-        target=np.full(slots, NOBODY, np.int32),
-        sizes=np.zeros((p, 4), np.int8),
-        replica=np.full(slots, NOBODY, np.int32),
-        replica_state=np.zeros(slots, np.int8),
-        replicas=np.zeros(p, np.int8),
-        leader=np.full(p, NOBODY, np.int32),
-        leader_epoch=np.zeros(p, np.int32),
-        written=np.zeros(p, np.int32),
-        last_known=np.full(p, NOBODY, np.int32),
-        state=np.zeros(p, np.int8),
-        unclean=np.zeros(p, np.bool_),
-        deleted=np.zeros(p, np.bool_),
-        min_isr=np.ones(p, np.int32),
+def _joined(parts: list[Journal], used: list[list[int]]) -> Journals:
+    """One behind another; places of lists count through."""
+    before = 0
+    for journal, sizes in zip(parts, used, strict=True):
+        journal.leadership[:, st.L_ISR] += before
+        lists = journal.health[: sizes[st.U_HEALTH], st.H_LIST]
+        lists[lists >= 0] += before
+        before += sizes[st.U_LISTS]
+
+    def all_of(name: str, which: int) -> Ints:
+        return np.concatenate([getattr(one, name)[: sizes[which]] for one, sizes in zip(parts, used, strict=True)])
+
+    return Journals(
+        all_of("leadership", st.U_LEADERSHIP),
+        all_of("states", st.U_STATES),
+        all_of("health", st.U_HEALTH),
+        all_of("progress", st.U_PROGRESS),
+        all_of("lists", st.U_LISTS),
     )
-    for row, held in enumerate(begin.partitions):
-        at = int(offsets[row])
-        for which, lists, ids in (
-            (AR, cluster.ar, held.replicas),
-            (ISR, cluster.isr, held.isr),
-            (ELR, cluster.elr, held.elr),
-        ):
-            lists[at : at + len(ids)] = [place[b] for b in ids]
-            cluster.sizes[row, which] = len(ids)
-        cluster.replica[at : at + len(held.replicas)] = [place[b] for b in held.replicas]
-        cluster.replica_state[at : at + len(held.replicas)] = [
-            ONLINE if b in begin.alive else OFFLINE for b in held.replicas
-        ]
-        cluster.replicas[row] = len(held.replicas)
-        cluster.leader[row] = NOBODY if held.leader is None else place[held.leader]
-        cluster.leader_epoch[row], cluster.written[row] = held.leader_epoch, held.controller_epoch
-        cluster.state[row] = OFFLINE if held.leader is None else ONLINE
-        cluster.unclean[row], cluster.min_isr[row] = held.unclean, held.min_isr
-    return cluster
+
+

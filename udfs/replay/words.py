@@ -1,8 +1,7 @@
-"""Names of what is replayed: events, states, causes. Codes are places in these lists."""
+"""Names of what is replayed: events, states, causes, errors. Codes are places in these lists: replay_codes.py."""
 
 from __future__ import annotations
 
-# Of udfs/kernels/replay_control.py, in the order of its codes.
 KINDS = (
     "broker down",
     "broker up",
@@ -15,14 +14,20 @@ KINDS = (
     "unclean election allowed",
     "min.insync.replicas",
     "isr",
+    "old controller",
     "record",
     "elr cleared",
     "partition removed",
     "fenced",
     "unfenced",
     "controller",
+    "append",
+    "fetch",
+    "offsets",
+    "cluster at first",
+    "broker at first",
+    "partition at first",
 )
-# Of udfs/kernels/replay_elections.py.
 CAUSES = (
     "created",
     "leader died",
@@ -39,7 +44,7 @@ CAUSES = (
     "told",
     "topic deleted",
 )
-# Kafka's own names, for partitions and for replicas, by udfs/kernels/replay_state.py.
+# Kafka's own names, for partitions and for replicas.
 PARTITION_STATES = ("NonExistentPartition", "NewPartition", "OnlinePartition", "OfflinePartition")
 REPLICA_STATES = (
     "NonExistentReplica",
@@ -49,4 +54,34 @@ REPLICA_STATES = (
     "ReplicaDeletionStarted",
     "ReplicaDeletionSuccessful",
     "ReplicaDeletionIneligible",
+)
+# Kafka's own names, where it has one.
+ERRORS = (
+    "NONE",
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_OR_FOLLOWER",
+    "NOT_ENOUGH_REPLICAS",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    "REQUEST_TIMED_OUT",
+    "DISCONNECTED",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "BROKER_DOWN",
+    "NOT_ASSIGNED_REPLICA",
+    "OFFSET_OUT_OF_RANGE",
+    "FENCED_LEADER_EPOCH",
+    "UNKNOWN_LEADER_EPOCH",
+    "STALE_CONTROLLER_EPOCH",
+)
+# What made a request be answered.
+ANSWERS = (
+    "waiting",
+    "at once",
+    "nothing awaited",
+    "append",
+    "high watermark",
+    "timeout",
+    "leader changed",
+    "broker down",
+    "newer fetch",
+    "topic deleted",
 )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from udfs.kernels import replay_control as k
-from udfs.replay.events import Event, Key
-from udfs.replay.fold import Begin
+from udfs.kernels import replay_codes as k
+from udfs.replay.events import Begin, Event, Key
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,10 @@ import pytest
 from pipelines.commands.replay import Asked, answer, lines, timeline
 from pipelines.ingest.snapshot import load_snapshot
 from pipelines.ingest.sources import find_source
-from udfs.kernels import replay_control as k
-from udfs.kernels.replay_state import ELR, ISR
-from udfs.replay.events import Event
-from udfs.replay.fold import Begin, Held, Replayed, Rules, replay
+from udfs.kernels import replay_codes as k
+from udfs.replay.answers import replay, state_of
+from udfs.replay.events import Begin, Event, Held, Rules
+from udfs.replay.fold import Folded
 
 SAMPLES = Path(__file__).parents[3] / "data_samples"
 LATER = SAMPLES / "captures"
@@ -57,22 +56,19 @@ def test_the_log_folds_to_what_was_described(until: int | None, capture: Path) -
     assert state["controller_epoch"] == 1
 
 
-def _held(replayed: Replayed, min_isr: dict[str, int | None]) -> tuple[Held, ...]:
-    out = []
-    for row, key in enumerate(replayed.packed.keys):
-        leader = int(replayed.cluster.leader[row])
-        out.append(
-            Held(
-                key,
-                replayed.held(row, 0),
-                replayed.held(row, ISR),
-                None if leader < 0 else replayed.brokers[leader],
-                int(replayed.cluster.leader_epoch[row]),
-                elr=replayed.held(row, ELR),
-                min_isr=min_isr.get(key[0]) or 1,
-            )
+def _held(folded: Folded, min_isr: dict[str, int | None]) -> tuple[Held, ...]:
+    return tuple(
+        Held(
+            (row["topic"], row["partition"]),
+            tuple(row["replicas"]),
+            tuple(row["isr"]),
+            row["leader"],
+            row["leader_epoch"],
+            elr=tuple(sorted(row["elr"])),
+            min_isr=min_isr.get(row["topic"]) or 1,
         )
-    return tuple(out)
+        for row in state_of(folded)["partitions"]
+    )
 
 
 def test_what_the_controller_wrote_is_what_the_kernel_decides() -> None:
@@ -80,11 +76,10 @@ def test_what_the_controller_wrote_is_what_the_kernel_decides() -> None:
     before, after = timeline(Asked([str(LOG)], until=FENCED - 1)), timeline(Asked([str(LOG)]))
     topics = load_snapshot(find_source(str(LOG))).topics.to_pylist()
     held = _held(before.replayed, {row["topic"]: row["min_insync_replicas"] for row in topics})
-    brokers = before.replayed.brokers
+    brokers = tuple(before.replayed.packed.brokers.tolist())
     begin = Begin(brokers, frozenset(brokers), held, rules=Rules(True, True, False))
     decided = replay(begin, [Event(0, k.BROKER_DOWN, 2)])
-    got = {one.key: replace(one, elr=tuple(sorted(one.elr))) for one in _held(decided, {})}
-    assert got == {one.key: replace(one, elr=tuple(sorted(one.elr))) for one in _held(after.replayed, {})}
+    assert _held(decided, {}) == _held(after.replayed, {})
 
 
 def test_a_broker_of_a_zookeeper_cluster_dies() -> None:

@@ -7,10 +7,9 @@ import random
 import pytest
 
 from tests.unit.replay.interpreter import interpret
-from udfs.kernels import replay_control as k
-from udfs.replay.answers import leaderships, state_of
-from udfs.replay.events import Event
-from udfs.replay.fold import Begin, Held, Rules, replay
+from udfs.kernels import replay_codes as k
+from udfs.replay.answers import leaderships, replay, state_of
+from udfs.replay.events import Begin, Event, Held, Rules
 
 SEQUENCES = 1500
 

@@ -1,0 +1,464 @@
+"""Appends, fetches, known offsets, the ISR's lag, deadlines: what happens to one partition's data.
+
+The rules are those of docs/replay-rules.md. Sources: Partition, ReplicaManager, DelayedProduce, DelayedFetch of 2.8.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from udfs.kernels.compiled import compiled
+from udfs.kernels.replay_codes import (
+    ABSENT,
+    AT_ONCE,
+    BROKER_IS_DOWN,
+    BY_APPEND,
+    BY_BROKER_DOWN,
+    BY_DELETION,
+    BY_LEADER,
+    BY_NEWER_FETCH,
+    BY_TIMEOUT,
+    DISCONNECTED,
+    EXPANDED,
+    FENCED_EPOCH,
+    LEADER_NOT_AVAILABLE,
+    NO_ERROR,
+    NOBODY,
+    NOT_A_REPLICA,
+    NOT_ENOUGH_REPLICAS,
+    NOT_LEADER,
+    NOTHING_AWAITED,
+    OUT_OF_RANGE,
+    SHRUNK,
+    TIMED_OUT,
+    UNKNOWN_EPOCH,
+    UNKNOWN_TOPIC,
+    WAITING,
+)
+from udfs.kernels.replay_control import finish, leader_changed_isr
+from udfs.kernels.replay_health import mark
+from udfs.kernels.replay_logs import (
+    NEVER,
+    common,
+    copy,
+    cut,
+    deliver,
+    end,
+    end_all,
+    end_fetch,
+    give,
+    lose,
+    readable,
+    restart_hw,
+    serving,
+    set_hw,
+    share,
+    try_hw,
+    wait,
+)
+from udfs.kernels.replay_state import (
+    AR,
+    AT,
+    CAUGHT_UP_AT,
+    CLUSTER,
+    COMMITTED,
+    DEADLINE,
+    DELETED,
+    E_ACKS,
+    E_AT,
+    E_BROKER,
+    E_EPOCH,
+    E_LIST,
+    E_MESSAGES,
+    E_MIN_BYTES,
+    E_OFFSET,
+    E_PARTS,
+    E_VALUE,
+    E_WAIT_MS,
+    EPOCH,
+    EPOCH_START,
+    FETCHED_AT,
+    FETCHED_LEO,
+    HAS_FETCHES,
+    HW,
+    ISR,
+    JOIN_AT_EPOCH_START,
+    LAG_MESSAGES,
+    LAG_MS,
+    LAST_LEADER,
+    LEADER,
+    LEO,
+    MESSAGE_BYTES,
+    MIN_ISR,
+    OWN_BEGIN,
+    Q_BASE,
+    Q_BY,
+    Q_COUNT,
+    Q_DEADLINE,
+    Q_DELAYED,
+    Q_NEEDED,
+    QUEUE,
+    QUEUE_HEAD,
+    QUEUE_TAIL,
+    REMOTE,
+    SLOT_BEGIN,
+    SLOTS,
+    STACK,
+    STACKED,
+    STATE,
+    TARGET,
+    TRUNCATE_TO_HW,
+    U_AT,
+    WAIT,
+    WAITERS,
+    WAITS,
+    Journal,
+    Own,
+    State,
+    World,
+    add,
+    alive,
+    leaving,
+    within,
+)
+
+LONG_AGO = np.iinfo(np.int64).min // 2
+
+
+# ---- produce
+
+
+@compiled
+def append(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
+    """Nothing; own event i is a produce."""
+    leader, acks, count = serving(s, w, j, p), o.events[i, E_ACKS], o.events[i, E_MESSAGES]
+    at_once = NOTHING_AWAITED if acks == 0 else AT_ONCE
+    if leader == NOBODY:
+        end(j, o, i, LEADER_NOT_AVAILABLE, at_once)
+        return
+    if acks == -1 and s.now[p, ISR] < s.now[p, MIN_ISR]:
+        end(j, o, i, NOT_ENOUGH_REPLICAS, at_once)
+        return
+    row, begin = s.now[p, SLOT_BEGIN] + leader, s.now[p, OWN_BEGIN]
+    o.requests[i, Q_BASE], o.requests[i, Q_COUNT] = s.slot[row, LEO], count
+    if count == 0:
+        end(j, o, i, NO_ERROR, at_once)
+        return
+    s.slot[row, LEO] += count
+    o.work[STACK, begin + s.now[p, STACKED]] = i
+    s.now[p, STACKED] += 1
+    o.requests[i, Q_NEEDED] = s.slot[row, LEO]
+    if acks == -1:
+        o.requests[i, Q_BY], o.requests[i, Q_DELAYED] = WAITING, 1
+        o.requests[i, Q_DEADLINE] = o.events[i, E_AT] + o.events[i, E_WAIT_MS]
+        o.work[QUEUE, begin + s.now[p, QUEUE_TAIL]] = i
+        s.now[p, QUEUE_TAIL] += 1
+        wait(s, o, p, i)
+    else:
+        end(j, o, i, NO_ERROR, at_once)
+    try_hw(s, w, j, o, p)
+    _feed(s, w, j, o, p, leader)
+
+
+@compiled
+def _feed(s: State, w: World, j: Journal, o: Own, p: int, leader: int) -> None:
+    """Nothing; fetches of replicas that wait are tried: there is more to read."""
+    begin = s.now[p, SLOT_BEGIN]
+    message = w.cluster[s.now[p, CLUSTER], MESSAGE_BYTES]
+    for slot in range(s.now[p, SLOTS]):
+        request = s.slot[begin + slot, WAITS]
+        if request < 0:
+            continue
+        size = readable(s, p, leader, o.requests[request, Q_NEEDED], False) * message
+        if size >= o.events[request, E_MIN_BYTES]:
+            deliver(s, w, j, o, p, slot, request, BY_APPEND)
+
+
+# ---- fetch
+
+
+@compiled
+def fetch(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
+    """Nothing; own event i is a fetch, of a replica or (no slot) of a consumer."""
+    slot, leader = o.events[i, E_BROKER], serving(s, w, j, p)
+    begin = s.now[p, SLOT_BEGIN]
+    consumer = slot == NOBODY
+    offset = o.events[i, E_OFFSET]
+    if offset < 0 and leader != NOBODY:
+        offset = s.slot[begin + leader, HW] if consumer else s.slot[begin + slot, LEO]
+    error = _refusal(s, w, j, p, o, i, slot, leader, offset)
+    if error != NO_ERROR:
+        if not o.events[i, E_VALUE]:  # one of many that were not meant one by one
+            end(j, o, i, error, AT_ONCE)
+        return
+    o.requests[i, Q_NEEDED] = offset
+    o.requests[i, Q_DEADLINE] = o.events[i, E_AT] + o.events[i, E_WAIT_MS]
+    message = w.cluster[s.now[p, CLUSTER], MESSAGE_BYTES]
+    if not consumer:
+        _arrive(s, w, j, o, p, slot, leader, offset)
+    enough = readable(s, p, leader, offset, consumer) * message >= o.events[i, E_MIN_BYTES]
+    several = consumer and o.events[i, E_PARTS] > 1  # whether the others have enough is seen where they meet
+    if o.events[i, E_WAIT_MS] > 0 and (several or not enough):
+        o.requests[i, Q_BY], o.requests[i, Q_DELAYED] = WAITING, 1
+        wait(s, o, p, i)
+        give(s, p, leader, o, i, consumer)
+        if consumer:
+            o.work[WAIT, s.now[p, OWN_BEGIN] + s.now[p, WAITERS]] = i
+            s.now[p, WAITERS] += 1
+        else:
+            s.slot[begin + slot, WAITS] = i
+    elif consumer:
+        give(s, p, leader, o, i, True)
+        end(j, o, i, NO_ERROR, AT_ONCE)
+    else:
+        deliver(s, w, j, o, p, slot, i, AT_ONCE)
+    if not consumer and s.now[p, TARGET] and not s.now[p, DELETED]:
+        finish(s, w, j, p)
+
+
+@compiled
+def _refusal(s: State, w: World, j: Journal, p: int, o: Own, i: int, slot: int, leader: int, offset: int) -> int:
+    """The error of a fetch that is not even tried, or NO_ERROR."""
+    epoch = o.events[i, E_EPOCH]
+    if slot != NOBODY and not alive(s, w, j, p, slot):
+        return BROKER_IS_DOWN
+    if leader == NOBODY:
+        return LEADER_NOT_AVAILABLE
+    if slot != NOBODY and (slot == leader or not within(s, AR, p, slot)):
+        return NOT_A_REPLICA
+    if offset > s.slot[s.now[p, SLOT_BEGIN] + leader, LEO]:
+        return OUT_OF_RANGE
+    if 0 <= epoch < s.now[p, EPOCH]:
+        return FENCED_EPOCH
+    return UNKNOWN_EPOCH if epoch > s.now[p, EPOCH] else NO_ERROR
+
+
+@compiled
+def _arrive(s: State, w: World, j: Journal, o: Own, p: int, slot: int, leader: int, offset: int) -> None:
+    """Nothing; a replica's fetch tells the leader how far its log is: the ISR and the high watermark may follow."""
+    row, end_of_log = s.now[p, SLOT_BEGIN] + slot, s.slot[s.now[p, SLOT_BEGIN] + leader, LEO]
+    end_fetch(s, j, o, p, slot, NO_ERROR, BY_NEWER_FETCH)
+    if not s.now[p, HAS_FETCHES]:  # until now nobody knew who fetches
+        s.now[p, HAS_FETCHES] = 1
+        for other in range(s.now[p, SLOTS]):
+            at = s.now[p, SLOT_BEGIN] + other
+            s.slot[at, CAUGHT_UP_AT] = max(s.slot[at, CAUGHT_UP_AT], j.used[U_AT])
+    if offset < s.slot[row, LEO]:
+        cut(s, w, j, p, slot, offset)
+    elif offset > s.slot[row, LEO]:
+        copy(s, p, slot, leader, offset)
+    s.slot[row, REMOTE] = offset
+    if offset >= end_of_log:
+        s.slot[row, CAUGHT_UP_AT] = j.used[U_AT]
+    elif offset >= s.slot[row, FETCHED_LEO]:
+        s.slot[row, CAUGHT_UP_AT] = max(s.slot[row, CAUGHT_UP_AT], s.slot[row, FETCHED_AT])
+    s.slot[row, FETCHED_LEO], s.slot[row, FETCHED_AT] = end_of_log, j.used[U_AT]
+    if may_join(s, w, j, p, slot, leader):
+        mark(s, o, p)
+        begin, held = s.now[p, SLOT_BEGIN], s.now[p, ISR]
+        old = s.slot[begin : begin + held, ISR].copy()
+        add(s, ISR, p, slot)
+        leader_changed_isr(s, w, j, p, old, EXPANDED)
+    try_hw(s, w, j, o, p)
+
+
+@compiled
+def may_join(s: State, w: World, j: Journal, p: int, slot: int, leader: int) -> bool:
+    """Whether the replica joins the ISR: it is not in it, it is in the AR, its log has reached the high watermark -
+    and, since 2.1, where the leader's epoch began. Source: Partition.maybeExpandIsr."""
+    begin = s.now[p, SLOT_BEGIN]
+    if within(s, ISR, p, slot) or not within(s, AR, p, slot) or leaving(s, w, j, p, slot) or s.now[p, DELETED]:
+        return False
+    reached = s.slot[begin + slot, REMOTE]
+    if w.cluster[s.now[p, CLUSTER], JOIN_AT_EPOCH_START] and reached < s.now[p, EPOCH_START]:
+        return False
+    joins: bool = reached >= s.slot[begin + leader, HW]
+    return joins
+
+
+@compiled
+def offsets(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
+    """Nothing; own event i says how long a replica's log is, and its high watermark: that is so."""
+    slot, leo, hw = o.events[i, E_BROKER], o.events[i, E_OFFSET], o.events[i, E_LIST]
+    row = s.now[p, SLOT_BEGIN] + slot
+    if leo >= 0:
+        s.slot[row, LEO] = s.slot[row, REMOTE] = leo
+        for other in range(s.now[p, SLOTS]):
+            share(s, p, slot, other, min(leo, s.slot[s.now[p, SLOT_BEGIN] + other, LEO]))
+    if hw >= 0:
+        set_hw(s, w, j, p, slot, hw)
+        if slot == s.now[p, LEADER]:
+            s.now[p, COMMITTED] = max(s.now[p, COMMITTED], hw)
+    try_hw(s, w, j, o, p)
+
+
+# ---- time
+
+
+@compiled
+def until(s: State, w: World, j: Journal, o: Own, p: int, at: int) -> bool:
+    """Whether all that is due at p until then has happened: deadlines, then checks of the ISR's lag, by time.
+
+    False after an ISR that shrank: that is to be written down before the rest.
+    """
+    while True:
+        check = _next_shrink(s, w, j, p)
+        due = min(s.now[p, DEADLINE], check)
+        if due > at:
+            break
+        j.used[U_AT] = due
+        if s.now[p, DEADLINE] <= due:
+            _expire(s, w, j, o, p, due)
+        if check <= due:
+            mark(s, o, p)
+            _shrink(s, w, j, o, p, due)
+            return False
+        s.now[p, AT] = due
+    s.now[p, AT] = max(s.now[p, AT], at)
+    return True
+
+
+@compiled
+def _expire(s: State, w: World, j: Journal, o: Own, p: int, due: int) -> None:
+    """Nothing; requests whose deadline has come are answered; the next deadline is found."""
+    begin, following, kept, leader = s.now[p, OWN_BEGIN], NEVER, 0, serving(s, w, j, p)
+    for k in range(s.now[p, QUEUE_HEAD], s.now[p, QUEUE_TAIL]):
+        request = o.work[QUEUE, begin + k]
+        if o.requests[request, Q_BY] != WAITING:
+            continue
+        if o.requests[request, Q_DEADLINE] <= due:
+            end(j, o, request, TIMED_OUT, BY_TIMEOUT)
+        else:
+            following = min(following, o.requests[request, Q_DEADLINE])
+    for k in range(s.now[p, WAITERS]):
+        request = o.work[WAIT, begin + k]
+        if o.requests[request, Q_DEADLINE] <= due:
+            if o.events[request, E_PARTS] == 1:
+                give(s, p, leader, o, request, True)
+            end(j, o, request, NO_ERROR, BY_TIMEOUT)
+        else:
+            following = min(following, o.requests[request, Q_DEADLINE])
+            o.work[WAIT, begin + kept] = request
+            kept += 1
+    s.now[p, WAITERS] = kept
+    for slot in range(s.now[p, SLOTS]):
+        request = s.slot[s.now[p, SLOT_BEGIN] + slot, WAITS]
+        if request >= 0 and o.requests[request, Q_DEADLINE] <= due:
+            deliver(s, w, j, o, p, slot, request, BY_TIMEOUT)
+        elif request >= 0:
+            following = min(following, o.requests[request, Q_DEADLINE])
+    s.now[p, DEADLINE] = following
+
+
+@compiled
+def _next_shrink(s: State, w: World, j: Journal, p: int) -> int:
+    """When the next check of the lag finds somebody: a multiple of half the lag's time, or NEVER."""
+    leader, c = s.now[p, LEADER], s.now[p, CLUSTER]
+    if not s.now[p, HAS_FETCHES] or s.now[p, ISR] < 2 or s.now[p, DELETED] or serving(s, w, j, p) == NOBODY:
+        return int(NEVER)
+    begin, every = s.now[p, SLOT_BEGIN], max(w.cluster[c, LAG_MS] // 2, 1)
+    log_end, found = s.slot[begin + leader, LEO], NEVER
+    for i in range(s.now[p, ISR]):
+        slot = s.slot[begin + i, ISR]
+        if slot == leader or s.slot[begin + slot, REMOTE] == log_end:
+            continue
+        behind = w.cluster[c, LAG_MESSAGES] > 0 and (
+            log_end - max(s.slot[begin + slot, REMOTE], 0) > w.cluster[c, LAG_MESSAGES]
+        )
+        late = s.now[p, AT] if behind else max(s.now[p, AT], s.slot[begin + slot, CAUGHT_UP_AT] + w.cluster[c, LAG_MS])
+        found = min(found, (late // every + 1) * every)
+    return int(found)
+
+
+@compiled
+def _shrink(s: State, w: World, j: Journal, o: Own, p: int, at: int) -> None:
+    """Nothing; all who lag too far leave the ISR at once."""
+    begin, held, c = s.now[p, SLOT_BEGIN], s.now[p, ISR], s.now[p, CLUSTER]
+    leader, kept = s.now[p, LEADER], 0
+    log_end = s.slot[begin + leader, LEO]
+    old = s.slot[begin : begin + held, ISR].copy()
+    for slot in old:
+        row = begin + slot
+        behind = (
+            w.cluster[c, LAG_MESSAGES] > 0 and log_end - max(s.slot[row, REMOTE], 0) > w.cluster[c, LAG_MESSAGES]
+        )
+        late = behind or at - s.slot[row, CAUGHT_UP_AT] > w.cluster[c, LAG_MS]
+        if slot == leader or s.slot[row, REMOTE] == log_end or not late:
+            s.slot[begin + kept, ISR] = slot
+            kept += 1
+    s.now[p, ISR], s.now[p, AT] = kept, at
+    if kept < held:
+        leader_changed_isr(s, w, j, p, old, SHRUNK)
+        try_hw(s, w, j, o, p)
+
+
+# ---- what the controller's writes mean for the data
+
+
+@compiled
+def broker_gone(s: State, w: World, j: Journal, o: Own, p: int, slot: int) -> None:
+    """Nothing; the slot's broker is dead: its fetch is gone, its high watermark is what was checkpointed."""
+    end_fetch(s, j, o, p, slot, DISCONNECTED, BY_BROKER_DOWN)
+    if not leaving(s, w, j, p, slot):
+        restart_hw(s, w, j, p, slot)
+
+
+@compiled
+def broker_back(s: State, w: World, j: Journal, o: Own, p: int, slot: int) -> None:
+    """Nothing; the slot's broker is there again: it follows, and truncates."""
+    leader = serving(s, w, j, p)
+    if leader != NOBODY and leader != slot and within(s, AR, p, slot):
+        _truncate(s, w, j, p, slot, leader)
+
+
+@compiled
+def _truncate(s: State, w: World, j: Journal, p: int, slot: int, leader: int) -> None:
+    by_hw = w.cluster[s.now[p, CLUSTER], TRUNCATE_TO_HW]
+    cut(s, w, j, p, slot, s.slot[s.now[p, SLOT_BEGIN] + slot, HW] if by_hw else common(s, p, slot, leader))
+
+
+@compiled
+def settle(s: State, w: World, j: Journal, o: Own, p: int, before: int, epoch: int) -> None:
+    """Nothing; requests, logs and high watermarks after what the controller wrote. before: who served, in which epoch."""
+    leader, begin = serving(s, w, j, p), s.now[p, SLOT_BEGIN]
+    if s.now[p, STATE] == ABSENT:
+        end_all(s, j, o, p, UNKNOWN_TOPIC, UNKNOWN_TOPIC, BY_DELETION)
+        s.now[p, STACKED] = 0
+        return
+    if leader == before and leader != NOBODY:
+        if epoch != s.now[p, EPOCH]:
+            begin_own = s.now[p, OWN_BEGIN]
+            for i in range(s.now[p, WAITERS]):
+                end(j, o, o.work[WAIT, begin_own + i], FENCED_EPOCH, BY_LEADER)
+            s.now[p, WAITERS] = 0
+            for slot in range(s.now[p, SLOTS]):
+                end_fetch(s, j, o, p, slot, FENCED_EPOCH, BY_LEADER)
+            s.now[p, EPOCH_START] = s.slot[begin + leader, LEO]
+        try_hw(s, w, j, o, p)
+        return
+    if before != NOBODY:
+        error = NOT_LEADER if alive(s, w, j, p, before) else DISCONNECTED
+        end_all(s, j, o, p, error, error, BY_LEADER)
+    if leader != NOBODY:
+        _lead(s, w, j, o, p, leader)
+
+
+@compiled
+def _lead(s: State, w: World, j: Journal, o: Own, p: int, leader: int) -> None:
+    """Nothing; another leader: what the last one had and it has not is lost, the others follow its log."""
+    begin, last, at = s.now[p, SLOT_BEGIN], s.now[p, LAST_LEADER], j.used[U_AT]
+    log_end = s.slot[begin + leader, LEO]
+    if last not in (NOBODY, leader):
+        lose(s, j, o, p, common(s, p, leader, last))
+    s.now[p, COMMITTED] = min(s.now[p, COMMITTED], log_end)
+    s.now[p, LAST_LEADER], s.now[p, EPOCH_START] = leader, log_end
+    for slot in range(s.now[p, SLOTS]):
+        if slot == leader:
+            continue
+        row = begin + slot
+        s.slot[row, REMOTE] = -1
+        s.slot[row, CAUGHT_UP_AT] = at if within(s, ISR, p, slot) else LONG_AGO
+        s.slot[row, FETCHED_AT], s.slot[row, FETCHED_LEO] = LONG_AGO, NEVER
+        if within(s, AR, p, slot) and alive(s, w, j, p, slot):
+            _truncate(s, w, j, p, slot, leader)
+    try_hw(s, w, j, o, p)

@@ -1,0 +1,312 @@
+"""The fold: each partition through the steps of its cluster and its own events, in their order.
+
+Partitions know nothing of each other, so they can be spread over workers; only the automatic rebalance of leaders looks
+at all of a cluster's partitions, so `rebalances` folds a cluster in lock step, check by check, to find out who is
+elected then.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from udfs.kernels.compiled import compiled
+from udfs.kernels.replay_codes import (
+    ABSENT,
+    APPEND,
+    CLEAR_ELR,
+    CREATE,
+    DELETE,
+    ELECT_PREFERRED,
+    FETCH,
+    FORGET,
+    NEW,
+    NOBODY,
+    OFFLINE,
+    OFFSETS,
+    PREFERRED,
+    REASSIGN,
+    RECORD,
+    SET_ISR,
+    SET_MIN_ISR,
+    SET_UNCLEAN,
+)
+from udfs.kernels.replay_control import create, delete, may_be_rebalanced, reassign, set_isr, step
+from udfs.kernels.replay_data import append, broker_back, broker_gone, fetch, offsets, settle, until
+from udfs.kernels.replay_elections import elect, elect_preferred
+from udfs.kernels.replay_health import NOT_THERE, begin_health, mark, note, write_health
+from udfs.kernels.replay_logs import serving
+from udfs.kernels.replay_records import forget, record
+from udfs.kernels.replay_state import (
+    AT,
+    CHECK,
+    CLUSTER,
+    DELETED,
+    DOWN,
+    DOWN_CONTROLLER,
+    DOWN_LAST,
+    E_AT,
+    E_EVENT,
+    E_KIND,
+    E_LIST,
+    E_VALUE,
+    ELR,
+    END_AT,
+    END_EVENT,
+    EPOCH,
+    EPOCH_AT_FIRST,
+    FAIL_OVER,
+    HAS_DATA,
+    IMBALANCE_PERCENT,
+    LAST_KNOWN,
+    LEADER,
+    MEMBER,
+    MIN_ISR,
+    OWN,
+    OWN_END,
+    QUORUM,
+    SEEN_DATA,
+    SEEN_LEADER,
+    SLOT_BEGIN,
+    START_AT,
+    STATE,
+    STEP,
+    STEP_BEGIN,
+    STEP_END,
+    T_AT,
+    T_BROKER,
+    T_EPOCH,
+    T_EVENT,
+    T_KIND,
+    T_ORDER,
+    U_AT,
+    U_EPOCH,
+    U_EVENT,
+    U_STEP,
+    UNCLEAN_ALLOWED,
+    UP,
+    UP_CONTROLLER,
+    Ints,
+    Journal,
+    Own,
+    State,
+    World,
+    has_room,
+    slot_of,
+)
+
+ALL = np.iinfo(np.int64).max
+CLOSED = -3  # of SEEN_LEADER: the replay's end is written down
+
+
+@compiled
+def begin(s: State, w: World, j: Journal) -> None:
+    """Nothing; the health of partitions that are there at first begins."""
+    for p in range(len(s.now)):
+        j.used[U_AT] = w.cluster[s.now[p, CLUSTER], START_AT]
+        j.used[U_STEP] = -1
+        begin_health(s, w, j, p)
+
+
+@compiled
+def fold(s: State, w: World, j: Journal, o: Own, first: int, last: int, order: int) -> int:
+    """The first partition that is not done: `last`, or one for which the journal has no room, to go on from there.
+
+    Partitions first to last - 1 go through what comes before `order` (ALL = everything, and time until the end).
+    """
+    for p in range(first, last):
+        if not _through(s, w, j, o, p, order):
+            return p
+    return last
+
+
+@compiled
+def _through(s: State, w: World, j: Journal, o: Own, p: int, order: int) -> bool:
+    """Whether p is through: what comes before `order` is done."""
+    c = s.now[p, CLUSTER]
+    steps = w.cluster[c, STEP_END]
+    while True:
+        t, i = s.now[p, STEP], s.now[p, OWN]
+        step_order = w.steps[t, T_ORDER] if t < steps else ALL
+        own_order = 2 * o.events[i, E_EVENT] + 1 if i < s.now[p, OWN_END] else ALL
+        if min(step_order, own_order) >= order:
+            break
+        if step_order < own_order:
+            done = _take_step(s, w, j, o, p, t)
+        else:
+            done = _take_event(s, w, j, o, p, i)
+        if not done:
+            return False
+    if order != ALL:
+        return True
+    return _close(s, w, j, o, p, w.cluster[c, END_AT], w.cluster[c, END_EVENT])
+
+
+@compiled
+def _reach(s: State, w: World, j: Journal, o: Own, p: int, at: int, event: int) -> bool:
+    """Whether there was room for all that is due at p until `at`."""
+    _context(s, w, j, p, at, event)
+    if not s.now[p, HAS_DATA]:
+        s.now[p, AT] = at
+        return has_room(s, o, j, p)
+    while has_room(s, o, j, p):
+        if until(s, w, j, o, p, at):
+            j.used[U_AT] = at
+            return has_room(s, o, j, p)
+        note(s, w, j, p)
+    return False
+
+
+@compiled
+def _context(s: State, w: World, j: Journal, p: int, at: int, event: int) -> None:
+    """Nothing; what is written next is of this time and event, and of the controller's epoch at p's last step."""
+    t, c = s.now[p, STEP] - 1, s.now[p, CLUSTER]
+    j.used[U_AT], j.used[U_EVENT], j.used[U_STEP] = at, event, t
+    j.used[U_EPOCH] = w.steps[t, T_EPOCH] if t >= w.cluster[c, STEP_BEGIN] else w.cluster[c, EPOCH_AT_FIRST]
+
+
+@compiled
+def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
+    kind, at = w.steps[t, T_KIND], w.steps[t, T_AT]
+    slot = slot_of(s, p, w.steps[t, T_BROKER])
+    waits = s.now[p, STATE] in (NEW, OFFLINE) and kind in (UP, DOWN)  # each of these tries again whoever has no leader
+    everyone = waits or kind in (FAIL_OVER, DOWN_CONTROLLER, UP_CONTROLLER)
+    if kind == QUORUM or (slot == NOBODY and not everyone):
+        s.now[p, STEP] = t + 1
+        return True
+    if not _reach(s, w, j, o, p, at, w.steps[t, T_EVENT]):
+        return False
+    before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
+    mark(s, o, p)
+    s.now[p, STEP] = t + 1
+    _context(s, w, j, p, at, w.steps[t, T_EVENT])
+    down = kind in (DOWN, DOWN_CONTROLLER, DOWN_LAST)
+    if slot != NOBODY and down and s.now[p, HAS_DATA]:
+        broker_gone(s, w, j, o, p, slot)
+    if kind != DOWN_LAST:
+        step(s, w, j, p, kind, slot)
+    if s.now[p, HAS_DATA]:
+        settle(s, w, j, o, p, before, epoch)
+        if slot != NOBODY and kind in (UP, UP_CONTROLLER):
+            broker_back(s, w, j, o, p, slot)
+    note(s, w, j, p)
+    return True
+
+
+@compiled
+def _take_event(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> bool:
+    kind, at = o.events[i, E_KIND], o.events[i, E_AT]
+    if not _reach(s, w, j, o, p, at, o.events[i, E_EVENT]):
+        return False
+    s.now[p, OWN] = i + 1
+    before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
+    if kind in (APPEND, FETCH, OFFSETS):
+        s.now[p, SEEN_DATA] = 1
+    if kind == APPEND:
+        append(s, w, j, o, p, i)
+        return True
+    if kind == FETCH:
+        fetch(s, w, j, o, p, i)
+    elif kind == OFFSETS:
+        offsets(s, w, j, o, p, i)
+        return True
+    else:
+        mark(s, o, p)
+        _control(s, w, j, o, p, i, kind)
+    if s.now[p, HAS_DATA] and (kind != FETCH or serving(s, w, j, p) != before or s.now[p, EPOCH] != epoch):
+        settle(s, w, j, o, p, before, epoch)
+    note(s, w, j, p)
+    return True
+
+
+@compiled
+def _control(s: State, w: World, j: Journal, o: Own, p: int, i: int, kind: int) -> None:
+    place, value = o.events[i, E_LIST], o.events[i, E_VALUE]
+    if kind == CREATE:
+        create(s, w, j, p, o.lists, place)
+    elif kind == RECORD:
+        record(s, w, j, p, o.lists, place, value)
+    elif s.now[p, STATE] == ABSENT:
+        return
+    elif kind == DELETE:
+        s.now[p, DELETED] = 1
+        delete(s, w, j, p)
+    elif kind == REASSIGN:
+        reassign(s, w, j, p, o.lists, place)
+    elif kind == ELECT_PREFERRED:
+        elect_preferred(s, w, j, p, PREFERRED)
+    elif kind == SET_UNCLEAN:
+        s.now[p, UNCLEAN_ALLOWED] = value != 0
+        if value and s.now[p, STATE] == OFFLINE and not s.now[p, DELETED] and s.now[p, LEADER] == NOBODY:
+            elect(s, w, j, p)
+    elif kind == SET_MIN_ISR:
+        s.now[p, MIN_ISR] = value
+    elif kind == SET_ISR:
+        set_isr(s, w, j, p, o.lists, place)
+    elif kind == CLEAR_ELR:
+        s.now[p, ELR] = 0
+        s.now[p, LAST_KNOWN] = NOBODY
+    elif kind == FORGET:
+        forget(s, j, p)
+
+
+@compiled
+def _close(s: State, w: World, j: Journal, o: Own, p: int, at: int, event: int) -> bool:
+    """Whether there was room for the end: time until `at`, and p's health there."""
+    if s.seen[p, SEEN_LEADER] == CLOSED:
+        return True
+    if not _reach(s, w, j, o, p, at, event):
+        return False
+    if s.seen[p, SEEN_LEADER] != NOT_THERE:
+        mark(s, o, p)
+        write_health(s, j, p, True)
+    s.seen[p, SEEN_LEADER] = CLOSED
+    return True
+
+
+@compiled
+def rebalances(s: State, w: World, j: Journal, o: Own, rows: Ints, places: Ints, checks: Ints) -> Ints:
+    """int64 (f, 3): time, event and a broker whose preferred partitions are elected then.
+
+    rows, places: int64 (2), first and last + 1 of the partitions and brokers of one cluster, whose steps hold no
+    checks.   checks: int64 (k, 2), time and the event before which the leaders are looked at.
+    Source: KafkaController.checkAndTriggerAutoLeaderRebalance.
+    """
+    first, last, n = rows[0], rows[1], places[1] - places[0]
+    found = np.empty((len(checks) * n, 3), np.int64)
+    size = 0
+    for k in range(len(checks)):
+        fold(s, w, j, o, first, last, 2 * checks[k, 1])
+        preferred, elsewhere = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        for p in range(first, last):
+            if may_be_rebalanced(s, p):
+                place = s.slot[s.now[p, SLOT_BEGIN] + s.slot[s.now[p, SLOT_BEGIN], 0], MEMBER] - places[0]
+                preferred[place] += 1
+                elsewhere[place] += s.now[p, LEADER] != s.slot[s.now[p, SLOT_BEGIN], 0]
+        for place in range(n):
+            percent = w.cluster[s.now[first, CLUSTER], IMBALANCE_PERCENT]
+            if preferred[place] and 100 * elsewhere[place] > percent * preferred[place]:
+                found[size, 0], found[size, 1], found[size, 2] = checks[k, 0], checks[k, 1], places[0] + place
+                size += 1
+        for p in range(first, last):
+            _rebalance(s, w, j, o, p, found[:size], checks[k, 0], checks[k, 1])
+    return found[:size]
+
+
+@compiled
+def _rebalance(s: State, w: World, j: Journal, o: Own, p: int, found: Ints, at: int, event: int) -> None:
+    """Nothing; p at a check: elected if its preferred leader's broker is among those found at this time."""
+    if not may_be_rebalanced(s, p):
+        return
+    place = s.slot[s.now[p, SLOT_BEGIN] + s.slot[s.now[p, SLOT_BEGIN], 0], MEMBER]
+    for i in range(len(found) - 1, -1, -1):
+        if found[i, 1] != event or found[i, 0] != at:
+            return
+        if found[i, 2] == place:
+            break
+    else:
+        return
+    _reach(s, w, j, o, p, at, event)
+    before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
+    step(s, w, j, p, CHECK, s.slot[s.now[p, SLOT_BEGIN], 0])
+    if s.now[p, HAS_DATA]:
+        settle(s, w, j, o, p, before, epoch)
