@@ -56,3 +56,12 @@ def compiled(function: Function) -> Function:
     finally:
         config.CACHE_DIR = others  # type: ignore[attr-defined]
     return made  # type: ignore[return-value]
+
+
+def part(function: Function) -> Function:
+    """`function` as machine code within the compiled functions that call it; Python itself cannot call it.
+
+    For the many small pieces of a large kernel: what Python needs to call one takes longer to compile than the piece.
+    """
+    made = numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return made  # type: ignore[return-value]

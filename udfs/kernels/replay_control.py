@@ -5,7 +5,7 @@ Sources: KafkaController of 2.8 (ZooKeeper), ReplicationControlManager of 4.1 (K
 
 from __future__ import annotations
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import part
 from udfs.kernels.replay_codes import (
     ABSENT,
     CREATED,
@@ -75,7 +75,7 @@ from udfs.kernels.replay_state import (
 )
 
 
-@compiled
+@part
 def step(s: State, w: World, j: Journal, p: int, kind: int, slot: int) -> None:
     """Nothing; p after a step of the brokers and the controller. slot: the broker's in p, or -1."""
     if s.now[p, STATE] == ABSENT:
@@ -98,14 +98,14 @@ def step(s: State, w: World, j: Journal, p: int, kind: int, slot: int) -> None:
         seen(s, j, p, slot, kind == SEEN_UP)
 
 
-@compiled
+@part
 def may_be_rebalanced(s: State, p: int) -> bool:
     """Whether p counts among those that prefer a broker."""
     there: bool = s.now[p, STATE] != ABSENT and s.now[p, DELETED] == 0 and s.now[p, AR] > 0
     return there
 
 
-@compiled
+@part
 def try_again(s: State, w: World, j: Journal, p: int) -> None:
     """Nothing; if p is offline, or new and without a leader, it is tried again."""
     if s.now[p, DELETED]:
@@ -116,7 +116,7 @@ def try_again(s: State, w: World, j: Journal, p: int) -> None:
         elect(s, w, j, p)
 
 
-@compiled
+@part
 def _down(s: State, w: World, j: Journal, p: int, slot: int) -> None:
     """Nothing; a broker's session has ended, or it is fenced."""
     if w.cluster[s.now[p, CLUSTER], KRAFT]:
@@ -135,7 +135,7 @@ def _down(s: State, w: World, j: Journal, p: int, slot: int) -> None:
         set_replica(s, j, p, slot, DELETION_INELIGIBLE, REMOVED)
 
 
-@compiled
+@part
 def _fail_over(s: State, w: World, j: Journal, p: int) -> None:
     """Nothing; another controller: who is dead leaves the ISR, then an election, then all that waits."""
     if w.cluster[s.now[p, CLUSTER], KRAFT]:
@@ -152,7 +152,7 @@ def _fail_over(s: State, w: World, j: Journal, p: int) -> None:
     _go_on(s, w, j, p)
 
 
-@compiled
+@part
 def _go_on(s: State, w: World, j: Journal, p: int) -> None:
     """Nothing; a reassignment or a deletion that waits is tried again."""
     if s.now[p, TARGET] and not s.now[p, DELETED]:
@@ -161,7 +161,7 @@ def _go_on(s: State, w: World, j: Journal, p: int) -> None:
         delete(s, w, j, p)
 
 
-@compiled
+@part
 def _up(s: State, w: World, j: Journal, p: int, slot: int) -> None:
     """Nothing; a broker has registered, or is no longer fenced: it leads where nobody else can, at first."""
     if slot != NOBODY and within(s, AR, p, slot):
@@ -170,7 +170,7 @@ def _up(s: State, w: World, j: Journal, p: int, slot: int) -> None:
     _go_on(s, w, j, p)
 
 
-@compiled
+@part
 def _shut_down(s: State, w: World, j: Journal, p: int, slot: int) -> None:
     """Nothing; a broker says that it goes: others lead first, and it leaves the ISR."""
     kraft = w.cluster[s.now[p, CLUSTER], KRAFT]
@@ -189,7 +189,7 @@ def _shut_down(s: State, w: World, j: Journal, p: int, slot: int) -> None:
         set_replica(s, j, p, slot, OFFLINE, SHUTTING_DOWN)
 
 
-@compiled
+@part
 def create(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> None:
     """Nothing; partition p with this AR: new, its replicas new, online with the first alive, replicas online."""
     if not set_partition(s, j, p, NEW, CREATED):
@@ -200,7 +200,7 @@ def create(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> N
     _first_leader(s, w, j, p)
 
 
-@compiled
+@part
 def _first_leader(s: State, w: World, j: Journal, p: int) -> None:
     """Nothing; a new partition is online with its living replicas, led by the first; without any it stays new."""
     begin, isr = s.now[p, SLOT_BEGIN], 0
@@ -221,7 +221,7 @@ def _first_leader(s: State, w: World, j: Journal, p: int) -> None:
         set_replica(s, j, p, slot, ONLINE if alive(s, w, j, p, slot) else OFFLINE, CREATED)
 
 
-@compiled
+@part
 def delete(s: State, w: World, j: Journal, p: int) -> None:
     """Nothing; replicas are stopped and deleted; one on a dead broker keeps the topic until that broker returns."""
     if s.now[p, TARGET]:
@@ -248,7 +248,7 @@ def delete(s: State, w: World, j: Journal, p: int) -> None:
     vanish_partition(s, j, p, REMOVED)
 
 
-@compiled
+@part
 def reassign(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> None:
     """Nothing; p is to have these replicas: the AR is the new list and then what will be removed, an epoch more."""
     if s.now[p, DELETED] or s.now[p, STATE] == ABSENT or s.now[p, STATE] == NEW:
@@ -273,7 +273,7 @@ def reassign(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) ->
     finish(s, w, j, p)
 
 
-@compiled
+@part
 def finish(s: State, w: World, j: Journal, p: int) -> None:
     """Nothing; where all of the target are in sync, the reassignment ends: a leader of them, and the others go."""
     begin, size = s.now[p, SLOT_BEGIN], s.now[p, TARGET]
@@ -297,7 +297,7 @@ def finish(s: State, w: World, j: Journal, p: int) -> None:
     s.now[p, AR], s.now[p, TARGET] = size, 0
 
 
-@compiled
+@part
 def set_isr(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> None:
     """Nothing; the leader has changed the ISR: the epoch stays. Refused where nobody leads."""
     size, led = lists[place], False
@@ -314,7 +314,7 @@ def set_isr(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> 
         finish(s, w, j, p)
 
 
-@compiled
+@part
 def leader_changed_isr(s: State, w: World, j: Journal, p: int, old: Ints, cause: int) -> None:
     """Nothing; the ISR, no longer `old`, is written; who left it may stay eligible, who is in it need not be."""
     begin = s.now[p, SLOT_BEGIN]

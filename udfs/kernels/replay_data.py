@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import part
 from udfs.kernels.replay_codes import (
     ABSENT,
     AT_ONCE,
@@ -128,7 +128,7 @@ LONG_AGO = np.iinfo(np.int64).min // 2
 # ---- produce
 
 
-@compiled
+@part
 def append(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
     """Nothing; own event i is a produce."""
     leader, acks, count = serving(s, w, j, p), o.events[i, E_ACKS], o.events[i, E_MESSAGES]
@@ -160,7 +160,7 @@ def append(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
     _feed(s, w, j, o, p, leader)
 
 
-@compiled
+@part
 def _feed(s: State, w: World, j: Journal, o: Own, p: int, leader: int) -> None:
     """Nothing; fetches of replicas that wait are tried: there is more to read."""
     begin = s.now[p, SLOT_BEGIN]
@@ -177,7 +177,7 @@ def _feed(s: State, w: World, j: Journal, o: Own, p: int, leader: int) -> None:
 # ---- fetch
 
 
-@compiled
+@part
 def fetch(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
     """Nothing; own event i is a fetch, of a replica or (no slot) of a consumer."""
     slot, leader = o.events[i, E_BROKER], serving(s, w, j, p)
@@ -216,7 +216,7 @@ def fetch(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
         finish(s, w, j, p)
 
 
-@compiled
+@part
 def _refusal(s: State, w: World, j: Journal, p: int, o: Own, i: int, slot: int, leader: int, offset: int) -> int:
     """The error of a fetch that is not even tried, or NO_ERROR."""
     epoch = o.events[i, E_EPOCH]
@@ -233,7 +233,7 @@ def _refusal(s: State, w: World, j: Journal, p: int, o: Own, i: int, slot: int, 
     return UNKNOWN_EPOCH if epoch > s.now[p, EPOCH] else NO_ERROR
 
 
-@compiled
+@part
 def _arrive(s: State, w: World, j: Journal, o: Own, p: int, slot: int, leader: int, offset: int) -> None:
     """Nothing; a replica's fetch tells the leader how far its log is: the ISR and the high watermark may follow."""
     row, end_of_log = s.now[p, SLOT_BEGIN] + slot, s.slot[s.now[p, SLOT_BEGIN] + leader, LEO]
@@ -262,7 +262,7 @@ def _arrive(s: State, w: World, j: Journal, o: Own, p: int, slot: int, leader: i
     try_hw(s, w, j, o, p)
 
 
-@compiled
+@part
 def may_join(s: State, w: World, j: Journal, p: int, slot: int, leader: int) -> bool:
     """Whether the replica joins the ISR: it is not in it, it is in the AR, its log has reached the high watermark -
     and, since 2.1, where the leader's epoch began. Source: Partition.maybeExpandIsr."""
@@ -276,7 +276,7 @@ def may_join(s: State, w: World, j: Journal, p: int, slot: int, leader: int) -> 
     return joins
 
 
-@compiled
+@part
 def offsets(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
     """Nothing; own event i says how long a replica's log is, and its high watermark: that is so."""
     slot, leo, hw = o.events[i, E_BROKER], o.events[i, E_OFFSET], o.events[i, E_LIST]
@@ -295,7 +295,7 @@ def offsets(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
 # ---- time
 
 
-@compiled
+@part
 def until(s: State, w: World, j: Journal, o: Own, p: int, at: int) -> bool:
     """Whether all that is due at p until then has happened: deadlines, then checks of the ISR's lag, by time.
 
@@ -318,7 +318,7 @@ def until(s: State, w: World, j: Journal, o: Own, p: int, at: int) -> bool:
     return True
 
 
-@compiled
+@part
 def _expire(s: State, w: World, j: Journal, o: Own, p: int, due: int) -> None:
     """Nothing; requests whose deadline has come are answered; the next deadline is found."""
     begin, following, kept, leader = s.now[p, OWN_BEGIN], NEVER, 0, serving(s, w, j, p)
@@ -350,7 +350,7 @@ def _expire(s: State, w: World, j: Journal, o: Own, p: int, due: int) -> None:
     s.now[p, DEADLINE] = following
 
 
-@compiled
+@part
 def _next_shrink(s: State, w: World, j: Journal, p: int) -> int:
     """When the next check of the lag finds somebody: a multiple of half the lag's time, or NEVER."""
     leader, c = s.now[p, LEADER], s.now[p, CLUSTER]
@@ -370,7 +370,7 @@ def _next_shrink(s: State, w: World, j: Journal, p: int) -> int:
     return int(found)
 
 
-@compiled
+@part
 def _shrink(s: State, w: World, j: Journal, o: Own, p: int, at: int) -> None:
     """Nothing; all who lag too far leave the ISR at once."""
     begin, held, c = s.now[p, SLOT_BEGIN], s.now[p, ISR], s.now[p, CLUSTER]
@@ -395,7 +395,7 @@ def _shrink(s: State, w: World, j: Journal, o: Own, p: int, at: int) -> None:
 # ---- what the controller's writes mean for the data
 
 
-@compiled
+@part
 def broker_gone(s: State, w: World, j: Journal, o: Own, p: int, slot: int) -> None:
     """Nothing; the slot's broker is dead: its fetch is gone, its high watermark is what was checkpointed."""
     end_fetch(s, j, o, p, slot, DISCONNECTED, BY_BROKER_DOWN)
@@ -403,7 +403,7 @@ def broker_gone(s: State, w: World, j: Journal, o: Own, p: int, slot: int) -> No
         restart_hw(s, w, j, p, slot)
 
 
-@compiled
+@part
 def broker_back(s: State, w: World, j: Journal, o: Own, p: int, slot: int) -> None:
     """Nothing; the slot's broker is there again: it follows, and truncates."""
     leader = serving(s, w, j, p)
@@ -411,13 +411,13 @@ def broker_back(s: State, w: World, j: Journal, o: Own, p: int, slot: int) -> No
         _truncate(s, w, j, p, slot, leader)
 
 
-@compiled
+@part
 def _truncate(s: State, w: World, j: Journal, p: int, slot: int, leader: int) -> None:
     by_hw = w.cluster[s.now[p, CLUSTER], TRUNCATE_TO_HW]
     cut(s, w, j, p, slot, s.slot[s.now[p, SLOT_BEGIN] + slot, HW] if by_hw else common(s, p, slot, leader))
 
 
-@compiled
+@part
 def settle(s: State, w: World, j: Journal, o: Own, p: int, before: int, epoch: int) -> None:
     """Nothing; requests, logs and high watermarks after what the controller wrote. before: who served, in which epoch."""
     leader, begin = serving(s, w, j, p), s.now[p, SLOT_BEGIN]
@@ -443,7 +443,7 @@ def settle(s: State, w: World, j: Journal, o: Own, p: int, before: int, epoch: i
         _lead(s, w, j, o, p, leader)
 
 
-@compiled
+@part
 def _lead(s: State, w: World, j: Journal, o: Own, p: int, leader: int) -> None:
     """Nothing; another leader: what the last one had and it has not is lost, the others follow its log."""
     begin, last, at = s.now[p, SLOT_BEGIN], s.now[p, LAST_LEADER], j.used[U_AT]

@@ -5,7 +5,7 @@ Sources: Election and ReplicaStateMachine of Kafka 2.8 (ZooKeeper), PartitionCha
 
 from __future__ import annotations
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import part
 from udfs.kernels.replay_codes import (
     FROM_ELR,
     FROM_LAST_KNOWN,
@@ -44,7 +44,7 @@ from udfs.kernels.replay_state import (
 )
 
 
-@compiled
+@part
 def first_alive_in_sync(s: State, w: World, j: Journal, p: int, which: int, staying: bool) -> int:
     """The first of the AR (or the target) that is alive and in the ISR, and stays if it has to; or NOBODY."""
     for i in range(s.now[p, which]):
@@ -54,7 +54,7 @@ def first_alive_in_sync(s: State, w: World, j: Journal, p: int, which: int, stay
     return NOBODY
 
 
-@compiled
+@part
 def first_alive(s: State, w: World, j: Journal, p: int) -> int:
     """The first of the AR that is alive, or NOBODY."""
     for i in range(s.now[p, AR]):
@@ -64,7 +64,7 @@ def first_alive(s: State, w: World, j: Journal, p: int) -> int:
     return NOBODY
 
 
-@compiled
+@part
 def lead(s: State, j: Journal, p: int, leader: int, cause: int) -> None:
     """Nothing; the leader and an epoch more are written. The ISR is as it should be."""
     before = s.now[p, LEADER]
@@ -73,7 +73,7 @@ def lead(s: State, j: Journal, p: int, leader: int, cause: int) -> None:
     write_leader(s, j, p, cause, before)
 
 
-@compiled
+@part
 def only_alive(s: State, w: World, j: Journal, p: int, staying: bool) -> None:
     """Nothing; who is dead (or shuts down, if they have to be `staying`) leaves the ISR."""
     begin, kept = s.now[p, SLOT_BEGIN], 0
@@ -85,14 +85,14 @@ def only_alive(s: State, w: World, j: Journal, p: int, staying: bool) -> None:
     s.now[p, ISR] = kept
 
 
-@compiled
+@part
 def alone(s: State, p: int, slot: int) -> None:
     """Nothing; the slot is the whole ISR."""
     s.slot[s.now[p, SLOT_BEGIN], ISR] = slot
     s.now[p, ISR] = 1
 
 
-@compiled
+@part
 def elect(s: State, w: World, j: Journal, p: int) -> bool:
     """Whether partition p, whose leader is dead or gone, has a leader now."""
     if w.cluster[s.now[p, CLUSTER], KRAFT]:
@@ -111,7 +111,7 @@ def elect(s: State, w: World, j: Journal, p: int) -> bool:
     return True
 
 
-@compiled
+@part
 def leave_isr(s: State, j: Journal, p: int, slot: int) -> None:
     """Nothing; the replica is offline and leaves the ISR, unless it is the last; an epoch more (ZooKeeper)."""
     if not within(s, ISR, p, slot):
@@ -124,7 +124,7 @@ def leave_isr(s: State, j: Journal, p: int, slot: int) -> None:
         lead(s, j, p, s.now[p, LEADER], SHRUNK)
 
 
-@compiled
+@part
 def elect_preferred(s: State, w: World, j: Journal, p: int, cause: int) -> bool:
     """Whether p is led by the first of its AR now: that must be alive and in the ISR."""
     if s.now[p, AR] == 0 or s.now[p, DELETED]:
@@ -137,7 +137,7 @@ def elect_preferred(s: State, w: World, j: Journal, p: int, cause: int) -> bool:
     return True
 
 
-@compiled
+@part
 def fence(s: State, w: World, j: Journal, p: int, slot: int) -> None:
     """Nothing; the replica leaves the ISR, and somebody else leads if it led (KRaft)."""
     held, before = within(s, ISR, p, slot), s.now[p, LEADER]
@@ -159,7 +159,7 @@ def fence(s: State, w: World, j: Journal, p: int, slot: int) -> None:
         set_partition(s, j, p, OFFLINE, LEADERLESS)
 
 
-@compiled
+@part
 def keep_eligible(s: State, p: int, slot: int) -> None:
     """Nothing; the slot has left an ISR: below the minimum it stays eligible, else nobody has to be."""
     if s.now[p, ISR] >= min(s.now[p, MIN_ISR], s.now[p, AR]):
@@ -168,7 +168,7 @@ def keep_eligible(s: State, p: int, slot: int) -> None:
         add(s, ELR, p, slot)
 
 
-@compiled
+@part
 def _elect_kraft(s: State, w: World, j: Journal, p: int) -> bool:
     """Whether somebody leads p now: of the ISR, of those eligible, who led last, or anybody where that is allowed."""
     leader, cause = first_alive_in_sync(s, w, j, p, AR, False), OFFLINE_LEADER

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, part
 from udfs.kernels.replay_codes import (
     ABSENT,
     APPEND,
@@ -119,7 +119,7 @@ def fold(s: State, w: World, j: Journal, o: Own, first: int, last: int, order: i
     return last
 
 
-@compiled
+@part
 def _through(s: State, w: World, j: Journal, o: Own, p: int, order: int) -> bool:
     """Whether p is through: what comes before `order` is done."""
     c = s.now[p, CLUSTER]
@@ -141,7 +141,7 @@ def _through(s: State, w: World, j: Journal, o: Own, p: int, order: int) -> bool
     return _close(s, w, j, o, p, w.cluster[c, END_AT], w.cluster[c, END_EVENT])
 
 
-@compiled
+@part
 def _reach(s: State, w: World, j: Journal, o: Own, p: int, at: int, event: int) -> bool:
     """Whether there was room for all that is due at p until `at`."""
     _context(s, w, j, p, at, event)
@@ -156,7 +156,7 @@ def _reach(s: State, w: World, j: Journal, o: Own, p: int, at: int, event: int) 
     return False
 
 
-@compiled
+@part
 def _context(s: State, w: World, j: Journal, p: int, at: int, event: int) -> None:
     """Nothing; what is written next is of this time and event, and of the controller's epoch at p's last step."""
     t, c = s.now[p, STEP] - 1, s.now[p, CLUSTER]
@@ -164,7 +164,7 @@ def _context(s: State, w: World, j: Journal, p: int, at: int, event: int) -> Non
     j.used[U_EPOCH] = w.steps[t, T_EPOCH] if t >= w.cluster[c, STEP_BEGIN] else w.cluster[c, EPOCH_AT_FIRST]
 
 
-@compiled
+@part
 def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
     kind, at = w.steps[t, T_KIND], w.steps[t, T_AT]
     slot = slot_of(s, p, w.steps[t, T_BROKER])
@@ -192,7 +192,7 @@ def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
     return True
 
 
-@compiled
+@part
 def _take_event(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> bool:
     kind, at = o.events[i, E_KIND], o.events[i, E_AT]
     if not _reach(s, w, j, o, p, at, o.events[i, E_EVENT]):
@@ -218,7 +218,7 @@ def _take_event(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> bool:
     return True
 
 
-@compiled
+@part
 def _control(s: State, w: World, j: Journal, o: Own, p: int, i: int, kind: int) -> None:
     place, value = o.events[i, E_LIST], o.events[i, E_VALUE]
     if kind == CREATE:
@@ -249,7 +249,7 @@ def _control(s: State, w: World, j: Journal, o: Own, p: int, i: int, kind: int) 
         forget(s, j, p)
 
 
-@compiled
+@part
 def _close(s: State, w: World, j: Journal, o: Own, p: int, at: int, event: int) -> bool:
     """Whether there was room for the end: time until `at`, and p's health there."""
     if s.seen[p, SEEN_LEADER] == CLOSED:
@@ -292,7 +292,7 @@ def rebalances(s: State, w: World, j: Journal, o: Own, rows: Ints, places: Ints,
     return found[:size]
 
 
-@compiled
+@part
 def _rebalance(s: State, w: World, j: Journal, o: Own, p: int, found: Ints, at: int, event: int) -> None:
     """Nothing; p at a check: elected if its preferred leader's broker is among those found at this time."""
     if not may_be_rebalanced(s, p):

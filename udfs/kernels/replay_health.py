@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import part
 from udfs.kernels.replay_codes import ABSENT, NOBODY
 from udfs.kernels.replay_logs import serving
 from udfs.kernels.replay_state import (
@@ -65,7 +65,7 @@ from udfs.kernels.replay_state import (
 NOT_THERE = -2  # of SEEN_LEADER: the partition does not exist
 
 
-@compiled
+@part
 def mark(s: State, o: Own, p: int) -> None:
     """Nothing; offsets and exposure as they are before something may change p's health: a time ends with these."""
     if not s.now[p, SEEN_DATA] or s.seen[p, SEEN_LEADER] == NOT_THERE:
@@ -87,7 +87,7 @@ def mark(s: State, o: Own, p: int) -> None:
         s.seen[p, which] += last - max(base, committed)
 
 
-@compiled
+@part
 def note(s: State, w: World, j: Journal, p: int) -> None:
     """Nothing; if p's health is another now, the time in which it was as before is written down."""
     leader = _leader(s, w, j, p)
@@ -105,7 +105,7 @@ def note(s: State, w: World, j: Journal, p: int) -> None:
     begin_health(s, w, j, p)
 
 
-@compiled
+@part
 def begin_health(s: State, w: World, j: Journal, p: int) -> None:
     """Nothing; from now on p's health is as it is."""
     s.seen[p, SINCE], s.seen[p, SEEN_LEADER] = j.used[U_AT], _leader(s, w, j, p)
@@ -113,7 +113,7 @@ def begin_health(s: State, w: World, j: Journal, p: int) -> None:
     s.seen[p, SEEN_AR], s.seen[p, SEEN_MIN] = s.now[p, AR], s.now[p, MIN_ISR]
 
 
-@compiled
+@part
 def _leader(s: State, w: World, j: Journal, p: int) -> int:
     if s.now[p, STATE] == ABSENT:
         return NOT_THERE
@@ -121,7 +121,7 @@ def _leader(s: State, w: World, j: Journal, p: int) -> int:
     return NOBODY if leader == NOBODY else int(s.slot[s.now[p, SLOT_BEGIN] + leader, MEMBER])
 
 
-@compiled
+@part
 def write_health(s: State, j: Journal, p: int, last: bool) -> None:
     """Nothing; the time until now is written down. last: with every replica's offsets, as the replay ends."""
     if not j.used[U_WRITES]:
@@ -141,7 +141,7 @@ def write_health(s: State, j: Journal, p: int, last: bool) -> None:
     j.used[U_HEALTH] = row + 1
 
 
-@compiled
+@part
 def _write_replicas(s: State, j: Journal, p: int, row: int) -> None:
     begin, size, place = s.now[p, SLOT_BEGIN], s.now[p, AR], j.used[U_LISTS]
     j.lists[place] = size

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import part
 from udfs.kernels.replay_codes import (
     BY_HIGH_WATERMARK,
     DISCONNECTED,
@@ -70,27 +70,27 @@ from udfs.kernels.replay_state import (
 NEVER = np.iinfo(np.int64).max
 
 
-@compiled
+@part
 def serving(s: State, w: World, j: Journal, p: int) -> int:
     """The slot that leads p and lives, or NOBODY."""
     leader = s.now[p, LEADER]
     return int(leader) if leader != NOBODY and alive(s, w, j, p, leader) else NOBODY
 
 
-@compiled
+@part
 def common(s: State, p: int, a: int, b: int) -> int:
     """How many messages the logs of two slots share."""
     return int(s.common[s.now[p, COMMON_BEGIN] + a * s.now[p, SLOTS] + b])
 
 
-@compiled
+@part
 def share(s: State, p: int, a: int, b: int, messages: int) -> None:
     """Nothing; the logs of two slots share so many messages."""
     begin, slots = s.now[p, COMMON_BEGIN], s.now[p, SLOTS]
     s.common[begin + a * slots + b] = s.common[begin + b * slots + a] = messages
 
 
-@compiled
+@part
 def cut(s: State, w: World, j: Journal, p: int, slot: int, leo: int) -> None:
     """Nothing; the slot's log ends at `leo`, if it was longer."""
     row = s.now[p, SLOT_BEGIN] + slot
@@ -103,7 +103,7 @@ def cut(s: State, w: World, j: Journal, p: int, slot: int, leo: int) -> None:
         set_hw(s, w, j, p, slot, leo)
 
 
-@compiled
+@part
 def copy(s: State, p: int, slot: int, leader: int, leo: int) -> None:
     """Nothing; the slot's log has what the leader's has, up to `leo`."""
     begin = s.now[p, SLOT_BEGIN]
@@ -116,7 +116,7 @@ def copy(s: State, p: int, slot: int, leader: int, leo: int) -> None:
     share(s, p, slot, slot, leo)
 
 
-@compiled
+@part
 def set_hw(s: State, w: World, j: Journal, p: int, slot: int, hw: int) -> None:
     """Nothing; the slot's high watermark; what the last checkpoint wrote is kept."""
     row, every = s.now[p, SLOT_BEGIN] + slot, w.cluster[s.now[p, CLUSTER], CHECKPOINT_MS]
@@ -125,7 +125,7 @@ def set_hw(s: State, w: World, j: Journal, p: int, slot: int, hw: int) -> None:
     s.slot[row, HW], s.slot[row, HW_AT] = hw, j.used[U_AT]
 
 
-@compiled
+@part
 def restart_hw(s: State, w: World, j: Journal, p: int, slot: int) -> None:
     """Nothing; the slot's broker died: what it will know is the last checkpoint."""
     row, every = s.now[p, SLOT_BEGIN] + slot, w.cluster[s.now[p, CLUSTER], CHECKPOINT_MS]
@@ -134,7 +134,7 @@ def restart_hw(s: State, w: World, j: Journal, p: int, slot: int) -> None:
     s.slot[row, HW_AT] = j.used[U_AT]
 
 
-@compiled
+@part
 def try_hw(s: State, w: World, j: Journal, o: Own, p: int) -> None:
     """Nothing; the leader's high watermark is the smallest LEO of the ISR that it knows; what waited for it goes on."""
     leader = serving(s, w, j, p)
@@ -153,7 +153,7 @@ def try_hw(s: State, w: World, j: Journal, o: Own, p: int) -> None:
     _acknowledge(s, j, o, p, s.slot[begin + leader, HW])
 
 
-@compiled
+@part
 def _acknowledge(s: State, j: Journal, o: Own, p: int, hw: int) -> None:
     """Nothing; produces that waited for this high watermark are answered."""
     error = NO_ERROR if s.now[p, ISR] >= s.now[p, MIN_ISR] else NOT_ENOUGH_AFTER_APPEND
@@ -167,27 +167,27 @@ def _acknowledge(s: State, j: Journal, o: Own, p: int, hw: int) -> None:
         s.now[p, QUEUE_HEAD] += 1
 
 
-@compiled
+@part
 def end(j: Journal, o: Own, request: int, error: int, by: int) -> None:
     """Nothing; the request is answered now, or never where its connection is gone."""
     o.requests[request, Q_ERROR], o.requests[request, Q_BY] = error, by
     o.requests[request, Q_AT] = -1 if error == DISCONNECTED else j.used[U_AT]
 
 
-@compiled
+@part
 def wait(s: State, o: Own, p: int, request: int) -> None:
     """Nothing; the next deadline of p counts this request."""
     s.now[p, DEADLINE] = min(s.now[p, DEADLINE], o.requests[request, Q_DEADLINE])
 
 
-@compiled
+@part
 def readable(s: State, p: int, leader: int, offset: int, consumer: bool) -> int:
     """Messages from `offset` on that a replica, or a consumer, may read of the leader."""
     row = s.now[p, SLOT_BEGIN] + leader
     return int(max(0, s.slot[row, HW if consumer else LEO] - offset))
 
 
-@compiled
+@part
 def give(s: State, p: int, leader: int, o: Own, request: int, consumer: bool) -> None:
     """Nothing; what a fetch reads now is noted."""
     offset = o.requests[request, Q_NEEDED]
@@ -195,7 +195,7 @@ def give(s: State, p: int, leader: int, o: Own, request: int, consumer: bool) ->
     o.requests[request, Q_HW] = s.slot[s.now[p, SLOT_BEGIN] + leader, HW]
 
 
-@compiled
+@part
 def deliver(s: State, w: World, j: Journal, o: Own, p: int, slot: int, request: int, by: int) -> None:
     """Nothing; a replica's fetch is answered: it appends, and takes the leader's high watermark up to its log's end."""
     leader = s.now[p, LEADER]
@@ -207,7 +207,7 @@ def deliver(s: State, w: World, j: Journal, o: Own, p: int, slot: int, request: 
     end(j, o, request, NO_ERROR, by)
 
 
-@compiled
+@part
 def _progress(s: State, w: World, j: Journal, o: Own, p: int) -> None:
     """Nothing; fetches of consumers that wait have more to read: those of one partition end, others are noted."""
     begin, kept, leader = s.now[p, OWN_BEGIN], 0, s.now[p, LEADER]
@@ -229,7 +229,7 @@ def _progress(s: State, w: World, j: Journal, o: Own, p: int) -> None:
     s.now[p, WAITERS] = kept
 
 
-@compiled
+@part
 def end_all(s: State, j: Journal, o: Own, p: int, error: int, fetch_error: int, by: int) -> None:
     """Nothing; all that waits at p is answered so: produces, and fetches."""
     end_produces(s, j, o, p, error, by)
@@ -241,7 +241,7 @@ def end_all(s: State, j: Journal, o: Own, p: int, error: int, fetch_error: int, 
         end_fetch(s, j, o, p, slot, fetch_error, by)
 
 
-@compiled
+@part
 def end_produces(s: State, j: Journal, o: Own, p: int, error: int, by: int) -> None:
     """Nothing; all produces that wait at p are answered so."""
     begin = s.now[p, OWN_BEGIN]
@@ -252,7 +252,7 @@ def end_produces(s: State, j: Journal, o: Own, p: int, error: int, by: int) -> N
     s.now[p, QUEUE_HEAD] = s.now[p, QUEUE_TAIL] = 0
 
 
-@compiled
+@part
 def end_fetch(s: State, j: Journal, o: Own, p: int, slot: int, error: int, by: int) -> None:
     """Nothing; the fetch of the slot's replica that waits, if one does, ends without messages."""
     row = s.now[p, SLOT_BEGIN] + slot
@@ -261,7 +261,7 @@ def end_fetch(s: State, j: Journal, o: Own, p: int, slot: int, error: int, by: i
         s.slot[row, WAITS] = -1
 
 
-@compiled
+@part
 def lose(s: State, j: Journal, o: Own, p: int, kept: int) -> None:
     """Nothing; of the last leader's log only the first `kept` messages are left: appends beyond have lost theirs."""
     begin = s.now[p, OWN_BEGIN]

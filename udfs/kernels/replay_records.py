@@ -6,7 +6,7 @@ names adds one to the leader epoch, even if it is the same.
 
 from __future__ import annotations
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import part
 from udfs.kernels.replay_codes import (
     ABSENT,
     CREATED,
@@ -54,7 +54,7 @@ SAME_LEADER, ABSENT_LIST = -2, -1
 REPLICAS, IN_SYNC, ELIGIBLE, KNOWN_LAST, ADDING, REMOVING, LISTS = range(7)
 
 
-@compiled
+@part
 def record(s: State, w: World, j: Journal, p: int, lists: Ints, place: int, whole: int) -> None:
     """Nothing; p is as the record says. whole: 1 for a PARTITION_RECORD, 0 for a change."""
     before, isr = s.now[p, LEADER], s.now[p, ISR]
@@ -92,7 +92,7 @@ def record(s: State, w: World, j: Journal, p: int, lists: Ints, place: int, whol
         _follow(s, w, j, p)
 
 
-@compiled
+@part
 def _begin(s: State, w: World, j: Journal, p: int) -> None:
     begin = s.now[p, SLOT_BEGIN]
     set_partition(s, j, p, NEW, CREATED)
@@ -105,7 +105,7 @@ def _begin(s: State, w: World, j: Journal, p: int) -> None:
         set_replica(s, j, p, slot, ONLINE if alive(s, w, j, p, slot) else OFFLINE, CREATED)
 
 
-@compiled
+@part
 def _cause(s: State, w: World, j: Journal, p: int, before: int, leader: int, isr: int, moved: bool) -> int:
     """Why, as far as the record shows it."""
     if moved:
@@ -119,7 +119,7 @@ def _cause(s: State, w: World, j: Journal, p: int, before: int, leader: int, isr
     return OFFLINE_LEADER
 
 
-@compiled
+@part
 def _follow(s: State, w: World, j: Journal, p: int) -> None:
     """Nothing; replicas that are new, or no longer of the AR, are so in their states too."""
     begin = s.now[p, SLOT_BEGIN]
@@ -133,13 +133,13 @@ def _follow(s: State, w: World, j: Journal, p: int) -> None:
             _vanish(s, j, p, slot, REASSIGNED)
 
 
-@compiled
+@part
 def _vanish(s: State, j: Journal, p: int, slot: int, cause: int) -> None:
     for state in (OFFLINE, DELETION_STARTED, DELETION_DONE, ABSENT):
         set_replica(s, j, p, slot, state, cause)
 
 
-@compiled
+@part
 def forget(s: State, j: Journal, p: int) -> None:
     """Nothing; p's topic is removed."""
     for slot in range(s.now[p, SLOTS]):
@@ -148,7 +148,7 @@ def forget(s: State, j: Journal, p: int) -> None:
     vanish_partition(s, j, p, REMOVED)
 
 
-@compiled
+@part
 def seen(s: State, j: Journal, p: int, slot: int, is_alive: bool) -> None:
     """Nothing; the slot's broker is fenced, or no longer: its replica is offline, or online. Records tell the rest."""
     if s.now[p, STATE] != ABSENT and within(s, AR, p, slot):

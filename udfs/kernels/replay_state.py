@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import part
 from udfs.kernels.replay_codes import (
     ABSENT,
     DELETION_DONE,
@@ -257,7 +257,7 @@ def new_journal(rows: int, slots: int, writes: bool = True) -> Journal:
     )
 
 
-@compiled
+@part
 def has_room(s: State, o: Own, j: Journal, p: int) -> bool:
     """Whether what any one step of p writes fits."""
     slots, waiters = s.now[p, SLOTS], s.now[p, WAITERS]
@@ -272,7 +272,7 @@ def has_room(s: State, o: Own, j: Journal, p: int) -> bool:
     return room
 
 
-@compiled
+@part
 def flags(w: World, j: Journal, broker: int) -> int:
     """ALIVE and LEAVES of the broker at this place, now."""
     low, high = w.broker[broker, 0], w.broker[broker, 1]
@@ -285,19 +285,19 @@ def flags(w: World, j: Journal, broker: int) -> int:
     return int(w.change[low, 1])
 
 
-@compiled
+@part
 def alive(s: State, w: World, j: Journal, p: int, slot: int) -> bool:
     """Whether the broker of p's slot lives."""
     return flags(w, j, s.slot[s.now[p, SLOT_BEGIN] + slot, MEMBER]) & ALIVE != 0
 
 
-@compiled
+@part
 def leaving(s: State, w: World, j: Journal, p: int, slot: int) -> bool:
     """Whether the broker of p's slot shuts down."""
     return flags(w, j, s.slot[s.now[p, SLOT_BEGIN] + slot, MEMBER]) & LEAVES != 0
 
 
-@compiled
+@part
 def slot_of(s: State, p: int, broker: int) -> int:
     """The slot of p for the broker at this place, or -1."""
     begin = s.now[p, SLOT_BEGIN]
@@ -307,7 +307,7 @@ def slot_of(s: State, p: int, broker: int) -> int:
     return -1
 
 
-@compiled
+@part
 def within(s: State, which: int, p: int, slot: int) -> bool:
     """Whether the slot is in that list (AR, ISR, ELR or TARGET) of p."""
     begin = s.now[p, SLOT_BEGIN]
@@ -317,14 +317,14 @@ def within(s: State, which: int, p: int, slot: int) -> bool:
     return False
 
 
-@compiled
+@part
 def add(s: State, which: int, p: int, slot: int) -> None:
     """Nothing; the slot stands at the end of that list."""
     s.slot[s.now[p, SLOT_BEGIN] + s.now[p, which], which] = slot
     s.now[p, which] += 1
 
 
-@compiled
+@part
 def drop(s: State, which: int, p: int, slot: int) -> None:
     """Nothing; the list is without the slot; the others keep their order."""
     begin, kept = s.now[p, SLOT_BEGIN], 0
@@ -336,7 +336,7 @@ def drop(s: State, which: int, p: int, slot: int) -> None:
     s.now[p, which] = kept
 
 
-@compiled
+@part
 def put(s: State, which: int, p: int, lists: Ints, place: int) -> None:
     """Nothing; the list is what `lists` has at this place, its length first."""
     begin, size = s.now[p, SLOT_BEGIN], lists[place]
@@ -345,7 +345,7 @@ def put(s: State, which: int, p: int, lists: Ints, place: int) -> None:
     s.now[p, which] = size
 
 
-@compiled
+@part
 def write_leader(s: State, j: Journal, p: int, cause: int, before: int) -> None:
     """Nothing; p's leader, epoch and ISR as they are now are written down. before: who led."""
     begin, size = s.now[p, SLOT_BEGIN], s.now[p, ISR]
@@ -369,14 +369,14 @@ def write_leader(s: State, j: Journal, p: int, cause: int, before: int) -> None:
     j.used[U_LEADERSHIP] = row + 1
 
 
-@compiled
+@part
 def leader_place(s: State, p: int) -> int:
     """The place of the broker that leads p, or NOBODY."""
     leader = s.now[p, LEADER]
     return NOBODY if leader == NOBODY else int(s.slot[s.now[p, SLOT_BEGIN] + leader, MEMBER])
 
 
-@compiled
+@part
 def _note(s: State, j: Journal, p: int, slot: int, before: int, to: int, cause: int) -> bool:
     """Whether the transition is legal; it is written down either way."""
     legal = legal_partition(before, to) if slot == NOBODY else legal_replica(before, to)
@@ -397,7 +397,7 @@ def _note(s: State, j: Journal, p: int, slot: int, before: int, to: int, cause: 
     return legal
 
 
-@compiled
+@part
 def legal_partition(before: int, to: int) -> bool:
     """Whether a partition may go from this state to that. Source: PartitionState.validPreviousStates of Kafka 2.8."""
     if to == NEW:
@@ -407,7 +407,7 @@ def legal_partition(before: int, to: int) -> bool:
     return before == OFFLINE
 
 
-@compiled
+@part
 def legal_replica(before: int, to: int) -> bool:
     """Whether a replica may go from this state to that. Source: ReplicaState.validPreviousStates of Kafka 2.8."""
     if to == NEW:
@@ -423,7 +423,7 @@ def legal_replica(before: int, to: int) -> bool:
     return before == DELETION_DONE
 
 
-@compiled
+@part
 def set_partition(s: State, j: Journal, p: int, to: int, cause: int) -> bool:
     """Whether p is in state `to` now: an illegal transition is written down, and the state kept."""
     if not _note(s, j, p, NOBODY, s.now[p, STATE], to, cause):
@@ -432,7 +432,7 @@ def set_partition(s: State, j: Journal, p: int, to: int, cause: int) -> bool:
     return True
 
 
-@compiled
+@part
 def set_replica(s: State, j: Journal, p: int, slot: int, to: int, cause: int) -> bool:
     """Whether p's replica on that slot is in state `to` now."""
     row = s.now[p, SLOT_BEGIN] + slot
@@ -444,7 +444,7 @@ def set_replica(s: State, j: Journal, p: int, slot: int, to: int, cause: int) ->
     return True
 
 
-@compiled
+@part
 def forget_log(s: State, p: int, slot: int) -> None:
     """Nothing; the replica's log is gone: should it come again, it begins with none."""
     row, slots, begin = s.now[p, SLOT_BEGIN] + slot, s.now[p, SLOTS], s.now[p, COMMON_BEGIN]
@@ -454,7 +454,7 @@ def forget_log(s: State, p: int, slot: int) -> None:
         s.common[begin + slot * slots + other] = s.common[begin + other * slots + slot] = 0
 
 
-@compiled
+@part
 def vanish_partition(s: State, j: Journal, p: int, cause: int) -> None:
     """Nothing; p is no more: its replicas are gone already."""
     if s.now[p, STATE] != OFFLINE:
