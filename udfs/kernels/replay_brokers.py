@@ -102,7 +102,9 @@ def _next(state: Ints, first: int) -> int:
 
 
 @compiled
-def checks_of(times: Ints, steps: Ints, controllers: Ints, controlled: bool, first: int, every: int, after: int) -> Ints:
+def checks_of(
+    times: Ints, steps: Ints, controllers: Ints, controlled: bool, first: int, every: int, after: int
+) -> Ints:
     """int64 (k, 2): when leaders' imbalance is looked at (ms), and the event before which.
 
     times: int64 (e), ms, of all events of a cluster, by order.   steps, controllers: of `steps_of`.

@@ -25,6 +25,7 @@ NOBODY = -1
     FENCED,
     UNFENCED,
     LED_BY,
+    REBALANCED_LEADERS,
     APPEND,
     FETCH,
     OFFSETS,
@@ -32,7 +33,7 @@ NOBODY = -1
     HELD_BROKER,
     HELD_PARTITION,
     KINDS,
-) = range(25)
+) = range(26)
 
 # States of partitions, and of replicas.
 ABSENT, NEW, ONLINE, OFFLINE = 0, 1, 2, 3

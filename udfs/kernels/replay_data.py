@@ -379,9 +379,7 @@ def _shrink(s: State, w: World, j: Journal, o: Own, p: int, at: int) -> None:
     old = s.slot[begin : begin + held, ISR].copy()
     for slot in old:
         row = begin + slot
-        behind = (
-            w.cluster[c, LAG_MESSAGES] > 0 and log_end - max(s.slot[row, REMOTE], 0) > w.cluster[c, LAG_MESSAGES]
-        )
+        behind = w.cluster[c, LAG_MESSAGES] > 0 and log_end - max(s.slot[row, REMOTE], 0) > w.cluster[c, LAG_MESSAGES]
         late = behind or at - s.slot[row, CAUGHT_UP_AT] > w.cluster[c, LAG_MS]
         if slot == leader or s.slot[row, REMOTE] == log_end or not late:
             s.slot[begin + kept, ISR] = slot

@@ -47,22 +47,25 @@ class Folded:
     journals: Journals
 
 
-def folded(packed: Packed, checks: Ints | None = None) -> Folded:
+def folded(packed: Packed, alone: bool = True) -> Folded:
     """The log of `packed`, folded; its state and requests are changed to how they are at the end.
 
-    checks: int64 (k, 4), cluster, time, event, place of a broker: who gets back what it prefers at an automatic
-    rebalance, where that is known. None = found out here, which needs all of each cluster's partitions.
+    alone: whether the call has all partitions of its clusters, so that automatic rebalances of leaders are found out
+    here; else packed.checks says what they are.
     """
-    timeline = _timeline(packed, np.empty((0, 4), np.int64) if checks is None else checks)
-    if checks is None:
-        found = _checks(packed, timeline)
+    timeline = _timeline(packed, packed.checks)
+    if alone:
+        found = checks(packed)
         if len(found):
             timeline = _timeline(packed, found)
     return Folded(packed, timeline, _fold(packed.state, timeline.world, packed.own))
 
 
 def checks(packed: Packed) -> Ints:
-    """int64 (k, 4), as `folded` takes them: of each cluster whose leaders are rebalanced by themselves."""
+    """int64 (k, 4), as packed.checks, of each cluster whose leaders are rebalanced by themselves.
+
+    packed: all partitions of its clusters.
+    """
     return _checks(packed, _timeline(packed, np.empty((0, 4), np.int64)))
 
 
@@ -85,7 +88,9 @@ def _timeline(packed: Packed, checks: Ints) -> Timeline:
         controllers.append(who)
     all_steps = np.concatenate([*parts, np.empty((0, st.TIMELINE), np.int64)])
     broker, change = _changes(all_steps, packed.flags)
-    return Timeline(World(all_steps, cluster, broker, change), np.concatenate([*controllers, np.empty(0, np.int64)]), flags)
+    return Timeline(
+        World(all_steps, cluster, broker, change), np.concatenate([*controllers, np.empty(0, np.int64)]), flags
+    )
 
 
 def _with_checks(steps: Ints, who: Ints, checks: Ints, numbers: Ints) -> tuple[Ints, Ints]:
@@ -219,5 +224,3 @@ def _joined(parts: list[Journal], used: list[list[int]]) -> Journals:
         all_of("progress", st.U_PROGRESS),
         all_of("lists", st.U_LISTS),
     )
-
-

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -33,7 +32,8 @@ class Packed:
     clusters: [(cluster_id, snapshot_id)].   brokers: int64 (n), ids; broker_cluster: int64 (n).   topics: of each
     partition row (p), partitions: int64 (p).   numbers: int64 (c, RULES + 5), of clusters at first.   flags: int64
     (n), ALIVE at first.   of_clusters: int64 (e, CLUSTER_EVENT), cluster by cluster, and where each begins (c + 1).
-    request, kind, broker: int64 (own events), what answers name.
+    request: int64 (own events), numbers that answers name.   checks: int64 (k, 4), cluster, time, event, place of a
+    broker whose leaders are rebalanced then.
     """
 
     clusters: tuple[tuple[str, str], ...]
@@ -48,10 +48,14 @@ class Packed:
     state: State
     own: Own
     request: Ints
+    checks: Ints
 
 
 def pack(table: pa.Table) -> Packed:
-    """The arrays of a table of EVENTS (schema.py), in any order of rows; each cluster has its row `cluster at first`."""
+    """The arrays of a table of EVENTS or of WIRE (schema.py), in any order of rows.
+
+    Each cluster has its row `cluster at first`; rows of brokers and controllers may be there more than once.
+    """
     return _Packer(table.combine_chunks()).packed()
 
 
@@ -70,29 +74,73 @@ def _codes(column: Any) -> tuple[Ints, pa.Array]:
 class _Lists:
     """A column of lists: how long each is (-1 = null), and its values one behind another."""
 
-    def __init__(self, column: Any) -> None:
-        array = column.combine_chunks()
-        size = np.asarray(pc.fill_null(pc.list_value_length(array), ABSENT_LIST)).astype(np.int64)
-        self.size: Ints = size
-        self.values: Ints = np.asarray(array.flatten()).astype(np.int64)
-        self.row: Ints = np.repeat(np.arange(len(size)), np.maximum(size, 0))
-        starts = np.concatenate([[0], np.cumsum(np.maximum(size, 0))])[:-1]
+    def __init__(self, size: Ints, values: Ints) -> None:
+        self.size, self.values = size, values
+        length = np.maximum(size, 0)
+        self.row: Ints = np.repeat(np.arange(len(size)), length)
+        starts = np.cumsum(length) - length
         self.position: Ints = np.arange(len(self.row)) - starts[self.row]
+
+
+def _column(column: Any) -> _Lists:
+    array = column.combine_chunks()
+    size = np.asarray(pc.fill_null(pc.list_value_length(array), ABSENT_LIST)).astype(np.int64)
+    return _Lists(size, np.asarray(array.flatten()).astype(np.int64))
+
+
+def _unwired(column: Any) -> list[_Lists]:
+    """The lists that travelled in one, as WIRE tells."""
+    whole = _column(column)
+    there = whole.size > 0
+    place = np.cumsum(np.maximum(whole.size, 0)) - np.maximum(whole.size, 0)
+    out = []
+    for _ in range(len(LISTS) + 1):
+        size = np.full(len(there), ABSENT_LIST)
+        size[there] = whole.values[place[there]]
+        length = np.maximum(size, 0)
+        starts = np.cumsum(length) - length
+        values = whole.values[np.repeat(place + 1 - starts, length) + np.arange(int(length.sum()))]
+        out.append(_Lists(size, values))
+        place = place + np.where(there, 1 + length, 0)
+    return out
+
+
+def _kinds(table: pa.Table) -> Ints:
+    return _ints(pc.index_in(table["kind"], value_set=pa.array(KINDS)), UNKNOWN)
+
+
+def _once(table: pa.Table) -> pa.Table:
+    """The table with each row of brokers and controllers once: it goes to every worker, and a worker may get several."""
+    kind = _kinds(table)
+    of_clusters = np.flatnonzero(np.isin(kind, (*_OF_CLUSTERS, k.HELD_CLUSTER, k.HELD_BROKER, k.REBALANCED_LEADERS)))
+    key = [_codes(table[name].take(pa.array(of_clusters)))[0] for name in ("cluster_id", "snapshot_id")]
+    key += [_ints(table[name], UNKNOWN)[of_clusters] for name in ("event", "at_ms", "broker_id")]
+    _, first = np.unique(np.stack([*key, kind[of_clusters]]), axis=1, return_index=True)
+    if len(first) == len(of_clusters):
+        return table
+    kept = np.ones(len(kind), np.bool_)
+    kept[of_clusters] = False
+    kept[of_clusters[first]] = True
+    return table.filter(pa.array(kept)).combine_chunks()
 
 
 class _Packer:
     def __init__(self, table: pa.Table) -> None:
-        names = pa.array(KINDS)
+        table = _once(table)
         self.table = table
-        self.kind = _ints(pc.index_in(table["kind"], value_set=names), UNKNOWN)
+        self.kind = _kinds(table)
         key = pc.binary_join_element_wise(table["cluster_id"], table["snapshot_id"], "\0")
         self.cluster, words = _codes(key)
-        self.clusters = tuple((cluster, snapshot) for cluster, _, snapshot in (w.partition("\0") for w in words.to_pylist()))
+        self.clusters = tuple(
+            (cluster, snapshot) for cluster, _, snapshot in (w.partition("\0") for w in words.to_pylist())
+        )
         self.event = _ints(table["event"], UNKNOWN)
         self.at = _ints(table["at_ms"], 0)
         self.broker = _ints(table["broker_id"], UNKNOWN)
         self.value = _ints(table["value"], 0)
-        self.lists = [_Lists(table[name]) for name in LISTS]
+        wired = "lists" in table.column_names
+        every = _unwired(table["lists"]) if wired else [_column(table[name]) for name in (*LISTS, "numbers")]
+        self.lists, self.numbers = every[:-1], every[-1]
         self.leader = _ints(table["leader"], SAME_LEADER)
 
     def packed(self) -> Packed:
@@ -115,6 +163,7 @@ class _Packer:
             self._state(numbers),
             own,
             _ints(self.table["request"], UNKNOWN)[at_own],
+            self._checks(),
         )
 
     def _rows(self) -> None:
@@ -214,7 +263,9 @@ class _Packer:
         """(lists of slots, where each row of the table has its own): of a record its leader, epoch and six lists."""
         record = self.kind == k.RECORD
         single = np.isin(self.kind, _WITH_LIST) & (self.lists[0].size >= 0)
-        parts = [np.where(record | (single & (i == 0)), 1 + np.maximum(one.size, 0), 0) for i, one in enumerate(self.lists)]
+        parts = [
+            np.where(record | (single & (i == 0)), 1 + np.maximum(one.size, 0), 0) for i, one in enumerate(self.lists)
+        ]
         size = np.sum(parts, axis=0) + 2 * record
         place = np.concatenate([[0], np.cumsum(size)])[:-1].astype(np.int64)
         out = np.zeros(int(size.sum()), np.int64)
@@ -244,14 +295,20 @@ class _Packer:
         events[:, C_VALUE] = self.value[mine]
         return events, np.searchsorted(self.cluster[mine], np.arange(len(self.clusters) + 1)).astype(np.int64)
 
+    def _checks(self) -> Ints:
+        mine = np.flatnonzero(self.kind == k.REBALANCED_LEADERS)
+        mine = mine[np.lexsort((self.broker[mine], self.event[mine], self.cluster[mine]))]
+        place = self._place(self.cluster[mine], self.broker[mine])
+        return np.stack([self.cluster[mine], self.at[mine], self.event[mine], place], axis=1)
+
     def _numbers(self) -> Ints:
         """Of each cluster at first: rules, start, end, events, controller's place, its epoch."""
         held = np.flatnonzero(self.kind == k.HELD_CLUSTER)
         numbers = np.zeros((len(self.clusters), st.RULES + 5), np.int64)
         if len(held) != len(self.clusters) or len(set(self.cluster[held].tolist())) != len(held):
             raise ValueError("each cluster of an event log needs one row 'cluster at first'")
-        said = self.table["numbers"].combine_chunks().take(pa.array(held)).flatten()
-        numbers[self.cluster[held]] = np.asarray(said).reshape(len(held), st.RULES + 5)
+        said = self.numbers.values[self.kind[self.numbers.row] == k.HELD_CLUSTER]
+        numbers[self.cluster[held]] = said.reshape(len(held), st.RULES + 5)
         numbers[:, st.RULES + 3] = self._place(np.arange(len(self.clusters)), numbers[:, st.RULES + 3])
         return numbers
 
@@ -259,7 +316,11 @@ class _Packer:
         p, s = len(self.partition_of), len(self.member)
         now, slot = np.zeros((p, st.NOW), np.int64), np.zeros((s, st.SLOT), np.int64)
         squares = np.concatenate([[0], np.cumsum(self.slots**2)]).astype(np.int64)
-        now[:, st.SLOT_BEGIN], now[:, st.SLOTS], now[:, st.COMMON_BEGIN] = self.slot_begin[:-1], self.slots, squares[:-1]
+        now[:, st.SLOT_BEGIN], now[:, st.SLOTS], now[:, st.COMMON_BEGIN] = (
+            self.slot_begin[:-1],
+            self.slots,
+            squares[:-1],
+        )
         now[:, st.CLUSTER] = self.cluster_of
         now[:, [st.LEADER, st.LAST_KNOWN, st.LAST_LEADER]] = k.NOBODY
         now[:, st.MIN_ISR], now[:, st.DEADLINE] = 1, NEVER
@@ -295,7 +356,7 @@ class _Packer:
         now[row, st.LEADER] = now[row, st.LAST_LEADER] = leader
         now[row, st.EPOCH] = _ints(self.table["leader_epoch"], 0)[held]
         now[row, st.STATE] = np.where(leader >= 0, k.ONLINE, k.OFFLINE)
-        numbers = _Lists(self.table["numbers"])
+        numbers = self.numbers
         self._offsets_at_first(state, numbers)
         for position, column in enumerate((st.UNCLEAN_ALLOWED, st.MIN_ISR, st.WRITTEN)):
             chosen = (numbers.position == position) & (self.kind[numbers.row] == k.HELD_PARTITION)

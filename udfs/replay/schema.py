@@ -9,8 +9,9 @@ KEY = [pa.field("cluster_id", pa.string()), pa.field("snapshot_id", pa.string())
 PLACE = [pa.field("topic", pa.string()), pa.field("partition", pa.int32())]
 
 # `event`: place in its cluster's order, from 0; -1 = how it is at first. `numbers`: of a cluster at first its rules,
-# then start and end (ms), how many events follow, the controller (-1 = not known), its epoch; of a partition at first whether unclean elections
-# are allowed, its minimum ISR, the controller's epoch that wrote it, then LEOs and high watermarks of its replicas (or none).
+# start and end (ms), how many events follow, the controller (-1 = not known), its epoch; of a partition at first
+# whether unclean elections are allowed, its minimum ISR, the epoch of the controller that wrote it, then LEOs and high
+# watermarks of its replicas (or none).
 EVENTS = pa.schema(
     [
         *KEY,
@@ -42,6 +43,11 @@ EVENTS = pa.schema(
     ]
 )
 LISTS = ("replicas", "isr", "elr", "last_known_elr", "adding_replicas", "removing_replicas")
+# As they travel to workers: `lists` holds the lists and `numbers` one behind another, each after its length (-1 =
+# null); empty where all are null. Spark hands columns of null lists to Python slowly.
+WIRE = pa.schema(
+    [*(field for field in EVENTS if not pa.types.is_list(field.type)), pa.field("lists", pa.list_(pa.int64()))]
+)
 
 LEADERSHIPS = pa.schema(
     [

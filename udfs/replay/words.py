@@ -21,6 +21,7 @@ KINDS = (
     "fenced",
     "unfenced",
     "controller",
+    "leaders rebalanced",
     "append",
     "fetch",
     "offsets",
