@@ -61,12 +61,15 @@ from udfs.kernels.replay_state import (
     LEADER,
     MEMBER,
     MIN_ISR,
+    OF_ALL_BEGIN,
+    OF_ALL_END,
     OWN,
     OWN_END,
     QUORUM,
     SEEN_DATA,
     SEEN_LEADER,
     SLOT_BEGIN,
+    SLOTS,
     START_AT,
     STATE,
     STEP,
@@ -123,22 +126,68 @@ def fold(s: State, w: World, j: Journal, o: Own, first: int, last: int, order: i
 def _through(s: State, w: World, j: Journal, o: Own, p: int, order: int) -> bool:
     """Whether p is through: what comes before `order` is done."""
     c = s.now[p, CLUSTER]
-    steps = w.cluster[c, STEP_END]
+    last = w.cluster[c, STEP_END]
+    t = _next_step(s, w, p)
     while True:
-        t, i = s.now[p, STEP], s.now[p, OWN]
-        step_order = w.steps[t, T_ORDER] if t < steps else ALL
+        i = s.now[p, OWN]
+        step_order = w.steps[t, T_ORDER] if t < last else ALL
         own_order = 2 * o.events[i, E_EVENT] + 1 if i < s.now[p, OWN_END] else ALL
         if min(step_order, own_order) >= order:
             break
         if step_order < own_order:
             done = _take_step(s, w, j, o, p, t)
+            t = _next_step(s, w, p) if done else t
         else:
+            s.now[p, STEP] = max(s.now[p, STEP], _steps_until(w, c, own_order))
             done = _take_event(s, w, j, o, p, i)
+            if o.events[i, E_KIND] < APPEND:  # who waits for a leader is tried at every step, who has one is not
+                t = _next_step(s, w, p)
         if not done:
             return False
+    s.now[p, STEP] = max(s.now[p, STEP], _steps_until(w, c, order))
     if order != ALL:
         return True
     return _close(s, w, j, o, p, w.cluster[c, END_AT], w.cluster[c, END_EVENT])
+
+
+@part
+def _steps_until(w: World, c: int, order: int) -> int:
+    """The first step of a cluster that does not come before `order`."""
+    low, high = w.cluster[c, STEP_BEGIN], w.cluster[c, STEP_END]
+    while low < high:
+        middle = (low + high) // 2
+        if w.steps[middle, T_ORDER] < order:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low)
+
+
+@part
+def _next_step(s: State, w: World, p: int) -> int:
+    """The next step that concerns p: one of its brokers', one that concerns all; any, while it waits for a leader."""
+    t, c = s.now[p, STEP], s.now[p, CLUSTER]
+    if s.now[p, STATE] in (NEW, OFFLINE):
+        return int(t)
+    found = _first_from(w.of, w.cluster[c, OF_ALL_BEGIN], w.cluster[c, OF_ALL_END], t)
+    begin = s.now[p, SLOT_BEGIN]
+    for slot in range(s.now[p, SLOTS]):
+        broker = s.slot[begin + slot, MEMBER]
+        found = min(found, _first_from(w.of, w.broker[broker, 2], w.broker[broker, 3], t))
+    return int(found)
+
+
+@part
+def _first_from(of: Ints, low: int, high: int, t: int) -> int:
+    """The first value of a rising part of `of` that is at least t, or ALL."""
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        if of[middle] < t:
+            low = middle + 1
+        else:
+            high = middle
+    return of[low] if low < end else ALL
 
 
 @part

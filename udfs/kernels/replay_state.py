@@ -139,21 +139,33 @@ T_ORDER, T_AT, T_KIND, T_BROKER, T_EPOCH, T_EVENT, TIMELINE = range(7)
     RULES,
 ) = range(13)
 # More columns of a cluster, after its rules: when it begins and ends (ms), how many events it has, its steps.
-START_AT, END_AT, END_EVENT, EPOCH_AT_FIRST, STEP_BEGIN, STEP_END, CLUSTERS = range(RULES, RULES + 7)
+(
+    START_AT,
+    END_AT,
+    END_EVENT,
+    EPOCH_AT_FIRST,
+    STEP_BEGIN,
+    STEP_END,
+    OF_ALL_BEGIN,
+    OF_ALL_END,
+    CLUSTERS,
+) = range(RULES, RULES + 9)
 ALIVE, LEAVES = 1, 2
 
 
 class World(NamedTuple):
     """The same for all partitions. steps: (t, TIMELINE), by cluster and order.   cluster: (c, CLUSTERS).
 
-    broker: (n, 2), where its changes begin and end.   change: (k, 2), step from which on, ALIVE and LEAVES; of
-    each broker the first is how it begins, at step -1.
+    broker: (n, 4), where its changes begin and end, and its steps in `of`.   change: (k, 2), step from which on, ALIVE
+    and LEAVES; of each broker the first is how it begins, at step -1.   of: steps, rising, of each broker; then, of
+    each cluster (OF_ALL_BEGIN), those that concern every partition.
     """
 
     steps: Ints
     cluster: Ints
     broker: Ints
     change: Ints
+    of: Ints
 
 
 # Columns of an event of a partition. E_BROKER: a slot. E_LIST: where a list begins in `lists`, its length first.
