@@ -16,7 +16,7 @@ from pipelines.ingest.sources import Source, find_source
 from pipelines.replay.begin import begin_of
 from pipelines.replay.differences import between
 from pipelines.replay.log import events_of
-from pipelines.replay.scenario import is_scenario, read_scenario
+from pipelines.replay.scenario.read import is_scenario, read_scenario
 from udfs.kernels import replay_codes as k
 from udfs.replay.answers import leaderships, replay, state_of, transitions
 from udfs.replay.events import Begin, Event, Rules
