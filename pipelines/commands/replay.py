@@ -16,6 +16,7 @@ from pipelines.ingest.sources import Source, find_source
 from pipelines.replay.begin import begin_of
 from pipelines.replay.differences import between
 from pipelines.replay.log import events_of
+from pipelines.replay.scenario.data import SKIPPED_IF_REFUSED
 from pipelines.replay.scenario.read import is_scenario, read_scenario
 from udfs.kernels import replay_codes as k
 from udfs.replay.answers import leaderships, replay, state_of, transitions
@@ -138,8 +139,8 @@ def lines(of: Timeline) -> Iterator[str]:
     for row in leaderships(of.replayed):
         by_event.setdefault(row["event"], []).append(row)
     illegal = Counter(row["event"] for row in transitions(of.replayed) if not row["legal"])
-    numbered = list(enumerate(of.events))
-    for (at, what), group in groupby(numbered, key=lambda pair: (pair[1].at_ms, _what(pair[1]))):
+    told = ((number, event) for number, event in enumerate(of.events) if not _is_routine(event) or number in by_event)
+    for (at, what), group in groupby(told, key=lambda pair: (pair[1].at_ms, _what(pair[1]))):
         places = [number for number, _ in group]
         rows = [row for number in places for row in by_event.get(number, ())]
         yield f"{_time(at, of.wall)}  {what}{_times(len(places))}{_followed(rows)}"
@@ -158,6 +159,11 @@ def lines(of: Timeline) -> Iterator[str]:
     if leaderless:
         names = ", ".join(f"{row['topic']}-{row['partition']}" for row in leaderless[:_NAMED])
         yield f"without leader: {names}{' ...' if len(leaderless) > _NAMED else ''}"
+
+
+def _is_routine(event: Event) -> bool:
+    """Whether it is one of the fetches that followers make all the time."""
+    return event.kind == k.FETCH and event.value == SKIPPED_IF_REFUSED
 
 
 def _what(event: Event) -> str:

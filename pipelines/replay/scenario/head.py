@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
 from pipelines.ingest.topic_names import bad_topic_name
-from pipelines.replay.scenario.page import Page, line_of
+from pipelines.replay.scenario.page import Page, is_number, line_of
 from udfs.replay.fold import Begin, Held, Rules
 
 FETCH_EVERY = "followers_fetch_every_ms"  # a setting of the scenario alone: no rule of the cluster
-_TYPES: dict[str, tuple[type, str]] = {
-    "bool": (bool, "true or false"),
-    "int": (int, "a whole number"),
-    "str": (str, "a word"),
+_TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "bool": (lambda value: isinstance(value, bool), "true or false"),
+    "int": (is_number, "a whole number"),
+    "str": (lambda value: isinstance(value, str), "a word"),
 }
 _WORDS = {"truncate_to": ("epoch", "high_watermark")}
 # What a check happens at multiples of, and what is divided by, is never 0.
@@ -37,12 +37,12 @@ def settings_of(page: Page) -> Settings:
         line = line_of(found, key)
         if key not in known:
             page.fail(f"settings: {key!r} is not known", f"Settings: {', '.join(known)}.", line)
-        wanted, word = _TYPES[known[key]]
-        if type(value) is not wanted:
+        fits, word = _TYPES[known[key]]
+        if not fits(value):
             page.fail(f"settings: {key} is {value!r}", f"Write {word}.", line)
         if key in _WORDS and value not in _WORDS[key]:
             page.fail(f"settings: {key} is {value!r}", f"Write {' or '.join(_WORDS[key])}.", line)
-        if wanted is int and found[key] < _LEAST.get(key, 0):
+        if fits is is_number and value < _LEAST.get(key, 0):
             page.fail(f"settings: {key} is {value}", f"Write {_LEAST.get(key, 0)} or more.", line)
     rules = dict(found)
     return Settings(rules, **({"fetch_every_ms": rules.pop(FETCH_EVERY)} if FETCH_EVERY in rules else {}))
@@ -51,7 +51,7 @@ def settings_of(page: Page) -> Settings:
 def begin_of(page: Page, rules: dict[str, Any]) -> Begin:
     """The cluster that the head tells of. SourceError if that is none."""
     brokers = page.content.get("brokers")
-    if not isinstance(brokers, list) or not all(type(b) is int and b >= 0 for b in brokers) or not brokers:
+    if not isinstance(brokers, list) or not all(is_number(b) and b >= 0 for b in brokers) or not brokers:
         page.fail(
             f"brokers is {brokers!r}",
             "List their ids, as in brokers: [1, 2, 3]; or give a source beside.",
@@ -86,7 +86,7 @@ def _partitions(page: Page, brokers: list[int]) -> Iterator[Held]:
 
 
 def _are_distinct(ids: Any, brokers: list[int]) -> bool:
-    if not isinstance(ids, list) or not ids or not all(type(one) is int for one in ids):
+    if not isinstance(ids, list) or not ids or not all(map(is_number, ids)):
         return False
     return len(set(ids)) == len(ids) and set(ids) <= set(brokers)
 

@@ -55,6 +55,11 @@ class Page:
         return " ".join(one.split())
 
 
+def is_number(value: Any) -> bool:
+    """Whether it is a whole number; YAML's yes and no are ints in Python, and ruamel's 0 is one of its own."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def line_of(mapping: Any, key: Any) -> int:
     """Where a key of a mapping stands."""
     return int(mapping.lc.key(key)[0]) + 1
