@@ -8,7 +8,7 @@ from typing import Any
 
 from pipelines.ingest.topic_names import bad_topic_name
 from pipelines.replay.scenario.page import Page, is_number, line_of
-from udfs.replay.fold import Begin, Held, Rules
+from udfs.replay.events import Begin, Held, Rules
 
 FETCH_EVERY = "followers_fetch_every_ms"  # a setting of the scenario alone: no rule of the cluster
 _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {

@@ -15,8 +15,7 @@ from pipelines.replay.scenario.page import Page, read_page
 from pipelines.replay.scenario.times import EXAMPLES, LESS, MOST, read_times, too_many
 from pipelines.replay.scenario.told import Made, Maker, Said, Told
 from pipelines.replay.scenario.words import keys_of
-from udfs.replay.events import Event
-from udfs.replay.fold import Begin
+from udfs.replay.events import Begin, Event
 from udfs.replay.groups import GroupEvent
 
 SUFFIXES = (".yaml", ".yml")

@@ -9,8 +9,7 @@ from itertools import count
 
 from pipelines.replay.scenario.page import Page
 from pipelines.replay.scenario.words import Option, ids_of, keys_of
-from udfs.replay.events import Event, Key, List
-from udfs.replay.fold import Begin
+from udfs.replay.events import Begin, Event, Key, List
 from udfs.replay.groups import GroupEvent
 
 _NAMED = 8

@@ -15,8 +15,7 @@ from pipelines.ingest.sources import find_source
 from pipelines.replay.begin import begin_of
 from pipelines.replay.differences import between
 from udfs.kernels import replay_codes as k
-from udfs.replay.events import Key
-from udfs.replay.fold import Begin, Held
+from udfs.replay.events import Begin, Held, Key
 
 SAMPLES = Path(__file__).parents[3] / "data_samples"
 KRAFT = SAMPLES / "kafka-4.1.1-kraft"

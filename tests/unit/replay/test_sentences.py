@@ -13,8 +13,7 @@ from pipelines.replay.scenario.data import SKIPPED_IF_REFUSED
 from pipelines.replay.scenario.read import Scenario, read_scenario
 from udfs.kernels import replay_codes as k
 from udfs.kernels import replay_groups as g
-from udfs.replay.events import Event
-from udfs.replay.fold import Begin, Held, Rules
+from udfs.replay.events import Begin, Event, Held, Rules
 from udfs.replay.groups import GroupEvent
 
 HEAD = "brokers: [1, 2, 3]\ntopics:\n  orders: [[1, 2], [2, 3], [3, 1]]\n  solo: [[2]]\n"
