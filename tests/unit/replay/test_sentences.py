@@ -297,5 +297,5 @@ def test_the_timeline_leaves_routine_fetches_out(tmp_path: Path) -> None:
     file = tmp_path / "night.yaml"
     file.write_text(HEAD + "events:\n  - t=1 produce 5 to orders-0\n  - t=3 broker 3 down\n")
     text = list(lines(timeline(Asked([str(file)]))))
-    assert text[0].startswith("t=1s  produce of orders")
+    assert text[0].startswith("t=1s  append of orders")
     assert not any("fetch" in line for line in text)
