@@ -162,6 +162,8 @@ class _Case:
                 self.down(draw.choice(self.there[key]))
         elif kind < 0.76:
             self.succession(key)
+        elif kind < 0.80 and len(self.there[key]) > 2:
+            self.overtaking(key)
         else:
             self.rounds(key)
 
@@ -197,6 +199,25 @@ class _Case:
             for other in draw.sample(self.there[key], draw.randint(0, len(self.there[key]))):
                 self.fetch(key, other)
             self.down(broker)
+
+    def overtaking(self, key: Key) -> None:
+        """A leader whose high watermark is behind, its predecessor in sync, and one who returns with less."""
+        draw = self.draw
+        old = self.leads.get(key) or self.there[key][0]
+        new, third = draw.sample([b for b in self.there[key] if b != old], 2)
+        self.down(third)
+        for _ in range(2):
+            self.append(key)
+            self.fetch(key, new)
+        if draw.random() < 0.5:
+            self.there[key] = [new, third, old]
+            self.put(k.REASSIGN, partition=key, replicas=(new, third, old))
+        self.put(k.ELECT_PREFERRED, partition=key)
+        self.leads[key] = self.there[key][0]
+        self.up(third)
+        self.fetch(key, third)
+        if draw.random() < 0.5:
+            self.down(new)
 
     def put(self, kind: int, **values: Any) -> None:
         self.events.append(Event(self.at, kind, offset=len(self.events), **values))
