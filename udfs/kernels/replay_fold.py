@@ -34,7 +34,7 @@ from udfs.kernels.replay_control import create, delete, may_be_rebalanced, reass
 from udfs.kernels.replay_data import append, broker_back, broker_gone, fetch, offsets, settle, until
 from udfs.kernels.replay_elections import elect, elect_preferred
 from udfs.kernels.replay_health import NOT_THERE, begin_health, mark, note, write_health
-from udfs.kernels.replay_logs import serving
+from udfs.kernels.replay_logs import serving, try_hw
 from udfs.kernels.replay_records import forget, record
 from udfs.kernels.replay_state import (
     AT,
@@ -102,11 +102,13 @@ CLOSED = -3  # of SEEN_LEADER: the replay's end is written down
 
 
 @compiled
-def begin(s: State, w: World, j: Journal) -> None:
-    """Nothing; the health of partitions that are there at first begins."""
+def begin(s: State, w: World, j: Journal, o: Own) -> None:
+    """Nothing; the health of partitions that are there at first begins; what is known of logs gives high watermarks."""
     for p in range(len(s.now)):
         j.used[U_AT] = w.cluster[s.now[p, CLUSTER], START_AT]
         j.used[U_STEP] = -1
+        if s.now[p, SEEN_DATA]:
+            try_hw(s, w, j, o, p)
         begin_health(s, w, j, p)
 
 
@@ -235,6 +237,8 @@ def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
         step(s, w, j, p, kind, slot)
     if s.now[p, HAS_DATA]:
         settle(s, w, j, o, p, before, epoch)
+    _end_deletion(s, w, j, o, p)
+    if s.now[p, HAS_DATA] and s.now[p, STATE] != ABSENT:
         if slot != NOBODY and kind in (UP, UP_CONTROLLER):
             broker_back(s, w, j, o, p, slot)
     note(s, w, j, p)
@@ -263,8 +267,20 @@ def _take_event(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> bool:
         _control(s, w, j, o, p, i, kind)
     if s.now[p, HAS_DATA] and (kind != FETCH or serving(s, w, j, p) != before or s.now[p, EPOCH] != epoch):
         settle(s, w, j, o, p, before, epoch)
+    _end_deletion(s, w, j, o, p)
     note(s, w, j, p)
     return True
+
+
+@part
+def _end_deletion(s: State, w: World, j: Journal, o: Own, p: int) -> None:
+    """Nothing; a deletion that waits is tried: for a reassignment's end, for brokers that are dead."""
+    if not s.now[p, DELETED] or s.now[p, STATE] == ABSENT:
+        return
+    before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
+    delete(s, w, j, p)
+    if s.now[p, HAS_DATA] and s.now[p, STATE] == ABSENT:
+        settle(s, w, j, o, p, before, epoch)
 
 
 @part
@@ -278,7 +294,6 @@ def _control(s: State, w: World, j: Journal, o: Own, p: int, i: int, kind: int) 
         return
     elif kind == DELETE:
         s.now[p, DELETED] = 1
-        delete(s, w, j, p)
     elif kind == REASSIGN:
         reassign(s, w, j, p, o.lists, place)
     elif kind == ELECT_PREFERRED:

@@ -451,19 +451,7 @@ def set_replica(s: State, j: Journal, p: int, slot: int, to: int, cause: int) ->
     if not _note(s, j, p, slot, s.slot[row, REPLICA_STATE], to, cause):
         return False
     s.slot[row, REPLICA_STATE] = to
-    if to == ABSENT:
-        forget_log(s, p, slot)
     return True
-
-
-@part
-def forget_log(s: State, p: int, slot: int) -> None:
-    """Nothing; the replica's log is gone: should it come again, it begins with none."""
-    row, slots, begin = s.now[p, SLOT_BEGIN] + slot, s.now[p, SLOTS], s.now[p, COMMON_BEGIN]
-    s.slot[row, LEO] = s.slot[row, HW] = s.slot[row, CHECKPOINT] = 0
-    s.slot[row, REMOTE] = -1
-    for other in range(slots):
-        s.common[begin + slot * slots + other] = s.common[begin + other * slots + slot] = 0
 
 
 @part
@@ -473,6 +461,6 @@ def vanish_partition(s: State, j: Journal, p: int, cause: int) -> None:
         set_partition(s, j, p, OFFLINE, cause)
     set_partition(s, j, p, ABSENT, cause)
     s.now[p, LEADER] = s.now[p, LAST_LEADER] = s.now[p, LAST_KNOWN] = NOBODY
-    s.now[p, DELETED] = s.now[p, EPOCH] = s.now[p, COMMITTED] = 0
+    s.now[p, DELETED] = s.now[p, EPOCH] = s.now[p, COMMITTED] = s.now[p, HAS_FETCHES] = 0
     for which in range(4):
         s.now[p, which] = 0

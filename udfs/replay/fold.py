@@ -213,7 +213,7 @@ def _fold(state: State, world: World, own: Own) -> Journals:
     used: list[list[int]] = []
     done, last = 0, len(state.now)
     first = new_journal(1, slots, writes=False)
-    begin(state, world, first)
+    begin(state, world, first, own)
     while done < last or not parts:
         journal = new_journal(rows, slots)
         done = fold(state, world, journal, own, done, last, ALL)

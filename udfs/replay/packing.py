@@ -351,6 +351,7 @@ class _Packer:
             if which == st.AR:
                 at = self.slot_begin[of] + slots
                 alive = self.alive_at_first[self.member[at]] == st.ALIVE
+                slot[at, st.REMOTE] = 0
                 slot[at, st.REPLICA_STATE] = np.where(alive, k.ONLINE, k.OFFLINE)
         leader = self._slot(row, self.cluster[held], self.leader[held])
         now[row, st.LEADER] = now[row, st.LAST_LEADER] = leader
