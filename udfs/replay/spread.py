@@ -26,6 +26,8 @@ PARTS = {
 }
 PARCELS = pa.schema([*KEY, pa.field("part", pa.string()), pa.field("rows", pa.binary())])
 _PARCEL_ROWS = 200_000
+_BATCH_ROWS = 20_000
+_BATCH_PARCELS = 1_000
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -79,11 +81,22 @@ def unpacker() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """For mapInArrow: a column `rows` of parcels of one part -> their rows."""
 
     def body(batches: Batches) -> Iterator[pa.RecordBatch]:
+        held: list[pa.Table] = []
         for batch in batches:
             for parcel in batch.column(0):
-                yield from pa.ipc.open_stream(parcel.as_buffer()).read_all().to_batches()
+                held.append(pa.ipc.open_stream(parcel.as_buffer()).read_all())
+                if held[-1].num_rows >= _BATCH_ROWS or len(held) >= _BATCH_PARCELS:
+                    yield from _together(held)
+                    held = []
+        yield from _together(held)
 
     return body
+
+
+def _together(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """Few batches, as each costs Spark as much as thousands of rows."""
+    if tables:
+        yield from pa.concat_tables(tables).combine_chunks().to_batches(_BATCH_ROWS)
 
 
 def rebalancer() -> Callable[[Batches], Iterator[pa.RecordBatch]]:

@@ -63,7 +63,9 @@ def told_by(one: Controller) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, 
     logs = {}
     for key, p in one.partitions.items():
         replicas = {b: p.replicas[b] for b in p.ar}
-        leos, hws = {b: r.leo for b, r in replicas.items()}, {b: r.hw for b, r in replicas.items()}
+        leos = {b: r.leo for b, r in replicas.items()}
+        # The dead are told with what they will know when they return.
+        hws = {b: r.hw if b in one.alive else min(r.checkpoint, r.leo) for b, r in replicas.items()}
         logs[key] = (leos, hws, p.committed, p.visible)
     requests = {
         key: (
