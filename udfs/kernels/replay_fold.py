@@ -57,6 +57,7 @@ from udfs.kernels.replay_state import (
     FAIL_OVER,
     HAS_DATA,
     IMBALANCE_PERCENT,
+    KRAFT,
     LAST_KNOWN,
     LEADER,
     MEMBER,
@@ -292,6 +293,8 @@ def _control(s: State, w: World, j: Journal, o: Own, p: int, i: int, kind: int) 
         record(s, w, j, p, o.lists, place, value)
     elif s.now[p, STATE] == ABSENT:
         return
+    elif kind == FORGET or (kind == DELETE and w.cluster[s.now[p, CLUSTER], KRAFT]):
+        forget(s, j, p)  # with KRaft a topic goes with its record: nothing is waited for
     elif kind == DELETE:
         s.now[p, DELETED] = 1
     elif kind == REASSIGN:
@@ -309,8 +312,6 @@ def _control(s: State, w: World, j: Journal, o: Own, p: int, i: int, kind: int) 
     elif kind == CLEAR_ELR:
         s.now[p, ELR] = 0
         s.now[p, LAST_KNOWN] = NOBODY
-    elif kind == FORGET:
-        forget(s, j, p)
 
 
 @part

@@ -248,11 +248,19 @@ def _progress(s: State, w: World, j: Journal, o: Own, p: int) -> None:
             continue
         o.work[WAIT, begin + kept] = request
         kept += 1
-        if several and j.used[U_WRITES]:
-            row = j.used[U_PROGRESS]
-            j.progress[row, P_REQUEST], j.progress[row, P_AT], j.progress[row, P_BYTES] = request, j.used[U_AT], size
-            j.used[U_PROGRESS] = row + 1
+        if several:
+            could_read(j, request, size)
     s.now[p, WAITERS] = kept
+
+
+@part
+def could_read(j: Journal, request: int, size: int) -> None:
+    """Nothing; how many bytes this part of a fetch could read from now on is written down."""
+    if not j.used[U_WRITES]:
+        return
+    row = j.used[U_PROGRESS]
+    j.progress[row, P_REQUEST], j.progress[row, P_AT], j.progress[row, P_BYTES] = request, j.used[U_AT], size
+    j.used[U_PROGRESS] = row + 1
 
 
 @part

@@ -11,14 +11,23 @@ import pyarrow.compute as pc
 
 from udfs.kernels import replay_codes as k
 from udfs.kernels import replay_state as st
-from udfs.kernels.replay_brokers import C_AT, C_BROKER, C_EVENT, C_KIND, C_VALUE, CLUSTER_EVENT
+from udfs.kernels.replay_brokers import C_AT, C_BROKER, C_EVENT, C_ID, C_KIND, C_VALUE, CLUSTER_EVENT
 from udfs.kernels.replay_logs import NEVER
 from udfs.kernels.replay_records import ABSENT_LIST, SAME_LEADER
 from udfs.kernels.replay_state import Ints, Own, State
 from udfs.replay.schema import LISTS
 from udfs.replay.words import KINDS
 
-_OF_CLUSTERS = (k.BROKER_DOWN, k.BROKER_UP, k.SHUTDOWN, k.CONTROLLER_LOST, k.FENCED, k.UNFENCED, k.LED_BY)
+_OF_CLUSTERS = (
+    k.BROKER_DOWN,
+    k.BROKER_UP,
+    k.SHUTDOWN,
+    k.CONTROLLER_LOST,
+    k.OLD_CONTROLLER,  # changes nothing; what is said to it is told by steps.py
+    k.FENCED,
+    k.UNFENCED,
+    k.LED_BY,
+)
 _WITH_LIST = (k.CREATE, k.REASSIGN, k.SET_ISR)
 _DATA = (k.APPEND, k.FETCH, k.OFFSETS)
 UNKNOWN = -1
@@ -292,7 +301,7 @@ class _Packer:
         events = np.empty((len(mine), CLUSTER_EVENT), np.int64)
         events[:, C_EVENT], events[:, C_AT], events[:, C_KIND] = self.event[mine], self.at[mine], self.kind[mine]
         events[:, C_BROKER] = self._place(self.cluster[mine], self.broker[mine])
-        events[:, C_VALUE] = self.value[mine]
+        events[:, C_VALUE], events[:, C_ID] = self.value[mine], self.broker[mine]
         return events, np.searchsorted(self.cluster[mine], np.arange(len(self.clusters) + 1)).astype(np.int64)
 
     def _checks(self) -> Ints:

@@ -156,6 +156,7 @@ class Rows:
                 _known(said[:, st.E_MIN_BYTES], ~append),
                 _known(said[:, st.E_AT] + said[:, st.E_WAIT_MS], rows[:, st.Q_DELAYED] != 0),
                 *progress,
+                _known(self._packed.numbers[self._cluster[p], st.MESSAGE_BYTES], ~append),
             ],
             schema=REQUESTS,
         )

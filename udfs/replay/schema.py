@@ -132,7 +132,12 @@ REQUESTS = pa.schema(
         pa.field("deadline_ms", pa.int64()),
         pa.field("progress_ms", pa.list_(pa.int64())),
         pa.field("progress_bytes", pa.list_(pa.int64())),
+        pa.field("message_bytes", pa.int64()),
     ]
+)
+# Requests of several parts as wholes (requests.py): each part's own error and time beside those of the request.
+JOINED_REQUESTS = pa.schema(
+    [*REQUESTS, pa.field("part_error", pa.string()), pa.field("part_answered_at_ms", pa.int64())]
 )
 STATES_AT_END = pa.schema(
     [
