@@ -10,7 +10,7 @@ from pipelines.tables import replay as t
 from udfs.kernels import replay_codes as codes
 from udfs.kernels.replay_state import CHECK_EVERY_MS, REBALANCES, RULES
 from udfs.replay import spread
-from udfs.replay.schema import LISTS, WIRE
+from udfs.replay.schema import JOINED_REQUESTS, LISTS, WIRE
 from udfs.replay.words import KINDS
 
 _KEY = ("cluster_id", "snapshot_id")
@@ -98,8 +98,11 @@ def replication_health(replayed: DataFrame) -> DataFrame:
 
 def requests(replayed: DataFrame) -> DataFrame:
     """Rows of gold.requests: those of several partitions meet again, to be answered as one."""
-    rows = _rows(replayed, "requests")
-    return rows.select(*t.REQUESTS.column_names)
+    own = {"part_error": F.col("error"), "part_answered_at_ms": F.col("answered_at_ms")}
+    single = _rows(replayed, "requests").withColumns(own)
+    parts = _rows(replayed, "requests_of_parts").repartition(*_KEY, "request")
+    several = parts.mapInArrow(spread.joiner(), from_arrow_schema(JOINED_REQUESTS))
+    return single.unionByName(several).select(*t.REQUESTS.column_names)
 
 
 def partitions(replayed: DataFrame) -> DataFrame:

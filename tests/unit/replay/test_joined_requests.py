@@ -54,7 +54,7 @@ T_DONE, U_DONE = [fetch(10, 2), fetch(20, 2)], [fetch(30, 3, key=U), fetch(40, 3
     [
         ([*T_DONE, *U_DONE], (True, "NONE", "high watermark", 40), ["NONE", "NONE"]),
         (T_DONE, (True, "REQUEST_TIMED_OUT", "timeout", 1000), ["NONE", "REQUEST_TIMED_OUT"]),
-        ([*T_DONE, down(30, 1)], (True, "DISCONNECTED", "leader changed", None), ["NONE", "DISCONNECTED"]),
+        ([*T_DONE, down(30, 1)], (True, "DISCONNECTED", "broker down", None), ["NONE", "DISCONNECTED"]),
         (
             [*T_DONE, Event(30, k.REASSIGN, partition=U, replicas=(3,))],
             (True, "NOT_LEADER_OR_FOLLOWER", "leader changed", 30),
@@ -157,7 +157,7 @@ def test_when_a_fetch_of_several_is_delayed(
             (True, "NOT_LEADER_OR_FOLLOWER", "leader changed", 30),
             [1, 0],
         ),
-        ([*committed(10, 1), down(30, 1)], (True, "DISCONNECTED", "leader changed", None), [0, 0]),
+        ([*committed(10, 1), down(30, 1)], (True, "DISCONNECTED", "broker down", None), [0, 0]),
         ([*committed(10, 9), down(30, 1)], (True, "NONE", "high watermark", 10), [9, 0]),
         ([*committed(10, 9), down(30, 2)], (True, "NONE", "high watermark", 10), [9, 0]),
     ],
