@@ -21,7 +21,7 @@ Bools = npt.NDArray[np.bool_]
 _NEVER = np.iinfo(np.int64).max
 _REPLICA = "fetch of a replica"  # each of its parts is a fetch of its own
 _PRODUCE = "produce"
-_FAILS, _GONE = k.ANSWERS, k.ANSWERS + 1  # ends of a fetch whose answer is a part's: one fails, or its leader died
+_FAILS, _GONE = k.ANSWERS, k.ANSWERS + 1  # ends of a fetch whose answer is a part's: one fails, or all leaders died
 
 
 def joined(requests: pa.Table) -> pa.Table:
@@ -105,7 +105,7 @@ class _Joiner:
     def _last(self, rows: Ints, of: Ints) -> Ints:
         """Of each request the row of its last answer; of those at one time, rather one that was waited for."""
         lost = self._error[rows] == k.DISCONNECTED
-        waited = ~np.isin(self._by[rows], (k.AT_ONCE, k.NOTHING_AWAITED))
+        waited = ~np.isin(self._by[rows], (k.AT_ONCE, k.NOTHING_AWAITED, k.BY_APPEND))
         order = np.lexsort((rows, waited, lost, self._answered[rows], of))
         ends = np.append(of[order][1:] != of[order][:-1], True)
         found: Ints = rows[order[ends]]
@@ -128,9 +128,10 @@ class _Joiner:
         of, size = self._groups(rows)
         read = _Read(self._table, rows, of)
         how, answered = self._ends(rows, of, size, read)
-        befell = self._befell(rows, how[of], answered[of])
+        befell = self._befell(rows, how[of], answered[of], read)
+        gone = befell & (self._error[rows] == k.DISCONNECTED)
         self._part_error[rows] = np.where(befell, self._error[rows], k.NO_ERROR)
-        self._part_answered[rows] = np.minimum(self._answered[rows], answered[of])
+        self._part_answered[rows] = np.where(gone, _NEVER, np.minimum(self._answered[rows], answered[of]))
         self._error[rows] = self._part_error[rows]
         first = self._first_failed(rows, of)
         by = np.where(np.isin(how, (_FAILS, _GONE)), self._by[first], how)
@@ -143,29 +144,36 @@ class _Joiner:
     def _ends(self, rows: Ints, of: Ints, size: int, read: _Read) -> tuple[Ints, Ints]:
         """(what ends each fetch: an answer's code, _FAILS or _GONE; when)."""
         least = _greatest(of, size, _ints(self._table["min_bytes"], 1)[rows])
-        failed, gone = self._error[rows] != k.NO_ERROR, self._error[rows] == k.DISCONNECTED
         at_once = (_sum(of, size, ~self._delayed[rows]) > 0) | (_sum(of, size, read.at_first) >= least)
         over = np.where(self._by[rows] == k.BY_TIMEOUT, self._answered[rows], _NEVER)
         times = {
             k.AT_ONCE: np.where(at_once, _greatest(of, size, self._at[rows]), _NEVER),
             k.BY_HIGH_WATERMARK: read.first_time(least, size),  # a part reads before it fails at the same time
-            _FAILS: _least(of, size, np.where(failed & ~gone, self._answered[rows], _NEVER)),
-            k.BY_TIMEOUT: np.where(_sum(of, size, gone) > 0, _NEVER, _least(of, size, over)),  # nobody there to answer
+            _FAILS: _least(of, size, self._failed_at(rows, read)),
+            k.BY_TIMEOUT: _least(of, size, over),
         }
         each = np.stack(list(times.values()))
         which, answered = each.argmin(axis=0), each.min(axis=0)
         how = np.array(list(times))[which]
         how[at_once] = k.AT_ONCE
-        never = answered == _NEVER
-        how[never] = np.where(_sum(of, size, gone) > 0, _GONE, k.WAITING)[never]
+        how[answered == _NEVER] = k.WAITING
+        # Where the leader of every part has died, nobody is there to answer.
+        all_gone = _least(of, size, np.where(read.gone_at <= answered[of], 1, 0)) == 1
+        all_gone &= how == _FAILS
+        how[all_gone], answered[all_gone] = _GONE, _NEVER
         return how, answered
 
-    def _befell(self, rows: Ints, how: Ints, answered: Ints) -> Bools:
+    def _failed_at(self, rows: Ints, read: _Read) -> Ints:
+        """When each part failed, its leader's death included; _NEVER = it has not."""
+        failed = self._error[rows] != k.NO_ERROR
+        return np.minimum(np.where(failed, self._answered[rows], _NEVER), read.gone_at)
+
+    def _befell(self, rows: Ints, how: Ints, answered: Ints, read: _Read) -> Bools:
         """Whether the part failed, and before the whole was answered."""
-        failed, gone = self._error[rows] != k.NO_ERROR, self._error[rows] == k.DISCONNECTED
+        failed = self._error[rows] != k.NO_ERROR
         at_once = (how == k.AT_ONCE) & (self._by[rows] == k.AT_ONCE)
-        before = (how == _FAILS) & ~gone & (self._answered[rows] <= answered)
-        befell: Bools = failed & (at_once | before | ((how == _GONE) & gone))
+        before = (how == _FAILS) & (self._failed_at(rows, read) <= answered)
+        befell: Bools = failed & (at_once | before | (how == _GONE))
         return befell
 
     def _give(self, rows: Ints, read: _Read, until: Ints, befell: Bools) -> None:
@@ -174,7 +182,8 @@ class _Joiner:
         messages = size // np.maximum(_ints(self._table["message_bytes"], 1)[rows], 1)
         end = _ints(self._table["base_offset"], 0)[rows] + messages
         self._messages[rows] = messages
-        self._high_watermark[rows] = np.where(messages > 0, end, self._high_watermark[rows])
+        hw = np.where(self._answered[rows] == _NEVER, -1, self._high_watermark[rows])
+        self._high_watermark[rows] = np.where(messages > 0, end, hw)
 
     # ---- answers
 
@@ -202,11 +211,17 @@ class _Read:
     def __init__(self, table: pa.Table, rows: Ints, of: Ints) -> None:
         progress = table.select(["progress_ms", "progress_bytes"]).take(pa.array(rows)).combine_chunks()
         times, sizes = (progress[name].combine_chunks() for name in progress.column_names)
-        self._count = np.asarray(pc.fill_null(pc.list_value_length(times), 0)).astype(np.int64)
+        count = np.asarray(pc.fill_null(pc.list_value_length(times), 0)).astype(np.int64)
+        part = np.repeat(np.arange(len(rows)), count)
+        at, size = (np.asarray(one.flatten()).astype(np.int64) for one in (times, sizes))
+        died = size < 0
+        self.gone_at: Ints = np.full(len(rows), _NEVER)
+        self.gone_at[part[died]] = at[died]
+        self._at, self._bytes, self._part = at[~died], size[~died], part[~died]
+        self._count = np.bincount(self._part, minlength=len(rows)).astype(np.int64)
         self._begin = np.cumsum(self._count) - self._count
-        self._at, self._bytes = (np.asarray(one.flatten()).astype(np.int64) for one in (times, sizes))
-        self._part = np.repeat(np.arange(len(rows)), self._count)
         self._of = of[self._part]
+        self._late = np.zeros(len(self._at), np.bool_)  # after enough could be read, be it in the same millisecond
         waited = self._count > 0
         messages = _ints(table["messages"], 0)[rows] * _ints(table["message_bytes"], 0)[rows]
         self.at_first: Ints = messages
@@ -221,11 +236,12 @@ class _Read:
         of, whole = self._of[order], _sum(self._of, size, more)
         running = np.cumsum(more[order]) - (np.cumsum(whole) - whole)[of]
         enough = running >= least[of]
+        self._late[order[1:]] = enough[:-1] & (of[1:] == of[:-1])
         return _least(of[enough], size, self._at[order][enough])
 
     def until(self, at: Ints) -> Ints:
         """Bytes that each part could read at that time; -1 = at its arrival."""
-        noted = self._at <= at[self._part]
+        noted = (self._at <= at[self._part]) & ~self._late
         count = np.bincount(self._part[noted], minlength=len(at))
         out = self.at_first.copy()
         later = count > 0

@@ -107,6 +107,8 @@ HEALTH = pa.schema(
         pa.field("lag_messages", pa.int64()),
     ]
 )
+# progress: of a consumer's fetch of several partitions that waits, when this part could read so much; -1 = its leader
+# has died.
 REQUESTS = pa.schema(
     [
         *KEY,

@@ -336,11 +336,9 @@ class DataPlane:
             return k.LEADER_NOT_AVAILABLE
         if event.broker is not None and (event.broker == one.serving or event.broker not in one.ar):
             return k.NOT_A_REPLICA
-        if offset > one.replicas[one.serving].leo:
-            return k.OUT_OF_RANGE
         if event.leader_epoch >= 0 and event.leader_epoch != one.epoch:
             return k.FENCED_EPOCH if event.leader_epoch < one.epoch else k.UNKNOWN_EPOCH
-        return k.NO_ERROR
+        return k.OUT_OF_RANGE if offset > one.replicas[one.serving].leo else k.NO_ERROR
 
     def fetch(self, one: Any, event: Event) -> None:
         if event.broker is None:
