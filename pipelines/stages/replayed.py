@@ -51,7 +51,10 @@ def _rebalances(events: DataFrame) -> DataFrame | None:
 
     All partitions of a cluster are in one worker then: who is elected depends on all of them.
     """
-    number = lambda i: F.element_at("numbers", i + 1)  # noqa: E731
+
+    def number(i: int) -> Column:
+        return F.element_at("numbers", i + 1)
+
     long = (number(REBALANCES) != 0) & (
         number(RULES + 1) - number(RULES) >= F.least(number(CHECK_EVERY_MS), number(CHECK_EVERY_MS + 1))
     )
@@ -63,7 +66,7 @@ def _rebalances(events: DataFrame) -> DataFrame | None:
 
 
 def replayed(events: DataFrame, buckets: int) -> DataFrame:
-    """Rows of silver.replayed. events: of silver.cluster_events; buckets: how many shares partitions are spread over."""
+    """Rows of silver.replayed. events: of silver.cluster_events; buckets: shares that partitions are spread over."""
     rebalances = _rebalances(events)
     rows = _wire(events)
     every = rows.where(F.col("kind").isin(*_OF_ALL))

@@ -435,7 +435,7 @@ def _truncate(s: State, w: World, j: Journal, p: int, slot: int, leader: int) ->
 
 @part
 def settle(s: State, w: World, j: Journal, o: Own, p: int, before: int, epoch: int) -> None:
-    """Nothing; requests, logs and high watermarks after what the controller wrote. before: who served, in which epoch."""
+    """Nothing; requests, logs and high watermarks after what the controller wrote. before: who served, in `epoch`."""
     _settle(s, w, j, o, p, before, epoch)
     forget_logs(s, p)
 

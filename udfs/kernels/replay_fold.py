@@ -239,9 +239,9 @@ def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
     if s.now[p, HAS_DATA]:
         settle(s, w, j, o, p, before, epoch)
     _end_deletion(s, w, j, o, p)
-    if s.now[p, HAS_DATA] and s.now[p, STATE] != ABSENT:
-        if slot != NOBODY and kind in (UP, UP_CONTROLLER):
-            broker_back(s, w, j, o, p, slot)
+    back = slot != NOBODY and kind in (UP, UP_CONTROLLER)
+    if back and s.now[p, HAS_DATA] and s.now[p, STATE] != ABSENT:
+        broker_back(s, w, j, o, p, slot)
     note(s, w, j, p)
     return True
 

@@ -119,7 +119,7 @@ def _kinds(table: pa.Table) -> Ints:
 
 
 def _once(table: pa.Table) -> pa.Table:
-    """The table with each row of brokers and controllers once: it goes to every worker, and a worker may get several."""
+    """The table with each row of brokers and controllers once: these go to every share, and a worker has several."""
     kind = _kinds(table)
     of_clusters = np.flatnonzero(np.isin(kind, (*_OF_CLUSTERS, k.HELD_CLUSTER, k.HELD_BROKER, k.REBALANCED_LEADERS)))
     key = [_codes(table[name].take(pa.array(of_clusters)))[0] for name in ("cluster_id", "snapshot_id")]

@@ -196,7 +196,7 @@ class Rows:
         rows = self._journals.progress
         rows = rows[np.argsort(rows[:, st.P_REQUEST], kind="stable")]
         size = np.bincount(rows[:, st.P_REQUEST], minlength=len(self._packed.own.events))[chosen].astype(np.int64)
-        return tuple(_as_lists(rows[:, c], np.where(size == 0, -1, size)) for c in (st.P_AT, st.P_BYTES))  # type: ignore[return-value]
+        return tuple(_as_lists(rows[:, c], np.where(size == 0, -1, size)) for c in (st.P_AT, st.P_BYTES))
 
     def _key(self, p: Ints) -> list[pa.Array]:
         codes = pa.array(self._cluster[p])

@@ -16,10 +16,10 @@ Where the rules leave a choice:
   event with what is readable then.
 - A replica that joins the ISR may complete a reassignment: after its fetch is done. ISRs that the leader changes are
   written under the present controller's epoch.
-- The leader's own hw, if it is above `committed` (unclean elections to and fro), is `committed`. Lost stays lost, since
-  the first loss, even if a log that has it leads again.
-- `offsets` says what the leader knows too; its hw is on disk; the leader's raises `committed`. What is brought up is the
-  leader's, or else the longest log's that continues it; `fetch_offset` above its `leo`: the leader's messages.
+- The leader's own hw, if it is above `committed` (unclean elections to and fro), is `committed`. Lost stays lost,
+  since the first loss, even if a log that has it leads again.
+- `offsets` says what the leader knows too; its hw is on disk; the leader's raises `committed`. What is brought up is
+  the leader's, or else the longest log's that continues it; `fetch_offset` above its `leo`: the leader's messages.
 - The dead keep their hw until they return; a consumer without `fetch_offset` begins at 0.
 """
 
