@@ -5,8 +5,6 @@ The rules are those of docs/replay-rules.md. Sources: Partition, ReplicaManager,
 
 from __future__ import annotations
 
-import numpy as np
-
 from udfs.kernels.compiled import part
 from udfs.kernels.replay_codes import (
     ABSENT,
@@ -38,7 +36,6 @@ from udfs.kernels.replay_codes import (
 from udfs.kernels.replay_control import finish, leader_changed_isr
 from udfs.kernels.replay_health import mark
 from udfs.kernels.replay_logs import (
-    NEVER,
     common,
     copy,
     could_read,
@@ -90,8 +87,10 @@ from udfs.kernels.replay_state import (
     LAST_LEADER,
     LEADER,
     LEO,
+    LONG_AGO,
     MESSAGE_BYTES,
     MIN_ISR,
+    NEVER,
     OWN_BEGIN,
     Q_BASE,
     Q_BY,
@@ -123,9 +122,6 @@ from udfs.kernels.replay_state import (
     leaving,
     within,
 )
-
-LONG_AGO = np.iinfo(np.int64).min // 2
-
 
 # ---- produce
 
@@ -252,8 +248,8 @@ def _arrive(s: State, w: World, j: Journal, o: Own, p: int, slot: int, leader: i
     end_fetch(s, j, o, p, slot, NO_ERROR, BY_NEWER_FETCH)
     if not s.now[p, HAS_FETCHES]:  # until now nobody knew who fetches
         s.now[p, HAS_FETCHES] = 1
-        for other in range(s.now[p, SLOTS]):
-            at = s.now[p, SLOT_BEGIN] + other
+        for i in range(s.now[p, AR]):
+            at = s.now[p, SLOT_BEGIN] + s.slot[s.now[p, SLOT_BEGIN] + i, AR]
             s.slot[at, CAUGHT_UP_AT] = max(s.slot[at, CAUGHT_UP_AT], j.used[U_AT])
     if offset < s.slot[row, LEO]:
         cut(s, w, j, p, slot, offset)

@@ -24,6 +24,8 @@ from udfs.kernels.replay_codes import (
 )
 
 Ints = npt.NDArray[np.int64]
+NEVER = np.iinfo(np.int64).max
+LONG_AGO = np.iinfo(np.int64).min // 2
 
 # Columns of a partition. The first four: how long each of its lists is. AT: until when all has happened. HAS_DATA:
 # whether it will ever have events of data; SEEN_DATA, HAS_FETCHES: whether one, or a replica's fetch, has been.
@@ -450,6 +452,9 @@ def set_replica(s: State, j: Journal, p: int, slot: int, to: int, cause: int) ->
     if not _note(s, j, p, slot, s.slot[row, REPLICA_STATE], to, cause):
         return False
     s.slot[row, REPLICA_STATE] = to
+    if to == NEW:  # nobody has heard of it
+        s.slot[row, REMOTE], s.slot[row, CAUGHT_UP_AT] = -1, LONG_AGO
+        s.slot[row, FETCHED_AT], s.slot[row, FETCHED_LEO] = LONG_AGO, NEVER
     return True
 
 

@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 from udfs.kernels import replay_codes as k
 from udfs.kernels import replay_state as st
 from udfs.kernels.replay_brokers import C_AT, C_BROKER, C_EVENT, C_ID, C_KIND, C_VALUE, CLUSTER_EVENT
-from udfs.kernels.replay_logs import NEVER
 from udfs.kernels.replay_records import ABSENT_LIST, SAME_LEADER
-from udfs.kernels.replay_state import Ints, Own, State
+from udfs.kernels.replay_state import NEVER, Ints, Own, State
 from udfs.replay.schema import LISTS
 from udfs.replay.words import KINDS
 
