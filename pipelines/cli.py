@@ -219,6 +219,9 @@ def replay(
         ),
     ] = None,
     json_file: JsonOption = None,
+    events_file: Annotated[
+        Path | None, typer.Option("--events", help="Write the event log there, as JSON lines.", metavar="FILE")
+    ] = None,
     warehouse: WarehouseOption = None,
     format_name: FormatOption = None,
     conf: ConfOption = None,
@@ -245,6 +248,11 @@ def replay(
         _write_json(json_file, body.answer(timeline))
     for line in body.lines(timeline):
         typer.echo(line)
+    if events_file is not None:
+        try:
+            body.write_log(timeline, events_file)
+        except OSError as error:
+            raise SettingsError(f"--events {events_file}: cannot be written: {error.strerror}") from error
     if warehouse is not None:
         from pipelines.replay_run import write_events, write_replay
 
@@ -253,6 +261,24 @@ def replay(
         typer.echo("")
         for name, seconds in write_replay(store, [body.snapshot_of_log(timeline)]).items():
             typer.echo(f"{name}: {seconds:.1f} s")
+
+
+@app.command()
+def replay_stream(
+    folder: Annotated[
+        str, typer.Argument(help="Where files of events arrive (JSON lines, as replay --events writes them).")
+    ],
+    warehouse: WarehouseOption = None,
+    once: Annotated[bool, typer.Option("--once", help="End when all files that are there are replayed.")] = False,
+    conf: ConfOption = None,
+    options: SetOption = None,
+) -> None:
+    """Replay event logs as their files arrive: the same tables as a replay of all files at once."""
+    from pipelines.replay_stream import follow
+
+    store = _store(_settings(conf, options, warehouse), small=False, writing=True)
+    query = follow(store.spark, store, folder, once)
+    query.awaitTermination()
 
 
 @app.command()

@@ -232,6 +232,12 @@ class Store:
         self.create(table)
         self._save(rows.select(*table.column_names).write.format("delta").mode("append"), table)
 
+    def append_once(self, table: Table, rows: DataFrame, writer: str, number: int) -> None:
+        """Add rows to a table, unless this writer has already added those of this number, or of a later one."""
+        self.create(table)
+        appending = rows.select(*table.column_names).write.format("delta").mode("append")
+        self._save(appending.option("txnAppId", writer).option("txnVersion", number), table)
+
     def _save(self, writer: Any, table: Table) -> None:
         if self._catalog:
             self._insist(table, lambda: writer.saveAsTable(self._name(table.name)))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -127,6 +129,14 @@ def _key(asked: Asked) -> tuple[str, str]:
     for source in sources:
         digest.update(snapshot_id_of(source, asked.format_name).encode())
     return sources[0].cluster_id, digest.hexdigest()[:16]
+
+
+def write_log(of: Timeline, file: Path) -> None:
+    """Nothing; the event log is in this file, a JSON object a line, as `replay-stream` takes it."""
+    rows = of.log.to_pylist()
+    with file.open("w", encoding="utf-8") as out:
+        for row in rows:
+            out.write(json.dumps({name: value for name, value in row.items() if value is not None}) + "\n")
 
 
 def snapshot_of_log(of: Timeline) -> SnapshotKey:

@@ -46,6 +46,23 @@ def _wire(events: DataFrame) -> DataFrame:
     return events.withColumn("lists", _lists()).select(*WIRE.names)
 
 
+def _with_times(events: DataFrame) -> DataFrame:
+    """The events; clusters at first know their last event, whoever wrote it."""
+    at_first = F.col("event") < 0
+    last = (
+        events.where(~at_first).groupBy(*_KEY).agg(F.max("at_ms").alias("last_ms"), F.max("event").alias("last_event"))
+    )
+    held = F.col("kind") == KINDS[codes.HELD_CLUSTER]
+    end, count = (F.element_at("numbers", RULES + 2), F.element_at("numbers", RULES + 3))
+    numbers = F.concat(
+        F.slice("numbers", 1, RULES + 1),
+        F.array(F.greatest(end, "last_ms"), F.greatest(count, F.col("last_event") + 1)),
+        F.slice("numbers", RULES + 4, 2),
+    )
+    clusters = events.where(held).join(F.broadcast(last), list(_KEY), "left").withColumn("numbers", numbers)
+    return events.where(~held).unionByName(clusters.select(*events.columns))
+
+
 def _rebalances(events: DataFrame) -> DataFrame | None:
     """Rows of automatic rebalances, or None if no cluster's time is long enough for one.
 
@@ -67,6 +84,7 @@ def _rebalances(events: DataFrame) -> DataFrame | None:
 
 def replayed(events: DataFrame, buckets: int) -> DataFrame:
     """Rows of silver.replayed. events: of silver.cluster_events; buckets: shares that partitions are spread over."""
+    events = _with_times(events)
     rebalances = _rebalances(events)
     rows = _wire(events)
     every = rows.where(F.col("kind").isin(*_OF_ALL))
