@@ -22,7 +22,7 @@ OUT ?= fleet
 SHAPE = --size $(SIZE) $(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(BROKERS),--brokers $(BROKERS)) \
   $(if $(TOPICS),--topics $(TOPICS)) $(if $(SMALL),--small $(SMALL)) $(if $(SEED),--seed $(SEED)) $(if $(LOADS),--loads)
 
-.PHONY: help setup run test test-fast lint bench bench-kernels bench-plans fleet bench-fleet oracle wheel lock clean check-machine
+.PHONY: help setup run test test-fast lint bench bench-kernels bench-plans bench-replay fleet bench-fleet oracle wheel lock clean check-machine
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
@@ -51,6 +51,9 @@ bench-kernels: check-machine $(READY) ## the placement kernels beside Kafka's ow
 
 bench-plans: check-machine $(READY) ## plans of every goal on made-up clusters: what they reach, beside the bounds (LARGE=1: 300 brokers too)
 	$(BIN)/python -m tests.bench.plans $(if $(LARGE),--large)
+
+bench-replay: check-machine $(READY) ## a million events over 100,000 partitions replayed into tables, against Spark's own sort and write of them
+	$(BIN)/python -m tests.bench.replay
 
 fleet: check-machine $(READY) ## a fleet of clusters to try: SIZE partitions (CLUSTERS, BROKERS, TOPICS, SMALL, SEED) below OUT
 	$(BIN)/python -m tests.bench.fleet --out $(OUT) $(SHAPE)
