@@ -50,3 +50,7 @@ TABLES: dict[str, Table] = {
         ops.QUALITY_RESULTS,
     )
 }
+
+# What `run` makes; the others are what `replay` makes.
+OF_REPLAYS = tuple(name for name, table in TABLES.items() if table in vars(replay).values())
+OF_RUNS = tuple(name for name in TABLES if name not in OF_REPLAYS)

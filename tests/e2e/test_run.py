@@ -15,7 +15,7 @@ import pytest
 from deltalake import DeltaTable
 
 from pipelines.stage_list import STEPS
-from pipelines.tables import TABLES
+from pipelines.tables import OF_RUNS, TABLES
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data_samples"
@@ -23,7 +23,7 @@ COMMAND = [sys.executable, "-m", "pipelines.cli"]
 SOURCES = [f"kraft={SAMPLES / 'kafka-4.1.1-kraft'}", f"zk={SAMPLES / 'kafka-2.8.2-zookeeper'}"]
 # What is different in two runs that find the same: when they ran, and how long it took.
 CLOCKS = {"ingested_at"}
-SAME = [name for name in TABLES if name != "ops.runs"]
+SAME = [name for name in OF_RUNS if name != "ops.runs"]
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -55,14 +55,14 @@ def test_closing_table_and_paths(warehouse: Path) -> None:
     said = (warehouse / "stdout.txt").read_text()
     for text in ("kraft", "zk", "observed", "kafka", "naive", "worst survivor", "offline", "to naive"):
         assert text in said
-    for name in TABLES:
+    for name in OF_RUNS:
         assert str(warehouse / name.replace(".", "/")) in said
     assert (warehouse / "data_docs" / "index.html").is_file()
     assert (warehouse / "stderr.txt").read_text() == ""
 
 
 def test_rows_are_those_of_the_captures(warehouse: Path) -> None:
-    counts = {name: len(rows(warehouse, name)) for name in TABLES}
+    counts = {name: len(rows(warehouse, name)) for name in OF_RUNS}
     assert counts["silver.partitions"] == 743 + 61
     assert counts["gold.placements"] == 4 * (743 + 61)
     assert counts["silver.brokers"] == 6 + 5
@@ -116,7 +116,7 @@ def test_query_and_tables(warehouse: Path) -> None:
     ]
     assert all(r["topic"] is None for r in found)
     listed = call("tables", "--warehouse", str(warehouse)).stdout
-    for name in TABLES:
+    for name in OF_RUNS:
         assert name in listed
     assert (
         "there is no table gold.placements"

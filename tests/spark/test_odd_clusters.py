@@ -20,7 +20,7 @@ from pipelines.runner import Progress, Run, make_context
 from pipelines.settings import load_settings
 from pipelines.stage_list import steps_between
 from pipelines.store import Store
-from pipelines.tables import TABLES
+from pipelines.tables import OF_RUNS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -83,7 +83,7 @@ def made(spark_application: SparkSession, tmp_path_factory: pytest.TempPathFacto
 def said(made: Warehouse) -> list[list[str]]:
     """The cells of the closing table's rows."""
     with redirect_stdout(StringIO()) as out:
-        closing.show(made.store, made.context.snapshots, list(TABLES), None)
+        closing.show(made.store, made.context.snapshots, list(OF_RUNS), None)
     return [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.getvalue().splitlines() if "│" in line]
 
 
@@ -135,7 +135,7 @@ def test_gold_alone_stands_behind_the_gate_too_and_a_fault_is_its_clusters_own(m
         made.run("gold")
     assert raised.value.exit_code == 2
     after = {row["table"]: row["version"] for row in made.store.listing()}
-    assert {name for name in TABLES if after[name] != before[name]} <= {"ops.quality_results", "ops.runs"}
+    assert {name for name in OF_RUNS if after[name] != before[name]} <= {"ops.quality_results", "ops.runs"}
     results = made.rows("ops.quality_results")
     assert {r["cluster_id"] for r in results} == {"[/q]dead", "alone", "sized", "half"}
     (failed,) = (r for r in results if not r["success"])
