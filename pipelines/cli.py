@@ -257,9 +257,10 @@ def replay(
         from pipelines.replay_run import write_events, write_replay
 
         store = _store(settings, small=timeline.log.num_rows < _SMALL_REPLAY, writing=True)
-        write_events(store.spark, store, timeline.log, [body.snapshot_of_log(timeline)])
+        snapshots = [body.snapshot_of_log(timeline)]
+        write_events(store.spark, store, timeline.log, snapshots)
         typer.echo("")
-        for name, seconds in write_replay(store, [body.snapshot_of_log(timeline)]).items():
+        for name, seconds in write_replay(store, snapshots).items():
             typer.echo(f"{name}: {seconds:.1f} s")
 
 

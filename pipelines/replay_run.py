@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import monotonic
 
 import pyarrow as pa
@@ -17,13 +18,15 @@ from pipelines.tables.contract import Table
 
 BUCKETS = 8
 _AT_ONCE = 3
-# The tables that are parts of silver.replayed, and how each is made of it.
-_PARTS: tuple[tuple[Table, Callable[[DataFrame], DataFrame]], ...] = (
-    (tables.REQUESTS, stages.requests),
-    (tables.REPLICATION_HEALTH, stages.replication_health),
-    (tables.LEADERSHIP_EVENTS, stages.leadership_events),
-    (tables.STATE_TRANSITIONS, stages.state_transitions),
-    (tables.REPLAYED_PARTITIONS, stages.partitions),
+Made = tuple[Table, Table, Callable[[DataFrame], DataFrame]]
+# Each table, the one that it is made of, and how.
+_MADE: tuple[Made, ...] = (
+    (tables.REQUESTS, tables.REPLAYED, stages.requests),
+    (tables.REPLICATION_HEALTH, tables.REPLAYED, stages.replication_health),
+    (tables.LEADERSHIP_EVENTS, tables.REPLAYED, stages.leadership_events),
+    (tables.STATE_TRANSITIONS, tables.REPLAYED, stages.state_transitions),
+    (tables.REPLAYED_PARTITIONS, tables.REPLAYED, stages.partitions),
+    (tables.AVAILABILITY, tables.REPLICATION_HEALTH, stages.availability),
 )
 
 
@@ -35,24 +38,14 @@ def write_events(spark: SparkSession, store: Store, events: pa.Table, snapshots:
 def write_replay(store: Store, snapshots: Sequence[SnapshotKey], buckets: int = BUCKETS) -> dict[str, float]:
     """{table: seconds that it took}; the tables of the replay follow from the events of these snapshots."""
     seconds: dict[str, float] = {}
-
-    def write(table: Table, rows: Callable[[], DataFrame]) -> None:
-        began = monotonic()
-        store.replace(table, rows(), snapshots)
-        seconds[table.name] = monotonic() - began
-
-    write(tables.REPLAYED, lambda: stages.replayed(store.read(tables.CLUSTER_EVENTS.name, snapshots), buckets))
-    replayed = store.read(tables.REPLAYED.name, snapshots)
-    makers = {table.name: (table, make) for table, make in _PARTS}
+    first: Made = (tables.REPLAYED, tables.CLUSTER_EVENTS, partial(stages.replayed, buckets=buckets))
+    made = {table.name: (table, source.name, make) for table, source, make in (first, *_MADE)}
 
     def work(name: str) -> None:
-        if name == tables.AVAILABILITY.name:
-            health = store.read(tables.REPLICATION_HEALTH.name, snapshots)
-            write(tables.AVAILABILITY, lambda: stages.availability(health))
-            return
-        table, make = makers[name]
-        write(table, lambda: make(replayed))
+        began = monotonic()
+        table, source, make = made[name]
+        store.replace(table, make(store.read(source, snapshots)), snapshots)
+        seconds[name] = monotonic() - began
 
-    needs = {tables.AVAILABILITY.name: (tables.REPLICATION_HEALTH.name,)}
-    run_steps([*makers, tables.AVAILABILITY.name], needs, work, _AT_ONCE)
+    run_steps(list(made), {name: (source,) for name, (_, source, _) in made.items()}, work, _AT_ONCE)
     return seconds

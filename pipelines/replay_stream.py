@@ -21,6 +21,7 @@ from pipelines.tables import replay as tables
 from udfs.replay.words import KINDS
 
 _CORRUPT, _FILE = "not_read", "file"
+_NEEDED = ("cluster_id", "snapshot_id", "event", "at_ms", "kind")
 
 
 def follow(spark: SparkSession, store: Store, folder: str, once: bool) -> StreamingQuery:
@@ -56,13 +57,12 @@ def _replay(store: Store, batch: DataFrame, stream: str, number: int) -> None:
 
 def _check(batch: DataFrame) -> None:
     """Nothing; SourceError with the file and the row if one is no event: then nothing of the batch is written."""
-    needed = [F.col(column).isNull() for column in ("cluster_id", "snapshot_id", "event", "at_ms", "kind")]
     wrong = F.col(_CORRUPT).isNotNull() | ~F.col("kind").isin(*KINDS)
-    for missing in needed:
-        wrong = wrong | missing
+    for column in _NEEDED:
+        wrong = wrong | F.col(column).isNull()
     found = batch.where(F.coalesce(wrong, F.lit(True))).limit(1).collect()
     if found:
         row = found[0].asDict()
-        said = row[_CORRUPT] or {name: row[name] for name in ("cluster_id", "snapshot_id", "event", "at_ms", "kind")}
+        said = row[_CORRUPT] or {name: row[name] for name in _NEEDED}
         remedy = "Write one JSON object a line with the columns of silver.cluster_events; kinds: docs/replay.md."
         raise SourceError(row[_FILE], f"is not all events: {said}", remedy)

@@ -114,12 +114,12 @@ def timeline(asked: Asked) -> Timeline:
             ids = ", ".join(map(str, begin.brokers))
             raise SourceError(asked.sources[0], f"has no broker {broker}", f"Its brokers: {ids}.")
         events.append(Event(events[-1].at_ms if events else 0, k.BROKER_DOWN, broker, offset=number))
-    until = asked.until or Until(at_ms=None, offset=None)
-    if asked.until is not None:
-        events = [event for event in events if until.counts(event)]
-        of_groups = [event for event in of_groups if until.at_ms is None or event.at_ms <= until.at_ms]
-    log = event_log(begin, events, until.at_ms, *_key(asked))
-    return Timeline(begin, tuple(events), log, folded(pack(log)), replay_groups(of_groups, end_at=until.at_ms), wall)
+    end_at = asked.until.at_ms if asked.until else None
+    if asked.until:
+        events = [event for event in events if asked.until.counts(event)]
+        of_groups = [event for event in of_groups if end_at is None or event.at_ms <= end_at]
+    log = event_log(begin, events, end_at, *_key(asked))
+    return Timeline(begin, tuple(events), log, folded(pack(log)), replay_groups(of_groups, end_at=end_at), wall)
 
 
 def _key(asked: Asked) -> tuple[str, str]:

@@ -10,26 +10,12 @@ from pipelines.tables import replay as t
 from udfs.kernels import replay_codes as codes
 from udfs.kernels.replay_state import CHECK_EVERY_MS, REBALANCES, RULES
 from udfs.replay import spread
+from udfs.replay.packing import OF_EVERY_SHARE
 from udfs.replay.schema import JOINED_REQUESTS, LISTS, WIRE
 from udfs.replay.words import KINDS
 
 _KEY = ("cluster_id", "snapshot_id")
-# What every worker needs of a cluster, whichever partitions it folds.
-_OF_ALL = tuple(
-    KINDS[kind]
-    for kind in (
-        codes.BROKER_DOWN,
-        codes.BROKER_UP,
-        codes.SHUTDOWN,
-        codes.CONTROLLER_LOST,
-        codes.FENCED,
-        codes.UNFENCED,
-        codes.LED_BY,
-        codes.REBALANCED_LEADERS,
-        codes.HELD_CLUSTER,
-        codes.HELD_BROKER,
-    )
-)
+_OF_ALL = tuple(KINDS[kind] for kind in OF_EVERY_SHARE)
 
 
 def _lists() -> Column:

@@ -54,10 +54,8 @@ def folded(packed: Packed, alone: bool = True) -> Folded:
     here; else packed.checks says what they are.
     """
     timeline = _timeline(packed, packed.checks)
-    if alone:
-        found = checks(packed)
-        if len(found):
-            timeline = _timeline(packed, found)
+    if alone and len(found := _checks(packed, timeline)):
+        timeline = _timeline(packed, found)
     return Folded(packed, timeline, _fold(packed.state, timeline.world, packed.own))
 
 

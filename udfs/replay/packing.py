@@ -27,6 +27,8 @@ _OF_CLUSTERS = (
     k.UNFENCED,
     k.LED_BY,
 )
+# What every share of a cluster needs, whichever partitions it has.
+OF_EVERY_SHARE = (*_OF_CLUSTERS, k.REBALANCED_LEADERS, k.HELD_CLUSTER, k.HELD_BROKER)
 _WITH_LIST = (k.CREATE, k.REASSIGN, k.SET_ISR)
 _DATA = (k.APPEND, k.FETCH, k.OFFSETS)
 UNKNOWN = -1
@@ -120,7 +122,7 @@ def _kinds(table: pa.Table) -> Ints:
 def _once(table: pa.Table) -> pa.Table:
     """The table with each row of brokers and controllers once: these go to every share, and a worker has several."""
     kind = _kinds(table)
-    of_clusters = np.flatnonzero(np.isin(kind, (*_OF_CLUSTERS, k.HELD_CLUSTER, k.HELD_BROKER, k.REBALANCED_LEADERS)))
+    of_clusters = np.flatnonzero(np.isin(kind, OF_EVERY_SHARE))
     key = [_codes(table[name].take(pa.array(of_clusters)))[0] for name in ("cluster_id", "snapshot_id")]
     key += [_ints(table[name], UNKNOWN)[of_clusters] for name in ("event", "at_ms", "broker_id")]
     _, first = np.unique(np.stack([*key, kind[of_clusters]]), axis=1, return_index=True)
