@@ -76,7 +76,9 @@ from udfs.kernels.replay_state import (
     E_VALUE,
     E_WAIT_MS,
     EPOCH,
+    EPOCH_AT_FIRST,
     EPOCH_START,
+    EVENT_AT_FIRST,
     FETCHED_AT,
     FETCHED_LEO,
     HAS_FETCHES,
@@ -85,11 +87,13 @@ from udfs.kernels.replay_state import (
     JOIN_AT_EPOCH_START,
     LAG_MESSAGES,
     LAG_MS,
+    LAST_EVENT,
     LAST_LEADER,
     LEADER,
     LEO,
     MESSAGE_BYTES,
     MIN_ISR,
+    OTHERS_CAUGHT_UP_AT,
     OWN_BEGIN,
     Q_BASE,
     Q_BY,
@@ -106,9 +110,16 @@ from udfs.kernels.replay_state import (
     STACK,
     STACKED,
     STATE,
+    STEP,
+    STEP_BEGIN,
+    T_AT,
+    T_EPOCH,
+    T_EVENT,
     TARGET,
     TRUNCATE_TO_HW,
     U_AT,
+    U_EPOCH,
+    U_EVENT,
     WAIT,
     WAITERS,
     WAITS,
@@ -195,6 +206,8 @@ def fetch(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
     o.requests[i, Q_DEADLINE] = o.events[i, E_AT] + o.events[i, E_WAIT_MS]
     message = w.cluster[s.now[p, CLUSTER], MESSAGE_BYTES]
     if not consumer:
+        if s.now[p, TARGET]:
+            mark(s, o, p)  # the reassignment may end below
         _arrive(s, w, j, o, p, slot, leader, offset)
     enough = readable(s, p, leader, offset, consumer) * message >= o.events[i, E_MIN_BYTES]
     several = consumer and o.events[i, E_PARTS] > 1  # whether the others have enough is seen where they meet
@@ -239,7 +252,7 @@ def _arrive(s: State, w: World, j: Journal, o: Own, p: int, slot: int, leader: i
     row, end_of_log = s.now[p, SLOT_BEGIN] + slot, s.slot[s.now[p, SLOT_BEGIN] + leader, LEO]
     end_fetch(s, j, o, p, slot, NO_ERROR, BY_NEWER_FETCH)
     if not s.now[p, HAS_FETCHES]:  # until now nobody knew who fetches
-        s.now[p, HAS_FETCHES] = 1
+        s.now[p, HAS_FETCHES], s.now[p, OTHERS_CAUGHT_UP_AT] = 1, j.used[U_AT]
         for other in range(s.now[p, SLOTS]):
             at = s.now[p, SLOT_BEGIN] + other
             s.slot[at, CAUGHT_UP_AT] = max(s.slot[at, CAUGHT_UP_AT], j.used[U_AT])
@@ -310,12 +323,33 @@ def until(s: State, w: World, j: Journal, o: Own, p: int, at: int) -> bool:
         if s.now[p, DEADLINE] <= due:
             _expire(s, w, j, o, p, due)
         if check <= due:
+            _between_events(s, w, j, p, due)
             mark(s, o, p)
             _shrink(s, w, j, o, p, due)
             return False
         s.now[p, AT] = due
     s.now[p, AT] = max(s.now[p, AT], at)
     return True
+
+
+@part
+def _between_events(s: State, w: World, j: Journal, p: int, at: int) -> None:
+    """Nothing; what is written next belongs to the last event before `at`, of p or a step, and to its controller.
+
+    Not to the next one: a fold that ends in between does not know it.
+    """
+    first, low, high = w.cluster[s.now[p, CLUSTER], STEP_BEGIN], w.cluster[s.now[p, CLUSTER], STEP_BEGIN], s.now[p, STEP]
+    while low < high:
+        middle = (low + high) // 2
+        if w.steps[middle, T_AT] < at:
+            low = middle + 1
+        else:
+            high = middle
+    event = w.cluster[s.now[p, CLUSTER], EVENT_AT_FIRST]
+    j.used[U_EPOCH] = w.cluster[s.now[p, CLUSTER], EPOCH_AT_FIRST]
+    if low > first:
+        event, j.used[U_EPOCH] = w.steps[low - 1, T_EVENT], w.steps[low - 1, T_EPOCH]
+    j.used[U_EVENT] = max(event, s.now[p, LAST_EVENT])
 
 
 @part
@@ -450,6 +484,7 @@ def _lead(s: State, w: World, j: Journal, o: Own, p: int, leader: int) -> None:
         lose(s, j, o, p, common(s, p, leader, last))
     s.now[p, COMMITTED] = min(s.now[p, COMMITTED], log_end)
     s.now[p, LAST_LEADER], s.now[p, EPOCH_START] = leader, log_end
+    s.now[p, OTHERS_CAUGHT_UP_AT] = LONG_AGO
     for slot in range(s.now[p, SLOTS]):
         if slot == leader:
             continue

@@ -33,10 +33,11 @@ from udfs.kernels.replay_codes import (
 from udfs.kernels.replay_control import create, delete, may_be_rebalanced, reassign, set_isr, step
 from udfs.kernels.replay_data import append, broker_back, broker_gone, fetch, offsets, settle, until
 from udfs.kernels.replay_elections import elect, elect_preferred
-from udfs.kernels.replay_health import NOT_THERE, begin_health, mark, note, write_health
+from udfs.kernels.replay_health import NOT_BEGUN, NOT_THERE, begin_health, mark, note, write_health
 from udfs.kernels.replay_logs import serving
 from udfs.kernels.replay_records import forget, record
 from udfs.kernels.replay_state import (
+    AR,
     AT,
     CHECK,
     CLUSTER,
@@ -56,14 +57,20 @@ from udfs.kernels.replay_state import (
     EPOCH_AT_FIRST,
     FAIL_OVER,
     HAS_DATA,
+    HW,
     IMBALANCE_PERCENT,
+    ISR,
+    LAST_EVENT,
     LAST_KNOWN,
+    LAST_LEADER,
     LEADER,
+    LEO,
     MEMBER,
     MIN_ISR,
     OWN,
     OWN_END,
     QUORUM,
+    REPLICA_STATE,
     SEEN_DATA,
     SEEN_LEADER,
     SLOT_BEGIN,
@@ -78,6 +85,7 @@ from udfs.kernels.replay_state import (
     T_EVENT,
     T_KIND,
     T_ORDER,
+    TARGET,
     U_AT,
     U_EPOCH,
     U_EVENT,
@@ -85,6 +93,7 @@ from udfs.kernels.replay_state import (
     UNCLEAN_ALLOWED,
     UP,
     UP_CONTROLLER,
+    WAITS,
     Ints,
     Journal,
     Own,
@@ -92,6 +101,7 @@ from udfs.kernels.replay_state import (
     World,
     has_room,
     slot_of,
+    within,
 )
 
 ALL = np.iinfo(np.int64).max
@@ -100,8 +110,10 @@ CLOSED = -3  # of SEEN_LEADER: the replay's end is written down
 
 @compiled
 def begin(s: State, w: World, j: Journal) -> None:
-    """Nothing; the health of partitions that are there at first begins."""
+    """Nothing; the health of partitions that are there at first begins; that of others goes on."""
     for p in range(len(s.now)):
+        if s.seen[p, SEEN_LEADER] != NOT_BEGUN:
+            continue
         j.used[U_AT] = w.cluster[s.now[p, CLUSTER], START_AT]
         j.used[U_STEP] = -1
         begin_health(s, w, j, p)
@@ -150,7 +162,7 @@ def _reach(s: State, w: World, j: Journal, o: Own, p: int, at: int, event: int) 
         return has_room(s, o, j, p)
     while has_room(s, o, j, p):
         if until(s, w, j, o, p, at):
-            j.used[U_AT] = at
+            _context(s, w, j, p, at, event)
             return has_room(s, o, j, p)
         note(s, w, j, p)
     return False
@@ -167,9 +179,10 @@ def _context(s: State, w: World, j: Journal, p: int, at: int, event: int) -> Non
 @part
 def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
     kind, at = w.steps[t, T_KIND], w.steps[t, T_AT]
-    slot = slot_of(s, p, w.steps[t, T_BROKER])
+    slot = _involved(s, p, slot_of(s, p, w.steps[t, T_BROKER]))
     waits = s.now[p, STATE] in (NEW, OFFLINE) and kind in (UP, DOWN)  # each of these tries again whoever has no leader
-    everyone = waits or kind in (FAIL_OVER, DOWN_CONTROLLER, UP_CONTROLLER)
+    goes_on = kind == UP and (s.now[p, TARGET] > 0 or s.now[p, DELETED] != 0)  # as does what waits for brokers
+    everyone = waits or goes_on or kind in (FAIL_OVER, DOWN_CONTROLLER, UP_CONTROLLER)
     if kind == QUORUM or (slot == NOBODY and not everyone):
         s.now[p, STEP] = t + 1
         return True
@@ -188,8 +201,24 @@ def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
         settle(s, w, j, o, p, before, epoch)
         if slot != NOBODY and kind in (UP, UP_CONTROLLER):
             broker_back(s, w, j, o, p, slot)
+    else:
+        _remember(s, w, j, p)
     note(s, w, j, p)
     return True
+
+
+@part
+def _involved(s: State, p: int, slot: int) -> int:
+    """The slot, or NOBODY if p has nothing to do with its broker now: a slot may be there for an event to come."""
+    if slot == NOBODY or slot in (s.now[p, LEADER], s.now[p, LAST_KNOWN]):
+        return slot
+    row = s.now[p, SLOT_BEGIN] + slot
+    if s.slot[row, REPLICA_STATE] != ABSENT or s.slot[row, WAITS] >= 0 or s.slot[row, LEO] > 0 or s.slot[row, HW] > 0:
+        return slot
+    for which in (AR, ISR, ELR, TARGET):
+        if within(s, which, p, slot):
+            return slot
+    return NOBODY
 
 
 @part
@@ -197,7 +226,7 @@ def _take_event(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> bool:
     kind, at = o.events[i, E_KIND], o.events[i, E_AT]
     if not _reach(s, w, j, o, p, at, o.events[i, E_EVENT]):
         return False
-    s.now[p, OWN] = i + 1
+    s.now[p, OWN], s.now[p, LAST_EVENT] = i + 1, o.events[i, E_EVENT]
     before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
     if kind in (APPEND, FETCH, OFFSETS):
         s.now[p, SEEN_DATA] = 1
@@ -212,10 +241,20 @@ def _take_event(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> bool:
     else:
         mark(s, o, p)
         _control(s, w, j, o, p, i, kind)
-    if s.now[p, HAS_DATA] and (kind != FETCH or serving(s, w, j, p) != before or s.now[p, EPOCH] != epoch):
+    if not s.now[p, HAS_DATA]:
+        _remember(s, w, j, p)
+    elif kind != FETCH or serving(s, w, j, p) != before or s.now[p, EPOCH] != epoch:
         settle(s, w, j, o, p, before, epoch)
     note(s, w, j, p)
     return True
+
+
+@part
+def _remember(s: State, w: World, j: Journal, p: int) -> None:
+    """Nothing; who led last, of a partition without data: it may have some in a fold that goes on from here."""
+    leader = serving(s, w, j, p)
+    if leader != NOBODY:
+        s.now[p, LAST_LEADER] = leader
 
 
 @part
@@ -310,3 +349,5 @@ def _rebalance(s: State, w: World, j: Journal, o: Own, p: int, found: Ints, at: 
     step(s, w, j, p, CHECK, s.slot[s.now[p, SLOT_BEGIN], 0])
     if s.now[p, HAS_DATA]:
         settle(s, w, j, o, p, before, epoch)
+    else:
+        _remember(s, w, j, p)

@@ -27,6 +27,7 @@ Ints = npt.NDArray[np.int64]
 
 # Columns of a partition. The first four: how long each of its lists is. AT: until when all has happened. HAS_DATA:
 # whether it will ever have events of data; SEEN_DATA, HAS_FETCHES: whether one, or a replica's fetch, has been.
+# LAST_EVENT: its own last one, or -1. OTHERS_CAUGHT_UP_AT: of brokers that it has had nothing to do with yet.
 (
     AR,
     ISR,
@@ -60,8 +61,10 @@ Ints = npt.NDArray[np.int64]
     QUEUE_TAIL,
     STACKED,
     WAITERS,
+    LAST_EVENT,
+    OTHERS_CAUGHT_UP_AT,
     NOW,
-) = range(33)
+) = range(35)
 # The health of a partition: since when it is so, what makes it differ, and what was so before the event at hand.
 (
     SINCE,
@@ -138,8 +141,9 @@ T_ORDER, T_AT, T_KIND, T_BROKER, T_EPOCH, T_EVENT, TIMELINE = range(7)
     JOIN_AT_EPOCH_START,
     RULES,
 ) = range(13)
-# More columns of a cluster, after its rules: when it begins and ends (ms), how many events it has, its steps.
-START_AT, END_AT, END_EVENT, EPOCH_AT_FIRST, STEP_BEGIN, STEP_END, CLUSTERS = range(RULES, RULES + 7)
+# More columns of a cluster, after its rules: when it begins and ends (ms), the number of the event that would be next,
+# the controller's epoch and the last step's event before it begins, its steps.
+START_AT, END_AT, END_EVENT, EPOCH_AT_FIRST, EVENT_AT_FIRST, STEP_BEGIN, STEP_END, CLUSTERS = range(RULES, RULES + 8)
 ALIVE, LEAVES = 1, 2
 
 

@@ -1,0 +1,253 @@
+"""A fold in pieces, each going on from the rows that the one before left, against one fold over everything."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from tests.unit.replay.test_controller import random_case
+from udfs.kernels import replay_codes as k
+from udfs.replay.carry import carried, cluster_rows, resume, state_rows, wired
+from udfs.replay.events import Begin, Event, Held, Rules, event_log
+from udfs.replay.fold import Folded, checks, folded
+from udfs.replay.packing import pack
+from udfs.replay.rows import Rows
+
+SEQUENCES = 1200
+Case = Callable[[int], tuple[Begin, list[Event]]]
+Row = dict[str, Any]
+WHOSE = ("cluster_id", "topic", "partition")
+
+
+class _Case:
+    """Random events of a small cluster with data; some brokers are not there at first."""
+
+    def __init__(self, seed: int, kraft: bool, surprises: bool) -> None:
+        self.draw, self.surprises = random.Random(seed), surprises
+        draw = self.draw
+        self.brokers = tuple(sorted(draw.sample(range(1, 20), draw.choice([2, 3, 3, 4, 5]))))
+        first = tuple(draw.sample(self.brokers, max(2, len(self.brokers) - draw.choice([0, 0, 1, 2]))))
+        self.events: list[Event] = []
+        self.at, self.requests = draw.choice([0, 1_234, 60_000]), 0
+        self.keys = [("t", number) for number in range(draw.randint(1, 3))]
+        held = tuple(self.held(key, first) for key in self.keys)
+        rules = Rules(
+            kraft=kraft,
+            elr=kraft and draw.random() < 0.5,
+            auto_leader_rebalance=draw.random() < 0.4,
+            leader_imbalance_check_ms=draw.choice([300_000, 7_000]),
+            first_check_ms=draw.choice([0, 5_000]),
+            replica_lag_time_max_ms=draw.choice([30_000, 10_000, 2_000, 600]),
+            replica_lag_max_messages=draw.choice([0, 0, 3]),
+            checkpoint_ms=draw.choice([5_000, 1_000]),
+            truncate_to=draw.choice(["epoch", "high_watermark"]) if surprises else "epoch",
+            isr_joins_at_epoch_start=draw.random() < 0.7,
+        )
+        self.begin = Begin(first, frozenset(first), held, draw.choice(first), 1, rules)
+
+    def held(self, key: tuple[str, int], brokers: tuple[int, ...]) -> Held:
+        draw = self.draw
+        ar = tuple(draw.sample(brokers, min(len(brokers), draw.choice([1, 2, 3, 3]))))
+        more: dict[str, Any] = {}
+        if draw.random() < 0.3:
+            more = {"leos": tuple(sorted((draw.randint(0, 6) for _ in ar), reverse=True)), "hws": (0,) * len(ar)}
+        unclean = self.surprises and draw.random() < 0.4
+        return Held(key, ar, ar, ar[0], 0, 1, unclean=unclean, min_isr=draw.choice([1, 1, 2]), **more)
+
+    def build(self) -> tuple[Begin, list[Event]]:
+        for _ in range(self.draw.randint(4, 40)):
+            self.at += self.draw.choice([0, 0, 0, 1, 100, 500, 4_000, 20_000])
+            kind = self.draw.random()
+            if kind < 0.3:
+                self.control()
+            elif kind < 0.32 and self.surprises:
+                self.other()
+            else:
+                self.data()
+        return self.begin, self.events
+
+    def put(self, kind: int, **values: Any) -> None:
+        self.events.append(Event(self.at, kind, **values))
+
+    def some(self) -> tuple[int, ...]:
+        return tuple(self.draw.sample(self.brokers, self.draw.randint(1, min(3, len(self.brokers)))))
+
+    def data(self) -> None:
+        draw, key, kind = self.draw, self.draw.choice(self.keys), self.draw.random()
+        self.requests += 1
+        request, wait = self.requests, draw.choice([0, 100, 500, 5_000, 40_000])
+        if kind < 0.35:
+            messages = draw.choice([0, 1, 2, 5])
+            acks = draw.choice([0, 1, -1, -1])
+            self.put(k.APPEND, partition=key, request=request, acks=acks, messages=messages, wait_ms=wait)
+        elif kind < 0.85:
+            low = self.surprises and draw.random() < 0.1
+            more = {"fetch_offset": draw.randint(0, 6)} if low else {}
+            size = draw.choice([0, 1, 1, 300])
+            for broker in draw.sample(self.brokers, draw.randint(1, len(self.brokers))):
+                self.put(k.FETCH, broker=broker, partition=key, request=request, wait_ms=wait, min_bytes=size, **more)
+                self.requests += 1
+                request = self.requests
+        elif kind < 0.97 or not self.surprises:
+            keys = draw.sample(self.keys, min(len(self.keys), draw.choice([1, 2])))
+            for one in keys:
+                more = {"request": request, "parts": len(keys), "wait_ms": wait, "min_bytes": 200}
+                self.put(k.FETCH, partition=one, fetch_offset=draw.randint(0, 4), **more)
+        else:
+            leo, hw = draw.choice([None, draw.randint(0, 8)]), draw.choice([None, 1])
+            self.put(k.OFFSETS, broker=draw.choice(self.brokers), partition=key, leo=leo, hw=hw)
+
+    def control(self) -> None:
+        draw, key = self.draw, self.draw.choice(self.keys)
+        kinds = [k.BROKER_DOWN] * 4 + [k.BROKER_UP] * 6 + [k.SHUTDOWN] * 2 + [k.CONTROLLER_LOST, k.ELECT_PREFERRED]
+        if self.surprises:
+            kinds += [k.CREATE, k.DELETE, k.REASSIGN, k.REASSIGN, k.SET_UNCLEAN, k.SET_MIN_ISR, k.SET_ISR]
+        kind = draw.choice(kinds)
+        if kind in (k.BROKER_DOWN, k.BROKER_UP, k.SHUTDOWN, k.CONTROLLER_LOST):
+            self.put(kind, broker=draw.choice(self.brokers))
+        elif kind == k.CREATE:
+            if draw.random() < 0.5:
+                self.keys.append(key := ("n", len(self.keys)))
+            self.put(kind, partition=key, replicas=self.some())
+        elif kind in (k.REASSIGN, k.SET_ISR):
+            self.put(kind, partition=key, replicas=self.some())
+        else:
+            self.put(kind, partition=key, value=draw.randint(0, 2))
+
+    def other(self) -> None:
+        """What only logs tell."""
+        draw, key = self.draw, self.draw.choice(self.keys)
+        kind = draw.choice([k.RECORD, k.RECORD, k.CLEAR_ELR, k.FORGET, k.FENCED, k.UNFENCED, k.LED_BY])
+        if kind in (k.FENCED, k.UNFENCED):
+            self.put(kind, broker=draw.choice(self.brokers))
+        elif kind == k.LED_BY:
+            self.put(kind, broker=draw.choice(self.begin.brokers), value=draw.randint(2, 9))
+        elif kind == k.RECORD:
+            ar = self.some()
+            whole = draw.random() < 0.5
+            lists = {"replicas": ar, "elr": ar[2:], "last_known": ar[1:2]} if whole or draw.random() < 0.3 else {}
+            self.put(kind, partition=key, isr=ar[:2], leader=draw.choice([*ar, -1]), whole=whole, **lists)
+        else:
+            self.put(kind, partition=key)
+
+
+def with_data(seed: int) -> tuple[Begin, list[Event]]:
+    return _Case(seed, False, True).build()
+
+
+def with_raft(seed: int) -> tuple[Begin, list[Event]]:
+    return _Case(seed, True, True).build()
+
+
+def without_surprises(seed: int) -> tuple[Begin, list[Event]]:
+    return _Case(seed, False, False).build()
+
+
+class _Union:
+    """Rows of several folds, later ones instead of earlier ones with the same key."""
+
+    def __init__(self) -> None:
+        self.health: dict[tuple[Any, ...], Row] = {}
+        self.requests: dict[tuple[Any, ...], Row] = {}
+        self.written: dict[str, dict[tuple[Any, ...], Row]] = {"leaderships": {}, "transitions": {}}
+        self.at_the_end: dict[tuple[Any, ...], Row] = {}
+
+    def add(self, of: Folded) -> None:
+        rows = Rows(of)
+        for name, held in self.written.items():
+            new = _keyed(getattr(rows, name)(), *WHOSE, "event", "step")
+            assert not held.keys() & new.keys(), name  # what was written stays as it is
+            held |= new
+        health = _keyed(rows.health(), *WHOSE, "from_ms")
+        there = {row[:3] for row in _keyed(_states(of), *WHOSE)}
+        self.health = {key: row for key, row in self.health.items() if not (row["at_the_end"] and key[:3] in there)}
+        self.health |= health
+        self.requests |= _keyed(rows.requests(), *WHOSE, "event", "request")
+        self.at_the_end = _keyed(rows.at_the_end(), *WHOSE)
+
+
+def _states(of: Folded) -> pa.Table:
+    return state_rows(of)
+
+
+def _keyed(table: pa.Table, *names: str) -> dict[tuple[Any, ...], Row]:
+    rows = {tuple(row[name] for name in names): row for row in table.to_pylist()}
+    assert len(rows) == table.num_rows
+    return rows
+
+
+def _events(table: pa.Table, first: int, last: int) -> pa.Table:
+    return table.filter(pc.and_(pc.greater_equal(table["event"], first), pc.less(table["event"], last)))
+
+
+def _cuts(draw: random.Random, size: int) -> list[int]:
+    return sorted({draw.randint(1, max(size - 1, 1)) for _ in range(draw.randint(1, 3))})
+
+
+def _pieces(begin: Begin, events: list[Event], draw: random.Random, name: str = "") -> list[tuple[pa.Table, int]]:
+    """(a piece of the log, until when its fold goes on), in order; the first with the begin."""
+    cuts = [0, *_cuts(draw, len(events)), len(events)]
+    whole, out = event_log(begin, events, cluster=name), []
+    for first, last in zip(cuts[:-1], cuts[1:], strict=True):
+        latest = events[last].at_ms if last < len(events) else events[-1].at_ms
+        until = draw.choice([events[last - 1].at_ms, draw.randint(events[last - 1].at_ms, latest)])
+        piece = event_log(begin, events[:last], until, name) if first == 0 else _events(whole, first, last)
+        out.append((piece, until))
+    return out
+
+
+def _in_pieces(pieces: list[tuple[pa.Table, int]], draw: random.Random, forget_safe: bool = False) -> _Union:
+    union, rows = _Union(), None
+    for piece, until in pieces:
+        log = piece if rows is None else resume(rows, wired(piece) if draw.random() < 0.5 else piece, until)
+        of = folded(pack(log))
+        union.add(of)
+        rows = carried(of, forget_safe)
+    return union
+
+
+def _same(whole: Folded, union: _Union, seed: int) -> None:
+    want = _Union()
+    want.add(whole)
+    assert union.at_the_end == want.at_the_end, seed
+    assert union.written == want.written, seed
+    assert union.health == want.health, seed
+    assert union.requests == want.requests, seed
+
+
+@pytest.mark.parametrize("case", [random_case, with_data, with_raft])
+@pytest.mark.parametrize("part", range(3))
+def test_pieces_are_as_the_whole(case: Case, part: int) -> None:
+    for seed in range(part * SEQUENCES // 3, (part + 1) * SEQUENCES // 3):
+        begin, events = case(seed)
+        draw = random.Random(-seed)
+        union = _in_pieces(_pieces(begin, events, draw), draw)
+        _same(folded(pack(event_log(begin, events))), union, seed)
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_clusters_are_carried_together_or_by_partition(part: int) -> None:
+    """Two clusters in each call, cut at other places; then the same with half of the partitions in each call."""
+    for seed in range(part * SEQUENCES // 9, (part + 1) * SEQUENCES // 9):
+        draw = random.Random(-seed)
+        cases = [with_data(2 * seed), random_case(2 * seed + 1)]
+        names = ("a", "b")
+        whole = pa.concat_tables(
+            [event_log(*case, cluster=name) for case, name in zip(cases, names, strict=True)]
+        )
+        pieces = [_pieces(*case, draw, name) for case, name in zip(cases, names, strict=True)]
+        together, apart, rows, halves = _Union(), _Union(), None, None
+        for turn in range(max(map(len, pieces))):
+            new = [one[turn][0] for one in pieces if turn < len(one)]
+            log = pa.concat_tables(new if rows is None else [resume(rows, pa.concat_tables(new))])
+            of = folded(pack(log))
+            rows = carried(of)
+            together.add(of)
+            halves = _by_halves(pa.concat_tables(new), log, halves, apart)
+        _same(folded(pack(whole)), together, seed)
+        _same(folded(pack(whole)), apart, seed)
