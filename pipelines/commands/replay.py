@@ -11,12 +11,13 @@ from typing import Any
 
 from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
-from pipelines.ingest.snapshot import framed, load_snapshot
-from pipelines.ingest.sources import find_source
+from pipelines.ingest.snapshot import Framed, facts_of, framed, snapshot_of
+from pipelines.ingest.sources import Source, find_source
 from pipelines.replay.begin import begin_of
 from pipelines.replay.differences import between
 from pipelines.replay.log import events_of
-from pipelines.replay.scenario import is_scenario, read_scenario
+from pipelines.replay.scenario.data import SKIPPED_IF_REFUSED
+from pipelines.replay.scenario.read import is_scenario, read_scenario
 from udfs.kernels import replay_codes as k
 from udfs.replay.answers import leaderships, replay, state_of, transitions
 from udfs.replay.events import Begin, Event, Rules
@@ -102,9 +103,9 @@ def _observed(asked: Asked, paths: Sequence[str], more: bool) -> tuple[Begin | N
     """(begin, events, whether their time is a clock's) of logs and snapshots. more: whether something follows them."""
     if not paths:
         return None, [], False
-    sources = [find_source(path) for path in paths]
-    if len(sources) == 1 and not more:
-        files = framed(sources[0], asked.format_name)
+    first, *others = [find_source(path) for path in paths]
+    files = framed(first, asked.format_name)
+    if not others and not more:
         logs = [records for _, chosen, records in files if chosen.name == KRAFT_LOG.name]
         if logs and len(logs) == len(files):
             events = [event for records in logs for event in events_of(records)]
@@ -112,12 +113,15 @@ def _observed(asked: Asked, paths: Sequence[str], more: bool) -> tuple[Begin | N
         if not logs:
             problem = "is one snapshot, in which nothing happens yet"
             raise SourceError(paths[0], problem, "Add --fail IDS, a scenario, or a later snapshot.")
-    begins = []
-    for source in sources:
-        snapshot = load_snapshot(source, asked.format_name)
-        begins.append(begin_of(source, snapshot, asked.min_isr, asked.unclean, asked.format_name))
+    begins = [_begin(asked, first, files)]
+    begins.extend(_begin(asked, source, framed(source, asked.format_name)) for source in others)
     brokers = tuple(sorted({broker for begin in begins for broker in begin.brokers}))
     return replace(begins[0], brokers=brokers), between(begins), False
+
+
+def _begin(asked: Asked, source: Source, files: Framed) -> Begin:
+    facts = facts_of(files)
+    return begin_of(snapshot_of(source, files, facts), facts, asked.min_isr, asked.unclean)
 
 
 def answer(of: Timeline) -> dict[str, Any]:
@@ -135,8 +139,8 @@ def lines(of: Timeline) -> Iterator[str]:
     for row in leaderships(of.replayed):
         by_event.setdefault(row["event"], []).append(row)
     illegal = Counter(row["event"] for row in transitions(of.replayed) if not row["legal"])
-    numbered = list(enumerate(of.events))
-    for (at, what), group in groupby(numbered, key=lambda pair: (pair[1].at_ms, _what(pair[1]))):
+    told = ((number, event) for number, event in enumerate(of.events) if not _is_routine(event) or number in by_event)
+    for (at, what), group in groupby(told, key=lambda pair: (pair[1].at_ms, _what(pair[1]))):
         places = [number for number, _ in group]
         rows = [row for number in places for row in by_event.get(number, ())]
         yield f"{_time(at, of.wall)}  {what}{_times(len(places))}{_followed(rows)}"
@@ -155,6 +159,11 @@ def lines(of: Timeline) -> Iterator[str]:
     if leaderless:
         names = ", ".join(f"{row['topic']}-{row['partition']}" for row in leaderless[:_NAMED])
         yield f"without leader: {names}{' ...' if len(leaderless) > _NAMED else ''}"
+
+
+def _is_routine(event: Event) -> bool:
+    """Whether it is one of the fetches that followers make all the time."""
+    return event.kind == k.FETCH and event.value == SKIPPED_IF_REFUSED
 
 
 def _what(event: Event) -> str:

@@ -38,8 +38,11 @@ class Snapshot:
     accounts: pa.Table
 
 
-def framed(source: Source, format_name: str | None) -> list[tuple[str, Format, Records]]:
-    """(file name, format, records) of each of the source's files."""
+Framed = list[tuple[str, Format, Records]]
+
+
+def framed(source: Source, format_name: str | None) -> Framed:
+    """(file name, format, records) of each of the source's files. format_name overrides recognition for all files."""
     files = read_files(source, format_name)
     return [(file.name, chosen, chosen.frame(text, str(file))) for file, chosen, text in files]
 
@@ -52,10 +55,19 @@ def sourced(facts: pa.Table, source: str, format_name: str) -> pa.Table:
     return pa.Table.from_arrays([*facts.columns, *repeated], schema=SOURCED_FACTS)
 
 
+def facts_of(files: Framed) -> pa.Table:
+    """What all records of a source's files say, one by one (schema SOURCED_FACTS)."""
+    return pa.concat_tables([sourced(f.parse(records), name, f.name) for name, f, records in files]).combine_chunks()
+
+
 def load_snapshot(source: Source, format_name: str | None = None) -> Snapshot:
     """The snapshot that a source's files describe together. format_name overrides recognition for all files."""
     files = framed(source, format_name)
-    facts = pa.concat_tables([sourced(f.parse(records), name, f.name) for name, f, records in files]).combine_chunks()
+    return snapshot_of(source, files, facts_of(files))
+
+
+def snapshot_of(source: Source, files: Framed, facts: pa.Table) -> Snapshot:
+    """The snapshot of a source whose files are framed and parsed already; facts: schema SOURCED_FACTS."""
     resolution = resolve(facts)
     brokers, against = assess_brokers(resolution.registrations, resolution.usage)
     raw = {name: records for name, _, records in files}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from udfs.kernels import replay_codes as k
@@ -31,10 +32,33 @@ def _changes(before: Begin, after: Begin, at: int, number: int) -> Iterator[Even
     for key in sorted(held.keys() - shown.keys()):
         yield Event(at, k.FORGET, partition=key, offset=number)
     for key, one in shown.items():
-        if key not in held:
-            yield _record(one, None, at, number)
-        elif one != held[key]:
-            yield _record(one, held[key], at, number)
+        was = held.get(key)
+        if was is None or _placed(one) != _placed(was):
+            yield _record(one, was, at, number)
+        yield from _offsets(one, was, at, number)
+
+
+def _placed(one: Held) -> Held:
+    """The partition without its offsets, which grow while nothing happens to it."""
+    return replace(one, leos=(), hws=()) if one.leos or one.hws else one
+
+
+def _offsets(one: Held, before: Held | None, at: int, number: int) -> Iterator[Event]:
+    """What is new of the offsets of its replicas; what is not known any more stays as it was."""
+    if before is not None and (one.leos, one.hws, one.replicas) == (before.leos, before.hws, before.replicas):
+        return
+    was = {} if before is None else _by_broker(before)
+    for broker, (leo, hw) in _by_broker(one).items():
+        leo_before, hw_before = was.get(broker, (None, None))
+        leo, hw = (None if leo == leo_before else leo), (None if hw == hw_before else hw)
+        if leo is not None or hw is not None:
+            yield Event(at, k.OFFSETS, broker, one.key, leo=leo, hw=hw, offset=number)
+
+
+def _by_broker(one: Held) -> dict[int, tuple[int | None, int | None]]:
+    """{broker: (log end, high watermark)} of the replicas."""
+    nothing = (None,) * len(one.replicas)
+    return dict(zip(one.replicas, zip(one.leos or nothing, one.hws or nothing, strict=True), strict=True))
 
 
 def _record(one: Held, before: Held | None, at: int, number: int) -> Event:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.tables import bronze, failures, gold, ops, silver
+from pipelines.tables import bronze, failures, gold, ops, replay, silver
 from pipelines.tables.contract import Table
 from pipelines.tables.hotspot_odds import HOTSPOT_ODDS
 from pipelines.tables.origin import CLUSTER_ORIGIN, TOPIC_ORIGIN
@@ -38,6 +38,14 @@ TABLES: dict[str, Table] = {
         PLANNED,
         PLANS,
         PLAN_MOVES,
+        replay.CLUSTER_EVENTS,
+        replay.REPLAYED,
+        replay.LEADERSHIP_EVENTS,
+        replay.STATE_TRANSITIONS,
+        replay.REPLICATION_HEALTH,
+        replay.REQUESTS,
+        replay.REPLAYED_PARTITIONS,
+        replay.AVAILABILITY,
         ops.RUNS,
         ops.QUALITY_RESULTS,
     )

@@ -154,11 +154,9 @@ def _fail_over(s: State, w: World, j: Journal, p: int) -> None:
 
 @part
 def _go_on(s: State, w: World, j: Journal, p: int) -> None:
-    """Nothing; a reassignment or a deletion that waits is tried again."""
-    if s.now[p, TARGET] and not s.now[p, DELETED]:
+    """Nothing; a reassignment that waits is tried again; so is a deletion, by who called for this."""
+    if s.now[p, TARGET]:
         finish(s, w, j, p)
-    if s.now[p, DELETED] and s.now[p, STATE] != ABSENT:
-        delete(s, w, j, p)
 
 
 @part
@@ -303,7 +301,7 @@ def set_isr(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> 
     size, led = lists[place], False
     for i in range(size):
         led = led or lists[place + 1 + i] == s.now[p, LEADER]
-    if s.now[p, LEADER] == NOBODY or s.now[p, DELETED] or not led:
+    if s.now[p, LEADER] == NOBODY or not led:
         return  # no leader leaves itself out
     cause = EXPANDED if size > s.now[p, ISR] else SHRUNK
     begin, held = s.now[p, SLOT_BEGIN], s.now[p, ISR]

@@ -46,6 +46,7 @@ from udfs.kernels.replay_logs import (
     end,
     end_all,
     end_fetch,
+    forget_logs,
     give,
     lose,
     readable,
@@ -60,10 +61,10 @@ from udfs.kernels.replay_state import (
     AR,
     AT,
     CAUGHT_UP_AT,
+    CHECKPOINT,
     CLUSTER,
     COMMITTED,
     DEADLINE,
-    DELETED,
     E_ACKS,
     E_AT,
     E_BROKER,
@@ -110,8 +111,8 @@ from udfs.kernels.replay_state import (
     STACK,
     STACKED,
     STATE,
-    STEP,
     STEP_BEGIN,
+    STEP_END,
     T_AT,
     T_EPOCH,
     T_EVENT,
@@ -145,7 +146,7 @@ def append(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
     leader, acks, count = serving(s, w, j, p), o.events[i, E_ACKS], o.events[i, E_MESSAGES]
     at_once = NOTHING_AWAITED if acks == 0 else AT_ONCE
     if leader == NOBODY:
-        end(j, o, i, LEADER_NOT_AVAILABLE, at_once)
+        end(j, o, i, UNKNOWN_TOPIC if s.now[p, STATE] == ABSENT else LEADER_NOT_AVAILABLE, at_once)
         return
     if acks == -1 and s.now[p, ISR] < s.now[p, MIN_ISR]:
         end(j, o, i, NOT_ENOUGH_REPLICAS, at_once)
@@ -153,7 +154,7 @@ def append(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
     row, begin = s.now[p, SLOT_BEGIN] + leader, s.now[p, OWN_BEGIN]
     o.requests[i, Q_BASE], o.requests[i, Q_COUNT] = s.slot[row, LEO], count
     if count == 0:
-        end(j, o, i, NO_ERROR, at_once)
+        end(j, o, i, NO_ERROR, BY_APPEND if acks == 1 else at_once)
         return
     s.slot[row, LEO] += count
     o.work[STACK, begin + s.now[p, STACKED]] = i
@@ -166,8 +167,10 @@ def append(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
         s.now[p, QUEUE_TAIL] += 1
         wait(s, o, p, i)
     else:
-        end(j, o, i, NO_ERROR, at_once)
+        end(j, o, i, NO_ERROR, BY_APPEND if acks == 1 else at_once)
     try_hw(s, w, j, o, p)
+    if acks == -1 and o.requests[i, Q_BY] != WAITING:
+        o.requests[i, Q_BY] = AT_ONCE
     _feed(s, w, j, o, p, leader)
 
 
@@ -196,6 +199,10 @@ def fetch(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
     consumer = slot == NOBODY
     offset = o.events[i, E_OFFSET]
     if offset < 0 and leader != NOBODY:
+        if not consumer and alive(
+            s, w, j, p, slot
+        ):  # longer than the leader's, a log is cut: what it would be told is out of range
+            cut(s, w, j, p, slot, s.slot[begin + leader, LEO])
         offset = s.slot[begin + leader, HW] if consumer else s.slot[begin + slot, LEO]
     error = _refusal(s, w, j, p, o, i, slot, leader, offset)
     if error != NO_ERROR:
@@ -214,7 +221,8 @@ def fetch(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
     if o.events[i, E_WAIT_MS] > 0 and (several or not enough):
         o.requests[i, Q_BY], o.requests[i, Q_DELAYED] = WAITING, 1
         wait(s, o, p, i)
-        give(s, p, leader, o, i, consumer)
+        if several:
+            give(s, p, leader, o, i, True)
         if consumer:
             o.work[WAIT, s.now[p, OWN_BEGIN] + s.now[p, WAITERS]] = i
             s.now[p, WAITERS] += 1
@@ -225,7 +233,7 @@ def fetch(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
         end(j, o, i, NO_ERROR, AT_ONCE)
     else:
         deliver(s, w, j, o, p, slot, i, AT_ONCE)
-    if not consumer and s.now[p, TARGET] and not s.now[p, DELETED]:
+    if not consumer and s.now[p, TARGET]:
         finish(s, w, j, p)
 
 
@@ -235,6 +243,8 @@ def _refusal(s: State, w: World, j: Journal, p: int, o: Own, i: int, slot: int, 
     epoch = o.events[i, E_EPOCH]
     if slot != NOBODY and not alive(s, w, j, p, slot):
         return BROKER_IS_DOWN
+    if s.now[p, STATE] == ABSENT:
+        return UNKNOWN_TOPIC
     if leader == NOBODY:
         return LEADER_NOT_AVAILABLE
     if slot != NOBODY and (slot == leader or not within(s, AR, p, slot)):
@@ -280,7 +290,7 @@ def may_join(s: State, w: World, j: Journal, p: int, slot: int, leader: int) -> 
     """Whether the replica joins the ISR: it is not in it, it is in the AR, its log has reached the high watermark -
     and, since 2.1, where the leader's epoch began. Source: Partition.maybeExpandIsr."""
     begin = s.now[p, SLOT_BEGIN]
-    if within(s, ISR, p, slot) or not within(s, AR, p, slot) or leaving(s, w, j, p, slot) or s.now[p, DELETED]:
+    if within(s, ISR, p, slot) or not within(s, AR, p, slot) or leaving(s, w, j, p, slot):
         return False
     reached = s.slot[begin + slot, REMOTE]
     if w.cluster[s.now[p, CLUSTER], JOIN_AT_EPOCH_START] and reached < s.now[p, EPOCH_START]:
@@ -298,8 +308,11 @@ def offsets(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
         s.slot[row, LEO] = s.slot[row, REMOTE] = leo
         for other in range(s.now[p, SLOTS]):
             share(s, p, slot, other, min(leo, s.slot[s.now[p, SLOT_BEGIN] + other, LEO]))
-    if hw >= 0:
+    if hw >= 0 or s.slot[row, HW] > s.slot[row, LEO]:
+        hw = min(hw if hw >= 0 else s.slot[row, HW], s.slot[row, LEO])
         set_hw(s, w, j, p, slot, hw)
+        if o.events[i, E_LIST] >= 0:
+            s.slot[row, CHECKPOINT] = hw
         if slot == s.now[p, LEADER]:
             s.now[p, COMMITTED] = max(s.now[p, COMMITTED], hw)
     try_hw(s, w, j, o, p)
@@ -338,16 +351,16 @@ def _between_events(s: State, w: World, j: Journal, p: int, at: int) -> None:
 
     Not to the next one: a fold that ends in between does not know it.
     """
-    first, low, high = w.cluster[s.now[p, CLUSTER], STEP_BEGIN], w.cluster[s.now[p, CLUSTER], STEP_BEGIN], s.now[p, STEP]
+    c = s.now[p, CLUSTER]
+    low, high = w.cluster[c, STEP_BEGIN], w.cluster[c, STEP_END]
     while low < high:
         middle = (low + high) // 2
         if w.steps[middle, T_AT] < at:
             low = middle + 1
         else:
             high = middle
-    event = w.cluster[s.now[p, CLUSTER], EVENT_AT_FIRST]
-    j.used[U_EPOCH] = w.cluster[s.now[p, CLUSTER], EPOCH_AT_FIRST]
-    if low > first:
+    event, j.used[U_EPOCH] = w.cluster[c, EVENT_AT_FIRST], w.cluster[c, EPOCH_AT_FIRST]
+    if low > w.cluster[c, STEP_BEGIN]:
         event, j.used[U_EPOCH] = w.steps[low - 1, T_EVENT], w.steps[low - 1, T_EPOCH]
     j.used[U_EVENT] = max(event, s.now[p, LAST_EVENT])
 
@@ -388,7 +401,7 @@ def _expire(s: State, w: World, j: Journal, o: Own, p: int, due: int) -> None:
 def _next_shrink(s: State, w: World, j: Journal, p: int) -> int:
     """When the next check of the lag finds somebody: a multiple of half the lag's time, or NEVER."""
     leader, c = s.now[p, LEADER], s.now[p, CLUSTER]
-    if not s.now[p, HAS_FETCHES] or s.now[p, ISR] < 2 or s.now[p, DELETED] or serving(s, w, j, p) == NOBODY:
+    if not s.now[p, HAS_FETCHES] or s.now[p, ISR] < 2 or serving(s, w, j, p) == NOBODY:
         return int(NEVER)
     begin, every = s.now[p, SLOT_BEGIN], max(w.cluster[c, LAG_MS] // 2, 1)
     log_end, found = s.slot[begin + leader, LEO], NEVER
@@ -431,7 +444,10 @@ def _shrink(s: State, w: World, j: Journal, o: Own, p: int, at: int) -> None:
 def broker_gone(s: State, w: World, j: Journal, o: Own, p: int, slot: int) -> None:
     """Nothing; the slot's broker is dead: its fetch is gone, its high watermark is what was checkpointed."""
     end_fetch(s, j, o, p, slot, DISCONNECTED, BY_BROKER_DOWN)
-    if not leaving(s, w, j, p, slot):
+    if leaving(s, w, j, p, slot):  # who goes in order writes a last checkpoint
+        row = s.now[p, SLOT_BEGIN] + slot
+        s.slot[row, CHECKPOINT] = s.slot[row, HW]
+    else:
         restart_hw(s, w, j, p, slot)
 
 
@@ -452,6 +468,12 @@ def _truncate(s: State, w: World, j: Journal, p: int, slot: int, leader: int) ->
 @part
 def settle(s: State, w: World, j: Journal, o: Own, p: int, before: int, epoch: int) -> None:
     """Nothing; requests, logs and high watermarks after what the controller wrote. before: who served, in which epoch."""
+    _settle(s, w, j, o, p, before, epoch)
+    forget_logs(s, p)
+
+
+@part
+def _settle(s: State, w: World, j: Journal, o: Own, p: int, before: int, epoch: int) -> None:
     leader, begin = serving(s, w, j, p), s.now[p, SLOT_BEGIN]
     if s.now[p, STATE] == ABSENT:
         end_all(s, j, o, p, UNKNOWN_TOPIC, UNKNOWN_TOPIC, BY_DELETION)
@@ -469,20 +491,21 @@ def settle(s: State, w: World, j: Journal, o: Own, p: int, before: int, epoch: i
         try_hw(s, w, j, o, p)
         return
     if before != NOBODY:
-        error = NOT_LEADER if alive(s, w, j, p, before) else DISCONNECTED
-        end_all(s, j, o, p, error, error, BY_LEADER)
+        lives = alive(s, w, j, p, before)
+        error = NOT_LEADER if lives else DISCONNECTED
+        end_all(s, j, o, p, error, error, BY_LEADER if lives else BY_BROKER_DOWN)
     if leader != NOBODY:
-        _lead(s, w, j, o, p, leader)
+        follow(s, w, j, o, p, leader)
 
 
 @part
-def _lead(s: State, w: World, j: Journal, o: Own, p: int, leader: int) -> None:
+def follow(s: State, w: World, j: Journal, o: Own, p: int, leader: int) -> None:
     """Nothing; another leader: what the last one had and it has not is lost, the others follow its log."""
     begin, last, at = s.now[p, SLOT_BEGIN], s.now[p, LAST_LEADER], j.used[U_AT]
     log_end = s.slot[begin + leader, LEO]
     if last not in (NOBODY, leader):
         lose(s, j, o, p, common(s, p, leader, last))
-    s.now[p, COMMITTED] = min(s.now[p, COMMITTED], log_end)
+    s.now[p, COMMITTED] = max(min(s.now[p, COMMITTED], log_end), s.slot[begin + leader, HW])
     s.now[p, LAST_LEADER], s.now[p, EPOCH_START] = leader, log_end
     s.now[p, OTHERS_CAUGHT_UP_AT] = LONG_AGO
     for slot in range(s.now[p, SLOTS]):

@@ -31,10 +31,10 @@ from udfs.kernels.replay_codes import (
     SET_UNCLEAN,
 )
 from udfs.kernels.replay_control import create, delete, may_be_rebalanced, reassign, set_isr, step
-from udfs.kernels.replay_data import append, broker_back, broker_gone, fetch, offsets, settle, until
+from udfs.kernels.replay_data import append, broker_back, broker_gone, fetch, follow, offsets, settle, until
 from udfs.kernels.replay_elections import elect, elect_preferred
 from udfs.kernels.replay_health import NOT_BEGUN, NOT_THERE, begin_health, mark, note, write_health
-from udfs.kernels.replay_logs import serving
+from udfs.kernels.replay_logs import serving, try_hw
 from udfs.kernels.replay_records import forget, record
 from udfs.kernels.replay_state import (
     AR,
@@ -62,11 +62,12 @@ from udfs.kernels.replay_state import (
     ISR,
     LAST_EVENT,
     LAST_KNOWN,
-    LAST_LEADER,
     LEADER,
     LEO,
     MEMBER,
     MIN_ISR,
+    OF_ALL_BEGIN,
+    OF_ALL_END,
     OWN,
     OWN_END,
     QUORUM,
@@ -74,6 +75,7 @@ from udfs.kernels.replay_state import (
     SEEN_DATA,
     SEEN_LEADER,
     SLOT_BEGIN,
+    SLOTS,
     START_AT,
     STATE,
     STEP,
@@ -109,13 +111,18 @@ CLOSED = -3  # of SEEN_LEADER: the replay's end is written down
 
 
 @compiled
-def begin(s: State, w: World, j: Journal) -> None:
-    """Nothing; the health of partitions that are there at first begins; that of others goes on."""
+def begin(s: State, w: World, j: Journal, o: Own) -> None:
+    """Nothing; the health of partitions that are there at first begins; what is known of logs gives high watermarks.
+
+    Those of a fold before go on.
+    """
     for p in range(len(s.now)):
         if s.seen[p, SEEN_LEADER] != NOT_BEGUN:
             continue
         j.used[U_AT] = w.cluster[s.now[p, CLUSTER], START_AT]
         j.used[U_STEP] = -1
+        if s.now[p, SEEN_DATA]:
+            try_hw(s, w, j, o, p)
         begin_health(s, w, j, p)
 
 
@@ -135,22 +142,68 @@ def fold(s: State, w: World, j: Journal, o: Own, first: int, last: int, order: i
 def _through(s: State, w: World, j: Journal, o: Own, p: int, order: int) -> bool:
     """Whether p is through: what comes before `order` is done."""
     c = s.now[p, CLUSTER]
-    steps = w.cluster[c, STEP_END]
+    last = w.cluster[c, STEP_END]
+    t = _next_step(s, w, p)
     while True:
-        t, i = s.now[p, STEP], s.now[p, OWN]
-        step_order = w.steps[t, T_ORDER] if t < steps else ALL
+        i = s.now[p, OWN]
+        step_order = w.steps[t, T_ORDER] if t < last else ALL
         own_order = 2 * o.events[i, E_EVENT] + 1 if i < s.now[p, OWN_END] else ALL
         if min(step_order, own_order) >= order:
             break
         if step_order < own_order:
             done = _take_step(s, w, j, o, p, t)
+            t = _next_step(s, w, p) if done else t
         else:
+            s.now[p, STEP] = max(s.now[p, STEP], _steps_until(w, c, own_order))
             done = _take_event(s, w, j, o, p, i)
+            if o.events[i, E_KIND] < APPEND:  # who waits for a leader is tried at every step, who has one is not
+                t = _next_step(s, w, p)
         if not done:
             return False
+    s.now[p, STEP] = max(s.now[p, STEP], _steps_until(w, c, order))
     if order != ALL:
         return True
     return _close(s, w, j, o, p, w.cluster[c, END_AT], w.cluster[c, END_EVENT])
+
+
+@part
+def _steps_until(w: World, c: int, order: int) -> int:
+    """The first step of a cluster that does not come before `order`."""
+    low, high = w.cluster[c, STEP_BEGIN], w.cluster[c, STEP_END]
+    while low < high:
+        middle = (low + high) // 2
+        if w.steps[middle, T_ORDER] < order:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low)
+
+
+@part
+def _next_step(s: State, w: World, p: int) -> int:
+    """The next step that concerns p: one of its brokers', one that concerns all; any, while it waits for brokers."""
+    t, c = s.now[p, STEP], s.now[p, CLUSTER]
+    if s.now[p, STATE] in (NEW, OFFLINE) or s.now[p, TARGET]:
+        return int(t)
+    found = _first_from(w.of, w.cluster[c, OF_ALL_BEGIN], w.cluster[c, OF_ALL_END], t)
+    begin = s.now[p, SLOT_BEGIN]
+    for slot in range(s.now[p, SLOTS]):
+        broker = s.slot[begin + slot, MEMBER]
+        found = min(found, _first_from(w.of, w.broker[broker, 2], w.broker[broker, 3], t))
+    return int(found)
+
+
+@part
+def _first_from(of: Ints, low: int, high: int, t: int) -> int:
+    """The first value of a rising part of `of` that is at least t, or ALL."""
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        if of[middle] < t:
+            low = middle + 1
+        else:
+            high = middle
+    return of[low] if low < end else ALL
 
 
 @part
@@ -181,7 +234,7 @@ def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
     kind, at = w.steps[t, T_KIND], w.steps[t, T_AT]
     slot = _involved(s, p, slot_of(s, p, w.steps[t, T_BROKER]))
     waits = s.now[p, STATE] in (NEW, OFFLINE) and kind in (UP, DOWN)  # each of these tries again whoever has no leader
-    goes_on = kind == UP and (s.now[p, TARGET] > 0 or s.now[p, DELETED] != 0)  # as does what waits for brokers
+    goes_on = kind == UP and s.now[p, TARGET] > 0  # a reassignment may end then
     everyone = waits or goes_on or kind in (FAIL_OVER, DOWN_CONTROLLER, UP_CONTROLLER)
     if kind == QUORUM or (slot == NOBODY and not everyone):
         s.now[p, STEP] = t + 1
@@ -199,10 +252,12 @@ def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
         step(s, w, j, p, kind, slot)
     if s.now[p, HAS_DATA]:
         settle(s, w, j, o, p, before, epoch)
+    else:
+        _remember(s, w, j, o, p, before)
+    _end_deletion(s, w, j, o, p)
+    if s.now[p, HAS_DATA] and s.now[p, STATE] != ABSENT:
         if slot != NOBODY and kind in (UP, UP_CONTROLLER):
             broker_back(s, w, j, o, p, slot)
-    else:
-        _remember(s, w, j, p)
     note(s, w, j, p)
     return True
 
@@ -242,19 +297,31 @@ def _take_event(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> bool:
         mark(s, o, p)
         _control(s, w, j, o, p, i, kind)
     if not s.now[p, HAS_DATA]:
-        _remember(s, w, j, p)
+        _remember(s, w, j, o, p, before)
     elif kind != FETCH or serving(s, w, j, p) != before or s.now[p, EPOCH] != epoch:
         settle(s, w, j, o, p, before, epoch)
+    _end_deletion(s, w, j, o, p)
     note(s, w, j, p)
     return True
 
 
 @part
-def _remember(s: State, w: World, j: Journal, p: int) -> None:
-    """Nothing; who led last, of a partition without data: it may have some in a fold that goes on from here."""
+def _remember(s: State, w: World, j: Journal, o: Own, p: int, before: int) -> None:
+    """Nothing; who leads, of a partition without data: it may have some in a fold that goes on from here."""
     leader = serving(s, w, j, p)
-    if leader != NOBODY:
-        s.now[p, LAST_LEADER] = leader
+    if leader not in (NOBODY, before):
+        follow(s, w, j, o, p, leader)
+
+
+@part
+def _end_deletion(s: State, w: World, j: Journal, o: Own, p: int) -> None:
+    """Nothing; a deletion that waits is tried: for a reassignment's end, for brokers that are dead."""
+    if not s.now[p, DELETED] or s.now[p, STATE] == ABSENT:
+        return
+    before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
+    delete(s, w, j, p)
+    if s.now[p, HAS_DATA] and s.now[p, STATE] == ABSENT:
+        settle(s, w, j, o, p, before, epoch)
 
 
 @part
@@ -268,7 +335,6 @@ def _control(s: State, w: World, j: Journal, o: Own, p: int, i: int, kind: int) 
         return
     elif kind == DELETE:
         s.now[p, DELETED] = 1
-        delete(s, w, j, p)
     elif kind == REASSIGN:
         reassign(s, w, j, p, o.lists, place)
     elif kind == ELECT_PREFERRED:
@@ -350,4 +416,4 @@ def _rebalance(s: State, w: World, j: Journal, o: Own, p: int, found: Ints, at: 
     if s.now[p, HAS_DATA]:
         settle(s, w, j, o, p, before, epoch)
     else:
-        _remember(s, w, j, p)
+        _remember(s, w, j, o, p, before)

@@ -17,6 +17,7 @@ from udfs.kernels.replay_codes import (
     WAITING,
 )
 from udfs.kernels.replay_state import (
+    AR,
     CHECKPOINT,
     CHECKPOINT_MS,
     CLUSTER,
@@ -54,6 +55,7 @@ from udfs.kernels.replay_state import (
     SLOTS,
     STACK,
     STACKED,
+    START_AT,
     U_AT,
     U_PROGRESS,
     U_WRITES,
@@ -65,6 +67,7 @@ from udfs.kernels.replay_state import (
     State,
     World,
     alive,
+    within,
 )
 
 NEVER = np.iinfo(np.int64).max
@@ -104,6 +107,19 @@ def cut(s: State, w: World, j: Journal, p: int, slot: int, leo: int) -> None:
 
 
 @part
+def forget_logs(s: State, p: int) -> None:
+    """Nothing; logs of replicas that are no longer assigned are gone: should one come again, it begins with none."""
+    for slot in range(s.now[p, SLOTS]):
+        row = s.now[p, SLOT_BEGIN] + slot
+        if s.slot[row, LEO] == 0 or within(s, AR, p, slot):
+            continue
+        s.slot[row, LEO] = s.slot[row, HW] = s.slot[row, CHECKPOINT] = 0
+        s.slot[row, REMOTE] = -1
+        for other in range(s.now[p, SLOTS]):
+            share(s, p, slot, other, 0)
+
+
+@part
 def copy(s: State, p: int, slot: int, leader: int, leo: int) -> None:
     """Nothing; the slot's log has what the leader's has, up to `leo`."""
     begin = s.now[p, SLOT_BEGIN]
@@ -119,18 +135,28 @@ def copy(s: State, p: int, slot: int, leader: int, leo: int) -> None:
 @part
 def set_hw(s: State, w: World, j: Journal, p: int, slot: int, hw: int) -> None:
     """Nothing; the slot's high watermark; what the last checkpoint wrote is kept."""
-    row, every = s.now[p, SLOT_BEGIN] + slot, w.cluster[s.now[p, CLUSTER], CHECKPOINT_MS]
-    if s.slot[row, HW_AT] <= j.used[U_AT] // every * every:
+    row = s.now[p, SLOT_BEGIN] + slot
+    if _checkpointed(s, w, j, p, slot):
         s.slot[row, CHECKPOINT] = s.slot[row, HW]
     s.slot[row, HW], s.slot[row, HW_AT] = hw, j.used[U_AT]
 
 
 @part
+def _checkpointed(s: State, w: World, j: Journal, p: int, slot: int) -> bool:
+    """Whether a checkpoint was written since the slot's high watermark last changed: a change at its time is later."""
+    c = s.now[p, CLUSTER]
+    last = j.used[U_AT] // w.cluster[c, CHECKPOINT_MS] * w.cluster[c, CHECKPOINT_MS]
+    written: bool = last > w.cluster[c, START_AT] and s.slot[s.now[p, SLOT_BEGIN] + slot, HW_AT] < last
+    return written
+
+
+@part
 def restart_hw(s: State, w: World, j: Journal, p: int, slot: int) -> None:
     """Nothing; the slot's broker died: what it will know is the last checkpoint."""
-    row, every = s.now[p, SLOT_BEGIN] + slot, w.cluster[s.now[p, CLUSTER], CHECKPOINT_MS]
-    if s.slot[row, HW_AT] > j.used[U_AT] // every * every:
-        s.slot[row, HW] = s.slot[row, CHECKPOINT]
+    row = s.now[p, SLOT_BEGIN] + slot
+    if _checkpointed(s, w, j, p, slot):
+        s.slot[row, CHECKPOINT] = s.slot[row, HW]
+    s.slot[row, HW] = min(s.slot[row, CHECKPOINT], s.slot[row, LEO])
     s.slot[row, HW_AT] = j.used[U_AT]
 
 
@@ -272,7 +298,8 @@ def lose(s: State, j: Journal, o: Own, p: int, kept: int) -> None:
             return
         lost = base + count - max(base, kept)
         o.requests[request, Q_LOST] += lost
-        o.requests[request, Q_LOST_AT] = j.used[U_AT]
+        if o.requests[request, Q_LOST_AT] < 0:
+            o.requests[request, Q_LOST_AT] = j.used[U_AT]
         if base < kept:
             return
         s.now[p, STACKED] -= 1

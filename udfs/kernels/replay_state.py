@@ -143,21 +143,34 @@ T_ORDER, T_AT, T_KIND, T_BROKER, T_EPOCH, T_EVENT, TIMELINE = range(7)
 ) = range(13)
 # More columns of a cluster, after its rules: when it begins and ends (ms), the number of the event that would be next,
 # the controller's epoch and the last step's event before it begins, its steps.
-START_AT, END_AT, END_EVENT, EPOCH_AT_FIRST, EVENT_AT_FIRST, STEP_BEGIN, STEP_END, CLUSTERS = range(RULES, RULES + 8)
+(
+    START_AT,
+    END_AT,
+    END_EVENT,
+    EPOCH_AT_FIRST,
+    EVENT_AT_FIRST,
+    STEP_BEGIN,
+    STEP_END,
+    OF_ALL_BEGIN,
+    OF_ALL_END,
+    CLUSTERS,
+) = range(RULES, RULES + 10)
 ALIVE, LEAVES = 1, 2
 
 
 class World(NamedTuple):
     """The same for all partitions. steps: (t, TIMELINE), by cluster and order.   cluster: (c, CLUSTERS).
 
-    broker: (n, 2), where its changes begin and end.   change: (k, 2), step from which on, ALIVE and LEAVES; of
-    each broker the first is how it begins, at step -1.
+    broker: (n, 4), where its changes begin and end, and its steps in `of`.   change: (k, 2), step from which on, ALIVE
+    and LEAVES; of each broker the first is how it begins, at step -1.   of: steps, rising, of each broker; then, of
+    each cluster (OF_ALL_BEGIN), those that concern every partition.
     """
 
     steps: Ints
     cluster: Ints
     broker: Ints
     change: Ints
+    of: Ints
 
 
 # Columns of an event of a partition. E_BROKER: a slot. E_LIST: where a list begins in `lists`, its length first.
@@ -443,19 +456,7 @@ def set_replica(s: State, j: Journal, p: int, slot: int, to: int, cause: int) ->
     if not _note(s, j, p, slot, s.slot[row, REPLICA_STATE], to, cause):
         return False
     s.slot[row, REPLICA_STATE] = to
-    if to == ABSENT:
-        forget_log(s, p, slot)
     return True
-
-
-@part
-def forget_log(s: State, p: int, slot: int) -> None:
-    """Nothing; the replica's log is gone: should it come again, it begins with none."""
-    row, slots, begin = s.now[p, SLOT_BEGIN] + slot, s.now[p, SLOTS], s.now[p, COMMON_BEGIN]
-    s.slot[row, LEO] = s.slot[row, HW] = s.slot[row, CHECKPOINT] = 0
-    s.slot[row, REMOTE] = -1
-    for other in range(slots):
-        s.common[begin + slot * slots + other] = s.common[begin + other * slots + slot] = 0
 
 
 @part
@@ -465,6 +466,6 @@ def vanish_partition(s: State, j: Journal, p: int, cause: int) -> None:
         set_partition(s, j, p, OFFLINE, cause)
     set_partition(s, j, p, ABSENT, cause)
     s.now[p, LEADER] = s.now[p, LAST_LEADER] = s.now[p, LAST_KNOWN] = NOBODY
-    s.now[p, DELETED] = s.now[p, EPOCH] = s.now[p, COMMITTED] = 0
+    s.now[p, DELETED] = s.now[p, EPOCH] = s.now[p, COMMITTED] = s.now[p, HAS_FETCHES] = 0
     for which in range(4):
         s.now[p, which] = 0

@@ -76,21 +76,20 @@ def cluster_rows(of: Folded) -> pa.Table:
         packed.clusters,
         packed.broker_cluster,
         k.HELD_BROKER,
-        numbers[packed.broker_cluster, st.START_AT],
+        numbers[packed.broker_cluster, st.END_AT],
         broker_id=pa.array(packed.brokers.astype(np.int32)),
         value=pa.array(flags),
     )
     of_clusters = _table(
-        packed.clusters, clusters, k.HELD_CLUSTER, numbers[:, st.START_AT], numbers=_rows_of(numbers)
+        packed.clusters, clusters, k.HELD_CLUSTER, numbers[:, st.END_AT], numbers=_rows_of(numbers)
     )
     return pa.concat_tables([of_clusters, of_brokers])
 
 
 def _numbers(of: Folded) -> Ints:
-    """`numbers` of clusters, from now on: rules, now, now, the next event's number, and who controls."""
+    """`numbers` of clusters, from now on: rules, start, now, the next event's number, who controls, what is due."""
     packed, world, steps = of.packed, of.timeline.world, of.timeline.world.steps
     numbers = packed.numbers.copy()
-    numbers[:, st.START_AT] = numbers[:, st.END_AT]
     there = world.cluster[:, st.STEP_BEGIN] < world.cluster[:, st.STEP_END]
     last = world.cluster[there, st.STEP_END] - 1
     numbers[there, N_EPOCH], numbers[there, N_EVENT] = steps[last, st.T_EPOCH], steps[last, st.T_EVENT]

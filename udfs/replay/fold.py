@@ -91,8 +91,9 @@ def _timeline(packed: Packed, checks: Ints) -> Timeline:
         controllers.append(who)
     all_steps = np.concatenate([*parts, np.empty((0, st.TIMELINE), np.int64)])
     broker, change = _changes(all_steps, packed.flags)
+    broker, of = _index(all_steps, cluster, broker)
     return Timeline(
-        World(all_steps, cluster, broker, change),
+        World(all_steps, cluster, broker, change, of),
         np.concatenate([*controllers, np.empty(0, np.int64)]),
         controller,
         flags,
@@ -151,6 +152,22 @@ def _changes(steps: Ints, flags: Ints) -> tuple[Ints, Ints]:
     return np.stack([begins[:-1], begins[1:]], axis=1).astype(np.int64), rows[by_place].astype(np.int64)
 
 
+_OF_ALL = (st.DOWN_CONTROLLER, st.UP_CONTROLLER, st.FAIL_OVER)
+
+
+def _index(steps: Ints, cluster: Ints, broker: Ints) -> tuple[Ints, Ints]:
+    """(broker: (n, 4), of) of World; which steps concern every partition of a cluster is put into `cluster`."""
+    place, kind = steps[:, st.T_BROKER], steps[:, st.T_KIND]
+    of_brokers = np.flatnonzero((place >= 0) & (kind != st.QUORUM))
+    of_brokers = of_brokers[np.argsort(place[of_brokers], kind="stable")]
+    begins = np.searchsorted(place[of_brokers], np.arange(len(broker) + 1))
+    of_all = np.flatnonzero(np.isin(kind, _OF_ALL))
+    for column, of in ((st.OF_ALL_BEGIN, st.STEP_BEGIN), (st.OF_ALL_END, st.STEP_END)):
+        cluster[:, column] = len(of_brokers) + np.searchsorted(of_all, cluster[:, of])
+    of = np.concatenate([of_brokers, of_all]).astype(np.int64)
+    return np.concatenate([broker, begins[:-1, None], begins[1:, None]], axis=1).astype(np.int64), of
+
+
 def _checks(packed: Packed, timeline: Timeline) -> Ints:
     """Who is elected at automatic rebalances: all partitions of a cluster in lock step, nothing written down."""
     world, found = timeline.world, [np.empty((0, 4), np.int64)]
@@ -207,7 +224,7 @@ def _fold(state: State, world: World, own: Own) -> Journals:
     done, last = 0, len(state.now)
     first = new_journal(1, slots, writes=False)
     _first_step(state, world)
-    begin(state, world, first)
+    begin(state, world, first, own)
     while done < last or not parts:
         journal = new_journal(rows, slots)
         done = fold(state, world, journal, own, done, last, ALL)

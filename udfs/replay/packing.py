@@ -369,6 +369,7 @@ class Packer:
             if which == st.AR:
                 at = self.slot_begin[of] + slots
                 alive = self.flags_at_first[self.member[at]] & st.ALIVE != 0
+                slot[at, st.REMOTE] = 0
                 slot[at, st.REPLICA_STATE] = np.where(alive, k.ONLINE, k.OFFLINE)
         leader = self.slot_of(row, self.cluster[held], self.leader[held])
         now[row, st.LEADER] = now[row, st.LAST_LEADER] = leader

@@ -1,15 +1,20 @@
-"""A controller in plain Python: one partition, one step at a time, as the reference tells it (ZooKeeper)."""
+"""A controller in plain Python: one partition, one step at a time, as the reference tells it (ZooKeeper).
+
+What follows for data is in interpreted_data.py.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
+from tests.unit.replay.interpreted_data import Data, DataPlane
 from udfs.kernels import replay_codes as k
 from udfs.replay.events import Begin, Event, Key
 
 
 @dataclass
-class Partition:
+class Partition(Data):
     ar: list[int]
     isr: list[int]
     leader: int | None
@@ -22,9 +27,14 @@ class Partition:
 
 
 class Controller:
-    """Folds events; what is true at the end is in `partitions`, `alive`, `epoch`."""
+    """Folds events; what is true at the end is in `partitions`, `alive`, `epoch`, `requests`.
 
-    def __init__(self, begin: Begin, first_at: int) -> None:
+    requests: by number and partition: error, answered_by (codes), answered_at, base_offset, messages, lost_messages,
+    lost_at.   history: every leadership, ISR and high watermark that was written, in order.
+    """
+
+    def __init__(self, begin: Begin, events: list[Event]) -> None:
+        first_at = self.at = events[0].at_ms
         self.rules = begin.rules
         self.alive = set(begin.alive)
         self.leaving: set[int] = set()
@@ -34,13 +44,39 @@ class Controller:
             self.partitions[one.key] = Partition(
                 list(one.replicas), list(one.isr), one.leader, one.leader_epoch, one.controller_epoch, one.unclean
             )
+            self.partitions[one.key].min_isr = one.min_isr
+        self.requests: dict[tuple[int, Key], dict[str, Any]] = {}
+        self.history: list[dict[str, Any]] = []
+        self.data = DataPlane(self, first_at)
+        for one in begin.partitions:
+            leos, hws = getattr(one, "leos", ()), getattr(one, "hws", ())
+            self.data.there(self.partitions[one.key], one.key, leos, hws, first_at)
         every = begin.rules.leader_imbalance_check_ms
         self.check = first_at + every if begin.rules.auto_leader_rebalance else None
 
+    def note(self, what: str, one: Partition, **more: Any) -> None:
+        self.history.append(
+            {"what": what, "at": self.at, "key": one.key, "leader": one.leader, "isr": tuple(one.isr)}
+            | {"epoch": one.epoch, "controller_epoch": one.written, **more}
+        )
+
+    def pass_until(self, at: int) -> None:
+        """What is due by then, in its order."""
+        while True:
+            due = self.data.next_due()
+            if self.check is not None:
+                due = min(due, (self.check, 3))
+            if due[0] > at:
+                break
+            self.at = max(self.at, due[0])
+            if due[1] == 3:
+                self.check += self.rules.leader_imbalance_check_ms
+                self.rebalance()
+            else:
+                self.data.do_due(due[1])
+            self.data.close_groups()
+
     def apply(self, event: Event) -> None:
-        while self.check is not None and self.check <= event.at_ms:
-            self.check += self.rules.leader_imbalance_check_ms
-            self.rebalance()
         one = self.partitions.get(event.partition) if event.partition else None
         if event.kind == k.BROKER_DOWN:
             self.down(event.broker)
@@ -52,6 +88,12 @@ class Controller:
             self.fail_over(event.broker, event.at_ms)
         elif event.kind == k.CREATE:
             self.create(event.partition, list(event.replicas))
+        elif event.kind == k.APPEND:
+            self.data.append(one, event)
+        elif event.kind == k.FETCH:
+            self.data.fetch(one, event)
+        elif event.kind == k.OFFSETS:
+            self.data.offsets(one, event)
         elif one is None:
             return
         elif event.kind == k.DELETE:
@@ -60,6 +102,7 @@ class Controller:
         elif event.kind == k.REASSIGN and not one.deleted and not one.new:
             one.target = list(event.replicas)
             one.ar = one.target + [b for b in one.ar if b not in one.target]
+            self.data.assigned(one)
             self.write(one, one.leader)
             self.try_finish(one)
         elif event.kind == k.ELECT_PREFERRED:
@@ -68,15 +111,20 @@ class Controller:
             one.unclean = bool(event.value)
             if one.unclean and one.leader is None and not one.new:
                 self.elect(one)
-        elif event.kind == k.SET_ISR and one.leader in event.replicas and not one.deleted:
+        elif event.kind == k.SET_ISR and one.leader in event.replicas:
             one.isr, one.written = list(event.replicas), self.epoch
+            self.note("isr", one)
+            self.data.try_high_watermark(one)
             if one.target:
                 self.try_finish(one)
-        self.now = event.at_ms
+        elif event.kind == k.SET_MIN_ISR:
+            one.min_isr = event.value
 
-    def write(self, one: Partition, leader: int | None) -> None:
+    def write(self, one: Partition, leader: int | None, unclean: bool = False) -> None:
         one.leader, one.written = leader, self.epoch
         one.epoch += 1
+        self.note("leader", one, unclean=unclean)
+        self.data.settle(one)
 
     def elect(self, one: Partition) -> None:
         """The first of the AR that is alive and in sync; else, if it may be, the first alive."""
@@ -89,7 +137,7 @@ class Controller:
         elif one.unclean and self.alive & set(one.ar):
             leader = next(b for b in one.ar if b in self.alive)
             one.isr = [leader]
-            self.write(one, leader)
+            self.write(one, leader, unclean=True)
 
     def elect_all(self) -> None:
         for one in self.partitions.values():
@@ -104,6 +152,8 @@ class Controller:
         one.isr = [b for b in one.ar if b in self.alive]
         if one.isr:
             one.leader, one.written, one.new = one.isr[0], self.epoch, False
+            self.note("leader", one, unclean=False)
+            self.data.settle(one)
 
     def leave(self, one: Partition, broker: int) -> None:
         """The replica is offline: out of the ISR, unless it is the last there; an epoch more."""
@@ -116,18 +166,17 @@ class Controller:
     def down(self, broker: int) -> None:
         if broker not in self.alive:
             return
+        in_order = broker in self.leaving
         self.alive.discard(broker)
         self.leaving.discard(broker)
+        self.data.died(broker, in_order)
         if self.id == broker:
-            self.fail_over(None, self.now_of())
+            self.fail_over(None, self.at)
             return
         self.elect_all()
         for one in self.partitions.values():
             if broker in one.ar:
                 self.leave(one, broker)
-
-    def now_of(self) -> int:
-        return self.at
 
     def fail_over(self, wanted: int | None, at: int) -> None:
         self.id = wanted if wanted in self.alive else min(self.alive, default=None)
@@ -145,19 +194,22 @@ class Controller:
 
     def go_on(self) -> None:
         for key, one in list(self.partitions.items()):
-            if one.target and not one.deleted:
+            if one.target:
                 self.try_finish(one)
-            if one.deleted:
+            if one.deleted and key in self.partitions:
                 self.try_delete(key)
 
     def up(self, broker: int) -> None:
         if broker in self.alive:
             return
         self.alive.add(broker)
+        self.data.returned(broker)
         if self.id is None:
             self.fail_over(broker, self.at)
         self.elect_all()
         self.go_on()
+        for one in self.partitions.values():  # a leader that is back before anybody was there to replace it
+            self.data.settle(one)
 
     def shutdown(self, broker: int) -> None:
         if broker not in self.alive:
@@ -177,11 +229,13 @@ class Controller:
 
     def create(self, key: Key, ar: list[int]) -> None:
         self.partitions[key] = Partition(ar, [], None, 0, 0, new=True)
+        self.data.created(self.partitions[key], key)
         self.begin(self.partitions[key])
 
     def try_delete(self, key: Key) -> None:
         one = self.partitions[key]
         if not one.target and set(one.ar) <= self.alive:
+            self.data.deleted(one)
             del self.partitions[key]
 
     def try_finish(self, one: Partition) -> None:
@@ -196,6 +250,9 @@ class Controller:
         for broker in [b for b in one.ar if b not in one.target]:
             self.leave(one, broker)
         one.ar, one.target = one.target, []
+        self.data.assigned(one)
+        if one.deleted:
+            self.try_delete(one.key)
 
     def prefer(self, one: Partition) -> None:
         first = one.ar[0]
@@ -215,9 +272,13 @@ class Controller:
                         self.prefer(one)
 
 
-def interpret(begin: Begin, events: list[Event]) -> Controller:
-    controller = Controller(begin, events[0].at_ms)
+def interpret(begin: Begin, events: list[Event], end_at: int | None = None) -> Controller:
+    """end_at: what is due until then happens after the last event; its own time unless said."""
+    controller = Controller(begin, events)
     for event in events:
+        controller.pass_until(event.at_ms)
         controller.at = event.at_ms
         controller.apply(event)
+        controller.data.close_groups()
+    controller.pass_until(events[-1].at_ms if end_at is None else end_at)
     return controller

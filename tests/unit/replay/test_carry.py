@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.unit.replay.test_controller import random_case
+from tests.unit.replay.random_cases import random_case, random_data_case
 from udfs.kernels import replay_codes as k
 from udfs.replay.carry import carried, cluster_rows, resume, state_rows, wired
 from udfs.replay.events import Begin, Event, Held, Rules, event_log

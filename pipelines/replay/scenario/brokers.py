@@ -1,0 +1,42 @@
+"""Sentences of brokers and the controller."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pipelines.replay.scenario.told import Said, Told
+from pipelines.replay.scenario.words import BROKER, IDS, NUMBER, PARTITION, ids_of
+from udfs.kernels import replay_codes as k
+from udfs.replay.events import Event
+
+_KINDS = {
+    "down": k.BROKER_DOWN,
+    "fenced": k.BROKER_DOWN,
+    "up": k.BROKER_UP,
+    "unfenced": k.BROKER_UP,
+    "shutting down": k.SHUTDOWN,
+}
+
+
+def _state(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
+    for broker in ids_of(words[1]):
+        yield Event(said.at_ms, _KINDS[words[2]], told.broker(str(broker), said.line), offset=said.place)
+
+
+def _lost(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
+    heir = told.broker(words[1], said.line) if words[1] else None
+    yield Event(said.at_ms, k.CONTROLLER_LOST, heir, offset=said.place)
+
+
+def _old_controller(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
+    broker = told.broker(words[1], said.line)
+    (key,) = told.keys(words[3], said.line)
+    yield Event(said.at_ms, k.OLD_CONTROLLER, broker, key, int(words[2]), offset=said.place)
+
+
+SENTENCES = (
+    (rf"brokers? {IDS} (down|up|fenced|unfenced|shutting down)", _state),
+    (rf"controller lost(?: to {BROKER})?", _lost),
+    (rf"old controller {BROKER} of epoch {NUMBER} writes {PARTITION}", _old_controller),
+)

@@ -1,0 +1,121 @@
+"""A scenario's file as events."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pipelines.replay.scenario import brokers, data, groups, topics
+from pipelines.replay.scenario.head import FETCH_EVERY, Settings, begin_of, refuse_cluster, settings_of
+from pipelines.replay.scenario.page import Page, read_page
+from pipelines.replay.scenario.times import EXAMPLES, LESS, MOST, read_times, too_many
+from pipelines.replay.scenario.told import Made, Maker, Said, Told
+from pipelines.replay.scenario.words import keys_of
+from udfs.replay.events import Begin, Event
+from udfs.replay.groups import GroupEvent
+
+SUFFIXES = (".yaml", ".yml")
+_KEYS = ("brokers", "controller", "topics", "settings", "events")
+_SENTENCES: tuple[tuple[re.Pattern[str], Maker], ...] = tuple(
+    (re.compile(pattern), maker) for theme in (brokers, topics, data, groups) for pattern, maker in theme.SENTENCES
+)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """begin: None where the scenario is to be told of a source.   events, groups: by time, then as written.
+
+    settings: fields of Rules that it sets.
+    """
+
+    begin: Begin | None
+    events: tuple[Event, ...]
+    settings: Mapping[str, Any]
+    groups: tuple[GroupEvent, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Phrase:
+    """A sentence that is understood: when, and what it makes then. line: None = nobody has written it."""
+
+    times: range
+    tell: Callable[[Told, Said], Made]
+    line: int | None
+    remedy: str = LESS  # if it makes too many events
+    maker: Maker | None = None
+    words: re.Match[str] | None = None
+
+
+def is_scenario(path: str) -> bool:
+    """Whether a source on the command line is a scenario."""
+    return path.endswith(SUFFIXES)
+
+
+def read_scenario(path: str, beside: Begin | None) -> Scenario:
+    """The scenario in this file. beside: how the source stands that it is told of. SourceError with its line."""
+    page = read_page(path, _KEYS)
+    settings = settings_of(page)
+    if beside is not None:
+        refuse_cluster(page)
+    begin = begin_of(page, settings.rules) if beside is None else beside
+    written = page.sentences("events", f"Write sentences: {EXAMPLES}.")
+    phrases = [_phrase(page, sentence, line) for sentence, line in written]
+    phrases.extend(_fetches(page, phrases, settings))
+    events: list[Event] = []
+    of_groups: list[GroupEvent] = []
+    for one in _made(Told(page, begin), phrases):
+        if isinstance(one, Event):
+            events.append(one)
+        else:
+            of_groups.append(one)
+    return Scenario(begin if beside is None else None, tuple(events), settings.rules, tuple(of_groups))
+
+
+def _phrase(page: Page, sentence: str, line: int) -> _Phrase:
+    times, what = read_times(page, sentence, line)
+    found = ((maker, words) for pattern, maker in _SENTENCES if (words := pattern.fullmatch(what)))
+    maker, words = next(found, (None, None))
+    if maker is None or words is None:
+        page.fail(f"{what!r} is not understood", f"Write, for example, {EXAMPLES}; all forms: docs/replay.md.", line)
+    return _Phrase(times, partial(_told_by, maker, words), line, maker=maker, words=words)
+
+
+def _told_by(maker: Maker, words: re.Match[str], told: Told, said: Said) -> Made:
+    return maker(told, said, words)
+
+
+def _fetches(page: Page, phrases: Sequence[_Phrase], settings: Settings) -> Iterator[_Phrase]:
+    """Followers fetch what is produced every so often, where the scenario does not say who fetches when."""
+    writes = [phrase for phrase in phrases if phrase.maker is data.produced]
+    told = any(phrase.maker in (data.fetched_by_replica, data.fetched_by_followers) for phrase in phrases)
+    if not writes or told or not settings.fetch_every_ms:
+        return
+    keys = dict.fromkeys(key for phrase in writes if phrase.words for key in keys_of(phrase.words[2]))
+    first = min(phrase.times[0] for phrase in writes)
+    last = max(phrase.times[-1] for phrase in phrases)
+    remedy = f"Under settings, set {FETCH_EVERY} higher, or to 0 and write who fetches."
+    times = range(first, last + 1, settings.fetch_every_ms)
+    if len(times) > MOST:
+        too_many(page, None, remedy)
+    yield _Phrase(times, partial(_fetched, list(keys)), None, remedy)
+
+
+def _fetched(keys: Sequence[tuple[str, int]], told: Told, said: Said) -> Iterator[Event]:
+    return data.fetches_of(told, said, keys, {})
+
+
+def _made(told: Told, phrases: Sequence[_Phrase]) -> Iterator[Event | GroupEvent]:
+    """What all of them make, by time; of the same time as written."""
+    moments = sorted((at, number) for number, phrase in enumerate(phrases) for at in phrase.times)
+    made: Counter[int] = Counter()
+    for place, (at, number) in enumerate(moments):
+        phrase = phrases[number]
+        for one in phrase.tell(told, Said(at, place, phrase.line)):
+            made[number] += 1
+            if made[number] > MOST:
+                too_many(told.page, phrase.line, phrase.remedy)
+            yield one

@@ -1,0 +1,100 @@
+"""What the sentences so far have told of a cluster: its brokers, and the replicas of each partition."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+
+from pipelines.replay.scenario.page import Page
+from pipelines.replay.scenario.words import Option, ids_of, keys_of
+from udfs.replay.events import Begin, Event, Key, List
+from udfs.replay.groups import GroupEvent
+
+_NAMED = 8
+
+
+@dataclass(frozen=True)
+class Said:
+    """A sentence at one of its times. place: among all sentences, by time.   line: of the file, None = not written."""
+
+    at_ms: int
+    place: int
+    line: int | None
+
+
+class Told:
+    """Checks what sentences name, and remembers what they change."""
+
+    def __init__(self, page: Page, begin: Begin) -> None:
+        self.page = page
+        self.brokers = begin.brokers
+        # Whoever may hold a replica: during a reassignment, and after it, those of before too.
+        self.replicas: dict[str, dict[int, List]] = {}
+        for held in begin.partitions:
+            self.replicas.setdefault(held.key[0], {})[held.key[1]] = held.replicas
+        self._requests = count()
+
+    def request(self) -> int:
+        """The number of the next request."""
+        return next(self._requests)
+
+    def broker(self, text: str, line: int | None) -> int:
+        """A broker that there is."""
+        if int(text) not in self.brokers:
+            ids = ", ".join(map(str, self.brokers))
+            self.page.fail(f"there is no broker {int(text)}", f"Brokers: {ids}.", line)
+        return int(text)
+
+    def ids(self, text: str, line: int | None) -> List:
+        """Brokers that there are, each once."""
+        ids = ids_of(text)
+        for broker in ids:
+            self.broker(str(broker), line)
+        if len(set(ids)) < len(ids):
+            self.page.fail(f"{text} names a broker twice", "Name distinct brokers.", line)
+        return ids
+
+    def keys(self, text: str, line: int | None) -> list[Key]:
+        """Partitions that there are, each once."""
+        keys = keys_of(text)
+        for topic, partition in keys:
+            if partition not in self.replicas.get(topic, {}):
+                self.page.fail(f"there is no partition {topic}-{partition}", f"Topics: {self._topics()}.", line)
+        if len(set(keys)) < len(keys):
+            self.page.fail(f"{text} names a partition twice", "Name distinct partitions.", line)
+        return keys
+
+    def of_topic(self, topic: str, line: int | None) -> list[Key]:
+        """All partitions of a topic that there is."""
+        if topic not in self.replicas:
+            self.page.fail(f"there is no topic {topic}", f"Topics: {self._topics()}.", line)
+        return [(topic, partition) for partition in self.replicas[topic]]
+
+    def every(self) -> list[Key]:
+        """All partitions."""
+        return [(topic, partition) for topic, held in self.replicas.items() for partition in held]
+
+    def options(self, text: str, known: Mapping[str, Option], line: int | None) -> dict[str, int]:
+        """The values of `name=value ...`, of those that are there."""
+        found: dict[str, int] = {}
+        for part in text.split():
+            name, _, value = part.partition("=")
+            if name not in known:
+                self.page.fail(f"{name!r} is no option of this sentence", f"Options: {', '.join(known)}.", line)
+            if name in found:
+                self.page.fail(f"{name} is there twice", "Write it once.", line)
+            read = known[name].read(value)
+            if read is None:
+                self.page.fail(f"{part} is no value of it", known[name].remedy, line)
+            found[name] = read
+        return found
+
+    def _topics(self) -> str:
+        shown = [f"{topic} ({len(held)} partitions)" for topic, held in list(self.replicas.items())[:_NAMED]]
+        return ", ".join(shown) or "none"
+
+
+Made = Iterator[Event] | Iterator[GroupEvent]
+Maker = Callable[[Told, Said, "re.Match[str]"], Made]  # of a sentence's pattern: what it makes at one of its times

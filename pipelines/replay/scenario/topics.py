@@ -1,0 +1,72 @@
+"""Sentences of topics: their beginning and end, their configs, their replicas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pipelines.replay.scenario.head import check_name
+from pipelines.replay.scenario.told import Said, Told
+from pipelines.replay.scenario.words import IDS, LISTS, NAME, PARTITION, number
+from udfs.kernels import replay_codes as k
+from udfs.replay.events import Event
+
+_CONFIGS = {"unclean.leader.election.enable": k.SET_UNCLEAN, "min.insync.replicas": k.SET_MIN_ISR}
+
+
+def _created(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
+    topic, grown = words[1], words[2] == "grown"
+    if (topic in told.replicas) != grown:
+        told.page.fail(
+            f"topic {topic} {'is not there' if grown else 'is there already'}", "Change its name.", said.line
+        )
+    check_name(told.page, topic, said.line)
+    held = told.replicas.setdefault(topic, {})
+    for partition, text in enumerate(words[3].split(","), max(held, default=-1) + 1):
+        held[partition] = told.ids(text.replace(":", ","), said.line)
+        yield Event(said.at_ms, k.CREATE, partition=(topic, partition), replicas=held[partition], offset=said.place)
+
+
+def _deleted(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
+    for key in told.of_topic(words[1], said.line):
+        yield Event(said.at_ms, k.DELETE, partition=key, offset=said.place)
+    del told.replicas[words[1]]
+
+
+def _config(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
+    topic, name, text = words[1], words[2], words[3]
+    if name not in _CONFIGS:
+        told.page.fail(f"config {name} changes nothing here", f"Configs: {', '.join(_CONFIGS)}.", said.line)
+    value = {"true": 1, "false": 0}.get(text) if name.startswith("unclean") else number(text)
+    if value is None:
+        told.page.fail(f"{name}={text} is no value of it", "Write true or false, or a number.", said.line)
+    for key in told.of_topic(topic, said.line):
+        yield Event(said.at_ms, _CONFIGS[name], partition=key, value=value, offset=said.place)
+
+
+def _reassigned(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
+    ((topic, partition),) = told.keys(words[1], said.line)
+    ids = told.ids(words[2], said.line)
+    before = told.replicas[topic][partition]
+    told.replicas[topic][partition] = ids + tuple(broker for broker in before if broker not in ids)
+    yield Event(said.at_ms, k.REASSIGN, partition=(topic, partition), replicas=ids, offset=said.place)
+
+
+def _preferred(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
+    for key in told.keys(words[1], said.line) if words[1] else told.every():
+        yield Event(said.at_ms, k.ELECT_PREFERRED, partition=key, offset=said.place)
+
+
+def _isr(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
+    (key,) = told.keys(words[1], said.line)
+    yield Event(said.at_ms, k.SET_ISR, partition=key, replicas=told.ids(words[2], said.line), offset=said.place)
+
+
+SENTENCES = (
+    (rf"topic {NAME} (created|grown) {LISTS}", _created),
+    (rf"topic {NAME} deleted", _deleted),
+    (rf"topic {NAME} config ([a-z.]+)=(\S+)", _config),
+    (rf"reassign {PARTITION} to {IDS}", _reassigned),
+    (rf"preferred election(?: {PARTITION})?", _preferred),
+    (rf"isr {PARTITION} {IDS}", _isr),
+)

@@ -1,0 +1,91 @@
+"""The replay as Spark spreads it against the plain-Python interpreter: no difference in 10,000 random sequences."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from pipelines.stages import replayed as stages
+from tests.unit.replay.compared import logs_of, partitions_of, requests_of, told_by
+from tests.unit.replay.interpreter import interpret
+from tests.unit.replay.random_cases import random_case, random_data_case
+from udfs.replay.events import Begin, Event, event_log
+
+SEQUENCES = 10_000
+BUCKETS = 3
+
+
+def case(number: int) -> tuple[Begin, list[Event]]:
+    """A quarter of the controller alone, the others with data, half of these under Kafka's present rules."""
+    if number % 4 == 0:
+        return random_case(100_000 + number)
+    return random_data_case(100_000 + number, facts=number % 4 != 1)
+
+
+def by_cluster(rows: pa.Table) -> dict[str, list[dict]]:
+    out: dict[str, list[dict]] = {}
+    for row in rows.to_pylist():
+        out.setdefault(row["cluster_id"], []).append(row)
+    return out
+
+
+@pytest.mark.slow
+def test_no_difference_to_the_interpreter(spark: SparkSession) -> None:
+    cases = {str(number): case(number) for number in range(SEQUENCES)}
+    logs = [event_log(begin, events, cluster=name, snapshot=name) for name, (begin, events) in cases.items()]
+    events = spark.createDataFrame(pa.concat_tables(logs))
+    replayed = stages.replayed(events, BUCKETS).cache()
+    ends = by_cluster(stages.partitions(replayed).toArrow())
+    health = by_cluster(stages.replication_health(replayed).toArrow())
+    requests = by_cluster(stages.requests(replayed).toArrow())
+    leaders = by_cluster(stages.leadership_events(replayed).toArrow())
+    compared = 0
+    for name, (begin, sequence) in cases.items():
+        by_hw = begin.rules.truncate_to == "high_watermark"
+        partitions, all_logs, answers = told_by(interpret(begin, sequence))
+        assert partitions_of(ends.get(name, [])) == partitions, name
+        found = logs_of(health.get(name, []))
+        assert found == {key: all_logs[key] for key in found}, name
+        compared += len(found)
+        mine = requests_of(requests.get(name, []))
+        if by_hw:  # logs that have parted share messages again beyond: what is lost is told up to there alone
+            mine, answers = ({key: one[:5] for key, one in of.items()} for of in (mine, answers))
+        assert mine == answers, name
+        compared += len(mine)
+        epochs: dict[tuple[str, int], int] = {}
+        for row in sorted(leaders.get(name, []), key=lambda row: (row["event"], row["step"])):
+            key = (row["topic"], row["partition"])
+            if row["cause"] != "created":
+                assert row["leader_epoch"] >= epochs.get(key, 0), name
+            epochs[key] = row["leader_epoch"]
+    assert compared > 5 * SEQUENCES  # there was something to compare
+
+
+@pytest.mark.slow
+def test_what_must_always_hold(spark: SparkSession) -> None:
+    """Under Kafka's present rules: high watermarks, leaders in their ISR, and what acks=all has promised."""
+    cases = {str(number): random_data_case(500_000 + number, facts=False) for number in range(SEQUENCES // 4)}
+    logs = [event_log(begin, events, cluster=name, snapshot=name) for name, (begin, events) in cases.items()]
+    replayed = stages.replayed(spark.createDataFrame(pa.concat_tables(logs)), BUCKETS).cache()
+    health = by_cluster(stages.replication_health(replayed).toArrow())
+    requests = by_cluster(stages.requests(replayed).toArrow())
+    leaders = by_cluster(stages.leadership_events(replayed).toArrow())
+    promised = 0
+    for name in cases:
+        unclean = {
+            (row["topic"], row["partition"]) for row in leaders.get(name, []) if row["cause"] == "unclean election"
+        }
+        for row in leaders.get(name, []):
+            assert row["leader"] is None or row["leader"] in row["isr"] or row["cause"] == "reassignment", name
+        marks: dict[tuple[str, int], int] = {}
+        for row in sorted(health.get(name, []), key=lambda row: row["from_ms"]):
+            key = (row["topic"], row["partition"])
+            if row["high_watermark"] is not None and key not in unclean:
+                assert row["high_watermark"] >= marks.get(key, 0), name
+                marks[key] = row["high_watermark"]
+        for row in requests.get(name, []):
+            if row["acks"] == -1 and row["error"] == "NONE" and row["answered_at_ms"] is not None:
+                promised += row["messages"]
+                assert row["lost_messages"] == 0 or (row["topic"], row["partition"]) in unclean, name
+    assert promised > SEQUENCES // 4

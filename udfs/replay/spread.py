@@ -1,0 +1,111 @@
+"""The fold where Spark spreads it: some partitions of some clusters in one call, their rows out as parcels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from udfs.kernels.replay_codes import REBALANCED_LEADERS
+from udfs.parcels import packed as parcel_of
+from udfs.replay.fold import checks, folded
+from udfs.replay.packing import pack
+from udfs.replay.rows import Rows
+from udfs.replay.schema import HEALTH, KEY, LEADERSHIPS, REQUESTS, STATES_AT_END, TRANSITIONS, WIRE
+from udfs.replay.words import KINDS
+
+# What a parcel holds rows of, and their schema.
+PARTS = {
+    "leaderships": LEADERSHIPS,
+    "transitions": TRANSITIONS,
+    "health": HEALTH,
+    "requests": REQUESTS,
+    "at_the_end": STATES_AT_END,
+}
+PARCELS = pa.schema([*KEY, pa.field("part", pa.string()), pa.field("rows", pa.binary())])
+_PARCEL_ROWS = 200_000
+
+Batches = Iterable[pa.RecordBatch]
+
+
+def replayer() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """For mapInArrow: rows of WIRE -> PARCELS. A worker has whole partitions, and all rows of their clusters' brokers
+    and controllers, automatic rebalances included."""
+
+    def body(batches: Batches) -> Iterator[pa.RecordBatch]:
+        table = _gathered(batches)
+        if table is None:
+            return
+        rows = Rows(folded(pack(table), alone=False))
+        del table
+        for part in PARTS:
+            yield from _parcels(part, getattr(rows, part)())
+
+    return body
+
+
+def _gathered(batches: Batches) -> pa.Table | None:
+    held = [batch for batch in batches if batch.num_rows]
+    return pa.Table.from_batches(held).cast(WIRE) if held else None
+
+
+def _parcels(part: str, table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Rows of one snapshot each; rows of a snapshot stand together."""
+    for begin, end in _runs(table):
+        for first in range(begin, end, _PARCEL_ROWS):
+            piece = table.slice(first, min(_PARCEL_ROWS, end - first))
+            key = [piece[field.name][0].as_py() for field in KEY]
+            yield pa.RecordBatch.from_pylist(
+                [dict(zip(PARCELS.names, (*key, part, parcel_of(piece)), strict=True))], schema=PARCELS
+            )
+
+
+def _runs(table: pa.Table) -> list[tuple[int, int]]:
+    """Where the rows of each snapshot begin and end."""
+    if not table.num_rows:
+        return []
+    changed = np.zeros(table.num_rows, np.bool_)
+    changed[0] = True
+    for field in KEY:
+        code = np.asarray(table[field.name].combine_chunks().dictionary_encode().indices)
+        changed[1:] |= code[1:] != code[:-1]
+    begins = np.flatnonzero(changed).tolist()
+    return list(zip(begins, [*begins[1:], table.num_rows], strict=True))
+
+
+def unpacker() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """For mapInArrow: a column `rows` of parcels of one part -> their rows."""
+
+    def body(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for parcel in batch.column(0):
+                yield from pa.ipc.open_stream(parcel.as_buffer()).read_all().to_batches()
+
+    return body
+
+
+def rebalancer() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """For mapInArrow: all rows (WIRE) of some clusters -> rows (WIRE) of kind `leaders rebalanced`."""
+
+    def body(batches: Batches) -> Iterator[pa.RecordBatch]:
+        table = _gathered(batches)
+        if table is None:
+            return
+        packed = pack(table)
+        found = checks(packed)
+        names = [packed.clusters[c] for c in found[:, 0].tolist()]
+        columns: dict[str, pa.Array] = {
+            "cluster_id": pa.array([name for name, _ in names], pa.string()),
+            "snapshot_id": pa.array([name for _, name in names], pa.string()),
+            "at_ms": pa.array(found[:, 1]),
+            "event": pa.array(found[:, 2]),
+            "broker_id": pa.array(packed.brokers[found[:, 3]].astype(np.int32)),
+            "kind": pa.repeat(KINDS[REBALANCED_LEADERS], len(found)),
+            "lists": pc.cast(pa.array([[]] * len(found), pa.list_(pa.int64())), WIRE.field("lists").type),
+        }
+        arrays = [columns.get(field.name, pa.nulls(len(found), field.type)) for field in WIRE]
+        yield from pa.Table.from_arrays(arrays, schema=WIRE).to_batches()
+
+    return body
