@@ -47,7 +47,7 @@ C_EVENT, C_AT, C_KIND, C_BROKER, C_VALUE, CLUSTER_EVENT = range(6)
 
 @compiled
 def steps_of(events: Ints, state: Ints, first: int, kraft: bool, controller: int, epoch: int) -> tuple[Ints, Ints, int]:
-    """(steps: int64 (t, TIMELINE); controllers: int64 (t), the place of who controls after each, or NOBODY; at the end).
+    """(steps: int64 (t, TIMELINE); int64 (t), the place of who controls after each, or NOBODY; and at the end).
 
     events: int64 (e, CLUSTER_EVENT) of one cluster, by order.   state: int64 (n), ALIVE and LEAVES of its brokers,
     whose places begin at `first`; it is changed to how it is at the end.   Events that change nothing are no steps.

@@ -1,4 +1,4 @@
-"""What a fold leaves behind for one that goes on from there: rows of the event log, instead of all events until then."""
+"""What a fold leaves behind for one that goes on from there: rows of the event log, instead of all its events."""
 
 from __future__ import annotations
 
@@ -80,9 +80,7 @@ def cluster_rows(of: Folded) -> pa.Table:
         broker_id=pa.array(packed.brokers.astype(np.int32)),
         value=pa.array(flags),
     )
-    of_clusters = _table(
-        packed.clusters, clusters, k.HELD_CLUSTER, numbers[:, st.END_AT], numbers=_rows_of(numbers)
-    )
+    of_clusters = _table(packed.clusters, clusters, k.HELD_CLUSTER, numbers[:, st.END_AT], numbers=_rows_of(numbers))
     return pa.concat_tables([of_clusters, of_brokers])
 
 
@@ -208,13 +206,14 @@ def _waiting(of: Folded, forget_safe: bool) -> list[tuple[Ints, Ints]]:
 
 
 def _shared(of: Folded) -> Ints:
-    """How many messages of the last leader's log all of the AR have."""
+    """How many messages of the last leader's log are committed, and all of the AR have them."""
     state = of.packed.state
     now, leader = state.now, state.now[:, st.LAST_LEADER]
     size = np.where(leader >= 0, now[:, st.AR], 0)
     p = np.repeat(np.arange(len(now)), size)
     slot = state.slot[positions(now[:, st.SLOT_BEGIN], size), st.AR]
-    out = np.full(len(now), np.iinfo(np.int64).max)
+    p, slot = p[slot != leader[p]], slot[slot != leader[p]]
+    out = now[:, st.COMMITTED].copy()
     np.minimum.at(out, p, state.common[now[p, st.COMMON_BEGIN] + leader[p] * now[p, st.SLOTS] + slot])
     return np.where(size > 0, out, -1)
 
@@ -283,7 +282,8 @@ def _slots(of: Folded, rank: _Rank) -> Ints:
 def _table(clusters: tuple[tuple[str, str], ...], of: Ints, kind: int, at: Ints, **columns: pa.Array) -> pa.Table:
     size = len(of)
     named = {
-        field.name: pa.array([one[i] for one in clusters], pa.string()).take(pa.array(of)) for i, field in enumerate(KEY)
+        field.name: pa.array([one[i] for one in clusters], pa.string()).take(pa.array(of))
+        for i, field in enumerate(KEY)
     }
     named |= {
         "event": pa.array(np.full(size, -1)),

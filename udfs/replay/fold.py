@@ -83,7 +83,9 @@ def _timeline(packed: Packed, checks: Ints) -> Timeline:
         events = packed.of_clusters[packed.of_clusters_begin[c] : packed.of_clusters_begin[c + 1]]
         own = flags[first[c] : first[c + 1]]
         kraft = bool(row[st.KRAFT])
-        steps, who, controller[c] = steps_of(events, own, int(first[c]), kraft, int(row[N_CONTROLLER]), int(row[N_EPOCH]))
+        steps, who, controller[c] = steps_of(
+            events, own, int(first[c]), kraft, int(row[N_CONTROLLER]), int(row[N_EPOCH])
+        )
         steps, who = _with_checks(steps, who, checks[of[c] : of[c + 1]], row)
         cluster[c, st.STEP_BEGIN], cluster[c, st.STEP_END] = done, done + len(steps)
         done += len(steps)

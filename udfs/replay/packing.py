@@ -35,10 +35,11 @@ class Packed:
 
     clusters: [(cluster_id, snapshot_id)].   brokers: int64 (n), ids; broker_cluster: int64 (n).   topics: of each
     partition row (p), partitions: int64 (p).   numbers: int64 (c, NUMBERS), of clusters at first.   flags: int64
-    (n), ALIVE and LEAVES at first.   of_clusters: int64 (e, CLUSTER_EVENT), cluster by cluster, and where each begins (c + 1).
-    request: int64 (own events), numbers that answers name.   checks: int64 (k, 4), cluster, time, event, place of a
-    broker whose leaders are rebalanced then.   written: int64 (p, 4), of the fold before, if there is one: the event of
-    the last leadership, how many it had, the same of states.   progress: int64 (r, PROGRESS), of requests since before.
+    (n), ALIVE and LEAVES at first.   of_clusters: int64 (e, CLUSTER_EVENT), cluster by cluster, and where each begins
+    (c + 1).   request: int64 (own events), numbers that answers name.   checks: int64 (k, 4), cluster, time, event,
+    place of a broker whose leaders are rebalanced then.   written: int64 (p, 4), of the fold before, if there is one:
+    the event of the last leadership, how many it had, the same of states.   progress: int64 (r, PROGRESS), of requests
+    since before.
     """
 
     clusters: tuple[tuple[str, str], ...]

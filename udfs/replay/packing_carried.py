@@ -49,7 +49,7 @@ class Carried:
         self._partitions = len(packer.partition_of)
         numbers, ids = packer.numbers, packer.lists[0]
         self._values, self._at = numbers.values, numbers.begin[rows]
-        if len(rows) and (numbers.size[rows] < HEAD).any() or (self._values[self._at] != LAYOUT).any():
+        if (numbers.size[rows] < HEAD).any() or (self._values[self._at] != LAYOUT).any():
             raise ValueError("rows 'partition so far' are of another version")
         self._head = self._values[self._at[:, None] + np.arange(HEAD)]
         self._slots = ids.size[rows]
@@ -77,7 +77,7 @@ class Carried:
 
     def now(self, column: int) -> Ints:
         """That column of `now`, as it was."""
-        out: Ints = self._head[:, AT_NOW + int(np.flatnonzero(NOW_KEPT == column)[0])]
+        out: Ints = self._head[:, AT_NOW + int(NOW_KEPT.tolist().index(column))]
         return out
 
     def _slot_now(self, of: Ints, slot: Ints) -> Ints:
@@ -121,7 +121,9 @@ class Carried:
         state.seen[p] = self._head[:, AT_SEEN:AT_WRITTEN]
         self._put_slots(state)
         leader = self._slot_now(np.arange(len(p)), state.seen[p, st.SEEN_LEADER])
-        place = state.slot[np.minimum(state.now[p, st.SLOT_BEGIN] + np.maximum(leader, 0), len(state.slot) - 1), st.MEMBER]
+        place = state.slot[
+            np.minimum(state.now[p, st.SLOT_BEGIN] + np.maximum(leader, 0), len(state.slot) - 1), st.MEMBER
+        ]
         state.seen[p, st.SEEN_LEADER] = np.where(leader >= 0, place, leader)
         for which, size, places in self._waiting:
             begin = state.now[p, st.OWN_BEGIN]

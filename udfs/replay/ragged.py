@@ -22,7 +22,7 @@ def joined(parts: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
 
     parts: (how long each one's is, values of all).
     """
-    size = np.sum([part for part, _ in parts], axis=0, dtype=np.int64)
+    size: Ints = np.sum([part for part, _ in parts], axis=0, dtype=np.int64)
     begin = np.cumsum(size) - size
     out = np.empty(int(size.sum()), np.int64)
     for part, values in parts:
