@@ -37,7 +37,6 @@ from udfs.kernels.replay_health import NOT_BEGUN, NOT_THERE, begin_health, mark,
 from udfs.kernels.replay_logs import serving, try_hw
 from udfs.kernels.replay_records import forget, record
 from udfs.kernels.replay_state import (
-    AR,
     AT,
     CHECK,
     CLUSTER,
@@ -57,13 +56,10 @@ from udfs.kernels.replay_state import (
     EPOCH_AT_FIRST,
     FAIL_OVER,
     HAS_DATA,
-    HW,
     IMBALANCE_PERCENT,
-    ISR,
     LAST_EVENT,
     LAST_KNOWN,
     LEADER,
-    LEO,
     MEMBER,
     MIN_ISR,
     OF_ALL_BEGIN,
@@ -71,7 +67,6 @@ from udfs.kernels.replay_state import (
     OWN,
     OWN_END,
     QUORUM,
-    REPLICA_STATE,
     SEEN_DATA,
     SEEN_LEADER,
     SLOT_BEGIN,
@@ -95,7 +90,6 @@ from udfs.kernels.replay_state import (
     UNCLEAN_ALLOWED,
     UP,
     UP_CONTROLLER,
-    WAITS,
     Ints,
     Journal,
     Own,
@@ -103,7 +97,6 @@ from udfs.kernels.replay_state import (
     World,
     has_room,
     slot_of,
-    within,
 )
 
 ALL = np.iinfo(np.int64).max
@@ -232,7 +225,7 @@ def _context(s: State, w: World, j: Journal, p: int, at: int, event: int) -> Non
 @part
 def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
     kind, at = w.steps[t, T_KIND], w.steps[t, T_AT]
-    slot = _involved(s, p, slot_of(s, p, w.steps[t, T_BROKER]))
+    slot = slot_of(s, p, w.steps[t, T_BROKER])
     waits = s.now[p, STATE] in (NEW, OFFLINE) and kind in (UP, DOWN)  # each of these tries again whoever has no leader
     goes_on = kind == UP and s.now[p, TARGET] > 0  # a reassignment may end then
     everyone = waits or goes_on or kind in (FAIL_OVER, DOWN_CONTROLLER, UP_CONTROLLER)
@@ -260,20 +253,6 @@ def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
             broker_back(s, w, j, o, p, slot)
     note(s, w, j, p)
     return True
-
-
-@part
-def _involved(s: State, p: int, slot: int) -> int:
-    """The slot, or NOBODY if p has nothing to do with its broker now: a slot may be there for an event to come."""
-    if slot == NOBODY or slot in (s.now[p, LEADER], s.now[p, LAST_KNOWN]):
-        return slot
-    row = s.now[p, SLOT_BEGIN] + slot
-    if s.slot[row, REPLICA_STATE] != ABSENT or s.slot[row, WAITS] >= 0 or s.slot[row, LEO] > 0 or s.slot[row, HW] > 0:
-        return slot
-    for which in (AR, ISR, ELR, TARGET):
-        if within(s, which, p, slot):
-            return slot
-    return NOBODY
 
 
 @part

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from tests.unit.replay.interpreter import interpret
 from tests.unit.replay.random_cases import random_case, random_data_case
 from udfs.kernels import replay_codes as k
 from udfs.replay.carry import carried, cluster_rows, resume, state_rows, wired
@@ -309,3 +310,66 @@ def test_rows_of_another_version_are_refused() -> None:
         pack(pa.concat_tables([clusters, other]))
     with pytest.raises(ValueError, match="more than one row"):
         pack(pa.concat_tables([clusters, rows, rows]))
+
+
+def _by_one(begin: Begin, events: list[Event]) -> tuple[Folded, _Union]:
+    """(the whole, the union of a fold of each event alone)."""
+    log, union, rows = event_log(begin, events), _Union(), None
+    for n, event in enumerate(events):
+        piece = event_log(begin, events[:1]) if rows is None else resume(rows, _events(log, n, n + 1), event.at_ms)
+        of = folded(pack(piece))
+        union.add(of)
+        rows = carried(of)
+    return folded(pack(log)), union
+
+
+def test_the_next_check_of_leaders_is_carried() -> None:
+    begin = Begin((1, 2), frozenset({1, 2}), (Held(("t", 0), (1, 2), (1, 2), 2),), 1)
+    rules = Rules(leader_imbalance_check_ms=10_000)
+    begin = Begin(begin.brokers, begin.alive, begin.partitions, 1, 0, rules)
+    events = [Event(at, k.APPEND, partition=("t", 0), request=at, messages=1) for at in (0, 4_000, 12_000)]
+    whole, union = _by_one(begin, events)
+    _same(whole, union, 0)
+    assert [(row["cause"], row["at_ms"]) for row in union.written["leaderships"].values()] == [
+        ("auto rebalance", 10_000)
+    ]
+
+
+def test_who_is_new_to_a_partition_lags_since_its_first_fetch() -> None:
+    rules = Rules(auto_leader_rebalance=False, replica_lag_time_max_ms=600)
+    begin = Begin((1, 2, 3), frozenset({1, 2, 3}), (Held(("t", 0), (1, 2), (1, 2), 1),), 1, 0, rules)
+    of = {"partition": ("t", 0)}
+    fetches = [Event(at, k.FETCH, broker=2, request=at, **of) for at in (0, 1_000, 1_400)]
+    told = Event(1_000, k.SET_ISR, replicas=(1, 2, 3), **of)
+    append = Event(1, k.APPEND, request=1, messages=1, **of)
+    whole, union = _by_one(begin, [fetches[0], append, fetches[1], told, fetches[2]])
+    _same(whole, union, 0)
+    shrunk = [row for row in union.written["leaderships"].values() if row["cause"] == "isr shrunk"]
+    assert [(row["at_ms"], row["event"], row["step"]) for row in shrunk][-1] == (1_200, 3, 1)
+
+
+def test_a_reassignment_ends_when_any_broker_returns() -> None:
+    """An unclean election has made the ISR what it is to be; that is seen at the next step of anybody."""
+    held = Held(("t", 0), (1,), (1,), 1, unclean=True)
+    begin = Begin((1, 2, 3, 4), frozenset({1, 2, 4}), (held,), 4)
+    of = {"partition": ("t", 0)}
+    events = [Event(0, k.REASSIGN, replicas=(2,), **of), Event(1, k.BROKER_DOWN, 1), Event(2, k.BROKER_UP, 3)]
+    ar = [one["replicas"] for one in Rows(folded(pack(event_log(begin, events)))).at_the_end().to_pylist()]
+    assert ar == [interpret(begin, events).partitions["t", 0].ar] == [[2]]
+    whole, union = _by_one(begin, [*events, Event(3, k.REASSIGN, replicas=(3,), **of)])
+    _same(whole, union, 0)
+
+
+def test_clusters_of_a_call_know_nothing_of_each_other() -> None:
+    """Also where a partition waits for a leader from the first step on."""
+    events = [Event(0, k.BROKER_DOWN, 2), Event(5, k.BROKER_UP, 2), Event(9, k.BROKER_UP, 1)]
+    begins = [Begin((1, 2), frozenset({2}), (Held(("t", 0), ar, ar[:1], None),), 2) for ar in ((1,), (1, 2))]
+    logs = [event_log(begin, events, cluster=name) for begin, name in zip(begins, "ab", strict=True)]
+    apart = _Union()
+    for log in logs:
+        of = folded(pack(log))
+        for name, held in apart.written.items():
+            held |= _keyed(getattr(Rows(of), name)(), *WHOSE, "event", "step")
+    together = _Union()
+    together.add(folded(pack(pa.concat_tables(logs))))
+    assert together.written == apart.written
