@@ -37,6 +37,7 @@ SourcesArgument = Annotated[
 ]
 FormatOption = Annotated[str | None, typer.Option("--format", help="Read every file as this format; else recognised.")]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Write the whole answer to this file.", metavar="FILE")]
+_SMALL_REPLAY = 100_000  # events; fewer are not worth what a large Spark compiles
 WarehouseOption = Annotated[
     str | None, typer.Option(help="Folder of the tables.", metavar="DIR", show_default="warehouse")
 ]
@@ -211,17 +212,26 @@ def replay(
         str | None, typer.Option(help="Ids of brokers that die, one after another, as in 2,5.", metavar="IDS")
     ] = None,
     until: Annotated[
-        str | None, typer.Option(help="The last offset of a log, or time (UTC), that counts.", metavar="OFFSET|TIME")
+        str | None,
+        typer.Option(
+            help="The last offset of a log that counts; or the last time: 2026-11-22T10:00:00Z, t=90s of a scenario.",
+            metavar="OFFSET|TIME",
+        ),
     ] = None,
     json_file: JsonOption = None,
+    warehouse: WarehouseOption = None,
     format_name: FormatOption = None,
     conf: ConfOption = None,
     options: SetOption = None,
 ) -> None:
-    """Replay what the controller did, or would do: leaders, ISRs, epochs over time. Starts no Spark."""
+    """Replay what the controller did, or would do: leaders, ISRs, epochs, logs and requests over time.
+
+    With --warehouse the tables of the replay are written, by Spark; without, none is started.
+    """
     from pipelines.commands import replay as body
 
-    topics = _settings(conf, options).topics
+    settings = _settings(conf, options, warehouse)
+    topics = settings.topics
     asked = body.Asked(
         sources,
         _broker_ids(fail) if fail else (),
@@ -235,6 +245,14 @@ def replay(
         _write_json(json_file, body.answer(timeline))
     for line in body.lines(timeline):
         typer.echo(line)
+    if warehouse is not None:
+        from pipelines.replay_run import write_events, write_replay
+
+        store = _store(settings, small=timeline.log.num_rows < _SMALL_REPLAY, writing=True)
+        write_events(store.spark, store, timeline.log, [body.snapshot_of_log(timeline)])
+        typer.echo("")
+        for name, seconds in write_replay(store, [body.snapshot_of_log(timeline)]).items():
+            typer.echo(f"{name}: {seconds:.1f} s")
 
 
 @app.command()

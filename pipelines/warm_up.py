@@ -19,6 +19,8 @@ from pipelines.java import check_java
 from pipelines.jvm import class_archive
 from pipelines.session import open_session, stop_embedded
 from udfs.hotspot_odds import Mix, Trial
+from udfs.kernels import replay_codes as codes
+from udfs.kernels.replay_groups import JOIN
 from udfs.kernels.topics import BrokerLists
 from udfs.origin import BROKERS, TOPICS, topic_origins
 from udfs.outcomes.durability import DurabilityPlan, durability
@@ -35,6 +37,9 @@ from udfs.planning.clusters import KINDS, planner
 from udfs.planning.metrics import Effort
 from udfs.planning.waves import Limits
 from udfs.planning.wishes import GOALS, PRIORITIES, Wishes
+from udfs.replay.answers import replay
+from udfs.replay.events import Begin, Event, Held
+from udfs.replay.groups import GroupEvent, replay_groups
 from udfs.schemes import KAFKA, SCHEMES
 
 COLUMNS = "part STRING NOT NULL, id BIGINT, replicas ARRAY<INT>, size DOUBLE, at TIMESTAMP"
@@ -104,6 +109,14 @@ def compile_plans() -> None:
         planner(wishes, Limits(), Effort(), 1)(key, held)
 
 
+def compile_replays() -> None:
+    """Nothing; a cluster of two brokers is replayed, with a group of one member."""
+    begin = Begin((0, 1), frozenset((0, 1)), (Held(("t", 0), (0, 1), (0, 1), 0),), 0, 1)
+    events = [Event(0, codes.BROKER_DOWN, 1), Event(10**6, codes.APPEND, partition=("t", 0), request=0, messages=1)]
+    replay(begin, events)
+    replay_groups([GroupEvent(0, JOIN, "g", "m")])
+
+
 def make_archive() -> Path:
     """The archive, made anew if it is missing; whole or not at all."""
     archive = class_archive(check_java())
@@ -143,6 +156,7 @@ def main() -> int:
         compile_kernels()
         compile_failures()
         compile_plans()
+        compile_replays()
         make_archive()
     except KafkaPlacementError as fault:
         print(f"kafka-placement: {fault}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,35 +10,55 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
+import pyarrow as pa
+
 from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
 from pipelines.ingest.snapshot import Framed, facts_of, framed, snapshot_of
-from pipelines.ingest.sources import Source, find_source
+from pipelines.ingest.sources import SnapshotKey, Source, find_source, snapshot_id_of
 from pipelines.replay.begin import begin_of
 from pipelines.replay.differences import between
 from pipelines.replay.log import events_of
 from pipelines.replay.scenario.data import SKIPPED_IF_REFUSED
 from pipelines.replay.scenario.read import is_scenario, read_scenario
+from pipelines.replay.scenario.words import milliseconds
 from udfs.kernels import replay_codes as k
-from udfs.replay.answers import leaderships, replay, state_of, transitions
-from udfs.replay.events import Begin, Event, Rules
-from udfs.replay.fold import Folded
+from udfs.replay import groups
+from udfs.replay.answers import health, leaderships, requests, state_of, transitions
+from udfs.replay.events import Begin, Event, Rules, event_log
+from udfs.replay.fold import Folded, folded
+from udfs.replay.groups import GroupEvent, GroupsReplayed, replay_groups
+from udfs.replay.packing import pack
+from udfs.replay.steps import controller_steps
 from udfs.replay.words import KINDS
 
 _NAMED = 8
 
 
 @dataclass(frozen=True)
+class Until:
+    """offset: the last that counts; or at_ms: of the events' own clock."""
+
+    offset: int | None = None
+    at_ms: int | None = None
+
+    def counts(self, event: Event) -> bool:
+        """Whether the event still happens."""
+        return event.offset <= self.offset if self.offset is not None else event.at_ms <= (self.at_ms or 0)
+
+
+@dataclass(frozen=True)
 class Asked:
     """What the command is asked. sources: logs, snapshots, a scenario. fail: ids that die, one after another.
 
-    until: the last offset of a log (or place of an event) that counts, or the last time (UTC).
+    until: the last offset of a log (or number of a snapshot, a sentence) that counts, or the last time: then time
+    goes on until there.
     min_isr, unclean: of topics whose source shows none.
     """
 
     sources: Sequence[str]
     fail: Sequence[int] = ()
-    until: int | datetime | None = None
+    until: Until | None = None
     min_isr: int = 1
     unclean: bool = False
     format_name: str | None = None
@@ -45,26 +66,31 @@ class Asked:
 
 @dataclass(frozen=True)
 class Timeline:
-    """events: those that were folded. wall: whether at_ms is a clock's time, not one since the begin."""
+    """events: those that were folded; log: their rows. wall: whether at_ms is a clock's time, not since the begin."""
 
     begin: Begin
     events: tuple[Event, ...]
+    log: pa.Table
     replayed: Folded
+    groups: GroupsReplayed
     wall: bool
 
 
-def until_of(text: str | None) -> int | datetime | None:
+def until_of(text: str | None) -> Until | None:
     """`--until`: an offset, or a time. Errors: SettingsError."""
     if text is None:
         return None
     if text.isdigit():
-        return int(text)
+        return Until(offset=int(text))
+    if text.startswith("t=") and (since := milliseconds(text[2:])) is not None:
+        return Until(at_ms=since)
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
-        remedy = "Write an offset, as in 1500, or a time, as in 2026-11-22T10:00:00Z"
+        remedy = "Write an offset, as in 1500, a log's time, as in 2026-11-22T10:00:00Z, or a scenario's, as in t=90s"
         raise SettingsError(f"--until {text}: is neither an offset nor a time. {remedy}") from None
-    return when.replace(tzinfo=UTC) if when.tzinfo is None else when
+    when = when.replace(tzinfo=UTC) if when.tzinfo is None else when
+    return Until(at_ms=round(when.timestamp() * 1000))
 
 
 def timeline(asked: Asked) -> Timeline:
@@ -74,10 +100,11 @@ def timeline(asked: Asked) -> Timeline:
     if len(scenarios) > 1:
         raise SourceError(scenarios[1], "is a second scenario", "Give one, with or without a source beside it.")
     begin, events, wall = _observed(asked, others, bool(scenarios or asked.fail))
+    of_groups: Sequence[GroupEvent] = ()
     if scenarios:
         told = read_scenario(scenarios[0], begin)
         begin = told.begin if told.begin is not None else _ruled(begin or Begin(), told.settings)
-        events = [*events, *told.events]
+        events, of_groups = [*events, *told.events], told.groups
     assert begin is not None
     known = {*begin.brokers, *(event.broker for event in events)}
     for number, broker in enumerate(asked.fail):
@@ -85,18 +112,30 @@ def timeline(asked: Asked) -> Timeline:
             ids = ", ".join(map(str, begin.brokers))
             raise SourceError(asked.sources[0], f"has no broker {broker}", f"Its brokers: {ids}.")
         events.append(Event(events[-1].at_ms if events else 0, k.BROKER_DOWN, broker, offset=number))
-    events = [event for event in events if _counts(event, asked.until)]
-    return Timeline(begin, tuple(events), replay(begin, events), wall)
+    until = asked.until or Until(at_ms=None, offset=None)
+    if asked.until is not None:
+        events = [event for event in events if until.counts(event)]
+        of_groups = [event for event in of_groups if until.at_ms is None or event.at_ms <= until.at_ms]
+    log = event_log(begin, events, until.at_ms, *_key(asked))
+    return Timeline(begin, tuple(events), log, folded(pack(log)), replay_groups(of_groups, end_at=until.at_ms), wall)
+
+
+def _key(asked: Asked) -> tuple[str, str]:
+    """(cluster_id, snapshot_id): the first source's name, and what stands for all that was asked."""
+    sources = [find_source(path) for path in asked.sources]
+    digest = hashlib.sha256(repr((asked.fail, asked.until, asked.min_isr, asked.unclean)).encode())
+    for source in sources:
+        digest.update(snapshot_id_of(source, asked.format_name).encode())
+    return sources[0].cluster_id, digest.hexdigest()[:16]
+
+
+def snapshot_of_log(of: Timeline) -> SnapshotKey:
+    """The key that the replay's rows have in every table."""
+    return SnapshotKey(of.log["cluster_id"][0].as_py(), of.log["snapshot_id"][0].as_py())
 
 
 def _ruled(begin: Begin, settings: Any) -> Begin:
     return replace(begin, rules=replace(begin.rules, **settings))
-
-
-def _counts(event: Event, until: int | datetime | None) -> bool:
-    if until is None:
-        return True
-    return event.offset <= until if isinstance(until, int) else event.at_ms <= until.timestamp() * 1000
 
 
 def _observed(asked: Asked, paths: Sequence[str], more: bool) -> tuple[Begin | None, list[Event], bool]:
@@ -130,6 +169,11 @@ def answer(of: Timeline) -> dict[str, Any]:
         **state_of(of.replayed),
         "leadership_events": list(leaderships(of.replayed)),
         "state_transitions": list(transitions(of.replayed)),
+        "controller_steps": controller_steps(of.replayed),
+        "replication_health": health(of.replayed),
+        "requests": requests(of.replayed),
+        "group_requests": groups.answers(of.groups),
+        "group_transitions": groups.transitions(of.groups),
     }
 
 
@@ -148,6 +192,8 @@ def lines(of: Timeline) -> Iterator[str]:
         if broken:
             yield f"      {broken} illegal transitions, see state_transitions of --json"
     state = state_of(of.replayed)
+    yield from _answered(requests(of.replayed))
+    yield from _joined(of)
     leaderless = [row for row in state["partitions"] if row["leader"] is None]
     under = sum(len(row["isr"]) < len(row["replicas"]) for row in state["partitions"])
     alive = sum(broker["alive"] for broker in state["brokers"])
@@ -159,6 +205,26 @@ def lines(of: Timeline) -> Iterator[str]:
     if leaderless:
         names = ", ".join(f"{row['topic']}-{row['partition']}" for row in leaderless[:_NAMED])
         yield f"without leader: {names}{' ...' if len(leaderless) > _NAMED else ''}"
+
+
+def _answered(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Produces, by acks and by how they ended; what was lost of them."""
+    for acks in sorted({row["acks"] for row in rows if row["acks"] is not None}):
+        mine = [row for row in rows if row["acks"] == acks]
+        ends = Counter(f"{row['error']} ({row['answered_by']})" for row in mine)
+        text = ", ".join(f"{count} {end}" for end, count in ends.most_common())
+        lost = sum(row["lost_messages"] for row in mine)
+        told = sum(row["lost_messages"] for row in mine if row["error"] == "NONE" and row["answered_at_ms"] is not None)
+        written = sum(row["messages"] for row in mine)
+        name = "all" if acks == -1 else acks
+        yield f"acks={name}: {written} messages written, {lost} lost, {told} of these acknowledged; {text}"
+
+
+def _joined(of: Timeline) -> Iterator[str]:
+    for row in groups.transitions(of.groups):
+        leads = f", led by {row['leader']}" if row["leader"] else ""
+        change = f"{row['from_state']} -> {row['to_state']}, generation {row['generation']}{leads}"
+        yield f"{_time(row['at_ms'], of.wall)}  group {row['group']}: {change} ({row['cause']})"
 
 
 def _is_routine(event: Event) -> bool:

@@ -10,7 +10,7 @@ from pipelines.tables import replay as t
 from udfs.kernels import replay_codes as codes
 from udfs.kernels.replay_state import CHECK_EVERY_MS, REBALANCES, RULES
 from udfs.replay import spread
-from udfs.replay.schema import LISTS, WIRE
+from udfs.replay.schema import JOINED_REQUESTS, LISTS, WIRE
 from udfs.replay.words import KINDS
 
 _KEY = ("cluster_id", "snapshot_id")
@@ -51,7 +51,10 @@ def _rebalances(events: DataFrame) -> DataFrame | None:
 
     All partitions of a cluster are in one worker then: who is elected depends on all of them.
     """
-    number = lambda i: F.element_at("numbers", i + 1)  # noqa: E731
+
+    def number(i: int) -> Column:
+        return F.element_at("numbers", i + 1)
+
     long = (number(REBALANCES) != 0) & (
         number(RULES + 1) - number(RULES) >= F.least(number(CHECK_EVERY_MS), number(CHECK_EVERY_MS + 1))
     )
@@ -63,7 +66,7 @@ def _rebalances(events: DataFrame) -> DataFrame | None:
 
 
 def replayed(events: DataFrame, buckets: int) -> DataFrame:
-    """Rows of silver.replayed. events: of silver.cluster_events; buckets: how many shares partitions are spread over."""
+    """Rows of silver.replayed. events: of silver.cluster_events; buckets: shares that partitions are spread over."""
     rebalances = _rebalances(events)
     rows = _wire(events)
     every = rows.where(F.col("kind").isin(*_OF_ALL))
@@ -98,8 +101,11 @@ def replication_health(replayed: DataFrame) -> DataFrame:
 
 def requests(replayed: DataFrame) -> DataFrame:
     """Rows of gold.requests: those of several partitions meet again, to be answered as one."""
-    rows = _rows(replayed, "requests")
-    return rows.select(*t.REQUESTS.column_names)
+    own = {"part_error": F.col("error"), "part_answered_at_ms": F.col("answered_at_ms")}
+    single = _rows(replayed, "requests").withColumns(own)
+    parts = _rows(replayed, "requests_of_parts").repartition(*_KEY, "request")
+    several = parts.mapInArrow(spread.joiner(), from_arrow_schema(JOINED_REQUESTS))
+    return single.unionByName(several).select(*t.REQUESTS.column_names)
 
 
 def partitions(replayed: DataFrame) -> DataFrame:

@@ -158,9 +158,9 @@ REPLICATION_HEALTH = Table(
 
 REQUESTS = Table(
     "gold.requests",
-    "One row per partition of a produce or fetch request in a replay: what it was answered, when, and by what.",
+    "One row per partition of a produce or fetch request in a replay: what the request was answered, when, by what.",
     _columns(
-        schema.REQUESTS,
+        schema.JOINED_REQUESTS,
         ("topic", "partition", "event", "at_ms", "kind", "parts", "delayed", "error", "answered_by", "messages"),
         request="number of the request; several partitions share one",
         **_PLACE,
@@ -179,7 +179,9 @@ REQUESTS = Table(
         messages="messages written, or read",
         high_watermark="of a fetch: the high watermark that its answer carries",
         lost_messages="messages of a produce that were lost later, acknowledged or not",
-        lost_at_ms="when the last of them were, ms",
+        lost_at_ms="when the first of them were, ms",
+        part_error="the error of this partition alone",
+        part_answered_at_ms="when this partition alone was ready to be answered, ms; null = never",
     ),
     keys=("cluster_id", "snapshot_id", "event", "topic", "partition"),
     partition_by=("cluster_id",),

@@ -33,8 +33,8 @@ STEP_MS = 2
 
 
 def events(count: int, partitions: int, brokers: int, seed: int) -> pa.Table:
-    """`count` events (EVENTS), and the cluster at first: half are fetches of replicas, 45 % appends, a thousandth
-    brokers that die and return, the others ISRs, preferred elections, reassignments and fetches of consumers."""
+    """`count` events (EVENTS), and the cluster at first: half are fetches of replicas, 45 % appends, some brokers
+    die and return, the others are ISRs, preferred elections, reassignments and fetches of consumers."""
     draw = np.random.default_rng(seed)
     replicas = (np.arange(partitions)[:, None] + np.array([0, 7, 31])) % brokers
     alive = frozenset(range(brokers))
@@ -48,7 +48,7 @@ def events(count: int, partitions: int, brokers: int, seed: int) -> pa.Table:
     kinds = draw.choice(
         [k.FETCH, k.APPEND, k.ELECT_PREFERRED, k.SET_ISR, k.REASSIGN, k.BROKER_DOWN],
         count,
-        p=[0.52, 0.45, 0.013, 0.01, 0.006, 0.001],
+        p=[0.52, 0.45, 0.014, 0.01, 0.00598, 0.00002],
     )
     own = kinds != k.BROKER_DOWN
     fetch, append = kinds == k.FETCH, kinds == k.APPEND

@@ -13,7 +13,9 @@ from tests.unit.replay.random_cases import random_case, random_data_case
 from udfs.replay.events import Begin, Event, event_log
 
 SEQUENCES = 10_000
+PARTS = 5
 BUCKETS = 3
+Rows = dict[str, list[dict]]
 
 
 def case(number: int) -> tuple[Begin, list[Event]]:
@@ -23,54 +25,56 @@ def case(number: int) -> tuple[Begin, list[Event]]:
     return random_data_case(100_000 + number, facts=number % 4 != 1)
 
 
-def by_cluster(rows: pa.Table) -> dict[str, list[dict]]:
-    out: dict[str, list[dict]] = {}
+def by_cluster(rows: pa.Table) -> Rows:
+    out: Rows = {}
     for row in rows.to_pylist():
         out.setdefault(row["cluster_id"], []).append(row)
     return out
 
 
-@pytest.mark.slow
-def test_no_difference_to_the_interpreter(spark: SparkSession) -> None:
-    cases = {str(number): case(number) for number in range(SEQUENCES)}
+def folded(spark: SparkSession, cases: dict[str, tuple[Begin, list[Event]]]) -> dict[str, Rows]:
+    """Rows of each kind, by cluster, as Spark makes them of all these clusters at once."""
     logs = [event_log(begin, events, cluster=name, snapshot=name) for name, (begin, events) in cases.items()]
-    events = spark.createDataFrame(pa.concat_tables(logs))
-    replayed = stages.replayed(events, BUCKETS).cache()
-    ends = by_cluster(stages.partitions(replayed).toArrow())
-    health = by_cluster(stages.replication_health(replayed).toArrow())
-    requests = by_cluster(stages.requests(replayed).toArrow())
-    leaders = by_cluster(stages.leadership_events(replayed).toArrow())
+    replayed = stages.replayed(spark.createDataFrame(pa.concat_tables(logs).combine_chunks()), BUCKETS).cache()
+    makers = (stages.partitions, stages.replication_health, stages.requests, stages.leadership_events)
+    rows = {make.__name__: by_cluster(make(replayed).toArrow()) for make in makers}
+    replayed.unpersist()
+    return rows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_difference_to_the_interpreter(spark: SparkSession, part: int) -> None:
+    size = SEQUENCES // PARTS
+    cases = {str(number): case(number) for number in range(part * size, (part + 1) * size)}
+    rows = folded(spark, cases)
     compared = 0
     for name, (begin, sequence) in cases.items():
         by_hw = begin.rules.truncate_to == "high_watermark"
         partitions, all_logs, answers = told_by(interpret(begin, sequence))
-        assert partitions_of(ends.get(name, [])) == partitions, name
-        found = logs_of(health.get(name, []))
+        assert partitions_of(rows["partitions"].get(name, [])) == partitions, name
+        found = logs_of(rows["replication_health"].get(name, []))
         assert found == {key: all_logs[key] for key in found}, name
-        compared += len(found)
-        mine = requests_of(requests.get(name, []))
+        mine = requests_of(rows["requests"].get(name, []))
         if by_hw:  # logs that have parted share messages again beyond: what is lost is told up to there alone
             mine, answers = ({key: one[:5] for key, one in of.items()} for of in (mine, answers))
         assert mine == answers, name
-        compared += len(mine)
+        compared += len(found) + len(mine)
         epochs: dict[tuple[str, int], int] = {}
-        for row in sorted(leaders.get(name, []), key=lambda row: (row["event"], row["step"])):
+        for row in sorted(rows["leadership_events"].get(name, []), key=lambda row: (row["event"], row["step"])):
             key = (row["topic"], row["partition"])
             if row["cause"] != "created":
                 assert row["leader_epoch"] >= epochs.get(key, 0), name
             epochs[key] = row["leader_epoch"]
-    assert compared > 5 * SEQUENCES  # there was something to compare
+    assert compared > 5 * size  # there was something to compare
 
 
 @pytest.mark.slow
 def test_what_must_always_hold(spark: SparkSession) -> None:
     """Under Kafka's present rules: high watermarks, leaders in their ISR, and what acks=all has promised."""
-    cases = {str(number): random_data_case(500_000 + number, facts=False) for number in range(SEQUENCES // 4)}
-    logs = [event_log(begin, events, cluster=name, snapshot=name) for name, (begin, events) in cases.items()]
-    replayed = stages.replayed(spark.createDataFrame(pa.concat_tables(logs)), BUCKETS).cache()
-    health = by_cluster(stages.replication_health(replayed).toArrow())
-    requests = by_cluster(stages.requests(replayed).toArrow())
-    leaders = by_cluster(stages.leadership_events(replayed).toArrow())
+    cases = {str(n): random_data_case(500_000 + n, facts=False) for n in range(SEQUENCES // PARTS)}
+    rows = folded(spark, cases)
+    health, requests, leaders = rows["replication_health"], rows["requests"], rows["leadership_events"]
     promised = 0
     for name in cases:
         unclean = {
@@ -88,4 +92,4 @@ def test_what_must_always_hold(spark: SparkSession) -> None:
             if row["acks"] == -1 and row["error"] == "NONE" and row["answered_at_ms"] is not None:
                 promised += row["messages"]
                 assert row["lost_messages"] == 0 or (row["topic"], row["partition"]) in unclean, name
-    assert promised > SEQUENCES // 4
+    assert promised > SEQUENCES // PARTS

@@ -63,5 +63,6 @@ def part(function: Function) -> Function:
 
     For the many small pieces of a large kernel: what Python needs to call one takes longer to compile than the piece.
     """
-    made = numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
-    return made  # type: ignore[return-value]
+    no_entry: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    decorate: Callable[[Function], Function] = numba.njit(nogil=True, error_model="numpy", **no_entry)
+    return decorate(function)

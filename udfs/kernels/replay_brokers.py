@@ -41,8 +41,8 @@ from udfs.kernels.replay_state import (
     Ints,
 )
 
-# Columns of an event of a cluster.
-C_EVENT, C_AT, C_KIND, C_BROKER, C_VALUE, CLUSTER_EVENT = range(6)
+# Columns of an event of a cluster. C_ID: the broker's id, as a controller may be no broker.
+C_EVENT, C_AT, C_KIND, C_BROKER, C_VALUE, C_ID, CLUSTER_EVENT = range(7)
 
 
 @compiled

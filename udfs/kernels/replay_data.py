@@ -41,6 +41,7 @@ from udfs.kernels.replay_logs import (
     NEVER,
     common,
     copy,
+    could_read,
     cut,
     deliver,
     end,
@@ -216,13 +217,14 @@ def fetch(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
         if s.now[p, TARGET]:
             mark(s, o, p)  # the reassignment may end below
         _arrive(s, w, j, o, p, slot, leader, offset)
-    enough = readable(s, p, leader, offset, consumer) * message >= o.events[i, E_MIN_BYTES]
+    size = readable(s, p, leader, offset, consumer) * message
     several = consumer and o.events[i, E_PARTS] > 1  # whether the others have enough is seen where they meet
-    if o.events[i, E_WAIT_MS] > 0 and (several or not enough):
+    if o.events[i, E_WAIT_MS] > 0 and (several or size < o.events[i, E_MIN_BYTES]):
         o.requests[i, Q_BY], o.requests[i, Q_DELAYED] = WAITING, 1
         wait(s, o, p, i)
         if several:
             give(s, p, leader, o, i, True)
+            could_read(j, i, size)
         if consumer:
             o.work[WAIT, s.now[p, OWN_BEGIN] + s.now[p, WAITERS]] = i
             s.now[p, WAITERS] += 1
@@ -249,11 +251,11 @@ def _refusal(s: State, w: World, j: Journal, p: int, o: Own, i: int, slot: int, 
         return LEADER_NOT_AVAILABLE
     if slot != NOBODY and (slot == leader or not within(s, AR, p, slot)):
         return NOT_A_REPLICA
-    if offset > s.slot[s.now[p, SLOT_BEGIN] + leader, LEO]:
-        return OUT_OF_RANGE
     if 0 <= epoch < s.now[p, EPOCH]:
         return FENCED_EPOCH
-    return UNKNOWN_EPOCH if epoch > s.now[p, EPOCH] else NO_ERROR
+    if epoch > s.now[p, EPOCH]:
+        return UNKNOWN_EPOCH
+    return OUT_OF_RANGE if offset > s.slot[s.now[p, SLOT_BEGIN] + leader, LEO] else NO_ERROR
 
 
 @part
@@ -467,7 +469,7 @@ def _truncate(s: State, w: World, j: Journal, p: int, slot: int, leader: int) ->
 
 @part
 def settle(s: State, w: World, j: Journal, o: Own, p: int, before: int, epoch: int) -> None:
-    """Nothing; requests, logs and high watermarks after what the controller wrote. before: who served, in which epoch."""
+    """Nothing; requests, logs and high watermarks after what the controller wrote. before: who served, in `epoch`."""
     _settle(s, w, j, o, p, before, epoch)
     forget_logs(s, p)
 

@@ -57,6 +57,7 @@ from udfs.kernels.replay_state import (
     FAIL_OVER,
     HAS_DATA,
     IMBALANCE_PERCENT,
+    KRAFT,
     LAST_EVENT,
     LAST_KNOWN,
     LEADER,
@@ -248,9 +249,9 @@ def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
     else:
         _remember(s, w, j, o, p, before)
     _end_deletion(s, w, j, o, p)
-    if s.now[p, HAS_DATA] and s.now[p, STATE] != ABSENT:
-        if slot != NOBODY and kind in (UP, UP_CONTROLLER):
-            broker_back(s, w, j, o, p, slot)
+    back = slot != NOBODY and kind in (UP, UP_CONTROLLER)
+    if back and s.now[p, HAS_DATA] and s.now[p, STATE] != ABSENT:
+        broker_back(s, w, j, o, p, slot)
     note(s, w, j, p)
     return True
 
@@ -312,6 +313,8 @@ def _control(s: State, w: World, j: Journal, o: Own, p: int, i: int, kind: int) 
         record(s, w, j, p, o.lists, place, value)
     elif s.now[p, STATE] == ABSENT:
         return
+    elif kind == FORGET or (kind == DELETE and w.cluster[s.now[p, CLUSTER], KRAFT]):
+        forget(s, j, p)  # with KRaft a topic goes with its record: nothing is waited for
     elif kind == DELETE:
         s.now[p, DELETED] = 1
     elif kind == REASSIGN:
@@ -329,8 +332,6 @@ def _control(s: State, w: World, j: Journal, o: Own, p: int, i: int, kind: int) 
     elif kind == CLEAR_ELR:
         s.now[p, ELR] = 0
         s.now[p, LAST_KNOWN] = NOBODY
-    elif kind == FORGET:
-        forget(s, j, p)
 
 
 @part

@@ -248,11 +248,19 @@ def _progress(s: State, w: World, j: Journal, o: Own, p: int) -> None:
             continue
         o.work[WAIT, begin + kept] = request
         kept += 1
-        if several and j.used[U_WRITES]:
-            row = j.used[U_PROGRESS]
-            j.progress[row, P_REQUEST], j.progress[row, P_AT], j.progress[row, P_BYTES] = request, j.used[U_AT], size
-            j.used[U_PROGRESS] = row + 1
+        if several:
+            could_read(j, request, size)
     s.now[p, WAITERS] = kept
+
+
+@part
+def could_read(j: Journal, request: int, size: int) -> None:
+    """Nothing; how many bytes this part of a fetch could read from now on is written down; -1 = its leader died."""
+    if not j.used[U_WRITES]:
+        return
+    row = j.used[U_PROGRESS]
+    j.progress[row, P_REQUEST], j.progress[row, P_AT], j.progress[row, P_BYTES] = request, j.used[U_AT], size
+    j.used[U_PROGRESS] = row + 1
 
 
 @part
@@ -261,7 +269,10 @@ def end_all(s: State, j: Journal, o: Own, p: int, error: int, fetch_error: int, 
     end_produces(s, j, o, p, error, by)
     begin = s.now[p, OWN_BEGIN]
     for i in range(s.now[p, WAITERS]):
-        end(j, o, o.work[WAIT, begin + i], fetch_error, by)
+        request = o.work[WAIT, begin + i]
+        if fetch_error == DISCONNECTED and o.events[request, E_PARTS] > 1:
+            could_read(j, request, -1)  # never answered: nothing else would tell when
+        end(j, o, request, fetch_error, by)
     s.now[p, WAITERS] = 0
     for slot in range(s.now[p, SLOTS]):
         end_fetch(s, j, o, p, slot, fetch_error, by)

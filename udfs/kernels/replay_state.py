@@ -327,11 +327,10 @@ def slot_of(s: State, p: int, broker: int) -> int:
 @part
 def within(s: State, which: int, p: int, slot: int) -> bool:
     """Whether the slot is in that list (AR, ISR, ELR or TARGET) of p."""
-    begin = s.now[p, SLOT_BEGIN]
+    begin, found = s.now[p, SLOT_BEGIN], False
     for i in range(s.now[p, which]):
-        if s.slot[begin + i, which] == slot:
-            return True
-    return False
+        found = found or s.slot[begin + i, which] == slot
+    return found
 
 
 @part

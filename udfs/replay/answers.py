@@ -12,6 +12,7 @@ from udfs.kernels import replay_state as st
 from udfs.replay.events import Begin, Event, event_log
 from udfs.replay.fold import Folded, folded
 from udfs.replay.packing import N_EPOCH, pack
+from udfs.replay.requests import joined
 from udfs.replay.rows import Rows
 
 
@@ -45,8 +46,8 @@ def transitions(of: Folded) -> list[dict[str, Any]]:
 
 
 def requests(of: Folded) -> list[dict[str, Any]]:
-    """Every append and fetch, partition by partition, by event."""
-    return _by_event(Rows(of).requests())
+    """Every append and fetch, partition by partition, by event; what is answered is the whole request."""
+    return _by_event(joined(Rows(of).requests()).drop_columns(["progress_ms", "progress_bytes", "message_bytes"]))
 
 
 def health(of: Folded) -> list[dict[str, Any]]:

@@ -141,7 +141,7 @@ def event_log(
     start, end = (times[0], times[-1]) if times else (end_at or 0, end_at or 0)
     controller = -1 if begin.controller is None else begin.controller
     numbers = [*begin.rules.packed(), start, max(end, end_at or end), len(events), controller, begin.controller_epoch]
-    first = [{"kind": KINDS[HELD_CLUSTER], "numbers": numbers}]
+    first: list[dict[str, object]] = [{"kind": KINDS[HELD_CLUSTER], "numbers": numbers}]
     first += [
         {"kind": KINDS[HELD_BROKER], "broker_id": broker, "value": int(broker in begin.alive)}
         for broker in sorted({*begin.brokers, *begin.alive})

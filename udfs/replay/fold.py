@@ -19,7 +19,7 @@ _LEAST_ROWS = 4096
 
 @dataclass(frozen=True)
 class Journals:
-    """What a fold wrote, in order of partitions, then of time. Lists: a value of L_ISR or H_LIST is a place in `lists`."""
+    """What a fold wrote, by partition, then by time. Lists: a value of L_ISR or H_LIST is a place in `lists`."""
 
     leadership: Ints
     states: Ints
@@ -164,8 +164,8 @@ def _index(steps: Ints, cluster: Ints, broker: Ints) -> tuple[Ints, Ints]:
     of_brokers = of_brokers[np.argsort(place[of_brokers], kind="stable")]
     begins = np.searchsorted(place[of_brokers], np.arange(len(broker) + 1))
     of_all = np.flatnonzero(np.isin(kind, _OF_ALL))
-    for column, of in ((st.OF_ALL_BEGIN, st.STEP_BEGIN), (st.OF_ALL_END, st.STEP_END)):
-        cluster[:, column] = len(of_brokers) + np.searchsorted(of_all, cluster[:, of])
+    for column, bound in ((st.OF_ALL_BEGIN, st.STEP_BEGIN), (st.OF_ALL_END, st.STEP_END)):
+        cluster[:, column] = len(of_brokers) + np.searchsorted(of_all, cluster[:, bound])
     of = np.concatenate([of_brokers, of_all]).astype(np.int64)
     return np.concatenate([broker, begins[:-1, None], begins[1:, None]], axis=1).astype(np.int64), of
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from udfs.kernels import replay_codes as k
 from udfs.kernels import replay_state as st
-from udfs.kernels.replay_brokers import C_AT, C_BROKER, C_EVENT, C_KIND, C_VALUE, CLUSTER_EVENT
+from udfs.kernels.replay_brokers import C_AT, C_BROKER, C_EVENT, C_ID, C_KIND, C_VALUE, CLUSTER_EVENT
 from udfs.kernels.replay_health import NOT_BEGUN
 from udfs.kernels.replay_logs import NEVER
 from udfs.kernels.replay_records import ABSENT_LIST, SAME_LEADER
@@ -20,7 +20,16 @@ from udfs.replay.packing_carried import Carried
 from udfs.replay.schema import LISTS
 from udfs.replay.words import KINDS
 
-_OF_CLUSTERS = (k.BROKER_DOWN, k.BROKER_UP, k.SHUTDOWN, k.CONTROLLER_LOST, k.FENCED, k.UNFENCED, k.LED_BY)
+_OF_CLUSTERS = (
+    k.BROKER_DOWN,
+    k.BROKER_UP,
+    k.SHUTDOWN,
+    k.CONTROLLER_LOST,
+    k.OLD_CONTROLLER,  # changes nothing; what is said to it is told by steps.py
+    k.FENCED,
+    k.UNFENCED,
+    k.LED_BY,
+)
 _WITH_LIST = (k.CREATE, k.REASSIGN, k.SET_ISR)
 _DATA = (k.APPEND, k.FETCH, k.OFFSETS)
 UNKNOWN = -1
@@ -118,7 +127,7 @@ def _kinds(table: pa.Table) -> Ints:
 
 
 def _once(table: pa.Table) -> pa.Table:
-    """The table with each row of brokers and controllers once: it goes to every worker, and a worker may get several."""
+    """The table with each row of brokers and controllers once: these go to every share, and a worker has several."""
     kind = _kinds(table)
     of_clusters = np.flatnonzero(np.isin(kind, (*_OF_CLUSTERS, k.HELD_CLUSTER, k.HELD_BROKER, k.REBALANCED_LEADERS)))
     key = [_codes(table[name].take(pa.array(of_clusters)))[0] for name in ("cluster_id", "snapshot_id")]
@@ -305,7 +314,7 @@ class Packer:
         events = np.empty((len(mine), CLUSTER_EVENT), np.int64)
         events[:, C_EVENT], events[:, C_AT], events[:, C_KIND] = self.event[mine], self.at[mine], self.kind[mine]
         events[:, C_BROKER] = self._place(self.cluster[mine], self.broker[mine])
-        events[:, C_VALUE] = self.value[mine]
+        events[:, C_VALUE], events[:, C_ID] = self.value[mine], self.broker[mine]
         return events, np.searchsorted(self.cluster[mine], np.arange(len(self.clusters) + 1)).astype(np.int64)
 
     def _checks(self) -> Ints:

@@ -157,6 +157,7 @@ class Rows:
                 _known(said[:, st.E_MIN_BYTES], ~append),
                 _known(said[:, st.E_AT] + said[:, st.E_WAIT_MS], rows[:, st.Q_DELAYED] != 0),
                 *progress,
+                _known(self._packed.numbers[self._cluster[p], st.MESSAGE_BYTES], ~append),
             ],
             schema=REQUESTS,
         )
@@ -196,7 +197,7 @@ class Rows:
         rows = np.concatenate([self._packed.progress, self._journals.progress])
         rows = rows[np.argsort(rows[:, st.P_REQUEST], kind="stable")]
         size = np.bincount(rows[:, st.P_REQUEST], minlength=len(self._packed.own.events))[chosen].astype(np.int64)
-        return tuple(_as_lists(rows[:, c], np.where(size == 0, -1, size)) for c in (st.P_AT, st.P_BYTES))  # type: ignore[return-value]
+        return tuple(_as_lists(rows[:, c], np.where(size == 0, -1, size)) for c in (st.P_AT, st.P_BYTES))
 
     def _key(self, p: Ints) -> list[pa.Array]:
         codes = pa.array(self._cluster[p])

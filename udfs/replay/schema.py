@@ -109,6 +109,8 @@ HEALTH = pa.schema(
         pa.field("lag_messages", pa.int64()),
     ]
 )
+# progress: of a consumer's fetch of several partitions that waits, when this part could read so much; -1 = its leader
+# has died.
 REQUESTS = pa.schema(
     [
         *KEY,
@@ -134,7 +136,12 @@ REQUESTS = pa.schema(
         pa.field("deadline_ms", pa.int64()),
         pa.field("progress_ms", pa.list_(pa.int64())),
         pa.field("progress_bytes", pa.list_(pa.int64())),
+        pa.field("message_bytes", pa.int64()),
     ]
+)
+# Requests of several parts as wholes (requests.py): each part's own error and time beside those of the request.
+JOINED_REQUESTS = pa.schema(
+    [*REQUESTS, pa.field("part_error", pa.string()), pa.field("part_answered_at_ms", pa.int64())]
 )
 STATES_AT_END = pa.schema(
     [

@@ -12,6 +12,7 @@ from udfs.kernels.replay_codes import REBALANCED_LEADERS
 from udfs.parcels import packed as parcel_of
 from udfs.replay.fold import checks, folded
 from udfs.replay.packing import pack
+from udfs.replay.requests import joined
 from udfs.replay.rows import Rows
 from udfs.replay.schema import HEALTH, KEY, LEADERSHIPS, REQUESTS, STATES_AT_END, TRANSITIONS, WIRE
 from udfs.replay.words import KINDS
@@ -22,10 +23,13 @@ PARTS = {
     "transitions": TRANSITIONS,
     "health": HEALTH,
     "requests": REQUESTS,
+    "requests_of_parts": REQUESTS,
     "at_the_end": STATES_AT_END,
 }
 PARCELS = pa.schema([*KEY, pa.field("part", pa.string()), pa.field("rows", pa.binary())])
 _PARCEL_ROWS = 200_000
+_BATCH_ROWS = 20_000
+_BATCH_PARCELS = 1_000
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -40,8 +44,11 @@ def replayer() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
             return
         rows = Rows(folded(pack(table), alone=False))
         del table
+        requests = rows.requests()
+        several = pc.greater(requests["parts"], 1)
+        made = {"requests": requests.filter(pc.invert(several)), "requests_of_parts": requests.filter(several)}
         for part in PARTS:
-            yield from _parcels(part, getattr(rows, part)())
+            yield from _parcels(part, made[part] if part in made else getattr(rows, part)())
 
     return body
 
@@ -79,9 +86,31 @@ def unpacker() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """For mapInArrow: a column `rows` of parcels of one part -> their rows."""
 
     def body(batches: Batches) -> Iterator[pa.RecordBatch]:
+        held: list[pa.Table] = []
         for batch in batches:
             for parcel in batch.column(0):
-                yield from pa.ipc.open_stream(parcel.as_buffer()).read_all().to_batches()
+                held.append(pa.ipc.open_stream(parcel.as_buffer()).read_all())
+                if held[-1].num_rows >= _BATCH_ROWS or len(held) >= _BATCH_PARCELS:
+                    yield from _together(held)
+                    held = []
+        yield from _together(held)
+
+    return body
+
+
+def _together(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """Few batches, as each costs Spark as much as thousands of rows."""
+    if tables:
+        yield from pa.concat_tables(tables).combine_chunks().to_batches(_BATCH_ROWS)
+
+
+def joiner() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """For mapInArrow: rows of REQUESTS, all parts of each -> JOINED_REQUESTS."""
+
+    def body(batches: Batches) -> Iterator[pa.RecordBatch]:
+        held = [batch for batch in batches if batch.num_rows]
+        if held:
+            yield from joined(pa.Table.from_batches(held)).to_batches(_BATCH_ROWS)
 
     return body
 

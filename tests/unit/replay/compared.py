@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -42,12 +43,12 @@ def logs_of(rows: list[dict[str, Any]]) -> dict[Any, Any]:
 
 
 def requests_of(rows: list[dict[str, Any]]) -> dict[Any, Any]:
-    """Of rows of REQUESTS: how each ended."""
+    """Of rows of JOINED_REQUESTS: how each part ended; what let a request of several be answered may be two at once."""
     return {
         (row["request"], (row["topic"], row["partition"])): (
-            row["error"],
-            row["answered_by"],
-            row["answered_at_ms"],
+            row["part_error"],
+            row["answered_by"] if row["parts"] == 1 else None,
+            row["part_answered_at_ms"],
             row["base_offset"] if row["kind"] == "produce" else None,
             row["messages"],
             row["lost_messages"],
@@ -63,12 +64,15 @@ def told_by(one: Controller) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, 
     logs = {}
     for key, p in one.partitions.items():
         replicas = {b: p.replicas[b] for b in p.ar}
-        leos, hws = {b: r.leo for b, r in replicas.items()}, {b: r.hw for b, r in replicas.items()}
+        leos = {b: r.leo for b, r in replicas.items()}
+        # The dead are told with what they will know when they return.
+        hws = {b: r.hw if b in one.alive else min(r.checkpoint, r.leo) for b, r in replicas.items()}
         logs[key] = (leos, hws, p.committed, p.visible)
+    parts = Counter(number for number, _ in one.requests)
     requests = {
         key: (
             ERRORS[a["error"]],
-            ANSWERS[a["answered_by"]],
+            ANSWERS[a["answered_by"]] if parts[key[0]] == 1 else None,
             a["answered_at"],
             a["base_offset"],
             a["messages"],

@@ -16,10 +16,10 @@ Where the rules leave a choice:
   event with what is readable then.
 - A replica that joins the ISR may complete a reassignment: after its fetch is done. ISRs that the leader changes are
   written under the present controller's epoch.
-- The leader's own hw, if it is above `committed` (unclean elections to and fro), is `committed`. Lost stays lost, since
-  the first loss, even if a log that has it leads again.
-- `offsets` says what the leader knows too; its hw is on disk; the leader's raises `committed`. What is brought up is the
-  leader's, or else the longest log's that continues it; `fetch_offset` above its `leo`: the leader's messages.
+- The leader's own hw, if it is above `committed` (unclean elections to and fro), is `committed`. Lost stays lost,
+  since the first loss, even if a log that has it leads again.
+- `offsets` says what the leader knows too; its hw is on disk; the leader's raises `committed`. What is brought up is
+  the leader's, or else the longest log's that continues it; `fetch_offset` above its `leo`: the leader's messages.
 - The dead keep their hw until they return; a consumer without `fetch_offset` begins at 0.
 """
 
@@ -336,11 +336,9 @@ class DataPlane:
             return k.LEADER_NOT_AVAILABLE
         if event.broker is not None and (event.broker == one.serving or event.broker not in one.ar):
             return k.NOT_A_REPLICA
-        if offset > one.replicas[one.serving].leo:
-            return k.OUT_OF_RANGE
         if event.leader_epoch >= 0 and event.leader_epoch != one.epoch:
             return k.FENCED_EPOCH if event.leader_epoch < one.epoch else k.UNKNOWN_EPOCH
-        return k.NO_ERROR
+        return k.OUT_OF_RANGE if offset > one.replicas[one.serving].leo else k.NO_ERROR
 
     def fetch(self, one: Any, event: Event) -> None:
         if event.broker is None:
