@@ -5,8 +5,6 @@ The rules are those of docs/replay-rules.md. Sources: Partition, ReplicaManager,
 
 from __future__ import annotations
 
-import numpy as np
-
 from udfs.kernels.compiled import part
 from udfs.kernels.replay_codes import (
     ABSENT,
@@ -38,7 +36,6 @@ from udfs.kernels.replay_codes import (
 from udfs.kernels.replay_control import finish, leader_changed_isr
 from udfs.kernels.replay_health import mark
 from udfs.kernels.replay_logs import (
-    NEVER,
     common,
     copy,
     could_read,
@@ -93,9 +90,10 @@ from udfs.kernels.replay_state import (
     LAST_LEADER,
     LEADER,
     LEO,
+    LONG_AGO,
     MESSAGE_BYTES,
     MIN_ISR,
-    OTHERS_CAUGHT_UP_AT,
+    NEVER,
     OWN_BEGIN,
     Q_BASE,
     Q_BY,
@@ -134,9 +132,6 @@ from udfs.kernels.replay_state import (
     leaving,
     within,
 )
-
-LONG_AGO = np.iinfo(np.int64).min // 2
-
 
 # ---- produce
 
@@ -264,9 +259,9 @@ def _arrive(s: State, w: World, j: Journal, o: Own, p: int, slot: int, leader: i
     row, end_of_log = s.now[p, SLOT_BEGIN] + slot, s.slot[s.now[p, SLOT_BEGIN] + leader, LEO]
     end_fetch(s, j, o, p, slot, NO_ERROR, BY_NEWER_FETCH)
     if not s.now[p, HAS_FETCHES]:  # until now nobody knew who fetches
-        s.now[p, HAS_FETCHES], s.now[p, OTHERS_CAUGHT_UP_AT] = 1, j.used[U_AT]
-        for other in range(s.now[p, SLOTS]):
-            at = s.now[p, SLOT_BEGIN] + other
+        s.now[p, HAS_FETCHES] = 1
+        for i in range(s.now[p, AR]):
+            at = s.now[p, SLOT_BEGIN] + s.slot[s.now[p, SLOT_BEGIN] + i, AR]
             s.slot[at, CAUGHT_UP_AT] = max(s.slot[at, CAUGHT_UP_AT], j.used[U_AT])
     if offset < s.slot[row, LEO]:
         cut(s, w, j, p, slot, offset)
@@ -509,7 +504,6 @@ def follow(s: State, w: World, j: Journal, o: Own, p: int, leader: int) -> None:
         lose(s, j, o, p, common(s, p, leader, last))
     s.now[p, COMMITTED] = max(min(s.now[p, COMMITTED], log_end), s.slot[begin + leader, HW])
     s.now[p, LAST_LEADER], s.now[p, EPOCH_START] = leader, log_end
-    s.now[p, OTHERS_CAUGHT_UP_AT] = LONG_AGO
     for slot in range(s.now[p, SLOTS]):
         if slot == leader:
             continue

@@ -5,8 +5,6 @@ The rules are those of docs/replay-rules.md. Sources: Partition, ReplicaManager,
 
 from __future__ import annotations
 
-import numpy as np
-
 from udfs.kernels.compiled import part
 from udfs.kernels.replay_codes import (
     BY_HIGH_WATERMARK,
@@ -69,8 +67,6 @@ from udfs.kernels.replay_state import (
     alive,
     within,
 )
-
-NEVER = np.iinfo(np.int64).max
 
 
 @part

@@ -24,10 +24,12 @@ from udfs.kernels.replay_codes import (
 )
 
 Ints = npt.NDArray[np.int64]
+NEVER = np.iinfo(np.int64).max
+LONG_AGO = np.iinfo(np.int64).min // 2
 
 # Columns of a partition. The first four: how long each of its lists is. AT: until when all has happened. HAS_DATA:
 # whether it will ever have events of data; SEEN_DATA, HAS_FETCHES: whether one, or a replica's fetch, has been.
-# LAST_EVENT: its own last one, or -1. OTHERS_CAUGHT_UP_AT: of brokers that it has had nothing to do with yet.
+# LAST_EVENT: its own last one, or -1.
 (
     AR,
     ISR,
@@ -62,9 +64,8 @@ Ints = npt.NDArray[np.int64]
     STACKED,
     WAITERS,
     LAST_EVENT,
-    OTHERS_CAUGHT_UP_AT,
     NOW,
-) = range(35)
+) = range(34)
 # The health of a partition: since when it is so, what makes it differ, and what was so before the event at hand.
 (
     SINCE,
@@ -455,6 +456,9 @@ def set_replica(s: State, j: Journal, p: int, slot: int, to: int, cause: int) ->
     if not _note(s, j, p, slot, s.slot[row, REPLICA_STATE], to, cause):
         return False
     s.slot[row, REPLICA_STATE] = to
+    if to == NEW:  # nobody has heard of it
+        s.slot[row, REMOTE], s.slot[row, CAUGHT_UP_AT] = -1, LONG_AGO
+        s.slot[row, FETCHED_AT], s.slot[row, FETCHED_LEO] = LONG_AGO, NEVER
     return True
 
 

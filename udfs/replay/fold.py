@@ -196,8 +196,8 @@ def _checks(packed: Packed, timeline: Timeline) -> Ints:
             continue
         if state is None:
             state = State(*(array.copy() for array in packed.state))
-            _first_step(state, world)
             own = Own(packed.own.events, packed.own.lists, packed.own.requests.copy(), packed.own.work.copy())
+            _begin(state, world, own)
             journal = new_journal(1, 0, writes=False)
         elected = rebalances(state, world, journal, own, rows[c : c + 2], places[c : c + 2], due)
         found.append(np.concatenate([np.full((len(elected), 1), c), elected], axis=1))
@@ -218,26 +218,25 @@ def _times(packed: Packed) -> list[Ints]:
     return np.split(np.stack([at, event], axis=1)[order], begins)
 
 
+def _begin(state: State, world: World, own: Own) -> None:
+    """Nothing; partitions stand before the first step of their clusters, as they are at first."""
+    state.now[:, st.STEP] = world.cluster[state.now[:, st.CLUSTER], st.STEP_BEGIN]
+    begin(state, world, new_journal(1, 0, writes=False), own)
+
+
 def _fold(state: State, world: World, own: Own) -> Journals:
     slots = int(state.now[:, st.SLOTS].max(initial=0))
     rows = max(_LEAST_ROWS, len(state.now) * 4 + len(own.events) // 2)
     parts: list[Journal] = []
     used: list[list[int]] = []
     done, last = 0, len(state.now)
-    first = new_journal(1, slots, writes=False)
-    _first_step(state, world)
-    begin(state, world, first, own)
+    _begin(state, world, own)
     while done < last or not parts:
         journal = new_journal(rows, slots)
         done = fold(state, world, journal, own, done, last, ALL)
         parts.append(journal)
         used.append(journal.used.tolist())
     return _joined(parts, used)
-
-
-def _first_step(state: State, world: World) -> None:
-    """Nothing; partitions stand before the first step of their clusters."""
-    state.now[:, st.STEP] = world.cluster[state.now[:, st.CLUSTER], st.STEP_BEGIN]
 
 
 def _joined(parts: list[Journal], used: list[list[int]]) -> Journals:

@@ -13,9 +13,8 @@ from udfs.kernels import replay_codes as k
 from udfs.kernels import replay_state as st
 from udfs.kernels.replay_brokers import C_AT, C_BROKER, C_EVENT, C_ID, C_KIND, C_VALUE, CLUSTER_EVENT
 from udfs.kernels.replay_health import NOT_BEGUN
-from udfs.kernels.replay_logs import NEVER
 from udfs.kernels.replay_records import ABSENT_LIST, SAME_LEADER
-from udfs.kernels.replay_state import Ints, Own, State
+from udfs.kernels.replay_state import LONG_AGO, NEVER, Ints, Own, State
 from udfs.replay.packing_carried import Carried
 from udfs.replay.schema import LISTS
 from udfs.replay.words import KINDS
@@ -350,15 +349,13 @@ class Packer:
         now[:, st.CLUSTER] = self.cluster_of
         now[:, [st.LEADER, st.LAST_KNOWN, st.LAST_LEADER]] = k.NOBODY
         now[:, st.MIN_ISR], now[:, st.DEADLINE], now[:, st.LAST_EVENT] = 1, NEVER, UNKNOWN
-        now[:, st.AT] = now[:, st.OTHERS_CAUGHT_UP_AT] = numbers[self.cluster_of, st.START_AT]
+        now[:, st.AT] = numbers[self.cluster_of, st.START_AT]
         now[:, st.OWN_BEGIN], now[:, st.OWN_END] = self.own_begin[:-1], self.own_begin[1:]
         now[:, st.OWN] = self.own_begin[:-1]
         now[:, st.HAS_DATA] = self.has_data
         slot[:, st.MEMBER] = self.member
         slot[:, st.WAITS] = slot[:, st.REMOTE] = -1
-        slot[:, st.CAUGHT_UP_AT] = np.repeat(now[:, st.AT], self.slots)
-        slot[:, st.FETCHED_AT], slot[:, st.FETCHED_LEO] = -(NEVER // 2), NEVER
-        slot[:, st.HW_AT] = -(NEVER // 2)
+        slot[:, [st.CAUGHT_UP_AT, st.FETCHED_AT, st.HW_AT]], slot[:, st.FETCHED_LEO] = LONG_AGO, NEVER
         state = State(now, slot, np.zeros(int(squares[-1]), np.int64), np.full((p, st.SEEN), UNKNOWN))
         state.seen[:, st.SEEN_LEADER] = NOT_BEGUN
         self._hold(state)
@@ -379,7 +376,7 @@ class Packer:
             if which == st.AR:
                 at = self.slot_begin[of] + slots
                 alive = self.flags_at_first[self.member[at]] & st.ALIVE != 0
-                slot[at, st.REMOTE] = 0
+                slot[at, st.REMOTE], slot[at, st.CAUGHT_UP_AT] = 0, now[of, st.AT]
                 slot[at, st.REPLICA_STATE] = np.where(alive, k.ONLINE, k.OFFLINE)
         leader = self.slot_of(row, self.cluster[held], self.leader[held])
         now[row, st.LEADER] = now[row, st.LAST_LEADER] = leader

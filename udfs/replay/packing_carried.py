@@ -139,12 +139,8 @@ class Carried:
             now[p, column] = self._slot_now(np.arange(len(p)), now[p, column])
 
     def _put_slots(self, state: State) -> None:
-        """Nothing; slots are as they were; those of brokers that are new to a partition as nobody's."""
+        """Nothing; slots are as they were; those of brokers that are new to a partition are as at first."""
         now, slot = state.now, state.slot
-        new = np.repeat(self._p, now[self._p, st.SLOTS])
-        slot[positions(now[self._p, st.SLOT_BEGIN], now[self._p, st.SLOTS]), st.CAUGHT_UP_AT] = now[
-            new, st.OTHERS_CAUGHT_UP_AT
-        ]
         of = np.repeat(np.arange(len(self._p)), self._slots)
         begin, p = now[self._p[of], st.SLOT_BEGIN], self._p[of]
         nth = np.arange(len(of)) - self._first_slot[of]

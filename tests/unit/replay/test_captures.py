@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.commands.replay import Asked, answer, lines, timeline
+from pipelines.commands.replay import Asked, Until, answer, lines, timeline
 from pipelines.ingest.snapshot import load_snapshot
 from pipelines.ingest.sources import find_source
 from udfs.kernels import replay_codes as k
@@ -47,7 +47,7 @@ def shown(state: dict[str, Any]) -> dict[tuple[str, int], tuple[int | None, list
     ],
 )
 def test_the_log_folds_to_what_was_described(until: int | None, capture: Path) -> None:
-    state = answer(timeline(Asked([str(LOG)], until=until)))
+    state = answer(timeline(Asked([str(LOG)], until=None if until is None else Until(until))))
     assert shown(state) == described(capture)
     assert len(state["partitions"]) == 743
     alive = [broker["broker_id"] for broker in state["brokers"] if broker["alive"]]
@@ -73,7 +73,7 @@ def _held(folded: Folded, min_isr: dict[str, int | None]) -> tuple[Held, ...]:
 
 def test_what_the_controller_wrote_is_what_the_kernel_decides() -> None:
     """From the state before broker 2 is fenced: leaders, epochs, ISRs and ELRs as the log has them after it."""
-    before, after = timeline(Asked([str(LOG)], until=FENCED - 1)), timeline(Asked([str(LOG)]))
+    before, after = timeline(Asked([str(LOG)], until=Until(FENCED - 1))), timeline(Asked([str(LOG)]))
     topics = load_snapshot(find_source(str(LOG))).topics.to_pylist()
     held = _held(before.replayed, {row["topic"]: row["min_insync_replicas"] for row in topics})
     brokers = tuple(before.replayed.packed.brokers.tolist())

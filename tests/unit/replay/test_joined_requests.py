@@ -206,7 +206,7 @@ def test_fetches_as_the_interpreter_says() -> None:
         for row in joined(Rows(replay(begin, events)).requests()).to_pylist():
             error, by, at, _, messages, _, _ = answers[row["request"], (row["topic"], row["partition"])]
             assert (row["part_error"], row["part_answered_at_ms"], row["messages"]) == (error, at, messages), seed
-            assert row["answered_by"] == by or error == "DISCONNECTED", seed
+            assert by in (None, row["answered_by"]) or error == "DISCONNECTED", seed
             compared += row["parts"] > 1
     assert compared > 90
 

@@ -1,0 +1,111 @@
+"""Tables of a replay: as the command tells it without Spark, whole, and the same again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipelines.commands.replay import Asked, Timeline, snapshot_of_log, timeline
+from pipelines.replay_run import write_events, write_replay
+from pipelines.store import Store
+from pipelines.tables import TABLES
+from udfs.replay.answers import health, leaderships, requests, state_of, transitions
+
+SAMPLES = Path(__file__).parents[2] / "data_samples"
+SCENARIO = """
+brokers: [1, 2, 3]
+topics:
+  orders: [[1, 2, 3], [2, 3, 1]]
+  solo: [[2]]
+settings: {leader_imbalance_check_ms: 7000}
+events:
+  - t=1 produce 25 to orders-0 acks=all
+  - t=2 consumer fetches orders-0,orders-1 from 0 wait=500ms
+  - t=3 produce 5 to orders-0,orders-1 acks=1
+  - t=3.1 broker 1 down
+  - t=4 broker 2 down
+  - t=20 brokers 1,2 up
+  - t=22 topic new created 1:2,2:3
+  - t=40 produce 2 to new-1 acks=all timeout=1s
+  - t=60 topic solo deleted
+"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
+    file = tmp_path_factory.mktemp("scenario") / "night.yaml"
+    file.write_text(SCENARIO)
+    return timeline(Asked([str(file)]))
+
+
+@pytest.fixture(scope="module")
+def store(spark: SparkSession, told: Timeline, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    made = Store(spark, str(tmp_path_factory.mktemp("replay")))
+    key = snapshot_of_log(told)
+    write_events(spark, made, told.log, [key])
+    write_replay(made, [key], buckets=3)
+    write_replay(made, [key], buckets=2)  # again: the rows replace themselves
+    return made
+
+
+def rows(store: Store, name: str) -> list[dict]:
+    key = ("cluster_id", "snapshot_id")
+    return [{k: v for k, v in row.asDict().items() if k not in key} for row in store.read(name).collect()]
+
+
+def in_order(rows: list[dict]) -> list[str]:
+    return sorted(str(sorted(row.items())) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("gold.leadership_events", leaderships),
+        ("gold.state_transitions", transitions),
+        ("gold.replication_health", health),
+        ("gold.requests", requests),
+    ],
+)
+def test_tables_are_what_the_command_tells(store: Store, told: Timeline, name: str, answer) -> None:
+    columns = TABLES[name].column_names[2:]
+    want = [{column: row[column] for column in columns} for row in answer(told.replayed)]
+    got = rows(store, name)
+    assert in_order(got) == in_order(want)
+    assert got
+
+
+def test_the_partitions_at_the_end(store: Store, told: Timeline) -> None:
+    want = state_of(told.replayed)["partitions"]
+    assert in_order(rows(store, "gold.replayed_partitions")) == in_order(want)
+    assert {row["topic"] for row in want} == {"orders", "new"}
+
+
+def test_keys_are_unique(store: Store) -> None:
+    for name in (name for name in TABLES if name.startswith("gold.")):
+        if store.exists(name):
+            keys = list(TABLES[name].keys)
+            frame = store.read(name)
+            assert frame.select(*keys).distinct().count() == frame.count(), name
+
+
+def test_the_time_without_a_leader(store: Store) -> None:
+    """solo's broker is dead from 4 s to 20 s; orders had 3 alone meanwhile; all ends at 60 s."""
+    found = {(row["topic"], row["partition"]): row for row in rows(store, "gold.availability")}
+    assert found["solo", 0]["without_leader_ms"] == found["solo", -1]["without_leader_ms"] == 16_000
+    assert found["orders", 0]["without_leader_ms"] == 0
+    assert found["orders", -1]["observed_ms"] == 2 * 59_000
+    assert found["solo", 0]["outages"] == 1
+
+
+@pytest.mark.slow
+def test_a_log_and_a_dump_as_tables(spark: SparkSession, tmp_path: Path) -> None:
+    """The KRaft log's fold, spread over workers, is the one that the captures hold."""
+    log = SAMPLES / "captures" / "kafka-4.1.1-kraft" / "cluster-metadata-dump.until-broker-2-down.txt"
+    told = timeline(Asked([str(log)]))
+    store, key = Store(spark, str(tmp_path)), snapshot_of_log(told)
+    write_events(spark, store, told.log, [key])
+    write_replay(store, [key])
+    assert in_order(rows(store, "gold.replayed_partitions")) == in_order(state_of(told.replayed)["partitions"])
+    assert store.read("gold.replayed_partitions").count() == 743
