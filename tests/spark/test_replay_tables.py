@@ -41,10 +41,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
 
 
 @pytest.fixture(scope="module")
-def store(spark: SparkSession, told: Timeline, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    made = Store(spark, str(tmp_path_factory.mktemp("replay")))
+def store(spark_application: SparkSession, told: Timeline, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    made = Store(spark_application, str(tmp_path_factory.mktemp("replay")))
     key = snapshot_of_log(told)
-    write_events(spark, made, told.log, [key])
+    write_events(spark_application, made, told.log, [key])
     write_replay(made, [key], buckets=3)
     write_replay(made, [key], buckets=2)  # again: the rows replace themselves
     return made

@@ -175,9 +175,9 @@ def _steps_until(w: World, c: int, order: int) -> int:
 
 @part
 def _next_step(s: State, w: World, p: int) -> int:
-    """The next step that concerns p: one of its brokers', one that concerns all; any, while it waits for brokers."""
+    """The next step that concerns p: one of its brokers', one that concerns all; any, while it waits."""
     t, c = s.now[p, STEP], s.now[p, CLUSTER]
-    if s.now[p, STATE] in (NEW, OFFLINE) or s.now[p, TARGET]:
+    if _waits(s, p):
         return int(t)
     found = _first_from(w.of, w.cluster[c, OF_ALL_BEGIN], w.cluster[c, OF_ALL_END], t)
     begin = s.now[p, SLOT_BEGIN]
@@ -185,6 +185,13 @@ def _next_step(s: State, w: World, p: int) -> int:
         broker = s.slot[begin + slot, MEMBER]
         found = min(found, _first_from(w.of, w.broker[broker, 2], w.broker[broker, 3], t))
     return int(found)
+
+
+@part
+def _waits(s: State, p: int) -> bool:
+    """Whether p waits for a leader, a reassignment's end or its deletion."""
+    waits: bool = s.now[p, STATE] in (NEW, OFFLINE) or s.now[p, TARGET] > 0 or s.now[p, DELETED] != 0
+    return waits
 
 
 @part
@@ -227,9 +234,8 @@ def _context(s: State, w: World, j: Journal, p: int, at: int, event: int) -> Non
 def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
     kind, at = w.steps[t, T_KIND], w.steps[t, T_AT]
     slot = slot_of(s, p, w.steps[t, T_BROKER])
-    waits = s.now[p, STATE] in (NEW, OFFLINE) and kind in (UP, DOWN)  # each of these tries again whoever has no leader
-    goes_on = kind == UP and s.now[p, TARGET] > 0  # a reassignment may end then
-    everyone = waits or goes_on or kind in (FAIL_OVER, DOWN_CONTROLLER, UP_CONTROLLER)
+    waits = kind in (UP, DOWN) and _waits(s, p)  # each of these tries again what waits
+    everyone = waits or kind in (FAIL_OVER, DOWN_CONTROLLER, UP_CONTROLLER)
     if kind == QUORUM or (slot == NOBODY and not everyone):
         s.now[p, STEP] = t + 1
         return True
