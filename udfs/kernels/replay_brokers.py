@@ -46,8 +46,8 @@ C_EVENT, C_AT, C_KIND, C_BROKER, C_VALUE, C_ID, CLUSTER_EVENT = range(7)
 
 
 @compiled
-def steps_of(events: Ints, state: Ints, first: int, kraft: bool, controller: int, epoch: int) -> tuple[Ints, Ints]:
-    """(steps: int64 (t, TIMELINE), controllers: int64 (t), the place of who controls after each, or NOBODY).
+def steps_of(events: Ints, state: Ints, first: int, kraft: bool, controller: int, epoch: int) -> tuple[Ints, Ints, int]:
+    """(steps: int64 (t, TIMELINE); int64 (t), the place of who controls after each, or NOBODY; and at the end).
 
     events: int64 (e, CLUSTER_EVENT) of one cluster, by order.   state: int64 (n), ALIVE and LEAVES of its brokers,
     whose places begin at `first`; it is changed to how it is at the end.   Events that change nothing are no steps.
@@ -89,7 +89,7 @@ def steps_of(events: Ints, state: Ints, first: int, kraft: bool, controller: int
             steps[rows, T_EPOCH], steps[rows, T_EVENT] = epoch, events[i, C_EVENT]
             controllers[rows] = controller
             rows += 1
-    return steps[:rows], controllers[:rows]
+    return steps[:rows], controllers[:rows], controller
 
 
 @compiled
@@ -107,7 +107,7 @@ def checks_of(
 ) -> Ints:
     """int64 (k, 2): when leaders' imbalance is looked at (ms), and the event before which.
 
-    times: int64 (e), ms, of all events of a cluster, by order.   steps, controllers: of `steps_of`.
+    times: int64 (e, 2), ms, and the number, of all events of a cluster, by order.   steps, controllers: of `steps_of`.
     controlled: whether there is a controller at first (KRaft: there always is).   first: when the first check is due.
     every, after: ms, between checks; from a controller's start to its first.
     Of checks between the same two events only the first counts: the second would find nothing new.
@@ -115,14 +115,15 @@ def checks_of(
     found = np.empty((len(times), 2), np.int64)
     rows, due, t = 0, first, 0
     for i in range(len(times)):
-        if due <= times[i]:
+        at, event = times[i, 0], times[i, 1]
+        if due <= at:
             if controlled:
-                found[rows, 0], found[rows, 1] = due, i
+                found[rows, 0], found[rows, 1] = due, event
                 rows += 1
-            due += ((times[i] - due) // every + 1) * every
-        if t < len(steps) and steps[t, T_EVENT] == i:
+            due += ((at - due) // every + 1) * every
+        if t < len(steps) and steps[t, T_EVENT] == event:
             if steps[t, T_KIND] in (DOWN_CONTROLLER, UP_CONTROLLER, FAIL_OVER):
-                due = times[i] + after
+                due = at + after
             controlled = controlled if steps[t, T_KIND] == QUORUM else controllers[t] != NOBODY
             t += 1
     return found[:rows]

@@ -32,8 +32,9 @@ NOBODY = -1
     HELD_CLUSTER,
     HELD_BROKER,
     HELD_PARTITION,
+    HELD_STATE,
     KINDS,
-) = range(26)
+) = range(27)
 
 # States of partitions, and of replicas.
 ABSENT, NEW, ONLINE, OFFLINE = 0, 1, 2, 3

@@ -75,7 +75,9 @@ from udfs.kernels.replay_state import (
     E_VALUE,
     E_WAIT_MS,
     EPOCH,
+    EPOCH_AT_FIRST,
     EPOCH_START,
+    EVENT_AT_FIRST,
     FETCHED_AT,
     FETCHED_LEO,
     HAS_FETCHES,
@@ -84,6 +86,7 @@ from udfs.kernels.replay_state import (
     JOIN_AT_EPOCH_START,
     LAG_MESSAGES,
     LAG_MS,
+    LAST_EVENT,
     LAST_LEADER,
     LEADER,
     LEO,
@@ -107,9 +110,16 @@ from udfs.kernels.replay_state import (
     STACK,
     STACKED,
     STATE,
+    STEP_BEGIN,
+    STEP_END,
+    T_AT,
+    T_EPOCH,
+    T_EVENT,
     TARGET,
     TRUNCATE_TO_HW,
     U_AT,
+    U_EPOCH,
+    U_EVENT,
     WAIT,
     WAITERS,
     WAITS,
@@ -199,6 +209,8 @@ def fetch(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
     o.requests[i, Q_DEADLINE] = o.events[i, E_AT] + o.events[i, E_WAIT_MS]
     message = w.cluster[s.now[p, CLUSTER], MESSAGE_BYTES]
     if not consumer:
+        if s.now[p, TARGET]:
+            mark(s, o, p)  # the reassignment may end below
         _arrive(s, w, j, o, p, slot, leader, offset)
     size = readable(s, p, leader, offset, consumer) * message
     several = consumer and o.events[i, E_PARTS] > 1  # whether the others have enough is seen where they meet
@@ -321,12 +333,33 @@ def until(s: State, w: World, j: Journal, o: Own, p: int, at: int) -> bool:
         if s.now[p, DEADLINE] <= due:
             _expire(s, w, j, o, p, due)
         if check <= due:
+            _between_events(s, w, j, p, due)
             mark(s, o, p)
             _shrink(s, w, j, o, p, due)
             return False
         s.now[p, AT] = due
     s.now[p, AT] = max(s.now[p, AT], at)
     return True
+
+
+@part
+def _between_events(s: State, w: World, j: Journal, p: int, at: int) -> None:
+    """Nothing; what is written next belongs to the last event before `at`, of p or a step, and to its controller.
+
+    Not to the next one: a fold that ends in between does not know it.
+    """
+    c = s.now[p, CLUSTER]
+    low, high = w.cluster[c, STEP_BEGIN], w.cluster[c, STEP_END]
+    while low < high:
+        middle = (low + high) // 2
+        if w.steps[middle, T_AT] < at:
+            low = middle + 1
+        else:
+            high = middle
+    event, j.used[U_EPOCH] = w.cluster[c, EVENT_AT_FIRST], w.cluster[c, EPOCH_AT_FIRST]
+    if low > w.cluster[c, STEP_BEGIN]:
+        event, j.used[U_EPOCH] = w.steps[low - 1, T_EVENT], w.steps[low - 1, T_EPOCH]
+    j.used[U_EVENT] = max(event, s.now[p, LAST_EVENT])
 
 
 @part
@@ -459,11 +492,11 @@ def _settle(s: State, w: World, j: Journal, o: Own, p: int, before: int, epoch: 
         error = NOT_LEADER if lives else DISCONNECTED
         end_all(s, j, o, p, error, error, BY_LEADER if lives else BY_BROKER_DOWN)
     if leader != NOBODY:
-        _lead(s, w, j, o, p, leader)
+        follow(s, w, j, o, p, leader)
 
 
 @part
-def _lead(s: State, w: World, j: Journal, o: Own, p: int, leader: int) -> None:
+def follow(s: State, w: World, j: Journal, o: Own, p: int, leader: int) -> None:
     """Nothing; another leader: what the last one had and it has not is lost, the others follow its log."""
     begin, last, at = s.now[p, SLOT_BEGIN], s.now[p, LAST_LEADER], j.used[U_AT]
     log_end = s.slot[begin + leader, LEO]

@@ -31,9 +31,9 @@ from udfs.kernels.replay_codes import (
     SET_UNCLEAN,
 )
 from udfs.kernels.replay_control import create, delete, may_be_rebalanced, reassign, set_isr, step
-from udfs.kernels.replay_data import append, broker_back, broker_gone, fetch, offsets, settle, until
+from udfs.kernels.replay_data import append, broker_back, broker_gone, fetch, follow, offsets, settle, until
 from udfs.kernels.replay_elections import elect, elect_preferred
-from udfs.kernels.replay_health import NOT_THERE, begin_health, mark, note, write_health
+from udfs.kernels.replay_health import NOT_BEGUN, NOT_THERE, begin_health, mark, note, write_health
 from udfs.kernels.replay_logs import serving, try_hw
 from udfs.kernels.replay_records import forget, record
 from udfs.kernels.replay_state import (
@@ -58,6 +58,7 @@ from udfs.kernels.replay_state import (
     HAS_DATA,
     IMBALANCE_PERCENT,
     KRAFT,
+    LAST_EVENT,
     LAST_KNOWN,
     LEADER,
     MEMBER,
@@ -105,8 +106,13 @@ CLOSED = -3  # of SEEN_LEADER: the replay's end is written down
 
 @compiled
 def begin(s: State, w: World, j: Journal, o: Own) -> None:
-    """Nothing; the health of partitions that are there at first begins; what is known of logs gives high watermarks."""
+    """Nothing; the health of partitions that are there at first begins; what is known of logs gives high watermarks.
+
+    Those of a fold before go on.
+    """
     for p in range(len(s.now)):
+        if s.seen[p, SEEN_LEADER] != NOT_BEGUN:
+            continue
         j.used[U_AT] = w.cluster[s.now[p, CLUSTER], START_AT]
         j.used[U_STEP] = -1
         if s.now[p, SEEN_DATA]:
@@ -210,7 +216,7 @@ def _reach(s: State, w: World, j: Journal, o: Own, p: int, at: int, event: int) 
         return has_room(s, o, j, p)
     while has_room(s, o, j, p):
         if until(s, w, j, o, p, at):
-            j.used[U_AT] = at
+            _context(s, w, j, p, at, event)
             return has_room(s, o, j, p)
         note(s, w, j, p)
     return False
@@ -246,6 +252,8 @@ def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
         step(s, w, j, p, kind, slot)
     if s.now[p, HAS_DATA]:
         settle(s, w, j, o, p, before, epoch)
+    else:
+        _remember(s, w, j, o, p, before)
     _end_deletion(s, w, j, o, p)
     back = slot != NOBODY and kind in (UP, UP_CONTROLLER)
     if back and s.now[p, HAS_DATA] and s.now[p, STATE] != ABSENT:
@@ -259,7 +267,7 @@ def _take_event(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> bool:
     kind, at = o.events[i, E_KIND], o.events[i, E_AT]
     if not _reach(s, w, j, o, p, at, o.events[i, E_EVENT]):
         return False
-    s.now[p, OWN] = i + 1
+    s.now[p, OWN], s.now[p, LAST_EVENT] = i + 1, o.events[i, E_EVENT]
     before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
     if kind in (APPEND, FETCH, OFFSETS):
         s.now[p, SEEN_DATA] = 1
@@ -274,11 +282,21 @@ def _take_event(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> bool:
     else:
         mark(s, o, p)
         _control(s, w, j, o, p, i, kind)
-    if s.now[p, HAS_DATA] and (kind != FETCH or serving(s, w, j, p) != before or s.now[p, EPOCH] != epoch):
+    if not s.now[p, HAS_DATA]:
+        _remember(s, w, j, o, p, before)
+    elif kind != FETCH or serving(s, w, j, p) != before or s.now[p, EPOCH] != epoch:
         settle(s, w, j, o, p, before, epoch)
     _end_deletion(s, w, j, o, p)
     note(s, w, j, p)
     return True
+
+
+@part
+def _remember(s: State, w: World, j: Journal, o: Own, p: int, before: int) -> None:
+    """Nothing; who leads, of a partition without data: it may have some in a fold that goes on from here."""
+    leader = serving(s, w, j, p)
+    if leader not in (NOBODY, before):
+        follow(s, w, j, o, p, leader)
 
 
 @part
@@ -383,3 +401,5 @@ def _rebalance(s: State, w: World, j: Journal, o: Own, p: int, found: Ints, at: 
     step(s, w, j, p, CHECK, s.slot[s.now[p, SLOT_BEGIN], 0])
     if s.now[p, HAS_DATA]:
         settle(s, w, j, o, p, before, epoch)
+    else:
+        _remember(s, w, j, o, p, before)

@@ -29,6 +29,7 @@ LONG_AGO = np.iinfo(np.int64).min // 2
 
 # Columns of a partition. The first four: how long each of its lists is. AT: until when all has happened. HAS_DATA:
 # whether it will ever have events of data; SEEN_DATA, HAS_FETCHES: whether one, or a replica's fetch, has been.
+# LAST_EVENT: its own last one, or -1.
 (
     AR,
     ISR,
@@ -62,8 +63,9 @@ LONG_AGO = np.iinfo(np.int64).min // 2
     QUEUE_TAIL,
     STACKED,
     WAITERS,
+    LAST_EVENT,
     NOW,
-) = range(33)
+) = range(34)
 # The health of a partition: since when it is so, what makes it differ, and what was so before the event at hand.
 (
     SINCE,
@@ -140,18 +142,20 @@ T_ORDER, T_AT, T_KIND, T_BROKER, T_EPOCH, T_EVENT, TIMELINE = range(7)
     JOIN_AT_EPOCH_START,
     RULES,
 ) = range(13)
-# More columns of a cluster, after its rules: when it begins and ends (ms), how many events it has, its steps.
+# More columns of a cluster, after its rules: when it begins and ends (ms), the number of the event that would be next,
+# the controller's epoch and the last step's event before it begins, its steps.
 (
     START_AT,
     END_AT,
     END_EVENT,
     EPOCH_AT_FIRST,
+    EVENT_AT_FIRST,
     STEP_BEGIN,
     STEP_END,
     OF_ALL_BEGIN,
     OF_ALL_END,
     CLUSTERS,
-) = range(RULES, RULES + 9)
+) = range(RULES, RULES + 10)
 ALIVE, LEAVES = 1, 2
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from udfs.kernels import replay_state as st
 from udfs.replay.events import Begin, Event, event_log
 from udfs.replay.fold import Folded, folded
-from udfs.replay.packing import pack
+from udfs.replay.packing import N_EPOCH, pack
 from udfs.replay.requests import joined
 from udfs.replay.rows import Rows
 
@@ -26,7 +26,7 @@ def state_of(of: Folded) -> dict[str, Any]:
     epochs = of.timeline.world.steps[:, st.T_EPOCH]
     rows = _plain(Rows(of).at_the_end())
     return {
-        "controller_epoch": int(epochs[-1] if len(epochs) else of.packed.numbers[0, -1]),
+        "controller_epoch": int(epochs[-1] if len(epochs) else of.packed.numbers[0, N_EPOCH]),
         "brokers": [
             {"broker_id": int(b), "alive": bool(flag & st.ALIVE)}
             for b, flag in zip(of.packed.brokers, of.timeline.flags, strict=True)

@@ -11,9 +11,9 @@ from udfs.kernels.replay_brokers import C_AT, C_EVENT, checks_of, steps_of
 from udfs.kernels.replay_codes import NOBODY
 from udfs.kernels.replay_fold import ALL, begin, fold, rebalances
 from udfs.kernels.replay_state import Ints, Journal, Own, State, World, new_journal
-from udfs.replay.packing import Packed
+from udfs.replay.packing import N_CHECK, N_CONTROLLER, N_EPOCH, N_EVENT, Packed
+from udfs.replay.ragged import positions
 
-_CONTROLLER, _EPOCH = st.RULES + 3, st.RULES + 4
 _LEAST_ROWS = 4096
 
 
@@ -31,10 +31,11 @@ class Journals:
 @dataclass(frozen=True)
 class Timeline:
     """Of a call's clusters: steps (with those of automatic rebalances), who controls after each step (a place, or -1),
-    flags of brokers at the end."""
+    at the end: of clusters who controls (likewise), flags of brokers."""
 
     world: World
     controllers: Ints
+    controller: Ints
     flags: Ints
 
 
@@ -71,14 +72,18 @@ def _timeline(packed: Packed, checks: Ints) -> Timeline:
     first = np.searchsorted(packed.broker_cluster, np.arange(len(packed.clusters) + 1))
     numbers = packed.numbers
     cluster = np.zeros((len(numbers), st.CLUSTERS), np.int64)
-    cluster[:, : st.RULES + 3], cluster[:, st.EPOCH_AT_FIRST] = numbers[:, : st.RULES + 3], numbers[:, _EPOCH]
+    cluster[:, :N_CONTROLLER], cluster[:, st.EPOCH_AT_FIRST] = numbers[:, :N_CONTROLLER], numbers[:, N_EPOCH]
+    cluster[:, st.EVENT_AT_FIRST] = numbers[:, N_EVENT]
     of = np.searchsorted(checks[:, 0], np.arange(len(numbers) + 1))
     parts, controllers, flags, done = [], [], packed.flags.copy(), 0
+    controller = numbers[:, N_CONTROLLER].copy()
     for c, row in enumerate(numbers):
         events = packed.of_clusters[packed.of_clusters_begin[c] : packed.of_clusters_begin[c + 1]]
         own = flags[first[c] : first[c + 1]]
         kraft = bool(row[st.KRAFT])
-        steps, who = steps_of(events, own, int(first[c]), kraft, int(row[_CONTROLLER]), int(row[_EPOCH]))
+        steps, who, controller[c] = steps_of(
+            events, own, int(first[c]), kraft, int(row[N_CONTROLLER]), int(row[N_EPOCH])
+        )
         steps, who = _with_checks(steps, who, checks[of[c] : of[c + 1]], row)
         cluster[c, st.STEP_BEGIN], cluster[c, st.STEP_END] = done, done + len(steps)
         done += len(steps)
@@ -88,7 +93,10 @@ def _timeline(packed: Packed, checks: Ints) -> Timeline:
     broker, change = _changes(all_steps, packed.flags)
     broker, of = _index(all_steps, cluster, broker)
     return Timeline(
-        World(all_steps, cluster, broker, change, of), np.concatenate([*controllers, np.empty(0, np.int64)]), flags
+        World(all_steps, cluster, broker, change, of),
+        np.concatenate([*controllers, np.empty(0, np.int64)]),
+        controller,
+        flags,
     )
 
 
@@ -101,8 +109,8 @@ def _with_checks(steps: Ints, who: Ints, checks: Ints, numbers: Ints) -> tuple[I
     more[:, st.T_KIND], more[:, st.T_ORDER] = st.CHECK, 2 * checks[:, 2]
     before = np.searchsorted(steps[:, st.T_ORDER], more[:, st.T_ORDER]) - 1
     here = before >= 0
-    more[:, st.T_EPOCH] = np.where(here, steps[before, st.T_EPOCH] if len(steps) else 0, numbers[_EPOCH])
-    controls = np.where(here, who[before] if len(who) else 0, numbers[_CONTROLLER])
+    more[:, st.T_EPOCH] = np.where(here, steps[before, st.T_EPOCH] if len(steps) else 0, numbers[N_EPOCH])
+    controls = np.where(here, who[before] if len(who) else 0, numbers[N_CONTROLLER])
     both = np.concatenate([steps, more])
     order = np.argsort(both[:, st.T_ORDER], kind="stable")
     return both[order], np.concatenate([who, controls])[order]
@@ -123,7 +131,7 @@ _AFTER = {
 def _changes(steps: Ints, flags: Ints) -> tuple[Ints, Ints]:
     """(broker: (n, 2), change: (k, 2)) of World: which flags a broker has from which step on.
 
-    A broker that dies while it leaves keeps LEAVES: it went in order.
+    A broker that dies while it leaves keeps LEAVES: it went in order. It may leave since before the first step.
     """
     kinds = np.array(list(_AFTER))
     at = np.flatnonzero(np.isin(steps[:, st.T_KIND], kinds))
@@ -134,8 +142,9 @@ def _changes(steps: Ints, flags: Ints) -> tuple[Ints, Ints]:
     after[kinds] = list(_AFTER.values())
     value = after[kind]
     same = np.concatenate([[False], place[1:] == place[:-1]])
-    previous_leaving = same & np.concatenate([[False], kind[:-1] == st.LEAVING])
-    value = np.where((value == 0) & previous_leaving, st.LEAVES, value)
+    before = np.concatenate([[False], kind[:-1] == st.LEAVING])
+    was_leaving = np.where(same, before, flags[place] & st.LEAVES != 0)
+    value = np.where((value == 0) & was_leaving, st.LEAVES, value)
     all_place = np.concatenate([np.arange(len(flags)), place])
     rows = np.stack([np.concatenate([np.full(len(flags), -1), at]), np.concatenate([flags, value])], axis=1)
     by_place = np.lexsort((rows[:, 0], all_place))
@@ -173,11 +182,11 @@ def _checks(packed: Packed, timeline: Timeline) -> Ints:
         every, kraft = int(numbers[st.CHECK_EVERY_MS]), bool(numbers[st.KRAFT])
         steps = slice(world.cluster[c, st.STEP_BEGIN], world.cluster[c, st.STEP_END])
         due = checks_of(
-            np.append(times[c], world.cluster[c, st.END_AT]),
+            np.concatenate([times[c], world.cluster[c : c + 1, [st.END_AT, st.END_EVENT]]]),
             world.steps[steps],
             timeline.controllers[steps],
-            kraft or numbers[_CONTROLLER] != NOBODY,
-            int(world.cluster[c, st.START_AT]) + every,
+            kraft or numbers[N_CONTROLLER] != NOBODY,
+            int(numbers[N_CHECK]),
             every,
             int(numbers[st.FIRST_CHECK_MS]),
         )
@@ -194,15 +203,17 @@ def _checks(packed: Packed, timeline: Timeline) -> Ints:
 
 
 def _times(packed: Packed) -> list[Ints]:
-    """Of each cluster, the times of all its events, by order."""
-    own = packed.own.events
-    of = np.repeat(packed.state.now[:, st.CLUSTER], packed.state.now[:, st.OWN_END] - packed.state.now[:, st.OWN_BEGIN])
+    """Of each cluster, the times and numbers of all its events, by order."""
+    now = packed.state.now
+    size = now[:, st.OWN_END] - now[:, st.OWN]  # without requests that wait since before
+    own = packed.own.events[positions(now[:, st.OWN], size)]
+    of = np.repeat(now[:, st.CLUSTER], size)
     cluster = np.concatenate([of, np.repeat(np.arange(len(packed.clusters)), np.diff(packed.of_clusters_begin))])
     event = np.concatenate([own[:, st.E_EVENT], packed.of_clusters[:, C_EVENT]])
     at = np.concatenate([own[:, st.E_AT], packed.of_clusters[:, C_AT]])
-    size = np.bincount(cluster, minlength=len(packed.clusters))
     order = np.lexsort((event, cluster))
-    return np.split(at[order], np.cumsum(size)[:-1])
+    begins = np.cumsum(np.bincount(cluster, minlength=len(packed.clusters)))[:-1]
+    return np.split(np.stack([at, event], axis=1)[order], begins)
 
 
 def _begin(state: State, world: World, own: Own) -> None:

@@ -12,6 +12,7 @@ from udfs.kernels import replay_codes as k
 from udfs.kernels import replay_state as st
 from udfs.kernels.replay_state import Ints
 from udfs.replay.fold import Folded
+from udfs.replay.ragged import positions
 from udfs.replay.schema import HEALTH, LEADERSHIPS, REQUESTS, STATES_AT_END, TRANSITIONS
 from udfs.replay.words import ANSWERS, CAUSES, ERRORS, PARTITION_STATES, REPLICA_STATES
 
@@ -39,7 +40,7 @@ class Rows:
                 rows[:, st.L_EVENT],
                 rows[:, st.L_AT],
                 *self._place(p),
-                _nth(rows[:, st.L_EVENT], p),
+                _nth(rows[:, st.L_EVENT], p, self._packed.written[:, :2]),
                 _words(CAUSES, rows[:, st.L_CAUSE]),
                 self._broker(rows[:, st.L_FROM]),
                 self._broker(rows[:, st.L_TO]),
@@ -62,7 +63,7 @@ class Rows:
                 rows[:, st.S_EVENT],
                 rows[:, st.S_AT],
                 *self._place(p),
-                _nth(rows[:, st.S_EVENT], p),
+                _nth(rows[:, st.S_EVENT], p, self._packed.written[:, 2:]),
                 self._broker(rows[:, st.S_BROKER]),
                 *(_words(names, codes) for codes in states),
                 _words(CAUSES, rows[:, st.S_CAUSE]),
@@ -188,12 +189,12 @@ class Rows:
     def _held(self, p: Ints, which: int) -> pa.Array:
         now, slot = self._packed.state.now, self._packed.state.slot
         size = now[p, which]
-        at = _positions(now[p, st.SLOT_BEGIN], size)
+        at = positions(now[p, st.SLOT_BEGIN], size)
         member = slot[np.repeat(now[p, st.SLOT_BEGIN], size) + slot[at, which], st.MEMBER]
         return _as_lists(self._packed.brokers[member].astype(np.int32), size)
 
     def _progress(self, chosen: Ints) -> tuple[pa.Array, pa.Array]:
-        rows = self._journals.progress
+        rows = np.concatenate([self._packed.progress, self._journals.progress])
         rows = rows[np.argsort(rows[:, st.P_REQUEST], kind="stable")]
         size = np.bincount(rows[:, st.P_REQUEST], minlength=len(self._packed.own.events))[chosen].astype(np.int64)
         return tuple(_as_lists(rows[:, c], np.where(size == 0, -1, size)) for c in (st.P_AT, st.P_BYTES))
@@ -212,20 +213,12 @@ class Rows:
         return pa.array(self._packed.brokers[np.where(known, place, 0)].astype(np.int32), mask=~known)
 
     def _brokers_of(self, lists: Ints, begin: Ints, size: Ints) -> pa.Array:
-        values = lists[_positions(begin, size)]
+        values = lists[positions(begin, size)]
         return _as_lists(self._packed.brokers[values].astype(np.int32), size)
 
 
-def _positions(begin: Ints, size: Ints) -> Ints:
-    """Places begin, begin + 1, ... of each, one behind another."""
-    size = np.maximum(size, 0)
-    starts = np.cumsum(size) - size
-    out: Ints = np.repeat(begin - starts, size) + np.arange(int(size.sum()))
-    return out
-
-
 def _lists(values: Ints, begin: Ints, size: Ints) -> pa.Array:
-    return _as_lists(values[_positions(begin, size)], size)
+    return _as_lists(values[positions(begin, size)], size)
 
 
 def _as_lists(values: npt.NDArray[np.generic], size: Ints) -> pa.Array:
@@ -246,10 +239,19 @@ def _known(values: Ints, known: Bools) -> pa.Array:
     return pa.array(values, mask=~known)
 
 
-def _nth(event: Ints, p: Ints) -> pa.Array:
-    """0, 1, ... for the rows of one event of one partition, which stand together."""
+def _nth(event: Ints, p: Ints, written: Ints) -> pa.Array:
+    """0, 1, ... for the rows of one event of one partition, which stand together.
+
+    written: int64 (p, 2), an event of which a fold before has written so many rows already.
+    """
+    return _int32(nth(event, p) + np.where(written[p, 0] == event, written[p, 1], 0))
+
+
+def nth(event: Ints, p: Ints) -> Ints:
+    """0, 1, ... for the rows of one event of one partition."""
     if not len(event):
-        return pa.array([], pa.int32())
+        return event
     new = np.concatenate([[True], (event[1:] != event[:-1]) | (p[1:] != p[:-1])])
     begin = np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))
-    return _int32(np.arange(len(new)) - begin)
+    out: Ints = np.arange(len(new)) - begin
+    return out

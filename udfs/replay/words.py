@@ -28,6 +28,7 @@ KINDS = (
     "cluster at first",
     "broker at first",
     "partition at first",
+    "partition so far",
 )
 CAUSES = (
     "created",
