@@ -21,9 +21,9 @@ from udfs.replay.words import KINDS
 _RESTARTS = (st.DOWN_CONTROLLER, st.UP_CONTROLLER, st.FAIL_OVER)
 
 
-def carried(of: Folded, forget_safe: bool = False) -> pa.Table:
+def carried(of: Folded) -> pa.Table:
     """Rows of EVENTS from which a fold goes on: of clusters and brokers, and of partitions."""
-    return pa.concat_tables([cluster_rows(of), state_rows(of, forget_safe)])
+    return pa.concat_tables([cluster_rows(of), state_rows(of)])
 
 
 def resume(carried: pa.Table, new: pa.Table, until: int | None = None) -> pa.Table:
@@ -113,15 +113,14 @@ def _next_check(of: Folded) -> Ints:
 # ---- partitions
 
 
-def state_rows(of: Folded, forget_safe: bool = False) -> pa.Table:
+def state_rows(of: Folded) -> pa.Table:
     """A row for each partition: all that is to be known to go on.
 
-    Appends are kept for good: any may be lost yet, if a replica that comes anew, or is cut, leads.   forget_safe: but
-    for those that are answered, and that all of the AR have - they are few then, and such a loss is not told.
+    Appends are kept for good: any may be lost yet, if a replica that comes anew, or is cut, leads.
     """
     packed, state, own = of.packed, of.packed.state, of.packed.own
     now, p = state.now, np.arange(len(of.packed.state.now))
-    waiting = _waiting(of, forget_safe)
+    waiting = _waiting(of)
     waits = state.slot[:, st.WAITS]
     opened = np.unique(np.concatenate([*(values for _, values in waiting), waits[waits >= 0]]))
     rank = _Rank(opened, now)
@@ -183,7 +182,7 @@ class _Rank:
         return out
 
 
-def _waiting(of: Folded, forget_safe: bool) -> list[tuple[Ints, Ints]]:
+def _waiting(of: Folded) -> list[tuple[Ints, Ints]]:
     """(how many each partition has, places of own events) in QUEUE, STACK and WAIT."""
     now, own = of.packed.state.now, of.packed.own
     begin, n = now[:, st.OWN_BEGIN], len(now)
@@ -198,24 +197,8 @@ def _waiting(of: Folded, forget_safe: bool) -> list[tuple[Ints, Ints]]:
         kept = np.ones(len(p), np.bool_)
         if which == st.QUEUE:
             kept = rows[:, st.Q_BY] == k.WAITING
-        elif which == st.STACK and forget_safe:
-            end = rows[:, st.Q_BASE] + rows[:, st.Q_COUNT] - rows[:, st.Q_LOST]
-            kept = (rows[:, st.Q_BY] == k.WAITING) | (end > _shared(of)[p])
         out.append((np.bincount(p[kept], minlength=n).astype(np.int64), places[kept]))
     return out
-
-
-def _shared(of: Folded) -> Ints:
-    """How many messages of the last leader's log are committed, and all of the AR have them."""
-    state = of.packed.state
-    now, leader = state.now, state.now[:, st.LAST_LEADER]
-    size = np.where(leader >= 0, now[:, st.AR], 0)
-    p = np.repeat(np.arange(len(now)), size)
-    slot = state.slot[positions(now[:, st.SLOT_BEGIN], size), st.AR]
-    p, slot = p[slot != leader[p]], slot[slot != leader[p]]
-    out = now[:, st.COMMITTED].copy()
-    np.minimum.at(out, p, state.common[now[p, st.COMMON_BEGIN] + leader[p] * now[p, st.SLOTS] + slot])
-    return np.where(size > 0, out, -1)
 
 
 def _progress(of: Folded, opened: Ints) -> Ints:

@@ -49,7 +49,7 @@ class Packed:
     (c + 1).   request: int64 (own events), numbers that answers name.   checks: int64 (k, 4), cluster, time, event,
     place of a broker whose leaders are rebalanced then.   written: int64 (p, 4), of the fold before, if there is one:
     the event of the last leadership, how many it had, the same of states.   progress: int64 (r, PROGRESS), of requests
-    since before.
+    since before.   before: places of requests that are known from then, and their rows (REQUEST) as they were.
     """
 
     clusters: tuple[tuple[str, str], ...]
@@ -67,6 +67,7 @@ class Packed:
     checks: Ints
     written: Ints
     progress: Ints
+    before: tuple[Ints, Ints]
 
 
 def pack(table: pa.Table) -> Packed:
@@ -185,6 +186,7 @@ class Packer:
             self._checks(),
             self.carried.written(),
             self.carried.progress(self.own_begin),
+            self.carried.requests(self.own_begin),
         )
 
     def _rows(self) -> None:

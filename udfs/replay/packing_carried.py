@@ -112,6 +112,10 @@ class Carried:
         out[:, st.P_REQUEST] += np.repeat(own_begin[self._p], self._head[:, AT_PROGRESS])
         return out
 
+    def requests(self, own_begin: Ints) -> tuple[Ints, Ints]:
+        """(places of own events, their rows of requests): those that were open, as they were."""
+        return positions(own_begin[self._p], self._open), self._requests[:, st.EVENT : -1].copy()
+
     def put(self, state: State, own: Own) -> None:
         """Nothing; the partitions are in `state` as they were, and what waits is in `own`."""
         p = self._p

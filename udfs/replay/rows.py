@@ -120,7 +120,7 @@ class Rows:
     def requests(self) -> pa.Table:
         """Appends and fetches of partitions, and how each ended there; progress: of those with several parts."""
         events, all_requests = self._packed.own.events, self._packed.own.requests
-        chosen = np.flatnonzero(all_requests[:, st.Q_BY] >= 0)
+        chosen = self._told()
         rows, said = all_requests[chosen], events[chosen]
         p = np.searchsorted(self._packed.state.now[:, st.OWN_END], chosen, side="right")
         append, answered = said[:, st.E_KIND] == k.APPEND, rows[:, st.Q_AT] >= 0
@@ -161,6 +161,14 @@ class Rows:
             ],
             schema=REQUESTS,
         )
+
+    def _told(self) -> Ints:
+        """Places of requests to tell: of those that a fold before has told, the ones that something happened to."""
+        requests = self._packed.own.requests
+        told = requests[:, st.Q_BY] >= 0
+        places, were = self._packed.before
+        told[places[(requests[places] == were).all(axis=1)]] = False
+        return np.flatnonzero(told)
 
     def at_the_end(self) -> pa.Table:
         """Partitions that exist at the end: leader, lists, state."""

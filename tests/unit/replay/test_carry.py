@@ -32,8 +32,8 @@ WHOSE = ("cluster_id", "topic", "partition")
 class _Case:
     """Random events of a small cluster with data; some brokers are not there at first."""
 
-    def __init__(self, seed: int, kraft: bool, surprises: bool) -> None:
-        self.draw, self.surprises = random.Random(seed), surprises
+    def __init__(self, seed: int, kraft: bool) -> None:
+        self.draw = random.Random(seed)
         draw = self.draw
         self.brokers = tuple(sorted(draw.sample(range(1, 20), draw.choice([2, 3, 3, 4, 5]))))
         first = tuple(draw.sample(self.brokers, max(2, len(self.brokers) - draw.choice([0, 0, 1, 2]))))
@@ -50,7 +50,7 @@ class _Case:
             replica_lag_time_max_ms=draw.choice([30_000, 10_000, 2_000, 600]),
             replica_lag_max_messages=draw.choice([0, 0, 3]),
             checkpoint_ms=draw.choice([5_000, 1_000]),
-            truncate_to=draw.choice(["epoch", "high_watermark"]) if surprises else "epoch",
+            truncate_to=draw.choice(["epoch", "high_watermark"]),
             isr_joins_at_epoch_start=draw.random() < 0.7,
         )
         self.begin = Begin(first, frozenset(first), held, draw.choice(first), 1, rules)
@@ -61,7 +61,7 @@ class _Case:
         more: dict[str, Any] = {}
         if draw.random() < 0.3:
             more = {"leos": tuple(sorted((draw.randint(0, 6) for _ in ar), reverse=True)), "hws": (0,) * len(ar)}
-        unclean = self.surprises and draw.random() < 0.4
+        unclean = draw.random() < 0.4
         return Held(key, ar, ar, ar[0], 0, 1, unclean=unclean, min_isr=draw.choice([1, 1, 2]), **more)
 
     def build(self) -> tuple[Begin, list[Event]]:
@@ -70,7 +70,7 @@ class _Case:
             kind = self.draw.random()
             if kind < 0.3:
                 self.control()
-            elif kind < 0.32 and self.surprises:
+            elif kind < 0.32:
                 self.other()
             else:
                 self.data()
@@ -91,14 +91,14 @@ class _Case:
             acks = draw.choice([0, 1, -1, -1])
             self.put(k.APPEND, partition=key, request=request, acks=acks, messages=messages, wait_ms=wait)
         elif kind < 0.85:
-            low = self.surprises and draw.random() < 0.1
+            low = draw.random() < 0.1
             more = {"fetch_offset": draw.randint(0, 6)} if low else {}
             size = draw.choice([0, 1, 1, 300])
             for broker in draw.sample(self.brokers, draw.randint(1, len(self.brokers))):
                 self.put(k.FETCH, broker=broker, partition=key, request=request, wait_ms=wait, min_bytes=size, **more)
                 self.requests += 1
                 request = self.requests
-        elif kind < 0.97 or not self.surprises:
+        elif kind < 0.97:
             keys = draw.sample(self.keys, min(len(self.keys), draw.choice([1, 2])))
             for one in keys:
                 more = {"request": request, "parts": len(keys), "wait_ms": wait, "min_bytes": 200}
@@ -110,8 +110,7 @@ class _Case:
     def control(self) -> None:
         draw, key = self.draw, self.draw.choice(self.keys)
         kinds = [k.BROKER_DOWN] * 4 + [k.BROKER_UP] * 6 + [k.SHUTDOWN] * 2 + [k.CONTROLLER_LOST, k.ELECT_PREFERRED]
-        if self.surprises:
-            kinds += [k.CREATE, k.DELETE, k.REASSIGN, k.REASSIGN, k.SET_UNCLEAN, k.SET_MIN_ISR, k.SET_ISR]
+        kinds += [k.CREATE, k.DELETE, k.REASSIGN, k.REASSIGN, k.SET_UNCLEAN, k.SET_MIN_ISR, k.SET_ISR]
         kind = draw.choice(kinds)
         if kind in (k.BROKER_DOWN, k.BROKER_UP, k.SHUTDOWN, k.CONTROLLER_LOST):
             self.put(kind, broker=draw.choice(self.brokers))
@@ -142,15 +141,11 @@ class _Case:
 
 
 def with_data(seed: int) -> tuple[Begin, list[Event]]:
-    return _Case(seed, False, True).build()
+    return _Case(seed, False).build()
 
 
 def with_raft(seed: int) -> tuple[Begin, list[Event]]:
-    return _Case(seed, True, True).build()
-
-
-def without_surprises(seed: int) -> tuple[Begin, list[Event]]:
-    return _Case(seed, False, False).build()
+    return _Case(seed, True).build()
 
 
 class _Union:
@@ -202,13 +197,13 @@ def _pieces(begin: Begin, events: list[Event], draw: random.Random, name: str = 
     return out
 
 
-def _in_pieces(pieces: list[tuple[pa.Table, int]], draw: random.Random, forget_safe: bool = False) -> _Union:
+def _in_pieces(pieces: list[tuple[pa.Table, int]], draw: random.Random) -> _Union:
     union, rows = _Union(), None
     for piece, until in pieces:
         log = piece if rows is None else resume(rows, wired(piece) if draw.random() < 0.5 else piece, until)
         of = folded(pack(log))
         union.add(of)
-        rows = carried(of, forget_safe)
+        rows = carried(of)
     return union
 
 
@@ -231,31 +226,31 @@ def test_pieces_are_as_the_whole(case: Case) -> None:
         _same(folded(pack(event_log(begin, events))), union, seed)
 
 
-@pytest.mark.slow
-def test_appends_that_all_have_may_be_forgotten_where_no_log_is_lost() -> None:
-    """No replica comes anew, none is cut below what all have: then what is forgotten could not have been lost."""
-    fewer = 0
-    for seed in range(SEQUENCES // 2):
-        begin, events = without_surprises(seed)
-        draw = random.Random(-seed)
-        whole = folded(pack(event_log(begin, events)))
-        _same(whole, _in_pieces(_pieces(begin, events, draw), draw, forget_safe=True), seed)
-        fewer += state_rows(whole, True).nbytes < state_rows(whole).nbytes
-    assert fewer
-
-
 def test_an_append_that_all_have_can_be_lost() -> None:
     """All of the AR have it, and nobody waits; then a replica comes anew, and leads, uncleanly."""
     append = Event(0, k.APPEND, partition=("t", 0), request=0, messages=3)
     moved = Event(1, k.REASSIGN, partition=("t", 0), replicas=(2, 1))
     events = [append, moved, Event(2, k.BROKER_DOWN, 1)]
     begin = Begin((1, 2), frozenset({1, 2}), (Held(("t", 0), (1,), (1,), 1, unclean=True),), 2)
-    lost = []
-    for forget_safe in (False, True):
-        first = carried(folded(pack(event_log(begin, events[:1]))), forget_safe)
-        of = folded(pack(resume(first, _events(event_log(begin, events), 1, 3))))
-        lost.append([row["lost_messages"] for row in Rows(of).requests().to_pylist()])
-    assert lost == [[3], []]
+    first = carried(folded(pack(event_log(begin, events[:1]))))
+    of = folded(pack(resume(first, _events(event_log(begin, events), 1, 3))))
+    assert [row["lost_messages"] for row in Rows(of).requests().to_pylist()] == [3]
+
+
+def test_a_request_is_told_again_only_if_something_happened_to_it() -> None:
+    of = {"partition": ("t", 0)}
+    appends = [Event(at, k.APPEND, request=at, messages=1, acks=1, **of) for at in (0, 1, 2)]
+    fetch = Event(3, k.FETCH, broker=2, request=3, **of)
+    begin = Begin((1, 2), frozenset({1, 2}), (Held(("t", 0), (1, 2), (1, 2), 1, unclean=True),), 2)
+    events = [*appends, fetch, Event(4, k.BROKER_DOWN, 1), Event(5, k.BROKER_UP, 1)]
+    rows, told = None, []
+    for n in range(len(events)):
+        new = _events(event_log(begin, events), n, n + 1)
+        piece = event_log(begin, events[:1]) if rows is None else resume(rows, new)
+        result = folded(pack(piece))
+        told.append(sorted(row["request"] for row in Rows(result).requests().to_pylist()))
+        rows = carried(result)
+    assert told == [[0], [1], [2], [3], [], []]
 
 
 @pytest.mark.slow
