@@ -1,9 +1,11 @@
-"""A replay as tables: the event log in, what follows from it out, one commit a table."""
+"""The tables of a replay from its events, Spark alone doing the work; events may be more than one machine holds.
+
+A replay that goes on (replay_stream.py) writes less: what stands is added to, or changed, not written anew.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
 import pyarrow as pa
@@ -19,6 +21,8 @@ from pipelines.tables.contract import Table
 BUCKETS = 8
 _AT_ONCE = 3
 Made = tuple[Table, Table, Callable[[DataFrame], DataFrame]]
+# How a table's new rows are written, where they are not all that it has of the snapshots.
+Write = Callable[[Table, DataFrame], None]
 # Each table, the one that it is made of, and how.
 _MADE: tuple[Made, ...] = (
     (tables.REQUESTS, tables.REPLAYED, stages.requests),
@@ -37,14 +41,28 @@ def write_events(spark: SparkSession, store: Store, events: pa.Table, snapshots:
 
 def write_replay(store: Store, snapshots: Sequence[SnapshotKey], buckets: int = BUCKETS) -> dict[str, float]:
     """{table: seconds that it took}; the tables of the replay follow from the events of these snapshots."""
+
+    def replayed(events: DataFrame) -> DataFrame:
+        return stages.replayed(events, buckets)
+
+    return write_tables(store, snapshots, (tables.REPLAYED, tables.CLUSTER_EVENTS, replayed), {})
+
+
+def write_tables(
+    store: Store, snapshots: Sequence[SnapshotKey], first: Made, writes: Mapping[str, Write]
+) -> dict[str, float]:
+    """{table: seconds that it took}; first: silver.replayed and what it is made of; writes: by table, else replaced."""
     seconds: dict[str, float] = {}
-    first: Made = (tables.REPLAYED, tables.CLUSTER_EVENTS, partial(stages.replayed, buckets=buckets))
     made = {table.name: (table, source.name, make) for table, source, make in (first, *_MADE)}
 
     def work(name: str) -> None:
         began = monotonic()
         table, source, make = made[name]
-        store.replace(table, make(store.read(source, snapshots)), snapshots)
+        rows = make(store.read(source, snapshots))
+        if name in writes:
+            writes[name](table, rows)
+        else:
+            store.replace(table, rows, snapshots)
         seconds[name] = monotonic() - began
 
     run_steps(list(made), {name: (source,) for name, (_, source, _) in made.items()}, work, _AT_ONCE)

@@ -12,11 +12,13 @@ import random
 import re
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -69,7 +71,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _of_snapshots(snapshots: Sequence[SnapshotKey]) -> str:
+def of_snapshots(snapshots: Sequence[SnapshotKey]) -> str:
     """SQL: the row is of one of these snapshots."""
     held = sorted(snapshots)
     if not held:
@@ -80,15 +82,32 @@ def _of_snapshots(snapshots: Sequence[SnapshotKey]) -> str:
     def among(column: str, values: Sequence[str]) -> str:
         return f"{column} IN ({', '.join(map(_quoted, sorted(set(values))))})"
 
-    # Looked up, not compared one by one: a hundred comparisons are more code than Java takes in a method. A snapshot's
-    # id has a fixed length, so that both behind one another are one snapshot's alone; the first two skip files.
+    # Looked up, not compared one by one: a hundred comparisons are more code than Java takes in a method. The length
+    # says where the id of a snapshot ends, which may be anything in a stream; the first two skip files.
     return " AND ".join(
         (
             among("cluster_id", [s.cluster_id for s in held]),
             among("snapshot_id", [s.snapshot_id for s in held]),
-            among("concat(snapshot_id, cluster_id)", [s.snapshot_id + s.cluster_id for s in held]),
+            among(
+                "concat(length(snapshot_id), ' ', snapshot_id, cluster_id)",
+                [f"{len(s.snapshot_id)} {s.snapshot_id}{s.cluster_id}" for s in held],
+            ),
         )
     )
+
+
+@contextmanager
+def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """A setting of the session, for a while."""
+    before = spark.conf.get(name, None)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, before)
 
 
 class Store:
@@ -169,7 +188,7 @@ class Store:
         if frame.columns != expected:
             problem = f"{self.place(name)} has columns {frame.columns}, not {expected}: another version made it"
             raise StoreError(f"{problem}. Use another --warehouse, or remove this one.")
-        return frame if snapshots is None else frame.where(_of_snapshots(snapshots))
+        return frame if snapshots is None else frame.where(of_snapshots(snapshots))
 
     def _load(self, name: str) -> DataFrame:
         if self._catalog:
@@ -180,7 +199,7 @@ class Store:
         """Make `rows` all that the table has of these snapshots, in one commit."""
         self.create(table)
         writer = rows.select(*table.column_names).write.format("delta").mode("overwrite")
-        self._save(writer.option("replaceWhere", _of_snapshots(snapshots)), table)
+        self._save(writer.option("replaceWhere", of_snapshots(snapshots)), table)
 
     def rows_by_cluster(self, names: Sequence[str], snapshots: Sequence[SnapshotKey]) -> dict[tuple[str, str], int]:
         """{(table, cluster): rows of these snapshots}, as they have just been written."""
@@ -237,6 +256,35 @@ class Store:
         self.create(table)
         appending = rows.select(*table.column_names).write.format("delta").mode("append")
         self._save(appending.option("txnAppId", writer).option("txnVersion", number), table)
+
+    def replace_once(self, table: Table, rows: DataFrame, where: str, writer: str, number: int) -> None:
+        """Make `rows` follow the table's rows but for those that SQL `where` says, once for each number of a writer.
+
+        Rows need not be such as `where` says.
+        """
+        self.create(table)
+        writing = rows.select(*table.column_names).write.format("delta").mode("overwrite").option("replaceWhere", where)
+        with _setting(self.spark, "spark.databricks.delta.replaceWhere.constraintCheck.enabled", "false"):
+            self._save(writing.option("txnAppId", writer).option("txnVersion", number), table)
+
+    def upsert(self, table: Table, rows: DataFrame, least: str) -> None:
+        """Make `rows` the table's of their keys; least: the number among the keys by which files are skipped."""
+        self.create(table)
+        from_here = rows.agg(F.min(least)).first()
+        if from_here is None or from_here[0] is None:
+            return
+        clusters = [row[0] for row in rows.select("cluster_id").distinct().collect()]
+        known = f"held.cluster_id IN ({', '.join(map(_quoted, clusters))}) AND held.`{least}` >= {from_here[0]}"
+        same = " AND ".join(f"held.`{key}` = new.`{key}`" for key in table.keys)
+        new = rows.select(*table.column_names).alias("new")
+        merge = self._table(table).alias("held").merge(new, f"{known} AND {same}")
+        merge = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll()
+        self._insist(table, merge.execute)
+
+    def _table(self, table: Table) -> DeltaTable:
+        if self._catalog:
+            return DeltaTable.forName(self.spark, self._name(table.name))
+        return DeltaTable.forPath(self.spark, self.place(table.name))
 
     def _save(self, writer: Any, table: Table) -> None:
         if self._catalog:

@@ -133,9 +133,13 @@ def _key(asked: Asked) -> tuple[str, str]:
 
 def write_log(of: Timeline, file: Path) -> None:
     """Nothing; the event log is in this file, a JSON object a line, as `replay-stream` takes it."""
-    rows = of.log.to_pylist()
+    write_rows(of.log, file)
+
+
+def write_rows(log: pa.Table, file: Path) -> None:
+    """Nothing; rows of EVENTS are in this file, a JSON object a line."""
     with file.open("w", encoding="utf-8") as out:
-        for row in rows:
+        for row in log.to_pylist():
             out.write(json.dumps({name: value for name, value in row.items() if value is not None}) + "\n")
 
 

@@ -10,7 +10,7 @@ from pipelines.tables import replay as t
 from udfs.kernels import replay_codes as codes
 from udfs.kernels.replay_state import CHECK_EVERY_MS, REBALANCES, RULES
 from udfs.replay import spread
-from udfs.replay.packing import OF_EVERY_SHARE
+from udfs.replay.packing import NUMBERS, OF_EVERY_SHARE
 from udfs.replay.schema import JOINED_REQUESTS, LISTS, WIRE
 from udfs.replay.words import KINDS
 
@@ -43,7 +43,7 @@ def _with_times(events: DataFrame) -> DataFrame:
     numbers = F.concat(
         F.slice("numbers", 1, RULES + 1),
         F.array(F.greatest(end, "last_ms"), F.greatest(count, F.col("last_event") + 1)),
-        F.slice("numbers", RULES + 4, 2),
+        F.slice("numbers", RULES + 4, NUMBERS),
     )
     clusters = events.where(held).join(F.broadcast(last), list(_KEY), "left").withColumn("numbers", numbers)
     return events.where(~held).unionByName(clusters.select(*events.columns))
@@ -68,8 +68,12 @@ def _rebalances(events: DataFrame) -> DataFrame | None:
     return theirs.repartition(*_KEY).mapInArrow(spread.rebalancer(), from_arrow_schema(WIRE))
 
 
-def replayed(events: DataFrame, buckets: int) -> DataFrame:
-    """Rows of silver.replayed. events: of silver.cluster_events; buckets: shares that partitions are spread over."""
+def replayed(events: DataFrame, buckets: int, goes_on: bool = False) -> DataFrame:
+    """Rows of silver.replayed.
+
+    events: of silver.cluster_events; or of silver.replay_state, and those since.   buckets: shares that partitions are
+    spread over.   goes_on: with what a later fold goes on from.
+    """
     events = _with_times(events)
     rebalances = _rebalances(events)
     rows = _wire(events)
@@ -80,7 +84,9 @@ def replayed(events: DataFrame, buckets: int) -> DataFrame:
     own = rows.where(~F.col("kind").isin(*_OF_ALL)).withColumn("bucket", share)
     spread_out = every.withColumn("bucket", F.explode(F.sequence(F.lit(0), F.lit(buckets - 1))))
     shares = own.unionByName(spread_out).repartition(buckets, "bucket").drop("bucket")
-    return shares.mapInArrow(spread.replayer(), from_arrow_schema(spread.PARCELS)).select(*t.REPLAYED.column_names)
+    return shares.mapInArrow(spread.replayer(goes_on), from_arrow_schema(spread.PARCELS)).select(
+        *t.REPLAYED.column_names
+    )
 
 
 def _rows(replayed: DataFrame, part: str) -> DataFrame:
@@ -115,6 +121,13 @@ def requests(replayed: DataFrame) -> DataFrame:
 def partitions(replayed: DataFrame) -> DataFrame:
     """Rows of gold.replayed_partitions."""
     return _rows(replayed, "at_the_end").select(*t.REPLAYED_PARTITIONS.column_names)
+
+
+def so_far(replayed: DataFrame) -> DataFrame:
+    """Rows of events from which a fold goes on: those of clusters and brokers, which every worker has, once."""
+    rows = _rows(replayed, "so_far")
+    of_all = rows.where(F.col("topic").isNull()).dropDuplicates([*_KEY, "kind", "broker_id"])
+    return rows.where(F.col("topic").isNotNull()).unionByName(of_all)
 
 
 def availability(health: DataFrame) -> DataFrame:

@@ -25,13 +25,14 @@ _FAILS, _GONE = k.ANSWERS, k.ANSWERS + 1  # ends of a fetch whose answer is a pa
 
 
 def joined(requests: pa.Table) -> pa.Table:
-    """The rows of REQUESTS as JOINED_REQUESTS, in their order: delayed, error, answer and wait are the whole request's.
+    """The rows of REQUESTS as JOINED_REQUESTS, by event: delayed, error, answer and wait are the whole request's.
 
     All parts of a request have to be in `requests`, which may hold those of any number of clusters. part_error,
     part_answered_at_ms: the part's own; what would befall a part after the answer of a whole fetch does not befall it.
     error: of the part that failed first.   messages of a fetch: what the part could read when the whole was answered.
     """
-    return _Joiner(requests.select(REQUESTS.names).cast(REQUESTS).combine_chunks()).table()
+    by_event = [(name, "ascending") for name in ("cluster_id", "snapshot_id", "event", "topic", "partition")]
+    return _Joiner(requests.select(REQUESTS.names).cast(REQUESTS).sort_by(by_event).combine_chunks()).table()
 
 
 def _codes(column: Any, names: tuple[str, ...]) -> Ints:

@@ -10,11 +10,12 @@ import pyarrow.compute as pc
 
 from udfs.kernels.replay_codes import REBALANCED_LEADERS
 from udfs.parcels import packed as parcel_of
+from udfs.replay.carry import carried
 from udfs.replay.fold import checks, folded
 from udfs.replay.packing import pack
 from udfs.replay.requests import joined
 from udfs.replay.rows import Rows
-from udfs.replay.schema import HEALTH, KEY, LEADERSHIPS, REQUESTS, STATES_AT_END, TRANSITIONS, WIRE
+from udfs.replay.schema import EVENTS, HEALTH, KEY, LEADERSHIPS, REQUESTS, STATES_AT_END, TRANSITIONS, WIRE
 from udfs.replay.words import KINDS
 
 # What a parcel holds rows of, and their schema.
@@ -25,6 +26,7 @@ PARTS = {
     "requests": REQUESTS,
     "requests_of_parts": REQUESTS,
     "at_the_end": STATES_AT_END,
+    "so_far": EVENTS,
 }
 PARCELS = pa.schema([*KEY, pa.field("part", pa.string()), pa.field("rows", pa.binary())])
 _PARCEL_ROWS = 200_000
@@ -34,21 +36,28 @@ _BATCH_PARCELS = 1_000
 Batches = Iterable[pa.RecordBatch]
 
 
-def replayer() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def replayer(goes_on: bool) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """For mapInArrow: rows of WIRE -> PARCELS. A worker has whole partitions, and all rows of their clusters' brokers
-    and controllers, automatic rebalances included."""
+    and controllers, automatic rebalances included.
+
+    goes_on: with what a later fold needs to go on (part so_far); rows of brokers and clusters from each worker.
+    """
 
     def body(batches: Batches) -> Iterator[pa.RecordBatch]:
         table = _gathered(batches)
         if table is None:
             return
-        rows = Rows(folded(pack(table), alone=False))
+        of = folded(pack(table), alone=False)
         del table
+        rows = Rows(of)
         requests = rows.requests()
         several = pc.greater(requests["parts"], 1)
         made = {"requests": requests.filter(pc.invert(several)), "requests_of_parts": requests.filter(several)}
         for part in PARTS:
-            yield from _parcels(part, made[part] if part in made else getattr(rows, part)())
+            if part != "so_far":
+                yield from _parcels(part, made[part] if part in made else getattr(rows, part)())
+            elif goes_on:
+                yield from _parcels(part, carried(of))
 
     return body
 

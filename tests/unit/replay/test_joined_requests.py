@@ -258,7 +258,8 @@ def test_produces_of_many_clusters() -> None:
         tables.append(rows)
     table = pa.concat_tables(tables)
     shuffled = table.take(pa.array(np.random.default_rng(1).permutation(table.num_rows)))
-    wholes, alone = joined(shuffled).to_pylist(), shuffled.to_pylist()
+    in_order = shuffled.sort_by([(name, "ascending") for name in ("cluster_id", "snapshot_id", "event")])
+    wholes, alone = joined(shuffled).to_pylist(), in_order.to_pylist()
     places: dict[tuple[Any, ...], list[int]] = {}
     for i, row in enumerate(alone):
         if row["parts"] > 1:
