@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.tables import replay as t
 from udfs.kernels import replay_codes as codes
-from udfs.kernels.replay_state import CHECK_EVERY_MS, REBALANCES, RULES
+from udfs.kernels.replay_state import CHECK_EVERY_MS, END_AT, END_EVENT, FIRST_CHECK_MS, REBALANCES, START_AT
 from udfs.replay import spread
-from udfs.replay.packing import NUMBERS, OF_EVERY_SHARE
+from udfs.replay.packing import OF_EVERY_SHARE
 from udfs.replay.schema import JOINED_REQUESTS, LISTS, WIRE
 from udfs.replay.words import KINDS
 
@@ -32,39 +33,41 @@ def _wire(events: DataFrame) -> DataFrame:
     return events.withColumn("lists", _lists()).select(*WIRE.names)
 
 
-def _with_times(events: DataFrame) -> DataFrame:
-    """The events; clusters at first know their last event, whoever wrote it."""
-    at_first = F.col("event") < 0
-    last = (
-        events.where(~at_first).groupBy(*_KEY).agg(F.max("at_ms").alias("last_ms"), F.max("event").alias("last_event"))
-    )
-    held = F.col("kind") == KINDS[codes.HELD_CLUSTER]
-    end, count = (F.element_at("numbers", RULES + 2), F.element_at("numbers", RULES + 3))
-    numbers = F.concat(
-        F.slice("numbers", 1, RULES + 1),
-        F.array(F.greatest(end, "last_ms"), F.greatest(count, F.col("last_event") + 1)),
-        F.slice("numbers", RULES + 4, NUMBERS),
-    )
-    clusters = events.where(held).join(F.broadcast(last), list(_KEY), "left").withColumn("numbers", numbers)
-    return events.where(~held).unionByName(clusters.select(*events.columns))
+def _heads(events: DataFrame) -> list[Row]:
+    """Rows of clusters at first; they know their last event, whoever wrote it."""
+    at_first = events.where(F.col("kind") == KINDS[codes.HELD_CLUSTER]).select(*_KEY, "at_ms", "numbers")
+    last = events.groupBy(*_KEY).agg(F.max("at_ms").alias("last_ms"), F.max("event").alias("last_event"))
+    return at_first.join(last, list(_KEY)).collect()
 
 
-def _rebalances(events: DataFrame) -> DataFrame | None:
-    """Rows of automatic rebalances, or None if no cluster's time is long enough for one.
+def _head_rows(heads: list[Row]) -> pa.Table:
+    """The same as rows of WIRE."""
+    rows = []
+    for head in heads:
+        numbers = list(head["numbers"])
+        numbers[END_AT] = max(numbers[END_AT], head["last_ms"])
+        numbers[END_EVENT] = max(numbers[END_EVENT], head["last_event"] + 1)
+        lists = [*([-1] * len(LISTS)), len(numbers), *numbers]
+        key = {name: head[name] for name in (*_KEY, "at_ms")}
+        rows.append({**key, "event": -1, "kind": KINDS[codes.HELD_CLUSTER], "lists": lists})
+    return pa.Table.from_pylist(rows, schema=WIRE)
+
+
+def _may_be_rebalanced(head: Row) -> bool:
+    """Whether a cluster's time is long enough for its leaders to be rebalanced by themselves."""
+    numbers = head["numbers"]
+    time_ms = max(numbers[END_AT], head["last_ms"]) - numbers[START_AT]
+    may: bool = numbers[REBALANCES] != 0 and time_ms >= min(numbers[CHECK_EVERY_MS], numbers[FIRST_CHECK_MS])
+    return may
+
+
+def _rebalances(rows: DataFrame, heads: DataFrame, of: list[Row]) -> DataFrame:
+    """Rows of automatic rebalances of these clusters.
 
     All partitions of a cluster are in one worker then: who is elected depends on all of them.
     """
-
-    def number(i: int) -> Column:
-        return F.element_at("numbers", i + 1)
-
-    long = (number(REBALANCES) != 0) & (
-        number(RULES + 1) - number(RULES) >= F.least(number(CHECK_EVERY_MS), number(CHECK_EVERY_MS + 1))
-    )
-    clusters = events.where((F.col("kind") == KINDS[codes.HELD_CLUSTER]) & long).select(*_KEY)
-    if clusters.isEmpty():
-        return None
-    theirs = _wire(events.join(F.broadcast(clusters), list(_KEY), "left_semi"))
+    keys = heads.sparkSession.createDataFrame([(head["cluster_id"], head["snapshot_id"]) for head in of], list(_KEY))
+    theirs = rows.unionByName(heads).join(F.broadcast(keys), list(_KEY), "left_semi").select(*WIRE.names)
     return theirs.repartition(*_KEY).mapInArrow(spread.rebalancer(), from_arrow_schema(WIRE))
 
 
@@ -74,19 +77,19 @@ def replayed(events: DataFrame, buckets: int, goes_on: bool = False) -> DataFram
     events: of silver.cluster_events; or of silver.replay_state, and those since.   buckets: shares that partitions are
     spread over.   goes_on: with what a later fold goes on from.
     """
-    events = _with_times(events)
-    rebalances = _rebalances(events)
-    rows = _wire(events)
-    every = rows.where(F.col("kind").isin(*_OF_ALL))
-    if rebalances is not None:
-        every = every.unionByName(rebalances)
+    found = _heads(events)
+    rows = _wire(events.where(F.col("kind") != KINDS[codes.HELD_CLUSTER]))
+    heads = events.sparkSession.createDataFrame(_head_rows(found), from_arrow_schema(WIRE))
+    every = rows.where(F.col("kind").isin(*_OF_ALL)).unionByName(heads)
+    rebalanced = [head for head in found if _may_be_rebalanced(head)]
+    if rebalanced:
+        every = every.unionByName(_rebalances(rows, heads, rebalanced))
     share = F.pmod(F.hash("topic", "partition"), F.lit(buckets))
     own = rows.where(~F.col("kind").isin(*_OF_ALL)).withColumn("bucket", share)
     spread_out = every.withColumn("bucket", F.explode(F.sequence(F.lit(0), F.lit(buckets - 1))))
-    shares = own.unionByName(spread_out).repartition(buckets, "bucket").drop("bucket")
-    return shares.mapInArrow(spread.replayer(goes_on), from_arrow_schema(spread.PARCELS)).select(
-        *t.REPLAYED.column_names
-    )
+    shares = own.unionByName(spread_out).repartitionById(buckets, "bucket").drop("bucket")
+    parcels = shares.mapInArrow(spread.replayer(goes_on), from_arrow_schema(spread.PARCELS))
+    return parcels.select(*t.REPLAYED.column_names)
 
 
 def _rows(replayed: DataFrame, part: str) -> DataFrame:

@@ -62,7 +62,17 @@ def part(function: Function) -> Function:
     """`function` as machine code within the compiled functions that call it; Python itself cannot call it.
 
     For the many small pieces of a large kernel: what Python needs to call one takes longer to compile than the piece.
+    It makes no arrays, so that nobody counts who uses those that it is given: that takes longer than a small piece.
     """
-    no_entry: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return _piece(function, counted=False)
+
+
+def copying_part(function: Function) -> Function:
+    """As `part`, of a piece that makes arrays; it may return none."""
+    return _piece(function, counted=True)
+
+
+def _piece(function: Function, counted: bool) -> Function:
+    no_entry: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": counted}
     decorate: Callable[[Function], Function] = numba.njit(nogil=True, error_model="numpy", **no_entry)
     return decorate(function)

@@ -5,7 +5,7 @@ Sources: KafkaController of 2.8 (ZooKeeper), ReplicationControlManager of 4.1 (K
 
 from __future__ import annotations
 
-from udfs.kernels.compiled import part
+from udfs.kernels.compiled import copying_part, part
 from udfs.kernels.replay_codes import (
     ABSENT,
     CREATED,
@@ -246,7 +246,7 @@ def delete(s: State, w: World, j: Journal, p: int) -> None:
     vanish_partition(s, j, p, REMOVED)
 
 
-@part
+@copying_part
 def reassign(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> None:
     """Nothing; p is to have these replicas: the AR is the new list and then what will be removed, an epoch more."""
     if s.now[p, DELETED] or s.now[p, STATE] == ABSENT or s.now[p, STATE] == NEW:
@@ -295,7 +295,7 @@ def finish(s: State, w: World, j: Journal, p: int) -> None:
     s.now[p, AR], s.now[p, TARGET] = size, 0
 
 
-@part
+@copying_part
 def set_isr(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> None:
     """Nothing; the leader has changed the ISR: the epoch stays. Refused where nobody leads."""
     size, led = lists[place], False

@@ -5,7 +5,7 @@ The rules are those of docs/replay-rules.md. Sources: Partition, ReplicaManager,
 
 from __future__ import annotations
 
-from udfs.kernels.compiled import part
+from udfs.kernels.compiled import copying_part, part
 from udfs.kernels.replay_codes import (
     ABSENT,
     AT_ONCE,
@@ -275,11 +275,16 @@ def _arrive(s: State, w: World, j: Journal, o: Own, p: int, slot: int, leader: i
     s.slot[row, FETCHED_LEO], s.slot[row, FETCHED_AT] = end_of_log, j.used[U_AT]
     if may_join(s, w, j, p, slot, leader):
         mark(s, o, p)
-        begin, held = s.now[p, SLOT_BEGIN], s.now[p, ISR]
-        old = s.slot[begin : begin + held, ISR].copy()
-        add(s, ISR, p, slot)
-        leader_changed_isr(s, w, j, p, old, EXPANDED)
+        _join(s, w, j, p, slot)
     try_hw(s, w, j, o, p)
+
+
+@copying_part
+def _join(s: State, w: World, j: Journal, p: int, slot: int) -> None:
+    begin, held = s.now[p, SLOT_BEGIN], s.now[p, ISR]
+    old = s.slot[begin : begin + held, ISR].copy()
+    add(s, ISR, p, slot)
+    leader_changed_isr(s, w, j, p, old, EXPANDED)
 
 
 @part
@@ -414,7 +419,7 @@ def _next_shrink(s: State, w: World, j: Journal, p: int) -> int:
     return int(found)
 
 
-@part
+@copying_part
 def _shrink(s: State, w: World, j: Journal, o: Own, p: int, at: int) -> None:
     """Nothing; all who lag too far leave the ISR at once."""
     begin, held, c = s.now[p, SLOT_BEGIN], s.now[p, ISR], s.now[p, CLUSTER]

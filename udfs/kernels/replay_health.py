@@ -134,8 +134,8 @@ def write_health(s: State, j: Journal, p: int, last: bool) -> None:
     j.health[row, H_AR], j.health[row, H_MIN_ISR] = s.seen[p, SEEN_AR], s.seen[p, SEEN_MIN]
     j.health[row, H_LEO], j.health[row, H_VISIBLE] = s.seen[p, OLD_LEO], s.seen[p, OLD_VISIBLE]
     j.health[row, H_COMMITTED] = s.seen[p, OLD_COMMITTED]
-    j.health[row, H_EXPOSED_0 : H_EXPOSED_ALL + 1] = s.seen[p, OLD_EXPOSED_0 : OLD_EXPOSED_ALL + 1]
-    j.health[row, H_EXPOSED_1] = s.seen[p, OLD_EXPOSED_1]
+    j.health[row, H_EXPOSED_0], j.health[row, H_EXPOSED_1] = s.seen[p, OLD_EXPOSED_0], s.seen[p, OLD_EXPOSED_1]
+    j.health[row, H_EXPOSED_ALL] = s.seen[p, OLD_EXPOSED_ALL]
     j.health[row, H_LIST] = -1
     if last:
         _write_replicas(s, j, p, row)

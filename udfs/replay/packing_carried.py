@@ -87,7 +87,9 @@ class Carried:
         return np.where(slot >= 0, self._slot[self._first_slot[of] + np.maximum(slot, 0)], slot)
 
     def before(self, row: Ints, events: Ints, requests: Ints, number: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """(rows of partitions, events, requests, their numbers), by row: what was open, then what is given."""
+        """(rows of partitions, events, requests, their numbers), by row like those given: what was open, then these."""
+        if not self._open.any():
+            return row, events, requests, number
         of = np.repeat(np.arange(len(self._p)), self._open)
         old_events, old = self._requests[:, : st.EVENT].copy(), self._requests[:, st.EVENT :]
         old_events[:, st.E_BROKER] = self._slot_now(of, old_events[:, st.E_BROKER])

@@ -163,11 +163,15 @@ class Rows:
         )
 
     def _told(self) -> Ints:
-        """Places of requests to tell: of those that a fold before has told, the ones that something happened to."""
+        """Places of requests to tell: of those that a fold before has told, the ones that something happened to.
+
+        What the parts of a whole could read, and when, is no column of theirs: they are told again.
+        """
         requests = self._packed.own.requests
         told = requests[:, st.Q_BY] >= 0
         places, were = self._packed.before
-        told[places[(requests[places] == were).all(axis=1)]] = False
+        alone = self._packed.own.events[places, st.E_PARTS] <= 1
+        told[places[alone & (requests[places] == were).all(axis=1)]] = False
         return np.flatnonzero(told)
 
     def at_the_end(self) -> pa.Table:

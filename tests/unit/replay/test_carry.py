@@ -24,7 +24,7 @@ from udfs.replay.rows import Rows
 from udfs.replay.schema import EVENTS, WIRE
 from udfs.replay.spread import rebalancer
 
-SEQUENCES = 600
+SEQUENCES = 300
 Case = Callable[[int], tuple[Begin, list[Event]]]
 Row = dict[str, Any]
 WHOSE = ("cluster_id", "topic", "partition")
