@@ -8,7 +8,7 @@ medians: 5.0 = all tables of the replay cost what sorting and writing the events
 from __future__ import annotations
 
 import argparse
-import resource
+import os
 import statistics
 import tempfile
 from time import monotonic
@@ -21,6 +21,7 @@ from pipelines.ingest.sources import SnapshotKey
 from pipelines.replay_run import write_events, write_replay
 from pipelines.session import open_session
 from pipelines.store import Store
+from tests.bench.memory import Watch
 from udfs.kernels import replay_codes as k
 from udfs.replay.events import Begin, Held, Rules, event_log
 from udfs.replay.schema import EVENTS
@@ -117,6 +118,8 @@ def main() -> None:
         store = Store(spark, folder)
         write_events(spark, store, events(asked.events, asked.partitions, BROKERS, asked.seed), [BENCH])
         seconds: dict[str, list[float]] = {"sort and write": [], "replay": []}
+        peaks: dict[str, int] = {}
+        watch = Watch(os.getpid())
         for turn in range(asked.rounds + 1):
             for name in seconds:
                 began = monotonic()
@@ -125,18 +128,20 @@ def main() -> None:
                 else:
                     sorted_write(store, spark, folder)
                 took = monotonic() - began
+                peaks[name] = max(peaks.get(name, 0), watch.peak_between(began, began + took))
                 if turn:  # the first warms both up
                     seconds[name].append(took)
                 print(f"{name}: {took:.2f} s{'' if turn else ' (cold)'}")
             print("  " + ", ".join(f"{part} {one:.2f}" for part, one in parts.items()))
+        watch.stop()
         for name in ("gold.leadership_events", "gold.state_transitions", "gold.replication_health", "gold.requests"):
             print(f"{name}: {store.read(name).count():,} rows")
         medians = {name: statistics.median(values) for name, values in seconds.items()}
         ratio = medians["replay"] / medians["sort and write"]
         print(f"{asked.events:,} events over {asked.partitions:,} partitions: {medians}")
         print(f"replay / sort and write: {ratio:.2f}")
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-        print(f"peak of the largest worker so far: {peak / 1024:.0f} MiB")
+        told = ", ".join(f"{name} {peak / 1e9:.2f} GB" for name, peak in peaks.items())
+        print(f"peaks of memory, JVM and workers together: {told}")
 
 
 if __name__ == "__main__":
