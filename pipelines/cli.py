@@ -244,6 +244,8 @@ def replay(
         format_name,
     )
     timeline = body.timeline(asked)
+    for warning in timeline.warnings:
+        typer.echo(f"kafka-placement: warning: {warning}", err=True)
     if json_file is not None:
         _write_json(json_file, body.answer(timeline))
     for line in body.lines(timeline):

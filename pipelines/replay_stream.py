@@ -1,6 +1,6 @@
 """Event logs as they arrive: files in a folder, replayed by Structured Streaming with what the batch would say.
 
-Each batch's events are added once, whatever a restart repeats. The snapshots that it is about go on from where they
+Each event is added once, whatever files or a restart repeat. The snapshots that it is about go on from where they
 stand (silver.replay_state, which is written last: until then a restart does the batch again); or begin anew, if these
 are not the events that come next. The order of events is their number, not that of the files.
 """
@@ -31,6 +31,8 @@ from udfs.replay.words import KINDS
 _CORRUPT, _FILE = "not_read", "file"
 _NEEDED = ("cluster_id", "snapshot_id", "event", "at_ms", "kind")
 _KEY = ("cluster_id", "snapshot_id")
+# What makes an event, or a row at first, the same as another: a file may come twice.
+_SAME = (*_KEY, "event", "kind", "broker_id", "topic", "partition")
 
 
 def follow(spark: SparkSession, store: Store, folder: str, once: bool) -> StreamingQuery:
@@ -74,7 +76,7 @@ class _Batch:
         new = _facts(self.events)
         if not new:
             return
-        self.store.append_once(tables.CLUSTER_EVENTS, self.events, self.stream, self.number)
+        self.store.append_new(tables.CLUSTER_EVENTS, self.events, _SAME, "event")
         self.store.create(tables.REPLAY_STATE)
         states = self._states(sorted(new))
         known = _facts(self.store.read(tables.CLUSTER_EVENTS.name, sorted(new)))

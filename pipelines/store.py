@@ -281,6 +281,22 @@ class Store:
         merge = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll()
         self._insist(table, merge.execute)
 
+    def append_new(self, table: Table, rows: DataFrame, keys: Sequence[str], least: str) -> None:
+        """Add the rows whose `keys` (null = null) the table does not have; least: as of upsert.
+
+        Again, it adds nothing.
+        """
+        self.create(table)
+        new = rows.select(*table.column_names).dropDuplicates([*keys])
+        found = new.groupBy("cluster_id").agg(F.min(least).alias("least")).collect()
+        if not found:
+            return
+        clusters = ", ".join(_quoted(row["cluster_id"]) for row in found)
+        known = f"held.cluster_id IN ({clusters}) AND held.`{least}` >= {min(row['least'] for row in found)}"
+        same = " AND ".join(f"held.`{key}` <=> new.`{key}`" for key in keys)
+        merge = self._table(table).alias("held").merge(new.alias("new"), f"{known} AND {same}")
+        self._insist(table, merge.whenNotMatchedInsertAll().execute)
+
     def _table(self, table: Table) -> DeltaTable:
         if self._catalog:
             return DeltaTable.forName(self.spark, self._name(table.name))

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
-from pipelines.ingest.snapshot import Framed, facts_of, framed, snapshot_of
+from pipelines.ingest.snapshot import Framed, Snapshot, facts_of, framed, snapshot_of
 from pipelines.ingest.sources import SnapshotKey, Source, find_source, snapshot_id_of
 from pipelines.replay.begin import begin_of
 from pipelines.replay.differences import between
-from pipelines.replay.log import events_of
+from pipelines.replay.log import events_of, read_until
 from pipelines.replay.scenario.data import SKIPPED_IF_REFUSED
 from pipelines.replay.scenario.read import is_scenario, read_scenario
 from pipelines.replay.scenario.words import milliseconds
@@ -39,10 +39,11 @@ _NAMED = 8
 
 @dataclass(frozen=True)
 class Until:
-    """offset: the last that counts; or at_ms: of the events' own clock."""
+    """offset: the last that counts; or at_ms: of the events' own clock, since_begin: which begins with them."""
 
     offset: int | None = None
     at_ms: int | None = None
+    since_begin: bool = False
 
     def counts(self, event: Event) -> bool:
         """Whether the event still happens."""
@@ -68,7 +69,10 @@ class Asked:
 
 @dataclass(frozen=True)
 class Timeline:
-    """events: those that were folded; log: their rows. wall: whether at_ms is a clock's time, not since the begin."""
+    """events: those that were folded; log: their rows. wall: whether at_ms is a clock's time, not since the begin.
+
+    warnings: what of the sources is not in it.
+    """
 
     begin: Begin
     events: tuple[Event, ...]
@@ -76,6 +80,7 @@ class Timeline:
     replayed: Folded
     groups: GroupsReplayed
     wall: bool
+    warnings: tuple[str, ...] = ()
 
 
 def until_of(text: str | None) -> Until | None:
@@ -85,7 +90,7 @@ def until_of(text: str | None) -> Until | None:
     if text.isdigit():
         return Until(offset=int(text))
     if text.startswith("t=") and (since := milliseconds(text[2:])) is not None:
-        return Until(at_ms=since)
+        return Until(at_ms=since, since_begin=True)
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
@@ -101,7 +106,8 @@ def timeline(asked: Asked) -> Timeline:
     others = [path for path in asked.sources if not is_scenario(path)]
     if len(scenarios) > 1:
         raise SourceError(scenarios[1], "is a second scenario", "Give one, with or without a source beside it.")
-    begin, events, wall = _observed(asked, others, bool(scenarios or asked.fail))
+    observed = _observed(asked, others, bool(scenarios or asked.fail))
+    begin, events, until = observed.begin, list(observed.events), observed.until
     of_groups: Sequence[GroupEvent] = ()
     if scenarios:
         told = read_scenario(scenarios[0], begin)
@@ -114,12 +120,14 @@ def timeline(asked: Asked) -> Timeline:
             ids = ", ".join(map(str, begin.brokers))
             raise SourceError(asked.sources[0], f"has no broker {broker}", f"Its brokers: {ids}.")
         events.append(Event(events[-1].at_ms if events else 0, k.BROKER_DOWN, broker, offset=number))
-    end_at = asked.until.at_ms if asked.until else None
-    if asked.until:
-        events = [event for event in events if asked.until.counts(event)]
+    end_at = until.at_ms if until else None
+    if until:
+        events = [event for event in events if until.counts(event)]
         of_groups = [event for event in of_groups if end_at is None or event.at_ms <= end_at]
     log = event_log(begin, events, end_at, *_key(asked))
-    return Timeline(begin, tuple(events), log, folded(pack(log)), replay_groups(of_groups, end_at=end_at), wall)
+    groups_replayed = replay_groups(of_groups, end_at=end_at)
+    folds = folded(pack(log))
+    return Timeline(begin, tuple(events), log, folds, groups_replayed, observed.wall, observed.warnings)
 
 
 def _key(asked: Asked) -> tuple[str, str]:
@@ -152,29 +160,83 @@ def _ruled(begin: Begin, settings: Any) -> Begin:
     return replace(begin, rules=replace(begin.rules, **settings))
 
 
-def _observed(asked: Asked, paths: Sequence[str], more: bool) -> tuple[Begin | None, list[Event], bool]:
-    """(begin, events, whether their time is a clock's) of logs and snapshots. more: whether something follows them."""
+@dataclass(frozen=True)
+class _Observed:
+    """What sources tell. begin: None = there are none. until: what is left of it for the events that follow."""
+
+    begin: Begin | None
+    events: Sequence[Event] = ()
+    wall: bool = False
+    until: Until | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def _observed(asked: Asked, paths: Sequence[str], more: bool) -> _Observed:
+    """What logs and snapshots tell. more: whether something follows them."""
     if not paths:
-        return None, [], False
+        return _Observed(None, until=asked.until)
     first, *others = [find_source(path) for path in paths]
     files = framed(first, asked.format_name)
+    until = asked.until
+    logs = [records for _, chosen, records in files if chosen.name == KRAFT_LOG.name]
     if not others and not more:
-        logs = [records for _, chosen, records in files if chosen.name == KRAFT_LOG.name]
         if logs and len(logs) == len(files):
-            events = [event for records in logs for event in events_of(records)]
-            return Begin(rules=Rules(kraft=True, auto_leader_rebalance=False)), events, True
+            begin = Begin(rules=Rules(kraft=True, auto_leader_rebalance=False))
+            events = [event for records in logs for event in events_of(records, asked.min_isr)]
+            warnings = (*_gaps(first, files), *_quarantined(first, snapshot_of(first, files, facts_of(files))))
+            return _Observed(begin, events, True, until, warnings)
         if not logs:
             problem = "is one snapshot, in which nothing happens yet"
             raise SourceError(paths[0], problem, "Add --fail IDS, a scenario, or a later snapshot.")
-    begins = [_begin(asked, first, files)]
-    begins.extend(_begin(asked, source, framed(source, asked.format_name)) for source in others)
+    if logs and until and not until.since_begin:  # it says until when the log counts, not what follows it
+        files = [
+            (name, chosen, read_until(records, until.offset, until.at_ms).records)
+            if chosen.name == KRAFT_LOG.name
+            else (name, chosen, records)
+            for name, chosen, records in files
+        ]
+        until = None
+    begins, warnings = [], _gaps(first, files)
+    for source in (first, *others):
+        begin, said = _begin(asked, source, files if source is first else framed(source, asked.format_name))
+        begins.append(begin)
+        warnings += said
     brokers = tuple(sorted({broker for begin in begins for broker in begin.brokers}))
-    return replace(begins[0], brokers=brokers), between(begins), False
+    return _Observed(replace(begins[0], brokers=brokers), between(begins), False, until, warnings)
 
 
-def _begin(asked: Asked, source: Source, files: Framed) -> Begin:
+def _begin(asked: Asked, source: Source, files: Framed) -> tuple[Begin, tuple[str, ...]]:
+    """(how a snapshot begins, what is to be said of it)."""
     facts = facts_of(files)
-    return begin_of(snapshot_of(source, files, facts), facts, asked.min_isr, asked.unclean)
+    snapshot = snapshot_of(source, files, facts)
+    begin = begin_of(snapshot, facts, asked.min_isr, asked.unclean)
+    for _, chosen, records in files:
+        if chosen.name == KRAFT_LOG.name:
+            told = read_until(records)
+            if told.controller is not None:
+                begin = replace(begin, controller=told.controller, controller_epoch=told.controller_epoch)
+    return begin, _quarantined(source, snapshot)
+
+
+def _gaps(source: Source, files: Framed) -> tuple[str, ...]:
+    """What is missing of logs."""
+    out = []
+    for name, chosen, records in files:
+        gaps = read_until(records).gaps if chosen.name == KRAFT_LOG.name else ()
+        if gaps:
+            lost = sum(last - first + 1 for first, last in gaps)
+            at = ", ".join(f"{first}-{last}" for first, last in gaps[:3])
+            out.append(f"{source.cluster_id}: {name} lacks {lost} offsets ({at}): what they told is not replayed")
+    return tuple(out)
+
+
+def _quarantined(source: Source, snapshot: Snapshot) -> tuple[str, ...]:
+    rows = snapshot.quarantined
+    if not rows:
+        return ()
+    one = rows[0]
+    where = f"{one['source']}, line {one['line_number']}: {'; '.join(map(str, one['reasons']))}"
+    return (f"{source.cluster_id}: {len(rows)} records are quarantined and not replayed, see inspect. {where}",)
 
 
 def answer(of: Timeline) -> dict[str, Any]:
@@ -225,10 +287,12 @@ def _answered(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Produces, by acks and by how they ended; what was lost of them."""
     for acks in sorted({row["acks"] for row in rows if row["acks"] is not None}):
         mine = [row for row in rows if row["acks"] == acks]
-        ends = Counter(f"{row['error']} ({row['answered_by']})" for row in mine)
+        ends = Counter(f"{row['part_error']} ({row['answered_by']})" for row in mine)
         text = ", ".join(f"{count} {end}" for end, count in ends.most_common())
         lost = sum(row["lost_messages"] for row in mine)
-        told = sum(row["lost_messages"] for row in mine if row["error"] == "NONE" and row["answered_at_ms"] is not None)
+        told = sum(
+            row["lost_messages"] for row in mine if row["part_error"] == "NONE" and row["answered_at_ms"] is not None
+        )
         written = sum(row["messages"] for row in mine)
         name = "all" if acks == -1 else acks
         yield f"acks={name}: {written} messages written, {lost} lost, {told} of these acknowledged; {text}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from pipelines.ingest import records as r
@@ -16,20 +17,59 @@ from udfs.replay.events import Event, Key
 _OFFSET = re.compile(r"\boffset: (\d+)")
 _TIME = re.compile(r"\bCreateTime: (\d+)")
 _EPOCH = re.compile(r"^\s*baseOffset: .*\bpartitionLeaderEpoch: (-?\d+)")
+_MIN_ISR = "min.insync.replicas"
 _LEADER = re.compile(r"\bLeaderChange: (\{.*)")
 
 
-def events_of(records: Records) -> list[Event]:
+def events_of(records: Records, min_isr: int = 1) -> list[Event]:
     """The log's events in its order; records that carry none are left out.
 
-    offset: the record's; at_ms: when it was written, or the offset where the log does not say.
+    offset: the record's; at_ms: when it was written, or the offset where the log does not say.   min_isr:
+    min.insync.replicas of topics that set none.
     """
-    return list(_Reader(records).events())
+    return list(_Reader(records, min_isr).events())
+
+
+@dataclass(frozen=True)
+class LogEnd:
+    """What is known of a log as a whole, or of its first part. controller: None = not told. gaps: (first, last) of
+    offsets that are missing."""
+
+    records: Records
+    controller: int | None
+    controller_epoch: int
+    gaps: tuple[tuple[int, int], ...]
+
+
+def read_until(records: Records, offset: int | None = None, at_ms: int | None = None) -> LogEnd:
+    """The log up to an offset (included), or a time (ms since 1970); None = all of it."""
+    epoch, controller, controller_epoch, last = 0, None, 0, -1
+    gaps = []
+    size = 0
+    for _, _, _, raw in records:
+        found, told = _OFFSET.search(raw), _TIME.search(raw)
+        late = found is not None and offset is not None and int(found[1]) > offset
+        if late or (told is not None and at_ms is not None and int(told[1]) > at_ms):
+            break
+        size += 1
+        if batch := _EPOCH.match(raw):
+            epoch = int(batch[1])
+        elif found:
+            now = int(found[1])
+            if last >= 0 and now > last + 1:
+                gaps.append((last + 1, now - 1))
+            last = now
+        if led := _LEADER.search(raw):
+            controller, controller_epoch = json.loads(led[1]).get("leaderId"), epoch
+    of = records
+    kept = Records(of.record_number[:size], of.line_number[:size], of.context[:size], of.raw[:size])
+    return LogEnd(kept, controller, controller_epoch, tuple(gaps))
 
 
 class _Reader:
-    def __init__(self, records: Records) -> None:
-        self._records = records
+    def __init__(self, records: Records, min_isr: int) -> None:
+        self._records, self._default = records, min_isr
+        self._min_isr: dict[str, int] = {}
         self._partitions: dict[str, set[Key]] = {}  # of each topic that exists
 
     def events(self) -> Iterator[Event]:
@@ -59,7 +99,13 @@ class _Reader:
             elif key not in self._partitions.get(topic, ()):
                 return  # quarantined where the log is read as a source
             yield _record(fact, key, at, offset)
+            least = self._min_isr.get(topic, self._default)
+            if kind == r.PARTITION and least != 1:
+                yield Event(at, k.SET_MIN_ISR, partition=key, value=least, offset=offset)
+        elif kind == r.CONFIG:
+            yield from self._configured(topic, dict(fact["configs"]), at, offset)
         elif kind == r.TOPIC_REMOVED:
+            self._min_isr.pop(topic, None)
             for key in sorted(self._partitions.pop(topic, ())):
                 yield Event(at, k.FORGET, partition=key, offset=offset)
         elif kind == r.CLEAR_ELR:
@@ -72,6 +118,18 @@ class _Reader:
             yield Event(at, k.FENCED if fact["fenced"] else k.UNFENCED, fact["broker_id"], offset=offset)
         elif kind == r.BROKER_REMOVED:
             yield Event(at, k.FENCED, fact["broker_id"], offset=offset)
+
+    def _configured(self, topic: str, configs: dict[str, str | None], at: int, offset: int) -> Iterator[Event]:
+        """Whether elections may be unclean need not be told: the log has who was elected."""
+        if _MIN_ISR not in configs:
+            return
+        said = configs[_MIN_ISR]
+        if said is not None and not said.isdigit():
+            return  # a warning where the log is read as a source
+        least = self._default if said is None else int(said)
+        self._min_isr[topic] = least
+        for key in sorted(self._partitions.get(topic, ())):
+            yield Event(at, k.SET_MIN_ISR, partition=key, value=least, offset=offset)
 
 
 def _record(fact: dict[str, Any], key: Key, at: int, offset: int) -> Event:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -139,6 +139,14 @@ def availability(health: DataFrame) -> DataFrame:
     health: of gold.replication_health.
     """
     lasts = F.col("to_ms") - F.col("from_ms")
+    place = [*_KEY, "topic", "partition"]
+    none = F.col("leader").isNull() & (lasts > 0)
+    # An outage is the time without a leader as a whole: its epoch or its ISR may change meanwhile.
+    in_order = Window.partitionBy(*place).orderBy("from_ms")
+    goes_on = F.coalesce(F.lag(none).over(in_order) & (F.lag("to_ms").over(in_order) == F.col("from_ms")), F.lit(False))
+    begun = F.sum((none & ~goes_on).cast("bigint")).over(in_order)
+    outages = health.select(*place, none.alias("none"), begun.alias("outage"), lasts.alias("lasts")).where("none")
+    outages = outages.groupBy(*place, "outage").agg(F.sum("lasts").alias("outage_ms"))
 
     def time_where(condition: Column) -> Column:
         return F.coalesce(F.sum(F.when(condition, lasts)), F.lit(0))
@@ -149,12 +157,15 @@ def availability(health: DataFrame) -> DataFrame:
         "under_replicated_ms": time_where(F.col("under_replicated")),
         "at_min_isr_ms": time_where(F.col("at_min_isr")),
         "under_min_isr_ms": time_where(F.col("under_min_isr")),
-        "outages": F.count(F.when(F.col("leader").isNull() & (lasts > 0), 1)),
-        "longest_outage_ms": F.coalesce(F.max(F.when(F.col("leader").isNull(), lasts)), F.lit(0)),
     }
     aggregated = [column.alias(name) for name, column in measures.items()]
-    each = health.groupBy(*_KEY, "topic", "partition").agg(*aggregated)
-    whole = health.groupBy(*_KEY, "topic").agg(*aggregated).withColumn("partition", F.lit(-1))
+    ends = [F.count("*").alias("outages"), F.max("outage_ms").alias("longest_outage_ms")]
+
+    def of(keys: list[str]) -> DataFrame:
+        joined = health.groupBy(*keys).agg(*aggregated).join(outages.groupBy(*keys).agg(*ends), keys, "left")
+        return joined.fillna(0, ["outages", "longest_outage_ms"])
+
+    each, whole = of(place), of(place[:-1]).withColumn("partition", F.lit(-1))
     led = 1 - F.col("without_leader_ms") / F.col("observed_ms")
     both = each.unionByName(whole).withColumn("led_ratio", F.when(F.col("observed_ms") > 0, led))
     return both.select(*t.AVAILABILITY.column_names)

@@ -187,7 +187,7 @@ REQUESTS = Table(
         parts="partitions of the request",
         acks="of a produce: 0, 1, or -1 for all",
         delayed="whether it had to wait (in the purgatory)",
-        error="Kafka's error code; NONE = fine",
+        error="of the whole request: that of the part that failed first; each part is answered its part_error",
         answered_by="what let it be answered",
         answered_at_ms="when, ms; null = never, or not yet",
         waited_ms="after how long, ms",

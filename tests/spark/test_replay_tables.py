@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.commands.replay import Asked, Timeline, snapshot_of_log, timeline
 from pipelines.replay_run import write_events, write_replay
+from pipelines.stages.replayed import availability
 from pipelines.store import Store
 from pipelines.tables import TABLES
 from udfs.replay.answers import health, leaderships, requests, state_of, transitions
@@ -97,6 +98,17 @@ def test_the_time_without_a_leader(store: Store) -> None:
     assert found["orders", 0]["without_leader_ms"] == 0
     assert found["orders", -1]["observed_ms"] == 2 * 59_000
     assert found["solo", 0]["outages"] == 1
+
+
+def test_an_outage_is_one_though_its_epoch_changes(spark: SparkSession) -> None:
+    """t-0: none from 10 to 40 and on to 60, led, none again from 70 to 75; t-1: always led."""
+    periods = [(0, 0, 10, 1), (0, 10, 40, None), (0, 40, 60, None), (0, 60, 70, 2), (0, 70, 75, None), (1, 0, 75, 3)]
+    data = [("c", "s", "t", p, begin, end, leader, False, False, False) for p, begin, end, leader in periods]
+    flags = "under_replicated boolean, at_min_isr boolean, under_min_isr boolean"
+    columns = "cluster_id string, snapshot_id string, topic string, partition int, from_ms bigint, to_ms bigint"
+    found = availability(spark.createDataFrame(data, f"{columns}, leader int, {flags}")).collect()
+    told = {row.partition: (row.outages, row.longest_outage_ms, row.without_leader_ms) for row in found}
+    assert told == {0: (2, 50, 55), 1: (0, 0, 0), -1: (2, 50, 55)}
 
 
 @pytest.mark.slow

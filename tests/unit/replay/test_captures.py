@@ -56,6 +56,36 @@ def test_the_log_folds_to_what_was_described(until: int | None, capture: Path) -
     assert state["controller_epoch"] == 1
 
 
+def test_the_logs_minimum_isr_is_what_was_described() -> None:
+    """Effective: of a partition with fewer replicas, their number. Source: Partition.effectiveMinIsr of 4.x."""
+    capture = LATER / "kafka-4.1.1-kraft" / "topics-describe.broker-2-down.txt"
+    snapshot = load_snapshot(find_source(str(capture)))
+    least = {row["topic"]: row["min_insync_replicas"] or 1 for row in snapshot.topics.to_pylist()}
+    health = [row for row in answer(timeline(Asked([str(LOG)])))["replication_health"] if row["at_the_end"]]
+    assert {row["topic"]: row["min_insync_replicas"] for row in health} == least
+    assert set(least.values()) == {1, 2}
+    for row in health:
+        needed = min(least[row["topic"]], row["replication_factor"])
+        assert (row["at_min_isr"], row["under_min_isr"]) == (row["in_sync"] == needed, row["in_sync"] < needed)
+
+
+def test_a_log_until_an_offset_may_be_failed() -> None:
+    """Broker 2 dies at the end of the log's first part: as the log itself goes on. The controller's epoch is known."""
+    told = timeline(Asked([str(LOG)], fail=[2], until=Until(FENCED - 1)))
+    state = answer(told)
+    assert shown(state) == described(LATER / "kafka-4.1.1-kraft" / "topics-describe.broker-2-down.txt")
+    assert (state["controller_epoch"], told.warnings) == (1, ())
+
+
+def test_what_a_log_lacks_is_said(tmp_path: Path) -> None:
+    text = LOG.read_text().splitlines(keepends=True)
+    cut = tmp_path / "log.txt"
+    cut.write_text("".join(text[:899] + text[1000:]))
+    gaps, quarantined = timeline(Asked([str(cut)])).warnings
+    assert "lacks 101 offsets (652-752)" in gaps
+    assert "101 records are quarantined" in quarantined
+
+
 def _held(folded: Folded, min_isr: dict[str, int | None]) -> tuple[Held, ...]:
     return tuple(
         Held(
