@@ -248,9 +248,17 @@ def delete(s: State, w: World, j: Journal, p: int) -> None:
 
 @copying_part
 def reassign(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> None:
-    """Nothing; p is to have these replicas: the AR is the new list and then what will be removed, an epoch more."""
+    """Nothing; p is to have these replicas: the AR is the new list and then what will be removed.
+
+    With ZooKeeper all of them have to live, and where they are not all in sync yet, that is an epoch more.
+    Sources: KafkaController.validateReplicas, onPartitionReassignment; ReplicationControlManager.
+    """
     if s.now[p, DELETED] or s.now[p, STATE] == ABSENT or s.now[p, STATE] == NEW:
         return  # what has had no leader yet has no state to be written
+    kraft = w.cluster[s.now[p, CLUSTER], KRAFT] != 0
+    for i in range(lists[place]):
+        if not kraft and not alive(s, w, j, p, lists[place + 1 + i]):
+            return
     begin, held = s.now[p, SLOT_BEGIN], s.now[p, AR]
     old = s.slot[begin : begin + held, AR].copy()
     put(s, TARGET, p, lists, place)
@@ -259,7 +267,8 @@ def reassign(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) ->
         if not within(s, TARGET, p, slot):
             s.slot[begin + s.now[p, AR], AR] = slot
             s.now[p, AR] += 1
-    lead(s, j, p, s.now[p, LEADER], REASSIGNED)
+    if not kraft and not _all_in_sync(s, p):
+        lead(s, j, p, s.now[p, LEADER], REASSIGNED)
     for i in range(s.now[p, TARGET]):
         slot = s.slot[begin + i, TARGET]
         if slot in old:
@@ -272,27 +281,55 @@ def reassign(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) ->
 
 
 @part
+def _all_in_sync(s: State, p: int) -> bool:
+    """Whether the ISR has all of the target."""
+    there = 0
+    for i in range(s.now[p, TARGET]):
+        there += within(s, ISR, p, s.slot[s.now[p, SLOT_BEGIN] + i, TARGET])
+    every: bool = there == s.now[p, TARGET]
+    return every
+
+
+@part
 def finish(s: State, w: World, j: Journal, p: int) -> None:
     """Nothing; where all of the target are in sync, the reassignment ends: a leader of them, and the others go."""
     begin, size = s.now[p, SLOT_BEGIN], s.now[p, TARGET]
-    for i in range(size):
-        if not within(s, ISR, p, s.slot[begin + i, TARGET]):
-            return
+    if not _all_in_sync(s, p):
+        return
     leader = s.now[p, LEADER]
     if leader == NOBODY or not alive(s, w, j, p, leader) or not within(s, TARGET, p, leader):
         leader = first_alive_in_sync(s, w, j, p, TARGET, False)
         if leader == NOBODY:
             return
-    lead(s, j, p, leader, REASSIGNED)
+    kraft = w.cluster[s.now[p, CLUSTER], KRAFT] != 0
+    if kraft:
+        _leave_at_once(s, j, p, leader, size)
+    else:
+        lead(s, j, p, leader, REASSIGNED)
     for i in range(size, s.now[p, AR]):
         slot = s.slot[begin + i, AR]
-        leave_isr(s, j, p, slot)
+        if not kraft:
+            leave_isr(s, j, p, slot)
         set_replica(s, j, p, slot, OFFLINE, REASSIGNED)
         if alive(s, w, j, p, slot):
             set_replica(s, j, p, slot, DELETION_STARTED, REASSIGNED)
             set_replica(s, j, p, slot, DELETION_DONE, REASSIGNED)
             set_replica(s, j, p, slot, ABSENT, REASSIGNED)
     s.now[p, AR], s.now[p, TARGET] = size, 0
+
+
+@part
+def _leave_at_once(s: State, j: Journal, p: int, leader: int, size: int) -> None:
+    """Nothing; who is not of the target leaves ISR and ELR, all in one record; an epoch more if somebody goes or leads.
+
+    Source: PartitionChangeBuilder.triggerLeaderEpochBumpForReplicaReassignmentIfNeeded of 4.1.
+    """
+    begin = s.now[p, SLOT_BEGIN]
+    for i in range(size, s.now[p, AR]):
+        drop(s, ISR, p, s.slot[begin + i, AR])
+        drop(s, ELR, p, s.slot[begin + i, AR])
+    if leader != s.now[p, LEADER] or size < s.now[p, AR]:
+        lead(s, j, p, leader, REASSIGNED)
 
 
 @copying_part

@@ -65,9 +65,10 @@ def read_scenario(path: str, beside: Begin | None) -> Scenario:
     written = page.sentences("events", f"Write sentences: {EXAMPLES}.")
     phrases = [_phrase(page, sentence, line) for sentence, line in written]
     phrases.extend(_fetches(page, phrases, settings))
+    with_elr = bool(settings.rules.get("elr", begin.rules.elr))
     events: list[Event] = []
     of_groups: list[GroupEvent] = []
-    for one in _made(Told(page, begin), phrases):
+    for one in _made(Told(page, begin, with_elr), phrases):
         if isinstance(one, Event):
             events.append(one)
         else:

@@ -27,8 +27,8 @@ class Said:
 class Told:
     """Checks what sentences name, and remembers what they change."""
 
-    def __init__(self, page: Page, begin: Begin) -> None:
-        self.page = page
+    def __init__(self, page: Page, begin: Begin, with_elr: bool) -> None:
+        self.page, self.with_elr = page, with_elr
         self.brokers = begin.brokers
         # Whoever may hold a replica: during a reassignment, and after it, those of before too.
         self.replicas: dict[str, dict[int, List]] = {}

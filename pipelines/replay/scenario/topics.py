@@ -40,8 +40,13 @@ def _config(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
     value = {"true": 1, "false": 0}.get(text) if name.startswith("unclean") else number(text)
     if value is None:
         told.page.fail(f"{name}={text} is no value of it", "Write true or false, or a number.", said.line)
+    is_minimum = _CONFIGS[name] == k.SET_MIN_ISR
+    if is_minimum and value == 0:
+        told.page.fail(f"{name}=0 is no value of it", "Write 1 or more.", said.line)
     for key in told.of_topic(topic, said.line):
         yield Event(said.at_ms, _CONFIGS[name], partition=key, value=value, offset=said.place)
+        if is_minimum and told.with_elr:  # who was eligible was so by the old minimum: ReplicationControlManager of 4.1
+            yield Event(said.at_ms, k.CLEAR_ELR, partition=key, offset=said.place)
 
 
 def _reassigned(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:

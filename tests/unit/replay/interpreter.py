@@ -99,11 +99,12 @@ class Controller:
         elif event.kind == k.DELETE:
             one.deleted = True
             self.try_delete(event.partition)
-        elif event.kind == k.REASSIGN and not one.deleted and not one.new:
+        elif event.kind == k.REASSIGN and not one.deleted and not one.new and set(event.replicas) <= self.alive:
             one.target = list(event.replicas)
             one.ar = one.target + [b for b in one.ar if b not in one.target]
             self.data.assigned(one)
-            self.write(one, one.leader)
+            if not set(one.target) <= set(one.isr):
+                self.write(one, one.leader)
             self.try_finish(one)
         elif event.kind == k.ELECT_PREFERRED:
             self.prefer(one)

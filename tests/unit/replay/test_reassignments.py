@@ -1,0 +1,62 @@
+"""Reassignments: leader epochs and who leaves, with ZooKeeper and with KRaft.
+
+Sources: KafkaController.onPartitionReassignment of 2.8; PartitionChangeBuilder, PartitionReassignmentReplicas of 4.1.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.replay.told import T, cluster, held
+from udfs.kernels import replay_codes as k
+from udfs.replay.answers import replay, state_of
+from udfs.replay.events import Event
+
+Said = tuple[int, list[int], list[int], int | None]
+
+
+def asked(at: int, *replicas: int) -> Event:
+    return Event(at, k.REASSIGN, partition=T, replicas=replicas)
+
+
+def in_sync(at: int, *isr: int) -> Event:
+    return Event(at, k.SET_ISR, partition=T, replicas=isr)
+
+
+def down(at: int, broker: int) -> Event:
+    return Event(at, k.BROKER_DOWN, broker)
+
+
+def ends(replicas: tuple[int, ...], events: list[Event], kraft: bool) -> Said:
+    """(leader epoch, AR, ISR, leader) at the end. Brokers 1 to 5 live at first."""
+    begin = cluster(held(*replicas), held(1, 2, 3, 4, 5, key=("other", 0)), kraft=kraft)
+    found = next(row for row in state_of(replay(begin, events))["partitions"] if row["topic"] == "t")
+    return found["leader_epoch"], found["replicas"], sorted(found["isr"]), found["leader"]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "events", "zookeeper", "kraft"),
+    [
+        # Another order alone: complete at once.
+        ((1, 2), [asked(1, 2, 1)], (1, [2, 1], [1, 2], 1), (0, [2, 1], [1, 2], 1)),
+        # Fewer: who goes leaves the ISR, an epoch more with ZooKeeper for that, too.
+        ((1, 2, 3), [asked(1, 1, 2)], (2, [1, 2], [1, 2], 1), (1, [1, 2], [1, 2], 1)),
+        # The leader goes.
+        ((1, 2), [asked(1, 2)], (2, [2], [2], 2), (1, [2], [2], 2)),
+        # A move waits until the new one is in sync.
+        ((1, 2), [asked(1, 2, 3)], (1, [2, 3, 1], [1, 2], 1), (0, [2, 3, 1], [1, 2], 1)),
+        ((1, 2), [asked(1, 2, 3), in_sync(2, 1, 2, 3)], (3, [2, 3], [2, 3], 2), (1, [2, 3], [2, 3], 2)),
+        # More alone: nobody goes, the leader stays.
+        ((1, 2), [asked(1, 1, 2, 3), in_sync(2, 1, 2, 3)], (2, [1, 2, 3], [1, 2, 3], 1), (0, [1, 2, 3], [1, 2, 3], 1)),
+        # Taken back before it is done.
+        ((1, 2, 3), [asked(1, 4, 1), asked(2, 1, 2, 3)], (2, [1, 2, 3], [1, 2, 3], 1), (1, [1, 2, 3], [1, 2, 3], 1)),
+    ],
+)
+def test_epochs_of_reassignments(replicas: tuple[int, ...], events: list[Event], zookeeper: Said, kraft: Said) -> None:
+    assert ends(replicas, events, False) == zookeeper
+    assert ends(replicas, events, True) == kraft
+
+
+def test_a_dead_broker_is_refused_with_zookeeper_alone() -> None:
+    assert ends((1, 2), [down(1, 3), asked(2, 1, 3)], False) == (0, [1, 2], [1, 2], 1)
+    assert ends((1, 2), [down(1, 3), asked(2, 1, 3)], True) == (0, [1, 3, 2], [1, 2], 1)
