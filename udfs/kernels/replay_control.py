@@ -120,10 +120,11 @@ def try_again(s: State, w: World, j: Journal, p: int) -> None:
 def _down(s: State, w: World, j: Journal, p: int, slot: int) -> None:
     """Nothing; a broker's session has ended, or it is fenced."""
     if w.cluster[s.now[p, CLUSTER], KRAFT]:
+        led = slot != NOBODY and s.now[p, LEADER] == slot
         if slot != NOBODY:
-            fence(s, w, j, p, slot)
+            fence(s, w, j, p, slot, OFFLINE_LEADER)
         if within(s, AR, p, slot):
-            set_replica(s, j, p, slot, OFFLINE, OFFLINE_LEADER)
+            set_replica(s, j, p, slot, OFFLINE, OFFLINE_LEADER if led else SHRUNK)
         return
     if slot != NOBODY and s.now[p, LEADER] == slot and not s.now[p, DELETED]:
         set_partition(s, j, p, OFFLINE, OFFLINE_LEADER)
@@ -174,14 +175,14 @@ def _shut_down(s: State, w: World, j: Journal, p: int, slot: int) -> None:
     kraft = w.cluster[s.now[p, CLUSTER], KRAFT]
     if s.now[p, DELETED] or not within(s, AR, p, slot) or (not kraft and s.now[p, AR] < 2):
         return
-    if s.now[p, LEADER] == slot:
+    if kraft:
+        fence(s, w, j, p, slot, SHUTTING_DOWN)
+    elif s.now[p, LEADER] == slot:
         leader = first_alive_in_sync(s, w, j, p, AR, True)
         if leader != NOBODY:
             only_alive(s, w, j, p, True)
             lead(s, j, p, leader, SHUTTING_DOWN)
             set_partition(s, j, p, ONLINE, SHUTTING_DOWN)
-    elif kraft:
-        fence(s, w, j, p, slot)
     else:
         leave_isr(s, j, p, slot)
         set_replica(s, j, p, slot, OFFLINE, SHUTTING_DOWN)

@@ -96,7 +96,7 @@ def alone(s: State, p: int, slot: int) -> None:
 def elect(s: State, w: World, j: Journal, p: int) -> bool:
     """Whether partition p, whose leader is dead or gone, has a leader now."""
     if w.cluster[s.now[p, CLUSTER], KRAFT]:
-        return _elect_kraft(s, w, j, p)
+        return _elect_kraft(s, w, j, p, OFFLINE_LEADER)
     leader, cause = first_alive_in_sync(s, w, j, p, AR, False), OFFLINE_LEADER
     if leader != NOBODY:
         only_alive(s, w, j, p, False)
@@ -138,25 +138,47 @@ def elect_preferred(s: State, w: World, j: Journal, p: int, cause: int) -> bool:
 
 
 @part
-def fence(s: State, w: World, j: Journal, p: int, slot: int) -> None:
-    """Nothing; the replica leaves the ISR, and somebody else leads if it led (KRaft)."""
+def fence(s: State, w: World, j: Journal, p: int, slot: int, cause: int) -> None:
+    """Nothing; the replica leaves the ISR, and somebody else leads if it led (KRaft): for this cause.
+
+    Source: ReplicationControlManager.generateLeaderAndIsrUpdates of 4.1.
+    """
     held, before = within(s, ISR, p, slot), s.now[p, LEADER]
     if not held and before != slot:
         return
     elr = w.cluster[s.now[p, CLUSTER], WITH_ELR] != 0
     last = held and s.now[p, ISR] == 1
-    if held and (elr or not last):
+    goes = held and (elr or not last)
+    if goes:
         drop(s, ISR, p, slot)
         if elr:
             keep_eligible(s, p, slot)
     if before != slot:
-        write_leader(s, j, p, SHRUNK, before)
+        if goes:
+            write_leader(s, j, p, SHRUNK, before)
         return
     if elr and last:
         s.now[p, LAST_KNOWN] = slot
-    if not _elect_kraft(s, w, j, p):
+    if not _elect_kraft(s, w, j, p, cause):
         lead(s, j, p, NOBODY, LEADERLESS)
         set_partition(s, j, p, OFFLINE, LEADERLESS)
+
+
+@part
+def _active(s: State, w: World, j: Journal, p: int, slot: int) -> bool:
+    """Whether the broker of p's slot lives and stays."""
+    active: bool = alive(s, w, j, p, slot) and not leaving(s, w, j, p, slot)
+    return active
+
+
+@part
+def _first_active(s: State, w: World, j: Journal, p: int) -> int:
+    """The first of the AR whose broker lives and stays, or NOBODY."""
+    for i in range(s.now[p, AR]):
+        slot = s.slot[s.now[p, SLOT_BEGIN] + i, AR]
+        if _active(s, w, j, p, slot):
+            return int(slot)
+    return NOBODY
 
 
 @part
@@ -169,23 +191,26 @@ def keep_eligible(s: State, p: int, slot: int) -> None:
 
 
 @part
-def _elect_kraft(s: State, w: World, j: Journal, p: int) -> bool:
-    """Whether somebody leads p now: of the ISR, of those eligible, who led last, or anybody where that is allowed."""
-    leader, cause = first_alive_in_sync(s, w, j, p, AR, False), OFFLINE_LEADER
+def _elect_kraft(s: State, w: World, j: Journal, p: int, why: int) -> bool:
+    """Whether somebody leads p now: of the ISR, of those eligible, who led last, or anybody where that is allowed.
+
+    Nobody who shuts down. Source: PartitionChangeBuilder.electLeader; ClusterControlManager.isActive of 4.1.
+    """
+    leader, cause = first_alive_in_sync(s, w, j, p, AR, True), why
     if leader == NOBODY and w.cluster[s.now[p, CLUSTER], WITH_ELR]:
         for i in range(s.now[p, AR]):
             slot = s.slot[s.now[p, SLOT_BEGIN] + i, AR]
-            if alive(s, w, j, p, slot) and within(s, ELR, p, slot):
+            if _active(s, w, j, p, slot) and within(s, ELR, p, slot):
                 leader, cause = int(slot), FROM_ELR
                 break
         last = s.now[p, LAST_KNOWN]
-        if leader == NOBODY and s.now[p, ELR] == 0 and last != NOBODY and alive(s, w, j, p, last):
+        if leader == NOBODY and s.now[p, ELR] == 0 and last != NOBODY and _active(s, w, j, p, last):
             leader, cause = int(last), FROM_LAST_KNOWN
     if leader == NOBODY and s.now[p, UNCLEAN_ALLOWED]:
-        leader, cause = first_alive(s, w, j, p), UNCLEAN
+        leader, cause = _first_active(s, w, j, p), UNCLEAN
     if leader == NOBODY:
         return False
-    if cause != OFFLINE_LEADER:
+    if cause != why:
         alone(s, p, leader)
         drop(s, ELR, p, leader)
         if s.now[p, ISR] >= min(s.now[p, MIN_ISR], s.now[p, AR]):

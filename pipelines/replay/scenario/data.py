@@ -20,7 +20,8 @@ from udfs.kernels import replay_codes as k
 from udfs.replay.events import Event, Key
 
 SKIPPED_IF_REFUSED = 1  # the value of a fetch that nobody has asked for by name
-_PRODUCE_MS, _FETCH_MS, _MIN_BYTES = 30_000, 500, 1
+FETCH_MS = 500
+_PRODUCE_MS, _MIN_BYTES = 30_000, 1
 _PRODUCE = {"acks": ACKS, "timeout": A_TIME}
 _FETCH = {"wait": A_TIME, "min": A_NUMBER}
 _OFFSETS = {"leo": A_NUMBER, "hw": A_NUMBER}
@@ -79,7 +80,7 @@ def _fetch(
         value,
         offset=said.place,
         request=told.request(),
-        wait_ms=options.get("wait", _FETCH_MS),
+        wait_ms=options.get("wait", FETCH_MS),
         min_bytes=options.get("min", _MIN_BYTES),
         fetch_offset=begin,
     )
@@ -88,7 +89,7 @@ def _fetch(
 def _fetched_by_consumer(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
     keys = told.keys(words[1], said.line)
     found = told.options(words[3], _FETCH, said.line)
-    request, wait, least = told.request(), found.get("wait", _FETCH_MS), found.get("min", _MIN_BYTES)
+    request, wait, least = told.request(), found.get("wait", FETCH_MS), found.get("min", _MIN_BYTES)
     for key in keys:
         yield Event(
             said.at_ms,

@@ -102,11 +102,12 @@ def _fetches(page: Page, phrases: Sequence[_Phrase], settings: Settings) -> Iter
     times = range(first, last + 1, settings.fetch_every_ms)
     if len(times) > MOST:
         too_many(page, None, remedy)
-    yield _Phrase(times, partial(_fetched, list(keys)), None, remedy)
+    yield _Phrase(times, partial(_fetched, list(keys), settings.fetch_every_ms), None, remedy)
 
 
-def _fetched(keys: Sequence[tuple[str, int]], told: Told, said: Said) -> Iterator[Event]:
-    return data.fetches_of(told, said, keys, {})
+def _fetched(keys: Sequence[tuple[str, int]], every_ms: int, told: Told, said: Said) -> Iterator[Event]:
+    """A follower has one fetch open at a time: it is answered before the next, and tells of the high watermark."""
+    return data.fetches_of(told, said, keys, {"wait": min(every_ms, data.FETCH_MS)})
 
 
 def _made(told: Told, phrases: Sequence[_Phrase]) -> Iterator[Event | GroupEvent]:

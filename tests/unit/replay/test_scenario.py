@@ -8,6 +8,7 @@ import pytest
 
 from pipelines.commands.replay import Asked, answer, timeline
 from pipelines.errors import SourceError
+from udfs.replay.answers import health
 
 HEAD = "brokers: [1, 2, 3]\ntopics:\n  orders: [[1, 2], [2, 3], [3, 1]]\n  solo: [[2]]\nevents:\n"
 
@@ -100,3 +101,14 @@ def test_a_scenario_beside_a_source(tmp_path: Path) -> None:
     source = Path(__file__).parents[3] / "data_samples" / "kafka-2.8.2-zookeeper" / "zookeeper-dump.jsonl"
     told = answer(timeline(Asked([str(source), str(file)])))
     assert told["partitions"] == answer(timeline(Asked([str(source)], fail=[1001])))["partitions"]
+
+
+@pytest.mark.parametrize("every_ms", [100, 500, 2_000])
+def test_followers_hear_of_the_high_watermark_however_often_they_fetch(tmp_path: Path, every_ms: int) -> None:
+    file = tmp_path / "told.yaml"
+    file.write_text(
+        f"brokers: [1, 2, 3]\ntopics: {{a: [[1, 2, 3]]}}\nsettings: {{followers_fetch_every_ms: {every_ms}}}\n"
+        "events: [t=1 produce 10 to a-0, t=60 broker 3 down]\n"
+    )
+    (last,) = [row for row in health(timeline(Asked([str(file)])).replayed) if row["at_the_end"]]
+    assert last["high_watermarks"] == [10, 10, 10]
