@@ -252,7 +252,7 @@ def replay(
         typer.echo(line)
     if events_file is not None:
         try:
-            body.write_log(timeline, events_file)
+            body.write_rows(timeline.log, events_file)
         except OSError as error:
             raise SettingsError(f"--events {events_file}: cannot be written: {error.strerror}") from error
     if warehouse is not None:

@@ -18,7 +18,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from delta.tables import DeltaTable
+from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -269,33 +269,28 @@ class Store:
 
     def upsert(self, table: Table, rows: DataFrame, least: str) -> None:
         """Make `rows` the table's of their keys; least: the number among the keys by which files are skipped."""
-        self.create(table)
-        from_here = rows.agg(F.min(least)).first()
-        if from_here is None or from_here[0] is None:
-            return
-        clusters = [row[0] for row in rows.select("cluster_id").distinct().collect()]
-        known = f"held.cluster_id IN ({', '.join(map(_quoted, clusters))}) AND held.`{least}` >= {from_here[0]}"
-        same = " AND ".join(f"held.`{key}` = new.`{key}`" for key in table.keys)
-        new = rows.select(*table.column_names).alias("new")
-        merge = self._table(table).alias("held").merge(new, f"{known} AND {same}")
-        merge = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll()
-        self._insist(table, merge.execute)
+        if merge := self._merge(table, rows, table.keys, least):
+            self._insist(table, merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute)
 
     def append_new(self, table: Table, rows: DataFrame, keys: Sequence[str], least: str) -> None:
         """Add the rows whose `keys` (null = null) the table does not have; least: as of upsert.
 
         Again, it adds nothing.
         """
+        if merge := self._merge(table, rows.dropDuplicates([*keys]), keys, least):
+            self._insist(table, merge.whenNotMatchedInsertAll().execute)
+
+    def _merge(self, table: Table, rows: DataFrame, keys: Sequence[str], least: str) -> DeltaMergeBuilder | None:
+        """The table beside `rows` of the same keys, whatever is done with them; None = there are no rows."""
         self.create(table)
-        new = rows.select(*table.column_names).dropDuplicates([*keys])
-        found = new.groupBy("cluster_id").agg(F.min(least).alias("least")).collect()
+        found = rows.groupBy("cluster_id").agg(F.min(least).alias("least")).collect()
         if not found:
-            return
+            return None
         clusters = ", ".join(_quoted(row["cluster_id"]) for row in found)
         known = f"held.cluster_id IN ({clusters}) AND held.`{least}` >= {min(row['least'] for row in found)}"
         same = " AND ".join(f"held.`{key}` <=> new.`{key}`" for key in keys)
-        merge = self._table(table).alias("held").merge(new.alias("new"), f"{known} AND {same}")
-        self._insist(table, merge.whenNotMatchedInsertAll().execute)
+        new = rows.select(*table.column_names).alias("new")
+        return self._table(table).alias("held").merge(new, f"{known} AND {same}")
 
     def _table(self, table: Table) -> DeltaTable:
         if self._catalog:

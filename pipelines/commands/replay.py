@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -20,7 +20,7 @@ from pipelines.ingest.snapshot import Framed, Snapshot, facts_of, framed, snapsh
 from pipelines.ingest.sources import SnapshotKey, Source, find_source, snapshot_id_of
 from pipelines.replay.begin import begin_of
 from pipelines.replay.differences import between
-from pipelines.replay.log import events_of, read_until
+from pipelines.replay.log import LogEnd, events_of, read_until
 from pipelines.replay.scenario.data import SKIPPED_IF_REFUSED
 from pipelines.replay.scenario.read import is_scenario, read_scenario
 from pipelines.replay.scenario.words import milliseconds
@@ -139,13 +139,8 @@ def _key(asked: Asked) -> tuple[str, str]:
     return sources[0].cluster_id, digest.hexdigest()[:16]
 
 
-def write_log(of: Timeline, file: Path) -> None:
-    """Nothing; the event log is in this file, a JSON object a line, as `replay-stream` takes it."""
-    write_rows(of.log, file)
-
-
 def write_rows(log: pa.Table, file: Path) -> None:
-    """Nothing; rows of EVENTS are in this file, a JSON object a line."""
+    """Nothing; rows of EVENTS are in this file, a JSON object a line, as `replay-stream` takes them."""
     with file.open("w", encoding="utf-8") as out:
         for row in log.to_pylist():
             out.write(json.dumps({name: value for name, value in row.items() if value is not None}) + "\n")
@@ -178,54 +173,56 @@ def _observed(asked: Asked, paths: Sequence[str], more: bool) -> _Observed:
     first, *others = [find_source(path) for path in paths]
     files = framed(first, asked.format_name)
     until = asked.until
-    logs = [records for _, chosen, records in files if chosen.name == KRAFT_LOG.name]
+    ends = _log_ends(files)
     if not others and not more:
-        if logs and len(logs) == len(files):
+        if ends and len(ends) == len(files):
             begin = Begin(rules=Rules(kraft=True, auto_leader_rebalance=False))
-            events = [event for records in logs for event in events_of(records, asked.min_isr)]
-            warnings = (*_gaps(first, files), *_quarantined(first, snapshot_of(first, files, facts_of(files))))
+            events = [event for _, _, records in files for event in events_of(records, asked.min_isr)]
+            warnings = (*_gaps(first, ends), *_quarantined(first, snapshot_of(first, files, facts_of(files))))
             return _Observed(begin, events, True, until, warnings)
-        if not logs:
+        if not ends:
             problem = "is one snapshot, in which nothing happens yet"
             raise SourceError(paths[0], problem, "Add --fail IDS, a scenario, or a later snapshot.")
-    if logs and until and not until.since_begin:  # it says until when the log counts, not what follows it
-        files = [
-            (name, chosen, read_until(records, until.offset, until.at_ms).records)
-            if chosen.name == KRAFT_LOG.name
-            else (name, chosen, records)
-            for name, chosen, records in files
-        ]
+    if ends and until and not until.since_begin:  # it says until when the log counts, not what follows it
+        ends = _log_ends(files, until)
+        files = [(name, chosen, ends[name].records if name in ends else records) for name, chosen, records in files]
         until = None
-    begins, warnings = [], _gaps(first, files)
+    begins, warnings = [], _gaps(first, ends)
     for source in (first, *others):
-        begin, said = _begin(asked, source, files if source is first else framed(source, asked.format_name))
+        if source is not first:
+            files = framed(source, asked.format_name)
+            ends = _log_ends(files)
+        begin, said = _begin(asked, source, files, ends)
         begins.append(begin)
         warnings += said
     brokers = tuple(sorted({broker for begin in begins for broker in begin.brokers}))
     return _Observed(replace(begins[0], brokers=brokers), between(begins), False, until, warnings)
 
 
-def _begin(asked: Asked, source: Source, files: Framed) -> tuple[Begin, tuple[str, ...]]:
+def _log_ends(files: Framed, until: Until | None = None) -> dict[str, LogEnd]:
+    """Of each log among the files."""
+    offset, at_ms = (until.offset, until.at_ms) if until else (None, None)
+    return {name: read_until(rows, offset, at_ms) for name, chosen, rows in files if chosen.name == KRAFT_LOG.name}
+
+
+def _begin(asked: Asked, source: Source, files: Framed, ends: Mapping[str, LogEnd]) -> tuple[Begin, tuple[str, ...]]:
     """(how a snapshot begins, what is to be said of it)."""
     facts = facts_of(files)
     snapshot = snapshot_of(source, files, facts)
     begin = begin_of(snapshot, facts, asked.min_isr, asked.unclean)
-    for _, chosen, records in files:
-        if chosen.name == KRAFT_LOG.name:
-            told = read_until(records)
-            if told.controller is not None:
-                begin = replace(begin, controller=told.controller, controller_epoch=told.controller_epoch)
+    for told in ends.values():
+        if told.controller is not None:
+            begin = replace(begin, controller=told.controller, controller_epoch=told.controller_epoch)
     return begin, _quarantined(source, snapshot)
 
 
-def _gaps(source: Source, files: Framed) -> tuple[str, ...]:
+def _gaps(source: Source, ends: Mapping[str, LogEnd]) -> tuple[str, ...]:
     """What is missing of logs."""
     out = []
-    for name, chosen, records in files:
-        gaps = read_until(records).gaps if chosen.name == KRAFT_LOG.name else ()
-        if gaps:
-            lost = sum(last - first + 1 for first, last in gaps)
-            at = ", ".join(f"{first}-{last}" for first, last in gaps[:3])
+    for name, told in ends.items():
+        if told.gaps:
+            lost = sum(last - first + 1 for first, last in told.gaps)
+            at = ", ".join(f"{first}-{last}" for first, last in told.gaps[:3])
             out.append(f"{source.cluster_id}: {name} lacks {lost} offsets ({at}): what they told is not replayed")
     return tuple(out)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -33,35 +35,40 @@ def _wire(events: DataFrame) -> DataFrame:
     return events.withColumn("lists", _lists()).select(*WIRE.names)
 
 
-def _heads(events: DataFrame) -> list[Row]:
-    """Rows of clusters at first; they know their last event, whoever wrote it."""
+def _heads(events: DataFrame) -> list[dict[str, Any]]:
+    """Key, at_ms and numbers of clusters at first; they know their last event, whoever wrote it."""
     at_first = events.where(F.col("kind") == KINDS[codes.HELD_CLUSTER]).select(*_KEY, "at_ms", "numbers")
     last = events.groupBy(*_KEY).agg(F.max("at_ms").alias("last_ms"), F.max("event").alias("last_event"))
-    return at_first.join(last, list(_KEY)).collect()
+    heads = []
+    for row in at_first.join(last, list(_KEY)).collect():
+        numbers = list(row["numbers"])
+        numbers[END_AT] = max(numbers[END_AT], row["last_ms"])
+        numbers[END_EVENT] = max(numbers[END_EVENT], row["last_event"] + 1)
+        heads.append({**{name: row[name] for name in (*_KEY, "at_ms")}, "numbers": numbers})
+    return heads
 
 
-def _head_rows(heads: list[Row]) -> pa.Table:
+def _head_rows(heads: list[dict[str, Any]]) -> pa.Table:
     """The same as rows of WIRE."""
-    rows = []
-    for head in heads:
-        numbers = list(head["numbers"])
-        numbers[END_AT] = max(numbers[END_AT], head["last_ms"])
-        numbers[END_EVENT] = max(numbers[END_EVENT], head["last_event"] + 1)
-        lists = [*([-1] * len(LISTS)), len(numbers), *numbers]
-        key = {name: head[name] for name in (*_KEY, "at_ms")}
-        rows.append({**key, "event": -1, "kind": KINDS[codes.HELD_CLUSTER], "lists": lists})
+    rows = [
+        {
+            **head,
+            "event": -1,
+            "kind": KINDS[codes.HELD_CLUSTER],
+            "lists": [*([-1] * len(LISTS)), len(head["numbers"]), *head["numbers"]],
+        }
+        for head in heads
+    ]
     return pa.Table.from_pylist(rows, schema=WIRE)
 
 
-def _may_be_rebalanced(head: Row) -> bool:
+def _may_be_rebalanced(numbers: list[int]) -> bool:
     """Whether a cluster's time is long enough for its leaders to be rebalanced by themselves."""
-    numbers = head["numbers"]
-    time_ms = max(numbers[END_AT], head["last_ms"]) - numbers[START_AT]
-    may: bool = numbers[REBALANCES] != 0 and time_ms >= min(numbers[CHECK_EVERY_MS], numbers[FIRST_CHECK_MS])
-    return may
+    first = min(numbers[CHECK_EVERY_MS], numbers[FIRST_CHECK_MS])
+    return numbers[REBALANCES] != 0 and numbers[END_AT] - numbers[START_AT] >= first
 
 
-def _rebalances(rows: DataFrame, heads: DataFrame, of: list[Row]) -> DataFrame:
+def _rebalances(rows: DataFrame, heads: DataFrame, of: list[dict[str, Any]]) -> DataFrame:
     """Rows of automatic rebalances of these clusters.
 
     All partitions of a cluster are in one worker then: who is elected depends on all of them.
@@ -81,7 +88,7 @@ def replayed(events: DataFrame, buckets: int, goes_on: bool = False) -> DataFram
     rows = _wire(events.where(F.col("kind") != KINDS[codes.HELD_CLUSTER]))
     heads = events.sparkSession.createDataFrame(_head_rows(found), from_arrow_schema(WIRE))
     every = rows.where(F.col("kind").isin(*_OF_ALL)).unionByName(heads)
-    rebalanced = [head for head in found if _may_be_rebalanced(head)]
+    rebalanced = [head for head in found if _may_be_rebalanced(head["numbers"])]
     if rebalanced:
         every = every.unionByName(_rebalances(rows, heads, rebalanced))
     share = F.pmod(F.hash("topic", "partition"), F.lit(buckets))

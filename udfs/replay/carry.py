@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from udfs.kernels import replay_codes as k
 from udfs.kernels import replay_state as st
 from udfs.kernels.replay_health import NOT_THERE
 from udfs.kernels.replay_state import Ints
 from udfs.replay.fold import Folded
-from udfs.replay.packing import N_CHECK, N_CONTROLLER, N_EPOCH, N_EVENT, NUMBERS
+from udfs.replay.packing import N_CHECK, N_CONTROLLER, N_EPOCH, N_EVENT
 from udfs.replay.packing_carried import LAYOUT, LISTS_KEPT, NOW_KEPT, SLOT_KEPT
 from udfs.replay.ragged import joined, positions
 from udfs.replay.rows import nth
-from udfs.replay.schema import EVENTS, KEY, LISTS, WIRE
+from udfs.replay.schema import EVENTS, KEY
 from udfs.replay.words import KINDS
 
 _RESTARTS = (st.DOWN_CONTROLLER, st.UP_CONTROLLER, st.FAIL_OVER)
@@ -24,43 +23,6 @@ _RESTARTS = (st.DOWN_CONTROLLER, st.UP_CONTROLLER, st.FAIL_OVER)
 def carried(of: Folded) -> pa.Table:
     """Rows of EVENTS from which a fold goes on: of clusters and brokers, and of partitions."""
     return pa.concat_tables([cluster_rows(of), state_rows(of)])
-
-
-def resume(carried: pa.Table, new: pa.Table, until: int | None = None) -> pa.Table:
-    """The event log of a fold that goes on: rows of `carried`, and events since then.
-
-    carried: of cluster_rows and state_rows, of whole clusters or of some partitions.   new: EVENTS or WIRE, events
-    alone, numbered on from those before; the result is of the same schema.   until: ms, as event_log's end_at.
-    """
-    held = pc.equal(carried["kind"], KINDS[k.HELD_CLUSTER])
-    clusters, others = carried.filter(held), carried.filter(pc.invert(held))
-    keys = [field.name for field in KEY]
-    last = new.group_by(keys).aggregate([("at_ms", "max"), ("event", "max")])
-    said = {tuple(row[key] for key in keys): row for row in last.to_pylist()}
-    numbers = np.asarray(clusters["numbers"].combine_chunks().flatten()).reshape(-1, NUMBERS).copy()
-    for row, *key in zip(numbers, *(clusters[key].to_pylist() for key in keys), strict=True):
-        more = said.get(tuple(key))
-        if more:
-            row[st.END_AT], row[st.END_EVENT] = max(row[st.END_AT], more["at_ms_max"]), more["event_max"] + 1
-        row[st.END_AT] = max(row[st.END_AT], row[st.END_AT] if until is None else until)
-    clusters = clusters.set_column(len(EVENTS) - 1, EVENTS.field("numbers"), _rows_of(numbers))
-    first = pa.concat_tables([clusters, others])
-    return pa.concat_tables([wired(first) if "lists" in new.column_names else first, new])
-
-
-def wired(table: pa.Table) -> pa.Table:
-    """Rows of EVENTS as rows of WIRE."""
-    parts: list[tuple[Ints, Ints]] = []
-    columns = [table[name].combine_chunks() for name in (*LISTS, "numbers")]
-    none = np.logical_and.reduce([np.asarray(pc.is_null(column)) for column in columns])
-    for column in columns:
-        size = np.asarray(pc.fill_null(pc.list_value_length(column), -1)).astype(np.int64)
-        parts += [
-            (np.where(none, 0, 1), size[~none]),
-            (np.maximum(size, 0), np.asarray(column.flatten()).astype(np.int64)),
-        ]
-    arrays = {name: table[name] for name in table.column_names} | {"lists": _lists(*joined(parts))}
-    return pa.table([arrays[field.name] for field in WIRE], schema=WIRE)
 
 
 # ---- clusters
@@ -80,7 +42,7 @@ def cluster_rows(of: Folded) -> pa.Table:
         broker_id=pa.array(packed.brokers.astype(np.int32)),
         value=pa.array(flags),
     )
-    of_clusters = _table(packed.clusters, clusters, k.HELD_CLUSTER, numbers[:, st.END_AT], numbers=_rows_of(numbers))
+    of_clusters = _table(packed.clusters, clusters, k.HELD_CLUSTER, numbers[:, st.END_AT], numbers=rows_of(numbers))
     return pa.concat_tables([of_clusters, of_brokers])
 
 
@@ -156,8 +118,8 @@ def state_rows(of: Folded) -> pa.Table:
         packed.numbers[now[p, st.CLUSTER], st.END_AT],
         topic=packed.topics,
         partition=pa.array(packed.partitions.astype(np.int32)),
-        replicas=_lists(now[:, st.SLOTS], packed.brokers[state.slot[:, st.MEMBER]]),
-        numbers=_lists(size, values),
+        replicas=lists_of(now[:, st.SLOTS], packed.brokers[state.slot[:, st.MEMBER]]),
+        numbers=lists_of(size, values),
     )
 
 
@@ -282,10 +244,12 @@ def _fields() -> list[tuple[str, pa.DataType]]:
     return [(field.name, field.type) for field in EVENTS]
 
 
-def _rows_of(values: Ints) -> pa.Array:
-    return _lists(np.full(len(values), values.shape[1]), values.ravel())
+def rows_of(values: Ints) -> pa.Array:
+    """A list for each row."""
+    return lists_of(np.full(len(values), values.shape[1]), values.ravel())
 
 
-def _lists(size: Ints, values: Ints) -> pa.Array:
+def lists_of(size: Ints, values: Ints) -> pa.Array:
+    """Lists of these sizes, their values one behind another."""
     offsets = np.concatenate([[0], np.cumsum(size)]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))

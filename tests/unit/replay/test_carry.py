@@ -15,8 +15,9 @@ import pytest
 from tests.unit.replay.any_cases import with_data, with_raft
 from tests.unit.replay.interpreter import interpret
 from tests.unit.replay.random_cases import random_case, random_data_case
+from tests.unit.replay.resumed import resume, wired
 from udfs.kernels import replay_codes as k
-from udfs.replay.carry import carried, cluster_rows, resume, state_rows, wired
+from udfs.replay.carry import carried, cluster_rows, state_rows
 from udfs.replay.events import Begin, Event, Held, Rules, event_log
 from udfs.replay.fold import Folded, folded
 from udfs.replay.packing import pack
