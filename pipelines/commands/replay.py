@@ -28,10 +28,10 @@ from udfs.kernels import replay_codes as k
 from udfs.replay import groups
 from udfs.replay.answers import health, leaderships, requests, state_of, transitions
 from udfs.replay.events import Begin, Event, Rules, event_log
-from udfs.replay.fold import Folded, folded
+from udfs.replay.fold import Folded
 from udfs.replay.groups import GroupEvent, GroupsReplayed, replay_groups
-from udfs.replay.packing import pack
 from udfs.replay.steps import controller_steps
+from udfs.replay.together import folded_whole
 from udfs.replay.words import KINDS
 
 _NAMED = 8
@@ -126,7 +126,7 @@ def timeline(asked: Asked) -> Timeline:
         of_groups = [event for event in of_groups if end_at is None or event.at_ms <= end_at]
     log = event_log(begin, events, end_at, *_key(asked))
     groups_replayed = replay_groups(of_groups, end_at=end_at)
-    folds = folded(pack(log))
+    folds = folded_whole(log)
     return Timeline(begin, tuple(events), log, folds, groups_replayed, observed.wall, observed.warnings)
 
 

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.tables import replay as t
 from udfs.kernels import replay_codes as codes
-from udfs.kernels.replay_state import CHECK_EVERY_MS, END_AT, END_EVENT, FIRST_CHECK_MS, REBALANCES, START_AT
+from udfs.kernels.replay_state import CHECK_EVERY_MS, END_AT, END_EVENT, FIRST_CHECK_MS, KRAFT, REBALANCES, START_AT
 from udfs.replay import spread
 from udfs.replay.packing import OF_EVERY_SHARE
 from udfs.replay.schema import JOINED_REQUESTS, LISTS, WIRE
@@ -38,21 +38,30 @@ def _wire(events: DataFrame) -> DataFrame:
 def _heads(events: DataFrame) -> list[dict[str, Any]]:
     """Key, at_ms and numbers of clusters at first; they know their last event, whoever wrote it."""
     at_first = events.where(F.col("kind") == KINDS[codes.HELD_CLUSTER]).select(*_KEY, "at_ms", "numbers")
-    last = events.groupBy(*_KEY).agg(F.max("at_ms").alias("last_ms"), F.max("event").alias("last_event"))
+    last = events.groupBy(*_KEY).agg(
+        F.max("at_ms").alias("last_ms"), F.max("event").alias("last_event"), F.max(_deletes()).alias("deletes")
+    )
     heads = []
     for row in at_first.join(last, list(_KEY)).collect():
         numbers = list(row["numbers"])
         numbers[END_AT] = max(numbers[END_AT], row["last_ms"])
         numbers[END_EVENT] = max(numbers[END_EVENT], row["last_event"] + 1)
-        heads.append({**{name: row[name] for name in (*_KEY, "at_ms")}, "numbers": numbers})
+        key = {name: row[name] for name in (*_KEY, "at_ms")}
+        heads.append({**key, "numbers": numbers, "deletes": row["deletes"] and not numbers[KRAFT]})
     return heads
+
+
+def _deletes() -> Column:
+    """Whether a row says that a topic is deleted, or was being deleted."""
+    held = (F.col("kind") == KINDS[codes.HELD_STATE]) & (F.coalesce("value", F.lit(0)) > 0)
+    return (F.col("kind") == KINDS[codes.DELETE]) | held
 
 
 def _head_rows(heads: list[dict[str, Any]]) -> pa.Table:
     """The same as rows of WIRE."""
     rows = [
         {
-            **head,
+            **{name: head[name] for name in (*_KEY, "at_ms")},
             "event": -1,
             "kind": KINDS[codes.HELD_CLUSTER],
             "lists": [*([-1] * len(LISTS)), len(head["numbers"]), *head["numbers"]],
@@ -68,14 +77,29 @@ def _may_be_rebalanced(numbers: list[int]) -> bool:
     return numbers[REBALANCES] != 0 and numbers[END_AT] - numbers[START_AT] >= first
 
 
-def _rebalances(rows: DataFrame, heads: DataFrame, of: list[dict[str, Any]]) -> DataFrame:
-    """Rows of automatic rebalances of these clusters.
+def _together(rows: DataFrame, heads: DataFrame, of: list[dict[str, Any]]) -> DataFrame:
+    """Rows of what partitions do together, of these clusters.
 
-    All partitions of a cluster are in one worker then: who is elected depends on all of them.
+    All partitions of a cluster are in one worker where leaders may be rebalanced: who is elected depends on all of
+    them. Else those of topics that are deleted.
     """
-    keys = heads.sparkSession.createDataFrame([(head["cluster_id"], head["snapshot_id"]) for head in of], list(_KEY))
-    theirs = rows.unionByName(heads).join(F.broadcast(keys), list(_KEY), "left_semi").select(*WIRE.names)
-    return theirs.repartition(*_KEY).mapInArrow(spread.rebalancer(), from_arrow_schema(WIRE))
+    whole = [head for head in of if _may_be_rebalanced(head["numbers"])]
+    every = rows.unionByName(heads)
+    theirs = _of(every, [head for head in of if head not in whole])
+    topics = theirs.where(_deletes()).select(*_KEY, "topic").distinct()
+    some = theirs.join(F.broadcast(topics), [*_KEY, "topic"], "left_semi").select(*WIRE.names)
+    of_all = theirs.where(F.col("kind").isin(*_OF_ALL))
+    together = _of(every, whole).unionByName(some).unionByName(of_all)
+    return together.repartition(*_KEY).mapInArrow(spread.coupler(), from_arrow_schema(WIRE))
+
+
+def _of(rows: DataFrame, heads: list[dict[str, Any]]) -> DataFrame:
+    """Rows of these clusters."""
+    if not heads:
+        return rows.limit(0)
+    keys = [(head["cluster_id"], head["snapshot_id"]) for head in heads]
+    keyed = rows.sparkSession.createDataFrame(keys, list(_KEY))
+    return rows.join(F.broadcast(keyed), list(_KEY), "left_semi").select(*WIRE.names)
 
 
 def replayed(events: DataFrame, buckets: int, goes_on: bool = False) -> DataFrame:
@@ -88,14 +112,16 @@ def replayed(events: DataFrame, buckets: int, goes_on: bool = False) -> DataFram
     rows = _wire(events.where(F.col("kind") != KINDS[codes.HELD_CLUSTER]))
     heads = events.sparkSession.createDataFrame(_head_rows(found), from_arrow_schema(WIRE))
     every = rows.where(F.col("kind").isin(*_OF_ALL)).unionByName(heads)
-    rebalanced = [head for head in found if _may_be_rebalanced(head["numbers"])]
-    if rebalanced:
-        every = every.unionByName(_rebalances(rows, heads, rebalanced))
+    together = [head for head in found if head["deletes"] or _may_be_rebalanced(head["numbers"])]
+    if together:
+        every = every.unionByName(_together(rows, heads, together))
     share = F.pmod(F.hash("topic", "partition"), F.lit(buckets))
-    own = rows.where(~F.col("kind").isin(*_OF_ALL)).withColumn("bucket", share)
-    spread_out = every.withColumn("bucket", F.explode(F.sequence(F.lit(0), F.lit(buckets - 1))))
-    shares = own.unionByName(spread_out).repartitionById(buckets, "bucket").drop("bucket")
-    parcels = shares.mapInArrow(spread.replayer(goes_on), from_arrow_schema(spread.PARCELS))
+    of_all = F.col("kind").isin(*_OF_ALL)
+    shares = F.when(of_all, F.sequence(F.lit(0), F.lit(buckets - 1))).otherwise(F.array(share))
+    own = rows.where(~of_all).withColumn("bucket", share)
+    every = every.withColumn("bucket", F.explode(shares))
+    spread_out = own.unionByName(every).repartitionById(buckets, "bucket").drop("bucket")
+    parcels = spread_out.mapInArrow(spread.replayer(goes_on), from_arrow_schema(spread.PARCELS))
     return parcels.select(*t.REPLAYED.column_names)
 
 

@@ -38,6 +38,7 @@ from udfs.kernels.replay_state import (
     TIMELINE,
     UP,
     UP_CONTROLLER,
+    UP_UNCLEAN,
     Ints,
 )
 
@@ -66,8 +67,9 @@ def steps_of(events: Ints, state: Ints, first: int, kraft: bool, controller: int
                 step = DOWN_LAST if controller == NOBODY else DOWN_CONTROLLER
                 epoch += controller != NOBODY
         elif kind == BROKER_UP and not state[own] & ALIVE:
+            # Of a quorum's broker: unless it was only fenced (value 1), or went in order, it may have lost messages.
+            step = UP_UNCLEAN if kraft and not state[own] & LEAVES and events[i, C_VALUE] == 0 else UP
             state[own] = ALIVE
-            step = UP
             if not kraft and controller == NOBODY:
                 controller, epoch, step = place, epoch + 1, UP_CONTROLLER
         elif kind == SHUTDOWN and state[own] & ALIVE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 NOBODY = -1
 
 # Kinds of events. From RECORD on, what a controller has done already, as its own log tells; from APPEND on, data.
-# From HELD_CLUSTER on, how all is at first.
+# From HELD_CLUSTER on, how all is at first. REBALANCED_LEADERS to TOPIC_HELD: what partitions do together.
 (
     BROKER_DOWN,
     BROKER_UP,
@@ -26,6 +26,9 @@ NOBODY = -1
     UNFENCED,
     LED_BY,
     REBALANCED_LEADERS,
+    DELETION_STARTS,
+    DELETION_ENDS,
+    TOPIC_HELD,
     APPEND,
     FETCH,
     OFFSETS,
@@ -34,7 +37,7 @@ NOBODY = -1
     HELD_PARTITION,
     HELD_STATE,
     KINDS,
-) = range(27)
+) = range(30)
 
 # States of partitions, and of replicas.
 ABSENT, NEW, ONLINE, OFFLINE = 0, 1, 2, 3

@@ -25,6 +25,7 @@ from udfs.kernels.replay_codes import (
     SHUTTING_DOWN,
     TOLD,
 )
+from udfs.kernels.replay_deletion import delete_replicas, read_anew
 from udfs.kernels.replay_elections import (
     elect,
     elect_preferred,
@@ -33,6 +34,7 @@ from udfs.kernels.replay_elections import (
     keep_eligible,
     lead,
     leave_isr,
+    no_longer_eligible,
     only_alive,
 )
 from udfs.kernels.replay_records import seen
@@ -55,10 +57,12 @@ from udfs.kernels.replay_state import (
     SEEN_DOWN,
     SEEN_UP,
     SLOT_BEGIN,
+    STARTED,
     STATE,
     TARGET,
     UP,
     UP_CONTROLLER,
+    UP_UNCLEAN,
     WITH_ELR,
     Ints,
     Journal,
@@ -69,7 +73,6 @@ from udfs.kernels.replay_state import (
     put,
     set_partition,
     set_replica,
-    vanish_partition,
     within,
     write_leader,
 )
@@ -78,17 +81,20 @@ from udfs.kernels.replay_state import (
 @part
 def step(s: State, w: World, j: Journal, p: int, kind: int, slot: int) -> None:
     """Nothing; p after a step of the brokers and the controller. slot: the broker's in p, or -1."""
-    if s.now[p, STATE] == ABSENT:
+    if s.now[p, DELETED]:
+        _step_of_deleted(s, w, j, p, kind, slot)
+    elif s.now[p, STATE] == ABSENT:
         return
-    if kind == DOWN:
+    elif kind == DOWN:
         _down(s, w, j, p, slot)
     elif kind in (DOWN_CONTROLLER, FAIL_OVER):
         _fail_over(s, w, j, p)
-    elif kind in (UP, UP_CONTROLLER):
+    elif kind in (UP, UP_CONTROLLER, UP_UNCLEAN):
         if kind == UP_CONTROLLER:
             _fail_over(s, w, j, p)
-        if s.now[p, STATE] != ABSENT:
-            _up(s, w, j, p, slot)
+        elif kind == UP_UNCLEAN and w.cluster[s.now[p, CLUSTER], WITH_ELR] and slot != NOBODY:
+            no_longer_eligible(s, j, p, slot)
+        _up(s, w, j, p, slot)
     elif kind == LEAVING:
         _shut_down(s, w, j, p, slot)
     elif kind == CHECK:
@@ -96,6 +102,23 @@ def step(s: State, w: World, j: Journal, p: int, kind: int, slot: int) -> None:
             elect_preferred(s, w, j, p, REBALANCED)
     elif kind in (SEEN_DOWN, SEEN_UP) and slot != NOBODY:
         seen(s, j, p, slot, kind == SEEN_UP)
+
+
+@part
+def _step_of_deleted(s: State, w: World, j: Journal, p: int, kind: int, slot: int) -> None:
+    """Nothing; the same of a partition whose topic is to be deleted: nobody is elected, only a reassignment goes on."""
+    if kind in (DOWN_CONTROLLER, FAIL_OVER, UP_CONTROLLER):
+        read_anew(s, w, j, p)
+        _go_on(s, w, j, p)
+    if slot == NOBODY or not within(s, AR, p, slot):
+        return
+    if kind == DOWN:
+        set_replica(s, j, p, slot, DELETION_INELIGIBLE, REMOVED)
+    elif kind in (UP, UP_CONTROLLER):
+        set_replica(s, j, p, slot, ONLINE, TOLD)
+        _go_on(s, w, j, p)
+        if s.now[p, DELETED] == STARTED:
+            delete_replicas(s, w, j, p)
 
 
 @part
@@ -108,8 +131,6 @@ def may_be_rebalanced(s: State, p: int) -> bool:
 @part
 def try_again(s: State, w: World, j: Journal, p: int) -> None:
     """Nothing; if p is offline, or new and without a leader, it is tried again."""
-    if s.now[p, DELETED]:
-        return
     if s.now[p, STATE] == NEW:
         _first_leader(s, w, j, p)
     elif s.now[p, STATE] == OFFLINE:
@@ -126,14 +147,12 @@ def _down(s: State, w: World, j: Journal, p: int, slot: int) -> None:
         if within(s, AR, p, slot):
             set_replica(s, j, p, slot, OFFLINE, OFFLINE_LEADER if led else SHRUNK)
         return
-    if slot != NOBODY and s.now[p, LEADER] == slot and not s.now[p, DELETED]:
+    if slot != NOBODY and s.now[p, LEADER] == slot:
         set_partition(s, j, p, OFFLINE, OFFLINE_LEADER)
     try_again(s, w, j, p)
-    if not within(s, AR, p, slot):
-        return
-    leave_isr(s, j, p, slot)
-    if set_replica(s, j, p, slot, OFFLINE, SHRUNK) and s.now[p, DELETED]:
-        set_replica(s, j, p, slot, DELETION_INELIGIBLE, REMOVED)
+    if within(s, AR, p, slot):
+        leave_isr(s, j, p, slot)
+        set_replica(s, j, p, slot, OFFLINE, SHRUNK)
 
 
 @part
@@ -155,7 +174,7 @@ def _fail_over(s: State, w: World, j: Journal, p: int) -> None:
 
 @part
 def _go_on(s: State, w: World, j: Journal, p: int) -> None:
-    """Nothing; a reassignment that waits is tried again; so is a deletion, by who called for this."""
+    """Nothing; a reassignment that waits is tried again."""
     if s.now[p, TARGET]:
         finish(s, w, j, p)
 
@@ -173,7 +192,7 @@ def _up(s: State, w: World, j: Journal, p: int, slot: int) -> None:
 def _shut_down(s: State, w: World, j: Journal, p: int, slot: int) -> None:
     """Nothing; a broker says that it goes: others lead first, and it leaves the ISR."""
     kraft = w.cluster[s.now[p, CLUSTER], KRAFT]
-    if s.now[p, DELETED] or not within(s, AR, p, slot) or (not kraft and s.now[p, AR] < 2):
+    if not within(s, AR, p, slot) or (not kraft and s.now[p, AR] < 2):
         return
     if kraft:
         fence(s, w, j, p, slot, SHUTTING_DOWN)
@@ -191,8 +210,8 @@ def _shut_down(s: State, w: World, j: Journal, p: int, slot: int) -> None:
 @part
 def create(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> None:
     """Nothing; partition p with this AR: new, its replicas new, online with the first alive, replicas online."""
-    if not set_partition(s, j, p, NEW, CREATED):
-        return  # it is there already
+    if s.now[p, DELETED] or not set_partition(s, j, p, NEW, CREATED):
+        return  # it is there already, or still
     put(s, AR, p, lists, place)
     for i in range(s.now[p, AR]):
         set_replica(s, j, p, s.slot[s.now[p, SLOT_BEGIN] + i, AR], NEW, CREATED)
@@ -218,33 +237,6 @@ def _first_leader(s: State, w: World, j: Journal, p: int) -> None:
     for i in range(s.now[p, AR]):
         slot = s.slot[begin + i, AR]
         set_replica(s, j, p, slot, ONLINE if alive(s, w, j, p, slot) else OFFLINE, CREATED)
-
-
-@part
-def delete(s: State, w: World, j: Journal, p: int) -> None:
-    """Nothing; replicas are stopped and deleted; one on a dead broker keeps the topic until that broker returns."""
-    if s.now[p, TARGET]:
-        return  # it waits for the reassignment
-    begin, done = s.now[p, SLOT_BEGIN], True
-    for i in range(s.now[p, AR]):
-        slot = s.slot[begin + i, AR]
-        state = s.slot[begin + slot, REPLICA_STATE]
-        if not alive(s, w, j, p, slot):
-            done = False
-            if state != DELETION_INELIGIBLE:
-                set_replica(s, j, p, slot, DELETION_INELIGIBLE, REMOVED)
-            continue
-        if state == DELETION_DONE:
-            continue
-        if state != OFFLINE:
-            set_replica(s, j, p, slot, OFFLINE, REMOVED)
-        set_replica(s, j, p, slot, DELETION_STARTED, REMOVED)
-        set_replica(s, j, p, slot, DELETION_DONE, REMOVED)
-    if not done:
-        return
-    for i in range(s.now[p, AR]):
-        set_replica(s, j, p, s.slot[begin + i, AR], ABSENT, REMOVED)
-    vanish_partition(s, j, p, REMOVED)
 
 
 @copying_part

@@ -55,11 +55,11 @@ def first_alive_in_sync(s: State, w: World, j: Journal, p: int, which: int, stay
 
 
 @part
-def first_alive(s: State, w: World, j: Journal, p: int) -> int:
-    """The first of the AR that is alive, or NOBODY."""
+def first_alive(s: State, w: World, j: Journal, p: int, staying: bool) -> int:
+    """The first of the AR that is alive, and stays if it has to; or NOBODY."""
     for i in range(s.now[p, AR]):
         slot = s.slot[s.now[p, SLOT_BEGIN] + i, AR]
-        if alive(s, w, j, p, slot):
+        if alive(s, w, j, p, slot) and not (staying and leaving(s, w, j, p, slot)):
             return int(slot)
     return NOBODY
 
@@ -101,7 +101,7 @@ def elect(s: State, w: World, j: Journal, p: int) -> bool:
     if leader != NOBODY:
         only_alive(s, w, j, p, False)
     elif s.now[p, UNCLEAN_ALLOWED]:
-        leader, cause = first_alive(s, w, j, p), UNCLEAN
+        leader, cause = first_alive(s, w, j, p, False), UNCLEAN
         if leader != NOBODY:
             alone(s, p, leader)
     if leader == NOBODY:
@@ -112,16 +112,19 @@ def elect(s: State, w: World, j: Journal, p: int) -> bool:
 
 
 @part
-def leave_isr(s: State, j: Journal, p: int, slot: int) -> None:
-    """Nothing; the replica is offline and leaves the ISR, unless it is the last; an epoch more (ZooKeeper)."""
+def leave_isr(s: State, j: Journal, p: int, slot: int, cause: int = NOBODY) -> None:
+    """Nothing; the replica is offline and leaves the ISR, unless it is the last; an epoch more (ZooKeeper).
+
+    cause: NOBODY = that it is offline.
+    """
     if not within(s, ISR, p, slot):
         return
     if s.now[p, ISR] > 1:
         drop(s, ISR, p, slot)
     if s.now[p, LEADER] == slot or s.now[p, LEADER] == NOBODY:
-        lead(s, j, p, NOBODY, LEADERLESS)
+        lead(s, j, p, NOBODY, LEADERLESS if cause == NOBODY else cause)
     else:
-        lead(s, j, p, s.now[p, LEADER], SHRUNK)
+        lead(s, j, p, s.now[p, LEADER], SHRUNK if cause == NOBODY else cause)
 
 
 @part
@@ -172,13 +175,15 @@ def _active(s: State, w: World, j: Journal, p: int, slot: int) -> bool:
 
 
 @part
-def _first_active(s: State, w: World, j: Journal, p: int) -> int:
-    """The first of the AR whose broker lives and stays, or NOBODY."""
-    for i in range(s.now[p, AR]):
-        slot = s.slot[s.now[p, SLOT_BEGIN] + i, AR]
-        if _active(s, w, j, p, slot):
-            return int(slot)
-    return NOBODY
+def no_longer_eligible(s: State, j: Journal, p: int, slot: int) -> None:
+    """Nothing; the slot's broker comes back from a stop that was not in order: what it had promised may be lost.
+
+    Source: ReplicationControlManager.handleBrokerShutdown of 4.1.
+    """
+    drop(s, ELR, p, slot)
+    if within(s, ISR, p, slot) and s.now[p, LEADER] != slot:
+        drop(s, ISR, p, slot)
+        write_leader(s, j, p, SHRUNK, s.now[p, LEADER])
 
 
 @part
@@ -207,7 +212,7 @@ def _elect_kraft(s: State, w: World, j: Journal, p: int, why: int) -> bool:
         if leader == NOBODY and s.now[p, ELR] == 0 and last != NOBODY and _active(s, w, j, p, last):
             leader, cause = int(last), FROM_LAST_KNOWN
     if leader == NOBODY and s.now[p, UNCLEAN_ALLOWED]:
-        leader, cause = _first_active(s, w, j, p), UNCLEAN
+        leader, cause = first_alive(s, w, j, p, True), UNCLEAN
     if leader == NOBODY:
         return False
     if cause != why:

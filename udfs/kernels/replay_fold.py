@@ -1,8 +1,7 @@
 """The fold: each partition through the steps of its cluster and its own events, in their order.
 
-Partitions know nothing of each other, so they can be spread over workers; only the automatic rebalance of leaders looks
-at all of a cluster's partitions, so `rebalances` folds a cluster in lock step, check by check, to find out who is
-elected then.
+Partitions know nothing of each other, so they can be spread over workers; what some decide together comes in as steps
+and events: replay_together.py finds it out.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from udfs.kernels.replay_codes import (
     CLEAR_ELR,
     CREATE,
     DELETE,
+    DELETION_ENDS,
+    DELETION_STARTS,
     ELECT_PREFERRED,
     FETCH,
     FORGET,
@@ -29,16 +30,17 @@ from udfs.kernels.replay_codes import (
     SET_ISR,
     SET_MIN_ISR,
     SET_UNCLEAN,
+    TOPIC_HELD,
 )
-from udfs.kernels.replay_control import create, delete, may_be_rebalanced, reassign, set_isr, step
+from udfs.kernels.replay_control import create, reassign, set_isr, step
 from udfs.kernels.replay_data import append, broker_back, broker_gone, fetch, follow, offsets, settle, until
+from udfs.kernels.replay_deletion import end_deletion, start_deletion
 from udfs.kernels.replay_elections import elect, elect_preferred
 from udfs.kernels.replay_health import NOT_BEGUN, NOT_THERE, begin_health, mark, note, write_health
 from udfs.kernels.replay_logs import serving, try_hw
 from udfs.kernels.replay_records import forget, record
 from udfs.kernels.replay_state import (
     AT,
-    CHECK,
     CLUSTER,
     DELETED,
     DOWN,
@@ -56,7 +58,6 @@ from udfs.kernels.replay_state import (
     EPOCH_AT_FIRST,
     FAIL_OVER,
     HAS_DATA,
-    IMBALANCE_PERCENT,
     KRAFT,
     LAST_EVENT,
     LAST_KNOWN,
@@ -67,6 +68,7 @@ from udfs.kernels.replay_state import (
     OF_ALL_END,
     OWN,
     OWN_END,
+    QUEUED,
     QUORUM,
     SEEN_DATA,
     SEEN_LEADER,
@@ -91,6 +93,7 @@ from udfs.kernels.replay_state import (
     UNCLEAN_ALLOWED,
     UP,
     UP_CONTROLLER,
+    UP_UNCLEAN,
     Ints,
     Journal,
     Own,
@@ -141,7 +144,7 @@ def _through(s: State, w: World, j: Journal, o: Own, p: int, order: int) -> bool
     while True:
         i = s.now[p, OWN]
         step_order = w.steps[t, T_ORDER] if t < last else ALL
-        own_order = 2 * o.events[i, E_EVENT] + 1 if i < s.now[p, OWN_END] else ALL
+        own_order = _own_order(o, i) if i < s.now[p, OWN_END] else ALL
         if min(step_order, own_order) >= order:
             break
         if step_order < own_order:
@@ -158,6 +161,13 @@ def _through(s: State, w: World, j: Journal, o: Own, p: int, order: int) -> bool
     if order != ALL:
         return True
     return _close(s, w, j, o, p, w.cluster[c, END_AT], w.cluster[c, END_EVENT])
+
+
+@part
+def _own_order(o: Own, i: int) -> int:
+    """Where own event i stands among steps: what becomes of a topic's deletion follows the event that lets it go on."""
+    kind = o.events[i, E_KIND]
+    return int(2 * o.events[i, E_EVENT] + 1 + (DELETION_STARTS <= kind <= TOPIC_HELD))
 
 
 @part
@@ -208,22 +218,22 @@ def _first_from(of: Ints, low: int, high: int, t: int) -> int:
 
 
 @part
-def _reach(s: State, w: World, j: Journal, o: Own, p: int, at: int, event: int) -> bool:
+def reach(s: State, w: World, j: Journal, o: Own, p: int, at: int, event: int) -> bool:
     """Whether there was room for all that is due at p until `at`."""
-    _context(s, w, j, p, at, event)
+    context(s, w, j, p, at, event)
     if not s.now[p, HAS_DATA]:
         s.now[p, AT] = at
         return has_room(s, o, j, p)
     while has_room(s, o, j, p):
         if until(s, w, j, o, p, at):
-            _context(s, w, j, p, at, event)
+            context(s, w, j, p, at, event)
             return has_room(s, o, j, p)
         note(s, w, j, p)
     return False
 
 
 @part
-def _context(s: State, w: World, j: Journal, p: int, at: int, event: int) -> None:
+def context(s: State, w: World, j: Journal, p: int, at: int, event: int) -> None:
     """Nothing; what is written next is of this time and event, and of the controller's epoch at p's last step."""
     t, c = s.now[p, STEP] - 1, s.now[p, CLUSTER]
     j.used[U_AT], j.used[U_EVENT], j.used[U_STEP] = at, event, t
@@ -234,17 +244,17 @@ def _context(s: State, w: World, j: Journal, p: int, at: int, event: int) -> Non
 def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
     kind, at = w.steps[t, T_KIND], w.steps[t, T_AT]
     slot = slot_of(s, p, w.steps[t, T_BROKER])
-    waits = kind in (UP, DOWN) and _waits(s, p)  # each of these tries again what waits
+    waits = kind in (UP, UP_UNCLEAN, DOWN) and _waits(s, p)  # each of these tries again what waits
     everyone = waits or kind in (FAIL_OVER, DOWN_CONTROLLER, UP_CONTROLLER)
     if kind == QUORUM or (slot == NOBODY and not everyone):
         s.now[p, STEP] = t + 1
         return True
-    if not _reach(s, w, j, o, p, at, w.steps[t, T_EVENT]):
+    if not reach(s, w, j, o, p, at, w.steps[t, T_EVENT]):
         return False
     before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
     mark(s, o, p)
     s.now[p, STEP] = t + 1
-    _context(s, w, j, p, at, w.steps[t, T_EVENT])
+    context(s, w, j, p, at, w.steps[t, T_EVENT])
     down = kind in (DOWN, DOWN_CONTROLLER, DOWN_LAST)
     if slot != NOBODY and down and s.now[p, HAS_DATA]:
         broker_gone(s, w, j, o, p, slot)
@@ -253,9 +263,8 @@ def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
     if s.now[p, HAS_DATA]:
         settle(s, w, j, o, p, before, epoch)
     else:
-        _remember(s, w, j, o, p, before)
-    _end_deletion(s, w, j, o, p)
-    back = slot != NOBODY and kind in (UP, UP_CONTROLLER)
+        remember(s, w, j, o, p, before)
+    back = slot != NOBODY and kind in (UP, UP_CONTROLLER, UP_UNCLEAN)
     if back and s.now[p, HAS_DATA] and s.now[p, STATE] != ABSENT:
         broker_back(s, w, j, o, p, slot)
     note(s, w, j, p)
@@ -265,7 +274,7 @@ def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
 @part
 def _take_event(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> bool:
     kind, at = o.events[i, E_KIND], o.events[i, E_AT]
-    if not _reach(s, w, j, o, p, at, o.events[i, E_EVENT]):
+    if not reach(s, w, j, o, p, at, o.events[i, E_EVENT]):
         return False
     s.now[p, OWN], s.now[p, LAST_EVENT] = i + 1, o.events[i, E_EVENT]
     before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
@@ -283,16 +292,15 @@ def _take_event(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> bool:
         mark(s, o, p)
         _control(s, w, j, o, p, i, kind)
     if not s.now[p, HAS_DATA]:
-        _remember(s, w, j, o, p, before)
+        remember(s, w, j, o, p, before)
     elif kind != FETCH or serving(s, w, j, p) != before or s.now[p, EPOCH] != epoch:
         settle(s, w, j, o, p, before, epoch)
-    _end_deletion(s, w, j, o, p)
     note(s, w, j, p)
     return True
 
 
 @part
-def _remember(s: State, w: World, j: Journal, o: Own, p: int, before: int) -> None:
+def remember(s: State, w: World, j: Journal, o: Own, p: int, before: int) -> None:
     """Nothing; who leads, of a partition without data: it may have some in a fold that goes on from here."""
     leader = serving(s, w, j, p)
     if leader not in (NOBODY, before):
@@ -300,21 +308,12 @@ def _remember(s: State, w: World, j: Journal, o: Own, p: int, before: int) -> No
 
 
 @part
-def _end_deletion(s: State, w: World, j: Journal, o: Own, p: int) -> None:
-    """Nothing; a deletion that waits is tried: for a reassignment's end, for brokers that are dead."""
-    if not s.now[p, DELETED] or s.now[p, STATE] == ABSENT:
-        return
-    before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
-    delete(s, w, j, p)
-    if s.now[p, HAS_DATA] and s.now[p, STATE] == ABSENT:
-        settle(s, w, j, o, p, before, epoch)
-
-
-@part
 def _control(s: State, w: World, j: Journal, o: Own, p: int, i: int, kind: int) -> None:
     place, value = o.events[i, E_LIST], o.events[i, E_VALUE]
     if kind == CREATE:
         create(s, w, j, p, o.lists, place)
+    elif kind in (DELETION_STARTS, DELETION_ENDS, TOPIC_HELD):
+        delete(s, w, j, p, kind)
     elif kind == RECORD:
         record(s, w, j, p, o.lists, place, value)
     elif s.now[p, STATE] == ABSENT:
@@ -322,7 +321,7 @@ def _control(s: State, w: World, j: Journal, o: Own, p: int, i: int, kind: int) 
     elif kind == FORGET or (kind == DELETE and w.cluster[s.now[p, CLUSTER], KRAFT]):
         forget(s, j, p)  # with KRaft a topic goes with its record: nothing is waited for
     elif kind == DELETE:
-        s.now[p, DELETED] = 1
+        s.now[p, DELETED] = max(s.now[p, DELETED], QUEUED)
     elif kind == REASSIGN:
         reassign(s, w, j, p, o.lists, place)
     elif kind == ELECT_PREFERRED:
@@ -341,65 +340,25 @@ def _control(s: State, w: World, j: Journal, o: Own, p: int, i: int, kind: int) 
 
 
 @part
+def delete(s: State, w: World, j: Journal, p: int, kind: int) -> None:
+    """Nothing; p's topic is deleted: its deletion starts, or ends; or it holds p, which was to be created."""
+    if kind == TOPIC_HELD:
+        s.now[p, DELETED] = QUEUED
+    elif kind == DELETION_STARTS:
+        start_deletion(s, w, j, p)
+    else:
+        end_deletion(s, j, p)
+
+
+@part
 def _close(s: State, w: World, j: Journal, o: Own, p: int, at: int, event: int) -> bool:
     """Whether there was room for the end: time until `at`, and p's health there."""
     if s.seen[p, SEEN_LEADER] == CLOSED:
         return True
-    if not _reach(s, w, j, o, p, at, event):
+    if not reach(s, w, j, o, p, at, event):
         return False
     if s.seen[p, SEEN_LEADER] != NOT_THERE:
         mark(s, o, p)
         write_health(s, j, p, True)
     s.seen[p, SEEN_LEADER] = CLOSED
     return True
-
-
-@compiled
-def rebalances(s: State, w: World, j: Journal, o: Own, rows: Ints, places: Ints, checks: Ints) -> Ints:
-    """int64 (f, 3): time, event and a broker whose preferred partitions are elected then.
-
-    rows, places: int64 (2), first and last + 1 of the partitions and brokers of one cluster, whose steps hold no
-    checks.   checks: int64 (k, 2), time and the event before which the leaders are looked at.
-    Source: KafkaController.checkAndTriggerAutoLeaderRebalance.
-    """
-    first, last, n = rows[0], rows[1], places[1] - places[0]
-    found = np.empty((len(checks) * n, 3), np.int64)
-    size = 0
-    for k in range(len(checks)):
-        fold(s, w, j, o, first, last, 2 * checks[k, 1])
-        preferred, elsewhere = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        for p in range(first, last):
-            if may_be_rebalanced(s, p):
-                place = s.slot[s.now[p, SLOT_BEGIN] + s.slot[s.now[p, SLOT_BEGIN], 0], MEMBER] - places[0]
-                preferred[place] += 1
-                elsewhere[place] += s.now[p, LEADER] != s.slot[s.now[p, SLOT_BEGIN], 0]
-        for place in range(n):
-            percent = w.cluster[s.now[first, CLUSTER], IMBALANCE_PERCENT]
-            if preferred[place] and 100 * elsewhere[place] > percent * preferred[place]:
-                found[size, 0], found[size, 1], found[size, 2] = checks[k, 0], checks[k, 1], places[0] + place
-                size += 1
-        for p in range(first, last):
-            _rebalance(s, w, j, o, p, found[:size], checks[k, 0], checks[k, 1])
-    return found[:size]
-
-
-@part
-def _rebalance(s: State, w: World, j: Journal, o: Own, p: int, found: Ints, at: int, event: int) -> None:
-    """Nothing; p at a check: elected if its preferred leader's broker is among those found at this time."""
-    if not may_be_rebalanced(s, p):
-        return
-    place = s.slot[s.now[p, SLOT_BEGIN] + s.slot[s.now[p, SLOT_BEGIN], 0], MEMBER]
-    for i in range(len(found) - 1, -1, -1):
-        if found[i, 1] != event or found[i, 0] != at:
-            return
-        if found[i, 2] == place:
-            break
-    else:
-        return
-    _reach(s, w, j, o, p, at, event)
-    before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
-    step(s, w, j, p, CHECK, s.slot[s.now[p, SLOT_BEGIN], 0])
-    if s.now[p, HAS_DATA]:
-        settle(s, w, j, o, p, before, epoch)
-    else:
-        _remember(s, w, j, o, p, before)

@@ -125,7 +125,10 @@ T_ORDER, T_AT, T_KIND, T_BROKER, T_EPOCH, T_EVENT, TIMELINE = range(7)
     CHECK,
     SEEN_DOWN,
     SEEN_UP,
-) = range(11)
+    UP_UNCLEAN,
+) = range(12)
+# Values of DELETED: what is asked for waits for its topic, or has begun.
+QUEUED, STARTED = 1, 2
 # How a cluster is run: columns of `rules`.
 (
     KRAFT,
@@ -468,6 +471,12 @@ def vanish_partition(s: State, j: Journal, p: int, cause: int) -> None:
     if s.now[p, STATE] != OFFLINE:
         set_partition(s, j, p, OFFLINE, cause)
     set_partition(s, j, p, ABSENT, cause)
+    clear(s, p)
+
+
+@part
+def clear(s: State, p: int) -> None:
+    """Nothing; of p, which is no more, nothing is kept."""
     s.now[p, LEADER] = s.now[p, LAST_LEADER] = s.now[p, LAST_KNOWN] = NOBODY
     s.now[p, DELETED] = s.now[p, EPOCH] = s.now[p, COMMITTED] = s.now[p, HAS_FETCHES] = 0
     for which in range(4):

@@ -10,15 +10,16 @@ import pyarrow as pa
 
 from udfs.kernels import replay_state as st
 from udfs.replay.events import Begin, Event, event_log
-from udfs.replay.fold import Folded, folded
-from udfs.replay.packing import N_EPOCH, pack
+from udfs.replay.fold import Folded
+from udfs.replay.packing import N_EPOCH
 from udfs.replay.requests import joined
 from udfs.replay.rows import Rows
+from udfs.replay.together import folded_whole
 
 
 def replay(begin: Begin, events: Sequence[Event], end_at: int | None = None) -> Folded:
     """The events, in their order, folded from the begin. end_at: until when time goes on, ms."""
-    return folded(pack(event_log(begin, events, end_at)))
+    return folded_whole(event_log(begin, events, end_at))
 
 
 def state_of(of: Folded) -> dict[str, Any]:

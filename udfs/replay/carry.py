@@ -118,6 +118,7 @@ def state_rows(of: Folded) -> pa.Table:
         packed.numbers[now[p, st.CLUSTER], st.END_AT],
         topic=packed.topics,
         partition=pa.array(packed.partitions.astype(np.int32)),
+        value=pa.array(now[:, st.DELETED]),  # whoever looks for what partitions do together sees this
         replicas=lists_of(now[:, st.SLOTS], packed.brokers[state.slot[:, st.MEMBER]]),
         numbers=lists_of(size, values),
     )

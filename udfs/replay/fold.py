@@ -7,12 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from udfs.kernels import replay_state as st
-from udfs.kernels.replay_brokers import C_AT, C_EVENT, checks_of, steps_of
-from udfs.kernels.replay_codes import NOBODY
-from udfs.kernels.replay_fold import ALL, begin, fold, rebalances
+from udfs.kernels.replay_brokers import steps_of
+from udfs.kernels.replay_fold import ALL, begin, fold
 from udfs.kernels.replay_state import Ints, Journal, Own, State, World, new_journal
-from udfs.replay.packing import N_CHECK, N_CONTROLLER, N_EPOCH, N_EVENT, Packed
-from udfs.replay.ragged import positions
+from udfs.replay.packing import N_CONTROLLER, N_EPOCH, N_EVENT, Packed
 
 _LEAST_ROWS = 4096
 
@@ -48,27 +46,17 @@ class Folded:
     journals: Journals
 
 
-def folded(packed: Packed, alone: bool = True) -> Folded:
+def folded(packed: Packed) -> Folded:
     """The log of `packed`, folded; its state and requests are changed to how they are at the end.
 
-    alone: whether the call has all partitions of its clusters, so that automatic rebalances of leaders are found out
-    here; else packed.checks says what they are.
+    What partitions do together is among its events (together.py).
     """
-    timeline = _timeline(packed, packed.checks)
-    if alone and len(found := _checks(packed, timeline)):
-        timeline = _timeline(packed, found)
-    return Folded(packed, timeline, _fold(packed.state, timeline.world, packed.own))
+    world = timeline(packed, packed.checks)
+    return Folded(packed, world, _fold(packed.state, world.world, packed.own))
 
 
-def checks(packed: Packed) -> Ints:
-    """int64 (k, 4), as packed.checks, of each cluster whose leaders are rebalanced by themselves.
-
-    packed: all partitions of its clusters.
-    """
-    return _checks(packed, _timeline(packed, np.empty((0, 4), np.int64)))
-
-
-def _timeline(packed: Packed, checks: Ints) -> Timeline:
+def timeline(packed: Packed, checks: Ints) -> Timeline:
+    """checks: as of Packed."""
     first = np.searchsorted(packed.broker_cluster, np.arange(len(packed.clusters) + 1))
     numbers = packed.numbers
     cluster = np.zeros((len(numbers), st.CLUSTERS), np.int64)
@@ -123,6 +111,7 @@ _AFTER = {
     st.SEEN_DOWN: 0,
     st.UP: st.ALIVE,
     st.UP_CONTROLLER: st.ALIVE,
+    st.UP_UNCLEAN: st.ALIVE,
     st.SEEN_UP: st.ALIVE,
     st.LEAVING: st.ALIVE | st.LEAVES,
 }
@@ -168,55 +157,7 @@ def _index(steps: Ints, cluster: Ints, broker: Ints) -> tuple[Ints, Ints]:
     return np.concatenate([broker, begins[:-1, None], begins[1:, None]], axis=1).astype(np.int64), of
 
 
-def _checks(packed: Packed, timeline: Timeline) -> Ints:
-    """Who is elected at automatic rebalances: all partitions of a cluster in lock step, nothing written down."""
-    world, found = timeline.world, [np.empty((0, 4), np.int64)]
-    each = np.arange(len(packed.clusters) + 1)
-    rows = np.searchsorted(packed.state.now[:, st.CLUSTER], each)
-    places = np.searchsorted(packed.broker_cluster, each)
-    wanted = [c for c, numbers in enumerate(packed.numbers) if numbers[st.REBALANCES] and rows[c] < rows[c + 1]]
-    times = _times(packed) if wanted else []
-    state: State | None = None
-    for c in wanted:
-        numbers = packed.numbers[c]
-        every, kraft = int(numbers[st.CHECK_EVERY_MS]), bool(numbers[st.KRAFT])
-        steps = slice(world.cluster[c, st.STEP_BEGIN], world.cluster[c, st.STEP_END])
-        due = checks_of(
-            np.concatenate([times[c], world.cluster[c : c + 1, [st.END_AT, st.END_EVENT]]]),
-            world.steps[steps],
-            timeline.controllers[steps],
-            kraft or numbers[N_CONTROLLER] != NOBODY,
-            int(numbers[N_CHECK]),
-            every,
-            int(numbers[st.FIRST_CHECK_MS]),
-        )
-        if not len(due):
-            continue
-        if state is None:
-            state = State(*(array.copy() for array in packed.state))
-            own = Own(packed.own.events, packed.own.lists, packed.own.requests.copy(), packed.own.work.copy())
-            _begin(state, world, own)
-            journal = new_journal(1, 0, writes=False)
-        elected = rebalances(state, world, journal, own, rows[c : c + 2], places[c : c + 2], due)
-        found.append(np.concatenate([np.full((len(elected), 1), c), elected], axis=1))
-    return np.concatenate(found)
-
-
-def _times(packed: Packed) -> list[Ints]:
-    """Of each cluster, the times and numbers of all its events, by order."""
-    now = packed.state.now
-    size = now[:, st.OWN_END] - now[:, st.OWN]  # without requests that wait since before
-    own = packed.own.events[positions(now[:, st.OWN], size)]
-    of = np.repeat(now[:, st.CLUSTER], size)
-    cluster = np.concatenate([of, np.repeat(np.arange(len(packed.clusters)), np.diff(packed.of_clusters_begin))])
-    event = np.concatenate([own[:, st.E_EVENT], packed.of_clusters[:, C_EVENT]])
-    at = np.concatenate([own[:, st.E_AT], packed.of_clusters[:, C_AT]])
-    order = np.lexsort((event, cluster))
-    begins = np.cumsum(np.bincount(cluster, minlength=len(packed.clusters)))[:-1]
-    return np.split(np.stack([at, event], axis=1)[order], begins)
-
-
-def _begin(state: State, world: World, own: Own) -> None:
+def begin_all(state: State, world: World, own: Own) -> None:
     """Nothing; partitions stand before the first step of their clusters, as they are at first."""
     state.now[:, st.STEP] = world.cluster[state.now[:, st.CLUSTER], st.STEP_BEGIN]
     begin(state, world, new_journal(1, 0, writes=False), own)
@@ -228,7 +169,7 @@ def _fold(state: State, world: World, own: Own) -> Journals:
     parts: list[Journal] = []
     used: list[list[int]] = []
     done, last = 0, len(state.now)
-    _begin(state, world, own)
+    begin_all(state, world, own)
     while done < last or not parts:
         journal = new_journal(rows, slots)
         done = fold(state, world, journal, own, done, last, ALL)

@@ -254,7 +254,8 @@ class Packer:
     def _own(self) -> tuple[Own, Ints]:
         """(the events of partitions, by row and order; numbers of requests). What is open since before comes first."""
         mine = np.flatnonzero((self.row >= 0) & ~np.isin(self.kind, (k.HELD_PARTITION, k.HELD_STATE)))
-        mine = mine[np.lexsort((self.event[mine], self.row[mine]))]
+        follows = (self.kind[mine] >= k.DELETION_STARTS) & (self.kind[mine] <= k.TOPIC_HELD)
+        mine = mine[np.lexsort((follows, self.event[mine], self.row[mine]))]
         lists, place = self._packed_lists()
         events = np.zeros((len(mine), st.EVENT), np.int64)
         table, kind = self.table, self.kind[mine]

@@ -177,7 +177,8 @@ class Rows:
     def at_the_end(self) -> pa.Table:
         """Partitions that exist at the end: leader, lists, state."""
         now = self._packed.state.now
-        p = np.flatnonzero(now[:, st.STATE] != k.ABSENT)
+        # A topic that is being deleted is there until all its replicas are gone.
+        p = np.flatnonzero((now[:, st.STATE] != k.ABSENT) | ((now[:, st.DELETED] != 0) & (now[:, st.AR] > 0)))
         leader = np.where(
             now[p, st.LEADER] >= 0,
             self._packed.state.slot[np.maximum(now[p, st.SLOT_BEGIN] + now[p, st.LEADER], 0), st.MEMBER]

@@ -8,15 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.kernels.replay_codes import REBALANCED_LEADERS
 from udfs.parcels import packed as parcel_of
 from udfs.replay.carry import carried
-from udfs.replay.fold import checks, folded
+from udfs.replay.fold import folded
 from udfs.replay.packing import pack
 from udfs.replay.requests import joined
 from udfs.replay.rows import Rows
 from udfs.replay.schema import EVENTS, HEALTH, KEY, LEADERSHIPS, REQUESTS, STATES_AT_END, TRANSITIONS, WIRE
-from udfs.replay.words import KINDS
+from udfs.replay.together import rows_together
 
 # What a parcel holds rows of, and their schema.
 PARTS = {
@@ -38,7 +37,7 @@ Batches = Iterable[pa.RecordBatch]
 
 def replayer(goes_on: bool) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """For mapInArrow: rows of WIRE -> PARCELS. A worker has whole partitions, and all rows of their clusters' brokers
-    and controllers, automatic rebalances included.
+    and controllers, and what their partitions do together.
 
     goes_on: with what a later fold needs to go on (part so_far); rows of brokers and clusters from each worker.
     """
@@ -47,7 +46,7 @@ def replayer(goes_on: bool) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
         table = _gathered(batches)
         if table is None:
             return
-        of = folded(pack(table), alone=False)
+        of = folded(pack(table))
         del table
         rows = Rows(of)
         requests = rows.requests()
@@ -124,26 +123,13 @@ def joiner() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     return body
 
 
-def rebalancer() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """For mapInArrow: all rows (WIRE) of some clusters -> rows (WIRE) of kind `leaders rebalanced`."""
+def coupler() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """For mapInArrow: all rows (WIRE) of some clusters, or of some of their topics -> rows (WIRE) of what partitions do
+    together."""
 
     def body(batches: Batches) -> Iterator[pa.RecordBatch]:
         table = _gathered(batches)
-        if table is None:
-            return
-        packed = pack(table)
-        found = checks(packed)
-        names = [packed.clusters[c] for c in found[:, 0].tolist()]
-        columns: dict[str, pa.Array] = {
-            "cluster_id": pa.array([name for name, _ in names], pa.string()),
-            "snapshot_id": pa.array([name for _, name in names], pa.string()),
-            "at_ms": pa.array(found[:, 1]),
-            "event": pa.array(found[:, 2]),
-            "broker_id": pa.array(packed.brokers[found[:, 3]].astype(np.int32)),
-            "kind": pa.repeat(KINDS[REBALANCED_LEADERS], len(found)),
-            "lists": pc.cast(pa.array([[]] * len(found), pa.list_(pa.int64())), WIRE.field("lists").type),
-        }
-        arrays = [columns.get(field.name, pa.nulls(len(found), field.type)) for field in WIRE]
-        yield from pa.Table.from_arrays(arrays, schema=WIRE).to_batches()
+        if table is not None:
+            yield from rows_together(pack(table), WIRE).to_batches()
 
     return body

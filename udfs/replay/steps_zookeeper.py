@@ -10,6 +10,7 @@ import numpy as np
 from udfs.kernels import replay_codes as k
 from udfs.kernels import replay_state as st
 from udfs.kernels.replay_state import Ints
+from udfs.replay.fold import Folded
 from udfs.replay.story import causes, text
 from udfs.replay.teller import Group, Teller, made_topic_id
 
@@ -18,6 +19,10 @@ _DELETING = (k.DELETION_STARTED, k.DELETION_DONE, k.DELETION_INELIGIBLE)
 
 
 class ZooKeeper(Teller):
+    def __init__(self, of: Folded) -> None:
+        super().__init__(of)
+        self._deletions_told: set[int] = set()  # events
+
     # ---- steps of brokers and controllers
 
     def _step(self, kind: int, place: int, after: tuple[int | None, int], wrote: Ints) -> None:
@@ -212,6 +217,9 @@ class ZooKeeper(Teller):
             self._created(group)
         elif group.kind == k.DELETE:
             self._deleted(group)
+        elif group.kind == k.DELETION_STARTS:
+            if group.first not in self._deletions_told:  # as a reassignment has ended
+                self._resumed_deletions()
         else:
             topics = len(set(self._story.topics[group.partitions]))
             what = "gone" if group.kind == k.FORGET else "as shown"
@@ -262,43 +270,52 @@ class ZooKeeper(Teller):
         if not there.any():
             return
         self._say("created: the topic is to be deleted", f"/admin/delete_topics/{topic}")
-        self._say("UpdateMetadata sent: leader -2, being deleted", data=text(brokers=self._story.living()))
+        self._deletions_told.add(group.last)
         states = self._story.states(group.first, group.last)
         if not len(states):
             self._say("deletion waits: a reassignment goes on")
             return
+        wrote = self._story.leaderships(group.first, group.last, self._at)
         self._story.reach(group.last + 1)
-        self._stop_replicas(topic, states)
+        self._delete(topic, states, wrote)
 
     def _resumed_deletions(self) -> None:
         """Nothing; deletions that this step took further, or put off."""
-        self._story.reach(self._event + 1)
-        rows = self._story.states(self._event, self._event)
+        story, event = self._story, self._event
+        self._deletions_told.add(event)
+        wrote = story.leaderships(event, event, self._at)
+        story.reach(event + 1)
+        rows = story.states(event, event)
         deleting = rows[np.isin(rows[:, st.S_TO], _DELETING) & (rows[:, st.S_CAUSE] == k.REMOVED)]
-        for topic in sorted(set(self._story.topics[deleting[:, st.S_PARTITION]])):
-            mine = rows[self._story.topics[rows[:, st.S_PARTITION]] == topic]
+        for topic in sorted(set(story.topics[deleting[:, st.S_PARTITION]])):
+            mine = rows[story.topics[rows[:, st.S_PARTITION]] == topic]
             goes_on = bool((mine[:, st.S_TO] == k.DELETION_STARTED).any())
             self._say(f"deletion {'resumed' if goes_on else 'put off'}", f"/admin/delete_topics/{topic}")
-            self._stop_replicas(topic, mine)
+            self._delete(topic, mine, wrote[story.topics[wrote[:, st.L_PARTITION]] == topic])
 
-    def _stop_replicas(self, topic: str, states: Ints) -> None:
+    def _delete(self, topic: str, states: Ints, wrote: Ints) -> None:
+        """Nothing; transitions of a topic that is deleted, and what was written meanwhile."""
         story = self._story
-        replica = states[states[:, st.S_BROKER] >= 0]
+        whole, replica = states[states[:, st.S_BROKER] < 0], states[states[:, st.S_BROKER] >= 0]
 
         def to(state: int) -> Ints:
             chosen: Ints = replica[replica[:, st.S_TO] == state]
             return chosen
 
-        started, barred = to(k.DELETION_STARTED), to(k.DELETION_INELIGIBLE)
-        self._say(f"replicas Offline: {len(to(k.OFFLINE))}")
-        if len(started):
+        if len(gone := whole[whole[:, st.S_TO] == k.ABSENT]):
+            self._say(f"partitions Offline, then NonExistent: {len(gone)}")
+            self._say("UpdateMetadata sent: leader -2, being deleted", data=text(brokers=story.living()))
+        if len(barred := to(k.DELETION_INELIGIBLE)):
+            brokers = [story.broker(b) for b in np.unique(barred[:, st.S_BROKER])]
+            self._say(f"replicas ReplicaDeletionIneligible: {len(barred)}", data=text(brokers=brokers))
+        if len(offline := to(k.OFFLINE)):
+            self._say(f"replicas Offline: {len(offline)}")
+        self._state_znodes(wrote[wrote[:, st.L_CAUSE] == k.REMOVED], "state znodes written")
+        if len(started := to(k.DELETION_STARTED)):
             brokers = [story.broker(b) for b in np.unique(started[:, st.S_BROKER])]
             self._say(f"replicas ReplicaDeletionStarted: {len(started)}")
             self._say("StopReplica sent", data=text(brokers=brokers, delete=True))
             self._say(f"replicas ReplicaDeletionSuccessful: {len(to(k.DELETION_DONE))}")
-        if len(barred):
-            brokers = [story.broker(b) for b in np.unique(barred[:, st.S_BROKER])]
-            self._say(f"replicas ReplicaDeletionIneligible: {len(barred)}", data=text(brokers=brokers))
         if topic in story.topics_there():
             self._say("deletion waits")
             return

@@ -16,7 +16,7 @@ from udfs.replay.words import CAUSES
 
 Bools = npt.NDArray[np.bool_]
 _DOWN = (st.DOWN, st.DOWN_CONTROLLER, st.DOWN_LAST, st.SEEN_DOWN)
-_UP = (st.UP, st.UP_CONTROLLER, st.SEEN_UP)
+_UP = (st.UP, st.UP_CONTROLLER, st.UP_UNCLEAN, st.SEEN_UP)
 
 
 class Story:
@@ -91,6 +91,7 @@ class Story:
     def there(self) -> Bools:
         """Which partitions exist."""
         found: Bools = self.partition_state != k.ABSENT
+        found[self._partition[self.replica_state != k.ABSENT]] = True  # replicas of a topic that is being deleted
         return found
 
     def topics_there(self) -> list[str]:

@@ -18,7 +18,7 @@ from udfs.replay.fold import Folded
 from udfs.replay.story import Story, text
 
 Row = dict[str, Any]
-_TOLD = (k.CREATE, k.DELETE, k.RECORD, k.FORGET)
+_TOLD = (k.CREATE, k.DELETE, k.RECORD, k.FORGET, k.DELETION_STARTS)
 
 
 def made_topic_id(cluster: str, topic: str, event: int) -> str:
@@ -55,7 +55,7 @@ class Teller:
     def rows(self) -> list[Row]:
         timeline = self._of.timeline
         items: list[tuple[int, Any]] = [(int(row[st.T_ORDER]), t) for t, row in enumerate(timeline.world.steps)]
-        items += [(2 * group.first + 1, group) for group in self._groups()]
+        items += [(2 * group.first + 1 + (group.kind == k.DELETION_STARTS), group) for group in self._groups()]
         old = self._of.packed.of_clusters
         items += [(2 * int(row[C_EVENT]) + 1, row) for row in old[old[:, C_KIND] == k.OLD_CONTROLLER]]
         for _, item in sorted(items, key=lambda pair: pair[0]):
@@ -81,7 +81,7 @@ class Teller:
         checked = wrote[:, st.L_CAUSE] == k.REBALANCED
         # What a check writes, and what the event that follows it writes, stand under one event.
         own = checked & (wrote[:, st.L_TO] == place) if kind == st.CHECK else ~checked
-        wrote = wrote[own]
+        wrote = wrote[own & (wrote[:, st.L_CAUSE] != k.REMOVED)]  # that is told with the topic's deletion
         after = self._controls(t, kind, event), int(row[st.T_EPOCH])
         self._step(kind, place, after, wrote)
         self._controller, self._epoch = after
@@ -125,14 +125,14 @@ class Teller:
         old = np.flatnonzero(kind == k.OLD_CONTROLLER)
         self._old_partitions = dict(zip(events[old, st.E_EVENT].tolist(), p[old].tolist(), strict=True))
         chosen = np.flatnonzero(np.isin(kind, _TOLD))
-        chosen = chosen[np.argsort(events[chosen, st.E_EVENT], kind="stable")]
+        chosen = chosen[np.lexsort((kind[chosen] == k.DELETION_STARTS, events[chosen, st.E_EVENT]))]
         if not len(chosen):
             return
         rows, of = events[chosen], p[chosen]
         topic = np.unique(self._story.topics, return_inverse=True)[1][of]
         topic = np.where(rows[:, st.E_KIND] == k.RECORD, -1, topic)  # a batch holds records of any topics
         key = np.stack([rows[:, st.E_KIND], rows[:, st.E_AT], topic, rows[:, st.E_VALUE]])
-        new = np.any(key[:, 1:] != key[:, :-1], axis=0) | (np.diff(rows[:, st.E_EVENT]) != 1)
+        new = np.any(key[:, 1:] != key[:, :-1], axis=0) | (np.diff(rows[:, st.E_EVENT]) > 1)
         for part in np.split(np.arange(len(rows)), np.flatnonzero(new) + 1):
             one, last = rows[part[0]], rows[part[-1]]
             yield Group(

@@ -21,7 +21,8 @@ _KINDS = {
 
 def _state(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
     for broker in ids_of(words[1]):
-        yield Event(said.at_ms, _KINDS[words[2]], told.broker(str(broker), said.line), offset=said.place)
+        same = int(words[2] == "unfenced")  # the process that was fenced, not one that starts anew
+        yield Event(said.at_ms, _KINDS[words[2]], told.broker(str(broker), said.line), value=same, offset=said.place)
 
 
 def _lost(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:

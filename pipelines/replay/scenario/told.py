@@ -34,6 +34,7 @@ class Told:
         self.replicas: dict[str, dict[int, List]] = {}
         for held in begin.partitions:
             self.replicas.setdefault(held.key[0], {})[held.key[1]] = held.replicas
+        self._gone: set[Key] = set()  # of topics that were to be deleted: clients may not know it yet
         self._requests = count()
 
     def request(self) -> int:
@@ -56,11 +57,12 @@ class Told:
             self.page.fail(f"{text} names a broker twice", "Name distinct brokers.", line)
         return ids
 
-    def keys(self, text: str, line: int | None) -> list[Key]:
-        """Partitions that there are, each once."""
+    def keys(self, text: str, line: int | None, of_clients: bool = False) -> list[Key]:
+        """Partitions that there are, each once; of clients, who may not know it: or that there were."""
         keys = keys_of(text)
         for topic, partition in keys:
-            if partition not in self.replicas.get(topic, {}):
+            known = of_clients and (topic, partition) in self._gone
+            if partition not in self.replicas.get(topic, {}) and not known:
                 self.page.fail(f"there is no partition {topic}-{partition}", f"Topics: {self._topics()}.", line)
         if len(set(keys)) < len(keys):
             self.page.fail(f"{text} names a partition twice", "Name distinct partitions.", line)
@@ -71,6 +73,10 @@ class Told:
         if topic not in self.replicas:
             self.page.fail(f"there is no topic {topic}", f"Topics: {self._topics()}.", line)
         return [(topic, partition) for partition in self.replicas[topic]]
+
+    def forget(self, topic: str) -> None:
+        """Nothing; the topic is to be deleted."""
+        self._gone |= {(topic, partition) for partition in self.replicas.pop(topic)}
 
     def every(self) -> list[Key]:
         """All partitions."""

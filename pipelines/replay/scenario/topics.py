@@ -30,7 +30,7 @@ def _created(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
 def _deleted(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
     for key in told.of_topic(words[1], said.line):
         yield Event(said.at_ms, k.DELETE, partition=key, offset=said.place)
-    del told.replicas[words[1]]
+    told.forget(words[1])
 
 
 def _config(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:

@@ -60,7 +60,8 @@ def requests_of(rows: list[dict[str, Any]]) -> dict[Any, Any]:
 
 def told_by(one: Controller) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
     """The same three of the interpreter; logs of all partitions."""
-    partitions = {key: (p.ar, p.isr, p.leader, p.epoch, p.written) for key, p in one.partitions.items()}
+    every = {**one.partitions, **one.going}
+    partitions = {key: (p.ar, p.isr, p.leader, p.epoch, p.written) for key, p in every.items()}
     logs = {}
     for key, p in one.partitions.items():
         replicas = {b: p.replicas[b] for b in p.ar}

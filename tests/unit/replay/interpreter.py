@@ -22,7 +22,9 @@ class Partition(Data):
     written: int
     unclean: bool = False
     target: list[int] = field(default_factory=list)
-    deleted: bool = False
+    deleted: bool = False  # asked for; then its replicas are deleted, once that has started
+    started: bool = False
+    done: set[int] = field(default_factory=set)
     new: bool = False  # created, and no replica alive yet
 
 
@@ -40,6 +42,8 @@ class Controller:
         self.leaving: set[int] = set()
         self.id, self.epoch = begin.controller, begin.controller_epoch
         self.partitions: dict[Key, Partition] = {}
+        self.going: dict[Key, Partition] = {}  # nobody is served any more, and not all replicas are deleted
+        self.waits: set[str] = set()  # topics whose deletion waits for reassignments
         for one in begin.partitions:
             self.partitions[one.key] = Partition(
                 list(one.replicas), list(one.isr), one.leader, one.leader_epoch, one.controller_epoch, one.unclean
@@ -77,6 +81,11 @@ class Controller:
             self.data.close_groups()
 
     def apply(self, event: Event) -> None:
+        asked, alive, epoch = self.deleting(), set(self.alive), self.epoch
+        self.take(event)
+        self.delete_topics(asked, self.alive - alive, self.epoch > epoch)
+
+    def take(self, event: Event) -> None:
         one = self.partitions.get(event.partition) if event.partition else None
         if event.kind == k.BROKER_DOWN:
             self.down(event.broker)
@@ -87,7 +96,8 @@ class Controller:
         elif event.kind == k.CONTROLLER_LOST:
             self.fail_over(event.broker, event.at_ms)
         elif event.kind == k.CREATE:
-            self.create(event.partition, list(event.replicas))
+            if event.partition[0] not in {key[0] for key in self.deleting()}:
+                self.create(event.partition, list(event.replicas))
         elif event.kind == k.APPEND:
             self.data.append(one, event)
         elif event.kind == k.FETCH:
@@ -98,7 +108,6 @@ class Controller:
             return
         elif event.kind == k.DELETE:
             one.deleted = True
-            self.try_delete(event.partition)
         elif event.kind == k.REASSIGN and not one.deleted and not one.new and set(event.replicas) <= self.alive:
             one.target = list(event.replicas)
             one.ar = one.target + [b for b in one.ar if b not in one.target]
@@ -125,7 +134,8 @@ class Controller:
         one.leader, one.written = leader, self.epoch
         one.epoch += 1
         self.note("leader", one, unclean=unclean)
-        self.data.settle(one)
+        if one.key not in self.going:
+            self.data.settle(one)
 
     def elect(self, one: Partition) -> None:
         """The first of the AR that is alive and in sync; else, if it may be, the first alive."""
@@ -176,7 +186,7 @@ class Controller:
             return
         self.elect_all()
         for one in self.partitions.values():
-            if broker in one.ar:
+            if broker in one.ar and not one.deleted:
                 self.leave(one, broker)
 
     def fail_over(self, wanted: int | None, at: int) -> None:
@@ -186,7 +196,8 @@ class Controller:
         self.epoch += 1
         if self.check is not None:
             self.check = at + self.rules.first_check_ms
-        for one in self.partitions.values():
+        for one in [*self.partitions.values(), *self.going.values()]:
+            one.started, one.done = False, set()
             for broker in list(one.ar):
                 if broker not in self.alive:
                     self.leave(one, broker)
@@ -194,11 +205,9 @@ class Controller:
         self.go_on()
 
     def go_on(self) -> None:
-        for key, one in list(self.partitions.items()):
+        for one in list(self.partitions.values()):
             if one.target:
                 self.try_finish(one)
-            if one.deleted and key in self.partitions:
-                self.try_delete(key)
 
     def up(self, broker: int) -> None:
         if broker in self.alive:
@@ -233,11 +242,39 @@ class Controller:
         self.data.created(self.partitions[key], key)
         self.begin(self.partitions[key])
 
-    def try_delete(self, key: Key) -> None:
-        one = self.partitions[key]
-        if not one.target and set(one.ar) <= self.alive:
-            self.data.deleted(one)
-            del self.partitions[key]
+    def deleting(self) -> set[Key]:
+        return {key for key, one in [*self.partitions.items(), *self.going.items()] if one.deleted}
+
+    def delete_topics(self, asked: set[Key], returned: set[int], failed_over: bool) -> None:
+        """A topic's deletion starts when it is asked for, or its reassignments end, or a broker of it returns."""
+        now = self.deleting()
+        for topic in sorted({key[0] for key in now}):
+            parts = {key: one for key, one in {**self.partitions, **self.going}.items() if key[0] == topic}
+            brokers = {broker for one in parts.values() for broker in one.ar}
+            may = len({key for key in now if key[0] == topic}) > len({key for key in asked if key[0] == topic})
+            may = may or topic in self.waits or (failed_over and brokers <= self.alive)
+            may = may or bool(not failed_over and returned & brokers)
+            moving = any(one.target for one in parts.values())
+            if may and not moving and all(one.deleted for one in parts.values()):
+                for key, one in parts.items():
+                    if key in self.partitions:
+                        self.data.deleted(one)
+                        self.going[key] = self.partitions.pop(key)
+                    one.started = True
+            self.waits.discard(topic)
+            if moving:
+                self.waits.add(topic)
+            for one in parts.values():
+                self.delete_replicas(one)
+            if all(one.started and one.done >= set(one.ar) for one in parts.values()):
+                for key in parts:
+                    del self.going[key]
+
+    def delete_replicas(self, one: Partition) -> None:
+        for broker in one.ar:
+            if one.started and broker in self.alive and broker not in one.done:
+                self.leave(one, broker)
+                one.done.add(broker)
 
     def try_finish(self, one: Partition) -> None:
         if not set(one.target) <= set(one.isr):
@@ -252,8 +289,6 @@ class Controller:
             self.leave(one, broker)
         one.ar, one.target = one.target, []
         self.data.assigned(one)
-        if one.deleted:
-            self.try_delete(one.key)
 
     def prefer(self, one: Partition) -> None:
         first = one.ar[0]

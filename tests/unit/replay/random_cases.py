@@ -16,7 +16,7 @@ def random_case(seed: int) -> tuple[Begin, list[Event]]:
     held = []
     for number in range(draw.randint(0, 4)):
         ar = tuple(draw.sample(brokers, draw.randint(1, min(3, len(brokers)))))
-        held.append(Held(("t", number), ar, ar, ar[0], 0, 1, unclean=draw.random() < 0.3))
+        held.append(Held((draw.choice("tu"), number), ar, ar, ar[0], 0, 1, unclean=draw.random() < 0.3))
     rules = Rules(auto_leader_rebalance=draw.random() < 0.5, leader_imbalance_check_ms=draw.choice([300_000, 7_000]))
     begin = Begin(brokers, alive, tuple(held), draw.choice(brokers), 1, rules)
     there = {one.key: list(one.replicas) for one in held}
@@ -46,6 +46,8 @@ def random_case(seed: int) -> tuple[Begin, list[Event]]:
             elif kind == k.SET_ISR:
                 isr = draw.sample(there[key], draw.randint(1, len(there[key])))
                 events.append(Event(at, kind, partition=key, replicas=tuple(isr)))
+            elif kind == k.DELETE:
+                events += [Event(at, kind, partition=one) for one in there if one[0] == key[0] or draw.random() < 0.02]
             else:
                 events.append(Event(at, kind, partition=key, value=draw.randint(0, 1)))
     return begin, events or [Event(at, k.BROKER_DOWN, brokers[0])]
@@ -111,7 +113,7 @@ class _Case:
     def held(self, number: int) -> Held:
         draw = self.draw
         ar = draw.sample(self.brokers, min(len(self.brokers), draw.choice([1, 2, 2, 3, 3, 3])))
-        key = ("t", number)
+        key = (draw.choice("tu"), number)
         self.there[key], self.written[key] = ar, 0
         isr = [b for b in ar if b in self.alive]
         if draw.random() < 0.2 and len(isr) > 1:
@@ -332,7 +334,10 @@ class _Case:
             elif kind == k.SET_ISR:
                 isr = draw.sample(self.there[key], draw.randint(1, len(self.there[key])))
                 self.put(kind, partition=key, replicas=tuple(isr))
-            elif kind == k.DELETE and draw.random() < 0.5:
-                return
+            elif kind == k.DELETE:
+                if draw.random() < 0.7:
+                    for one in self.there:
+                        if one[0] == key[0]:
+                            self.put(kind, partition=one)
             else:
                 self.put(kind, partition=key, value=draw.randint(1, 3) if kind == k.SET_MIN_ISR else draw.randint(0, 1))

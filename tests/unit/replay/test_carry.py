@@ -24,6 +24,7 @@ from udfs.replay.packing import pack
 from udfs.replay.rows import Rows
 from udfs.replay.schema import EVENTS, WIRE
 from udfs.replay.spread import rebalancer
+from udfs.replay.together import folded_whole
 
 SEQUENCES = 300
 Case = Callable[[int], tuple[Begin, list[Event]]]
@@ -84,7 +85,7 @@ def _in_pieces(pieces: list[tuple[pa.Table, int]], draw: random.Random) -> _Unio
     union, rows = _Union(), None
     for piece, until in pieces:
         log = piece if rows is None else resume(rows, wired(piece) if draw.random() < 0.5 else piece, until)
-        of = folded(pack(log))
+        of = folded_whole(log)
         union.add(of)
         rows = carried(of)
     return union
@@ -106,7 +107,7 @@ def test_pieces_are_as_the_whole(case: Case) -> None:
         begin, events = case(seed)
         draw = random.Random(-seed)
         union = _in_pieces(_pieces(begin, events, draw), draw)
-        _same(folded(pack(event_log(begin, events))), union, seed)
+        _same(folded_whole(event_log(begin, events)), union, seed)
 
 
 def test_an_append_that_all_have_can_be_lost() -> None:
@@ -115,8 +116,8 @@ def test_an_append_that_all_have_can_be_lost() -> None:
     moved = Event(1, k.REASSIGN, partition=("t", 0), replicas=(2, 1))
     events = [append, moved, Event(2, k.BROKER_DOWN, 1)]
     begin = Begin((1, 2), frozenset({1, 2}), (Held(("t", 0), (1,), (1,), 1, unclean=True),), 2)
-    first = carried(folded(pack(event_log(begin, events[:1]))))
-    of = folded(pack(resume(first, _events(event_log(begin, events), 1, 3))))
+    first = carried(folded_whole(event_log(begin, events[:1])))
+    of = folded_whole(resume(first, _events(event_log(begin, events), 1, 3)))
     assert [row["lost_messages"] for row in Rows(of).requests().to_pylist()] == [3]
 
 
@@ -130,7 +131,7 @@ def test_a_request_is_told_again_only_if_something_happened_to_it() -> None:
     for n in range(len(events)):
         new = _events(event_log(begin, events), n, n + 1)
         piece = event_log(begin, events[:1]) if rows is None else resume(rows, new)
-        result = folded(pack(piece))
+        result = folded_whole(piece)
         told.append(sorted(row["request"] for row in Rows(result).requests().to_pylist()))
         rows = carried(result)
     assert told == [[0], [1], [2], [3], [], []]
@@ -142,13 +143,13 @@ def test_clusters_are_carried_together_or_by_partition() -> None:
     for seed in range(SEQUENCES // 3):
         draw = random.Random(-seed)
         cases = {"a": with_data(2 * seed), "b": random_case(2 * seed + 1)}
-        whole = folded(pack(pa.concat_tables([event_log(*case, cluster=name) for name, case in cases.items()])))
+        whole = folded_whole(pa.concat_tables([event_log(*case, cluster=name) for name, case in cases.items()]))
         pieces = [_pieces(*case, draw, name) for name, case in cases.items()]
         together, apart = _Union(), _Union()
         rows = parts = None
         for turn in range(max(map(len, pieces))):
             new = wired(pa.concat_tables([one[turn][0] for one in pieces if turn < len(one)]))
-            of = folded(pack(new if rows is None else resume(rows, new)))
+            of = folded_whole(new if rows is None else resume(rows, new))
             together.add(of)
             rows = carried(of)
             parts = _apart(new if parts is None else resume(parts, new), apart)
@@ -161,7 +162,7 @@ def _apart(log: pa.Table, union: _Union) -> pa.Table:
     log = pa.concat_tables([log, pa.Table.from_batches(rebalancer()(iter(log.to_batches())), WIRE)])
     half = np.asarray(pc.fill_null(log["partition"], -1)) % 2
     none = np.asarray(pc.is_null(log["partition"]))
-    calls = [folded(pack(log.filter(pa.array(none | (half == which)))), alone=False) for which in (0, 1)]
+    calls = [folded(pack(log.filter(pa.array(none | (half == which))))) for which in (0, 1)]
     ends: dict[tuple[Any, ...], Row] = {}
     for of in calls:
         union.add(of)
@@ -173,17 +174,17 @@ def _apart(log: pa.Table, union: _Union) -> pa.Table:
 def test_a_row_is_written_as_it_was_read() -> None:
     for seed in range(SEQUENCES // 6):
         begin, events = with_data(seed)
-        first = carried(folded(pack(event_log(begin, events))))
-        again = carried(folded(pack(resume(first, _events(event_log(begin, events), 0, 0)))))
+        first = carried(folded_whole(event_log(begin, events)))
+        again = carried(folded_whole(resume(first, _events(event_log(begin, events), 0, 0))))
         assert again.equals(first), seed
 
 
 def test_rows_of_another_version_are_refused() -> None:
     begin, events = random_data_case(1)
-    rows = state_rows(folded(pack(event_log(begin, events))))
+    rows = state_rows(folded_whole(event_log(begin, events)))
     numbers = pa.array([[1, 2, 3]] * rows.num_rows, EVENTS.field("numbers").type)
     other = rows.set_column(len(EVENTS) - 1, EVENTS.field("numbers"), numbers)
-    clusters = cluster_rows(folded(pack(event_log(begin, events))))
+    clusters = cluster_rows(folded_whole(event_log(begin, events)))
     with pytest.raises(ValueError, match="another version"):
         pack(pa.concat_tables([clusters, other]))
     with pytest.raises(ValueError, match="more than one row"):
@@ -195,10 +196,10 @@ def _by_one(begin: Begin, events: list[Event]) -> tuple[Folded, _Union]:
     log, union, rows = event_log(begin, events), _Union(), None
     for n, event in enumerate(events):
         piece = event_log(begin, events[:1]) if rows is None else resume(rows, _events(log, n, n + 1), event.at_ms)
-        of = folded(pack(piece))
+        of = folded_whole(piece)
         union.add(of)
         rows = carried(of)
-    return folded(pack(log)), union
+    return folded_whole(log), union
 
 
 def test_the_next_check_of_leaders_is_carried() -> None:
@@ -232,7 +233,7 @@ def test_a_reassignment_ends_when_any_broker_returns() -> None:
     begin = Begin((1, 2, 3, 4), frozenset({1, 2, 4}), (held,), 4)
     of = {"partition": ("t", 0)}
     events = [Event(0, k.REASSIGN, replicas=(2,), **of), Event(1, k.BROKER_DOWN, 1), Event(2, k.BROKER_UP, 3)]
-    ar = [one["replicas"] for one in Rows(folded(pack(event_log(begin, events)))).at_the_end().to_pylist()]
+    ar = [one["replicas"] for one in Rows(folded_whole(event_log(begin, events))).at_the_end().to_pylist()]
     assert ar == [interpret(begin, events).partitions["t", 0].ar] == [[2]]
     whole, union = _by_one(begin, [*events, Event(3, k.REASSIGN, replicas=(3,), **of)])
     _same(whole, union, 0)
@@ -245,9 +246,9 @@ def test_clusters_of_a_call_know_nothing_of_each_other() -> None:
     logs = [event_log(begin, events, cluster=name) for begin, name in zip(begins, "ab", strict=True)]
     apart = _Union()
     for log in logs:
-        of = folded(pack(log))
+        of = folded_whole(log)
         for name, held in apart.written.items():
             held |= _keyed(getattr(Rows(of), name)(), *WHOSE, "event", "step")
     together = _Union()
-    together.add(folded(pack(pa.concat_tables(logs))))
+    together.add(folded_whole(pa.concat_tables(logs)))
     assert together.written == apart.written

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.replay.compared import told_by
 from tests.unit.replay.interpreter import interpret
 from tests.unit.replay.random_cases import random_case
 from udfs.replay.answers import leaderships, replay, state_of
@@ -29,9 +30,7 @@ def test_as_plain_python(part: int) -> None:
             )
             for p in got["partitions"]
         }
-        assert shown == {
-            key: (one.ar, one.isr, one.leader, one.epoch, one.written) for key, one in want.partitions.items()
-        }, seed
+        assert shown == told_by(want)[0], seed
 
 
 def test_a_leader_is_in_its_isr_and_epochs_never_go_back() -> None:

@@ -202,7 +202,7 @@ def test_who_joins_has_what_the_leader_had_when_its_epoch_began() -> None:
 
 
 def test_a_consumers_fetch_of_two_partitions() -> None:
-    other: Key = ("t", 1)
+    other: Key = ("u", 1)
     held = tuple(Held(key, (1, 2), (1, 2), 1) for key in (T, other))
     start = Begin((1, 2), frozenset((1, 2)), held, 1, 1, made(Rules, **NO_CHECKS))
     both = [

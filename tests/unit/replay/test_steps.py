@@ -128,8 +128,10 @@ def test_a_topic_is_deleted() -> None:
     rows = steps(THREE, other(5, k.DELETE))
     assert [(row["action"], row["path"]) for row in rows] == [
         ("created: the topic is to be deleted", "/admin/delete_topics/t"),
+        ("partitions Offline, then NonExistent: 1", None),
         ("UpdateMetadata sent: leader -2, being deleted", None),
         ("replicas Offline: 2", None),
+        ("state znodes written: 2", "/brokers/topics/+/partitions/+/state"),
         ("replicas ReplicaDeletionStarted: 2", None),
         ("StopReplica sent", None),
         ("replicas ReplicaDeletionSuccessful: 2", None),
@@ -138,7 +140,7 @@ def test_a_topic_is_deleted() -> None:
         ("deleted", "/config/topics/t"),
         ("deleted", "/admin/delete_topics/t"),
     ]
-    assert json.loads(rows[4]["data"]) == {"brokers": [1, 2], "delete": True}
+    assert data_of(rows, "StopReplica") == {"brokers": [1, 2], "delete": True}
 
 
 def test_a_deletion_that_waits() -> None:
