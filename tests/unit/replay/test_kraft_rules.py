@@ -84,3 +84,15 @@ def test_replicas_of_followers_go_offline_for_another_cause(tmp_path: Path) -> N
     of = told(tmp_path, "a: [[1, 2]], f: [[2, 1]]", "t=10 broker 1 down")
     causes = {row["topic"]: row["cause"] for row in transitions(of.replayed) if row["broker_id"] == 1}
     assert causes == {"a": "leader died", "f": "isr shrunk"}
+
+
+def test_who_comes_back_from_an_unclean_stop_is_no_longer_eligible(tmp_path: Path) -> None:
+    """Who was fenced is; who led last leads again only where nobody else was eligible."""
+    min_isr = "t=1 topic a config min.insync.replicas=2"
+    gone = (min_isr, "t=10 broker 1 {}", "t=20 broker 2 down")
+    of = told(tmp_path, "a: [[1, 2]]", *(one.format("fenced") for one in gone), "t=30 broker 1 unfenced")
+    assert wrote(of, "a")[-1] == (30, "eligible leader replica", 1, 3, [1])
+    of = told(tmp_path, "a: [[1, 2]]", *(one.format("down") for one in gone), "t=30 broker 1 up")
+    assert wrote(of, "a")[-1] == (20, "no leader can be elected", None, 2, [])
+    of = told(tmp_path, "a: [[1, 2]]", *(one.format("down") for one in gone), "t=30 broker 1 up", "t=40 broker 2 up")
+    assert wrote(of, "a")[-1] == (40, "last known leader", 2, 3, [2])
