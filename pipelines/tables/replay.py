@@ -191,7 +191,8 @@ REQUESTS = Table(
         answered_by="what let it be answered",
         answered_at_ms="when, ms; null = never, or not yet",
         waited_ms="after how long, ms",
-        base_offset="offset of the first message; of a produce -1 with acks=0, null = nothing was written",
+        base_offset="offset of the first message; of a produce -1 with acks=0; null = nothing was written, or a fetch "
+        "was refused",
         messages="messages written, or read",
         high_watermark="of a fetch: the high watermark that its answer carries",
         lost_messages="messages of a produce that were lost later, acknowledged or not",

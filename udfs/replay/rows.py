@@ -132,6 +132,7 @@ class Rows:
         written = append & (rows[:, st.Q_BASE] >= 0)
         acks = said[:, st.E_ACKS]
         base = np.where(acks == 0, -1, rows[:, st.Q_BASE])
+        refused = (rows[:, st.Q_BY] == k.AT_ONCE) & (rows[:, st.Q_ERROR] != k.NO_ERROR)  # nobody looked where it begins
         progress = self._progress(chosen)
         return pa.table(
             [
@@ -149,7 +150,7 @@ class Rows:
                 _words(ANSWERS, rows[:, st.Q_BY]),
                 _known(rows[:, st.Q_AT], answered),
                 _known(rows[:, st.Q_AT] - said[:, st.E_AT], answered),
-                _known(np.where(append, base, rows[:, st.Q_NEEDED]), written | ~append),
+                _known(np.where(append, base, rows[:, st.Q_NEEDED]), written | ~(append | refused)),
                 rows[:, st.Q_COUNT],
                 _known(rows[:, st.Q_HW], rows[:, st.Q_HW] >= 0),
                 rows[:, st.Q_LOST],
