@@ -176,8 +176,8 @@ def _observed(asked: Asked, paths: Sequence[str], more: bool) -> _Observed:
     ends = _log_ends(files)
     if not others and not more:
         if ends and len(ends) == len(files):
-            begin = Begin(rules=Rules(kraft=True, auto_leader_rebalance=False))
-            events = [event for _, _, records in files for event in events_of(records, asked.min_isr)]
+            epoch, events = events_of([records for _, _, records in files], asked.min_isr)
+            begin = Begin(rules=Rules(kraft=True, auto_leader_rebalance=False), controller_epoch=epoch)
             warnings = (*_gaps(first, ends), *_quarantined(first, snapshot_of(first, files, facts_of(files))))
             return _Observed(begin, events, True, until, warnings)
         if not ends:
@@ -211,7 +211,7 @@ def _begin(asked: Asked, source: Source, files: Framed, ends: Mapping[str, LogEn
     snapshot = snapshot_of(source, files, facts)
     begin = begin_of(snapshot, facts, asked.min_isr, asked.unclean)
     for told in ends.values():
-        if told.controller is not None:
+        if told.controller is not None or told.controller_epoch > begin.controller_epoch:
             begin = replace(begin, controller=told.controller, controller_epoch=told.controller_epoch)
     return begin, _quarantined(source, snapshot)
 

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from pipelines.commands.replay import Asked, Until, answer, lines, timeline
+from pipelines.ingest.records import Records
 from pipelines.ingest.snapshot import load_snapshot
 from pipelines.ingest.sources import find_source
+from pipelines.replay.log import events_of, read_until
 from udfs.kernels import replay_codes as k
 from udfs.replay.answers import replay, state_of
 from udfs.replay.events import Begin, Event, Held, Rules
@@ -84,6 +86,53 @@ def test_what_a_log_lacks_is_said(tmp_path: Path) -> None:
     gaps, quarantined = timeline(Asked([str(cut)])).warnings
     assert "lacks 101 offsets (652-752)" in gaps
     assert "101 records are quarantined" in quarantined
+
+
+def _without(told: str, of: Path, file: Path) -> str:
+    """The file, which has the lines of `of` that do not have this."""
+    file.write_text("".join(line for line in of.read_text().splitlines(keepends=True) if told not in line))
+    return str(file)
+
+
+def test_a_log_that_tells_of_no_leader_has_its_batches_epoch(tmp_path: Path) -> None:
+    """Its first part was dropped, say. Only who leads is not known."""
+    cut, whole = _without("LeaderChange", LOG, tmp_path / "log.txt"), answer(timeline(Asked([str(LOG)])))
+    told = timeline(Asked([cut]))
+    state = answer(told)
+    assert (told.begin.controller_epoch, state["controller_epoch"]) == (1, 1)
+    assert state["partitions"] == whole["partitions"]
+    assert {row["controller_epoch"] for row in state["leadership_events"]} == {1}
+    assert not any("quorum" in row["action"] for row in state["controller_steps"])
+    failed = timeline(Asked([cut], fail=[2], until=Until(FENCED - 1)))
+    assert (failed.begin.controller, answer(failed)["controller_epoch"]) == (None, 1)
+
+
+def test_an_epoch_that_begins_where_lines_are_missing(tmp_path: Path) -> None:
+    """Who led before it does not lead in it."""
+    batch = "baseOffset: {0} lastOffset: {0} count: 1 partitionLeaderEpoch: {1} isControl: false"
+    record = "| offset: {0} CreateTime: {0} payload: {{}}"
+    led = '| offset: 0 CreateTime: 0 LeaderChange: {"leaderId":100}'
+    text = [batch.format(0, 1), led, *(part.format(n, 2) for n in (8, 9) for part in (batch, record))]
+    epoch, events = events_of([Records.of((n, None, raw) for n, raw in enumerate(text, 1))])
+    assert epoch == 0
+    assert [(one.kind, one.broker, one.value, one.offset) for one in events] == [
+        (k.LED_BY, 100, 1, 0),
+        (k.LED_BY, None, 2, 8),
+    ]
+    parts = [Records.of((n, None, raw) for n, raw in enumerate(part, 1)) for part in (text[:2], text[2:])]
+    assert events_of(parts) == (epoch, events)
+    end = read_until(Records.of((n, None, raw) for n, raw in enumerate(text, 1)))
+    assert (end.controller, end.controller_epoch) == (None, 2)
+    first = read_until(parts[0], offset=7)
+    assert (first.controller, first.controller_epoch) == (100, 1)
+
+
+def test_a_snapshot_of_a_log_tells_its_epoch() -> None:
+    """Its head says where it ends: no record of it comes after that."""
+    snapshot = str(SAMPLES / "formats" / "kraft-snapshot.txt")
+    assert answer(timeline(Asked([snapshot])))["controller_epoch"] == 1
+    part = timeline(Asked([snapshot], fail=[1], until=Until(5)))
+    assert (part.begin.controller_epoch, len(part.begin.partitions)) == (1, 2)
 
 
 def _held(folded: Folded, min_isr: dict[str, int | None]) -> tuple[Held, ...]:
