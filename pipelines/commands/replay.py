@@ -110,7 +110,7 @@ def timeline(asked: Asked) -> Timeline:
     begin, events, until = observed.begin, list(observed.events), observed.until
     of_groups: Sequence[GroupEvent] = ()
     if scenarios:
-        told = read_scenario(scenarios[0], begin)
+        told = read_scenario(scenarios[0], observed.stands)
         begin = told.begin if told.begin is not None else _ruled(begin or Begin(), told.settings)
         events, of_groups = [*events, *told.events], told.groups
     assert begin is not None
@@ -157,13 +157,17 @@ def _ruled(begin: Begin, settings: Any) -> Begin:
 
 @dataclass(frozen=True)
 class _Observed:
-    """What sources tell. begin: None = there are none. until: what is left of it for the events that follow."""
+    """What sources tell. begin: None = there are none. until: what is left of it for the events that follow.
+
+    stands: how it stands after the events.
+    """
 
     begin: Begin | None
     events: Sequence[Event] = ()
     wall: bool = False
     until: Until | None = None
     warnings: tuple[str, ...] = ()
+    stands: Begin | None = None
 
 
 def _observed(asked: Asked, paths: Sequence[str], more: bool) -> _Observed:
@@ -196,7 +200,8 @@ def _observed(asked: Asked, paths: Sequence[str], more: bool) -> _Observed:
         begins.append(begin)
         warnings += said
     brokers = tuple(sorted({broker for begin in begins for broker in begin.brokers}))
-    return _Observed(replace(begins[0], brokers=brokers), between(begins), False, until, warnings)
+    begin, stands = (replace(one, brokers=brokers) for one in (begins[0], begins[-1]))
+    return _Observed(begin, between(begins), False, until, warnings, stands)
 
 
 def _log_ends(files: Framed, until: Until | None = None) -> dict[str, LogEnd]:

@@ -1,4 +1,4 @@
-"""What the sentences so far have told of a cluster: its brokers, and the replicas of each partition."""
+"""What the sentences so far have told of a cluster: its brokers, who of them lives, the replicas of each partition."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import count
 
 from pipelines.replay.scenario.page import Page
 from pipelines.replay.scenario.words import Option, ids_of, keys_of
+from udfs.kernels import replay_codes as k
 from udfs.replay.events import Begin, Event, Key, List
 from udfs.replay.groups import GroupEvent
 
@@ -29,7 +30,7 @@ class Told:
 
     def __init__(self, page: Page, begin: Begin, with_elr: bool) -> None:
         self.page, self.with_elr = page, with_elr
-        self.brokers = begin.brokers
+        self.brokers, self.alive = begin.brokers, set(begin.alive)
         # Whoever may hold a replica: during a reassignment, and after it, those of before too.
         self.replicas: dict[str, dict[int, List]] = {}
         for held in begin.partitions:
@@ -46,6 +47,13 @@ class Told:
             ids = ", ".join(map(str, self.brokers))
             self.page.fail(f"there is no broker {int(text)}", f"Brokers: {ids}.", line)
         return int(text)
+
+    def live_on(self, brokers: List, kind: int) -> None:
+        """Nothing; which brokers live after an event of this kind of these."""
+        if kind == k.BROKER_UP:
+            self.alive.update(brokers)
+        elif kind == k.BROKER_DOWN:
+            self.alive.difference_update(brokers)
 
     def ids(self, text: str, line: int | None) -> List:
         """Brokers that there are, each once."""

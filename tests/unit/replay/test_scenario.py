@@ -103,6 +103,17 @@ def test_a_scenario_beside_a_source(tmp_path: Path) -> None:
     assert told["partitions"] == answer(timeline(Asked([str(source)], fail=[1001])))["partitions"]
 
 
+def test_a_scenario_beside_two_snapshots_begins_where_they_end(tmp_path: Path) -> None:
+    """Broker 1001 lives in the first and is dead in the second."""
+    samples, dump = Path(__file__).parents[3] / "data_samples", "kafka-2.8.2-zookeeper/zookeeper-dump"
+    first, second = samples / f"{dump}.jsonl", samples / "captures" / f"{dump}.broker-1001-down.jsonl"
+    file = tmp_path / "night.yaml"
+    file.write_text("events:\n  - t=10 controller lost to 1001\n")
+    assert timeline(Asked([str(first), str(file)])).events[-1].broker == 1001
+    with pytest.raises(SourceError, match="line 2: broker 1001 is down at t=10s"):
+        timeline(Asked([str(first), str(second), str(file)]))
+
+
 @pytest.mark.parametrize("every_ms", [100, 500, 2_000])
 def test_followers_hear_of_the_high_watermark_however_often_they_fetch(tmp_path: Path, every_ms: int) -> None:
     file = tmp_path / "told.yaml"

@@ -108,6 +108,26 @@ def test_offsets_and_old_controllers(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("dies", ["down", "fenced"])
+def test_who_is_down_cannot_control(tmp_path: Path, dies: str) -> None:
+    """By time, as sentences of brokers have been until then."""
+    lost, down = "t=20 controller lost to 3", f"t=10 broker 3 {dies}"
+    with pytest.raises(SourceError) as caught:
+        scenario(tmp_path, lost, down)
+    wrong = "broker 3 is down at t=20s: it cannot control. Name one of those that are up then: 1, 2."
+    assert str(caught.value).endswith(f"night.yaml, line 7: {wrong}")
+    for back in ("up", "unfenced"):
+        assert scenario(tmp_path, lost, down, f"t=15 broker 3 {back}").events[-1].broker == 3
+    assert scenario(tmp_path, lost, "t=21 broker 3 down").events[0].broker == 3
+    assert scenario(tmp_path, lost, "t=10 broker 3 shutting down").events[-1].broker == 3
+    with pytest.raises(SourceError, match="Let a broker be up before"):
+        scenario(tmp_path, lost, f"t=10 brokers 1,2,3 {dies}")
+    beside = Begin((1, 2, 3), frozenset((1, 2)))
+    with pytest.raises(SourceError, match="broker 3 is down at t=20s"):
+        scenario(tmp_path, lost, head="", beside=beside)
+    assert scenario(tmp_path, "t=20 controller lost to 2", head="", beside=beside).events[0].broker == 2
+
+
 def test_any_sentence_may_be_repeated(tmp_path: Path) -> None:
     told = scenario(
         tmp_path, "t=1..2 every 400ms produce 1 to solo-0", "t=1.4 broker 2 down", "t=500ms..1s every 1m broker 2 up"
