@@ -24,6 +24,7 @@ class Rows:
 
     def __init__(self, folded: Folded) -> None:
         self._packed, self._journals = folded.packed, folded.journals
+        self._alive = np.flatnonzero(folded.timeline.flags & st.ALIVE)
         self._cluster = folded.packed.state.now[:, st.CLUSTER]
         self._ids = [pa.array([one[i] for one in folded.packed.clusters], pa.string()) for i in (0, 1)]
 
@@ -186,6 +187,8 @@ class Rows:
             else -1,
             -1,
         )
+        # With ZooKeeper the last leader stays written where nobody is left to control: it leads no more.
+        leader = np.where(np.isin(leader, self._alive), leader, k.NOBODY)
         return pa.table(
             [
                 *self._key(p),

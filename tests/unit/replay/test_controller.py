@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.replay.compared import partitions_by, partitions_of
 from tests.unit.replay.interpreter import interpret
 from tests.unit.replay.random_cases import random_case
 from udfs.replay.answers import leaderships, replay, state_of
@@ -19,19 +20,7 @@ def test_as_plain_python(part: int) -> None:
         want = interpret(begin, events)
         assert got["controller_epoch"] == want.epoch, seed
         assert {b["broker_id"] for b in got["brokers"] if b["alive"]} == want.alive, seed
-        shown = {
-            (p["topic"], p["partition"]): (
-                p["replicas"],
-                p["isr"],
-                p["leader"],
-                p["leader_epoch"],
-                p["controller_epoch"],
-            )
-            for p in got["partitions"]
-        }
-        assert shown == {
-            key: (one.ar, one.isr, one.leader, one.epoch, one.written) for key, one in want.partitions.items()
-        }, seed
+        assert partitions_of(got["partitions"]) == partitions_by(want), seed
 
 
 def test_a_leader_is_in_its_isr_and_epochs_never_go_back() -> None:
