@@ -12,11 +12,15 @@ import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
+from pipelines.ingest.formats.zookeeper_cli import FORMAT as ZOOKEEPER_CLI
+from pipelines.ingest.formats.zookeeper_json import FORMAT as ZOOKEEPER_JSON
 from pipelines.ingest.records import IGNORED, PARTITION
 from pipelines.ingest.resolve.columns import codes, numbers, whole
 from pipelines.ingest.snapshot import Snapshot
 from pipelines.replay.log_ends import log_ends
 from udfs.replay.events import Begin, Held, Rules
+
+ZOOKEEPER = (ZOOKEEPER_JSON.name, ZOOKEEPER_CLI.name)  # formats
 
 
 def begin_of(snapshot: Snapshot, facts: pa.Table, min_isr: int, unclean: bool) -> Begin:
@@ -38,7 +42,7 @@ def begin_of(snapshot: Snapshot, facts: pa.Table, min_isr: int, unclean: bool) -
         frozenset(brokers.filter(brokers["alive"])["broker_id"].to_pylist()),
         tuple(_held(partitions, epochs, _of_topics(snapshot.topics, min_isr, unclean))),
         controllers[0] if controllers else None,
-        max(_cluster_epoch(facts), int(epochs.max())),
+        max(cluster_epoch(facts), int(epochs.max())),
         Rules(elr or KRAFT_LOG.name in snapshot.formats.values(), elr),
     )
 
@@ -88,7 +92,7 @@ def _epochs(facts: pa.Table, partitions: pa.Table) -> np.ndarray:
     return out
 
 
-def _cluster_epoch(facts: pa.Table) -> int:
+def cluster_epoch(facts: pa.Table) -> int:
     """The epoch that the cluster's controller has; 0 where no source shows it."""
     told = facts.filter(pc.and_(pc.equal(facts["kind"], IGNORED), pc.is_valid(facts["controller_epoch"])))
     return pc.max(told["controller_epoch"]).as_py() or 0
