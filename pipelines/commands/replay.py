@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -35,6 +35,8 @@ from udfs.replay.steps import controller_steps
 from udfs.replay.words import KINDS
 
 _NAMED = 8
+# What snapshots show, where no log has fences and records: znodes that go, that come, and that say something else.
+_IN_ZOOKEEPER = {k.FENCED: "broker gone", k.UNFENCED: "broker registered", k.RECORD: "state"}
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,8 @@ def lines(of: Timeline) -> Iterator[str]:
         by_event.setdefault(row["event"], []).append(row)
     illegal = Counter(row["event"] for row in transitions(of.replayed) if not row["legal"])
     told = ((number, event) for number, event in enumerate(of.events) if not _is_routine(event) or number in by_event)
-    for (at, what), group in groupby(told, key=lambda pair: (pair[1].at_ms, _what(pair[1]))):
+    words = {} if of.begin.rules.kraft else _IN_ZOOKEEPER
+    for (at, what), group in groupby(told, key=lambda pair: (pair[1].at_ms, _what(pair[1], words))):
         places = [number for number, _ in group]
         rows = [row for number in places for row in by_event.get(number, ())]
         yield f"{_time(at, of.wall)}  {what}{_times(len(places))}{_followed(rows)}"
@@ -276,10 +279,11 @@ def _is_routine(event: Event) -> bool:
     return event.kind == k.FETCH and event.value == SKIPPED_IF_REFUSED
 
 
-def _what(event: Event) -> str:
+def _what(event: Event, words: Mapping[int, str]) -> str:
+    """words: of kinds that have another name here."""
     who = "" if event.broker is None else f" {event.broker}"
     topic = "" if event.partition is None else f" of {event.partition[0]}"
-    return KINDS[event.kind] + (who if event.kind != k.RECORD else "") + topic
+    return words.get(event.kind, KINDS[event.kind]) + (who if event.kind != k.RECORD else "") + topic
 
 
 def _times(count: int) -> str:

@@ -35,7 +35,9 @@ def begin_of(snapshot: Snapshot, facts: pa.Table, min_isr: int, unclean: bool) -
         raise SourceError(snapshot.cluster_id, "its sources show no replicas", remedy)
     brokers = snapshot.brokers
     epochs = _epochs(facts, partitions)
-    elr = partitions["elr"].null_count < partitions.num_rows
+    formats = set(snapshot.formats.values())
+    quorum = not formats & set(ZOOKEEPER)  # a describe may show ELRs that ZooKeeper's controller does not keep
+    elr = quorum and partitions["elr"].null_count < partitions.num_rows
     controllers = brokers.filter(brokers["controller"])["broker_id"].to_pylist()
     return Begin(
         tuple(sorted(brokers["broker_id"].to_pylist())),
@@ -43,7 +45,7 @@ def begin_of(snapshot: Snapshot, facts: pa.Table, min_isr: int, unclean: bool) -
         tuple(_held(partitions, epochs, _of_topics(snapshot.topics, min_isr, unclean))),
         controllers[0] if controllers else None,
         max(cluster_epoch(facts), int(epochs.max())),
-        Rules(elr or KRAFT_LOG.name in snapshot.formats.values(), elr),
+        Rules(elr or (quorum and KRAFT_LOG.name in formats), elr),
     )
 
 

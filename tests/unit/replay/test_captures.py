@@ -189,6 +189,38 @@ def test_two_dumps_differ_by_what_happened() -> None:
     assert between["brokers"] == died["brokers"]
 
 
+def test_snapshots_are_told_as_their_controller_keeps_them(tmp_path: Path) -> None:
+    """ZooKeeper has no fences and no records, be there a describe beside it that knows of ELRs."""
+    later = LATER / "kafka-2.8.2-zookeeper" / "zookeeper-dump.broker-1001-down.jsonl"
+    folder = tmp_path / "before"
+    folder.mkdir()
+    (folder / "dump.jsonl").write_text(ZOOKEEPER.read_text())
+    lines_of_describe = (ZOOKEEPER.parent / "topics-describe.txt").read_text().splitlines()
+    with_elr = (f"{line}\tElr: \tLastKnownElr: " if "Isr:" in line else line for line in lines_of_describe)
+    (folder / "describe.txt").write_text("\n".join(with_elr) + "\n")
+    for before in (ZOOKEEPER, folder):
+        told = timeline(Asked([str(before), str(later)]))
+        gone, state, *_ = lines(told)
+        assert gone == "t=1s  broker gone 1001"
+        assert state.startswith("t=1s  state of pairs (x 4): 2 isr shrunk, 2 leader died")
+        assert not told.begin.rules.kraft
+        assert {row["path"] for row in answer(told)["controller_steps"]} == {"/brokers/ids/1001", "/brokers/topics/+"}
+    back = (line for line in lines(timeline(Asked([str(p) for p in (later, _as_before(tmp_path, later))]))))
+    assert next(back) == "t=1s  broker registered 1001"
+    kraft = SAMPLES / "kafka-4.1.1-kraft" / "topics-describe.txt"
+    now = LATER / "kafka-4.1.1-kraft" / "topics-describe.broker-2-down.txt"
+    fenced, record, *_ = lines(timeline(Asked([str(kraft), str(now)])))
+    assert fenced == "t=1s  fenced 2"
+    assert record.startswith("t=1s  record of ")
+
+
+def _as_before(folder: Path, later: Path) -> Path:
+    """The dump, in which broker 1001 is registered again."""
+    (node,) = (line for line in ZOOKEEPER.read_text().splitlines() if '"path": "/brokers/ids/1001"' in line)
+    (folder / "back.jsonl").write_text(f"{later.read_text()}{node}\n")
+    return folder / "back.jsonl"
+
+
 def test_the_timeline_in_words() -> None:
     text = list(lines(timeline(Asked([str(ZOOKEEPER)], fail=[1001]))))
     assert text[0].startswith("t=0s  broker down 1001: ")
