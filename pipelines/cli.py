@@ -256,13 +256,14 @@ def replay(
         except OSError as error:
             raise SettingsError(f"--events {events_file}: cannot be written: {error.strerror}") from error
     if warehouse is not None:
-        from pipelines.replay_run import write_events, write_replay
+        from pipelines.replay_run import rows_of_groups, write_events, write_replay
 
         store = _store(settings, small=timeline.log.num_rows < _SMALL_REPLAY, writing=True)
-        snapshots = [body.snapshot_of_log(timeline)]
-        write_events(store.spark, store, timeline.log, snapshots)
+        snapshot = body.snapshot_of_log(timeline)
+        write_events(store.spark, store, timeline.log, [snapshot])
         typer.echo("")
-        for name, seconds in write_replay(store, snapshots).items():
+        of_groups = rows_of_groups(timeline.groups, snapshot)
+        for name, seconds in write_replay(store, [snapshot], of_groups=of_groups).items():
             typer.echo(f"{name}: {seconds:.1f} s")
 
 

@@ -15,8 +15,11 @@ from pipelines.ingest.sources import SnapshotKey
 from pipelines.schedule import run_steps
 from pipelines.stages import replayed as stages
 from pipelines.store import Store
+from pipelines.tables import TABLES
 from pipelines.tables import replay as tables
 from pipelines.tables.contract import Table
+from udfs.replay.group_rows import group_requests, group_transitions
+from udfs.replay.groups import GroupsReplayed
 
 BUCKETS = 8
 _AT_ONCE = 3
@@ -39,31 +42,57 @@ def write_events(spark: SparkSession, store: Store, events: pa.Table, snapshots:
     store.replace(tables.CLUSTER_EVENTS, spark.createDataFrame(events), snapshots)
 
 
-def write_replay(store: Store, snapshots: Sequence[SnapshotKey], buckets: int = BUCKETS) -> dict[str, float]:
-    """{table: seconds that it took}; the tables of the replay follow from the events of these snapshots."""
+def rows_of_groups(of: GroupsReplayed, snapshot: SnapshotKey) -> dict[str, pa.Table]:
+    """By table, what was told of consumer groups; they are few, and only scenarios tell of them."""
+    made = {tables.GROUP_REQUESTS: group_requests, tables.GROUP_TRANSITIONS: group_transitions}
+    return {table.name: rows(of, snapshot.cluster_id, snapshot.snapshot_id) for table, rows in made.items()}
+
+
+def write_replay(
+    store: Store,
+    snapshots: Sequence[SnapshotKey],
+    buckets: int = BUCKETS,
+    of_groups: Mapping[str, pa.Table] | None = None,
+) -> dict[str, float]:
+    """{table: seconds that it took}; the tables of the replay follow from the events of these snapshots.
+
+    of_groups: as of rows_of_groups, for no table of events has them; None = these tables are left as they are.
+    """
 
     def replayed(events: DataFrame) -> DataFrame:
         return stages.replayed(events, buckets)
 
-    return write_tables(store, snapshots, (tables.REPLAYED, tables.CLUSTER_EVENTS, replayed), {})
+    first = (tables.REPLAYED, tables.CLUSTER_EVENTS, replayed)
+    return write_tables(store, snapshots, first, {}, of_groups)
 
 
 def write_tables(
-    store: Store, snapshots: Sequence[SnapshotKey], first: Made, writes: Mapping[str, Write]
+    store: Store,
+    snapshots: Sequence[SnapshotKey],
+    first: Made,
+    writes: Mapping[str, Write],
+    given: Mapping[str, pa.Table] | None = None,
 ) -> dict[str, float]:
-    """{table: seconds that it took}; first: silver.replayed and what it is made of; writes: by table, else replaced."""
+    """{table: seconds that it took}; first: silver.replayed and what it is made of; writes: by table, else replaced.
+
+    given: by table, rows that are made of none.
+    """
     seconds: dict[str, float] = {}
+    given = given or {}
     made = {table.name: (table, source.name, make) for table, source, make in (first, *_MADE)}
 
     def work(name: str) -> None:
         began = monotonic()
-        table, source, make = made[name]
-        rows = make(store.read(source, snapshots))
+        if name in given:
+            table, rows = TABLES[name], store.spark.createDataFrame(given[name])
+        else:
+            table, source, make = made[name]
+            rows = make(store.read(source, snapshots))
         if name in writes:
             writes[name](table, rows)
         else:
             store.replace(table, rows, snapshots)
         seconds[name] = monotonic() - began
 
-    run_steps(list(made), {name: (source,) for name, (_, source, _) in made.items()}, work, _AT_ONCE)
+    run_steps([*made, *given], {name: (source,) for name, (_, source, _) in made.items()}, work, _AT_ONCE)
     return seconds

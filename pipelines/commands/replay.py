@@ -15,15 +15,15 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.errors import SettingsError, SourceError
-from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
-from pipelines.ingest.snapshot import Framed, Snapshot, facts_of, framed, snapshot_of
-from pipelines.ingest.sources import SnapshotKey, Source, find_source, snapshot_id_of
-from pipelines.replay.begin import begin_of
+from pipelines.ingest.snapshot import facts_of, framed, snapshot_of
+from pipelines.ingest.sources import SnapshotKey, find_source, snapshot_id_of
 from pipelines.replay.differences import between
-from pipelines.replay.log import LogEnd, events_of, read_until
+from pipelines.replay.in_order import check_order
+from pipelines.replay.log import events_of
 from pipelines.replay.scenario.data import SKIPPED_IF_REFUSED
 from pipelines.replay.scenario.read import is_scenario, read_scenario
 from pipelines.replay.scenario.words import milliseconds
+from pipelines.replay.shown import log_ends, missing, quarantined, shown
 from udfs.kernels import replay_codes as k
 from udfs.replay import groups
 from udfs.replay.answers import health, leaderships, requests, state_of, transitions
@@ -35,6 +35,8 @@ from udfs.replay.together import folded_whole
 from udfs.replay.words import KINDS
 
 _NAMED = 8
+# What snapshots show, where no log has fences and records: znodes that go, that come, and that say something else.
+_IN_ZOOKEEPER = {k.FENCED: "broker gone", k.UNFENCED: "broker registered", k.RECORD: "state"}
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def timeline(asked: Asked) -> Timeline:
     begin, events, until = observed.begin, list(observed.events), observed.until
     of_groups: Sequence[GroupEvent] = ()
     if scenarios:
-        told = read_scenario(scenarios[0], begin)
+        told = read_scenario(scenarios[0], observed.stands)
         begin = told.begin if told.begin is not None else _ruled(begin or Begin(), told.settings)
         events, of_groups = [*events, *told.events], told.groups
     assert begin is not None
@@ -157,13 +159,17 @@ def _ruled(begin: Begin, settings: Any) -> Begin:
 
 @dataclass(frozen=True)
 class _Observed:
-    """What sources tell. begin: None = there are none. until: what is left of it for the events that follow."""
+    """What sources tell. begin: None = there are none. until: what is left of it for the events that follow.
+
+    stands: how it stands after the events.
+    """
 
     begin: Begin | None
     events: Sequence[Event] = ()
     wall: bool = False
     until: Until | None = None
     warnings: tuple[str, ...] = ()
+    stands: Begin | None = None
 
 
 def _observed(asked: Asked, paths: Sequence[str], more: bool) -> _Observed:
@@ -173,67 +179,32 @@ def _observed(asked: Asked, paths: Sequence[str], more: bool) -> _Observed:
     first, *others = [find_source(path) for path in paths]
     files = framed(first, asked.format_name)
     until = asked.until
-    ends = _log_ends(files)
+    ends = log_ends(files)
     if not others and not more:
         if ends and len(ends) == len(files):
-            begin = Begin(rules=Rules(kraft=True, auto_leader_rebalance=False))
-            events = [event for _, _, records in files for event in events_of(records, asked.min_isr)]
-            warnings = (*_gaps(first, ends), *_quarantined(first, snapshot_of(first, files, facts_of(files))))
+            epoch, events = events_of([records for _, _, records in files], asked.min_isr)
+            begin = Begin(rules=Rules(kraft=True, auto_leader_rebalance=False), controller_epoch=epoch)
+            warnings = (*missing(first, ends), *quarantined(first, snapshot_of(first, files, facts_of(files))))
             return _Observed(begin, events, True, until, warnings)
         if not ends:
             problem = "is one snapshot, in which nothing happens yet"
             raise SourceError(paths[0], problem, "Add --fail IDS, a scenario, or a later snapshot.")
     if ends and until and not until.since_begin:  # it says until when the log counts, not what follows it
-        ends = _log_ends(files, until)
+        ends = log_ends(files, until.offset, until.at_ms)
         files = [(name, chosen, ends[name].records if name in ends else records) for name, chosen, records in files]
         until = None
-    begins, warnings = [], _gaps(first, ends)
-    for source in (first, *others):
+    snapshots = []
+    for path, source in zip(paths, (first, *others), strict=True):
         if source is not first:
             files = framed(source, asked.format_name)
-            ends = _log_ends(files)
-        begin, said = _begin(asked, source, files, ends)
-        begins.append(begin)
-        warnings += said
+            ends = log_ends(files)
+        snapshots.append(shown(path, source, files, ends, asked.min_isr, asked.unclean))
+    odd = check_order(snapshots)
+    begins = [one.begin for one in snapshots]
+    warnings = (*odd, *(warning for one in snapshots for warning in one.warnings))
     brokers = tuple(sorted({broker for begin in begins for broker in begin.brokers}))
-    return _Observed(replace(begins[0], brokers=brokers), between(begins), False, until, warnings)
-
-
-def _log_ends(files: Framed, until: Until | None = None) -> dict[str, LogEnd]:
-    """Of each log among the files."""
-    offset, at_ms = (until.offset, until.at_ms) if until else (None, None)
-    return {name: read_until(rows, offset, at_ms) for name, chosen, rows in files if chosen.name == KRAFT_LOG.name}
-
-
-def _begin(asked: Asked, source: Source, files: Framed, ends: Mapping[str, LogEnd]) -> tuple[Begin, tuple[str, ...]]:
-    """(how a snapshot begins, what is to be said of it)."""
-    facts = facts_of(files)
-    snapshot = snapshot_of(source, files, facts)
-    begin = begin_of(snapshot, facts, asked.min_isr, asked.unclean)
-    for told in ends.values():
-        if told.controller is not None:
-            begin = replace(begin, controller=told.controller, controller_epoch=told.controller_epoch)
-    return begin, _quarantined(source, snapshot)
-
-
-def _gaps(source: Source, ends: Mapping[str, LogEnd]) -> tuple[str, ...]:
-    """What is missing of logs."""
-    out = []
-    for name, told in ends.items():
-        if told.gaps:
-            lost = sum(last - first + 1 for first, last in told.gaps)
-            at = ", ".join(f"{first}-{last}" for first, last in told.gaps[:3])
-            out.append(f"{source.cluster_id}: {name} lacks {lost} offsets ({at}): what they told is not replayed")
-    return tuple(out)
-
-
-def _quarantined(source: Source, snapshot: Snapshot) -> tuple[str, ...]:
-    rows = snapshot.quarantined
-    if not rows:
-        return ()
-    one = rows[0]
-    where = f"{one['source']}, line {one['line_number']}: {'; '.join(map(str, one['reasons']))}"
-    return (f"{source.cluster_id}: {len(rows)} records are quarantined and not replayed, see inspect. {where}",)
+    begin, stands = (replace(one, brokers=brokers) for one in (begins[0], begins[-1]))
+    return _Observed(begin, between(begins), False, until, warnings, stands)
 
 
 def answer(of: Timeline) -> dict[str, Any]:
@@ -257,7 +228,8 @@ def lines(of: Timeline) -> Iterator[str]:
         by_event.setdefault(row["event"], []).append(row)
     illegal = Counter(row["event"] for row in transitions(of.replayed) if not row["legal"])
     told = ((number, event) for number, event in enumerate(of.events) if not _is_routine(event) or number in by_event)
-    for (at, what), group in groupby(told, key=lambda pair: (pair[1].at_ms, _what(pair[1]))):
+    words = {} if of.begin.rules.kraft else _IN_ZOOKEEPER
+    for (at, what), group in groupby(told, key=lambda pair: (pair[1].at_ms, _what(pair[1], words))):
         places = [number for number, _ in group]
         rows = [row for number in places for row in by_event.get(number, ())]
         yield f"{_time(at, of.wall)}  {what}{_times(len(places))}{_followed(rows)}"
@@ -307,10 +279,11 @@ def _is_routine(event: Event) -> bool:
     return event.kind == k.FETCH and event.value == SKIPPED_IF_REFUSED
 
 
-def _what(event: Event) -> str:
+def _what(event: Event, words: Mapping[int, str]) -> str:
+    """words: of kinds that have another name here."""
     who = "" if event.broker is None else f" {event.broker}"
     topic = "" if event.partition is None else f" of {event.partition[0]}"
-    return KINDS[event.kind] + (who if event.kind != k.RECORD else "") + topic
+    return words.get(event.kind, KINDS[event.kind]) + (who if event.kind != k.RECORD else "") + topic
 
 
 def _times(count: int) -> str:

@@ -12,11 +12,15 @@ import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
+from pipelines.ingest.formats.zookeeper_cli import FORMAT as ZOOKEEPER_CLI
+from pipelines.ingest.formats.zookeeper_json import FORMAT as ZOOKEEPER_JSON
 from pipelines.ingest.records import IGNORED, PARTITION
 from pipelines.ingest.resolve.columns import codes, numbers, whole
 from pipelines.ingest.snapshot import Snapshot
 from pipelines.replay.log_ends import log_ends
 from udfs.replay.events import Begin, Held, Rules
+
+ZOOKEEPER = (ZOOKEEPER_JSON.name, ZOOKEEPER_CLI.name)  # formats
 
 
 def begin_of(snapshot: Snapshot, facts: pa.Table, min_isr: int, unclean: bool) -> Begin:
@@ -31,15 +35,17 @@ def begin_of(snapshot: Snapshot, facts: pa.Table, min_isr: int, unclean: bool) -
         raise SourceError(snapshot.cluster_id, "its sources show no replicas", remedy)
     brokers = snapshot.brokers
     epochs = _epochs(facts, partitions)
-    elr = partitions["elr"].null_count < partitions.num_rows
+    formats = set(snapshot.formats.values())
+    quorum = not formats & set(ZOOKEEPER)  # a describe may show ELRs that ZooKeeper's controller does not keep
+    elr = quorum and partitions["elr"].null_count < partitions.num_rows
     controllers = brokers.filter(brokers["controller"])["broker_id"].to_pylist()
     return Begin(
         tuple(sorted(brokers["broker_id"].to_pylist())),
         frozenset(brokers.filter(brokers["alive"])["broker_id"].to_pylist()),
         tuple(_held(partitions, epochs, _of_topics(snapshot.topics, min_isr, unclean))),
         controllers[0] if controllers else None,
-        max(_cluster_epoch(facts), int(epochs.max())),
-        Rules(elr or KRAFT_LOG.name in snapshot.formats.values(), elr),
+        max(cluster_epoch(facts), int(epochs.max())),
+        Rules(elr or (quorum and KRAFT_LOG.name in formats), elr),
     )
 
 
@@ -88,7 +94,7 @@ def _epochs(facts: pa.Table, partitions: pa.Table) -> np.ndarray:
     return out
 
 
-def _cluster_epoch(facts: pa.Table) -> int:
+def cluster_epoch(facts: pa.Table) -> int:
     """The epoch that the cluster's controller has; 0 where no source shows it."""
     told = facts.filter(pc.and_(pc.equal(facts["kind"], IGNORED), pc.is_valid(facts["controller_epoch"])))
     return pc.max(told["controller_epoch"]).as_py() or 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,20 +14,29 @@ from pipelines.ingest.records import Records
 from udfs.kernels import replay_codes as k
 from udfs.replay.events import Event, Key
 
-_OFFSET = re.compile(r"\boffset: (\d+)")
+# Of a record: not "Log starting offset", "Snapshot end offset".
+_OFFSET = re.compile(r"(?<!ing )(?<!end )\boffset: (\d+)")
 _TIME = re.compile(r"\bCreateTime: (\d+)")
-_EPOCH = re.compile(r"^\s*baseOffset: .*\bpartitionLeaderEpoch: (-?\d+)")
+_EPOCH = re.compile(r"^\s*(?:baseOffset: .*\bpartitionLeaderEpoch|Snapshot end offset: .*\bepoch): (-?\d+)")
 _MIN_ISR = "min.insync.replicas"
 _LEADER = re.compile(r"\bLeaderChange: (\{.*)")
 
 
-def events_of(records: Records, min_isr: int = 1) -> list[Event]:
-    """The log's events in its order; records that carry none are left out.
+def events_of(logs: Sequence[Records], min_isr: int = 1) -> tuple[int, list[Event]]:
+    """(the controller's epoch at first, the log's events in its order); records that carry none are left out.
 
-    offset: the record's; at_ms: when it was written, or the offset where the log does not say.   min_isr:
-    min.insync.replicas of topics that set none.
+    logs: the log's parts.   offset: the record's; at_ms: when it was written, or the offset where the log does not say.
+    min_isr: min.insync.replicas of topics that set none.
     """
-    return list(_Reader(records, min_isr).events())
+    events: list[Event] = []
+    epoch = 0
+    for records in logs:
+        reader = _Reader(records, min_isr, epoch)
+        events.extend(reader.events())
+        epoch = reader.epoch
+    if events and events[0].kind == k.LED_BY and events[0].broker is None:  # it was so when the log begins
+        return events[0].value, events[1:]
+    return 0, events
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,8 @@ def read_until(records: Records, offset: int | None = None, at_ms: int | None = 
             if last >= 0 and now > last + 1:
                 gaps.append((last + 1, now - 1))
             last = now
+            if epoch > controller_epoch:  # who leads in it is told by a LeaderChange, which a log may have lost
+                controller, controller_epoch = None, epoch
         if led := _LEADER.search(raw):
             controller, controller_epoch = json.loads(led[1]).get("leaderId"), epoch
     of = records
@@ -67,8 +78,10 @@ def read_until(records: Records, offset: int | None = None, at_ms: int | None = 
 
 
 class _Reader:
-    def __init__(self, records: Records, min_isr: int) -> None:
-        self._records, self._default = records, min_isr
+    """epoch: of the controller, as far as is known."""
+
+    def __init__(self, records: Records, min_isr: int, epoch: int) -> None:
+        self._records, self._default, self.epoch = records, min_isr, epoch
         self._min_isr: dict[str, int] = {}
         self._partitions: dict[str, set[Key]] = {}  # of each topic that exists
 
@@ -81,12 +94,15 @@ class _Reader:
             if found := _EPOCH.match(raw):
                 epoch = int(found[1])
                 continue
-            if found := _OFFSET.search(raw):
-                offset = int(found[1])
+            if written := _OFFSET.search(raw):
+                offset = int(written[1])
             at = int(found[1]) if (found := _TIME.search(raw)) else at or max(offset, 0)
             if found := _LEADER.search(raw):
-                leader = json.loads(found[1]).get("leaderId")
+                leader, self.epoch = json.loads(found[1]).get("leaderId"), epoch
                 yield Event(at, k.LED_BY, broker=leader, value=epoch, offset=offset)
+            elif written and epoch > self.epoch:  # the LeaderChange is not in the log
+                self.epoch = epoch
+                yield Event(at, k.LED_BY, value=epoch, offset=offset)
             for fact in facts.get(number, ()):
                 yield from self._of(fact, at, offset)
 

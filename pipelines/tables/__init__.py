@@ -47,6 +47,8 @@ TABLES: dict[str, Table] = {
         replay.REQUESTS,
         replay.REPLAYED_PARTITIONS,
         replay.AVAILABILITY,
+        replay.GROUP_REQUESTS,
+        replay.GROUP_TRANSITIONS,
         ops.RUNS,
         ops.QUALITY_RESULTS,
     )

@@ -7,7 +7,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import BinaryType, BooleanType, LongType, StringType
 
 from pipelines.tables.contract import Between, Column, OneOf, Table, columns
-from udfs.replay import schema
+from udfs.replay import group_words, schema
 from udfs.replay.words import ANSWERS, CAUSES, ERRORS, KINDS, PARTITION_STATES
 
 
@@ -191,7 +191,8 @@ REQUESTS = Table(
         answered_by="what let it be answered",
         answered_at_ms="when, ms; null = never, or not yet",
         waited_ms="after how long, ms",
-        base_offset="offset of the first message; of a produce -1 with acks=0, null = nothing was written",
+        base_offset="offset of the first message; of a produce -1 with acks=0; null = nothing was written, or a fetch "
+        "was refused",
         messages="messages written, or read",
         high_watermark="of a fetch: the high watermark that its answer carries",
         lost_messages="messages of a produce that were lost later, acknowledged or not",
@@ -212,13 +213,13 @@ REPLAYED_PARTITIONS = Table(
         schema.STATES_AT_END,
         ("topic", "partition", "leader_epoch", "controller_epoch", "replicas", "isr", "state"),
         **_PLACE,
-        leader="leader; null = none",
+        leader="leader that lives; null = none",
         leader_epoch="leader epoch",
         controller_epoch="epoch of the controller that wrote it",
         replicas="assigned replicas, preferred leader first",
         isr="in-sync replicas",
         elr="eligible leader replicas",
-        state="state of the partition, as Kafka names it",
+        state="state of the partition, as Kafka names it: the last that a controller gave it",
     ),
     keys=("cluster_id", "snapshot_id", "topic", "partition"),
     partition_by=("cluster_id",),
@@ -265,4 +266,64 @@ AVAILABILITY = Table(
     partition_by=("cluster_id",),
     skip_by=("snapshot_id", "topic"),
     expectations=(Between("led_ratio", 0, 1),),
+)
+
+_GROUP_EVENT = "place among the events of groups, from 0: these are not in silver.cluster_events"
+GROUP_REQUESTS = Table(
+    "gold.group_requests",
+    "One row per join, sync, heartbeat or leave of a consumer group's member in a replay: what its coordinator "
+    "answered, when, by what.",
+    _columns(
+        schema.GROUP_REQUESTS,
+        ("event", "at_ms", "kind", "group_id", "member", "answered_by", "error", "delayed"),
+        event=_GROUP_EVENT,
+        at_ms=_AT,
+        kind="join, sync, heartbeat, leave",
+        group_id="name of the group",
+        member="name of the member, unique in its group",
+        answered_at_ms="when it was answered, ms; null = never, or not yet",
+        answered_by="what let it be answered, or dropped it",
+        error="error of the answer, as Kafka names it",
+        generation="generation that the answer tells; null = none",
+        leader="member that leads the group as the answer tells; null = none",
+        delayed="whether it had to wait (in the purgatory)",
+        heartbeat_ended_at_ms="when the delayed heartbeat ended that it made, ms; null = it made none, or not yet",
+        heartbeat_ended_by="what ended that; null = it made none",
+    ),
+    keys=("cluster_id", "snapshot_id", "event"),
+    partition_by=("cluster_id",),
+    skip_by=("snapshot_id", "event", "at_ms", "group_id"),
+    expectations=(
+        OneOf("kind", group_words.KINDS),
+        OneOf("error", group_words.ERRORS),
+        OneOf("answered_by", group_words.CAUSES),
+        Between("generation", 0),
+    ),
+)
+
+GROUP_TRANSITIONS = Table(
+    "gold.group_transitions",
+    "One row per change of a consumer group's state in a replay.",
+    _columns(
+        schema.GROUP_TRANSITIONS,
+        ("group_id", "step", "at_ms", "from_state", "to_state", "cause", "generation"),
+        group_id="name of the group",
+        step="place among the group's changes, from 0",
+        at_ms="time of the change, ms: as that of events",
+        event=_GROUP_EVENT + "; null = a timer made the change",
+        from_state="state until then, as Kafka names it",
+        to_state="state from then on",
+        cause="why",
+        generation="generation from then on",
+        leader="member that leads the group from then on; null = none",
+    ),
+    keys=("cluster_id", "snapshot_id", "group_id", "step"),
+    partition_by=("cluster_id",),
+    skip_by=("snapshot_id", "group_id", "at_ms"),
+    expectations=(
+        OneOf("from_state", group_words.STATES),
+        OneOf("to_state", group_words.STATES),
+        OneOf("cause", group_words.CAUSES),
+        Between("generation", 0),
+    ),
 )

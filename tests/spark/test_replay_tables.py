@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from pipelines.commands.replay import Asked, Timeline, snapshot_of_log, timeline
-from pipelines.replay_run import write_events, write_replay
+from pipelines.replay_run import rows_of_groups, write_events, write_replay
 from pipelines.stages.replayed import availability
 from pipelines.store import Store
 from pipelines.tables import TABLES
+from udfs.replay import groups
 from udfs.replay.answers import health, leaderships, requests, state_of, transitions
 
 SAMPLES = Path(__file__).parents[2] / "data_samples"
+OF_GROUPS = ("gold.group_requests", "gold.group_transitions")
 SCENARIO = """
 brokers: [1, 2, 3]
 topics:
@@ -30,7 +33,15 @@ events:
   - t=20 brokers 1,2 up
   - t=22 topic new created 1:2,2:3
   - t=40 produce 2 to new-1 acks=all timeout=1s
+  - t=41 group g member a joins session=10s
+  - t=42 group g member b joins
+  - t=44 group h member a joins session=1s
+  - t=48 group g member a syncs
+  - t=49 group g member b syncs
+  - t=50 group g member a heartbeats
+  - t=51 group g member b leaves
   - t=60 topic solo deleted
+  - t=60 group g member a heartbeats
 """
 
 
@@ -46,8 +57,9 @@ def store(spark_application: SparkSession, told: Timeline, tmp_path_factory: pyt
     made = Store(spark_application, str(tmp_path_factory.mktemp("replay")))
     key = snapshot_of_log(told)
     write_events(spark_application, made, told.log, [key])
-    write_replay(made, [key], buckets=3)
-    write_replay(made, [key], buckets=2)  # again: the rows replace themselves
+    of_groups = rows_of_groups(told.groups, key)
+    write_replay(made, [key], buckets=3, of_groups=of_groups)
+    write_replay(made, [key], buckets=2, of_groups=of_groups)  # again: the rows replace themselves
     return made
 
 
@@ -83,6 +95,26 @@ def test_the_partitions_at_the_end(store: Store, told: Timeline) -> None:
     assert {row["topic"] for row in want} == {"orders", "new"}
 
 
+@pytest.mark.parametrize(
+    ("name", "answer"), [("gold.group_requests", groups.answers), ("gold.group_transitions", groups.transitions)]
+)
+def test_consumer_groups_are_what_the_command_tells(store: Store, told: Timeline, name: str, answer) -> None:
+    want = answer(told.groups)
+    got = [{"group": row.pop("group_id"), **row} for row in rows(store, name)]
+    steps = [row.pop("step") for row in got if "step" in row]
+    assert in_order(got) == in_order(want)
+    assert {row["group"] for row in want} == ({"g", "h"} if name == "gold.group_requests" else {"g"})
+    assert sorted(steps) == list(range(len(steps)))  # of one group
+
+
+def test_changes_of_a_group_are_in_their_order(store: Store) -> None:
+    found = sorted(rows(store, "gold.group_transitions"), key=lambda row: row["step"])
+    assert [row["at_ms"] for row in found] == sorted(row["at_ms"] for row in found)
+    for before, after in pairwise(found):
+        assert before["to_state"] == after["from_state"]
+    assert None in {row["event"] for row in found}  # a timer's
+
+
 def test_keys_are_unique(store: Store) -> None:
     for name in (name for name in TABLES if name.startswith("gold.")):
         if store.exists(name):
@@ -113,11 +145,13 @@ def test_an_outage_is_one_though_its_epoch_changes(spark: SparkSession) -> None:
 
 @pytest.mark.slow
 def test_a_log_and_a_dump_as_tables(spark: SparkSession, tmp_path: Path) -> None:
-    """The KRaft log's fold, spread over workers, is the one that the captures hold."""
+    """The KRaft log's fold, spread over workers, is the one that the captures hold. It tells of no consumer group."""
     log = SAMPLES / "captures" / "kafka-4.1.1-kraft" / "cluster-metadata-dump.until-broker-2-down.txt"
     told = timeline(Asked([str(log)]))
     store, key = Store(spark, str(tmp_path)), snapshot_of_log(told)
     write_events(spark, store, told.log, [key])
-    write_replay(store, [key])
+    write_replay(store, [key], of_groups=rows_of_groups(told.groups, key))
     assert in_order(rows(store, "gold.replayed_partitions")) == in_order(state_of(told.replayed)["partitions"])
     assert store.read("gold.replayed_partitions").count() == 743
+    for table in OF_GROUPS:
+        assert store.read(table).count() == 0

@@ -42,41 +42,7 @@ from udfs.kernels.replay_groups import (
     fold_groups,
 )
 from udfs.kernels.replay_groups import KINDS as KIND_COUNT
-
-# Names of the kernel's codes, in their order; states and errors are Kafka's own.
-KINDS = ("join", "sync", "heartbeat", "leave", "coordinator lost", "coordinator loaded")
-STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
-ERRORS = (
-    "NONE",
-    "UNKNOWN_MEMBER_ID",
-    "ILLEGAL_GENERATION",
-    "REBALANCE_IN_PROGRESS",
-    "MEMBER_ID_REQUIRED",
-    "INVALID_SESSION_TIMEOUT",
-    "NOT_COORDINATOR",
-)
-CAUSES = (
-    "still waiting",
-    "at once",
-    "all joined",
-    "rebalance timeout",
-    "initial delay over",
-    "leader's sync",
-    "rebalance began",
-    "next heartbeat",
-    "session timeout",
-    "sync timeout",
-    "member left",
-    "newer request",
-    "member joined",
-    "leader joined again",
-    "member changed",
-    "coordinator lost",
-    "coordinator loaded",
-    "member waits itself",
-    "request answered",
-    "none made",
-)
+from udfs.replay.group_words import CAUSES, ERRORS, KINDS, STATES
 
 
 @dataclass(frozen=True)

@@ -156,3 +156,36 @@ STATES_AT_END = pa.schema(
         pa.field("state", pa.string()),
     ]
 )
+# Consumer groups. `event`: place among their events, which are no rows of EVENTS.
+GROUP_REQUESTS = pa.schema(
+    [
+        *KEY,
+        pa.field("event", pa.int64()),
+        pa.field("at_ms", pa.int64()),
+        pa.field("kind", pa.string()),
+        pa.field("group_id", pa.string()),
+        pa.field("member", pa.string()),
+        pa.field("answered_at_ms", pa.int64()),
+        pa.field("answered_by", pa.string()),
+        pa.field("error", pa.string()),
+        pa.field("generation", pa.int32()),
+        pa.field("leader", pa.string()),
+        pa.field("delayed", pa.bool_()),
+        pa.field("heartbeat_ended_at_ms", pa.int64()),
+        pa.field("heartbeat_ended_by", pa.string()),
+    ]
+)
+GROUP_TRANSITIONS = pa.schema(
+    [
+        *KEY,
+        pa.field("group_id", pa.string()),
+        pa.field("step", pa.int32()),
+        pa.field("at_ms", pa.int64()),
+        pa.field("event", pa.int64()),
+        pa.field("from_state", pa.string()),
+        pa.field("to_state", pa.string()),
+        pa.field("cause", pa.string()),
+        pa.field("generation", pa.int32()),
+        pa.field("leader", pa.string()),
+    ]
+)

@@ -20,6 +20,7 @@ _KINDS = {
 
 
 def _state(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
+    told.live_on(ids_of(words[1]), _KINDS[words[2]])
     for broker in ids_of(words[1]):
         same = int(words[2] == "unfenced")  # the process that was fenced, not one that starts anew
         yield Event(said.at_ms, _KINDS[words[2]], told.broker(str(broker), said.line), value=same, offset=said.place)
@@ -27,6 +28,10 @@ def _state(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
 
 def _lost(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
     heir = told.broker(words[1], said.line) if words[1] else None
+    if heir is not None and heir not in told.alive:
+        up = ", ".join(map(str, sorted(told.alive)))
+        remedy = f"Name one of those that are up then: {up}." if up else "Let a broker be up before."
+        told.page.fail(f"broker {heir} is down at t={said.at_ms / 1000:g}s: it cannot control", remedy, said.line)
     yield Event(said.at_ms, k.CONTROLLER_LOST, heir, offset=said.place)
 
 

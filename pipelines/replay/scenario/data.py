@@ -29,7 +29,7 @@ _OFFSETS = {"leo": A_NUMBER, "hw": A_NUMBER}
 
 def produced(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
     """One request of all the partitions that are named."""
-    keys = told.keys(words[2], said.line, of_clients=True)
+    keys = told.keys(words[2], said.line, deleted=True)
     found = told.options(words[3], _PRODUCE, said.line)
     request, acks, wait = told.request(), found.get("acks", -1), found.get("timeout", _PRODUCE_MS)
     for key in keys:
@@ -49,7 +49,7 @@ def produced(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
 def fetched_by_replica(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
     """A request for each partition."""
     broker = told.broker(words[1], said.line)
-    keys = told.keys(words[2], said.line, of_clients=True)
+    keys = told.keys(words[2], said.line, deleted=True)
     found = told.options(words[4], _FETCH, said.line)
     begin = int(words[3]) if words[3] else None
     for key in keys:
@@ -87,7 +87,7 @@ def _fetch(
 
 
 def _fetched_by_consumer(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
-    keys = told.keys(words[1], said.line, of_clients=True)
+    keys = told.keys(words[1], said.line, deleted=True)
     found = told.options(words[3], _FETCH, said.line)
     request, wait, least = told.request(), found.get("wait", FETCH_MS), found.get("min", _MIN_BYTES)
     for key in keys:

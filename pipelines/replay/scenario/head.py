@@ -8,6 +8,7 @@ from typing import Any
 
 from pipelines.ingest.topic_names import bad_topic_name
 from pipelines.replay.scenario.page import Page, is_number, line_of
+from pipelines.replay.scenario.words import LARGEST, LARGEST_ID
 from udfs.replay.events import Begin, Held, Rules
 
 FETCH_EVERY = "followers_fetch_every_ms"  # a setting of the scenario alone: no rule of the cluster
@@ -44,6 +45,8 @@ def settings_of(page: Page) -> Settings:
             page.fail(f"settings: {key} is {value!r}", f"Write {' or '.join(_WORDS[key])}.", line)
         if fits is is_number and value < _LEAST.get(key, 0):
             page.fail(f"settings: {key} is {value}", f"Write {_LEAST.get(key, 0)} or more.", line)
+        if fits is is_number and value > LARGEST:
+            page.fail(f"settings: {key} is {value}", f"Write at most {LARGEST:,}.", line)
     rules = dict(found)
     return Settings(rules, **({"fetch_every_ms": rules.pop(FETCH_EVERY)} if FETCH_EVERY in rules else {}))
 
@@ -56,6 +59,10 @@ def begin_of(page: Page, rules: dict[str, Any]) -> Begin:
             f"brokers is {brokers!r}",
             "List their ids, as in brokers: [1, 2, 3]; or give a source beside.",
             page.line("brokers"),
+        )
+    if max(brokers) > LARGEST_ID:
+        page.fail(
+            f"broker {max(brokers)} is too large a number", f"Write at most {LARGEST_ID:,}.", page.line("brokers")
         )
     controller = page.content.get("controller", min(brokers))
     if controller not in brokers:

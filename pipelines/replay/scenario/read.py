@@ -14,7 +14,7 @@ from pipelines.replay.scenario.head import FETCH_EVERY, Settings, begin_of, refu
 from pipelines.replay.scenario.page import Page, read_page
 from pipelines.replay.scenario.times import EXAMPLES, LESS, MOST, read_times, too_many
 from pipelines.replay.scenario.told import Made, Maker, Said, Told
-from pipelines.replay.scenario.words import keys_of
+from pipelines.replay.scenario.words import keys_of, too_large
 from udfs.replay.events import Begin, Event
 from udfs.replay.groups import GroupEvent
 
@@ -78,11 +78,18 @@ def read_scenario(path: str, beside: Begin | None) -> Scenario:
 
 def _phrase(page: Page, sentence: str, line: int) -> _Phrase:
     times, what = read_times(page, sentence, line)
-    found = ((maker, words) for pattern, maker in _SENTENCES if (words := pattern.fullmatch(what)))
-    maker, words = next(found, (None, None))
+    maker, words = _understood(what) or (None, None)
     if maker is None or words is None:
+        if large := too_large(what, _understood):
+            page.fail(f"{large[0]} is too large a number", f"Write at most {large[1]:,}.", line)
         page.fail(f"{what!r} is not understood", f"Write, for example, {EXAMPLES}; all forms: docs/replay.md.", line)
     return _Phrase(times, partial(_told_by, maker, words), line, maker=maker, words=words)
+
+
+def _understood(what: str) -> tuple[Maker, re.Match[str]] | None:
+    """The sentence's form, and its words."""
+    found = ((maker, words) for pattern, maker in _SENTENCES if (words := pattern.fullmatch(what)))
+    return next(found, None)
 
 
 def _told_by(maker: Maker, words: re.Match[str], told: Told, said: Said) -> Made:

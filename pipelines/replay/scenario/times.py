@@ -6,7 +6,7 @@ import re
 from typing import NoReturn
 
 from pipelines.replay.scenario.page import Page
-from pipelines.replay.scenario.words import TIME, milliseconds
+from pipelines.replay.scenario.words import TIME, milliseconds, too_large
 
 MOST = 1_000_000  # events of one sentence
 LESS = "Repeat it less often, or for a shorter time."
@@ -18,6 +18,8 @@ def read_times(page: Page, sentence: str, line: int) -> tuple[range, str]:
     """(milliseconds at which it happens, what happens)."""
     found = _AT.fullmatch(sentence)
     if found is None:
+        if large := too_large(sentence, _AT.fullmatch):
+            page.fail(f"{large[0]} is too large a number", f"Write at most {large[1]:,}.", line)
         page.fail(f"{sentence!r} is no sentence", f"Begin with a time: {EXAMPLES}.", line)
     first, last, every = (milliseconds(text or "") for text in found.groups()[:3])
     assert first is not None

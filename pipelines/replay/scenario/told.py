@@ -1,4 +1,4 @@
-"""What the sentences so far have told of a cluster: its brokers, and the replicas of each partition."""
+"""What the sentences so far have told of a cluster: its brokers, who of them lives, the replicas of each partition."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import count
 
 from pipelines.replay.scenario.page import Page
 from pipelines.replay.scenario.words import Option, ids_of, keys_of
+from udfs.kernels import replay_codes as k
 from udfs.replay.events import Begin, Event, Key, List
 from udfs.replay.groups import GroupEvent
 
@@ -29,12 +30,12 @@ class Told:
 
     def __init__(self, page: Page, begin: Begin, with_elr: bool) -> None:
         self.page, self.with_elr = page, with_elr
-        self.brokers = begin.brokers
+        self.brokers, self.alive = begin.brokers, set(begin.alive)
         # Whoever may hold a replica: during a reassignment, and after it, those of before too.
         self.replicas: dict[str, dict[int, List]] = {}
         for held in begin.partitions:
             self.replicas.setdefault(held.key[0], {})[held.key[1]] = held.replicas
-        self._gone: set[Key] = set()  # of topics that were to be deleted: clients may not know it yet
+        self._gone: set[Key] = set()  # of topics that were to be deleted: leaders and clients may not know it yet
         self._requests = count()
 
     def request(self) -> int:
@@ -48,6 +49,13 @@ class Told:
             self.page.fail(f"there is no broker {int(text)}", f"Brokers: {ids}.", line)
         return int(text)
 
+    def live_on(self, brokers: List, kind: int) -> None:
+        """Nothing; which brokers live after an event of this kind of these."""
+        if kind == k.BROKER_UP:
+            self.alive.update(brokers)
+        elif kind == k.BROKER_DOWN:
+            self.alive.difference_update(brokers)
+
     def ids(self, text: str, line: int | None) -> List:
         """Brokers that there are, each once."""
         ids = ids_of(text)
@@ -57,11 +65,11 @@ class Told:
             self.page.fail(f"{text} names a broker twice", "Name distinct brokers.", line)
         return ids
 
-    def keys(self, text: str, line: int | None, of_clients: bool = False) -> list[Key]:
-        """Partitions that there are, each once; of clients, who may not know it: or that there were."""
+    def keys(self, text: str, line: int | None, deleted: bool = False) -> list[Key]:
+        """Partitions that there are, each once. deleted: or those of topics that were to be deleted."""
         keys = keys_of(text)
         for topic, partition in keys:
-            known = of_clients and (topic, partition) in self._gone
+            known = deleted and (topic, partition) in self._gone
             if partition not in self.replicas.get(topic, {}) and not known:
                 self.page.fail(f"there is no partition {topic}-{partition}", f"Topics: {self._topics()}.", line)
         if len(set(keys)) < len(keys):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pipelines.replay.scenario.head import check_name
 from pipelines.replay.scenario.told import Said, Told
-from pipelines.replay.scenario.words import IDS, LISTS, NAME, PARTITION, number
+from pipelines.replay.scenario.words import IDS, LARGEST_ID, LISTS, NAME, PARTITION, number
 from udfs.kernels import replay_codes as k
 from udfs.replay.events import Event
 
@@ -43,6 +43,8 @@ def _config(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
     is_minimum = _CONFIGS[name] == k.SET_MIN_ISR
     if is_minimum and value == 0:
         told.page.fail(f"{name}=0 is no value of it", "Write 1 or more.", said.line)
+    if value > LARGEST_ID:
+        told.page.fail(f"{name}={value} is no value of it", f"Write at most {LARGEST_ID:,}.", said.line)
     for key in told.of_topic(topic, said.line):
         yield Event(said.at_ms, _CONFIGS[name], partition=key, value=value, offset=said.place)
         if is_minimum and told.with_elr:  # who was eligible was so by the old minimum: ReplicationControlManager of 4.1
@@ -63,7 +65,7 @@ def _preferred(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
 
 
 def _isr(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
-    (key,) = told.keys(words[1], said.line)
+    (key,) = told.keys(words[1], said.line, deleted=True)  # a deletion that waits for a reassignment waits for this
     yield Event(said.at_ms, k.SET_ISR, partition=key, replicas=told.ids(words[2], said.line), offset=said.place)
 
 

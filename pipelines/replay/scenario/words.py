@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from udfs.replay.events import Key, List
 
-# Numbers are short enough that sums of them stay within 64 bits.
+# Numbers are short enough that sums of them stay within 64 bits; ids, and numbers of partitions, are 32 bits.
+LARGEST, LARGEST_ID = 10**12 - 1, 10**9 - 1
 NUMBER = r"(\d{1,12})"
 IDS = r"(\d{1,9}(?:\s*,\s*\d{1,9})*)"
 BROKER = r"(\d{1,9})"
@@ -43,8 +44,30 @@ def number(text: str) -> int | None:
     return int(text) if _NUMBER.fullmatch(text) else None
 
 
+def too_large(text: str, is_understood: Callable[[str], object]) -> tuple[str, int] | None:
+    """(the first number that is too large, the largest that may stand there), if but for such numbers it is understood.
+
+    is_understood: whether a text is.
+    """
+    runs = list(re.finditer(r"\d{10,}", text))
+
+    def as_if(other: int, value: str) -> object:
+        """Whether it is understood with this value at one place, and ids at the others."""
+        parts, end = [], 0
+        for i, run in enumerate(runs):
+            parts += [text[end : run.start()], value if i == other else str(LARGEST_ID)]
+            end = run.end()
+        return is_understood("".join([*parts, text[end:]]))
+
+    for i, run in enumerate(runs):
+        if not as_if(i, run[0]):
+            fitting = next((largest for largest in (LARGEST, LARGEST_ID) if as_if(i, str(largest))), None)
+            return None if fitting is None else (run[0], fitting)
+    return None
+
+
 A_TIME = Option(milliseconds, "Write a time, as in 500ms or 5s.")
-A_NUMBER = Option(number, "Write a whole number.")
+A_NUMBER = Option(number, f"Write a whole number up to {LARGEST:,}.")
 ACKS = Option({"0": 0, "1": 1, "all": -1, "-1": -1}.get, "Write 0, 1 or all.")
 
 

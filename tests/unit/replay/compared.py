@@ -58,10 +58,17 @@ def requests_of(rows: list[dict[str, Any]]) -> dict[Any, Any]:
     }
 
 
+def partitions_by(one: Controller) -> dict[Any, Any]:
+    """The same as partitions_of, of the interpreter: a leader that is dead leads no more."""
+    every = {**one.partitions, **one.going}
+    return {
+        key: (p.ar, p.isr, p.leader if p.leader in one.alive else None, p.epoch, p.written) for key, p in every.items()
+    }
+
+
 def told_by(one: Controller) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
     """The same three of the interpreter; logs of all partitions."""
-    every = {**one.partitions, **one.going}
-    partitions = {key: (p.ar, p.isr, p.leader, p.epoch, p.written) for key, p in every.items()}
+    partitions = partitions_by(one)
     logs = {}
     for key, p in one.partitions.items():
         replicas = {b: p.replicas[b] for b in p.ar}

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from pipelines.commands.replay import Asked, Until, answer, lines, timeline
+from pipelines.ingest.records import Records
 from pipelines.ingest.snapshot import load_snapshot
 from pipelines.ingest.sources import find_source
+from pipelines.replay.log import events_of, read_until
 from udfs.kernels import replay_codes as k
 from udfs.replay.answers import replay, state_of
 from udfs.replay.events import Begin, Event, Held, Rules
@@ -86,6 +88,53 @@ def test_what_a_log_lacks_is_said(tmp_path: Path) -> None:
     assert "101 records are quarantined" in quarantined
 
 
+def _without(told: str, of: Path, file: Path) -> str:
+    """The file, which has the lines of `of` that do not have this."""
+    file.write_text("".join(line for line in of.read_text().splitlines(keepends=True) if told not in line))
+    return str(file)
+
+
+def test_a_log_that_tells_of_no_leader_has_its_batches_epoch(tmp_path: Path) -> None:
+    """Its first part was dropped, say. Only who leads is not known."""
+    cut, whole = _without("LeaderChange", LOG, tmp_path / "log.txt"), answer(timeline(Asked([str(LOG)])))
+    told = timeline(Asked([cut]))
+    state = answer(told)
+    assert (told.begin.controller_epoch, state["controller_epoch"]) == (1, 1)
+    assert state["partitions"] == whole["partitions"]
+    assert {row["controller_epoch"] for row in state["leadership_events"]} == {1}
+    assert not any("quorum" in row["action"] for row in state["controller_steps"])
+    failed = timeline(Asked([cut], fail=[2], until=Until(FENCED - 1)))
+    assert (failed.begin.controller, answer(failed)["controller_epoch"]) == (None, 1)
+
+
+def test_an_epoch_that_begins_where_lines_are_missing(tmp_path: Path) -> None:
+    """Who led before it does not lead in it."""
+    batch = "baseOffset: {0} lastOffset: {0} count: 1 partitionLeaderEpoch: {1} isControl: false"
+    record = "| offset: {0} CreateTime: {0} payload: {{}}"
+    led = '| offset: 0 CreateTime: 0 LeaderChange: {"leaderId":100}'
+    text = [batch.format(0, 1), led, *(part.format(n, 2) for n in (8, 9) for part in (batch, record))]
+    epoch, events = events_of([Records.of((n, None, raw) for n, raw in enumerate(text, 1))])
+    assert epoch == 0
+    assert [(one.kind, one.broker, one.value, one.offset) for one in events] == [
+        (k.LED_BY, 100, 1, 0),
+        (k.LED_BY, None, 2, 8),
+    ]
+    parts = [Records.of((n, None, raw) for n, raw in enumerate(part, 1)) for part in (text[:2], text[2:])]
+    assert events_of(parts) == (epoch, events)
+    end = read_until(Records.of((n, None, raw) for n, raw in enumerate(text, 1)))
+    assert (end.controller, end.controller_epoch) == (None, 2)
+    first = read_until(parts[0], offset=7)
+    assert (first.controller, first.controller_epoch) == (100, 1)
+
+
+def test_a_snapshot_of_a_log_tells_its_epoch() -> None:
+    """Its head says where it ends: no record of it comes after that."""
+    snapshot = str(SAMPLES / "formats" / "kraft-snapshot.txt")
+    assert answer(timeline(Asked([snapshot])))["controller_epoch"] == 1
+    part = timeline(Asked([snapshot], fail=[1], until=Until(5)))
+    assert (part.begin.controller_epoch, len(part.begin.partitions)) == (1, 2)
+
+
 def _held(folded: Folded, min_isr: dict[str, int | None]) -> tuple[Held, ...]:
     return tuple(
         Held(
@@ -138,6 +187,38 @@ def test_two_dumps_differ_by_what_happened() -> None:
     died = answer(timeline(Asked([str(ZOOKEEPER)], fail=[1001])))
     assert between["partitions"] == died["partitions"]
     assert between["brokers"] == died["brokers"]
+
+
+def test_snapshots_are_told_as_their_controller_keeps_them(tmp_path: Path) -> None:
+    """ZooKeeper has no fences and no records, be there a describe beside it that knows of ELRs."""
+    later = LATER / "kafka-2.8.2-zookeeper" / "zookeeper-dump.broker-1001-down.jsonl"
+    folder = tmp_path / "before"
+    folder.mkdir()
+    (folder / "dump.jsonl").write_text(ZOOKEEPER.read_text())
+    lines_of_describe = (ZOOKEEPER.parent / "topics-describe.txt").read_text().splitlines()
+    with_elr = (f"{line}\tElr: \tLastKnownElr: " if "Isr:" in line else line for line in lines_of_describe)
+    (folder / "describe.txt").write_text("\n".join(with_elr) + "\n")
+    for before in (ZOOKEEPER, folder):
+        told = timeline(Asked([str(before), str(later)]))
+        gone, state, *_ = lines(told)
+        assert gone == "t=1s  broker gone 1001"
+        assert state.startswith("t=1s  state of pairs (x 4): 2 isr shrunk, 2 leader died")
+        assert not told.begin.rules.kraft
+        assert {row["path"] for row in answer(told)["controller_steps"]} == {"/brokers/ids/1001", "/brokers/topics/+"}
+    back = (line for line in lines(timeline(Asked([str(p) for p in (later, _as_before(tmp_path, later))]))))
+    assert next(back) == "t=1s  broker registered 1001"
+    kraft = SAMPLES / "kafka-4.1.1-kraft" / "topics-describe.txt"
+    now = LATER / "kafka-4.1.1-kraft" / "topics-describe.broker-2-down.txt"
+    fenced, record, *_ = lines(timeline(Asked([str(kraft), str(now)])))
+    assert fenced == "t=1s  fenced 2"
+    assert record.startswith("t=1s  record of ")
+
+
+def _as_before(folder: Path, later: Path) -> Path:
+    """The dump, in which broker 1001 is registered again."""
+    (node,) = (line for line in ZOOKEEPER.read_text().splitlines() if '"path": "/brokers/ids/1001"' in line)
+    (folder / "back.jsonl").write_text(f"{later.read_text()}{node}\n")
+    return folder / "back.jsonl"
 
 
 def test_the_timeline_in_words() -> None:

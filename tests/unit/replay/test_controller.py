@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.replay.compared import told_by
+from tests.unit.replay.compared import partitions_by, partitions_of
 from tests.unit.replay.interpreter import interpret
 from tests.unit.replay.random_cases import random_case
 from udfs.replay.answers import leaderships, replay, state_of
@@ -20,17 +20,7 @@ def test_as_plain_python(part: int) -> None:
         want = interpret(begin, events)
         assert got["controller_epoch"] == want.epoch, seed
         assert {b["broker_id"] for b in got["brokers"] if b["alive"]} == want.alive, seed
-        shown = {
-            (p["topic"], p["partition"]): (
-                p["replicas"],
-                p["isr"],
-                p["leader"],
-                p["leader_epoch"],
-                p["controller_epoch"],
-            )
-            for p in got["partitions"]
-        }
-        assert shown == told_by(want)[0], seed
+        assert partitions_of(got["partitions"]) == partitions_by(want), seed
 
 
 def test_a_leader_is_in_its_isr_and_epochs_never_go_back() -> None:

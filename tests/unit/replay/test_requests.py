@@ -200,3 +200,13 @@ def test_who_may_not_fetch() -> None:
     assert told(PAIR, down(0, 2), fetch(1, 2))[0]["error"] == "BROKER_DOWN"
     assert told(PAIR, fetch(1, 1))[0]["error"] == "NOT_ASSIGNED_REPLICA"
     assert told(PAIR, down(0, 2), consume(1))[0]["error"] == "NONE"
+
+
+def test_a_refused_fetch_begins_nowhere() -> None:
+    """Whoever asks: the errors that come before the log is read. One that waited and failed then has its offset."""
+    assert told(PAIR, down(0, 2), fetch(1, 2))[0]["base_offset"] is None
+    assert told(PAIR, fetch(1, 1))[0]["base_offset"] is None
+    assert told(FULL, consume(0, 4))[0]["base_offset"] is None  # out of range
+    (failed,) = told(FULL, consume(0, 3, wait=500), Event(10, k.SHUTDOWN, 1), end_at=1000)
+    assert (failed["error"], failed["base_offset"]) == ("NOT_LEADER_OR_FOLLOWER", 3)
+    assert told(FULL, consume(0, 2))[0]["base_offset"] == 2

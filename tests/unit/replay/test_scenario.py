@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.commands.replay import Asked, answer, timeline
+from pipelines.commands.replay import Asked, answer, lines, timeline
 from pipelines.errors import SourceError
 from udfs.replay.answers import health
 
@@ -35,6 +35,25 @@ def test_the_controller_dies(tmp_path: Path) -> None:
     assert found["orders", 2]["leader_epoch"] == 1
     assert found["orders", 1]["leader_epoch"] == 0
     assert found["", -1]["controller_epoch"] == 2
+
+
+def test_who_is_dead_leads_nothing_though_nobody_writes_it(tmp_path: Path) -> None:
+    """With ZooKeeper the last broker's partitions stay as they were written: nobody is left to write."""
+    file = tmp_path / "night.yaml"
+    file.write_text(HEAD + "".join(f"  - t={9 - broker} broker {broker} down\n" for broker in (3, 2, 1)))
+    told = timeline(Asked([str(file)]))
+    state = answer(told)
+    assert {row["leader"] for row in state["partitions"]} == {None}
+    assert [row["state"] for row in state["partitions"]] == [
+        "OnlinePartition",  # led by 1 to the last
+        "OfflinePartition",
+        "OnlinePartition",
+        "OfflinePartition",
+    ]
+    assert {row["leader"] for row in state["replication_health"] if row["at_the_end"]} == {None}
+    *_, summary, names = lines(told)
+    assert summary.endswith("4 partitions, 3 under-replicated, 4 without leader")
+    assert names == "without leader: orders-0, orders-1, orders-2, solo-0"
 
 
 def test_who_shuts_down_is_moved_away_before(tmp_path: Path) -> None:
@@ -103,6 +122,17 @@ def test_a_scenario_beside_a_source(tmp_path: Path) -> None:
     source = Path(__file__).parents[3] / "data_samples" / "kafka-2.8.2-zookeeper" / "zookeeper-dump.jsonl"
     told = answer(timeline(Asked([str(source), str(file)])))
     assert told["partitions"] == answer(timeline(Asked([str(source)], fail=[1001])))["partitions"]
+
+
+def test_a_scenario_beside_two_snapshots_begins_where_they_end(tmp_path: Path) -> None:
+    """Broker 1001 lives in the first and is dead in the second."""
+    samples, dump = Path(__file__).parents[3] / "data_samples", "kafka-2.8.2-zookeeper/zookeeper-dump"
+    first, second = samples / f"{dump}.jsonl", samples / "captures" / f"{dump}.broker-1001-down.jsonl"
+    file = tmp_path / "night.yaml"
+    file.write_text("events:\n  - t=10 controller lost to 1001\n")
+    assert timeline(Asked([str(first), str(file)])).events[-1].broker == 1001
+    with pytest.raises(SourceError, match="line 2: broker 1001 is down at t=10s"):
+        timeline(Asked([str(first), str(second), str(file)]))
 
 
 @pytest.mark.parametrize("every_ms", [100, 500, 2_000])

@@ -108,6 +108,26 @@ def test_offsets_and_old_controllers(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("dies", ["down", "fenced"])
+def test_who_is_down_cannot_control(tmp_path: Path, dies: str) -> None:
+    """By time, as sentences of brokers have been until then."""
+    lost, down = "t=20 controller lost to 3", f"t=10 broker 3 {dies}"
+    with pytest.raises(SourceError) as caught:
+        scenario(tmp_path, lost, down)
+    wrong = "broker 3 is down at t=20s: it cannot control. Name one of those that are up then: 1, 2."
+    assert str(caught.value).endswith(f"night.yaml, line 7: {wrong}")
+    for back in ("up", "unfenced"):
+        assert scenario(tmp_path, lost, down, f"t=15 broker 3 {back}").events[-1].broker == 3
+    assert scenario(tmp_path, lost, "t=21 broker 3 down").events[0].broker == 3
+    assert scenario(tmp_path, lost, "t=10 broker 3 shutting down").events[-1].broker == 3
+    with pytest.raises(SourceError, match="Let a broker be up before"):
+        scenario(tmp_path, lost, f"t=10 brokers 1,2,3 {dies}")
+    beside = Begin((1, 2, 3), frozenset((1, 2)))
+    with pytest.raises(SourceError, match="broker 3 is down at t=20s"):
+        scenario(tmp_path, lost, head="", beside=beside)
+    assert scenario(tmp_path, "t=20 controller lost to 2", head="", beside=beside).events[0].broker == 2
+
+
 def test_any_sentence_may_be_repeated(tmp_path: Path) -> None:
     told = scenario(
         tmp_path, "t=1..2 every 400ms produce 1 to solo-0", "t=1.4 broker 2 down", "t=500ms..1s every 1m broker 2 up"
@@ -212,6 +232,28 @@ def test_beside_a_source_with_gaps(tmp_path: Path) -> None:
         ("t=1 produce 5 to orders-0 min=1", "'min' is no option of this sentence. Options: acks, timeout."),
         ("t=1 produce some to orders-0", "'produce some to orders-0' is not understood"),
         ("t=1 produce 5 to orders", "'produce 5 to orders' is not understood"),
+        (f"t=1 produce 9{21 * '0'} to orders-0", f"9{21 * '0'} is too large a number. Write at most 999,999,999,999."),
+        (
+            f"t=1 produce {10**12} to orders-0,solo-0 acks=1",
+            "1000000000000 is too large a number. Write at most 999,999,9",
+        ),
+        ("t=1 produce 9 to orders-1234567890", "1234567890 is too large a number. Write at most 999,999,999."),
+        (f"t=1 brokers 1,{10**9} down", "1000000000 is too large a number. Write at most 999,999,999."),
+        (
+            f"t=1 consumer fetches orders-0 from {10**12}",
+            "1000000000000 is too large a number. Write at most 999,999,9",
+        ),
+        (f"t={10**12} followers fetch", "1000000000000 is too large a number. Write at most 999,999,999,999."),
+        (f"t=1 produce {10**12} at orders-0", "'produce 1000000000000 at orders-0' is not understood"),
+        (f"t=1 topic t{10**12} deleted", "there is no topic t1000000000000"),
+        (
+            f"t=1 offsets of broker 2 orders-0 leo={10**12}",
+            "leo=1000000000000 is no value of it. Write a whole number up t",
+        ),
+        (
+            f"t=1 topic solo config min.insync.replicas={10**9}",
+            "min.insync.replicas=1000000000 is no value of it. Write at",
+        ),
         ("t=1 broker 9 fetches orders-0", "there is no broker 9. Brokers: 1, 2, 3."),
         ("t=1 broker 2 fetches orders-0 min=few", "min=few is no value of it. Write a whole number."),
         ("t=1 broker 2 fetches orders-0 from -1", "'broker 2 fetches orders-0 from -1' is not understood"),
@@ -259,6 +301,7 @@ def test_events_of_a_repeated_sentence_are_counted(tmp_path: Path, monkeypatch: 
         ("message_bytes: many", "settings: message_bytes is 'many'. Write a whole number."),
         ("followers_fetch_every_ms: -1", "settings: followers_fetch_every_ms is -1. Write 0 or more."),
         ("replica_lag_time_max_ms: 1", "settings: replica_lag_time_max_ms is 1. Write 2 or more."),
+        (f"message_bytes: {10**12}", "settings: message_bytes is 1000000000000. Write at most 999,999,999,999."),
         ("checkpoint_ms: 0", "settings: checkpoint_ms is 0. Write 1 or more."),
         ("truncate_to: hw", "settings: truncate_to is 'hw'. Write epoch or high_watermark."),
         ("truncate_to: 1", "settings: truncate_to is 1. Write a word."),
@@ -276,6 +319,10 @@ def test_a_broker_may_be_0(tmp_path: Path) -> None:
 
 
 def test_heads_of_wrong_types(tmp_path: Path) -> None:
+    with pytest.raises(
+        SourceError, match=r"line 1: broker 1000000000 is too large a number. Write at most 999,999,999"
+    ):
+        scenario(tmp_path, head=f"brokers: [1, {10**9}]\n")
     with pytest.raises(SourceError, match="line 2: topics is no mapping"):
         scenario(tmp_path, head="brokers: [1]\ntopics: [1]\n")
     with pytest.raises(SourceError, match="line 2: settings is no mapping"):
