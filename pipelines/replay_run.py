@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.ingest.sources import SnapshotKey
@@ -24,6 +25,7 @@ from udfs.replay.groups import GroupsReplayed
 BUCKETS = 8
 _AT_ONCE = 3
 Made = tuple[Table, Table, Callable[[DataFrame], DataFrame]]
+Keep = Callable[[DataFrame], DataFrame]
 # How a table's new rows are written, where they are not all that it has of the snapshots.
 Write = Callable[[Table, DataFrame], None]
 # Each table, the one that it is made of, and how.
@@ -59,8 +61,8 @@ def write_replay(
     of_groups: as of rows_of_groups, for no table of events has them; None = these tables are left as they are.
     """
 
-    def replayed(events: DataFrame) -> DataFrame:
-        return stages.replayed(events, buckets)
+    def replayed(events: DataFrame, keep: Keep) -> DataFrame:
+        return stages.replayed(events, buckets, keep=keep)
 
     first = (tables.REPLAYED, tables.CLUSTER_EVENTS, replayed)
     return write_tables(store, snapshots, first, {}, of_groups)
@@ -69,17 +71,33 @@ def write_replay(
 def write_tables(
     store: Store,
     snapshots: Sequence[SnapshotKey],
-    first: Made,
+    first: tuple[Table, Table, Callable[[DataFrame, Keep], DataFrame]],
     writes: Mapping[str, Write],
     given: Mapping[str, pa.Table] | None = None,
 ) -> dict[str, float]:
-    """{table: seconds that it took}; first: silver.replayed and what it is made of; writes: by table, else replaced.
+    """{table: seconds that it took}; first: silver.replayed, and how it is made, keeping what is read twice.
+
+    writes: by table, else replaced.
 
     given: by table, rows that are made of none.
     """
     seconds: dict[str, float] = {}
     given = given or {}
-    made = {table.name: (table, source.name, make) for table, source, make in (first, *_MADE)}
+    kept: list[DataFrame] = []
+
+    def keep(frame: DataFrame) -> DataFrame:
+        try:
+            frame = frame.persist()
+            kept.append(frame)
+        except AnalysisException:  # a platform that keeps nothing computes it twice
+            pass
+        return frame
+
+    def make_first(rows: DataFrame) -> DataFrame:
+        return first[2](rows, keep)
+
+    packed = (first[0], first[1], make_first)
+    made = {table.name: (table, source.name, make) for table, source, make in (packed, *_MADE)}
 
     def work(name: str) -> None:
         began = monotonic()
@@ -92,6 +110,9 @@ def write_tables(
             writes[name](table, rows)
         else:
             store.replace(table, rows, snapshots)
+        if name == first[0].name:
+            for frame in kept:
+                frame.unpersist()
         seconds[name] = monotonic() - began
 
     run_steps([*made, *given], {name: (source,) for name, (_, source, _) in made.items()}, work, _AT_ONCE)

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pipelines.errors import SourceError
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.replay_run import BUCKETS, Write, write_tables
+from pipelines.replay_run import BUCKETS, Keep, Write, write_tables
 from pipelines.stages import replayed as stages
 from pipelines.store import Store, of_snapshots
 from pipelines.tables import replay as tables
@@ -97,10 +97,10 @@ class _Batch:
         return {SnapshotKey(row["cluster_id"], row["snapshot_id"]): row for row in rows}
 
     def _write(self, keys: Sequence[SnapshotKey], goes_on: bool, known: dict[SnapshotKey, Row]) -> None:
-        def replayed(rows: DataFrame) -> DataFrame:
+        def replayed(rows: DataFrame, keep: Keep) -> DataFrame:
             before = rows.select(*tables.CLUSTER_EVENTS.column_names)
             events = before.unionByName(self._events_of(keys)) if goes_on else before
-            return stages.replayed(events, BUCKETS, goes_on=True)
+            return stages.replayed(events, BUCKETS, goes_on=True, keep=keep)
 
         source = tables.REPLAY_STATE if goes_on else tables.CLUSTER_EVENTS
         write_tables(self.store, keys, (tables.REPLAYED, source, replayed), self._added(keys) if goes_on else {})

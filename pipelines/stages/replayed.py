@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from udfs.kernels.replay_state import CHECK_EVERY_MS, END_AT, END_EVENT, FIRST_C
 from udfs.replay import spread
 from udfs.replay.packing import OF_EVERY_SHARE
 from udfs.replay.schema import JOINED_REQUESTS, LISTS, WIRE
+from udfs.replay.shares import EVERY_SHARE, SHARES, sharer
 from udfs.replay.words import KINDS
 
 _KEY = ("cluster_id", "snapshot_id")
@@ -77,50 +79,48 @@ def _may_be_rebalanced(numbers: list[int]) -> bool:
     return numbers[REBALANCES] != 0 and numbers[END_AT] - numbers[START_AT] >= first
 
 
-def _together(rows: DataFrame, heads: DataFrame, of: list[dict[str, Any]]) -> DataFrame:
-    """Rows of what partitions do together, of these clusters.
+def _together(shares: DataFrame, of: list[dict[str, Any]]) -> DataFrame:
+    """Rows (WIRE) of what partitions do together, of these clusters. shares: SHARES, all of theirs.
 
-    All partitions of a cluster are in one worker where leaders may be rebalanced: who is elected depends on all of
-    them. Else those of topics that are deleted.
+    A worker has a whole cluster: who is elected depends on all of its partitions.
     """
-    whole = [head for head in of if _may_be_rebalanced(head["numbers"])]
-    every = rows.unionByName(heads)
-    theirs = _of(every, [head for head in of if head not in whole])
-    topics = theirs.where(_deletes()).select(*_KEY, "topic").distinct()
-    some = theirs.join(F.broadcast(topics), [*_KEY, "topic"], "left_semi").select(*WIRE.names)
-    of_all = theirs.where(F.col("kind").isin(*_OF_ALL))
-    together = _of(every, whole).unionByName(some).unionByName(of_all)
-    return together.repartition(*_KEY).mapInArrow(spread.coupler(), from_arrow_schema(WIRE))
+    keys = {(head["cluster_id"], head["snapshot_id"]): _may_be_rebalanced(head["numbers"]) for head in of}
+    theirs = F.broadcast(shares.sparkSession.createDataFrame(list(keys), list(_KEY)))
+    mine = shares.join(theirs, list(_KEY), "left_semi").repartition(*_KEY).select("rows")
+    whole = [key for key, rebalanced in keys.items() if rebalanced]
+    return mine.mapInArrow(spread.coupler(whole), from_arrow_schema(WIRE))
 
 
-def _of(rows: DataFrame, heads: list[dict[str, Any]]) -> DataFrame:
-    """Rows of these clusters."""
-    if not heads:
-        return rows.limit(0)
-    keys = [(head["cluster_id"], head["snapshot_id"]) for head in heads]
-    keyed = rows.sparkSession.createDataFrame(keys, list(_KEY))
-    return rows.join(F.broadcast(keyed), list(_KEY), "left_semi").select(*WIRE.names)
+def _shared(rows: DataFrame, buckets: int) -> DataFrame:
+    """Rows of WIRE as SHARES."""
+    share = F.pmod(F.hash("topic", "partition"), F.lit(buckets))
+    bucket = F.when(F.col("kind").isin(*_OF_ALL), F.lit(EVERY_SHARE)).otherwise(share)
+    packed = rows.withColumn("bucket", bucket).select(*WIRE.names, "bucket")
+    return packed.mapInArrow(sharer(), from_arrow_schema(SHARES))
 
 
-def replayed(events: DataFrame, buckets: int, goes_on: bool = False) -> DataFrame:
+def replayed(
+    events: DataFrame, buckets: int, goes_on: bool = False, keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
+) -> DataFrame:
     """Rows of silver.replayed.
 
     events: of silver.cluster_events; or of silver.replay_state, and those since.   buckets: shares that partitions are
-    spread over.   goes_on: with what a later fold goes on from.
+    spread over.   goes_on: with what a later fold goes on from.   keep: of a frame that is read twice, one that is
+    computed once.
     """
     found = _heads(events)
     rows = _wire(events.where(F.col("kind") != KINDS[codes.HELD_CLUSTER]))
     heads = events.sparkSession.createDataFrame(_head_rows(found), from_arrow_schema(WIRE))
-    every = rows.where(F.col("kind").isin(*_OF_ALL)).unionByName(heads)
+    shares = _shared(rows, buckets)
     together = [head for head in found if head["deletes"] or _may_be_rebalanced(head["numbers"])]
     if together:
-        every = every.unionByName(_together(rows, heads, together))
-    share = F.pmod(F.hash("topic", "partition"), F.lit(buckets))
-    of_all = F.col("kind").isin(*_OF_ALL)
-    shares = F.when(of_all, F.sequence(F.lit(0), F.lit(buckets - 1))).otherwise(F.array(share))
-    own = rows.where(~of_all).withColumn("bucket", share)
-    every = every.withColumn("bucket", F.explode(shares))
-    spread_out = own.unionByName(every).repartitionById(buckets, "bucket").drop("bucket")
+        shares = keep(shares)
+    every = shares.unionByName(_shared(heads, buckets))
+    if together:
+        every = every.unionByName(_shared(_together(every, together), buckets))
+    each = F.sequence(F.lit(0), F.lit(buckets - 1))
+    spread_out = every.select(F.explode(F.when(F.col("bucket") < 0, each).otherwise(F.array("bucket"))), "rows")
+    spread_out = spread_out.repartitionById(buckets, "col").select("rows")
     parcels = spread_out.mapInArrow(spread.replayer(goes_on), from_arrow_schema(spread.PARCELS))
     return parcels.select(*t.REPLAYED.column_names)
 
@@ -173,13 +173,12 @@ def availability(health: DataFrame) -> DataFrame:
     """
     lasts = F.col("to_ms") - F.col("from_ms")
     place = [*_KEY, "topic", "partition"]
-    none = F.col("leader").isNull() & (lasts > 0)
     # An outage is the time without a leader as a whole: its epoch or its ISR may change meanwhile.
+    none = health.where(F.col("leader").isNull() & (lasts > 0)).select(*place, "from_ms", "to_ms")
     in_order = Window.partitionBy(*place).orderBy("from_ms")
-    goes_on = F.coalesce(F.lag(none).over(in_order) & (F.lag("to_ms").over(in_order) == F.col("from_ms")), F.lit(False))
-    begun = F.sum((none & ~goes_on).cast("bigint")).over(in_order)
-    outages = health.select(*place, none.alias("none"), begun.alias("outage"), lasts.alias("lasts")).where("none")
-    outages = outages.groupBy(*place, "outage").agg(F.sum("lasts").alias("outage_ms"))
+    begins = F.coalesce(F.lag("to_ms").over(in_order) != F.col("from_ms"), F.lit(True))
+    outage = F.sum(begins.cast("bigint")).over(in_order)
+    outages = none.withColumn("outage", outage).groupBy(*place, "outage").agg(F.sum(lasts).alias("outage_ms"))
 
     def time_where(condition: Column) -> Column:
         return F.coalesce(F.sum(F.when(condition, lasts)), F.lit(0))
@@ -193,12 +192,13 @@ def availability(health: DataFrame) -> DataFrame:
     }
     aggregated = [column.alias(name) for name, column in measures.items()]
     ends = [F.count("*").alias("outages"), F.max("outage_ms").alias("longest_outage_ms")]
-
-    def of(keys: list[str]) -> DataFrame:
-        joined = health.groupBy(*keys).agg(*aggregated).join(outages.groupBy(*keys).agg(*ends), keys, "left")
-        return joined.fillna(0, ["outages", "longest_outage_ms"])
-
-    each, whole = of(place), of(place[:-1]).withColumn("partition", F.lit(-1))
+    joined = health.groupBy(*place).agg(*aggregated).join(outages.groupBy(*place).agg(*ends), place, "left")
+    each = joined.fillna(0, ["outages", "longest_outage_ms"])
+    whole = each.groupBy(*place[:-1]).agg(
+        *(F.sum(name).alias(name) for name in (*measures, "outages")),
+        F.max("longest_outage_ms").alias("longest_outage_ms"),
+    )
+    both = each.unionByName(whole.withColumn("partition", F.lit(-1)))
     led = 1 - F.col("without_leader_ms") / F.col("observed_ms")
-    both = each.unionByName(whole).withColumn("led_ratio", F.when(F.col("observed_ms") > 0, led))
+    both = both.withColumn("led_ratio", F.when(F.col("observed_ms") > 0, led))
     return both.select(*t.AVAILABILITY.column_names)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from udfs.kernels.replay_codes import DELETE, HELD_STATE
 from udfs.parcels import packed as parcel_of
 from udfs.replay.carry import carried
 from udfs.replay.fold import folded
@@ -15,7 +16,9 @@ from udfs.replay.packing import pack
 from udfs.replay.requests import joined
 from udfs.replay.rows import Rows
 from udfs.replay.schema import EVENTS, HEALTH, KEY, LEADERSHIPS, REQUESTS, STATES_AT_END, TRANSITIONS, WIRE
+from udfs.replay.shares import gathered
 from udfs.replay.together import rows_together
+from udfs.replay.words import KINDS
 
 # What a parcel holds rows of, and their schema.
 PARTS = {
@@ -28,6 +31,7 @@ PARTS = {
     "so_far": EVENTS,
 }
 PARCELS = pa.schema([*KEY, pa.field("part", pa.string()), pa.field("rows", pa.binary())])
+_KEY = [field.name for field in KEY]
 _PARCEL_ROWS = 200_000
 _BATCH_ROWS = 20_000
 _BATCH_PARCELS = 1_000
@@ -36,14 +40,14 @@ Batches = Iterable[pa.RecordBatch]
 
 
 def replayer(goes_on: bool) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """For mapInArrow: rows of WIRE -> PARCELS. A worker has whole partitions, and all rows of their clusters' brokers
-    and controllers, and what their partitions do together.
+    """For mapInArrow: a column `rows` of SHARES -> PARCELS. A worker has whole partitions, all rows of their clusters'
+    brokers and controllers, and what their partitions do together.
 
     goes_on: with what a later fold needs to go on (part so_far); rows of brokers and clusters from each worker.
     """
 
     def body(batches: Batches) -> Iterator[pa.RecordBatch]:
-        table = _gathered(batches)
+        table = gathered(batches)
         if table is None:
             return
         of = folded(pack(table))
@@ -59,11 +63,6 @@ def replayer(goes_on: bool) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
                 yield from _parcels(part, carried(of))
 
     return body
-
-
-def _gathered(batches: Batches) -> pa.Table | None:
-    held = [batch for batch in batches if batch.num_rows]
-    return pa.Table.from_batches(held).cast(WIRE) if held else None
 
 
 def _parcels(part: str, table: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -123,13 +122,28 @@ def joiner() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     return body
 
 
-def coupler() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """For mapInArrow: all rows (WIRE) of some clusters, or of some of their topics -> rows (WIRE) of what partitions do
-    together."""
+def coupler(whole: Collection[tuple[str, str]]) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """For mapInArrow: a column `rows` of SHARES, all of some clusters -> rows (WIRE) of what partitions do together.
+
+    whole: (cluster_id, snapshot_id) of which all partitions are looked at; of others, the topics that are deleted.
+    """
 
     def body(batches: Batches) -> Iterator[pa.RecordBatch]:
-        table = _gathered(batches)
+        table = gathered(batches)
         if table is not None:
-            yield from rows_together(pack(table), WIRE).to_batches()
+            yield from rows_together(pack(_of_interest(table, whole)), WIRE).to_batches()
 
     return body
+
+
+def _of_interest(table: pa.Table, whole: Collection[tuple[str, str]]) -> pa.Table:
+    keys = {tuple(key.values()) for key in table.select(_KEY).group_by(_KEY).aggregate([]).to_pylist()}
+    if keys <= set(whole):
+        return table
+    key = pc.binary_join_element_wise(*(table[name] for name in _KEY), "\0")
+    every = pc.is_in(key, pa.array(["\0".join(one) for one in whole], pa.string()))
+    topic = pc.binary_join_element_wise(key, table["topic"], "\0")
+    held = pc.and_(pc.equal(table["kind"], KINDS[HELD_STATE]), pc.greater(table["value"], 0))
+    deleted = pc.or_(pc.equal(table["kind"], KINDS[DELETE]), pc.fill_null(held, False))
+    mine = pc.or_(pc.is_null(topic), pc.is_in(topic, topic.filter(deleted).unique()))
+    return table.filter(pc.or_(every, mine))

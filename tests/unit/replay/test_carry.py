@@ -23,8 +23,7 @@ from udfs.replay.fold import Folded, folded
 from udfs.replay.packing import pack
 from udfs.replay.rows import Rows
 from udfs.replay.schema import EVENTS, WIRE
-from udfs.replay.spread import coupler
-from udfs.replay.together import folded_whole
+from udfs.replay.together import folded_whole, rows_together
 
 SEQUENCES = 300
 Case = Callable[[int], tuple[Begin, list[Event]]]
@@ -159,7 +158,7 @@ def test_clusters_are_carried_together_or_by_partition() -> None:
 
 def _apart(log: pa.Table, union: _Union) -> pa.Table:
     """What is carried after a fold in two calls, as workers of Spark do it."""
-    log = pa.concat_tables([log, pa.Table.from_batches(coupler()(iter(log.to_batches())), WIRE)])
+    log = pa.concat_tables([log, rows_together(pack(log), WIRE)])
     half = np.asarray(pc.fill_null(log["partition"], -1)) % 2
     none = np.asarray(pc.is_null(log["partition"]))
     calls = [folded(pack(log.filter(pa.array(none | (half == which))))) for which in (0, 1)]
