@@ -89,7 +89,7 @@ def until_of(text: str | None) -> Until | None:
     """`--until`: an offset, or a time. Errors: SettingsError."""
     if text is None:
         return None
-    if text.isdigit():
+    if text.isascii() and text.isdigit():
         return Until(offset=int(text))
     if text.startswith("t=") and (since := milliseconds(text[2:])) is not None:
         return Until(at_ms=since, since_begin=True)
@@ -181,6 +181,9 @@ def _observed(asked: Asked, paths: Sequence[str], more: bool) -> _Observed:
     until = asked.until
     ends = log_ends(files)
     if not others and not more:
+        if until and until.since_begin:
+            problem = "is not a scenario: it has times of its own"
+            raise SourceError(paths[0], problem, "Write --until with an offset, or a time as in 2026-11-22T10:00:00Z.")
         if ends and len(ends) == len(files):
             epoch, events = events_of([records for _, _, records in files], asked.min_isr)
             begin = Begin(rules=Rules(kraft=True, auto_leader_rebalance=False), controller_epoch=epoch)

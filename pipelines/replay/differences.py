@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from udfs.kernels import replay_codes as k
 from udfs.replay.events import Begin, Event, Held
@@ -15,9 +15,29 @@ STEP_MS = 1000  # between two snapshots, whose times no source tells
 def between(snapshots: Sequence[Begin]) -> list[Event]:
     """Events, a second a snapshot from the first on; offset: the place of the snapshot that shows them."""
     events: list[Event] = []
-    for number, (before, after) in enumerate(pairwise(snapshots), 1):
+    for number, (before, after) in enumerate(pairwise(accumulate(snapshots, _with_epochs)), 1):
         events.extend(_changes(before, after, number * STEP_MS, number))
     return events
+
+
+def _with_epochs(before: Begin, after: Begin) -> Begin:
+    """The later snapshot; where its source shows no epochs at all, as a describe, with those that are known.
+
+    A leader that has changed is one epoch more, at least.
+    """
+    if after.controller_epoch or any(one.leader_epoch or one.controller_epoch for one in after.partitions):
+        return after
+    was = {one.key: one for one in before.partitions}
+    partitions = []
+    for one in after.partitions:
+        old = was.get(one.key)
+        if old is not None:
+            epoch = old.leader_epoch + (one.leader != old.leader)
+            one = replace(one, leader_epoch=epoch, controller_epoch=old.controller_epoch)
+        partitions.append(one)
+    controller = before.controller if after.controller is None else after.controller
+    epoch = before.controller_epoch
+    return replace(after, partitions=tuple(partitions), controller=controller, controller_epoch=epoch)
 
 
 def _changes(before: Begin, after: Begin, at: int, number: int) -> Iterator[Event]:

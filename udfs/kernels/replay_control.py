@@ -27,6 +27,7 @@ from udfs.kernels.replay_codes import (
 )
 from udfs.kernels.replay_deletion import delete_replicas, read_anew
 from udfs.kernels.replay_elections import (
+    active,
     elect,
     elect_preferred,
     fence,
@@ -197,9 +198,9 @@ def _shut_down(s: State, w: World, j: Journal, p: int, slot: int) -> None:
     if kraft:
         fence(s, w, j, p, slot, SHUTTING_DOWN)
     elif s.now[p, LEADER] == slot:
-        leader = first_alive_in_sync(s, w, j, p, AR, True)
+        leader = first_alive_in_sync(s, w, j, p, AR)
         if leader != NOBODY:
-            only_alive(s, w, j, p, True)
+            only_alive(s, w, j, p)
             lead(s, j, p, leader, SHUTTING_DOWN)
             set_partition(s, j, p, ONLINE, SHUTTING_DOWN)
     else:
@@ -210,12 +211,26 @@ def _shut_down(s: State, w: World, j: Journal, p: int, slot: int) -> None:
 @part
 def create(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> None:
     """Nothing; partition p with this AR: new, its replicas new, online with the first alive, replicas online."""
-    if s.now[p, DELETED] or not set_partition(s, j, p, NEW, CREATED):
-        return  # it is there already, or still
+    if s.now[p, DELETED] or (s.now[p, STATE] == ABSENT and not _may_be_created(s, w, j, p, lists, place)):
+        return  # it is there still, or refused
+    if not set_partition(s, j, p, NEW, CREATED):
+        return  # it is there already
     put(s, AR, p, lists, place)
     for i in range(s.now[p, AR]):
         set_replica(s, j, p, s.slot[s.now[p, SLOT_BEGIN] + i, AR], NEW, CREATED)
     _first_leader(s, w, j, p)
+
+
+@part
+def _may_be_created(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> bool:
+    """Whether some replica is active: with KRaft the request is refused else.
+
+    Source: ReplicationControlManager.createTopic of 4.1.
+    """
+    found: bool = w.cluster[s.now[p, CLUSTER], KRAFT] == 0
+    for i in range(lists[place]):
+        found = found or active(s, w, j, p, lists[place + 1 + i])
+    return found
 
 
 @part
@@ -224,7 +239,7 @@ def _first_leader(s: State, w: World, j: Journal, p: int) -> None:
     begin, isr = s.now[p, SLOT_BEGIN], 0
     for i in range(s.now[p, AR]):
         slot = s.slot[begin + i, AR]
-        if alive(s, w, j, p, slot):
+        if active(s, w, j, p, slot):
             s.slot[begin + isr, ISR] = slot
             isr += 1
     s.now[p, ISR] = isr
@@ -266,7 +281,7 @@ def reassign(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) ->
         slot = s.slot[begin + i, TARGET]
         if slot in old:
             continue
-        if s.slot[begin + slot, REPLICA_STATE] == ABSENT:  # else it was never deleted: its broker was dead
+        if s.slot[begin + slot, REPLICA_STATE] == ABSENT:
             set_replica(s, j, p, slot, NEW, REASSIGNED)
         if alive(s, w, j, p, slot):
             set_replica(s, j, p, slot, ONLINE, REASSIGNED)
@@ -291,7 +306,7 @@ def finish(s: State, w: World, j: Journal, p: int) -> None:
         return
     leader = s.now[p, LEADER]
     if leader == NOBODY or not alive(s, w, j, p, leader) or not within(s, TARGET, p, leader):
-        leader = first_alive_in_sync(s, w, j, p, TARGET, False)
+        leader = first_alive_in_sync(s, w, j, p, TARGET)
         if leader == NOBODY:
             return
     kraft = w.cluster[s.now[p, CLUSTER], KRAFT] != 0
@@ -304,10 +319,9 @@ def finish(s: State, w: World, j: Journal, p: int) -> None:
         if not kraft:
             leave_isr(s, j, p, slot)
         set_replica(s, j, p, slot, OFFLINE, REASSIGNED)
-        if alive(s, w, j, p, slot):
-            set_replica(s, j, p, slot, DELETION_STARTED, REASSIGNED)
-            set_replica(s, j, p, slot, DELETION_DONE, REASSIGNED)
-            set_replica(s, j, p, slot, ABSENT, REASSIGNED)
+        set_replica(s, j, p, slot, DELETION_STARTED, REASSIGNED)
+        set_replica(s, j, p, slot, DELETION_DONE, REASSIGNED)
+        set_replica(s, j, p, slot, ABSENT, REASSIGNED)
     s.now[p, AR], s.now[p, TARGET] = size, 0
 
 

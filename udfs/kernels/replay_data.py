@@ -92,7 +92,6 @@ from udfs.kernels.replay_state import (
     LEO,
     LONG_AGO,
     MESSAGE_BYTES,
-    MIN_ISR,
     NEVER,
     OWN_BEGIN,
     Q_BASE,
@@ -129,6 +128,7 @@ from udfs.kernels.replay_state import (
     World,
     add,
     alive,
+    in_sync_needed,
     leaving,
     within,
 )
@@ -144,7 +144,7 @@ def append(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
     if leader == NOBODY:
         end(j, o, i, UNKNOWN_TOPIC if s.now[p, STATE] == ABSENT else LEADER_NOT_AVAILABLE, at_once)
         return
-    if acks == -1 and s.now[p, ISR] < s.now[p, MIN_ISR]:
+    if acks == -1 and s.now[p, ISR] < in_sync_needed(s, w, p):
         end(j, o, i, NOT_ENOUGH_REPLICAS, at_once)
         return
     row, begin = s.now[p, SLOT_BEGIN] + leader, s.now[p, OWN_BEGIN]

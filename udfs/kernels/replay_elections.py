@@ -45,21 +45,31 @@ from udfs.kernels.replay_state import (
 
 
 @part
-def first_alive_in_sync(s: State, w: World, j: Journal, p: int, which: int, staying: bool) -> int:
-    """The first of the AR (or the target) that is alive and in the ISR, and stays if it has to; or NOBODY."""
+def active(s: State, w: World, j: Journal, p: int, slot: int) -> bool:
+    """Whether the broker of p's slot lives and does not shut down: who does leads nothing any more.
+
+    Sources: ControllerContext.isReplicaOnline of 2.8, ClusterControlManager.isActive of 4.1.
+    """
+    stays: bool = alive(s, w, j, p, slot) and not leaving(s, w, j, p, slot)
+    return stays
+
+
+@part
+def first_alive_in_sync(s: State, w: World, j: Journal, p: int, which: int) -> int:
+    """The first of the AR (or the target) that is active and in the ISR, or NOBODY."""
     for i in range(s.now[p, which]):
         slot = s.slot[s.now[p, SLOT_BEGIN] + i, which]
-        if alive(s, w, j, p, slot) and within(s, ISR, p, slot) and not (staying and leaving(s, w, j, p, slot)):
+        if active(s, w, j, p, slot) and within(s, ISR, p, slot):
             return int(slot)
     return NOBODY
 
 
 @part
-def first_alive(s: State, w: World, j: Journal, p: int, staying: bool) -> int:
-    """The first of the AR that is alive, and stays if it has to; or NOBODY."""
+def first_alive(s: State, w: World, j: Journal, p: int) -> int:
+    """The first of the AR that is active, or NOBODY."""
     for i in range(s.now[p, AR]):
         slot = s.slot[s.now[p, SLOT_BEGIN] + i, AR]
-        if alive(s, w, j, p, slot) and not (staying and leaving(s, w, j, p, slot)):
+        if active(s, w, j, p, slot):
             return int(slot)
     return NOBODY
 
@@ -74,12 +84,12 @@ def lead(s: State, j: Journal, p: int, leader: int, cause: int) -> None:
 
 
 @part
-def only_alive(s: State, w: World, j: Journal, p: int, staying: bool) -> None:
-    """Nothing; who is dead (or shuts down, if they have to be `staying`) leaves the ISR."""
+def only_alive(s: State, w: World, j: Journal, p: int) -> None:
+    """Nothing; who is dead or shuts down leaves the ISR."""
     begin, kept = s.now[p, SLOT_BEGIN], 0
     for i in range(s.now[p, ISR]):
         slot = s.slot[begin + i, ISR]
-        if alive(s, w, j, p, slot) and not (staying and leaving(s, w, j, p, slot)):
+        if active(s, w, j, p, slot):
             s.slot[begin + kept, ISR] = slot
             kept += 1
     s.now[p, ISR] = kept
@@ -97,11 +107,11 @@ def elect(s: State, w: World, j: Journal, p: int) -> bool:
     """Whether partition p, whose leader is dead or gone, has a leader now."""
     if w.cluster[s.now[p, CLUSTER], KRAFT]:
         return _elect_kraft(s, w, j, p, OFFLINE_LEADER)
-    leader, cause = first_alive_in_sync(s, w, j, p, AR, False), OFFLINE_LEADER
+    leader, cause = first_alive_in_sync(s, w, j, p, AR), OFFLINE_LEADER
     if leader != NOBODY:
-        only_alive(s, w, j, p, False)
+        only_alive(s, w, j, p)
     elif s.now[p, UNCLEAN_ALLOWED]:
-        leader, cause = first_alive(s, w, j, p, False), UNCLEAN
+        leader, cause = first_alive(s, w, j, p), UNCLEAN
         if leader != NOBODY:
             alone(s, p, leader)
     if leader == NOBODY:
@@ -133,7 +143,7 @@ def elect_preferred(s: State, w: World, j: Journal, p: int, cause: int) -> bool:
     if s.now[p, AR] == 0 or s.now[p, DELETED]:
         return False
     first = s.slot[s.now[p, SLOT_BEGIN], AR]
-    if s.now[p, LEADER] == first or not alive(s, w, j, p, first) or not within(s, ISR, p, first):
+    if s.now[p, LEADER] == first or not active(s, w, j, p, first) or not within(s, ISR, p, first):
         return False
     lead(s, j, p, first, cause)
     set_partition(s, j, p, ONLINE, cause)
@@ -168,13 +178,6 @@ def fence(s: State, w: World, j: Journal, p: int, slot: int, cause: int) -> None
 
 
 @part
-def _active(s: State, w: World, j: Journal, p: int, slot: int) -> bool:
-    """Whether the broker of p's slot lives and stays."""
-    active: bool = alive(s, w, j, p, slot) and not leaving(s, w, j, p, slot)
-    return active
-
-
-@part
 def no_longer_eligible(s: State, j: Journal, p: int, slot: int) -> None:
     """Nothing; the slot's broker comes back from a stop that was not in order: what it had promised may be lost.
 
@@ -201,18 +204,18 @@ def _elect_kraft(s: State, w: World, j: Journal, p: int, why: int) -> bool:
 
     Nobody who shuts down. Source: PartitionChangeBuilder.electLeader; ClusterControlManager.isActive of 4.1.
     """
-    leader, cause = first_alive_in_sync(s, w, j, p, AR, True), why
+    leader, cause = first_alive_in_sync(s, w, j, p, AR), why
     if leader == NOBODY and w.cluster[s.now[p, CLUSTER], WITH_ELR]:
         for i in range(s.now[p, AR]):
             slot = s.slot[s.now[p, SLOT_BEGIN] + i, AR]
-            if _active(s, w, j, p, slot) and within(s, ELR, p, slot):
+            if active(s, w, j, p, slot) and within(s, ELR, p, slot):
                 leader, cause = int(slot), FROM_ELR
                 break
         last = s.now[p, LAST_KNOWN]
-        if leader == NOBODY and s.now[p, ELR] == 0 and last != NOBODY and _active(s, w, j, p, last):
+        if leader == NOBODY and s.now[p, ELR] == 0 and last != NOBODY and active(s, w, j, p, last):
             leader, cause = int(last), FROM_LAST_KNOWN
     if leader == NOBODY and s.now[p, UNCLEAN_ALLOWED]:
-        leader, cause = first_alive(s, w, j, p, True), UNCLEAN
+        leader, cause = first_alive(s, w, j, p), UNCLEAN
     if leader == NOBODY:
         return False
     if cause != why:

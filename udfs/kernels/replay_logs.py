@@ -27,10 +27,10 @@ from udfs.kernels.replay_state import (
     HW,
     HW_AT,
     ISR,
+    KRAFT,
     LEADER,
     LEO,
     MESSAGE_BYTES,
-    MIN_ISR,
     OWN_BEGIN,
     P_AT,
     P_BYTES,
@@ -65,6 +65,7 @@ from udfs.kernels.replay_state import (
     State,
     World,
     alive,
+    in_sync_needed,
     within,
 )
 
@@ -168,17 +169,19 @@ def try_hw(s: State, w: World, j: Journal, o: Own, p: int) -> None:
         slot = s.slot[begin + i, ISR]
         if slot != leader:
             least = min(least, s.slot[begin + slot, REMOTE])
-    if least > s.slot[begin + leader, HW]:
+    # Below the minimum nothing is committed, as who is eligible has to have all that is (KRaft: since 3.7).
+    held_back = w.cluster[s.now[p, CLUSTER], KRAFT] != 0 and s.now[p, ISR] < in_sync_needed(s, w, p)
+    if least > s.slot[begin + leader, HW] and not held_back:
         set_hw(s, w, j, p, leader, least)
         s.now[p, COMMITTED] = max(s.now[p, COMMITTED], least)
         _progress(s, w, j, o, p)
-    _acknowledge(s, j, o, p, s.slot[begin + leader, HW])
+    _acknowledge(s, w, j, o, p, s.slot[begin + leader, HW])
 
 
 @part
-def _acknowledge(s: State, j: Journal, o: Own, p: int, hw: int) -> None:
+def _acknowledge(s: State, w: World, j: Journal, o: Own, p: int, hw: int) -> None:
     """Nothing; produces that waited for this high watermark are answered."""
-    error = NO_ERROR if s.now[p, ISR] >= s.now[p, MIN_ISR] else NOT_ENOUGH_AFTER_APPEND
+    error = NO_ERROR if s.now[p, ISR] >= in_sync_needed(s, w, p) else NOT_ENOUGH_AFTER_APPEND
     begin = s.now[p, OWN_BEGIN]
     while s.now[p, QUEUE_HEAD] < s.now[p, QUEUE_TAIL]:
         request = o.work[QUEUE, begin + s.now[p, QUEUE_HEAD]]

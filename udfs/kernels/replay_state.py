@@ -319,6 +319,13 @@ def leaving(s: State, w: World, j: Journal, p: int, slot: int) -> bool:
 
 
 @part
+def in_sync_needed(s: State, w: World, p: int) -> int:
+    """How many of p have to be in sync for acks=all: with KRaft never more than there are replicas (since 3.7)."""
+    needed = s.now[p, MIN_ISR]
+    return int(min(needed, s.now[p, AR]) if w.cluster[s.now[p, CLUSTER], KRAFT] else needed)
+
+
+@part
 def slot_of(s: State, p: int, broker: int) -> int:
     """The slot of p for the broker at this place, or -1."""
     begin = s.now[p, SLOT_BEGIN]
@@ -479,5 +486,6 @@ def clear(s: State, p: int) -> None:
     """Nothing; of p, which is no more, nothing is kept."""
     s.now[p, LEADER] = s.now[p, LAST_LEADER] = s.now[p, LAST_KNOWN] = NOBODY
     s.now[p, DELETED] = s.now[p, EPOCH] = s.now[p, COMMITTED] = s.now[p, HAS_FETCHES] = 0
+    s.now[p, MIN_ISR], s.now[p, UNCLEAN_ALLOWED] = 1, 0  # its topic's configs are gone too
     for which in range(4):
         s.now[p, which] = 0

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.reader import ReaderError
 
 from pipelines.errors import SourceError
 
@@ -76,6 +77,12 @@ def read_page(path: str, keys: Sequence[str]) -> Page:
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         raise SourceError(path, f"is no YAML: {error.problem}", "See docs/replay.md.", line) from None
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        remedy = "Write a text without control characters."
+        raise SourceError(
+            path, f"has a character that YAML does not allow: {error.character!r}", remedy, line
+        ) from None
     if not isinstance(content, dict):
         raise SourceError(path, "holds no mapping", f"Write the keys {', '.join(keys)}.")
     page = Page(path, content)

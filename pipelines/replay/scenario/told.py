@@ -35,6 +35,10 @@ class Told:
         self.replicas: dict[str, dict[int, List]] = {}
         for held in begin.partitions:
             self.replicas.setdefault(held.key[0], {})[held.key[1]] = held.replicas
+        # Of topics: what each partition that is added gets too.
+        self.configs: dict[str, dict[int, int]] = {}
+        for held in begin.partitions:
+            self.configs.setdefault(held.key[0], {k.SET_UNCLEAN: int(held.unclean), k.SET_MIN_ISR: held.min_isr})
         self._gone: set[Key] = set()  # of topics that were to be deleted: leaders and clients may not know it yet
         self._requests = count()
 
@@ -85,6 +89,7 @@ class Told:
     def forget(self, topic: str) -> None:
         """Nothing; the topic is to be deleted."""
         self._gone |= {(topic, partition) for partition in self.replicas.pop(topic)}
+        self.configs.pop(topic, None)
 
     def every(self) -> list[Key]:
         """All partitions."""

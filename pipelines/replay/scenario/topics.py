@@ -11,6 +11,7 @@ from pipelines.replay.scenario.words import IDS, LARGEST_ID, LISTS, NAME, PARTIT
 from udfs.kernels import replay_codes as k
 from udfs.replay.events import Event
 
+_DEFAULTS = {k.SET_UNCLEAN: 0, k.SET_MIN_ISR: 1}
 _CONFIGS = {"unclean.leader.election.enable": k.SET_UNCLEAN, "min.insync.replicas": k.SET_MIN_ISR}
 
 
@@ -22,9 +23,15 @@ def _created(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
         )
     check_name(told.page, topic, said.line)
     held = told.replicas.setdefault(topic, {})
-    for partition, text in enumerate(words[3].split(","), max(held, default=-1) + 1):
-        held[partition] = told.ids(text.replace(":", ","), said.line)
-        yield Event(said.at_ms, k.CREATE, partition=(topic, partition), replicas=held[partition], offset=said.place)
+    lists = [told.ids(text.replace(":", ","), said.line) for text in words[3].split(",")]
+    if len({len(ids) for ids in lists}) > 1:
+        told.page.fail(f"{words[3]} has lists of different lengths", "Give each partition as many replicas.", said.line)
+    for partition, ids in enumerate(lists, max(held, default=-1) + 1):
+        held[partition] = ids
+        yield Event(said.at_ms, k.CREATE, partition=(topic, partition), replicas=ids, offset=said.place)
+        for kind, value in told.configs.get(topic, {}).items():
+            if value != _DEFAULTS[kind]:
+                yield Event(said.at_ms, kind, partition=(topic, partition), value=value, offset=said.place)
 
 
 def _deleted(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
@@ -40,6 +47,7 @@ def _config(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
     value = {"true": 1, "false": 0}.get(text) if name.startswith("unclean") else number(text)
     if value is None:
         told.page.fail(f"{name}={text} is no value of it", "Write true or false, or a number.", said.line)
+    told.configs.setdefault(topic, {})[_CONFIGS[name]] = value
     is_minimum = _CONFIGS[name] == k.SET_MIN_ISR
     if is_minimum and value == 0:
         told.page.fail(f"{name}=0 is no value of it", "Write 1 or more.", said.line)
@@ -66,7 +74,12 @@ def _preferred(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
 
 def _isr(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
     (key,) = told.keys(words[1], said.line, deleted=True)  # a deletion that waits for a reassignment waits for this
-    yield Event(said.at_ms, k.SET_ISR, partition=key, replicas=told.ids(words[2], said.line), offset=said.place)
+    ids, holders = told.ids(words[2], said.line), told.replicas.get(key[0], {}).get(key[1])
+    if holders is not None and not set(ids) <= set(holders):
+        others = ", ".join(str(broker) for broker in ids if broker not in holders)
+        remedy = f"Its replicas: {', '.join(map(str, holders))}."
+        told.page.fail(f"broker {others} has no replica of {key[0]}-{key[1]}: it is not in sync", remedy, said.line)
+    yield Event(said.at_ms, k.SET_ISR, partition=key, replicas=ids, offset=said.place)
 
 
 SENTENCES = (

@@ -141,12 +141,13 @@ class Controller:
         """The first of the AR that is alive and in sync; else, if it may be, the first alive."""
         if one.deleted:
             return
-        good = [b for b in one.ar if b in self.alive and b in one.isr]
+        staying = self.alive - self.leaving
+        good = [b for b in one.ar if b in staying and b in one.isr]
         if good:
-            one.isr = [b for b in one.isr if b in self.alive]
+            one.isr = [b for b in one.isr if b in staying]
             self.write(one, good[0])
-        elif one.unclean and self.alive & set(one.ar):
-            leader = next(b for b in one.ar if b in self.alive)
+        elif one.unclean and staying & set(one.ar):
+            leader = next(b for b in one.ar if b in staying)
             one.isr = [leader]
             self.write(one, leader, unclean=True)
 
@@ -160,7 +161,7 @@ class Controller:
                 self.elect(one)
 
     def begin(self, one: Partition) -> None:
-        one.isr = [b for b in one.ar if b in self.alive]
+        one.isr = [b for b in one.ar if b in self.alive - self.leaving]
         if one.isr:
             one.leader, one.written, one.new = one.isr[0], self.epoch, False
             self.note("leader", one, unclean=False)
@@ -281,7 +282,7 @@ class Controller:
             return
         leader = one.leader
         if leader is None or leader not in self.alive or leader not in one.target:
-            leader = next((b for b in one.target if b in self.alive and b in one.isr), None)
+            leader = next((b for b in one.target if b in self.alive - self.leaving and b in one.isr), None)
             if leader is None:
                 return
         self.write(one, leader)
@@ -292,7 +293,7 @@ class Controller:
 
     def prefer(self, one: Partition) -> None:
         first = one.ar[0]
-        if not one.deleted and one.leader != first and first in self.alive and first in one.isr:
+        if not one.deleted and one.leader != first and first in self.alive - self.leaving and first in one.isr:
             self.write(one, first)
 
     def rebalance(self) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from pipelines.commands.replay import Asked, timeline
 from pipelines.errors import SourceError
+from udfs.replay.answers import state_of
 
 SAMPLES = Path(__file__).parents[3] / "data_samples"
 ZOOKEEPER = SAMPLES / "kafka-2.8.2-zookeeper" / "zookeeper-dump.jsonl"
@@ -113,3 +114,16 @@ def test_two_clusters_that_are_described(tmp_path: Path) -> None:
     odd = f"{two}: shows no topic that {one} shows. Are they of one cluster?"
     assert warnings(one, describe(two, "audit", "2,3")) == (odd,)
     assert warnings(one, describe(two, "orders", "1,2", "B" * 22)) == (odd,)
+
+
+def test_a_describe_after_a_dump_keeps_its_epochs() -> None:
+    """A describe shows none; nothing happened between these two."""
+    states = [state_of(timeline(Asked([str(one) for one in sources])).replayed) for sources in ((LATER, DESCRIBED),)]
+    dump = {
+        (row["topic"], row["partition"]): row
+        for row in state_of(timeline(Asked([str(ZOOKEEPER), str(LATER)])).replayed)["partitions"]
+    }
+    for row in states[0]["partitions"]:
+        known = dump[row["topic"], row["partition"]]
+        assert (row["leader"], row["leader_epoch"]) == (known["leader"], known["leader_epoch"])
+    assert states[0]["controller_epoch"] > 0

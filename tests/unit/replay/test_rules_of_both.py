@@ -1,0 +1,134 @@
+"""Rules that hold with ZooKeeper and with KRaft: who shuts down leads nothing, configs are a topic's, minimum ISRs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.commands.replay import Asked, Timeline, timeline
+from pipelines.errors import SourceError
+from udfs.replay.answers import health, leaderships, requests, state_of, transitions
+
+
+def told(tmp_path: Path, topics: str, *events: str, settings: str = "") -> Timeline:
+    file = tmp_path / "told.yaml"
+    head = [f"settings: {{auto_leader_rebalance: false{settings}}}", "brokers: [1, 2, 3]", "controller: 3"]
+    lines = [*head, f"topics: {{{topics}}}", "events:", *(f"  - {event}" for event in events)]
+    file.write_text("\n".join(lines) + "\n")
+    return timeline(Asked([str(file)]))
+
+
+def at_the_end(of: Timeline, topic: str, partition: int = 0) -> dict[str, Any]:
+    rows = state_of(of.replayed)["partitions"]
+    return next(row for row in rows if (row["topic"], row["partition"]) == (topic, partition))
+
+
+KRAFT = ", kraft: true"
+
+
+@pytest.mark.parametrize("settings", ["", KRAFT])
+@pytest.mark.parametrize(
+    "events",
+    [
+        ("t=1 topic o config unclean.leader.election.enable=true", "t=2 broker 1 shutting down", "t=3 broker 2 down"),
+        ("t=2 broker 1 shutting down", "t=3 isr o-0 2,1", "t=4 preferred election o-0", "t=5 broker 2 down"),
+    ],
+)
+def test_who_shuts_down_is_not_elected(tmp_path: Path, settings: str, events: tuple[str, ...]) -> None:
+    of = told(tmp_path, "o: [[1, 2]]", *events, settings=settings)
+    assert at_the_end(of, "o")["leader"] is None
+    assert {row["leader"] for row in leaderships(of.replayed)} <= {2, None}
+
+
+@pytest.mark.parametrize("settings", ["", KRAFT])
+def test_who_shuts_down_gets_no_new_leaders(tmp_path: Path, settings: str) -> None:
+    of = told(tmp_path, "o: [[2]]", "t=1 broker 1 shutting down", "t=2 topic n created 1:2", settings=settings)
+    assert (at_the_end(of, "n")["leader"], at_the_end(of, "n")["isr"]) == (2, [2])
+
+
+def test_a_topic_on_nobody_is_refused_with_kraft_alone(tmp_path: Path) -> None:
+    events = ("t=1 brokers 1,2 down", "t=2 topic n created 1:2", "t=3 brokers 1,2 up")
+    assert at_the_end(told(tmp_path, "o: [[3]]", *events), "n")["leader"] == 1
+    refused = told(tmp_path, "o: [[3]]", *events, settings=KRAFT)
+    assert {row["topic"] for row in state_of(refused.replayed)["partitions"]} == {"o"}
+
+
+def test_partitions_that_are_added_have_the_topics_configs(tmp_path: Path) -> None:
+    configs = (
+        "t=1 topic o config unclean.leader.election.enable=true",
+        "t=1 topic o config min.insync.replicas=2",
+        "t=2 topic o grown 1:2",
+        "t=3 broker 2 down",
+        "t=4 produce 1 to o-1",
+        "t=5 broker 1 down",
+        "t=6 broker 2 up",
+    )
+    of = told(tmp_path, "o: [[1, 2]]", *configs)
+    (answer,) = [row for row in requests(of.replayed) if row["kind"] == "produce"]
+    assert answer["part_error"] == "NOT_ENOUGH_REPLICAS"
+    assert at_the_end(of, "o", 1)["leader"] == 2  # unclean
+    # A topic of the same name that is created after a deletion has none of them.
+    again = (
+        "t=7 broker 1 up",
+        "t=8 topic o deleted",
+        "t=9 topic o created 1:2",
+        "t=10 broker 2 down",
+        "t=11 produce 1 to o-0",
+    )
+    of = told(tmp_path, "o: [[1, 2]]", *configs, *again)
+    assert [row["part_error"] for row in requests(of.replayed) if row["kind"] == "produce"][-1] == "NONE"
+
+
+def test_below_the_minimum_nothing_is_committed_with_kraft(tmp_path: Path) -> None:
+    """So that who is eligible has all that is: the high watermark never falls."""
+    events = (
+        "t=0 topic o config min.insync.replicas=2",
+        "t=0 followers fetch",
+        "t=1 produce 5 to o-0 acks=all",
+        "t=2 broker 2 fenced",
+        "t=2500ms consumer fetches o-0 from 0 wait=0ms",
+        "t=3 broker 1 fenced",
+        "t=4 broker 2 unfenced",
+    )
+    elr = ", kraft: true, elr: true, followers_fetch_every_ms: 0"
+    of = told(tmp_path, "o: [[1, 2]]", *events, settings=elr)
+    marks = [row["high_watermark"] for row in sorted(health(of.replayed), key=lambda row: row["from_ms"])]
+    assert set(marks) <= {0, None}
+    (read,) = [row for row in requests(of.replayed) if row["kind"] == "fetch of a consumer"]
+    assert read["messages"] == 0
+    assert at_the_end(of, "o")["leader"] == 2
+
+
+@pytest.mark.parametrize(("settings", "error"), [("", "NOT_ENOUGH_REPLICAS"), (KRAFT, "NONE")])
+def test_a_minimum_above_the_replicas(tmp_path: Path, settings: str, error: str) -> None:
+    """Since 3.7 it counts as all of them."""
+    events = ("t=0 topic o config min.insync.replicas=3", "t=1 produce 5 to o-0 acks=all", "t=9 followers fetch")
+    of = told(tmp_path, "o: [[1, 2]]", *events, settings=settings)
+    assert [row["part_error"] for row in requests(of.replayed) if row["kind"] == "produce"] == [error]
+
+
+def test_a_reassignment_takes_replicas_of_the_dead_too(tmp_path: Path) -> None:
+    of = told(tmp_path, "o: [[1, 2]]", "t=1 broker 2 down", "t=2 reassign o-0 to 1,3", "t=3 isr o-0 1,3")
+    states = [row["to_state"] for row in transitions(of.replayed) if row["broker_id"] == 2]
+    assert states[-3:] == ["ReplicaDeletionStarted", "ReplicaDeletionSuccessful", "NonExistentReplica"]
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ("t=1 isr o-0 1,3", "broker 3 has no replica of o-0: it is not in sync. Its replicas: 1, 2."),
+        ("t=1 topic n created 1:2,3", "has lists of different lengths"),
+    ],
+)
+def test_what_cannot_be(tmp_path: Path, event: str, said: str) -> None:
+    with pytest.raises(SourceError, match=said.replace(".", r"\.")):
+        told(tmp_path, "o: [[1, 2]]", event)
+
+
+def test_a_character_that_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "told.yaml"
+    file.write_text("brokers: [1]\nevents:\n  - t=1 broker 1 \0down\n")
+    with pytest.raises(SourceError, match="line 3: has a character that YAML does not allow"):
+        timeline(Asked([str(file)]))
