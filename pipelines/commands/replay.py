@@ -32,8 +32,9 @@ from udfs.replay.fold import Folded
 from udfs.replay.groups import GroupEvent, GroupsReplayed, replay_groups
 from udfs.replay.steps import controller_steps
 from udfs.replay.together import folded_whole
-from udfs.replay.words import KINDS
+from udfs.replay.words import CAUSES, KINDS
 
+_REBALANCED = CAUSES[k.REBALANCED]
 _NAMED = 8
 # What snapshots show, where no log has fences and records: znodes that go, that come, and that say something else.
 _IN_ZOOKEEPER = {k.FENCED: "broker gone", k.UNFENCED: "broker registered", k.RECORD: "state"}
@@ -227,18 +228,30 @@ def answer(of: Timeline) -> dict[str, Any]:
 def lines(of: Timeline) -> Iterator[str]:
     """The timeline as a person reads it."""
     by_event: dict[int, list[dict[str, Any]]] = {}
+    by_time: dict[int, list[dict[str, Any]]] = {}  # what no event did
     for row in leaderships(of.replayed):
-        by_event.setdefault(row["event"], []).append(row)
+        asked = 0 <= row["event"] < len(of.events) and row["at_ms"] == of.events[row["event"]].at_ms
+        if asked and row["cause"] != _REBALANCED:
+            by_event.setdefault(row["event"], []).append(row)
+        else:
+            by_time.setdefault(row["at_ms"], []).append(row)
     illegal = Counter(row["event"] for row in transitions(of.replayed) if not row["legal"])
     told = ((number, event) for number, event in enumerate(of.events) if not _is_routine(event) or number in by_event)
     words = {} if of.begin.rules.kraft else _IN_ZOOKEEPER
+    passed = iter(sorted(by_time))
+    due = next(passed, None)
     for (at, what), group in groupby(told, key=lambda pair: (pair[1].at_ms, _what(pair[1], words))):
+        while due is not None and due <= at:
+            yield f"{_time(due, of.wall)}  by itself{_followed(by_time[due])}"
+            due = next(passed, None)
         places = [number for number, _ in group]
         rows = [row for number in places for row in by_event.get(number, ())]
         yield f"{_time(at, of.wall)}  {what}{_times(len(places))}{_followed(rows)}"
         broken = sum(illegal[number] for number in places)
         if broken:
             yield f"      {broken} illegal transitions, see state_transitions of --json"
+    for at in () if due is None else (due, *passed):
+        yield f"{_time(at, of.wall)}  by itself{_followed(by_time[at])}"
     state = state_of(of.replayed)
     yield from _answered(requests(of.replayed))
     yield from _joined(of)
@@ -263,7 +276,9 @@ def _answered(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         text = ", ".join(f"{count} {end}" for end, count in ends.most_common())
         lost = sum(row["lost_messages"] for row in mine)
         told = sum(
-            row["lost_messages"] for row in mine if row["part_error"] == "NONE" and row["answered_at_ms"] is not None
+            row["lost_messages"]
+            for row in mine
+            if acks != 0 and row["part_error"] == "NONE" and row["answered_at_ms"] is not None
         )
         written = sum(row["messages"] for row in mine)
         name = "all" if acks == -1 else acks
@@ -296,7 +311,11 @@ def _times(count: int) -> str:
 def _followed(rows: Sequence[dict[str, Any]]) -> str:
     if not rows:
         return ""
-    causes = Counter(row["cause"] for row in rows)
+    led = {(row["topic"], row["partition"]) for row in rows if row["leader"] is not None}
+    # Who has a leader after all was only for a moment without: a new controller writes that first.
+    causes = Counter(
+        row["cause"] for row in rows if row["leader"] is not None or (row["topic"], row["partition"]) not in led
+    )
     moved = Counter(
         row["leader"] for row in rows if row["leader"] != row["leader_before"] and row["leader"] is not None
     )

@@ -48,7 +48,10 @@ class KRaft(Teller):
     def _created(self, group: Group) -> None:
         story, topic = self._story, self._topic(group)
         topic_id, assigned = made_topic_id(story.cluster, topic, group.first), self._assigned(group)
-        grown = topic in story.topics_there()
+        grown = self._is_grown(group)
+        if not self._is_taken(group):
+            self._say(f"request to create {topic}: refused", data=text(partitions=assigned))
+            return
         self._say(
             f"request to {'add partitions to' if grown else 'create'} {topic}: validated",
             data=text(partitions=assigned),

@@ -228,7 +228,10 @@ class ZooKeeper(Teller):
     def _created(self, group: Group) -> None:
         """Nothing; the request is answered before the controller, by itself, does what it asks."""
         story, topic, path = self._story, self._topic(group), f"/brokers/topics/{self._topic(group)}"
-        assigned, grown = self._assigned(group), topic in story.topics_there()
+        assigned, grown = self._assigned(group), self._is_grown(group)
+        if not self._is_taken(group):
+            self._say(f"request to create {topic}: refused, TOPIC_ALREADY_EXISTS", data=text(partitions=assigned))
+            return
         self._say(
             f"request to {'add partitions to' if grown else 'create'} {topic}: validated",
             data=text(partitions=assigned),

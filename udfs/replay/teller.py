@@ -155,5 +155,16 @@ class Teller:
             out[str(story.numbers[p])] = [int(b) for b in story.ids[member]]
         return out
 
+    def _is_grown(self, group: Group) -> bool:
+        """Whether the topic has other partitions than those that are created."""
+        story = self._story
+        others = story.there() & (story.topics == self._topic(group))
+        others[group.partitions] = False
+        return bool(others.any())
+
+    def _is_taken(self, group: Group) -> bool:
+        """Whether any of the partitions is created: else the request is refused."""
+        return bool((self._story.states(group.first, group.last)[:, st.S_TO] == k.NEW).any())
+
     def _topic(self, group: Group) -> str:
         return str(self._story.topics[group.partitions[0]])
