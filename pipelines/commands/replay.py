@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
+import math
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -238,20 +239,22 @@ def lines(of: Timeline) -> Iterator[str]:
     illegal = Counter(row["event"] for row in transitions(of.replayed) if not row["legal"])
     told = ((number, event) for number, event in enumerate(of.events) if not _is_routine(event) or number in by_event)
     words = {} if of.begin.rules.kraft else _IN_ZOOKEEPER
-    passed = iter(sorted(by_time))
-    due = next(passed, None)
+    due = deque(sorted(by_time))
+
+    def by_itself(until: float) -> Iterator[str]:
+        while due and due[0] <= until:
+            passed = due.popleft()
+            yield f"{_time(passed, of.wall)}  by itself{_followed(by_time[passed])}"
+
     for (at, what), group in groupby(told, key=lambda pair: (pair[1].at_ms, _what(pair[1], words))):
-        while due is not None and due <= at:
-            yield f"{_time(due, of.wall)}  by itself{_followed(by_time[due])}"
-            due = next(passed, None)
+        yield from by_itself(at)
         places = [number for number, _ in group]
         rows = [row for number in places for row in by_event.get(number, ())]
         yield f"{_time(at, of.wall)}  {what}{_times(len(places))}{_followed(rows)}"
         broken = sum(illegal[number] for number in places)
         if broken:
             yield f"      {broken} illegal transitions, see state_transitions of --json"
-    for at in () if due is None else (due, *passed):
-        yield f"{_time(at, of.wall)}  by itself{_followed(by_time[at])}"
+    yield from by_itself(math.inf)
     state = state_of(of.replayed)
     yield from _answered(requests(of.replayed))
     yield from _joined(of)

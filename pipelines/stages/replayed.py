@@ -79,15 +79,15 @@ def _may_be_rebalanced(numbers: list[int]) -> bool:
     return numbers[REBALANCES] != 0 and numbers[END_AT] - numbers[START_AT] >= first
 
 
-def _together(shares: DataFrame, of: list[dict[str, Any]]) -> DataFrame:
+def _together(shares: DataFrame, of: dict[tuple[str, str], bool]) -> DataFrame:
     """Rows (WIRE) of what partitions do together, of these clusters. shares: SHARES, all of theirs.
 
-    A worker has a whole cluster: who is elected depends on all of its partitions.
+    of: by (cluster_id, snapshot_id), whether its leaders may be rebalanced; else topics of it are deleted. A worker has
+    a whole cluster: who is elected depends on all of its partitions.
     """
-    keys = {(head["cluster_id"], head["snapshot_id"]): _may_be_rebalanced(head["numbers"]) for head in of}
-    theirs = F.broadcast(shares.sparkSession.createDataFrame(list(keys), list(_KEY)))
+    theirs = F.broadcast(shares.sparkSession.createDataFrame(list(of), list(_KEY)))
     mine = shares.join(theirs, list(_KEY), "left_semi").repartition(*_KEY).select("rows")
-    whole = [key for key, rebalanced in keys.items() if rebalanced]
+    whole = [key for key, rebalanced in of.items() if rebalanced]
     return mine.mapInArrow(spread.coupler(whole), from_arrow_schema(WIRE))
 
 
@@ -112,7 +112,11 @@ def replayed(
     rows = _wire(events.where(F.col("kind") != KINDS[codes.HELD_CLUSTER]))
     heads = events.sparkSession.createDataFrame(_head_rows(found), from_arrow_schema(WIRE))
     shares = _shared(rows, buckets)
-    together = [head for head in found if head["deletes"] or _may_be_rebalanced(head["numbers"])]
+    together = {}
+    for head in found:
+        rebalanced = _may_be_rebalanced(head["numbers"])
+        if rebalanced or head["deletes"]:
+            together[head["cluster_id"], head["snapshot_id"]] = rebalanced
     if together:
         shares = keep(shares)
     every = shares.unionByName(_shared(heads, buckets))

@@ -42,6 +42,12 @@ def gathered(batches: Batches) -> pa.Table | None:
     return unpacked(parcels, WIRE).combine_chunks() if parcels else None
 
 
+def parcel(schema: pa.Schema, mark: int | str, rows: pa.Table) -> pa.RecordBatch:
+    """Rows of one snapshot, packed: its key, what they are marked with, themselves. schema: as SHARES."""
+    key = [rows[field.name][0].as_py() for field in KEY]
+    return pa.RecordBatch.from_pylist([dict(zip(schema.names, (*key, mark, packed(rows)), strict=True))], schema=schema)
+
+
 def _parcels(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     table = pa.Table.from_batches(held)
     bucket = np.asarray(table["bucket"])
@@ -54,8 +60,5 @@ def _parcels(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     ends = np.flatnonzero(np.diff(code[order], append=-1)) + 1
     begin = 0
     for end in ends.tolist():
-        piece = ordered.slice(begin, end - begin)
-        key = [piece[field.name][0].as_py() for field in KEY]
-        row = dict(zip(SHARES.names, (*key, int(bucket[order[begin]]), packed(piece)), strict=True))
-        yield pa.RecordBatch.from_pylist([row], schema=SHARES)
+        yield parcel(SHARES, int(bucket[order[begin]]), ordered.slice(begin, end - begin))
         begin = end

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.kernels.replay_codes import DELETE, HELD_STATE
-from udfs.parcels import packed as parcel_of
 from udfs.replay.carry import carried
 from udfs.replay.fold import folded
 from udfs.replay.packing import pack
 from udfs.replay.requests import joined
 from udfs.replay.rows import Rows
 from udfs.replay.schema import EVENTS, HEALTH, KEY, LEADERSHIPS, REQUESTS, STATES_AT_END, TRANSITIONS, WIRE
-from udfs.replay.shares import gathered
+from udfs.replay.shares import Batches, gathered, parcel
 from udfs.replay.together import rows_together
 from udfs.replay.words import KINDS
 
@@ -35,8 +34,6 @@ _KEY = [field.name for field in KEY]
 _PARCEL_ROWS = 200_000
 _BATCH_ROWS = 20_000
 _BATCH_PARCELS = 1_000
-
-Batches = Iterable[pa.RecordBatch]
 
 
 def replayer(goes_on: bool) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
@@ -69,11 +66,7 @@ def _parcels(part: str, table: pa.Table) -> Iterator[pa.RecordBatch]:
     """Rows of one snapshot each; rows of a snapshot stand together."""
     for begin, end in _runs(table):
         for first in range(begin, end, _PARCEL_ROWS):
-            piece = table.slice(first, min(_PARCEL_ROWS, end - first))
-            key = [piece[field.name][0].as_py() for field in KEY]
-            yield pa.RecordBatch.from_pylist(
-                [dict(zip(PARCELS.names, (*key, part, parcel_of(piece)), strict=True))], schema=PARCELS
-            )
+            yield parcel(PARCELS, part, table.slice(first, min(_PARCEL_ROWS, end - first)))
 
 
 def _runs(table: pa.Table) -> list[tuple[int, int]]:
@@ -95,8 +88,8 @@ def unpacker() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def body(batches: Batches) -> Iterator[pa.RecordBatch]:
         held: list[pa.Table] = []
         for batch in batches:
-            for parcel in batch.column(0):
-                held.append(pa.ipc.open_stream(parcel.as_buffer()).read_all())
+            for one in batch.column(0):
+                held.append(pa.ipc.open_stream(one.as_buffer()).read_all())
                 if held[-1].num_rows >= _BATCH_ROWS or len(held) >= _BATCH_PARCELS:
                     yield from _together(held)
                     held = []

@@ -151,12 +151,11 @@ class _Topics:
         delete, create = kind == k.DELETE, kind == k.CREATE
         since = -1 if (now[:, st.DELETED] != 0).any() else int(event[delete].min())
         moves = (now[:, st.TARGET] > 0).any() or (kind == k.REASSIGN).any()
-        steps, at_step = steps[chosen], chosen
         parts = [
             _stops(x.ASKED, own[delete & ~np.append(_one_request(delete, own), False)]),
             _stops(x.CREATED_AGAIN, own[create & ~np.append(False, _one_request(create, own))]),
             _stops(x.OWN_EVENT, own[~delete & ~create] if moves else own[:0]),
-            _stops(x.STEPPED, steps, at_step, st.T_AT, st.T_EVENT),
+            _stops(x.STEPPED, steps[chosen], chosen, st.T_AT, st.T_EVENT),
         ]
         stops = np.concatenate(parts)
         stops[:, x.X_FIRST], stops[:, x.X_LAST] = first, last
