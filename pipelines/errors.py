@@ -1,7 +1,7 @@
 """Every error that this program raises on purpose. Each names the value at fault and the remedy.
 
 Exit codes: 1 bad input, settings or environment; 2 a table fault found by the quality gate; 3 hard constraints leave no
-plan; 64 wrong usage.
+plan; 4 a threshold of --alert is crossed; 64 wrong usage.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 EXIT_INPUT = 1
 EXIT_TABLE_FAULT = 2
 EXIT_INFEASIBLE = 3
+EXIT_ALERT = 4
 EXIT_USAGE = 64
 
 

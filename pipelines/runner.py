@@ -46,7 +46,7 @@ def make_context(
 
 
 class Run:
-    """One run over some steps."""
+    """One run over some steps. seconds: that each finished step took."""
 
     def __init__(self, spark: SparkSession, store: Store, context: Context, progress: Progress) -> None:
         self._spark = spark
@@ -54,6 +54,7 @@ class Run:
         self._context = context
         self._progress = progress
         self._finished: list[tuple[str, float, datetime]] = []
+        self.seconds: dict[str, float] = {}
         self._written: set[str] = set()
 
     def go(self, steps: Sequence[str], clock: Callable[[], datetime]) -> None:
@@ -74,8 +75,9 @@ class Run:
                 self._gate()
             else:
                 self._make(step)
-            self._finished.append((step, monotonic() - began, clock()))
-            self._progress.ended(step, monotonic() - began)
+            self.seconds[step] = monotonic() - began
+            self._finished.append((step, self.seconds[step], clock()))
+            self._progress.ended(step, self.seconds[step])
 
         try:
             run_steps(steps, NEEDS, work, self._context.settings.run.stages_at_once)

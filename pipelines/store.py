@@ -27,6 +27,7 @@ from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.tables import TABLES
 from pipelines.tables.contract import Table
+from pipelines.views import SCHEMA, View
 
 # What Delta says where another writer was faster: it wrote to the table, made it, or is about to.
 _OUTRUN = re.compile(
@@ -67,7 +68,7 @@ def holds_less(warehouse: str, limit_bytes: int) -> bool:
     return True
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
@@ -77,10 +78,10 @@ def of_snapshots(snapshots: Sequence[SnapshotKey]) -> str:
     if not held:
         return "false"
     if len(held) == 1:
-        return f"cluster_id = {_quoted(held[0].cluster_id)} AND snapshot_id = {_quoted(held[0].snapshot_id)}"
+        return f"cluster_id = {quoted(held[0].cluster_id)} AND snapshot_id = {quoted(held[0].snapshot_id)}"
 
     def among(column: str, values: Sequence[str]) -> str:
-        return f"{column} IN ({', '.join(map(_quoted, sorted(set(values))))})"
+        return f"{column} IN ({', '.join(map(quoted, sorted(set(values))))})"
 
     # Looked up, not compared one by one: a hundred comparisons are more code than Java takes in a method. The length
     # says where the id of a snapshot ends, which may be anything in a stream; the first two skip files.
@@ -148,7 +149,7 @@ class Store:
         for field in table.schema.fields:
             null = "" if field.nullable else " NOT NULL"
             lines.append(
-                f"`{field.name}` {field.dataType.simpleString()}{null} COMMENT {_quoted(field.metadata['comment'])}"
+                f"`{field.name}` {field.dataType.simpleString()}{null} COMMENT {quoted(field.metadata['comment'])}"
             )
         partitioned = f"PARTITIONED BY ({', '.join(table.partition_by)})" if table.partition_by else ""
         skip_by = ",".join(table.skip_by)
@@ -157,7 +158,7 @@ class Store:
             self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS `{self._catalog}`.{table.name.split('.')[0]}")
         statement = (
             f"CREATE TABLE IF NOT EXISTS {self._sql_name(table.name)} ({', '.join(lines)}) USING delta "
-            f"{partitioned} COMMENT {_quoted(table.comment)} {properties}"
+            f"{partitioned} COMMENT {quoted(table.comment)} {properties}"
         )
         self._insist(table, lambda: self.spark.sql(statement))
         self._made.add(table.name)
@@ -286,7 +287,7 @@ class Store:
         found = rows.groupBy("cluster_id").agg(F.min(least).alias("least")).collect()
         if not found:
             return None
-        clusters = ", ".join(_quoted(row["cluster_id"]) for row in found)
+        clusters = ", ".join(quoted(row["cluster_id"]) for row in found)
         known = f"held.cluster_id IN ({clusters}) AND held.`{least}` >= {min(row['least'] for row in found)}"
         same = " AND ".join(f"held.`{key}` <=> new.`{key}`" for key in keys)
         new = rows.select(*table.column_names).alias("new")
@@ -313,8 +314,18 @@ class Store:
             self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         for name in known:
             self.spark.sql(f"DROP TABLE IF EXISTS {name}")
-            self.spark.sql(f"CREATE TABLE {name} USING delta LOCATION {_quoted(self.place(name))}")
+            self.spark.sql(f"CREATE TABLE {name} USING delta LOCATION {quoted(self.place(name))}")
         return known
+
+    def register_views(self, views: Sequence[View]) -> None:
+        """Nothing; `SELECT ... FROM ask.view` works from now on: what they read is registered already.
+
+        In a catalog they stay; of a folder they last as long as the session.
+        """
+        if views:
+            self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        for view in views:
+            self.spark.sql(f"CREATE OR REPLACE VIEW {view.name} COMMENT {quoted(view.comment)} AS {view.sql}")
 
     def listing(self) -> list[dict[str, Any]]:
         """What tables there are: name, rows, version, comment, place; in the order in which a run fills them."""

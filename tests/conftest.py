@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
     from pyspark.sql import SparkSession
 
 # A first call may compile a kernel; how long an example takes says nothing here.
@@ -67,3 +69,32 @@ def spark(spark_application: SparkSession) -> Iterator[SparkSession]:
     for view in spark_application.catalog.listTables():
         if view.isTemporary:
             spark_application.catalog.dropTempView(view.name)
+
+
+# Nothing of Chromium's own asks the network, which may be closed.
+_QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Chromium, or a skip that says how to get it. KAFKA_PLACEMENT_CHROMIUM=required: no skip."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        said = "no Chromium here: the report's page is not looked at (Debian, Ubuntu: apt-get install chromium)"
+        if os.environ.get("KAFKA_PLACEMENT_CHROMIUM") == "required":
+            pytest.fail(said)
+        pytest.skip(said)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=list(_QUIET))
+        yield browser
+        browser.close()

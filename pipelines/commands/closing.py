@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -18,10 +19,12 @@ from rich.table import Table as Grid
 from pipelines.commands.as_json import json_line, refuse_repeated, text_of
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.runner import Progress
+from pipelines.runner import Progress, Run
 from pipelines.session import silence
 from pipelines.store import Store
 from pipelines.tables import TABLES
+from pipelines.views import BY_NAME as VIEWS
+from pipelines.views import needed
 
 
 @contextmanager
@@ -60,10 +63,11 @@ def show(
     store: Store,
     snapshots: Sequence[SnapshotKey],
     steps: Sequence[str],
-    docs_folder: str | None,
+    work: Run | None = None,
+    page: Path | None = None,
     most_pairs: int | None = None,
 ) -> None:
-    """The closing table of a run, what is odd about its sources, and where everything is."""
+    """The closing table of a run, what is odd about its sources, where everything is, and what took how long."""
     if "silver.source_accounts" in steps:
         _show_sources(store, snapshots)
     if "gold.scheme_comparison" in steps:
@@ -74,9 +78,14 @@ def show(
             typer.echo(f"  {name:24} {store.place(name)}")
     if "quality" in steps:
         typer.echo(f"  {'ops.quality_results':24} {store.place('ops.quality_results')}")
-        if docs_folder:
-            typer.echo(f"  {'quality pages':24} {docs_folder}/index.html")
+        if work is not None and work.docs_folder:
+            typer.echo(f"  {'quality pages':24} {work.docs_folder}/index.html")
     typer.echo(f"  {'ops.runs':24} {store.place('ops.runs')}")
+    if page is not None:
+        typer.echo(f"  {'report':24} {page}")
+    if work is not None:
+        took = ", ".join(f"{step} {seconds:.1f}" for step, seconds in work.seconds.items())
+        typer.echo(f"Seconds (stages run side by side): {took}")
 
 
 def _show_sources(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
@@ -140,26 +149,37 @@ def _show_schemes(store: Store, snapshots: Sequence[SnapshotKey], most_pairs: in
             )
 
 
-def show_tables(store: Store) -> None:
-    """What tables there are."""
+def tables_of(store: Store) -> list[dict[str, Any]]:
+    """What tables there are: name, rows, version, comment, place."""
     listing = store.listing()
     if not listing:
         raise StoreError(f"there are no tables at {store.warehouse}. Make them: kafka-placement run SOURCE...")
+    return listing
+
+
+def show_tables(listing: Sequence[Mapping[str, Any]]) -> None:
+    """The same for a person."""
     grid = Grid()
     for heading in ("table", "rows", "version", "comment"):
         grid.add_column(heading, justify="right" if heading in ("rows", "version") else "left")
     for row in listing:
         grid.add_row(row["table"], str(row["rows"]), str(row["version"]), row["comment"])
     _print(grid)
+    typer.echo("Questions that people ask, as views over these:")
+    for view in VIEWS.values():
+        typer.echo(f"  {view.name:28} {view.comment}")
 
 
 def show_query(store: Store, sql: str, as_json: bool) -> None:
     """The rows of a query: a table, or one JSON object a row."""
-    named = [name for name in TABLES if re.search(rf"\b{re.escape(name)}\b", sql.replace("`", ""), re.IGNORECASE)]
+    plain = sql.replace("`", "")
+    named = [n for n in (*TABLES, *VIEWS) if re.search(rf"\b{re.escape(n)}\b", plain, re.IGNORECASE)]
+    named, views = needed(named)
     found = store.register(named)
     for name in named:
         if name not in found:
             raise StoreError(f"there is no table {name} at {store.place(name)}. Make it: kafka-placement run SOURCE...")
+    store.register_views(views)
     silence(store.spark)
     try:
         frame = store.spark.sql(sql)
@@ -168,7 +188,7 @@ def show_query(store: Store, sql: str, as_json: bool) -> None:
             refuse_repeated(columns)
         rows = frame.collect()
     except (AnalysisException, ParseException) as error:
-        names = ", ".join(TABLES)
+        names = ", ".join((*TABLES, *VIEWS))
         raise StoreError(f"the query is not understood: {error.getMessage() or error}\nThe tables: {names}") from error
     except StoreError:
         raise

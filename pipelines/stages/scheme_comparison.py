@@ -55,6 +55,10 @@ def _durability(durability: DataFrame) -> dict[str, Column]:
     }
 
 
+_LOST = (*_SETS, *(f"loss_probability_of_{k}_brokers" for k in range(1, 6)), "loss_probability_of_1_rack")
+METRICS = (*_NOW, *_AFTER, *_LOST)
+
+
 def _unpivoted(frame: DataFrame, metrics: list[str]) -> DataFrame:
     return frame.unpivot(list(_SCHEME), [*metrics], "metric", "value")
 

@@ -31,7 +31,7 @@ FORBIDDEN = {
 }
 # What begins without Spark must not import it while it is loaded.
 LIGHT = (
-    "pipelines/cli.py",
+    "pipelines/cli",
     "pipelines/commands/inspect.py",
     "pipelines/commands/what_if.py",
     "pipelines/commands/hotspots.py",

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
 
 from pipelines.stage_list import STEPS
 from pipelines.tables import OF_RUNS, TABLES
+from tests.report.seen import counted, opened
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data_samples"
@@ -59,6 +65,35 @@ def test_closing_table_and_paths(warehouse: Path) -> None:
         assert str(warehouse / name.replace(".", "/")) in said
     assert (warehouse / "data_docs" / "index.html").is_file()
     assert (warehouse / "stderr.txt").read_text() == ""
+    assert re.search(r"Seconds .*: bronze.raw_metadata \d+\.\d, .*report \d+\.\d", said)
+
+
+def test_its_report_is_read_in_a_browser(warehouse: Path, chromium: Browser) -> None:
+    """Of both real clusters: every chart has something to show but one trend, of one snapshot, each."""
+    file = warehouse.with_name("warehouse-report.html")
+    with opened(chromium, file) as seen:
+        assert seen.faults == []
+        assert seen.asked == [file.as_uri()]
+        found = counted(seen.page)
+        assert (found["charts"], found["drawn"], found["beyond"]) == (16, 16, 0)
+        empty = [one.split(":")[0] for one in seen.page.locator(".nothing").all_inner_texts()]
+        assert sorted(empty) == [
+            "No racks are known.",
+            "The tables hold one snapshot of this cluster",
+            "The tables hold one snapshot of this cluster",
+        ]
+        assert seen.page.locator("h2").all_inner_texts() == ["The fleet at a glance", "kraft", "zk"]
+
+
+def test_a_threshold_that_is_crossed(tmp_path: Path) -> None:
+    source = tmp_path / "one.txt"
+    source.write_text("\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1\n")
+    sizes = ("--set", "failures.seeds=1", "--set", "hotspots.seeds=10", "--no-report")
+    done = call("run", str(source), "--warehouse", str(tmp_path / "w"), *sizes, "--alert", "newly_offline > 0", code=4)
+    assert done.stderr == "kafka-placement: alert: one: most_newly_offline_partitions is 1: newly_offline > 0\n"
+    assert not (tmp_path / "w-report.html").exists()
+    wrong = call("run", str(source), "--alert", "hotness > 1", code=1)
+    assert "there is no metric hotness" in wrong.stderr
 
 
 def test_rows_are_those_of_the_captures(warehouse: Path) -> None:
@@ -125,14 +160,33 @@ def test_query_and_tables(warehouse: Path) -> None:
     assert "not understood" in call("query", "SELEC 1", "--warehouse", str(warehouse), code=1).stderr
 
 
-def test_the_notebook_runs_as_a_script(warehouse: Path) -> None:
-    notebook = ROOT / "notebooks" / "who_leads_too_much.py"
-    where = os.environ | {"KAFKA_PLACEMENT_STORE__WAREHOUSE": str(warehouse)}
-    done = subprocess.run([sys.executable, notebook], env=where, capture_output=True, text=True, check=False)
+# What each notebook shows of the run, among other things.
+NOTEBOOKS = {
+    "explore_a_cluster": ("max_over_mean_ratio", "no: partitions would be offline", "|kraft     |broker:"),
+    "compare_schemes": ("ratio_to_naive", "|zk        |observed|", "follows_kafka_percent"),
+    "what_if": ("|zk        |1000", "takes_over", "topicB"),
+    "review_a_plan": ("lower_bound", "replicas_after", "leaders_more"),
+    "over_time": ("|kraft     |", "rows_then", "CREATE TABLE"),
+}
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_notebooks_run_as_scripts(warehouse: Path, name: str) -> None:
+    where = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "KAFKA_PLACEMENT_STORE__WAREHOUSE": str(warehouse),
+        "NOTEBOOK_FAILED": "1000,2",
+    }
+    file = ROOT / "notebooks" / f"{name}.py"
+    done = subprocess.run([sys.executable, file], env=where, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("max_over_mean_ratio") == 1
-    assert "leaders_worst_over_mean" in done.stdout
-    assert "|kraft     |broker:" in done.stdout
+    for text in NOTEBOOKS[name]:
+        assert text in done.stdout
+
+
+def test_every_notebook_is_run() -> None:
+    assert {file.stem for file in (ROOT / "notebooks").glob("*.py")} == set(NOTEBOOKS)
 
 
 def test_a_second_run_changes_no_row(warehouse: Path, tmp_path: Path) -> None:

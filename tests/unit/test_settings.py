@@ -22,7 +22,7 @@ def test_the_warehouse_option_is_a_text_too(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-c",
-        "import pipelines.cli as c; print(c._settings(None, None, '2024').store.warehouse)",
+        "from pipelines.cli.options import settings_of; print(settings_of(None, None, '2024').store.warehouse)",
     ]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "2024\n"
 

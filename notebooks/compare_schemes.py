@@ -1,0 +1,65 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # The cluster as it is beside Kafka's schemes
+# MAGIC
+# MAGIC What would `kafka` (the round robin with a shift), `kraft` (stripes) and `naive` (`(i + j) mod n`) have made
+# MAGIC of these topics?
+# MAGIC
+# MAGIC Reads the tables that `kafka-placement run` made: `KAFKA_PLACEMENT_STORE__WAREHOUSE` names their folder,
+# MAGIC `KAFKA_PLACEMENT_STORE__CATALOG` a catalog. It runs as a notebook and, with the package installed, as a script.
+
+# COMMAND ----------
+
+from pyspark.sql import functions as F
+
+from pipelines.notebook import open_tables, parameter
+
+spark = open_tables("compare schemes")
+
+# COMMAND ----------
+
+cluster = parameter(globals(), "cluster", "%")  # a LIKE pattern: % = every cluster
+mine = F.col("cluster_id").like(cluster)
+metric = parameter(globals(), "metric", "worst_survivor_max_over_mean_ratio")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## One metric, scheme by scheme
+# MAGIC Percentiles are over many seeds: where another draw of the same scheme would lie.
+
+# COMMAND ----------
+
+spark.sql(
+    """
+    SELECT cluster_id, metric, scheme, round(value, 3) AS value, round(ratio_to_naive, 3) AS ratio_to_naive, seeds,
+           round(value_p05, 3) AS value_p05, round(value_p95, 3) AS value_p95
+    FROM gold.scheme_comparison ORDER BY cluster_id, scheme
+    """
+).where(mine).where(F.col("metric") == metric).show(truncate=False)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Replica sets against the chance of a loss
+# MAGIC Fewer distinct sets (copysets): fewer ways to lose a partition when brokers die at once - and fewer survivors to
+# MAGIC take over.
+
+# COMMAND ----------
+
+spark.sql(
+    """
+    SELECT cluster_id, scheme, failures, copysets, round(scatter_width_mean, 1) AS scatter_width_mean, loss_probability
+    FROM gold.durability WHERE failure_unit = 'broker'
+    ORDER BY cluster_id, failures, scheme
+    """
+).where(mine).show(100, truncate=False)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What placed the topics
+
+# COMMAND ----------
+
+spark.sql("SELECT * FROM gold.cluster_origin ORDER BY cluster_id").where(mine).show(truncate=False, vertical=True)

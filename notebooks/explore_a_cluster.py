@@ -1,0 +1,82 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Who leads too much, and what would each broker's death do?
+# MAGIC
+# MAGIC The first look at a cluster.
+# MAGIC
+# MAGIC Reads the tables that `kafka-placement run` made: `KAFKA_PLACEMENT_STORE__WAREHOUSE` names their folder,
+# MAGIC `KAFKA_PLACEMENT_STORE__CATALOG` a catalog. It runs as a notebook and, with the package installed, as a script.
+
+# COMMAND ----------
+
+from pyspark.sql import functions as F
+
+from pipelines.notebook import open_tables, parameter
+
+spark = open_tables("explore a cluster")
+
+# COMMAND ----------
+
+cluster = parameter(globals(), "cluster", "%")  # a LIKE pattern: % = every cluster
+mine = F.col("cluster_id").like(cluster)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Leaders as they are, by scheme
+# MAGIC `max_over_mean_ratio` 1.0 = all brokers lead equally many.
+
+# COMMAND ----------
+
+spark.sql(
+    """
+    SELECT cluster_id, scheme, brokers, partitions, leaders_max, round(leaders_mean, 1) AS leaders_mean,
+           round(max_over_mean_ratio, 3) AS max_over_mean_ratio, hottest_broker, hot_brokers
+    FROM gold.leader_hotspots WHERE topic IS NULL ORDER BY cluster_id, scheme
+    """
+).where(mine).show(truncate=False)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Can I lose this broker now?
+
+# COMMAND ----------
+
+spark.sql("SELECT * FROM ask.can_i_lose ORDER BY cluster_id, broker_id").where(mine).show(truncate=False)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The deaths that hurt most
+# MAGIC For the placement as it is: the survivor that would lead most, and what would go offline.
+
+# COMMAND ----------
+
+spark.sql(
+    """
+    SELECT cluster_id, scenario, leaders_lost, receivers, worst_survivor,
+           round(leaders_worst_over_mean, 3) AS leaders_worst_over_mean,
+           newly_offline_partitions, under_min_isr_partitions
+    FROM gold.failure_summary
+    WHERE scheme = 'observed' AND scenario_kind = 'broker'
+    ORDER BY newly_offline_partitions DESC, leaders_worst_over_mean DESC
+    """
+).where(mine).limit(10).show(truncate=False)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Topics whose leaders sit on few brokers
+# MAGIC Each topic is placed blind to the others: these are the ones to look at first.
+
+# COMMAND ----------
+
+spark.sql(
+    """
+    SELECT cluster_id, topic, partitions, leaders_max, hottest_broker, round(spread_percent) AS spread_percent
+    FROM gold.leader_hotspots
+    WHERE scheme = 'observed' AND topic IS NOT NULL AND partitions >= brokers
+    ORDER BY leaders_max / leaders_mean DESC, partitions DESC
+    """
+).where(mine).limit(10).show(truncate=False)

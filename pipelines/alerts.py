@@ -1,0 +1,79 @@
+"""Thresholds that a person sets on a run's metrics: `--alert "worst_survivor > 1.3"`."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pipelines.errors import SettingsError
+
+# Short names of metrics that people watch; the others go by their names in gold.scheme_comparison.
+SHORT = {
+    "leaders": "leaders_max_over_mean_ratio",
+    "offline": "offline_partitions",
+    "worst_survivor": "worst_survivor_max_over_mean_ratio",
+    "worst_survivor_of_pairs": "worst_survivor_of_pairs_max_over_mean_ratio",
+    "worst_survivor_of_racks": "worst_survivor_of_racks_max_over_mean_ratio",
+    "newly_offline": "most_newly_offline_partitions",
+    "under_min_isr": "most_under_min_isr_partitions",
+    "loss": "loss_probability_of_3_brokers",
+}
+_COMPARES: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+_FORM = re.compile(r"\s*(?:([^:\s]+)\s*:)?\s*([a-z0-9_]+)\s*(>=|<=|>|<)\s*([-+.0-9eE]+)\s*")
+
+
+@dataclass(frozen=True)
+class Alert:
+    """cluster: None = every one.   metric: as gold.scheme_comparison names it."""
+
+    text: str
+    cluster: str | None
+    metric: str
+    compares: str
+    limit: float
+
+
+def alerts_of(texts: Iterable[str], known: Iterable[str]) -> list[Alert]:
+    """What is asked; SettingsError where one cannot be understood. known: metrics that there are."""
+    names = sorted(known)
+    found = []
+    for text in texts:
+        match = _FORM.fullmatch(text)
+        try:
+            limit = float(match[4]) if match else None
+        except ValueError:
+            limit = None
+        if match is None or limit is None:
+            raise SettingsError(f'--alert {text!r}: write a metric, > or <, and a number, as in "worst_survivor > 1.3"')
+        metric = SHORT.get(match[2], match[2])
+        if metric not in names:
+            raise SettingsError(
+                f"--alert {text!r}: there is no metric {match[2]}. Metrics: {', '.join([*SHORT, *names])}"
+            )
+        found.append(Alert(text.strip(), match[1], metric, match[3], limit))
+    return found
+
+
+def crossed(alerts: Sequence[Alert], values: Mapping[tuple[str, str], float | None]) -> list[str]:
+    """A line for each alert and cluster whose value has crossed the threshold. values: by cluster and metric.
+
+    An unknown value crosses nothing; a cluster that is not there is an error.
+    """
+    clusters = sorted({cluster for cluster, _ in values})
+    lines = []
+    for alert in alerts:
+        if alert.cluster is not None and alert.cluster not in clusters:
+            names = ", ".join(clusters)
+            raise SettingsError(f"--alert {alert.text!r}: the run has no cluster {alert.cluster}. Clusters: {names}")
+        for cluster in clusters:
+            value = values.get((cluster, alert.metric))
+            if alert.cluster in (None, cluster) and value is not None and _COMPARES[alert.compares](value, alert.limit):
+                lines.append(f"{cluster}: {alert.metric} is {value:.6g}: {alert.text}")
+    return lines

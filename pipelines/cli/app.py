@@ -1,0 +1,25 @@
+"""The command itself: its name, its version, its help."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from pipelines import __version__
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Placement and rebalancing analytics of Kafka clusters, from their metadata alone.",
+    # Boxes for a person; plain text where nobody looks at a terminal.
+    rich_markup_mode="rich" if sys.stdout.isatty() else None,
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit

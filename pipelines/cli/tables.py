@@ -1,0 +1,167 @@
+"""Commands of the tables: run, report, tables, query."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipelines.cli.app import app
+from pipelines.cli.examples import examples
+from pipelines.cli.options import (
+    ConfOption,
+    FormatOption,
+    JsonOption,
+    SetOption,
+    SourcesArgument,
+    WarehouseOption,
+    settings_of,
+    store_of,
+    store_to_read,
+    tell,
+    warn,
+    write_json,
+)
+from pipelines.errors import EXIT_ALERT, EXIT_INPUT
+from pipelines.ingest.sources import find_sources
+
+
+@app.command(rich_help_panel="Tables, by Spark", epilog=examples("run"))
+def run(
+    sources: SourcesArgument,
+    warehouse: WarehouseOption = None,
+    first: Annotated[str | None, typer.Option("--from", help="Begin here: a stage, or bronze, silver, gold.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="Stop after this one.")] = None,
+    fail: Annotated[
+        list[str] | None,
+        typer.Option(help="Brokers to see die together, as in 2,5 or prod=2,5; again for more.", metavar="IDS"),
+    ] = None,
+    format_name: FormatOption = None,
+    conf: ConfOption = None,
+    options: SetOption = None,
+    as_of: Annotated[
+        datetime | None,
+        typer.Option("--as-of", help="Time to note for sources that are new (UTC).", show_default="now"),
+    ] = None,
+    report_file: Annotated[
+        Path | None,
+        typer.Option("--report", help="Write the report there.", metavar="FILE", show_default="WAREHOUSE-report.html"),
+    ] = None,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+    alert: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='A threshold, as in "worst_survivor > 1.3" or "prod: newly_offline > 0"; if crossed, exit code 4.',
+            metavar="METRIC",
+        ),
+    ] = None,
+) -> None:
+    """Run all stages over one or more clusters, and show where they stand."""
+    settings = settings_of(conf, options, warehouse)
+    if fail:
+        lists = "; ".join(filter(None, [settings.failures.lists, *fail]))
+        settings = settings_of(conf, [*(options or ()), f"failures.lists={lists}"], warehouse)
+    from pipelines.commands import closing
+    from pipelines.commands import run as body
+    from pipelines.runner import Run, make_context
+    from pipelines.stage_list import steps_between
+
+    steps = steps_between(first, last)
+    whole = "gold.scheme_comparison" in steps
+    alerts = body.alerts(alert or (), whole)
+    page = body.page(report_file, settings.store, whole and not no_report)
+    found = find_sources(sources)
+    warn(found)
+    when = as_of.replace(tzinfo=UTC) if as_of else datetime.now(UTC)
+    context = make_context(found, settings, when, format_name)
+    with closing.progress(len(steps)) as progress:
+        progress.began("starting Spark")
+        small = sum(s.size_bytes for s in found) < settings.ingest.small_bytes
+        store = store_of(settings, small, writing=True)
+        work = Run(store.spark, store, context, progress)
+        work.go(steps, clock=lambda: datetime.now(UTC))
+        if page is not None:
+            progress.began("report")
+            body.write_report(store, page, context.snapshots, work)
+    closing.show(store, context.snapshots, steps, work, page, settings.failures.most_pairs)
+    crossed = body.crossed(store, context.snapshots, alerts)
+    for line in crossed:
+        typer.echo(f"kafka-placement: alert: {line}", err=True)
+    if crossed:
+        raise typer.Exit(EXIT_ALERT)
+
+
+@app.command(rich_help_panel="Tables, by Spark", epilog=examples("report"))
+def report(
+    file: Annotated[Path, typer.Argument(help="Where the page is written.", metavar="FILE")],
+    clusters: Annotated[
+        list[str] | None, typer.Option("--cluster", help="Only this cluster; again for more.", metavar="NAME")
+    ] = None,
+    warehouse: WarehouseOption = None,
+    conf: ConfOption = None,
+    options: SetOption = None,
+) -> None:
+    """Write the report, one HTML page, of what the tables hold: the newest snapshot of each cluster."""
+    from pipelines.commands import report as body
+
+    settings = settings_of(conf, options, warehouse)
+    count = body.report(store_to_read(settings), file, clusters or ())
+    typer.echo(f"{count} clusters: {file}")
+
+
+@app.command(rich_help_panel="Tables, by Spark", epilog=examples("tables"))
+def tables(
+    warehouse: WarehouseOption = None,
+    json_file: JsonOption = None,
+    conf: ConfOption = None,
+    options: SetOption = None,
+) -> None:
+    """Show what tables there are: rows, version, comment."""
+    from pipelines.commands import closing
+
+    listing = closing.tables_of(store_of(settings_of(conf, options, warehouse), small=True))
+    if json_file is not None:
+        write_json(json_file, {"tables": listing})
+    if str(json_file) != "-":
+        closing.show_tables(listing)
+
+
+@app.command(rich_help_panel="This machine", epilog=examples("doctor"))
+def doctor(
+    warehouse: WarehouseOption = None,
+    json_file: JsonOption = None,
+    conf: ConfOption = None,
+    options: SetOption = None,
+) -> None:
+    """Check Java, jars, libraries, memory and warehouse, and say what to do about what is missing."""
+    from pipelines.commands import doctor as body
+
+    place = settings_of(conf, options, warehouse).store
+    found = body.findings(place.warehouse, place.catalog)
+    tell(json_file, body.answer(found), body.lines(found))
+    if not all(one.fine for one in found):
+        raise typer.Exit(EXIT_INPUT)
+
+
+@app.command(rich_help_panel="Tables, by Spark", epilog=examples("query"))
+def query(
+    sql: Annotated[str, typer.Argument(help="SQL over the tables, as in SELECT * FROM gold.leader_hotspots.")],
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object a row. Binary values are base64, keys of maps are text, and numbers that JSON lacks "
+            'are "NaN", "Infinity" and "-Infinity".',
+        ),
+    ] = False,
+    warehouse: WarehouseOption = None,
+    conf: ConfOption = None,
+    options: SetOption = None,
+) -> None:
+    """Ask the tables a question in SQL."""
+    from pipelines.commands import closing
+
+    settings = settings_of(conf, options, warehouse)
+    closing.show_query(store_to_read(settings), sql, as_json)

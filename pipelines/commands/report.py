@@ -1,0 +1,36 @@
+"""`report`: the page of the newest snapshot of each cluster, from the tables alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipelines.errors import StoreError
+from pipelines.ingest.sources import SnapshotKey
+from pipelines.report.facts import facts_of
+from pipelines.report.figures import FIGURES, TREND
+from pipelines.report.page import write_page
+from pipelines.store import Store
+from pipelines.views import needed
+
+_NEWEST = "SELECT cluster_id, snapshot_id FROM ask.snapshots WHERE newest"
+
+
+def report(store: Store, file: Path, clusters: Sequence[str] = (), snapshots: Sequence[SnapshotKey] = ()) -> int:
+    """How many clusters the page in `file` shows: those of `snapshots`, else the newest snapshot of each cluster.
+
+    clusters: only these, () = all.
+    """
+    names, _ = needed([name for figure in (*FIGURES, TREND) for name in figure.tables])
+    there = store.register(names)
+    if "gold.scheme_comparison" not in there or "ops.runs" not in there:
+        raise StoreError(f"there is nothing to report at {store.warehouse}. Make it: kafka-placement run SOURCE...")
+    store.register_views(needed(["ask.snapshots"])[1])
+    chosen = list(snapshots) or [SnapshotKey(*row) for row in store.spark.sql(_NEWEST).collect()]
+    known = sorted(key.cluster_id for key in chosen)
+    for cluster in clusters:
+        if cluster not in known:
+            raise StoreError(f"there is no cluster {cluster!r} at {store.warehouse}. Clusters: {', '.join(known)}.")
+    chosen = [key for key in chosen if not clusters or key.cluster_id in clusters]
+    write_page(facts_of(store.spark, chosen, there), file)
+    return len(chosen)

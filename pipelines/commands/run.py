@@ -1,0 +1,52 @@
+"""What a run does beside its stages: its report, and thresholds that may be crossed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from time import monotonic
+
+from pipelines.alerts import Alert, alerts_of
+from pipelines.alerts import crossed as crossed_by
+from pipelines.commands.report import report
+from pipelines.errors import SettingsError
+from pipelines.ingest.sources import SnapshotKey
+from pipelines.runner import Run
+from pipelines.settings import StoreSettings
+from pipelines.stages.scheme_comparison import METRICS
+from pipelines.store import Store
+
+
+def alerts(texts: Sequence[str], whole: bool) -> list[Alert]:
+    """What is asked, before anything runs. whole: whether the run makes the metrics."""
+    if texts and not whole:
+        raise SettingsError("--alert needs gold.scheme_comparison: let the run go on to the end, without --to")
+    return alerts_of(texts, METRICS)
+
+
+def page(asked: Path | None, store: StoreSettings, wanted: bool) -> Path | None:
+    """Where the report goes: as asked, else beside a warehouse that is a folder; None = there is none."""
+    if not wanted:
+        if asked is not None:
+            raise SettingsError(f"--report {asked}: there is nothing to report before gold.scheme_comparison is made")
+        return None
+    if asked is not None or store.catalog or "://" in store.warehouse:
+        return asked
+    folder = Path(store.warehouse)
+    return folder.with_name(f"{folder.resolve().name}-report.html")
+
+
+def write_report(store: Store, file: Path, snapshots: Sequence[SnapshotKey], work: Run) -> None:
+    """Nothing; the report of these snapshots is that file."""
+    began = monotonic()
+    report(store, file, snapshots=snapshots)
+    work.seconds["report"] = monotonic() - began
+
+
+def crossed(store: Store, snapshots: Sequence[SnapshotKey], alerts: Sequence[Alert]) -> list[str]:
+    """A line for each threshold that the clusters as they are have crossed."""
+    if not alerts:
+        return []
+    rows = store.read("gold.scheme_comparison", snapshots).where("scheme = 'observed'").collect()
+    values = {(row["cluster_id"], row["metric"]): row["value"] for row in rows}
+    return crossed_by(alerts, values)

@@ -1,0 +1,1 @@
+"""The report: one HTML page of a run, made of the tables alone."""

@@ -1,0 +1,155 @@
+"""Questions that people ask, as views: `SELECT * FROM ask.hottest_brokers`. Each looks at the newest snapshots."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pipelines.report.verdict import HOT
+
+SCHEMA = "ask"
+
+
+@dataclass(frozen=True)
+class View:
+    """A view of schema `ask`. sql: over tables (schema.table) and views before it."""
+
+    name: str
+    comment: str
+    sql: str
+
+    @property
+    def reads(self) -> list[str]:
+        """Tables and views that it reads, as `schema.name`."""
+        return list(dict.fromkeys(re.findall(r"\b(?:FROM|JOIN)\s+(\w+\.\w+)", self.sql)))
+
+
+VIEWS: tuple[View, ...] = (
+    View(
+        "ask.snapshots",
+        "Every snapshot of each cluster, in the order in which they were first seen; number counts from 1.",
+        """
+SELECT cluster_id, snapshot_id, seen_at,
+       row_number() OVER (PARTITION BY cluster_id ORDER BY seen_at, snapshot_id) AS number,
+       row_number() OVER (PARTITION BY cluster_id ORDER BY seen_at DESC, snapshot_id DESC) = 1 AS newest
+FROM (
+  SELECT cluster_id, snapshot_id, min(finished_at) AS seen_at
+  FROM ops.runs WHERE stage = 'gold.scheme_comparison' GROUP BY cluster_id, snapshot_id
+)""",
+    ),
+    View(
+        "ask.hottest_brokers",
+        "Brokers by how much they lead, the hottest first; leaders_over_mean 1 = their share.",
+        """
+SELECT l.cluster_id, l.broker_id, l.rack, l.leaders,
+       round(try_divide(l.leaders, avg(l.leaders) OVER (PARTITION BY l.cluster_id)), 3) AS leaders_over_mean,
+       l.preferred_leaders, l.replicas, l.bytes_out_per_s,
+       rank() OVER (PARTITION BY l.cluster_id ORDER BY l.leaders DESC) AS place
+FROM gold.broker_load l JOIN ask.snapshots s ON l.cluster_id = s.cluster_id AND l.snapshot_id = s.snapshot_id
+WHERE s.newest AND l.scheme = 'observed'""",
+    ),
+    View(
+        "ask.can_i_lose",
+        "What the death of each broker would do now: yes, or why not.",
+        f"""
+SELECT f.cluster_id, f.failed_brokers[0] AS broker_id,
+       CASE WHEN f.newly_offline_partitions > 0 THEN 'no: partitions would be offline'
+            WHEN f.under_min_isr_partitions > 0 THEN 'hardly: partitions would refuse acks=all'
+            WHEN f.leaders_worst_over_mean > {HOT} THEN 'yes, but a survivor would be hot'
+            ELSE 'yes' END AS answer,
+       f.newly_offline_partitions, f.under_min_isr_partitions, f.at_one_replica_partitions, f.leaders_lost,
+       f.worst_survivor, round(f.leaders_worst_over_mean, 3) AS leaders_worst_over_mean
+FROM gold.failure_summary f JOIN ask.snapshots s ON f.cluster_id = s.cluster_id AND f.snapshot_id = s.snapshot_id
+WHERE s.newest AND f.scheme = 'observed' AND f.scenario_kind = 'broker'""",
+    ),
+    View(
+        "ask.topics_on_one_broker",
+        "Topics of several led partitions, all of them led by one broker.",
+        """
+SELECT h.cluster_id, h.topic, h.partitions, h.leaders, h.hottest_broker AS broker_id, h.spread_percent
+FROM gold.leader_hotspots h JOIN ask.snapshots s ON h.cluster_id = s.cluster_id AND h.snapshot_id = s.snapshot_id
+WHERE s.newest AND h.scheme = 'observed' AND h.topic IS NOT NULL AND h.leaders > 1 AND h.leaders_max = h.leaders""",
+    ),
+    View(
+        "ask.one_failure_from_offline",
+        "Led partitions that the death of one broker takes offline: of this one.",
+        """
+SELECT p.cluster_id, p.topic, p.partition, p.leader AS broker_id, p.replicas, p.isr, p.size_bytes
+FROM silver.partitions p JOIN ask.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
+JOIN silver.topics t ON p.cluster_id = t.cluster_id AND p.snapshot_id = t.snapshot_id AND p.topic = t.topic
+JOIN (
+  SELECT cluster_id, snapshot_id, collect_list(broker_id) AS alive
+  FROM silver.brokers WHERE alive GROUP BY cluster_id, snapshot_id
+) b ON p.cluster_id = b.cluster_id AND p.snapshot_id = b.snapshot_id
+WHERE s.newest AND p.leader >= 0 AND size(array_except(array_intersect(p.isr, b.alive), array(p.leader))) = 0
+  AND NOT (coalesce(t.unclean_leader_election, false)
+           AND size(array_except(array_intersect(p.replicas, b.alive), array(p.leader))) > 0)""",
+    ),
+    View(
+        "ask.changed",
+        "What is different from the snapshot before: partitions that came, went, moved, or are led by another.",
+        """
+SELECT coalesce(n.cluster_id, o.cluster_id) AS cluster_id, coalesce(n.topic, o.topic) AS topic,
+       coalesce(n.partition, o.partition) AS partition,
+       CASE WHEN o.topic IS NULL THEN 'new' WHEN n.topic IS NULL THEN 'gone'
+            WHEN NOT (n.replicas <=> o.replicas) THEN 'other replicas'
+            WHEN NOT (n.leader <=> o.leader) THEN 'other leader' ELSE 'other ISR' END AS what,
+       o.leader AS leader_before, n.leader AS leader_now, o.replicas AS replicas_before, n.replicas AS replicas_now,
+       o.isr AS isr_before, n.isr AS isr_now
+FROM (
+  SELECT p.* FROM silver.partitions p
+  JOIN ask.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id WHERE s.newest
+) n
+FULL OUTER JOIN (
+  SELECT p.* FROM silver.partitions p
+  JOIN ask.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
+  JOIN ask.snapshots l ON s.cluster_id = l.cluster_id AND s.number = l.number - 1 WHERE l.newest
+) o ON n.cluster_id = o.cluster_id AND n.topic = o.topic AND n.partition = o.partition
+WHERE coalesce(n.cluster_id, o.cluster_id) IN (SELECT cluster_id FROM ask.snapshots WHERE number > 1)
+  AND (n.topic IS NULL OR o.topic IS NULL OR NOT (n.replicas <=> o.replicas) OR NOT (n.leader <=> o.leader)
+       OR NOT (array_sort(n.isr) <=> array_sort(o.isr)))""",
+    ),
+    View(
+        "ask.worst_pair",
+        "Of each cluster the two brokers whose deaths together would be worst.",
+        """
+SELECT cluster_id, one, other, newly_offline_partitions, under_min_isr_partitions, worst_survivor,
+       leaders_worst_over_mean
+FROM (
+  SELECT f.cluster_id, f.failed_brokers[0] AS one, f.failed_brokers[1] AS other, f.newly_offline_partitions,
+         f.under_min_isr_partitions, f.worst_survivor, round(f.leaders_worst_over_mean, 3) AS leaders_worst_over_mean,
+         row_number() OVER (PARTITION BY f.cluster_id ORDER BY f.newly_offline_partitions DESC,
+           f.under_min_isr_partitions DESC, f.leaders_worst_over_mean DESC, f.scenario) AS place
+  FROM gold.failure_summary f JOIN ask.snapshots s ON f.cluster_id = s.cluster_id AND f.snapshot_id = s.snapshot_id
+  WHERE s.newest AND f.scheme = 'observed' AND f.scenario_kind = 'pair'
+) WHERE place = 1""",
+    ),
+    View(
+        "ask.not_as_kafka_placed",
+        "Topics that no scheme of Kafka's explains any more: placed by hand, or changed since; and where they break.",
+        """
+SELECT o.cluster_id, o.topic, o.first_break, o.partitions_checked, o.evidence, o.note
+FROM gold.topic_origin o JOIN ask.snapshots s ON o.cluster_id = s.cluster_id AND o.snapshot_id = s.snapshot_id
+WHERE s.newest AND o.origin = 'none'""",
+    ),
+    View(
+        "ask.over_time",
+        "Every metric of the clusters as they were, snapshot by snapshot, beside the snapshot before.",
+        """
+SELECT c.cluster_id, c.metric, s.seen_at, s.number, c.value,
+       c.value - lag(c.value) OVER (PARTITION BY c.cluster_id, c.metric ORDER BY s.number) AS change
+FROM gold.scheme_comparison c JOIN ask.snapshots s ON c.cluster_id = s.cluster_id AND c.snapshot_id = s.snapshot_id
+WHERE c.scheme = 'observed'""",
+    ),
+)
+BY_NAME = {view.name: view for view in VIEWS}
+
+
+def needed(names: list[str]) -> tuple[list[str], list[View]]:
+    """(tables, views in their order) that these tables and views need, all that they read included."""
+    wanted, views = list(dict.fromkeys(names)), set()
+    for name in wanted:  # it grows
+        if name in BY_NAME:
+            views.add(name)
+            wanted += [one for one in BY_NAME[name].reads if one not in wanted]
+    return [name for name in wanted if name not in BY_NAME], [view for view in VIEWS if view.name in views]

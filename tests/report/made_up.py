@@ -1,0 +1,151 @@
+"""Facts of clusters that nobody has, as the page takes them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from pipelines.report.facts import Facts
+from pipelines.report.figures import FIGURES
+from pipelines.report.verdict import verdict_of
+
+SCHEMES = ("observed", "kafka", "kraft", "naive")
+
+
+def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed: int = 7) -> dict[str, Any]:
+    """A cluster of so many brokers, every figure filled."""
+    draw = np.random.default_rng(seed)
+    ids = list(range(1, brokers + 1))
+    leaders = draw.poisson(100, brokers)
+    now = {
+        "brokers": brokers,
+        "partitions": int(leaders.sum()) + 1,
+        "leaders": int(leaders.sum()),
+        "leaders_max": int(leaders.max()),
+        "leaders_mean": float(leaders.mean()),
+        "hottest_broker": ids[int(leaders.argmax())],
+        "hot_brokers": [],
+        "max_over_mean_ratio": float(leaders.max() / leaders.mean()),
+        "preferred_leader_percent": 90.0,
+        "under_replicated_percent": 1.5,
+    }
+    deaths = [
+        {
+            "scheme": "observed",
+            "failed": one,
+            "leaders_lost": int(leaders[i]),
+            "receivers": min(brokers - 1, 40),
+            "worst_survivor": ids[(i + 1) % brokers],
+            "leaders_after_max": int(leaders.max()) + 3,
+            "leaders_after_mean": float(leaders.sum() / max(brokers - 1, 1)),
+            "leaders_worst_over_mean": float(1 + draw.random() / 2),
+            "offline_partitions": 0,
+            "newly_offline_partitions": int(draw.integers(0, 3)),
+            "under_min_isr_partitions": 1,
+            "at_one_replica_partitions": 2,
+            "unclean_elections": 0,
+        }
+        for i, one in enumerate(ids)
+    ]
+    pairs = [[a, b, float(1 + draw.random()), int(draw.integers(0, 2)), 0] for a in ids for b in ids if a < b]
+    names = ("replicas", "leaders", "worst_survivor_leaders", "worst_survivor_of_pairs")
+    plan: dict[str, Any] = {f"{n}_over_mean_{when}": 1.5 for n in names for when in ("before", "after")}
+    plan |= {f"{n}_max_over_mean_{when}": 1.2 for n in names[:2] for when in ("before", "after")}
+    for key in ("disk_max", "bytes_in_max", "bytes_out_max", "worst_survivor_bytes_out", "worst_survivor_of_racks"):
+        plan |= {f"{key}_over_mean_before": None, f"{key}_over_mean_after": None}
+    plan |= {"goal": "leaders", "feasible": True, "reasons": [], "gap": 0.0, "moves": 0}
+    plan |= {"changed_partitions": 4, "leader_changes": 4}
+    return {
+        "cluster_id": name,
+        "snapshot_id": "s1",
+        "verdict": verdict_of(now, deaths),
+        "hotspots": {"observed": now},
+        "metrics": {"worst_survivor_max_over_mean_ratio": {"observed": 1.4}},
+        "brokers": [
+            {
+                "broker_id": one,
+                "rack": f"rack {i % 3}",
+                "leaders": int(leaders[i]),
+                "preferred_leaders": int(leaders[i]),
+                "replicas": 3 * int(leaders[i]),
+                "size_bytes": None,
+                "bytes_in_per_s": None,
+                "bytes_out_per_s": None,
+            }
+            for i, one in enumerate(ids)
+        ],
+        "deaths": deaths,
+        "worst": {scheme: [[one, float(1 + draw.random())] for one in ids] for scheme in SCHEMES},
+        "takeovers": {
+            "ids": ids,
+            "schemes": {scheme: draw.integers(0, 5, brokers * brokers).tolist() for scheme in SCHEMES},
+        },
+        "pairs": pairs,
+        "racks": [
+            {
+                "scheme": scheme,
+                "scenario": f"rack:rack {i}",
+                "brokers": brokers // 3,
+                "leaders_lost": 100,
+                "worst_survivor": 1,
+                "leaders_worst_over_mean": 1.3,
+                "newly_offline_partitions": 0,
+                "under_min_isr_partitions": 0,
+            }
+            for i in range(3)
+            for scheme in SCHEMES
+        ],
+        "durability": [
+            {
+                "scheme": scheme,
+                "failures": k,
+                "copysets": 100 * (i + 1),
+                "scatter_width_mean": 4.0,
+                "loss_probability": 0.1 * k * (i + 1) / 4,
+                "loss_probability_low": None,
+                "loss_probability_high": None,
+                "method": "exact",
+            }
+            for i, scheme in enumerate(SCHEMES)
+            for k in (1, 2, 3)
+        ],
+        "headroom": [],
+        "topics": [
+            {
+                "topic": f"{topic}-{i}" if i else topic,
+                "partitions": 100 - i,
+                "leaders_max": 9 + i,
+                "hottest_broker": 1,
+                "max_over_mean_ratio": 2.5,
+                "spread_percent": 40.0,
+            }
+            for i in range(12)
+        ],
+        "origin": {"follows_kafka_percent": 95.0, "none_topics": 2},
+        "plans": [plan],
+        "moves": [
+            {
+                "goal": "leaders",
+                "topic": topic,
+                "partition": 0,
+                "replicas_before": [1, 2],
+                "replicas_after": [2, 1],
+                "copied_bytes": 0,
+                "first_wave": 1,
+                "reason": "leaders",
+            }
+        ],
+        "trend": [
+            {"snapshot_id": f"s{i}", "seen_at": f"2026-11-{20 + i}T00:00:00", "metric": metric, "value": 1.1 + i / 10}
+            for i in range(3)
+            for metric in ("leaders_max_over_mean_ratio", "worst_survivor_max_over_mean_ratio")
+        ],
+        "sql": {figure.name: f"SELECT '{topic}' -- {figure.name}" for figure in FIGURES} | {"trend": "SELECT 1"},
+    }
+
+
+def facts_of_clusters(*clusters: dict[str, Any]) -> Facts:
+    """The facts of a page of these."""
+    return Facts(list(clusters), datetime(2026, 11, 22, 12, 0, tzinfo=UTC))

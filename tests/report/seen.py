@@ -1,0 +1,50 @@
+"""A page as Chromium shows it, and what it did meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+
+@dataclass
+class Seen:
+    """What a page did."""
+
+    page: Page
+    faults: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def opened(browser: Browser, file: Path, width: int = 1280, scheme: Any = "light") -> Iterator[Seen]:
+    """The page, as it is after it has drawn."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    seen = Seen(context.new_page())
+    seen.page.on("console", lambda message: seen.faults.append(message.text))
+    seen.page.on("pageerror", lambda error: seen.faults.append(str(error)))
+    seen.page.on("request", lambda request: seen.asked.append(request.url))
+    seen.page.goto(file.as_uri())
+    yield seen
+    context.close()
+
+
+def counted(page: Page) -> dict[str, int]:
+    """How many charts there are, are drawn, and show something other than a sentence."""
+    found: dict[str, int] = page.evaluate(
+        """() => {
+          const charts = [...document.querySelectorAll("[data-chart]")];
+          return {
+            charts: charts.length,
+            drawn: charts.filter((one) => one.dataset.drawn).length,
+            pictures: charts.filter((one) => one.querySelector("svg, canvas")).length,
+            beyond: document.documentElement.scrollWidth - innerWidth,
+          };
+        }"""
+    )
+    return found

@@ -1,0 +1,102 @@
+"""The page in a real Chromium: it loads from a file, asks no network, draws every chart, and is read by keyboard."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pipelines.report.page import write_page
+from tests.report.made_up import cluster_of, facts_of_clusters
+from tests.report.seen import counted, opened
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a cluster of 215 brokers."""
+    file = tmp_path_factory.mktemp("large") / "report.html"
+    write_page(facts_of_clusters(cluster_of(215), cluster_of(3, "small")), file)
+    return file
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light")])
+def test_every_chart_of_215_brokers(chromium: Browser, large: Path, width: int, scheme: str) -> None:
+    with opened(chromium, large, width, scheme) as seen:
+        assert seen.faults == []
+        assert seen.asked == [large.as_uri()]
+        assert counted(seen.page) == {"charts": 16, "drawn": 16, "pictures": 16, "beyond": 0}
+        painted = seen.page.evaluate(
+            """() => [...document.querySelectorAll("#c0 .heat canvas")].map((one) => {
+              const data = one.getContext("2d").getImageData(0, 0, one.width, one.height).data;
+              return new Set(Array.from({length: 300}, (_, i) => data[4 * (i * 641 % (data.length / 4))])).size;
+            })"""
+        )
+        assert len(painted) == 5
+        assert min(painted) > 3  # colours, not one ground
+
+
+def test_drawn_again_at_another_width(chromium: Browser, large: Path) -> None:
+    from playwright.sync_api import expect
+
+    with opened(chromium, large) as seen:
+        wide = seen.page.locator("#c0 [data-chart=leaders] svg").first.bounding_box()
+        seen.page.set_viewport_size({"width": 390, "height": 844})
+        expect(seen.page.locator("#c0 [data-chart=leaders]")).to_have_attribute("data-drawn", re.compile(r"[123]\d\d"))
+        narrow = seen.page.locator("#c0 [data-chart=leaders] svg").first.bounding_box()
+        assert wide is not None
+        assert narrow is not None
+        assert narrow["width"] < wide["width"]
+        assert seen.faults == []
+
+
+def test_tables_sort_by_mouse_and_keyboard(chromium: Browser, large: Path) -> None:
+    with opened(chromium, large) as seen:
+        table = seen.page.locator("#c0 table.sortable").first
+        lead = table.locator("thead button", has_text="leads")
+        lead.click()
+        values = [int(text) for text in table.locator("tbody tr td:nth-child(3)").all_text_contents()]
+        assert values == sorted(values)
+        lead.focus()
+        seen.page.keyboard.press("Enter")
+        values = [int(text) for text in table.locator("tbody tr td:nth-child(3)").all_text_contents()]
+        assert values == sorted(values, reverse=True)
+        assert table.locator("th[aria-sort=descending]").count() == 1
+
+
+def test_heat_maps_are_read_by_keyboard(chromium: Browser, large: Path) -> None:
+    with opened(chromium, large) as seen:
+        heat = seen.page.locator("#c0 [data-chart=takeovers] .heat").first
+        heat.locator("canvas").focus()
+        seen.page.keyboard.press("ArrowDown")
+        assert "broker 3 takes over" in heat.locator("output").inner_text()
+
+
+def test_names_are_text(chromium: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    write_page(facts_of_clusters(cluster_of(4, HOSTILE, HOSTILE)), file)
+    with opened(chromium, file) as seen:
+        assert seen.faults == []
+        assert seen.asked == [file.as_uri()]
+        assert HOSTILE in seen.page.title()
+        assert seen.page.locator("h2", has_text="onerror").first.inner_text() == HOSTILE
+        assert seen.page.locator("main img").count() == 0
+
+
+def test_one_broker_alone(chromium: Browser, tmp_path: Path) -> None:
+    """Nothing to compare with: each figure says why it is empty."""
+    alone = cluster_of(1)
+    empty = {"pairs": [], "racks": [], "durability": [], "plans": [], "moves": [], "trend": [], "worst": {}}
+    alone |= empty | {"takeovers": {"ids": [1], "schemes": {}}, "origin": None, "topics": []}
+    file = tmp_path / "report.html"
+    write_page(facts_of_clusters(alone | {"hotspots": {}, "deaths": []}), file)
+    with opened(chromium, file) as seen:
+        assert seen.faults == []
+        assert counted(seen.page)["drawn"] == 8
+        assert seen.page.locator(".nothing").count() == 7

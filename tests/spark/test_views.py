@@ -1,0 +1,137 @@
+"""Views answer what the tables say; two snapshots of one cluster show what changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipelines.commands.report import report
+from pipelines.errors import StoreError
+from pipelines.ingest.sources import Source, find_source
+from pipelines.runner import Progress, Run, make_context
+from pipelines.settings import load_settings
+from pipelines.stage_list import steps_between
+from pipelines.store import Store
+from pipelines.views import VIEWS, needed
+
+BEFORE = """\
+Topic: orders\tTopicId: AAAAAAAAAAAAAAAAAAAAAA\tPartitionCount: 3\tReplicationFactor: 2\tConfigs: min.insync.replicas=1
+\tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2
+\tTopic: orders\tPartition: 1\tLeader: 2\tReplicas: 2,3\tIsr: 2,3
+\tTopic: orders\tPartition: 2\tLeader: 3\tReplicas: 3,1\tIsr: 3,1
+Topic: lonely\tTopicId: BBBBBBBBBBBBBBBBBBBBBB\tPartitionCount: 2\tReplicationFactor: 1\tConfigs:
+\tTopic: lonely\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1
+\tTopic: lonely\tPartition: 1\tLeader: 1\tReplicas: 1\tIsr: 1
+"""
+AFTER = (
+    BEFORE.replace("Partition: 1\tLeader: 2\tReplicas: 2,3\tIsr: 2,3", "Partition: 1\tLeader: 3\tReplicas: 2,3\tIsr: 3")
+    .replace("Replicas: 3,1\tIsr: 3,1", "Replicas: 3,2\tIsr: 3,2")
+    .replace("Partition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2", "Partition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 2,1")
+    .replace("lonely", "alone")
+)
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory, spark_application: SparkSession) -> Path:
+    """A cluster seen twice."""
+    folder = tmp_path_factory.mktemp("views")
+    settings = load_settings([f"store.warehouse={folder}/tables", "failures.seeds=1", "hotspots.seeds=20"], environ={})
+    for day, text in enumerate((BEFORE, AFTER), 1):
+        file = folder / f"day-{day}.txt"
+        file.write_text(text)
+        source: Source = find_source(f"prod={file}")
+        at = datetime(2026, 11, 20 + day, tzinfo=UTC)
+        run = Run(
+            spark_application,
+            Store(spark_application, settings.store.warehouse),
+            make_context([source], settings, at),
+            Progress(),
+        )
+        run.go(steps_between(None, None), clock=lambda at=at: at)
+    return folder / "tables"
+
+
+@pytest.fixture
+def store(spark: SparkSession, warehouse: Path) -> Store:
+    """The warehouse, every view registered."""
+    made = Store(spark, str(warehouse))
+    tables, views = needed([view.name for view in VIEWS])
+    assert set(made.register(tables)) == set(tables)
+    made.register_views(views)
+    return made
+
+
+def rows(store: Store, sql: str) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in store.spark.sql(sql).collect()]
+
+
+def test_snapshots_in_their_order(store: Store) -> None:
+    assert rows(store, "SELECT cluster_id, number, newest FROM ask.snapshots ORDER BY number") == [
+        ("prod", 1, False),
+        ("prod", 2, True),
+    ]
+
+
+def test_what_changed(store: Store) -> None:
+    """The order of an ISR is no change."""
+    found = rows(store, "SELECT topic, partition, what FROM ask.changed ORDER BY topic, partition")
+    assert found == [
+        ("alone", 0, "new"),
+        ("alone", 1, "new"),
+        ("lonely", 0, "gone"),
+        ("lonely", 1, "gone"),
+        ("orders", 1, "other leader"),
+        ("orders", 2, "other replicas"),
+    ]
+
+
+def test_who_takes_what_offline_is_what_failures_say(store: Store) -> None:
+    one = rows(store, "SELECT broker_id FROM ask.one_failure_from_offline")
+    counted = Counter(broker for (broker,) in one)
+    said = rows(store, "SELECT broker_id, newly_offline_partitions FROM ask.can_i_lose")
+    assert counted == Counter(dict(said)) == Counter({1: 2, 3: 1})
+
+
+def test_hot_brokers_lonely_topics_and_the_worst_pair(store: Store) -> None:
+    hot = rows(store, "SELECT broker_id, leaders, leaders_over_mean FROM ask.hottest_brokers ORDER BY place LIMIT 1")
+    assert hot == [(1, 3, 1.8)]
+    assert rows(store, "SELECT topic, broker_id FROM ask.topics_on_one_broker") == [("alone", 1)]
+    assert rows(store, "SELECT one, other, newly_offline_partitions FROM ask.worst_pair") == [(1, 2, 3)]
+
+
+def test_metrics_over_time(store: Store) -> None:
+    found = rows(
+        store, "SELECT number, value, change FROM ask.over_time WHERE metric = 'offline_partitions' ORDER BY number"
+    )
+    assert found == [(1, 0.0, None), (2, 0.0, 0.0)]
+
+
+def test_versions_of_a_table(store: Store) -> None:
+    """Delta keeps what a table was: two versions of one are compared in a query."""
+    now = "SELECT snapshot_id FROM gold.broker_load"
+    assert len(set(rows(store, now))) == 2
+    assert len(set(rows(store, f"{now} VERSION AS OF 1"))) == 1
+
+
+def test_comments_of_views(store: Store) -> None:
+    for view in VIEWS:
+        said = {row[0]: row[1] for row in store.spark.sql(f"DESCRIBE TABLE EXTENDED {view.name}").collect()}
+        assert said["Comment"] == view.comment
+
+
+def test_a_report_of_the_newest(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    assert report(store, file) == 1
+    page = file.read_text()
+    assert "prod" in page
+    assert "The death of broker 1 or 3 takes partitions offline, up to 2 (broker 1)." in page
+    assert '"trend":[{' in page
+    assert page.count("2026-11-2") >= 2
+    with pytest.raises(StoreError, match="there is no cluster 'eu'"):
+        report(store, file, ["eu"])
+    with pytest.raises(StoreError, match="there is nothing to report"):
+        report(Store(store.spark, str(tmp_path)), file)

@@ -1,0 +1,63 @@
+"""Thresholds on a run's metrics."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipelines.alerts import SHORT, alerts_of, crossed
+from pipelines.errors import SettingsError
+from pipelines.stages.scheme_comparison import METRICS
+
+VALUES = {
+    ("prod", "worst_survivor_max_over_mean_ratio"): 1.4,
+    ("prod", "most_newly_offline_partitions"): 0.0,
+    ("prod", "copysets"): None,
+    ("eu", "worst_survivor_max_over_mean_ratio"): 1.3,
+    ("eu", "most_newly_offline_partitions"): 2.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "clusters"),
+    [
+        ("worst_survivor > 1.3", ["prod"]),
+        ("worst_survivor>=1.3", ["eu", "prod"]),
+        (" eu : worst_survivor >= 1.3 ", ["eu"]),
+        ("most_newly_offline_partitions < 1e0", ["prod"]),
+        ("newly_offline <= 2", ["eu", "prod"]),
+        ("copysets > 0", []),
+    ],
+)
+def test_who_has_crossed_it(text: str, clusters: list[str]) -> None:
+    lines = crossed(alerts_of([text], METRICS), VALUES)
+    assert [line.split(":")[0] for line in lines] == clusters
+
+
+def test_what_is_said() -> None:
+    assert crossed(alerts_of(["worst_survivor > 1.3"], METRICS), VALUES) == [
+        "prod: worst_survivor_max_over_mean_ratio is 1.4: worst_survivor > 1.3"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("worst_survivor", "write a metric, > or <, and a number"),
+        ("worst_survivor = 1", "write a metric, > or <, and a number"),
+        ("worst_survivor > much", "write a metric, > or <, and a number"),
+        ("worst_survivor > 1e", "write a metric, > or <, and a number"),
+        ("hottest > 1", "there is no metric hottest. Metrics: leaders, offline"),
+    ],
+)
+def test_what_cannot_be_understood(text: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        alerts_of([text], METRICS)
+
+
+def test_a_cluster_that_is_not_there() -> None:
+    with pytest.raises(SettingsError, match=r"the run has no cluster us\. Clusters: eu, prod"):
+        crossed(alerts_of(["us: copysets > 1"], METRICS), VALUES)
+
+
+def test_short_names_are_of_metrics() -> None:
+    assert set(SHORT.values()) <= set(METRICS)

@@ -1,0 +1,75 @@
+"""A cluster's state in a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipelines.report.verdict import BAD, GOOD, WARNING, loss_of, verdict_of
+
+NOW = {"partitions": 10, "leaders": 10, "max_over_mean_ratio": 1.1, "hottest_broker": 3}
+
+
+def death(failed: int, **values: Any) -> dict[str, Any]:
+    row = {"newly_offline_partitions": 0, "under_min_isr_partitions": 0, "leaders_worst_over_mean": 1.2}
+    return {"failed": failed, "worst_survivor": 9, **row, **values}
+
+
+def test_all_is_well() -> None:
+    found = verdict_of(NOW, [death(1), death(2, leaders_worst_over_mean=1.1)])
+    assert found["level"] == GOOD
+    assert found["sentence"] == (
+        "Any one broker can die: nothing goes offline, and no survivor would lead more than 1.20 times the mean."
+    )
+
+
+@pytest.mark.parametrize(
+    ("now", "deaths", "sentence"),
+    [
+        ({"leaders": 9}, [death(1)], "1 partition has no leader now."),
+        (
+            {},
+            [death(1, newly_offline_partitions=1), death(2)],
+            "The death of broker 1 takes 1 partition offline.",
+        ),
+        (
+            {},
+            [death(n, newly_offline_partitions=n) for n in (1, 2)] + [death(3)],
+            "The death of broker 1 or 2 takes partitions offline, up to 2 (broker 2).",
+        ),
+        (
+            {},
+            [death(n, newly_offline_partitions=n) for n in (1, 2)],
+            "The death of any broker takes partitions offline, up to 2 (broker 2).",
+        ),
+        (
+            {},
+            [death(n, newly_offline_partitions=1) for n in range(1, 9)] + [death(9)],
+            "The death of broker 1, 2, 3, 4, 5, 6 and 2 more takes partitions offline, up to 1 (broker 1).",
+        ),
+    ],
+)
+def test_at_risk(now: dict[str, Any], deaths: list[dict[str, Any]], sentence: str) -> None:
+    found = verdict_of(NOW | now, deaths)
+    assert (found["level"], found["sentence"]) == (BAD, sentence)
+
+
+def test_to_be_looked_at() -> None:
+    found = verdict_of(NOW, [death(1, under_min_isr_partitions=2), death(2)])
+    assert found["level"] == WARNING
+    assert found["sentence"].startswith("After the death of broker 1, producers with acks=all are refused")
+    found = verdict_of(NOW, [death(1, leaders_worst_over_mean=1.5), death(2)])
+    assert found["sentence"] == "After the worst death (broker 1), broker 9 would lead 1.50 times the mean."
+
+
+def test_nothing_is_known() -> None:
+    assert verdict_of(None, [])["level"] == WARNING
+    assert verdict_of(NOW | {"max_over_mean_ratio": None}, [death(1, leaders_worst_over_mean=None)])["level"] == GOOD
+
+
+def test_can_it_be_lost() -> None:
+    assert loss_of(death(1)) == (GOOD, "yes")
+    assert loss_of(death(1, newly_offline_partitions=1))[1] == "no: 1 partition would be offline"
+    assert loss_of(death(1, under_min_isr_partitions=2))[1] == "hardly: 2 partitions would refuse acks=all"
+    assert loss_of(death(1, leaders_worst_over_mean=1.3)) == (WARNING, "yes, but broker 9 would be hot")
