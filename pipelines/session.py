@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 Settings = Mapping[str, str]
 NONE: Settings = MappingProxyType({})
+_DATABRICKS = "DATABRICKS_RUNTIME_VERSION"  # set wherever Databricks runs Python
 
 
 def open_session(
@@ -48,6 +49,8 @@ def open_session(
     active = _running()
     if active is not None:
         return _set_what_may_be_set(active, everywhere)
+    if _DATABRICKS in os.environ:  # its builder knows the session; where that is Connect, there is no context to ask
+        return _set_what_may_be_set(SparkSession.builder.getOrCreate(), everywhere)
     if _started_for_us():
         return _set_what_may_be_set(_submitted(app_name, _texts(conf["delta"])), everywhere)
     remote = remote or os.environ.get("SPARK_REMOTE")
@@ -82,18 +85,21 @@ def silence(spark: SparkSession) -> None:
 
 
 def _started_for_us() -> bool:
-    return "PYSPARK_GATEWAY_PORT" in os.environ or "DATABRICKS_RUNTIME_VERSION" in os.environ
+    return "PYSPARK_GATEWAY_PORT" in os.environ or _DATABRICKS in os.environ
 
 
 def _running() -> SparkSession | None:
     """The session that this process has already, None if it has none."""
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()  # of this thread
-    if active is None and SparkContext._active_spark_context is not None:
-        return SparkSession.builder.getOrCreate()
-    return active
+    if active is not None:
+        return active
+    try:
+        from pyspark import SparkContext
+    except ImportError:  # a pyspark that is Spark Connect's client alone
+        return None
+    return None if SparkContext._active_spark_context is None else SparkSession.builder.getOrCreate()
 
 
 def _embedded(settings: dict[str, str], warehouse: str | None, remote: str | None) -> SparkSession:
@@ -135,7 +141,7 @@ def stop_embedded(spark: SparkSession) -> int:
 
 
 def _submitted(app_name: str, delta: Settings) -> SparkSession:
-    """A session of the Spark application that spark-submit or a platform started for this process."""
+    """A session of the Spark application that spark-submit started for this process."""
     import pyspark
     from pyspark.sql import SparkSession
 
@@ -146,12 +152,11 @@ def _submitted(app_name: str, delta: Settings) -> SparkSession:
         builder = builder.appName(app_name)
     # Delta beside whatever extensions were given; a catalog that was given is the platform's business.
     extensions = (given.get("spark.sql.extensions") or "").split(",")
-    if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
-        wanted = delta["spark.sql.extensions"]
-        if wanted not in extensions:
-            builder = builder.config("spark.sql.extensions", ",".join([*filter(None, extensions), wanted]))
-        if not given.contains("spark.sql.catalog.spark_catalog"):
-            builder = builder.config("spark.sql.catalog.spark_catalog", delta["spark.sql.catalog.spark_catalog"])
+    wanted = delta["spark.sql.extensions"]
+    if wanted not in extensions:
+        builder = builder.config("spark.sql.extensions", ",".join([*filter(None, extensions), wanted]))
+    if not given.contains("spark.sql.catalog.spark_catalog"):
+        builder = builder.config("spark.sql.catalog.spark_catalog", delta["spark.sql.catalog.spark_catalog"])
     spark = builder.getOrCreate()
     _carry_wheels(spark, (given.get("spark.submit.pyFiles") or "").split(","))
     return spark

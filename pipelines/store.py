@@ -27,7 +27,8 @@ from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.tables import TABLES
 from pipelines.tables.contract import Table
-from pipelines.views import SCHEMA, View
+from pipelines.view_makers import find_views, keep_views, make_views, quoted
+from pipelines.views import VIEWS, View, needed
 
 # What Delta says where another writer was faster: it wrote to the table, made it, or is about to.
 _OUTRUN = re.compile(
@@ -66,10 +67,6 @@ def holds_less(warehouse: str, limit_bytes: int) -> bool:
         if total >= limit_bytes:
             return False
     return True
-
-
-def quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def of_snapshots(snapshots: Sequence[SnapshotKey]) -> str:
@@ -121,6 +118,7 @@ class Store:
         self.spark = spark
         self._catalog = catalog
         self._made: set[str] = set()
+        self._registered: list[str] = []
         self.warehouse = str(Path(warehouse).resolve()) if "://" not in warehouse else warehouse.rstrip("/")
 
     def place(self, name: str) -> str:
@@ -306,10 +304,10 @@ class Store:
 
     def register(self, names: Sequence[str]) -> list[str]:
         """The names among these whose tables exist; `SELECT ... FROM schema.table` works for them from now on."""
+        known = self._registered = [name for name in names if self.exists(name)]
         if self._catalog:
             self.spark.catalog.setCurrentCatalog(self._catalog)
-            return [name for name in names if self.exists(name)]
-        known = [name for name in names if self.exists(name)]
+            return known
         for schema in sorted({name.split(".")[0] for name in known}):
             self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         for name in known:
@@ -320,12 +318,20 @@ class Store:
     def register_views(self, views: Sequence[View]) -> None:
         """Nothing; `SELECT ... FROM ask.view` works from now on: what they read is registered already.
 
-        In a catalog they stay; of a folder they last as long as the session.
+        In a catalog they stay, if it holds views; of a folder they last as long as the session.
         """
-        if views:
-            self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
-        for view in views:
-            self.spark.sql(f"CREATE OR REPLACE VIEW {view.name} COMMENT {quoted(view.comment)} AS {view.sql}")
+        if self._catalog:
+            find_views(self.spark, self._catalog, views, self._registered)
+        else:
+            make_views(self.spark, views)
+
+    def keep_views(self) -> None:
+        """Nothing; every view whose tables are there is in the catalog as it is defined now, if it holds views."""
+        if not self._catalog:
+            return
+        tables, _ = needed([view.name for view in VIEWS])
+        there = set(self.register(tables))
+        keep_views(self.spark, [view for view in VIEWS if set(needed([view.name])[0]) <= there])
 
     def listing(self) -> list[dict[str, Any]]:
         """What tables there are: name, rows, version, comment, place; in the order in which a run fills them."""

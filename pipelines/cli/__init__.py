@@ -49,5 +49,10 @@ def _from_worker(error: Exception) -> str | None:
 
 
 def entry() -> None:
-    """The installed command."""
-    sys.exit(main())
+    """The installed command, and the entry point of wheel tasks: it ends the process where something is to be told.
+
+    Where all is well it returns: a platform that calls it within its own process may take any SystemExit for a failure.
+    """
+    code = main()
+    if code:
+        sys.exit(code)

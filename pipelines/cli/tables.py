@@ -85,6 +85,9 @@ def run(
         if page is not None:
             progress.began("report")
             body.write_report(store, page, context.snapshots, work)
+        unmade = body.keep_views(store) if whole else ""
+    if unmade:
+        typer.echo(f"kafka-placement: warning: {unmade}", err=True)
     closing.show(store, context.snapshots, steps, work, page, settings.failures.most_pairs)
     crossed = body.crossed(store, context.snapshots, alerts)
     for line in crossed:

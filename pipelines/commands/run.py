@@ -43,6 +43,21 @@ def write_report(store: Store, file: Path, snapshots: Sequence[SnapshotKey], wor
     work.seconds["report"] = monotonic() - began
 
 
+def keep_views(store: Store) -> str:
+    """Why the views are not in the catalog; "" = they are, or the tables are in a folder.
+
+    A run that has written all of its tables does not fail for want of a right to make views.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        store.keep_views()
+    except PySparkException as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        return f"the views of schema ask were not made: {said[0]}"
+    return ""
+
+
 def crossed(store: Store, snapshots: Sequence[SnapshotKey], alerts: Sequence[Alert]) -> list[str]:
     """A line for each threshold that the clusters as they are have crossed."""
     if not alerts:

@@ -1,0 +1,72 @@
+"""The wheel for platforms that bring Spark: `python jobs/databricks/wheel.py` after `make wheel`.
+
+The same files as the plain wheel, but what the platform itself brings is not asked for: pip would put another pyspark
+in front of the platform's. A build tag tells the two apart; the version is the same.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import sys
+import zipfile
+from pathlib import Path
+
+# Spark, Delta in it, and what pyspark imports for Spark Connect.
+PLATFORM = frozenset({"pyspark", "delta-spark", "grpcio", "grpcio-status", "googleapis-common-protos", "zstandard"})
+BUILD = "1databricks"
+DIST = Path(__file__).resolve().parents[2] / "dist"
+
+
+def platform_wheel(plain: Path, folder: Path) -> Path:
+    """The new wheel in `folder`, made of the plain wheel."""
+    name, version, *tags = plain.stem.split("-")
+    made = folder / f"{'-'.join((name, version, BUILD, *tags))}.whl"
+    about = f"{name}-{version}.dist-info"
+    record: list[str] = []
+    folder.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(plain) as old, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as new:
+        for entry in old.infolist():
+            content = old.read(entry)
+            if entry.filename == f"{about}/METADATA":
+                content = _without_platform(content.decode()).encode()
+            elif entry.filename == f"{about}/WHEEL":
+                content = content.replace(b"Root-Is-Purelib", f"Build: {BUILD}\nRoot-Is-Purelib".encode())
+            elif entry.filename == f"{about}/RECORD":
+                continue
+            new.writestr(entry, content)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            record.append(f"{entry.filename},sha256={digest},{len(content)}")
+        new.writestr(f"{about}/RECORD", "\n".join([*record, f"{about}/RECORD,,", ""]))
+    return made
+
+
+def _without_platform(metadata: str) -> str:
+    """The metadata without the requirements that the platform meets; an error if one of them is not there."""
+    head, blank, text = metadata.partition("\n\n")
+    kept, dropped = [], set()
+    for line in head.split("\n"):
+        found = re.match(r"Requires-Dist: ([A-Za-z0-9._-]+)", line)
+        name = re.sub(r"[-_.]+", "-", found.group(1)).lower() if found else ""
+        if name in PLATFORM:
+            dropped.add(name)
+        else:
+            kept.append(line)
+    if missing := PLATFORM - dropped:
+        raise SystemExit(f"wheel.py: the wheel does not require {', '.join(sorted(missing))}: correct PLATFORM")
+    return "\n".join(kept) + blank + text
+
+
+def main() -> None:
+    """Nothing; dist/databricks holds the platform's wheel of the one in dist, and no older one."""
+    plain = list(DIST.glob("kafka_placement-*.whl"))
+    if len(plain) != 1:
+        sys.exit(f"wheel.py: {len(plain)} wheels in {DIST}, not one. Run: make clean wheel")
+    for old in (DIST / "databricks").glob("*.whl"):
+        old.unlink()
+    print(platform_wheel(plain[0], DIST / "databricks"))
+
+
+if __name__ == "__main__":
+    main()

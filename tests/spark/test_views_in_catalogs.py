@@ -1,0 +1,145 @@
+"""Views stay in a catalog that holds views, and stand beside one that holds none. Each step is a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.views import VIEWS
+from tests.where_it_runs.cluster import clean_environment
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+
+# Hive's metastore, in Derby: the catalog of many a cluster. It need not outlive a loss of power.
+METASTORE = """
+from pathlib import Path
+from pipelines.session import open_session
+
+def open_metastore(folder, name):
+    return open_session(name, warehouse=str(folder / "managed"), small=True, extra={
+        "spark.master": "local[2]",
+        "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder / 'metastore'};create=true",
+        "spark.driver.extraJavaOptions":
+            f"-Dderby.system.home={folder} -Dderby.system.durability=test -XX:TieredStopAtLevel=1",
+    })
+"""
+# The command finds the session running.
+COMMANDS = """
+import contextlib, io, json, sys
+from pipelines.cli import main
+
+folder = Path(sys.argv[1])
+open_metastore(folder, "a cluster with a metastore")
+said = []
+for arguments in json.loads(sys.argv[2]):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        code = main(arguments)
+    said.append([code, out.getvalue()])
+print(json.dumps(said))
+"""
+# By plain SQL, without this program's help but for the session.
+SOMEONE_ELSE = """
+import json, sys
+
+spark = open_metastore(Path(sys.argv[1]), "someone else")
+kinds, comments = {}, {}
+for row in spark.sql("SHOW VIEWS IN ask").collect():
+    name = f"ask.{row['viewName']}"
+    about = {r[0]: r[1] for r in spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()}
+    kinds[name], comments[name] = about["Type"], about["Comment"]
+    spark.table(name).collect()
+hot = [list(r) for r in spark.sql("SELECT broker_id, leaders FROM ask.hottest_brokers ORDER BY place").collect()]
+print(json.dumps([kinds, comments, hot]))
+"""
+SOURCE = """\
+\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2
+\tTopic: a\tPartition: 1\tLeader: 1\tReplicas: 1,2\tIsr: 1
+"""
+
+
+def answer(code: str, folder: Path, *arguments: str) -> Any:
+    """What the code, in a Python of its own, printed last, as JSON."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env=clean_environment(folder, PYTHONPATH=str(ROOT)),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-5000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_views_of_a_metastore(tmp_path: Path) -> None:
+    """A run leaves them there, commands read them, and another session has them too."""
+    source, page = tmp_path / "prod.txt", tmp_path / "fleet.html"
+    source.write_text(SOURCE)
+    catalog = ["--set", "store.catalog=spark_catalog"]
+    sql = "SELECT broker_id, answer FROM ask.can_i_lose ORDER BY broker_id"
+    commands = [
+        ["run", str(source), *catalog, "--set", "failures.seeds=1", "--set", "hotspots.seeds=10"],
+        ["query", sql, "--json", *catalog],
+        ["report", str(page), *catalog],
+    ]
+    said = answer(METASTORE + COMMANDS, tmp_path, str(tmp_path), json.dumps(commands))
+    assert [code for code, _ in said] == [0, 0, 0]
+    answers = [json.loads(line) for line in said[1][1].splitlines()]
+    assert answers[0] == {"broker_id": 1, "answer": "no: partitions would be offline"}
+    assert "prod" in page.read_text()
+
+    kinds, comments, hot = answer(METASTORE + SOMEONE_ELSE, tmp_path, str(tmp_path))
+    assert kinds == {view.name: "VIEW" for view in VIEWS}
+    assert comments == {view.name: view.comment for view in VIEWS}
+    assert hot == [[1, 2], [2, 0]]
+
+
+# A catalog of tables alone, as Unity Catalog's open-source one is: here Spark's own, over an in-memory Derby.
+BESIDE = """
+import json
+from pyspark.errors import AnalysisException
+from pipelines.session import open_session
+from pipelines.view_makers import find_views, keep_views
+from pipelines.views import View
+
+spark = open_session("t", warehouse=None, small=True, extra={
+    "spark.master": "local[1]",
+    "spark.driver.memory": "1g",
+    "spark.sql.catalog.shop": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+    "spark.sql.catalog.shop.url": "jdbc:derby:memory:shop;create=true",
+    "spark.sql.catalog.shop.driver": "org.apache.derby.jdbc.EmbeddedDriver",
+})
+spark.catalog.setCurrentCatalog("shop")
+spark.sql("CREATE SCHEMA gold")
+spark.sql("CREATE TABLE gold.one (a INT)")
+spark.sql("INSERT INTO gold.one VALUES (7)")
+spark.sql("CREATE TABLE gold.other (b INT)")
+views = [
+    View("ask.plain", "of a table", "SELECT a FROM gold.one"),
+    View("ask.upon", "of a view", "SELECT a + 1 AS a FROM ask.plain"),
+]
+kept = keep_views(spark, views)
+find_views(spark, "shop", views, ["gold.other"])
+find_views(spark, "shop", views, ["gold.other"])
+asked = [
+    spark.sql(sql).collect()
+    for sql in ("SELECT * FROM ask.plain", "SELECT * FROM ask.upon", "SELECT * FROM gold.one", "SELECT * FROM gold.other")
+]
+print(json.dumps([kept, asked]))
+"""
+
+
+def test_a_catalog_that_holds_no_views(tmp_path: Path) -> None:
+    assert answer(BESIDE, tmp_path) == [False, [[[7]], [[8]], [[7]], []]]
