@@ -22,10 +22,10 @@ OUT ?= fleet
 SHAPE = --size $(SIZE) $(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(BROKERS),--brokers $(BROKERS)) \
   $(if $(TOPICS),--topics $(TOPICS)) $(if $(SMALL),--small $(SMALL)) $(if $(SEED),--seed $(SEED)) $(if $(LOADS),--loads)
 
-.PHONY: help setup run test test-fast lint bench bench-kernels bench-plans bench-replay fleet bench-fleet oracle docs wheel lock clean check-machine
+.PHONY: help setup run test test-fast lint bench bench-kernels bench-plans bench-replay fleet bench-fleet oracle docs wheel wheel-databricks lock clean check-machine
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-16s %s\n' "$$name" "$$what"; done
 
 setup: check-machine $(READY) ## .venv with every library and the kafka-placement command, and Delta's jars (once; needs network)
 
@@ -69,6 +69,9 @@ docs: check-machine $(READY) ## docs/tables.md from the tables' contracts
 
 wheel: check-machine $(READY) ## dist/kafka_placement-*.whl, conf's defaults inside
 	$(BIN)/hatchling build -t wheel
+
+wheel-databricks: wheel ## dist/databricks/*.whl: the same for platforms that bring Spark and Delta
+	$(BIN)/python -m jobs.databricks.wheel
 
 lock: ## requirements.lock anew from pyproject.toml (needs uv)
 	$(COMPILE) pyproject.toml --group dev -o requirements.lock

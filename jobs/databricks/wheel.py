@@ -1,4 +1,4 @@
-"""The wheel for platforms that bring Spark: `python jobs/databricks/wheel.py` after `make wheel`.
+"""The wheel for platforms that bring Spark: `make wheel-databricks`.
 
 The same files as the plain wheel, but what the platform itself brings is not asked for: pip would put another pyspark
 in front of the platform's. A build tag tells the two apart; the version is the same.
@@ -12,6 +12,8 @@ import re
 import sys
 import zipfile
 from pathlib import Path
+
+from pipelines import __version__
 
 # Spark, Delta in it, and what pyspark imports for Spark Connect.
 PLATFORM = frozenset({"pyspark", "delta-spark", "grpcio", "grpcio-status", "googleapis-common-protos", "zstandard"})
@@ -59,13 +61,13 @@ def _without_platform(metadata: str) -> str:
 
 
 def main() -> None:
-    """Nothing; dist/databricks holds the platform's wheel of the one in dist, and no older one."""
-    plain = list(DIST.glob("kafka_placement-*.whl"))
-    if len(plain) != 1:
-        sys.exit(f"wheel.py: {len(plain)} wheels in {DIST}, not one. Run: make clean wheel")
+    """Nothing; dist/databricks holds the platform's wheel of this version, and no other."""
+    plain = DIST / f"kafka_placement-{__version__}-py3-none-any.whl"
+    if not plain.is_file():
+        sys.exit(f"wheel.py: there is no {plain}. Run: make wheel")
     for old in (DIST / "databricks").glob("*.whl"):
         old.unlink()
-    print(platform_wheel(plain[0], DIST / "databricks"))
+    print(platform_wheel(plain, DIST / "databricks"))
 
 
 if __name__ == "__main__":
