@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import ArithmeticException
 from pyspark.sql import SparkSession
 
-from pipelines.session import open_session
+from pipelines.session import open_session, starts_here
 from tests.where_it_runs.cluster import clean_environment
 
 WRONG_JAVA = "#!/bin/sh\necho 'openjdk version \"11.0.27\" 2025-04-15' >&2\n"
@@ -85,3 +85,39 @@ def test_a_spark_that_cannot_start_is_explained(tmp_path: Path) -> None:
     assert ran.returncode == 1
     assert "Too small maximum heap" in ran.stderr
     assert "EnvironmentFault: Spark could not start" in ran.stderr
+
+
+@pytest.mark.parametrize("jars", ["there", "absent"])
+def test_databricks_own_session_is_used(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, jars: str) -> None:
+    """Nothing is fetched or looked for, and no static setting is touched."""
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "18.2")
+    if jars == "absent":
+        monkeypatch.setenv("KAFKA_PLACEMENT_JARS", "/nowhere")
+    extensions = spark.conf.get("spark.sql.extensions")
+    assert not starts_here()
+    found = open_session("a job", warehouse=None)
+    assert found.sparkContext is spark.sparkContext
+    assert (found.sparkContext.appName, found.conf.get("spark.sql.extensions")) == ("tests", extensions)
+    assert found.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+@pytest.mark.slow
+def test_a_databricks_session_of_spark_connect(tmp_path: Path) -> None:
+    """Where the builder gives a Connect session, no Spark context is asked for."""
+    code = """
+import pyspark
+from pipelines.session import open_session, starts_here
+def refuse(*arguments, **named):
+    raise AssertionError("a Spark context was asked for")
+from pyspark.sql import SparkSession
+SparkSession.builder.remote("local[1]").getOrCreate().range(1).count()  # as the platform does, before a job begins
+pyspark.SparkContext._ensure_initialized = refuse
+pyspark.SparkContext.__init__ = refuse
+spark = open_session("t", warehouse=None)
+print(type(spark).__module__, spark.range(3).count())
+"""
+    ran = in_a_new_process(
+        code, tmp_path, DATABRICKS_RUNTIME_VERSION="client.4.9", KAFKA_PLACEMENT_JARS="/nowhere", SPARK_REMOTE="local[1]"
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert ran.stdout.splitlines()[-1] == "pyspark.sql.connect.session 3"
