@@ -73,8 +73,9 @@ def kafka_placement() -> None:
         thresholds = Variable.get("kafka_placement_alerts", default=ALERTS).split(";")
         alerts = [part for one in thresholds if one.strip() for part in ("--alert", one.strip())]
         place = ["--warehouse", str(data() / "warehouse"), "--report", str(data() / "report.html")]
-        _, said = call(["run", *sources(), *place, *alerts])
-        return [line for line in said.splitlines() if line.startswith("kafka-placement: alert: ")]
+        code, said = call(["run", *sources(), *place, *alerts])
+        lines = [line for line in said.splitlines() if line.startswith("kafka-placement: alert: ")]
+        return lines if code == ALERT else []
 
     @task(retries=0)
     def alert(crossed: list[str]) -> None:

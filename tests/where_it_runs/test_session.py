@@ -117,7 +117,11 @@ spark = open_session("t", warehouse=None)
 print(type(spark).__module__, spark.range(3).count())
 """
     ran = in_a_new_process(
-        code, tmp_path, DATABRICKS_RUNTIME_VERSION="client.4.9", KAFKA_PLACEMENT_JARS="/nowhere", SPARK_REMOTE="local[1]"
+        code,
+        tmp_path,
+        DATABRICKS_RUNTIME_VERSION="client.4.9",
+        KAFKA_PLACEMENT_JARS="/nowhere",
+        SPARK_REMOTE="local[1]",
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert ran.stdout.splitlines()[-1] == "pyspark.sql.connect.session 3"

@@ -19,26 +19,35 @@ SUBMIT_CONF = {
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.ui.enabled": "false",
-    "spark.driver.memory": "1g",
 }
+
+
+def submit(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What jobs/spark-submit.sh did with these arguments of the command."""
+    return subprocess.run(
+        [str(ROOT / "jobs" / "spark-submit.sh"), *arguments],
+        env=clean_environment(folder, SPARK_HOME=str(SPARK_HOME), JARS=str(jar_paths()[0].parent), **environment),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
 
 
 def test_the_wheel_runs_on_a_cluster(
     cluster: Cluster, wheel: Path, bare_python: Path, embedded_run: Path, samples: Path, tmp_path: Path
 ) -> None:
-    command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.master, "--name", "placement-on-a-cluster"]
-    command += [part for key, value in SUBMIT_CONF.items() for part in ("--conf", f"{key}={value}")]
-    command += ["--jars", ",".join(map(str, jar_paths())), "--py-files", str(wheel)]
-    command += [str(ROOT / "jobs" / "kafka_placement_job.py")]
-    command += ["run", str(samples / CLUSTER), "--warehouse", str(tmp_path / "warehouse")]
-    ran = subprocess.run(
-        command,
-        env=clean_environment(tmp_path, PYSPARK_PYTHON=str(bare_python)),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
+    more = " ".join(f"--conf {key}={value}" for key, value in SUBMIT_CONF.items())
+    ran = submit(
+        tmp_path,
+        *("run", str(samples / CLUSTER), "--warehouse", str(tmp_path / "warehouse")),
+        MASTER=cluster.master,
+        WHEEL=str(wheel),
+        PYSPARK_PYTHON=str(bare_python),
+        DRIVER_MEMORY="1g",
+        EXECUTOR_MEMORY="1g",
+        SUBMIT_ARGS=f"--name placement-on-a-cluster {more}",
     )
     assert ran.returncode == 0, ran.stderr[-5000:]
     assert contents(tmp_path / "warehouse") == contents(embedded_run / "warehouse")
@@ -46,3 +55,45 @@ def test_the_wheel_runs_on_a_cluster(
     assert [(one["name"], one["cores"], one["state"]) for one in applications] == [
         ("placement-on-a-cluster", 2, "FINISHED")
     ]
+
+
+def test_an_exit_code_gets_through(cluster: Cluster, wheel: Path, bare_python: Path, tmp_path: Path) -> None:
+    """And nothing is started for wrong usage, nor without what is needed."""
+    given = {"MASTER": cluster.master, "WHEEL": str(wheel), "PYSPARK_PYTHON": str(bare_python)}
+    assert submit(tmp_path, "run", **given).returncode == 64
+    lacking = submit(tmp_path, "run", "x", **{**given, "MASTER": ""})
+    assert (lacking.returncode, lacking.stderr.splitlines()[0][:30]) == (1, "spark-submit.sh: MASTER is not")
+    lacking = submit(tmp_path, "run", "x", **{**given, "WHEEL": "/nowhere.whl"})
+    assert (lacking.returncode, lacking.stderr) == (1, "spark-submit.sh: there is no /nowhere.whl. Run: make wheel\n")
+
+
+@pytest.mark.parametrize(
+    ("master", "said"),
+    [
+        ("yarn", "--archives env.tar.gz#env --conf spark.executorEnv.PYSPARK_PYTHON=./env/bin/python"),
+        ("k8s://https://127.0.0.1:6443", "--conf spark.kubernetes.container.image=registry/kafka-placement:1"),
+    ],
+)
+def test_what_other_masters_are_told(wheel: Path, tmp_path: Path, master: str, said: str) -> None:
+    """As far as there is no such master here: the command, not its effect."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "spark-submit").write_text('#!/bin/bash\necho "$@"\n')
+    (tmp_path / "bin" / "spark-submit").chmod(0o755)
+    ran = subprocess.run(
+        [str(ROOT / "jobs" / "spark-submit.sh"), "tables"],
+        env=clean_environment(
+            tmp_path,
+            SPARK_HOME=str(tmp_path),
+            JARS=str(jar_paths()[0].parent),
+            WHEEL=str(wheel),
+            MASTER=master,
+            ENVIRONMENT="env.tar.gz",
+            IMAGE="registry/kafka-placement:1",
+        ),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said in ran.stdout
+    assert ran.stdout.startswith(f"--master {master} --deploy-mode client ")
+    assert ran.stdout.endswith("jobs/kafka_placement_job.py tables\n")

@@ -1,0 +1,127 @@
+"""The DAG's own code, with stand-ins for the few names of Airflow that it imports.
+
+Airflow is an installation of its own, a hundred libraries, and is not here. The stand-ins hold no other name, so that
+an import of another would fail; jobs/README.md says how to try the DAG with Airflow itself.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DAG = Path(__file__).parents[2] / "jobs" / "airflow" / "kafka_placement_dag.py"
+EXIT = """#!/bin/bash
+printf '%s\\n' "$*" >> calls
+[ "$1" = run ] || exit 0
+echo rows
+echo "kafka-placement: alert: prod: worst_survivor is 2: worst_survivor > 1.5" >&2
+exit CODE
+"""
+
+
+class AirflowException(Exception):
+    pass
+
+
+class AirflowFailException(AirflowException):
+    pass
+
+
+class AirflowSkipException(AirflowException):
+    pass
+
+
+@pytest.fixture
+def dag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module, in a folder with a source; `tasks` and `options` are what it declares, `values` its variables."""
+    values: dict[str, str] = {"kafka_placement_data": str(tmp_path)}
+    tasks: dict[str, Callable[..., Any]] = {}
+    options: dict[str, dict[str, Any]] = {}
+
+    def task(function: Any = None, **given: Any) -> Any:
+        if function is None:
+            return lambda decorated: task(decorated, **given)
+        tasks[function.__name__], options[function.__name__] = function, given
+        return lambda *arguments: None  # what is called while a DAG is built runs later
+
+    def dag_of(**given: Any) -> Any:
+        options["dag"] = given
+        return lambda function: function
+
+    sdk = types.ModuleType("airflow.sdk")
+    sdk.Variable = types.SimpleNamespace(get=lambda name, default: values.get(name, default))  # type: ignore[attr-defined]
+    sdk.dag, sdk.task = dag_of, task  # type: ignore[attr-defined]
+    now = types.SimpleNamespace(run_after=datetime(2026, 11, 22, 2, 15, tzinfo=UTC))
+    sdk.get_current_context = lambda: {"dag_run": now}  # type: ignore[attr-defined]
+    exceptions = types.ModuleType("airflow.sdk.exceptions")
+    for kind in (AirflowException, AirflowFailException, AirflowSkipException):
+        setattr(exceptions, kind.__name__, kind)
+    for name, module in {
+        "airflow": types.ModuleType("airflow"),
+        sdk.__name__: sdk,
+        exceptions.__name__: exceptions,
+    }.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "prod.txt").write_text("x")
+    (tmp_path / "sources" / "eu").mkdir()
+    monkeypatch.chdir(tmp_path)
+    spec = importlib.util.spec_from_file_location("kafka_placement_dag", DAG)
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.tasks, module.options, module.values = tasks, options, values
+    return module
+
+
+def command(dag: Any, code: int) -> None:
+    """The command ends like that from now on."""
+    file = Path("command with a space")
+    file.write_text(EXIT.replace("CODE", str(code)))
+    file.chmod(0o755)
+    dag.values["kafka_placement_command"] = f"'{file.resolve()}'"
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [(1, AirflowException), (2, AirflowFailException), (3, AirflowFailException), (64, AirflowFailException)],
+)
+def test_what_failed_is_tried_again_only_where_that_helps(dag: Any, code: int, fault: type[Exception]) -> None:
+    command(dag, code)
+    with pytest.raises(AirflowException, match=f"exit code {code}: kafka-placement: alert") as raised:
+        dag.tasks["run"]()
+    assert type(raised.value) is fault
+
+
+def test_a_threshold_notifies_and_is_not_tried_again(dag: Any, tmp_path: Path) -> None:
+    command(dag, 4)
+    crossed = dag.tasks["run"]()
+    assert crossed == ["kafka-placement: alert: prod: worst_survivor is 2: worst_survivor > 1.5"]
+    with pytest.raises(AirflowFailException, match="worst_survivor is 2"):
+        dag.tasks["alert"](crossed)
+    assert dag.options["alert"]["retries"] == 0
+    dag.tasks["plan"](crossed)
+    calls = Path("calls").read_text().splitlines()
+    assert calls == [
+        f"run eu={tmp_path}/sources/eu prod={tmp_path}/sources/prod.txt --warehouse {tmp_path}/warehouse "
+        f"--report {tmp_path}/report.html --alert worst_survivor > 1.5 --alert newly_offline > 0",
+        f"plan prod={tmp_path}/sources/prod.txt --goal leaders --out {tmp_path}/plans/prod-2026-11-22",
+    ]
+
+
+def test_where_all_is_well_nothing_else_happens(dag: Any) -> None:
+    command(dag, 0)
+    crossed = dag.tasks["run"]()
+    assert crossed == []
+    for name in ("alert", "plan"):
+        with pytest.raises(AirflowSkipException):
+            dag.tasks[name](crossed)
+    assert dag.options["dag"]["max_active_runs"] == 1
