@@ -63,12 +63,8 @@ def dag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     exceptions = types.ModuleType("airflow.sdk.exceptions")
     for kind in (AirflowException, AirflowFailException, AirflowSkipException):
         setattr(exceptions, kind.__name__, kind)
-    for name, module in {
-        "airflow": types.ModuleType("airflow"),
-        sdk.__name__: sdk,
-        exceptions.__name__: exceptions,
-    }.items():
-        monkeypatch.setitem(sys.modules, name, module)
+    for module in (types.ModuleType("airflow"), sdk, exceptions):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
     (tmp_path / "sources").mkdir()
     (tmp_path / "sources" / "prod.txt").write_text("x")
     (tmp_path / "sources" / "eu").mkdir()

@@ -133,10 +133,8 @@ views = [
 kept = keep_views(spark, views)
 find_views(spark, "shop", views, ["gold.other"])
 find_views(spark, "shop", views, ["gold.other"])
-asked = [
-    spark.sql(sql).collect()
-    for sql in ("SELECT * FROM ask.plain", "SELECT * FROM ask.upon", "SELECT * FROM gold.one", "SELECT * FROM gold.other")
-]
+names = ("ask.plain", "ask.upon", "gold.one", "gold.other")
+asked = [spark.sql(f"SELECT * FROM {name}").collect() for name in names]
 print(json.dumps([kept, asked]))
 """
 

@@ -37,7 +37,8 @@ QUERIES = {
          AND p.partition = r.partition
         WHERE r.broker_id <> p.leader GROUP BY p.leader, r.broker_id ORDER BY p.leader, r.broker_id""",
     "the worst death of each scheme": """
-        SELECT scheme, max(leaders_worst_over_mean) AS worst, max(newly_offline_partitions) AS offline, count(*) AS deaths
+        SELECT scheme, max(leaders_worst_over_mean) AS worst, max(newly_offline_partitions) AS offline,
+               count(*) AS deaths
         FROM gold.failure_summary WHERE scenario_kind = 'broker' GROUP BY scheme ORDER BY scheme""",
     "rows of stages": """
         SELECT r.stage, sum(r.rows) AS written, count(*) AS of FROM ops.runs r
