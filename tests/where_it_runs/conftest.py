@@ -45,8 +45,11 @@ try:
 except ImportError:
     print("absent")
 """
-    said = subprocess.run([python, "-c", probe], cwd=folder, check=True, capture_output=True, text=True).stdout
-    assert said.strip() == "absent"
+    environment = clean_environment(folder)
+    done = subprocess.run(
+        [python, "-c", probe], cwd=folder, env=environment, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "absent"
     return python
 
 

@@ -103,25 +103,28 @@ def test_databricks_own_session_is_used(spark: SparkSession, monkeypatch: pytest
 
 @pytest.mark.slow
 def test_a_databricks_session_of_spark_connect(tmp_path: Path) -> None:
-    """Where the builder gives a Connect session, no Spark context is asked for."""
+    """Where the builder gives a Connect session, no Spark context is asked for: there, there is none."""
     code = """
+import threading
 import pyspark
-from pipelines.session import open_session, starts_here
+from pyspark.sql import SparkSession
+from pipelines.session import open_session
+
 def refuse(*arguments, **named):
     raise AssertionError("a Spark context was asked for")
-from pyspark.sql import SparkSession
+
 SparkSession.builder.remote("local[1]").getOrCreate().range(1).count()  # as the platform does, before a job begins
-pyspark.SparkContext._ensure_initialized = refuse
-pyspark.SparkContext.__init__ = refuse
-spark = open_session("t", warehouse=None)
-print(type(spark).__module__, spark.range(3).count())
+pyspark.SparkContext._active_spark_context = None
+pyspark.SparkContext._ensure_initialized = pyspark.SparkContext.__init__ = refuse
+
+def work():
+    spark = open_session("t", warehouse=None)
+    print(type(spark).__module__, spark.range(3).count(), flush=True)
+
+worker = threading.Thread(target=work)  # a thread that has no active session
+worker.start()
+worker.join()
 """
-    ran = in_a_new_process(
-        code,
-        tmp_path,
-        DATABRICKS_RUNTIME_VERSION="client.4.9",
-        KAFKA_PLACEMENT_JARS="/nowhere",
-        SPARK_REMOTE="local[1]",
-    )
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    assert ran.stdout.splitlines()[-1] == "pyspark.sql.connect.session 3"
+    on_databricks = {"DATABRICKS_RUNTIME_VERSION": "client.4.9", "KAFKA_PLACEMENT_JARS": "/nowhere"}
+    ran = in_a_new_process(code, tmp_path, **on_databricks, SPARK_REMOTE="local[1]")
+    assert (ran.returncode, ran.stdout.splitlines()[-1:]) == (0, ["pyspark.sql.connect.session 3"]), ran.stderr[-3000:]
