@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.session import open_session, starts_here
 from tests.where_it_runs.cluster import clean_environment
+from tests.where_it_runs.conftest import ROOT
 
 WRONG_JAVA = "#!/bin/sh\necho 'openjdk version \"11.0.27\" 2025-04-15' >&2\n"
 
@@ -126,5 +127,5 @@ worker.start()
 worker.join()
 """
     on_databricks = {"DATABRICKS_RUNTIME_VERSION": "client.4.9", "KAFKA_PLACEMENT_JARS": "/nowhere"}
-    ran = in_a_new_process(code, tmp_path, **on_databricks, SPARK_REMOTE="local[1]")
+    ran = in_a_new_process(code, tmp_path, **on_databricks, SPARK_REMOTE="local[1]", PYTHONPATH=str(ROOT))
     assert (ran.returncode, ran.stdout.splitlines()[-1:]) == (0, ["pyspark.sql.connect.session 3"]), ran.stderr[-3000:]
