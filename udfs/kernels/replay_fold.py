@@ -32,12 +32,13 @@ from udfs.kernels.replay_codes import (
     SET_UNCLEAN,
     TOPIC_HELD,
 )
-from udfs.kernels.replay_control import create, reassign, set_isr, step
+from udfs.kernels.replay_control import create, set_isr, step
 from udfs.kernels.replay_data import append, broker_back, broker_gone, fetch, follow, offsets, settle, until
 from udfs.kernels.replay_deletion import end_deletion, start_deletion
 from udfs.kernels.replay_elections import elect, elect_preferred
 from udfs.kernels.replay_health import NOT_BEGUN, NOT_THERE, begin_health, mark, note, write_health
 from udfs.kernels.replay_logs import serving, try_hw
+from udfs.kernels.replay_reassignment import reassign
 from udfs.kernels.replay_records import forget, record
 from udfs.kernels.replay_state import (
     AT,
