@@ -118,13 +118,14 @@ class _Living:
         self.at, self.check, self.rules = 0, CHECK_MS, rules
         self.now = kafka.tell("begin", int(elr), ",".join(map(str, self.brokers)))
         self.least: dict[str, int] = {}  # min.insync.replicas of topics that have set it
+        self.dirty: dict[str, bool] = {}  # whether a topic's elections may be unclean
         self.factor: dict[str, int] = {}  # replicas of a partition, as the topic was made
         self.names = iter(f"t{number}" for number in range(1000))
 
     def live(self) -> Life:
         draw = self.draw
         self.create()
-        steps: list[Callable[[], None]] = [self.create, self.grow, self.delete, self.minimum]
+        steps: list[Callable[[], None]] = [self.create, self.grow, self.delete, self.minimum, self.unclean]
         steps += [self.leave, self.reassign, self.reassign, self.prefer, self.isr, self.isr, self.isr]
         steps += [self.go] * 4 + [self.come] * 4
         for _ in range(draw.randint(3, 16)):
@@ -201,6 +202,8 @@ class _Living:
             events.append(self.event(k.CREATE, partition=(topic, number), replicas=ids))
             if topic in self.least:
                 events.append(self.event(k.SET_MIN_ISR, partition=(topic, number), value=self.least[topic]))
+            if self.dirty.get(topic):
+                events.append(self.event(k.SET_UNCLEAN, partition=(topic, number), value=1))
         active = self.alive - self.leaving
         if all(active & set(ids) for ids in lists):  # else the whole request is refused, which its reader has to know
             self.happens((word, topic, text), *events)
@@ -225,6 +228,18 @@ class _Living:
                 events += [self.event(k.CLEAR_ELR, partition=key) for key in mine]
             self.happens(("set", topic, "min.insync.replicas", least), *events)
 
+    def unclean(self) -> None:
+        """Of topics that are led: who is not is elected when Kafka looks next, every five minutes."""
+        if self.now:
+            topic, _ = self.draw.choice(list(self.now))
+            mine = [key for key in self.now if key[0] == topic]
+            stay = all(len(self.now[key].replicas) == self.factor[topic] for key in mine)
+            if stay and all(self.now[key].leader is not None for key in mine):
+                value = self.draw.random() < 0.8
+                self.dirty[topic] = value
+                events = [self.event(k.SET_UNCLEAN, partition=key, value=int(value)) for key in mine]
+                self.happens(("set", topic, "unclean.leader.election.enable", str(value).lower()), *events)
+
     def isr(self) -> None:
         if self.now:
             topic, number = key = self.draw.choice(list(self.now))
@@ -235,8 +250,12 @@ class _Living:
             )
 
     def reassign(self) -> None:
-        if self.now:
-            topic, number = key = self.draw.choice(list(self.now))
+        """Not where elections cross it that are not of the ISR alone: 4.1 then ends it with its next change of any kind,
+        or refuses it."""
+        clean = [key for key in self.now if not self.dirty.get(key[0])]
+        moved = [key for key in clean if self.now[key].leader is not None or not self.rules.elr]
+        if moved:
+            topic, number = key = self.draw.choice(moved)
             alone = sum(1 for name, _ in self.now if name == topic) == 1
             (ids,) = self.lists(1, self.draw.randint(1, min(3, len(self.brokers))) if alone else self.factor[topic])
             text = ",".join(map(str, ids))

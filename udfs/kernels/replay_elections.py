@@ -223,8 +223,9 @@ def elect_kraft(s: State, w: World, j: Journal, p: int, why: int) -> bool:
     if cause != why:
         alone(s, p, leader)
         drop(s, ELR, p, leader)
-        if s.now[p, ISR] >= min(s.now[p, MIN_ISR], s.now[p, AR]):
-            s.now[p, ELR] = 0
+        keep_eligible(s, p)
+    if cause in (UNCLEAN, FROM_LAST_KNOWN):  # what the others promised may be lost
+        s.now[p, ELR] = 0
     s.now[p, LAST_KNOWN] = NOBODY
     lead(s, j, p, leader, cause)
     set_partition(s, j, p, ONLINE, cause)
