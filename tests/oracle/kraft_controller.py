@@ -250,8 +250,7 @@ class _Living:
             )
 
     def reassign(self) -> None:
-        """Not where elections cross it that are not of the ISR alone: 4.1 then ends it with its next change of any kind,
-        or refuses it."""
+        """Not where elections that are not of the ISR alone cross it: 4.1 ends it with any next change, or refuses."""
         clean = [key for key in self.now if not self.dirty.get(key[0])]
         moved = [key for key in clean if self.now[key].leader is not None or not self.rules.elr]
         if moved:

@@ -209,26 +209,16 @@ def _shut_down(s: State, w: World, j: Journal, p: int, slot: int) -> None:
 @part
 def create(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> None:
     """Nothing; partition p with this AR: new, its replicas new, online with the first alive, replicas online."""
-    if s.now[p, DELETED] or (s.now[p, STATE] == ABSENT and not _may_be_created(s, w, j, p, lists, place)):
-        return  # it is there still, or refused
-    if not set_partition(s, j, p, NEW, CREATED):
-        return  # it is there already
+    if s.now[p, DELETED] or not set_partition(s, j, p, NEW, CREATED):
+        return  # it is there still
     put(s, AR, p, lists, place)
     for i in range(s.now[p, AR]):
         set_replica(s, j, p, s.slot[s.now[p, SLOT_BEGIN] + i, AR], NEW, CREATED)
     _first_leader(s, w, j, p)
-
-
-@part
-def _may_be_created(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> bool:
-    """Whether some replica is active: with KRaft the request is refused else.
-
-    Source: ReplicationControlManager.createTopic of 4.1.
-    """
-    found: bool = w.cluster[s.now[p, CLUSTER], KRAFT] == 0
-    for i in range(lists[place]):
-        found = found or active(s, w, j, p, lists[place + 1 + i])
-    return found
+    kraft = w.cluster[s.now[p, CLUSTER], KRAFT] != 0
+    for i in range(s.now[p, AR]):  # with ZooKeeper the dead too: KafkaController.onNewPartitionCreation
+        slot = s.slot[s.now[p, SLOT_BEGIN] + i, AR]
+        set_replica(s, j, p, slot, OFFLINE if kraft and not alive(s, w, j, p, slot) else ONLINE, CREATED)
 
 
 @part
@@ -247,9 +237,6 @@ def _first_leader(s: State, w: World, j: Journal, p: int) -> None:
     s.now[p, EPOCH] = 0
     write_leader(s, j, p, CREATED, NOBODY)
     set_partition(s, j, p, ONLINE, CREATED)
-    for i in range(s.now[p, AR]):
-        slot = s.slot[begin + i, AR]
-        set_replica(s, j, p, slot, ONLINE if alive(s, w, j, p, slot) else OFFLINE, CREATED)
 
 
 @copying_part
