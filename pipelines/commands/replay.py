@@ -37,6 +37,7 @@ from udfs.replay.words import CAUSES, KINDS
 
 _REBALANCED = CAUSES[k.REBALANCED]
 _NAMED = 8
+_WRITTEN = (k.SET_ISR, k.ELECT_PREFERRED)  # what is asked for, and written unless it is so already, or cannot be
 # What snapshots show, where no log has fences and records: znodes that go, that come, and that say something else.
 _IN_ZOOKEEPER = {k.FENCED: "broker gone", k.UNFENCED: "broker registered", k.RECORD: "state"}
 
@@ -114,7 +115,7 @@ def timeline(asked: Asked) -> Timeline:
     begin, events, until = observed.begin, list(observed.events), observed.until
     of_groups: Sequence[GroupEvent] = ()
     if scenarios:
-        told = read_scenario(scenarios[0], observed.stands)
+        told = read_scenario(scenarios[0], observed.stands, until.at_ms if until and until.since_begin else None)
         begin = told.begin if told.begin is not None else _ruled(begin or Begin(), told.settings)
         events, of_groups = [*events, *told.events], told.groups
     assert begin is not None
@@ -250,7 +251,8 @@ def lines(of: Timeline) -> Iterator[str]:
         yield from by_itself(at)
         places = [number for number, _ in group]
         rows = [row for number in places for row in by_event.get(number, ())]
-        yield f"{_time(at, of.wall)}  {what}{_times(len(places))}{_followed(rows)}"
+        vain = not rows and all(of.events[number].kind in _WRITTEN for number in places)
+        yield f"{_time(at, of.wall)}  {what}{_times(len(places))}{': nothing to write' if vain else _followed(rows)}"
         broken = sum(illegal[number] for number in places)
         if broken:
             yield f"      {broken} illegal transitions, see state_transitions of --json"

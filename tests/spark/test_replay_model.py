@@ -81,15 +81,18 @@ def test_no_difference_to_the_interpreter(spark: SparkSession, part: int) -> Non
 
 
 @pytest.mark.slow
-def test_what_must_always_hold(spark: SparkSession) -> None:
+@pytest.mark.parametrize("kraft", [False, True])
+def test_what_must_always_hold(spark: SparkSession, kraft: bool) -> None:
     """Under Kafka's present rules: high watermarks, leaders in their ISR, and what acks=all has promised."""
-    cases = {str(n): random_data_case(500_000 + n, facts=False) for n in range(SEQUENCES // PARTS)}
+    cases = {str(n): random_data_case(500_000 + n, facts=False, kraft=kraft) for n in range(SEQUENCES // PARTS)}
     rows = folded(spark, cases)
     health, requests, leaders = rows["replication_health"], rows["requests"], rows["leadership_events"]
     promised = 0
     for name in cases:
         unclean = {
-            (row["topic"], row["partition"]) for row in leaders.get(name, []) if row["cause"] == "unclean election"
+            (row["topic"], row["partition"])
+            for row in leaders.get(name, [])
+            if row["cause"] in ("unclean election", "last known leader")
         }
         for row in leaders.get(name, []):
             assert row["leader"] is None or row["leader"] in row["isr"] or row["cause"] == "reassignment", name

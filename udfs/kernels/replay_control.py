@@ -9,16 +9,13 @@ from udfs.kernels.compiled import copying_part, part
 from udfs.kernels.replay_codes import (
     ABSENT,
     CREATED,
-    DELETION_DONE,
     DELETION_INELIGIBLE,
-    DELETION_STARTED,
     EXPANDED,
     NEW,
     NOBODY,
     OFFLINE,
     OFFLINE_LEADER,
     ONLINE,
-    REASSIGNED,
     REBALANCED,
     REMOVED,
     SHRUNK,
@@ -38,6 +35,7 @@ from udfs.kernels.replay_elections import (
     no_longer_eligible,
     only_alive,
 )
+from udfs.kernels.replay_reassignment import finish
 from udfs.kernels.replay_records import seen
 from udfs.kernels.replay_state import (
     AR,
@@ -53,8 +51,6 @@ from udfs.kernels.replay_state import (
     KRAFT,
     LEADER,
     LEAVING,
-    MIN_ISR,
-    REPLICA_STATE,
     SEEN_DOWN,
     SEEN_UP,
     SLOT_BEGIN,
@@ -69,6 +65,7 @@ from udfs.kernels.replay_state import (
     Journal,
     State,
     World,
+    add,
     alive,
     drop,
     put,
@@ -99,7 +96,8 @@ def step(s: State, w: World, j: Journal, p: int, kind: int, slot: int) -> None:
     elif kind == LEAVING:
         _shut_down(s, w, j, p, slot)
     elif kind == CHECK:
-        if may_be_rebalanced(s, p) and s.now[p, TARGET] == 0 and s.slot[s.now[p, SLOT_BEGIN], AR] == slot:
+        moves = s.now[p, TARGET] > 0 and not w.cluster[s.now[p, CLUSTER], KRAFT]  # with ZooKeeper such wait
+        if may_be_rebalanced(s, p) and not moves and s.slot[s.now[p, SLOT_BEGIN], AR] == slot:
             elect_preferred(s, w, j, p, REBALANCED)
     elif kind in (SEEN_DOWN, SEEN_UP) and slot != NOBODY:
         seen(s, j, p, slot, kind == SEEN_UP)
@@ -175,8 +173,8 @@ def _fail_over(s: State, w: World, j: Journal, p: int) -> None:
 
 @part
 def _go_on(s: State, w: World, j: Journal, p: int) -> None:
-    """Nothing; a reassignment that waits is tried again."""
-    if s.now[p, TARGET]:
+    """Nothing; a reassignment that waits is tried again, with ZooKeeper: with KRaft when the ISR changes."""
+    if s.now[p, TARGET] and not w.cluster[s.now[p, CLUSTER], KRAFT]:
         finish(s, w, j, p)
 
 
@@ -211,26 +209,16 @@ def _shut_down(s: State, w: World, j: Journal, p: int, slot: int) -> None:
 @part
 def create(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> None:
     """Nothing; partition p with this AR: new, its replicas new, online with the first alive, replicas online."""
-    if s.now[p, DELETED] or (s.now[p, STATE] == ABSENT and not _may_be_created(s, w, j, p, lists, place)):
-        return  # it is there still, or refused
-    if not set_partition(s, j, p, NEW, CREATED):
-        return  # it is there already
+    if s.now[p, DELETED] or not set_partition(s, j, p, NEW, CREATED):
+        return  # it is there still
     put(s, AR, p, lists, place)
     for i in range(s.now[p, AR]):
         set_replica(s, j, p, s.slot[s.now[p, SLOT_BEGIN] + i, AR], NEW, CREATED)
     _first_leader(s, w, j, p)
-
-
-@part
-def _may_be_created(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> bool:
-    """Whether some replica is active: with KRaft the request is refused else.
-
-    Source: ReplicationControlManager.createTopic of 4.1.
-    """
-    found: bool = w.cluster[s.now[p, CLUSTER], KRAFT] == 0
-    for i in range(lists[place]):
-        found = found or active(s, w, j, p, lists[place + 1 + i])
-    return found
+    kraft = w.cluster[s.now[p, CLUSTER], KRAFT] != 0
+    for i in range(s.now[p, AR]):  # with ZooKeeper the dead too: KafkaController.onNewPartitionCreation
+        slot = s.slot[s.now[p, SLOT_BEGIN] + i, AR]
+        set_replica(s, j, p, slot, OFFLINE if kraft and not alive(s, w, j, p, slot) else ONLINE, CREATED)
 
 
 @part
@@ -249,111 +237,33 @@ def _first_leader(s: State, w: World, j: Journal, p: int) -> None:
     s.now[p, EPOCH] = 0
     write_leader(s, j, p, CREATED, NOBODY)
     set_partition(s, j, p, ONLINE, CREATED)
-    for i in range(s.now[p, AR]):
-        slot = s.slot[begin + i, AR]
-        set_replica(s, j, p, slot, ONLINE if alive(s, w, j, p, slot) else OFFLINE, CREATED)
-
-
-@copying_part
-def reassign(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> None:
-    """Nothing; p is to have these replicas: the AR is the new list and then what will be removed.
-
-    With ZooKeeper all of them have to live, and where they are not all in sync yet, that is an epoch more.
-    Sources: KafkaController.validateReplicas, onPartitionReassignment; ReplicationControlManager.
-    """
-    if s.now[p, DELETED] or s.now[p, STATE] == ABSENT or s.now[p, STATE] == NEW:
-        return  # what has had no leader yet has no state to be written
-    kraft = w.cluster[s.now[p, CLUSTER], KRAFT] != 0
-    for i in range(lists[place]):
-        if not kraft and not alive(s, w, j, p, lists[place + 1 + i]):
-            return
-    begin, held = s.now[p, SLOT_BEGIN], s.now[p, AR]
-    old = s.slot[begin : begin + held, AR].copy()
-    put(s, TARGET, p, lists, place)
-    put(s, AR, p, lists, place)
-    for slot in old:
-        if not within(s, TARGET, p, slot):
-            s.slot[begin + s.now[p, AR], AR] = slot
-            s.now[p, AR] += 1
-    if not kraft and not _all_in_sync(s, p):
-        lead(s, j, p, s.now[p, LEADER], REASSIGNED)
-    for i in range(s.now[p, TARGET]):
-        slot = s.slot[begin + i, TARGET]
-        if slot in old:
-            continue
-        if s.slot[begin + slot, REPLICA_STATE] == ABSENT:
-            set_replica(s, j, p, slot, NEW, REASSIGNED)
-        if alive(s, w, j, p, slot):
-            set_replica(s, j, p, slot, ONLINE, REASSIGNED)
-    finish(s, w, j, p)
-
-
-@part
-def _all_in_sync(s: State, p: int) -> bool:
-    """Whether the ISR has all of the target."""
-    there = 0
-    for i in range(s.now[p, TARGET]):
-        there += within(s, ISR, p, s.slot[s.now[p, SLOT_BEGIN] + i, TARGET])
-    every: bool = there == s.now[p, TARGET]
-    return every
-
-
-@part
-def finish(s: State, w: World, j: Journal, p: int) -> None:
-    """Nothing; where all of the target are in sync, the reassignment ends: a leader of them, and the others go."""
-    begin, size = s.now[p, SLOT_BEGIN], s.now[p, TARGET]
-    if not _all_in_sync(s, p):
-        return
-    leader = s.now[p, LEADER]
-    if leader == NOBODY or not alive(s, w, j, p, leader) or not within(s, TARGET, p, leader):
-        leader = first_alive_in_sync(s, w, j, p, TARGET)
-        if leader == NOBODY:
-            return
-    kraft = w.cluster[s.now[p, CLUSTER], KRAFT] != 0
-    if kraft:
-        _leave_at_once(s, j, p, leader, size)
-    else:
-        lead(s, j, p, leader, REASSIGNED)
-    for i in range(size, s.now[p, AR]):
-        slot = s.slot[begin + i, AR]
-        if not kraft:
-            leave_isr(s, j, p, slot)
-        set_replica(s, j, p, slot, OFFLINE, REASSIGNED)
-        set_replica(s, j, p, slot, DELETION_STARTED, REASSIGNED)
-        set_replica(s, j, p, slot, DELETION_DONE, REASSIGNED)
-        set_replica(s, j, p, slot, ABSENT, REASSIGNED)
-    s.now[p, AR], s.now[p, TARGET] = size, 0
-
-
-@part
-def _leave_at_once(s: State, j: Journal, p: int, leader: int, size: int) -> None:
-    """Nothing; who is not of the target leaves ISR and ELR, all in one record; an epoch more if somebody goes or leads.
-
-    Source: PartitionChangeBuilder.triggerLeaderEpochBumpForReplicaReassignmentIfNeeded of 4.1.
-    """
-    begin = s.now[p, SLOT_BEGIN]
-    for i in range(size, s.now[p, AR]):
-        drop(s, ISR, p, s.slot[begin + i, AR])
-        drop(s, ELR, p, s.slot[begin + i, AR])
-    if leader != s.now[p, LEADER] or size < s.now[p, AR]:
-        lead(s, j, p, leader, REASSIGNED)
 
 
 @copying_part
 def set_isr(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> None:
-    """Nothing; the leader has changed the ISR: the epoch stays. Refused where nobody leads."""
-    size, led = lists[place], False
+    """Nothing; the leader has changed the ISR: the epoch stays. Not where nobody leads, or it would leave itself out.
+
+    With KRaft all of it have to be active. Source: ReplicationControlManager.ineligibleReplicasForIsr of 4.1.
+    """
+    size, held, led = lists[place], s.now[p, ISR], False
+    kraft, same = w.cluster[s.now[p, CLUSTER], KRAFT] != 0, lists[place] == s.now[p, ISR]
+    begin = s.now[p, SLOT_BEGIN]
     for i in range(size):
-        led = led or lists[place + 1 + i] == s.now[p, LEADER]
-    if s.now[p, LEADER] == NOBODY or not led:
-        return  # no leader leaves itself out
+        slot = lists[place + 1 + i]
+        led = led or slot == s.now[p, LEADER]
+        same = same and slot == s.slot[begin + i, ISR]
+        if kraft and not active(s, w, j, p, slot):
+            return
+    if s.now[p, LEADER] == NOBODY or not led or (same and not kraft):
+        return
     cause = EXPANDED if size > s.now[p, ISR] else SHRUNK
-    begin, held = s.now[p, SLOT_BEGIN], s.now[p, ISR]
-    old = s.slot[begin : begin + held, ISR].copy()
-    put(s, ISR, p, lists, place)
-    leader_changed_isr(s, w, j, p, old, cause)
-    if s.now[p, TARGET]:
-        finish(s, w, j, p)
+    if same:
+        keep_eligible(s, p)
+    else:
+        old = s.slot[begin : begin + held, ISR].copy()
+        put(s, ISR, p, lists, place)
+        leader_changed_isr(s, w, j, p, old, cause)
+    finish(s, w, j, p)
 
 
 @part
@@ -362,10 +272,9 @@ def leader_changed_isr(s: State, w: World, j: Journal, p: int, old: Ints, cause:
     begin = s.now[p, SLOT_BEGIN]
     if w.cluster[s.now[p, CLUSTER], WITH_ELR]:
         for slot in old:
-            if not within(s, ISR, p, slot):
-                keep_eligible(s, p, slot)
+            if not within(s, ISR, p, slot) and not within(s, ELR, p, slot):
+                add(s, ELR, p, slot)
     for i in range(s.now[p, ISR]):
         drop(s, ELR, p, s.slot[begin + i, ISR])
-    if s.now[p, ISR] >= min(s.now[p, MIN_ISR], s.now[p, AR]):
-        s.now[p, ELR] = 0
+    keep_eligible(s, p)
     write_leader(s, j, p, cause, s.now[p, LEADER])

@@ -33,7 +33,7 @@ from udfs.kernels.replay_codes import (
     UNKNOWN_TOPIC,
     WAITING,
 )
-from udfs.kernels.replay_control import finish, leader_changed_isr
+from udfs.kernels.replay_control import leader_changed_isr
 from udfs.kernels.replay_health import mark
 from udfs.kernels.replay_logs import (
     common,
@@ -55,6 +55,7 @@ from udfs.kernels.replay_logs import (
     try_hw,
     wait,
 )
+from udfs.kernels.replay_reassignment import finish
 from udfs.kernels.replay_state import (
     AR,
     AT,

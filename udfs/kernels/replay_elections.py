@@ -106,7 +106,7 @@ def alone(s: State, p: int, slot: int) -> None:
 def elect(s: State, w: World, j: Journal, p: int) -> bool:
     """Whether partition p, whose leader is dead or gone, has a leader now."""
     if w.cluster[s.now[p, CLUSTER], KRAFT]:
-        return _elect_kraft(s, w, j, p, OFFLINE_LEADER)
+        return elect_kraft(s, w, j, p, OFFLINE_LEADER)
     leader, cause = first_alive_in_sync(s, w, j, p, AR), OFFLINE_LEADER
     if leader != NOBODY:
         only_alive(s, w, j, p)
@@ -165,14 +165,15 @@ def fence(s: State, w: World, j: Journal, p: int, slot: int, cause: int) -> None
     if goes:
         drop(s, ISR, p, slot)
         if elr:
-            keep_eligible(s, p, slot)
+            add(s, ELR, p, slot)
+            keep_eligible(s, p)
     if before != slot:
         if goes:
             write_leader(s, j, p, SHRUNK, before)
         return
     if elr and last:
         s.now[p, LAST_KNOWN] = slot
-    if not _elect_kraft(s, w, j, p, cause):
+    if not elect_kraft(s, w, j, p, cause):
         lead(s, j, p, NOBODY, LEADERLESS)
         set_partition(s, j, p, OFFLINE, LEADERLESS)
 
@@ -190,16 +191,17 @@ def no_longer_eligible(s: State, j: Journal, p: int, slot: int) -> None:
 
 
 @part
-def keep_eligible(s: State, p: int, slot: int) -> None:
-    """Nothing; the slot has left an ISR: below the minimum it stays eligible, else nobody has to be."""
+def keep_eligible(s: State, p: int) -> None:
+    """Nothing; after the ISR has changed: at its minimum, or with all replicas, nobody has to be eligible.
+
+    Who left it is among the ELR already. Source: PartitionChangeBuilder.maybePopulateTargetElr of 4.1.
+    """
     if s.now[p, ISR] >= min(s.now[p, MIN_ISR], s.now[p, AR]):
         s.now[p, ELR] = 0
-    elif not within(s, ELR, p, slot):
-        add(s, ELR, p, slot)
 
 
 @part
-def _elect_kraft(s: State, w: World, j: Journal, p: int, why: int) -> bool:
+def elect_kraft(s: State, w: World, j: Journal, p: int, why: int) -> bool:
     """Whether somebody leads p now: of the ISR, of those eligible, who led last, or anybody where that is allowed.
 
     Nobody who shuts down. Source: PartitionChangeBuilder.electLeader; ClusterControlManager.isActive of 4.1.
@@ -221,8 +223,9 @@ def _elect_kraft(s: State, w: World, j: Journal, p: int, why: int) -> bool:
     if cause != why:
         alone(s, p, leader)
         drop(s, ELR, p, leader)
-        if s.now[p, ISR] >= min(s.now[p, MIN_ISR], s.now[p, AR]):
-            s.now[p, ELR] = 0
+        keep_eligible(s, p)
+    if cause in (UNCLEAN, FROM_LAST_KNOWN):  # what the others promised may be lost
+        s.now[p, ELR] = 0
     s.now[p, LAST_KNOWN] = NOBODY
     lead(s, j, p, leader, cause)
     set_partition(s, j, p, ONLINE, cause)

@@ -32,12 +32,13 @@ from udfs.kernels.replay_codes import (
     SET_UNCLEAN,
     TOPIC_HELD,
 )
-from udfs.kernels.replay_control import create, reassign, set_isr, step
+from udfs.kernels.replay_control import create, set_isr, step
 from udfs.kernels.replay_data import append, broker_back, broker_gone, fetch, follow, offsets, settle, until
 from udfs.kernels.replay_deletion import end_deletion, start_deletion
 from udfs.kernels.replay_elections import elect, elect_preferred
 from udfs.kernels.replay_health import NOT_BEGUN, NOT_THERE, begin_health, mark, note, write_health
 from udfs.kernels.replay_logs import serving, try_hw
+from udfs.kernels.replay_reassignment import reassign
 from udfs.kernels.replay_records import forget, record
 from udfs.kernels.replay_state import (
     AT,
@@ -260,10 +261,7 @@ def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
         broker_gone(s, w, j, o, p, slot)
     if kind != DOWN_LAST:
         step(s, w, j, p, kind, slot)
-    if s.now[p, HAS_DATA]:
-        settle(s, w, j, o, p, before, epoch)
-    else:
-        remember(s, w, j, o, p, before)
+    settle_or_remember(s, w, j, o, p, before, epoch)
     back = slot != NOBODY and kind in (UP, UP_CONTROLLER, UP_UNCLEAN)
     if back and s.now[p, HAS_DATA] and s.now[p, STATE] != ABSENT:
         broker_back(s, w, j, o, p, slot)
@@ -291,17 +289,21 @@ def _take_event(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> bool:
     else:
         mark(s, o, p)
         _control(s, w, j, o, p, i, kind)
-    if not s.now[p, HAS_DATA]:
-        remember(s, w, j, o, p, before)
-    elif kind != FETCH or serving(s, w, j, p) != before or s.now[p, EPOCH] != epoch:
-        settle(s, w, j, o, p, before, epoch)
+    if kind != FETCH or serving(s, w, j, p) != before or s.now[p, EPOCH] != epoch:
+        settle_or_remember(s, w, j, o, p, before, epoch)
     note(s, w, j, p)
     return True
 
 
 @part
-def remember(s: State, w: World, j: Journal, o: Own, p: int, before: int) -> None:
-    """Nothing; who leads, of a partition without data: it may have some in a fold that goes on from here."""
+def settle_or_remember(s: State, w: World, j: Journal, o: Own, p: int, before: int, epoch: int) -> None:
+    """Nothing; what follows for p's data after its leader or epoch may have changed: those from before are given.
+
+    Of a partition without data only who leads: it may have some in a fold that goes on from here.
+    """
+    if s.now[p, HAS_DATA]:
+        settle(s, w, j, o, p, before, epoch)
+        return
     leader = serving(s, w, j, p)
     if leader not in (NOBODY, before):
         follow(s, w, j, o, p, leader)
@@ -311,7 +313,8 @@ def remember(s: State, w: World, j: Journal, o: Own, p: int, before: int) -> Non
 def _control(s: State, w: World, j: Journal, o: Own, p: int, i: int, kind: int) -> None:
     place, value = o.events[i, E_LIST], o.events[i, E_VALUE]
     if kind == CREATE:
-        create(s, w, j, p, o.lists, place)
+        if value == 0:
+            create(s, w, j, p, o.lists, place)
     elif kind in (DELETION_STARTS, DELETION_ENDS, TOPIC_HELD):
         delete(s, w, j, p, kind)
     elif kind == RECORD:

@@ -1,7 +1,7 @@
 """What a replay knows of its partitions, brokers and events, as flat arrays; what is written down; the basic steps.
 
 All arrays are int64. A partition is a row p; a broker that it ever has a replica on is one of its slots, numbered from
-0 in each partition: AR, ISR, ELR and target hold slots. Places of brokers run over all clusters of a call.
+0 in each partition: AR, ISR, ELR and TARGET hold slots. Places of brokers run over all clusters of a call.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ Ints = npt.NDArray[np.int64]
 NEVER = np.iinfo(np.int64).max
 LONG_AGO = np.iinfo(np.int64).min // 2
 
-# Columns of a partition. The first four: how long each of its lists is. AT: until when all has happened. HAS_DATA:
+# Columns of a partition. The first four: how long each of its lists is (TARGET: the AR after a
+# reassignment). AT: until when all has happened. HAS_DATA:
 # whether it will ever have events of data; SEEN_DATA, HAS_FETCHES: whether one, or a replica's fetch, has been.
 # LAST_EVENT: its own last one, or -1.
 (

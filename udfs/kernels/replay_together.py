@@ -18,9 +18,8 @@ from udfs.kernels.replay_codes import (
     TOPIC_HELD,
 )
 from udfs.kernels.replay_control import may_be_rebalanced, step
-from udfs.kernels.replay_data import settle
 from udfs.kernels.replay_deletion import all_deleted
-from udfs.kernels.replay_fold import context, delete, fold, reach, remember
+from udfs.kernels.replay_fold import context, delete, fold, reach, settle_or_remember
 from udfs.kernels.replay_health import mark, note
 from udfs.kernels.replay_logs import serving
 from udfs.kernels.replay_state import (
@@ -31,7 +30,6 @@ from udfs.kernels.replay_state import (
     DOWN_CONTROLLER,
     EPOCH,
     FAIL_OVER,
-    HAS_DATA,
     IMBALANCE_PERCENT,
     LEADER,
     MEMBER,
@@ -167,10 +165,7 @@ def _rebalance(s: State, w: World, j: Journal, o: Own, p: int, stop: Ints) -> No
     reach(s, w, j, o, p, stop[X_AT], stop[X_EVENT])
     before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
     step(s, w, j, p, CHECK, s.slot[s.now[p, SLOT_BEGIN], AR])
-    if s.now[p, HAS_DATA]:
-        settle(s, w, j, o, p, before, epoch)
-    else:
-        remember(s, w, j, o, p, before)
+    settle_or_remember(s, w, j, o, p, before, epoch)
 
 
 @part
@@ -246,8 +241,7 @@ def _all(s: State, w: World, j: Journal, o: Own, stop: Ints, stand: int, kind: i
         before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
         mark(s, o, p)
         delete(s, w, j, p, kind)
-        if s.now[p, HAS_DATA]:
-            settle(s, w, j, o, p, before, epoch)
+        settle_or_remember(s, w, j, o, p, before, epoch)
         note(s, w, j, p)
         _find(found, size, stop, kind, p)
         size += 1

@@ -21,7 +21,8 @@ List = tuple[int, ...]
 class Event:
     """One event. at_ms: milliseconds since the begin, or of the log's clock.   kind: a code of replay_codes.
 
-    broker: an id, or None.   partition: (topic, number), or None.   value: what the kind says: a number, a flag.
+    broker: an id, or None.   partition: (topic, number), or None.   value: what the kind says: a number, a
+    flag; of a creation 1 = its request is refused.
     replicas: the new AR (a creation, a reassignment), or the ISR (isr); of a record, None = unchanged, as the others.
     leader_epoch: of a record; -1 = one more where the leader is named.   whole: a record that says everything.
     offset: where it stands in a log, or in a scenario.
@@ -80,8 +81,9 @@ class Held:
 class Rules:
     """How a cluster is run: Kafka's settings of the same names.
 
-    first_check_ms: of the leaders' imbalance, after a controller has started.   message_bytes: how large a message is,
-    for fetches that wait for bytes.   truncate_to: "epoch" (since 0.11) or "high_watermark".
+    first_check_ms: of the leaders' imbalance, after a controller has started (ZooKeeper).
+    message_bytes: how large a message is, for fetches that wait for bytes.
+    truncate_to: "epoch" (since 0.11) or "high_watermark".
     isr_joins_at_epoch_start: who joins an ISR must have reached where the leader's epoch began, too (since 2.1).
     """
 
@@ -99,13 +101,16 @@ class Rules:
     isr_joins_at_epoch_start: bool = True
 
     def packed(self) -> list[int]:
-        """As the kernels read them; KRaft looks at no percentage."""
+        """As the kernels read them; KRaft looks at no percentage, and at first after as long as between two looks.
+
+        Source: PeriodicTaskControlManager.activate of 4.1.
+        """
         values = [
             self.kraft,
             self.elr,
             self.auto_leader_rebalance,
             max(self.leader_imbalance_check_ms, 1),
-            self.first_check_ms,
+            max(self.leader_imbalance_check_ms, 1) if self.kraft else self.first_check_ms,
             -1 if self.kraft else self.leader_imbalance_percent,
             self.replica_lag_time_max_ms,
             self.replica_lag_max_messages,

@@ -25,7 +25,9 @@ class KRaft(Teller):
             self._say(f"leader of the metadata quorum: {after[0]}, epoch {after[1]}", _LOG)
             return
         if kind == st.CHECK:
-            self._say(f"leaders' imbalance: broker {broker} leads too few that prefer it")
+            if not len(wrote):
+                return  # whom it should lead, it cannot lead
+            self._say(f"leaders' balance: broker {broker} is preferred, and in sync again")
         elif kind == st.LEAVING:
             self._registration(broker, inControlledShutdown=1)
         else:

@@ -112,7 +112,9 @@ class Teller:
         epoch, of = int(row[C_VALUE]), self._old_partitions.get(int(row[C_EVENT]))
         said = {} if row[C_ID] < 0 else {"broker": int(row[C_ID])}
         data = text(**said) if of is None else text(**said, partition=self._story.name(of))
-        if epoch < self._epoch:
+        if epoch > self._epoch:
+            self._say(f"not possible: no controller has had epoch {epoch} yet, it is {self._epoch}", data=data)
+        elif epoch < self._epoch:
             self._say(f"refused: STALE_CONTROLLER_EPOCH, {epoch} < {self._epoch}", data=data)
         else:
             self._say(f"accepted: controller epoch {epoch}", data=data)

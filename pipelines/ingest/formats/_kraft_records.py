@@ -51,6 +51,8 @@ def record_facts(payload: Data, topic: str | None) -> list[Fact]:
         return ignored("NO_OP record")
     reader = _READERS.get(kind)
     if reader is None:
+        if kind not in _OTHERS:
+            raise unparsable(f"records of type {shown(kind)} are not known: Kafka 4.1 writes none")
         return ignored(f"{kind} carries no placement")
     data = as_object(need(payload, "data"), "data")
     if kind in _BY_TOPIC_ID and topic is None:
@@ -167,4 +169,24 @@ _READERS: dict[str, Callable[[Data, str | None, int], Fact]] = {
     "UNFENCE_BROKER_RECORD": _fence(False),
     "CLEAR_ELR_RECORD": _clear_elr,
 }
+# The other types of Kafka 4.1: MetadataRecordType.
+_OTHERS = frozenset(
+    f"{name}_RECORD"
+    for name in (
+        "DELEGATION_TOKEN",
+        "REMOVE_DELEGATION_TOKEN",
+        "USER_SCRAM_CREDENTIAL",
+        "REMOVE_USER_SCRAM_CREDENTIAL",
+        "FEATURE_LEVEL",
+        "CLIENT_QUOTA",
+        "PRODUCER_IDS",
+        "ACCESS_CONTROL_ENTRY",
+        "REMOVE_ACCESS_CONTROL_ENTRY",
+        "ZK_MIGRATION_STATE",
+        "BEGIN_TRANSACTION",
+        "END_TRANSACTION",
+        "ABORT_TRANSACTION",
+        "REGISTER_CONTROLLER",
+    )
+)
 _BY_TOPIC_ID = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD", "REMOVE_TOPIC_RECORD")

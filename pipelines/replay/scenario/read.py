@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -55,8 +55,11 @@ def is_scenario(path: str) -> bool:
     return path.endswith(SUFFIXES)
 
 
-def read_scenario(path: str, beside: Begin | None) -> Scenario:
-    """The scenario in this file. beside: how the source stands that it is told of. SourceError with its line."""
+def read_scenario(path: str, beside: Begin | None, until_ms: int | None = None) -> Scenario:
+    """The scenario in this file. SourceError with its line.
+
+    beside: how the source stands that it is told of.   until_ms: time goes on until then; None = until the last event.
+    """
     page = read_page(path, _KEYS)
     settings = settings_of(page)
     if beside is not None:
@@ -64,11 +67,14 @@ def read_scenario(path: str, beside: Begin | None) -> Scenario:
     begin = begin_of(page, settings.rules) if beside is None else beside
     written = page.sentences("events", f"Write sentences: {EXAMPLES}.")
     phrases = [_phrase(page, sentence, line) for sentence, line in written]
-    phrases.extend(_fetches(page, phrases, settings))
-    with_elr = bool(settings.rules.get("elr", begin.rules.elr))
+    phrases.extend(_fetches(page, phrases, settings, until_ms))
+    rules = replace(begin.rules, **settings.rules)
+    if rules.elr and not rules.kraft:
+        remedy = "Write kraft: true too, or leave elr out."
+        page.fail("settings: elr is true, and kraft is not: ZooKeeper has no ELR", remedy, page.line("settings"))
     events: list[Event] = []
     of_groups: list[GroupEvent] = []
-    for one in _made(Told(page, begin, with_elr), phrases):
+    for one in _made(Told(page, begin, rules), phrases):
         if isinstance(one, Event):
             events.append(one)
         else:
@@ -96,7 +102,7 @@ def _told_by(maker: Maker, words: re.Match[str], told: Told, said: Said) -> Made
     return maker(told, said, words)
 
 
-def _fetches(page: Page, phrases: Sequence[_Phrase], settings: Settings) -> Iterator[_Phrase]:
+def _fetches(page: Page, phrases: Sequence[_Phrase], settings: Settings, until_ms: int | None) -> Iterator[_Phrase]:
     """Followers fetch what is produced every so often, where the scenario does not say who fetches when."""
     writes = [phrase for phrase in phrases if phrase.maker is data.produced]
     told = any(phrase.maker in (data.fetched_by_replica, data.fetched_by_followers) for phrase in phrases)
@@ -104,7 +110,7 @@ def _fetches(page: Page, phrases: Sequence[_Phrase], settings: Settings) -> Iter
         return
     keys = dict.fromkeys(key for phrase in writes if phrase.words for key in keys_of(phrase.words[2]))
     first = min(phrase.times[0] for phrase in writes)
-    last = max(phrase.times[-1] for phrase in phrases)
+    last = until_ms if until_ms is not None else max(phrase.times[-1] for phrase in phrases)
     remedy = f"Under settings, set {FETCH_EVERY} higher, or to 0 and write who fetches."
     times = range(first, last + 1, settings.fetch_every_ms)
     if len(times) > MOST:

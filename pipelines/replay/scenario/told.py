@@ -10,7 +10,7 @@ from itertools import count
 from pipelines.replay.scenario.page import Page
 from pipelines.replay.scenario.words import Option, ids_of, keys_of
 from udfs.kernels import replay_codes as k
-from udfs.replay.events import Begin, Event, Key, List
+from udfs.replay.events import Begin, Event, Key, List, Rules
 from udfs.replay.groups import GroupEvent
 
 _NAMED = 8
@@ -28,9 +28,10 @@ class Said:
 class Told:
     """Checks what sentences name, and remembers what they change."""
 
-    def __init__(self, page: Page, begin: Begin, with_elr: bool) -> None:
-        self.page, self.with_elr = page, with_elr
+    def __init__(self, page: Page, begin: Begin, rules: Rules) -> None:
+        self.page, self.rules = page, rules
         self.brokers, self.alive = begin.brokers, set(begin.alive)
+        self._leaving: set[int] = set()
         # Whoever may hold a replica: during a reassignment, and after it, those of before too.
         self.replicas: dict[str, dict[int, List]] = {}
         for held in begin.partitions:
@@ -54,11 +55,18 @@ class Told:
         return int(text)
 
     def live_on(self, brokers: List, kind: int) -> None:
-        """Nothing; which brokers live after an event of this kind of these."""
+        """Nothing; which brokers live, and which shut down, after an event of this kind of these."""
         if kind == k.BROKER_UP:
+            self._leaving.difference_update(set(brokers) - self.alive)
             self.alive.update(brokers)
         elif kind == k.BROKER_DOWN:
             self.alive.difference_update(brokers)
+        else:
+            self._leaving.update(self.alive.intersection(brokers))
+
+    def active(self) -> set[int]:
+        """Brokers that live and do not shut down."""
+        return self.alive - self._leaving
 
     def ids(self, text: str, line: int | None) -> List:
         """Brokers that there are, each once."""
@@ -85,6 +93,10 @@ class Told:
         if topic not in self.replicas:
             self.page.fail(f"there is no topic {topic}", f"Topics: {self._topics()}.", line)
         return [(topic, partition) for partition in self.replicas[topic]]
+
+    def was_deleted(self, topic: str) -> bool:
+        """Whether the topic was to be deleted: while that waits, it is not created again."""
+        return any(name == topic for name, _ in self._gone)
 
     def forget(self, topic: str) -> None:
         """Nothing; the topic is to be deleted."""

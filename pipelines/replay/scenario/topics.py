@@ -17,18 +17,24 @@ _CONFIGS = {"unclean.leader.election.enable": k.SET_UNCLEAN, "min.insync.replica
 
 def _created(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
     topic, grown = words[1], words[2] == "grown"
-    if (topic in told.replicas) != grown:
+    if (topic in told.replicas) != grown and not (told.was_deleted(topic) and not grown):
         told.page.fail(
             f"topic {topic} {'is not there' if grown else 'is there already'}", "Change its name.", said.line
         )
     check_name(told.page, topic, said.line)
-    held = told.replicas.setdefault(topic, {})
+    held = told.replicas.get(topic, {})
+    first = max(held, default=-1) + 1 if grown else 0
     lists = [told.ids(text.replace(":", ","), said.line) for text in words[3].split(",")]
     if len({len(ids) for ids in lists}) > 1:
         told.page.fail(f"{words[3]} has lists of different lengths", "Give each partition as many replicas.", said.line)
-    for partition, ids in enumerate(lists, max(held, default=-1) + 1):
+    # With KRaft a partition without an active replica is enough to refuse the request: createTopic, createPartitions.
+    refused = told.rules.kraft and not all(told.active() & set(ids) for ids in lists)
+    for partition, ids in enumerate(lists, first):
+        yield Event(said.at_ms, k.CREATE, None, (topic, partition), int(refused), replicas=ids, offset=said.place)
+        if refused:
+            continue
+        held = told.replicas.setdefault(topic, {})
         held[partition] = ids
-        yield Event(said.at_ms, k.CREATE, partition=(topic, partition), replicas=ids, offset=said.place)
         for kind, value in told.configs.get(topic, {}).items():
             if value != _DEFAULTS[kind]:
                 yield Event(said.at_ms, kind, partition=(topic, partition), value=value, offset=said.place)
@@ -47,15 +53,19 @@ def _config(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
     value = {"true": 1, "false": 0}.get(text) if name.startswith("unclean") else number(text)
     if value is None:
         told.page.fail(f"{name}={text} is no value of it", "Write true or false, or a number.", said.line)
-    told.configs.setdefault(topic, {})[_CONFIGS[name]] = value
     is_minimum = _CONFIGS[name] == k.SET_MIN_ISR
     if is_minimum and value == 0:
         told.page.fail(f"{name}=0 is no value of it", "Write 1 or more.", said.line)
     if value > LARGEST_ID:
         told.page.fail(f"{name}={value} is no value of it", f"Write at most {LARGEST_ID:,}.", said.line)
-    for key in told.of_topic(topic, said.line):
+    keys = told.of_topic(topic, said.line)
+    known = told.configs.setdefault(topic, {})
+    changes = known.get(_CONFIGS[name]) != value
+    known[_CONFIGS[name]] = value
+    for key in keys:
         yield Event(said.at_ms, _CONFIGS[name], partition=key, value=value, offset=said.place)
-        if is_minimum and told.with_elr:  # who was eligible was so by the old minimum: ReplicationControlManager of 4.1
+    if is_minimum and told.rules.elr and changes:  # who was eligible was so by the old minimum: 4.1
+        for key in keys:
             yield Event(said.at_ms, k.CLEAR_ELR, partition=key, offset=said.place)
 
 

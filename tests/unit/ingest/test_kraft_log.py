@@ -76,6 +76,13 @@ def test_transactions_that_never_ended_count_for_nothing() -> None:
     assert ignored["FEATURE_LEVEL_RECORD carries no placement"] == 1
 
 
+def test_records_of_a_type_that_is_not_known_are_quarantined() -> None:
+    """They might say where replicas are."""
+    records = FORMAT.frame(_record("PARTITION_MOVED_RECORD", topicId=T1), "x")
+    (fault,) = short(checked(records, FORMAT.parse(records)), FAULT)
+    assert 'records of type "PARTITION_MOVED_RECORD" are not known: Kafka 4.1 writes none' in fault["reasons"][0]
+
+
 def test_a_topic_of_an_aborted_transaction_stays_unknown() -> None:
     topic = _record("TOPIC_RECORD", name="t", topicId=T1)
     begin, abort = _record("BEGIN_TRANSACTION_RECORD"), _record("ABORT_TRANSACTION_RECORD")
@@ -112,6 +119,7 @@ def test_bad_records_are_faults_that_name_key_and_value() -> None:
         8: "brokerId is -1, expected 0 to 2147483647",
         9: "value is missing",
         10: "the payload is not JSON (Unterminated string at character 9)",
+        11: 'records of type "FUTURE_RECORD" are not known: Kafka 4.1 writes none',
         12: "an entry without a decoded payload (dump with --cluster-metadata-decoder)",
     }
 

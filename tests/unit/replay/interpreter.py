@@ -121,7 +121,7 @@ class Controller:
             one.unclean = bool(event.value)
             if one.unclean and one.leader is None and not one.new:
                 self.elect(one)
-        elif event.kind == k.SET_ISR and one.leader in event.replicas:
+        elif event.kind == k.SET_ISR and one.leader in event.replicas and list(event.replicas) != one.isr:
             one.isr, one.written = list(event.replicas), self.epoch
             self.note("isr", one)
             self.data.try_high_watermark(one)

@@ -62,17 +62,17 @@ def made(kind: Any, *args: Any, **values: Any) -> Any:
     return one
 
 
-def random_data_case(seed: int, facts: bool = True) -> tuple[Begin, list[Event]]:
+def random_data_case(seed: int, facts: bool = True, kraft: bool = False) -> tuple[Begin, list[Event]]:
     """A cluster with data. facts: also what leaders say (ISRs, offsets), and rules under which Kafka may lose or hide.
 
     `offsets` events come first: later ones would be hearsay against logs that have parted.
     """
-    return _Case(random.Random(seed), facts).build()
+    return _Case(random.Random(seed), facts, kraft).build()
 
 
 class _Case:
-    def __init__(self, draw: random.Random, facts: bool) -> None:
-        self.draw, self.facts = draw, facts
+    def __init__(self, draw: random.Random, facts: bool, kraft: bool = False) -> None:
+        self.draw, self.facts, self.kraft = draw, facts, kraft
         self.brokers = tuple(sorted(draw.sample(range(1, 20), draw.choice([1, 2, 3, 3, 3, 4, 5]))))
         self.alive = set(self.brokers)
         self.at, self.requests = draw.choice([0, 0, 1_234, 60_000]), 0
@@ -96,6 +96,8 @@ class _Case:
             checkpoint_ms=draw.choice([5_000, 5_000, 1_000]),
             truncate_to=draw.choice(["epoch", "epoch", "high_watermark"]) if self.facts else "epoch",
             isr_joins_at_epoch_start=draw.random() < 0.75 or not self.facts,
+            kraft=self.kraft,
+            elr=self.kraft and draw.random() < 0.5,
         )
         begin = Begin(
             self.brokers, frozenset(self.alive), held, draw.choice(sorted(self.alive)), draw.randint(1, 3), rules

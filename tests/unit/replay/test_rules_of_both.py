@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.commands.replay import Asked, Timeline, timeline
+from pipelines.commands.replay import Asked, Timeline, lines, timeline, until_of
 from pipelines.errors import SourceError
 from udfs.replay.answers import health, leaderships, requests, state_of, transitions
 
@@ -132,3 +132,79 @@ def test_a_character_that_is_no_text(tmp_path: Path) -> None:
     file.write_text("brokers: [1]\nevents:\n  - t=1 broker 1 \0down\n")
     with pytest.raises(SourceError, match="line 3: has a character that YAML does not allow"):
         timeline(Asked([str(file)]))
+
+
+def lines_of(of: Timeline) -> list[str]:
+    return list(lines(of))
+
+
+@pytest.mark.parametrize("settings", ["", KRAFT])
+def test_an_isr_as_it_is_already_is_not_written(tmp_path: Path, settings: str) -> None:
+    of = told(tmp_path, "o: [[1, 2]]", "t=1 isr o-0 1,2", settings=settings)
+    assert not leaderships(of.replayed)
+    assert "isr of o: nothing to write" in lines_of(of)[0]
+
+
+def test_an_isr_with_the_dead_is_refused_with_kraft(tmp_path: Path) -> None:
+    events = ("t=1 broker 2 down", "t=2 isr o-0 1,2")
+    assert at_the_end(told(tmp_path, "o: [[1, 2]]", *events), "o")["isr"] == [1, 2]
+    refused = told(tmp_path, "o: [[1, 2]]", *events, settings=KRAFT)
+    assert at_the_end(refused, "o")["isr"] == [1]
+    assert sum("nothing to write" in line for line in lines_of(refused)) == 1
+
+
+def test_followers_fetch_until_the_end(tmp_path: Path) -> None:
+    file = tmp_path / "told.yaml"
+    file.write_text("brokers: [1, 2]\ntopics: {o: [[1, 2]]}\nevents:\n  - t=1 produce 5 to o-0 timeout=5s\n")
+    of = timeline(Asked([str(file)], until=until_of("t=90")))
+    assert at_the_end(of, "o")["isr"] == [1, 2]
+    assert [row["part_error"] for row in requests(of.replayed) if row["kind"] == "produce"] == ["NONE"]
+
+
+def test_all_of_a_topic_is_refused_where_nobody_has_one_of_its_partitions(tmp_path: Path) -> None:
+    events = ("t=1 broker 1 down", "t=2 topic n created 2,1", "t=3 topic n created 2,3")
+    of = told(tmp_path, "o: [[3]]", *events, settings=KRAFT)
+    assert [row["replicas"] for row in state_of(of.replayed)["partitions"] if row["topic"] == "n"] == [[2], [3]]
+    with pytest.raises(SourceError, match="there is no partition n-0"):
+        told(tmp_path, "o: [[3]]", *events[:2], "t=4 isr n-0 2", settings=KRAFT)
+
+
+def test_a_topic_is_created_again_once_its_deletion_is_done(tmp_path: Path) -> None:
+    events = (
+        "t=1 broker 2 down",
+        "t=2 topic o deleted",
+        "t=3 topic o created 1:3",  # it waits for broker 2
+        "t=4 broker 2 up",
+        "t=5 topic o created 3:1",
+    )
+    assert at_the_end(told(tmp_path, "o: [[1, 2]]", *events), "o")["replicas"] == [3, 1]
+
+
+def test_replicas_are_online_though_their_brokers_are_dead(tmp_path: Path) -> None:
+    """KafkaController.onNewPartitionCreation of 2.8; a controller that begins finds them dead."""
+    of = told(tmp_path, "o: [[3]]", "t=1 brokers 1,2 down", "t=2 topic n created 1:2", "t=3 controller lost")
+    new = [(row["at_ms"], row["to_state"]) for row in transitions(of.replayed) if row["broker_id"] == 1]
+    assert new == [(2000, "NewReplica"), (2000, "OnlineReplica"), (3000, "OfflineReplica")]
+
+
+def test_eligible_replicas_need_kraft(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="elr is true, and kraft is not"):
+        told(tmp_path, "o: [[1, 2]]", "t=1 broker 1 down", settings=", elr: true")
+
+
+@pytest.mark.parametrize(("settings", "seconds"), [("", 5), (KRAFT, 300)])
+def test_another_controller_looks_at_leaders(tmp_path: Path, settings: str, seconds: int) -> None:
+    """With ZooKeeper after 5 s, with KRaft after as long as between two looks: PeriodicTaskControlManager of 4.1."""
+    file = tmp_path / "told.yaml"
+    head = [f"settings: {{leader_imbalance_check_ms: 300000{settings}}}", "brokers: [1, 2, 3]", "controller: 3"]
+    events = [
+        "t=1 broker 1 down",
+        "t=2 broker 1 up",
+        "t=3 isr o-0 2,1",
+        "t=10 controller lost to 2",
+        "t=400 broker 3 down",
+    ]
+    file.write_text("\n".join([*head, "topics: {o: [[1, 2]]}", "events:", *(f"  - {event}" for event in events)]))
+    of = timeline(Asked([str(file)]))
+    rebalanced = [row["at_ms"] // 1000 for row in leaderships(of.replayed) if row["cause"] == "auto rebalance"]
+    assert rebalanced == [10 + seconds]

@@ -1,0 +1,266 @@
+"""The controller of Kafka 4.1 itself (KRaftController.java), and random lives of small clusters that it is told of."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from tests.oracle.jvm import HERE, class_path, java_compiler
+from udfs.kernels import replay_codes as k
+from udfs.replay.events import Begin, Event, Key, List, Rules
+
+CHECK_MS = 300_000
+
+
+class ControllerDiedError(Exception):
+    """Kafka's own controller has thrown something that it does not catch."""
+
+
+@dataclass(frozen=True)
+class Stands:
+    """A partition. isr, elr: in the controller's order.   leader: None = nobody."""
+
+    replicas: List
+    isr: List
+    elr: List
+    leader: int | None
+    leader_epoch: int
+
+
+Partitions = dict[Key, Stands]
+
+
+class KRaftController:
+    """Kafka's controller in a JVM; a context manager."""
+
+    def __enter__(self) -> KRaftController:
+        compiler, path = java_compiler(), class_path("controller")
+        self._folder = tempfile.TemporaryDirectory(prefix="kafka-placement-oracle-")
+        try:
+            source = str(HERE / "KRaftController.java")
+            subprocess.run([*compiler, "-cp", path, "-d", self._folder.name, source], check=True)
+            self._errors = Path(self._folder.name, "stderr").open("w+b")
+            run = "org.apache.kafka.controller.KRaftController"
+            self._process = subprocess.Popen(
+                [compiler[0], "-Xmx512m", "-XX:+UseSerialGC", "-cp", os.pathsep.join([self._folder.name, path]), run],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                text=True,
+            )
+        except BaseException:
+            self._folder.cleanup()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate()
+        self._errors.close()
+        self._folder.cleanup()
+
+    def tell(self, *words: object) -> Partitions:
+        """How all partitions stand after a sentence."""
+        into, back = self._process.stdin, self._process.stdout
+        assert into is not None
+        assert back is not None
+        into.write(" ".join(map(str, words)) + "\n")
+        into.flush()
+        line = back.readline()
+        if not line:
+            self._process.wait()
+            self._errors.seek(0)
+            raise RuntimeError(f"after {words} it ended:\n{self._errors.read().decode(errors='replace')[-4000:]}")
+        if line.startswith("!"):
+            raise ControllerDiedError(line.strip())
+        return dict(map(_stands, line.strip().split(";"))) if line.strip() else {}
+
+
+def _stands(text: str) -> tuple[Key, Stands]:
+    topic, partition, replicas, isr, elr, leader, epoch = text.split(" ")
+    led_by = int(leader) if int(leader) >= 0 else None
+    return (topic, int(partition)), Stands(_ids(replicas), _ids(isr), _ids(elr), led_by, int(epoch))
+
+
+def _ids(text: str) -> List:
+    return () if text == "-" else tuple(map(int, text.split(",")))
+
+
+@dataclass
+class Life:
+    """A cluster's begin and events, and after how many of these it stood how."""
+
+    begin: Begin
+    events: list[Event] = field(default_factory=list)
+    stood: list[tuple[int, Partitions]] = field(default_factory=list)
+
+
+def random_life(kafka: KRaftController, seed: int) -> Life:
+    """Some events of a small cluster; what is asked is such that some of it is refused."""
+    return _Living(kafka, random.Random(seed)).live()
+
+
+class _Living:
+    def __init__(self, kafka: KRaftController, draw: random.Random) -> None:
+        self.kafka, self.draw = kafka, draw
+        self.brokers = tuple(sorted(draw.sample(range(1, 20), draw.choice([1, 2, 3, 3, 4, 4, 5]))))
+        elr = draw.random() < 0.6
+        rules = Rules(kraft=True, elr=elr, auto_leader_rebalance=draw.random() < 0.5)
+        self.life = Life(Begin(self.brokers, frozenset(self.brokers), (), self.brokers[0], 1, rules))
+        self.alive, self.leaving = set(self.brokers), set[int]()
+        self.at, self.check, self.rules = 0, CHECK_MS, rules
+        self.now = kafka.tell("begin", int(elr), ",".join(map(str, self.brokers)))
+        self.least: dict[str, int] = {}  # min.insync.replicas of topics that have set it
+        self.dirty: dict[str, bool] = {}  # whether a topic's elections may be unclean
+        self.factor: dict[str, int] = {}  # replicas of a partition, as the topic was made
+        self.names = iter(f"t{number}" for number in range(1000))
+
+    def live(self) -> Life:
+        draw = self.draw
+        self.create()
+        steps: list[Callable[[], None]] = [self.create, self.grow, self.delete, self.minimum, self.unclean]
+        steps += [self.leave, self.reassign, self.reassign, self.prefer, self.isr, self.isr, self.isr]
+        steps += [self.go] * 4 + [self.come] * 4
+        for _ in range(draw.randint(3, 16)):
+            self.at += draw.choice([0, 500, 20_000, 20_000, 200_000])
+            self.checked()
+            try:
+                draw.choice(steps)()
+            except ControllerDiedError:  # 4.1: who is eligible without a replica is looked up when the topic is gone
+                break
+        return self.life
+
+    def checked(self) -> None:
+        """Leaders are balanced every five minutes, as long as there is time."""
+        if not self.rules.auto_leader_rebalance:
+            return
+        while self.check <= self.at:
+            self.check += CHECK_MS
+            self.now = self.kafka.tell("balance")
+
+    def happens(self, words: tuple[object, ...], *events: Event) -> None:
+        self.now = self.kafka.tell(*words)
+        self.life.events += events
+        self.life.stood.append((len(self.life.events), self.now))
+
+    def event(self, kind: int, broker: int | None = None, **more: object) -> Event:
+        return Event(self.at, kind, broker, **more)  # type: ignore[arg-type]
+
+    # Brokers.
+
+    def go(self) -> None:
+        broker = self.draw.choice(self.brokers)
+        if broker in self.alive:
+            word = "down" if broker in self.leaving or self.draw.random() < 0.7 else "fenced"
+            self.alive.discard(broker)
+            self.happens((word, broker), self.event(k.BROKER_DOWN, broker))
+
+    def come(self) -> None:
+        dead = [broker for broker in self.brokers if broker not in self.alive]
+        if dead:
+            broker = self.draw.choice(dead)
+            same = broker not in self.leaving and self.draw.random() < 0.4
+            self.alive.add(broker)
+            self.leaving.discard(broker)
+            self.happens(("unfenced" if same else "up", broker), self.event(k.BROKER_UP, broker, value=int(same)))
+
+    def leave(self) -> None:
+        broker = self.draw.choice(self.brokers)
+        if broker in self.alive:
+            self.leaving.add(broker)
+            self.happens(("leaves", broker), self.event(k.SHUTDOWN, broker))
+
+    # Topics.
+
+    def lists(self, count: int, size: int) -> list[List]:
+        return [tuple(self.draw.sample(self.brokers, size)) for _ in range(count)]
+
+    def create(self) -> None:
+        topic, size = next(self.names), self.draw.randint(1, min(3, len(self.brokers)))
+        lists = self.lists(self.draw.randint(1, 3), size)
+        self.factor[topic] = size
+        self.made("create", topic, 0, lists)
+
+    def grow(self) -> None:
+        if self.now:
+            topic, _ = self.draw.choice(list(self.now))
+            sizes = [len(one.replicas) for (name, _), one in self.now.items() if name == topic]
+            if set(sizes) == {self.factor[topic]}:  # else which is the topic's is a matter of a hash table's order
+                self.made("grow", topic, len(sizes), self.lists(self.draw.randint(1, 2), sizes[0]))
+
+    def made(self, word: str, topic: str, first: int, lists: list[List]) -> None:
+        text = ":".join(",".join(map(str, ids)) for ids in lists)
+        events = []
+        for number, ids in enumerate(lists, first):
+            events.append(self.event(k.CREATE, partition=(topic, number), replicas=ids))
+            if topic in self.least:
+                events.append(self.event(k.SET_MIN_ISR, partition=(topic, number), value=self.least[topic]))
+            if self.dirty.get(topic):
+                events.append(self.event(k.SET_UNCLEAN, partition=(topic, number), value=1))
+        active = self.alive - self.leaving
+        if all(active & set(ids) for ids in lists):  # else the whole request is refused, which its reader has to know
+            self.happens((word, topic, text), *events)
+        else:
+            assert self.kafka.tell(word, topic, text) == self.now
+
+    def delete(self) -> None:
+        if self.now and self.draw.random() < 0.5:
+            topic, _ = self.draw.choice(list(self.now))
+            mine = [key for key in self.now if key[0] == topic]
+            self.happens(("delete", topic), *(self.event(k.DELETE, partition=key) for key in mine))
+
+    def minimum(self) -> None:
+        if self.now:
+            topic, _ = self.draw.choice(list(self.now))
+            mine = [key for key in self.now if key[0] == topic]
+            # A minimum above the topic's factor counts as that of partition 0, which other partitions do not know.
+            least = self.draw.randint(1, 3 if len(mine) == 1 else self.factor[topic])
+            events = [self.event(k.SET_MIN_ISR, partition=key, value=least) for key in mine]
+            changed, self.least[topic] = self.least.get(topic) != least, least
+            if self.rules.elr and changed:
+                events += [self.event(k.CLEAR_ELR, partition=key) for key in mine]
+            self.happens(("set", topic, "min.insync.replicas", least), *events)
+
+    def unclean(self) -> None:
+        """Of topics that are led: who is not is elected when Kafka looks next, every five minutes."""
+        if self.now:
+            topic, _ = self.draw.choice(list(self.now))
+            mine = [key for key in self.now if key[0] == topic]
+            stay = all(len(self.now[key].replicas) == self.factor[topic] for key in mine)
+            if stay and all(self.now[key].leader is not None for key in mine):
+                value = self.draw.random() < 0.8
+                self.dirty[topic] = value
+                events = [self.event(k.SET_UNCLEAN, partition=key, value=int(value)) for key in mine]
+                self.happens(("set", topic, "unclean.leader.election.enable", str(value).lower()), *events)
+
+    def isr(self) -> None:
+        if self.now:
+            topic, number = key = self.draw.choice(list(self.now))
+            replicas = self.now[key].replicas
+            isr = tuple(self.draw.sample(replicas, self.draw.randint(1, len(replicas))))
+            self.happens(
+                ("isr", topic, number, ",".join(map(str, isr))), self.event(k.SET_ISR, partition=key, replicas=isr)
+            )
+
+    def reassign(self) -> None:
+        """Not where elections that are not of the ISR alone cross it: 4.1 ends it with any next change, or refuses."""
+        clean = [key for key in self.now if not self.dirty.get(key[0])]
+        moved = [key for key in clean if self.now[key].leader is not None or not self.rules.elr]
+        if moved:
+            topic, number = key = self.draw.choice(moved)
+            alone = sum(1 for name, _ in self.now if name == topic) == 1
+            (ids,) = self.lists(1, self.draw.randint(1, min(3, len(self.brokers))) if alone else self.factor[topic])
+            text = ",".join(map(str, ids))
+            self.happens(("reassign", topic, number, text), self.event(k.REASSIGN, partition=key, replicas=ids))
+
+    def prefer(self) -> None:
+        if self.now:
+            topic, number = key = self.draw.choice(list(self.now))
+            self.happens(("prefer", topic, number), self.event(k.ELECT_PREFERRED, partition=key))

@@ -1,0 +1,73 @@
+"""What the replay says of a KRaft cluster against Kafka's own controller, told of the same: no difference, ever."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+
+from pipelines.errors import EnvironmentFault
+from tests.oracle import jvm
+from tests.oracle.kraft_controller import KRaftController, Life, Partitions, Stands, random_life
+from udfs.replay.events import event_log
+from udfs.replay.rows import Rows
+from udfs.replay.together import folded_whole
+
+LIVES = 2_000
+
+
+@pytest.fixture
+def kafka() -> KRaftController:
+    """Skips, and says so, where there is nothing that compiles and runs Java."""
+    try:
+        jvm.java_compiler()
+    except EnvironmentFault as fault:
+        pytest.skip(f"no JDK, so Kafka's own controller cannot be asked: {fault}")
+    return KRaftController()
+
+
+def replayed(lives: dict[int, Life]) -> dict[tuple[int, int], Partitions]:
+    """How each cluster stands after so many of its events, by the replay."""
+    logs = [
+        event_log(life.begin, life.events[:size], cluster=str(number), snapshot=str(size))
+        for number, life in lives.items()
+        for size, _ in life.stood
+    ]
+    found: dict[tuple[int, int], Partitions] = {}
+    for row in Rows(folded_whole(pa.concat_tables(logs).combine_chunks())).at_the_end().to_pylist():
+        stands = Stands(
+            tuple(row["replicas"]), tuple(row["isr"]), tuple(row["elr"]), row["leader"], row["leader_epoch"]
+        )
+        key = int(row["cluster_id"]), int(row["snapshot_id"])
+        found.setdefault(key, {})[row["topic"], row["partition"]] = stands
+    return found
+
+
+def as_sets(partitions: Partitions) -> dict:
+    """The same; ISRs and ELRs without their order, which means nothing."""
+    return {
+        key: (one.replicas, frozenset(one.isr), frozenset(one.elr), one.leader, one.leader_epoch)
+        for key, one in partitions.items()
+    }
+
+
+@pytest.mark.slow
+def test_kafkas_controller_does_the_same(kafka: KRaftController) -> None:
+    with kafka:
+        lives = {seed: random_life(kafka, seed) for seed in range(LIVES)}
+    found = replayed(lives)
+    seen: Counter[str] = Counter()
+    wrong = []
+    for number, life in lives.items():
+        for size, stood in life.stood:
+            mine = found.get((number, size), {})
+            if as_sets(mine) != as_sets(stood):
+                wrong.append((number, size, life.events[:size], mine, stood))
+                break
+            seen["partitions"] += len(stood)
+            seen["eligible"] += sum(bool(one.elr) for one in stood.values())
+            seen["leaderless"] += sum(one.leader is None for one in stood.values())
+    assert not wrong, f"{len(wrong)} of {LIVES}, the first: {wrong[0]}"
+    assert seen["partitions"] > 10 * LIVES
+    assert min(seen["eligible"], seen["leaderless"]) > LIVES / 2
