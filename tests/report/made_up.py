@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.report.facts import Facts
+from pipelines.report.facts import Facts, answered
 from pipelines.report.figures import FIGURES
 from pipelines.report.verdict import verdict_of
 
@@ -76,7 +76,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             }
             for i, one in enumerate(ids)
         ],
-        "deaths": deaths,
+        "deaths": answered(deaths),
         "worst": {scheme: [[one, float(1 + draw.random())] for one in ids] for scheme in SCHEMES},
         "takeovers": {
             "ids": ids,
