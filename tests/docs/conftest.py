@@ -45,7 +45,11 @@ def first_run(furnished: Path, spark_application: SparkSession, request: pytest.
 
 @pytest.fixture
 def machine(
-    furnished: Path, first_run: str, spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    furnished: Path,
+    first_run: str,
+    spark: SparkSession,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Machine:
     """Runs commands; the stages ran once, over all that the pages name."""
     monkeypatch.setattr(Run, "go", found_there)

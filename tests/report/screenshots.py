@@ -34,7 +34,7 @@ _STILL = "details, .heat output { display: none !important; }"
 
 @dataclass(frozen=True)
 class Shot:
-    """One picture. page: TWO or FLEET.   what: CSS selector of the part to show; None = what is seen first, `height` of it.
+    """One picture. page: TWO or FLEET.   what: CSS selector of the part to show; None = what is seen first.
 
     width, height: of the window, in CSS pixels.   scale: pixels of the picture to one of these.
     """

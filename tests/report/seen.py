@@ -54,7 +54,7 @@ class Seen:
 def opened(
     browser: Browser, file: Path, width: int = 1280, scheme: Any = "light", height: int = 900, scale: float = 1
 ) -> Iterator[Seen]:
-    """The page, as it is after it has drawn. width, height: of the window, CSS pixels.   scale: device pixels to one."""
+    """The page, as it is after it has drawn. width, height: CSS pixels.   scale: device pixels to one of these."""
     window: Any = {"width": width, "height": height}
     context = browser.new_context(viewport=window, color_scheme=scheme, device_scale_factor=scale)
     seen = Seen(context.new_page())
