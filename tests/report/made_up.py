@@ -111,7 +111,15 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             for i, scheme in enumerate(SCHEMES)
             for k in (1, 2, 3)
         ],
-        "headroom": [],
+        "headroom": [
+            {
+                "scenario_kind": "broker",
+                "resource": "leaders",
+                "headroom_needed_ratio": 0.25,
+                "worst_scenario": "broker:1",
+                "worst_broker": 2,
+            }
+        ],
         "topics": [
             {
                 "topic": f"{topic}-{i}" if i else topic,
