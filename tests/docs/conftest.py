@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.cli import main
 from pipelines.runner import Run
-from tests.docs.machine import SOURCES, Machine, found_there, furnish
+from tests.docs.machine import FEW, SOURCES, Machine, found_there, furnish
 from tests.docs.pages import ROOT
 
 
@@ -37,7 +37,7 @@ def first_run(furnished: Path, spark_application: SparkSession, request: pytest.
             pytest.MonkeyPatch.context() as patch,
         ):
             patch.setattr("sys.stdout", out)
-            assert main(["run", *samples.split(), *SOURCES, "--fail", "prod=1,2,3"]) == 0
+            assert main(["run", *samples.split(), *SOURCES, "--fail", "prod=1,2,3", *FEW]) == 0
     finally:
         os.chdir(before)
     return (furnished / "printed.txt").read_text()
@@ -50,7 +50,14 @@ def machine(
     spark: SparkSession,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
+    remembered: dict[tuple[str, ...], str],
 ) -> Machine:
     """Runs commands; the stages ran once, over all that the pages name."""
     monkeypatch.setattr(Run, "go", found_there)
-    return Machine(furnished, capsys)
+    return Machine(furnished, capsys, remembered)
+
+
+@pytest.fixture(scope="session")
+def remembered() -> dict[tuple[str, ...], str]:
+    """What commands over the tables have printed."""
+    return {}
