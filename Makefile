@@ -22,7 +22,7 @@ OUT ?= fleet
 SHAPE = --size $(SIZE) $(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(BROKERS),--brokers $(BROKERS)) \
   $(if $(TOPICS),--topics $(TOPICS)) $(if $(SMALL),--small $(SMALL)) $(if $(SEED),--seed $(SEED)) $(if $(LOADS),--loads)
 
-.PHONY: help setup run test test-fast lint bench bench-kernels bench-plans bench-replay fleet bench-fleet oracle docs wheel wheel-databricks lock clean check-machine
+.PHONY: help setup run test test-fast lint bench bench-kernels bench-plans bench-replay fleet bench-fleet oracle screenshots docs wheel wheel-databricks lock clean check-machine
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-16s %s\n' "$$name" "$$what"; done
@@ -63,6 +63,9 @@ bench-fleet: check-machine $(READY) ## the pipeline over such a fleet beside Spa
 
 oracle: check-machine $(READY) ## the placement kernels against Kafka's own classes, on N random requests each
 	$(BIN)/python -m tests.oracle $(N)
+
+screenshots: check-machine $(READY) ## docs/images: the report of the captured clusters and of 215 brokers, in Debian's Chromium (WORK=dir keeps the runs)
+	$(BIN)/python -m tests.report.screenshots $(if $(WORK),--work $(WORK))
 
 docs: check-machine $(READY) ## docs/tables.md from the tables' contracts
 	$(BIN)/python -m pipelines.tables.document > docs/tables.md

@@ -13,7 +13,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from pipelines.conf_files import conf_text
 from pipelines.errors import SettingsError
-from udfs.planning.wishes import GOALS, PRIORITIES
+from udfs.planning.goals import GOALS
+from udfs.planning.wishes import PRIORITIES
 from udfs.schemes import MANUAL, SCHEMES
 
 ENV_PREFIX = "KAFKA_PLACEMENT_"

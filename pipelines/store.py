@@ -27,8 +27,7 @@ from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.tables import TABLES
 from pipelines.tables.contract import Table
-from pipelines.view_makers import find_views, keep_views, make_views
-from pipelines.view_makers import quoted as quoted
+from pipelines.view_makers import find_views, keep_views, make_views, quoted
 from pipelines.views import VIEWS, View, needed
 
 # What Delta says where another writer was faster: it wrote to the table, made it, or is about to.

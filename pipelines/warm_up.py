@@ -34,9 +34,10 @@ from udfs.outcomes.sums import Want, added, sum_placement, sum_seed, with_pairs
 from udfs.parcels import packed
 from udfs.placement import LivingBrokers, Requests, place_topics
 from udfs.planning.clusters import KINDS, planner
+from udfs.planning.goals import GOALS
 from udfs.planning.metrics import Effort
 from udfs.planning.waves import Limits
-from udfs.planning.wishes import GOALS, PRIORITIES, Wishes
+from udfs.planning.wishes import PRIORITIES, Wishes
 from udfs.replay.answers import replay
 from udfs.replay.events import Begin, Event, Held
 from udfs.replay.groups import GroupEvent, replay_groups

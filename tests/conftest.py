@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,30 +70,16 @@ def spark(spark_application: SparkSession) -> Iterator[SparkSession]:
             spark_application.catalog.dropTempView(view.name)
 
 
-# Nothing of Chromium's own asks the network, which may be closed.
-_QUIET = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-
-
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     """Chromium, or a skip that says how to get it. KAFKA_PLACEMENT_CHROMIUM=required: no skip."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    from tests.report.seen import chromium_found, launched
+
+    found = chromium_found()
     if found is None:
         said = "no Chromium here: the report's page is not looked at (Debian, Ubuntu: apt-get install chromium)"
         if os.environ.get("KAFKA_PLACEMENT_CHROMIUM") == "required":
             pytest.fail(said)
         pytest.skip(said)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=list(_QUIET))
+    with launched(found) as browser:
         yield browser
-        browser.close()

@@ -17,22 +17,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.snapshot import Snapshot
-from udfs.schemes import KAFKA, KAFKA_RACK_UNAWARE, KRAFT, MANUAL, NAIVE
+from udfs.schemes import KAFKA, KRAFT, MANUAL, OBSERVED, SCHEMES
 
-# Names in requests: our own, and those of the classes.
-ALGORITHMS = {
-    "adminutils": KAFKA,
-    "striped": KRAFT,
-    KAFKA: KAFKA,
-    KAFKA_RACK_UNAWARE: KAFKA_RACK_UNAWARE,
-    KRAFT: KRAFT,
-    NAIVE: NAIVE,
-    MANUAL: MANUAL,
-}
+# The classes' names in requests, beside those of the schemes.
+_CLASSES = {"adminutils": KAFKA, "striped": KRAFT}
 MOST_REPLICAS = 100_000_000  # of one topic: beyond, a typing error is likelier than a wish
 
 _Id = Annotated[int, Field(ge=0, lt=2**31)]
 _Int = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+
+
+def algorithms() -> dict[str, str]:
+    """The scheme of each name that a request may give: all but the one that is as the cluster is."""
+    return _CLASSES | {name: name for name in SCHEMES if name != OBSERVED}
 
 
 class _Strict(BaseModel):
@@ -132,9 +129,10 @@ def _request(line: str, name: str, number: int, default_seed: int) -> Request:
 
 def _understood(given: dict[str, Any], name: str, number: int, default_seed: int) -> Request:
     algorithm = given.get("algorithm")
-    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
-        raise ValueError(f"algorithm {algorithm!r} is none of {', '.join(ALGORITHMS)}")
-    scheme = ALGORITHMS[algorithm]
+    known = algorithms()
+    if not isinstance(algorithm, str) or algorithm not in known:
+        raise ValueError(f"algorithm {algorithm!r} is none of {', '.join(known)}")
+    scheme = known[algorithm]
     listed = given.get("brokers")
     if not isinstance(listed, list):
         raise ValueError("`brokers` is missing: a list of {id, rack} or of ids")

@@ -51,13 +51,14 @@ def assign(given: str, brokers: str | None, options: Options, out: TextIO, forma
         text = read_text(source.files[0])
         if source.files[0].suffix == ".jsonl" or requests.looks_like_requests(text):
             return _requests(requests.read_lines(text, str(source.files[0]), options.seed), options, out)
-    if options.scheme not in requests.ALGORITHMS or options.scheme == MANUAL:
-        known = ", ".join(name for name in requests.ALGORITHMS if name != MANUAL)
+    algorithms = requests.algorithms()
+    if options.scheme not in algorithms or options.scheme == MANUAL:
+        known = ", ".join(name for name in algorithms if name != MANUAL)
         raise SettingsError(f"--scheme {options.scheme}: take one of {known}")
     if brokers is not None:
         source = Source(source.cluster_id, (*source.files, *find_source(brokers).files))
     cluster = requests.of_snapshot(load_snapshot(source, format_name))
-    scheme = requests.ALGORITHMS[options.scheme]
+    scheme = algorithms[options.scheme]
     made = answers.of_cluster(cluster, scheme, options.seed, options.one_stream)
     return _topics(made, scheme, options, out)
 

@@ -9,7 +9,8 @@ from typing import Any
 from pipelines.errors import SettingsError
 from pipelines.plans.asked import wishes_of
 from pipelines.settings import Settings
-from udfs.planning.wishes import ALL, GOALS, MIN_BYTES, MIN_MOVES, OBJECTIVES, Wishes
+from udfs.planning.goals import GOALS
+from udfs.planning.wishes import ALL, MIN_BYTES, MIN_MOVES, OBJECTIVES, Wishes
 
 _UNITS: dict[str, int] = {"": 1, **{name: 1000**power for power, name in enumerate(("k", "m", "g", "t", "p"), 1)}}
 _UNITS |= {f"{name}i": 1024**power for power, name in enumerate(("k", "m", "g", "t", "p"), 1)}

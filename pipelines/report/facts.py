@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.figures import FIGURES, TREND
-from pipelines.report.verdict import verdict_of
-from pipelines.store import quoted
+from pipelines.report.verdict import loss_of, verdict_of
+from pipelines.view_makers import quoted
 
 _AT_ONCE = 3
 Rows = list[dict[str, Any]]
@@ -87,7 +87,7 @@ def _cluster(key: SnapshotKey, tables: Mapping[str, pa.Table | None], trend: Row
         "hotspots": hotspots,
         "metrics": metrics,
         "brokers": brokers,
-        "deaths": observed,
+        "deaths": answered(observed),
         "worst": _worst(deaths),
         "takeovers": _matrices(tables["takeovers"], [row["broker_id"] for row in brokers]),
         "pairs": _pairs(rows("pairs")),
@@ -101,6 +101,15 @@ def _cluster(key: SnapshotKey, tables: Mapping[str, pa.Table | None], trend: Row
         "trend": trend,
         "sql": {figure.name: figure.of([key]) for figure in FIGURES} | {"trend": trend_sql([key.cluster_id])},
     }
+
+
+def answered(deaths: Rows) -> Rows:
+    """The rows, each with the answer to "can I lose this broker now?": loss_level, loss."""
+    out = []
+    for row in deaths:
+        level, answer = loss_of(row)
+        out.append({**row, "loss_level": level, "loss": answer})
+    return out
 
 
 def _metrics(rows: Rows) -> dict[str, dict[str, Any]]:

@@ -13,19 +13,16 @@ from jinja2 import Environment, StrictUndefined
 from pipelines import __version__
 from pipelines.errors import SettingsError
 from pipelines.report.facts import Facts
-from pipelines.report.verdict import loss_of
 
 # Of pages that show charts without a network: D3 and Observable Plot, both ISC, as their packages have them.
 _LIBRARIES = ("d3.min.js", "plot.umd.min.js")
+_SCRIPTS = ("heat.js", "report.js")
 
 
 def page_of(facts: Facts) -> str:
     """The page's HTML."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(_asset("report.html"))
-    for cluster in facts.clusters:
-        for row in cluster["deaths"]:
-            row["loss_level"], row["loss"] = loss_of(row)
     return template.render(
         title=_title(facts),
         clusters=facts.clusters,
@@ -33,7 +30,7 @@ def page_of(facts: Facts) -> str:
         version=__version__,
         style=_asset("report.css"),
         libraries=[_asset(name) for name in _LIBRARIES],
-        script=_asset("report.js"),
+        scripts=[_asset(name) for name in _SCRIPTS],
         data=_embedded([_plain(cluster) for cluster in facts.clusters]),
     )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql.types import BinaryType, BooleanType, DoubleType, IntegerType, LongType, StringType
 
 from pipelines.tables.contract import INTS, TEXTS, Between, Column, NoRowWhere, OneOf, Table, columns
+from udfs.planning.goals import GOALS
 from udfs.planning.plan_rows import METRICS
-from udfs.planning.wishes import GOALS
 
 TEXT, INT, LONG, DOUBLE, FLAG = StringType(), IntegerType(), LongType(), DoubleType(), BooleanType()
 _KEYS = ("cluster_id", "snapshot_id", "goal")
@@ -61,7 +61,7 @@ PLANS = Table(
     ),
     keys=_KEYS,
     expectations=(
-        OneOf("goal", GOALS),
+        OneOf("goal", tuple(GOALS)),
         Between("moves", 0),
         NoRowWhere(
             "plan_or_reasons", "feasible = (size(reasons) > 0)", "has a plan and reasons against it, or neither"

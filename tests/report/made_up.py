@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.report.facts import Facts
+from pipelines.report.facts import Facts, answered
 from pipelines.report.figures import FIGURES
 from pipelines.report.verdict import verdict_of
 
@@ -76,7 +76,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             }
             for i, one in enumerate(ids)
         ],
-        "deaths": deaths,
+        "deaths": answered(deaths),
         "worst": {scheme: [[one, float(1 + draw.random())] for one in ids] for scheme in SCHEMES},
         "takeovers": {
             "ids": ids,
@@ -111,7 +111,15 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             for i, scheme in enumerate(SCHEMES)
             for k in (1, 2, 3)
         ],
-        "headroom": [],
+        "headroom": [
+            {
+                "scenario_kind": "broker",
+                "resource": "leaders",
+                "headroom_needed_ratio": 0.25,
+                "worst_scenario": "broker:1",
+                "worst_broker": 2,
+            }
+        ],
         "topics": [
             {
                 "topic": f"{topic}-{i}" if i else topic,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +11,34 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+
+
+# Nothing of Chromium's own asks the network, which may be closed.
+_QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def chromium_found() -> str | None:
+    """Where this machine's Chromium is."""
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@contextmanager
+def launched(chromium: str) -> Iterator[Browser]:
+    """That Chromium, running."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(_QUIET))
+        yield browser
+        browser.close()
 
 
 @dataclass
@@ -22,9 +51,12 @@ class Seen:
 
 
 @contextmanager
-def opened(browser: Browser, file: Path, width: int = 1280, scheme: Any = "light") -> Iterator[Seen]:
-    """The page, as it is after it has drawn."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+def opened(
+    browser: Browser, file: Path, width: int = 1280, scheme: Any = "light", height: int = 900, scale: float = 1
+) -> Iterator[Seen]:
+    """The page, as it is after it has drawn. width, height: CSS pixels.   scale: device pixels to one of these."""
+    window: Any = {"width": width, "height": height}
+    context = browser.new_context(viewport=window, color_scheme=scheme, device_scale_factor=scale)
     seen = Seen(context.new_page())
     seen.page.on("console", lambda message: seen.faults.append(message.text))
     seen.page.on("pageerror", lambda error: seen.faults.append(str(error)))

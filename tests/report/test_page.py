@@ -100,3 +100,58 @@ def test_one_broker_alone(chromium: Browser, tmp_path: Path) -> None:
         assert seen.faults == []
         assert counted(seen.page)["drawn"] == 8
         assert seen.page.locator(".nothing").count() == 7
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_label_is_cut_off(chromium: Browser, large: Path, width: int) -> None:
+    with opened(chromium, large, width) as seen:
+        cut = seen.page.evaluate(
+            """() => [...document.querySelectorAll("[data-chart] svg text")].filter((one) => {
+              const label = one.getBoundingClientRect(), chart = one.closest("[data-chart]").getBoundingClientRect();
+              return label.width && (label.left < chart.left - 1 || label.right > chart.right + 1);
+            }).map((one) => one.textContent)"""
+        )
+        assert cut == []
+
+
+def test_small_heat_maps_show_their_brokers_and_large_ones_some(chromium: Browser, large: Path) -> None:
+    with opened(chromium, large) as seen:
+        few = seen.page.locator("#c1 [data-chart=takeovers] .heat").first.locator(".across span")
+        assert few.all_inner_texts() == ["1", "2", "3"]
+        many = seen.page.locator("#c0 [data-chart=takeovers] .heat").first.locator(".down span").all_inner_texts()
+        assert 4 <= len(many) <= 7
+        assert {int(one) for one in many} < set(range(1, 216))
+
+
+def test_a_scheme_that_was_added_is_shown_everywhere(chromium: Browser, tmp_path: Path) -> None:
+    made = cluster_of(4)
+    made["worst"]["mirror"] = [[1, 1.5]]
+    made["takeovers"]["schemes"]["mirror"] = [0] * 16
+    for rows in ("racks", "durability"):
+        made[rows] += [{**row, "scheme": "mirror"} for row in made[rows] if row["scheme"] == "kafka"]
+    file = tmp_path / "report.html"
+    write_page(facts_of_clusters(made), file)
+    with opened(chromium, file) as seen:
+        assert seen.faults == []
+        for chart in ("worst", "takeovers", "racks", "copysets"):
+            assert "mirror" in seen.page.locator(f"[data-chart={chart}]").inner_text(), chart
+
+
+def test_a_naive_placement_far_off_does_not_flatten_the_others(chromium: Browser, tmp_path: Path) -> None:
+    made = cluster_of(5)
+    made["worst"]["naive"] = [[one, 40.0 + one] for one in range(1, 6)]
+    made["takeovers"]["schemes"]["naive"] = [900] * 25
+    file = tmp_path / "report.html"
+    write_page(facts_of_clusters(made), file)
+    with opened(chromium, file) as seen:
+        assert "naive lies beyond the axis: 41.00 to 45.00" in seen.page.locator("[data-chart=worst]").inner_text()
+        assert "4 partitions or more" in seen.page.locator("[data-chart=takeovers]").inner_text()
+
+
+def test_the_verdict_is_said_once(chromium: Browser, large: Path) -> None:
+    with opened(chromium, large) as seen:
+        for cluster in ("#c0", "#c1"):
+            sentence = seen.page.locator(f"{cluster} .verdict").inner_text().split(maxsplit=2)[2]
+            points = seen.page.locator(f"{cluster} .points li").all_inner_texts()
+            assert points
+            assert all(point not in sentence for point in points)

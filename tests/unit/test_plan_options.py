@@ -11,7 +11,8 @@ from pipelines.commands.plan_options import Options
 from pipelines.errors import SettingsError
 from pipelines.settings import load_settings
 from tests.unit.plan_commands import Said, assert_refused, described, line
-from udfs.planning.wishes import COPYSETS, GOALS, Targets
+from udfs.planning.goals import GOALS
+from udfs.planning.wishes import COPYSETS, Targets
 
 SETTINGS = load_settings(environ={})
 

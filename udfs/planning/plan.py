@@ -12,6 +12,7 @@ from udfs.planning.balance import balance
 from udfs.planning.bytes_order import by_bytes
 from udfs.planning.copysets import fewer_sets
 from udfs.planning.counts import move_by_counts
+from udfs.planning.goals import GOALS
 from udfs.planning.leaders import leaders
 from udfs.planning.problem import CRIPPLED, FREE, Draft, Problem, changed, moved
 from udfs.planning.sense import hard_wishes
@@ -39,22 +40,49 @@ def _led(problem: Problem, rules: hard.Rules, draft: Draft) -> Draft:
     return replace(draft, replicas=ordered.replicas, reason=reason, reasons=reasons)
 
 
+def even_leaders(problem: Problem, wishes: Wishes) -> Draft:
+    """Goal leaders."""
+    if wishes.by_bytes:
+        return by_bytes(problem, wishes)
+    return topic_leaders(problem) if wishes.per_topic else leaders(problem)
+
+
+def even_heirs(problem: Problem, wishes: Wishes) -> Draft:
+    """Goal failover."""
+    if wishes.by_bytes:
+        return by_bytes(problem, wishes)
+    return zero_byte(problem, wishes.keep_leaders, by_topic=wishes.per_topic)
+
+
+def even(problem: Problem, wishes: Wishes) -> Draft:
+    """Goals balance, drain and expand."""
+    rules = hard.rules_for(problem, wishes.goal, hard_wishes(problem, wishes))
+    if wishes.objective == ALL:
+        draft = balance(problem, rules, wishes)
+    else:
+        draft = _counted(problem, rules, wishes)
+        if moved(problem, draft.offsets, draft.replicas).any():
+            draft = _led(problem, rules, draft)
+    return _fewer(problem, rules, draft, wishes)
+
+
+def by_counts(problem: Problem, wishes: Wishes) -> Draft:
+    """Goals replace, repair and rf."""
+    rules = hard.rules_for(problem, wishes.goal, hard_wishes(problem, wishes))
+    return _fewer(problem, rules, _counted(problem, rules, wishes), wishes)
+
+
+def _counted(problem: Problem, rules: hard.Rules, wishes: Wishes) -> Draft:
+    return move_by_counts(problem, rules, objective=MIN_MOVES if wishes.objective == MIN_MOVES else MIN_BYTES)
+
+
+def _fewer(problem: Problem, rules: hard.Rules, draft: Draft, wishes: Wishes) -> Draft:
+    return fewer_sets(problem, rules, draft, wishes.seed) if COPYSETS in wishes.priorities else draft
+
+
 def make_plan(problem: Problem, wishes: Wishes) -> Draft:
     """The best plan for a wish. hard.Infeasible with the reasons if none keeps to the rules; ValueError for a wish that
     makes no sense in this cluster."""
-    problem = without_crippled(problem, wishes.goal)
-    if wishes.by_bytes and wishes.goal in ("leaders", "failover"):
-        return by_bytes(problem, wishes)
-    if wishes.goal == "leaders":
-        return topic_leaders(problem) if wishes.per_topic else leaders(problem)
-    if wishes.goal == "failover":
-        return zero_byte(problem, wishes.keep_leaders, by_topic=wishes.per_topic)
-    rules = hard.rules_for(problem, wishes.goal, hard_wishes(problem, wishes))
-    if wishes.objective == ALL and wishes.goal in ("balance", "expand", "drain"):
-        draft = balance(problem, rules, wishes)
-    else:
-        draft = move_by_counts(problem, rules, objective=MIN_MOVES if wishes.objective == MIN_MOVES else MIN_BYTES)
-        copies = moved(problem, draft.offsets, draft.replicas).any()
-        if wishes.goal in ("balance", "expand", "drain") and copies:
-            draft = _led(problem, rules, draft)
-    return fewer_sets(problem, rules, draft, wishes.seed) if COPYSETS in wishes.priorities else draft
+    if wishes.goal not in GOALS:
+        raise ValueError(f"goal {wishes.goal!r}: must be one of {', '.join(GOALS)}")
+    return GOALS[wishes.goal].plan(without_crippled(problem, wishes.goal), wishes)

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from udfs.planning.goals import GOALS
 from udfs.planning.metrics import Effort, metrics
 from udfs.planning.problem import FREE, FROZEN_WORDS, Draft, Problem
 from udfs.planning.waves import Limits, Waves, leader_of, split
-from udfs.planning.wishes import GOALS, Wishes
+from udfs.planning.wishes import Wishes
 
 _OBJECTIVES = {"min-bytes": "bytes copied", "min-moves": "replicas copied", "all": "bytes copied"}
 _CHANGES = {"leaders": "preferred leaders changed"}

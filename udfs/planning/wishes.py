@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-GOALS = ("leaders", "failover", "balance", "drain", "expand", "replace", "repair", "rf")
 ALL, MIN_BYTES, MIN_MOVES = "all", "min-bytes", "min-moves"
 OBJECTIVES = (ALL, MIN_BYTES, MIN_MOVES)
 
@@ -46,9 +45,10 @@ class Targets:
 class Wishes:
     """One plan to make.
 
-    goal: of GOALS.   brokers: ids - to fill (expand), to empty (drain); none = those that hold nothing, those that the
-    source wants empty.   replacements: (from, to) ids.   factor: wanted RF (rf).   topics: names that rf is for, none =
-    all.   exclude_topics, exclude_brokers: left as they are; get nothing more.   max_bytes, max_moves: budget.
+    goal: of goals.GOALS.   brokers: ids - to fill (expand), to empty (drain); none = those that hold nothing, those
+    that the source wants empty.   replacements: (from, to) ids.   factor: wanted RF (rf).   topics: names that rf is
+    for, none = all.   exclude_topics, exclude_brokers: left as they are; get nothing more.
+    max_bytes, max_moves: budget.
     broker_replicas, broker_bytes: what any broker can hold, None = no limit.   keep_leaders: failover alone.
     per_topic: each topic's leaders spread too; by_bytes: leaders and failover by bytes out, not by counts alone.
     allow_fewer_racks: a drained rack may leave partitions on fewer racks.

@@ -1,0 +1,103 @@
+"use strict";
+// Pictures of brokers by brokers: who dies across, who survives down. A pointer or the arrow keys read their cells.
+const heatMaps = (() => {
+  const LABELLED = 12, FEW = 60; // up to so many brokers, cells show their numbers, and a grey diagonal
+  const make = (name, attributes = {}, ...children) => {
+    const element = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    element.append(...children);
+    return element;
+  };
+
+  // say: what a cell means, in words.   text: what it shows where there is room.   own: the diagonal's colour.
+  function heat({ name, brokers, valueAt, colour, say, crossed = () => false, text = String, own = "#8886" }) {
+    const n = brokers.length, scale = Math.max(n > LABELLED ? 1 : 40, Math.floor(720 / n)), size = n * scale;
+    const canvas = make("canvas", { width: size, height: size, tabindex: 0, role: "img", "aria-label": `${name}: ${n} by ${n} brokers; arrow keys read cells` });
+    if (n > LABELLED) canvas.className = "pixels";
+    const told = make("output", {}, "Point at a cell, or use the arrow keys.");
+    const pen = canvas.getContext("2d");
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    for (let x = 0; x < n; x++) {
+      for (let y = 0; y < n; y++) {
+        const value = valueAt(x, y);
+        const fill = x === y ? own : value === null ? "#8884" : colour(value);
+        pen.fillStyle = fill;
+        pen.fillRect(x * scale, y * scale, scale, scale);
+        if (x !== y && crossed(x, y)) cross(pen, x, y, scale);
+        if (n <= LABELLED && x !== y && value !== null) {
+          const said = text(value);
+          pen.font = `${Math.floor(Math.min(scale * 0.34, (scale * 1.5) / said.length))}px system-ui, sans-serif`;
+          pen.fillStyle = d3.lab(fill).l > 60 ? "#000" : "#fff";
+          pen.fillText(said, (x + 0.5) * scale, (y + 0.5) * scale);
+        }
+      }
+    }
+    read(canvas, brokers, told, (x, y) => say(x, y, valueAt(x, y) ?? 0));
+    const across = make("div", { class: "across", "aria-hidden": "true" }, ...ticks(brokers, "left"));
+    const down = make("div", { class: "down", "aria-hidden": "true" }, ...ticks(brokers, "top"));
+    down.style.width = `${Math.max(...brokers.map((id) => String(id).length))}ch`;
+    return make("div", { class: "heat" }, make("h4", {}, name), make("div", { class: "axes" }, across, down, canvas), told);
+  }
+
+  // In cells of few pixels a cross is a white cell.
+  function cross(pen, x, y, scale) {
+    const [left, top] = [x * scale, y * scale];
+    if (scale < 8) {
+      pen.fillStyle = "#fff";
+      pen.fillRect(left, top, scale, scale);
+      return;
+    }
+    pen.strokeStyle = "#fff9";
+    pen.lineWidth = Math.max(1, scale / 40);
+    pen.beginPath();
+    pen.moveTo(left, top);
+    pen.lineTo(left + scale, top + scale);
+    pen.moveTo(left + scale, top);
+    pen.lineTo(left, top + scale);
+    pen.stroke();
+  }
+
+  // Ids of all brokers, or of some in even steps.
+  function ticks(brokers, side) {
+    const n = brokers.length, step = n <= LABELLED ? 1 : Math.ceil(n / 6);
+    return brokers.flatMap((id, i) => {
+      if (i % step) return [];
+      const tick = make("span", {}, String(id));
+      tick.style[side] = `${(100 * (i + 0.5)) / n}%`;
+      return [tick];
+    });
+  }
+
+  function read(canvas, brokers, told, say) {
+    const n = brokers.length;
+    let at = [0, Math.min(1, n - 1)];
+    const tell = () => { told.textContent = at[0] === at[1] ? `broker ${brokers[at[0]]} itself` : say(at[0], at[1]); };
+    canvas.addEventListener("pointermove", (event) => {
+      const box = canvas.getBoundingClientRect();
+      const cell = (value, length) => Math.max(0, Math.min(n - 1, Math.floor((value / length) * n)));
+      at = [cell(event.clientX - box.left, box.width), cell(event.clientY - box.top, box.height)];
+      tell();
+    });
+    canvas.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      at = at.map((value, i) => Math.max(0, Math.min(n - 1, value + step[i])));
+      tell();
+    });
+    canvas.addEventListener("focus", tell);
+  }
+
+  function rampOf(colour, low, high) {
+    const canvas = make("canvas", { width: 140, height: 1, "aria-hidden": "true" });
+    const pen = canvas.getContext("2d"), [from, to] = colour.domain();
+    for (let x = 0; x < 140; x++) {
+      pen.fillStyle = colour(from + ((to - from) * x) / 139);
+      pen.fillRect(x, 0, 1, 1);
+    }
+    return make("div", { class: "ramp" }, low, canvas, high);
+  }
+
+  return { heat, rampOf, make, FEW };
+})();

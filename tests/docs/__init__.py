@@ -1,0 +1,1 @@
+"""What the pages say is run as they print it: commands, queries, code, links."""

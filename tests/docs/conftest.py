@@ -1,0 +1,63 @@
+"""One folder and one warehouse for all pages: one run, in the tests' own Spark."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipelines.cli import main
+from pipelines.runner import Run
+from tests.docs.machine import FEW, SOURCES, Machine, found_there, furnish
+from tests.docs.pages import ROOT
+
+
+@pytest.fixture(scope="session")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that commands run in."""
+    folder = tmp_path_factory.mktemp("documented")
+    furnish(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def first_run(furnished: Path, spark_application: SparkSession, request: pytest.FixtureRequest) -> str:
+    """What `make run`'s command printed; its tables are in the folder's `warehouse`."""
+    (samples,) = re.findall(r"^SAMPLES := (.*)$", (ROOT / "Makefile").read_text(), flags=re.M)
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    before = Path.cwd()
+    os.chdir(furnished)
+    try:
+        with (
+            capture.global_and_fixture_disabled(),
+            (furnished / "printed.txt").open("w") as out,
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            patch.setattr("sys.stdout", out)
+            assert main(["run", *samples.split(), *SOURCES, "--fail", "prod=1,2,3", *FEW]) == 0
+    finally:
+        os.chdir(before)
+    return (furnished / "printed.txt").read_text()
+
+
+@pytest.fixture
+def machine(
+    furnished: Path,
+    first_run: str,
+    spark: SparkSession,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    remembered: dict[tuple[str, ...], str],
+) -> Machine:
+    """Runs commands; the stages ran once, over all that the pages name."""
+    monkeypatch.setattr(Run, "go", found_there)
+    return Machine(furnished, capsys, remembered)
+
+
+@pytest.fixture(scope="session")
+def remembered() -> dict[tuple[str, ...], str]:
+    """What commands over the tables have printed."""
+    return {}

@@ -1,0 +1,90 @@
+"""Every command of the pages and of `--help` runs as it is printed, and prints what the page says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli.app import app
+from pipelines.cli.examples import EXAMPLES
+from tests.docs.machine import Machine
+from tests.docs.pages import LANGUAGES, PAGES, ROOT, Block, Command, blocks, commands, in_tables
+
+README = ROOT / "README.md"
+# docs/extending.md: tests/docs/test_extending.py, behind what it registers.
+BLOCKS = [block for page in PAGES if page.name != "extending.md" for block in blocks(page, "sh", "console")]
+NAMES = {one.name or one.callback.__name__.replace("_", "-") for one in app.registered_commands if one.callback}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_fences_say_what_they_hold(page: Path) -> None:
+    assert page.read_text().count("\n```") == 2 * len(blocks(page)), "a fence is left open"
+    for block in blocks(page):
+        assert block.language in LANGUAGES, block.name
+        if block.language in ("text", ""):
+            stray = [
+                line for line in block.text.splitlines() if re.match(r"\$ |kafka-placement |make |spark-submit ", line)
+            ]
+            assert not stray, f"{block.name}: commands stand in sh or console blocks: {stray}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_that_are_named_exist(page: Path) -> None:
+    named = set(re.findall(r"`kafka-placement ([a-z][a-z-]*)", page.read_text()))
+    assert named <= NAMES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_targets_that_are_named_exist(page: Path) -> None:
+    named = set(re.findall(r"`make ([a-z][a-z-]*)", page.read_text()))
+    assert named <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
+
+
+def test_the_readme_begins_with_its_two_commands() -> None:
+    start = README.read_text().split("## Start\n")[1].split("\n## ")[0]
+    (block,) = re.findall(r"^```sh\n(.*?)^```", start, flags=re.M | re.S)
+    assert [line.split("#")[0].strip() for line in block.splitlines()] == ["make run", "make test"]
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+def test_what_make_run_prints(first_run: str) -> None:
+    (block,) = [one for one in blocks(README, "text") if one.text.startswith("Leaders now")]
+    rows = [line.split() for line in block.text.splitlines() if line.startswith("kafka-")]
+    printed = [line.replace("│", " ").split() for line in first_run.splitlines()]
+    assert len(rows) == 8
+    for row in rows:
+        assert row in printed
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)
+def test_a_block_of_commands(machine: Machine, block: Block) -> None:
+    found = list(commands(block))
+    assert found
+    for command in found:
+        machine.run(command)
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+def test_commands_in_the_readmes_tables(machine: Machine) -> None:
+    found = in_tables(README)
+    assert {command.words[1] for command in found} > {"what-if", "run", "query", "plan"}
+    for command in found:
+        machine.run(command)
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_of_help(machine: Machine, name: str) -> None:
+    for text in EXAMPLES[name]:
+        machine.run(Command(text))
+
+
+def test_every_command_has_examples() -> None:
+    assert set(EXAMPLES) == NAMES

@@ -1,0 +1,51 @@
+"""Every query that a page shows, and every one behind a figure of the report, is answered by the tables of a run."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from pipelines.ingest.sources import SnapshotKey, find_source, snapshot_id_of
+from pipelines.report.facts import trend_sql
+from pipelines.report.figures import FIGURES, Figure
+from tests.docs.machine import REAL, Machine
+from tests.docs.pages import PAGES, Block, Command, blocks
+
+QUERIES = [block for page in PAGES for block in blocks(page, "sql")]
+# What a healthy cluster that was seen once has no row of.
+EMPTY = ("silver.quarantine", "ask.changed")
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+
+def asked(machine: Machine, sql: str) -> list[dict[str, object]]:
+    """The rows."""
+    printed = machine.run(Command(f"kafka-placement query {shlex.quote(sql)} --json"))
+    return [json.loads(line) for line in printed.splitlines()]
+
+
+@pytest.mark.parametrize("block", QUERIES, ids=lambda block: block.name)
+def test_a_query_of_a_page(machine: Machine, block: Block) -> None:
+    rows = asked(machine, block.text)
+    assert bool(rows) != any(name in block.text for name in EMPTY)
+
+
+@pytest.fixture(scope="module")
+def snapshots(first_run: str) -> list[SnapshotKey]:
+    """Of the two captured clusters."""
+    folders = [REAL, REAL.with_name("kafka-2.8.2-zookeeper")]
+    return [SnapshotKey(one.name, snapshot_id_of(find_source(str(one)), None)) for one in folders]
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
+def test_the_query_behind_a_figure(machine: Machine, snapshots: list[SnapshotKey], figure: Figure) -> None:
+    """As the page shows it, by the command that the page names."""
+    rows = asked(machine, figure.of(snapshots))
+    clusters = {key.cluster_id for key in snapshots if figure.name != "racks" or "zookeeper" not in key.cluster_id}
+    assert {row["cluster_id"] for row in rows} == clusters
+
+
+def test_the_query_behind_the_trend(machine: Machine, snapshots: list[SnapshotKey]) -> None:
+    assert asked(machine, trend_sql([key.cluster_id for key in snapshots]))
