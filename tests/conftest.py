@@ -72,13 +72,13 @@ def spark(spark_application: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    """Chromium, or a skip that says how to get it. KAFKA_PLACEMENT_CHROMIUM=required: no skip."""
+    """Chromium, or a skip that says how to get it. CHROMIUM_REQUIRED=1: no skip."""
     from tests.report.seen import chromium_found, launched
 
     found = chromium_found()
     if found is None:
         said = "no Chromium here: the report's page is not looked at (Debian, Ubuntu: apt-get install chromium)"
-        if os.environ.get("KAFKA_PLACEMENT_CHROMIUM") == "required":
+        if os.environ.get("CHROMIUM_REQUIRED"):
             pytest.fail(said)
         pytest.skip(said)
     with launched(found) as browser:
