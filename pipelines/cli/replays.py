@@ -45,7 +45,8 @@ def replay(
     ] = None,
     json_file: JsonOption = None,
     events_file: Annotated[
-        Path | None, typer.Option("--events", help="Write the event log there, as JSON lines.", metavar="FILE")
+        Path | None,
+        typer.Option("--events", help="Write the event log there, as JSON lines; - prints it.", metavar="FILE"),
     ] = None,
     warehouse: WarehouseOption = None,
     format_name: FormatOption = None,
@@ -71,7 +72,8 @@ def replay(
     timeline = body.timeline(asked)
     for warning in timeline.warnings:
         typer.echo(f"kafka-placement: warning: {warning}", err=True)
-    tell(json_file, body.answer(timeline) if json_file is not None else {}, body.lines(timeline))
+    printed = () if events_file == Path("-") else body.lines(timeline)
+    tell(json_file, body.answer(timeline) if json_file is not None else {}, printed)
     if events_file is not None:
         try:
             body.write_rows(timeline.log, events_file)

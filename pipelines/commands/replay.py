@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -119,6 +121,9 @@ def timeline(asked: Asked) -> Timeline:
         begin = told.begin if told.begin is not None else _ruled(begin or Begin(), told.settings)
         events, of_groups = [*events, *told.events], told.groups
     assert begin is not None
+    twice = [broker for broker, count in Counter(asked.fail).items() if count > 1]
+    if twice:
+        raise SettingsError(f"--fail names broker {twice[0]} twice. Name distinct brokers")
     known = {*begin.brokers, *(event.broker for event in events)}
     for number, broker in enumerate(asked.fail):
         if broker not in known:
@@ -145,8 +150,8 @@ def _key(asked: Asked) -> tuple[str, str]:
 
 
 def write_rows(log: pa.Table, file: Path) -> None:
-    """Nothing; rows of EVENTS are in this file, a JSON object a line, as `replay-stream` takes them."""
-    with file.open("w", encoding="utf-8") as out:
+    """Nothing; rows of EVENTS are in this file (- is printed), a JSON object a line, as `replay-stream` takes them."""
+    with nullcontext(sys.stdout) if str(file) == "-" else file.open("w", encoding="utf-8") as out:
         for row in log.to_pylist():
             out.write(json.dumps({name: value for name, value in row.items() if value is not None}) + "\n")
 
@@ -178,6 +183,9 @@ class _Observed:
 def _observed(asked: Asked, paths: Sequence[str], more: bool) -> _Observed:
     """What logs and snapshots tell. more: whether something follows them."""
     if not paths:
+        if asked.until and asked.until.offset is None and not asked.until.since_begin:
+            problem = "is a scenario: its times are since its begin"
+            raise SourceError(asked.sources[0], problem, "Write --until with a time as in t=90s.")
         return _Observed(None, until=asked.until)
     first, *others = [find_source(path) for path in paths]
     files = framed(first, asked.format_name)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot import Snapshot
-from pipelines.replay.shown import Shown
+from pipelines.replay.shown import FILTERED, Shown
 from udfs.replay.events import Key
 
 _ONE = "Name snapshots of one cluster; another cluster is a replay of its own."
@@ -23,6 +23,10 @@ _EARLIEST_FIRST = "Epochs never go back: name the snapshots in their order, the 
 def check_order(snapshots: Sequence[Shown]) -> tuple[str, ...]:
     """What is odd about them. SourceError with the first that cannot follow the one before it."""
     odd = []
+    for one in snapshots if len(snapshots) > 1 else ():
+        for name in one.filtered:
+            remedy = "Others would count as removed: give a describe of all topics."
+            raise SourceError(one.path, f"{name} {FILTERED}" if name not in one.path else FILTERED, remedy)
     for before, after in pairwise(snapshots):
         if _only_brokers_in_common(before, after):
             odd.append(f"{after.path}: shows no topic that {before.path} shows. Are they of one cluster?")

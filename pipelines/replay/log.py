@@ -18,6 +18,7 @@ from udfs.replay.events import Event, Key
 _OFFSET = re.compile(r"(?<!ing )(?<!end )\boffset: (\d+)")
 _TIME = re.compile(r"\bCreateTime: (\d+)")
 _EPOCH = re.compile(r"^\s*(?:baseOffset: .*\bpartitionLeaderEpoch|Snapshot end offset: .*\bepoch): (-?\d+)")
+_SNAPSHOT = re.compile(r"\s*Snapshot end offset: ")
 _MIN_ISR = "min.insync.replicas"
 _LEADER = re.compile(r"\bLeaderChange: (\{.*)")
 
@@ -42,17 +43,18 @@ def events_of(logs: Sequence[Records], min_isr: int = 1) -> tuple[int, list[Even
 @dataclass(frozen=True)
 class LogEnd:
     """What is known of a log as a whole, or of its first part. controller: None = not told. gaps: (first, last) of
-    offsets that are missing."""
+    offsets that are missing.   first: the first offset; 0 too for a snapshot, which has all that was before it."""
 
     records: Records
     controller: int | None
     controller_epoch: int
     gaps: tuple[tuple[int, int], ...]
+    first: int = 0
 
 
 def read_until(records: Records, offset: int | None = None, at_ms: int | None = None) -> LogEnd:
     """The log up to an offset (included), or a time (ms since 1970); None = all of it."""
-    epoch, controller, controller_epoch, last = 0, None, 0, -1
+    epoch, controller, controller_epoch, last, first = 0, None, 0, -1, -1
     gaps = []
     size = 0
     for _, _, _, raw in records:
@@ -61,10 +63,13 @@ def read_until(records: Records, offset: int | None = None, at_ms: int | None = 
         if late or (told is not None and at_ms is not None and int(told[1]) > at_ms):
             break
         size += 1
+        if _SNAPSHOT.match(raw):
+            first = 0
         if batch := _EPOCH.match(raw):
             epoch = int(batch[1])
         elif found:
             now = int(found[1])
+            first = now if first < 0 else first
             if last >= 0 and now > last + 1:
                 gaps.append((last + 1, now - 1))
             last = now
@@ -74,7 +79,7 @@ def read_until(records: Records, offset: int | None = None, at_ms: int | None = 
             controller, controller_epoch = json.loads(led[1]).get("leaderId"), epoch
     of = records
     kept = Records(of.record_number[:size], of.line_number[:size], of.context[:size], of.raw[:size])
-    return LogEnd(kept, controller, controller_epoch, tuple(gaps))
+    return LogEnd(kept, controller, controller_epoch, tuple(gaps), max(first, 0))
 
 
 class _Reader:

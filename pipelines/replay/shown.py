@@ -6,13 +6,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.ingest.formats.describe import FORMAT as DESCRIBE
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
+from pipelines.ingest.records import PARTITION, TOPIC
 from pipelines.ingest.snapshot import Framed, Snapshot, facts_of, snapshot_of
 from pipelines.ingest.sources import Source
 from pipelines.replay.begin import ZOOKEEPER, begin_of, cluster_epoch
 from pipelines.replay.log import LogEnd, read_until
 from udfs.replay.events import Begin
 
+FILTERED = "shows some partitions alone (--under-replicated-partitions and the like)"
 _CLUSTER = re.compile(r'/cluster/id\b.*?\\?"id\\?"\s*:\s*\\?"([^"\\]+)')
 
 
@@ -21,7 +27,8 @@ class Shown:
     """path: of the source, as it was named.   cluster: the id that ZooKeeper has of it, None = no source says.
 
     controller_epoch: what it is then, 0 = no source says; begin has what it is at least.   gaps: whether parts of its
-    logs are missing, so that it may show what was long before.   warnings: what of the source is not in it.
+    logs are missing, so that it may show what was long before.   filtered: describes that do not show all partitions.
+    warnings: what of the source is not in it.
     """
 
     path: str
@@ -30,6 +37,7 @@ class Shown:
     cluster: str | None
     controller_epoch: int
     gaps: bool
+    filtered: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
@@ -47,9 +55,23 @@ def shown(path: str, source: Source, files: Framed, ends: Mapping[str, LogEnd], 
         epoch = max(epoch, told.controller_epoch)
         if told.controller is not None or told.controller_epoch > begin.controller_epoch:
             begin = replace(begin, controller=told.controller, controller_epoch=told.controller_epoch)
-    warnings = (*missing(source, ends), *quarantined(source, snapshot))
+    filtered = _filtered(facts)
+    warnings = (
+        *missing(source, ends),
+        *quarantined(source, snapshot),
+        *(f"{source.cluster_id}: {name} {FILTERED}: other partitions are not in the replay" for name in filtered),
+    )
     gaps = any(told.gaps for told in ends.values())
-    return Shown(path, begin, snapshot, _cluster(files), epoch, gaps, warnings)
+    return Shown(path, begin, snapshot, _cluster(files), epoch, gaps, filtered, warnings)
+
+
+def _filtered(facts: pa.Table) -> tuple[str, ...]:
+    """Describes with partitions, and no topic's own line: kafka-topics leaves these out where it shows some alone."""
+    described = facts.filter(pc.equal(facts["format"], DESCRIBE.name))
+    with_lines, with_partitions = (
+        set(described.filter(pc.equal(described["kind"], kind))["source"].to_pylist()) for kind in (TOPIC, PARTITION)
+    )
+    return tuple(sorted(with_partitions - with_lines))
 
 
 def _cluster(files: Framed) -> str | None:
@@ -65,6 +87,11 @@ def _cluster(files: Framed) -> str | None:
 def missing(source: Source, ends: Mapping[str, LogEnd]) -> tuple[str, ...]:
     """What is missing of logs."""
     out = []
+    first = min((told.first for told in ends.values()), default=0)
+    if first > 0:
+        problem = f"its log begins at offset {first}: what was before is not replayed"
+        remedy = "Put the log's snapshot before it (a .checkpoint, dumped) into the same folder"
+        out.append(f"{source.cluster_id}: {problem}. {remedy}")
     for name, told in ends.items():
         if told.gaps:
             lost = sum(last - first + 1 for first, last in told.gaps)

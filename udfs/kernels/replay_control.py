@@ -35,7 +35,7 @@ from udfs.kernels.replay_elections import (
     no_longer_eligible,
     only_alive,
 )
-from udfs.kernels.replay_reassignment import finish
+from udfs.kernels.replay_reassignment import finish, resume
 from udfs.kernels.replay_records import seen
 from udfs.kernels.replay_state import (
     AR,
@@ -93,6 +93,8 @@ def step(s: State, w: World, j: Journal, p: int, kind: int, slot: int) -> None:
         elif kind == UP_UNCLEAN and w.cluster[s.now[p, CLUSTER], WITH_ELR] and slot != NOBODY:
             no_longer_eligible(s, j, p, slot)
         _up(s, w, j, p, slot)
+        if kind == UP and slot != NOBODY and within(s, TARGET, p, slot):
+            _go_on(s, w, j, p)
     elif kind == LEAVING:
         _shut_down(s, w, j, p, slot)
     elif kind == CHECK:
@@ -115,7 +117,8 @@ def _step_of_deleted(s: State, w: World, j: Journal, p: int, kind: int, slot: in
         set_replica(s, j, p, slot, DELETION_INELIGIBLE, REMOVED)
     elif kind in (UP, UP_CONTROLLER):
         set_replica(s, j, p, slot, ONLINE, TOLD)
-        _go_on(s, w, j, p)
+        if kind == UP and within(s, TARGET, p, slot):
+            _go_on(s, w, j, p)
         if s.now[p, DELETED] == STARTED:
             delete_replicas(s, w, j, p)
 
@@ -132,8 +135,8 @@ def try_again(s: State, w: World, j: Journal, p: int) -> None:
     """Nothing; if p is offline, or new and without a leader, it is tried again."""
     if s.now[p, STATE] == NEW:
         _first_leader(s, w, j, p)
-    elif s.now[p, STATE] == OFFLINE:
-        elect(s, w, j, p)
+    elif s.now[p, STATE] == OFFLINE and elect(s, w, j, p) and not w.cluster[s.now[p, CLUSTER], KRAFT]:
+        finish(s, w, j, p)  # any new ISR may end a reassignment: processPartitionReassignmentIsrChange
 
 
 @part
@@ -173,9 +176,12 @@ def _fail_over(s: State, w: World, j: Journal, p: int) -> None:
 
 @part
 def _go_on(s: State, w: World, j: Journal, p: int) -> None:
-    """Nothing; a reassignment that waits is tried again, with ZooKeeper: with KRaft when the ISR changes."""
+    """Nothing; a reassignment that waits is resumed, with ZooKeeper: it ends, or its first step is done again.
+
+    Source: KafkaController.maybeResumeReassignments of 2.8. With KRaft it ends when the ISR changes.
+    """
     if s.now[p, TARGET] and not w.cluster[s.now[p, CLUSTER], KRAFT]:
-        finish(s, w, j, p)
+        resume(s, w, j, p)
 
 
 @part
@@ -184,7 +190,6 @@ def _up(s: State, w: World, j: Journal, p: int, slot: int) -> None:
     if slot != NOBODY and within(s, AR, p, slot):
         set_replica(s, j, p, slot, ONLINE, TOLD)
     try_again(s, w, j, p)
-    _go_on(s, w, j, p)
 
 
 @part

@@ -32,10 +32,10 @@ from udfs.kernels.replay_codes import (
     SET_UNCLEAN,
     TOPIC_HELD,
 )
-from udfs.kernels.replay_control import create, set_isr, step
+from udfs.kernels.replay_control import create, set_isr, step, try_again
 from udfs.kernels.replay_data import append, broker_back, broker_gone, fetch, follow, offsets, settle, until
 from udfs.kernels.replay_deletion import end_deletion, start_deletion
-from udfs.kernels.replay_elections import elect, elect_preferred
+from udfs.kernels.replay_elections import elect_preferred
 from udfs.kernels.replay_health import NOT_BEGUN, NOT_THERE, begin_health, mark, note, write_health
 from udfs.kernels.replay_logs import serving, try_hw
 from udfs.kernels.replay_reassignment import reassign
@@ -332,7 +332,7 @@ def _control(s: State, w: World, j: Journal, o: Own, p: int, i: int, kind: int) 
     elif kind == SET_UNCLEAN:
         s.now[p, UNCLEAN_ALLOWED] = value != 0
         if value and s.now[p, STATE] == OFFLINE and not s.now[p, DELETED] and s.now[p, LEADER] == NOBODY:
-            elect(s, w, j, p)
+            try_again(s, w, j, p)
     elif kind == SET_MIN_ISR:
         s.now[p, MIN_ISR] = value
     elif kind == SET_ISR:

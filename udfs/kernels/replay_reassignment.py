@@ -89,6 +89,18 @@ def reassign(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) ->
     finish(s, w, j, p)
 
 
+@part
+def resume(s: State, w: World, j: Journal, p: int) -> None:
+    """Nothing; with ZooKeeper: the reassignment ends, or, as it cannot yet, its replicas hear of it: an epoch more.
+
+    Source: KafkaController.onPartitionReassignment, updateLeaderEpochAndSendRequest of 2.8.
+    """
+    if _all_in_sync(s, p):
+        finish(s, w, j, p)
+    else:
+        lead(s, j, p, s.now[p, LEADER], REASSIGNED)
+
+
 @copying_part
 def _assign(s: State, p: int, lists: Ints, place: int, old: Ints, staying: Ints) -> None:
     """Nothing; the AR, and who of it stays (TARGET), as the quorum's controller has it. old, staying: both before.

@@ -20,7 +20,7 @@ _KINDS = {
 
 
 def _state(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
-    told.live_on(ids_of(words[1]), _KINDS[words[2]])
+    told.live_on(ids_of(words[1]), _KINDS[words[2]], said.line)
     for broker in ids_of(words[1]):
         same = int(words[2] == "unfenced")  # the process that was fenced, not one that starts anew
         yield Event(said.at_ms, _KINDS[words[2]], told.broker(str(broker), said.line), value=same, offset=said.place)

@@ -104,6 +104,11 @@ def _fetched_by_consumer(told: Told, said: Said, words: re.Match[str]) -> Iterat
         )
 
 
+def _fetched_nothing(told: Told, said: Said, _words: re.Match[str]) -> Iterator[Event]:
+    told.page.fail("a fetch that names no partition waits for nothing: it is answered at once", "Name one.", said.line)
+    yield from ()
+
+
 def _offsets(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
     broker = told.broker(words[1], said.line)
     ((topic, partition),) = told.keys(words[2], said.line)
@@ -125,5 +130,6 @@ SENTENCES = (
     (rf"broker {BROKER} fetches {PARTITIONS}(?: from {NUMBER})?{OPTIONS}", fetched_by_replica),
     (rf"followers fetch(?: {PARTITIONS})?{OPTIONS}", fetched_by_followers),
     (rf"consumer fetches {PARTITIONS} from {NUMBER}{OPTIONS}", _fetched_by_consumer),
+    (rf"consumer fetches(?: nothing)?{OPTIONS}", _fetched_nothing),
     (rf"offsets of broker {BROKER} {PARTITION}{OPTIONS}", _offsets),
 )

@@ -60,6 +60,8 @@ def begin_of(page: Page, rules: dict[str, Any]) -> Begin:
             "List their ids, as in brokers: [1, 2, 3]; or give a source beside.",
             page.line("brokers"),
         )
+    if len(set(brokers)) < len(brokers):
+        page.fail(f"brokers is {brokers}: one is there twice", "Name distinct ids.", page.line("brokers"))
     if max(brokers) > LARGEST_ID:
         page.fail(
             f"broker {max(brokers)} is too large a number", f"Write at most {LARGEST_ID:,}.", page.line("brokers")

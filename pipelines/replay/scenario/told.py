@@ -54,10 +54,14 @@ class Told:
             self.page.fail(f"there is no broker {int(text)}", f"Brokers: {ids}.", line)
         return int(text)
 
-    def live_on(self, brokers: List, kind: int) -> None:
+    def live_on(self, brokers: List, kind: int, line: int | None) -> None:
         """Nothing; which brokers live, and which shut down, after an event of this kind of these."""
         if kind == k.BROKER_UP:
-            self._leaving.difference_update(set(brokers) - self.alive)
+            for broker in brokers:
+                if broker in self.active() ^ self.alive:
+                    problem = f"broker {broker} is shutting down: it goes before it is up again"
+                    self.page.fail(problem, f"Write broker {broker} down before.", line)
+            self._leaving.difference_update(brokers)
             self.alive.update(brokers)
         elif kind == k.BROKER_DOWN:
             self.alive.difference_update(brokers)
@@ -93,6 +97,12 @@ class Told:
         if topic not in self.replicas:
             self.page.fail(f"there is no topic {topic}", f"Topics: {self._topics()}.", line)
         return [(topic, partition) for partition in self.replicas[topic]]
+
+    def taken(self, said: Said) -> None:
+        """Nothing; some broker lives that takes a request to the controller."""
+        if not self.alive:
+            problem = f"no broker is up at t={said.at_ms / 1000:g}s: nobody takes the request"
+            self.page.fail(problem, "Let a broker be up before.", said.line)
 
     def was_deleted(self, topic: str) -> bool:
         """Whether the topic was to be deleted: while that waits, it is not created again."""

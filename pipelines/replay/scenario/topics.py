@@ -16,6 +16,7 @@ _CONFIGS = {"unclean.leader.election.enable": k.SET_UNCLEAN, "min.insync.replica
 
 
 def _created(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
+    told.taken(said)
     topic, grown = words[1], words[2] == "grown"
     if (topic in told.replicas) != grown and not (told.was_deleted(topic) and not grown):
         told.page.fail(
@@ -41,12 +42,14 @@ def _created(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
 
 
 def _deleted(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
+    told.taken(said)
     for key in told.of_topic(words[1], said.line):
         yield Event(said.at_ms, k.DELETE, partition=key, offset=said.place)
     told.forget(words[1])
 
 
 def _config(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
+    told.taken(said)
     topic, name, text = words[1], words[2], words[3]
     if name not in _CONFIGS:
         told.page.fail(f"config {name} changes nothing here", f"Configs: {', '.join(_CONFIGS)}.", said.line)
@@ -70,6 +73,7 @@ def _config(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
 
 
 def _reassigned(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
+    told.taken(said)
     ((topic, partition),) = told.keys(words[1], said.line)
     ids = told.ids(words[2], said.line)
     before = told.replicas[topic][partition]
@@ -78,6 +82,7 @@ def _reassigned(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]
 
 
 def _preferred(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
+    told.taken(said)
     for key in told.keys(words[1], said.line) if words[1] else told.every():
         yield Event(said.at_ms, k.ELECT_PREFERRED, partition=key, offset=said.place)
 

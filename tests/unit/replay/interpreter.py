@@ -150,6 +150,8 @@ class Controller:
             leader = next(b for b in one.ar if b in staying)
             one.isr = [leader]
             self.write(one, leader, unclean=True)
+            if one.target:
+                self.try_finish(one)
 
     def elect_all(self) -> None:
         for one in self.partitions.values():
@@ -205,20 +207,26 @@ class Controller:
         self.elect_all()
         self.go_on()
 
-    def go_on(self) -> None:
+    def go_on(self, back: int | None = None) -> None:
+        """Reassignments are resumed: all, or those to a broker that is back."""
         for one in list(self.partitions.values()):
-            if one.target:
-                self.try_finish(one)
+            if one.target and (back is None or back in one.target):
+                if set(one.target) <= set(one.isr):
+                    self.try_finish(one)
+                else:
+                    self.write(one, one.leader)
 
     def up(self, broker: int) -> None:
         if broker in self.alive:
             return
         self.alive.add(broker)
         self.data.returned(broker)
-        if self.id is None:
+        controls = self.id is None
+        if controls:
             self.fail_over(broker, self.at)
         self.elect_all()
-        self.go_on()
+        if not controls:
+            self.go_on(broker)
         for one in self.partitions.values():  # a leader that is back before anybody was there to replace it
             self.data.settle(one)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.commands.replay import Asked, timeline
+from pipelines.errors import SourceError
 from pipelines.ingest import snapshot
 from pipelines.ingest.snapshot import facts_of, framed, snapshot_of
 from pipelines.ingest.sources import find_source
@@ -20,6 +21,7 @@ from udfs.replay.events import Begin, Held, Key
 SAMPLES = Path(__file__).parents[3] / "data_samples"
 KRAFT = SAMPLES / "kafka-4.1.1-kraft"
 ZOOKEEPER = SAMPLES / "kafka-2.8.2-zookeeper" / "zookeeper-dump.jsonl"
+LOG = "cluster-metadata-dump.until-broker-2-down.txt"
 HEAD = "Topic: t\tPartitionCount: 1\tReplicationFactor: 3\tConfigs: \n"
 
 
@@ -157,3 +159,23 @@ def test_a_partition_that_is_new_brings_its_offsets() -> None:
         (k.OFFSETS, 2, 9, None),
     ]
     assert {(event.at_ms, event.offset) for event in events} == {(1000, 1)}
+
+
+def test_a_filtered_describe_is_no_later_snapshot(tmp_path: Path) -> None:
+    """kafka-topics prints no topic's own line with a filter: what it leaves out would count as removed."""
+    line = "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1\n"
+    whole, filtered = tmp_path / "whole.txt", tmp_path / "filtered.txt"
+    whole.write_text(HEAD + line)
+    filtered.write_text(line)
+    with pytest.raises(SourceError, match=r"filtered.txt: shows some partitions alone .*give a describe of all topics"):
+        timeline(Asked([str(whole), str(filtered)]))
+    (warning,) = timeline(Asked([str(filtered)], fail=[2])).warnings
+    assert "other partitions are not in the replay" in warning
+
+
+def test_a_log_without_its_beginning_is_told(tmp_path: Path) -> None:
+    lines = (SAMPLES / "captures" / "kafka-4.1.1-kraft" / LOG).read_text().splitlines(keepends=True)
+    late = tmp_path / "late.txt"
+    late.write_text("".join(lines[800:1200]))
+    warnings = timeline(Asked([str(late)])).warnings
+    assert "its log begins at offset" in warnings[0]

@@ -5,8 +5,11 @@ Sources: KafkaController.onPartitionReassignment of 2.8; PartitionChangeBuilder,
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from pipelines.commands.replay import Asked, timeline
 from tests.unit.replay.told import T, cluster, held
 from udfs.kernels import replay_codes as k
 from udfs.replay.answers import replay, state_of
@@ -60,3 +63,39 @@ def test_epochs_of_reassignments(replicas: tuple[int, ...], events: list[Event],
 def test_a_dead_broker_is_refused_with_zookeeper_alone() -> None:
     assert ends((1, 2), [down(1, 3), asked(2, 1, 3)], False) == (0, [1, 2], [1, 2], 1)
     assert ends((1, 2), [down(1, 3), asked(2, 1, 3)], True) == (0, [1, 3, 2], [1, 2], 1)
+
+
+def at_the_end(tmp_path: Path, head: str, *events: str) -> dict:
+    """Of partition a-0."""
+    file = tmp_path / "told.yaml"
+    file.write_text("\n".join([head, "events:", *(f"  - {event}" for event in events)]))
+    (row,) = state_of(timeline(Asked([str(file)])).replayed)["partitions"]
+    return row
+
+
+@pytest.mark.parametrize(
+    "resumed",
+    [
+        ("t=4 controller lost",),
+        ("t=4 broker 1 down",),  # the controller's
+        ("t=3 broker 5 down", "t=4 broker 5 up"),
+    ],
+)
+def test_a_reassignment_that_is_resumed_adds_an_epoch(tmp_path: Path, resumed: tuple[str, ...]) -> None:
+    """KafkaController.maybeResumeReassignments of 2.8: its first step is done again."""
+    head = "settings: {auto_leader_rebalance: false}\nbrokers: [1, 2, 3, 4, 5]\ntopics: {a: [[2, 3]]}"
+    row = at_the_end(tmp_path, head, "t=1 reassign a-0 to 4,5", *resumed)
+    assert (row["leader"], row["leader_epoch"], row["replicas"]) == (2, 2, [4, 5, 2, 3])
+
+
+def test_who_is_not_of_the_target_resumes_nothing(tmp_path: Path) -> None:
+    head = "settings: {auto_leader_rebalance: false}\nbrokers: [1, 2, 3, 4, 5]\ntopics: {a: [[2]]}"
+    other = ("t=2 reassign a-0 to 4", "t=3 broker 5 down", "t=4 broker 5 up")
+    assert at_the_end(tmp_path, head, *other)["leader_epoch"] == 1
+
+
+def test_an_unclean_election_ends_a_reassignment_to_who_is_elected(tmp_path: Path) -> None:
+    """Any new ISR is looked at: PartitionReassignmentIsrChange of 2.8."""
+    events = ("t=1 topic a config unclean.leader.election.enable=true", "t=2 reassign a-0 to 2", "t=3 broker 1 down")
+    row = at_the_end(tmp_path, "brokers: [1, 2, 3]\ncontroller: 3\ntopics: {a: [[1]]}", *events)
+    assert (row["leader"], row["isr"], row["replicas"]) == (2, [2], [2])

@@ -208,3 +208,22 @@ def test_another_controller_looks_at_leaders(tmp_path: Path, settings: str, seco
     of = timeline(Asked([str(file)]))
     rebalanced = [row["at_ms"] // 1000 for row in leaderships(of.replayed) if row["cause"] == "auto rebalance"]
     assert rebalanced == [10 + seconds]
+
+
+@pytest.mark.parametrize("settings", ["", KRAFT])
+def test_who_shuts_down_goes_before_it_is_back(tmp_path: Path, settings: str) -> None:
+    events = ("t=1 broker 2 shutting down", "t=2 broker 2 up")
+    with pytest.raises(SourceError, match="broker 2 is shutting down: it goes before it is up again"):
+        told(tmp_path, "o: [[1, 2]]", *events, settings=settings)
+
+
+@pytest.mark.parametrize("event", ["topic o deleted", "topic n created 1", "reassign o-0 to 3", "preferred election"])
+def test_nobody_takes_requests_where_no_broker_is_up(tmp_path: Path, event: str) -> None:
+    with pytest.raises(SourceError, match="no broker is up at t=2s: nobody takes the request"):
+        told(tmp_path, "o: [[1, 2]]", "t=1 brokers 1,2,3 down", f"t=2 {event}")
+
+
+def test_a_fetch_of_no_partition_does_not_wait(tmp_path: Path) -> None:
+    """DelayedFetch is made only for requests that name partitions."""
+    with pytest.raises(SourceError, match="names no partition waits for nothing: it is answered at once"):
+        told(tmp_path, "o: [[1, 2]]", "t=1 consumer fetches nothing wait=500ms min=1")
