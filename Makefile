@@ -14,6 +14,8 @@ COMPILE := uv pip compile --quiet --upgrade --universal --python-version 3.11 --
   --no-annotate --no-emit-index-url
 # More for pytest: make test PYTEST_ARGS="-k placement"
 PYTEST_ARGS ?=
+# Test files side by side; each worker has a Spark of its own (2 GB, and as much again while it starts others).
+WORKERS ?= 2
 # More for the oracle: make oracle N=1000000
 N ?= 100000
 # Of fleets: partitions in all; the others follow from it unless they are given.
@@ -33,7 +35,7 @@ run: check-machine $(READY) ## the whole pipeline on data_samples/, into ./wareh
 	@$(BIN)/kafka-placement run $(SAMPLES)
 
 test: lint ## lint, types and every test
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 test-fast: check-machine $(READY) ## the tests that take no Spark and no minutes
 	$(BIN)/python -m pytest -m "not slow and not spark and not e2e" $(PYTEST_ARGS)

@@ -24,6 +24,7 @@ REAL = SAMPLES / "kafka-4.1.1-kraft"
 ELSEWHERE = {
     "kafka-topics.sh": "needs a Kafka; its output is data_samples/",
     "spark-submit": "needs a cluster; tests/where_it_runs starts one",
+    "jobs/spark-submit.sh": "likewise; tests/jobs looks at the command line that it makes",
     "databricks": "needs a workspace",
     "pip": "needs a package that was published; tests/where_it_runs installs the wheel",
 }

@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,14 +36,15 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """words: as the shell would split them.   expected: what it prints, None = not said."""
+    """words: as the shell would split them, without what is set before the program. expected: what it prints, or None."""
 
     text: str
     expected: str | None = None
 
     @property
     def words(self) -> list[str]:
-        return shlex.split(self.text, comments=True)
+        words = shlex.split(self.text, comments=True)
+        return list(dropwhile(re.compile(r"[A-Z_]+=").match, words))
 
 
 def blocks(page: Path, *languages: str) -> list[Block]:
