@@ -36,7 +36,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """words: as the shell would split them, without what is set before the program. expected: what it prints, or None."""
+    """words: as the shell splits them, without what is set before the program.   expected: what it prints, or None."""
 
     text: str
     expected: str | None = None
