@@ -29,7 +29,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 COMMAND = "/opt/kafka-placement/.venv/bin/kafka-placement"
 DATA = "/var/lib/kafka-placement"
-ALERTS = "worst_survivor > 1.5; newly_offline > 0"
+ALERTS = "worst_survivor > 1.5; newly_offline > 0; offline > 0"
 ALERT, TRY_AGAIN = 4, 1
 
 

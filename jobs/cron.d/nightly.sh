@@ -7,7 +7,7 @@
 # crossed, all tables written. 75: the run before goes on.
 set -u -o pipefail
 DATA=${DATA:-$HOME}
-ALERTS=(--alert "worst_survivor > 1.5" --alert "newly_offline > 0")
+ALERTS=(--alert "worst_survivor > 1.5" --alert "newly_offline > 0" --alert "offline > 0")
 
 mkdir -p "$DATA/log" || exit 1
 exec 9> "$DATA/log/lock"

@@ -14,12 +14,15 @@ BAD, WARNING, GOOD = "bad", "warning", "good"
 
 def verdict_of(now: Mapping[str, Any] | None, deaths: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """{level, sentence, points}. now: of gold.leader_hotspots; deaths: of gold.failure_summary, one a broker."""
-    if now is None or not deaths:
-        return {"level": WARNING, "sentence": "No broker that lives is known: nothing can be said.", "points": []}
     points: list[tuple[str, str]] = []
-    leaderless = now["partitions"] - now["leaders"]
+    leaderless = now["partitions"] - now["leaders"] if now is not None else 0
     if leaderless:
         points.append((BAD, f"{_count(leaderless, 'partition')} {_have(leaderless)} no leader now."))
+    if now is None or not deaths:
+        nobody = "No broker that lives is known: nothing else can be said."
+        level, sentence = points[0] if points else (WARNING, nobody.replace(" else", ""))
+        more = [{"level": WARNING, "text": nobody}] if points else []
+        return {"level": level, "sentence": sentence, "points": more}
     offline = [row for row in deaths if row["newly_offline_partitions"]]
     if offline:
         worst = max(offline, key=lambda row: row["newly_offline_partitions"])

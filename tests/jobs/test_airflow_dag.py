@@ -108,7 +108,7 @@ def test_a_threshold_notifies_and_is_not_tried_again(dag: Any, tmp_path: Path) -
     calls = Path("calls").read_text().splitlines()
     assert calls == [
         f"run eu={tmp_path}/sources/eu prod={tmp_path}/sources/prod.txt --warehouse {tmp_path}/warehouse "
-        f"--report {tmp_path}/report.html --alert worst_survivor > 1.5 --alert newly_offline > 0",
+        f"--report {tmp_path}/report.html --alert worst_survivor > 1.5 --alert newly_offline > 0 --alert offline > 0",
         f"plan prod={tmp_path}/sources/prod.txt --goal leaders --out {tmp_path}/plans/prod-2026-11-22",
     ]
 

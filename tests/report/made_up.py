@@ -146,7 +146,12 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             }
         ],
         "trend": [
-            {"snapshot_id": f"s{i}", "seen_at": f"2026-11-{20 + i}T00:00:00", "metric": metric, "value": 1.1 + i / 10}
+            {
+                "snapshot_id": f"s{i}",
+                "seen_at": f"2026-11-{20 + i}T00:00:00+00:00",
+                "metric": metric,
+                "value": 1.1 + i / 10,
+            }
             for i in range(3)
             for metric in ("leaders_max_over_mean_ratio", "worst_survivor_max_over_mean_ratio")
         ],

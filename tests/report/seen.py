@@ -71,7 +71,12 @@ def counted(page: Page) -> dict[str, int]:
     found: dict[str, int] = page.evaluate(
         """() => {
           const charts = [...document.querySelectorAll("[data-chart]")];
+          const broken = [...document.querySelectorAll("[data-chart] svg *")].filter((one) =>
+            [...one.attributes].some((attribute) => /NaN|Infinity|undefined/.test(attribute.value)));
+          const lines = [...document.querySelectorAll('[data-chart="trend"] svg [aria-label="line"] path')];
           return {
+            broken: broken.length,
+            lines: lines.filter((one) => /^M[\\d.].*L/.test(one.getAttribute("d"))).length,
             charts: charts.length,
             drawn: charts.filter((one) => one.dataset.drawn).length,
             pictures: charts.filter((one) => one.querySelector("svg, canvas")).length,

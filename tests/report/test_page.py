@@ -31,7 +31,8 @@ def test_every_chart_of_215_brokers(chromium: Browser, large: Path, width: int, 
     with opened(chromium, large, width, scheme) as seen:
         assert seen.faults == []
         assert seen.asked == [large.as_uri()]
-        assert counted(seen.page) == {"charts": 16, "drawn": 16, "pictures": 16, "beyond": 0}
+        every = {"charts": 16, "drawn": 16, "pictures": 16, "broken": 0, "lines": 4, "beyond": 0}
+        assert counted(seen.page) == every
         painted = seen.page.evaluate(
             """() => [...document.querySelectorAll("#c0 .heat canvas")].map((one) => {
               const data = one.getContext("2d").getImageData(0, 0, one.width, one.height).data;

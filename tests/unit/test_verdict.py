@@ -73,3 +73,11 @@ def test_can_it_be_lost() -> None:
     assert loss_of(death(1, newly_offline_partitions=1))[1] == "no: 1 partition would be offline"
     assert loss_of(death(1, under_min_isr_partitions=2))[1] == "hardly: 2 partitions would refuse acks=all"
     assert loss_of(death(1, leaders_worst_over_mean=1.3)) == (WARNING, "yes, but broker 9 would be hot")
+
+
+def test_nobody_lives() -> None:
+    """What is known is said: all of its partitions are without leader."""
+    found = verdict_of({**NOW, "partitions": 2, "leaders": 0}, [])
+    assert (found["level"], found["sentence"]) == (BAD, "2 partitions have no leader now.")
+    assert found["points"] == [{"level": WARNING, "text": "No broker that lives is known: nothing else can be said."}]
+    assert verdict_of(None, [])["sentence"] == "No broker that lives is known: nothing can be said."

@@ -27,27 +27,27 @@ class Goal:
 
 
 def _leaders(problem: Problem, wishes: Wishes) -> Draft:
-    from udfs.planning import plan
+    from udfs.planning import planners
 
-    return plan.even_leaders(problem, wishes)
+    return planners.even_leaders(problem, wishes)
 
 
 def _failover(problem: Problem, wishes: Wishes) -> Draft:
-    from udfs.planning import plan
+    from udfs.planning import planners
 
-    return plan.even_heirs(problem, wishes)
+    return planners.even_heirs(problem, wishes)
 
 
 def _even(problem: Problem, wishes: Wishes) -> Draft:
-    from udfs.planning import plan
+    from udfs.planning import planners
 
-    return plan.even(problem, wishes)
+    return planners.even(problem, wishes)
 
 
 def _by_counts(problem: Problem, wishes: Wishes) -> Draft:
-    from udfs.planning import plan
+    from udfs.planning import planners
 
-    return plan.by_counts(problem, wishes)
+    return planners.by_counts(problem, wishes)
 
 
 GOALS: dict[str, Goal] = {

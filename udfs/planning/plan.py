@@ -7,18 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from udfs.kernels.ragged import any_true
-from udfs.planning import hard
-from udfs.planning.balance import balance
-from udfs.planning.bytes_order import by_bytes
-from udfs.planning.copysets import fewer_sets
-from udfs.planning.counts import move_by_counts
 from udfs.planning.goals import GOALS
-from udfs.planning.leaders import leaders
-from udfs.planning.problem import CRIPPLED, FREE, Draft, Problem, changed, moved
-from udfs.planning.sense import hard_wishes
-from udfs.planning.topic_leaders import topic_leaders
-from udfs.planning.wishes import ALL, COPYSETS, MIN_BYTES, MIN_MOVES, Wishes
-from udfs.planning.zero_byte import zero_byte
+from udfs.planning.problem import CRIPPLED, FREE, Draft, Problem
+from udfs.planning.wishes import Wishes
 
 
 def without_crippled(problem: Problem, goal: str) -> Problem:
@@ -27,57 +18,6 @@ def without_crippled(problem: Problem, goal: str) -> Problem:
         return problem
     dead = any_true(~problem.living[problem.replicas], problem.offsets) & (problem.frozen == FREE)
     return replace(problem, frozen=np.where(dead, CRIPPLED, problem.frozen).astype(np.int8)) if dead.any() else problem
-
-
-def _led(problem: Problem, rules: hard.Rules, draft: Draft) -> Draft:
-    """The same sets with even leaders and heirs: by counts alone, new brokers would lead nothing. Nothing is copied."""
-    ordered = zero_byte(problem.placed(draft.offsets, draft.replicas), may_lead=hard.staying(problem, rules))
-    differs = changed(problem, ordered.offsets, ordered.replicas)
-    new = len(draft.reasons)
-    reason = np.where(draft.reason >= 0, draft.reason, np.where(differs, new, -1)).astype(np.int16)
-    reason[~differs] = -1
-    reasons = (*draft.reasons, "leaders, or who takes over from them, are evened out: nothing is copied")
-    return replace(draft, replicas=ordered.replicas, reason=reason, reasons=reasons)
-
-
-def even_leaders(problem: Problem, wishes: Wishes) -> Draft:
-    """Goal leaders."""
-    if wishes.by_bytes:
-        return by_bytes(problem, wishes)
-    return topic_leaders(problem) if wishes.per_topic else leaders(problem)
-
-
-def even_heirs(problem: Problem, wishes: Wishes) -> Draft:
-    """Goal failover."""
-    if wishes.by_bytes:
-        return by_bytes(problem, wishes)
-    return zero_byte(problem, wishes.keep_leaders, by_topic=wishes.per_topic)
-
-
-def even(problem: Problem, wishes: Wishes) -> Draft:
-    """Goals balance, drain and expand."""
-    rules = hard.rules_for(problem, wishes.goal, hard_wishes(problem, wishes))
-    if wishes.objective == ALL:
-        draft = balance(problem, rules, wishes)
-    else:
-        draft = _counted(problem, rules, wishes)
-        if moved(problem, draft.offsets, draft.replicas).any():
-            draft = _led(problem, rules, draft)
-    return _fewer(problem, rules, draft, wishes)
-
-
-def by_counts(problem: Problem, wishes: Wishes) -> Draft:
-    """Goals replace, repair and rf."""
-    rules = hard.rules_for(problem, wishes.goal, hard_wishes(problem, wishes))
-    return _fewer(problem, rules, _counted(problem, rules, wishes), wishes)
-
-
-def _counted(problem: Problem, rules: hard.Rules, wishes: Wishes) -> Draft:
-    return move_by_counts(problem, rules, objective=MIN_MOVES if wishes.objective == MIN_MOVES else MIN_BYTES)
-
-
-def _fewer(problem: Problem, rules: hard.Rules, draft: Draft, wishes: Wishes) -> Draft:
-    return fewer_sets(problem, rules, draft, wishes.seed) if COPYSETS in wishes.priorities else draft
 
 
 def make_plan(problem: Problem, wishes: Wishes) -> Draft:

@@ -142,7 +142,7 @@
     },
     trend(cluster, where) {
       const names = { leaders_max_over_mean_ratio: "leaders now, max/mean", worst_survivor_max_over_mean_ratio: "worst survivor of a death, max/mean" };
-      const rows = cluster.trend.filter((d) => names[d.metric] && d.value !== null).map((d) => ({ ...d, at: new Date(d.seen_at + "Z"), what: names[d.metric] }));
+      const rows = cluster.trend.filter((d) => names[d.metric] && d.value !== null).map((d) => ({ ...d, at: new Date(d.seen_at), what: names[d.metric] }));
       const times = new Set(rows.map((d) => d.seen_at)).size;
       if (times < 2) return nothing(`The tables hold ${times === 1 ? "one snapshot" : "no snapshot"} of this cluster: run again with a later one, and it shows here how things went.`);
       return plot(where, "Over time", {
