@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -64,29 +65,32 @@ def class_path(name: str) -> str:
         raise EnvironmentFault(f"{JARS_DIR} cannot be written: {problem}. Make it writable") from problem
 
 
-class Jvm:
-    """A JVM that answers requests with one of Kafka's placers, on one thread; a context manager.
+class JavaProcess:
+    """A class of ours beside Kafka's, compiled and running, asked through pipes; a context manager.
 
-    jars: a list of jars.toml.   placer: the Java class here that asks Kafka's.   options: the JVM's.
+    jars: a list of jars.toml.   sources: files here, without .java.   run: the class that is started, its arguments.
+    options: the JVM's.   text: whether lines are spoken, not bytes.
     """
 
-    def __init__(self, jars: str, placer: str, options: Sequence[str] = ("-Xmx512m",)) -> None:
-        self._jars, self._placer, self._options = jars, placer, options
+    def __init__(
+        self, jars: str, sources: Sequence[str], run: Sequence[str], options: Sequence[str], text: bool = False
+    ) -> None:
+        self._jars, self._sources, self._run, self._options, self._text = jars, sources, run, options, text
 
-    def __enter__(self) -> Jvm:
+    def __enter__(self) -> Self:
         compiler, path = java_compiler(), class_path(self._jars)
         self._folder = tempfile.TemporaryDirectory(prefix="kafka-placement-oracle-")
         try:
-            sources = [HERE / f"{name}.java" for name in ("Oracle", "Placer", self._placer)]
-            subprocess.run([*compiler, "-cp", path, "-d", self._folder.name, *map(str, sources)], check=True)
+            sources = [str(HERE / f"{name}.java") for name in self._sources]
+            subprocess.run([*compiler, "-cp", path, "-d", self._folder.name, *sources], check=True)
             self._errors = Path(self._folder.name, "stderr").open("w+b")
-            # The serial collector works on the thread that is measured. An exception thrown often keeps its message.
-            options = [*self._options, "-XX:+UseSerialGC", "-XX:-OmitStackTraceInFastThrow"]
-            self._process = subprocess.Popen(
-                [compiler[0], *options, "-cp", os.pathsep.join([self._folder.name, path]), "Oracle", self._placer],
+            classes = os.pathsep.join([self._folder.name, path])
+            self._process: subprocess.Popen[Any] = subprocess.Popen(
+                [compiler[0], *self._options, "-XX:+UseSerialGC", "-cp", classes, *self._run],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
+                text=self._text,
             )
         except BaseException:
             self._folder.cleanup()
@@ -102,6 +106,25 @@ class Jvm:
         self._process.communicate()
         self._errors.close()
         self._folder.cleanup()
+
+    def ended(self, what: str) -> RuntimeError:
+        """What it said as it ended, which nobody had asked for."""
+        self._process.wait()
+        self._errors.seek(0)
+        return RuntimeError(f"{what} ended:\n{self._errors.read().decode(errors='replace')[-4000:]}")
+
+
+class Jvm(JavaProcess):
+    """A JVM that answers requests with one of Kafka's placers, on one thread; a context manager.
+
+    jars: a list of jars.toml.   placer: the Java class here that asks Kafka's.   options: the JVM's.
+    """
+
+    def __init__(self, jars: str, placer: str, options: Sequence[str] = ("-Xmx512m",)) -> None:
+        # The serial collector works on the thread that is measured. An exception thrown often keeps its message.
+        options = [*options, "-XX:-OmitStackTraceInFastThrow"]
+        super().__init__(jars, ("Oracle", "Placer", placer), ("Oracle", placer), options)
+        self._placer = placer
 
     def answers(self, requests: Requests) -> Answers:
         """The hash of each topic's replicas, or what was thrown."""
@@ -132,9 +155,7 @@ class Jvm:
         length = back.read(4)
         body = back.read(struct.unpack("<i", length)[0]) if len(length) == 4 else b""
         if not body:
-            self._process.wait()
-            self._errors.seek(0)
-            raise RuntimeError(f"{self._placer} ended:\n{self._errors.read().decode(errors='replace')[-4000:]}")
+            raise self.ended(self._placer)
         return body
 
 

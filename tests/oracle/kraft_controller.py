@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import TracebackType
 
-from tests.oracle.jvm import HERE, class_path, java_compiler
+from tests.oracle.jvm import JavaProcess
 from udfs.kernels import replay_codes as k
 from udfs.replay.events import Begin, Event, Key, List, Rules
 
@@ -36,35 +31,12 @@ class Stands:
 Partitions = dict[Key, Stands]
 
 
-class KRaftController:
+class KRaftController(JavaProcess):
     """Kafka's controller in a JVM; a context manager."""
 
-    def __enter__(self) -> KRaftController:
-        compiler, path = java_compiler(), class_path("controller")
-        self._folder = tempfile.TemporaryDirectory(prefix="kafka-placement-oracle-")
-        try:
-            source = str(HERE / "KRaftController.java")
-            subprocess.run([*compiler, "-cp", path, "-d", self._folder.name, source], check=True)
-            self._errors = Path(self._folder.name, "stderr").open("w+b")
-            run = "org.apache.kafka.controller.KRaftController"
-            self._process = subprocess.Popen(
-                [compiler[0], "-Xmx512m", "-XX:+UseSerialGC", "-cp", os.pathsep.join([self._folder.name, path]), run],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-                text=True,
-            )
-        except BaseException:
-            self._folder.cleanup()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._process.communicate()
-        self._errors.close()
-        self._folder.cleanup()
+    def __init__(self) -> None:
+        run = ("org.apache.kafka.controller.KRaftController",)
+        super().__init__("controller", ("KRaftController",), run, ("-Xmx512m",), text=True)
 
     def tell(self, *words: object) -> Partitions:
         """How all partitions stand after a sentence."""
@@ -75,9 +47,7 @@ class KRaftController:
         into.flush()
         line = back.readline()
         if not line:
-            self._process.wait()
-            self._errors.seek(0)
-            raise RuntimeError(f"after {words} it ended:\n{self._errors.read().decode(errors='replace')[-4000:]}")
+            raise self.ended(f"after {words} the controller")
         if line.startswith("!"):
             raise ControllerDiedError(line.strip())
         return dict(map(_stands, line.strip().split(";"))) if line.strip() else {}

@@ -7,24 +7,12 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from pipelines.errors import EnvironmentFault
-from tests.oracle import jvm
 from tests.oracle.kraft_controller import KRaftController, Life, Partitions, Stands, random_life
 from udfs.replay.events import event_log
 from udfs.replay.rows import Rows
 from udfs.replay.together import folded_whole
 
 LIVES = 2_000
-
-
-@pytest.fixture
-def kafka() -> KRaftController:
-    """Skips, and says so, where there is nothing that compiles and runs Java."""
-    try:
-        jvm.java_compiler()
-    except EnvironmentFault as fault:
-        pytest.skip(f"no JDK, so Kafka's own controller cannot be asked: {fault}")
-    return KRaftController()
 
 
 def replayed(lives: dict[int, Life]) -> dict[tuple[int, int], Partitions]:
@@ -53,8 +41,9 @@ def as_sets(partitions: Partitions) -> dict:
 
 
 @pytest.mark.slow
-def test_kafkas_controller_does_the_same(kafka: KRaftController) -> None:
-    with kafka:
+@pytest.mark.usefixtures("jdk")
+def test_kafkas_controller_does_the_same() -> None:
+    with KRaftController() as kafka:
         lives = {seed: random_life(kafka, seed) for seed in range(LIVES)}
     found = replayed(lives)
     seen: Counter[str] = Counter()

@@ -20,15 +20,6 @@ from udfs.kernels.topics import BrokerLists, Placed, Topics
 CASES = 3000
 
 
-@pytest.fixture
-def jdk() -> None:
-    """Skips, and says so, where there is nothing that compiles and runs Java."""
-    try:
-        jvm.java_compiler()
-    except EnvironmentFault as fault:
-        pytest.skip(f"no JDK, so Kafka's own classes cannot be asked: {fault}")
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("jdk")
 @pytest.mark.parametrize("which", ORACLES)

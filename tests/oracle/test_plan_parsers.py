@@ -17,7 +17,6 @@ import pytest
 from pipelines.plans.documents import reassignment
 from pipelines.plans.folder import write_plan
 from tests.oracle import jvm
-from tests.oracle.test_oracle import jdk  # noqa: F401 - a fixture
 from tests.unit.plan_problems import Key, draft_with, problem_with
 from udfs.planning.problem import Draft, Problem
 from udfs.planning.waves import Limits, split

@@ -58,7 +58,7 @@ class Told:
         """Nothing; which brokers live, and which shut down, after an event of this kind of these."""
         if kind == k.BROKER_UP:
             for broker in brokers:
-                if broker in self.active() ^ self.alive:
+                if broker in self.alive & self._leaving:
                     problem = f"broker {broker} is shutting down: it goes before it is up again"
                     self.page.fail(problem, f"Write broker {broker} down before.", line)
             self._leaving.difference_update(brokers)
