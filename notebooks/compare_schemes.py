@@ -34,7 +34,8 @@ spark.sql(
     """
     SELECT cluster_id, metric, scheme, round(value, 3) AS value, round(ratio_to_naive, 3) AS ratio_to_naive, seeds,
            round(value_p05, 3) AS value_p05, round(value_p95, 3) AS value_p95
-    FROM gold.scheme_comparison ORDER BY cluster_id, scheme
+    FROM gold.scheme_comparison JOIN ask.snapshots USING (cluster_id, snapshot_id) WHERE newest
+    ORDER BY cluster_id, scheme
     """
 ).where(mine).where(F.col("metric") == metric).show(truncate=False)
 
@@ -50,7 +51,8 @@ spark.sql(
 spark.sql(
     """
     SELECT cluster_id, scheme, failures, copysets, round(scatter_width_mean, 1) AS scatter_width_mean, loss_probability
-    FROM gold.durability WHERE failure_unit = 'broker'
+    FROM gold.durability JOIN ask.snapshots USING (cluster_id, snapshot_id)
+    WHERE newest AND failure_unit = 'broker'
     ORDER BY cluster_id, failures, scheme
     """
 ).where(mine).show(100, truncate=False)
@@ -62,4 +64,9 @@ spark.sql(
 
 # COMMAND ----------
 
-spark.sql("SELECT * FROM gold.cluster_origin ORDER BY cluster_id").where(mine).show(truncate=False, vertical=True)
+spark.sql(
+    """
+    SELECT o.* FROM gold.cluster_origin o JOIN ask.snapshots USING (cluster_id, snapshot_id) WHERE newest
+    ORDER BY cluster_id
+    """
+).where(mine).show(truncate=False, vertical=True)

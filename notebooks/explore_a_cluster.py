@@ -32,7 +32,8 @@ spark.sql(
     """
     SELECT cluster_id, scheme, brokers, partitions, leaders_max, round(leaders_mean, 1) AS leaders_mean,
            round(max_over_mean_ratio, 3) AS max_over_mean_ratio, hottest_broker, hot_brokers
-    FROM gold.leader_hotspots WHERE topic IS NULL ORDER BY cluster_id, scheme
+    FROM gold.leader_hotspots JOIN ask.snapshots USING (cluster_id, snapshot_id)
+    WHERE newest AND topic IS NULL ORDER BY cluster_id, scheme
     """
 ).where(mine).show(truncate=False)
 
@@ -58,8 +59,8 @@ spark.sql(
     SELECT cluster_id, scenario, leaders_lost, receivers, worst_survivor,
            round(leaders_worst_over_mean, 3) AS leaders_worst_over_mean,
            newly_offline_partitions, under_min_isr_partitions
-    FROM gold.failure_summary
-    WHERE scheme = 'observed' AND scenario_kind = 'broker'
+    FROM gold.failure_summary JOIN ask.snapshots USING (cluster_id, snapshot_id)
+    WHERE newest AND scheme = 'observed' AND scenario_kind = 'broker'
     ORDER BY newly_offline_partitions DESC, leaders_worst_over_mean DESC
     """
 ).where(mine).limit(10).show(truncate=False)
@@ -75,8 +76,8 @@ spark.sql(
 spark.sql(
     """
     SELECT cluster_id, topic, partitions, leaders_max, hottest_broker, round(spread_percent) AS spread_percent
-    FROM gold.leader_hotspots
-    WHERE scheme = 'observed' AND topic IS NOT NULL AND partitions >= brokers
+    FROM gold.leader_hotspots JOIN ask.snapshots USING (cluster_id, snapshot_id)
+    WHERE newest AND scheme = 'observed' AND topic IS NOT NULL AND partitions >= brokers
     ORDER BY leaders_max / leaders_mean DESC, partitions DESC
     """
 ).where(mine).limit(10).show(truncate=False)

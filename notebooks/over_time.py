@@ -59,11 +59,24 @@ spark.sql("SELECT cluster_id, what, count(*) AS partitions FROM ask.changed GROU
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Time travel
-# MAGIC Delta keeps what each table was: the first version of a table with rows beside the present one.
+# MAGIC ## Two versions of a table
+# MAGIC Delta keeps what each table was: the metrics of one version beside the present ones. What a later run wrote of
+# MAGIC another snapshot is new; what is different was made anew, with other settings or by another release.
 
 # COMMAND ----------
 
-spark.sql("SELECT count(*) AS rows_now FROM gold.broker_load").show()
-spark.sql("SELECT count(*) AS rows_then FROM gold.broker_load VERSION AS OF 1").show()
-spark.sql("DESCRIBE HISTORY gold.broker_load").select("version", "timestamp", "operation").show(10, truncate=False)
+version = int(parameter(globals(), "version", "1"))  # 0 = as it was created, without rows
+spark.sql("DESCRIBE HISTORY gold.scheme_comparison").select("version", "timestamp", "operation").show(truncate=False)
+spark.sql(
+    f"""
+    SELECT coalesce(now.cluster_id, was.cluster_id) AS cluster_id,
+           coalesce(now.snapshot_id, was.snapshot_id) AS snapshot_id,
+           count(was.metric) AS rows_then, count(now.metric) AS rows_now,
+           count_if(now.metric IS NOT NULL AND was.metric IS NOT NULL AND NOT now.value <=> was.value) AS different
+    FROM gold.scheme_comparison now
+    FULL OUTER JOIN gold.scheme_comparison VERSION AS OF {version} was
+      ON now.cluster_id = was.cluster_id AND now.snapshot_id = was.snapshot_id AND now.scheme = was.scheme
+      AND now.metric = was.metric
+    GROUP BY 1, 2 ORDER BY 1, 2
+    """
+).where(mine).show(100, truncate=False)

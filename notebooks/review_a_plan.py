@@ -5,7 +5,7 @@
 # MAGIC What it changes, what it proves, and which partitions it touches.
 # MAGIC
 # MAGIC Reads the tables that `kafka-placement run` made: `KAFKA_PLACEMENT_STORE__WAREHOUSE` names their folder,
-# MAGIC `KAFKA_PLACEMENT_STORE__CATALOG` a catalog. A run makes plans with `plans.goal` set.
+# MAGIC `KAFKA_PLACEMENT_STORE__CATALOG` a catalog. A run plans for `plans.goal`.
 # MAGIC It runs as a notebook and, with the package installed, as a script.
 
 # COMMAND ----------
@@ -36,7 +36,7 @@ spark.sql(
            round(leaders_max_over_mean_after, 3) AS leaders_after,
            round(worst_survivor_leaders_over_mean_before, 3) AS worst_survivor_before,
            round(worst_survivor_leaders_over_mean_after, 3) AS worst_survivor_after
-    FROM gold.plans ORDER BY cluster_id, goal
+    FROM gold.plans JOIN ask.snapshots USING (cluster_id, snapshot_id) WHERE newest ORDER BY cluster_id, goal
     """
 ).where(mine).show(truncate=False, vertical=True)
 
@@ -50,7 +50,8 @@ spark.sql(
 spark.sql(
     """
     SELECT cluster_id, goal, first_wave, topic, partition, replicas_before, replicas_after, copied_bytes, reason
-    FROM gold.plan_moves ORDER BY cluster_id, goal, first_wave, topic, partition
+    FROM gold.plan_moves JOIN ask.snapshots USING (cluster_id, snapshot_id) WHERE newest
+    ORDER BY cluster_id, goal, first_wave, topic, partition
     """
 ).where(mine).show(50, truncate=False)
 
@@ -64,10 +65,11 @@ spark.sql(
 
 spark.sql(
     """
+    WITH moves AS (SELECT m.* FROM gold.plan_moves m JOIN ask.snapshots USING (cluster_id, snapshot_id) WHERE newest)
     SELECT cluster_id, goal, broker_id, sum(change) AS leaders_more FROM (
-      SELECT cluster_id, goal, replicas_after[0] AS broker_id, 1 AS change FROM gold.plan_moves
+      SELECT cluster_id, goal, replicas_after[0] AS broker_id, 1 AS change FROM moves
       UNION ALL
-      SELECT cluster_id, goal, replicas_before[0], -1 FROM gold.plan_moves
+      SELECT cluster_id, goal, replicas_before[0], -1 FROM moves
     ) GROUP BY 1, 2, 3 HAVING sum(change) <> 0 ORDER BY 1, 2, 4
     """
 ).where(mine).show(100, truncate=False)

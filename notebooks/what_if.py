@@ -27,31 +27,38 @@ spark.createDataFrame(ids, "broker_id int").createOrReplaceTempView("failed_brok
 
 # MAGIC %md
 # MAGIC ## The outcome, partition by partition
-# MAGIC The next leader is the first replica of the list that lives and is in sync; where nobody is, the partition is
-# MAGIC offline.
+# MAGIC The next leader is the first replica of the list that lives and is in sync; where nobody is, and the topic
+# MAGIC allows unclean elections, the first that lives; else the partition is offline.
 
 # COMMAND ----------
 
 after = spark.sql(
     """
-    SELECT p.cluster_id, p.topic, p.partition, p.leader, p.replicas, p.isr,
-           filter(p.replicas, r -> array_contains(p.isr, r) AND array_contains(b.alive, r)
-                                   AND NOT array_contains(f.ids, r)) AS heirs
-    FROM silver.partitions p
-    JOIN ask.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
-    JOIN (
-      SELECT cluster_id, snapshot_id, collect_list(broker_id) AS alive
-      FROM silver.brokers WHERE alive GROUP BY cluster_id, snapshot_id
-    ) b ON p.cluster_id = b.cluster_id AND p.snapshot_id = b.snapshot_id
-    CROSS JOIN (SELECT collect_list(broker_id) AS ids FROM failed_brokers) f
-    WHERE s.newest AND array_contains(f.ids, p.leader)
+    SELECT *, size(in_sync) = 0 AND unclean AND size(living) > 0 AS lossy,
+           coalesce(get(in_sync, 0), CASE WHEN unclean THEN get(living, 0) END) AS takes_over
+    FROM (
+      SELECT p.cluster_id, p.topic, p.partition, p.leader, p.replicas, p.isr,
+             filter(p.replicas, r -> array_contains(b.alive, r) AND NOT array_contains(f.ids, r)) AS living,
+             filter(p.replicas, r -> array_contains(b.alive, r) AND NOT array_contains(f.ids, r)
+                                     AND array_contains(p.isr, r)) AS in_sync,
+             coalesce(t.unclean_leader_election, false) AS unclean
+      FROM silver.partitions p
+      JOIN silver.topics t ON p.cluster_id = t.cluster_id AND p.snapshot_id = t.snapshot_id AND p.topic = t.topic
+      JOIN ask.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
+      JOIN (
+        SELECT cluster_id, snapshot_id, collect_list(broker_id) AS alive
+        FROM silver.brokers WHERE alive GROUP BY cluster_id, snapshot_id
+      ) b ON p.cluster_id = b.cluster_id AND p.snapshot_id = b.snapshot_id
+      CROSS JOIN (SELECT collect_list(broker_id) AS ids FROM failed_brokers) f
+      WHERE s.newest AND array_contains(f.ids, p.leader)
+    )
     """
 ).where(mine)
 after.createOrReplaceTempView("after_the_failure")
 spark.sql(
     """
-    SELECT cluster_id, heirs[0] AS takes_over, count(*) AS partitions
-    FROM after_the_failure WHERE size(heirs) > 0 GROUP BY 1, 2 ORDER BY 1, 3 DESC
+    SELECT cluster_id, takes_over, count(*) AS partitions, count_if(lossy) AS of_them_unclean
+    FROM after_the_failure WHERE takes_over IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 3 DESC
     """
 ).show(truncate=False)
 
@@ -63,7 +70,7 @@ spark.sql(
 # COMMAND ----------
 
 spark.sql(
-    "SELECT cluster_id, topic, partition, leader, replicas, isr FROM after_the_failure WHERE size(heirs) = 0 "
+    "SELECT cluster_id, topic, partition, leader, replicas, isr FROM after_the_failure WHERE takes_over IS NULL "
     "ORDER BY cluster_id, topic, partition"
 ).show(50, truncate=False)
 

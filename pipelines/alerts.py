@@ -26,7 +26,7 @@ _COMPARES: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
 }
-_FORM = re.compile(r"\s*(?:([^:\s]+)\s*:)?\s*([a-z0-9_]+)\s*(>=|<=|>|<)\s*([-+.0-9eE]+)\s*")
+_FORM = re.compile(r"\s*(?:(.*\S)\s*:)?\s*([a-z0-9_]+)\s*(>=|<=|>|<)\s*([-+.0-9eE]+)\s*")
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Alert:
     limit: float
 
 
-def alerts_of(texts: Iterable[str], known: Iterable[str]) -> list[Alert]:
-    """What is asked; SettingsError where one cannot be understood. known: metrics that there are."""
-    names = sorted(known)
+def alerts_of(texts: Iterable[str], known: Iterable[str], clusters: Iterable[str]) -> list[Alert]:
+    """What is asked; SettingsError where it cannot be understood. known: metrics.   clusters: of the run."""
+    names, clusters = sorted(known), set(clusters)
     found = []
     for text in texts:
         match = _FORM.fullmatch(text)
@@ -57,23 +57,28 @@ def alerts_of(texts: Iterable[str], known: Iterable[str]) -> list[Alert]:
             raise SettingsError(
                 f"--alert {text!r}: there is no metric {match[2]}. Metrics: {', '.join([*SHORT, *names])}"
             )
+        if match[1] is not None and match[1] not in clusters:
+            held = ", ".join(sorted(clusters))
+            raise SettingsError(f"--alert {text!r}: the run has no cluster {match[1]}. Clusters: {held}")
         found.append(Alert(text.strip(), match[1], metric, match[3], limit))
     return found
 
 
-def crossed(alerts: Sequence[Alert], values: Mapping[tuple[str, str], float | None]) -> list[str]:
-    """A line for each alert and cluster whose value has crossed the threshold. values: by cluster and metric.
+def crossed(
+    alerts: Sequence[Alert], clusters: Iterable[str], values: Mapping[tuple[str, str], float | None]
+) -> tuple[list[str], list[str]]:
+    """(a line for each alert and cluster that has crossed it, one for each alert that has nothing to look at).
 
-    An unknown value crosses nothing; a cluster that is not there is an error.
+    values: by cluster and metric; one that is not there, or None, crosses nothing.
     """
-    clusters = sorted({cluster for cluster, _ in values})
-    lines = []
+    lines, blind = [], []
     for alert in alerts:
-        if alert.cluster is not None and alert.cluster not in clusters:
-            names = ", ".join(clusters)
-            raise SettingsError(f"--alert {alert.text!r}: the run has no cluster {alert.cluster}. Clusters: {names}")
-        for cluster in clusters:
-            value = values.get((cluster, alert.metric))
-            if alert.cluster in (None, cluster) and value is not None and _COMPARES[alert.compares](value, alert.limit):
+        mine = [cluster for cluster in sorted(clusters) if alert.cluster in (None, cluster)]
+        known = {cluster: value for cluster in mine if (value := values.get((cluster, alert.metric))) is not None}
+        for cluster, value in known.items():
+            if _COMPARES[alert.compares](value, alert.limit):
                 lines.append(f"{cluster}: {alert.metric} is {value:.6g}: {alert.text}")
-    return lines
+        if not known:
+            of = alert.cluster or "any cluster of the run"
+            blind.append(f"{alert.text}: {alert.metric} is not known of {of}, so it cannot be crossed")
+    return lines, blind

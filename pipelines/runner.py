@@ -20,12 +20,12 @@ from pipelines.ingest.detect import read_files
 from pipelines.ingest.sources import SnapshotKey, Source, snapshot_id_of
 from pipelines.schedule import run_steps
 from pipelines.settings import Settings
-from pipelines.stage_list import NEEDS, QUALITY, RAW, RESTS_ON, STAGES, Context
+from pipelines.stage_list import BROKERS, NEEDS, QUALITY, RAW, RESTS_ON, STAGES, Context
 from pipelines.stages.raw_metadata import FILES_DDL, raw_metadata
 from pipelines.store import Store
 from pipelines.tables import TABLES
 from pipelines.tables.ops import QUALITY_RESULTS, RUNS
-from pipelines.what_fails import read_limits
+from pipelines.what_fails import check_named, read_limits
 
 
 @dataclass
@@ -75,6 +75,8 @@ class Run:
                 self._gate()
             else:
                 self._make(step)
+            if step == BROKERS:
+                self._check_named()
             self.seconds[step] = monotonic() - began
             self._finished.append((step, self.seconds[step], clock()))
             self._progress.ended(step, self.seconds[step])
@@ -97,7 +99,14 @@ class Run:
                         problem = f"{name} has no row of these snapshots of {held}"
                         raise StoreError(f"{problem}. Begin with an earlier stage: --from bronze")
 
+        if BROKERS not in made and any(BROKERS in stage.inputs for stage in STAGES if stage.table in made):
+            self._check_named()
         self._check_settings(made)
+
+    def _check_named(self) -> None:
+        """Nothing; SettingsError as soon as can be if settings name brokers that are not there."""
+        settings = self._context.settings
+        check_named(self._store.read(BROKERS, self._context.snapshots), settings.failures.lists, settings.capacity.file)
 
     def _check_settings(self, made: set[str]) -> None:
         """Nothing; StoreError if sums or plans that are there already follow from other settings than this run's."""
@@ -160,13 +169,14 @@ class Run:
     def _log(self) -> None:
         """Append what has finished to ops.runs, with the rows that each stage wrote of each cluster."""
         names = [name for name, _, _ in self._finished if name in self._written]
-        counts = self._store.rows_by_cluster(names, self._context.snapshots)
-        settings = self._context.settings.model_dump_json()
+        context = self._context
+        counts = self._store.rows_by_cluster(names, context.snapshots)
+        settings = context.settings.model_dump_json()
         log = []
         for name, seconds, at in self._finished:
-            for key in self._context.snapshots:
+            for key in context.snapshots:
                 rows_written = counts.get((name, key.cluster_id), 0)
-                ids = (key.cluster_id, key.snapshot_id, self._context.run_id)
-                log.append((*ids, name, name, rows_written, seconds, at, __version__, settings))
+                ids = (key.cluster_id, key.snapshot_id, context.run_id)
+                log.append((*ids, name, name, rows_written, seconds, at, context.as_of, __version__, settings))
         if log:
             self._store.append(RUNS, self._spark.createDataFrame(log, RUNS.schema))

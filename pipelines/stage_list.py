@@ -118,10 +118,10 @@ def _scheme_sums(t: Frames, context: Context) -> DataFrame:
         most_pairs=fails.most_pairs,
         pair_loads=fails.pair_loads,
     )
-    clusters = clusters_of(t[_BROKERS], t["silver.topics"], fails.lists)
+    clusters = clusters_of(t[BROKERS], t["silver.topics"], fails.lists)
     defaults = (topics.min_insync_replicas, topics.unclean_leader_election)
     parameters = SumParameters(*defaults, clusters, plan, sums_rest_on(context.settings))
-    return scheme_sums(t["silver.topics"], t["silver.partitions"], t[_BROKERS], parameters)
+    return scheme_sums(t["silver.topics"], t["silver.partitions"], t[BROKERS], parameters)
 
 
 def _outcome(table: Table, schema: pa.Schema, body: Callable[[Context], Body], hotspots: bool = False) -> Stage:
@@ -139,10 +139,10 @@ def _capacity(table: Table, schema: pa.Schema, rows: Callable[[tables.Limits, fl
         chosen = context.settings.capacity
         limits: dict[tuple[str, str], np.ndarray] = {}
         if chosen.file:
-            limits = capacities(chosen.file, clusters_of(t[_BROKERS], t["silver.topics"], ""), t[_BROKERS])
+            limits = capacities(chosen.file, clusters_of(t[BROKERS], t["silver.topics"], ""))
         return rows_of(t[SUMS], rows(limits, chosen.headroom), schema, table)
 
-    return Stage(table.name, (SUMS, _BROKERS, "silver.topics"), make)
+    return Stage(table.name, (SUMS, BROKERS, "silver.topics"), make)
 
 
 def _hotspot_odds(t: Frames, context: Context) -> DataFrame:
@@ -151,7 +151,7 @@ def _hotspot_odds(t: Frames, context: Context) -> DataFrame:
     # Shares are by the sources' bytes: where there are many topics, there are many.
     chunks = min(hotspots.seeds, max(1, sum(_shares(context).values()) - len(context.sources) + 1))
     plan = Plan(schemes, run.seed, hotspots.seeds, hotspots.work, chunks)
-    tables = (t["silver.topics"], t[_BROKERS], t["silver.partitions"])
+    tables = (t["silver.topics"], t[BROKERS], t["silver.partitions"])
     return hotspot_odds.hotspot_odds(*tables, plan, hotspots.thresholds)
 
 
@@ -162,31 +162,29 @@ def _planned(t: Frames, context: Context) -> DataFrame:
     limits, effort = limits_of(settings), effort_of(settings)
     min_isr = settings.topics.min_insync_replicas
     parameters = plans.PlanParameters(wishes, limits, effort, min_isr, plans_rest_on(settings))
-    return plans.planned(t["silver.topics"], t["silver.partitions"], t[_BROKERS], parameters)
+    return plans.planned(t["silver.topics"], t["silver.partitions"], t[BROKERS], parameters)
 
 
 RAW, _ENTITIES = "bronze.raw_metadata", "silver.entities"
-_BROKERS, SUMS = "silver.brokers", "gold.scheme_sums"
+BROKERS, SUMS = "silver.brokers", "gold.scheme_sums"
 _PLANNED = "gold.planned"
 _COMPARED = ("gold.leader_hotspots", "gold.failure_summary", "gold.durability", "gold.scheme_seeds")
 
 # In order: each stage's inputs are made by stages before it. bronze.raw_metadata comes first, from files.
 STAGES: tuple[Stage, ...] = (
     Stage(_ENTITIES, (RAW,), lambda t, c: entities(t[RAW], EntityParameters(_shares(c)))),
-    Stage(_BROKERS, (_ENTITIES,), lambda t, c: silver.brokers(t[_ENTITIES])),
+    Stage(BROKERS, (_ENTITIES,), lambda t, c: silver.brokers(t[_ENTITIES])),
     Stage("silver.topics", (_ENTITIES,), lambda t, c: silver.topics(t[_ENTITIES])),
-    Stage("silver.partitions", (_ENTITIES, _BROKERS), lambda t, c: silver.partitions(t[_ENTITIES], t[_BROKERS])),
+    Stage("silver.partitions", (_ENTITIES, BROKERS), lambda t, c: silver.partitions(t[_ENTITIES], t[BROKERS])),
     Stage(
         "silver.replicas",
         (_ENTITIES, "silver.partitions"),
         lambda t, c: silver.replicas(t[_ENTITIES], t["silver.partitions"]),
     ),
     Stage("silver.quarantine", (_ENTITIES, RAW), lambda t, c: silver.quarantine(t[_ENTITIES], t[RAW])),
-    Stage(
-        "silver.contradictions", (_ENTITIES, _BROKERS), lambda t, c: silver.contradictions(t[_ENTITIES], t[_BROKERS])
-    ),
+    Stage("silver.contradictions", (_ENTITIES, BROKERS), lambda t, c: silver.contradictions(t[_ENTITIES], t[BROKERS])),
     Stage("silver.source_accounts", (_ENTITIES, RAW), lambda t, c: silver.source_accounts(t[_ENTITIES], t[RAW])),
-    Stage(SUMS, ("silver.topics", "silver.partitions", _BROKERS), _scheme_sums),
+    Stage(SUMS, ("silver.topics", "silver.partitions", BROKERS), _scheme_sums),
     _outcome(failures.FAILURE_SUMMARY, failed.SUMMARY, lambda c: tables.summary_rows()),
     _outcome(failures.FAILURE_LOAD, failed.LOAD, lambda c: tables.load_rows()),
     _outcome(failures.DURABILITY, durability.DURABILITY, _durability),
@@ -196,8 +194,8 @@ STAGES: tuple[Stage, ...] = (
     _outcome(failures.SCHEME_SEEDS, seeds.SEEDS, lambda c: tables.seed_rows()),
     _outcome(gold.BROKER_LOAD, held.BROKER_LOAD, lambda c: tables.broker_load_rows()),
     _outcome(gold.LEADER_HOTSPOTS, held.MEASURES, lambda c: tables.hotspot_rows(c.settings.hotspots.hot_ratio), True),
-    Stage("gold.placements", ("silver.topics", _BROKERS, "silver.partitions"), _placements),
-    Stage("gold.hotspot_odds", ("silver.topics", _BROKERS, "silver.partitions"), _hotspot_odds),
+    Stage("gold.placements", ("silver.topics", BROKERS, "silver.partitions"), _placements),
+    Stage("gold.hotspot_odds", ("silver.topics", BROKERS, "silver.partitions"), _hotspot_odds),
     Stage(
         "gold.scheme_comparison",
         _COMPARED,
@@ -205,15 +203,15 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "gold.topic_origin",
-        ("silver.topics", "silver.partitions", _BROKERS),
-        lambda t, c: topic_origin.topic_origin(t["silver.topics"], t["silver.partitions"], t[_BROKERS]),
+        ("silver.topics", "silver.partitions", BROKERS),
+        lambda t, c: topic_origin.topic_origin(t["silver.topics"], t["silver.partitions"], t[BROKERS]),
     ),
     Stage(
         "gold.cluster_origin",
         ("gold.topic_origin",),
         lambda t, c: topic_origin.cluster_origin(t["gold.topic_origin"]),
     ),
-    Stage(_PLANNED, ("silver.topics", "silver.partitions", _BROKERS), _planned),
+    Stage(_PLANNED, ("silver.topics", "silver.partitions", BROKERS), _planned),
     Stage("gold.plans", (_PLANNED,), lambda t, c: plans.plans(t[_PLANNED])),
     Stage("gold.plan_moves", (_PLANNED,), lambda t, c: plans.plan_moves(t[_PLANNED])),
 )

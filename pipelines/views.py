@@ -27,13 +27,15 @@ class View:
 VIEWS: tuple[View, ...] = (
     View(
         "ask.snapshots",
-        "Every snapshot of each cluster, in the order in which they were first seen; number counts from 1.",
+        "Every snapshot of each cluster, in the order in which they were last seen; number counts from 1.",
+        # Who is as they were the week before, a broker being back, is newest again: the last time counts.
         """
 SELECT cluster_id, snapshot_id, seen_at,
-       row_number() OVER (PARTITION BY cluster_id ORDER BY seen_at, snapshot_id) AS number,
-       row_number() OVER (PARTITION BY cluster_id ORDER BY seen_at DESC, snapshot_id DESC) = 1 AS newest
+       row_number() OVER (PARTITION BY cluster_id ORDER BY seen_at, finished_at, snapshot_id) AS number,
+       row_number() OVER (PARTITION BY cluster_id ORDER BY seen_at DESC, finished_at DESC, snapshot_id DESC) = 1
+         AS newest
 FROM (
-  SELECT cluster_id, snapshot_id, min(finished_at) AS seen_at
+  SELECT cluster_id, snapshot_id, max(as_of) AS seen_at, max(finished_at) AS finished_at
   FROM ops.runs WHERE stage = 'gold.scheme_comparison' GROUP BY cluster_id, snapshot_id
 )""",
     ),

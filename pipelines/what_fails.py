@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +35,6 @@ def clusters_of(brokers: DataFrame, topics: DataFrame, lists: str) -> Clusters:
     counted = topics.groupBy(*_KEY).agg(F.sum("partitions").alias("n")).collect()
     partitions = {(row.cluster_id, row.snapshot_id): int(row.n or 0) for row in counted}
     wanted = failure_lists(lists)
-    _check(wanted, known)
     out = {}
     for key in sorted({*known, *partitions}):
         found = sorted(living.get(key, []), key=lambda broker: broker[0])
@@ -48,33 +47,44 @@ def clusters_of(brokers: DataFrame, topics: DataFrame, lists: str) -> Clusters:
     return out
 
 
-def _check(wanted: Sequence[tuple[str, tuple[int, ...]]], known: dict[tuple[str, str], set[int]]) -> None:
-    for name, ids in wanted:
-        of = {key: brokers for key, brokers in known.items() if name in ("", key[0])}
-        if not any(set(ids) <= brokers for brokers in of.values()):
+def check_named(brokers: DataFrame, lists: str, file: str) -> None:
+    """Nothing; SettingsError if failures.lists or capacity.file name brokers, or clusters, that are not there.
+
+    brokers: rows of silver.brokers, of the run's snapshots.
+    """
+    rows = brokers.select("cluster_id", "broker_id").collect()
+    known: dict[str, set[int]] = {}
+    for row in rows:
+        known.setdefault(row.cluster_id, set()).add(row.broker_id)
+    for name, ids in failure_lists(lists):
+        of = {cluster: held for cluster, held in known.items() if name in ("", cluster)}
+        if not any(set(ids) <= held for held in of.values()):
             text = ",".join(map(str, ids))
-            shown = of or known
-            have = "; ".join(f"{key[0]}: {','.join(map(str, sorted(b)))}" for key, b in sorted(shown.items()))
+            have = "; ".join(
+                f"{cluster}: {','.join(map(str, sorted(held)))}" for cluster, held in sorted((of or known).items())
+            )
             problem = f"no cluster named {name!r} is" if name and not of else "no cluster has all of these brokers"
             raise SettingsError(f"failures.lists: {name and name + '='}{text}: {problem}. There are {have or 'none'}")
+    _check_limits(file, read_limits(file), known)
 
 
-def capacities(file: str, clusters: Clusters, brokers: DataFrame) -> dict[tuple[str, str], np.ndarray]:
+def _check_limits(file: str, limits: Mapping[tuple[str, int], object], known: Mapping[str, set[int]]) -> None:
+    for cluster, broker in limits:
+        if cluster in known and broker not in known[cluster]:
+            raise SettingsError(f"capacity.file {file}: cluster {cluster} has no broker {broker}")
+        if not cluster and not any(broker in held for held in known.values()):
+            raise SettingsError(f"capacity.file {file}: no cluster has a broker {broker}")
+    if limits and not any(cluster in ("", *known) for cluster, _ in limits):
+        raise SettingsError(f"capacity.file {file}: names none of the clusters of this run: {', '.join(sorted(known))}")
+
+
+def capacities(file: str, clusters: Clusters) -> dict[tuple[str, str], np.ndarray]:
     """{snapshot: float64 (n, loads), what its living brokers can bear, NaN = no limit}, of a CSV file.
 
     A row without a cluster is of the broker of that id in every cluster. Rows of clusters that are not in the run are
-    left alone; a row of a broker that its clusters do not have is an error. brokers: rows of silver.brokers.
+    left alone.
     """
     limits = read_limits(file)
-    known = {(row.cluster_id, row.broker_id) for row in brokers.select("cluster_id", "broker_id").collect()}
-    names, ids = {cluster for cluster, _ in known}, {broker for _, broker in known}
-    for cluster, broker in limits:
-        if cluster in names and (cluster, broker) not in known:
-            raise SettingsError(f"capacity.file {file}: cluster {cluster} has no broker {broker}")
-        if not cluster and broker not in ids:
-            raise SettingsError(f"capacity.file {file}: no cluster has a broker {broker}")
-    if limits and not any(cluster in ("", *names) for cluster, _ in limits):
-        raise SettingsError(f"capacity.file {file}: names none of the clusters of this run: {', '.join(sorted(names))}")
     out = {}
     for snapshot, living in clusters.items():
         mine = [limits.get((snapshot[0], b), limits.get(("", b))) for b in living.ids]

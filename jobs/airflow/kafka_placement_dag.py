@@ -3,7 +3,8 @@
 Copy it to Airflow's folder of DAGs. Variables of Airflow, each with a default here:
 
 - `kafka_placement_command`: the command, as `make setup` or pip made it.
-- `kafka_placement_data`: a folder with sources/NAME, a file or folder a cluster; tables, page and plans go there too.
+- `kafka_placement_data`: a folder with sources/NAME, a file (its last extension is no part of the name) or a folder a
+  cluster; tables, page and plans go there too.
 - `kafka_placement_alerts`: thresholds, separated by semicolons.
 
 What an exit code of the command becomes:
@@ -51,7 +52,8 @@ def data() -> Path:
 
 def sources() -> list[str]:
     """NAME=PATH of every cluster."""
-    found = [f"{path.name.split('.')[0]}={path}" for path in sorted((data() / "sources").glob("[!.]*"))]
+    paths = sorted((data() / "sources").glob("[!.]*"))
+    found = [f"{path.name if path.is_dir() else path.stem}={path}" for path in paths]
     if not found:
         raise AirflowFailException(f"there is no source in {data() / 'sources'}")
     return found
@@ -89,11 +91,10 @@ def kafka_placement() -> None:
         """Even leaders for every cluster that crossed a threshold, as files for Kafka's tools; nothing is executed."""
         if not crossed:
             raise AirflowSkipException("no threshold is crossed")
-        names = {line.removeprefix("kafka-placement: alert: ").split(":")[0] for line in crossed}
         day = get_current_context()["dag_run"].run_after.strftime("%Y-%m-%d")
         for source in sources():
             name = source.split("=")[0]
-            if name in names:
+            if any(line.startswith(f"kafka-placement: alert: {name}: ") for line in crossed):
                 call(["plan", source, "--goal", "leaders", "--out", str(data() / "plans" / f"{name}-{day}")])
 
     crossed = run()

@@ -1,7 +1,8 @@
 #!/bin/bash
 # One run over all clusters, for cron: silent where all is well, and else what cron mails is the reason alone.
 #
-#   DATA   folder with sources/NAME, a file or folder a cluster; the tables, the page and the log go there too
+#   DATA   folder with sources/NAME, a file (its last extension is no part of the name) or a folder a cluster; the tables,
+#          the page and the log go there too
 #
 # Exit codes are the command's: 0; 1 bad input, settings or environment; 2 a table fault, before gold; 4 a threshold is
 # crossed, all tables written. 75: the run before goes on.
@@ -18,11 +19,7 @@ fi
 
 log=$DATA/log/$(date -u +%Y-%m-%d).log
 shopt -s nullglob
-sources=()
-for source in "$DATA"/sources/*; do
-  name=${source##*/}
-  sources+=("${name%%.*}=$source")
-done
+sources=("$DATA"/sources/*)
 if [ ${#sources[@]} = 0 ]; then
   echo "kafka-placement: there is no source in $DATA/sources" >&2
   exit 1

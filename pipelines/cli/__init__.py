@@ -20,7 +20,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         code = app(args=argv, prog_name="kafka-placement", standalone_mode=False)
     except TyperException as error:  # all that typer refuses is wrong usage
-        print(f"kafka-placement: {error.format_message()} See: kafka-placement --help", file=sys.stderr)
+        print(f"kafka-placement: {error.format_message()} See: {_command(error)} --help", file=sys.stderr)
         return EXIT_USAGE
     except Abort:
         return 130
@@ -40,6 +40,12 @@ def main(argv: list[str] | None = None) -> int:
         print(f"kafka-placement: {said}", file=sys.stderr)
         return 1
     return code if isinstance(code, int) else 0
+
+
+def _command(error: TyperException) -> str:
+    """The command that was used wrongly, as it is typed."""
+    context = getattr(error, "ctx", None)
+    return "kafka-placement" if context is None else str(context.command_path)
 
 
 def _from_worker(error: Exception) -> str | None:

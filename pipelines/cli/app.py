@@ -8,13 +8,19 @@ from typing import Annotated
 import typer
 
 from pipelines import __version__
+from pipelines.cli.examples import first_examples
+
+_PERSON = sys.stdout.isatty()
 
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Placement and rebalancing analytics of Kafka clusters, from their metadata alone.",
     # Boxes for a person; plain text where nobody looks at a terminal.
-    rich_markup_mode="rich" if sys.stdout.isatty() else None,
+    rich_markup_mode="rich" if _PERSON else None,
+    # A pipe has no width: a sentence of help need not be cut.
+    context_settings={} if _PERSON else {"terminal_width": 120},
+    epilog=first_examples(),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "run": (
@@ -18,10 +19,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "tables": ("kafka-placement tables", "kafka-placement tables --json -"),
     "query": (
         'kafka-placement query "SELECT * FROM ask.hottest_brokers"',
-        'kafka-placement query "SELECT * FROM gold.failure_summary ORDER BY newly_offline_partitions DESC" --json',
+        'kafka-placement query "SELECT * FROM gold.failure_summary ORDER BY newly_offline_partitions DESC" --json -',
     ),
     "inspect": ("kafka-placement inspect prod-describe.txt", "kafka-placement inspect dumps/prod --json -"),
     "what-if": (
+        "kafka-placement what-if prod-describe.txt",
         "kafka-placement what-if prod-describe.txt --fail 2",
         "kafka-placement what-if prod-describe.txt --fail 2,5 --json -",
     ),
@@ -49,7 +51,20 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 }
 
 
+# What a newcomer tries, in this order.
+_FIRST = ("doctor", "what-if", "plan", "run", "query")
+
+
 def examples(name: str) -> str:
     """The end of a command's help, its lines neither joined nor broken."""
-    lines = ["Examples:", *(f"  {line}" for line in EXAMPLES[name])]
+    return _shown(EXAMPLES[name])
+
+
+def first_examples() -> str:
+    """The end of the help of all commands: one example of some."""
+    return _shown([EXAMPLES[name][0] for name in _FIRST])
+
+
+def _shown(commands: Sequence[str]) -> str:
+    lines = ["Examples:", *(f"  {line}" for line in commands)]
     return "\n\n".join(lines) if sys.stdout.isatty() else "\n".join(["\b", *lines])

@@ -71,11 +71,16 @@ def warn(sources: list[Source]) -> None:
 
 def write_json(path: Path, answer: dict[str, Any]) -> None:
     """Nothing; the answer is this file's text; `-` = it is printed."""
+    write_text(path, json.dumps(answer, indent=1) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Nothing; what --json asks for is this file; `-` = it is printed."""
     if str(path) == "-":
-        typer.echo(json.dumps(answer, indent=1))
+        typer.echo(text, nl=False)
         return
     try:
-        path.write_text(json.dumps(answer, indent=1) + "\n", encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SettingsError(f"--json {path}: cannot be written: {error.strerror}") from error
 

@@ -39,23 +39,34 @@ def inspect(source: SourceArgument, json_file: JsonOption = None, format_name: F
 @app.command("what-if", rich_help_panel="Questions, without Spark", epilog=examples("what-if"))
 def what_if(
     source: SourceArgument,
-    fail: Annotated[str, typer.Option(help="Ids of the brokers that die, as in 2,5.", metavar="IDS")],
+    fail: Annotated[
+        str | None,
+        typer.Option(
+            help="Ids of the brokers that die together, as in 2,5.", metavar="IDS", show_default="each alone, in turn"
+        ),
+    ] = None,
     json_file: JsonOption = None,
     format_name: FormatOption = None,
     conf: ConfOption = None,
     options: SetOption = None,
 ) -> None:
-    """Show what dies with some brokers, and who takes over. Starts no Spark."""
+    """Say which brokers can be lost now; with --fail, what dies with these, and who takes over. Starts no Spark."""
+    from pipelines.commands import deaths
     from pipelines.commands import what_if as body
     from pipelines.ingest.snapshot import load_snapshot
 
-    failed = broker_ids(fail)
+    failed = broker_ids(fail) if fail is not None else None
     topics = settings_of(conf, options).topics
     defaults = body.TopicDefaults(topics.min_insync_replicas, topics.unclean_leader_election)
     found = find_source(source)
     warn([found])
-    answer = body.what_if(load_snapshot(found, format_name), failed, defaults)
-    tell(json_file, answer, body.lines(answer))
+    snapshot = load_snapshot(found, format_name)
+    if failed is None:
+        answer = deaths.deaths(snapshot, defaults)
+        tell(json_file, answer, deaths.lines(answer))
+    else:
+        answer = body.what_if(snapshot, failed, defaults)
+        tell(json_file, answer, body.lines(answer))
 
 
 @app.command(rich_help_panel="Questions, without Spark", epilog=examples("hotspots"))

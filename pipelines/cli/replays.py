@@ -55,7 +55,7 @@ def replay(
 ) -> None:
     """Replay what the controller did, or would do: leaders, ISRs, epochs, logs and requests over time.
 
-    With --warehouse the tables of the replay are written, by Spark; without, none is started.
+    With --warehouse, or --set store.catalog=NAME, the tables of the replay are written, by Spark; else none is started.
     """
     from pipelines.commands import replay as body
 
@@ -79,7 +79,7 @@ def replay(
             body.write_rows(timeline.log, events_file)
         except OSError as error:
             raise SettingsError(f"--events {events_file}: cannot be written: {error.strerror}") from error
-    if warehouse is not None:
+    if warehouse is not None or any(option.startswith("store.") for option in options or ()):
         from pipelines.replay_run import rows_of_groups, write_events, write_replay
 
         store = store_of(settings, small=timeline.log.num_rows < SMALL_REPLAY, writing=True)

@@ -23,6 +23,7 @@ from pipelines.cli.options import (
     tell,
     warn,
     write_json,
+    write_text,
 )
 from pipelines.errors import EXIT_ALERT, EXIT_INPUT
 from pipelines.ingest.sources import find_sources
@@ -43,11 +44,16 @@ def run(
     options: SetOption = None,
     as_of: Annotated[
         datetime | None,
-        typer.Option("--as-of", help="Time to note for sources that are new (UTC).", show_default="now"),
+        typer.Option("--as-of", help="Time that the sources show (UTC), if not now.", show_default="now"),
     ] = None,
     report_file: Annotated[
         Path | None,
-        typer.Option("--report", help="Write the report there.", metavar="FILE", show_default="WAREHOUSE-report.html"),
+        typer.Option(
+            "--report",
+            help="Write the report of these clusters there.",
+            metavar="FILE",
+            show_default="WAREHOUSE-report.html, of all clusters of the tables",
+        ),
     ] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
     alert: Annotated[
@@ -70,9 +76,9 @@ def run(
 
     steps = steps_between(first, last)
     whole = "gold.scheme_comparison" in steps
-    alerts = body.alerts(alert or (), whole)
-    page = body.page(report_file, settings.store, whole and not no_report)
     found = find_sources(sources)
+    alerts = body.alerts(alert or (), whole, found)
+    page = body.page(report_file, settings.store, whole and not no_report)
     warn(found)
     when = as_of.replace(tzinfo=UTC) if as_of else datetime.now(UTC)
     context = make_context(found, settings, when, format_name)
@@ -84,12 +90,14 @@ def run(
         work.go(steps, clock=lambda: datetime.now(UTC))
         if page is not None:
             progress.began("report")
-            body.write_report(store, page, context.snapshots, work)
+            body.write_report(store, page, context.snapshots, work, alone=report_file is not None)
         unmade = body.keep_views(store) if whole else ""
     if unmade:
         typer.echo(f"kafka-placement: warning: {unmade}", err=True)
     closing.show(store, context.snapshots, steps, work, page, settings.failures.most_pairs)
-    crossed = body.crossed(store, context.snapshots, alerts)
+    crossed, blind = body.crossed(store, context.snapshots, alerts)
+    for line in blind:
+        typer.echo(f"kafka-placement: warning: --alert {line}", err=True)
     for line in crossed:
         typer.echo(f"kafka-placement: alert: {line}", err=True)
     if crossed:
@@ -151,20 +159,26 @@ def doctor(
 @app.command(rich_help_panel="Tables, by Spark", epilog=examples("query"))
 def query(
     sql: Annotated[str, typer.Argument(help="SQL over the tables, as in SELECT * FROM gold.leader_hotspots.")],
-    as_json: Annotated[
-        bool,
+    json_file: Annotated[
+        Path | None,
         typer.Option(
             "--json",
-            help="One JSON object a row. Binary values are base64, keys of maps are text, and numbers that JSON lacks "
-            'are "NaN", "Infinity" and "-Infinity".',
+            help="Write one JSON object a row to this file; - prints them, alone. Binary values are base64, keys of "
+            'maps are text, and numbers that JSON lacks are "NaN", "Infinity" and "-Infinity".',
+            metavar="FILE",
         ),
-    ] = False,
+    ] = None,
     warehouse: WarehouseOption = None,
     conf: ConfOption = None,
     options: SetOption = None,
 ) -> None:
     """Ask the tables a question in SQL."""
     from pipelines.commands import closing
+    from pipelines.commands.as_json import json_line
 
     settings = settings_of(conf, options, warehouse)
-    closing.show_query(store_to_read(settings), sql, as_json)
+    columns, rows = closing.asked(store_to_read(settings), sql, as_json=json_file is not None)
+    if json_file is not None:
+        write_text(json_file, "".join(f"{json_line(row)}\n" for row in rows))
+    if str(json_file) != "-":
+        closing.show_rows(columns, rows)

@@ -11,12 +11,13 @@ from typing import Any
 
 import typer
 from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Row
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table as Grid
 
-from pipelines.commands.as_json import json_line, refuse_repeated, text_of
+from pipelines.commands.as_json import refuse_repeated, text_of
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.runner import Progress, Run
@@ -52,9 +53,14 @@ def _number(value: float | None, digits: int = 3) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
+def _grid(**options: Any) -> Grid:
+    # Lines around cells for a person; columns alone for what reads a pipe or a log.
+    return Grid(**options) if sys.stdout.isatty() else Grid(**options, box=None, pad_edge=False)
+
+
 def _print(grid: Grid) -> None:
     # A pipe has no width: do not cut there what a person may read later.
-    width = None if sys.stdout.isatty() else 200
+    width = None if sys.stdout.isatty() else 10_000
     # Cells are data, and their square brackets and colons mean nothing.
     Console(width=width, soft_wrap=False, markup=False, emoji=False, highlight=False).print(grid)
 
@@ -79,10 +85,10 @@ def show(
     if "quality" in steps:
         typer.echo(f"  {'ops.quality_results':24} {store.place('ops.quality_results')}")
         if work is not None and work.docs_folder:
-            typer.echo(f"  {'quality pages':24} {work.docs_folder}/index.html")
+            typer.echo(f"  {'quality pages':24} {Path(work.docs_folder).resolve()}/index.html")
     typer.echo(f"  {'ops.runs':24} {store.place('ops.runs')}")
     if page is not None:
-        typer.echo(f"  {'report':24} {page}")
+        typer.echo(f"  {'report':24} {page.resolve()}")
     if work is not None:
         took = ", ".join(f"{step} {seconds:.1f}" for step, seconds in work.seconds.items())
         typer.echo(f"Seconds (stages run side by side): {took}")
@@ -107,7 +113,7 @@ def _show_schemes(store: Store, snapshots: Sequence[SnapshotKey], most_pairs: in
     brokers = {row.cluster_id: row["count"] for row in living}
     for cluster in {key.cluster_id for key in snapshots} - {cluster for cluster, _ in cells}:
         cells[cluster, "-"] = {}
-    grid = Grid(title="Leaders now, and after the worst death of one broker", title_justify="left")
+    grid = _grid(title="Leaders now, and after the worst death of one broker", title_justify="left")
     for heading in ("cluster", "scheme"):
         grid.add_column(heading)
     headings = (
@@ -159,7 +165,7 @@ def tables_of(store: Store) -> list[dict[str, Any]]:
 
 def show_tables(listing: Sequence[Mapping[str, Any]]) -> None:
     """The same for a person."""
-    grid = Grid()
+    grid = _grid()
     for heading in ("table", "rows", "version", "comment"):
         grid.add_column(heading, justify="right" if heading in ("rows", "version") else "left")
     for row in listing:
@@ -170,8 +176,8 @@ def show_tables(listing: Sequence[Mapping[str, Any]]) -> None:
         typer.echo(f"  {view.name:28} {view.comment}")
 
 
-def show_query(store: Store, sql: str, as_json: bool) -> None:
-    """The rows of a query: a table, or one JSON object a row."""
+def asked(store: Store, sql: str, as_json: bool) -> tuple[list[str], list[Row]]:
+    """(columns, rows) of a query. as_json: whether each row must make an object."""
     plain = sql.replace("`", "")
     named = [n for n in (*TABLES, *VIEWS) if re.search(rf"\b{re.escape(n)}\b", plain, re.IGNORECASE)]
     named, views = needed(named)
@@ -186,7 +192,7 @@ def show_query(store: Store, sql: str, as_json: bool) -> None:
         columns = frame.columns
         if as_json:
             refuse_repeated(columns)
-        rows = frame.collect()
+        return columns, frame.collect()
     except (AnalysisException, ParseException) as error:
         names = ", ".join((*TABLES, *VIEWS))
         raise StoreError(f"the query is not understood: {error.getMessage() or error}\nThe tables: {names}") from error
@@ -194,11 +200,11 @@ def show_query(store: Store, sql: str, as_json: bool) -> None:
         raise
     except Exception as error:  # whatever is wrong in what a person wrote: a division by zero, a bad cast
         raise StoreError(f"the query failed: {_first_line(error)}") from error
-    if as_json:
-        for line in map(json_line, rows):
-            typer.echo(line)
-        return
-    grid = Grid()
+
+
+def show_rows(columns: Sequence[str], rows: Sequence[Row]) -> None:
+    """The same for a person."""
+    grid = _grid()
     for column in columns:
         grid.add_column(column)
     for row in rows:

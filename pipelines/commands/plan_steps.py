@@ -25,6 +25,8 @@ def steps(made: Made, out: Path, server: str) -> Iterator[str]:
     elects = bool(to_elect(problem, draft))
     if not changed and texts(draft.certificate, "missed"):
         yield "  nothing is to be reassigned: see what was missed"
+    elif not changed and not problem.living.any():
+        yield "  nothing can be reassigned: no broker lives"
     elif not changed:
         yield "  nothing is to be reassigned: the cluster is as the goal wants it, as far as it can be"
     if not changed and not elects:

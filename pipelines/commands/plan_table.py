@@ -46,6 +46,9 @@ def table(figures: dict[str, Any]) -> Iterator[str]:
         yield _row(f"P(loss if {k} {'dies' if k == '1' else 'die'})", *_with_gaps([c.get(k) for c in chances]))
     if any(before["balance"][name]["max_over_mean"] is None for _, name in _BALANCE):
         yield "  (-: not known, or nothing to compare)"
+    counted, living = before["balance"]["brokers"], before["failures"]["living_brokers"]
+    if counted < living:
+        yield f"  (down to the worst survivor of a death: over the {counted} brokers that go on, of {living} that live)"
 
 
 def _with_gaps(values: Sequence[float | None]) -> list[str]:

@@ -16,17 +16,25 @@ from pipelines.views import needed
 _NEWEST = "SELECT cluster_id, snapshot_id FROM ask.snapshots WHERE newest"
 
 
-def report(store: Store, file: Path, clusters: Sequence[str] = (), snapshots: Sequence[SnapshotKey] = ()) -> int:
-    """How many clusters the page in `file` shows: those of `snapshots`, else the newest snapshot of each cluster.
+def report(
+    store: Store,
+    file: Path,
+    clusters: Sequence[str] = (),
+    snapshots: Sequence[SnapshotKey] = (),
+    alone: bool = False,
+) -> int:
+    """How many clusters the page in `file` shows: these snapshots, and the newest of every other cluster.
 
-    clusters: only these, () = all.
+    clusters: only these, () = all.   alone: only the snapshots'.
     """
     names, _ = needed([name for figure in (*FIGURES, TREND) for name in figure.tables])
     there = store.register(names)
     if "gold.scheme_comparison" not in there or "ops.runs" not in there:
         raise StoreError(f"there is nothing to report at {store.warehouse}. Make it: kafka-placement run SOURCE...")
     store.register_views(needed(["ask.snapshots"])[1])
-    chosen = list(snapshots) or [SnapshotKey(*row) for row in store.spark.sql(_NEWEST).collect()]
+    newest = [] if alone else [SnapshotKey(*row) for row in store.spark.sql(_NEWEST).collect()]
+    named = {key.cluster_id for key in snapshots}
+    chosen = [*snapshots, *(key for key in newest if key.cluster_id not in named)]
     known = sorted(key.cluster_id for key in chosen)
     for cluster in clusters:
         if cluster not in known:

@@ -10,18 +10,18 @@ from pipelines.alerts import Alert, alerts_of
 from pipelines.alerts import crossed as crossed_by
 from pipelines.commands.report import report
 from pipelines.errors import SettingsError
-from pipelines.ingest.sources import SnapshotKey
+from pipelines.ingest.sources import SnapshotKey, Source
 from pipelines.runner import Run
 from pipelines.settings import StoreSettings
 from pipelines.stages.scheme_comparison import METRICS
 from pipelines.store import Store
 
 
-def alerts(texts: Sequence[str], whole: bool) -> list[Alert]:
+def alerts(texts: Sequence[str], whole: bool, sources: Sequence[Source]) -> list[Alert]:
     """What is asked, before anything runs. whole: whether the run makes the metrics."""
     if texts and not whole:
         raise SettingsError("--alert needs gold.scheme_comparison: let the run go on to the end, without --to")
-    return alerts_of(texts, METRICS)
+    return alerts_of(texts, METRICS, [source.cluster_id for source in sources])
 
 
 def page(asked: Path | None, store: StoreSettings, wanted: bool) -> Path | None:
@@ -36,10 +36,10 @@ def page(asked: Path | None, store: StoreSettings, wanted: bool) -> Path | None:
     return folder.with_name(f"{folder.resolve().name}-report.html")
 
 
-def write_report(store: Store, file: Path, snapshots: Sequence[SnapshotKey], work: Run) -> None:
-    """Nothing; the report of these snapshots is that file."""
+def write_report(store: Store, file: Path, snapshots: Sequence[SnapshotKey], work: Run, alone: bool) -> None:
+    """Nothing; the report is that file: of these snapshots and, unless they stand alone, of all other clusters."""
     began = monotonic()
-    report(store, file, snapshots=snapshots)
+    report(store, file, snapshots=snapshots, alone=alone)
     work.seconds["report"] = monotonic() - began
 
 
@@ -58,10 +58,10 @@ def keep_views(store: Store) -> str:
     return ""
 
 
-def crossed(store: Store, snapshots: Sequence[SnapshotKey], alerts: Sequence[Alert]) -> list[str]:
-    """A line for each threshold that the clusters as they are have crossed."""
+def crossed(store: Store, snapshots: Sequence[SnapshotKey], alerts: Sequence[Alert]) -> tuple[list[str], list[str]]:
+    """Of the clusters as they are: thresholds that are crossed, and such as have nothing to look at, a line each."""
     if not alerts:
-        return []
+        return [], []
     rows = store.read("gold.scheme_comparison", snapshots).where("scheme = 'observed'").collect()
     values = {(row["cluster_id"], row["metric"]): row["value"] for row in rows}
-    return crossed_by(alerts, values)
+    return crossed_by(alerts, [key.cluster_id for key in snapshots], values)

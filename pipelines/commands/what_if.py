@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,31 +48,54 @@ def _of_topic(snapshot: Snapshot, partitions: pa.Table, column: str, default: An
     return np.asarray(pc.fill_null(values, pa.scalar(default, values.type)))
 
 
+@dataclass(frozen=True)
+class Before:
+    """A snapshot before anything dies. partitions: those with known replicas, p.   minimum: min.insync.replicas (p)."""
+
+    snapshot: Snapshot
+    partitions: pa.Table
+    state: PartitionArrays
+    minimum: np.ndarray
+
+    def after(self, failed: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """(leader (p), cause of its election (p)) after these brokers have died."""
+        state = self.state
+        leader, cause = elect(state, ~np.isin(state.replicas, _dead_after(self.snapshot, failed)))
+        # Who led nothing before stays leaderless: a death brings no replica back.
+        orphan = state.leader == NO_LEADER
+        leader[orphan], cause[orphan] = NO_LEADER, OFFLINE
+        return leader, cause
+
+
+def before(snapshot: Snapshot, defaults: TopicDefaults) -> Before:
+    """What deaths are asked of; SourceError where no replicas are known."""
+    partitions = snapshot.partitions.filter(pc.is_valid(snapshot.partitions["replicas"])).combine_chunks()
+    if not partitions.num_rows and (snapshot.partitions.num_rows or snapshot.stray_logs.num_rows):
+        remedy = "Add a kafka-topics --describe of the cluster, or use `run` to see Kafka's own schemes."
+        raise SourceError(snapshot.cluster_id, "its sources show no replicas", remedy)
+    unclean = _of_topic(snapshot, partitions, "unclean_leader_election", defaults.unclean_leader_election)
+    minimum = _of_topic(snapshot, partitions, "min_insync_replicas", defaults.min_insync_replicas)
+    return Before(snapshot, partitions, partition_arrays(partitions, unclean), minimum)
+
+
 def what_if(snapshot: Snapshot, failed: Sequence[int], defaults: TopicDefaults) -> dict[str, Any]:
-    """The object that `what-if --json` writes. failed: broker ids; those that are dead already change nothing."""
+    """The object that `what-if --fail --json` writes. failed: broker ids; who is dead already changes nothing."""
     known = set(snapshot.brokers["broker_id"].to_pylist())
     for broker in failed:
         if broker not in known:
             ids = ", ".join(str(b) for b in sorted(known)) or "none"
             raise SourceError(snapshot.cluster_id, f"has no broker {broker}", f"Its brokers: {ids}.")
-    partitions = snapshot.partitions.filter(pc.is_valid(snapshot.partitions["replicas"])).combine_chunks()
-    if not partitions.num_rows and (snapshot.partitions.num_rows or snapshot.stray_logs.num_rows):
-        remedy = "Add a kafka-topics --describe of the cluster, or use `run` to see Kafka's own schemes."
-        raise SourceError(snapshot.cluster_id, "its sources show no replicas", remedy)
-
-    state = partition_arrays(
-        partitions, _of_topic(snapshot, partitions, "unclean_leader_election", defaults.unclean_leader_election)
-    )
-    leader, cause = elect(state, ~np.isin(state.replicas, _dead_after(snapshot, failed)))
-    # Who led nothing before stays leaderless: a death brings no replica back.
-    orphan = state.leader == NO_LEADER
-    leader[orphan], cause[orphan] = NO_LEADER, OFFLINE
-
+    now = before(snapshot, defaults)
+    leader, cause = now.after(failed)
     return {
         "cluster": snapshot.cluster_id,
         "failed": list(failed),
-        "partitions": _changes(partitions, state.leader, leader, cause),
-        "summary": _summary(snapshot, partitions, state, leader, cause, failed, defaults),
+        "partitions": _changes(now.partitions, now.state.leader, leader, cause),
+        "summary": {
+            **summary(now, leader, cause, failed),
+            "size_bytes_offline": _bytes_offline(now.partitions, leader != NO_LEADER),
+            **left_out(snapshot, failed),
+        },
     }
 
 
@@ -95,24 +118,17 @@ def _changes(partitions: pa.Table, before: np.ndarray, after: np.ndarray, cause:
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _summary(
-    snapshot: Snapshot,
-    partitions: pa.Table,
-    state: PartitionArrays,
-    leader: np.ndarray,
-    cause: np.ndarray,
-    failed: Sequence[int],
-    defaults: TopicDefaults,
-) -> dict[str, Any]:
-    dead = _dead_after(snapshot, failed)
-    survivors = np.setdiff1d(living_brokers(snapshot.brokers), dead)
+def summary(now: Before, leader: np.ndarray, cause: np.ndarray, failed: Sequence[int]) -> dict[str, Any]:
+    """The deaths of these brokers in numbers; leader, cause: after them."""
+    state = now.state
+    dead = _dead_after(now.snapshot, failed)
+    survivors = np.setdiff1d(living_brokers(now.snapshot.brokers), dead)
     live_isr = count_true(state.in_isr & ~np.isin(state.replicas, dead), state.offsets)
     live_isr[(cause == UNCLEAN) | (cause == FROM_ELR)] = 1  # the new leader begins as the whole ISR
-    minimum = _of_topic(snapshot, partitions, "min_insync_replicas", defaults.min_insync_replicas)
     led = leader != NO_LEADER
     moved = led & (state.leader != leader)
     takers, gained = np.unique(leader[moved], return_counts=True)
-    after = np.array([int((leader == b).sum()) for b in survivors.tolist()])
+    after = leaders_of(leader, survivors)
     mean = float(after.mean()) if len(after) else None
     return {
         "partitions": len(leader),
@@ -120,19 +136,24 @@ def _summary(
         "leaders_moved": int(moved.sum()),
         "offline_before": int((state.leader == NO_LEADER).sum()),
         "offline_after": int((~led).sum()),
-        "under_min_isr_after": int((led & (live_isr < minimum)).sum()),
+        "under_min_isr_after": int((led & (live_isr < now.minimum)).sum()),
         "at_one_replica_after": int((led & (live_isr == 1)).sum()),
         "unclean_elections": int((cause == UNCLEAN).sum()),
         "takeovers": {str(b): n for b, n in zip(takers.tolist(), gained.tolist(), strict=True)},
         "leaders_after": {str(b): n for b, n in zip(survivors.tolist(), after.tolist(), strict=True)},
         "worst_survivor": int(survivors[after.argmax()]) if len(after) else None,
         "worst_survivor_max_over_mean": round(float(after.max()) / mean, 4) if mean else None,
-        "size_bytes_offline": _bytes_offline(partitions, led),
-        **_left_out(snapshot, failed),
     }
 
 
-def _left_out(snapshot: Snapshot, failed: Sequence[int]) -> dict[str, Any]:
+def leaders_of(leader: np.ndarray, brokers: np.ndarray) -> np.ndarray:
+    """int64: how many partitions each of these brokers (ascending) leads."""
+    place = np.searchsorted(brokers, leader)
+    held = np.isin(leader, brokers)
+    return np.bincount(place[held], minlength=len(brokers))
+
+
+def left_out(snapshot: Snapshot, failed: Sequence[int]) -> dict[str, Any]:
     """What the answer does not rest on, or only by assumption."""
     every = snapshot.partitions
     unplaced = ~valid(every["replicas"])
@@ -168,7 +189,18 @@ def lines(answer: dict[str, Any]) -> list[str]:
     out.append(f"  partitions offline: {total['offline_after']} ({new} of them new)")
     out.append(f"  partitions under min.insync.replicas (acks=all refused): {total['under_min_isr_after']}")
     out.append(f"  partitions at their last replica: {total['at_one_replica_after']}")
-    notes = {
+    out += notes(total)
+    takers = sorted(total["takeovers"].items(), key=lambda item: -item[1])
+    out += [f"  broker {b} takes over {n}, leads {total['leaders_after'][b]} then" for b, n in takers]
+    if total["worst_survivor"] is not None and total["worst_survivor_max_over_mean"] is not None:
+        ratio = total["worst_survivor_max_over_mean"]
+        out.append(f"  worst survivor: broker {total['worst_survivor']}, {ratio} times the mean")
+    return out
+
+
+def notes(total: Mapping[str, Any]) -> list[str]:
+    """A line for each thing that is left out, or assumed (total: as of `left_out`)."""
+    said = {
         "unplaced_partitions": "{} partitions without known replicas are left out",
         "unplaced_partitions_losing_leader": "of these, {} lose their leader: who takes over is not known",
         "quarantined_records": "{} records are quarantined, see inspect",
@@ -177,10 +209,4 @@ def lines(answer: dict[str, Any]) -> list[str]:
         "unrecognised_files": "{} files are empty or in no known format, see inspect",
         "skipped_entries": "{} sub-folders or links of the folder are not read, see inspect",
     }
-    out += [f"  note: {text.format(total[name])}" for name, text in notes.items() if total[name]]
-    takers = sorted(total["takeovers"].items(), key=lambda item: -item[1])
-    out += [f"  broker {b} takes over {n}, leads {total['leaders_after'][b]} then" for b, n in takers]
-    if total["worst_survivor"] is not None and total["worst_survivor_max_over_mean"] is not None:
-        ratio = total["worst_survivor_max_over_mean"]
-        out.append(f"  worst survivor: broker {total['worst_survivor']}, {ratio} times the mean")
-    return out
+    return [f"  note: {text.format(total[name])}" for name, text in said.items() if total[name]]

@@ -55,7 +55,7 @@ def _trend(spark: SparkSession, snapshots: Sequence[SnapshotKey], there: Sequenc
         return {}
     out: dict[str, Rows] = {}
     for row in _ask(spark, trend_sql([key.cluster_id for key in snapshots])).to_pylist():
-        row["seen_at"] = row["seen_at"].isoformat(timespec="seconds")
+        row["as_of"] = row["as_of"].isoformat(timespec="seconds")
         out.setdefault(row.pop("cluster_id"), []).append(row)
     return out
 
@@ -80,10 +80,14 @@ def _cluster(key: SnapshotKey, tables: Mapping[str, pa.Table | None], trend: Row
     observed = [row for row in deaths if row["scheme"] == "observed"]
     hotspots = {row.pop("scheme"): row for row in rows("hotspots")}
     metrics = _metrics(rows("schemes"))
+    sources = rows("sources")
+    quarantined = sum(row["quarantined"] for row in sources)
     return {
         "cluster_id": key.cluster_id,
         "snapshot_id": key.snapshot_id,
-        "verdict": verdict_of(hotspots.get("observed"), observed),
+        "verdict": verdict_of(hotspots.get("observed"), observed, quarantined),
+        "sources": sources,
+        "quarantined": quarantined,
         "hotspots": hotspots,
         "metrics": metrics,
         "brokers": brokers,
@@ -95,7 +99,8 @@ def _cluster(key: SnapshotKey, tables: Mapping[str, pa.Table | None], trend: Row
         "durability": rows("durability"),
         "headroom": rows("headroom"),
         "topics": rows("topics"),
-        "origin": next(iter(rows("origin")), None),
+        # Who would be placed where follows from who lives: of a cluster in which nobody does, nothing is said.
+        "origin": next(iter(rows("origin")), None) if brokers else None,
         "plans": rows("plan"),
         "moves": rows("moves"),
         "trend": trend,

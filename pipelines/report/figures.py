@@ -30,6 +30,13 @@ class Figure:
 
 FIGURES = (
     Figure(
+        "sources",
+        "What the sources told, and what of it was rejected",
+        """
+SELECT cluster_id, source, format, records, kept, quarantined, ignored
+FROM silver.source_accounts WHERE {of} ORDER BY cluster_id, source""",
+    ),
+    Figure(
         "hotspots",
         "Leaders, cluster by cluster and scheme by scheme",
         """
@@ -135,15 +142,15 @@ FROM (
     ),
 )
 
-# Of all snapshots that the tables hold of a cluster, the condition left open: {of} names clusters here.
+# Of all runs that the tables hold of a cluster, the condition left open: {clusters} names these.
 TREND = Figure(
     "trend",
     "How it went over time",
     """
-SELECT s.cluster_id, s.snapshot_id, r.seen_at, s.metric, s.value
+SELECT s.cluster_id, s.snapshot_id, r.as_of, s.metric, s.value
 FROM gold.scheme_comparison s
-JOIN ask.snapshots r ON s.cluster_id = r.cluster_id AND s.snapshot_id = r.snapshot_id
+JOIN ops.runs r ON s.cluster_id = r.cluster_id AND s.snapshot_id = r.snapshot_id AND r.stage = 'gold.scheme_comparison'
 WHERE s.scheme = 'observed' AND s.cluster_id IN ({clusters})
   AND s.metric IN ('leaders_max_over_mean_ratio', 'worst_survivor_max_over_mean_ratio', 'most_newly_offline_partitions')
-ORDER BY s.cluster_id, r.seen_at""",
+ORDER BY s.cluster_id, r.as_of, r.finished_at""",
 )

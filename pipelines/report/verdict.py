@@ -12,17 +12,26 @@ _NAMED = 6
 BAD, WARNING, GOOD = "bad", "warning", "good"
 
 
-def verdict_of(now: Mapping[str, Any] | None, deaths: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """{level, sentence, points}. now: of gold.leader_hotspots; deaths: of gold.failure_summary, one a broker."""
+def verdict_of(
+    now: Mapping[str, Any] | None, deaths: Sequence[Mapping[str, Any]], quarantined: int = 0
+) -> dict[str, Any]:
+    """{level, sentence, points}. now: of gold.leader_hotspots; deaths: of gold.failure_summary, one a broker.
+
+    quarantined: records of its sources that were rejected.
+    """
     points: list[tuple[str, str]] = []
     leaderless = now["partitions"] - now["leaders"] if now is not None else 0
     if leaderless:
         points.append((BAD, f"{_count(leaderless, 'partition')} {_have(leaderless)} no leader now."))
+    rejected = (
+        f"{_count(quarantined, 'record')} of the sources {_were(quarantined)} rejected: what is told there is left out."
+    )
+    incomplete = [(WARNING, rejected)] if quarantined else []
     if now is None or not deaths:
         nobody = "No broker that lives is known: nothing else can be said."
         level, sentence = points[0] if points else (WARNING, nobody.replace(" else", ""))
-        more = [{"level": WARNING, "text": nobody}] if points else []
-        return {"level": level, "sentence": sentence, "points": more}
+        more = [*([(WARNING, nobody)] if points else []), *incomplete]
+        return {"level": level, "sentence": sentence, "points": _told(more)}
     offline = [row for row in deaths if row["newly_offline_partitions"]]
     if offline:
         worst = max(offline, key=lambda row: row["newly_offline_partitions"])
@@ -52,13 +61,18 @@ def verdict_of(now: Mapping[str, Any] | None, deaths: Sequence[Mapping[str, Any]
     if uneven is not None:
         level = WARNING if uneven > HOT else GOOD
         points.append((level, f"Now broker {now['hottest_broker']} leads most: {uneven:.2f} times the mean."))
+    points += incomplete
     levels = [level for level, _ in points]
     level = BAD if BAD in levels else WARNING if WARNING in levels else GOOD
     return {
         "level": level,
         "sentence": _sentence(level, points, ratio),
-        "points": [{"level": one, "text": text} for one, text in points],
+        "points": _told(points),
     }
+
+
+def _told(points: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"level": level, "text": text} for level, text in points]
 
 
 def loss_of(row: Mapping[str, Any]) -> tuple[str, str]:
@@ -93,6 +107,10 @@ def _brokers(rows: Sequence[Mapping[str, Any]], every: int) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"
 
 
 def _have(number: int) -> str:

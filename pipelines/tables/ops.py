@@ -18,6 +18,12 @@ RUNS = Table(
         Column("rows", LongType(), "rows of the cluster that it wrote", required=True),
         Column("seconds", DoubleType(), "time of the stage over all clusters of the run, seconds", required=True),
         Column("finished_at", TimestampType(), "when it finished (UTC)", required=True),
+        Column(
+            "as_of",
+            TimestampType(),
+            "time that the run's sources stand for: --as-of, else its start (UTC)",
+            required=True,
+        ),
         Column("version", TEXT, "version of kafka-placement", required=True),
         Column("settings", TEXT, "settings in force, as JSON", required=True),
     ),

@@ -1,4 +1,4 @@
-"""One folder and one warehouse for all pages: one run, in the tests' own Spark."""
+"""One folder and one warehouse for all pages: one run, and one over an older snapshot, in the tests' own Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.cli import main
 from pipelines.runner import Run
-from tests.docs.machine import FEW, SOURCES, Machine, found_there, furnish
+from tests.docs.machine import FEW, OLDER, SOURCES, Machine, found_there, furnish
 from tests.docs.pages import ROOT
 
 
@@ -25,7 +25,10 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def first_run(furnished: Path, spark_application: SparkSession, request: pytest.FixtureRequest) -> str:
-    """What `make run`'s command printed; its tables are in the folder's `warehouse`."""
+    """What `make run`'s command printed; its tables are in the folder's `warehouse`.
+
+    They hold an older snapshot of OLDER too: what the pages ask must not mix the two.
+    """
     (samples,) = re.findall(r"^SAMPLES := (.*)$", (ROOT / "Makefile").read_text(), flags=re.M)
     capture = request.config.pluginmanager.getplugin("capturemanager")
     before = Path.cwd()
@@ -37,6 +40,8 @@ def first_run(furnished: Path, spark_application: SparkSession, request: pytest.
             pytest.MonkeyPatch.context() as patch,
         ):
             patch.setattr("sys.stdout", out)
+            assert main(["run", f"{OLDER}=older.txt", "--no-report", *FEW]) == 0
+            out.truncate(out.seek(0))
             assert main(["run", *samples.split(), *SOURCES, "--fail", "prod=1,2,3", *FEW]) == 0
     finally:
         os.chdir(before)

@@ -55,12 +55,12 @@ def blocks(page: Path, *languages: str) -> list[Block]:
 
 
 def commands(block: Block) -> Iterator[Command]:
-    """The commands of a `sh` or `console` block; a backslash joins lines."""
+    """The commands of a `sh` or `console` block; a backslash joins lines, `&&` stands between two of one."""
     text = re.sub(r" *\\\n\s*", " ", block.text)
     if block.language == "sh":
         for line in text.splitlines():
             if line.strip() and not line.lstrip().startswith("#"):
-                yield Command(line)
+                yield from map(Command, line.split(" && "))
         return
     first, *parts = re.split(r"^\$ ", text, flags=re.M)
     assert not first.strip(), f"{block.name}: a console block begins with $"

@@ -79,6 +79,6 @@ def test_a_stage_runs_with_the_others(machine: Machine, code: dict[str, Any], mo
     monkeypatch.setattr(Run, "go", GO)
     assert stores.TABLES is closing.TABLES is TABLES
     printed = [machine.run(command) for command in section("A stage")]
-    rows = [line.replace("│", " ").split() for line in printed[-1].splitlines() if "prod" in line]
+    rows = [line.split() for line in printed[-1].splitlines() if "prod" in line]
     assert [(rack, int(brokers)) for _, _, rack, brokers, _ in rows] == [("r0", 2), ("r1", 2), ("r2", 2)]
     assert sum(int(row[4]) for row in rows) == 743

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
 
 import pytest
 
 from pipelines.ingest.sources import SnapshotKey, find_source, snapshot_id_of
 from pipelines.report.facts import trend_sql
 from pipelines.report.figures import FIGURES, Figure
-from tests.docs.machine import REAL, Machine
+from tests.docs.machine import OLDER, REAL, TWIN, Machine
 from tests.docs.pages import PAGES, Block, Command, blocks
 
 QUERIES = [block for page in PAGES for block in blocks(page, "sql")]
-# What a healthy cluster that was seen once has no row of.
-EMPTY = ("silver.quarantine", "ask.changed")
+# What healthy clusters have no row of.
+EMPTY = ("silver.quarantine",)
+# What is about more than the newest snapshots.
+HISTORY = ("ask.over_time", "ask.changed", "ops.runs", "VERSION AS OF")
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def asked(machine: Machine, sql: str) -> list[dict[str, object]]:
     """The rows."""
-    printed = machine.run(Command(f"kafka-placement query {shlex.quote(sql)} --json"))
+    printed = machine.run(Command(f"kafka-placement query {shlex.quote(sql)} --json -"))
     return [json.loads(line) for line in printed.splitlines()]
 
 
@@ -30,6 +33,10 @@ def asked(machine: Machine, sql: str) -> list[dict[str, object]]:
 def test_a_query_of_a_page(machine: Machine, block: Block) -> None:
     rows = asked(machine, block.text)
     assert bool(rows) != any(name in block.text for name in EMPTY)
+    if not any(name in block.text for name in HISTORY):
+        counted = Counter(row["cluster_id"] for row in rows)
+        assert counted[OLDER] == counted[TWIN]
+        assert "gone" not in json.dumps(rows)
 
 
 @pytest.fixture(scope="module")

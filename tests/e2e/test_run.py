@@ -57,6 +57,20 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def twice(warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, and a later run over one of the clusters, whose broker 2 is down by then."""
+    folder = tmp_path_factory.mktemp("twice")
+    shutil.copytree(warehouse, folder / "warehouse")
+    later = folder / "later"
+    shutil.copytree(SAMPLES / "kafka-4.1.1-kraft", later, ignore=shutil.ignore_patterns("topics-describe.txt", "*off*"))
+    shutil.copy(SAMPLES / "captures" / "kafka-4.1.1-kraft" / "topics-describe.broker-2-down.txt", later)
+    few = ("--set", "failures.seeds=2", "--set", "hotspots.seeds=20")
+    done = call("run", f"kraft={later}", "--warehouse", str(folder / "warehouse"), *few)
+    assert done.stderr == ""
+    return folder / "warehouse"
+
+
 def test_closing_table_and_paths(warehouse: Path) -> None:
     said = (warehouse / "stdout.txt").read_text()
     for text in ("kraft", "zk", "observed", "kafka", "naive", "worst survivor", "offline", "to naive"):
@@ -69,7 +83,7 @@ def test_closing_table_and_paths(warehouse: Path) -> None:
 
 
 def test_its_report_is_read_in_a_browser(warehouse: Path, chromium: Browser) -> None:
-    """Of both real clusters: every chart has something to show but one trend, of one snapshot, each."""
+    """Of both real clusters: every chart has something to show but one trend, of one run, each."""
     file = warehouse.with_name("warehouse-report.html")
     with opened(chromium, file) as seen:
         assert seen.faults == []
@@ -79,10 +93,23 @@ def test_its_report_is_read_in_a_browser(warehouse: Path, chromium: Browser) -> 
         empty = [one.split(":")[0] for one in seen.page.locator(".nothing").all_inner_texts()]
         assert sorted(empty) == [
             "No racks are known.",
-            "The tables hold one snapshot of this cluster",
-            "The tables hold one snapshot of this cluster",
+            "The tables hold one run over this cluster",
+            "The tables hold one run over this cluster",
         ]
         assert seen.page.locator("h2").all_inner_texts() == ["The fleet at a glance", "kraft", "zk"]
+
+
+def test_a_run_over_one_cluster_shows_it_among_the_others(twice: Path, chromium: Browser) -> None:
+    """And how it went: two runs over it are a line for each metric."""
+    file = twice.with_name("warehouse-report.html")
+    with opened(chromium, file) as seen:
+        assert seen.faults == []
+        found = counted(seen.page)
+        assert (found["charts"], found["drawn"], found["broken"], found["lines"]) == (16, 16, 0, 2)
+        assert seen.page.locator("h2").all_inner_texts() == ["The fleet at a glance", "kraft", "zk"]
+        living = seen.page.locator("main > section.card tbody td:nth-child(3)").all_inner_texts()
+        assert living == ["5", "5"]
+        assert "and no plan does with less" in seen.page.locator("#c0 [data-chart=plan]").inner_text()
 
 
 def test_a_threshold_that_is_crossed(tmp_path: Path) -> None:
@@ -137,7 +164,7 @@ def test_failures_agree_with_what_if(warehouse: Path, tmp_path: Path) -> None:
 
 def test_query_and_tables(warehouse: Path) -> None:
     sql = "SELECT cluster_id, scheme, leaders, topic FROM gold.leader_hotspots WHERE topic IS NULL ORDER BY 1, 2"
-    lines = call("query", sql, "--json", "--warehouse", str(warehouse)).stdout.splitlines()
+    lines = call("query", sql, "--json", "-", "--warehouse", str(warehouse)).stdout.splitlines()
     found = [json.loads(line) for line in lines]
     assert [(r["cluster_id"], r["scheme"], r["leaders"]) for r in found] == [
         ("kraft", "kafka", 743),
@@ -166,23 +193,31 @@ NOTEBOOKS = {
     "compare_schemes": ("ratio_to_naive", "|zk        |observed|", "follows_kafka_percent"),
     "what_if": ("|zk        |1000", "takes_over", "topicB"),
     "review_a_plan": ("lower_bound", "replicas_after", "leaders_more"),
-    "over_time": ("|kraft     |", "rows_then", "CREATE TABLE"),
+    "over_time": ("|kraft     |", "rows_then", "CREATE TABLE", "other leader"),
+}
+# What a notebook shows of the newest snapshot has each of these once a cluster (and scheme), and not once a snapshot.
+ONCE = {
+    "explore_a_cluster": r"^\|kraft +\|observed\|(\d)",
+    "compare_schemes": r"^\|kraft +\|worst_survivor_max_over_mean_ratio\|(observed)",
+    "review_a_plan": r"^ goal +\| (leaders) *$",
 }
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_notebooks_run_as_scripts(warehouse: Path, name: str) -> None:
+def test_notebooks_run_as_scripts(twice: Path, name: str) -> None:
     where = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
-        "KAFKA_PLACEMENT_STORE__WAREHOUSE": str(warehouse),
-        "NOTEBOOK_FAILED": "1000,2",
+        "KAFKA_PLACEMENT_STORE__WAREHOUSE": str(twice),
+        "NOTEBOOK_FAILED": "1000,3",
     }
     file = ROOT / "notebooks" / f"{name}.py"
     done = subprocess.run([sys.executable, file], env=where, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     for text in NOTEBOOKS[name]:
         assert text in done.stdout
+    if name in ONCE:
+        assert len(re.findall(ONCE[name], done.stdout, flags=re.M)) == 1, done.stdout
 
 
 def test_every_notebook_is_run() -> None:

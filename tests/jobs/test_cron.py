@@ -33,7 +33,7 @@ def nightly(folder: Path, environment: dict[str, str]) -> subprocess.CompletedPr
 
 def sources(folder: Path) -> None:
     (folder / "sources" / "eu").mkdir(parents=True)
-    (folder / "sources" / "prod.txt").write_text("\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1\n")
+    (folder / "sources" / "prod.eu.txt").write_text("\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1\n")
 
 
 def test_the_table_is_one_that_cron_takes() -> None:
@@ -75,7 +75,7 @@ def test_mail_is_what_is_to_be_known(tmp_path: Path, code: int, said: str) -> No
     (log,) = (tmp_path / "log").glob("*.log")
     assert log.read_text() == "much\n"
     given = (tmp_path / "args").read_text().splitlines()
-    assert given[:3] == ["run", f"eu={tmp_path}/sources/eu", f"prod={tmp_path}/sources/prod.txt"]
+    assert given[:3] == ["run", f"{tmp_path}/sources/eu", f"{tmp_path}/sources/prod.eu.txt"]
 
 
 def test_no_run_beside_another(tmp_path: Path) -> None:
@@ -110,6 +110,6 @@ def test_with_the_command_itself(tmp_path: Path) -> None:
     environment["PATH"] += f":{os.environ['PATH']}"
     done = nightly(tmp_path, environment)
     assert done.returncode == 4, done.stdout + done.stderr
-    assert "alert: prod: most_newly_offline_partitions is 1" in done.stdout
+    assert "alert: prod.eu: most_newly_offline_partitions is 1" in done.stdout
     assert (tmp_path / "report.html").is_file()
     assert (tmp_path / "warehouse" / "gold" / "scheme_comparison" / "_delta_log").is_dir()

@@ -131,6 +131,10 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             }
             for i in range(12)
         ],
+        "sources": [
+            {"source": f"{topic}.txt", "format": "describe", "records": 9, "kept": 8, "quarantined": 0, "ignored": 1}
+        ],
+        "quarantined": 0,
         "origin": {"follows_kafka_percent": 95.0, "none_topics": 2},
         "plans": [plan],
         "moves": [
@@ -148,7 +152,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
         "trend": [
             {
                 "snapshot_id": f"s{i}",
-                "seen_at": f"2026-11-{20 + i}T00:00:00+00:00",
+                "as_of": f"2026-11-{20 + i}T00:00:00+00:00",
                 "metric": metric,
                 "value": 1.1 + i / 10,
             }

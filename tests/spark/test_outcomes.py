@@ -353,10 +353,10 @@ def test_other_settings_need_other_sums(made: Made) -> None:
         go("run.seed=77")
 
 
-def test_a_list_of_unknown_brokers_is_an_error(made: Made, tmp_path: Path) -> None:
-    from pipelines.what_fails import clusters_of
-
-    with pytest.raises(
-        SettingsError, match=r"failures.lists: c0=77: no cluster has all of these brokers. There are c0:"
-    ):
-        clusters_of(made.store.read("silver.brokers"), made.store.read("silver.topics"), "c0=77")
+def test_a_list_of_unknown_brokers_is_told_as_soon_as_brokers_are_known(made: Made) -> None:
+    settings = load_settings([*made.options, "failures.lists=c0=77"], environ={})
+    for first in ("bronze", "gold.headroom"):
+        work = Run(made.store.spark, made.store, make_context(made.sources, settings, NOW), Progress())
+        with pytest.raises(SettingsError, match=r"c0=77: no cluster has all of these brokers\. There are c0:"):
+            work.go(steps_between(first, None), clock=lambda: NOW)
+        assert "quality" not in work.seconds

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.commands.closing import show_query
+from pipelines.commands.as_json import json_line
+from pipelines.commands.closing import asked, show_rows
 from pipelines.errors import StoreError
 from pipelines.store import Store
 
@@ -19,7 +20,7 @@ def store(spark: SparkSession, tmp_path: Path) -> Store:
 
 
 def test_brackets_and_colons_are_data(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    show_query(store, "SELECT '[red]x[/red]' AS a, '[/foo]' AS `[/b]`, ':smile:' AS c", as_json=False)
+    show_rows(*asked(store, "SELECT '[red]x[/red]' AS a, '[/foo]' AS `[/b]`, ':smile:' AS c", as_json=False))
     said = capsys.readouterr().out
     for text in ("[red]x[/red]", "[/foo]", "[/b]", ":smile:"):
         assert text in said
@@ -40,7 +41,7 @@ def test_an_error_while_it_runs_is_one_line(
     store: Store, capfd: pytest.CaptureFixture[str], sql: str, says: str, as_json: bool
 ) -> None:
     with pytest.raises(StoreError) as raised:
-        show_query(store, sql, as_json)
+        asked(store, sql, as_json)
     message = str(raised.value)
     assert message.startswith("the query failed: ")
     assert says in message
@@ -49,11 +50,11 @@ def test_an_error_while_it_runs_is_one_line(
     assert tuple(capfd.readouterr()) == ("", "")  # nor does Spark's log add to it
 
 
-def test_json_of_what_json_lacks(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_of_what_json_lacks(store: Store) -> None:
     sql = """SELECT map(date'2026-01-02', double('nan')) AS by_date, map(struct(1 AS i), x'00ff') AS by_struct,
     array(double('-infinity')) AS a, parse_json('{"x": [1]}') AS v"""
-    show_query(store, sql, as_json=True)
-    assert json.loads(capsys.readouterr().out) == {
+    _, (row,) = asked(store, sql, as_json=True)
+    assert json.loads(json_line(row)) == {
         "by_date": {"2026-01-02": "NaN"},
         "by_struct": {'{"i": 1}': "AP8="},
         "a": ["-Infinity"],
@@ -63,8 +64,8 @@ def test_json_of_what_json_lacks(store: Store, capsys: pytest.CaptureFixture[str
 
 def test_two_columns_of_one_name(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(StoreError, match=r"2 columns are named 'a'.*AS"):
-        show_query(store, "SELECT 1 AS a, 2 AS a", as_json=True)
-    show_query(store, "SELECT 17 AS a, 18 AS a", as_json=False)
+        asked(store, "SELECT 1 AS a, 2 AS a", as_json=True)
+    show_rows(*asked(store, "SELECT 17 AS a, 18 AS a", as_json=False))
     said = capsys.readouterr().out
     assert "17" in said
     assert "18" in said

@@ -91,7 +91,7 @@ def test_views_of_a_metastore(tmp_path: Path) -> None:
     sql = "SELECT broker_id, answer FROM ask.can_i_lose ORDER BY broker_id"
     commands = [
         ["run", str(source), *catalog, "--set", "failures.seeds=1", "--set", "hotspots.seeds=10"],
-        ["query", sql, "--json", *catalog],
+        ["query", sql, "--json", "-", *catalog],
         ["report", str(page), *catalog],
     ]
     said = answer(METASTORE + COMMANDS, tmp_path, str(tmp_path), json.dumps(commands))

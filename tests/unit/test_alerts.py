@@ -8,12 +8,14 @@ from pipelines.alerts import SHORT, alerts_of, crossed
 from pipelines.errors import SettingsError
 from pipelines.stages.scheme_comparison import METRICS
 
+CLUSTERS = ("prod", "eu", "blue: a")
 VALUES = {
     ("prod", "worst_survivor_max_over_mean_ratio"): 1.4,
     ("prod", "most_newly_offline_partitions"): 0.0,
     ("prod", "copysets"): None,
     ("eu", "worst_survivor_max_over_mean_ratio"): 1.3,
     ("eu", "most_newly_offline_partitions"): 2.0,
+    ("blue: a", "most_newly_offline_partitions"): 3.0,
 }
 
 
@@ -25,18 +27,37 @@ VALUES = {
         (" eu : worst_survivor >= 1.3 ", ["eu"]),
         ("most_newly_offline_partitions < 1e0", ["prod"]),
         ("newly_offline <= 2", ["eu", "prod"]),
+        ("newly_offline > 1", ["blue: a", "eu"]),
+        ("blue: a: newly_offline > 1", ["blue: a"]),
         ("copysets > 0", []),
     ],
 )
 def test_who_has_crossed_it(text: str, clusters: list[str]) -> None:
-    lines = crossed(alerts_of([text], METRICS), VALUES)
-    assert [line.split(":")[0] for line in lines] == clusters
+    lines, _ = crossed(alerts_of([text], METRICS, CLUSTERS), CLUSTERS, VALUES)
+    assert len(lines) == len(clusters)
+    assert all(line.startswith(f"{cluster}: ") for line, cluster in zip(lines, clusters, strict=True))
 
 
 def test_what_is_said() -> None:
-    assert crossed(alerts_of(["worst_survivor > 1.3"], METRICS), VALUES) == [
-        "prod: worst_survivor_max_over_mean_ratio is 1.4: worst_survivor > 1.3"
-    ]
+    assert crossed(alerts_of(["worst_survivor > 1.3"], METRICS, CLUSTERS), CLUSTERS, VALUES) == (
+        ["prod: worst_survivor_max_over_mean_ratio is 1.4: worst_survivor > 1.3"],
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "of"),
+    [
+        ("copysets > 1", "any cluster of the run"),
+        ("blue: a: worst_survivor > 1", "blue: a"),
+        ("prod: newly_offline > 1", ""),
+    ],
+)
+def test_a_threshold_with_nothing_to_look_at_is_told(text: str, of: str) -> None:
+    lines, blind = crossed(alerts_of([text], METRICS, CLUSTERS), CLUSTERS, VALUES)
+    assert lines == []
+    assert len(blind) == bool(of)
+    assert all(f"is not known of {of}, so it cannot be crossed" in line for line in blind)
 
 
 @pytest.mark.parametrize(
@@ -51,12 +72,12 @@ def test_what_is_said() -> None:
 )
 def test_what_cannot_be_understood(text: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
-        alerts_of([text], METRICS)
+        alerts_of([text], METRICS, CLUSTERS)
 
 
 def test_a_cluster_that_is_not_there() -> None:
-    with pytest.raises(SettingsError, match=r"the run has no cluster us\. Clusters: eu, prod"):
-        crossed(alerts_of(["us: copysets > 1"], METRICS), VALUES)
+    with pytest.raises(SettingsError, match=r"the run has no cluster us\. Clusters: blue: a, eu, prod"):
+        alerts_of(["us: copysets > 1"], METRICS, CLUSTERS)
 
 
 def test_short_names_are_of_metrics() -> None:

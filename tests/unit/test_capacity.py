@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.errors import SettingsError
 from pipelines.settings import load_settings
-from pipelines.what_fails import capacities, read_limits
+from pipelines.what_fails import capacities, check_named, read_limits
 from udfs.kernels.failure_sums import BYTES_OUT, LEADERS, LOADS
 from udfs.outcomes.capacity import capacity
 from udfs.outcomes.failures import Outcome
@@ -78,7 +78,22 @@ def test_rows_that_match_nothing_are_errors(tmp_path: Path, rows: str, words: st
     file = tmp_path / "capacity.csv"
     file.write_text("cluster,broker_id,leaders\n" + rows)
     with pytest.raises(SettingsError, match=words):
-        capacities(str(file), {("c", "s"): Cluster((1,), (None,))}, Brokers(("c", 1)))
+        check_named(Brokers(("c", 1)), "", str(file))
+
+
+@pytest.mark.parametrize(
+    ("lists", "words"),
+    [
+        ("1,9", "1,9: no cluster has all of these brokers. There are c: 1,2; d: 7"),
+        ("c=7", "c=7: no cluster has all of these brokers. There are c: 1,2"),
+        ("e=1", "e=1: no cluster named 'e' is. There are c: 1,2; d: 7"),
+    ],
+)
+def test_lists_that_match_nothing_are_errors(lists: str, words: str) -> None:
+    brokers = Brokers(("c", 1), ("c", 2), ("d", 7))
+    with pytest.raises(SettingsError, match=f"failures.lists: {words}"):
+        check_named(brokers, lists, "")
+    check_named(brokers, "1,2; d=7; 7", "")
 
 
 def test_comments_and_semicolons(tmp_path: Path) -> None:
@@ -92,7 +107,7 @@ def test_a_file_names_each_brokers_own(tmp_path: Path) -> None:
     file.write_text("cluster," + HEAD + ",1,10,\n,2,5,1000\nc,2,4,50\n")
     cluster = Cluster((1, 2, 3), ("a", None, "c"))
     clusters = {("c", "s"): cluster, ("other", "s"): Cluster((7,), (None,))}
-    limits = capacities(str(file), clusters, Brokers(("c", 1), ("c", 2), ("c", 3), ("other", 7)))
+    limits = capacities(str(file), clusters)
     assert list(limits) == [("c", "s")]
     assert limits["c", "s"][1].tolist()[:3] == pytest.approx([4, np.nan, 50], nan_ok=True)
     assert np.isnan(limits["c", "s"][2]).all()

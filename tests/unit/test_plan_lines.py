@@ -131,3 +131,22 @@ def test_counts_in_words(count: int, says: str) -> None:
 @pytest.mark.parametrize(("seconds", "says"), [(0.2, "under 1 s"), (119, "2 min"), (42, "42 s"), (7300, "2 h 2 min")])
 def test_durations_in_words(seconds: float, says: str) -> None:
     assert duration(seconds) == says
+
+
+def test_a_cluster_in_which_nobody_lives_is_not_as_the_goal_wants_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "dead.txt"
+    source.write_text("\tTopic: t\tPartition: 0\tLeader: none\tReplicas: 1,2\tIsr: \n")
+    said = Said(capsys, "plan", source, "--goal", "leaders", "--out", tmp_path / "plan")
+    assert "nothing can be reassigned: no broker lives" in said.out
+    assert "as the goal wants it" not in said.out
+
+
+def test_the_brokers_that_the_measures_are_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A broker that is emptied is in no mean; where all go on, nothing is said of it."""
+    source = model_file(tmp_path)
+    drained = Said(capsys, "plan", source, "--goal", "drain", "--brokers", "1", "--out", tmp_path / "drain")
+    assert "over the 17 brokers that go on, of 18 that live" in drained.out
+    led = Said(capsys, "plan", source, "--goal", "leaders", "--out", tmp_path / "leaders")
+    assert "that go on" not in led.out

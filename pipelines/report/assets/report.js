@@ -16,13 +16,17 @@
   const coloursOf = (rows) => ({ domain: schemesOf(rows), range: schemesOf(rows).map((one) => COLOURS[one]), legend: true });
   const plot = (where, label, options) =>
     Plot.plot({ width: width(where), height: 260, marginLeft: 48, marginTop: 30, marginBottom: 44, ariaLabel: label, style: { background: "none", fontSize: "12px" }, ...options });
+  // Ticks of counts: none between two of them.
+  const whole = (values, where) => [...new Set(d3.ticks(d3.min(values), d3.max(values), where.clientWidth < 420 ? 4 : 8).map(Math.round))];
   const ids = (values) => (values.length > 30 ? values.filter((_, i) => i % Math.ceil(values.length / 20) === 0) : values);
   const brokerScale = (values, label) => ({ label, domain: values, type: "band", ticks: ids(values), tickFormat: String, tickRotate: values.length > 12 ? -60 : 0 });
+
+  // What each of these says rests on brokers that live.
+  const NOBODY = "No broker is known to live.", OF_THE_LIVING = ["leaders", "worst", "takeovers", "pairs", "racks", "copysets", "plan"];
 
   const charts = {
     leaders(cluster, where) {
       const rows = cluster.brokers;
-      if (!rows.length) return nothing("No broker is known to live.");
       const mean = d3.mean(rows, (d) => d.leaders);
       return plot(where, "Leaders of each broker", {
         x: brokerScale(rows.map((d) => d.broker_id), "broker"),
@@ -130,7 +134,7 @@
       const who = (some) => (some.length > 1 ? `${d3.min(some, (d) => d.failures)} to ${d3.max(some, (d) => d.failures)} die` : `${some[0].failures} die`);
       return plot(where, "Replica sets against the chance of a loss", {
         color: coloursOf(chosen),
-        x: { label: "distinct replica sets (copysets)", grid: true, nice: true },
+        x: { label: "distinct replica sets (copysets)", grid: true, nice: true, ticks: whole(chosen.map((d) => d.copysets), where), tickFormat: "d" },
         y: { label: "P(some partition is lost)", grid: true, domain: [0, most], nice: true },
         marks: [
           Plot.line(chosen, { x: "copysets", y: "loss_probability", z: "failures", sort: "copysets", stroke: "currentColor", strokeOpacity: 0.35 }),
@@ -142,17 +146,17 @@
     },
     trend(cluster, where) {
       const names = { leaders_max_over_mean_ratio: "leaders now, max/mean", worst_survivor_max_over_mean_ratio: "worst survivor of a death, max/mean" };
-      const rows = cluster.trend.filter((d) => names[d.metric] && d.value !== null).map((d) => ({ ...d, at: new Date(d.seen_at), what: names[d.metric] }));
-      const times = new Set(rows.map((d) => d.seen_at)).size;
-      if (times < 2) return nothing(`The tables hold ${times === 1 ? "one snapshot" : "no snapshot"} of this cluster: run again with a later one, and it shows here how things went.`);
+      const rows = cluster.trend.filter((d) => names[d.metric] && d.value !== null).map((d) => ({ ...d, at: new Date(d.as_of), what: names[d.metric] }));
+      if (new Set(cluster.trend.map((d) => d.as_of)).size < 2) return nothing("The tables hold one run over this cluster: run again with a later snapshot, and it shows here how things went.");
+      if (!rows.length) return nothing("In none of the runs did a broker live that leads anything.");
       return plot(where, "Over time", {
         color: { legend: true, domain: Object.values(names), range: [COLOURS.observed, COLOURS.naive] },
-        x: { label: "snapshot first seen (UTC)", type: "utc", inset: 24, ticks: where.clientWidth < 420 ? 3 : 5 },
+        x: { label: "run (UTC)", type: "utc", inset: 24, ticks: where.clientWidth < 420 ? 3 : 5 },
         y: { label: "ratio", grid: true, nice: true },
         marks: [
           Plot.ruleY([1], { stroke: "currentColor", strokeDasharray: "5,4" }),
           Plot.line(rows, { x: "at", y: "value", stroke: "what", marker: true }),
-          Plot.tip(rows, Plot.pointer({ x: "at", y: "value", title: (d) => `${d.seen_at}: ${d.what} ${d.value.toFixed(3)}` })),
+          Plot.tip(rows, Plot.pointer({ x: "at", y: "value", title: (d) => `${d.as_of}: ${d.what} ${d.value.toFixed(3)}` })),
         ],
       });
     },
@@ -187,7 +191,8 @@
   function draw(where) {
     const cluster = clusters[Number(where.dataset.cluster)], name = where.dataset.chart;
     const details = make("details", { class: "sql" }, make("summary", {}, "SQL"), make("pre", { tabindex: 0 }, make("code", {}, cluster.sql[SQL_OF[name] ?? name])));
-    where.replaceChildren(charts[name](cluster, where), details);
+    const shown = cluster.brokers.length || !OF_THE_LIVING.includes(name) ? charts[name](cluster, where) : nothing(NOBODY);
+    where.replaceChildren(shown, details);
     where.dataset.drawn = String(where.clientWidth);
   }
   const SQL_OF = { leaders: "brokers", worst: "deaths", copysets: "durability" };
