@@ -126,7 +126,7 @@ def test_wheel_tasks_call_the_command(name: str, task: dict[str, Any]) -> None:
     sub = command.get_command(context, words[0])
     asked = sub.make_context(words[0], words[1:], parent=context)
     if asked.params.get("alert"):
-        assert alerts_of(asked.params["alert"], METRICS)
+        assert alerts_of(asked.params["alert"], METRICS, ())
 
 
 def test_files_that_jobs_name_are_there() -> None:
