@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pipelines.report.page import write_page
+from pipelines.report.verdict import verdict_of
 from tests.report.made_up import cluster_of, facts_of_clusters
 from tests.report.seen import counted, opened
 
@@ -101,6 +102,30 @@ def test_one_broker_alone(chromium: Browser, tmp_path: Path) -> None:
         assert seen.faults == []
         assert counted(seen.page)["drawn"] == 8
         assert seen.page.locator(".nothing").count() == 7
+
+
+def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> None:
+    """Its partitions and sources are told; of brokers, nothing but that none is known."""
+    dead = cluster_of(3)
+    now = dead["hotspots"]["observed"] | {"brokers": 0, "leaders": 0, "max_over_mean_ratio": None}
+    nobody: dict[str, Any] = {"brokers": [], "deaths": [], "worst": {}, "pairs": [], "racks": [], "durability": []}
+    nobody |= {"takeovers": {"ids": [], "schemes": {}}, "headroom": [], "moves": [], "origin": None, "quarantined": 14}
+    nobody |= {"hotspots": {"observed": now}, "verdict": verdict_of(now, [], 14), "trend": dead["trend"][:2]}
+    file = tmp_path / "report.html"
+    write_page(facts_of_clusters(dead | nobody), file)
+    with opened(chromium, file) as seen:
+        assert seen.faults == []
+        said = seen.page.locator(".nothing").all_inner_texts()
+        assert said.count("No broker is known to live.") == 7
+        (other,) = (one for one in said if not one.startswith("No broker"))
+        assert other.startswith("The tables hold one run over this cluster: run again with a later snapshot")
+        points = seen.page.locator(".points li").all_inner_texts()
+        assert points == [
+            "No broker that lives is known: nothing else can be said.",
+            "14 records of the sources were rejected: what is told there is left out.",
+        ]
+        assert seen.page.locator("h3").all_inner_texts() == ["What the sources told"]
+        assert seen.page.locator("main > section.card tbody td").last.inner_text() == "14"
 
 
 @pytest.mark.parametrize("width", [1280, 390])

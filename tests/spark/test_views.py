@@ -16,7 +16,7 @@ from pipelines.runner import Progress, Run, make_context
 from pipelines.settings import load_settings
 from pipelines.stage_list import steps_between
 from pipelines.store import Store
-from pipelines.views import VIEWS, needed
+from pipelines.views import BY_NAME, VIEWS, needed
 
 BEFORE = """\
 Topic: orders\tTopicId: AAAAAAAAAAAAAAAAAAAAAA\tPartitionCount: 3\tReplicationFactor: 2\tConfigs: min.insync.replicas=1
@@ -74,6 +74,28 @@ def test_snapshots_in_their_order(store: Store) -> None:
         ("prod", 1, False),
         ("prod", 2, True),
     ]
+
+
+@pytest.mark.parametrize(
+    ("runs", "numbers"),
+    [
+        ([("a", 1, 1), ("b", 2, 2), ("a", 3, 3)], {"b": 1, "a": 2}),  # a broker came back: as it was before
+        ([("b", 2, 2), ("a", 1, 3)], {"a": 1, "b": 2}),  # an older source, read later with --as-of
+        ([("a", 1, 1), ("b", 1, 2)], {"a": 1, "b": 2}),
+    ],
+)
+def test_the_newest_is_who_was_seen_last(
+    spark: SparkSession, runs: list[tuple[str, int, int]], numbers: dict[str, int]
+) -> None:
+    """runs: (snapshot, day that it shows, day of the run)."""
+    told = ", ".join(
+        f"('c', '{snapshot}', 'gold.scheme_comparison', timestamp'2026-11-0{of}', timestamp'2026-11-0{at}')"
+        for snapshot, of, at in runs
+    )
+    log = f"(SELECT * FROM VALUES {told} AS r(cluster_id, snapshot_id, stage, as_of, finished_at))"
+    found = spark.sql(BY_NAME["ask.snapshots"].sql.replace("ops.runs", log)).collect()
+    assert {row.snapshot_id: row.number for row in found} == numbers
+    assert [row.snapshot_id for row in found if row.newest] == [max(numbers, key=numbers.__getitem__)]
 
 
 def test_what_changed(store: Store) -> None:

@@ -81,3 +81,13 @@ def test_nobody_lives() -> None:
     assert (found["level"], found["sentence"]) == (BAD, "2 partitions have no leader now.")
     assert found["points"] == [{"level": WARNING, "text": "No broker that lives is known: nothing else can be said."}]
     assert verdict_of(None, [])["sentence"] == "No broker that lives is known: nothing can be said."
+
+
+def test_records_that_were_rejected_are_to_be_looked_at() -> None:
+    found = verdict_of(NOW, [death(1), death(2)], quarantined=1)
+    said = "1 record of the sources was rejected: what is told there is left out."
+    assert (found["level"], found["sentence"]) == (WARNING, said)
+    assert verdict_of(NOW, [death(1), death(2)])["level"] == GOOD
+    assert verdict_of(None, [], 2)["points"] == [
+        {"level": WARNING, "text": "2 records of the sources were rejected: what is told there is left out."}
+    ]
