@@ -26,35 +26,24 @@ class Goal:
     plan: Planner
 
 
-def _leaders(problem: Problem, wishes: Wishes) -> Draft:
-    from udfs.planning import planners
+def _later(planner: str) -> Planner:
+    """The planner of that name, imported when it is called."""
 
-    return planners.even_leaders(problem, wishes)
+    def plan(problem: Problem, wishes: Wishes) -> Draft:
+        from udfs.planning import planners
 
+        draft: Draft = getattr(planners, planner)(problem, wishes)
+        return draft
 
-def _failover(problem: Problem, wishes: Wishes) -> Draft:
-    from udfs.planning import planners
-
-    return planners.even_heirs(problem, wishes)
-
-
-def _even(problem: Problem, wishes: Wishes) -> Draft:
-    from udfs.planning import planners
-
-    return planners.even(problem, wishes)
+    return plan
 
 
-def _by_counts(problem: Problem, wishes: Wishes) -> Draft:
-    from udfs.planning import planners
-
-    return planners.by_counts(problem, wishes)
-
-
+_even, _by_counts = _later("even"), _later("by_counts")
 GOALS: dict[str, Goal] = {
     goal.name: goal
     for goal in (
-        Goal("leaders", "preferred leaders even, by order alone", _leaders),
-        Goal("failover", "the worst survivor of any death least, by order alone", _failover),
+        Goal("leaders", "preferred leaders even, by order alone", _later("even_leaders")),
+        Goal("failover", "the worst survivor of any death least, by order alone", _later("even_heirs")),
         Goal("balance", "replicas, leaders, disk and rates even", _even),
         Goal("drain", "brokers emptied", _even),
         Goal("expand", "brokers filled", _even),
