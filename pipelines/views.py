@@ -56,10 +56,13 @@ WHERE s.newest AND l.scheme = 'observed'""",
         f"""
 SELECT f.cluster_id, f.failed_brokers[0] AS broker_id,
        CASE WHEN f.newly_offline_partitions > 0 THEN 'no: partitions would be offline'
-            WHEN f.under_min_isr_partitions > 0 THEN 'hardly: partitions would refuse acks=all'
+            WHEN f.unclean_elections > 0 THEN 'hardly: messages may be lost, by unclean elections'
+            WHEN f.under_min_isr_partitions > f.under_min_isr_before_partitions
+              THEN 'hardly: more partitions would refuse acks=all'
             WHEN f.leaders_worst_over_mean > {HOT} THEN 'yes, but a survivor would be hot'
             ELSE 'yes' END AS answer,
-       f.newly_offline_partitions, f.under_min_isr_partitions, f.at_one_replica_partitions, f.leaders_lost,
+       f.newly_offline_partitions, f.unclean_elections, f.under_min_isr_before_partitions,
+       f.under_min_isr_partitions, f.at_one_replica_partitions, f.leaders_lost,
        f.worst_survivor, round(f.leaders_worst_over_mean, 3) AS leaders_worst_over_mean
 FROM gold.failure_summary f JOIN ask.snapshots s ON f.cluster_id = s.cluster_id AND f.snapshot_id = s.snapshot_id
 WHERE s.newest AND f.scheme = 'observed' AND f.scenario_kind = 'broker'""",
@@ -83,7 +86,8 @@ JOIN (
   SELECT cluster_id, snapshot_id, collect_list(broker_id) AS alive
   FROM silver.brokers WHERE alive GROUP BY cluster_id, snapshot_id
 ) b ON p.cluster_id = b.cluster_id AND p.snapshot_id = b.snapshot_id
-WHERE s.newest AND p.leader >= 0 AND size(array_except(array_intersect(p.isr, b.alive), array(p.leader))) = 0
+WHERE s.newest AND p.leader >= 0
+  AND size(array_except(array_intersect(concat(p.isr, coalesce(p.elr, array())), b.alive), array(p.leader))) = 0
   AND NOT (coalesce(t.unclean_leader_election, false)
            AND size(array_except(array_intersect(p.replicas, b.alive), array(p.leader))) > 0)""",
     ),
@@ -128,10 +132,15 @@ FROM (
     ),
     View(
         "ask.not_as_kafka_placed",
-        "Topics that no scheme of Kafka's explains any more: placed by hand, or changed since; and where they break.",
+        "Topics that no scheme of Kafka's explains any more: placed by hand, or changed since; and where they break. "
+        "Where racks_known is false, those that Kafka placed across racks are among them.",
         """
-SELECT o.cluster_id, o.topic, o.first_break, o.partitions_checked, o.evidence, o.note
+SELECT o.cluster_id, o.topic, o.first_break, o.partitions_checked, o.evidence, o.note, b.racks_known
 FROM gold.topic_origin o JOIN ask.snapshots s ON o.cluster_id = s.cluster_id AND o.snapshot_id = s.snapshot_id
+JOIN (
+  SELECT cluster_id, snapshot_id, bool_or(rack IS NOT NULL) AS racks_known
+  FROM silver.brokers GROUP BY cluster_id, snapshot_id
+) b ON o.cluster_id = b.cluster_id AND o.snapshot_id = b.snapshot_id
 WHERE s.newest AND o.origin = 'none'""",
     ),
     View(

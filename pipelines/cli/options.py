@@ -98,6 +98,6 @@ def broker_ids(text: str) -> list[int]:
     ids = []
     for part in text.split(","):
         if not re.fullmatch(r"\s*\d+\s*", part):
-            raise SettingsError(f"--fail {text}: {part.strip()!r} is no broker id. Write ids with commas, as in 2,5")
+            raise typer.BadParameter(f"--fail {text!r}: {part.strip()!r} is no broker id. Write ids, as in 2,5.")
         ids.append(int(part))
     return list(dict.fromkeys(ids))

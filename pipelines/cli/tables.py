@@ -25,7 +25,7 @@ from pipelines.cli.options import (
     write_json,
     write_text,
 )
-from pipelines.errors import EXIT_ALERT, EXIT_INPUT
+from pipelines.errors import EXIT_ALERT, EXIT_INPUT, SettingsError
 from pipelines.ingest.sources import find_sources
 
 
@@ -77,8 +77,11 @@ def run(
     steps = steps_between(first, last)
     whole = "gold.scheme_comparison" in steps
     found = find_sources(sources)
-    alerts = body.alerts(alert or (), whole, found)
-    page = body.page(report_file, settings.store, whole and not no_report)
+    try:
+        alerts = body.alerts(alert or (), whole, found)
+        page = body.page(report_file, settings.store, whole and not no_report)
+    except SettingsError as error:  # of options, not of a file
+        raise typer.BadParameter(f"{error}.") from error
     warn(found)
     when = as_of.replace(tzinfo=UTC) if as_of else datetime.now(UTC)
     context = make_context(found, settings, when, format_name)

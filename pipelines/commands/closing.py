@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import Row
+from pyspark.sql import Row, SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
@@ -26,6 +26,8 @@ from pipelines.store import Store
 from pipelines.tables import TABLES
 from pipelines.views import BY_NAME as VIEWS
 from pipelines.views import needed
+
+_TELLING = ("DESCRIBE", "DESC", "SHOW", "EXPLAIN")
 
 
 @contextmanager
@@ -188,6 +190,7 @@ def asked(store: Store, sql: str, as_json: bool) -> tuple[list[str], list[Row]]:
     store.register_views(views)
     silence(store.spark)
     try:
+        _refuse_writes(store.spark, sql)
         frame = store.spark.sql(sql)
         columns = frame.columns
         if as_json:
@@ -200,6 +203,21 @@ def asked(store: Store, sql: str, as_json: bool) -> tuple[list[str], list[Row]]:
         raise
     except Exception as error:  # whatever is wrong in what a person wrote: a division by zero, a bad cast
         raise StoreError(f"the query failed: {_first_line(error)}") from error
+
+
+def _refuse_writes(spark: SparkSession, sql: str) -> None:
+    """Nothing; StoreError where the statement would change anything: Spark does so before rows are asked for."""
+    told = re.sub(r"--[^\n]*|/\*.*?\*/", " ", sql, flags=re.DOTALL).lstrip("( \n\t").split(None, 1)
+    if told and told[0].upper() in _TELLING:
+        return
+    try:
+        alone = re.sub(r";\s*(--[^\n]*\s*)*$", "", sql)
+        spark.sql(f"SELECT * FROM (\n{alone}\n)")  # what stands there can only be a query
+    except ParseException:
+        spark.sql(f"EXPLAIN {sql}")  # raises where it is no SQL at all
+        raise StoreError("query only reads. SELECT, WITH, SHOW, DESCRIBE and EXPLAIN are for it") from None
+    except AnalysisException:
+        return  # the query itself says it, by its own lines
 
 
 def show_rows(columns: Sequence[str], rows: Sequence[Row]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from pipelines.commands.plan_words import many
 from pipelines.commands.what_if import Before, TopicDefaults, before, leaders_of, left_out, notes, summary
+from pipelines.errors import SourceError
 from pipelines.ingest.resolve.settle import living_brokers
 from pipelines.ingest.snapshot import Snapshot
 from pipelines.report.verdict import BAD, GOOD, WARNING, loss_of, verdict_of
@@ -20,7 +21,12 @@ def deaths(snapshot: Snapshot, defaults: TopicDefaults) -> dict[str, Any]:
     """The object that `what-if --json` writes without `--fail`: brokers are those that live, by id."""
     now = before(snapshot, defaults)
     living = living_brokers(snapshot.brokers)
-    rows = [_death(now, broker) for broker in living.tolist()]
+    if not len(living) and not snapshot.partitions.num_rows:
+        rejected = many(len(snapshot.quarantined), "record")
+        problem = f"its sources tell of no partition and of no broker that lives ({rejected} rejected)"
+        raise SourceError(snapshot.cluster_id, problem, "See inspect for each file, and why")
+    refusing = now.refusing
+    rows = [_death(now, broker, refusing) for broker in living.tolist()]
     omitted = left_out(snapshot, ())
     return {
         "cluster": snapshot.cluster_id,
@@ -43,7 +49,7 @@ def _hotspots(now: Before, living: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _death(now: Before, broker: int) -> dict[str, Any]:
+def _death(now: Before, broker: int, refusing: int) -> dict[str, Any]:
     """As gold.failure_summary has it."""
     found = summary(now, *now.after([broker]), [broker])
     return {
@@ -51,6 +57,7 @@ def _death(now: Before, broker: int) -> dict[str, Any]:
         "leaders_lost": int((now.state.leader == broker).sum()),
         "receivers": len(found["takeovers"]),
         "newly_offline_partitions": found["offline_after"] - found["offline_before"],
+        "under_min_isr_before_partitions": refusing,
         "under_min_isr_partitions": found["under_min_isr_after"],
         "at_one_replica_partitions": found["at_one_replica_after"],
         "unclean_elections": found["unclean_elections"],

@@ -15,7 +15,7 @@ from pipelines.ingest.formats.unrecognised import FORMAT as UNRECOGNISED
 from pipelines.ingest.resolve.columns import Lists, flags, numbers, valid, whole
 from pipelines.ingest.resolve.settle import dead_brokers, living_brokers
 from pipelines.ingest.snapshot import Snapshot
-from udfs.kernels.election import CAUSES, FROM_ELR, NO_LEADER, OFFLINE, UNCLEAN, PartitionArrays, elect
+from udfs.kernels.election import CAUSES, FROM_ELR, KEPT, NO_LEADER, OFFLINE, UNCLEAN, PartitionArrays, elect
 from udfs.kernels.ragged import contained, count_true
 
 
@@ -56,6 +56,13 @@ class Before:
     partitions: pa.Table
     state: PartitionArrays
     minimum: np.ndarray
+
+    @property
+    def refusing(self) -> int:
+        """Led partitions that refuse acks=all now."""
+        kept = np.full(len(self.state.leader), KEPT)
+        refusing: int = summary(self, self.state.leader, kept, ())["under_min_isr_after"]
+        return refusing
 
     def after(self, failed: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """(leader (p), cause of its election (p)) after these brokers have died."""
@@ -182,7 +189,8 @@ def lines(answer: dict[str, Any]) -> list[str]:
     """The answer as a person reads it (answer: of `what_if`)."""
     total = answer["summary"]
     failed = ",".join(map(str, answer["failed"]))
-    out = [f"cluster {answer['cluster']}, {total['partitions']} partitions: brokers {failed} die"]
+    die = f"broker {failed} dies" if len(answer["failed"]) == 1 else f"brokers {failed} die"
+    out = [f"cluster {answer['cluster']}, {total['partitions']} partitions: {die}"]
     out += [f"  broker {broker} is dead already" for broker in total["failed_already_dead"]]
     new = total["offline_after"] - total["offline_before"]
     out.append(f"  leaders that move: {total['leaders_moved']}, of them unclean: {total['unclean_elections']}")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from pipelines.errors import SourceError
 
+_NAMED = 6  # of what a folder holds beside its files
+
 
 @dataclass(frozen=True, order=True)
 class SnapshotKey:
@@ -39,7 +41,8 @@ class Source:
         """What the user should know before trusting the answer."""
         if not self.skipped:
             return []
-        names = ", ".join(self.skipped)
+        more = f" and {len(self.skipped) - _NAMED} more" if len(self.skipped) > _NAMED else ""
+        names = f"{', '.join(self.skipped[:_NAMED])}{more}"
         return [f"{self.files[0].parent}: not read, only files right in the folder are: {names}"]
 
 

@@ -91,6 +91,7 @@ def _cluster(key: SnapshotKey, tables: Mapping[str, pa.Table | None], trend: Row
         "hotspots": hotspots,
         "metrics": metrics,
         "brokers": brokers,
+        "racks_known": any(row["rack"] is not None for row in brokers),
         "deaths": answered(observed),
         "worst": _worst(deaths),
         "takeovers": _matrices(tables["takeovers"], [row["broker_id"] for row in brokers]),

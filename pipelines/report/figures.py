@@ -71,7 +71,7 @@ FROM gold.failure_load WHERE {of} AND scenario_kind = 'broker' AND takeovers > 0
         """
 SELECT cluster_id, scheme, failed_brokers[0] AS failed, leaders_lost, receivers, worst_survivor, leaders_after_max,
        leaders_after_mean, leaders_worst_over_mean, offline_partitions, newly_offline_partitions,
-       under_min_isr_partitions, at_one_replica_partitions, unclean_elections
+       under_min_isr_before_partitions, under_min_isr_partitions, at_one_replica_partitions, unclean_elections
 FROM gold.failure_summary WHERE {of} AND scenario_kind = 'broker' ORDER BY failed""",
     ),
     Figure(
@@ -113,7 +113,7 @@ SELECT cluster_id, topic, partitions, leaders_max, hottest_broker, max_over_mean
 FROM (
   SELECT *, row_number() OVER (
     PARTITION BY cluster_id ORDER BY leaders_max - leaders_mean DESC, leaders_max DESC, topic) AS place
-  FROM gold.leader_hotspots WHERE {of} AND scheme = 'observed' AND topic IS NOT NULL
+  FROM gold.leader_hotspots WHERE {of} AND scheme = 'observed' AND topic IS NOT NULL AND partitions > 1
 ) WHERE place <= 20 ORDER BY cluster_id, place""",
     ),
     Figure(

@@ -23,10 +23,8 @@ def verdict_of(
     leaderless = now["partitions"] - now["leaders"] if now is not None else 0
     if leaderless:
         points.append((BAD, f"{_count(leaderless, 'partition')} {_have(leaderless)} no leader now."))
-    rejected = (
-        f"{_count(quarantined, 'record')} of the sources {_were(quarantined)} rejected: what is told there is left out."
-    )
-    incomplete = [(WARNING, rejected)] if quarantined else []
+    were = f"{_count(quarantined, 'record')} of the sources {_were(quarantined)}"
+    incomplete = [(WARNING, f"{were} rejected: see silver.quarantine, or inspect.")] if quarantined else []
     if now is None or not deaths:
         nobody = "No broker that lives is known: nothing else can be said."
         level, sentence = points[0] if points else (WARNING, nobody.replace(" else", ""))
@@ -40,15 +38,25 @@ def verdict_of(
         taken = f"takes {_count(most, 'partition')} offline" if len(offline) == 1 else "takes partitions offline"
         up_to = "" if len(offline) == 1 else f", up to {most} (broker {worst['failed']})"
         points.append((BAD, f"The death of {which} {taken}{up_to}."))
-    refusing = [row for row in deaths if row["under_min_isr_partitions"] > 0]
+    unclean = [row for row in deaths if row["unclean_elections"]]
+    if unclean:
+        worst = max(unclean, key=lambda row: row["unclean_elections"])
+        most = _count(worst["unclean_elections"], "partition")
+        lost = f"unclean elections: messages of up to {most} may be lost (broker {worst['failed']})."
+        points.append((WARNING, f"The death of {_brokers(unclean, len(deaths))} brings {lost}"))
+    now_refusing = deaths[0]["under_min_isr_before_partitions"]
+    if now_refusing:
+        one = "refuses" if now_refusing == 1 else "refuse"
+        points.append((WARNING, f"{_count(now_refusing, 'partition')} {one} producers with acks=all now."))
+    refusing = [row for row in deaths if row["under_min_isr_partitions"] > now_refusing]
     if refusing:
         worst = max(refusing, key=lambda row: row["under_min_isr_partitions"])
-        most = worst["under_min_isr_partitions"]
+        most = _count(worst["under_min_isr_partitions"], "partition")
+        up_to = f"by up to {most} then (broker {worst['failed']})."
         points.append(
             (
                 WARNING,
-                f"After the death of {_brokers(refusing, len(deaths))}, producers with acks=all are refused: "
-                f"by up to {_count(most, 'partition')} (broker {worst['failed']}).",
+                f"After the death of {_brokers(refusing, len(deaths))}, producers with acks=all are refused: {up_to}",
             )
         )
     hot = max(deaths, key=lambda row: row["leaders_worst_over_mean"] or 0)
@@ -79,8 +87,13 @@ def loss_of(row: Mapping[str, Any]) -> tuple[str, str]:
     """(level, answer) to "can I lose this broker now?". row: of gold.failure_summary, one broker."""
     if row["newly_offline_partitions"]:
         return BAD, f"no: {_count(row['newly_offline_partitions'], 'partition')} would be offline"
-    if row["under_min_isr_partitions"]:
-        return WARNING, f"hardly: {_count(row['under_min_isr_partitions'], 'partition')} would refuse acks=all"
+    if row["unclean_elections"]:
+        lost = f"messages of {_count(row['unclean_elections'], 'partition')} may be lost"
+        return WARNING, f"hardly: {lost}, by unclean elections"
+    # Where nothing goes offline, who refuses now refuses then too: the rest is this death's.
+    refusing = row["under_min_isr_partitions"] - row["under_min_isr_before_partitions"]
+    if refusing > 0:
+        return WARNING, f"hardly: {_count(refusing, 'more partition')} would refuse acks=all"
     if (row["leaders_worst_over_mean"] or 0) > HOT:
         return WARNING, f"yes, but broker {row['worst_survivor']} would be hot"
     return GOOD, "yes"
@@ -96,7 +109,7 @@ def _sentence(level: str, points: Sequence[tuple[str, str]], ratio: float | None
 def _brokers(rows: Sequence[Mapping[str, Any]], every: int) -> str:
     ids = [str(row["failed"]) for row in rows]
     if len(ids) == every and every > 1:
-        return "any broker"
+        return "any one broker"
     if len(ids) == 1:
         return f"broker {ids[0]}"
     shown = ids[:_NAMED]

@@ -100,6 +100,7 @@ FAILURE_SUMMARY = Table(
         Column("offline_partitions", LONG, "partitions without leader afterwards", required=True),
         Column("newly_offline_partitions", LONG, "of those, taken offline by this failure", required=True),
         Column("offline_size_bytes", LONG, "bytes of the partitions newly offline; null = of some unknown"),
+        Column("under_min_isr_before_partitions", LONG, "led partitions that refuse acks=all now", required=True),
         Column("under_min_isr_partitions", LONG, "led partitions that refuse acks=all afterwards", required=True),
         Column("at_one_replica_partitions", LONG, "led partitions left with one in-sync replica", required=True),
         Column("unclean_elections", LONG, "leaders elected outside of the ISR: messages may be lost", required=True),

@@ -117,7 +117,7 @@ def test_a_threshold_that_is_crossed(tmp_path: Path) -> None:
     done = call("run", str(source), "--warehouse", str(tmp_path / "w"), *sizes, "--alert", "newly_offline > 0", code=4)
     assert done.stderr == "kafka-placement: alert: one: most_newly_offline_partitions is 1: newly_offline > 0\n"
     assert not (tmp_path / "w-report.html").exists()
-    wrong = call("run", str(source), "--alert", "hotness > 1", code=1)
+    wrong = call("run", str(source), "--alert", "hotness > 1", code=64)
     assert "there is no metric hotness" in wrong.stderr
 
 

@@ -43,6 +43,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             "leaders_worst_over_mean": float(1 + draw.random() / 2),
             "offline_partitions": 0,
             "newly_offline_partitions": int(draw.integers(0, 3)),
+            "under_min_isr_before_partitions": 0,
             "under_min_isr_partitions": 1,
             "at_one_replica_partitions": 2,
             "unclean_elections": 0,
@@ -76,6 +77,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             }
             for i, one in enumerate(ids)
         ],
+        "racks_known": True,
         "deaths": answered(deaths),
         "worst": {scheme: [[one, float(1 + draw.random())] for one in ids] for scheme in SCHEMES},
         "takeovers": {

@@ -122,7 +122,7 @@ def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> N
         points = seen.page.locator(".points li").all_inner_texts()
         assert points == [
             "No broker that lives is known: nothing else can be said.",
-            "14 records of the sources were rejected: what is told there is left out.",
+            "14 records of the sources were rejected: see silver.quarantine, or inspect.",
         ]
         assert seen.page.locator("h3").all_inner_texts() == ["What the sources told"]
         assert seen.page.locator("main > section.card tbody td").last.inner_text() == "14"

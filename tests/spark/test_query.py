@@ -62,6 +62,49 @@ def test_json_of_what_json_lacks(store: Store) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM kept",
+        "INSERT INTO kept VALUES (2)",
+        "WITH x AS (SELECT 3 AS a) INSERT INTO kept SELECT * FROM x",
+        "FROM kept INSERT INTO kept SELECT a",
+        "-- SELECT\nDROP TABLE kept",
+        "/* DESCRIBE */ UPDATE kept SET a = 7",
+        "CREATE OR REPLACE TEMPORARY VIEW kept AS SELECT 8 AS a",
+        "SET spark.sql.ansi.enabled=false",
+        "SELECT 1) UNION ALL (SELECT 2); DROP TABLE kept",
+    ],
+)
+def test_what_writes_is_refused(store: Store, tmp_path: Path, sql: str) -> None:
+    store.spark.sql(f"CREATE OR REPLACE TABLE kept (a INT) USING delta LOCATION '{tmp_path}/kept'")
+    try:
+        store.spark.sql("INSERT INTO kept VALUES (1)")
+        with pytest.raises(StoreError, match=r"query only reads|not understood"):
+            asked(store, sql, as_json=False)
+        assert [row.a for row in store.spark.sql("SELECT a FROM kept").collect()] == [1]
+    finally:
+        store.spark.sql("DROP TABLE kept")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1 AS a;",
+        "WITH x AS (SELECT 1 AS a) SELECT * FROM x -- the end",
+        "(SELECT 1 AS a) UNION ALL (SELECT 2)",
+        "VALUES (1)",
+        "SELECT '--' AS a; -- the end",
+        "SHOW SCHEMAS",
+        "explain SELECT 1",
+        "SELECT 1 AS a ORDER BY a",
+    ],
+)
+def test_what_reads_is_answered(store: Store, sql: str) -> None:
+    _, rows = asked(store, sql, as_json=False)
+    assert rows
+
+
 def test_two_columns_of_one_name(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(StoreError, match=r"2 columns are named 'a'.*AS"):
         asked(store, "SELECT 1 AS a, 2 AS a", as_json=True)

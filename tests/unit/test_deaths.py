@@ -55,7 +55,7 @@ def test_what_a_person_reads(tmp_path: Path) -> None:
         "  AT RISK: The death of broker 20 takes 1 partition offline.",
         "  - After the worst death (broker 20), broker 1 would lead 2.00 times the mean.",
         "  - Now broker 1 leads most: 1.50 times the mean.",
-        "  - 1 record of the sources was rejected: what is told there is left out.",
+        "  - 1 record of the sources was rejected: see silver.quarantine, or inspect.",
         "Can I lose this broker now?",
         "  20  no: 1 partition would be offline (leads 1, 0 take over, the worst survivor (broker 1) 2.00 x the mean)",
         "   1  yes (leads 1, 1 take over, the worst survivor (broker 2) 1.00 x the mean)",

@@ -13,6 +13,7 @@ NOW = {"partitions": 10, "leaders": 10, "max_over_mean_ratio": 1.1, "hottest_bro
 
 def death(failed: int, **values: Any) -> dict[str, Any]:
     row = {"newly_offline_partitions": 0, "under_min_isr_partitions": 0, "leaders_worst_over_mean": 1.2}
+    row |= {"under_min_isr_before_partitions": 0, "unclean_elections": 0}
     return {"failed": failed, "worst_survivor": 9, **row, **values}
 
 
@@ -41,7 +42,7 @@ def test_all_is_well() -> None:
         (
             {},
             [death(n, newly_offline_partitions=n) for n in (1, 2)],
-            "The death of any broker takes partitions offline, up to 2 (broker 2).",
+            "The death of any one broker takes partitions offline, up to 2 (broker 2).",
         ),
         (
             {},
@@ -63,6 +64,26 @@ def test_to_be_looked_at() -> None:
     assert found["sentence"] == "After the worst death (broker 1), broker 9 would lead 1.50 times the mean."
 
 
+def test_what_is_refused_now_is_not_laid_on_a_death() -> None:
+    held = {"under_min_isr_before_partitions": 3}
+    deaths = [death(1, under_min_isr_partitions=3, **held), death(2, under_min_isr_partitions=2, **held)]
+    texts = [point["text"] for point in verdict_of(NOW, deaths)["points"]]
+    assert texts[0] == "3 partitions refuse producers with acks=all now."
+    assert not any(text.startswith("After the death") for text in texts)
+    deaths.append(death(4, under_min_isr_partitions=5, **held))
+    texts = [point["text"] for point in verdict_of(NOW, deaths)["points"]]
+    assert (
+        texts[1]
+        == "After the death of broker 4, producers with acks=all are refused: by up to 5 partitions then (broker 4)."
+    )
+
+
+def test_unclean_elections_are_told() -> None:
+    found = verdict_of(NOW, [death(1, unclean_elections=2), death(2)])
+    said = "The death of broker 1 brings unclean elections: messages of up to 2 partitions may be lost (broker 1)."
+    assert (found["level"], found["sentence"]) == (WARNING, said)
+
+
 def test_nothing_is_known() -> None:
     assert verdict_of(None, [])["level"] == WARNING
     assert verdict_of(NOW | {"max_over_mean_ratio": None}, [death(1, leaders_worst_over_mean=None)])["level"] == GOOD
@@ -71,7 +92,11 @@ def test_nothing_is_known() -> None:
 def test_can_it_be_lost() -> None:
     assert loss_of(death(1)) == (GOOD, "yes")
     assert loss_of(death(1, newly_offline_partitions=1))[1] == "no: 1 partition would be offline"
-    assert loss_of(death(1, under_min_isr_partitions=2))[1] == "hardly: 2 partitions would refuse acks=all"
+    assert loss_of(death(1, under_min_isr_partitions=2))[1] == "hardly: 2 more partitions would refuse acks=all"
+    already = death(1, under_min_isr_partitions=2, under_min_isr_before_partitions=2)
+    assert loss_of(already) == (GOOD, "yes")
+    unclean = death(1, unclean_elections=1, under_min_isr_partitions=1)
+    assert loss_of(unclean)[1] == "hardly: messages of 1 partition may be lost, by unclean elections"
     assert loss_of(death(1, leaders_worst_over_mean=1.3)) == (WARNING, "yes, but broker 9 would be hot")
 
 
@@ -85,9 +110,12 @@ def test_nobody_lives() -> None:
 
 def test_records_that_were_rejected_are_to_be_looked_at() -> None:
     found = verdict_of(NOW, [death(1), death(2)], quarantined=1)
-    said = "1 record of the sources was rejected: what is told there is left out."
+    said = "1 record of the sources was rejected: see silver.quarantine, or inspect."
     assert (found["level"], found["sentence"]) == (WARNING, said)
     assert verdict_of(NOW, [death(1), death(2)])["level"] == GOOD
     assert verdict_of(None, [], 2)["points"] == [
-        {"level": WARNING, "text": "2 records of the sources were rejected: what is told there is left out."}
+        {
+            "level": WARNING,
+            "text": "2 records of the sources were rejected: see silver.quarantine, or inspect.",
+        }
     ]

@@ -121,9 +121,10 @@
     copysets(cluster, where) {
       const rows = cluster.durability.filter((d) => d.loss_probability !== null);
       if (!rows.length) return nothing("No replica sets are known.");
-      const counts = [...new Set(rows.map((d) => d.failures))].filter((k) => k >= 2);
+      // One death loses what has one replica: where there is none, that line says nothing.
+      const counts = [...new Set(rows.map((d) => d.failures))].filter((k) => k >= 2 || rows.some((d) => d.failures === k && d.loss_probability > 0));
       const chosen = rows.filter((d) => counts.includes(d.failures));
-      if (!chosen.length) return nothing("Two brokers cannot die here.");
+      if (!chosen.length) return nothing("Two brokers cannot die here, and one takes nothing with it.");
       // One label where lines end (nearly) together.
       const most = d3.max(chosen, (d) => d.loss_probability) || 1, ends = [];
       for (const end of d3.sort(counts.map((k) => d3.greatest(chosen.filter((d) => d.failures === k), (d) => d.copysets)), (d) => d.loss_probability)) {
@@ -131,7 +132,7 @@
         if (last && end.loss_probability - last.at(-1).loss_probability < 0.08 * most && end.copysets === last[0].copysets) last.push(end);
         else ends.push([end]);
       }
-      const who = (some) => (some.length > 1 ? `${d3.min(some, (d) => d.failures)} to ${d3.max(some, (d) => d.failures)} die` : `${some[0].failures} die`);
+      const who = (some) => (some.length > 1 ? `${d3.min(some, (d) => d.failures)} to ${d3.max(some, (d) => d.failures)} die` : some[0].failures === 1 ? "1 dies" : `${some[0].failures} die`);
       return plot(where, "Replica sets against the chance of a loss", {
         color: coloursOf(chosen),
         x: { label: "distinct replica sets (copysets)", grid: true, nice: true, ticks: whole(chosen.map((d) => d.copysets), where), tickFormat: "d" },
