@@ -9,11 +9,11 @@ import typer
 
 from pipelines import __version__
 from pipelines.cli.examples import first_examples
+from pipelines.errors import EXIT_USAGE
 
 _PERSON = sys.stdout.isatty()
 
 app = typer.Typer(
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Placement and rebalancing analytics of Kafka clusters, from their metadata alone.",
     # Boxes for a person; plain text where nobody looks at a terminal.
@@ -25,7 +25,13 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False) -> None:
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False,
+) -> None:
     if version:
         typer.echo(__version__)
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(EXIT_USAGE)
