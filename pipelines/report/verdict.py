@@ -93,7 +93,8 @@ def loss_of(row: Mapping[str, Any]) -> tuple[str, str]:
     # Where nothing goes offline, who refuses now refuses then too: the rest is this death's.
     refusing = row["under_min_isr_partitions"] - row["under_min_isr_before_partitions"]
     if refusing > 0:
-        return WARNING, f"hardly: {_count(refusing, 'more partition')} would refuse acks=all"
+        what = "more partition" if row["under_min_isr_before_partitions"] else "partition"
+        return WARNING, f"hardly: {_count(refusing, what)} would refuse acks=all"
     if (row["leaders_worst_over_mean"] or 0) > HOT:
         return WARNING, f"yes, but broker {row['worst_survivor']} would be hot"
     return GOOD, "yes"

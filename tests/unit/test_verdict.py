@@ -92,9 +92,10 @@ def test_nothing_is_known() -> None:
 def test_can_it_be_lost() -> None:
     assert loss_of(death(1)) == (GOOD, "yes")
     assert loss_of(death(1, newly_offline_partitions=1))[1] == "no: 1 partition would be offline"
-    assert loss_of(death(1, under_min_isr_partitions=2))[1] == "hardly: 2 more partitions would refuse acks=all"
+    assert loss_of(death(1, under_min_isr_partitions=2))[1] == "hardly: 2 partitions would refuse acks=all"
     already = death(1, under_min_isr_partitions=2, under_min_isr_before_partitions=2)
     assert loss_of(already) == (GOOD, "yes")
+    assert loss_of(already | {"under_min_isr_partitions": 3})[1] == "hardly: 1 more partition would refuse acks=all"
     unclean = death(1, unclean_elections=1, under_min_isr_partitions=1)
     assert loss_of(unclean)[1] == "hardly: messages of 1 partition may be lost, by unclean elections"
     assert loss_of(death(1, leaders_worst_over_mean=1.3)) == (WARNING, "yes, but broker 9 would be hot")
