@@ -125,7 +125,8 @@ FROM (
   SELECT f.cluster_id, f.failed_brokers[0] AS one, f.failed_brokers[1] AS other, f.newly_offline_partitions,
          f.under_min_isr_partitions, f.worst_survivor, round(f.leaders_worst_over_mean, 3) AS leaders_worst_over_mean,
          row_number() OVER (PARTITION BY f.cluster_id ORDER BY f.newly_offline_partitions DESC,
-           f.under_min_isr_partitions DESC, f.leaders_worst_over_mean DESC, f.scenario) AS place
+           f.unclean_elections DESC, f.under_min_isr_partitions DESC, f.leaders_worst_over_mean DESC, f.scenario)
+           AS place
   FROM gold.failure_summary f JOIN ask.snapshots s ON f.cluster_id = s.cluster_id AND f.snapshot_id = s.snapshot_id
   WHERE s.newest AND f.scheme = 'observed' AND f.scenario_kind = 'pair'
 ) WHERE place = 1""",

@@ -27,7 +27,9 @@ from pipelines.tables import TABLES
 from pipelines.views import BY_NAME as VIEWS
 from pipelines.views import needed
 
-_TELLING = ("DESCRIBE", "DESC", "SHOW", "EXPLAIN")
+_SHOW = re.compile(r"\s*(SHOW|DESCRIBE|DESC)\b", re.IGNORECASE)
+_EXPLAIN = re.compile(r"\s*(EXPLAIN\s+((EXTENDED|CODEGEN|COST|FORMATTED)\s+)?)", re.IGNORECASE)
+_TAIL = re.compile(r"\s*;(\s|;|--[^\n]*(\n|$)|/\*[^*]*\*/)*$")  # ends of statements, and comments behind them
 
 
 @contextmanager
@@ -190,34 +192,41 @@ def asked(store: Store, sql: str, as_json: bool) -> tuple[list[str], list[Row]]:
     store.register_views(views)
     silence(store.spark)
     try:
-        _refuse_writes(store.spark, sql)
-        frame = store.spark.sql(sql)
+        frame = store.spark.sql(_read_only(store.spark, sql))
         columns = frame.columns
         if as_json:
             refuse_repeated(columns)
         return columns, frame.collect()
     except (AnalysisException, ParseException) as error:
         names = ", ".join((*TABLES, *VIEWS))
-        raise StoreError(f"the query is not understood: {error.getMessage() or error}\nThe tables: {names}") from error
+        said = f"the query is not understood: {error.getMessage() or error}"
+        raise StoreError(f"{said}\nquery only reads: SELECT, SHOW, DESCRIBE, EXPLAIN. The tables: {names}") from error
     except StoreError:
         raise
     except Exception as error:  # whatever is wrong in what a person wrote: a division by zero, a bad cast
         raise StoreError(f"the query failed: {_first_line(error)}") from error
 
 
-def _refuse_writes(spark: SparkSession, sql: str) -> None:
-    """Nothing; StoreError where the statement would change anything: Spark does so before rows are asked for."""
-    told = re.sub(r"--[^\n]*|/\*.*?\*/", " ", sql, flags=re.DOTALL).lstrip("( \n\t").split(None, 1)
-    if told and told[0].upper() in _TELLING:
-        return
-    try:
-        alone = re.sub(r";\s*(--[^\n]*\s*)*$", "", sql)
-        spark.sql(f"SELECT * FROM (\n{alone}\n)")  # what stands there can only be a query
-    except ParseException:
-        spark.sql(f"EXPLAIN {sql}")  # raises where it is no SQL at all
-        raise StoreError("query only reads. SELECT, WITH, SHOW, DESCRIBE and EXPLAIN are for it") from None
-    except AnalysisException:
-        return  # the query itself says it, by its own lines
+def _read_only(spark: SparkSession, sql: str) -> str:
+    """The statement, if all that it can do is to read; else AnalysisException: some would change things at once.
+
+    What Spark takes for a table in brackets is a query, whatever comments and strings are in it.
+    """
+    explain = _EXPLAIN.match(sql)
+    if explain:
+        return explain[1] + _read_only(spark, sql[explain.end() :])
+    if _SHOW.match(sql):
+        return sql
+    tries = list(dict.fromkeys((sql, _TAIL.sub("", sql))))
+    for last, query in enumerate(tries, 1):
+        try:
+            spark.sql(f"SELECT * FROM ({query}\n)")
+        except ParseException:
+            if last == len(tries):
+                raise
+        else:
+            return query
+    raise AssertionError("not reached")
 
 
 def show_rows(columns: Sequence[str], rows: Sequence[Row]) -> None:

@@ -85,4 +85,5 @@ def lines(answer: dict[str, Any]) -> list[str]:
 
 def _worst_first(row: dict[str, Any]) -> tuple[Any, ...]:
     ratio = row["leaders_worst_over_mean"] or 0
-    return (-row["newly_offline_partitions"], -row["under_min_isr_partitions"], -ratio, row["failed"])
+    lost = (-row["newly_offline_partitions"], -row["unclean_elections"])
+    return (*lost, -row["under_min_isr_partitions"], -ratio, row["failed"])

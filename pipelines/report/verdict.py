@@ -41,8 +41,10 @@ def verdict_of(
     unclean = [row for row in deaths if row["unclean_elections"]]
     if unclean:
         worst = max(unclean, key=lambda row: row["unclean_elections"])
-        most = _count(worst["unclean_elections"], "partition")
-        lost = f"unclean elections: messages of up to {most} may be lost (broker {worst['failed']})."
+        most, up_to, by = _count(worst["unclean_elections"], "partition"), "", ""
+        if len(unclean) > 1:
+            up_to, by = "up to ", f" (broker {worst['failed']})"
+        lost = f"unclean elections: messages of {up_to}{most} may be lost{by}."
         points.append((WARNING, f"The death of {_brokers(unclean, len(deaths))} brings {lost}"))
     now_refusing = deaths[0]["under_min_isr_before_partitions"]
     if now_refusing:

@@ -80,7 +80,7 @@ def test_what_is_refused_now_is_not_laid_on_a_death() -> None:
 
 def test_unclean_elections_are_told() -> None:
     found = verdict_of(NOW, [death(1, unclean_elections=2), death(2)])
-    said = "The death of broker 1 brings unclean elections: messages of up to 2 partitions may be lost (broker 1)."
+    said = "The death of broker 1 brings unclean elections: messages of 2 partitions may be lost."
     assert (found["level"], found["sentence"]) == (WARNING, said)
 
 
