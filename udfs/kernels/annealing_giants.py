@@ -22,14 +22,14 @@ from udfs.kernels.annealing_state import (
     lead,
     within,
 )
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, part
 
 _MOST = 0.9  # of a broker's disk or bytes in that giants may take
 _ALONE = 4.0  # times what one broker has too much, against what all lack together: no other can make way for it
 _OWN = 2.5  # times the price of bytes out, what is above costs
 
 
-@compiled
+@part
 def room_of(limits: Limits, state: State, own: Floats, b: int) -> float:
     """The bytes out that broker b has room for, beside what it leads of the giants; below 0 if it leads too much.
 
@@ -55,7 +55,7 @@ def _own(limits: Limits, prices: Prices, own: Floats, b: int) -> float:
     return _OWN * prices.over_out * excess
 
 
-@compiled
+@part
 def _shift(work: Work, own: Floats, p: int, b: int, t: int) -> None:
     own[0, b] -= work.disk[p]
     own[0, t] += work.disk[p]

@@ -18,7 +18,7 @@ from udfs.kernels.annealing_state import (
     shift,
     within,
 )
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, copying_part, part
 
 LOOK = 512  # proposals between two looks for brokers with an excess
 
@@ -28,7 +28,7 @@ LOOK = 512  # proposals between two looks for brokers with an excess
 HOT, ANY, HOME, EXCHANGE, PUSH, ELSEWHERE, SWAP, KINDS = range(8)
 
 
-@compiled
+@part
 def _hot(limits: Limits, prices: Prices, state: State, due: Floats, hot: Brokers) -> int:
     """How many brokers hold too much or too little; hot and due are filled."""
     count = 0
@@ -40,7 +40,7 @@ def _hot(limits: Limits, prices: Prices, state: State, due: Floats, hot: Brokers
     return count
 
 
-@compiled
+@copying_part
 def homes(work: Work, state: State) -> Brokers:
     """For each slot the broker that it is at home at (int32): its own if it holds the partition as it is.
 
@@ -65,7 +65,7 @@ def homes(work: Work, state: State) -> Brokers:
     return out
 
 
-@compiled
+@part
 def _more(home: Brokers, slot: int, b: int, t: int) -> int:
     """1 if the slot must be copied to go from b to t, and need not be to stay; -1 the other way round; else 0."""
     return (1 if home[slot] != t else 0) - (1 if home[slot] != b else 0)
@@ -78,7 +78,7 @@ def _load(work: Work, slot: int) -> float:
     return load
 
 
-@compiled
+@part
 def _lightest(work: Work, random: npt.NDArray[np.uint64], of: Brokers, count: int) -> int:
     """The lightest of four slots among the first `count` of a list; 0 = of all slots."""
     best = -1

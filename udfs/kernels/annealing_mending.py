@@ -31,7 +31,7 @@ from udfs.kernels.annealing_state import (
     relocate,
     within,
 )
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, part
 
 LOOK = 512
 
@@ -41,7 +41,7 @@ def _holding(limits: Limits, prices: Prices, state: State, b: int) -> float:
     return cost_of_holding(limits, prices, b, state.replicas[b], state.disk[b], state.into[b])
 
 
-@compiled
+@part
 def _relocate(
     work: Work,
     limits: Limits,

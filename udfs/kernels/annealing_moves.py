@@ -15,7 +15,7 @@ from udfs.kernels.annealing_state import (
     cost_of_order,
     lead,
 )
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, part
 
 Random = npt.NDArray[np.uint64]
 Brokers = npt.NDArray[np.int32]
@@ -66,13 +66,13 @@ def fits(work: Work, state: State, slot: int, t: int) -> bool:
     return room
 
 
-@compiled
+@part
 def copy_cost(work: Work, prices: Prices, p: int, b: int) -> float:
     """What it costs that broker b holds p."""
     return 0.0 if at_home(work, p, b) else prices.disk * work.disk[p] + prices.move
 
 
-@compiled
+@part
 def more_copies(work: Work, p: int, b: int, t: int) -> int:
     """1 if p must be copied to be on t, but not to be on b; -1 the other way round; else 0."""
     return (0 if at_home(work, p, t) else 1) - (0 if at_home(work, p, b) else 1)
@@ -88,7 +88,7 @@ def note(found: Brokers, count: int, broker: int) -> int:
     return count + 1
 
 
-@compiled
+@part
 def note_roles(work: Work, state: State, p: int, found: Brokers, count: int) -> int:
     """How many brokers are found, with leader and heir of p."""
     begin = work.offsets[p]
@@ -106,7 +106,7 @@ def leading(limits: Limits, prices: Prices, state: State, found: Brokers, count:
     return total
 
 
-@compiled
+@part
 def swap_slots(state: State, one: int, two: int) -> None:
     """Nothing; two slots of one partition have changed brokers, and what is kept of slots follows."""
     b, t = state.slots[one], state.slots[two]  # as they are now
@@ -120,7 +120,7 @@ def swap_slots(state: State, one: int, two: int) -> None:
         state.away[y] = one
 
 
-@compiled
+@part
 def reorder(
     work: Work,
     limits: Limits,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, part
 
 Floats = npt.NDArray[np.float64]
 
@@ -178,7 +178,7 @@ def recount(work: Work, limits: Limits, state: State) -> None:
         _look_out(limits, state, b)
 
 
-@compiled
+@part
 def _look(limits: Limits, state: State, b: int) -> None:
     most, at = -1e300, 0
     for f in range(len(state.worst)):
@@ -189,7 +189,7 @@ def _look(limits: Limits, state: State, b: int) -> None:
     state.at[b, 0] = at
 
 
-@compiled
+@part
 def _look_out(limits: Limits, state: State, b: int) -> None:
     most, at = -1e300, 0
     for f in range(len(state.worst)):
@@ -256,7 +256,7 @@ def hold(work: Work, state: State, slot: int, t: int) -> None:
     set_away(work, state, slot, not at_home(work, work.row[slot], t))
 
 
-@compiled
+@part
 def relocate(work: Work, limits: Limits, state: State, slot: int, t: int) -> None:
     """Nothing; the slot's broker is t, in all sums."""
     p = work.row[slot]
@@ -268,7 +268,7 @@ def relocate(work: Work, limits: Limits, state: State, slot: int, t: int) -> Non
         lead(work, limits, state, p, 1)
 
 
-@compiled
+@part
 def set_away(work: Work, state: State, slot: int, away: bool) -> None:
     """Nothing; the slot is listed among those that are not at home, or is not."""
     listed = state.away_at[slot]
@@ -301,7 +301,7 @@ def within(limits: Limits, state: State, disk: float, moves: int) -> bool:
     return not (moves > 0 and state.copies[0] + moves > limits.moves)
 
 
-@compiled
+@part
 def cost_of_holding(limits: Limits, prices: Prices, b: int, replicas: int, disk: float, into: float) -> float:
     """What broker b's excess costs, with this much held."""
     count = over(replicas, limits.replicas_high[b]) + over(limits.replicas_low[b], replicas)
@@ -313,7 +313,7 @@ def cost_of_holding(limits: Limits, prices: Prices, b: int, replicas: int, disk:
     return cost
 
 
-@compiled
+@part
 def cost_of_leading(limits: Limits, prices: Prices, state: State, b: int) -> float:
     """What broker b's excess costs in leaders, bytes out, and after the worst death of another."""
     leaders = state.leaders[b]
@@ -327,7 +327,7 @@ def cost_of_leading(limits: Limits, prices: Prices, state: State, b: int) -> flo
     return cost
 
 
-@compiled
+@part
 def cost_of_order(work: Work, prices: Prices, state: State, p: int) -> float:
     """What it costs that p's leader or heir is another than it is now."""
     begin, home = work.offsets[p], work.home_offsets[p]

@@ -12,6 +12,47 @@ from typing import Any, TypeVar
 import numba
 from numba.core import config
 
+import llvmlite.binding as ll
+from numba.core import types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.dispatcher import Dispatcher
+
+_orig = Dispatcher.get_call_template
+
+def _canon(t):
+    t = types.unliteral(t)
+    if isinstance(t, types.Integer) and t is not types.int64 and t.signed: return types.int64
+    return t
+
+def _gct(self, args, kws):
+    m = self.py_func.__module__
+    if m.startswith("udfs."):
+        args = tuple(map(_canon, args))
+        kws = {k: _canon(v) for k, v in kws.items()}
+    return _orig(self, args, kws)
+
+Dispatcher.get_call_template = _gct
+
+class _NoEnv:
+    @staticmethod
+    def set_env(*a): pass
+
+class _PartLibrary(JITCodeLibrary):
+    def _optimize_final_module(self): pass
+    def _finalize_final_module(self):
+        self._finalized = True
+    @property
+    def codegen(self):
+        return _NoEnv
+    def get_pointer_to_function(self, name):
+        return 0
+
+class _PartCompiler(Compiler):
+    def __init__(self, typingctx, targetctx, library, *rest):
+        library = _PartLibrary(targetctx.codegen(), "part")
+        super().__init__(typingctx, targetctx, library, *rest)
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _HERE = Path(__file__).parent
@@ -74,5 +115,5 @@ def copying_part(function: Function) -> Function:
 
 def _piece(function: Function, counted: bool) -> Function:
     no_entry: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": counted}
-    decorate: Callable[[Function], Function] = numba.njit(nogil=True, error_model="numpy", **no_entry)
+    decorate: Callable[[Function], Function] = numba.njit(nogil=True, error_model="numpy", pipeline_class=_PartCompiler, **no_entry)
     return decorate(function)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, part
 
 Ints = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
@@ -72,7 +72,7 @@ def kept_and_room(
                 room[row, rack[broker]] -= 1
 
 
-@compiled
+@part
 def _holds(row: int, broker: int, offsets: Ints, now: Places, kept: Flags) -> bool:
     found = False
     for at in range(offsets[row], offsets[row + 1]):

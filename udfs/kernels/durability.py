@@ -13,7 +13,7 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, copying_part, part
 from udfs.kernels.ragged import offsets_of
 
 Ints = npt.NDArray[np.int64]
@@ -59,7 +59,7 @@ def scatter_width(offsets: Ints, members: Ids, brokers: int) -> Ints:
     return np.bincount(np.unique(np.concatenate(keys)) // brokers, minlength=brokers)
 
 
-@compiled
+@part
 def _rank(subset: Ids, size: int, binomial: Ints) -> int:
     """The place of a rising subset among all of its size (combinatorial number system)."""
     rank = 0
@@ -68,7 +68,7 @@ def _rank(subset: Ids, size: int, binomial: Ints) -> int:
     return rank
 
 
-@compiled
+@copying_part
 def _extensions(members: Ids, size: int, k: int, brokers: int, binomial: Ints, out: Ints) -> None:
     """The rank of every k-subset that holds the set `members` (rising, `size` of them), into out."""
     extra = k - size
@@ -155,7 +155,7 @@ def _lookup(offsets: Ints, members: Ids, brokers: int, k: int) -> _Lookup:
     return _Lookup(np.concatenate(ranks), np.array(begins), np.concatenate(marks), np.array(mark_begins), binomial)
 
 
-@compiled
+@part
 def _completes(
     chosen: Ids, last: int, subset: Ids, ranks: Ints, begins: Ints, marks: Bools, mark_begins: Ints, binomial: Ints
 ) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, part
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -54,7 +54,7 @@ class Group:
     rate: Floats
 
 
-@compiled
+@part
 def bits_of(value: int) -> int:
     """How many bits are set."""
     count = 0
@@ -95,7 +95,7 @@ def outcome(alive: int, isr: int, elr: int, leader: int, unclean: bool, dead: in
     return NOBODY, 0, False
 
 
-@compiled
+@part
 def _masks(
     offsets: Ints, broker: Ids, in_isr: Bools, in_elr: Bools, leader: Ids, i: int, places: Ids
 ) -> tuple[int, int, int, int, int]:
@@ -136,7 +136,7 @@ def _event(
     out[UNSIZED] = gone and size < 0
 
 
-@compiled
+@part
 def _add(out: Floats, rate: Floats, in_sync: int, sign: float) -> None:
     """Adds a leadership (float64, LOADS) with in_sync living members of the ISR."""
     out[LEADERS] += sign

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from udfs.kernels.annealing_moves import Brokers, Random, below, fits, more_copies, swap_slots, unit
 from udfs.kernels.annealing_state import Floats, Limits, State, Work, at_home, lead, recount, relocate, within
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, copying_part, part
 from udfs.kernels.set_counts import Sets, count_sets, once_more, rename, times_of
 
 _SLACK = 1e-9  # by how much a sum may be beyond its limit: the last bits of sums depend on their order
@@ -61,7 +61,7 @@ def _list(copied: Copied, slot: int, b: int, listed: bool) -> None:
         copied.place[slot] = -1
 
 
-@compiled
+@part
 def _list_all(work: Work, state: State, copied: Copied, p: int, listed: bool) -> None:
     """Nothing; the partition's copied slots are listed, or none of its slots are."""
     for slot in range(work.offsets[p], work.offsets[p + 1]):
@@ -71,7 +71,7 @@ def _list_all(work: Work, state: State, copied: Copied, p: int, listed: bool) ->
             _list(copied, slot, state.slots[slot], False)
 
 
-@compiled
+@part
 def _holds(limits: Limits, least: Least, b: int, replicas: int, disk: float, into: float) -> bool:
     """Whether broker b may hold this much."""
     count: bool = limits.replicas_low[b] <= replicas <= limits.replicas_high[b]
@@ -82,7 +82,7 @@ def _holds(limits: Limits, least: Least, b: int, replicas: int, disk: float, int
     )
 
 
-@compiled
+@part
 def _leads(limits: Limits, least: Least, state: State, b: int) -> bool:
     """Whether broker b leads, and would take over, no more and no less than it may."""
     leaders = state.leaders[b]
@@ -94,7 +94,7 @@ def _leads(limits: Limits, least: Least, state: State, b: int) -> bool:
     )
 
 
-@compiled
+@part
 def _fit(work: Work, limits: Limits, least: Least, state: State, one: int, two: int, t: int) -> bool:
     """Whether slot `one` can be held by broker t, and slot `two` by its broker instead if not -1, as loads go."""
     p, b = work.row[one], state.slots[one]
@@ -106,7 +106,7 @@ def _fit(work: Work, limits: Limits, least: Least, state: State, one: int, two: 
     return fine and _holds(limits, least, t, state.replicas[t] + count, state.disk[t] + d, state.into[t] + i)
 
 
-@compiled
+@part
 def _other_heir(work: Work, limits: Limits, state: State, p: int) -> bool:
     """Whether p has a third replica, which then is its heir, and the heir its third."""
     one = work.offsets[p] + 1
@@ -119,7 +119,7 @@ def _other_heir(work: Work, limits: Limits, state: State, p: int) -> bool:
     return True
 
 
-@compiled
+@part
 def _all_lead(work: Work, limits: Limits, least: Least, state: State, p: int, q: int, b: int, t: int) -> bool:
     """Whether those brokers lead what they may that p and q going between b and t can have changed."""
     fine = _leads(limits, least, state, b) and _leads(limits, least, state, t)
@@ -130,7 +130,7 @@ def _all_lead(work: Work, limits: Limits, least: Least, state: State, p: int, q:
     return fine
 
 
-@compiled
+@part
 def _apply(work: Work, limits: Limits, least: Least, state: State, copied: Copied, one: int, two: int, t: int) -> bool:
     """Whether slot `one` went to broker t - and slot `two` from there to its broker, if not -1 - within all limits.
 
@@ -161,7 +161,7 @@ def _apply(work: Work, limits: Limits, least: Least, state: State, copied: Copie
     return fine
 
 
-@compiled
+@copying_part
 def _one(work: Work, state: State, sets: Sets, spare: bool, random: Random) -> int:
     """A slot that may go elsewhere, rather of a set that comes seldom; -1 = none found."""
     best, seldom = -1, 0
@@ -182,14 +182,14 @@ def _one(work: Work, state: State, sets: Sets, spare: bool, random: Random) -> i
     return best
 
 
-@compiled
+@part
 def _alone(limits: Limits, state: State, b: int, t: int) -> bool:
     """Whether broker b may have one replica less, and t one more."""
     fine: bool = state.replicas[b] - 1 >= limits.replicas_low[b] and state.replicas[t] + 1 <= limits.replicas_high[t]
     return fine
 
 
-@compiled
+@copying_part
 def _target(
     work: Work,
     limits: Limits,
@@ -223,7 +223,7 @@ def _target(
     return best
 
 
-@compiled
+@copying_part
 def _partner(
     work: Work,
     limits: Limits,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, part
 from udfs.kernels.java_random import next_int, shuffle
 from udfs.kernels.rack_aware import place_partition
 from udfs.kernels.ragged import offsets_of, row_of
@@ -51,7 +51,7 @@ class Arcs:
         return Arcs(whole, offsets, begin, length, turn)
 
 
-@compiled
+@part
 def _add_arc(steps: Ints, begin: int, length: int) -> None:
     """One more on `length` (1 to n - 1) brokers from `begin` on, around; steps: int64 (n + 1), differences."""
     n = len(steps) - 1
@@ -63,7 +63,7 @@ def _add_arc(steps: Ints, begin: int, length: int) -> None:
     steps[end] -= 1
 
 
-@compiled
+@part
 def _take_up(steps: Ints, into: Ints) -> None:
     """Adds the counts that the differences stand for (n + 1) to `into` (n), and clears them."""
     level = 0

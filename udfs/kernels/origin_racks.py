@@ -5,7 +5,7 @@ Here a partition is placed anew with the kernels of round_robin.py and rack_awar
 
 from __future__ import annotations
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, part
 from udfs.kernels.origin_round_robin import UNKNOWN
 from udfs.kernels.rack_aware import place_partition
 from udfs.kernels.topics import Ids, Ints
@@ -13,7 +13,7 @@ from udfs.kernels.topics import Ids, Ints
 _BLOCKS_BACK = 3  # rounds over the brokers before the break in which a growth is looked for
 
 
-@compiled
+@part
 def placed_so(
     first: int, width: int, broker: Ids, order: Ids, rack: Ids, racks: int, leader: int, turn: int, room: Ints
 ) -> bool:
@@ -40,7 +40,7 @@ def placed_so(
     return bool(same >= width)
 
 
-@compiled
+@part
 def _fit_shift(
     lo: int,
     hi: int,
@@ -67,7 +67,7 @@ def _fit_shift(
     return hi
 
 
-@compiled
+@part
 def _evidence(rows: int, width: int, n: int) -> int:
     """Replicas in `rows` partitions that had more than one broker to be on."""
     return rows * min(width, n - 1)
@@ -121,7 +121,7 @@ def fit_rack_aware(
             evidence[i] = _evidence(until[i] - lo, width, n) - free
 
 
-@compiled
+@part
 def growth_start(by_id: Ids, first: int) -> int:
     """The start index of a growth: of the first broker (int32, by rising id) not below partition 0's first replica."""
     for i in range(len(by_id)):

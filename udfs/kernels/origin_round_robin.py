@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, part
 from udfs.kernels.topics import Ids, Ints
 
 UNKNOWN = -1
@@ -63,7 +63,7 @@ class Fits:
         return self.until, self.evidence, self.start, self.shift, self.grown_from
 
 
-@compiled
+@part
 def _fit_topic(
     row_offsets: Ints, partition: Ints, replica_offsets: Ints, broker: Ids, topic: int, place: Ids, n: int
 ) -> tuple[int, int, int, int]:

@@ -10,7 +10,7 @@ In which partitions a rack's list is stepped on follows from the stripe alone, s
 
 from __future__ import annotations
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, part
 from udfs.kernels.origin_round_robin import UNKNOWN
 from udfs.kernels.topics import Ids, Ints
 
@@ -30,7 +30,7 @@ def touched(behind: int, width: int, racks: int, epoch: int) -> int:
     return epoch // racks * width + near + far
 
 
-@compiled
+@part
 def _bind_first(
     one: int, steps: int, rack_of: Ids, spot: Ids, rack_begin: Ids, rack: int, base: Ints, told: Ints
 ) -> bool:
@@ -48,7 +48,7 @@ def _bind_first(
     return bool(base[rack] == offset)
 
 
-@compiled
+@part
 def _bind_later(
     one: int,
     steps: int,
@@ -92,7 +92,7 @@ def _bind_later(
     return bool(broker_at[seat] == one)
 
 
-@compiled
+@part
 def _fit_partition(
     first: int,
     width: int,
@@ -145,7 +145,7 @@ def _fit_partition(
     return evidence
 
 
-@compiled
+@part
 def fit_rows(
     lo: int,
     hi: int,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.kernels import refusals
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, part
 from udfs.kernels.round_robin import crossings, follower_index, remainder, to_int
 from udfs.kernels.topics import NO_RACK, Ids, Ints
 
@@ -59,7 +59,7 @@ def alternate_all(ids: Ids, offsets: Ints, rack: Ids, out_ids: Ids, out_rack: Id
             racks[k] = alternate(ids[lo:hi], rack[lo:hi], out_ids[lo:hi], out_rack[lo:hi])
 
 
-@compiled
+@part
 def place_partition(
     rack: Ids, racks: int, leader: int, turn: int, width: int, rack_used: Ints, used: Ints, stamp: int, chosen: Ints
 ) -> int:

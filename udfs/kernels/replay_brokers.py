@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, part
 from udfs.kernels.replay_codes import (
     BROKER_DOWN,
     BROKER_UP,
@@ -94,7 +94,7 @@ def steps_of(events: Ints, state: Ints, first: int, kraft: bool, controller: int
     return steps[:rows], controllers[:rows], controller
 
 
-@compiled
+@part
 def _next(state: Ints, first: int) -> int:
     """Who creates /controller first: nobody can know; of those alive, the one with the lowest id."""
     for own in range(len(state)):

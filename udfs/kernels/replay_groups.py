@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, copying_part, part
 
 Ints = npt.NDArray[np.int64]
 
@@ -208,7 +208,7 @@ def _begin(g: Group, group: int, first: int, end: int) -> None:
     _clear(g)
 
 
-@compiled
+@part
 def _clear(g: Group) -> None:
     """Nothing; nobody is in the group, and no timer is set; what is stored stays."""
     for m in range(g.who[MEMBERS]):
@@ -225,7 +225,7 @@ def _clear(g: Group) -> None:
 # ---- Timers: a heap of those that are set, by time and place.
 
 
-@compiled
+@part
 def _sooner(g: Group, a: int, b: int) -> bool:
     sooner: bool = g.timers[a, DUE] < g.timers[b, DUE] or (g.timers[a, DUE] == g.timers[b, DUE] and a < b)
     return sooner
@@ -237,7 +237,7 @@ def _put(g: Group, place: int, slot: int) -> None:
     g.timers[slot, PLACE] = place
 
 
-@compiled
+@part
 def _settle(g: Group, place: int) -> None:
     """Nothing; the timer at this place of the heap goes up or down to where it belongs."""
     slot, size = g.heap[place], g.who[TIMERS]
@@ -255,7 +255,7 @@ def _settle(g: Group, place: int) -> None:
     _put(g, place, slot)
 
 
-@compiled
+@part
 def _set_timer(g: Group, slot: int, after_ms: int) -> None:
     g.timers[slot, DUE] = g.who[NOW] + after_ms
     if g.timers[slot, PLACE] < 0:
@@ -264,7 +264,7 @@ def _set_timer(g: Group, slot: int, after_ms: int) -> None:
     _settle(g, g.timers[slot, PLACE])
 
 
-@compiled
+@part
 def _stop_timer(g: Group, slot: int) -> None:
     place = g.timers[slot, PLACE]
     if place < 0:
@@ -277,19 +277,19 @@ def _stop_timer(g: Group, slot: int) -> None:
         _settle(g, place)
 
 
-@compiled
+@part
 def _sync_timer(g: Group) -> int:
     slot: int = g.who[MEMBERS]
     return slot
 
 
-@compiled
+@part
 def _join_timer(g: Group) -> int:
     slot: int = g.who[MEMBERS] + 1
     return slot
 
 
-@compiled
+@part
 def _run_timers(g: Group, until: int) -> None:
     g.who[REQUEST] = -1
     while g.who[TIMERS] and g.timers[g.heap[0], DUE] <= until:
@@ -316,7 +316,7 @@ def _answer(g: Group, row: int, by: int, error: int) -> None:
     g.answers[row, A_LEADER] = NOBODY if g.who[LEADER] == NOBODY else g.who[FIRST] + g.who[LEADER]
 
 
-@compiled
+@part
 def _go(g: Group, to: int, cause: int) -> None:
     """Nothing; the group is in state `to` now."""
     row = g.transitions[g.who[TOLD]]
@@ -331,7 +331,7 @@ def _go(g: Group, to: int, cause: int) -> None:
 # ---- Delayed heartbeats.
 
 
-@compiled
+@part
 def _end_beat(g: Group, m: int, by: int) -> None:
     """Nothing; the member's delayed heartbeat, if there is one, has ended."""
     _stop_timer(g, m)
@@ -341,7 +341,7 @@ def _end_beat(g: Group, m: int, by: int) -> None:
         g.members[m, M_BEAT] = -1
 
 
-@compiled
+@part
 def _is_kept(g: Group, m: int) -> bool:
     """Whether the member needs no heartbeat: it waits for an answer itself, and is not new."""
     member = g.members[m]
@@ -349,7 +349,7 @@ def _is_kept(g: Group, m: int) -> bool:
     return kept
 
 
-@compiled
+@part
 def _beat(g: Group, m: int, row: int, after_ms: int, by: int) -> None:
     """Nothing; the delayed heartbeat has ended, and request `row` (-1 = none) makes the next one."""
     _end_beat(g, m, by)
@@ -362,7 +362,7 @@ def _beat(g: Group, m: int, row: int, after_ms: int, by: int) -> None:
         _set_timer(g, m, after_ms)
 
 
-@compiled
+@part
 def _session_due(g: Group, m: int) -> None:
     if g.members[m, M_STATUS] == ID_GIVEN:
         _forget_id(g, m, SESSION_TIMEOUT)
@@ -375,7 +375,7 @@ def _session_due(g: Group, m: int) -> None:
 # ---- Who is in the group.
 
 
-@compiled
+@part
 def _longest_rebalance(g: Group) -> int:
     longest, m = 0, g.who[HEAD]
     while m != NOBODY:
@@ -384,7 +384,7 @@ def _longest_rebalance(g: Group) -> int:
     return longest
 
 
-@compiled
+@part
 def _link(g: Group, m: int) -> None:
     """Nothing; the member is the last of the group; without a leader, it leads."""
     tail = g.who[TAIL]
@@ -400,7 +400,7 @@ def _link(g: Group, m: int) -> None:
         g.who[LEADER] = m
 
 
-@compiled
+@part
 def _unlink(g: Group, m: int, by: int) -> None:
     """Nothing; the member is out; if it led, who has been in for longest leads (Kafka takes any).
 
@@ -427,7 +427,7 @@ def _unlink(g: Group, m: int, by: int) -> None:
     _end_beat(g, m, by)
 
 
-@compiled
+@part
 def _depart(g: Group, m: int, by: int) -> None:
     """Nothing; a member leaves or is expelled: the others rebalance, or no longer wait for it."""
     row = g.members[m, M_JOIN]
@@ -440,7 +440,7 @@ def _depart(g: Group, m: int, by: int) -> None:
         _prepare(g, by)
 
 
-@compiled
+@part
 def _forget_id(g: Group, m: int, by: int) -> None:
     """Nothing; who was given an id and has not joined with it is no longer waited for."""
     g.members[m, M_STATUS] = OUT
@@ -452,7 +452,7 @@ def _forget_id(g: Group, m: int, by: int) -> None:
 # ---- Joins.
 
 
-@compiled
+@part
 def _prepare(g: Group, cause: int) -> None:
     """Nothing; a rebalance begins: whose sync waits is told so, and all are to join again."""
     if g.who[STATE] == COMPLETING:
@@ -473,7 +473,7 @@ def _prepare(g: Group, cause: int) -> None:
     _try_joins(g, ALL_JOINED if cause in (MEMBER_JOINED, LEADER_REJOINED, METADATA_CHANGED) else cause)
 
 
-@compiled
+@part
 def _try_joins(g: Group, by: int) -> None:
     """Nothing; joins are answered if all members have joined, and all who were given an id. An initial delay stays."""
     who = g.who
@@ -481,7 +481,7 @@ def _try_joins(g: Group, by: int) -> None:
         _complete_joins(g, by)
 
 
-@compiled
+@part
 def _joins_due(g: Group) -> None:
     """Nothing; the rebalance timeout, or the initial delay: this begins anew while others come, as long as it may."""
     who = g.who
@@ -497,7 +497,7 @@ def _joins_due(g: Group) -> None:
         _complete_joins(g, INITIAL_DELAY)
 
 
-@compiled
+@part
 def _complete_joins(g: Group, by: int) -> None:
     """Nothing; who has not joined is out, and the rest are a new generation; without a rest the group is empty."""
     who = g.who
@@ -528,7 +528,7 @@ def _complete_joins(g: Group, by: int) -> None:
         _set_timer(g, _sync_timer(g), _longest_rebalance(g))
 
 
-@compiled
+@part
 def _join(g: Group, row: int, m: int, event: Ints) -> None:
     status = g.members[m, M_STATUS]
     if not g.rules[MIN_SESSION_MS] <= event[E_SESSION] <= g.rules[MAX_SESSION_MS]:
@@ -546,7 +546,7 @@ def _join(g: Group, row: int, m: int, event: Ints) -> None:
         _join_first(g, row, m, event)
 
 
-@compiled
+@part
 def _join_first(g: Group, row: int, m: int, event: Ints) -> None:
     """Nothing; a new member: until its join is answered it is given five minutes, and not its session's time."""
     member, who = g.members[m], g.who
@@ -564,7 +564,7 @@ def _join_first(g: Group, row: int, m: int, event: Ints) -> None:
         _prepare(g, MEMBER_JOINED)
 
 
-@compiled
+@part
 def _join_again(g: Group, row: int, m: int, event: Ints) -> None:
     """Nothing; a member joins again: for the rebalance under way, to begin one, or to be told what it knows."""
     member, state = g.members[m], g.who[STATE]
@@ -588,7 +588,7 @@ def _join_again(g: Group, row: int, m: int, event: Ints) -> None:
 # ---- Syncs.
 
 
-@compiled
+@part
 def _has_synced(g: Group, m: int) -> None:
     """Nothing; nobody waits any more for this member's sync."""
     if g.members[m, M_UNSYNCED]:
@@ -598,7 +598,7 @@ def _has_synced(g: Group, m: int) -> None:
         _stop_timer(g, _sync_timer(g))
 
 
-@compiled
+@part
 def _answer_syncs(g: Group, by: int, error: int) -> None:
     """Nothing; all syncs that wait are answered, which makes these members' next delayed heartbeats."""
     m = g.who[HEAD]
@@ -612,7 +612,7 @@ def _answer_syncs(g: Group, by: int, error: int) -> None:
         m = member[M_AFTER]
 
 
-@compiled
+@part
 def _refusal(g: Group, m: int, generation: int) -> int:
     """The error of a heartbeat or a sync, before the state is looked at."""
     if g.members[m, M_STATUS] != IN:
@@ -622,7 +622,7 @@ def _refusal(g: Group, m: int, generation: int) -> int:
     return NO_ERROR
 
 
-@compiled
+@part
 def _sync(g: Group, row: int, m: int, event: Ints) -> None:
     member, state = g.members[m], g.who[STATE]
     error = _refusal(g, m, event[E_GENERATION])
@@ -645,7 +645,7 @@ def _sync(g: Group, row: int, m: int, event: Ints) -> None:
         _answer_syncs(g, LEADER_SYNC, NO_ERROR)
 
 
-@compiled
+@part
 def _syncs_due(g: Group) -> None:
     """Nothing; who has not synced within the rebalance timeout is out, and the others rebalance."""
     m = g.who[HEAD]
@@ -660,7 +660,7 @@ def _syncs_due(g: Group) -> None:
 # ---- The other requests, and the coordinator itself.
 
 
-@compiled
+@part
 def _heartbeat(g: Group, row: int, m: int, event: Ints) -> None:
     error = _refusal(g, m, event[E_GENERATION])
     if error == NO_ERROR:
@@ -692,7 +692,7 @@ def _store(g: Group) -> None:
         m = member[M_AFTER]
 
 
-@compiled
+@part
 def _lose(g: Group) -> None:
     """Nothing; the broker no longer coordinates the group: what waits is answered so, no heartbeat is expected."""
     m = g.who[HEAD]
@@ -721,7 +721,7 @@ def _load(g: Group) -> None:
     _go(g, STABLE if g.who[SIZE] else EMPTY, LOADED)
 
 
-@compiled
+@copying_part
 def _handle(g: Group, event: Ints) -> None:
     row, kind, m, state = event[E_REQUEST], event[E_KIND], event[E_MEMBER] - g.who[FIRST], g.who[STATE]
     if kind in (COORDINATOR_LOST, COORDINATOR_LOADED):

@@ -9,37 +9,37 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.kernels import refusals
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, part
 from udfs.kernels.topics import Ids, Ints
 
 _INT_END = 1 << 31  # sums from here on overflow in Java
 
 
-@compiled
+@part
 def to_int(value: int) -> int:
     """The value as Java's 32 bits hold it."""
     return ((value + _INT_END) & 0xFFFFFFFF) - _INT_END
 
 
-@compiled
+@part
 def remainder(value: int, by: int) -> int:
     """`value % by` as in Java: of the dividend's sign."""
     return value % by if value >= 0 else -((-value) % by)
 
 
-@compiled
+@part
 def follower_index(first: int, shift: int, rank: int, brokers: int) -> int:
     """AdminUtils.replicaIndex, overflow included."""
     return remainder(first + 1 + remainder(to_int(shift + rank), brokers - 1), brokers)
 
 
-@compiled
+@part
 def crossings(origin: int, partition: int, brokers: int) -> int:
     """How often the shift has grown at `partition`, of a topic placed from `origin` on: at ids > 0 divisible by n."""
     return partition // brokers - ((origin - 1) // brokers if origin > 0 else 0)
 
 
-@compiled
+@part
 def place_contiguous(
     ids: Ids, first: int, count: int, width: int, start: int, ahead: int, growth: int, out: Ids
 ) -> None:
@@ -76,7 +76,7 @@ def place_contiguous(
             leader = 0
 
 
-@compiled
+@part
 def place_any(
     ids: Ids, partitions: Ints, origin: int, width: int, start: int, shift: int, growth: int, out: Ids
 ) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from udfs.kernels.annealing_moves import Brokers, Random, draw
 from udfs.kernels.annealing_state import Floats, Work
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, copying_part, part
 
 _NARROW = 2.0  # times the price of a set of fewer brokers than the largest: it is hit more easily
 _SHARED = 0.3  # what a set that comes often costs more than one that comes once; 1 = once
@@ -62,7 +62,7 @@ def _name(work: Work, slots: Brokers, sets: Sets) -> None:
     count_sets(sets)
 
 
-@compiled
+@copying_part
 def count_sets(sets: Sets) -> None:
     """Nothing; the table has only what comes."""
     sets.name[:] = 0
@@ -82,14 +82,14 @@ def _place(sets: Sets, name: np.uint64) -> np.int64:
     return np.int64(at)
 
 
-@compiled
+@copying_part
 def times_of(sets: Sets, name: np.uint64) -> int:
     """How often this set comes."""
     times: int = sets.times[_place(sets, name)]
     return times
 
 
-@compiled
+@copying_part
 def _add(sets: Sets, name: np.uint64, sign: int) -> None:
     """Nothing; this set comes once more (sign 1), or once less (-1). Nobody living (0) is no set."""
     if name == 0:
@@ -118,7 +118,7 @@ def rename(sets: Sets, p: int, name: np.uint64) -> float:
     return price
 
 
-@compiled
+@part
 def once_more(times: int) -> float:
     """What it costs that a set which comes so often comes once more."""
     return 1.0 if times <= 0 else _SHARED / (times * (times + 1.0))

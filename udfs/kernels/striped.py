@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.kernels import refusals
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, copying_part, part
 from udfs.kernels.java_hash import hash_map_order
 from udfs.kernels.java_random import next_int, shuffle
 from udfs.kernels.topics import NO_RACK, BrokerLists, Ids, Ints, Placed, Topics, rows_of
@@ -18,7 +18,7 @@ from udfs.kernels.topics import NO_RACK, BrokerLists, Ids, Ints, Placed, Topics,
 # their names, brokers without rack first.
 
 
-@compiled
+@copying_part
 def lay_out(
     ids: Ids, rack_rank: Ids, fenced: npt.NDArray[np.bool_], rack_hash: Ids, brokers: Ids, bounds: Ids, keys: Ids
 ) -> int:
@@ -65,7 +65,7 @@ def lay_out(
 _INDEX, _OFFSET, _EPOCH = 0, 1, 2
 
 
-@compiled
+@part
 def _next(brokers: Ids, bounds: Ids, cursors: Ids, which: int, epoch: int) -> int:
     """The next broker of list `which` in this round, -1 if there is no more."""
     begin = bounds[which]
@@ -89,7 +89,7 @@ def _next(brokers: Ids, bounds: Ids, cursors: Ids, which: int, epoch: int) -> in
     return int(brokers[begin + at])
 
 
-@compiled
+@copying_part
 def place_topic(
     states: Ints,
     stream: int,

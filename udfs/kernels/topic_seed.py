@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, part
 
 Words = npt.NDArray[np.uint64]
 Word = TypeVar("Word", np.uint64, Words)
@@ -80,7 +80,7 @@ def seeds_of(names: Words, run: np.uint64) -> npt.NDArray[np.int64]:
 _mix_one = compiled(_mix)
 
 
-@compiled
+@part
 def seed_of(name: np.uint64, run: np.uint64) -> np.int64:
     """The same of one topic, for kernels."""
     return np.int64(_mix_one(name ^ run) >> np.uint64(16))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, copying_part, part
 
 Ints = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]
@@ -15,12 +15,12 @@ Bools = npt.NDArray[np.bool_]
 NOTHING_ADDED = -1
 
 
-@compiled
+@copying_part
 def _holds(brokers: Ids, broker: int) -> bool:
     return bool((brokers == broker).any())
 
 
-@compiled
+@part
 def _in_rack(brokers: Ids, rack: Ids, of: int) -> int:
     count = 0
     for broker in brokers:
@@ -29,7 +29,7 @@ def _in_rack(brokers: Ids, rack: Ids, of: int) -> int:
     return count
 
 
-@compiled
+@part
 def _not_in(brokers: Ids, others: Ids, out: Ids) -> int:
     """How many of `brokers` are not among `others`; these are in `out`, in order."""
     count = 0
@@ -40,7 +40,7 @@ def _not_in(brokers: Ids, others: Ids, out: Ids) -> int:
     return count
 
 
-@compiled
+@part
 def _swap(
     now: Ids, old: Ids, new: Ids, drops: Ids, adds: Ids, leader: int, living: Bools, rack: Ids
 ) -> tuple[int, int]:
