@@ -93,7 +93,8 @@ def plan(
 ) -> None:
     """Plan what to change, with a proof, as files for Kafka's own tools; or check such a plan. Starts no Spark."""
     from pipelines.commands import plan as body
-    from pipelines.commands import plan_compiling, plan_lines, plan_options
+    from pipelines.commands import plan_lines, plan_options
+    from pipelines.compilation import announced
     from pipelines.ingest.snapshot import load_snapshot
 
     settings = settings_of(conf, options)
@@ -132,7 +133,7 @@ def plan(
         raise typer.BadParameter(f"{error}.") from error
     found = find_source(source)
     warn([found])
-    with plan_compiling.told(lambda text: typer.echo(f"kafka-placement: {text}", err=True)):
+    with announced(lambda text: typer.echo(f"kafka-placement: {text}", err=True)):
         made = body.plan(load_snapshot(found, format_name), wanted, settings, out)
     for warning in body.warnings(made):
         typer.echo(f"kafka-placement: warning: {warning}", err=True)

@@ -58,6 +58,7 @@ def replay(
     With --warehouse, or --set store.catalog=NAME, the tables of the replay are written, by Spark; else none is started.
     """
     from pipelines.commands import replay as body
+    from pipelines.compilation import announced
 
     settings = settings_of(conf, options, warehouse)
     topics = settings.topics
@@ -69,7 +70,8 @@ def replay(
         topics.unclean_leader_election,
         format_name,
     )
-    timeline = body.timeline(asked)
+    with announced(lambda text: typer.echo(f"kafka-placement: {text}", err=True)):
+        timeline = body.timeline(asked)
     for warning in timeline.warnings:
         typer.echo(f"kafka-placement: warning: {warning}", err=True)
     printed = () if events_file == Path("-") else body.lines(timeline)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numba
 import pytest
 
-from pipelines.commands import plan_compiling
+from pipelines import compilation
 from pipelines.commands.plan_words import duration, many
 from tests.unit.plan_commands import Said, described, line, model_file
 from tests.unit.planning import judge
@@ -107,18 +107,18 @@ def test_the_price_of_spreading_topics_is_printed(tmp_path: Path, capsys: pytest
     assert f"  price of --per-topic: {price['changes']:+,} changed preferred leaders" in said.out
 
 
-def test_compiling_is_said_once_and_only_if_it_is_done() -> None:
+def test_compiling_is_announced_once_and_only_if_it_happens() -> None:
     said: list[str] = []
 
     def twice(value: int) -> int:
         return 2 * value
 
-    with plan_compiling.told(said.append):
+    with compilation.announced(said.append):
         made = numba.njit(twice)
         assert made(2) == 4
         assert made(2.0) == 4.0
-    assert said == [plan_compiling.SAID]
-    with plan_compiling.told(said.append):
+    assert said == [compilation.MESSAGE]
+    with compilation.announced(said.append):
         made(3)
     assert len(said) == 1
 
