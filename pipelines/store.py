@@ -7,6 +7,7 @@ again: for another cluster it then finds nothing in its way, and for the same sn
 
 from __future__ import annotations
 
+import fcntl
 import json
 import random
 import re
@@ -23,8 +24,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pipelines.commit_log import data_files, last_version, rows_of
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
+from pipelines.session import EMBEDDED
 from pipelines.tables import TABLES
 from pipelines.tables.contract import Table
 from pipelines.view_makers import find_views, keep_views, make_views, quoted
@@ -35,6 +38,7 @@ _OUTRUN = re.compile(
     r"DELTA_(CONCURRENT_\w+|PROTOCOL_CHANGED|METADATA_CHANGED|CREATE_TABLE_WITH_NON_EMPTY_LOCATION)"
     r"|\b(Concurrent\w+|ProtocolChanged|MetadataChanged)Exception\b"
 )
+_GLOB = re.compile(r"[][{}*?\\^]")  # Spark takes paths with these for patterns
 # Each refusal means that another write has gone through, so as many runs as this may meet in one table.
 _TRIES = 12
 _LONGEST_WAIT_SECONDS = 4.0
@@ -120,6 +124,8 @@ class Store:
         self._made: set[str] = set()
         self._registered: list[str] = []
         self.warehouse = str(Path(warehouse).resolve()) if "://" not in warehouse else warehouse.rstrip("/")
+        # Elsewhere a path may mean another file system than this machine's.
+        self._local = not catalog and "://" not in warehouse and spark.conf.get(EMBEDDED, "false") == "true"
 
     def place(self, name: str) -> str:
         """Where the table is, for a person: its path, or its name in the catalog."""
@@ -133,6 +139,8 @@ class Store:
 
     def exists(self, name: str) -> bool:
         """Whether the table has been made."""
+        if self._local:
+            return last_version(Path(self.place(name))) >= 0
         try:
             self.spark.sql(f"DESCRIBE DETAIL {self._sql_name(name)}").collect()
         except AnalysisException:
@@ -141,7 +149,7 @@ class Store:
 
     def create(self, table: Table) -> None:
         """Make the table with its contract, if it is not there."""
-        if table.name in self._made:
+        if table.name in self._made or (self._local and self.exists(table.name)):
             return
         lines = []
         for field in table.schema.fields:
@@ -179,7 +187,7 @@ class Store:
     def read(self, name: str, snapshots: Sequence[SnapshotKey] | None = None) -> DataFrame:
         """The table's rows, of these snapshots only if given."""
         try:
-            frame = self._load(name)
+            frame = self._load(name, snapshots)
         except AnalysisException as error:
             problem = f"there is no table {name} at {self.place(name)}"
             raise StoreError(f"{problem}. Run the earlier stages first: kafka-placement run SOURCE...") from error
@@ -189,16 +197,56 @@ class Store:
             raise StoreError(f"{problem}. Use another --warehouse, or remove this one.")
         return frame if snapshots is None else frame.where(of_snapshots(snapshots))
 
-    def _load(self, name: str) -> DataFrame:
+    def _load(self, name: str, snapshots: Sequence[SnapshotKey] | None = None) -> DataFrame:
         if self._catalog:
             return self.spark.table(self._name(name))
-        return self.spark.read.format("delta").load(self.place(name))
+        return self._load_files(name, snapshots) or self.spark.read.format("delta").load(self.place(name))
+
+    def _load_files(self, name: str, snapshots: Sequence[SnapshotKey] | None) -> DataFrame | None:
+        """Read the files of a small table, those of these clusters where it is partitioned by cluster.
+
+        Returns:
+            None if Delta has to be asked.
+        """
+        table = TABLES[name]
+        files = data_files(Path(self.place(name))) if self._local and not _GLOB.search(self.warehouse) else None
+        if files is None:
+            return None
+        if snapshots is not None and table.partition_by == ("cluster_id",):
+            clusters = {key.cluster_id for key in snapshots}
+            files = [file for file in files if file.partition["cluster_id"] in clusters]
+        if not files:
+            return self.spark.createDataFrame([], table.schema)
+        reader = self.spark.read.schema(table.schema).option("basePath", self.place(name))
+        return reader.parquet(*(file.path for file in files)).select(*table.column_names)
 
     def replace(self, table: Table, rows: DataFrame, snapshots: Sequence[SnapshotKey]) -> None:
         """Make `rows` all that the table has of these snapshots, in one commit."""
+        writer = rows.select(*table.column_names).write.format("delta")
+        if self._local and self._write_first(table, writer):
+            return
         self.create(table)
-        writer = rows.select(*table.column_names).write.format("delta").mode("overwrite")
-        self._save(writer.option("replaceWhere", of_snapshots(snapshots)), table)
+        self._save(writer.mode("overwrite").option("replaceWhere", of_snapshots(snapshots)), table)
+
+    def _write_first(self, table: Table, writer: Any) -> bool:
+        """Write the first rows of a table, which replace none: a third of the cost of looking for such rows.
+
+        Where several runs write a table's first rows at once, one does so while the others wait.
+
+        Returns:
+            Whether this was done; False if the table has had rows.
+        """
+        folder = Path(self.place(table.name))
+        if last_version(folder) > 0:
+            return False
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with open(folder.with_name(f".{folder.name}.lock"), "w") as lock:  # noqa: PTH123
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if last_version(folder) > 0:
+                return False
+            self.create(table)
+            self._save(writer.mode("append"), table)
+        return True
 
     def rows_by_cluster(self, names: Sequence[str], snapshots: Sequence[SnapshotKey]) -> dict[tuple[str, str], int]:
         """{(table, cluster): rows of these snapshots}, as they have just been written."""
@@ -338,17 +386,21 @@ class Store:
         out = []
         for name, table in TABLES.items():
             try:
-                rows = self._load(name).count()
+                rows = self._count(name)
             except AnalysisException:
                 continue
             row = {"table": name, "rows": rows, "version": self._version(name)}
             out.append({**row, "comment": table.comment, "place": self.place(name)})
         return out
 
+    def _count(self, name: str) -> int:
+        files = data_files(Path(self.place(name))) if self._local else None
+        rows = None if files is None else rows_of(files)
+        return self._load(name).count() if rows is None else rows
+
     def _version(self, name: str) -> int:
         """The number of the table's last commit."""
-        log = Path(self.place(name), "_delta_log")
-        if not self._catalog and log.is_dir():  # of this machine: no need to ask Spark, which takes its time
-            return max(int(commit.stem) for commit in log.glob("*.json") if commit.stem.isdigit())
+        if self._local:  # no need to ask Spark, which takes its time
+            return last_version(Path(self.place(name)))
         history = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name(name)} LIMIT 1").select(F.col("version")).first()
         return int(history[0]) if history else 0

@@ -1,27 +1,35 @@
 """The last step of set-up: a first start of Spark, which shows that it works here and makes later starts faster.
 
-`python -m pipelines.warm_up` writes down the classes that a small piece of work loads (Java's class data sharing);
-a session that starts from that archive is up in half of the time. It also compiles the kernels that the first
-commands call.
+`python -m pipelines.warm_up` writes down the classes that a small run loads (Java's class data sharing): a session that
+starts from that archive is up in half of the time. It also compiles the kernels that the first commands call.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
+from pipelines.commands.report import report
 from pipelines.compilation import SETUP, compile_missing
 from pipelines.errors import KafkaPlacementError
+from pipelines.ingest.sources import find_sources
 from pipelines.java import check_java
 from pipelines.jvm import class_archive
+from pipelines.runner import Progress, Run, make_context
 from pipelines.session import open_session, stop_embedded
+from pipelines.settings import load_settings
+from pipelines.stage_list import steps_between
+from pipelines.store import Store
 
 # Little is run often enough to be worth more than Java's first compiler.
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-COLUMNS = "part STRING NOT NULL, id BIGINT, replicas ARRAY<INT>, size DOUBLE, at TIMESTAMP"
-ROWS = """SELECT 'a' AS part, id, array(CAST(id AS INT), 2) AS replicas, id / 2 AS size, TIMESTAMP '2026-01-01' AS at
-FROM range(100)"""
+QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+DESCRIBE = """Topic: t\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: min.insync.replicas=2
+\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2
+\tTopic: t\tPartition: 1\tLeader: 2\tReplicas: 2,3\tIsr: 2
+"""
+FEW = ("failures.seeds=1", "failures.random_draws=1", "hotspots.seeds=2")
 
 
 def make_archive() -> Path:
@@ -33,7 +41,7 @@ def make_archive() -> Path:
     with tempfile.TemporaryDirectory(prefix=".warm-up-", dir=archive.parent) as scratch:
         made = Path(scratch, archive.name)
         options = f"{QUICK} -XX:ArchiveClassesAtExit={made} -Xlog:disable -Xlog:all=error:stderr"
-        exit_code = work(Path(scratch, "table"), {"spark.driver.extraJavaOptions": options})
+        exit_code = run_once(Path(scratch), options)
         if exit_code == 0 and made.is_file():  # else starts are slower, and that is all
             for outdated in archive.parent.glob("classes-*.jsa"):
                 outdated.unlink()
@@ -41,19 +49,20 @@ def make_archive() -> Path:
     return archive
 
 
-def work(table: Path, settings: dict[str, str]) -> int:
-    """The exit code of a JVM whose Spark did once what a run does often, and ended."""
-    spark = open_session("warm-up", warehouse=None, small=True, extra=settings)
-    name = f"delta.`{table}`"
-    spark.sql(f"CREATE TABLE {name} ({COLUMNS}) USING delta PARTITIONED BY (part) COMMENT 'a table'")
-    rows = spark.sql(ROWS)
-    for _ in range(2):
-        rows.write.format("delta").mode("overwrite").option("replaceWhere", "part = 'a'").save(str(table))
-    passed = rows.mapInArrow(lambda batches: batches, rows.schema).selectExpr("id", "explode(replicas) AS replica")
-    stored = spark.read.format("delta").load(str(table)).where("part = 'a'")
-    stored.join(passed, on="id", how="left").groupBy("replica").agg({"size": "avg"}).orderBy("replica").collect()
-    spark.sql(f"SELECT part, max(size), percent_rank() OVER (ORDER BY part) FROM {name} GROUP BY part").toPandas()
-    spark.sql(f"DESCRIBE HISTORY {name}").collect()
+def run_once(folder: Path, java_options: str) -> int:
+    """Run the pipeline over a cluster of three brokers in a JVM with these options.
+
+    Returns:
+        The JVM's exit code.
+    """
+    (folder / "source.txt").write_text(DESCRIBE, encoding="utf-8")
+    settings = load_settings([f"store.warehouse={folder / 'warehouse'}", *FEW], environ={})
+    spark = open_session("warm-up", warehouse=None, small=True, extra={"spark.driver.extraJavaOptions": java_options})
+    store = Store(spark, settings.store.warehouse)
+    context = make_context(find_sources([str(folder / "source.txt")]), settings, datetime.now(UTC))
+    work = Run(spark, store, context, Progress())
+    work.go(steps_between(None, None), clock=lambda: datetime.now(UTC))
+    report(store, folder / "report.html", snapshots=context.snapshots, alone=True)
     return stop_embedded(spark)
 
 
