@@ -129,14 +129,30 @@ class Small:
 
 # Tests of these folders share what is costly to make, so that one worker has all of them.
 TOGETHER = ("tests/docs/",)
-# These begin, in this order: the longest, and what makes what others wait for.
-FIRST: tuple[str, ...] = ("tests/docs/", "tests/e2e/test_run.py")
+# These begin, in this order: what takes longest, and what makes things that others wait for. Many short files are left
+# for the end, so that all workers are busy until then.
+FIRST = (
+    "tests/docs/",
+    "tests/e2e/test_run.py",
+    "tests/e2e/",
+    "tests/where_it_runs/",
+    "tests/spark/",
+    "tests/jobs/",
+    "tests/oracle/",
+    "tests/unit/test_plan_command.py",
+    "tests/unit/planning/",
+)
 
 
 def scope_of(nodeid: str) -> str:
     """Which tests stay on one worker, in their order: those of a file, or of a folder."""
     file = nodeid.split("::", 1)[0]
     return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+
+
+def rank(scope: str) -> int:
+    """The lower, the sooner it begins."""
+    return next((i for i, prefix in enumerate(FIRST) if scope.startswith(prefix)), len(FIRST))
 
 
 def scheduled(config: pytest.Config, log: Any) -> Any:
@@ -150,9 +166,7 @@ def scheduled(config: pytest.Config, log: Any) -> Any:
             return scope_of(nodeid)
 
         def _assign_work_unit(self, node: Any) -> None:
-            named = [scope for scope in FIRST if scope in self.workqueue]
-            for scope in [*reversed(named)]:
-                self.workqueue.move_to_end(scope, last=False)
+            self.workqueue.move_to_end(min(self.workqueue, key=rank), last=False)
             super()._assign_work_unit(node)
 
     return Scopes(config, log)

@@ -20,8 +20,21 @@ def rows(warehouse: Path, name: str) -> list[str]:
     return sorted(repr(row) for row in table.to_pylist())
 
 
-def half_or_nothing(warehouse: Path, name: str, expected: dict[str, list[str]]) -> None:
-    """Fail if a reader sees anything but all rows of the table, or none."""
-    log = warehouse / name.replace(".", "/") / "_delta_log"
-    if any(log.glob("*.json")):
-        assert rows(warehouse, name) in ([], expected[name]), name
+class Watch:
+    """Fails if a reader of some tables sees anything but all rows of one, or none.
+
+    warehouse: of the tables.   expected: all rows of each.
+    """
+
+    def __init__(self, warehouse: Path, expected: dict[str, list[str]]) -> None:
+        self._warehouse, self._expected = warehouse, expected
+        self._read: dict[str, list[str]] = {}
+
+    def look(self) -> None:
+        """Read the tables that have another version than when they were read last."""
+        for name, expected in self._expected.items():
+            log = self._warehouse / name.replace(".", "/") / "_delta_log"
+            versions = sorted(file.name for file in log.glob("*.json"))
+            if versions and versions != self._read.get(name):
+                self._read[name] = versions
+                assert rows(self._warehouse, name) in ([], expected), name

@@ -15,7 +15,7 @@ import pytest
 from pipelines.stage_list import STEPS
 from pipelines.tables import TABLES
 from tests.commands import call
-from tests.e2e.tables import SAME, half_or_nothing, rows
+from tests.e2e.tables import SAME, Watch, rows
 from tests.shared import COMMAND, ROOT, Finished, Small
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -66,7 +66,7 @@ def kill_at(step: str, whole: Path, arguments: Sequence[str], killed: Path) -> N
     for name in STEPS[: STEPS.index(step)]:
         if name in TABLES:
             shutil.copytree(whole / folder_of(name), killed / folder_of(name))
-    expected = {name: rows(whole, name) for name in SAME}
+    watch = Watch(killed, {name: rows(whole, name) for name in SAME})
     (marker,) = tables_of([step])
     run = subprocess.Popen(
         [*COMMAND, "run", *arguments, "--from", step, "--warehouse", str(killed)],
@@ -80,13 +80,11 @@ def kill_at(step: str, whole: Path, arguments: Sequence[str], killed: Path) -> N
     # Kill once the step's table has begun to exist: between its creation and its commit, or right behind it.
     while not (killed / folder_of(marker) / "_delta_log").exists() and run.poll() is None:
         assert time.monotonic() < deadline, step
-        for name in SAME:
-            half_or_nothing(killed, name, expected)
+        watch.look()
         time.sleep(0.05)
     os.killpg(run.pid, signal.SIGKILL)
     run.wait()
-    for name in SAME:
-        half_or_nothing(killed, name, expected)
+    watch.look()
 
 
 def run_again(whole: Path, arguments: Sequence[str], killed: Path) -> None:
