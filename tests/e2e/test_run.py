@@ -214,7 +214,7 @@ ONCE = {
 
 
 # The one that runs as a process, as a person runs it. The others run in the Spark of the tests.
-PROCESS = "over_time"
+PROCESS = "compare_schemes"
 
 
 @pytest.mark.usefixtures("spark")

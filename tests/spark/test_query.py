@@ -13,8 +13,6 @@ from pipelines.commands.closing import asked, show_rows
 from pipelines.errors import StoreError
 from pipelines.store import Store
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture(scope="module")
 def store(spark_application: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Store:

@@ -18,8 +18,6 @@ from pipelines.store import Store
 from pipelines.views import BY_NAME, VIEWS, needed
 from tests.steps import steps_to
 
-pytestmark = pytest.mark.spark
-
 BEFORE = """\
 Topic: orders\tTopicId: AAAAAAAAAAAAAAAAAAAAAA\tPartitionCount: 3\tReplicationFactor: 2\tConfigs: min.insync.replicas=1
 \tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2

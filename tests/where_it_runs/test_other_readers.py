@@ -22,7 +22,7 @@ from pipelines.store import Store
 from pipelines.tables import OF_RUNS
 from tests.shared import Finished
 
-pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.spark]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 # Asked of Spark and of DuckDB in the same words: joins, groups, elements of lists.
 QUERIES = {
