@@ -41,7 +41,7 @@ soak: check-machine $(READY) ## every test, with all of the random sequences
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --soak $(PYTEST_ARGS)
 
 test-fast: check-machine $(READY) ## the tests that take no Spark and no minutes
-	$(BIN)/python -m pytest -m "not slow and not spark and not e2e" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not spark and not e2e" $(PYTEST_ARGS)
 
 lint: check-machine $(READY) ## ruff (lint, format) and mypy
 	$(BIN)/ruff check .
