@@ -27,7 +27,7 @@ OUT ?= fleet
 SHAPE = --size $(SIZE) $(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(BROKERS),--brokers $(BROKERS)) \
   $(if $(TOPICS),--topics $(TOPICS)) $(if $(SMALL),--small $(SMALL)) $(if $(SEED),--seed $(SEED)) $(if $(LOADS),--loads)
 
-.PHONY: help setup run test test-fast lint bench bench-kernels bench-plans bench-replay fleet bench-fleet oracle screenshots docs wheel wheel-databricks lock clean check-machine
+.PHONY: help setup run test test-fast soak lint bench bench-kernels bench-plans bench-replay fleet bench-fleet oracle screenshots docs wheel wheel-databricks lock clean check-machine
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-16s %s\n' "$$name" "$$what"; done
@@ -37,11 +37,14 @@ setup: check-machine $(READY) ## .venv with every library and the kafka-placemen
 run: check-machine $(READY) ## the whole pipeline on data_samples/, into ./warehouse
 	@$(BIN)/kafka-placement run $(SAMPLES)
 
-test: lint ## lint, types and every test
+test: lint ## lint, types and every test, with a tenth of the random sequences
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
+soak: check-machine $(READY) ## every test, with all of the random sequences
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --soak $(PYTEST_ARGS)
+
 test-fast: check-machine $(READY) ## the tests that take no Spark and no minutes
-	$(BIN)/python -m pytest -m "not slow and not spark and not e2e" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not spark and not e2e" $(PYTEST_ARGS)
 
 lint: check-machine $(READY) ## ruff (lint, format) and mypy
 	$(BIN)/ruff check .

@@ -10,8 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipelines.cli import main
+from pipelines.commands import run as run_body
 from pipelines.runner import Run
-from tests.docs.machine import FEW, OLDER, SOURCES, Machine, found_there, furnish
+from pipelines.store import Store
+from tests.docs.machine import FEW, OLDER, SOURCES, Machine, Once, found_there, furnish
 from tests.docs.pages import ROOT
 
 
@@ -56,10 +58,19 @@ def machine(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     remembered: dict[tuple[str, ...], str],
+    once: Once,
 ) -> Machine:
     """Runs commands; the stages ran once, over all that the pages name."""
     monkeypatch.setattr(Run, "go", found_there)
+    monkeypatch.setattr(Store, "register", once.register)
+    monkeypatch.setattr(run_body, "report", once.report)
     return Machine(furnished, capsys, remembered)
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """What is the same for many commands over the same tables, made once."""
+    return Once(tmp_path_factory.mktemp("pages"))
 
 
 @pytest.fixture(scope="session")

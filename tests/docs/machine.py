@@ -6,16 +6,19 @@ import doctest
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from pipelines.cli import main
+from pipelines.commands.report import report
 from pipelines.errors import EXIT_ALERT
+from pipelines.ingest.sources import SnapshotKey
 from pipelines.runner import Run
 from pipelines.stage_list import STEPS
+from pipelines.store import Store
 from tests.docs.pages import ROOT, Command, blocks
 
 SAMPLES = ROOT / "data_samples"
@@ -71,6 +74,38 @@ def found_there(run: Run, steps: Sequence[str], clock: object) -> None:
     assert set(steps) <= set(STEPS)
     for key in run._context.snapshots:
         assert not run._store.read("gold.scheme_comparison", [key]).isEmpty(), f"add {key.cluster_id} to SOURCES"
+
+
+class Once:
+    """In place of Store.register and of the report of a run: what has been done is not done again.
+
+    Tables that a session knows by name stay known, and runs over the same tables write the same page.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._places: dict[str, str] = {}
+        self._pages: dict[tuple[object, ...], tuple[Path, int]] = {}
+        self._register, self._report = Store.register, report
+
+    @property
+    def register(self) -> Callable[[Store, Sequence[str]], list[str]]:
+        def register(store: Store, names: Sequence[str]) -> list[str]:
+            new = [name for name in names if self._places.get(name) != store.place(name)]
+            self._places |= {name: store.place(name) for name in self._register(store, new)}
+            return [name for name in names if self._places.get(name) == store.place(name)]
+
+        return register
+
+    def report(self, store: Store, file: Path, snapshots: Sequence[SnapshotKey], alone: bool) -> int:
+        """Of a run: the page of its clusters alone, or of all."""
+        key = (store.warehouse, alone, *(snapshots if alone else ()))
+        if key not in self._pages:
+            kept = self._folder / f"{len(self._pages)}.html"
+            self._pages[key] = kept, self._report(store, kept, snapshots=snapshots, alone=alone)
+        page, count = self._pages[key]
+        shutil.copy(page, file)
+        return count
 
 
 @dataclass

@@ -1,83 +1,74 @@
-"""The command as a person runs it: whole runs, runs again, runs that are killed."""
+"""The command as a person runs it: whole runs, runs again, and what commands say of the tables."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import runpy
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
-from pipelines.stage_list import STEPS
-from pipelines.tables import OF_RUNS, TABLES
+from pipelines.tables import OF_RUNS
+from tests.commands import call
+from tests.e2e.tables import SAME, rows
 from tests.report.seen import counted, opened
+from tests.shared import COMMAND, Finished, Small
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data_samples"
-COMMAND = [sys.executable, "-m", "pipelines.cli"]
-SOURCES = [f"kraft={SAMPLES / 'kafka-4.1.1-kraft'}", f"zk={SAMPLES / 'kafka-2.8.2-zookeeper'}"]
-# What is different in two runs that find the same: when they ran, and how long it took.
-CLOCKS = {"ingested_at"}
-SAME = [name for name in OF_RUNS if name != "ops.runs"]
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
-def call(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([*COMMAND, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
-
-
-def rows(warehouse: Path, name: str) -> list[str]:
-    """All rows of a table as another reader (delta-rs) sees them, in a fixed order, without clocks."""
-    table = DeltaTable(str(warehouse / name.replace(".", "/"))).to_pyarrow_table()
-    table = table.select([c for c in table.column_names if c not in CLOCKS])
-    return sorted(repr(row) for row in table.to_pylist())
-
-
 @pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def warehouse(finished: Finished) -> Path:
     """A run over both sample clusters, never killed."""
-    folder = tmp_path_factory.mktemp("e2e") / "warehouse"
-    done = call("run", *SOURCES, "--warehouse", str(folder))
-    (folder / "stdout.txt").write_text(done.stdout)
-    (folder / "stderr.txt").write_text(done.stderr)
-    return folder
+    return finished.warehouse
 
 
 @pytest.fixture(scope="module")
-def twice(warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, and a later run over one of the clusters, whose broker 2 is down by then."""
+def twice(
+    finished: Finished, warehouse: Path, spark_application: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The same, and a later run: over one cluster as it was, and over the other, whose broker 2 is down by then."""
     folder = tmp_path_factory.mktemp("twice")
     shutil.copytree(warehouse, folder / "warehouse")
     later = SAMPLES / "captures" / "kafka-4.1.1-kraft" / "topics-describe.broker-2-down.txt"
-    few = ("--set", "failures.seeds=2", "--set", "hotspots.seeds=20")
-    done = call("run", f"kraft={later}", "--warehouse", str(folder / "warehouse"), *few)
+    done = call("run", f"kraft={later}", finished.sources[1], "--warehouse", str(folder / "warehouse"))
     assert done.stderr == ""
     return folder / "warehouse"
 
 
-def test_closing_table_and_paths(warehouse: Path) -> None:
-    said = (warehouse / "stdout.txt").read_text()
+def test_closing_table_and_paths(finished: Finished) -> None:
+    """As the process printed them. All that is said of a run's closing output stands here."""
+    said, warehouse = finished.stdout, finished.warehouse
     for text in ("kraft", "zk", "observed", "kafka", "naive", "worst survivor", "offline", "to naive"):
         assert text in said
     for name in OF_RUNS:
         assert str(warehouse / name.replace(".", "/")) in said
     assert (warehouse / "data_docs" / "index.html").is_file()
-    assert (warehouse / "stderr.txt").read_text() == ""
+    assert finished.stderr == ""
     assert re.search(r"Seconds .*: bronze.raw_metadata \d+\.\d, .*report \d+\.\d", said)
+
+
+def test_it_leaves_nothing_but_its_warehouse(finished: Finished) -> None:
+    """And its report: no spark-warehouse, metastore_db, derby.log or artifacts where the command was run."""
+    assert sorted(path.name for path in finished.folder.iterdir()) == ["warehouse", "warehouse-report.html"]
+    stray = [path.name for path in finished.warehouse.iterdir() if path.suffix == ".db"]
+    assert stray == []
 
 
 def test_its_report_is_read_in_a_browser(warehouse: Path, chromium: Browser) -> None:
@@ -97,27 +88,24 @@ def test_its_report_is_read_in_a_browser(warehouse: Path, chromium: Browser) -> 
         assert seen.page.locator("h2").all_inner_texts() == ["The fleet at a glance", "kraft", "zk"]
 
 
-def test_a_run_over_one_cluster_shows_it_among_the_others(twice: Path, chromium: Browser) -> None:
-    """And how it went: two runs over it are a line for each metric."""
+def test_a_later_run_shows_how_it_went(twice: Path, chromium: Browser) -> None:
+    """And how it went: two runs over each are a line for each metric."""
     file = twice.with_name("warehouse-report.html")
     with opened(chromium, file) as seen:
         assert seen.faults == []
         found = counted(seen.page)
-        assert (found["charts"], found["drawn"], found["broken"], found["lines"]) == (16, 16, 0, 2)
+        assert (found["charts"], found["drawn"], found["broken"], found["lines"]) == (16, 16, 0, 4)
         assert seen.page.locator("h2").all_inner_texts() == ["The fleet at a glance", "kraft", "zk"]
         living = seen.page.locator("main > section.card tbody td:nth-child(3)").all_inner_texts()
         assert living == ["5", "5"]
         assert "and no plan does with less" in seen.page.locator("#c0 [data-chart=plan]").inner_text()
 
 
-def test_a_threshold_that_is_crossed(tmp_path: Path) -> None:
-    source = tmp_path / "one.txt"
-    source.write_text("\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1\n")
-    sizes = ("--set", "failures.seeds=1", "--set", "hotspots.seeds=10", "--no-report")
-    done = call("run", str(source), "--warehouse", str(tmp_path / "w"), *sizes, "--alert", "newly_offline > 0", code=4)
-    assert done.stderr == "kafka-placement: alert: one: most_newly_offline_partitions is 1: newly_offline > 0\n"
-    assert not (tmp_path / "w-report.html").exists()
-    wrong = call("run", str(source), "--alert", "hotness > 1", code=64)
+def test_a_threshold_that_is_crossed(small: Small) -> None:
+    """Its exit code, 4, is looked at as it is made."""
+    assert small.stderr == "kafka-placement: alert: prod.eu: most_newly_offline_partitions is 1: newly_offline > 0\n"
+    assert not list(small.folder.glob("*-report.html"))
+    wrong = call("run", *small.arguments, "--alert", "hotness > 1", code=64)
     assert "there is no metric hotness" in wrong.stderr
 
 
@@ -134,11 +122,11 @@ def test_rows_are_those_of_the_captures(warehouse: Path) -> None:
     assert counts["silver.contradictions"] == 0
 
 
-def test_failures_agree_with_what_if(warehouse: Path, tmp_path: Path) -> None:
+def test_failures_agree_with_what_if(finished: Finished, warehouse: Path, tmp_path: Path) -> None:
     answers = tmp_path / "answer.json"
     summary = DeltaTable(str(warehouse / "gold" / "failure_summary")).to_pyarrow_table().to_pylist()
     load = DeltaTable(str(warehouse / "gold" / "failure_load")).to_pyarrow_table().to_pylist()
-    for source, cluster in zip(SOURCES, ("kraft", "zk"), strict=True):
+    for source, cluster in zip(finished.sources, ("kraft", "zk"), strict=True):
         mine = [r for r in summary if r["cluster_id"] == cluster and r["scheme"] == "observed"]
         pairs = [r for r in mine if r["scenario_kind"] == "pair"]
         singles = [r for r in mine if r["scenario_kind"] == "broker"]
@@ -160,9 +148,12 @@ def test_failures_agree_with_what_if(warehouse: Path, tmp_path: Path) -> None:
         assert len(singles) == {"kraft": 6, "zk": 5}[cluster]
 
 
+LEADERS = "SELECT cluster_id, scheme, leaders, topic FROM gold.leader_hotspots WHERE topic IS NULL ORDER BY 1, 2"
+
+
+@pytest.mark.usefixtures("spark")
 def test_query_and_tables(warehouse: Path) -> None:
-    sql = "SELECT cluster_id, scheme, leaders, topic FROM gold.leader_hotspots WHERE topic IS NULL ORDER BY 1, 2"
-    lines = call("query", sql, "--json", "-", "--warehouse", str(warehouse)).stdout.splitlines()
+    lines = call("query", LEADERS, "--json", "-", "--warehouse", str(warehouse)).stdout.splitlines()
     found = [json.loads(line) for line in lines]
     assert [(r["cluster_id"], r["scheme"], r["leaders"]) for r in found] == [
         ("kraft", "kafka", 743),
@@ -185,6 +176,27 @@ def test_query_and_tables(warehouse: Path) -> None:
     assert "not understood" in call("query", "SELEC 1", "--warehouse", str(warehouse), code=1).stderr
 
 
+def process(*command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What a process of its own did, with a Spark of its own."""
+    return subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_process_prints_its_answer_alone(finished: Finished, warehouse: Path) -> None:
+    """A query and a what-if: the same answers as within this process, on stdout, and nothing beside them."""
+    for command in (
+        ("query", LEADERS, "--json", "-", "--warehouse", str(warehouse)),
+        ("what-if", finished.sources[1], "--fail", "1000", "--json", "-"),
+    ):
+        done = process(*COMMAND, *command)
+        assert (done.returncode, done.stdout, done.stderr) == (0, call(*command).stdout, ""), done.stderr
+
+
+# Of the captures, these tables have no row.
+EMPTY = ("silver.quarantine", "silver.contradictions", "gold.over_capacity")
+
 # What each notebook shows of the run, among other things.
 NOTEBOOKS = {
     "explore_a_cluster": ("max_over_mean_ratio", "no: partitions would be offline", "|kraft     |broker:"),
@@ -201,41 +213,54 @@ ONCE = {
 }
 
 
+# The one that runs as a process, as a person runs it. The others run in the Spark of the tests.
+PROCESS = "compare_schemes"
+
+
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_notebooks_run_as_scripts(twice: Path, name: str) -> None:
-    where = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "KAFKA_PLACEMENT_STORE__WAREHOUSE": str(twice),
-        "NOTEBOOK_FAILED": "1000,3",
-    }
+def test_notebooks_run_as_scripts(
+    twice: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    where = {"KAFKA_PLACEMENT_STORE__WAREHOUSE": str(twice), "NOTEBOOK_FAILED": "1000,3"}
     file = ROOT / "notebooks" / f"{name}.py"
-    done = subprocess.run([sys.executable, file], env=where, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    if name == PROCESS:
+        done = process(sys.executable, file, PYTHONPATH=str(ROOT), **where)
+        assert done.returncode == 0, done.stdout + done.stderr
+        said = done.stdout
+    else:
+        for key, value in where.items():
+            monkeypatch.setenv(key, value)
+        runpy.run_path(str(file), run_name="__main__")
+        said = capsys.readouterr().out
     for text in NOTEBOOKS[name]:
-        assert text in done.stdout
+        assert text in said
     if name in ONCE:
-        assert len(re.findall(ONCE[name], done.stdout, flags=re.M)) == 1, done.stdout
+        assert len(re.findall(ONCE[name], said, flags=re.M)) == 1, said
 
 
 def test_every_notebook_is_run() -> None:
     assert {file.stem for file in (ROOT / "notebooks").glob("*.py")} == set(NOTEBOOKS)
 
 
-def test_a_second_run_changes_no_row(warehouse: Path, tmp_path: Path) -> None:
-    again = tmp_path / "warehouse"
-    shutil.copytree(warehouse, again)
-    before = {name: rows(again, name) for name in SAME}
-    times = DeltaTable(str(again / "bronze" / "raw_metadata")).to_pyarrow_table()["ingested_at"].unique().to_pylist()
-    call("run", *SOURCES, "--warehouse", str(again))
+def test_a_second_run_changes_no_row(warehouse: Path, twice: Path) -> None:
+    """Of the cluster that it is over again, nor of the other's earlier snapshot; not even when it was read."""
     for name in SAME:
-        assert rows(again, name) == before[name], name
-    new = DeltaTable(str(again / "bronze" / "raw_metadata")).to_pyarrow_table()["ingested_at"].unique().to_pylist()
-    assert new == times
-    assert DeltaTable(str(again / "gold" / "placements")).protocol().min_reader_version == 1
+        before = DeltaTable(str(warehouse / name.replace(".", "/"))).to_pyarrow_table()
+        after = DeltaTable(str(twice / name.replace(".", "/"))).to_pyarrow_table()
+        earlier = pc.is_in(after["snapshot_id"], value_set=before["snapshot_id"].unique())
+        assert in_order(after.filter(earlier)) == in_order(before), name
+        assert name in EMPTY or after.num_rows > before.num_rows, name
+    assert DeltaTable(str(twice / "gold" / "placements")).protocol().min_reader_version == 1
 
 
-def test_a_table_fault_stops_the_run_before_gold(warehouse: Path, tmp_path: Path) -> None:
+def in_order(table: pa.Table) -> list[str]:
+    """Its rows, whatever the order in which they were written."""
+    return sorted(repr(row) for row in table.to_pylist())
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_table_fault_stops_the_run_before_gold(finished: Finished, warehouse: Path, tmp_path: Path) -> None:
     broken = tmp_path / "warehouse"
     shutil.copytree(warehouse, broken)
     shutil.rmtree(broken / "gold")
@@ -245,51 +270,10 @@ def test_a_table_fault_stops_the_run_before_gold(warehouse: Path, tmp_path: Path
     from deltalake import write_deltalake
 
     write_deltalake(table, doubled, mode="append")
-    done = call("run", *SOURCES, "--from", "quality", "--warehouse", str(broken), code=2)
+    done = call("run", *finished.sources, "--from", "quality", "--warehouse", str(broken), code=2)
     for text in ("silver.partitions", "2 of 805", doubled["topic"][0].as_py()):
         assert text in done.stderr
     assert not (broken / "gold").exists()
     results = DeltaTable(str(broken / "ops" / "quality_results")).to_pyarrow_table().to_pylist()
     failed = [r for r in results if not r["success"]]
     assert {r["unexpected_rows"] for r in failed} == {2}
-
-
-# Bronze, the merge, the gate, gold's middle and its end: a kill at each.
-@pytest.mark.parametrize(
-    "step", ["bronze.raw_metadata", "silver.entities", "quality", "gold.scheme_sums", "gold.failure_load"]
-)
-def test_a_killed_run_run_again_ends_like_one_never_killed(warehouse: Path, tmp_path: Path, step: str) -> None:
-    killed = tmp_path / "warehouse"
-    # Everything before the step is as the whole run left it: the kill falls into the step itself.
-    for name in STEPS[: STEPS.index(step)]:
-        if name in TABLES:
-            shutil.copytree(warehouse / name.replace(".", "/"), killed / name.replace(".", "/"))
-    expected = {name: rows(warehouse, name) for name in SAME}
-    marker = killed / "ops" / "quality_results" if step == "quality" else killed / step.replace(".", "/")
-    run = subprocess.Popen(
-        [*COMMAND, "run", *SOURCES, "--from", step, "--warehouse", str(killed)],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + 120
-    # Kill once the step's table has begun to exist: between its creation and its commit, or right behind it.
-    while not (marker / "_delta_log").exists() and run.poll() is None and time.monotonic() < deadline:
-        for name in SAME:
-            half_or_nothing(killed, name, expected)
-        time.sleep(0.05)
-    os.killpg(run.pid, signal.SIGKILL)
-    run.wait()
-    for name in SAME:
-        half_or_nothing(killed, name, expected)
-    call("run", *SOURCES, "--warehouse", str(killed))
-    for name in SAME:
-        assert rows(killed, name) == expected[name], name
-
-
-def half_or_nothing(warehouse: Path, name: str, expected: dict[str, list[str]]) -> None:
-    """Fail if a reader sees anything but all rows of the table, or none."""
-    log = warehouse / name.replace(".", "/") / "_delta_log"
-    if any(log.glob("*.json")):
-        assert rows(warehouse, name) in ([], expected[name]), name

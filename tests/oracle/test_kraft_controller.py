@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tests.oracle.kraft_controller import KRaftController, Life, Partitions, Stands, random_life
+from tests.samples import Sampled
 from udfs.replay.events import event_log
 from udfs.replay.rows import Rows
 from udfs.replay.together import folded_whole
@@ -42,9 +43,9 @@ def as_sets(partitions: Partitions) -> dict:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("jdk")
-def test_kafkas_controller_does_the_same() -> None:
+def test_kafkas_controller_does_the_same(sampled: Sampled) -> None:
     with KRaftController() as kafka:
-        lives = {seed: random_life(kafka, seed) for seed in range(LIVES)}
+        lives = {seed: random_life(kafka, seed) for seed in sampled.seeds(LIVES)}
     found = replayed(lives)
     seen: Counter[str] = Counter()
     wrong = []
@@ -57,6 +58,6 @@ def test_kafkas_controller_does_the_same() -> None:
             seen["partitions"] += len(stood)
             seen["eligible"] += sum(bool(one.elr) for one in stood.values())
             seen["leaderless"] += sum(one.leader is None for one in stood.values())
-    assert not wrong, f"{len(wrong)} of {LIVES}, the first: {wrong[0]}"
-    assert seen["partitions"] > 10 * LIVES
-    assert min(seen["eligible"], seen["leaderless"]) > LIVES / 2
+    assert not wrong, f"{len(wrong)} of {len(lives)}, the first: {wrong[0]}"
+    assert seen["partitions"] > 10 * len(lives)
+    assert min(seen["eligible"], seen["leaderless"]) > len(lives) / 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from io import StringIO
@@ -68,16 +68,11 @@ class Warehouse(SimpleNamespace):
 
 
 @pytest.fixture(scope="module")
-def made(spark_application: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
+def made(spark_application: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     folder = tmp_path_factory.mktemp("odd")
     made = Warehouse(store=Store(spark_application, str(folder / "w")), sources=_sources(folder))
-    compiling = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    for key, value in compiling.items():  # as where sources are small: compiling is most of the time
-        spark_application.conf.set(key, value)
     made.run()
-    yield made
-    for key in compiling:
-        spark_application.conf.unset(key)
+    return made
 
 
 @pytest.fixture(scope="module")

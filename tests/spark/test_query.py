@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,9 +14,18 @@ from pipelines.errors import StoreError
 from pipelines.store import Store
 
 
-@pytest.fixture
-def store(spark: SparkSession, tmp_path: Path) -> Store:
-    return Store(spark, str(tmp_path))
+@pytest.fixture(scope="module")
+def store(spark_application: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(spark_application, str(tmp_path_factory.mktemp("asked")))
+
+
+@pytest.fixture(scope="module")
+def kept(store: Store) -> Iterator[None]:
+    """A table of one row that no query may change."""
+    store.spark.sql(f"CREATE OR REPLACE TABLE kept (a INT) USING delta LOCATION '{store.warehouse}/kept'")
+    store.spark.sql("INSERT INTO kept VALUES (1)")
+    yield
+    store.spark.sql("DROP TABLE kept")
 
 
 def test_brackets_and_colons_are_data(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,15 +93,11 @@ def test_json_of_what_json_lacks(store: Store) -> None:
         "EXPLAIN EXPLAIN DELETE FROM kept",
     ],
 )
-def test_what_writes_is_refused(store: Store, tmp_path: Path, sql: str) -> None:
-    store.spark.sql(f"CREATE OR REPLACE TABLE kept (a INT) USING delta LOCATION '{tmp_path}/kept'")
-    try:
-        store.spark.sql("INSERT INTO kept VALUES (1)")
-        with pytest.raises(StoreError, match=r"not understood[^|]*query only reads"):
-            asked(store, sql, as_json=False)
-        assert [row.a for row in store.spark.sql("SELECT a FROM kept").collect()] == [1]
-    finally:
-        store.spark.sql("DROP TABLE kept")
+@pytest.mark.usefixtures("kept")
+def test_what_writes_is_refused(store: Store, sql: str) -> None:
+    with pytest.raises(StoreError, match=r"not understood[^|]*query only reads"):
+        asked(store, sql, as_json=False)
+    assert [row.a for row in store.spark.sql("SELECT a FROM kept").collect()] == [1]
 
 
 @pytest.mark.parametrize(

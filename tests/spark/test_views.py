@@ -14,9 +14,9 @@ from pipelines.errors import StoreError
 from pipelines.ingest.sources import Source, find_source
 from pipelines.runner import Progress, Run, make_context
 from pipelines.settings import load_settings
-from pipelines.stage_list import steps_between
 from pipelines.store import Store
 from pipelines.views import BY_NAME, VIEWS, needed
+from tests.steps import steps_to
 
 BEFORE = """\
 Topic: orders\tTopicId: AAAAAAAAAAAAAAAAAAAAAA\tPartitionCount: 3\tReplicationFactor: 2\tConfigs: min.insync.replicas=1
@@ -59,14 +59,14 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory, spark_application: Spark
             make_context([source], settings, at),
             Progress(),
         )
-        run.go(steps_between(None, None), clock=lambda at=at: at)
+        run.go(steps_to(needed([view.name for view in VIEWS])[0]), clock=lambda at=at: at)
     return folder / "tables"
 
 
-@pytest.fixture
-def store(spark: SparkSession, warehouse: Path) -> Store:
+@pytest.fixture(scope="module")
+def store(spark_application: SparkSession, warehouse: Path) -> Store:
     """The warehouse, every view registered."""
-    made = Store(spark, str(warehouse))
+    made = Store(spark_application, str(warehouse))
     tables, views = needed([view.name for view in VIEWS])
     assert set(made.register(tables)) == set(tables)
     made.register_views(views)

@@ -14,6 +14,8 @@ from pipelines import jars
 from pipelines.errors import EnvironmentFault
 from pipelines.jars import Jar
 
+pytestmark = pytest.mark.slow
+
 CONTENT = b"a jar"
 WANTED = Jar("org.example", "first", "1.0", hashlib.sha256(CONTENT).hexdigest())
 POM = """<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId><artifactId>first</artifactId>

@@ -13,6 +13,8 @@ import pytest
 from tests.unit.plan_commands import Said, assert_refused, described, line, model_file
 from tests.unit.planning import judge
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

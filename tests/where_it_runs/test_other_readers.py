@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.store import Store
 from pipelines.tables import OF_RUNS
+from tests.shared import Finished
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -57,31 +58,31 @@ def rows(table: pa.Table) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def arrow(embedded_run: Path) -> Callable[[str], pa.Table]:
+def arrow(finished: Finished) -> Callable[[str], pa.Table]:
     """Of a table's name: its Arrow by delta-rs."""
 
     @cache
     def of(name: str) -> pa.Table:
-        return DeltaTable(embedded_run / "warehouse" / name.replace(".", "/")).to_pyarrow_table()
+        return DeltaTable(finished.warehouse / name.replace(".", "/")).to_pyarrow_table()
 
     return of
 
 
 @pytest.fixture(scope="module")
-def duck(embedded_run: Path, arrow: Callable[[str], pa.Table]) -> duckdb.DuckDBPyConnection:
+def duck(finished: Finished, arrow: Callable[[str], pa.Table]) -> duckdb.DuckDBPyConnection:
     """DuckDB with every table by its name."""
     connection = duckdb.connect()
-    for number, name in enumerate(tables_in(embedded_run / "warehouse")):
+    for number, name in enumerate(tables_in(finished.warehouse)):
         connection.register(f"arrow_{number}", arrow(name))
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name.split('.')[0]}")
         connection.execute(f"CREATE TABLE {name} AS SELECT * FROM arrow_{number}")
     return connection
 
 
-@pytest.fixture
-def store(spark: SparkSession, embedded_run: Path) -> Store:
-    made = Store(spark, str(embedded_run / "warehouse"))
-    assert sorted(made.register(list(OF_RUNS))) == tables_in(embedded_run / "warehouse") == sorted(OF_RUNS)
+@pytest.fixture(scope="module")
+def store(spark_application: SparkSession, finished: Finished) -> Store:
+    made = Store(spark_application, str(finished.warehouse))
+    assert sorted(made.register(list(OF_RUNS))) == tables_in(finished.warehouse) == sorted(OF_RUNS)
     return made
 
 
@@ -117,18 +118,18 @@ def test_lists_are_read_element_by_element(store: Store, duck: duckdb.DuckDBPyCo
     spark = "SELECT id, count(*) FROM (SELECT explode(replicas) AS id FROM silver.partitions) GROUP BY id ORDER BY id"
     of_duck = "SELECT id, count(*) FROM (SELECT unnest(replicas) AS id FROM silver.partitions) GROUP BY id ORDER BY id"
     asked = [tuple(row) for row in store.spark.sql(spark).collect()]
-    assert len(asked) == 5
+    assert len(asked) == 6 + 5
     assert duck.execute(of_duck).fetchall() == asked
 
 
-def test_a_table_as_it_was(store: Store, embedded_run: Path) -> None:
+def test_a_table_as_it_was(store: Store, finished: Finished) -> None:
     """Version 0 is the table as it was made; the run's rows are the next one's."""
-    table = DeltaTable(embedded_run / "warehouse" / "gold" / "placements")
+    table = DeltaTable(finished.warehouse / "gold" / "placements")
     newest = table.version()
     assert newest >= 1
     for version in (0, newest):
-        past = DeltaTable(embedded_run / "warehouse" / "gold" / "placements", version=version).to_pyarrow_table()
+        past = DeltaTable(finished.warehouse / "gold" / "placements", version=version).to_pyarrow_table()
         by_spark = store.spark.sql(f"SELECT * FROM gold.placements VERSION AS OF {version}").toArrow()
         assert rows(past) == rows(by_spark)
         assert (past.num_rows > 0) == (version == newest)
-    assert DeltaTable(embedded_run / "warehouse" / "gold" / "placements").protocol().min_reader_version == 1
+    assert DeltaTable(finished.warehouse / "gold" / "placements").protocol().min_reader_version == 1

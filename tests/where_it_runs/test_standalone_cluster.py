@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from pipelines.jars import jar_paths
+from tests.shared import Finished
 from tests.where_it_runs.cluster import SPARK_HOME, Cluster, clean_environment
-from tests.where_it_runs.conftest import CLUSTER, ROOT
+from tests.where_it_runs.conftest import ROOT
 from tests.where_it_runs.tables import contents
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
@@ -36,12 +37,12 @@ def submit(folder: Path, *arguments: str, **environment: str) -> subprocess.Comp
 
 
 def test_the_wheel_runs_on_a_cluster(
-    cluster: Cluster, wheel: Path, bare_python: Path, embedded_run: Path, samples: Path, tmp_path: Path
+    cluster: Cluster, wheel: Path, bare_python: Path, finished: Finished, tmp_path: Path
 ) -> None:
     more = " ".join(f"--conf {key}={value}" for key, value in SUBMIT_CONF.items())
     ran = submit(
         tmp_path,
-        *("run", str(samples / CLUSTER), "--warehouse", str(tmp_path / "warehouse")),
+        *("run", finished.sources[1], "--warehouse", str(tmp_path / "warehouse")),
         MASTER=cluster.master,
         WHEEL=str(wheel),
         PYSPARK_PYTHON=str(bare_python),
@@ -50,7 +51,7 @@ def test_the_wheel_runs_on_a_cluster(
         SUBMIT_ARGS=f"--name placement-on-a-cluster {more}",
     )
     assert ran.returncode == 0, ran.stderr[-5000:]
-    assert contents(tmp_path / "warehouse") == contents(embedded_run / "warehouse")
+    assert contents(tmp_path / "warehouse", "zk") == contents(finished.warehouse, "zk")
     applications = cluster.status()["completedapps"]
     assert [(one["name"], one["cores"], one["state"]) for one in applications] == [
         ("placement-on-a-cluster", 2, "FINISHED")

@@ -13,6 +13,8 @@ from udfs.planning.plan import make_plan
 from udfs.planning.problem import Problem, changed
 from udfs.planning.wishes import MIN_BYTES, Wishes
 
+pytestmark = pytest.mark.slow
+
 
 def without_loads(problem: Problem) -> Problem:
     nothing = np.zeros(problem.partitions)

@@ -20,6 +20,8 @@ from udfs.planning.plan import make_plan
 from udfs.planning.problem import Draft, Problem, changed, moved
 from udfs.planning.wishes import ALL, COPYSETS, MIN_MOVES, PRIORITIES, Wishes
 
+pytestmark = pytest.mark.slow
+
 TINY = 1e-6  # of a load: sums in another order
 
 

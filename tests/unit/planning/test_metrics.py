@@ -24,6 +24,8 @@ from udfs.planning.plan import make_plan
 from udfs.planning.problem import Draft, Problem, problem_of
 from udfs.planning.wishes import Wishes
 
+pytestmark = pytest.mark.slow
+
 EFFORT = Effort()
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from tests.samples import Sampled
 from tests.unit.replay.any_cases import with_data, with_raft
 from tests.unit.replay.interpreter import interpret
 from tests.unit.replay.random_cases import random_case, random_data_case
@@ -101,8 +102,8 @@ def _same(whole: Folded, union: _Union, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [random_case, random_data_case, with_data, with_raft])
-def test_pieces_are_as_the_whole(case: Case) -> None:
-    for seed in range(SEQUENCES):
+def test_pieces_are_as_the_whole(case: Case, sampled: Sampled) -> None:
+    for seed in sampled.seeds(SEQUENCES):
         begin, events = case(seed)
         draw = random.Random(-seed)
         union = _in_pieces(_pieces(begin, events, draw), draw)
@@ -137,9 +138,9 @@ def test_a_request_is_told_again_only_if_something_happened_to_it() -> None:
 
 
 @pytest.mark.slow
-def test_clusters_are_carried_together_or_by_partition() -> None:
+def test_clusters_are_carried_together_or_by_partition(sampled: Sampled) -> None:
     """Two clusters in each call, cut at other places; then the same with some of the partitions in each call."""
-    for seed in range(SEQUENCES // 3):
+    for seed in sampled.seeds(SEQUENCES // 3):
         draw = random.Random(-seed)
         cases = {"a": with_data(2 * seed), "b": random_case(2 * seed + 1)}
         whole = folded_whole(pa.concat_tables([event_log(*case, cluster=name) for name, case in cases.items()]))
