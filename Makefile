@@ -12,6 +12,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-input
 UV := $(BIN)/uv pip install --quiet --no-cache --no-build-isolation --python $(BIN)/python
 UV_SETTINGS = UV_HTTP_TIMEOUT=300 $${PIP_INDEX_URL:+UV_DEFAULT_INDEX="$$PIP_INDEX_URL"} $${PIP_CERT:+SSL_CERT_FILE="$$PIP_CERT"}
 READY := $(VENV)/.ready
+BEGAN := $(VENV)/.began
 SAMPLES := data_samples/kafka-4.1.1-kraft data_samples/kafka-2.8.2-zookeeper
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
   --no-annotate --no-emit-index-url
@@ -37,8 +38,10 @@ setup: check-machine $(READY) ## .venv with every library and the kafka-placemen
 run: check-machine $(READY) ## the whole pipeline on data_samples/, into ./warehouse
 	@$(BIN)/kafka-placement run $(SAMPLES)
 
-test: lint ## lint, types and every test, with a tenth of the random sequences
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+test: check-machine $(READY) ## lint, types and every test, with a tenth of the random sequences
+	@began=$$SECONDS; $(MAKE) --no-print-directory lint && \
+	  $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS); \
+	  ended=$$?; echo "make test took $$((SECONDS - began)) s, lint included."; exit $$ended
 
 soak: check-machine $(READY) ## every test, with all of the random sequences
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --soak $(PYTEST_ARGS)
@@ -102,6 +105,7 @@ $(READY): requirements.lock requirements-build.lock pyproject.toml conf/jars.tom
 	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "kafka-placement: $(PYTHON) cannot make virtual environments. Install its venv module (Debian, Ubuntu: apt-get install python3-venv)." >&2; exit 1; }
 	@[ -x $(BIN)/python ] && $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { rm -rf $(VENV); "$(PYTHON)" -m venv $(VENV); }
+	@date +%s > $(BEGAN)
 	@echo "Setting up $(VENV) with $$($(BIN)/python --version): 1.5 GB of libraries. About 2 minutes on two cores; the download is 900 MB."
 	@$(PIP) --quiet --require-hashes -r requirements-build.lock
 	@env $(UV_SETTINGS) $(UV) --require-hashes -r requirements.lock
@@ -111,4 +115,4 @@ $(READY): requirements.lock requirements-build.lock pyproject.toml conf/jars.tom
 	@echo "  Kernels compiled, and a first start of Spark that makes later ones faster"
 	@$(BIN)/python -m pipelines.warm_up
 	@touch $(READY)
-	@echo "Ready: $(BIN)/kafka-placement --help"
+	@echo "Ready after $$(($$(date +%s) - $$(cat $(BEGAN)))) s: $(BIN)/kafka-placement --help"

@@ -14,8 +14,9 @@ from time import monotonic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines import __version__, quality
+from pipelines import quality
 from pipelines.errors import StoreError
+from pipelines.finished import finished_steps, program_version
 from pipelines.ingest.detect import read_files
 from pipelines.ingest.sources import SnapshotKey, Source, snapshot_id_of
 from pipelines.schedule import run_steps
@@ -56,6 +57,7 @@ class Run:
         self._finished: list[tuple[str, float, datetime]] = []
         self.seconds: dict[str, float] = {}
         self._written: set[str] = set()
+        self._kept: dict[str, dict[SnapshotKey, int]] = {}
 
     def go(self, steps: Sequence[str], clock: Callable[[], datetime]) -> None:
         """Run the steps in order. What has finished is in ops.runs, also when a later step fails."""
@@ -84,7 +86,13 @@ class Run:
         try:
             run_steps(steps, NEEDS, work, self._context.settings.run.stages_at_once)
         finally:
-            self._log()
+            self._log(clock())
+
+    def unfinished(self, steps: Sequence[str]) -> list[str]:
+        """Return the steps that are not finished yet. The others are noted in ops.runs, as seen again by this run."""
+        context = self._context
+        self._kept = finished_steps(self._store, steps, NEEDS, context.settings, context.snapshots)
+        return [step for step in steps if step not in self._kept]
 
     def _check_inputs(self, steps: Sequence[str]) -> None:
         made = set(steps)
@@ -166,8 +174,8 @@ class Run:
         store = self._context.settings.store
         return None if store.catalog or "://" in store.warehouse else str(Path(store.warehouse) / "data_docs")
 
-    def _log(self) -> None:
-        """Append what has finished to ops.runs, with the rows that each stage wrote of each cluster."""
+    def _log(self, now: datetime) -> None:
+        """Append to ops.runs what has finished, and what was finished before: rows of each cluster by stage."""
         names = [name for name, _, _ in self._finished if name in self._written]
         context = self._context
         counts = self._store.rows_by_cluster(names, context.snapshots)
@@ -177,6 +185,10 @@ class Run:
             for key in context.snapshots:
                 rows_written = counts.get((name, key.cluster_id), 0)
                 ids = (key.cluster_id, key.snapshot_id, context.run_id)
-                log.append((*ids, name, name, rows_written, seconds, at, context.as_of, __version__, settings))
+                log.append((*ids, name, name, rows_written, seconds, at, context.as_of, program_version(), settings))
+        for name, rows in self._kept.items():
+            for key, count in rows.items():
+                ids = (key.cluster_id, key.snapshot_id, context.run_id)
+                log.append((*ids, name, name, count, 0.0, now, context.as_of, program_version(), settings))
         if log:
             self._store.append(RUNS, self._spark.createDataFrame(log, RUNS.schema))

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import random
 import re
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from delta.tables import DeltaMergeBuilder, DeltaTable
+from pyarrow.dataset import dataset
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -31,7 +34,7 @@ from pipelines.session import EMBEDDED
 from pipelines.tables import TABLES
 from pipelines.tables.contract import Table
 from pipelines.view_makers import find_views, keep_views, make_views, quoted
-from pipelines.views import VIEWS, View, needed
+from pipelines.views import BY_NAME, VIEWS, View, needed
 
 # What Delta says where another writer was faster: it wrote to the table, made it, or is about to.
 _OUTRUN = re.compile(
@@ -39,9 +42,11 @@ _OUTRUN = re.compile(
     r"|\b(Concurrent\w+|ProtocolChanged|MetadataChanged)Exception\b"
 )
 _GLOB = re.compile(r"[][{}*?\\^]")  # Spark takes paths with these for patterns
+_NAME = re.compile(rf"\b({'|'.join(sorted({name.split('.')[0] for name in (*TABLES, *BY_NAME)}))})\.(\w+)")
 # Each refusal means that another write has gone through, so as many runs as this may meet in one table.
 _TRIES = 12
 _LONGEST_WAIT_SECONDS = 4.0
+_MOST_ROWS_COUNTED_HERE = 1_000_000
 
 
 def check_folder(warehouse: str, writing: bool) -> None:
@@ -99,6 +104,23 @@ def of_snapshots(snapshots: Sequence[SnapshotKey]) -> str:
 
 
 @contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes and threads out of this folder, as far as they ask here; make it if it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _temporary_names(sql: str) -> str:
+    """Replace the names of tables and views, as gold.plans, by those of temporary views, as gold__plans."""
+    return _NAME.sub(lambda found: f"{found[1]}__{found[2]}", sql)
+
+
+@contextmanager
 def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
     """A setting of the session, for a while."""
     before = spark.conf.get(name, None)
@@ -147,10 +169,24 @@ class Store:
             return False
         return True
 
+    def may_hold(self, name: str, rows: int) -> bool:
+        """Whether the table can have so many rows: it is there, and something has been written to it unless rows = 0."""
+        return self.exists(name) and (not self._local or rows == 0 or last_version(Path(self.place(name))) > 0)
+
     def create(self, table: Table) -> None:
         """Make the table with its contract, if it is not there."""
         if table.name in self._made or (self._local and self.exists(table.name)):
             return
+        if self._local:
+            with _locked(Path(self.place(table.name))):
+                self._create(table)
+        else:
+            self._create(table)
+
+    def _create(self, table: Table) -> None:
+        if self._local and not self.exists(table.name):
+            # Of a run that was killed while it made the table. Delta would take it for a table without columns.
+            shutil.rmtree(Path(self.place(table.name), "_delta_log"), ignore_errors=True)
         lines = []
         for field in table.schema.fields:
             null = "" if field.nullable else " NOT NULL"
@@ -239,12 +275,10 @@ class Store:
         folder = Path(self.place(table.name))
         if last_version(folder) > 0:
             return False
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with open(folder.with_name(f".{folder.name}.lock"), "w") as lock:  # noqa: PTH123
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with _locked(folder):
             if last_version(folder) > 0:
                 return False
-            self.create(table)
+            self._create(table)
             self._save(writer.mode("append"), table)
         return True
 
@@ -254,6 +288,8 @@ class Store:
         unknown = []
         for name in names:
             logged = self._logged_rows(name, snapshots)
+            if logged is None:
+                logged = self._rows_in_files(name, snapshots)
             if logged is None:
                 unknown.append(name)
             else:
@@ -292,6 +328,20 @@ class Store:
                 return None
             out[cluster] = out.get(cluster, 0) + stats["numRecords"]
         return out
+
+    def _rows_in_files(self, name: str, snapshots: Sequence[SnapshotKey]) -> dict[str, int] | None:
+        """Count rows of a small table by cluster, without Spark; None if that is not possible."""
+        files = data_files(Path(self.place(name))) if self._local else None
+        if files is None or not files or TABLES[name].partition_by or (rows_of(files) or 0) > _MOST_ROWS_COUNTED_HERE:
+            return None
+        keys = dataset([file.path for file in files]).to_table(["cluster_id", "snapshot_id"])
+        ours = set(snapshots)
+        rows = keys.group_by(keys.column_names).aggregate([([], "count_all")]).to_pylist()
+        return {
+            row["cluster_id"]: row["count_all"]
+            for row in rows
+            if SnapshotKey(row["cluster_id"], row["snapshot_id"]) in ours
+        }
 
     def append(self, table: Table, rows: DataFrame) -> None:
         """Add rows to an append-only table."""
@@ -362,6 +412,26 @@ class Store:
             self.spark.sql(f"DROP TABLE IF EXISTS {name}")
             self.spark.sql(f"CREATE TABLE {name} USING delta LOCATION {quoted(self.place(name))}")
         return known
+
+    def querier(self, names: Sequence[str]) -> Callable[[str], DataFrame]:
+        """Return what runs the program's own SQL over those of these tables and views that exist.
+
+        Small tables of a folder are then temporary views over their files: `register` gives them to Delta, which
+        takes five times as long.
+        """
+        tables, views = needed([*names])
+        there = {name for name in tables if self.exists(name)}
+        made = [view for view in views if set(needed([view.name])[0]) <= there]
+        if not self._local:
+            self.register(sorted(there))
+            self.register_views(made)
+            return self.spark.sql
+        for name in sorted(there):
+            self._load(name).createOrReplaceTempView(_temporary_names(name))
+        for view in made:
+            sql = _temporary_names(view.sql)
+            self.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {_temporary_names(view.name)} AS {sql}")
+        return lambda sql: self.spark.sql(_temporary_names(sql))
 
     def register_views(self, views: Sequence[View]) -> None:
         """Nothing; `SELECT ... FROM ask.view` works from now on: what they read is registered already.

@@ -68,7 +68,7 @@ class Finished:
         def run(folder: Path) -> None:
             (folder / "work").mkdir()
             done = subprocess.run(
-                [*COMMAND, "run", *sources, "--warehouse", "warehouse"],
+                [*COMMAND, "run", *sources, "--warehouse", "warehouse", "--verbose"],
                 cwd=folder / "work",
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
                 stdin=subprocess.DEVNULL,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 from typing import Annotated
 
 import typer
@@ -63,8 +64,15 @@ def run(
             metavar="METRIC",
         ),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Run every stage, also those that are finished for these sources.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also list what was read, every table, and the seconds of every stage.")
+    ] = False,
 ) -> None:
     """Run all stages over one or more clusters, and show where they stand."""
+    began = monotonic()
     settings = settings_of(conf, options, warehouse)
     if fail:
         lists = "; ".join(filter(None, [settings.failures.lists, *fail]))
@@ -90,14 +98,21 @@ def run(
         small = sum(s.size_bytes for s in found) < settings.ingest.small_bytes
         store = store_of(settings, small, writing=True)
         work = Run(store.spark, store, context, progress)
-        work.go(steps, clock=lambda: datetime.now(UTC))
-        if page is not None:
+        left = steps if force or first else work.unfinished(steps)
+        work.go(left, clock=lambda: datetime.now(UTC))
+        if page is not None and (left or not page.is_file()):
             progress.began("report")
             body.write_report(store, page, context.snapshots, work, alone=report_file is not None)
         unmade = body.keep_views(store) if whole else ""
     if unmade:
         typer.echo(f"kafka-placement: warning: {unmade}", err=True)
-    closing.show(store, context.snapshots, steps, work, page, settings.failures.most_pairs)
+    closing.show(store, context.snapshots, steps, page, settings.failures.most_pairs)
+    if verbose:
+        closing.show_details(store, context.snapshots, steps, work)
+    if len(left) < len(steps):
+        kept = len(steps) - len(left)
+        typer.echo(f"{kept} of {len(steps)} stages were finished for these sources; --force runs them again.")
+    typer.echo(f"Finished in {monotonic() - began:.0f} s.")
     crossed, blind = body.crossed(store, context.snapshots, alerts)
     for line in blind:
         typer.echo(f"kafka-placement: warning: --alert {line}", err=True)

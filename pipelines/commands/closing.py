@@ -18,8 +18,11 @@ from rich.progress import Progress as Bar
 from rich.table import Table as Grid
 
 from pipelines.commands.as_json import refuse_repeated, text_of
+from pipelines.commands.deaths import LEVELS
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
+from pipelines.report.facts import OF_VERDICT, verdicts_of
+from pipelines.report.figures import FIGURES
 from pipelines.runner import Progress, Run
 from pipelines.session import silence
 from pipelines.store import Store
@@ -73,36 +76,57 @@ def show(
     store: Store,
     snapshots: Sequence[SnapshotKey],
     steps: Sequence[str],
-    work: Run | None = None,
     page: Path | None = None,
     most_pairs: int | None = None,
 ) -> None:
-    """The closing table of a run, what is odd about its sources, where everything is, and what took how long."""
+    """Print what a run found: the verdict of each cluster, the schemes beside each other, and where the report is."""
     if "silver.source_accounts" in steps:
         _show_sources(store, snapshots)
     if "gold.scheme_comparison" in steps:
+        _show_verdicts(store, snapshots)
         _show_schemes(store, snapshots, most_pairs)
+    if page is not None:
+        typer.echo(f"Report: {page.resolve()}")
+
+
+def show_details(store: Store, snapshots: Sequence[SnapshotKey], steps: Sequence[str], work: Run) -> None:
+    """Print what was read of each source, where each table is, and how long each stage took: `run --verbose`."""
+    if "silver.source_accounts" in steps:
+        for row in _accounts(store, snapshots):
+            typer.echo(_account(row))
     typer.echo("Written:")
     for name in steps:
         if name in TABLES:
             typer.echo(f"  {name:24} {store.place(name)}")
     if "quality" in steps:
         typer.echo(f"  {'ops.quality_results':24} {store.place('ops.quality_results')}")
-        if work is not None and work.docs_folder:
+        if work.docs_folder:
             typer.echo(f"  {'quality pages':24} {Path(work.docs_folder).resolve()}/index.html")
     typer.echo(f"  {'ops.runs':24} {store.place('ops.runs')}")
-    if page is not None:
-        typer.echo(f"  {'report':24} {page.resolve()}")
-    if work is not None:
-        took = ", ".join(f"{step} {seconds:.1f}" for step, seconds in work.seconds.items())
-        typer.echo(f"Seconds (stages run side by side): {took}")
+    took = ", ".join(f"{step} {seconds:.1f}" for step, seconds in work.seconds.items())
+    typer.echo(f"Seconds (stages run side by side): {took}")
+
+
+def _accounts(store: Store, snapshots: Sequence[SnapshotKey]) -> list[Row]:
+    return store.read("silver.source_accounts", snapshots).orderBy("cluster_id", "source").collect()
+
+
+def _account(row: Row) -> str:
+    parts = f"{row.records} records: {row.kept} kept, {row.quarantined} quarantined, {row.ignored} ignored"
+    return f"{row.cluster_id}: {row.source} ({row.format}): {parts}"
+
+
+def _show_verdicts(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
+    run_sql = store.querier([name for figure in FIGURES if figure.name in OF_VERDICT for name in figure.tables])
+    for cluster, verdict in verdicts_of(run_sql, snapshots).items():
+        typer.echo(f"{cluster}: {LEVELS[verdict['level']]}: {verdict['sentence']}")
+    typer.echo("")
 
 
 def _show_sources(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
-    accounts = store.read("silver.source_accounts", snapshots).orderBy("cluster_id", "source").collect()
-    for row in accounts:
-        parts = f"{row.records} records: {row.kept} kept, {row.quarantined} quarantined, {row.ignored} ignored"
-        typer.echo(f"{row.cluster_id}: {row.source} ({row.format}): {parts}")
+    for row in _accounts(store, snapshots):
+        if row.quarantined:
+            typer.echo(_account(row))
     for row in store.read("silver.contradictions", snapshots).groupBy("cluster_id").count().collect():
         times = row["count"]
         typer.echo(f"{row.cluster_id}: the sources contradict each other {times} times, see silver.contradictions")

@@ -14,7 +14,7 @@ from pipelines.ingest.snapshot import Snapshot
 from pipelines.report.verdict import BAD, GOOD, WARNING, loss_of, verdict_of
 from udfs.kernels.election import NO_LEADER
 
-_SAID = {BAD: "AT RISK", WARNING: "LOOK AT IT", GOOD: "FINE"}
+LEVELS = {BAD: "AT RISK", WARNING: "LOOK AT IT", GOOD: "FINE"}
 
 
 def deaths(snapshot: Snapshot, defaults: TopicDefaults) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def lines(answer: dict[str, Any]) -> list[str]:
     """The answer as a person reads it (answer: of `deaths`): the brokers that are worst to lose come first."""
     verdict, brokers = answer["verdict"], answer["brokers"]
     counted = f"{many(len(brokers), 'living broker')}, {many(answer['partitions'], 'partition')}"
-    out = [f"cluster {answer['cluster']}, {counted}", f"  {_SAID[verdict['level']]}: {verdict['sentence']}"]
+    out = [f"cluster {answer['cluster']}, {counted}", f"  {LEVELS[verdict['level']]}: {verdict['sentence']}"]
     out += [f"  - {point['text']}" for point in verdict["points"] if point["text"] != verdict["sentence"]]
     out += notes({**answer["left_out"], "quarantined_records": 0})  # the verdict has them
     if brokers:

@@ -28,11 +28,11 @@ def report(
     clusters: only these, () = all.   alone: only the snapshots'.
     """
     names, _ = needed([name for figure in (*FIGURES, TREND) for name in figure.tables])
-    there = store.register(names)
+    there = [name for name in names if store.exists(name)]
     if "gold.scheme_comparison" not in there or "ops.runs" not in there:
         raise StoreError(f"there is nothing to report at {store.warehouse}. Make it: kafka-placement run SOURCE...")
-    store.register_views(needed(["ask.snapshots"])[1])
-    newest = [] if alone else [SnapshotKey(*row) for row in store.spark.sql(_NEWEST).collect()]
+    run_sql = store.querier([*names, "ask.snapshots"])
+    newest = [] if alone else [SnapshotKey(*row) for row in run_sql(_NEWEST).collect()]
     named = {key.cluster_id for key in snapshots}
     chosen = [*snapshots, *(key for key in newest if key.cluster_id not in named)]
     known = sorted(key.cluster_id for key in chosen)
@@ -40,5 +40,5 @@ def report(
         if cluster not in known:
             raise StoreError(f"there is no cluster {cluster!r} at {store.warehouse}. Clusters: {', '.join(known)}.")
     chosen = [key for key in chosen if not clusters or key.cluster_id in clusters]
-    write_page(facts_of(store.spark, chosen, there), file)
+    write_page(facts_of(run_sql, chosen, there), file)
     return len(chosen)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame
 
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.figures import FIGURES, TREND
@@ -22,6 +22,31 @@ _AT_ONCE = 3
 Rows = list[dict[str, Any]]
 
 
+# The figures that a verdict is made of.
+OF_VERDICT = ("hotspots", "deaths", "sources")
+
+
+def verdicts_of(run_sql: Callable[[str], DataFrame], snapshots: Sequence[SnapshotKey]) -> dict[str, dict[str, Any]]:
+    """Return the verdict (see verdict_of) of each cluster. run_sql: of Store.querier."""
+    tables = {
+        figure.name: _ask(run_sql, figure.of(sorted(snapshots))) for figure in FIGURES if figure.name in OF_VERDICT
+    }
+    out = {}
+    for key in sorted(snapshots):
+        hotspots, deaths, sources = (
+            table.filter(pc.equal(table["cluster_id"], key.cluster_id)).to_pylist()
+            for table in (tables[name] for name in OF_VERDICT)
+        )
+        out[key.cluster_id] = _verdict(hotspots, deaths, sources)
+    return out
+
+
+def _verdict(hotspots: Rows, deaths: Rows, sources: Rows) -> dict[str, Any]:
+    now = next((row for row in hotspots if row["scheme"] == "observed"), None)
+    observed = [row for row in deaths if row["scheme"] == "observed"]
+    return verdict_of(now, observed, sum(row["quarantined"] for row in sources))
+
+
 @dataclass(frozen=True)
 class Facts:
     """clusters: of each what the page shows, names and values as JSON takes them.   sql: of each figure, by cluster."""
@@ -30,13 +55,13 @@ class Facts:
     made_at: datetime
 
 
-def facts_of(spark: SparkSession, snapshots: Sequence[SnapshotKey], there: Sequence[str]) -> Facts:
-    """Of these snapshots. there: tables that are registered: figures of others are empty."""
+def facts_of(run_sql: Callable[[str], DataFrame], snapshots: Sequence[SnapshotKey], there: Sequence[str]) -> Facts:
+    """Of these snapshots. run_sql: of Store.querier. there: tables that exist: figures of others are empty."""
     chosen = [figure for figure in FIGURES if set(figure.tables) <= set(there)]
     ordered = sorted(snapshots)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        asked = {figure.name: pool.submit(_ask, spark, figure.of(ordered)) for figure in chosen}
-        trend = pool.submit(_trend, spark, ordered, there)
+        asked = {figure.name: pool.submit(_ask, run_sql, figure.of(ordered)) for figure in chosen}
+        trend = pool.submit(_trend, run_sql, ordered, there)
         tables = {name: made.result() for name, made in asked.items()}
         history = trend.result()
     clusters = []
@@ -46,15 +71,17 @@ def facts_of(spark: SparkSession, snapshots: Sequence[SnapshotKey], there: Seque
     return Facts(clusters, datetime.now(UTC))
 
 
-def _ask(spark: SparkSession, sql: str) -> pa.Table:
-    return spark.sql(sql).toArrow()
+def _ask(run_sql: Callable[[str], DataFrame], sql: str) -> pa.Table:
+    return run_sql(sql).toArrow()
 
 
-def _trend(spark: SparkSession, snapshots: Sequence[SnapshotKey], there: Sequence[str]) -> dict[str, Rows]:
+def _trend(
+    run_sql: Callable[[str], DataFrame], snapshots: Sequence[SnapshotKey], there: Sequence[str]
+) -> dict[str, Rows]:
     if "ops.runs" not in there:
         return {}
     out: dict[str, Rows] = {}
-    for row in _ask(spark, trend_sql([key.cluster_id for key in snapshots])).to_pylist():
+    for row in _ask(run_sql, trend_sql([key.cluster_id for key in snapshots])).to_pylist():
         row["as_of"] = row["as_of"].isoformat(timespec="seconds")
         out.setdefault(row.pop("cluster_id"), []).append(row)
     return out
@@ -78,14 +105,15 @@ def _cluster(key: SnapshotKey, tables: Mapping[str, pa.Table | None], trend: Row
 
     brokers, deaths = rows("brokers"), rows("deaths")
     observed = [row for row in deaths if row["scheme"] == "observed"]
-    hotspots = {row.pop("scheme"): row for row in rows("hotspots")}
-    metrics = _metrics(rows("schemes"))
     sources = rows("sources")
     quarantined = sum(row["quarantined"] for row in sources)
+    verdict = _verdict(rows("hotspots"), deaths, sources)
+    hotspots = {row.pop("scheme"): row for row in rows("hotspots")}
+    metrics = _metrics(rows("schemes"))
     return {
         "cluster_id": key.cluster_id,
         "snapshot_id": key.snapshot_id,
-        "verdict": verdict_of(hotspots.get("observed"), observed, quarantined),
+        "verdict": verdict,
         "sources": sources,
         "quarantined": quarantined,
         "hotspots": hotspots,

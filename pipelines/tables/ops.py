@@ -16,7 +16,12 @@ RUNS = Table(
         Column("stage", TEXT, "stage that finished", required=True),
         Column("table_name", TEXT, "table it wrote", required=True),
         Column("rows", LongType(), "rows of the cluster that it wrote", required=True),
-        Column("seconds", DoubleType(), "time of the stage over all clusters of the run, seconds", required=True),
+        Column(
+            "seconds",
+            DoubleType(),
+            "time of the stage over all clusters of the run, seconds; 0 = finished by an earlier run",
+            required=True,
+        ),
         Column("finished_at", TimestampType(), "when it finished (UTC)", required=True),
         Column(
             "as_of",
@@ -24,7 +29,7 @@ RUNS = Table(
             "time that the run's sources stand for: --as-of, else its start (UTC)",
             required=True,
         ),
-        Column("version", TEXT, "version of kafka-placement", required=True),
+        Column("version", TEXT, "version of kafka-placement, with a digest of its code", required=True),
         Column("settings", TEXT, "settings in force, as JSON", required=True),
     ),
     keys=(),
