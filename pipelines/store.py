@@ -42,7 +42,8 @@ _OUTRUN = re.compile(
     r"|\b(Concurrent\w+|ProtocolChanged|MetadataChanged)Exception\b"
 )
 _GLOB = re.compile(r"[][{}*?\\^]")  # Spark takes paths with these for patterns
-_NAME = re.compile(rf"\b({'|'.join(sorted({name.split('.')[0] for name in (*TABLES, *BY_NAME)}))})\.(\w+)")
+_SCHEMAS = "|".join(sorted({name.split(".")[0] for name in (*TABLES, *BY_NAME)}))
+_NAME = re.compile(rf"('(?:[^'\\\\]|\\\\.)*')|\b({_SCHEMAS})\.(\w+)")  # a string, or the name of a table or view
 # Each refusal means that another write has gone through, so as many runs as this may meet in one table.
 _TRIES = 12
 _LONGEST_WAIT_SECONDS = 4.0
@@ -117,7 +118,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _temporary_names(sql: str) -> str:
     """Replace the names of tables and views, as gold.plans, by those of temporary views, as gold__plans."""
-    return _NAME.sub(lambda found: f"{found[1]}__{found[2]}", sql)
+    return _NAME.sub(lambda found: found[1] or f"{found[2]}__{found[3]}", sql)
 
 
 @contextmanager
@@ -170,7 +171,7 @@ class Store:
         return True
 
     def may_hold(self, name: str, rows: int) -> bool:
-        """Whether the table can have so many rows: it is there, and something has been written to it unless rows = 0."""
+        """Whether the table can have so many rows: it is there, and if rows > 0, something has been written to it."""
         return self.exists(name) and (not self._local or rows == 0 or last_version(Path(self.place(name))) > 0)
 
     def create(self, table: Table) -> None:
