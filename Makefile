@@ -10,7 +10,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-input
 # uv installs in half of pip's time. It knows neither pip's settings nor its certificates: these are handed on.
 UV := $(BIN)/uv pip install --quiet --no-cache --no-build-isolation --python $(BIN)/python
-UV_SETTINGS = UV_HTTP_TIMEOUT=300 $${PIP_INDEX_URL:+UV_DEFAULT_INDEX="$$PIP_INDEX_URL"} $${PIP_CERT:+SSL_CERT_FILE="$$PIP_CERT"}
+PIP_INDEX = $${PIP_INDEX_URL:-$$($(BIN)/python -m pip config get global.index-url 2>/dev/null)}
+UV_SETTINGS = UV_HTTP_TIMEOUT=300 $${index:+UV_DEFAULT_INDEX="$$index"} $${PIP_CERT:+SSL_CERT_FILE="$$PIP_CERT"}
 READY := $(VENV)/.ready
 BEGAN := $(VENV)/.began
 SAMPLES := data_samples/kafka-4.1.1-kraft data_samples/kafka-2.8.2-zookeeper
@@ -108,7 +109,7 @@ $(READY): requirements.lock requirements-build.lock pyproject.toml conf/jars.tom
 	@date +%s > $(BEGAN)
 	@echo "Setting up $(VENV) with $$($(BIN)/python --version): 1.5 GB of libraries. About 2 minutes on two cores; the download is 900 MB."
 	@$(PIP) --quiet --require-hashes -r requirements-build.lock
-	@env $(UV_SETTINGS) $(UV) --require-hashes -r requirements.lock
+	@index=$(PIP_INDEX); env $(UV_SETTINGS) $(UV) --require-hashes -r requirements.lock
 	@$(UV) --no-deps -e .
 	@echo "  Delta's jars, from Maven Central"
 	@$(BIN)/python -m pipelines.jars
