@@ -17,6 +17,8 @@ BEGAN := $(VENV)/.began
 SAMPLES := data_samples/kafka-4.1.1-kraft data_samples/kafka-2.8.2-zookeeper
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
   --no-annotate --no-emit-index-url
+# No $(MAKE) in the recipe of test: make -n would run it.
+LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 # More for pytest: make test PYTEST_ARGS="-k placement"
 PYTEST_ARGS ?=
 # Test files side by side; each worker has a Spark of its own (2 GB, and as much again while it starts others).
@@ -40,9 +42,9 @@ run: check-machine $(READY) ## the whole pipeline on data_samples/, into ./wareh
 	@$(BIN)/kafka-placement run $(SAMPLES)
 
 test: check-machine $(READY) ## lint, types and every test, with a tenth of the random sequences
-	@began=$$SECONDS; $(MAKE) --no-print-directory lint && \
-	  $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS); \
-	  ended=$$?; echo "make test took $$((SECONDS - began)) s, lint included."; exit $$ended
+	@began=$$SECONDS; set -e; $(LINT); ended=0; \
+	  $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS) || ended=$$?; \
+	  echo "make test took $$((SECONDS - began)) s, lint included."; exit $$ended
 
 soak: check-machine $(READY) ## every test, with all of the random sequences
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --soak $(PYTEST_ARGS)
@@ -51,9 +53,7 @@ test-fast: check-machine $(READY) ## the tests that take no Spark and no minutes
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not spark and not e2e" $(PYTEST_ARGS)
 
 lint: check-machine $(READY) ## ruff (lint, format) and mypy
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(LINT)
 
 bench: check-machine $(READY) ## placing a million partitions, against Spark's own write of as many constant rows
 	$(BIN)/python -m tests.bench.placement

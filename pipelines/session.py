@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 Settings = Mapping[str, str]
 NONE: Settings = MappingProxyType({})
-# Set in conf/spark.toml: this Spark runs within the process that started it, on local files.
-EMBEDDED = "spark.kafkaPlacement.embedded"
 _DATABRICKS = "DATABRICKS_RUNTIME_VERSION"  # set wherever Databricks runs Python
 
 

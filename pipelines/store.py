@@ -30,7 +30,6 @@ from pyspark.sql import functions as F
 from pipelines.commit_log import data_files, last_version, rows_of
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.session import EMBEDDED
 from pipelines.tables import TABLES
 from pipelines.tables.contract import Table
 from pipelines.view_makers import find_views, keep_views, make_views, quoted
@@ -42,6 +41,8 @@ _OUTRUN = re.compile(
     r"|\b(Concurrent\w+|ProtocolChanged|MetadataChanged)Exception\b"
 )
 _GLOB = re.compile(r"[][{}*?\\^]")  # Spark takes paths with these for patterns
+# Set in conf/spark.toml: this Spark runs within the process that started it, on local files.
+_EMBEDDED = "spark.kafkaPlacement.embedded"
 _SCHEMAS = "|".join(sorted({name.split(".")[0] for name in (*TABLES, *BY_NAME)}))
 _NAME = re.compile(rf"('(?:[^'\\\\]|\\\\.)*')|\b({_SCHEMAS})\.(\w+)")  # a string, or the name of a table or view
 # Each refusal means that another write has gone through, so as many runs as this may meet in one table.
@@ -148,7 +149,7 @@ class Store:
         self._registered: list[str] = []
         self.warehouse = str(Path(warehouse).resolve()) if "://" not in warehouse else warehouse.rstrip("/")
         # Elsewhere a path may mean another file system than this machine's.
-        self._local = not catalog and "://" not in warehouse and spark.conf.get(EMBEDDED, "false") == "true"
+        self._local = not catalog and "://" not in warehouse and spark.conf.get(_EMBEDDED, "false") == "true"
 
     def place(self, name: str) -> str:
         """Where the table is, for a person: its path, or its name in the catalog."""
