@@ -27,7 +27,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.commit_log import data_files, last_version, rows_of
+from pipelines.commit_log import DataFile, data_files, last_version, rows_of
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.tables import TABLES
@@ -240,6 +240,10 @@ class Store:
             return self.spark.table(self._name(name))
         return self._load_files(name, snapshots) or self.spark.read.format("delta").load(self.place(name))
 
+    def _data_files(self, name: str) -> list[DataFile] | None:
+        """Return the files of a small table of a folder; None if Delta has to be asked."""
+        return data_files(Path(self.place(name))) if self._local else None
+
     def _load_files(self, name: str, snapshots: Sequence[SnapshotKey] | None) -> DataFrame | None:
         """Read the files of a small table, those of these clusters where it is partitioned by cluster.
 
@@ -247,7 +251,7 @@ class Store:
             None if Delta has to be asked.
         """
         table = TABLES[name]
-        files = data_files(Path(self.place(name))) if self._local and not _GLOB.search(self.warehouse) else None
+        files = None if _GLOB.search(self.warehouse) else self._data_files(name)
         if files is None:
             return None
         if snapshots is not None and table.partition_by == ("cluster_id",):
@@ -333,7 +337,7 @@ class Store:
 
     def _rows_in_files(self, name: str, snapshots: Sequence[SnapshotKey]) -> dict[str, int] | None:
         """Count rows of a small table by cluster, without Spark; None if that is not possible."""
-        files = data_files(Path(self.place(name))) if self._local else None
+        files = self._data_files(name)
         if files is None or not files or TABLES[name].partition_by or (rows_of(files) or 0) > _MOST_ROWS_COUNTED_HERE:
             return None
         keys = dataset([file.path for file in files]).to_table(["cluster_id", "snapshot_id"])
@@ -466,7 +470,7 @@ class Store:
         return out
 
     def _count(self, name: str) -> int:
-        files = data_files(Path(self.place(name))) if self._local else None
+        files = self._data_files(name)
         rows = None if files is None else rows_of(files)
         return self._load(name).count() if rows is None else rows
 
