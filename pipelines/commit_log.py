@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
+from pyarrow import parquet
+
 _MOST_COMMITS = 30
 _MOST_BYTES = 4_000_000
 
@@ -67,6 +70,18 @@ def rows_of(files: Sequence[DataFile]) -> int | None:
     """Return how many rows the files have; None if one does not say."""
     counts = [file.rows for file in files]
     return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def table_of(files: Sequence[DataFile], columns: Sequence[str]) -> pa.Table:
+    """Return these columns of all rows of these files, of which there is at least one."""
+    parts = []
+    for file in files:
+        stored = [column for column in columns if column not in file.partition]
+        part = parquet.ParquetFile(file.path).read(stored)
+        for column in set(columns) - set(stored):
+            part = part.append_column(column, pa.repeat(pa.scalar(file.partition[column], pa.string()), part.num_rows))
+        parts.append(part.select(columns))
+    return pa.concat_tables(parts)
 
 
 def _unusual(action: dict[str, Any]) -> bool:

@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import functions as F
-
 from pipelines import __version__
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.settings import Settings
@@ -21,6 +19,7 @@ from pipelines.tables.ops import QUALITY_RESULTS, RUNS
 # Where tables are and how fast they are made changes nothing in them.
 _WITHOUT_EFFECT = ("store", "ingest")
 _CODE = ("pipelines", "udfs")
+_NOTED = ("cluster_id", "snapshot_id", "stage", "finished_at", "rows", "version", "settings")
 TABLE_OF = {"quality": QUALITY_RESULTS.name}
 
 
@@ -57,18 +56,20 @@ def finished_steps(
     """
     if settings.capacity.file or not store.exists(RUNS.name):
         return {}
-    last = F.max(F.struct("finished_at", "rows", "version", "settings")).alias("last")
-    rows = store.read(RUNS.name, keys).groupBy("cluster_id", "snapshot_id", "stage").agg(last).collect()
+    last: dict[tuple[str, SnapshotKey], dict[str, Any]] = {}
+    for row in store.rows(RUNS.name, keys, _NOTED):
+        at = row["stage"], SnapshotKey(row["cluster_id"], row["snapshot_id"])
+        if at not in last or last[at]["finished_at"] < row["finished_at"]:
+            last[at] = row
     wanted = _relevant(settings.model_dump(mode="json"))
     same: dict[str, bool] = {}
     found: dict[str, dict[SnapshotKey, tuple[datetime, int]]] = {}
-    for row in rows:
-        text = row["last"]["settings"]
+    for (stage, key), row in last.items():
+        text = row["settings"]
         if text not in same:
             same[text] = _relevant(json.loads(text)) == wanted
-        if same[text] and row["last"]["version"] == program_version():
-            key = SnapshotKey(row["cluster_id"], row["snapshot_id"])
-            found.setdefault(row["stage"], {})[key] = (row["last"]["finished_at"], row["last"]["rows"])
+        if same[text] and row["version"] == program_version():
+            found.setdefault(stage, {})[key] = (row["finished_at"], row["rows"])
     out: dict[str, dict[SnapshotKey, int]] = {}
     for step in steps:
         mine = found.get(step, {})

@@ -21,13 +21,13 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from delta.tables import DeltaMergeBuilder, DeltaTable
-from pyarrow.dataset import dataset
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.commit_log import DataFile, data_files, last_version, rows_of
+from pipelines.commit_log import DataFile, data_files, last_version, rows_of, table_of
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.tables import TABLES
@@ -48,7 +48,7 @@ _NAME = re.compile(rf"('(?:[^'\\\\]|\\\\.)*')|\b({_SCHEMAS})\.(\w+)")  # a strin
 # Each refusal means that another write has gone through, so as many runs as this may meet in one table.
 _TRIES = 12
 _LONGEST_WAIT_SECONDS = 4.0
-_MOST_ROWS_COUNTED_HERE = 1_000_000
+_MOST_ROWS_READ_HERE = 1_000_000
 
 
 def check_folder(warehouse: str, writing: bool) -> None:
@@ -78,6 +78,26 @@ def holds_less(warehouse: str, limit_bytes: int) -> bool:
         if total >= limit_bytes:
             return False
     return True
+
+
+def listing_without_spark(warehouse: str) -> list[dict[str, Any]] | None:
+    """Return what Store.listing does, for small tables in a folder of this machine; None if Delta has to be asked."""
+    out = []
+    for name in TABLES:
+        folder = Path(warehouse).resolve() / name.replace(".", "/")
+        version = last_version(folder)
+        if version < 0:
+            continue
+        files = data_files(folder)
+        rows = None if files is None else rows_of(files)
+        if rows is None:
+            return None
+        out.append(_listed(name, rows, version, str(folder)))
+    return out
+
+
+def _listed(name: str, rows: int, version: int, place: str) -> dict[str, Any]:
+    return {"table": name, "rows": rows, "version": version, "comment": TABLES[name].comment, "place": place}
 
 
 def of_snapshots(snapshots: Sequence[SnapshotKey]) -> str:
@@ -177,16 +197,25 @@ class Store:
 
     def create(self, table: Table) -> None:
         """Make the table with its contract, if it is not there."""
+        with self._alone(table):
+            self._create(table)
+
+    @contextmanager
+    def _alone(self, table: Table) -> Iterator[None]:
+        """Keep others on this machine from writing to a table of a folder meanwhile.
+
+        A folder's log keeps the last of two commits of one number, so that of two at once one would be lost.
+        """
+        if not self._local:
+            yield
+            return
+        with _locked(Path(self.place(table.name))):
+            yield
+
+    def _create(self, table: Table) -> None:
         if table.name in self._made or (self._local and self.exists(table.name)):
             return
         if self._local:
-            with _locked(Path(self.place(table.name))):
-                self._create(table)
-        else:
-            self._create(table)
-
-    def _create(self, table: Table) -> None:
-        if self._local and not self.exists(table.name):
             # Of a run that was killed while it made the table. Delta would take it for a table without columns.
             shutil.rmtree(Path(self.place(table.name), "_delta_log"), ignore_errors=True)
         lines = []
@@ -240,6 +269,30 @@ class Store:
             return self.spark.table(self._name(name))
         return self._load_files(name, snapshots) or self.spark.read.format("delta").load(self.place(name))
 
+    def rows(self, name: str, snapshots: Sequence[SnapshotKey], columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Return these columns of these snapshots' rows as plain values, of a small table without Spark.
+
+        Times have no zone where Spark was asked, else UTC: compare them with each other alone.
+        """
+        found = self._table_in_files(name, snapshots, columns)
+        if found is None:
+            return [row.asDict() for row in self.read(name, snapshots).select(*columns).collect()]
+        return found.select(columns).to_pylist()
+
+    def _table_in_files(
+        self, name: str, snapshots: Sequence[SnapshotKey], columns: Sequence[str]
+    ) -> pa.Table | None:
+        """Read these columns and the snapshots' from the files of a small table; None if Spark has to be asked."""
+        files = self._data_files(name)
+        count = rows_of(files) if files else None
+        if not files or count is None or count > _MOST_ROWS_READ_HERE:
+            return None
+        key = ("cluster_id", "snapshot_id")
+        found = table_of(files, list(dict.fromkeys((*key, *columns))))
+        ours = {(one.cluster_id, one.snapshot_id) for one in snapshots}
+        mine = [one in ours for one in zip(*(found[column].to_pylist() for column in key), strict=True)]
+        return found.filter(pa.array(mine, pa.bool_()))
+
     def _data_files(self, name: str) -> list[DataFile] | None:
         """Return the files of a small table of a folder; None if Delta has to be asked."""
         return data_files(Path(self.place(name))) if self._local else None
@@ -265,28 +318,13 @@ class Store:
     def replace(self, table: Table, rows: DataFrame, snapshots: Sequence[SnapshotKey]) -> None:
         """Make `rows` all that the table has of these snapshots, in one commit."""
         writer = rows.select(*table.column_names).write.format("delta")
-        if self._local and self._write_first(table, writer):
-            return
-        self.create(table)
-        self._save(writer.mode("overwrite").option("replaceWhere", of_snapshots(snapshots)), table)
-
-    def _write_first(self, table: Table, writer: Any) -> bool:
-        """Write the first rows of a table, which replace none: a third of the cost of looking for such rows.
-
-        Where several runs write a table's first rows at once, one does so while the others wait.
-
-        Returns:
-            Whether this was done; False if the table has had rows.
-        """
-        folder = Path(self.place(table.name))
-        if last_version(folder) > 0:
-            return False
-        with _locked(folder):
-            if last_version(folder) > 0:
-                return False
+        with self._alone(table):
             self._create(table)
-            self._save(writer.mode("append"), table)
-        return True
+            if self._local and last_version(Path(self.place(table.name))) == 0:
+                # The first rows replace none: a third of the cost of looking for such rows.
+                self._save(writer.mode("append"), table)
+            else:
+                self._save(writer.mode("overwrite").option("replaceWhere", of_snapshots(snapshots)), table)
 
     def rows_by_cluster(self, names: Sequence[str], snapshots: Sequence[SnapshotKey]) -> dict[tuple[str, str], int]:
         """{(table, cluster): rows of these snapshots}, as they have just been written."""
@@ -337,55 +375,54 @@ class Store:
 
     def _rows_in_files(self, name: str, snapshots: Sequence[SnapshotKey]) -> dict[str, int] | None:
         """Count rows of a small table by cluster, without Spark; None if that is not possible."""
-        files = self._data_files(name)
-        if files is None or not files or TABLES[name].partition_by or (rows_of(files) or 0) > _MOST_ROWS_COUNTED_HERE:
+        found = self._table_in_files(name, snapshots, ())
+        if found is None:
             return None
-        keys = dataset([file.path for file in files]).to_table(["cluster_id", "snapshot_id"])
-        ours = set(snapshots)
-        rows = keys.group_by(keys.column_names).aggregate([([], "count_all")]).to_pylist()
-        return {
-            row["cluster_id"]: row["count_all"]
-            for row in rows
-            if SnapshotKey(row["cluster_id"], row["snapshot_id"]) in ours
-        }
+        counts = found.group_by("cluster_id").aggregate([([], "count_all")])
+        return dict(zip(*(counts[column].to_pylist() for column in ("cluster_id", "count_all")), strict=True))
 
     def append(self, table: Table, rows: DataFrame) -> None:
         """Add rows to an append-only table."""
-        self.create(table)
-        self._save(rows.select(*table.column_names).write.format("delta").mode("append"), table)
+        with self._alone(table):
+            self._create(table)
+            self._save(rows.select(*table.column_names).write.format("delta").mode("append"), table)
 
     def append_once(self, table: Table, rows: DataFrame, writer: str, number: int) -> None:
         """Add rows to a table, unless this writer has already added those of this number, or of a later one."""
-        self.create(table)
         appending = rows.select(*table.column_names).write.format("delta").mode("append")
-        self._save(appending.option("txnAppId", writer).option("txnVersion", number), table)
+        with self._alone(table):
+            self._create(table)
+            self._save(appending.option("txnAppId", writer).option("txnVersion", number), table)
 
     def replace_once(self, table: Table, rows: DataFrame, where: str, writer: str, number: int) -> None:
         """Make `rows` follow the table's rows but for those that SQL `where` says, once for each number of a writer.
 
         Rows need not be such as `where` says.
         """
-        self.create(table)
         writing = rows.select(*table.column_names).write.format("delta").mode("overwrite").option("replaceWhere", where)
-        with _setting(self.spark, "spark.databricks.delta.replaceWhere.constraintCheck.enabled", "false"):
+        unchecked = _setting(self.spark, "spark.databricks.delta.replaceWhere.constraintCheck.enabled", "false")
+        with self._alone(table), unchecked:
+            self._create(table)
             self._save(writing.option("txnAppId", writer).option("txnVersion", number), table)
 
     def upsert(self, table: Table, rows: DataFrame, least: str) -> None:
         """Make `rows` the table's of their keys; least: the number among the keys by which files are skipped."""
-        if merge := self._merge(table, rows, table.keys, least):
-            self._insist(table, merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute)
+        with self._alone(table):
+            if merge := self._merge(table, rows, table.keys, least):
+                self._insist(table, merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute)
 
     def append_new(self, table: Table, rows: DataFrame, keys: Sequence[str], least: str) -> None:
         """Add the rows whose `keys` (null = null) the table does not have; least: as of upsert.
 
         Again, it adds nothing.
         """
-        if merge := self._merge(table, rows.dropDuplicates([*keys]), keys, least):
-            self._insist(table, merge.whenNotMatchedInsertAll().execute)
+        with self._alone(table):
+            if merge := self._merge(table, rows.dropDuplicates([*keys]), keys, least):
+                self._insist(table, merge.whenNotMatchedInsertAll().execute)
 
     def _merge(self, table: Table, rows: DataFrame, keys: Sequence[str], least: str) -> DeltaMergeBuilder | None:
         """The table beside `rows` of the same keys, whatever is done with them; None = there are no rows."""
-        self.create(table)
+        self._create(table)
         found = rows.groupBy("cluster_id").agg(F.min(least).alias("least")).collect()
         if not found:
             return None
@@ -460,13 +497,12 @@ class Store:
     def listing(self) -> list[dict[str, Any]]:
         """What tables there are: name, rows, version, comment, place; in the order in which a run fills them."""
         out = []
-        for name, table in TABLES.items():
+        for name in TABLES:
             try:
                 rows = self._count(name)
             except AnalysisException:
                 continue
-            row = {"table": name, "rows": rows, "version": self._version(name)}
-            out.append({**row, "comment": table.comment, "place": self.place(name)})
+            out.append(_listed(name, rows, self._version(name), self.place(name)))
         return out
 
     def _count(self, name: str) -> int:

@@ -79,7 +79,9 @@ def run(
         settings = settings_of(conf, [*(options or ()), f"failures.lists={lists}"], warehouse)
     from pipelines.commands import closing
     from pipelines.commands import run as body
+    from pipelines.compilation import SETUP, compile_missing, plan_group
     from pipelines.runner import Run, make_context
+    from pipelines.session import starts_here
     from pipelines.stage_list import steps_between
 
     steps = steps_between(first, last)
@@ -96,17 +98,22 @@ def run(
     with closing.progress(len(steps)) as progress:
         progress.began("starting Spark")
         small = sum(s.size_bytes for s in found) < settings.ingest.small_bytes
+        here = starts_here()
         store = store_of(settings, small, writing=True)
         work = Run(store.spark, store, context, progress)
+        verdicts = None
         left = steps if force or first else work.unfinished(steps)
+        if left and here:  # before Spark's workers compile them, each for itself and without a word
+            groups = (*SETUP, *([plan_group(settings.plans.goal)] if settings.plans.goal else []))
+            compile_missing(groups, lambda message: typer.echo(f"kafka-placement: {message}", err=True))
         work.go(left, clock=lambda: datetime.now(UTC))
         if page is not None and (left or not page.is_file()):
             progress.began("report")
-            body.write_report(store, page, context.snapshots, work, alone=report_file is not None)
+            verdicts = body.write_report(store, page, context.snapshots, work, alone=report_file is not None)
         unmade = body.keep_views(store) if whole else ""
     if unmade:
         typer.echo(f"kafka-placement: warning: {unmade}", err=True)
-    closing.show(store, context.snapshots, steps, page, settings.failures.most_pairs)
+    closing.show(store, context.snapshots, steps, page, settings.failures.most_pairs, verdicts)
     if verbose:
         closing.show_details(store, context.snapshots, steps, work)
     if len(left) < len(steps):
@@ -136,8 +143,8 @@ def report(
     from pipelines.commands import report as body
 
     settings = settings_of(conf, options, warehouse)
-    count = body.report(store_to_read(settings), file, clusters or ())
-    typer.echo(f"{count} clusters: {file}")
+    facts = body.report(store_to_read(settings), file, clusters or ())
+    typer.echo(f"{len(facts.clusters)} clusters: {file}")
 
 
 @app.command(rich_help_panel="Tables, by Spark", epilog=examples("tables"))
@@ -150,7 +157,8 @@ def tables(
     """Show what tables there are: rows, version, comment."""
     from pipelines.commands import closing
 
-    listing = closing.tables_of(store_of(settings_of(conf, options, warehouse), small=True))
+    settings = settings_of(conf, options, warehouse)
+    listing = closing.tables_of(settings.store, lambda: store_of(settings, small=True))
     if json_file is not None:
         write_json(json_file, {"tables": listing})
     if str(json_file) != "-":

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +26,9 @@ from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.facts import OF_VERDICT, verdicts_of
 from pipelines.report.figures import FIGURES
 from pipelines.runner import Progress, Run
-from pipelines.session import silence
-from pipelines.store import Store
+from pipelines.session import silence, starts_here
+from pipelines.settings import StoreSettings
+from pipelines.store import Store, check_folder, listing_without_spark
 from pipelines.tables import TABLES
 from pipelines.views import BY_NAME as VIEWS
 from pipelines.views import needed
@@ -78,12 +81,16 @@ def show(
     steps: Sequence[str],
     page: Path | None = None,
     most_pairs: int | None = None,
+    verdicts: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Print what a run found: the verdict of each cluster, the schemes beside each other, and where the report is."""
+    """Print what a run found: the verdict of each cluster, the schemes beside each other, and where the report is.
+
+    verdicts: of the clusters (verdict_of), if they are known; more may be among them.
+    """
     if "silver.source_accounts" in steps:
         _show_sources(store, snapshots)
     if "gold.scheme_comparison" in steps:
-        _show_verdicts(store, snapshots)
+        _show_verdicts(snapshots, _verdicts(store, snapshots) if verdicts is None else verdicts)
         _show_schemes(store, snapshots, most_pairs)
     if page is not None:
         typer.echo(f"Report: {page.resolve()}")
@@ -107,38 +114,47 @@ def show_details(store: Store, snapshots: Sequence[SnapshotKey], steps: Sequence
     typer.echo(f"Seconds (stages run side by side): {took}")
 
 
-def _accounts(store: Store, snapshots: Sequence[SnapshotKey]) -> list[Row]:
-    return store.read("silver.source_accounts", snapshots).orderBy("cluster_id", "source").collect()
+def _accounts(store: Store, snapshots: Sequence[SnapshotKey]) -> list[dict[str, Any]]:
+    columns = ("cluster_id", "source", "format", "records", "kept", "quarantined", "ignored")
+    rows = store.rows("silver.source_accounts", snapshots, columns)
+    return sorted(rows, key=itemgetter("cluster_id", "source"))
 
 
-def _account(row: Row) -> str:
-    parts = f"{row.records} records: {row.kept} kept, {row.quarantined} quarantined, {row.ignored} ignored"
-    return f"{row.cluster_id}: {row.source} ({row.format}): {parts}"
+def _account(row: Mapping[str, Any]) -> str:
+    return (
+        "{cluster_id}: {source} ({format}): "
+        "{records} records: {kept} kept, {quarantined} quarantined, {ignored} ignored".format_map(row)
+    )
 
 
-def _show_verdicts(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
+def _verdicts(store: Store, snapshots: Sequence[SnapshotKey]) -> dict[str, dict[str, Any]]:
     run_sql = store.querier([name for figure in FIGURES if figure.name in OF_VERDICT for name in figure.tables])
-    for cluster, verdict in verdicts_of(run_sql, snapshots).items():
+    return verdicts_of(run_sql, snapshots)
+
+
+def _show_verdicts(snapshots: Sequence[SnapshotKey], verdicts: Mapping[str, Mapping[str, Any]]) -> None:
+    for cluster in sorted(key.cluster_id for key in snapshots):
+        verdict = verdicts[cluster]
         typer.echo(f"{cluster}: {LEVELS[verdict['level']]}: {verdict['sentence']}")
     typer.echo("")
 
 
 def _show_sources(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
     for row in _accounts(store, snapshots):
-        if row.quarantined:
+        if row["quarantined"]:
             typer.echo(_account(row))
-    for row in store.read("silver.contradictions", snapshots).groupBy("cluster_id").count().collect():
-        times = row["count"]
-        typer.echo(f"{row.cluster_id}: the sources contradict each other {times} times, see silver.contradictions")
+    contradictions = store.rows("silver.contradictions", snapshots, ["cluster_id"])
+    for cluster, times in sorted(Counter(row["cluster_id"] for row in contradictions).items()):
+        typer.echo(f"{cluster}: the sources contradict each other {times} times, see silver.contradictions")
 
 
 def _show_schemes(store: Store, snapshots: Sequence[SnapshotKey], most_pairs: int | None) -> None:
-    rows = store.read("gold.scheme_comparison", snapshots).collect()
     cells: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in rows:
-        cells.setdefault((row.cluster_id, row.scheme), {})[row.metric] = row
-    living = store.read("silver.brokers", snapshots).where("alive").groupBy("cluster_id").count().collect()
-    brokers = {row.cluster_id: row["count"] for row in living}
+    columns = ("cluster_id", "scheme", "metric", "value", "ratio_to_naive")
+    for row in store.rows("gold.scheme_comparison", snapshots, columns):
+        cells.setdefault((row["cluster_id"], row["scheme"]), {})[row["metric"]] = row
+    living = store.rows("silver.brokers", snapshots, ["cluster_id", "alive"])
+    brokers = Counter(row["cluster_id"] for row in living if row["alive"])
     for cluster in {key.cluster_id for key in snapshots} - {cluster for cluster, _ in cells}:
         cells[cluster, "-"] = {}
     grid = _grid(title="Leaders now, and after the worst death of one broker", title_justify="left")
@@ -159,7 +175,7 @@ def _show_schemes(store: Store, snapshots: Sequence[SnapshotKey], most_pairs: in
     for (cluster, scheme), metrics in sorted(cells.items()):
 
         def shown(metric: str, digits: int = 3, of: str = "value", metrics: dict[str, Any] = metrics) -> str:
-            return _number(getattr(metrics.get(metric), of, None), digits)
+            return _number(metrics.get(metric, {}).get(of), digits)
 
         worst, offline = "worst_survivor_max_over_mean_ratio", shown("most_offline_partitions", 0)
         grid.add_row(
@@ -183,11 +199,17 @@ def _show_schemes(store: Store, snapshots: Sequence[SnapshotKey], most_pairs: in
             )
 
 
-def tables_of(store: Store) -> list[dict[str, Any]]:
-    """What tables there are: name, rows, version, comment, place."""
-    listing = store.listing()
+def tables_of(place: StoreSettings, open_store: Callable[[], Store]) -> list[dict[str, Any]]:
+    """Return what tables there are: name, rows, version, comment, place. A folder's small tables need no Spark."""
+    in_folder = not place.catalog and "://" not in place.warehouse and starts_here()
+    if in_folder:
+        check_folder(place.warehouse, writing=False)
+    listing = listing_without_spark(place.warehouse) if in_folder else None
+    if listing is None:
+        listing = open_store().listing()
     if not listing:
-        raise StoreError(f"there are no tables at {store.warehouse}. Make them: kafka-placement run SOURCE...")
+        where = Path(place.warehouse).resolve() if in_folder else place.catalog or place.warehouse
+        raise StoreError(f"there are no tables at {where}. Make them: kafka-placement run SOURCE...")
     return listing
 
 

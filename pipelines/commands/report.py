@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.report.facts import facts_of
+from pipelines.report.facts import Facts, facts_of
 from pipelines.report.figures import FIGURES, TREND
 from pipelines.report.page import write_page
 from pipelines.store import Store
@@ -22,8 +22,8 @@ def report(
     clusters: Sequence[str] = (),
     snapshots: Sequence[SnapshotKey] = (),
     alone: bool = False,
-) -> int:
-    """How many clusters the page in `file` shows: these snapshots, and the newest of every other cluster.
+) -> Facts:
+    """Write the page of these snapshots, and of the newest of every other cluster. Return what it shows.
 
     clusters: only these, () = all.   alone: only the snapshots'.
     """
@@ -40,5 +40,6 @@ def report(
         if cluster not in known:
             raise StoreError(f"there is no cluster {cluster!r} at {store.warehouse}. Clusters: {', '.join(known)}.")
     chosen = [key for key in chosen if not clusters or key.cluster_id in clusters]
-    write_page(facts_of(run_sql, chosen, there), file)
-    return len(chosen)
+    facts = facts_of(run_sql, chosen, there)
+    write_page(facts, file)
+    return facts

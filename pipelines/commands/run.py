@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 from pipelines.alerts import Alert, alerts_of
 from pipelines.alerts import crossed as crossed_by
@@ -36,11 +37,14 @@ def page(asked: Path | None, store: StoreSettings, wanted: bool) -> Path | None:
     return folder.with_name(f"{folder.resolve().name}-report.html")
 
 
-def write_report(store: Store, file: Path, snapshots: Sequence[SnapshotKey], work: Run, alone: bool) -> None:
-    """Nothing; the report is that file: of these snapshots and, unless they stand alone, of all other clusters."""
+def write_report(
+    store: Store, file: Path, snapshots: Sequence[SnapshotKey], work: Run, alone: bool
+) -> dict[str, dict[str, Any]]:
+    """Write the report: of these snapshots and, unless they stand alone, of all other clusters. Return the verdicts."""
     began = monotonic()
-    report(store, file, snapshots=snapshots, alone=alone)
+    facts = report(store, file, snapshots=snapshots, alone=alone)
     work.seconds["report"] = monotonic() - began
+    return {cluster["cluster_id"]: cluster["verdict"] for cluster in facts.clusters}
 
 
 def keep_views(store: Store) -> str:
@@ -62,6 +66,6 @@ def crossed(store: Store, snapshots: Sequence[SnapshotKey], alerts: Sequence[Ale
     """Of the clusters as they are: thresholds that are crossed, and such as have nothing to look at, a line each."""
     if not alerts:
         return [], []
-    rows = store.read("gold.scheme_comparison", snapshots).where("scheme = 'observed'").collect()
-    values = {(row["cluster_id"], row["metric"]): row["value"] for row in rows}
+    rows = store.rows("gold.scheme_comparison", snapshots, ("cluster_id", "scheme", "metric", "value"))
+    values = {(row["cluster_id"], row["metric"]): row["value"] for row in rows if row["scheme"] == "observed"}
     return crossed_by(alerts, [key.cluster_id for key in snapshots], values)

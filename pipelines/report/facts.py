@@ -107,8 +107,9 @@ def _cluster(key: SnapshotKey, tables: Mapping[str, pa.Table | None], trend: Row
     observed = [row for row in deaths if row["scheme"] == "observed"]
     sources = rows("sources")
     quarantined = sum(row["quarantined"] for row in sources)
-    verdict = _verdict(rows("hotspots"), deaths, sources)
-    hotspots = {row.pop("scheme"): row for row in rows("hotspots")}
+    loads = rows("hotspots")
+    verdict = _verdict(loads, deaths, sources)
+    hotspots = {row.pop("scheme"): row for row in loads}
     metrics = _metrics(rows("schemes"))
     return {
         "cluster_id": key.cluster_id,

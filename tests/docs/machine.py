@@ -14,6 +14,7 @@ import pytest
 
 from pipelines.cli import main
 from pipelines.commands.report import report
+from pipelines.report.facts import Facts
 from pipelines.errors import EXIT_ALERT
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.runner import Run
@@ -85,7 +86,7 @@ class Once:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._places: dict[str, str] = {}
-        self._pages: dict[tuple[object, ...], tuple[Path, int]] = {}
+        self._pages: dict[tuple[object, ...], tuple[Path, Facts]] = {}
         self._register, self._report = Store.register, report
 
     @property
@@ -97,15 +98,15 @@ class Once:
 
         return register
 
-    def report(self, store: Store, file: Path, snapshots: Sequence[SnapshotKey], alone: bool) -> int:
+    def report(self, store: Store, file: Path, snapshots: Sequence[SnapshotKey], alone: bool) -> Facts:
         """Of a run: the page of its clusters alone, or of all."""
         key = (store.warehouse, alone, *(snapshots if alone else ()))
         if key not in self._pages:
             kept = self._folder / f"{len(self._pages)}.html"
             self._pages[key] = kept, self._report(store, kept, snapshots=snapshots, alone=alone)
-        page, count = self._pages[key]
+        page, facts = self._pages[key]
         shutil.copy(page, file)
-        return count
+        return facts
 
 
 @dataclass
