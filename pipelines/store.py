@@ -277,11 +277,10 @@ class Store:
         found = self._table_in_files(name, snapshots, columns)
         if found is None:
             return [row.asDict() for row in self.read(name, snapshots).select(*columns).collect()]
-        return found.select(columns).to_pylist()
+        rows: list[dict[str, Any]] = found.select(columns).to_pylist()
+        return rows
 
-    def _table_in_files(
-        self, name: str, snapshots: Sequence[SnapshotKey], columns: Sequence[str]
-    ) -> pa.Table | None:
+    def _table_in_files(self, name: str, snapshots: Sequence[SnapshotKey], columns: Sequence[str]) -> pa.Table | None:
         """Read these columns and the snapshots' from the files of a small table; None if Spark has to be asked."""
         files = self._data_files(name)
         count = rows_of(files) if files else None

@@ -14,9 +14,9 @@ import pytest
 
 from pipelines.cli import main
 from pipelines.commands.report import report
-from pipelines.report.facts import Facts
 from pipelines.errors import EXIT_ALERT
 from pipelines.ingest.sources import SnapshotKey
+from pipelines.report.facts import Facts
 from pipelines.runner import Run
 from pipelines.stage_list import STEPS
 from pipelines.store import Store

@@ -16,7 +16,7 @@ from pipelines.ingest.sources import SnapshotKey, find_sources
 from pipelines.runner import make_context
 from pipelines.settings import load_settings
 from pipelines.stage_list import NEEDS, STEPS
-from pipelines.store import Store
+from pipelines.store import Store, listing_without_spark
 from pipelines.tables import TABLES
 from tests.commands import FEW, call
 from tests.shared import Small
@@ -49,6 +49,17 @@ def test_all_are_finished_wherever_tables_are_and_however_many_run_at_once(done:
     assert done.steps() == list(STEPS)
     assert done.steps("run.stages_at_once=1", "store.warehouse=elsewhere") == list(STEPS)
     assert done.steps(keys=done.keys[:1]) == list(STEPS)
+
+
+def test_small_tables_are_read_and_listed_without_spark_as_with_it(done: Done, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = ("cluster_id", "scheme", "metric", "value")
+    read = done.store.rows("gold.scheme_comparison", done.keys[:1], columns)
+    assert listing_without_spark(str(done.folder)) == done.store.listing()
+    monkeypatch.setattr(done.store, "_data_files", lambda name: None)
+    by_spark = done.store.rows("gold.scheme_comparison", done.keys[:1], columns)
+    assert sorted(map(str, read)) == sorted(map(str, by_spark)) != []
+    (done.folder / "gold" / "scheme_comparison" / "_delta_log" / f"{0:020}.json").unlink()
+    assert listing_without_spark(str(done.folder)) is None
 
 
 def test_none_is_finished_with_other_settings_sources_or_code(done: Done, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pipelines.views import VIEWS
+from tests.commands import FEW
 from tests.where_it_runs.cluster import clean_environment
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +32,8 @@ def open_metastore(folder, name):
         "spark.sql.catalogImplementation": "hive",
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder / 'metastore'};create=true",
         "spark.driver.extraJavaOptions":
-            f"-Dderby.system.home={folder} -Dderby.system.durability=test -XX:TieredStopAtLevel=1",
+            f"-Dderby.system.home={folder} -Dderby.system.durability=test "
+            "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
     })
 """
 # The command finds the session running.
@@ -90,7 +92,7 @@ def test_views_of_a_metastore(tmp_path: Path) -> None:
     catalog = ["--set", "store.catalog=spark_catalog"]
     sql = "SELECT broker_id, answer FROM ask.can_i_lose ORDER BY broker_id"
     commands = [
-        ["run", str(source), *catalog, "--set", "failures.seeds=1", "--set", "hotspots.seeds=10"],
+        ["run", str(source), *catalog, *FEW, "--to", "gold.topic_origin"],  # the last table that a view reads
         ["query", sql, "--json", "-", *catalog],
         ["report", str(page), *catalog],
     ]

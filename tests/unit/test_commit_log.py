@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from pipelines import commit_log
-from pipelines.commit_log import data_files, last_version, rows_of
+from pipelines.commit_log import data_files, last_version, rows_of, table_of
 
 
 def rows(cluster: str, count: int) -> pa.Table:
@@ -36,6 +36,16 @@ def test_files_are_those_of_the_newest_version(table: Path) -> None:
     assert all(Path(file.path).is_file() for file in found)
     assert sorted(str(file.partition["cluster_id"]) for file in found) == ["a b/[c]%", "one", "two"]
     assert (rows_of(found), last_version(table)) == (3 + 5 + 3, 3)
+
+
+def test_rows_are_those_of_the_newest_version(table: Path) -> None:
+    """With the column that stands in the names of folders alone, in the order that is asked for."""
+    found = data_files(table)
+    assert found is not None
+    read = table_of(found, ["n", "cluster_id"])
+    assert read.column_names == ["n", "cluster_id"]
+    whole = DeltaTable(str(table)).to_pyarrow_table().select(["n", "cluster_id"])
+    assert sorted(map(str, read.to_pylist())) == sorted(map(str, whole.to_pylist()))
 
 
 def test_there_may_be_no_table(tmp_path: Path) -> None:

@@ -11,17 +11,18 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.core import config, types
+from numba.core import caching, config, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_HERE = Path(__file__).parent
+_SOURCES = resources.files(__package__)
 _PREFIX = "compiled-"
 
 
@@ -72,29 +73,61 @@ def _with_general_types(dispatcher: Any) -> Any:
     return dispatcher
 
 
-def _folder() -> str:
-    """Where compiled kernels are kept: a folder of its own for each state of all their sources.
+def _folder() -> Path | None:
+    """Where compiled kernels are kept: a folder of its own for each state of all their sources, None = nowhere.
 
     numba looks at a function's own file only: after an update, one would go on with the old form of another that it
-    calls. Empty = the kernels are not files (a zip), and numba knows a place itself.
+    calls. Beside the sources, or where these cannot be written (an archive that Spark carried here) the user's cache.
     """
-    sources = sorted(_HERE.glob("*.py"))
-    if not sources:
-        return ""
+    sources = sorted((file for file in _SOURCES.iterdir() if file.name.endswith(".py")), key=lambda file: file.name)
     digest = hashlib.sha256()
     for source in sources:
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    parent = _HERE / "__pycache__" if os.access(_HERE, os.W_OK) else cache / "kafka-placement"
-    folder = parent / f"{_PREFIX}{digest.hexdigest()[:16]}"
+    name = f"{_PREFIX}{digest.hexdigest()[:16]}"
+    if not (isinstance(_SOURCES, Path) and os.access(_SOURCES, os.W_OK)):
+        try:
+            cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        except RuntimeError:  # this user has no home
+            return None
+        return cache / "kafka-placement" / name
+    folder = _SOURCES / "__pycache__" / name
     if not folder.exists():
-        for outdated in parent.glob(f"{_PREFIX}*"):
+        for outdated in folder.parent.glob(f"{_PREFIX}*"):
             shutil.rmtree(outdated, ignore_errors=True)
-    return str(folder)
+    return folder
 
 
 _FOLDER = _folder()
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+
+
+class Kept(caching.UserProvidedCacheLocator):
+    """Tells numba that machine code is in our folder, wherever the sources are, and that it is current there.
+
+    Spark carries an archive to another path for each application. numba's own folders go by path and would be empty.
+    """
+
+    def __init__(self, function: Any, file: str) -> None:
+        self._py_file = file  # where numba's warnings say that something is
+        self._lineno = function.__code__.co_firstlineno
+
+    def get_cache_path(self) -> str:
+        """Return the folder."""
+        return str(_FOLDER)
+
+    def get_source_stamp(self) -> str:
+        """Return the same for each state of the sources: the folder's name tells it."""
+        return ""
+
+    @classmethod
+    def from_function(cls, function: Any, file: str) -> Kept | None:
+        """Return the locator of a function; None if its machine code cannot be kept."""
+        made = cls(function, file)
+        try:
+            made.ensure_cache_path()  # type: ignore[no-untyped-call]
+        except OSError:
+            return None
+        return made
 
 
 def compiled(function: Function) -> Function:
@@ -102,20 +135,20 @@ def compiled(function: Function) -> Function:
 
     A division by zero gives what numpy gives, as Java's would have been refused before.
     """
-    others = config.CACHE_DIR  # type: ignore[attr-defined]
-    config.CACHE_DIR = _FOLDER or others  # type: ignore[attr-defined]
+    others = config.CACHE_LOCATOR_CLASSES  # type: ignore[attr-defined]
+    config.CACHE_LOCATOR_CLASSES = f"{Kept.__module__}.{Kept.__qualname__}"  # type: ignore[attr-defined]
     try:
-        made = numba.njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # no folder to keep it in: nothing here is writable
+        made = numba.njit(cache=_FOLDER is not None, **_OPTIONS)(function)
+    except RuntimeError:  # nothing can be written there
         made = numba.njit(**_OPTIONS)(function)
     finally:
-        config.CACHE_DIR = others  # type: ignore[attr-defined]
+        config.CACHE_LOCATOR_CLASSES = others  # type: ignore[attr-defined]
     return _with_general_types(made)  # type: ignore[no-any-return]
 
 
 def cache_folder() -> Path | None:
-    """The folder in which machine code is kept, for this state of the sources; None if nobody knows it."""
-    return Path(_FOLDER) if _FOLDER else None
+    """Return the folder in which machine code is kept, for this state of the sources; None if it cannot be kept."""
+    return _FOLDER
 
 
 def part(function: Function) -> Function:

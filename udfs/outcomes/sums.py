@@ -169,7 +169,7 @@ def _merged_third(lists: Mapping[str, list[Array]]) -> dict[str, Array]:
     keys, where = np.unique(np.concatenate(lists["third_key"]), return_inverse=True)
     every = np.concatenate(lists["third_sum"])
     total = np.column_stack([np.bincount(where, weights=every[:, c], minlength=len(keys)) for c in range(3)])
-    return {"third_key": keys, "third_sum": total}
+    return {"third_key": keys, "third_sum": total.astype(np.float64, copy=False)}  # where nothing is summed, ints
 
 
 def with_pairs(sums: Arrays) -> dict[str, Array]:
