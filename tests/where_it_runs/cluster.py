@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pyspark
 
+from udfs.kernels.compiled import cache_folder
+
 SPARK_HOME = Path(pyspark.__file__).parent
 WORKERS = 2
 START_TIMEOUT_S = 60
@@ -35,7 +37,15 @@ class Cluster:
 
 
 def clean_environment(home: Path, **more: str) -> dict[str, str]:
-    """An environment with nothing of Spark, Python or this program in it but `more`."""
+    """An environment with nothing of Spark, Python or this program in it but `more`, and compiled kernels.
+
+    As on a machine where the program has run before: compiling takes a minute and is tested on its own.
+    """
+    cache = home / ".cache" / "kafka-placement"
+    compiled = cache_folder()
+    if compiled is not None and compiled.exists() and not cache.exists():
+        cache.mkdir(parents=True)
+        (cache / compiled.name).symlink_to(compiled)
     kept = {key: os.environ[key] for key in ("PATH", "JAVA_HOME", "LANG", "TMPDIR") if key in os.environ}
     return {**kept, "HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", **more}
 

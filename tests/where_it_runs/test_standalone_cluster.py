@@ -15,8 +15,11 @@ from tests.where_it_runs.tables import contents
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
-# The cluster's own settings: what an operator would say of two cores.
+# The cluster's own settings: what an operator would say of two cores and little work.
+QUICK = "-XX:TieredStopAtLevel=1"
 SUBMIT_CONF = {
+    "spark.driver.extraJavaOptions": QUICK,
+    "spark.executor.extraJavaOptions": QUICK,
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.ui.enabled": "false",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -27,14 +28,40 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
-def test_a_change_in_one_file_compiles_what_calls_it_anew(tmp_path: Path) -> None:
-    kernels = tmp_path / "udfs" / "kernels"
+def package(folder: Path) -> Path:
+    """The kernels' folder of a package with what every kernel needs."""
+    kernels = folder / "udfs" / "kernels"
     kernels.mkdir(parents=True)
-    for folder in (kernels, kernels.parent):
-        (folder / "__init__.py").touch()
+    for place in (kernels, kernels.parent):
+        (place / "__init__.py").touch()
     shutil.copy(compiled.__file__, kernels / "compiled.py")
     (kernels / "caller.py").write_text(CALLER)
+    return kernels
+
+
+@pytest.mark.slow
+def test_an_archive_carried_elsewhere_finds_what_was_compiled(tmp_path: Path) -> None:
+    """Spark carries it to another path for each application."""
+    (package(tmp_path / "package") / "callee.py").write_text(CALLEE.format(number=1))
+    archive = shutil.make_archive(str(tmp_path / "wheel"), "zip", tmp_path / "package")
+    cache = tmp_path / "cache" / "kafka-placement"
+
+    def answer(folder: Path) -> list[int]:
+        folder.mkdir()
+        path = str(shutil.copy(archive, folder / "wheel.zip"))
+        environment = {**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(cache.parent)}
+        command = [sys.executable, "-P", "-m", "udfs.kernels.caller"]
+        ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+        return [int(word) for word in ran.stdout.split()]
+
+    assert answer(tmp_path / "one") == [2, 0]
+    assert answer(tmp_path / "two") == [2, 1]
+    assert len(list(cache.glob("compiled-*"))) == 1
+
+
+@pytest.mark.slow
+def test_a_change_in_one_file_compiles_what_calls_it_anew(tmp_path: Path) -> None:
+    kernels = package(tmp_path)
 
     def answer(number: int) -> list[int]:
         (kernels / "callee.py").write_text(CALLEE.format(number=number))
