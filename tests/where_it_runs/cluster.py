@@ -20,6 +20,7 @@ from udfs.kernels.compiled import cache_folder
 SPARK_HOME = Path(pyspark.__file__).parent
 WORKERS = 2
 START_TIMEOUT_S = 60
+DAEMON_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def start(stack: contextlib.ExitStack, folder: Path, name: str, *arguments: str)
     log = stack.enter_context((folder / f"{name}-{len(list(folder.glob('*.log')))}.log").open("wb"))
     process = subprocess.Popen(
         [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
-        env=clean_environment(folder, SPARK_HOME=str(SPARK_HOME)),
+        env=clean_environment(folder, SPARK_HOME=str(SPARK_HOME), SPARK_DAEMON_JAVA_OPTS=DAEMON_JAVA_OPTIONS),
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=log,

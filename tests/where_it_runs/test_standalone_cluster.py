@@ -15,15 +15,16 @@ from tests.where_it_runs.tables import contents
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
-# The cluster's own settings: what an operator would say of two cores and little work.
-QUICK = "-XX:TieredStopAtLevel=1"
-SUBMIT_CONF = {
-    "spark.driver.extraJavaOptions": QUICK,
-    "spark.executor.extraJavaOptions": QUICK,
-    "spark.sql.shuffle.partitions": "2",
-    "spark.databricks.delta.snapshotPartitions": "2",
-    "spark.ui.enabled": "false",
-}
+# What an operator would say of two cores and little work.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+DEFAULTS = f"""
+spark.app.name placement-on-a-cluster
+spark.driver.extraJavaOptions {JAVA_OPTIONS}
+spark.executor.extraJavaOptions {JAVA_OPTIONS}
+spark.sql.shuffle.partitions 2
+spark.databricks.delta.snapshotPartitions 1
+spark.ui.enabled false
+"""
 
 
 def submit(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -42,7 +43,7 @@ def submit(folder: Path, *arguments: str, **environment: str) -> subprocess.Comp
 def test_the_wheel_runs_on_a_cluster(
     cluster: Cluster, wheel: Path, bare_python: Path, finished: Finished, tmp_path: Path
 ) -> None:
-    more = " ".join(f"--conf {key}={value}" for key, value in SUBMIT_CONF.items())
+    (tmp_path / "defaults.conf").write_text(DEFAULTS)
     ran = submit(
         tmp_path,
         *("run", finished.sources[1], "--warehouse", str(tmp_path / "warehouse")),
@@ -51,7 +52,7 @@ def test_the_wheel_runs_on_a_cluster(
         PYSPARK_PYTHON=str(bare_python),
         DRIVER_MEMORY="1g",
         EXECUTOR_MEMORY="1g",
-        SUBMIT_ARGS=f"--name placement-on-a-cluster {more}",
+        SUBMIT_ARGS=f"--properties-file {tmp_path}/defaults.conf",
     )
     assert ran.returncode == 0, ran.stderr[-5000:]
     assert contents(tmp_path / "warehouse", "zk") == contents(finished.warehouse, "zk")
