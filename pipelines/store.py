@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -288,6 +289,9 @@ class Store:
             return None
         key = ("cluster_id", "snapshot_id")
         found = table_of(files, list(dict.fromkeys((*key, *columns))))
+        for column in key:  # most that is not wanted, without a Python value for each row
+            wanted = pa.array([getattr(one, column) for one in snapshots], pa.string())
+            found = found.filter(pc.is_in(found[column], wanted))
         ours = {(one.cluster_id, one.snapshot_id) for one in snapshots}
         mine = [one in ours for one in zip(*(found[column].to_pylist() for column in key), strict=True)]
         return found.filter(pa.array(mine, pa.bool_()))
@@ -319,11 +323,17 @@ class Store:
         writer = rows.select(*table.column_names).write.format("delta")
         with self._alone(table):
             self._create(table)
-            if self._local and last_version(Path(self.place(table.name))) == 0:
-                # The first rows replace none: a third of the cost of looking for such rows.
+            if self._has_none(table, snapshots):  # to append takes a third of the time that to look for rows takes
                 self._save(writer.mode("append"), table)
             else:
                 self._save(writer.mode("overwrite").option("replaceWhere", of_snapshots(snapshots)), table)
+
+    def _has_none(self, table: Table, snapshots: Sequence[SnapshotKey]) -> bool:
+        """Whether it is known without Spark that the table has no row of these snapshots."""
+        if self._data_files(table.name) == []:
+            return True
+        found = self._table_in_files(table.name, snapshots, ())
+        return found is not None and found.num_rows == 0
 
     def rows_by_cluster(self, names: Sequence[str], snapshots: Sequence[SnapshotKey]) -> dict[tuple[str, str], int]:
         """{(table, cluster): rows of these snapshots}, as they have just been written."""

@@ -214,7 +214,7 @@ ONCE = {
 
 
 # The one that runs as a process, as a person runs it. The others run in the Spark of the tests.
-PROCESS = "compare_schemes"
+PROCESS = "what_if"
 
 
 @pytest.mark.usefixtures("spark")

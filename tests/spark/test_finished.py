@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,6 +61,22 @@ def test_small_tables_are_read_and_listed_without_spark_as_with_it(done: Done, m
     assert sorted(map(str, read)) == sorted(map(str, by_spark)) != []
     (done.folder / "gold" / "scheme_comparison" / "_delta_log" / f"{0:020}.json").unlink()
     assert listing_without_spark(str(done.folder)) is None
+
+
+def test_rows_are_appended_where_there_are_none_to_replace(done: Done) -> None:
+    table = TABLES["silver.brokers"]
+    one, other = done.keys
+    held = done.store.read(table.name)
+    mine = held.where(F.col("cluster_id") == one.cluster_id)
+    before = held.count()
+    done.store.replace(table, mine.withColumn("snapshot_id", F.lit("new")), [SnapshotKey(one.cluster_id, "new")])
+    done.store.replace(table, mine.limit(0), [SnapshotKey(one.cluster_id, "new"), SnapshotKey(other.cluster_id, "new")])
+    assert done.store.read(table.name).count() == before
+    done.store.replace(table, mine, [one, SnapshotKey(one.cluster_id, "new")])
+    assert done.store.read(table.name).count() == before
+    log = sorted((done.folder / "silver" / "brokers" / "_delta_log").glob("*.json"))
+    modes = [json.loads(file.read_text().splitlines()[0])["commitInfo"]["operationParameters"] for file in log]
+    assert [one.get("mode") for one in modes[1:]] == ["Append", "Append", "Overwrite", "Overwrite"]
 
 
 def test_none_is_finished_with_other_settings_sources_or_code(done: Done, monkeypatch: pytest.MonkeyPatch) -> None:
