@@ -23,6 +23,13 @@ from pipelines.tables.silver import TEXT
 THINGS = Table("silver.things", "things", columns(Column("name", TEXT, "name", required=True)), ("name",))
 
 
+@pytest.fixture(params=["true", "false"], ids=["on-this-machine", "elsewhere"])
+def anywhere(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkSession]:
+    """On this machine one writer waits for the other; elsewhere one finds itself outrun, and tries again."""
+    with module._setting(spark, module._EMBEDDED, request.param):
+        yield spark
+
+
 def _slowly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     time.sleep(1)  # longer than the others take to begin: all of them read the table before any has written
     yield from batches
@@ -36,7 +43,8 @@ def _write(spark: SparkSession, warehouse: Path, cluster: str, table: Table = TH
 
 
 @pytest.mark.parametrize("clusters", ["ab", "aa"], ids=["clusters", "the-same-cluster"])
-def test_tables_are_made_and_written_at_once(spark: SparkSession, tmp_path: Path, clusters: str) -> None:
+def test_tables_are_made_and_written_at_once(anywhere: SparkSession, tmp_path: Path, clusters: str) -> None:
+    spark = anywhere
     with ThreadPoolExecutor(len(clusters)) as pool:
         list(pool.map(lambda cluster: _write(spark, tmp_path, cluster), clusters))
     names = sorted(row.name for row in spark.read.format("delta").load(str(tmp_path / "silver" / "things")).collect())
@@ -71,8 +79,9 @@ def test_a_fault_of_another_kind_is_not_tried_again(spark: SparkSession, tmp_pat
 
 
 def test_another_clusters_write_is_not_in_the_way_of_a_partitioned_table(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    anywhere: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    spark = anywhere
     monkeypatch.setattr(module, "_TRIES", 1)
     table = replace(THINGS, partition_by=("cluster_id",))
     Store(spark, str(tmp_path)).create(table)
