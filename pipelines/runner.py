@@ -6,7 +6,7 @@ import json
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
 from time import monotonic
@@ -19,10 +19,11 @@ from pipelines.errors import StoreError
 from pipelines.finished import finished_steps, program_version
 from pipelines.ingest.detect import read_files
 from pipelines.ingest.sources import SnapshotKey, Source, snapshot_id_of
+from pipelines.local_rows import frame_of_rows
 from pipelines.schedule import run_steps
 from pipelines.settings import Settings
 from pipelines.stage_list import BROKERS, NEEDS, QUALITY, RAW, RESTS_ON, STAGES, Context
-from pipelines.stages.raw_metadata import FILES_DDL, raw_metadata
+from pipelines.stages.raw_metadata import FILES, raw_metadata
 from pipelines.store import Store
 from pipelines.tables import TABLES
 from pipelines.tables.ops import QUALITY_RESULTS, RUNS
@@ -138,7 +139,7 @@ class Run:
             at = seen.get(key, context.as_of)
             for file, chosen, _ in read_files(source, context.format_name):
                 rows.append((key.cluster_id, key.snapshot_id, file.name, chosen.name, str(file.resolve()), at))
-        files = self._spark.createDataFrame(rows, FILES_DDL).repartition(len(rows))
+        files = frame_of_rows(self._spark, rows, FILES).repartition(len(rows))
         self._write(RAW, raw_metadata(files))
 
     def _first_ingested(self) -> dict[SnapshotKey, datetime]:
@@ -147,7 +148,7 @@ class Run:
             return {}
         held = self._store.read(RAW, self._context.snapshots).groupBy("cluster_id", "snapshot_id")
         rows = held.agg(F.min("ingested_at").alias("at")).collect()
-        return {SnapshotKey(row.cluster_id, row.snapshot_id): row.at for row in rows}
+        return {SnapshotKey(row.cluster_id, row.snapshot_id): row.at.astimezone(UTC) for row in rows}
 
     def _make(self, table: str) -> None:
         stage = next(stage for stage in STAGES if stage.table == table)
@@ -164,7 +165,7 @@ class Run:
         findings = quality.check(frames, self.docs_folder)
         snapshots = self._context.snapshots
         rows = quality.results_frame_rows(findings, quality.checked_rows(findings, frames, snapshots), snapshots)
-        frame = self._spark.createDataFrame(rows, QUALITY_RESULTS.schema)
+        frame = frame_of_rows(self._spark, rows, QUALITY_RESULTS.schema)
         self._store.replace(QUALITY_RESULTS, frame, snapshots)
         quality.gate(findings)
 
@@ -191,4 +192,4 @@ class Run:
                 ids = (key.cluster_id, key.snapshot_id, context.run_id)
                 log.append((*ids, name, name, count, 0.0, now, context.as_of, program_version(), settings))
         if log:
-            self._store.append(RUNS, self._spark.createDataFrame(log, RUNS.schema))
+            self._store.append(RUNS, frame_of_rows(self._spark, log, RUNS.schema))

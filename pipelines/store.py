@@ -31,6 +31,7 @@ from pyspark.sql import functions as F
 from pipelines.commit_log import DataFile, data_files, last_version, rows_of, table_of
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
+from pipelines.local_rows import frame_of_rows
 from pipelines.tables import TABLES
 from pipelines.tables.contract import Table
 from pipelines.view_makers import find_views, keep_views, make_views, quoted
@@ -314,7 +315,7 @@ class Store:
             clusters = {key.cluster_id for key in snapshots}
             files = [file for file in files if file.partition["cluster_id"] in clusters]
         if not files:
-            return self.spark.createDataFrame([], table.schema)
+            return frame_of_rows(self.spark, [], table.schema)
         reader = self.spark.read.schema(table.schema).option("basePath", self.place(name))
         return reader.parquet(*(file.path for file in files)).select(*table.column_names)
 

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from pipelines.ingest.detect import text_of
 from pipelines.ingest.formats.registry import FORMATS
 from pipelines.tables.bronze import RAW_METADATA
 
-FILES_DDL = "cluster_id string, snapshot_id string, source string, format string, path string, ingested_at timestamp"
+_TEXTS = ("cluster_id", "snapshot_id", "source", "format", "path")
+FILES = StructType([StructField(name, StringType()) for name in _TEXTS] + [StructField("ingested_at", TimestampType())])
 
 _FRAMED = (
     "cluster_id string, snapshot_id string, source string, format string, "
@@ -51,7 +53,7 @@ def _frame_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def raw_metadata(files: DataFrame) -> DataFrame:
-    """Rows of bronze.raw_metadata. files: one row per file (FILES_DDL), readable where Spark's workers run.
+    """Rows of bronze.raw_metadata. files: one row per file (FILES), readable where Spark's workers run.
 
     `ingested_at` is when the file's snapshot was first read.
     """

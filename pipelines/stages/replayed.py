@@ -9,7 +9,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
 
+from pipelines.local_rows import frame_of_rows
 from pipelines.tables import replay as t
 from udfs.kernels import replay_codes as codes
 from udfs.kernels.replay_state import CHECK_EVERY_MS, END_AT, END_EVENT, FIRST_CHECK_MS, KRAFT, REBALANCES, START_AT
@@ -20,6 +22,7 @@ from udfs.replay.shares import EVERY_SHARE, SHARES, sharer
 from udfs.replay.words import KINDS
 
 _KEY = ("cluster_id", "snapshot_id")
+_KEYS = StructType([StructField(name, StringType()) for name in _KEY])
 _OF_ALL = tuple(KINDS[kind] for kind in OF_EVERY_SHARE)
 
 
@@ -85,7 +88,7 @@ def _together(shares: DataFrame, of: dict[tuple[str, str], bool]) -> DataFrame:
     of: by (cluster_id, snapshot_id), whether its leaders may be rebalanced; else topics of it are deleted. A worker has
     a whole cluster: who is elected depends on all of its partitions.
     """
-    theirs = F.broadcast(shares.sparkSession.createDataFrame(list(of), list(_KEY)))
+    theirs = F.broadcast(frame_of_rows(shares.sparkSession, list(of), _KEYS))
     mine = shares.join(theirs, list(_KEY), "left_semi").repartition(*_KEY).select("rows")
     whole = [key for key, rebalanced in of.items() if rebalanced]
     return mine.mapInArrow(spread.coupler(whole), from_arrow_schema(WIRE))

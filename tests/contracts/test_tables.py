@@ -15,7 +15,7 @@ from pipelines.ingest.resolve.brokers import BROKERS
 from pipelines.ingest.resolve.settle import SETTLED
 from pipelines.settings import load_settings
 from pipelines.stage_list import STAGES, STEPS, Context, steps_between
-from pipelines.stages.raw_metadata import FILES_DDL, raw_metadata
+from pipelines.stages.raw_metadata import FILES, raw_metadata
 from pipelines.tables import OF_REPLAYS, OF_RUNS, TABLES
 from pipelines.tables.contract import Table
 
@@ -85,6 +85,6 @@ def test_a_stage_on_empty_frames_gives_its_schema(stage, empty: dict[str, DataFr
 
 
 def test_no_files_give_no_records(spark: SparkSession) -> None:
-    made = raw_metadata(spark.createDataFrame([], FILES_DDL))
+    made = raw_metadata(spark.createDataFrame([], FILES))
     assert made.collect() == []
     assert types_of(made.schema) == types_of(TABLES["bronze.raw_metadata"].schema)

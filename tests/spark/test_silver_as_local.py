@@ -14,7 +14,7 @@ from pipelines.ingest.snapshot import load_snapshot
 from pipelines.ingest.sources import Source, find_source
 from pipelines.stages import silver
 from pipelines.stages.entities import EntityParameters, entities
-from pipelines.stages.raw_metadata import FILES_DDL, raw_metadata
+from pipelines.stages.raw_metadata import FILES, raw_metadata
 
 ROOT = Path(__file__).parents[2] / "data_samples"
 
@@ -74,7 +74,7 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
         for source in sources
         for file, chosen, _ in read_files(source, None)
     ]
-    raw = raw_metadata(spark.createDataFrame(rows, FILES_DDL)).localCheckpoint()
+    raw = raw_metadata(spark.createDataFrame(rows, FILES)).localCheckpoint()
     merged = entities(raw, EntityParameters({source.cluster_id: shares for source in sources})).localCheckpoint()
     brokers = silver.brokers(merged).localCheckpoint()
     found = {
