@@ -284,7 +284,7 @@ class Store:
 
     def _table_in_files(self, name: str, snapshots: Sequence[SnapshotKey], columns: Sequence[str]) -> pa.Table | None:
         """Read these columns and the snapshots' from the files of a small table; None if Spark has to be asked."""
-        files = self._data_files(name)
+        files = self._data_files(name, snapshots)
         count = rows_of(files) if files else None
         if not files or count is None or count > _MOST_ROWS_READ_HERE:
             return None
@@ -297,23 +297,24 @@ class Store:
         mine = [one in ours for one in zip(*(found[column].to_pylist() for column in key), strict=True)]
         return found.filter(pa.array(mine, pa.bool_()))
 
-    def _data_files(self, name: str) -> list[DataFile] | None:
-        """Return the files of a small table of a folder; None if Delta has to be asked."""
-        return data_files(Path(self.place(name))) if self._local else None
-
-    def _load_files(self, name: str, snapshots: Sequence[SnapshotKey] | None) -> DataFrame | None:
-        """Read the files of a small table, those of these clusters where it is partitioned by cluster.
+    def _data_files(self, name: str, snapshots: Sequence[SnapshotKey] | None = None) -> list[DataFile] | None:
+        """Return the files of a small table of a folder that may have rows of these snapshots.
 
         Returns:
             None if Delta has to be asked.
         """
+        files = data_files(Path(self.place(name))) if self._local else None
+        if files is None or snapshots is None:
+            return files
+        clusters = {key.cluster_id for key in snapshots}
+        return [file for file in files if file.partition.get("cluster_id") in clusters or not file.partition]
+
+    def _load_files(self, name: str, snapshots: Sequence[SnapshotKey] | None) -> DataFrame | None:
+        """Read the files of a small table; None if Delta has to be asked."""
         table = TABLES[name]
-        files = None if _GLOB.search(self.warehouse) else self._data_files(name)
+        files = None if _GLOB.search(self.warehouse) else self._data_files(name, snapshots)
         if files is None:
             return None
-        if snapshots is not None and table.partition_by == ("cluster_id",):
-            clusters = {key.cluster_id for key in snapshots}
-            files = [file for file in files if file.partition["cluster_id"] in clusters]
         if not files:
             return frame_of_rows(self.spark, [], table.schema)
         reader = self.spark.read.schema(table.schema).option("basePath", self.place(name))
@@ -331,7 +332,7 @@ class Store:
 
     def _has_none(self, table: Table, snapshots: Sequence[SnapshotKey]) -> bool:
         """Whether it is known without Spark that the table has no row of these snapshots."""
-        if self._data_files(table.name) == []:
+        if self._data_files(table.name, snapshots) == []:
             return True
         found = self._table_in_files(table.name, snapshots, ())
         return found is not None and found.num_rows == 0
