@@ -173,7 +173,7 @@ class Run:
     def docs_folder(self) -> str | None:
         """Where the quality pages are written: beside the tables, if these are in a local folder."""
         store = self._context.settings.store
-        return None if store.catalog or "://" in store.warehouse else str(Path(store.warehouse) / "data_docs")
+        return str(Path(store.warehouse) / "data_docs") if store.in_folder else None
 
     def _log(self, now: datetime) -> None:
         """Append to ops.runs what has finished, and what was finished before: rows of each cluster by stage."""

@@ -159,6 +159,11 @@ class StoreSettings(_Section):
     warehouse: str = Field(min_length=1)
     catalog: str
 
+    @property
+    def in_folder(self) -> bool:
+        """Whether the tables are in a folder, by its path: not in a catalog, and not at a URI."""
+        return not self.catalog and "://" not in self.warehouse
+
 
 class IngestSettings(_Section):
     share_bytes: Whole = Field(ge=1024)

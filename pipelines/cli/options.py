@@ -50,7 +50,7 @@ def store_of(settings: Settings, small: bool, writing: bool = False) -> Store:
     from pipelines.store import Store, check_folder
 
     place = settings.store
-    if not place.catalog and "://" not in place.warehouse and starts_here():
+    if place.in_folder and starts_here():
         check_folder(place.warehouse, writing)
     spark = open_session("kafka-placement", warehouse=None, small=small)
     return Store(spark, place.warehouse, place.catalog)

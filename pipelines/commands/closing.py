@@ -201,14 +201,14 @@ def _show_schemes(store: Store, snapshots: Sequence[SnapshotKey], most_pairs: in
 
 def tables_of(place: StoreSettings, open_store: Callable[[], Store]) -> list[dict[str, Any]]:
     """Return what tables there are: name, rows, version, comment, place. A folder's small tables need no Spark."""
-    in_folder = not place.catalog and "://" not in place.warehouse and starts_here()
-    if in_folder:
+    listing = None
+    if place.in_folder and starts_here():
         check_folder(place.warehouse, writing=False)
-    listing = listing_without_spark(place.warehouse) if in_folder else None
+        listing = listing_without_spark(place.warehouse)
     if listing is None:
         listing = open_store().listing()
     if not listing:
-        where = Path(place.warehouse).resolve() if in_folder else place.catalog or place.warehouse
+        where = Path(place.warehouse).resolve() if place.in_folder else place.catalog or place.warehouse
         raise StoreError(f"there are no tables at {where}. Make them: kafka-placement run SOURCE...")
     return listing
 

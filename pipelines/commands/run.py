@@ -31,7 +31,7 @@ def page(asked: Path | None, store: StoreSettings, wanted: bool) -> Path | None:
         if asked is not None:
             raise SettingsError(f"--report {asked}: there is nothing to report before gold.scheme_comparison is made")
         return None
-    if asked is not None or store.catalog or "://" in store.warehouse:
+    if asked is not None or not store.in_folder:
         return asked
     folder = Path(store.warehouse)
     return folder.with_name(f"{folder.resolve().name}-report.html")
