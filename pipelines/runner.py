@@ -181,15 +181,16 @@ class Run:
         context = self._context
         counts = self._store.rows_by_cluster(names, context.snapshots)
         settings = context.settings.model_dump_json()
-        log = []
-        for name, seconds, at in self._finished:
-            for key in context.snapshots:
-                rows_written = counts.get((name, key.cluster_id), 0)
-                ids = (key.cluster_id, key.snapshot_id, context.run_id)
-                log.append((*ids, name, name, rows_written, seconds, at, context.as_of, program_version(), settings))
-        for name, rows in self._kept.items():
-            for key, count in rows.items():
-                ids = (key.cluster_id, key.snapshot_id, context.run_id)
-                log.append((*ids, name, name, count, 0.0, now, context.as_of, program_version(), settings))
+        done = [
+            (key, name, counts.get((name, key.cluster_id), 0), seconds, at)
+            for name, seconds, at in self._finished
+            for key in context.snapshots
+        ]
+        kept = [(key, name, count, 0.0, now) for name, rows in self._kept.items() for key, count in rows.items()]
+        same = (context.as_of, program_version(), settings)
+        log = [
+            (key.cluster_id, key.snapshot_id, context.run_id, name, name, count, seconds, at, *same)
+            for key, name, count, seconds, at in (*done, *kept)
+        ]
         if log:
             self._store.append(RUNS, frame_of_rows(self._spark, log, RUNS.schema))
