@@ -89,7 +89,7 @@ def finished(shared: Shared, samples: Path) -> Finished:
 
 @pytest.fixture(scope="session")
 def small(shared: Shared, spark_application: SparkSession) -> Small:
-    """A whole run over two tiny clusters, in the Spark of the tests. Only read it, or copy it."""
+    """A whole run over tiny clusters, in the Spark of the tests. Only read it, or copy it."""
     return Small.of(shared)
 
 

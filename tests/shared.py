@@ -18,11 +18,13 @@ from tests.commands import FEW, call
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = [sys.executable, "-m", "pipelines.cli"]
-# Of the first, broker 1's death takes the partition offline. Of the other, none does.
+# Of the first, broker 1's death takes the partition offline; of the last, broker 98's does. Of the other, none does.
 SMALL = {
     "prod.eu": "\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1\n",
     "other": "\tTopic: b\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2\n"
     "\tTopic: b\tPartition: 1\tLeader: 2\tReplicas: 2,3\tIsr: 2,3\n",
+    "mine": "\tTopic: gone\tPartition: 0\tLeader: 97\tReplicas: 97,98,99\tIsr: 97,98,99\n"
+    "\tTopic: gone\tPartition: 1\tLeader: 98\tReplicas: 98,99,97\tIsr: 98\n",
 }
 NAMES = {"kraft": "kafka-4.1.1-kraft", "zk": "kafka-2.8.2-zookeeper"}
 
@@ -97,7 +99,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class Small:
-    """A whole run over two clusters of a few partitions. arguments: of `run`, but for the warehouse."""
+    """A whole run over clusters of a few partitions. arguments: of `run`, but for the warehouse."""
 
     folder: Path
     arguments: tuple[str, ...]

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import LAST_STAGE
 from tests.shared import Small
 
 FOLDER = Path(__file__).parents[2] / "jobs" / "cron.d"
 ROOT = FOLDER.parents[1]
-ONE_STAGE = "--from gold.scheme_comparison --to gold.scheme_comparison"
 TAB, SCRIPT = FOLDER / "kafka-placement", FOLDER / "nightly.sh"
 
 
@@ -113,7 +113,7 @@ def test_with_the_command_itself(small: Small, tmp_path: Path) -> None:
     shutil.copytree(small.warehouse, tmp_path / "warehouse")
     last = tmp_path / "warehouse" / "gold" / "scheme_comparison"
     shutil.rmtree(last)
-    environment = told(tmp_path, f'exec "{sys.executable}" -m pipelines.cli "$@" {ONE_STAGE}')
+    environment = told(tmp_path, f'exec "{sys.executable}" -m pipelines.cli "$@" {" ".join(LAST_STAGE)}')
     environment |= {"PYTHONPATH": str(ROOT)}
     environment |= {key: os.environ[key] for key in ("JAVA_HOME",) if key in os.environ}
     environment["PATH"] += f":{os.environ['PATH']}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 
 from pipelines.views import VIEWS
-from tests.commands import FEW
+from tests.commands import LAST_STAGE
+from tests.shared import Small
 from tests.where_it_runs.cluster import clean_environment
 
 ROOT = Path(__file__).parents[2]
@@ -36,15 +38,19 @@ def open_metastore(folder, name):
             "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
     })
 """
-# The command finds the session running.
+# The tables of a run are there, but for its last one. The command finds the session running.
 COMMANDS = """
 import contextlib, io, json, sys
 from pipelines.cli import main
 
-folder = Path(sys.argv[1])
-open_metastore(folder, "a cluster with a metastore")
+folder, whole = Path(sys.argv[1]), Path(sys.argv[2])
+spark = open_metastore(folder, "a cluster with a metastore")
+for schema in ("bronze", "silver", "gold", "ops"):
+    spark.sql(f"CREATE SCHEMA {schema}")
+for table in sorted(log.parent.relative_to(whole) for log in whole.glob("*/*/_delta_log")):
+    spark.sql(f"CREATE TABLE {table.parent}.{table.name} USING delta LOCATION '{whole / table}'")
 said = []
-for arguments in json.loads(sys.argv[2]):
+for arguments in json.loads(sys.argv[3]):
     with contextlib.redirect_stdout(io.StringIO()) as out:
         code = main(arguments)
     said.append([code, out.getvalue()])
@@ -60,13 +66,10 @@ for row in spark.sql("SHOW VIEWS IN ask").collect():
     name = f"ask.{row['viewName']}"
     about = {r[0]: r[1] for r in spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()}
     kinds[name], comments[name] = about["Type"], about["Comment"]
-    spark.table(name).collect()
-hot = [list(r) for r in spark.sql("SELECT broker_id, leaders FROM ask.hottest_brokers ORDER BY place").collect()]
+    spark.table(name).schema  # it is understood
+about_hot = "SELECT broker_id, leaders FROM ask.hottest_brokers WHERE cluster_id = 'prod.eu' ORDER BY place"
+hot = [list(r) for r in spark.sql(about_hot).collect()]
 print(json.dumps([kinds, comments, hot]))
-"""
-SOURCE = """\
-\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2
-\tTopic: a\tPartition: 1\tLeader: 1\tReplicas: 1,2\tIsr: 1
 """
 
 
@@ -85,27 +88,29 @@ def answer(code: str, folder: Path, *arguments: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_views_of_a_metastore(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("spark_application")
+def test_views_of_a_metastore(small: Small, tmp_path: Path) -> None:
     """A run leaves them there, commands read them, and another session has them too."""
-    source, page = tmp_path / "prod.txt", tmp_path / "fleet.html"
-    source.write_text(SOURCE)
+    page, whole = tmp_path / "fleet.html", tmp_path / "whole"
+    shutil.copytree(small.warehouse, whole)
+    shutil.rmtree(whole / "gold" / "scheme_comparison")
     catalog = ["--set", "store.catalog=spark_catalog"]
-    sql = "SELECT broker_id, answer FROM ask.can_i_lose ORDER BY broker_id"
+    sql = "SELECT broker_id, answer FROM ask.can_i_lose WHERE cluster_id = 'prod.eu' ORDER BY broker_id"
     commands = [
-        ["run", str(source), *catalog, *FEW, "--to", "gold.topic_origin"],  # the last table that a view reads
+        ["run", *small.arguments, *catalog, *LAST_STAGE],
         ["query", sql, "--json", "-", *catalog],
         ["report", str(page), *catalog],
     ]
-    said = answer(METASTORE + COMMANDS, tmp_path, str(tmp_path), json.dumps(commands))
+    said = answer(METASTORE + COMMANDS, tmp_path, str(tmp_path), str(whole), json.dumps(commands))
     assert [code for code, _ in said] == [0, 0, 0]
     answers = [json.loads(line) for line in said[1][1].splitlines()]
     assert answers[0] == {"broker_id": 1, "answer": "no: partitions would be offline"}
-    assert "prod" in page.read_text()
+    assert "prod.eu" in page.read_text()
 
     kinds, comments, hot = answer(METASTORE + SOMEONE_ELSE, tmp_path, str(tmp_path))
     assert kinds == {view.name: "VIEW" for view in VIEWS}
     assert comments == {view.name: view.comment for view in VIEWS}
-    assert hot == [[1, 2], [2, 0]]
+    assert hot == [[1, 1]]
 
 
 # A catalog of tables alone, as Unity Catalog's open-source one is: here Spark's own, over an in-memory Derby.
