@@ -1,7 +1,4 @@
-"""The tables of a replay from its events, Spark alone doing the work; events may be more than one machine holds.
-
-A replay that goes on (replay_stream.py) writes less: what stands is added to, or changed, not written anew.
-"""
+"""The tables of a replay from its events, Spark alone doing the work; events may be more than one machine holds."""
 
 from __future__ import annotations
 
@@ -25,9 +22,6 @@ from udfs.replay.groups import GroupsReplayed
 BUCKETS = 8
 _AT_ONCE = 3
 Made = tuple[Table, Table, Callable[[DataFrame], DataFrame]]
-Keep = Callable[[DataFrame], DataFrame]
-# How a table's new rows are written, where they are not all that it has of the snapshots.
-Write = Callable[[Table, DataFrame], None]
 # Each table, the one that it is made of, and how.
 _MADE: tuple[Made, ...] = (
     (tables.REQUESTS, tables.REPLAYED, stages.requests),
@@ -61,28 +55,8 @@ def write_replay(
     of_groups: as of rows_of_groups, for no table of events has them; None = these tables are left as they are.
     """
 
-    def replayed(events: DataFrame, keep: Keep) -> DataFrame:
-        return stages.replayed(events, buckets, keep=keep)
-
-    first = (tables.REPLAYED, tables.CLUSTER_EVENTS, replayed)
-    return write_tables(store, snapshots, first, {}, of_groups)
-
-
-def write_tables(
-    store: Store,
-    snapshots: Sequence[SnapshotKey],
-    first: tuple[Table, Table, Callable[[DataFrame, Keep], DataFrame]],
-    writes: Mapping[str, Write],
-    given: Mapping[str, pa.Table] | None = None,
-) -> dict[str, float]:
-    """{table: seconds that it took}; first: silver.replayed, and how it is made, keeping what is read twice.
-
-    writes: by table, else replaced.
-
-    given: by table, rows that are made of none.
-    """
     seconds: dict[str, float] = {}
-    given = given or {}
+    of_groups = of_groups or {}
     kept: list[DataFrame] = []
 
     def keep(frame: DataFrame) -> DataFrame:
@@ -93,27 +67,24 @@ def write_tables(
             pass
         return frame
 
-    def make_first(rows: DataFrame) -> DataFrame:
-        return first[2](rows, keep)
+    def replayed(events: DataFrame) -> DataFrame:
+        return stages.replayed(events, buckets, keep)
 
-    packed = (first[0], first[1], make_first)
+    packed = (tables.REPLAYED, tables.CLUSTER_EVENTS, replayed)
     made = {table.name: (table, source.name, make) for table, source, make in (packed, *_MADE)}
 
     def work(name: str) -> None:
         began = monotonic()
-        if name in given:
-            table, rows = TABLES[name], store.spark.createDataFrame(given[name])
+        if name in of_groups:
+            table, rows = TABLES[name], store.spark.createDataFrame(of_groups[name])
         else:
             table, source, make = made[name]
             rows = make(store.read(source, snapshots))
-        if name in writes:
-            writes[name](table, rows)
-        else:
-            store.replace(table, rows, snapshots)
-        if name == first[0].name:
+        store.replace(table, rows, snapshots)
+        if table is tables.REPLAYED:
             for frame in kept:
                 frame.unpersist()
         seconds[name] = monotonic() - began
 
-    run_steps([*made, *given], {name: (source,) for name, (_, source, _) in made.items()}, work, _AT_ONCE)
+    run_steps([*made, *of_groups], {name: (source,) for name, (_, source, _) in made.items()}, work, _AT_ONCE)
     return seconds

@@ -23,7 +23,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -142,20 +141,6 @@ def _locked(folder: Path) -> Iterator[None]:
 def _temporary_names(sql: str) -> str:
     """Replace the names of tables and views, as gold.plans, by those of temporary views, as gold__plans."""
     return _NAME.sub(lambda found: found[1] or f"{found[2]}__{found[3]}", sql)
-
-
-@contextmanager
-def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """A setting of the session, for a while."""
-    before = spark.conf.get(name, None)
-    spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(name)
-        else:
-            spark.conf.set(name, before)
 
 
 class Store:
@@ -397,56 +382,6 @@ class Store:
         with self._alone(table):
             self._create(table)
             self._save(rows.select(*table.column_names).write.format("delta").mode("append"), table)
-
-    def append_once(self, table: Table, rows: DataFrame, writer: str, number: int) -> None:
-        """Add rows to a table, unless this writer has already added those of this number, or of a later one."""
-        appending = rows.select(*table.column_names).write.format("delta").mode("append")
-        with self._alone(table):
-            self._create(table)
-            self._save(appending.option("txnAppId", writer).option("txnVersion", number), table)
-
-    def replace_once(self, table: Table, rows: DataFrame, where: str, writer: str, number: int) -> None:
-        """Make `rows` follow the table's rows but for those that SQL `where` says, once for each number of a writer.
-
-        Rows need not be such as `where` says.
-        """
-        writing = rows.select(*table.column_names).write.format("delta").mode("overwrite").option("replaceWhere", where)
-        unchecked = _setting(self.spark, "spark.databricks.delta.replaceWhere.constraintCheck.enabled", "false")
-        with self._alone(table), unchecked:
-            self._create(table)
-            self._save(writing.option("txnAppId", writer).option("txnVersion", number), table)
-
-    def upsert(self, table: Table, rows: DataFrame, least: str) -> None:
-        """Make `rows` the table's of their keys; least: the number among the keys by which files are skipped."""
-        with self._alone(table):
-            if merge := self._merge(table, rows, table.keys, least):
-                self._insist(table, merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute)
-
-    def append_new(self, table: Table, rows: DataFrame, keys: Sequence[str], least: str) -> None:
-        """Add the rows whose `keys` (null = null) the table does not have; least: as of upsert.
-
-        Again, it adds nothing.
-        """
-        with self._alone(table):
-            if merge := self._merge(table, rows.dropDuplicates([*keys]), keys, least):
-                self._insist(table, merge.whenNotMatchedInsertAll().execute)
-
-    def _merge(self, table: Table, rows: DataFrame, keys: Sequence[str], least: str) -> DeltaMergeBuilder | None:
-        """The table beside `rows` of the same keys, whatever is done with them; None = there are no rows."""
-        self._create(table)
-        found = rows.groupBy("cluster_id").agg(F.min(least).alias("least")).collect()
-        if not found:
-            return None
-        clusters = ", ".join(quoted(row["cluster_id"]) for row in found)
-        known = f"held.cluster_id IN ({clusters}) AND held.`{least}` >= {min(row['least'] for row in found)}"
-        same = " AND ".join(f"held.`{key}` <=> new.`{key}`" for key in keys)
-        new = rows.select(*table.column_names).alias("new")
-        return self._table(table).alias("held").merge(new, f"{known} AND {same}")
-
-    def _table(self, table: Table) -> DeltaTable:
-        if self._catalog:
-            return DeltaTable.forName(self.spark, self._name(table.name))
-        return DeltaTable.forPath(self.spark, self.place(table.name))
 
     def _save(self, writer: Any, table: Table) -> None:
         if self._catalog:

@@ -46,7 +46,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "kafka-placement replay scenario.yaml --until t=90s --json end.json",
         "kafka-placement replay metadata-log.txt --until 1500",
     ),
-    "replay-stream": ("kafka-placement replay-stream arriving --warehouse /data/placement --once",),
     "doctor": ("kafka-placement doctor", "kafka-placement doctor --warehouse /data/placement --json -"),
 }
 

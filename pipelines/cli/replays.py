@@ -91,21 +91,3 @@ def replay(
         of_groups = rows_of_groups(timeline.groups, snapshot)
         for name, seconds in write_replay(store, [snapshot], of_groups=of_groups).items():
             typer.echo(f"{name}: {seconds:.1f} s")
-
-
-@app.command(rich_help_panel="Over time", epilog=examples("replay-stream"))
-def replay_stream(
-    folder: Annotated[
-        str, typer.Argument(help="Where files of events arrive (JSON lines, as replay --events writes them).")
-    ],
-    warehouse: WarehouseOption = None,
-    once: Annotated[bool, typer.Option("--once", help="End when all files that are there are replayed.")] = False,
-    conf: ConfOption = None,
-    options: SetOption = None,
-) -> None:
-    """Replay event logs as their files arrive: the same tables as a replay of all files at once."""
-    from pipelines.replay_stream import follow
-
-    store = store_of(settings_of(conf, options, warehouse), small=False, writing=True)
-    query = follow(store.spark, store, folder, once)
-    query.awaitTermination()

@@ -150,7 +150,7 @@ def _key(asked: Asked) -> tuple[str, str]:
 
 
 def write_rows(log: pa.Table, file: Path) -> None:
-    """Nothing; rows of EVENTS are in this file (- is printed), a JSON object a line, as `replay-stream` takes them."""
+    """Nothing; rows of EVENTS are in this file (- is printed), a JSON object a line."""
     with nullcontext(sys.stdout) if str(file) == "-" else file.open("w", encoding="utf-8") as out:
         for row in log.to_pylist():
             out.write(json.dumps({name: value for name, value in row.items() if value is not None}) + "\n")

@@ -14,7 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from pipelines.local_rows import frame_of_rows
 from pipelines.tables import replay as t
 from udfs.kernels import replay_codes as codes
-from udfs.kernels.replay_state import CHECK_EVERY_MS, END_AT, END_EVENT, FIRST_CHECK_MS, KRAFT, REBALANCES, START_AT
+from udfs.kernels.replay_state import CHECK_EVERY_MS, END_AT, FIRST_CHECK_MS, KRAFT, REBALANCES, START_AT
 from udfs.replay import spread
 from udfs.replay.packing import OF_EVERY_SHARE
 from udfs.replay.schema import JOINED_REQUESTS, LISTS, WIRE
@@ -41,25 +41,14 @@ def _wire(events: DataFrame) -> DataFrame:
 
 
 def _heads(events: DataFrame) -> list[dict[str, Any]]:
-    """Key, at_ms and numbers of clusters at first; they know their last event, whoever wrote it."""
+    """Key, at_ms and numbers of clusters at first; whether ZooKeeper's controller deletes topics."""
     at_first = events.where(F.col("kind") == KINDS[codes.HELD_CLUSTER]).select(*_KEY, "at_ms", "numbers")
-    last = events.groupBy(*_KEY).agg(
-        F.max("at_ms").alias("last_ms"), F.max("event").alias("last_event"), F.max(_deletes()).alias("deletes")
-    )
+    deletes = events.groupBy(*_KEY).agg(F.max(F.col("kind") == KINDS[codes.DELETE]).alias("deletes"))
     heads = []
-    for row in at_first.join(last, list(_KEY)).collect():
-        numbers = list(row["numbers"])
-        numbers[END_AT] = max(numbers[END_AT], row["last_ms"])
-        numbers[END_EVENT] = max(numbers[END_EVENT], row["last_event"] + 1)
-        key = {name: row[name] for name in (*_KEY, "at_ms")}
-        heads.append({**key, "numbers": numbers, "deletes": row["deletes"] and not numbers[KRAFT]})
+    for row in at_first.join(deletes, list(_KEY)).collect():
+        head = {name: row[name] for name in (*_KEY, "at_ms", "numbers")}
+        heads.append({**head, "deletes": row["deletes"] and not row["numbers"][KRAFT]})
     return heads
-
-
-def _deletes() -> Column:
-    """Whether a row says that a topic is deleted, or was being deleted."""
-    held = (F.col("kind") == KINDS[codes.HELD_STATE]) & (F.coalesce("value", F.lit(0)) > 0)
-    return (F.col("kind") == KINDS[codes.DELETE]) | held
 
 
 def _head_rows(heads: list[dict[str, Any]]) -> pa.Table:
@@ -103,13 +92,12 @@ def _shared(rows: DataFrame, buckets: int) -> DataFrame:
 
 
 def replayed(
-    events: DataFrame, buckets: int, goes_on: bool = False, keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
+    events: DataFrame, buckets: int, keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
 ) -> DataFrame:
     """Rows of silver.replayed.
 
-    events: of silver.cluster_events; or of silver.replay_state, and those since.   buckets: shares that partitions are
-    spread over.   goes_on: with what a later fold goes on from.   keep: of a frame that is read twice, one that is
-    computed once.
+    events: of silver.cluster_events.   buckets: shares that partitions are spread over.   keep: of a frame that is
+    read twice, one that is computed once.
     """
     found = _heads(events)
     rows = _wire(events.where(F.col("kind") != KINDS[codes.HELD_CLUSTER]))
@@ -128,7 +116,7 @@ def replayed(
     each = F.sequence(F.lit(0), F.lit(buckets - 1))
     spread_out = every.select(F.explode(F.when(F.col("bucket") < 0, each).otherwise(F.array("bucket"))), "rows")
     spread_out = spread_out.repartitionById(buckets, "col").select("rows")
-    parcels = spread_out.mapInArrow(spread.replayer(goes_on), from_arrow_schema(spread.PARCELS))
+    parcels = spread_out.mapInArrow(spread.replayer(), from_arrow_schema(spread.PARCELS))
     return parcels.select(*t.REPLAYED.column_names)
 
 
@@ -164,13 +152,6 @@ def requests(replayed: DataFrame) -> DataFrame:
 def partitions(replayed: DataFrame) -> DataFrame:
     """Rows of gold.replayed_partitions."""
     return _rows(replayed, "at_the_end").select(*t.REPLAYED_PARTITIONS.column_names)
-
-
-def so_far(replayed: DataFrame) -> DataFrame:
-    """Rows of events from which a fold goes on: those of clusters and brokers, which every worker has, once."""
-    rows = _rows(replayed, "so_far")
-    of_all = rows.where(F.col("topic").isNull()).dropDuplicates([*_KEY, "kind", "broker_id"])
-    return rows.where(F.col("topic").isNotNull()).unionByName(of_all)
 
 
 def availability(health: DataFrame) -> DataFrame:

@@ -39,7 +39,6 @@ TABLES: dict[str, Table] = {
         PLANS,
         PLAN_MOVES,
         replay.CLUSTER_EVENTS,
-        replay.REPLAY_STATE,
         replay.REPLAYED,
         replay.LEADERSHIP_EVENTS,
         replay.STATE_TRANSITIONS,

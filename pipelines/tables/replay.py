@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import BinaryType, BooleanType, LongType, StringType
+from pyspark.sql.types import BinaryType, StringType
 
 from pipelines.tables.contract import Between, Column, OneOf, Table, columns
 from udfs.replay import group_words, schema
@@ -60,22 +60,6 @@ CLUSTER_EVENTS = Table(
     partition_by=("cluster_id",),
     skip_by=("snapshot_id", "event", "at_ms", "kind"),
     expectations=(OneOf("kind", KINDS), Between("event", -1), Between("messages", 0)),
-)
-
-REPLAY_STATE = Table(
-    "silver.replay_state",
-    "Where a replay of arriving events stands: rows of the event log that stand for all events so far, and how many "
-    "these were. Nothing but replay-stream should read it.",
-    columns(
-        *CLUSTER_EVENTS.columns[2:],
-        Column("of_events", LongType(), "rows of silver.cluster_events that it stands for", required=True),
-        Column("several_parts", BooleanType(), "whether a request of several partitions is among them", required=True),
-        Column("stream", StringType(), "which stream wrote it", required=True),
-        Column("batch", LongType(), "at which of its batches, from 0", required=True),
-    ),
-    keys=(),
-    partition_by=("cluster_id",),
-    skip_by=("snapshot_id", "kind"),
 )
 
 REPLAYED = Table(

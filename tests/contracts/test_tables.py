@@ -64,7 +64,7 @@ def test_stages_come_after_what_they_read() -> None:
         assert set(stage.inputs) <= made
         made.add(stage.table)
     assert made | {"ops.runs", "ops.quality_results"} == set(OF_RUNS)
-    assert len(OF_REPLAYS) == 11
+    assert len(OF_REPLAYS) == 10
     assert steps_between(None, None) == list(STEPS)
     assert steps_between("gold", None)[:2] == ["quality", "gold.scheme_sums"]
     assert steps_between("gold.failure_load", "gold.failure_load") == ["quality", "gold.failure_load"]

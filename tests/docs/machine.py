@@ -33,12 +33,11 @@ ELSEWHERE = {
     "export": "is the shell's",
     "pip": "needs a package that was published; tests/where_it_runs installs the wheel",
 }
-# Of our own commands, one: tests/e2e/test_replay_stream.py runs it over files that arrive.
-STREAM = "replay-stream"
 OVER_TABLES = ("run", "report", "query", "tables", "doctor")
 # What `run` is given on the pages: the first run has the tables of all of them.
 SOURCES = ("prod=dumps/prod", "eu=dumps/eu.txt", "mine=mine.txt", "prod-describe.txt")
-# Of this cluster the tables hold an older snapshot. Its twin is of the same describe, and was seen once.
+# Of this cluster the tables hold an older snapshot, that of tests.shared.SMALL. Its twin is of the same describe, and
+# was seen once.
 OLDER, TWIN = "mine", "prod-describe"
 # Few placements: what is shown of the schemes is that of run.seed.
 FEW = ("--set", "failures.seeds=2", "--set", "hotspots.seeds=20", "--set", "failures.random_draws=10")
@@ -57,10 +56,6 @@ def furnish(folder: Path) -> None:
     shutil.copy(
         SAMPLES / "captures" / "kafka-4.1.1-kraft" / "cluster-metadata-dump.until-broker-2-down.txt",
         folder / "metadata-log.txt",
-    )
-    (folder / "older.txt").write_text(
-        "\tTopic: gone\tPartition: 0\tLeader: 97\tReplicas: 97,98,99\tIsr: 97,98,99\n"
-        "\tTopic: gone\tPartition: 1\tLeader: 98\tReplicas: 98,99,97\tIsr: 98\n"
     )
     (folder / "requests.jsonl").write_text(_REQUEST)
     (folder / "data_samples").symlink_to(SAMPLES)
@@ -129,8 +124,6 @@ class Machine:
             return ""
         assert words[0] == "kafka-placement", f"{command.text}: neither run here nor listed in ELSEWHERE"
         arguments = [word.replace("/data/", f"{self.folder}/data/") for word in words[1:]]
-        if arguments[0] == STREAM:
-            return ""
         key = tuple(arguments)
         if key in self.printed and command.expected is None:
             return self.printed[key]

@@ -26,8 +26,10 @@ THINGS = Table("silver.things", "things", columns(Column("name", TEXT, "name", r
 @pytest.fixture(params=["true", "false"], ids=["on-this-machine", "elsewhere"])
 def anywhere(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkSession]:
     """On this machine one writer waits for the other; elsewhere one finds itself outrun, and tries again."""
-    with module._setting(spark, module._EMBEDDED, request.param):
-        yield spark
+    before = spark.conf.get(module._EMBEDDED, "false")
+    spark.conf.set(module._EMBEDDED, request.param)
+    yield spark
+    spark.conf.set(module._EMBEDDED, before)
 
 
 def _slowly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -47,8 +47,8 @@ C_EVENT, C_AT, C_KIND, C_BROKER, C_VALUE, C_ID, CLUSTER_EVENT = range(7)
 
 
 @compiled
-def steps_of(events: Ints, state: Ints, first: int, kraft: bool, controller: int, epoch: int) -> tuple[Ints, Ints, int]:
-    """(steps: int64 (t, TIMELINE); int64 (t), the place of who controls after each, or NOBODY; and at the end).
+def steps_of(events: Ints, state: Ints, first: int, kraft: bool, controller: int, epoch: int) -> tuple[Ints, Ints]:
+    """(steps: int64 (t, TIMELINE); int64 (t), the place of who controls after each, or NOBODY).
 
     events: int64 (e, CLUSTER_EVENT) of one cluster, by order.   state: int64 (n), ALIVE and LEAVES of its brokers,
     whose places begin at `first`; it is changed to how it is at the end.   Events that change nothing are no steps.
@@ -91,7 +91,7 @@ def steps_of(events: Ints, state: Ints, first: int, kraft: bool, controller: int
             steps[rows, T_EPOCH], steps[rows, T_EVENT] = epoch, events[i, C_EVENT]
             controllers[rows] = controller
             rows += 1
-    return steps[:rows], controllers[:rows], controller
+    return steps[:rows], controllers[:rows]
 
 
 @part

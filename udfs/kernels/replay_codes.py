@@ -35,9 +35,8 @@ NOBODY = -1
     HELD_CLUSTER,
     HELD_BROKER,
     HELD_PARTITION,
-    HELD_STATE,
     KINDS,
-) = range(30)
+) = range(29)
 
 # States of partitions, and of replicas.
 ABSENT, NEW, ONLINE, OFFLINE = 0, 1, 2, 3

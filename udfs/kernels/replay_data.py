@@ -78,9 +78,9 @@ from udfs.kernels.replay_state import (
     EPOCH,
     EPOCH_AT_FIRST,
     EPOCH_START,
-    EVENT_AT_FIRST,
     FETCHED_AT,
     FETCHED_LEO,
+    HAS_DATA,
     HAS_FETCHES,
     HW,
     ISR,
@@ -352,7 +352,7 @@ def until(s: State, w: World, j: Journal, o: Own, p: int, at: int) -> bool:
 def _between_events(s: State, w: World, j: Journal, p: int, at: int) -> None:
     """Nothing; what is written next belongs to the last event before `at`, of p or a step, and to its controller.
 
-    Not to the next one: a fold that ends in between does not know it.
+    Not to the next one: what is written never depends on what comes later.
     """
     c = s.now[p, CLUSTER]
     low, high = w.cluster[c, STEP_BEGIN], w.cluster[c, STEP_END]
@@ -362,7 +362,7 @@ def _between_events(s: State, w: World, j: Journal, p: int, at: int) -> None:
             low = middle + 1
         else:
             high = middle
-    event, j.used[U_EPOCH] = w.cluster[c, EVENT_AT_FIRST], w.cluster[c, EPOCH_AT_FIRST]
+    event, j.used[U_EPOCH] = -1, w.cluster[c, EPOCH_AT_FIRST]
     if low > w.cluster[c, STEP_BEGIN]:
         event, j.used[U_EPOCH] = w.steps[low - 1, T_EVENT], w.steps[low - 1, T_EPOCH]
     j.used[U_EVENT] = max(event, s.now[p, LAST_EVENT])
@@ -470,9 +470,13 @@ def _truncate(s: State, w: World, j: Journal, p: int, slot: int, leader: int) ->
 
 @part
 def settle(s: State, w: World, j: Journal, o: Own, p: int, before: int, epoch: int) -> None:
-    """Nothing; requests, logs and high watermarks after what the controller wrote. before: who served, in `epoch`."""
-    _settle(s, w, j, o, p, before, epoch)
-    forget_logs(s, p)
+    """Nothing; requests, logs and high watermarks after what the controller wrote. before: who served, in `epoch`.
+
+    A partition without data has none of these.
+    """
+    if s.now[p, HAS_DATA]:
+        _settle(s, w, j, o, p, before, epoch)
+        forget_logs(s, p)
 
 
 @part
@@ -498,11 +502,11 @@ def _settle(s: State, w: World, j: Journal, o: Own, p: int, before: int, epoch: 
         error = NOT_LEADER if lives else DISCONNECTED
         end_all(s, j, o, p, error, error, BY_LEADER if lives else BY_BROKER_DOWN)
     if leader != NOBODY:
-        follow(s, w, j, o, p, leader)
+        _follow(s, w, j, o, p, leader)
 
 
 @part
-def follow(s: State, w: World, j: Journal, o: Own, p: int, leader: int) -> None:
+def _follow(s: State, w: World, j: Journal, o: Own, p: int, leader: int) -> None:
     """Nothing; another leader: what the last one had and it has not is lost, the others follow its log."""
     begin, last, at = s.now[p, SLOT_BEGIN], s.now[p, LAST_LEADER], j.used[U_AT]
     log_end = s.slot[begin + leader, LEO]

@@ -33,10 +33,10 @@ from udfs.kernels.replay_codes import (
     TOPIC_HELD,
 )
 from udfs.kernels.replay_control import create, set_isr, step, try_again
-from udfs.kernels.replay_data import append, broker_back, broker_gone, fetch, follow, offsets, settle, until
+from udfs.kernels.replay_data import append, broker_back, broker_gone, fetch, offsets, settle, until
 from udfs.kernels.replay_deletion import end_deletion, start_deletion
 from udfs.kernels.replay_elections import elect_preferred
-from udfs.kernels.replay_health import NOT_BEGUN, NOT_THERE, begin_health, mark, note, write_health
+from udfs.kernels.replay_health import NOT_THERE, begin_health, mark, note, write_health
 from udfs.kernels.replay_logs import serving, try_hw
 from udfs.kernels.replay_reassignment import reassign
 from udfs.kernels.replay_records import forget, record
@@ -110,13 +110,8 @@ CLOSED = -3  # of SEEN_LEADER: the replay's end is written down
 
 @compiled
 def begin(s: State, w: World, j: Journal, o: Own) -> None:
-    """Nothing; the health of partitions that are there at first begins; what is known of logs gives high watermarks.
-
-    Those of a fold before go on.
-    """
+    """Nothing; the health of partitions that are there at first begins; what is known of logs gives high watermarks."""
     for p in range(len(s.now)):
-        if s.seen[p, SEEN_LEADER] != NOT_BEGUN:
-            continue
         j.used[U_AT] = w.cluster[s.now[p, CLUSTER], START_AT]
         j.used[U_STEP] = -1
         if s.now[p, SEEN_DATA]:
@@ -261,7 +256,7 @@ def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
         broker_gone(s, w, j, o, p, slot)
     if kind != DOWN_LAST:
         step(s, w, j, p, kind, slot)
-    settle_or_remember(s, w, j, o, p, before, epoch)
+    settle(s, w, j, o, p, before, epoch)
     back = slot != NOBODY and kind in (UP, UP_CONTROLLER, UP_UNCLEAN)
     if back and s.now[p, HAS_DATA] and s.now[p, STATE] != ABSENT:
         broker_back(s, w, j, o, p, slot)
@@ -290,23 +285,9 @@ def _take_event(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> bool:
         mark(s, o, p)
         _control(s, w, j, o, p, i, kind)
     if kind != FETCH or serving(s, w, j, p) != before or s.now[p, EPOCH] != epoch:
-        settle_or_remember(s, w, j, o, p, before, epoch)
+        settle(s, w, j, o, p, before, epoch)
     note(s, w, j, p)
     return True
-
-
-@part
-def settle_or_remember(s: State, w: World, j: Journal, o: Own, p: int, before: int, epoch: int) -> None:
-    """Nothing; what follows for p's data after its leader or epoch may have changed: those from before are given.
-
-    Of a partition without data only who leads: it may have some in a fold that goes on from here.
-    """
-    if s.now[p, HAS_DATA]:
-        settle(s, w, j, o, p, before, epoch)
-        return
-    leader = serving(s, w, j, p)
-    if leader not in (NOBODY, before):
-        follow(s, w, j, o, p, leader)
 
 
 @part

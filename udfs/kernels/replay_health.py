@@ -63,7 +63,6 @@ from udfs.kernels.replay_state import (
 )
 
 NOT_THERE = -2  # of SEEN_LEADER: the partition does not exist
-NOT_BEGUN = -4  # of SEEN_LEADER: nothing is known yet
 
 
 @part

@@ -147,19 +147,18 @@ QUEUED, STARTED = 1, 2
     RULES,
 ) = range(13)
 # More columns of a cluster, after its rules: when it begins and ends (ms), the number of the event that would be next,
-# the controller's epoch and the last step's event before it begins, its steps.
+# the controller's epoch before it begins, its steps.
 (
     START_AT,
     END_AT,
     END_EVENT,
     EPOCH_AT_FIRST,
-    EVENT_AT_FIRST,
     STEP_BEGIN,
     STEP_END,
     OF_ALL_BEGIN,
     OF_ALL_END,
     CLUSTERS,
-) = range(RULES, RULES + 10)
+) = range(RULES, RULES + 9)
 ALIVE, LEAVES = 1, 2
 
 

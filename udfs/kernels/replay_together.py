@@ -18,8 +18,9 @@ from udfs.kernels.replay_codes import (
     TOPIC_HELD,
 )
 from udfs.kernels.replay_control import may_be_rebalanced, step
+from udfs.kernels.replay_data import settle
 from udfs.kernels.replay_deletion import all_deleted
-from udfs.kernels.replay_fold import context, delete, fold, reach, settle_or_remember
+from udfs.kernels.replay_fold import context, delete, fold, reach
 from udfs.kernels.replay_health import mark, note
 from udfs.kernels.replay_logs import serving
 from udfs.kernels.replay_state import (
@@ -71,10 +72,7 @@ def together(s: State, w: World, j: Journal, o: Own, rows: Ints, places: Ints, s
     hold nothing of what is found here.   stops: int64 (k, STOP), in order.
     """
     found, size = np.empty((64, FOUND), np.int64), 0
-    deletion = np.zeros(rows[1] - rows[0], np.int64)
-    for k in range(len(stops)):
-        if stops[k, X_FOR] != CHECKED:
-            deletion[stops[k, X_FIRST] - rows[0]] = _stands(s, stops[k, X_FIRST], stops[k, X_LAST])
+    deletion = np.full(rows[1] - rows[0], NOT_ASKED)
     for k in range(len(stops)):
         whole = stops[k, X_FOR] == CHECKED
         most = places[1] - places[0] if whole else 3 * (stops[k, X_LAST] - stops[k, X_FIRST])
@@ -165,7 +163,7 @@ def _rebalance(s: State, w: World, j: Journal, o: Own, p: int, stop: Ints) -> No
     reach(s, w, j, o, p, stop[X_AT], stop[X_EVENT])
     before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
     step(s, w, j, p, CHECK, s.slot[s.now[p, SLOT_BEGIN], AR])
-    settle_or_remember(s, w, j, o, p, before, epoch)
+    settle(s, w, j, o, p, before, epoch)
 
 
 @part
@@ -241,7 +239,7 @@ def _all(s: State, w: World, j: Journal, o: Own, stop: Ints, stand: int, kind: i
         before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
         mark(s, o, p)
         delete(s, w, j, p, kind)
-        settle_or_remember(s, w, j, o, p, before, epoch)
+        settle(s, w, j, o, p, before, epoch)
         note(s, w, j, p)
         _find(found, size, stop, kind, p)
         size += 1

@@ -10,7 +10,7 @@ from udfs.kernels import replay_state as st
 from udfs.kernels.replay_brokers import steps_of
 from udfs.kernels.replay_fold import ALL, begin, fold
 from udfs.kernels.replay_state import Ints, Journal, Own, State, World, new_journal
-from udfs.replay.packing import N_CONTROLLER, N_EPOCH, N_EVENT, Packed
+from udfs.replay.packing import N_CONTROLLER, N_EPOCH, Packed
 
 _LEAST_ROWS = 4096
 
@@ -29,11 +29,10 @@ class Journals:
 @dataclass(frozen=True)
 class Timeline:
     """Of a call's clusters: steps (with those of automatic rebalances), who controls after each step (a place, or -1),
-    at the end: of clusters who controls (likewise), flags of brokers."""
+    flags of brokers at the end."""
 
     world: World
     controllers: Ints
-    controller: Ints
     flags: Ints
 
 
@@ -61,17 +60,13 @@ def timeline(packed: Packed, checks: Ints) -> Timeline:
     numbers = packed.numbers
     cluster = np.zeros((len(numbers), st.CLUSTERS), np.int64)
     cluster[:, :N_CONTROLLER], cluster[:, st.EPOCH_AT_FIRST] = numbers[:, :N_CONTROLLER], numbers[:, N_EPOCH]
-    cluster[:, st.EVENT_AT_FIRST] = numbers[:, N_EVENT]
     of = np.searchsorted(checks[:, 0], np.arange(len(numbers) + 1))
     parts, controllers, flags, done = [], [], packed.flags.copy(), 0
-    controller = numbers[:, N_CONTROLLER].copy()
     for c, row in enumerate(numbers):
         events = packed.of_clusters[packed.of_clusters_begin[c] : packed.of_clusters_begin[c + 1]]
         own = flags[first[c] : first[c + 1]]
         kraft = bool(row[st.KRAFT])
-        steps, who, controller[c] = steps_of(
-            events, own, int(first[c]), kraft, int(row[N_CONTROLLER]), int(row[N_EPOCH])
-        )
+        steps, who = steps_of(events, own, int(first[c]), kraft, int(row[N_CONTROLLER]), int(row[N_EPOCH]))
         steps, who = _with_checks(steps, who, checks[of[c] : of[c + 1]], row)
         cluster[c, st.STEP_BEGIN], cluster[c, st.STEP_END] = done, done + len(steps)
         done += len(steps)
@@ -83,7 +78,6 @@ def timeline(packed: Packed, checks: Ints) -> Timeline:
     return Timeline(
         World(all_steps, cluster, broker, change, of),
         np.concatenate([*controllers, np.empty(0, np.int64)]),
-        controller,
         flags,
     )
 
@@ -120,7 +114,7 @@ _AFTER = {
 def _changes(steps: Ints, flags: Ints) -> tuple[Ints, Ints]:
     """(broker: (n, 2), change: (k, 2)) of World: which flags a broker has from which step on.
 
-    A broker that dies while it leaves keeps LEAVES: it went in order. It may leave since before the first step.
+    A broker that dies while it leaves keeps LEAVES: it went in order.
     """
     kinds = np.array(list(_AFTER))
     at = np.flatnonzero(np.isin(steps[:, st.T_KIND], kinds))
@@ -130,9 +124,7 @@ def _changes(steps: Ints, flags: Ints) -> tuple[Ints, Ints]:
     after = np.zeros(int(kinds.max()) + 1, np.int64)
     after[kinds] = list(_AFTER.values())
     value = after[kind]
-    same = np.concatenate([[False], place[1:] == place[:-1]])
-    before = np.concatenate([[False], kind[:-1] == st.LEAVING])
-    was_leaving = np.where(same, before, flags[place] & st.LEAVES != 0)
+    was_leaving = np.concatenate([[False], (place[1:] == place[:-1]) & (kind[:-1] == st.LEAVING)])
     value = np.where((value == 0) & was_leaving, st.LEAVES, value)
     all_place = np.concatenate([np.arange(len(flags)), place])
     rows = np.stack([np.concatenate([np.full(len(flags), -1), at]), np.concatenate([flags, value])], axis=1)

@@ -12,10 +12,8 @@ import pyarrow.compute as pc
 from udfs.kernels import replay_codes as k
 from udfs.kernels import replay_state as st
 from udfs.kernels.replay_brokers import C_AT, C_BROKER, C_EVENT, C_ID, C_KIND, C_VALUE, CLUSTER_EVENT
-from udfs.kernels.replay_health import NOT_BEGUN
 from udfs.kernels.replay_records import ABSENT_LIST, SAME_LEADER
 from udfs.kernels.replay_state import LONG_AGO, NEVER, Ints, Own, State
-from udfs.replay.packing_carried import Carried
 from udfs.replay.schema import LISTS
 from udfs.replay.words import KINDS
 
@@ -35,8 +33,8 @@ _WITH_LIST = (k.CREATE, k.REASSIGN, k.SET_ISR)
 _DATA = (k.APPEND, k.FETCH, k.OFFSETS)
 UNKNOWN = -1
 FIRST_OFFSET = 3  # of `numbers` of a partition at first
-# Of `numbers` of a cluster at first, after rules, start, end and events. The last two may be left out.
-N_CONTROLLER, N_EPOCH, N_CHECK, N_EVENT, NUMBERS = range(st.RULES + 3, st.RULES + 8)
+# Of `numbers` of a cluster at first, after rules, start, end and events.
+N_CONTROLLER, N_EPOCH, NUMBERS = range(st.RULES + 3, st.RULES + 6)
 
 
 @dataclass(frozen=True)
@@ -45,11 +43,9 @@ class Packed:
 
     clusters: [(cluster_id, snapshot_id)].   brokers: int64 (n), ids; broker_cluster: int64 (n).   topics: of each
     partition row (p), partitions: int64 (p).   numbers: int64 (c, NUMBERS), of clusters at first.   flags: int64
-    (n), ALIVE and LEAVES at first.   of_clusters: int64 (e, CLUSTER_EVENT), cluster by cluster, and where each begins
+    (n), who is ALIVE at first.   of_clusters: int64 (e, CLUSTER_EVENT), cluster by cluster, and where each begins
     (c + 1).   request: int64 (own events), numbers that answers name.   checks: int64 (k, 4), cluster, time, event,
-    place of a broker whose leaders are rebalanced then.   written: int64 (p, 4), of the fold before, if there is one:
-    the event of the last leadership, how many it had, the same of states.   progress: int64 (r, PROGRESS), of requests
-    since before.   before: places of requests that are known from then, and their rows (REQUEST) as they were.
+    place of a broker whose leaders are rebalanced then.
     """
 
     clusters: tuple[tuple[str, str], ...]
@@ -65,9 +61,6 @@ class Packed:
     own: Own
     request: Ints
     checks: Ints
-    written: Ints
-    progress: Ints
-    before: tuple[Ints, Ints]
 
 
 def pack(table: pa.Table) -> Packed:
@@ -75,7 +68,7 @@ def pack(table: pa.Table) -> Packed:
 
     Each cluster has its row `cluster at first`; rows of brokers and controllers may be there more than once.
     """
-    return Packer(table.combine_chunks()).packed()
+    return _Packer(table.combine_chunks()).packed()
 
 
 def _ints(column: Any, missing: int) -> Ints:
@@ -97,8 +90,8 @@ class _Lists:
         self.size, self.values = size, values
         length = np.maximum(size, 0)
         self.row: Ints = np.repeat(np.arange(len(size)), length)
-        self.begin: Ints = np.cumsum(length) - length
-        self.position: Ints = np.arange(len(self.row)) - self.begin[self.row]
+        begin = np.cumsum(length) - length
+        self.position: Ints = np.arange(len(self.row)) - begin[self.row]
 
 
 def _column(column: Any) -> _Lists:
@@ -143,7 +136,7 @@ def _once(table: pa.Table) -> pa.Table:
     return table.filter(pa.array(kept)).combine_chunks()
 
 
-class Packer:
+class _Packer:
     def __init__(self, table: pa.Table) -> None:
         table = _once(table)
         self.table = table
@@ -166,7 +159,6 @@ class Packer:
         self._rows()
         self._places()
         self._slots()
-        self.carried = Carried(self)
         own, requests = self._own()
         numbers = self._numbers()
         of_clusters, begin = self._of_clusters()
@@ -180,13 +172,10 @@ class Packer:
             self.flags_at_first,
             of_clusters,
             begin,
-            self._state(numbers, own),
+            self._state(numbers),
             own,
             requests,
             self._checks(),
-            self.carried.written(),
-            self.carried.progress(self.own_begin),
-            self.carried.requests(self.own_begin),
         )
 
     def _rows(self) -> None:
@@ -241,7 +230,7 @@ class Packer:
         self.slot_begin = np.concatenate([[0], np.cumsum(self.slots)]).astype(np.int64)
         self.member = self.slot_key % n
 
-    def slot_of(self, row: Ints, cluster: Ints, broker: Ints) -> Ints:
+    def _slot_of(self, row: Ints, cluster: Ints, broker: Ints) -> Ints:
         """Slots of brokers in partition rows; -1 for no broker."""
         if not len(self.slot_key):
             return np.full(len(broker), UNKNOWN)
@@ -252,15 +241,15 @@ class Packer:
     # ---- events of partitions
 
     def _own(self) -> tuple[Own, Ints]:
-        """(the events of partitions, by row and order; numbers of requests). What is open since before comes first."""
-        mine = np.flatnonzero((self.row >= 0) & ~np.isin(self.kind, (k.HELD_PARTITION, k.HELD_STATE)))
+        """(the events of partitions, by row and order; numbers of requests)."""
+        mine = np.flatnonzero((self.row >= 0) & (self.kind != k.HELD_PARTITION))
         follows = (self.kind[mine] >= k.DELETION_STARTS) & (self.kind[mine] <= k.TOPIC_HELD)
         mine = mine[np.lexsort((follows, self.event[mine], self.row[mine]))]
         lists, place = self._packed_lists()
         events = np.zeros((len(mine), st.EVENT), np.int64)
         table, kind = self.table, self.kind[mine]
         events[:, st.E_EVENT], events[:, st.E_AT], events[:, st.E_KIND] = self.event[mine], self.at[mine], kind
-        events[:, st.E_BROKER] = self.slot_of(self.row[mine], self.cluster[mine], self.broker[mine])
+        events[:, st.E_BROKER] = self._slot_of(self.row[mine], self.cluster[mine], self.broker[mine])
         events[:, st.E_LIST], events[:, st.E_VALUE] = place[mine], self.value[mine]
         for column, name, missing in (
             (st.E_ACKS, "acks", 1),
@@ -281,7 +270,7 @@ class Packer:
         self.has_data = np.zeros(len(self.partition_of), np.int64)
         self.has_data[self.row[mine[np.isin(kind, _DATA)]]] = 1
         number = _ints(table["request"], UNKNOWN)[mine]
-        row, events, requests, number = self.carried.before(self.row[mine], events, requests, number)
+        row = self.row[mine]
         self.own_begin = np.searchsorted(row, np.arange(len(self.partition_of) + 1)).astype(np.int64)
         return Own(events, lists, requests, np.zeros((st.WORK, len(row)), np.int64)), number
 
@@ -296,7 +285,7 @@ class Packer:
         place = np.concatenate([[0], np.cumsum(size)])[:-1].astype(np.int64)
         out = np.zeros(int(size.sum()), np.int64)
         leader = self.leader[record]
-        slot = self.slot_of(self.row[record], self.cluster[record], leader)
+        slot = self._slot_of(self.row[record], self.cluster[record], leader)
         out[place[record]] = np.where(leader == SAME_LEADER, SAME_LEADER, slot)
         out[place[record] + 1] = _ints(self.table["leader_epoch"], UNKNOWN)[record]
         start = place + 2 * record
@@ -305,7 +294,7 @@ class Packer:
             out[start[there]] = one.size[there]
             chosen = there[one.row]
             row = one.row[chosen]
-            values = self.slot_of(self.row[row], self.cluster[row], one.values[chosen])
+            values = self._slot_of(self.row[row], self.cluster[row], one.values[chosen])
             out[start[row] + 1 + one.position[chosen]] = values
             start = start + part
         return out, place
@@ -333,16 +322,13 @@ class Packer:
         numbers = np.zeros((len(self.clusters), NUMBERS), np.int64)
         if len(held) != len(self.clusters) or len(set(self.cluster[held].tolist())) != len(held):
             raise ValueError("each cluster of an event log needs one row 'cluster at first'")
-        numbers[:, N_EVENT] = UNKNOWN
         said = self.kind[self.numbers.row] == k.HELD_CLUSTER
         row = self.cluster[self.numbers.row[said]]
         numbers[row, self.numbers.position[said]] = self.numbers.values[said]
-        plain = self.cluster[held[self.numbers.size[held] <= N_CHECK]]
-        numbers[plain, N_CHECK] = numbers[plain, st.START_AT] + numbers[plain, st.CHECK_EVERY_MS]
         numbers[:, N_CONTROLLER] = self._place(np.arange(len(self.clusters)), numbers[:, N_CONTROLLER])
         return numbers
 
-    def _state(self, numbers: Ints, own: Own) -> State:
+    def _state(self, numbers: Ints) -> State:
         p, s = len(self.partition_of), len(self.member)
         now, slot = np.zeros((p, st.NOW), np.int64), np.zeros((s, st.SLOT), np.int64)
         squares = np.concatenate([[0], np.cumsum(self.slots**2)]).astype(np.int64)
@@ -362,9 +348,7 @@ class Packer:
         slot[:, st.WAITS] = slot[:, st.REMOTE] = -1
         slot[:, [st.CAUGHT_UP_AT, st.FETCHED_AT, st.HW_AT]], slot[:, st.FETCHED_LEO] = LONG_AGO, NEVER
         state = State(now, slot, np.zeros(int(squares[-1]), np.int64), np.full((p, st.SEEN), UNKNOWN))
-        state.seen[:, st.SEEN_LEADER] = NOT_BEGUN
         self._hold(state)
-        self.carried.put(state, own)
         return state
 
     def _hold(self, state: State) -> None:
@@ -376,14 +360,14 @@ class Packer:
             now[row, which] = np.maximum(one.size[held], 0)
             chosen = self.kind[one.row] == k.HELD_PARTITION
             of = self.row[one.row[chosen]]
-            slots = self.slot_of(of, self.cluster[one.row[chosen]], one.values[chosen])
+            slots = self._slot_of(of, self.cluster[one.row[chosen]], one.values[chosen])
             slot[self.slot_begin[of] + one.position[chosen], which] = slots
             if which == st.AR:
                 at = self.slot_begin[of] + slots
                 alive = self.flags_at_first[self.member[at]] & st.ALIVE != 0
                 slot[at, st.REMOTE], slot[at, st.CAUGHT_UP_AT] = 0, now[of, st.AT]
                 slot[at, st.REPLICA_STATE] = np.where(alive, k.ONLINE, k.OFFLINE)
-        leader = self.slot_of(row, self.cluster[held], self.leader[held])
+        leader = self._slot_of(row, self.cluster[held], self.leader[held])
         now[row, st.LEADER] = now[row, st.LAST_LEADER] = leader
         now[row, st.EPOCH] = _ints(self.table["leader_epoch"], 0)[held]
         now[row, st.STATE] = np.where(leader >= 0, k.ONLINE, k.OFFLINE)
@@ -404,7 +388,7 @@ class Packer:
         position, size = numbers.position[chosen] - FIRST_OFFSET, ar.size[table_row]
         ids = ar.values[np.searchsorted(ar.row, table_row) + position % size]
         row = self.row[table_row]
-        at = self.slot_begin[row] + self.slot_of(row, self.cluster[table_row], ids)
+        at = self.slot_begin[row] + self._slot_of(row, self.cluster[table_row], ids)
         is_leo = position < size
         state.now[row, st.HAS_DATA] = state.now[row, st.SEEN_DATA] = 1
         state.slot[at[is_leo], st.LEO] = state.slot[at[is_leo], st.REMOTE] = value[is_leo]

@@ -41,7 +41,7 @@ class Rows:
                 rows[:, st.L_EVENT],
                 rows[:, st.L_AT],
                 *self._place(p),
-                _nth(rows[:, st.L_EVENT], p, self._packed.written[:, :2]),
+                _int32(_nth(rows[:, st.L_EVENT], p)),
                 _words(CAUSES, rows[:, st.L_CAUSE]),
                 self._broker(rows[:, st.L_FROM]),
                 self._broker(rows[:, st.L_TO]),
@@ -64,7 +64,7 @@ class Rows:
                 rows[:, st.S_EVENT],
                 rows[:, st.S_AT],
                 *self._place(p),
-                _nth(rows[:, st.S_EVENT], p, self._packed.written[:, 2:]),
+                _int32(_nth(rows[:, st.S_EVENT], p)),
                 self._broker(rows[:, st.S_BROKER]),
                 *(_words(names, codes) for codes in states),
                 _words(CAUSES, rows[:, st.S_CAUSE]),
@@ -121,7 +121,7 @@ class Rows:
     def requests(self) -> pa.Table:
         """Appends and fetches of partitions, and how each ended there; progress: of those with several parts."""
         events, all_requests = self._packed.own.events, self._packed.own.requests
-        chosen = self._told()
+        chosen = np.flatnonzero(all_requests[:, st.Q_BY] >= 0)
         rows, said = all_requests[chosen], events[chosen]
         p = np.searchsorted(self._packed.state.now[:, st.OWN_END], chosen, side="right")
         append, answered = said[:, st.E_KIND] == k.APPEND, rows[:, st.Q_AT] >= 0
@@ -164,18 +164,6 @@ class Rows:
             schema=REQUESTS,
         )
 
-    def _told(self) -> Ints:
-        """Places of requests to tell: of those that a fold before has told, the ones that something happened to.
-
-        What the parts of a whole could read, and when, is no column of theirs: they are told again.
-        """
-        requests = self._packed.own.requests
-        told = requests[:, st.Q_BY] >= 0
-        places, were = self._packed.before
-        alone = self._packed.own.events[places, st.E_PARTS] <= 1
-        told[places[alone & (requests[places] == were).all(axis=1)]] = False
-        return np.flatnonzero(told)
-
     def at_the_end(self) -> pa.Table:
         """Partitions that exist at the end: leader, lists, state."""
         now = self._packed.state.now
@@ -211,7 +199,7 @@ class Rows:
         return _as_lists(self._packed.brokers[member].astype(np.int32), size)
 
     def _progress(self, chosen: Ints) -> tuple[pa.Array, pa.Array]:
-        rows = np.concatenate([self._packed.progress, self._journals.progress])
+        rows = self._journals.progress
         rows = rows[np.argsort(rows[:, st.P_REQUEST], kind="stable")]
         size = np.bincount(rows[:, st.P_REQUEST], minlength=len(self._packed.own.events))[chosen].astype(np.int64)
         return tuple(_as_lists(rows[:, c], np.where(size == 0, -1, size)) for c in (st.P_AT, st.P_BYTES))
@@ -256,16 +244,8 @@ def _known(values: Ints, known: Bools) -> pa.Array:
     return pa.array(values, mask=~known)
 
 
-def _nth(event: Ints, p: Ints, written: Ints) -> pa.Array:
-    """0, 1, ... for the rows of one event of one partition, which stand together.
-
-    written: int64 (p, 2), an event of which a fold before has written so many rows already.
-    """
-    return _int32(nth(event, p) + np.where(written[p, 0] == event, written[p, 1], 0))
-
-
-def nth(event: Ints, p: Ints) -> Ints:
-    """0, 1, ... for the rows of one event of one partition."""
+def _nth(event: Ints, p: Ints) -> Ints:
+    """0, 1, ... for the rows of one event of one partition, which stand together."""
     if not len(event):
         return event
     new = np.concatenate([[True], (event[1:] != event[:-1]) | (p[1:] != p[:-1])])

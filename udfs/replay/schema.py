@@ -9,11 +9,9 @@ KEY = [pa.field("cluster_id", pa.string()), pa.field("snapshot_id", pa.string())
 PLACE = [pa.field("topic", pa.string()), pa.field("partition", pa.int32())]
 
 # `event`: place in its cluster's order, from 0; -1 = how it is at first. `numbers`: of a cluster at first its rules,
-# start and end (ms), the number of the event that would be next, the controller (-1 = not known), its epoch, and, if a
-# fold goes on (carry.py), when its leaders are next looked at and the last step's event; of a partition at first
-# whether unclean elections are allowed, its minimum ISR, the epoch of the controller that wrote it, then LEOs and high
-# watermarks of its replicas (or none); of a partition so far what packing_carried.py says. `value` of a broker at
-# first: 1 = alive, 2 = it shuts down, 3 = both.
+# start and end (ms), the number of the event that would be next, the controller (-1 = not known), its epoch; of a
+# partition at first whether unclean elections are allowed, its minimum ISR, the epoch of the controller that wrote it,
+# then LEOs and high watermarks of its replicas (or none). `value` of a broker at first: 1 = alive.
 EVENTS = pa.schema(
     [
         *KEY,

@@ -8,13 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.kernels.replay_codes import DELETE, HELD_STATE
-from udfs.replay.carry import carried
+from udfs.kernels.replay_codes import DELETE
 from udfs.replay.fold import folded
 from udfs.replay.packing import pack
 from udfs.replay.requests import joined
 from udfs.replay.rows import Rows
-from udfs.replay.schema import EVENTS, HEALTH, KEY, LEADERSHIPS, REQUESTS, STATES_AT_END, TRANSITIONS, WIRE
+from udfs.replay.schema import HEALTH, KEY, LEADERSHIPS, REQUESTS, STATES_AT_END, TRANSITIONS, WIRE
 from udfs.replay.shares import Batches, gathered, parcel
 from udfs.replay.together import rows_together
 from udfs.replay.words import KINDS
@@ -27,7 +26,6 @@ PARTS = {
     "requests": REQUESTS,
     "requests_of_parts": REQUESTS,
     "at_the_end": STATES_AT_END,
-    "so_far": EVENTS,
 }
 PARCELS = pa.schema([*KEY, pa.field("part", pa.string()), pa.field("rows", pa.binary())])
 _KEY = [field.name for field in KEY]
@@ -36,11 +34,9 @@ _BATCH_ROWS = 20_000
 _BATCH_PARCELS = 1_000
 
 
-def replayer(goes_on: bool) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def replayer() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """For mapInArrow: a column `rows` of SHARES -> PARCELS. A worker has whole partitions, all rows of their clusters'
     brokers and controllers, and what their partitions do together.
-
-    goes_on: with what a later fold needs to go on (part so_far); rows of brokers and clusters from each worker.
     """
 
     def body(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -54,10 +50,7 @@ def replayer(goes_on: bool) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
         several = pc.greater(requests["parts"], 1)
         made = {"requests": requests.filter(pc.invert(several)), "requests_of_parts": requests.filter(several)}
         for part in PARTS:
-            if part != "so_far":
-                yield from _parcels(part, made[part] if part in made else getattr(rows, part)())
-            elif goes_on:
-                yield from _parcels(part, carried(of))
+            yield from _parcels(part, made[part] if part in made else getattr(rows, part)())
 
     return body
 
@@ -136,7 +129,6 @@ def _of_interest(table: pa.Table, whole: Collection[tuple[str, str]]) -> pa.Tabl
     key = pc.binary_join_element_wise(*(table[name] for name in _KEY), "\0")
     every = pc.is_in(key, pa.array(["\0".join(one) for one in whole], pa.string()))
     topic = pc.binary_join_element_wise(key, table["topic"], "\0")
-    held = pc.and_(pc.equal(table["kind"], KINDS[HELD_STATE]), pc.greater(table["value"], 0))
-    deleted = pc.or_(pc.equal(table["kind"], KINDS[DELETE]), pc.fill_null(held, False))
-    mine = pc.or_(pc.is_null(topic), pc.is_in(topic, topic.filter(deleted).unique()))
+    deleted = topic.filter(pc.equal(table["kind"], KINDS[DELETE])).unique()
+    mine = pc.or_(pc.is_null(topic), pc.is_in(topic, deleted))
     return table.filter(pc.or_(every, mine))

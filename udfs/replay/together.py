@@ -12,8 +12,7 @@ from udfs.kernels import replay_together as x
 from udfs.kernels.replay_brokers import C_AT, C_EVENT, checks_of
 from udfs.kernels.replay_state import Ints, Own, State, new_journal
 from udfs.replay.fold import Folded, Timeline, begin_all, folded, timeline
-from udfs.replay.packing import N_CHECK, N_CONTROLLER, Packed, pack
-from udfs.replay.ragged import positions
+from udfs.replay.packing import N_CONTROLLER, Packed, pack
 from udfs.replay.words import KINDS
 
 Bools = npt.NDArray[np.bool_]
@@ -95,7 +94,7 @@ def _checks(packed: Packed, line: Timeline, c: int, times: Ints, steps: slice) -
         world.steps[steps],
         line.controllers[steps],
         bool(numbers[st.KRAFT]) or numbers[N_CONTROLLER] != k.NOBODY,
-        int(numbers[N_CHECK]),
+        int(numbers[st.START_AT] + numbers[st.CHECK_EVERY_MS]),
         int(numbers[st.CHECK_EVERY_MS]),
         int(numbers[st.FIRST_CHECK_MS]),
     )
@@ -107,9 +106,8 @@ def _checks(packed: Packed, line: Timeline, c: int, times: Ints, steps: slice) -
 def _times(packed: Packed) -> list[Ints]:
     """Of each cluster, the times and numbers of all its events, by order."""
     now = packed.state.now
-    size = now[:, st.OWN_END] - now[:, st.OWN]  # without requests that wait since before
-    own = packed.own.events[positions(now[:, st.OWN], size)]
-    of = np.repeat(now[:, st.CLUSTER], size)
+    own = packed.own.events
+    of = np.repeat(now[:, st.CLUSTER], now[:, st.OWN_END] - now[:, st.OWN_BEGIN])
     cluster = np.concatenate([of, np.repeat(np.arange(len(packed.clusters)), np.diff(packed.of_clusters_begin))])
     event = np.concatenate([own[:, st.E_EVENT], packed.of_clusters[:, C_EVENT]])
     at = np.concatenate([own[:, st.E_AT], packed.of_clusters[:, C_AT]])
@@ -119,12 +117,12 @@ def _times(packed: Packed) -> list[Ints]:
 
 
 class _Topics:
-    """Topics that are deleted, or were being deleted when this began, and where their deletion may go on."""
+    """Topics that are deleted, and where their deletion may go on."""
 
     def __init__(self, packed: Packed) -> None:
         now, events = packed.state.now, packed.own.events
         self._now, self._events = now, events
-        deleted = now[:, st.DELETED] != 0
+        deleted = np.zeros(len(now), np.bool_)
         asked = np.flatnonzero(events[:, st.E_KIND] == k.DELETE)
         deleted[np.searchsorted(now[:, st.OWN_END], asked, side="right")] = True
         deleted &= packed.numbers[now[:, st.CLUSTER], st.KRAFT] == 0
@@ -145,12 +143,11 @@ class _Topics:
 
     def _topic(self, first: int, last: int, steps: Ints, chosen: Ints) -> Ints:
         now = self._now[first:last]
-        own = self._events[positions(now[:, st.OWN], now[:, st.OWN_END] - now[:, st.OWN])]
+        own = self._events[now[0, st.OWN_BEGIN] : now[-1, st.OWN_END]]
         own = own[np.argsort(own[:, st.E_EVENT], kind="stable")]
         kind, event = own[:, st.E_KIND], own[:, st.E_EVENT]
         delete, create = kind == k.DELETE, kind == k.CREATE
-        since = -1 if (now[:, st.DELETED] != 0).any() else int(event[delete].min())
-        moves = (now[:, st.TARGET] > 0).any() or (kind == k.REASSIGN).any()
+        since, moves = int(event[delete].min()), (kind == k.REASSIGN).any()
         parts = [
             _stops(x.ASKED, own[delete & ~np.append(_one_request(delete, own), False)]),
             _stops(x.CREATED_AGAIN, own[create & ~np.append(False, _one_request(create, own))]),

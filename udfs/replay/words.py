@@ -31,7 +31,6 @@ KINDS = (
     "cluster at first",
     "broker at first",
     "partition at first",
-    "partition so far",
 )
 CAUSES = (
     "created",

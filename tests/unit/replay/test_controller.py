@@ -7,7 +7,9 @@ import pytest
 from tests.unit.replay.compared import partitions_by, partitions_of
 from tests.unit.replay.interpreter import interpret
 from tests.unit.replay.random_cases import random_case
+from udfs.kernels import replay_codes as k
 from udfs.replay.answers import leaderships, replay, state_of
+from udfs.replay.events import Begin, Event, Held, Rules
 
 SEQUENCES = 1500
 
@@ -35,3 +37,11 @@ def test_a_leader_is_in_its_isr_and_epochs_never_go_back() -> None:
             epochs[key], controllers = row["leader_epoch"], row["controller_epoch"]
             if row["cause"] not in ("isr shrunk", "isr expanded", "reassignment") and row["leader"] is not None:
                 assert row["leader"] in row["isr"]
+
+
+def test_leaders_are_first_looked_at_after_an_interval() -> None:
+    rules = Rules(leader_imbalance_check_ms=10_000)
+    begin = Begin((1, 2), frozenset({1, 2}), (Held(("t", 0), (1, 2), (1, 2), 2),), 1, 0, rules)
+    events = [Event(at, k.APPEND, partition=("t", 0), request=at, messages=1) for at in (0, 4_000, 12_000)]
+    found = [(row["cause"], row["at_ms"]) for row in leaderships(replay(begin, events))]
+    assert found == [("auto rebalance", 10_000)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.replay.told import append, cluster, consume, down, fetch, held, said, stands, told, up
+from tests.unit.replay.told import append, cluster, consume, down, fetch, held, other, said, stands, told, up
 from udfs.kernels import replay_codes as k
 from udfs.kernels import replay_state as st
 from udfs.replay.answers import leaderships, replay, requests
@@ -118,6 +118,14 @@ def test_the_isr_shrinks_by_messages(messages: int, isr: list[int]) -> None:
     assert [row["cause"] for row in leaderships(of)] == ["isr shrunk"] * (isr == [1])
 
 
+def test_who_is_new_to_a_partition_lags_since_its_first_fetch() -> None:
+    begin = cluster(held(1, 2), held(3, key=("u", 0)), replica_lag_time_max_ms=600)
+    events = [fetch(0, 2), append(1), fetch(1000, 2), other(1000, k.SET_ISR, replicas=(1, 2, 3)), fetch(1400, 2)]
+    shrunk = [row for row in leaderships(replay(begin, events)) if row["cause"] == "isr shrunk"]
+    # The last event before names it, not the one that is told next.
+    assert [(row["at_ms"], row["event"], row["step"]) for row in shrunk][-1] == (1200, 3, 1)
+
+
 BEHIND = held(1, 2, 3, isr=(1, 3), leos=(10, 4, 8), hws=(8, 4, 8))
 
 
@@ -153,6 +161,13 @@ def test_since_2_1_who_joins_has_reached_the_leaders_epoch(asked: bool) -> None:
 
 
 # ---- another leader: truncation, and what is lost
+
+
+def test_an_append_that_all_have_can_be_lost() -> None:
+    """All of the AR have it, and nobody waits; then a replica comes anew, and leads, uncleanly."""
+    begin = cluster(held(1, unclean=True), held(2, key=("u", 0)))
+    moved = other(1, k.REASSIGN, replicas=(2, 1))
+    assert requests(replay(begin, [append(0, 3), moved, down(2, 1)]))[0]["lost_messages"] == 3
 
 
 @pytest.mark.parametrize(("truncate_to", "lost"), [("high_watermark", 2), ("epoch", 0)])

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from pipelines.commands.replay import Asked, timeline
+from tests.unit.replay.interpreter import interpret
 from tests.unit.replay.told import T, cluster, held
 from udfs.kernels import replay_codes as k
 from udfs.replay.answers import replay, state_of
-from udfs.replay.events import Event
+from udfs.replay.events import Begin, Event, Held
 
 Said = tuple[int, list[int], list[int], int | None]
 
@@ -99,3 +100,11 @@ def test_an_unclean_election_ends_a_reassignment_to_who_is_elected(tmp_path: Pat
     events = ("t=1 topic a config unclean.leader.election.enable=true", "t=2 reassign a-0 to 2", "t=3 broker 1 down")
     row = at_the_end(tmp_path, "brokers: [1, 2, 3]\ncontroller: 3\ntopics: {a: [[1]]}", *events)
     assert (row["leader"], row["isr"], row["replicas"]) == (2, [2], [2])
+
+
+def test_a_reassignment_ends_when_any_broker_returns() -> None:
+    """An unclean election has made the ISR what it is to be; that is seen at the next step of anybody."""
+    begin = Begin((1, 2, 3, 4), frozenset({1, 2, 4}), (Held(T, (1,), (1,), 1, unclean=True),), 4)
+    events = [asked(0, 2), down(1, 1), Event(2, k.BROKER_UP, 3)]
+    (row,) = state_of(replay(begin, events))["partitions"]
+    assert row["replicas"] == interpret(begin, events).partitions[T].ar == [2]
