@@ -36,6 +36,12 @@ def note(folder: Path, group: str) -> Path:
     return folder / f"{group}.compiled"
 
 
+def missing(groups: Sequence[str]) -> list[str]:
+    """Return those of these groups that are not compiled yet; none where machine code cannot be kept."""
+    folder = cache_folder()
+    return [group for group in groups if folder is not None and not note(folder, group).is_file()]
+
+
 def compile_missing(groups: Sequence[str], say: Callable[[str], None] = lambda message: None) -> None:
     """Compile those of these groups that are not compiled yet, in two processes, after a message.
 
@@ -45,13 +51,12 @@ def compile_missing(groups: Sequence[str], say: Callable[[str], None] = lambda m
     Raises:
         EnvironmentFault: if a process ends with an error; its output is on stderr.
     """
-    folder = cache_folder()
-    missing = [group for group in groups if folder is not None and not note(folder, group).is_file()]
-    if not missing:
+    left = missing(groups)
+    if not left:
         return
     say(MESSAGE)
-    first = [group for group in missing if group == PLACEMENT]  # about as long as all others together
-    parts = [part for part in (first, [group for group in missing if group not in first]) if part]
+    first = [group for group in left if group == PLACEMENT]  # about as long as all others together
+    parts = [part for part in (first, [group for group in left if group not in first]) if part]
     running = [subprocess.Popen([sys.executable, "-m", "pipelines.compile_kernels", *part]) for part in parts]
     ended = [process.wait() for process in running]
     if any(ended):

@@ -1,6 +1,6 @@
 """Compiles the kernels before they are needed, on tiny inputs. Machine code is kept beside the kernels' sources.
 
-`python -m pipelines.compile_kernels placement failures` compiles these groups.
+`python -m pipelines.compile_kernels placement failures` compiles these groups; without names, all that are missing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from pipelines.compilation import FAILURES, PLACEMENT, REPLAY, note, plan_group
+from pipelines.compilation import FAILURES, PLACEMENT, REPLAY, missing, note, plan_group
 from udfs.hotspot_odds import Mix, Trial
 from udfs.kernels import replay_codes as codes
 from udfs.kernels.compiled import cache_folder
@@ -130,4 +130,4 @@ def compile_groups(names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    compile_groups(sys.argv[1:])
+    compile_groups(sys.argv[1:] or missing(list(GROUPS)))

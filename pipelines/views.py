@@ -95,25 +95,28 @@ WHERE s.newest AND p.leader >= 0
         "ask.changed",
         "What is different from the snapshot before: partitions that came, went, moved, or are led by another.",
         """
-SELECT coalesce(n.cluster_id, o.cluster_id) AS cluster_id, coalesce(n.topic, o.topic) AS topic,
-       coalesce(n.partition, o.partition) AS partition,
-       CASE WHEN o.topic IS NULL THEN 'new' WHEN n.topic IS NULL THEN 'gone'
+SELECT cluster_id, topic, partition,
+       CASE WHEN o IS NULL THEN 'new' WHEN n IS NULL THEN 'gone'
             WHEN NOT (n.replicas <=> o.replicas) THEN 'other replicas'
             WHEN NOT (n.leader <=> o.leader) THEN 'other leader' ELSE 'other ISR' END AS what,
        o.leader AS leader_before, n.leader AS leader_now, o.replicas AS replicas_before, n.replicas AS replicas_now,
        o.isr AS isr_before, n.isr AS isr_now
 FROM (
-  SELECT p.* FROM silver.partitions p
-  JOIN ask.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id WHERE s.newest
-) n
-FULL OUTER JOIN (
-  SELECT p.* FROM silver.partitions p
-  JOIN ask.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
-  JOIN ask.snapshots l ON s.cluster_id = l.cluster_id AND s.number = l.number - 1 WHERE l.newest
-) o ON n.cluster_id = o.cluster_id AND n.topic = o.topic AND n.partition = o.partition
-WHERE coalesce(n.cluster_id, o.cluster_id) IN (SELECT cluster_id FROM ask.snapshots WHERE number > 1)
-  AND (n.topic IS NULL OR o.topic IS NULL OR NOT (n.replicas <=> o.replicas) OR NOT (n.leader <=> o.leader)
-       OR NOT (array_sort(n.isr) <=> array_sort(o.isr)))""",
+  SELECT p.cluster_id, p.topic, p.partition,
+         any_value(struct(p.leader, p.replicas, p.isr)) FILTER (WHERE s.newest) AS n,
+         any_value(struct(p.leader, p.replicas, p.isr)) FILTER (WHERE NOT s.newest) AS o
+  FROM silver.partitions p
+  JOIN (
+    SELECT cluster_id, snapshot_id, newest,
+           lead(newest) OVER (PARTITION BY cluster_id ORDER BY number) AS next_is_newest,
+           count(*) OVER (PARTITION BY cluster_id) AS snapshots
+    FROM ask.snapshots
+  ) s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
+  WHERE s.snapshots > 1 AND (s.newest OR s.next_is_newest)
+  GROUP BY p.cluster_id, p.topic, p.partition
+)
+WHERE n IS NULL OR o IS NULL OR NOT (n.replicas <=> o.replicas) OR NOT (n.leader <=> o.leader)
+   OR NOT (array_sort(n.isr) <=> array_sort(o.isr))""",
     ),
     View(
         "ask.worst_pair",
