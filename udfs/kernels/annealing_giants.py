@@ -40,7 +40,7 @@ def room_of(limits: Limits, state: State, own: Floats, b: int) -> float:
     return min(room, left)
 
 
-@compiled
+@part
 def _cost(limits: Limits, prices: Prices, state: State, own: Floats, b: int) -> float:
     """What broker b costs by itself: too much held, too much led or taken over of the giants alone."""
     room = room_of(limits, state, own, b)
@@ -48,7 +48,7 @@ def _cost(limits: Limits, prices: Prices, state: State, own: Floats, b: int) -> 
     return cost - prices.over_out * room if room < 0.0 else cost
 
 
-@compiled
+@part
 def _own(limits: Limits, prices: Prices, own: Floats, b: int) -> float:
     """What it costs that b's giants alone take more than most of its disk or bytes in: others cannot make way."""
     excess: float = max(0.0, own[0, b] - _MOST * limits.disk[b]) + max(0.0, own[1, b] - _MOST * limits.into[b])
@@ -63,7 +63,7 @@ def _shift(work: Work, own: Floats, p: int, b: int, t: int) -> None:
     own[1, t] += work.into[p]
 
 
-@compiled
+@part
 def _short(prices: Prices, room: float, liquid: float) -> float:
     return prices.over_survivor_out * (liquid - room) if room < liquid else 0.0
 

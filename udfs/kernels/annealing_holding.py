@@ -71,7 +71,7 @@ def _more(home: Brokers, slot: int, b: int, t: int) -> int:
     return (1 if home[slot] != t else 0) - (1 if home[slot] != b else 0)
 
 
-@compiled
+@part
 def _load(work: Work, slot: int) -> float:
     p = work.row[slot]
     load: float = work.disk[p] + work.into[p]
@@ -89,7 +89,7 @@ def _lightest(work: Work, random: npt.NDArray[np.uint64], of: Brokers, count: in
     return best
 
 
-@compiled
+@part
 def _hold(work: Work, state: State, home: Brokers, slot: int, t: int) -> None:
     """Nothing; as `hold`, with homes by slot."""
     shift(work, state, slot, t)

@@ -36,7 +36,7 @@ from udfs.kernels.compiled import compiled, part
 LOOK = 512
 
 
-@compiled
+@part
 def _holding(limits: Limits, prices: Prices, state: State, b: int) -> float:
     return cost_of_holding(limits, prices, b, state.replicas[b], state.disk[b], state.into[b])
 

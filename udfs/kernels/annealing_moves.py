@@ -38,20 +38,20 @@ def draw(random: Random) -> np.uint64:
     return y
 
 
-@compiled
+@part
 def below(random: Random, n: int) -> int:
     """A number from 0 to n - 1."""
     # int of an int64: of a uint64, arithmetic with it would be in floats.
     return int(np.int64(((draw(random) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32)))
 
 
-@compiled
+@part
 def unit(random: Random) -> float:
     """A number above 0 and below 1."""
     return (np.float64(draw(random) >> np.uint64(11)) + 1.0) / 9007199254740994.0
 
 
-@compiled
+@part
 def fits(work: Work, state: State, slot: int, t: int) -> bool:
     """Whether broker t may hold this slot's partition in its place: it holds none yet, and its rack has room."""
     p = work.row[slot]
@@ -78,7 +78,7 @@ def more_copies(work: Work, p: int, b: int, t: int) -> int:
     return (0 if at_home(work, p, t) else 1) - (0 if at_home(work, p, b) else 1)
 
 
-@compiled
+@part
 def note(found: Brokers, count: int, broker: int) -> int:
     """How many brokers are found, with this one."""
     for j in range(count):
@@ -97,7 +97,7 @@ def note_roles(work: Work, state: State, p: int, found: Brokers, count: int) -> 
     return count
 
 
-@compiled
+@part
 def leading(limits: Limits, prices: Prices, state: State, found: Brokers, count: int) -> float:
     """What the leading of these brokers costs."""
     total = 0.0
@@ -170,7 +170,7 @@ def reorder(
     return np.nan
 
 
-@compiled
+@part
 def _led(limits: Limits, prices: Prices, b: int, leaders: int, out: float) -> float:
     cost = 0.0
     if leaders > limits.leaders_high[b]:

@@ -7,12 +7,12 @@ import numpy.typing as npt
 
 from udfs.kernels.annealing_moves import Brokers, below, reorder, unit
 from udfs.kernels.annealing_state import Floats, Limits, Prices, State, Work, cost_of_leading, recount
-from udfs.kernels.compiled import compiled
+from udfs.kernels.compiled import compiled, part
 
 LOOK = 512
 
 
-@compiled
+@part
 def look(limits: Limits, prices: Prices, state: State, due: Floats, hot: Brokers) -> int:
     """How many brokers lead or would take over too much, or lead too little; hot and due are filled."""
     count = 0

@@ -133,7 +133,7 @@ def new_state(work: Work, limits: Limits, slots: npt.NDArray[np.int32]) -> State
     return state
 
 
-@compiled
+@part
 def at_home(work: Work, p: int, broker: int) -> bool:
     """Whether the broker holds the partition as it is."""
     for i in range(work.home_offsets[p], work.home_offsets[p + 1]):  # noqa: SIM110 (any() is slower here)
@@ -200,7 +200,7 @@ def _look_out(limits: Limits, state: State, b: int) -> None:
     state.at[b, 1] = at
 
 
-@compiled
+@part
 def lead(work: Work, limits: Limits, state: State, p: int, sign: int) -> None:
     """Nothing; the leader of p and its heir count for p (sign 1), or no longer (-1)."""
     begin, end = work.offsets[p], work.offsets[p + 1]
@@ -231,7 +231,7 @@ def lead(work: Work, limits: Limits, state: State, p: int, sign: int) -> None:
             _look_out(limits, state, heir)
 
 
-@compiled
+@part
 def shift(work: Work, state: State, slot: int, t: int) -> None:
     """Nothing; the slot's broker is t from now on, in what brokers hold. Who is away is the caller's to say."""
     p, b = work.row[slot], state.slots[slot]
@@ -249,7 +249,7 @@ def shift(work: Work, state: State, slot: int, t: int) -> None:
     state.slots[slot] = t
 
 
-@compiled
+@part
 def hold(work: Work, state: State, slot: int, t: int) -> None:
     """Nothing; the slot's broker is t from now on, in all sums but those of leading."""
     shift(work, state, slot, t)
@@ -286,14 +286,14 @@ def set_away(work: Work, state: State, slot: int, away: bool) -> None:
         state.copies[0] += 1
 
 
-@compiled
+@part
 def over(value: float, high: float) -> float:
     """By how much the value is above."""
     excess: float = max(value - high, 0.0)
     return excess
 
 
-@compiled
+@part
 def within(limits: Limits, state: State, disk: float, moves: int) -> bool:
     """Whether the budget allows for so much more that is copied."""
     if disk > 0.0 and state.copied[0] + disk > limits.copied:

@@ -167,4 +167,12 @@ def copying_part(function: Function) -> Function:
 
 def _piece(function: Function, counted: bool) -> Function:
     options = {**_OPTIONS, "no_cpython_wrapper": True, "pipeline_class": _PartCompiler, "_nrt": counted}
-    return _with_general_types(numba.njit(**options)(function))  # type: ignore[no-any-return]
+    made = _with_general_types(numba.njit(**options)(function))
+    # It has no machine code for Python to jump to.
+    made._insert = lambda *arguments, **named: None
+    made._compile_for_args = _refuse
+    return made  # type: ignore[no-any-return]
+
+
+def _refuse(*arguments: Any, **named: Any) -> None:
+    raise TypeError("a part of a kernel is called by compiled functions alone: Python calls what is `compiled`")

@@ -72,7 +72,7 @@ def count_sets(sets: Sets) -> None:
         _add(sets, sets.of[p], 1)
 
 
-@compiled
+@part
 def _place(sets: Sets, name: np.uint64) -> np.int64:
     """Where this name is in the table, or would be."""
     mask = np.uint64(len(sets.name) - 1)
@@ -105,7 +105,7 @@ def _add(sets: Sets, name: np.uint64, sign: int) -> None:
         sets.distinct[0] -= 1
 
 
-@compiled
+@part
 def rename(sets: Sets, p: int, name: np.uint64) -> float:
     """By how much the cost rose when partition p's set became this one; a set costs the more, the less often it comes
     for each that has it."""

@@ -84,7 +84,17 @@ def _task(problem: Problem, begin: Draft, wishes: Wishes) -> tuple[Work, Limits,
     low = min(float(counts.min()) if len(counts) else 0.0, np.ceil(mean / wishes.targets.leaders))
     free = np.full(n, NO_LIMIT)
     limits = Limits(
-        np.zeros(n), free, np.where(lead, low, 0.0), np.where(lead, high, NO_LIMIT), free, free, free, free, free, 0, 0
+        np.zeros(n),
+        free,
+        np.where(lead, low, 0.0),
+        np.where(lead, high, NO_LIMIT),
+        free,
+        free,
+        free,
+        free,
+        free,
+        0.0,
+        0.0,
     )
     return work, limits, units.out
 

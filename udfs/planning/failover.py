@@ -88,7 +88,7 @@ def limits_of(heirs: Heirs) -> LeastLimits:
     base = np.where(heirs.counted, heirs.base, 0)
     limit = base.max(axis=1, initial=0)
     bound, tight = limit.copy(), np.zeros((n, n), dtype=np.bool_)
-    dead, survivor = np.nonzero(base)
+    dead, survivor = (np.ascontiguousarray(at) for at in np.nonzero(base))
     least_limits(
         heirs.items,
         heirs.offsets,

@@ -78,3 +78,20 @@ def test_a_change_in_one_file_compiles_what_calls_it_anew(tmp_path: Path) -> Non
     assert answer(1) == [2, 1]  # from where it was kept
     assert answer(2) == [4, 0]
     assert len(list((kernels / "__pycache__").glob("compiled-*"))) == 1  # what is outdated is gone
+
+
+def test_a_part_is_not_for_python() -> None:
+    """It says so, before a kernel has taken it in and after; there is no machine code to jump to."""
+
+    @compiled.part
+    def twice(value: int) -> int:
+        return 2 * value
+
+    @compiled.compiled
+    def kernel(value: int) -> int:
+        return twice(value) + 1
+
+    for _ in range(2):
+        with pytest.raises(TypeError, match="by compiled functions alone"):
+            twice(3)
+        assert kernel(3) == 7

@@ -26,7 +26,7 @@ def model(brokers: int, racks: int, topics: int, seed: int, empty: int = 0, gian
     lists = BrokerLists.of(np.arange(old), np.array([0, old]), [f"r{r}" for r in rack_of[:old]])
     asked = Requests(names, names, pa.array(counts), pa.array(factors))
     placed = place_topics(asked, lists, np.zeros(topics, dtype=np.int64), SCHEMES[KAFKA], seed)
-    replicas = np.asarray(placed.field(0).flatten().flatten(), dtype=np.int32)
+    replicas = np.array(placed.field(0).flatten().flatten(), dtype=np.int32)
     topic = np.repeat(np.arange(topics, dtype=np.int32), counts)
     rate = rng.lognormal(3, 1.6 if giants else 0.5, topics)
     if not giants:
