@@ -18,7 +18,6 @@ SAMPLES := data_samples/kafka-4.1.1-kraft data_samples/kafka-2.8.2-zookeeper
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
   --no-annotate --no-emit-index-url
 # No $(MAKE) in the recipe of test: make -n would run it.
-# Lint keeps one core busy: the kernels that set-up leaves for their first use are compiled on the other meanwhile.
 LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 # More for pytest: make test PYTEST_ARGS="-k placement"
 PYTEST_ARGS ?=
@@ -42,6 +41,7 @@ setup: check-machine $(READY) ## .venv with every library and the kafka-placemen
 run: check-machine $(READY) ## the whole pipeline on data_samples/, into ./warehouse
 	@$(BIN)/kafka-placement run $(SAMPLES)
 
+# Lint keeps one core busy: kernels that set-up left for their first use are compiled on the other meanwhile.
 test: check-machine $(READY) ## lint, types and every test, with a tenth of the random sequences
 	@began=$$SECONDS; $(BIN)/python -m pipelines.compile_kernels & \
 	  $(LINT) || { kill $$!; exit 1; }; wait $$! || exit 1; ended=0; \

@@ -1,8 +1,7 @@
 """The last step of set-up: a first start of Spark, which shows that it works here and makes later starts faster.
 
-`python -m pipelines.warm_up` writes down the classes that a small run, a report and a query load (Java's class data
-sharing): a session that starts from that archive is up in half of the time. It also compiles the kernels that the first
-commands call.
+`python -m pipelines.warm_up` writes down the classes that a small run loads (Java's class data sharing): a session that
+starts from that archive is up in half of the time. It also compiles the kernels that the first commands call.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pipelines.commands.closing import asked
 from pipelines.commands.report import report
 from pipelines.compilation import SETUP, compile_missing
 from pipelines.errors import KafkaPlacementError
@@ -65,7 +63,6 @@ def run_once(folder: Path, java_options: str) -> int:
     work = Run(spark, store, context, Progress())
     work.go(steps_between(None, None), clock=lambda: datetime.now(UTC))
     report(store, folder / "report.html", snapshots=context.snapshots, alone=True)
-    asked(store, "SELECT * FROM ask.changed", as_json=True)
     return stop_embedded(spark)
 
 

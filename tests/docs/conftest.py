@@ -1,4 +1,4 @@
-"""One folder and one warehouse for all pages: one run, and one over an older snapshot, in the tests' own Spark."""
+"""One folder and one warehouse for all pages: a run over the tables of the small one, in the tests' own Spark."""
 
 from __future__ import annotations
 

@@ -80,8 +80,9 @@ def test_a_change_in_one_file_compiles_what_calls_it_anew(tmp_path: Path) -> Non
     assert len(list((kernels / "__pycache__").glob("compiled-*"))) == 1  # what is outdated is gone
 
 
-def test_a_part_is_not_for_python() -> None:
+def test_a_part_is_not_for_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says so, before a kernel has taken it in and after; there is no machine code to jump to."""
+    monkeypatch.setattr(compiled, "_FOLDER", None)  # nothing of a test is kept among the kernels
 
     @compiled.part
     def twice(value: int) -> int:
