@@ -29,6 +29,7 @@ from udfs.kernels.replay_state import (
     CLUSTER,
     DELETED,
     DOWN_CONTROLLER,
+    DOWN_LAST,
     EPOCH,
     FAIL_OVER,
     IMBALANCE_PERCENT,
@@ -38,6 +39,8 @@ from udfs.kernels.replay_state import (
     SLOT_BEGIN,
     STARTED,
     STATE,
+    STEP,
+    STEP_BEGIN,
     T_BROKER,
     T_KIND,
     TARGET,
@@ -180,8 +183,8 @@ def _deletes(
 ) -> tuple[int, int]:
     """(how the deletion stands, how much is found now). Source: TopicDeletionManager.resumeDeletions.
 
-    It starts where all of the topic's partitions are to be deleted and no reassignment goes on; after that, once a
-    broker of its replicas returns. It ends when every replica is deleted.
+    It starts where all of the topic's partitions are to be deleted, no reassignment goes on, and there is a controller;
+    after that, once a broker of its replicas returns. It ends when every replica is deleted.
     """
     first, last, what = stop[X_FIRST], stop[X_LAST], stop[X_FOR]
     if stands == NOT_ASKED and what != ASKED:
@@ -200,7 +203,7 @@ def _deletes(
     kind = w.steps[stop[X_STEP], T_KIND] if what == STEPPED else NOBODY
     may_start = asked > 0 or stands == WAITS_FOR_REASSIGNMENT or returned
     may_start = may_start or (kind in (DOWN_CONTROLLER, UP_CONTROLLER, FAIL_OVER) and dead == 0)
-    if may_start and left == 0 and targets == 0:
+    if may_start and left == 0 and targets == 0 and _controlled(s, w, first):
         size = _all(s, w, j, o, stop, QUEUED, DELETION_STARTS, found, size)
     done = left == 0
     for p in range(first, last):
@@ -208,6 +211,13 @@ def _deletes(
     if done:
         size = _all(s, w, j, o, stop, STARTED, DELETION_ENDS, found, size)
     return _stands(s, first, last), size
+
+
+@part
+def _controlled(s: State, w: World, p: int) -> bool:
+    """Whether there is a controller after p's last step: there is none from the last broker's death on."""
+    t = s.now[p, STEP] - 1
+    return t < w.cluster[s.now[p, CLUSTER], STEP_BEGIN] or w.steps[t, T_KIND] != DOWN_LAST
 
 
 @part

@@ -276,7 +276,8 @@ class ZooKeeper(Teller):
         self._deletions_told.add(group.last)
         states = self._story.states(group.first, group.last)
         if not len(states):
-            self._say("deletion waits: a reassignment goes on")
+            waits = "a reassignment goes on" if self._controller is not None else "nobody is the controller"
+            self._say(f"deletion waits: {waits}")
             return
         wrote = self._story.leaderships(group.first, group.last, self._at)
         self._story.reach(group.last + 1)

@@ -264,7 +264,7 @@ class Controller:
             may = may or topic in self.waits or (failed_over and brokers <= self.alive)
             may = may or bool(not failed_over and returned & brokers)
             moving = any(one.target for one in parts.values())
-            if may and not moving and all(one.deleted for one in parts.values()):
+            if self.id is not None and may and not moving and all(one.deleted for one in parts.values()):
                 for key, one in parts.items():
                     if key in self.partitions:
                         self.data.deleted(one)

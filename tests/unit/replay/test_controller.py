@@ -8,7 +8,7 @@ from tests.unit.replay.compared import partitions_by, partitions_of
 from tests.unit.replay.interpreter import interpret
 from tests.unit.replay.random_cases import random_case
 from udfs.kernels import replay_codes as k
-from udfs.replay.answers import leaderships, replay, state_of
+from udfs.replay.answers import leaderships, replay, state_of, transitions
 from udfs.replay.events import Begin, Event, Held, Rules
 
 SEQUENCES = 1500
@@ -45,3 +45,20 @@ def test_leaders_are_first_looked_at_after_an_interval() -> None:
     events = [Event(at, k.APPEND, partition=("t", 0), request=at, messages=1) for at in (0, 4_000, 12_000)]
     found = [(row["cause"], row["at_ms"]) for row in leaderships(replay(begin, events))]
     assert found == [("auto rebalance", 10_000)]
+
+
+def test_nobody_deletes_while_there_is_no_controller() -> None:
+    """The next one finds the request. It puts it off while broker 2 is down, and deletes once 2 is up."""
+    both = (1, 2)
+    begin = Begin(both, frozenset(both), (Held(("t", 0), both, both, 1),), 1, 0, Rules())
+    events = [
+        Event(1_000, k.BROKER_DOWN, broker=2),
+        Event(2_000, k.BROKER_DOWN, broker=1),
+        Event(3_000, k.DELETE, partition=("t", 0)),
+        Event(4_000, k.BROKER_UP, broker=1),
+    ]
+    assert [row["state"] for row in state_of(replay(begin, events))["partitions"]] == ["OnlinePartition"]
+    of = replay(begin, [*events, Event(5_000, k.BROKER_UP, broker=2)])
+    assert {row["at_ms"] for row in transitions(of) if row["cause"] == "topic deleted"} == {5_000}
+    assert all(row["legal"] for row in transitions(of))
+    assert not state_of(of)["partitions"]
