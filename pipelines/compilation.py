@@ -43,7 +43,7 @@ def missing(groups: Sequence[str]) -> list[str]:
 
 
 def compile_missing(groups: Sequence[str], say: Callable[[str], None] = lambda message: None) -> None:
-    """Compile those of these groups that are not compiled yet, in two processes, after a message.
+    """Compile those of these groups that are not compiled yet, in processes side by side, after a message.
 
     For kernels that Spark's workers call: they would compile without a word, each for itself. Where machine code cannot
     be kept, that is what happens.
@@ -55,8 +55,10 @@ def compile_missing(groups: Sequence[str], say: Callable[[str], None] = lambda m
     if not left:
         return
     say(MESSAGE)
-    first = [group for group in left if group == PLACEMENT]  # about as long as all others together
-    parts = [part for part in (first, [group for group in left if group not in first]) if part]
+    # The others have kernels in common. Each of these takes about as long as they do.
+    alone = [[group] for group in left if group in (PLACEMENT, REPLAY)]
+    rest = [group for group in left if [group] not in alone]
+    parts = [*alone, *([rest] if rest else [])]
     running = [subprocess.Popen([sys.executable, "-m", "pipelines.compile_kernels", *part]) for part in parts]
     ended = [process.wait() for process in running]
     if any(ended):

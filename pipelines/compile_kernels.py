@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from pipelines.compilation import FAILURES, PLACEMENT, REPLAY, missing, note, plan_group
+from pipelines.compilation import FAILURES, PLACEMENT, REPLAY, compile_missing, note, plan_group
 from udfs.hotspot_odds import Mix, Trial
 from udfs.kernels import replay_codes as codes
 from udfs.kernels.compiled import cache_folder
@@ -130,4 +130,7 @@ def compile_groups(names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    compile_groups(sys.argv[1:] or missing(list(GROUPS)))
+    if sys.argv[1:]:
+        compile_groups(sys.argv[1:])
+    else:
+        compile_missing(list(GROUPS))

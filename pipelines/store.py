@@ -152,7 +152,7 @@ class Store:
     def __init__(self, spark: SparkSession, warehouse: str, catalog: str = "") -> None:
         self.spark = spark
         self._catalog = catalog
-        self._made: set[str] = set()
+        self._made: set[str] = set()  # tables that are known to be there
         self._registered: list[str] = []
         self.warehouse = str(Path(warehouse).resolve()) if "://" not in warehouse else warehouse.rstrip("/")
         # Elsewhere a path may mean another file system than this machine's.
@@ -172,6 +172,13 @@ class Store:
         """Whether the table has been made."""
         if self._local:
             return last_version(Path(self.place(name))) >= 0
+        if name not in self._made and self._is_there(name):
+            self._made.add(name)
+        return name in self._made
+
+    def _is_there(self, name: str) -> bool:
+        if self._catalog:
+            return self.spark.catalog.tableExists(self._name(name))
         try:
             self.spark.sql(f"DESCRIBE DETAIL {self._sql_name(name)}").collect()
         except AnalysisException:

@@ -17,6 +17,8 @@ import pytest
 from tests.commands import FEW, call
 
 ROOT = Path(__file__).resolve().parent.parent
+# What locks the one port that Spark Connect's server in a process listens on.
+CONNECT_PORT = "port-15002"
 COMMAND = [sys.executable, "-m", "pipelines.cli"]
 # Of the first, broker 1's death takes the partition offline; of the last, broker 98's does. Of the other, none does.
 SMALL = {

@@ -215,7 +215,7 @@ ONCE = {
 
 
 # The one that runs as a process, as a person runs it. The others run in the Spark of the tests.
-PROCESS = "what_if"
+PROCESS = "review_a_plan"
 
 
 @pytest.mark.usefixtures("spark")

@@ -1,4 +1,4 @@
-"""Views stay in a catalog that holds views, and stand beside one that holds none. Each step is a process of its own."""
+"""Views stay in a catalog that holds views, and stand beside one that holds none. Each test is a process of its own."""
 
 from __future__ import annotations
 
@@ -20,31 +20,26 @@ ROOT = Path(__file__).parents[2]
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
-# Hive's metastore, in Derby: the catalog of many a cluster. It need not outlive a loss of power.
+# Hive's metastore, in Derby: the catalog of many a cluster. It need not outlive a loss of power. A run's tables are
+# there, but for its last one. The commands find the session running.
 METASTORE = """
+import contextlib, io, json, sys
 from pathlib import Path
+from pipelines.cli import main
 from pipelines.session import open_session
 
-def open_metastore(folder, name):
-    return open_session(name, warehouse=str(folder / "managed"), small=True, extra={
-        "spark.master": "local[2]",
-        "spark.driver.memory": "2g",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.databricks.delta.snapshotPartitions": "1",
-        "spark.sql.catalogImplementation": "hive",
-        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder / 'metastore'};create=true",
-        "spark.driver.extraJavaOptions":
-            f"-Dderby.system.home={folder} -Dderby.system.durability=test "
-            "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
-    })
-"""
-# The tables of a run are there, but for its last one. The command finds the session running.
-COMMANDS = """
-import contextlib, io, json, sys
-from pipelines.cli import main
-
 folder, whole = Path(sys.argv[1]), Path(sys.argv[2])
-spark = open_metastore(folder, "a cluster with a metastore")
+spark = open_session("a cluster with a metastore", warehouse=str(folder / "managed"), small=True, extra={
+    "spark.master": "local[2]",
+    "spark.driver.memory": "2g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.catalogImplementation": "hive",
+    "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder / 'metastore'};create=true",
+    "spark.driver.extraJavaOptions":
+        f"-Dderby.system.home={folder} -Dderby.system.durability=test "
+        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
+})
 for schema in ("bronze", "silver", "gold", "ops"):
     spark.sql(f"CREATE SCHEMA {schema}")
 for table in sorted(log.parent.relative_to(whole) for log in whole.glob("*/*/_delta_log")):
@@ -54,22 +49,18 @@ for arguments in json.loads(sys.argv[3]):
     with contextlib.redirect_stdout(io.StringIO()) as out:
         code = main(arguments)
     said.append([code, out.getvalue()])
-print(json.dumps(said))
-"""
-# By plain SQL, without this program's help but for the session.
-SOMEONE_ELSE = """
-import json, sys
 
-spark = open_metastore(Path(sys.argv[1]), "someone else")
+# Someone else's session: plain SQL, without this program's help.
+other = spark.newSession()
 kinds, comments = {}, {}
-for row in spark.sql("SHOW VIEWS IN ask").collect():
+for row in other.sql("SHOW VIEWS IN ask").collect():
     name = f"ask.{row['viewName']}"
-    about = {r[0]: r[1] for r in spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()}
+    about = {r[0]: r[1] for r in other.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()}
     kinds[name], comments[name] = about["Type"], about["Comment"]
-    spark.table(name).schema  # it is understood
+    other.table(name).schema  # it is understood
 about_hot = "SELECT broker_id, leaders FROM ask.hottest_brokers WHERE cluster_id = 'prod.eu' ORDER BY place"
-hot = [list(r) for r in spark.sql(about_hot).collect()]
-print(json.dumps([kinds, comments, hot]))
+hot = [list(r) for r in other.sql(about_hot).collect()]
+print(json.dumps([said, kinds, comments, hot]))
 """
 
 
@@ -101,13 +92,12 @@ def test_views_of_a_metastore(small: Small, tmp_path: Path) -> None:
         ["query", sql, "--json", "-", *catalog],
         ["report", str(page), *catalog],
     ]
-    said = answer(METASTORE + COMMANDS, tmp_path, str(tmp_path), str(whole), json.dumps(commands))
+    given = (str(tmp_path), str(whole), json.dumps(commands))
+    said, kinds, comments, hot = answer(METASTORE, tmp_path, *given)
     assert [code for code, _ in said] == [0, 0, 0]
     answers = [json.loads(line) for line in said[1][1].splitlines()]
     assert answers[0] == {"broker_id": 1, "answer": "no: partitions would be offline"}
     assert "prod.eu" in page.read_text()
-
-    kinds, comments, hot = answer(METASTORE + SOMEONE_ELSE, tmp_path, str(tmp_path))
     assert kinds == {view.name: "VIEW" for view in VIEWS}
     assert comments == {view.name: view.comment for view in VIEWS}
     assert hot == [[1, 1]]

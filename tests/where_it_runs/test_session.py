@@ -12,6 +12,7 @@ from pyspark.errors import ArithmeticException
 from pyspark.sql import SparkSession
 
 from pipelines.session import open_session, starts_here
+from tests.shared import CONNECT_PORT, Shared
 from tests.where_it_runs.cluster import clean_environment
 from tests.where_it_runs.conftest import ROOT
 
@@ -103,7 +104,7 @@ def test_databricks_own_session_is_used(spark: SparkSession, monkeypatch: pytest
 
 
 @pytest.mark.slow
-def test_a_databricks_session_of_spark_connect(tmp_path: Path) -> None:
+def test_a_databricks_session_of_spark_connect(shared: Shared, tmp_path: Path) -> None:
     """Where the builder gives a Connect session, no Spark context is asked for: there, there is none."""
     code = """
 import threading
@@ -127,5 +128,6 @@ worker.start()
 worker.join()
 """
     on_databricks = {"DATABRICKS_RUNTIME_VERSION": "client.4.9", "KAFKA_PLACEMENT_JARS": "/nowhere"}
-    ran = in_a_new_process(code, tmp_path, **on_databricks, SPARK_REMOTE="local[1]", PYTHONPATH=str(ROOT))
+    with shared.locked(CONNECT_PORT):
+        ran = in_a_new_process(code, tmp_path, **on_databricks, SPARK_REMOTE="local[1]", PYTHONPATH=str(ROOT))
     assert (ran.returncode, ran.stdout.splitlines()[-1:]) == (0, ["pyspark.sql.connect.session 3"]), ran.stderr[-3000:]

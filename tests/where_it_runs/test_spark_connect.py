@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shared import Finished
+from tests.shared import CONNECT_PORT, Finished, Shared
 from tests.where_it_runs.cluster import clean_environment
 from tests.where_it_runs.tables import contents
 
@@ -25,16 +25,26 @@ sys.exit(code)
 
 @pytest.mark.slow
 @pytest.mark.e2e
-def test_the_command_runs_over_connect(finished: Finished, tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", OVER_CONNECT, "run", finished.sources[1], "--warehouse", str(tmp_path / "warehouse")],
-        env=clean_environment(tmp_path, SPARK_REMOTE="local[2]"),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+def test_the_command_runs_over_connect(shared: Shared, finished: Finished, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-c",
+        OVER_CONNECT,
+        "run",
+        finished.sources[1],
+        "--warehouse",
+        str(tmp_path / "warehouse"),
+    ]
+    with shared.locked(CONNECT_PORT):
+        ran = subprocess.run(
+            [sys.executable, "-c", OVER_CONNECT, *command],
+            env=clean_environment(tmp_path, SPARK_REMOTE="local[2]"),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
     assert ran.returncode == 0, ran.stderr[-5000:]
     assert "session: pyspark.sql.connect.session" in ran.stdout
     assert contents(tmp_path / "warehouse", "zk") == contents(finished.warehouse, "zk")
