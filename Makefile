@@ -111,8 +111,9 @@ $(READY): requirements.lock requirements-build.lock pyproject.toml conf/jars.tom
 	@date +%s > $(BEGAN)
 	@echo "Setting up $(VENV) with $$($(BIN)/python --version): 1.5 GB of libraries. About 2 minutes on two cores; the download is 900 MB."
 	@$(PIP) --quiet --require-hashes -r requirements-build.lock
-	@index=$(PIP_INDEX); env $(UV_SETTINGS) $(UV) --require-hashes -r requirements.lock
-	@$(UV) --no-deps -e .
+# Bytecode too: where PYTHONDONTWRITEBYTECODE is set, as in many images, each process would make it anew.
+	@index=$(PIP_INDEX); env $(UV_SETTINGS) $(UV) --compile-bytecode --require-hashes -r requirements.lock
+	@$(UV) --no-deps -e . && $(BIN)/python -m compileall -q pipelines udfs
 	@echo "  Delta's jars, from Maven Central"
 	@$(BIN)/python -m pipelines.jars
 	@echo "  Kernels compiled, and a first start of Spark that makes later ones faster"
