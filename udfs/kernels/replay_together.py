@@ -217,7 +217,8 @@ def _deletes(
 def _controlled(s: State, w: World, p: int) -> bool:
     """Whether there is a controller after p's last step: there is none from the last broker's death on."""
     t = s.now[p, STEP] - 1
-    return t < w.cluster[s.now[p, CLUSTER], STEP_BEGIN] or w.steps[t, T_KIND] != DOWN_LAST
+    controlled: bool = t < w.cluster[s.now[p, CLUSTER], STEP_BEGIN] or w.steps[t, T_KIND] != DOWN_LAST
+    return controlled
 
 
 @part
