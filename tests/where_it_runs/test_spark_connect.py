@@ -26,15 +26,7 @@ sys.exit(code)
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_the_command_runs_over_connect(shared: Shared, finished: Finished, tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-c",
-        OVER_CONNECT,
-        "run",
-        finished.sources[1],
-        "--warehouse",
-        str(tmp_path / "warehouse"),
-    ]
+    command = ("run", finished.sources[1], "--warehouse", str(tmp_path / "warehouse"))
     with shared.locked(CONNECT_PORT):
         ran = subprocess.run(
             [sys.executable, "-c", OVER_CONNECT, *command],
