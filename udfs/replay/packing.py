@@ -376,8 +376,11 @@ class _Packer:
         for position, column in enumerate((st.UNCLEAN_ALLOWED, st.MIN_ISR, st.WRITTEN)):
             chosen = (numbers.position == position) & (self.kind[numbers.row] == k.HELD_PARTITION)
             now[self.row[numbers.row[chosen]], column] = numbers.values[chosen]
-        led = row[leader >= 0]
+        known = np.zeros(len(now), np.int64)  # where nobody leads: what any replica knows
+        np.maximum.at(known, np.repeat(np.arange(len(self.slots)), self.slots), slot[:, st.HW])
+        led, unled = row[leader >= 0], row[leader < 0]
         now[led, st.COMMITTED] = slot[self.slot_begin[led] + now[led, st.LEADER], st.HW]
+        now[unled, st.COMMITTED] = known[unled]
 
     def _offsets_at_first(self, state: State, numbers: _Lists) -> None:
         """Nothing; logs are as long as is said, and share what the shorter has."""

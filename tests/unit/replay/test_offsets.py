@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.replay.told import append, cluster, consume, down, fetch, held, other, said, stands, told, up
+from tests.unit.replay.told import T, append, cluster, consume, down, fetch, held, other, said, stands, told, up
 from udfs.kernels import replay_codes as k
 from udfs.kernels import replay_state as st
 from udfs.replay.answers import leaderships, replay, requests
-from udfs.replay.events import Event
+from udfs.replay.events import Begin, Event, Held
 from udfs.replay.fold import Folded
 
 PAIR = cluster(held(1, 2))
@@ -29,6 +29,15 @@ def test_the_high_watermark_is_the_smallest_leo_of_the_isr() -> None:
     found = stands(replay(cluster(held(1, 2, 3, 4)), [*leos, said(1, 4, leo=20), said(1, 3, leo=20)]))
     assert found["high_watermark"] == 8
     assert stands(replay(cluster(held(1, 2, 3, 4)), [*leos, said(1, 2, leo=20)]))["high_watermark"] == 9
+
+
+def test_what_is_known_of_replicas_that_nobody_leads_is_told() -> None:
+    """A cluster is captured while the partition is offline."""
+    brokers = (1, 2, 9)
+    offline = Held(T, (1, 2), (1,), None, leos=(6, 4), hws=(4, 3))
+    found = stands(replay(Begin(brokers, frozenset((2, 9)), (offline,), 9, 1), [said(1, 2, leo=5)]))
+    assert (found["leader"], found["log_end_offset"], found["lag_messages"]) == (None, None, None)
+    assert (found["leo"], found["hw"], found["high_watermark"]) == ({1: 6, 2: 5}, {1: 4, 2: 3}, 4)
 
 
 def test_the_same_by_appends_and_fetches() -> None:
