@@ -294,9 +294,18 @@ class Store:
 
         Returns:
             None if Delta has to be asked.
+
+        Raises:
+            StoreError: if a file is missing.
         """
         files = data_files(Path(self.place(name))) if self._local else None
-        if files is None or snapshots is None:
+        if files is None:
+            return None
+        gone = next((file.path for file in files if not Path(file.path).exists()), None)
+        if gone is not None:
+            problem = f"{gone} is missing, a file that {name} consists of: it was removed by hand"
+            raise StoreError(f"{problem}. Remove the whole folder {self.place(name)}, and run again.")
+        if snapshots is None:
             return files
         clusters = {key.cluster_id for key in snapshots}
         return [file for file in files if file.partition.get("cluster_id") in clusters or not file.partition]

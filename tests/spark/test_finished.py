@@ -63,6 +63,17 @@ def test_small_tables_are_read_and_listed_without_spark_as_with_it(done: Done, m
     assert listing_without_spark(str(done.folder)) is None
 
 
+def test_a_file_that_was_removed_by_hand_is_named(done: Done, tmp_path: Path) -> None:
+    place = done.folder / "gold" / "scheme_comparison"
+    file = next(place.rglob("*.parquet"))
+    file.unlink()
+    said = call("report", str(tmp_path / "page.html"), "--warehouse", str(done.folder), code=1).stderr
+    assert f"{file} is missing" in said
+    assert f"Remove the whole folder {place}, and run again" in said
+    shutil.rmtree(place)
+    assert done.steps() == [step for step in STEPS if step != "gold.scheme_comparison"]
+
+
 def test_rows_are_appended_where_there_are_none_to_replace(done: Done) -> None:
     table = TABLES["silver.brokers"]
     one, other = done.keys[:2]
