@@ -152,7 +152,7 @@ class Store:
     def __init__(self, spark: SparkSession, warehouse: str, catalog: str = "") -> None:
         self.spark = spark
         self._catalog = catalog
-        self._made: set[str] = set()  # tables that are known to be there
+        self._existing: set[str] = set()  # as far as it is known: tables are never removed
         self._registered: list[str] = []
         self.warehouse = str(Path(warehouse).resolve()) if "://" not in warehouse else warehouse.rstrip("/")
         # Elsewhere a path may mean another file system than this machine's.
@@ -172,9 +172,9 @@ class Store:
         """Whether the table has been made."""
         if self._local:
             return last_version(Path(self.place(name))) >= 0
-        if name not in self._made and self._is_there(name):
-            self._made.add(name)
-        return name in self._made
+        if name not in self._existing and self._is_there(name):
+            self._existing.add(name)
+        return name in self._existing
 
     def _is_there(self, name: str) -> bool:
         if self._catalog:
@@ -207,7 +207,7 @@ class Store:
             yield
 
     def _create(self, table: Table) -> None:
-        if table.name in self._made or (self._local and self.exists(table.name)):
+        if table.name in self._existing or (self._local and self.exists(table.name)):
             return
         if self._local:
             # Of a run that was killed while it made the table. Delta would take it for a table without columns.
@@ -228,7 +228,7 @@ class Store:
             f"{partitioned} COMMENT {quoted(table.comment)} {properties}"
         )
         self._insist(table, lambda: self.spark.sql(statement))
-        self._made.add(table.name)
+        self._existing.add(table.name)
 
     def _insist(self, table: Table, write: Callable[[], Any]) -> None:
         """Nothing; does `write` again, after a short wait, while other runs write to the table at the same time."""

@@ -245,7 +245,7 @@ def test_every_notebook_is_run() -> None:
 
 
 def test_a_second_run_changes_no_row(warehouse: Path, twice: Path) -> None:
-    """Of the cluster that it is over again, nor of the other's earlier snapshot; not even when it was read."""
+    """Of the cluster that it is not over, nor of the other's earlier snapshot; not even when it was read."""
     for name in SAME:
         before = DeltaTable(str(warehouse / name.replace(".", "/"))).to_pyarrow_table()
         after = DeltaTable(str(twice / name.replace(".", "/"))).to_pyarrow_table()

@@ -82,17 +82,17 @@ class Rows:
         last = place >= 0
         size = np.where(last, lists[np.maximum(place, 0)] if len(lists) else 0, 0)
         data = rows[:, st.H_LEO] >= 0
-        # Where nobody ever led, what is known of the replicas is told at the end all the same.
-        now = self._packed.state.now[p]
-        told = last & (data | (now[:, st.SEEN_DATA] != 0))
-        committed = np.where(data, rows[:, st.H_COMMITTED], now[:, st.COMMITTED])
+        # Where there never was a leader, the offsets that are known of the replicas stand in the last row all the same.
+        now = self._packed.state.now
+        known = last & (data | (now[p, st.SEEN_DATA] != 0))
+        committed = np.where(data, rows[:, st.H_COMMITTED], now[p, st.COMMITTED])
         replicas = self._brokers_of(lists, place + 1, np.where(last, size, -1))
         least = np.minimum(rows[:, st.H_MIN_ISR], rows[:, st.H_AR])
         isr = rows[:, st.H_ISR]
-        leos = _lists(lists, place + 1 + size, np.where(told, size, -1))
-        hws = _lists(lists, place + 1 + 2 * size, np.where(told, size, -1))
+        leos = _lists(lists, place + 1 + size, np.where(known, size, -1))
+        hws = _lists(lists, place + 1 + 2 * size, np.where(known, size, -1))
         lag = np.zeros(len(rows), np.int64)
-        of = np.repeat(np.arange(len(rows)), np.where(told, size, 0))
+        of = np.repeat(np.arange(len(rows)), np.where(known, size, 0))
         values = np.asarray(leos.flatten())
         np.maximum.at(lag, of, rows[of, st.H_LEO] - values)
         return pa.table(
@@ -110,14 +110,14 @@ class Rows:
                 pa.array(isr == least),
                 pa.array(isr < least),
                 _known(rows[:, st.H_LEO], data),
-                _known(committed, data | told),
+                _known(committed, data | known),
                 _known(rows[:, st.H_VISIBLE], data & (rows[:, st.H_LEADER] >= 0)),
                 *(_known(rows[:, c], data) for c in (st.H_EXPOSED_0, st.H_EXPOSED_1, st.H_EXPOSED_ALL)),
                 pa.array(last),
                 replicas,
                 leos,
                 hws,
-                _known(lag, told & data),
+                _known(lag, known & data),
             ],
             schema=HEALTH,
         )
