@@ -43,7 +43,7 @@ run: check-machine $(READY) ## the whole pipeline on data_samples/, into ./wareh
 
 # Lint keeps one core busy: kernels that set-up left for their first use are compiled on the other meanwhile.
 test: check-machine $(READY) ## lint, types and every test, with a tenth of the random sequences
-	@began=$$SECONDS; $(BIN)/python -m pipelines.compile_kernels & \
+	@began=$$SECONDS; $(BIN)/python -m pipelines.setup.kernel_compilation & \
 	  $(LINT) || { kill $$!; exit 1; }; wait $$! || exit 1; ended=0; \
 	  $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS) || ended=$$?; \
 	  echo "make test took $$((SECONDS - began)) s, lint included."; exit $$ended
@@ -82,7 +82,7 @@ screenshots: check-machine $(READY) ## docs/images: the report of the captured c
 	$(BIN)/python -m tests.report.screenshots $(if $(WORK),--work $(WORK))
 
 docs: check-machine $(READY) ## docs/tables.md from the tables' contracts
-	$(BIN)/python -m pipelines.tables.document > docs/tables.md
+	$(BIN)/python -m pipelines.tables.tables_page > docs/tables.md
 
 wheel: check-machine $(READY) ## dist/kafka_placement-*.whl, conf's defaults inside
 	$(BIN)/hatchling build -t wheel
@@ -102,7 +102,7 @@ clean: ## removes what was built and cached; the warehouse and .venv stay
 check-machine:
 	@if [ -z "$(PYTHON)" ] || ! "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	  echo "kafka-placement: Python 3.11 or newer was not found (looked at: $(or $(PYTHON),python3.11 python3.12 python3.13 python3)). Install it (Debian, Ubuntu: apt-get install python3 python3-venv), or name one: make PYTHON=/path/to/python3.12" >&2; exit 1; fi
-	@"$(PYTHON)" pipelines/java.py
+	@"$(PYTHON)" pipelines/setup/java.py
 
 $(READY): requirements.lock requirements-build.lock pyproject.toml conf/jars.toml | check-machine
 	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
@@ -115,8 +115,8 @@ $(READY): requirements.lock requirements-build.lock pyproject.toml conf/jars.tom
 	@index=$(PIP_INDEX); env $(UV_SETTINGS) $(UV) --compile-bytecode --require-hashes -r requirements.lock
 	@$(UV) --no-deps -e . && $(BIN)/python -m compileall -q pipelines udfs
 	@echo "  Delta's jars, from Maven Central"
-	@$(BIN)/python -m pipelines.jars
+	@$(BIN)/python -m pipelines.setup.jars
 	@echo "  Kernels compiled, and a first start of Spark that makes later ones faster"
-	@$(BIN)/python -m pipelines.warm_up
+	@$(BIN)/python -m pipelines.setup.warm_up
 	@touch $(READY)
 	@echo "Ready after $$(($$(date +%s) - $$(cat $(BEGAN)))) s: $(BIN)/kafka-placement --help"

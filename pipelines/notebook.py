@@ -8,11 +8,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pipelines.session import open_session
-from pipelines.settings import load_settings
-from pipelines.store import Store
+from pipelines.config.settings import load_settings
+from pipelines.spark.session import open_session
+from pipelines.spark.store import Store
+from pipelines.spark.views import VIEWS, needed
 from pipelines.tables import TABLES
-from pipelines.views import VIEWS, needed
 
 _PREFIX = "NOTEBOOK_"
 

@@ -15,19 +15,27 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines import quality
+from pipelines.config.settings import Settings
 from pipelines.errors import StoreError
-from pipelines.finished import finished_steps, program_version
 from pipelines.ingest.detect import read_files
 from pipelines.ingest.sources import SnapshotKey, Source, snapshot_id_of
-from pipelines.local_rows import frame_of_rows
-from pipelines.schedule import run_steps
-from pipelines.settings import Settings
-from pipelines.stage_list import BROKERS, NEEDS, QUALITY, RAW, RESTS_ON, STAGES, Context
-from pipelines.stages.raw_metadata import FILES, raw_metadata
-from pipelines.store import Store
+from pipelines.spark.local_frames import frame_of_rows
+from pipelines.spark.store import Store
+from pipelines.stages.cluster_inputs import check_named, read_limits
+from pipelines.stages.finished_stages import finished_steps, program_version
+from pipelines.stages.raw_metadata_stage import FILES, raw_metadata
+from pipelines.stages.scheduler import run_steps
+from pipelines.stages.stage_registry import (
+    BROKERS,
+    NEEDS,
+    QUALITY,
+    RAW,
+    RESTS_ON,
+    STAGES,
+    Context,
+)
 from pipelines.tables import TABLES
-from pipelines.tables.ops import QUALITY_RESULTS, RUNS
-from pipelines.what_fails import check_named, read_limits
+from pipelines.tables.ops_tables import QUALITY_RESULTS, RUNS
 
 
 @dataclass

@@ -108,7 +108,7 @@ def spark_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def spark_application(spark_warehouse: Path) -> Iterator[SparkSession]:
     """The one Spark of this worker, from the first test that asks to the last."""
-    from pipelines.session import open_session
+    from pipelines.spark.session import open_session
 
     session = open_session("tests", warehouse=str(spark_warehouse), small=True, extra=TEST_SETTINGS)
     yield session

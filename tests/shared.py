@@ -143,7 +143,7 @@ FIRST = (
     "tests/spark/",
     "tests/jobs/",
     "tests/oracle/",
-    "tests/unit/test_plan_command.py",
+    "tests/unit/planning/test_plan_command.py",
     "tests/unit/planning/",
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pipelines.stage_list import NEEDS, STEPS
+from pipelines.stages.stage_registry import NEEDS, STEPS
 
 
 def steps_to(tables: Iterable[str]) -> list[str]:

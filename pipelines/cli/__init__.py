@@ -8,11 +8,11 @@ import sys
 
 from typer.exceptions import Abort, TyperException
 
-from pipelines.cli import plans, questions, replays, tables
+from pipelines.cli import plan_command, replay_command, source_commands, warehouse_commands
 from pipelines.cli.app import app
 from pipelines.errors import EXIT_USAGE, KafkaPlacementError
 
-__all__ = ["app", "entry", "main", "plans", "questions", "replays", "tables"]
+__all__ = ["app", "entry", "main", "plan_command", "replay_command", "source_commands", "warehouse_commands"]
 
 
 def main(argv: list[str] | None = None) -> int:

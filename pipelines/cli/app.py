@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pipelines import __version__
-from pipelines.cli.examples import first_examples
+from pipelines.cli.help_examples import first_examples
 from pipelines.errors import EXIT_USAGE
 
 _PERSON = sys.stdout.isatty()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.formats import unrecognised
-from pipelines.ingest.formats.registry import FORMATS
+from pipelines.ingest.formats.format_registry import FORMATS
 from pipelines.ingest.records import Format
 from pipelines.ingest.sources import Source
 from pipelines.ingest.text import lines_of, read_text

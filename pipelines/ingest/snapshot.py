@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.ingest.detect import read_files
+from pipelines.ingest.merge.broker_liveness import assess_brokers
+from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, resolve
+from pipelines.ingest.merge.inferred_state import dead_brokers, settle
 from pipelines.ingest.records import Format, Records
-from pipelines.ingest.resolve.brokers import assess_brokers
-from pipelines.ingest.resolve.resolve import SOURCED_FACTS, resolve
-from pipelines.ingest.resolve.settle import dead_brokers, settle
 from pipelines.ingest.sources import Source
 
 

@@ -14,7 +14,7 @@ from pipelines.errors import TableFault
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.quality.findings import Finding
 from pipelines.tables import TABLES
-from pipelines.tables.contract import Table
+from pipelines.tables.table_contract import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,14 +30,14 @@ _REMEDY = (
 
 def warm_up() -> None:
     """Nothing; imports what `check` needs."""
-    from pipelines.quality import suites  # noqa: F401
+    from pipelines.quality import gx_suites  # noqa: F401
 
 
 def check(
     tables: Mapping[str, DataFrame], docs_folder: str | None, contracts: Mapping[str, Table] = TABLES
 ) -> list[Finding]:
     """One finding per expectation of each table, in the contracts' order; Data Docs in `docs_folder`, if given."""
-    from pipelines.quality.suites import check_tables
+    from pipelines.quality.gx_suites import check_tables
 
     return check_tables([(contracts[name], frame) for name, frame in tables.items()], docs_folder)
 

@@ -2,57 +2,64 @@
 
 from __future__ import annotations
 
-from pipelines.tables import bronze, failures, gold, ops, replay, silver
-from pipelines.tables.contract import Table
-from pipelines.tables.hotspot_odds import HOTSPOT_ODDS
-from pipelines.tables.origin import CLUSTER_ORIGIN, TOPIC_ORIGIN
-from pipelines.tables.plans import PLAN_MOVES, PLANNED, PLANS
+from pipelines.tables import (
+    bronze_tables,
+    failure_tables,
+    ops_tables,
+    placement_tables,
+    silver_tables,
+    simulation_tables,
+)
+from pipelines.tables.hotspot_tables import HOTSPOT_ODDS
+from pipelines.tables.origin_tables import CLUSTER_ORIGIN, TOPIC_ORIGIN
+from pipelines.tables.plan_tables import PLAN_MOVES, PLANNED, PLANS
+from pipelines.tables.table_contract import Table
 
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
-        bronze.RAW_METADATA,
-        silver.ENTITIES,
-        silver.BROKERS,
-        silver.TOPICS,
-        silver.PARTITIONS,
-        silver.REPLICAS,
-        silver.QUARANTINE,
-        silver.CONTRADICTIONS,
-        silver.SOURCE_ACCOUNTS,
-        gold.PLACEMENTS,
-        failures.SCHEME_SUMS,
-        gold.BROKER_LOAD,
-        gold.LEADER_HOTSPOTS,
+        bronze_tables.RAW_METADATA,
+        silver_tables.ENTITIES,
+        silver_tables.BROKERS,
+        silver_tables.TOPICS,
+        silver_tables.PARTITIONS,
+        silver_tables.REPLICAS,
+        silver_tables.QUARANTINE,
+        silver_tables.CONTRADICTIONS,
+        silver_tables.SOURCE_ACCOUNTS,
+        placement_tables.PLACEMENTS,
+        failure_tables.SCHEME_SUMS,
+        placement_tables.BROKER_LOAD,
+        placement_tables.LEADER_HOTSPOTS,
         HOTSPOT_ODDS,
-        failures.FAILURE_SUMMARY,
-        failures.FAILURE_LOAD,
-        failures.RANDOM_FAILURES,
-        failures.HEADROOM,
-        failures.OVER_CAPACITY,
-        failures.DURABILITY,
-        failures.SCHEME_SEEDS,
-        gold.SCHEME_COMPARISON,
+        failure_tables.FAILURE_SUMMARY,
+        failure_tables.FAILURE_LOAD,
+        failure_tables.RANDOM_FAILURES,
+        failure_tables.HEADROOM,
+        failure_tables.OVER_CAPACITY,
+        failure_tables.DURABILITY,
+        failure_tables.SCHEME_SEEDS,
+        placement_tables.SCHEME_COMPARISON,
         TOPIC_ORIGIN,
         CLUSTER_ORIGIN,
         PLANNED,
         PLANS,
         PLAN_MOVES,
-        replay.CLUSTER_EVENTS,
-        replay.REPLAYED,
-        replay.LEADERSHIP_EVENTS,
-        replay.STATE_TRANSITIONS,
-        replay.REPLICATION_HEALTH,
-        replay.REQUESTS,
-        replay.REPLAYED_PARTITIONS,
-        replay.AVAILABILITY,
-        replay.GROUP_REQUESTS,
-        replay.GROUP_TRANSITIONS,
-        ops.RUNS,
-        ops.QUALITY_RESULTS,
+        simulation_tables.CLUSTER_EVENTS,
+        simulation_tables.REPLAYED,
+        simulation_tables.LEADERSHIP_EVENTS,
+        simulation_tables.STATE_TRANSITIONS,
+        simulation_tables.REPLICATION_HEALTH,
+        simulation_tables.REQUESTS,
+        simulation_tables.REPLAYED_PARTITIONS,
+        simulation_tables.AVAILABILITY,
+        simulation_tables.GROUP_REQUESTS,
+        simulation_tables.GROUP_TRANSITIONS,
+        ops_tables.RUNS,
+        ops_tables.QUALITY_RESULTS,
     )
 }
 
 # What `run` makes; the others are what `replay` makes.
-OF_REPLAYS = tuple(name for name, table in TABLES.items() if table in vars(replay).values())
+OF_REPLAYS = tuple(name for name, table in TABLES.items() if table in vars(simulation_tables).values())
 OF_RUNS = tuple(name for name in TABLES if name not in OF_REPLAYS)

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.kernels.java_random import scrambled
-from udfs.kernels.ragged import offsets_of, position_of, row_of
-from udfs.kernels.topics import BrokerLists, Topics
-from udfs.schemes import KAFKA, KRAFT, SCHEMES
+from udfs.arrow.ragged import offsets_of, position_of, row_of
+from udfs.placement.kernels.java_random import scrambled
+from udfs.placement.kernels.topic_arrays import BrokerLists, Topics
+from udfs.placement.schemes import KAFKA, KRAFT, SCHEMES
 
 PARTITIONS_PER_TOPIC, PARTITIONS_PER_BROKER, CLUSTERS = 70, 1750, 100
 _ROWS = 500_000  # partitions written at once

@@ -29,12 +29,12 @@ def _say(**event: object) -> None:
 
 def _work(folder: Path, options: list[str], last: str | None) -> None:
     """What the measured process does; it tells of each step on stdout."""
+    from pipelines.config.settings import load_settings
     from pipelines.ingest.sources import find_sources
     from pipelines.runner import Progress, Run, make_context
-    from pipelines.session import open_session
-    from pipelines.settings import load_settings
-    from pipelines.stage_list import steps_between
-    from pipelines.store import Store
+    from pipelines.spark.session import open_session
+    from pipelines.spark.store import Store
+    from pipelines.stages.stage_registry import steps_between
 
     with tempfile.TemporaryDirectory() as place:
         settings = load_settings(options=[f"store.warehouse={place}/warehouse", *options])

@@ -19,8 +19,8 @@ from tests.oracle.answers import Place, ours
 from tests.oracle.check import ORACLES, Oracle, differing_cases
 from tests.oracle.jvm import Jvm
 from tests.oracle.requests import Requests
-from udfs.kernels.java_random import scrambled
-from udfs.kernels.topics import BrokerLists, Topics
+from udfs.placement.kernels.java_random import scrambled
+from udfs.placement.kernels.topic_arrays import BrokerLists, Topics
 
 SHAPES = ((100_000, 10), (1, 1_000_000))
 BROKERS, RACKS, FACTOR = 100, 6, 3

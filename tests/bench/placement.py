@@ -16,13 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.session import open_session
-from pipelines.stages.placements import PlacementParameters, computed_placements
-from pipelines.store import Store
+from pipelines.spark.session import open_session
+from pipelines.spark.store import Store
+from pipelines.stages.placement_stage import PlacementParameters, computed_placements
 from pipelines.tables import TABLES
-from pipelines.tables.gold import PLACEMENTS
-from udfs.placement import LivingBrokers
-from udfs.schemes import KAFKA
+from pipelines.tables.placement_tables import PLACEMENTS
+from udfs.placement.schemes import KAFKA
+from udfs.placement.topic_batches import LivingBrokers
 
 BENCH = SnapshotKey("bench", "bench")
 CONSTANT = "constant rows"

@@ -13,11 +13,11 @@ from time import process_time
 import numpy as np
 
 from tests.unit.planning.models import model
-from udfs.planning.metrics import balance
-from udfs.planning.plan import make_plan
-from udfs.planning.planned import leaving
-from udfs.planning.problem import Draft, Problem
-from udfs.planning.wishes import Wishes
+from udfs.planning.cluster_model import Draft, Problem
+from udfs.planning.plan_maker import make_plan
+from udfs.planning.plan_metrics import balance
+from udfs.planning.plan_request import Wishes
+from udfs.planning.plan_summary import leaving
 
 _COLUMNS = ("replicas", "leaders", "size_bytes", "bytes_in_per_s", "bytes_out_per_s")
 _HEADS = ("repl.", "leaders", "disk", "in", "out", "surv.", "by out")

@@ -18,14 +18,19 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.replay_run import write_events, write_replay
-from pipelines.session import open_session
-from pipelines.store import Store
+from pipelines.simulation.simulation_run import write_events, write_replay
+from pipelines.spark.session import open_session
+from pipelines.spark.store import Store
 from tests.bench.memory import Watch
-from udfs.kernels import replay_codes as k
-from udfs.replay.events import Begin, Held, Rules, event_log
-from udfs.replay.schema import EVENTS
-from udfs.replay.words import KINDS
+from udfs.simulation.cluster_events import (
+    Begin,
+    Held,
+    Rules,
+    event_log,
+)
+from udfs.simulation.event_names import KINDS
+from udfs.simulation.kernels import codes as k
+from udfs.simulation.simulation_schemas import EVENTS
 
 BENCH = SnapshotKey("bench", "bench")
 TOPIC_PARTITIONS = 100

@@ -10,14 +10,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType
 
-from pipelines.ingest.resolve import shapes
-from pipelines.ingest.resolve.brokers import BROKERS
-from pipelines.ingest.resolve.settle import SETTLED
-from pipelines.settings import load_settings
-from pipelines.stage_list import STAGES, STEPS, Context, steps_between
-from pipelines.stages.raw_metadata import FILES, raw_metadata
+from pipelines.config.settings import load_settings
+from pipelines.ingest.merge import merged_schemas
+from pipelines.ingest.merge.broker_liveness import BROKERS
+from pipelines.ingest.merge.inferred_state import SETTLED
+from pipelines.stages.raw_metadata_stage import FILES, raw_metadata
+from pipelines.stages.stage_registry import (
+    STAGES,
+    STEPS,
+    Context,
+    steps_between,
+)
 from pipelines.tables import OF_REPLAYS, OF_RUNS, TABLES
-from pipelines.tables.contract import Table
+from pipelines.tables.table_contract import Table
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda t: t.name)
@@ -44,9 +49,9 @@ def types_of(schema: StructType) -> dict[str, str]:
     ("name", "shape"),
     [
         ("silver.partitions", SETTLED),
-        ("silver.topics", shapes.TOPICS),
+        ("silver.topics", merged_schemas.TOPICS),
         ("silver.brokers", BROKERS),
-        ("silver.contradictions", shapes.CONTRADICTIONS),
+        ("silver.contradictions", merged_schemas.CONTRADICTIONS),
     ],
 )
 def test_arrow_shapes_are_the_tables_columns(name: str, shape: pa.Schema) -> None:

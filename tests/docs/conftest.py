@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipelines.cli import main
-from pipelines.commands import run as run_body
+from pipelines.cli import run_report as run_body
 from pipelines.runner import Run
-from pipelines.store import Store
+from pipelines.spark.store import Store
 from tests.docs.machine import FEW, SOURCES, Machine, Once, found_there, furnish
 from tests.docs.pages import ROOT
 from tests.shared import Small

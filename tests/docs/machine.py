@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli import main
-from pipelines.commands.report import report
+from pipelines.cli.report_output import report
 from pipelines.errors import EXIT_ALERT
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.report.facts import Facts
+from pipelines.report.report_data import Facts
 from pipelines.runner import Run
-from pipelines.stage_list import STEPS
-from pipelines.store import Store
+from pipelines.spark.store import Store
+from pipelines.stages.stage_registry import STEPS
 from tests.docs.pages import ROOT, Command, blocks
 
 SAMPLES = ROOT / "data_samples"

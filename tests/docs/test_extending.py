@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines import runner, stage_list
-from pipelines import store as stores
-from pipelines.commands import closing
-from pipelines.ingest.formats.registry import FORMATS
+from pipelines import runner
+from pipelines.cli import run_output
+from pipelines.ingest.formats.format_registry import FORMATS
 from pipelines.runner import Run
-from pipelines.stage_list import QUALITY
+from pipelines.spark import store as stores
+from pipelines.stages import stage_registry
+from pipelines.stages.stage_registry import QUALITY
 from pipelines.tables import TABLES
 from tests.docs.machine import Machine
 from tests.docs.pages import ROOT, Command, blocks, commands
+from udfs.placement.schemes import SCHEMES
 from udfs.planning.goals import GOALS
-from udfs.schemes import SCHEMES
 
 PAGE = ROOT / "docs" / "extending.md"
 GO = Run.go  # as it is: `machine` replaces it
@@ -72,12 +73,12 @@ def test_the_scheme_is_what_its_docstring_says(machine: Machine, code: dict[str,
 def test_a_stage_runs_with_the_others(machine: Machine, code: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     table, stage = code["RACK_LOAD"], code["STAGE"]
     monkeypatch.setitem(TABLES, table.name, table)
-    for module in (stage_list, runner):
-        monkeypatch.setattr(module, "STAGES", (*stage_list.STAGES, stage))
-        monkeypatch.setattr(module, "NEEDS", stage_list.NEEDS | {table.name: (*stage.inputs, QUALITY)})
-    monkeypatch.setattr(stage_list, "STEPS", (*stage_list.STEPS, table.name))
+    for module in (stage_registry, runner):
+        monkeypatch.setattr(module, "STAGES", (*stage_registry.STAGES, stage))
+        monkeypatch.setattr(module, "NEEDS", stage_registry.NEEDS | {table.name: (*stage.inputs, QUALITY)})
+    monkeypatch.setattr(stage_registry, "STEPS", (*stage_registry.STEPS, table.name))
     monkeypatch.setattr(Run, "go", GO)
-    assert stores.TABLES is closing.TABLES is TABLES
+    assert stores.TABLES is run_output.TABLES is TABLES
     printed = [machine.run(command) for command in section("A stage")]
     rows = [line.split() for line in printed[-1].splitlines() if "prod" in line]
     assert [(rack, int(brokers)) for _, _, rack, brokers, _ in rows] == [("r0", 2), ("r1", 2), ("r2", 2)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from pipelines.report.figures import FIGURES, TREND
-from pipelines.stages.scheme_comparison import METRICS
+from pipelines.report.figure_queries import FIGURES, TREND
+from pipelines.stages.scheme_comparison_stage import METRICS
 from pipelines.tables import TABLES
 from tests.docs.pages import ROOT
 

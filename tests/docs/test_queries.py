@@ -9,8 +9,8 @@ from collections import Counter
 import pytest
 
 from pipelines.ingest.sources import SnapshotKey, find_source, snapshot_id_of
-from pipelines.report.facts import trend_sql
-from pipelines.report.figures import FIGURES, Figure
+from pipelines.report.figure_queries import FIGURES, Figure
+from pipelines.report.report_data import trend_sql
 from tests.docs.machine import OLDER, REAL, TWIN, Machine
 from tests.docs.pages import PAGES, Block, Command, blocks
 

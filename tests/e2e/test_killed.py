@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.stage_list import STEPS
+from pipelines.stages.stage_registry import STEPS
 from pipelines.tables import TABLES
 from tests.commands import call
 from tests.e2e.tables import SAME, Watch, rows

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 import typer.main
 
-from pipelines.alerts import alerts_of
 from pipelines.cli import app, entry
-from pipelines.stages.scheme_comparison import METRICS
+from pipelines.report.alerts import alerts_of
+from pipelines.stages.scheme_comparison_stage import METRICS
 from tests.jobs.bundle import WrongBundle, check_job, load, resolved
 
 ROOT = Path(__file__).parents[2]

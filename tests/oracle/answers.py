@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.oracle.requests import Requests
-from udfs.kernels import refusals
-from udfs.kernels.compiled import compiled
-from udfs.kernels.java_random import scrambled
-from udfs.kernels.topics import BrokerLists, Placed, Topics
+from udfs.kernel_compiler import compiled
+from udfs.placement.kernels import kafka_errors
+from udfs.placement.kernels.java_random import scrambled
+from udfs.placement.kernels.topic_arrays import BrokerLists, Placed, Topics
 
 Place = Callable[[Topics, BrokerLists, npt.NDArray[np.int64]], Placed]
 
@@ -44,7 +44,7 @@ def _words(requests: Requests, placed: Placed, topic: int) -> str:
     offsets = requests.lists.offsets
     brokers = np.diff(offsets[asked.of_list[topic] :][:2])[0]
     request = (asked.partitions[topic], asked.replication_factor[topic], brokers, placed.detail[topic])
-    return ": ".join(refusals.in_words(int(placed.refusal[topic]), *map(int, request)))
+    return ": ".join(kafka_errors.in_words(int(placed.refusal[topic]), *map(int, request)))
 
 
 def replicas(requests: Requests, place: Place) -> list[list[list[int]]]:

@@ -13,8 +13,8 @@ import numpy as np
 from tests.oracle.answers import Answers, Place, ours, replicas
 from tests.oracle.jvm import Jvm
 from tests.oracle.requests import Requests, chunks
-from udfs.kernels import admin_utils
-from udfs.kernels.striped import striped
+from udfs.placement.kernels import admin_utils
+from udfs.placement.kernels.striped import striped
 
 CHUNK = 5000  # cases; about 2 million partitions
 SHOWN = 5  # mismatches that are reported in full

@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.errors import EnvironmentFault
-from pipelines.jars import JarFolder, jars_of
-from pipelines.java import REMEDY as JAVA_REMEDY
-from pipelines.java import check_java
+from pipelines.setup.jars import JarFolder, jars_of
+from pipelines.setup.java import REMEDY as JAVA_REMEDY
+from pipelines.setup.java import check_java
 from tests.oracle.answers import Answers
 from tests.oracle.requests import Requests
 

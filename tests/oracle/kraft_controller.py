@@ -7,8 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.oracle.jvm import JavaProcess
-from udfs.kernels import replay_codes as k
-from udfs.replay.events import Begin, Event, Key, List, Rules
+from udfs.simulation.cluster_events import (
+    Begin,
+    Event,
+    Key,
+    List,
+    Rules,
+)
+from udfs.simulation.kernels import codes as k
 
 CHECK_MS = 300_000
 

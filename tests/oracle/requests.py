@@ -8,9 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from udfs.kernels.java_hash import rack_names
-from udfs.kernels.ragged import offsets_of, position_of, row_of
-from udfs.kernels.topics import DRAWN, NO_RACK, BrokerLists, Topics
+from udfs.arrow.ragged import offsets_of, position_of, row_of
+from udfs.placement.kernels.java_hash import rack_names
+from udfs.placement.kernels.topic_arrays import (
+    DRAWN,
+    NO_RACK,
+    BrokerLists,
+    Topics,
+)
 
 MOST_BROKERS = 500
 MOST_PARTITIONS = 10_000

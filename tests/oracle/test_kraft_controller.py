@@ -9,9 +9,9 @@ import pytest
 
 from tests.oracle.kraft_controller import KRaftController, Life, Partitions, Stands, random_life
 from tests.samples import Sampled
-from udfs.replay.events import event_log
-from udfs.replay.rows import Rows
-from udfs.replay.together import folded_whole
+from udfs.simulation.cluster_actions import folded_whole
+from udfs.simulation.cluster_events import event_log
+from udfs.simulation.result_tables import Rows
 
 LIVES = 2_000
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from pipelines.errors import EnvironmentFault
-from pipelines.java import JavaInfo
+from pipelines.setup.java import JavaInfo
 from tests.oracle import answers, jvm
 from tests.oracle.check import ORACLES, check
 from tests.oracle.requests import MOST_BROKERS, MOST_PARTITIONS, Requests, chunks, random_requests
-from udfs.kernels.ragged import has_repeat
-from udfs.kernels.topics import BrokerLists, Placed, Topics
+from udfs.arrow.ragged import has_repeat
+from udfs.placement.kernels.topic_arrays import BrokerLists, Placed, Topics
 
 CASES = 3000
 

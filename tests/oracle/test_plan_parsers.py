@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.plans.documents import reassignment
-from pipelines.plans.folder import write_plan
+from pipelines.plan_files.kafka_json import reassignment
+from pipelines.plan_files.plan_folder import write_plan
 from tests.oracle import jvm
-from tests.unit.plan_problems import Key, draft_with, problem_with
-from udfs.planning.problem import Draft, Problem
+from tests.unit.planning.plan_models import Key, draft_with, problem_with
+from udfs.planning.cluster_model import Draft, Problem
 from udfs.planning.waves import Limits, split
 
 RELEASES = {"plans_2_8": "2.8.2", "plans_3_9": "3.9.1", "plans_4_1": "4.1.1"}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from udfs.kernels.durability import (
+from udfs.durability.kernels.loss_probability import (
     EXACT,
     MONTE_CARLO,
     _count_lost,
@@ -56,7 +56,7 @@ def test_as_enumerated(placed: tuple[int, list[list[int]]]) -> None:
         assert method == EXACT
         assert chance == pytest.approx(lost / len(deaths), abs=1e-15)
         for most_marks in (0, 1 << 24):  # both ways to look a set up
-            with patch("udfs.kernels.durability._MOST_MARKS", most_marks):
+            with patch("udfs.durability.kernels.loss_probability._MOST_MARKS", most_marks):
                 assert grown(offsets, members, n, k) == lost
         weight = np.arange(1.0, len(rows) + 1)
         mean = sum(w for dead in deaths for w, row in zip(weight, rows, strict=True) if set(row) <= dead) / len(deaths)

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from udfs.kernels.failure_scenarios import pair_leaders, sum_scenarios
-from udfs.kernels.failure_sums import (
+from udfs.failures.kernels.broker_sums import sum_held
+from udfs.failures.kernels.failure_sums import (
     AT_ONE,
     AT_STAKE,
     EVENTS,
@@ -22,8 +22,8 @@ from udfs.kernels.failure_sums import (
     UNSIZED,
     sum_failures,
 )
-from udfs.kernels.held import sum_held
-from udfs.kernels.rolling_restart import sum_restart
+from udfs.failures.kernels.rolling_restart import sum_restart
+from udfs.failures.kernels.scenario_sums import pair_leaders, sum_scenarios
 
 Partition = dict
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from udfs.kernels import admin_utils
-from udfs.kernels.java_random import scrambled
-from udfs.kernels.striped import striped
-from udfs.kernels.topics import BrokerLists, Placed, Topics
+from udfs.placement.kernels import admin_utils
+from udfs.placement.kernels.java_random import scrambled
+from udfs.placement.kernels.striped import striped
+from udfs.placement.kernels.topic_arrays import BrokerLists, Placed, Topics
 
 Place = Callable[[Topics, BrokerLists, np.ndarray], Placed]
 SCHEMES: dict[str, Place] = {

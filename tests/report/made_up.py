@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.report.facts import Facts, answered
-from pipelines.report.figures import FIGURES
+from pipelines.report.figure_queries import FIGURES
+from pipelines.report.report_data import Facts, answered
 from pipelines.report.verdict import verdict_of
 
 SCHEMES = ("observed", "kafka", "kraft", "naive")

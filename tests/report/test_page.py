@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pipelines.report.page import write_page
+from pipelines.report.html_page import write_page
 from pipelines.report.verdict import verdict_of
 from tests.report.made_up import cluster_of, facts_of_clusters
 from tests.report.seen import counted, opened

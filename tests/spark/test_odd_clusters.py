@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.commands import closing
+from pipelines.cli import run_output
+from pipelines.config.settings import load_settings
 from pipelines.errors import TableFault
 from pipelines.ingest.sources import find_sources
 from pipelines.runner import Progress, Run, make_context
-from pipelines.settings import load_settings
-from pipelines.stage_list import steps_between
-from pipelines.store import Store
+from pipelines.spark.store import Store
+from pipelines.stages.stage_registry import steps_between
 from pipelines.tables import OF_RUNS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -80,7 +80,7 @@ def made(spark_application: SparkSession, tmp_path_factory: pytest.TempPathFacto
 def said(made: Warehouse) -> list[list[str]]:
     """The cells of the closing table's rows."""
     with redirect_stdout(StringIO()) as out:
-        closing.show(made.store, made.context.snapshots, list(OF_RUNS), None)
+        run_output.show(made.store, made.context.snapshots, list(OF_RUNS), None)
     return [re.split(" {2,}", line.strip()) for line in out.getvalue().splitlines()]
 
 
@@ -109,7 +109,7 @@ def test_a_cluster_of_which_nothing_is_computed_has_a_row_too(
         return [row for row in rows(name, *of) if "gold" not in name or row["cluster_id"] != "alone"]
 
     monkeypatch.setattr(made.store, "rows", without_it)
-    closing.show(made.store, made.context.snapshots, ["gold.scheme_comparison"], None)
+    run_output.show(made.store, made.context.snapshots, ["gold.scheme_comparison"], None)
     (row,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("alone "))
     assert row.split() == ["alone", "-", "3", "-", "-", "-", "-", "-", "-", "-"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.stages.placements import PlacementParameters, computed_placements
+from pipelines.stages.placement_stage import PlacementParameters, computed_placements
 from pipelines.tables import TABLES
-from udfs.placement import LivingBrokers
-from udfs.spark import replica_lists
+from udfs.placement.pandas_udf import replica_lists
+from udfs.placement.topic_batches import LivingBrokers
 
 BROKERS = [1, 2, 5, 9]
 RACKS = ["b", "a", "b", "a"]

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.commands import plan as command
-from pipelines.commands import plan_options
+from pipelines.cli import plan_options
+from pipelines.cli import plan_output as command
+from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
 from pipelines.ingest.snapshot import load_snapshot
 from pipelines.ingest.sources import find_source, find_sources
 from pipelines.runner import Progress, Run, make_context
-from pipelines.settings import load_settings
-from pipelines.stage_list import STEPS
-from pipelines.store import Store
+from pipelines.spark.store import Store
+from pipelines.stages.stage_registry import STEPS
 from tests.unit.planning import judge
 from udfs.planning.plan_rows import METRICS, PLAN, plan_row, value_at
 

@@ -15,8 +15,16 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from pipelines import quality
 from pipelines.quality import Finding
 from pipelines.tables import TABLES
-from pipelines.tables.contract import INTS, Between, Column, Matches, NoRowWhere, OneOf, Table
-from pipelines.tables.silver import PARTITIONS
+from pipelines.tables.silver_tables import PARTITIONS
+from pipelines.tables.table_contract import (
+    INTS,
+    Between,
+    Column,
+    Matches,
+    NoRowWhere,
+    OneOf,
+    Table,
+)
 
 THINGS = Table(
     "silver.things",

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.commands.as_json import json_line
-from pipelines.commands.closing import asked, show_rows
+from pipelines.cli.json_rows import json_line
+from pipelines.cli.run_output import asked, show_rows
 from pipelines.errors import StoreError
-from pipelines.store import Store
+from pipelines.spark.store import Store
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.stages.topic_origin import cluster_origin, topic_origin
+from pipelines.stages.origin_stage import cluster_origin, topic_origin
 from pipelines.tables import TABLES
-from tests.unit.test_origin_captures import BY_HAND, topics_of
+from tests.unit.origin.test_origin_captures import BY_HAND, topics_of
 
 CAPTURES = {
     "zk": ("kafka-2.8.2-zookeeper", dict.fromkeys(range(1000, 1005))),

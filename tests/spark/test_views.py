@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.commands.report import report
+from pipelines.cli.report_output import report
+from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import Source, find_source
 from pipelines.runner import Progress, Run, make_context
-from pipelines.settings import load_settings
-from pipelines.store import Store
-from pipelines.views import BY_NAME, VIEWS, needed
+from pipelines.spark.store import Store
+from pipelines.spark.views import BY_NAME, VIEWS, needed
 from tests.steps import steps_to
 
 BEFORE = """\

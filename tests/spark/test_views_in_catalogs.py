@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.views import VIEWS
+from pipelines.spark.views import VIEWS
 from tests.commands import LAST_STAGE
 from tests.shared import Small
 from tests.where_it_runs.cluster import clean_environment
@@ -26,7 +26,7 @@ METASTORE = """
 import contextlib, io, json, sys
 from pathlib import Path
 from pipelines.cli import main
-from pipelines.session import open_session
+from pipelines.spark.session import open_session
 
 folder, whole = Path(sys.argv[1]), Path(sys.argv[2])
 spark = open_session("a cluster with a metastore", warehouse=str(folder / "managed"), small=True, extra={
@@ -107,9 +107,9 @@ def test_views_of_a_metastore(small: Small, tmp_path: Path) -> None:
 BESIDE = """
 import json
 from pyspark.errors import AnalysisException
-from pipelines.session import open_session
-from pipelines.view_makers import find_views, keep_views
-from pipelines.views import View
+from pipelines.spark.session import open_session
+from pipelines.spark.view_creation import find_views, keep_views
+from pipelines.spark.views import View
 
 spark = open_session("t", warehouse=None, small=True, extra={
     "spark.master": "local[1]",

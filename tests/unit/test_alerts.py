@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.alerts import SHORT, alerts_of, crossed
 from pipelines.errors import SettingsError
-from pipelines.stages.scheme_comparison import METRICS
+from pipelines.report.alerts import SHORT, alerts_of, crossed
+from pipelines.stages.scheme_comparison_stage import METRICS
 
 CLUSTERS = ("prod", "eu", "blue: a")
 VALUES = {

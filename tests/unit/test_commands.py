@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pipelines.commands import inspect, what_if
+from pipelines.cli import inspect_output, what_if_output
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
 
-DEFAULTS = what_if.TopicDefaults()
+DEFAULTS = what_if_output.TopicDefaults()
 
 
 def state(topic: str, partition: int, leader: int, isr: list[int]) -> str:
@@ -45,10 +45,10 @@ def half_a_dump(tmp_path: Path) -> Snapshot:
 
 
 def test_inspect_shows_a_leader_and_isr_without_an_assignment(half_a_dump: Snapshot) -> None:
-    answer = inspect.report(half_a_dump)
+    answer = inspect_output.report(half_a_dump)
     shown = [(p["leader"], p["replicas"], p["isr"], p["state_assumed"]) for p in answer["partitions"]]
     assert shown == [(4, [], [4, 7], False), (None, [], [9], False), (4, [4, 7], [4], False), (7, [7, 4], [7, 4], True)]
-    text = inspect.lines(answer)
+    text = inspect_output.lines(answer)
     assert "  topics: 2, partitions: 4, leaderless: 1" in text
     assert "  2 partitions without known replicas, 1 of them with a leader" in text
     assert half_a_dump.partitions["replicas"].to_pylist()[:2] == [None, None]
@@ -60,11 +60,11 @@ def test_brokers_that_only_a_state_names_are_known(half_a_dump: Snapshot) -> Non
 
 
 def test_what_if_leaves_partitions_without_an_assignment_out_and_says_so(half_a_dump: Snapshot) -> None:
-    answer = what_if.what_if(half_a_dump, [4], DEFAULTS)
+    answer = what_if_output.what_if(half_a_dump, [4], DEFAULTS)
     assert [(p["topic"], p["partition"]) for p in answer["partitions"]] == [("b", 0), ("b", 1)]
     assert answer["summary"]["unplaced_partitions"] == 2
     assert answer["summary"]["unplaced_partitions_losing_leader"] == 1
-    text = what_if.lines(answer)
+    text = what_if_output.lines(answer)
     assert "  note: 2 partitions without known replicas are left out" in text
     assert "  note: of these, 1 lose their leader: who takes over is not known" in text
 
@@ -72,7 +72,7 @@ def test_what_if_leaves_partitions_without_an_assignment_out_and_says_so(half_a_
 def test_what_if_refuses_a_source_of_states_alone(tmp_path: Path) -> None:
     snapshot = load(tmp_path, dump=state("a", 0, 4, [4, 7]))
     with pytest.raises(SourceError, match="its sources show no replicas"):
-        what_if.what_if(snapshot, [4], DEFAULTS)
+        what_if_output.what_if(snapshot, [4], DEFAULTS)
 
 
 def test_a_state_without_assignment_is_held_against_a_complete_list(tmp_path: Path) -> None:
@@ -126,9 +126,9 @@ COUNTS = (
 def test_what_if_tells_what_its_answer_rests_on(
     tmp_path: Path, texts: dict[str, str], counts: dict[str, int], note: str
 ) -> None:
-    answer = what_if.what_if(load(tmp_path, **texts), [1], DEFAULTS)
+    answer = what_if_output.what_if(load(tmp_path, **texts), [1], DEFAULTS)
     assert {name: answer["summary"][name] for name in COUNTS} == dict.fromkeys(COUNTS, 0) | counts
-    notes = [line for line in what_if.lines(answer) if line.startswith("  note: ")]
+    notes = [line for line in what_if_output.lines(answer) if line.startswith("  note: ")]
     assert f"  note: {note}" in notes
     assert len(notes) == len(counts)
     json.dumps(answer)
@@ -136,16 +136,16 @@ def test_what_if_tells_what_its_answer_rests_on(
 
 def test_what_if_tells_who_is_dead_already(tmp_path: Path) -> None:
     snapshot = load(tmp_path, describe=describe((0, "1", "1,2", "1"), (1, "none", "2", "2")))
-    answer = what_if.what_if(snapshot, [2], DEFAULTS)
+    answer = what_if_output.what_if(snapshot, [2], DEFAULTS)
     assert answer["summary"]["failed_already_dead"] == [2]
     assert answer["summary"]["leaders_moved"] == 0
-    assert "  broker 2 is dead already" in what_if.lines(answer)
+    assert "  broker 2 is dead already" in what_if_output.lines(answer)
 
 
 @pytest.mark.parametrize("broker", [0, 5, 2_000_000_000])
 def test_a_cluster_of_one_broker_and_one_replica(tmp_path: Path, broker: int) -> None:
     snapshot = load(tmp_path, describe=describe((0, str(broker), str(broker), str(broker))))
-    answer = what_if.what_if(snapshot, [broker], DEFAULTS)
+    answer = what_if_output.what_if(snapshot, [broker], DEFAULTS)
     expected: dict[str, Any] = {
         "survivors": 0,
         "offline_before": 0,
@@ -155,12 +155,12 @@ def test_a_cluster_of_one_broker_and_one_replica(tmp_path: Path, broker: int) ->
         "worst_survivor_max_over_mean": None,
     }
     assert {name: answer["summary"][name] for name in expected} == expected
-    assert "  partitions offline: 1 (1 of them new)" in what_if.lines(answer)
+    assert "  partitions offline: 1 (1 of them new)" in what_if_output.lines(answer)
 
 
 def test_inspect_tells_of_a_file_that_gives_nothing(tmp_path: Path) -> None:
-    answer = inspect.report(load(tmp_path, describe=describe((0, "1", "1", "1")), empty=""))
-    assert "    nothing is read of it: it is empty, or no text" in inspect.lines(answer)
+    answer = inspect_output.report(load(tmp_path, describe=describe((0, "1", "1", "1")), empty=""))
+    assert "    nothing is read of it: it is empty, or no text" in inspect_output.lines(answer)
 
 
 CAPTURES = Path(__file__).parents[2] / "data_samples"
@@ -182,7 +182,7 @@ CAPTURES = Path(__file__).parents[2] / "data_samples"
 def test_what_if_gives_the_leaders_that_real_clusters_chose(
     before: str, failed: list[int], after: str, partitions: int
 ) -> None:
-    answer = what_if.what_if(load_snapshot(find_source(str(CAPTURES / before))), failed, DEFAULTS)
+    answer = what_if_output.what_if(load_snapshot(find_source(str(CAPTURES / before))), failed, DEFAULTS)
     chosen = load_snapshot(find_source(str(CAPTURES / "captures" / after))).partitions.to_pylist()
     real = {(row["topic"], row["partition"]): None if row["leader"] == -1 else row["leader"] for row in chosen}
     assert {(p["topic"], p["partition"]): p["leader_after"] for p in answer["partitions"]} == real

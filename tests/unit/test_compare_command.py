@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pipelines.cli import main
-from udfs.scheme_study import Mix, _place, study
+from udfs.failures.scheme_study import Mix, _place, study
 
 
 @pytest.mark.parametrize("scheme", ["kafka", "kraft", "naive"])

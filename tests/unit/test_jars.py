@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import jars
 from pipelines.errors import EnvironmentFault
-from pipelines.jars import Jar
+from pipelines.setup import jars
+from pipelines.setup.jars import Jar
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import java
 from pipelines.errors import EnvironmentFault
+from pipelines.setup import java
 
 OPENJDK_17 = 'openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime Environment (build 17.0.15+6)\n'
 PRINTED = {

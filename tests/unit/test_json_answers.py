@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
-from pipelines.commands.as_json import json_line, text_of
+from pipelines.cli.json_rows import json_line, text_of
 from pipelines.errors import StoreError
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.config.settings import load_settings
 from pipelines.errors import SettingsError
-from pipelines.settings import load_settings
 
 
 @pytest.mark.parametrize("text", ["2024", "a,b", "1e5", "true", "null", '"quoted"', "[1]", " x "])
@@ -22,7 +22,7 @@ def test_the_warehouse_option_is_a_text_too(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-c",
-        "from pipelines.cli.options import settings_of; print(settings_of(None, None, '2024').store.warehouse)",
+        "from pipelines.cli.common_options import settings_of; print(settings_of(None, None, '2024').store.warehouse)",
     ]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "2024\n"
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import cli, session
+from pipelines import cli
 from pipelines.errors import StoreError
-from pipelines.store import check_folder
+from pipelines.spark import session
+from pipelines.spark.store import check_folder
 
 SAMPLE = str(Path(__file__).parents[2] / "data_samples" / "kafka-4.1.1-kraft")
 
@@ -47,7 +48,7 @@ def test_a_folder_that_is_not_there_is_made_for_writing_only(tmp_path: Path) -> 
 def test_a_folder_of_others_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     leave_root = "os.getuid() or os.setuid(65534)"  # who may write anywhere
-    code = f"import os, pipelines.store as s; {leave_root}; s.check_folder({str(tmp_path / 'w')!r}, True)"
+    code = f"import os, pipelines.spark.store as s; {leave_root}; s.check_folder({str(tmp_path / 'w')!r}, True)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     tmp_path.chmod(0o755)
     assert StoreError.__name__ in done.stderr

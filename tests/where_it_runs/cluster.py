@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyspark
 
-from udfs.kernels.compiled import cache_folder
+from udfs.kernel_compiler import cache_folder
 
 SPARK_HOME = Path(pyspark.__file__).parent
 WORKERS = 2

@@ -18,7 +18,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from pipelines.store import Store
+from pipelines.spark.store import Store
 from pipelines.tables import OF_RUNS
 from tests.shared import Finished
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import ArithmeticException
 from pyspark.sql import SparkSession
 
-from pipelines.session import open_session, starts_here
+from pipelines.spark.session import open_session, starts_here
 from tests.shared import CONNECT_PORT, Shared
 from tests.where_it_runs.cluster import clean_environment
 from tests.where_it_runs.conftest import ROOT
@@ -63,7 +63,7 @@ def test_a_start_prints_nothing(tmp_path: Path) -> None:
     """Not even what Java and Spark say at every start, and not by another Spark's settings on this machine."""
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.master spark://127.0.0.1:1\n")
-    code = "import pipelines.session as s; print(s.open_session('t', warehouse=None).range(3).count())"
+    code = "import pipelines.spark.session as s; print(s.open_session('t', warehouse=None).range(3).count())"
     ran = in_a_new_process(code, tmp_path, SPARK_HOME="/opt/another-spark", SPARK_CONF_DIR=str(tmp_path / "conf"))
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "3\n", "")
 
@@ -73,7 +73,7 @@ def test_a_wrong_java_is_refused_before_anything_starts(tmp_path: Path) -> None:
     java.parent.mkdir()
     java.write_text(WRONG_JAVA)
     java.chmod(0o755)
-    code = "import pipelines.session as s; s.open_session('t', warehouse=None)"
+    code = "import pipelines.spark.session as s; s.open_session('t', warehouse=None)"
     ran = in_a_new_process(code, tmp_path, JAVA_HOME=str(tmp_path))
     assert ran.returncode == 1
     assert "EnvironmentFault" in ran.stderr
@@ -82,7 +82,9 @@ def test_a_wrong_java_is_refused_before_anything_starts(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_spark_that_cannot_start_is_explained(tmp_path: Path) -> None:
-    code = "import pipelines.session as s; s.open_session('t', warehouse=None, extra={'spark.driver.memory': '1k'})"
+    code = (
+        "import pipelines.spark.session as s; s.open_session('t', warehouse=None, extra={'spark.driver.memory': '1k'})"
+    )
     ran = in_a_new_process(code, tmp_path)
     assert ran.returncode == 1
     assert "Too small maximum heap" in ran.stderr
@@ -110,7 +112,7 @@ def test_a_databricks_session_of_spark_connect(shared: Shared, tmp_path: Path) -
 import threading
 import pyspark
 from pyspark.sql import SparkSession
-from pipelines.session import open_session
+from pipelines.spark.session import open_session
 
 def refuse(*arguments, **named):
     raise AssertionError("a Spark context was asked for")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.jars import jar_paths
+from pipelines.setup.jars import jar_paths
 from tests.shared import Finished
 from tests.where_it_runs.cluster import SPARK_HOME, Cluster, clean_environment
 from tests.where_it_runs.conftest import ROOT

@@ -91,9 +91,9 @@ def test_it_works_once_installed(wheel: Path, bare_python: Path, tmp_path: Path,
 from datetime import UTC, datetime
 from pathlib import Path
 import pipelines
-from pipelines.conf_files import conf_text
-from pipelines.report.facts import Facts
-from pipelines.report.page import write_page
+from pipelines.config.conf_files import conf_text
+from pipelines.report.report_data import Facts
+from pipelines.report.html_page import write_page
 write_page(Facts([], datetime(2026, 11, 22, tzinfo=UTC)), Path("page.html"))
 print(Path(pipelines.__file__).parent, len(conf_text("jars.toml")))
 """

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from udfs.planning.problem import Draft, Problem
-    from udfs.planning.wishes import Wishes
+    from udfs.planning.cluster_model import Draft, Problem
+    from udfs.planning.plan_request import Wishes
 
-# What it was asked of, and how -> replica lists; udfs.planning.hard.Infeasible where none keeps to the rules.
+# What it was asked of, and how -> replica lists; udfs.planning.constraints.Infeasible where none keeps to the rules.
 Planner = Callable[["Problem", "Wishes"], "Draft"]
 
 

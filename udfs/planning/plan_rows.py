@@ -11,16 +11,32 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from udfs.kernels.ragged import contained, count_true, offsets_of, take_segments
-from udfs.planning.planned import Planned, frozen_counts, proofs, texts
-from udfs.planning.problem import Flags, Ints, Places, Problem, moved
+from udfs.arrow.ragged import (
+    contained,
+    count_true,
+    offsets_of,
+    take_segments,
+)
+from udfs.planning.cluster_model import (
+    Flags,
+    Ints,
+    Places,
+    Problem,
+    moved,
+)
+from udfs.planning.plan_request import Wishes
+from udfs.planning.plan_summary import (
+    Planned,
+    frozen_counts,
+    proofs,
+    texts,
+)
 from udfs.planning.waves import reports, to_change
-from udfs.planning.wishes import Wishes
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric that has a column before and one after. path: where it is in a state of udfs.planning.metrics."""
+    """A metric that has a column before and one after. path: where it is in a state of udfs.planning.plan_metrics."""
 
     name: str
     path: tuple[str, ...]

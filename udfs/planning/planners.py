@@ -6,22 +6,33 @@ from dataclasses import replace
 
 import numpy as np
 
-from udfs.planning import hard
-from udfs.planning.balance import balance
-from udfs.planning.bytes_order import by_bytes
-from udfs.planning.copysets import fewer_sets
-from udfs.planning.counts import move_by_counts
-from udfs.planning.leaders import leaders
-from udfs.planning.problem import Draft, Problem, changed, moved
-from udfs.planning.sense import hard_wishes
-from udfs.planning.topic_leaders import topic_leaders
-from udfs.planning.wishes import ALL, COPYSETS, MIN_BYTES, MIN_MOVES, Wishes
-from udfs.planning.zero_byte import zero_byte
+from udfs.planning import constraints
+from udfs.planning.annealing.balance_plan import balance
+from udfs.planning.cluster_model import (
+    Draft,
+    Problem,
+    changed,
+    moved,
+)
+from udfs.planning.leadership.bytes_out_order import by_bytes
+from udfs.planning.leadership.leadership_plans import zero_byte
+from udfs.planning.leadership.preferred_leaders import leaders
+from udfs.planning.leadership.topic_leaders import topic_leaders
+from udfs.planning.plan_request import (
+    ALL,
+    COPYSETS,
+    MIN_BYTES,
+    MIN_MOVES,
+    Wishes,
+)
+from udfs.planning.replicas.copyset_reduction import fewer_sets
+from udfs.planning.replicas.replica_counts import move_by_counts
+from udfs.planning.request_checks import hard_wishes
 
 
-def _led(problem: Problem, rules: hard.Rules, draft: Draft) -> Draft:
+def _led(problem: Problem, rules: constraints.Rules, draft: Draft) -> Draft:
     """The same sets with even leaders and heirs: by counts alone, new brokers would lead nothing. Nothing is copied."""
-    ordered = zero_byte(problem.placed(draft.offsets, draft.replicas), may_lead=hard.staying(problem, rules))
+    ordered = zero_byte(problem.placed(draft.offsets, draft.replicas), may_lead=constraints.staying(problem, rules))
     differs = changed(problem, ordered.offsets, ordered.replicas)
     new = len(draft.reasons)
     reason = np.where(draft.reason >= 0, draft.reason, np.where(differs, new, -1)).astype(np.int16)
@@ -46,7 +57,7 @@ def even_heirs(problem: Problem, wishes: Wishes) -> Draft:
 
 def even(problem: Problem, wishes: Wishes) -> Draft:
     """Goals balance, drain and expand."""
-    rules = hard.rules_for(problem, wishes.goal, hard_wishes(problem, wishes))
+    rules = constraints.rules_for(problem, wishes.goal, hard_wishes(problem, wishes))
     if wishes.objective == ALL:
         draft = balance(problem, rules, wishes)
     else:
@@ -58,13 +69,13 @@ def even(problem: Problem, wishes: Wishes) -> Draft:
 
 def by_counts(problem: Problem, wishes: Wishes) -> Draft:
     """Goals replace, repair and rf."""
-    rules = hard.rules_for(problem, wishes.goal, hard_wishes(problem, wishes))
+    rules = constraints.rules_for(problem, wishes.goal, hard_wishes(problem, wishes))
     return _fewer(problem, rules, _counted(problem, rules, wishes), wishes)
 
 
-def _counted(problem: Problem, rules: hard.Rules, wishes: Wishes) -> Draft:
+def _counted(problem: Problem, rules: constraints.Rules, wishes: Wishes) -> Draft:
     return move_by_counts(problem, rules, objective=MIN_MOVES if wishes.objective == MIN_MOVES else MIN_BYTES)
 
 
-def _fewer(problem: Problem, rules: hard.Rules, draft: Draft, wishes: Wishes) -> Draft:
+def _fewer(problem: Problem, rules: constraints.Rules, draft: Draft, wishes: Wishes) -> Draft:
     return fewer_sets(problem, rules, draft, wishes.seed) if COPYSETS in wishes.priorities else draft

@@ -13,9 +13,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from udfs.kernels.ragged import any_true, contained, count_true, offsets_of, position_of, row_of, take_segments
-from udfs.kernels.waves import NOTHING_ADDED, assign_waves, fill_steps
-from udfs.planning.problem import Draft, Flags, Ints, Places, Problem, changed
+from udfs.arrow.ragged import (
+    any_true,
+    contained,
+    count_true,
+    offsets_of,
+    position_of,
+    row_of,
+    take_segments,
+)
+from udfs.planning.cluster_model import (
+    Draft,
+    Flags,
+    Ints,
+    Places,
+    Problem,
+    changed,
+)
+from udfs.planning.kernels.wave_steps import NOTHING_ADDED, assign_waves, fill_steps
 
 IN, OUT = "in", "out"
 

@@ -8,8 +8,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.ingest.formats._delimited import Columns, frame, header_score, row_facts
-from pipelines.ingest.formats._values import Fact, as_int, as_text, parse_each, unparsable
+from pipelines.ingest.formats.checked_values import (
+    Fact,
+    as_int,
+    as_text,
+    parse_each,
+    unparsable,
+)
+from pipelines.ingest.formats.row_lists import (
+    Columns,
+    frame,
+    header_score,
+    row_facts,
+)
 from pipelines.ingest.records import BROKER, Format, Records
 
 _COLUMNS = Columns(

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from pipelines.ingest.formats._batches import in_order, pick, rows_of
-from pipelines.ingest.formats._describe_columns import partition_facts, topic_facts
-from pipelines.ingest.formats._describe_line import line_facts
-from pipelines.ingest.formats._lines import line_records
-from pipelines.ingest.formats._values import parse_each
+from pipelines.ingest.formats.checked_values import parse_each
+from pipelines.ingest.formats.describe_columns import partition_facts, topic_facts
+from pipelines.ingest.formats.describe_line import line_facts
+from pipelines.ingest.formats.noise_lines import line_records
+from pipelines.ingest.formats.record_batches import in_order, pick, rows_of
 from pipelines.ingest.records import Format, Records
 
 _BATCH = 131_072  # records at a time: bounds memory, and keeps a column's text under Arrow's 2 GB

@@ -8,9 +8,17 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from pipelines.ingest.formats._kraft_records import record_facts
-from pipelines.ingest.formats._lines import PROSE, TOOL_MESSAGE, noise_reason
-from pipelines.ingest.formats._values import BadValueError, Fact, as_object, ignored, loads, parse_each, unparsable
+from pipelines.ingest.formats.checked_values import (
+    BadValueError,
+    Fact,
+    as_object,
+    ignored,
+    loads,
+    parse_each,
+    unparsable,
+)
+from pipelines.ingest.formats.kraft_records import record_facts
+from pipelines.ingest.formats.noise_lines import PROSE, TOOL_MESSAGE, noise_reason
 from pipelines.ingest.records import Format, Records
 from pipelines.ingest.text import lines_of
 

@@ -11,9 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.formats._batches import in_order, pick, rows_of, with_origin
-from pipelines.ingest.formats._documents import outside_facts, outside_record
-from pipelines.ingest.formats._values import (
+from pipelines.ingest.formats.checked_values import (
     INT32,
     INT64,
     BadValueError,
@@ -28,6 +26,13 @@ from pipelines.ingest.formats._values import (
     parse_each,
     shown,
     unparsable,
+)
+from pipelines.ingest.formats.json_documents import outside_facts, outside_record
+from pipelines.ingest.formats.record_batches import (
+    in_order,
+    pick,
+    rows_of,
+    with_origin,
 )
 from pipelines.ingest.json_elements import BROKEN, ELEMENT, END, LINE, OTHER, START, VALUE, Event, events
 from pipelines.ingest.records import BROKER, REPLICA, Format, Records

@@ -9,8 +9,17 @@ from pathlib import PurePath
 import pyarrow as pa
 
 from pipelines.errors import SourceError
-from pipelines.ingest.formats._lines import BLANK
-from pipelines.ingest.formats._values import INT64, Fact, as_int, as_topic, ignored, parse_each, shown, unparsable
+from pipelines.ingest.formats.checked_values import (
+    INT64,
+    Fact,
+    as_int,
+    as_topic,
+    ignored,
+    parse_each,
+    shown,
+    unparsable,
+)
+from pipelines.ingest.formats.noise_lines import BLANK
 from pipelines.ingest.records import REPLICA, Format, Records
 from pipelines.ingest.text import lines_of
 

@@ -7,8 +7,22 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from pipelines.ingest.formats._lines import PROMPT, PROSE, line_records, noise_reason
-from pipelines.ingest.formats._values import INT64, Fact, as_int, as_topic, ignored, parse_each, shown, unparsable
+from pipelines.ingest.formats.checked_values import (
+    INT64,
+    Fact,
+    as_int,
+    as_topic,
+    ignored,
+    parse_each,
+    shown,
+    unparsable,
+)
+from pipelines.ingest.formats.noise_lines import (
+    PROMPT,
+    PROSE,
+    line_records,
+    noise_reason,
+)
 from pipelines.ingest.records import OFFSET, Format, Records
 
 UNKNOWN = "offset unknown"

@@ -7,8 +7,18 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from pipelines.ingest.formats._documents import OUTSIDE, outside_facts, outside_record
-from pipelines.ingest.formats._values import Fact, as_int, as_ints, as_object, as_text, ignored, loads, need, parse_each
+from pipelines.ingest.formats.checked_values import (
+    Fact,
+    as_int,
+    as_ints,
+    as_object,
+    as_text,
+    ignored,
+    loads,
+    need,
+    parse_each,
+)
+from pipelines.ingest.formats.json_documents import OUTSIDE, outside_facts, outside_record
 from pipelines.ingest.json_elements import ELEMENT, LINE, events
 from pipelines.ingest.records import PARTITION, Format, Records
 

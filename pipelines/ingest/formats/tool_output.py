@@ -7,8 +7,13 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from pipelines.ingest.formats._lines import PROSE, TOOL_MESSAGE, line_records, noise_reason
-from pipelines.ingest.formats._values import Fact, ignored, parse_each
+from pipelines.ingest.formats.checked_values import Fact, ignored, parse_each
+from pipelines.ingest.formats.noise_lines import (
+    PROSE,
+    TOOL_MESSAGE,
+    line_records,
+    noise_reason,
+)
 from pipelines.ingest.records import Format, Records
 
 _MESSAGE = re.compile(

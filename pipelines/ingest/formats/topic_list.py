@@ -8,8 +8,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.ingest.formats._delimited import Columns, frame, header_score, row_facts
-from pipelines.ingest.formats._values import INT64, Fact, as_int, as_number, as_text, parse_each, shown, unparsable
+from pipelines.ingest.formats.checked_values import (
+    INT64,
+    Fact,
+    as_int,
+    as_number,
+    as_text,
+    parse_each,
+    shown,
+    unparsable,
+)
+from pipelines.ingest.formats.row_lists import (
+    Columns,
+    frame,
+    header_score,
+    row_facts,
+)
 from pipelines.ingest.records import TOPIC, Format, Records
 
 _COLUMNS = Columns(

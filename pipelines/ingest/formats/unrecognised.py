@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from pipelines.ingest.formats._lines import line_records
-from pipelines.ingest.formats._values import Fact, ignored, parse_each
+from pipelines.ingest.formats.checked_values import Fact, ignored, parse_each
+from pipelines.ingest.formats.noise_lines import line_records
 from pipelines.ingest.records import Format, Records
 
 REASON = "unrecognised file"

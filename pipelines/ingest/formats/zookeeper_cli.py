@@ -9,10 +9,18 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-from pipelines.ingest.formats._lines import PROMPT, noise_reason
-from pipelines.ingest.formats._registrations import Mentions, unregistered
-from pipelines.ingest.formats._values import BadValueError, Fact, as_object, ignored, loads, parse_each, unparsable
-from pipelines.ingest.formats._znodes import WITHOUT_PLACEMENT, listing_facts, znode_facts
+from pipelines.ingest.formats.broker_registrations import Mentions, unregistered
+from pipelines.ingest.formats.checked_values import (
+    BadValueError,
+    Fact,
+    as_object,
+    ignored,
+    loads,
+    parse_each,
+    unparsable,
+)
+from pipelines.ingest.formats.noise_lines import PROMPT, noise_reason
+from pipelines.ingest.formats.znodes import WITHOUT_PLACEMENT, listing_facts, znode_facts
 from pipelines.ingest.records import IGNORED, Format, Records
 from pipelines.ingest.text import lines_of
 

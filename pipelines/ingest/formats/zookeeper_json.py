@@ -7,9 +7,17 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from pipelines.ingest.formats._lines import line_records, noise_reason
-from pipelines.ingest.formats._values import Fact, as_object, as_text, ignored, loads, need, parse_each
-from pipelines.ingest.formats._znodes import znode_facts
+from pipelines.ingest.formats.checked_values import (
+    Fact,
+    as_object,
+    as_text,
+    ignored,
+    loads,
+    need,
+    parse_each,
+)
+from pipelines.ingest.formats.noise_lines import line_records, noise_reason
+from pipelines.ingest.formats.znodes import znode_facts
 from pipelines.ingest.records import Format, Records
 
 _PATH = re.compile(r'\s*\{.*"path"\s*:\s*"/')

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.formats._configs import split_configs
-from pipelines.ingest.formats._describe_line import line_facts
-from pipelines.ingest.formats._lines import line_records
-from pipelines.ingest.formats._values import parse_each
+from pipelines.ingest.formats.checked_values import parse_each
 from pipelines.ingest.formats.describe import FORMAT
+from pipelines.ingest.formats.describe_configs import split_configs
+from pipelines.ingest.formats.describe_line import line_facts
+from pipelines.ingest.formats.noise_lines import line_records
 from pipelines.ingest.records import FAULT, IGNORED, PARTITION, TOPIC
 from pipelines.ingest.snapshot import load_snapshot
 from pipelines.ingest.sources import find_source

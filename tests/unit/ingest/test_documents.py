@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pipelines.ingest import json_elements as walk
 from pipelines.ingest.detect import recognise
 from pipelines.ingest.formats import log_dirs
-from pipelines.ingest.formats._values import parse_each
-from pipelines.ingest.formats.registry import FORMATS
+from pipelines.ingest.formats.checked_values import parse_each
+from pipelines.ingest.formats.format_registry import FORMATS
 from pipelines.ingest.records import BROKER, FAULT, PARTITION, REPLICA, Records
 from pipelines.ingest.topic_names import bad_topic_name
 

@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.errors import SourceError
 from pipelines.ingest.detect import recognise
-from pipelines.ingest.formats.registry import FORMATS
+from pipelines.ingest.formats.format_registry import FORMATS
 from pipelines.ingest.text import read_text
 
 from .facts import BAD_DIR, SAMPLES, table_of

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.detect import by_name, recognise
-from pipelines.ingest.formats.registry import FORMATS
+from pipelines.ingest.formats.format_registry import FORMATS
 from pipelines.ingest.topic_names import bad_topic_name
 
 from .facts import FORMATS_DIR, bare, checked, facts, faults, reasons, short

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.ingest.formats import zookeeper_cli, zookeeper_json
-from pipelines.ingest.formats._values import BadValueError
-from pipelines.ingest.formats._znodes import znode_facts
+from pipelines.ingest.formats.checked_values import BadValueError
+from pipelines.ingest.formats.znodes import znode_facts
 from pipelines.ingest.records import BROKER, CONFIG, PARTITION, TOPIC
 from pipelines.ingest.snapshot import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from udfs.kernels.ragged import offsets_of
-from udfs.kernels.topics import BrokerLists
-from udfs.placement import Requests, place_topics
-from udfs.planning.problem import Problem
-from udfs.schemes import KAFKA, SCHEMES
+from udfs.arrow.ragged import offsets_of
+from udfs.placement.kernels.topic_arrays import BrokerLists
+from udfs.placement.schemes import KAFKA, SCHEMES
+from udfs.placement.topic_batches import Requests, place_topics
+from udfs.planning.cluster_model import Problem
 
 
 def model(brokers: int, racks: int, topics: int, seed: int, empty: int = 0, giants: bool = True) -> Problem:

@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
-from udfs.kernels.ragged import offsets_of
-from udfs.planning.problem import FREE, Draft, Problem
+from udfs.arrow.ragged import offsets_of
+from udfs.planning.cluster_model import FREE, Draft, Problem
 
 
 def cluster(

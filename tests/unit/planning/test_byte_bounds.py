@@ -18,8 +18,8 @@ from tests.unit.planning.small_clusters import (
     lists_of,
     may_lead,
 )
-from udfs.planning.byte_bounds import ByteBounds, heirs_by_bytes, leaders_by_bytes
-from udfs.planning.problem import Problem
+from udfs.planning.bounds.byte_bounds import ByteBounds, heirs_by_bytes, leaders_by_bytes
+from udfs.planning.cluster_model import Problem
 
 
 def split_optimum(options: list[list[int]], weights: list[float], base: dict[int, float]) -> float:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 
 from tests.unit.planning.small_clusters import cluster, clusters, every, leader_options, lists_of, may_lead
-from udfs.planning.leaders import leader_choices, leaders
-from udfs.planning.problem import Problem, changed, moved
-from udfs.planning.topic_leaders import least_per_topic, topic_leaders
+from udfs.planning.cluster_model import Problem, changed, moved
+from udfs.planning.leadership.preferred_leaders import leader_choices, leaders
+from udfs.planning.leadership.topic_leaders import least_per_topic, topic_leaders
 
 
 def most_by_topic(problem: Problem, chosen: tuple[int, ...]) -> list[int]:

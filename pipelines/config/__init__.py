@@ -1,0 +1,1 @@
+"""Settings: the files in conf/, environment variables and command-line options."""

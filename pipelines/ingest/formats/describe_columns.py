@@ -1,0 +1,114 @@
+"""Arrow columns from describe lines that are written as Kafka writes them; the other lines are left alone.
+
+A header or partition line of any version matches, also quoted or with its tabs turned to spaces. What does not
+match (a config with commas, another distribution's columns, a bad topic name, a cut) is rare and goes to the
+tolerant parser. Tests hold both equal on every line that matches.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.ingest.formats.record_batches import table_of
+from pipelines.ingest.records import PARTITION, TOPIC
+
+_SMALL = r"[0-9]{1,9}"  # nine digits always fit an int32
+_IDS = rf"{_SMALL}(?:,{_SMALL})*"
+_START = r"^[ \t>|]*(?i:topic): ?(?P<topic>[a-zA-Z0-9._-]*[a-zA-Z0-9_-])"
+_PARTITION_LINE = (
+    rf"{_START}[ \t]+(?i:partition): ?(?P<partition>{_SMALL})[ \t]+(?i:leader): ?(?P<leader>{_SMALL}|-1|none)"
+    rf"[ \t]+(?i:replicas): ?(?P<replicas>{_IDS})[ \t]+(?i:isr): ?(?P<isr>|{_IDS})"
+    rf"(?P<moves>[ \t]+Adding Replicas: ?(?P<adding>|{_IDS})[ \t]+Removing Replicas: ?(?P<removing>|{_IDS}))?"
+    rf"(?P<elrs>[ \t]+Elr: ?(?P<elr>|N/A|{_IDS})[ \t]+LastKnownElr: ?(?P<known>|N/A|{_IDS}))?[ \t]*$"
+)
+# Only configs that can be split at every comma: dotted keys (or the one without a dot), plain values.
+_KEY = r"(?:[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+|preallocate)"
+_VALUE = r"[a-zA-Z0-9_:/*+-]*(?:\.[a-zA-Z0-9_:/*+-]+)*"
+_TOPIC_LINE = (
+    rf"{_START}(?:[ \t]+TopicId: ?(?P<id>[a-zA-Z0-9_-]{{22}}))?"
+    rf"[ \t]+PartitionCount: ?(?P<count>{_SMALL})[ \t]+ReplicationFactor: ?(?P<factor>{_SMALL})"
+    rf"[ \t]+Configs: ?(?P<configs>|{_KEY}={_VALUE}(?:,{_KEY}={_VALUE})*)[ \t]*$"
+)
+_MAP = pa.map_(pa.string(), pa.string())
+
+
+def partition_facts(raw: pa.Array, numbers: pa.Array, lines: pa.Array) -> tuple[pa.Table, pa.Array]:
+    """(facts of the partition lines that match, which lines did)."""
+    found = pc.extract_regex(raw, _PARTITION_LINE)
+    # A leader, and a line that ends with an empty ISR: perhaps cut off, so the other parser has to judge.
+    doubtful = pc.and_(
+        pc.and_(pc.equal(pc.struct_field(found, "isr"), ""), pc.equal(pc.struct_field(found, "moves"), "")),
+        pc.and_(
+            pc.equal(pc.struct_field(found, "elrs"), ""),
+            pc.invert(pc.is_in(pc.struct_field(found, "leader"), pa.array(["none", "-1"]))),
+        ),
+    )
+    matched = pc.and_(pc.is_valid(found), pc.invert(pc.fill_null(doubtful, True)))
+    found, numbers, lines = (pc.filter(column, matched) for column in (found, numbers, lines))
+    leader = found.field("leader")
+    leader = pc.if_else(pc.equal(leader, "none"), "-1", leader)
+    has_moves = pc.not_equal(found.field("moves"), "")
+    has_elr = pc.not_equal(found.field("elrs"), "")
+    return _facts(
+        PARTITION,
+        numbers,
+        lines,
+        {
+            "topic": found.field("topic"),
+            "partition": pc.cast(found.field("partition"), pa.int32()),
+            "leader": pc.cast(leader, pa.int32()),
+            "replicas": _ids(found.field("replicas")),
+            "isr": _optional_ids(found.field("isr"), pc.is_valid(found)),
+            "adding_replicas": _optional_ids(found.field("adding"), has_moves),
+            "removing_replicas": _optional_ids(found.field("removing"), has_moves),
+            "elr": _optional_ids(found.field("elr"), has_elr),
+            "last_known_elr": _optional_ids(found.field("known"), has_elr),
+        },
+    ), matched
+
+
+def topic_facts(raw: pa.Array, numbers: pa.Array, lines: pa.Array) -> tuple[pa.Table, pa.Array]:
+    """(facts of the topic lines that match, which lines did)."""
+    found = pc.extract_regex(raw, _TOPIC_LINE)
+    matched = pc.is_valid(found)
+    found, numbers, lines = (pc.filter(column, matched) for column in (found, numbers, lines))
+    topic_id = found.field("id")
+    return _facts(
+        TOPIC,
+        numbers,
+        lines,
+        {
+            "topic": found.field("topic"),
+            "topic_id": pc.if_else(pc.equal(topic_id, ""), pa.scalar(None, pa.string()), topic_id),
+            "partition_count": pc.cast(found.field("count"), pa.int32()),
+            "replication_factor": pc.cast(found.field("factor"), pa.int32()),
+            "configs": _configs(found.field("configs")),
+        },
+    ), matched
+
+
+def _facts(kind: str, numbers: pa.Array, lines: pa.Array, columns: dict[str, pa.Array]) -> pa.Table:
+    size = len(numbers)
+    columns |= {"record_number": numbers, "line_number": lines, "kind": pa.repeat(pa.scalar(kind), size)}
+    return table_of(columns, size)
+
+
+def _ids(column: pa.Array) -> pa.Array:
+    return pc.cast(pc.split_pattern(column, ","), pa.list_(pa.int32()))
+
+
+def _optional_ids(column: pa.Array, present: pa.Array) -> pa.Array:
+    """Lists of ids: null where the column is absent or says N/A, empty where it is empty."""
+    empty = pc.equal(column, "")
+    unknown = pc.or_(pc.invert(present), pc.equal(column, "N/A"))
+    lists = _ids(pc.if_else(pc.or_(empty, unknown), pa.scalar(None, pa.string()), column))
+    return pc.if_else(pc.and_(empty, present), pa.scalar([], lists.type), lists)
+
+
+def _configs(column: pa.Array) -> pa.Array:
+    pieces = pc.split_pattern(pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column), ",")
+    pairs = pc.split_pattern(pieces.flatten(), "=", max_splits=1)
+    lengths = pc.fill_null(pc.list_value_length(pieces), 0)
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cast(pc.cumulative_sum(lengths), pa.int32())])
+    return pa.MapArray.from_arrays(offsets, pc.list_element(pairs, 0), pc.list_element(pairs, 1)).cast(_MAP)

@@ -1,0 +1,1 @@
+"""What `make setup` does: find Java, fetch jars, compile kernels, start Spark once."""

@@ -1,0 +1,1 @@
+"""Spark and Delta: the session, the tables, the views."""

@@ -1,0 +1,61 @@
+"""Gold: how hot the hottest broker gets by chance."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import ArrayType, DoubleType, LongType, StructField, StructType
+
+from pipelines.tables.table_contract import (
+    Between,
+    Column,
+    Table,
+    columns,
+)
+
+LONG, DOUBLE = LongType(), DoubleType()
+_ABOVE = ArrayType(StructType([StructField("above_ratio", DOUBLE), StructField("probability", DOUBLE)]))
+
+
+def _percentiles(of: str, *names: str) -> tuple[Column, ...]:
+    said = {"highest": "in the worst seed"} | {f"p{n}": f"not passed in {n} % of the seeds" for n in (5, 50, 95, 99)}
+    return tuple(
+        Column(f"{of}_max_over_mean_{name}_ratio", DOUBLE, f"hottest broker's {of} over the mean, {said[name]}")
+        for name in names
+    )
+
+
+HOTSPOT_ODDS = Table(
+    "gold.hotspot_odds",
+    "One row per cluster and computed scheme: the hottest broker over many seeds, and where the cluster stands now.",
+    columns(
+        Column(
+            "seeds",
+            LONG,
+            "seeds tried, from run.seed on; fewer than hotspots.seeds where these would pass hotspots.work; "
+            "1 = the scheme draws nothing; 0 = nothing can be placed, and what rests on seeds is null",
+            required=True,
+        ),
+        Column("brokers", LONG, "living brokers", required=True),
+        Column("refused_topics", LONG, "topics that the scheme cannot place; left out", required=True),
+        Column("partitions", LONG, "partitions placed", required=True),
+        Column("single_partition_topics", LONG, "topics of one partition", required=True),
+        Column("leaders_mean", DOUBLE, "leaders per living broker"),
+        *_percentiles("leaders", "p5", "p50", "p95", "p99", "highest"),
+        *_percentiles("replicas", "p50", "p95", "highest"),
+        Column("odds", _ABOVE, "share of the seeds (0 to 1) with leaders max/mean above each of hotspots.thresholds"),
+        Column("observed_leaders_max", LONG, "leaders of the hottest living broker now; null = nothing is led"),
+        Column("observed_max_over_mean_ratio", DOUBLE, "that over the mean of the living brokers now"),
+        Column("observed_percent", DOUBLE, "seeds whose max/mean is at most the observed, %"),
+        Column("single_leaders_max_expected", DOUBLE, "balls into bins: leaders of single-partition topics alone"),
+        Column("single_max_over_mean_expected_ratio", DOUBLE, "that over their mean"),
+        Column(
+            "blind_leaders_max_expected",
+            DOUBLE,
+            "balls into bins: whole rounds as they are, every other partition on any broker, blind to its topic's rest",
+        ),
+        Column("blind_max_over_mean_expected_ratio", DOUBLE, "that over leaders_mean"),
+        scheme=True,
+    ),
+    keys=("cluster_id", "snapshot_id", "scheme"),
+    partition_by=("cluster_id",),
+    expectations=(Between("observed_percent", 0, 100),),
+)

@@ -1,0 +1,74 @@
+"""Gold: where the observed placement comes from."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType
+
+from pipelines.tables.table_contract import (
+    INTS,
+    TEXTS,
+    Between,
+    Column,
+    OneOf,
+    Table,
+    columns,
+)
+
+TEXT, INT, LONG, DOUBLE = StringType(), IntegerType(), LongType(), DoubleType()
+
+ORIGIN_NAMES = ("kafka", "kafka_rack_aware", "kraft", "naive", "none", "unknown")
+
+TOPIC_ORIGIN = Table(
+    "gold.topic_origin",
+    "One row per topic: which scheme could have placed it as it is observed, judged beside the cluster's other topics.",
+    columns(
+        Column("topic", TEXT, "topic name", required=True),
+        Column(
+            "origin",
+            TEXT,
+            "kafka (unaware of racks), kafka_rack_aware, kraft, naive: of those that fit, the one that explains most "
+            "of the cluster; none = placed by hand or changed since; unknown = no replicas are known",
+            required=True,
+        ),
+        Column(
+            "could_be", TEXTS, "every scheme that fits, also over an order that no other topic tells", required=True
+        ),
+        Column(
+            "evidence", LONG, "replicas that the pattern could have failed on; 0 = too small to tell", required=True
+        ),
+        Column(
+            "broker_order",
+            INTS,
+            "brokers in the order placed over: for kafka known up to rotation, from the smallest id on; alternated by "
+            "rack for kafka_rack_aware; null for kraft and none",
+        ),
+        Column("start_index", INT, "place in broker_order of partition 0's leader"),
+        Column("shift", INT, "the followers' shift, modulo brokers - 1; null = not known, as with one replica"),
+        Column("grown_from", INT, "partition id that was added later, with all after it; null = none"),
+        Column("partitions_checked", LONG, "partitions with known replicas", required=True),
+        Column("first_break", INT, "of none: first partition that breaks the pattern of most of the cluster"),
+        Column("note", TEXT, "what else is to be known"),
+    ),
+    keys=("cluster_id", "snapshot_id", "topic"),
+    partition_by=("cluster_id",),
+    expectations=(OneOf("origin", ORIGIN_NAMES), Between("evidence", 0), Between("partitions_checked", 0)),
+)
+
+CLUSTER_ORIGIN = Table(
+    "gold.cluster_origin",
+    "One row per cluster: how many topics each scheme explains, and the broker order found.",
+    columns(
+        Column("topics", LONG, "topics", required=True),
+        Column("too_small_topics", LONG, "topics too small to tell, whatever their origin is taken for", required=True),
+        *(Column(f"{name}_topics", LONG, f"topics of origin {name}", required=True) for name in ORIGIN_NAMES),
+        Column("follows_kafka_percent", DOUBLE, "of origin kafka, kafka_rack_aware or kraft, % of topics not unknown"),
+        Column("follows_kafka_telling_percent", DOUBLE, "the same, of the topics that are not too small to tell, %"),
+        Column("broker_order", INTS, "order that most topics of Kafka's round robin share, as in gold.topic_origin"),
+        Column("broker_order_topics", LONG, "topics that share it", required=True),
+        Column(
+            "broker_orders", LONG, "different orders that topics of Kafka's round robin were placed over", required=True
+        ),
+    ),
+    keys=("cluster_id", "snapshot_id"),
+    expectations=(Between("follows_kafka_percent", 0, 100), Between("follows_kafka_telling_percent", 0, 100)),
+)

@@ -1,0 +1,101 @@
+"""Gold: what to change, what was proved of it, and what it does."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import BinaryType, BooleanType, DoubleType, IntegerType, LongType, StringType
+
+from pipelines.tables.table_contract import (
+    INTS,
+    TEXTS,
+    Between,
+    Column,
+    NoRowWhere,
+    OneOf,
+    Table,
+    columns,
+)
+from udfs.planning.goals import GOALS
+from udfs.planning.plan_rows import METRICS
+
+TEXT, INT, LONG, DOUBLE, FLAG = StringType(), IntegerType(), LongType(), DoubleType(), BooleanType()
+_KEYS = ("cluster_id", "snapshot_id", "goal")
+_GOAL = Column("goal", TEXT, "what the plan is for, as in plans.goal: leaders, failover, balance, ...", required=True)
+
+PLANNED = Table(
+    "gold.planned",
+    "One row per plan, packed: gold.plans and gold.plan_moves are its parts; nothing else should read it.",
+    columns(
+        _GOAL,
+        Column("settings", TEXT, "the settings that the plan rests on, as JSON", required=True),
+        Column("plan", BinaryType(), "the row of gold.plans, see udfs/planning/plan_rows.py", required=True),
+        Column("moves", BinaryType(), "the rows of gold.plan_moves, see udfs/planning/plan_rows.py", required=True),
+    ),
+    keys=_KEYS,
+    partition_by=("cluster_id",),
+    skip_by=("snapshot_id", "goal"),
+)
+
+_BEFORE_AND_AFTER = tuple(
+    Column(f"{metric.name}_{when}", LONG if metric.whole else DOUBLE, f"{metric.says}; {words}")
+    for metric in METRICS
+    for when, words in (("before", "as it is"), ("after", "once the plan is carried out"))
+)
+
+PLANS = Table(
+    "gold.plans",
+    "One row per cluster and goal: what the plan does, what no plan can do better, and the cluster before and after "
+    "it, with all living replicas in sync and led by the preferred leader. Means are over living brokers that are not "
+    "to be emptied; null = not known, or no plan.",
+    columns(
+        _GOAL,
+        Column("feasible", FLAG, "whether a plan keeps to the hard constraints", required=True),
+        Column("reasons", TEXTS, "why none does; else empty", required=True),
+        Column("objective", TEXT, "what the plan makes as small as can be"),
+        Column("objective_value", DOUBLE, "how much of that the plan takes"),
+        Column("lower_bound", DOUBLE, "what no plan takes less than, proved"),
+        Column("gap", DOUBLE, "objective_value less lower_bound; 0 = the plan is proved to be the best"),
+        Column("moves", LONG, "replicas to copy"),
+        Column("copied_bytes", LONG, "their bytes; null = no size is known"),
+        Column("changed_partitions", LONG, "partitions whose replica list changes, be it only in order"),
+        Column("leader_changes", LONG, "partitions whose preferred leader changes"),
+        Column("left_alone_partitions", LONG, "partitions that no plan may touch: moving, deleted, offline"),
+        Column("waves", LONG, "waves that the plan is carried out in"),
+        Column("copying_s", DOUBLE, "estimate of the seconds of copying, at plans.throttle_bytes_per_s a broker"),
+        Column("relaxed", TEXTS, "wishes that this cluster forbids, and by what; null = no plan"),
+        Column("missed", TEXTS, "wishes that the plan does not reach; null = no plan"),
+        *_BEFORE_AND_AFTER,
+        Column("wishes", TEXT, "all that was wished for, as JSON", required=True),
+        Column("certificate", TEXT, "all that was proved, as JSON; null = no plan"),
+        Column("metrics", TEXT, "every metric before and after, as JSON; null = no plan"),
+    ),
+    keys=_KEYS,
+    expectations=(
+        OneOf("goal", tuple(GOALS)),
+        Between("moves", 0),
+        NoRowWhere(
+            "plan_or_reasons", "feasible = (size(reasons) > 0)", "has a plan and reasons against it, or neither"
+        ),
+    ),
+)
+
+PLAN_MOVES = Table(
+    "gold.plan_moves",
+    "One row per partition whose replica list a plan changes.",
+    columns(
+        _GOAL,
+        Column("topic", TEXT, "topic name", required=True),
+        Column("partition", INT, "partition id", required=True),
+        Column("replicas_before", INTS, "replicas as the source has them", required=True),
+        Column("replicas_after", INTS, "replicas as planned, preferred leader first", required=True),
+        Column("adding_replicas", INTS, "brokers that copy it", required=True),
+        Column("removing_replicas", INTS, "brokers that give it up", required=True),
+        Column("copied_bytes", LONG, "bytes that are copied for it; null = no size is known"),
+        Column("first_wave", INT, "wave that its first step is in, from 1", required=True),
+        Column("last_wave", INT, "wave after which it is as planned", required=True),
+        Column("reason", TEXT, "why it changes", required=True),
+    ),
+    keys=(*_KEYS, "topic", "partition"),
+    partition_by=("cluster_id",),
+    skip_by=("snapshot_id", "goal", "topic"),
+    expectations=(Between("first_wave", 1), Between("copied_bytes", 0)),
+)

@@ -1,0 +1,370 @@
+"""The failure tables of a run over random small clusters, against a replay of every failure from the placements."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from datetime import UTC, datetime
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipelines.config.settings import load_settings
+from pipelines.errors import SettingsError, StoreError
+from pipelines.ingest.sources import find_sources
+from pipelines.runner import Progress, Run, make_context
+from pipelines.spark.store import Store
+from pipelines.stages.stage_registry import steps_between
+from tests.steps import steps_to
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+Rows = list[dict[str, Any]]
+LOOKED_AT = [
+    f"gold.{name}"
+    for name in (
+        *("placements", "failure_summary", "failure_load", "durability"),
+        *("broker_load", "leader_hotspots", "random_failures", "headroom"),
+    )
+]
+SEED = random.randrange(1 << 30)  # printed by a failing test: each run tries other clusters
+
+
+def _cluster(folder: Path, rng: random.Random, loads: bool) -> None:
+    """A describe, racks, and log dirs or topic loads of a random cluster."""
+    folder.mkdir()
+    ids = sorted(rng.sample(range(1, 40), rng.randint(4, 9)))
+    dead = set(rng.sample(ids, rng.choice([0, 0, 1])))
+    racks = [f"r{rng.randrange(3)}" for _ in ids]
+    rows = "".join(f"{i},{rack}\n" for i, rack in zip(ids, racks, strict=True))
+    (folder / "brokers.csv").write_text(f"broker,rack\n{rows}")
+    lines, logs, rates = [], {}, ["topic,partitions,replication_factor,bytes_in_per_s,bytes_out_per_s"]
+    for t in range(rng.randint(8, 25)):
+        count, factor = rng.randint(1, 12), rng.randint(1, min(4, len(ids) - len(dead)))
+        configs = [f"min.insync.replicas={rng.randint(1, 3)}"] if rng.random() < 0.6 else []
+        configs += ["unclean.leader.election.enable=true"] if rng.random() < 0.3 else []
+        rates.append(f"t{t},{count},{factor},{rng.randint(0, 99) * count},{rng.randint(0, 99) * count}")
+        lines.append(f"Topic: t{t}\tPartitionCount: {count}\tReplicationFactor: {factor}\tConfigs: {','.join(configs)}")
+        for p in range(count):
+            replicas = rng.sample(ids, factor)
+            isr = [b for b in replicas if b not in dead and rng.random() < 0.8]
+            elr = [b for b in replicas if b not in isr and rng.random() < 0.4]
+            leader = rng.choice(isr) if isr else "none"
+            lists = [",".join(map(str, part)) for part in (replicas, isr, elr)]
+            lines.append(
+                f"\tTopic: t{t}\tPartition: {p}\tLeader: {leader}\tReplicas: {lists[0]}\tIsr: {lists[1]}"
+                f"\tElr: {lists[2]}\tLastKnownElr: "
+            )
+            for b in replicas:
+                if b not in dead and rng.random() < 0.9:
+                    log = {"partition": f"t{t}-{p}", "size": 100 + p, "offsetLag": rng.randint(0, 9), "isFuture": False}
+                    logs.setdefault(b, []).append(log)
+    (folder / "describe.txt").write_text("\n".join(lines) + "\n")
+    if loads:
+        (folder / "topics.csv").write_text("\n".join(rates) + "\n")
+    else:
+        answers = [
+            {"broker": b, "logDirs": [{"logDir": "/d", "error": None, "partitions": held}]} for b, held in logs.items()
+        ]
+        (folder / "log-dirs.json").write_text(json.dumps({"version": 1, "brokers": answers}))
+
+
+class Made:
+    """A finished run over random clusters."""
+
+    def __init__(self, spark: SparkSession, folder: Path, seed: int) -> None:
+        rng = random.Random(seed)
+        self.seed = seed
+        for i in range(3):
+            _cluster(folder / f"c{i}", rng, loads=i == 1)
+        # Many shares of each cluster, so that sums are put together.
+        options = [f"store.warehouse={folder / 'w'}", "ingest.share_bytes=4096", "failures.random_draws=12"]
+        some = [line.split(",")[0] for line in (folder / "c0" / "brokers.csv").read_text().split()[1:]][:3]
+        options.append(f"failures.lists=c0={','.join(some)}")
+        settings = load_settings(options, environ={})
+        sources = find_sources([str(folder / f"c{i}") for i in range(3)])
+        self.options, self.sources = options, sources
+        self.store = Store(spark, settings.store.warehouse)
+        context = make_context(sources, settings, NOW)
+        Run(spark, self.store, context, Progress()).go(steps_to(LOOKED_AT), clock=lambda: NOW)
+        self.listed = {"c0": [sorted(map(int, some))]}
+
+    def rows(self, name: str) -> Rows:
+        return [row.asDict(recursive=True) for row in self.store.read(name).collect()]
+
+
+@pytest.fixture(scope="module")
+def made(spark_application: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return Made(spark_application, tmp_path_factory.mktemp("random"), SEED)
+
+
+@pytest.fixture(scope="module")
+def partitions(made: Made) -> dict[tuple[str, str], Rows]:
+    """{(cluster, scheme): its placed partitions, with what an election needs}."""
+    topics = {(r["cluster_id"], r["topic"]): r for r in made.rows("silver.topics")}
+    logs = {(r["cluster_id"], r["topic"], r["partition"]): r["logs"] for r in made.rows("silver.partitions")}
+    out: dict[tuple[str, str], Rows] = {}
+    for row in made.rows("gold.placements"):
+        if row["replicas"] is None:
+            continue
+        topic = topics[row["cluster_id"], row["topic"]]
+        row["isr"] = row["replicas"] if row["isr"] is None else row["isr"]
+        row["elr"] = row["elr"] or []
+        row["min"] = topic["min_insync_replicas"] or 1
+        row["unclean"] = bool(topic["unclean_leader_election"])
+        held = logs[row["cluster_id"], row["topic"], row["partition"]] if row["scheme"] == "observed" else None
+        row["lag"] = {
+            b: log and log["offset_lag"] for b, log in zip(row["replicas"], held or [None] * 99, strict=False)
+        }
+        out.setdefault((row["cluster_id"], row["scheme"]), []).append(row)
+    return out
+
+
+@pytest.fixture(scope="module")
+def living(made: Made) -> dict[str, dict[int, str]]:
+    """{cluster: {living broker: rack}}."""
+    out: dict[str, dict[int, str]] = {}
+    for row in made.rows("silver.brokers"):
+        if row["alive"]:
+            out.setdefault(row["cluster_id"], {})[row["broker_id"]] = row["rack"]
+    return out
+
+
+def elect(row: dict[str, Any], alive: set[int]) -> tuple[int, int, bool]:
+    """(leader, live ISR, unclean) of a partition when just these brokers live."""
+    live = [b for b in row["replicas"] if b in alive and b in row["isr"]]
+    if row["leader"] in alive or row["leader"] == -1:
+        return row["leader"], len(live), False
+    if live:
+        return live[0], len(live), False
+    left = [b for b in row["replicas"] if b in alive]
+    for b in left:
+        if b in row["elr"]:
+            return b, 1, False
+    return (left[0], 1, True) if left and row["unclean"] else (-1, 0, False)
+
+
+def replayed(rows: Rows, living: set[int], failed: set[int]) -> tuple[dict[str, Any], dict[int, list[float]]]:
+    """(columns of gold.failure_summary, {survivor: [leaders, in, out, fetch, takeovers]}) by killing and electing."""
+    load = {b: [0, 0.0, 0.0, 0.0, 0] for b in living - failed}
+    total: Counter[str] = Counter()
+    sizes, lags = 0, 0
+    for row in rows:
+        leader, live, unclean = elect(row, living - failed)
+        total["offline_partitions"] += leader == -1
+        gone = leader == -1 and row["leader"] != -1
+        total["newly_offline_partitions"] += gone
+        total["leaders_lost"] += row["leader"] in failed
+        total["unclean_elections"] += unclean
+        if gone:
+            sizes = None if sizes is None or row["size_bytes"] is None else sizes + row["size_bytes"]
+        if unclean:
+            lags = None if lags is None or row["lag"][leader] is None else lags + row["lag"][leader]
+        if leader == -1:
+            continue
+        total["under_min_isr_partitions"] += live < row["min"]
+        total["at_one_replica_partitions"] += live == 1
+        into, out = row["bytes_in_per_s"] or 0.0, row["bytes_out_per_s"] or 0.0
+        values = (1, into, out, out + into * max(live - 1, 0), row["leader"] != leader)
+        load[leader] = [a + b for a, b in zip(load[leader], values, strict=True)]
+    names = ("offline_partitions", "newly_offline_partitions", "leaders_lost", "unclean_elections")
+    found: dict[str, Any] = {
+        name: total[name] for name in (*names, "under_min_isr_partitions", "at_one_replica_partitions")
+    }
+    found |= {"survivors": len(load), "receivers": sum(value[4] > 0 for value in load.values())}
+    found["messages_at_stake"] = lags
+    found["offline_size_bytes"] = sizes
+    for place, name in enumerate(("leaders", "bytes_in", "bytes_out", "fetch")):
+        values = [value[place] for value in load.values()]
+        known = place == 0 or any(row["bytes_in_per_s"] is not None for row in rows)
+        ratio = max(values) * len(values) / sum(values) if known and values and sum(values) else None
+        found[f"{name}_worst_over_mean"] = ratio
+    return found, load
+
+
+def test_every_failure_is_what_a_replay_finds(
+    made: Made, partitions: dict[tuple[str, str], Rows], living: dict[str, dict[int, str]]
+) -> None:
+    summary = made.rows("gold.failure_summary")
+    kinds = Counter((r["cluster_id"], r["scheme"], r["scenario_kind"]) for r in summary)
+    for cluster, brokers in living.items():
+        n, racks = len(brokers), len(set(brokers.values()))
+        for scheme in ("observed", "kafka", "kraft", "naive"):
+            counts = {kind: kinds[cluster, scheme, kind] for kind in ("broker", "pair", "rack", "shutdown", "list")}
+            lists = len(made.listed.get(cluster, []))
+            assert counts == {"broker": n, "pair": n * (n - 1) // 2, "rack": racks, "shutdown": n, "list": lists}
+    for row in summary:
+        if row["scenario_kind"] == "shutdown":
+            continue
+        key = (row["cluster_id"], row["scheme"])
+        failed = set(row["failed_brokers"])
+        assert row["failed_brokers"] == sorted(failed)
+        found, _ = replayed(partitions.get(key, []), set(living[row["cluster_id"]]), failed)
+        if row["scenario_kind"] == "pair":
+            assert row.pop("fetch_worst_over_mean") is None
+        for name, value in found.items():
+            if name in row:
+                assert row[name] == (value if value is None else pytest.approx(value, rel=1e-12)), (
+                    made.seed,
+                    key,
+                    row["scenario"],
+                    name,
+                )
+        if row["scenario_kind"] == "rack":
+            rack = row["scenario"].removeprefix("rack:")
+            assert failed == {b for b, r in living[row["cluster_id"]].items() if r == rack}
+
+
+def test_a_rolling_restart_carries_on_from_step_to_step(
+    made: Made, partitions: dict[tuple[str, str], Rows], living: dict[str, dict[int, str]]
+) -> None:
+    steps = {(r["cluster_id"], r["scheme"], r["scenario"]): r for r in made.rows("gold.failure_summary")}
+    for (cluster, scheme), rows in partitions.items():
+        state = [dict(row) for row in rows]
+        for broker in sorted(living[cluster]):
+            row = steps[cluster, scheme, f"shutdown:{broker}"]
+            found, _ = replayed(state, set(living[cluster]), {broker})
+            for name in ("offline_partitions", "under_min_isr_partitions", "receivers", "leaders_worst_over_mean"):
+                assert row[name] == (found[name] and pytest.approx(found[name])), (made.seed, cluster, scheme, broker)
+            for part in state:
+                leader, _, _ = elect(part, set(living[cluster]) - {broker})
+                if part["leader"] == broker and leader != -1:
+                    part["isr"] = part["isr"] if leader in part["isr"] else [leader, broker]
+                    part["leader"] = leader
+
+
+def test_every_survivor_leads_what_a_replay_finds(
+    made: Made, partitions: dict[tuple[str, str], Rows], living: dict[str, dict[int, str]]
+) -> None:
+    seen: Counter[tuple[str, str, str]] = Counter()
+    before: dict[tuple[str, str], dict[int, list[float]]] = {}
+    for row in made.rows("gold.failure_load"):
+        key = (row["cluster_id"], row["scheme"])
+        brokers = set(living[row["cluster_id"]])
+        if key not in before:
+            before[key] = replayed(partitions.get(key, []), brokers, set())[1]
+        _, load = replayed(partitions.get(key, []), brokers, set(row["failed_brokers"]))
+        leaders, into, out, fetch, takeovers = load[row["broker_id"]]
+        was = before[key][row["broker_id"]]
+        assert (row["leaders_before"], row["takeovers"], row["leaders_after"]) == (was[0], takeovers, leaders)
+        if row["bytes_in_after_per_s"] is not None:
+            assert row["bytes_in_before_per_s"] == pytest.approx(was[1])
+            after = [row[f"{name}_after_per_s"] for name in ("bytes_in", "bytes_out", "fetch")]
+            assert after == pytest.approx([into, out, fetch]), (made.seed, key, row["scenario"])
+        seen[(*key, row["scenario"])] += 1
+    assert {row[0] for row in seen} == set(living)
+    for (cluster, _, scenario), count in seen.items():
+        if scenario.startswith("broker:"):
+            assert count == len(living[cluster]) - 1
+    assert {row["cluster_id"] for row in made.rows("gold.failure_load") if row["fetch_after_per_s"] is not None} == {
+        "c1"
+    }
+
+
+def test_losses_are_those_of_enumeration(
+    made: Made, partitions: dict[tuple[str, str], Rows], living: dict[str, dict[int, str]]
+) -> None:
+    rows = made.rows("gold.durability")
+    every = {(c, s) for c in living for s in ("observed", "kafka", "kraft", "naive")}
+    assert {(r["cluster_id"], r["scheme"]) for r in rows} == every
+    for row in rows:
+        brokers = living[row["cluster_id"]]
+        placed = partitions.get((row["cluster_id"], row["scheme"]), [])
+        sets = [frozenset(b for b in p["replicas"] if b in brokers) for p in placed]
+        assert row["lost_already_partitions"] == sum(not s for s in sets)
+        units: list[Any] = sorted(brokers)
+        if row["failure_unit"] == "rack":
+            sets = [frozenset(brokers[b] for b in s) for s in sets]
+            units = sorted(set(brokers.values()))
+        distinct = {s for s in sets if s}
+        deaths = [set(chosen) for chosen in combinations(units, row["failures"])]
+        lost = sum(any(s <= dead for s in distinct) for dead in deaths)
+        assert row["copysets"] == len(distinct)
+        assert row["method"] == "exact"
+        assert row["loss_probability"] == pytest.approx(lost / len(deaths), abs=1e-15)
+        if row["failure_unit"] == "broker":
+            mean = sum(sum(bool(s) and s <= dead for s in sets) for dead in deaths) / len(deaths)
+            assert row["lost_partitions_mean"] == pytest.approx(mean)
+
+
+def test_what_brokers_hold_and_how_hot_they_are(
+    made: Made, partitions: dict[tuple[str, str], Rows], living: dict[str, dict[int, str]]
+) -> None:
+    for row in made.rows("gold.broker_load"):
+        placed = partitions.get((row["cluster_id"], row["scheme"]), [])
+        broker = row["broker_id"]
+        holds = [p for p in placed if broker in p["replicas"]]
+        leads = [p for p in placed if p["leader"] == broker]
+        first = sum(p["replicas"][0] == broker for p in placed)
+        assert (row["replicas"], row["leaders"], row["preferred_leaders"]) == (len(holds), len(leads), first)
+        assert row["rack"] == living[row["cluster_id"]][broker]
+        if row["size_bytes"] is not None:
+            assert row["size_bytes"] == sum(p["size_bytes"] or 0 for p in holds)
+        if row["bytes_out_per_s"] is not None:
+            assert row["bytes_out_per_s"] == pytest.approx(sum(p["bytes_out_per_s"] for p in leads))
+            assert row["bytes_in_per_s"] == pytest.approx(sum(p["bytes_in_per_s"] for p in holds))
+    seen = set()
+    for row in made.rows("gold.leader_hotspots"):
+        placed = partitions[row["cluster_id"], row["scheme"]]
+        mine = [p for p in placed if row["topic"] in (None, p["topic"])]
+        led = Counter(p["leader"] for p in mine if p["leader"] != -1)
+        n = len(living[row["cluster_id"]])
+        assert (row["partitions"], row["leaders"], row["brokers"]) == (len(mine), sum(led.values()), n)
+        assert row["leaders_max"] == max(led.values(), default=0)
+        preferred = sum(p["leader"] == p["replicas"][0] for p in mine)
+        assert row["preferred_leader_percent"] == pytest.approx(100 * preferred / len(mine))
+        lagging = sum(not set(p["replicas"]) <= set(p["isr"]) for p in mine)
+        assert row["under_replicated_percent"] == pytest.approx(100 * lagging / len(mine))
+        seen.add((row["cluster_id"], row["scheme"], row["topic"]))
+    topics = {(c, s, p["topic"]) for (c, s), placed in partitions.items() for p in placed}
+    assert seen == topics | {(c, s, None) for c, s in partitions}
+
+
+def test_random_sets_and_headroom_rest_on_the_failures(made: Made) -> None:
+    summary, loads = made.rows("gold.failure_summary"), made.rows("gold.failure_load")
+    for row in made.rows("gold.random_failures"):
+        if row["metric"] == "any_newly_offline":
+            continue
+        of = [
+            r[row["metric"]]
+            for r in summary
+            if (r["cluster_id"], r["scheme"], r["scenario_kind"]) == (row["cluster_id"], row["scheme"], "random")
+            and len(r["failed_brokers"]) == row["failures"]
+            and r[row["metric"]] is not None
+        ]
+        assert len(of) == row["draws"]
+        assert row["value_mean"] == pytest.approx(sum(of) / len(of))
+        assert row["value_max"] == max(of)
+    means = {}
+    for row in made.rows("gold.broker_load"):
+        means.setdefault((row["cluster_id"], row["scheme"]), []).append(row["leaders"])
+    for row in made.rows("gold.headroom"):
+        if row["resource"] == "leaders":
+            key = (row["cluster_id"], row["scheme"], row["scenario_kind"])
+            after = [r["leaders_after"] for r in loads if (r["cluster_id"], r["scheme"], r["scenario_kind"]) == key]
+            mean = sum(means[key[:2]]) / len(means[key[:2]])
+            assert row["headroom_needed_ratio"] == pytest.approx(max(after) / mean - 1)
+            assert row["capacity_from"] == "uniform"
+
+
+def test_other_settings_need_other_sums(made: Made) -> None:
+    def go(*options: str) -> None:
+        settings = load_settings([*made.options, *options], environ={})
+        work = Run(made.store.spark, made.store, make_context(made.sources, settings, NOW), Progress())
+        work.go(steps_between("gold.headroom", "gold.headroom"), clock=lambda: NOW)
+
+    go()
+    with pytest.raises(StoreError, match=r"with other settings of run.seed. Use the same, or begin there: --from gold"):
+        go("run.seed=77")
+
+
+def test_a_list_of_unknown_brokers_is_told_as_soon_as_brokers_are_known(made: Made) -> None:
+    settings = load_settings([*made.options, "failures.lists=c0=77"], environ={})
+    for first in ("bronze", "gold.headroom"):
+        work = Run(made.store.spark, made.store, make_context(made.sources, settings, NOW), Progress())
+        with pytest.raises(SettingsError, match=r"c0=77: no cluster has all of these brokers\. There are c0:"):
+            work.go(steps_between(first, None), clock=lambda: NOW)
+        assert "quality" not in work.seconds

@@ -1,0 +1,96 @@
+"""Odd values in otherwise good sources cost a warning or a row, never the run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli.what_if_output import TopicDefaults, what_if
+from pipelines.errors import SourceError
+from pipelines.ingest.snapshot import Snapshot, load_snapshot
+from pipelines.ingest.sources import find_source
+
+HEADER = "Topic: t\tPartitionCount: {count}\tReplicationFactor: 2\tConfigs: {configs}\n"
+LINE = "\tTopic: t\tPartition: {partition}\tLeader: 1\tReplicas: 1,2\tIsr: 1,2\n"
+
+
+def load(folder: Path, text: str, name: str = "describe.txt") -> Snapshot:
+    file = folder / name
+    file.write_text(text)
+    return load_snapshot(find_source(str(file)))
+
+
+@pytest.mark.parametrize("value", ["²", "99999999999999999999", "-1", "0", "two"])
+def test_a_min_insync_replicas_that_is_no_number_is_a_warning(tmp_path: Path, value: str) -> None:
+    text = HEADER.format(count=1, configs=f"min.insync.replicas={value}") + LINE.format(partition=0)
+    (topic,) = load(tmp_path, text).topics.to_pylist()
+    assert topic["min_insync_replicas"] is None
+    assert topic["warnings"] == [f"min.insync.replicas={value} is no positive number"]
+
+
+def test_an_absurd_partition_count_costs_no_memory(tmp_path: Path) -> None:
+    (tmp_path / "topics.csv").write_text("topic,partitions,replication_factor\nt,1,2\n")
+    (tmp_path / "describe.txt").write_text(HEADER.format(count=10_000_001, configs=""))
+    snapshot = load_snapshot(find_source(str(tmp_path)))
+    reasons = ["partitions is 10000001, expected at most 10000000"]
+    assert [row["reasons"] for row in snapshot.quarantined] == [reasons]
+    assert [(t["partitions"], t["partitions_shown"]) for t in snapshot.topics.to_pylist()] == [(1, 1)]
+
+
+def test_an_absurd_partition_number_costs_no_memory(tmp_path: Path) -> None:
+    text = HEADER.format(count=3, configs="") + LINE.format(partition=2_100_000_000)
+    (topic,) = load(tmp_path, text).topics.to_pylist()
+    assert topic["warnings"] == [
+        f"2100000000 of 2100000001 partitions are not shown: {', '.join(map(str, range(20)))} and 2099999980 more",
+        "declares 3 partitions but shows partition 2100000000",
+    ]
+
+
+def test_an_absurd_topic_list_row_is_quarantined(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, "topic,partitions,replication_factor\na,2000000000,3\nb,2,3\n", "topics.csv")
+    assert [row["line_number"] for row in snapshot.quarantined] == [2]
+    assert snapshot.partitions.num_rows == 2
+
+
+def test_different_loads_of_one_partition_are_reported_as_what_they_are(tmp_path: Path) -> None:
+    part = {"topic": "t", "partition": 0, "replicas": [1, 2], "in_kbps": 1, "out_kbps": 1}
+    brokers = [{"id": 1, "rack": "a"}, {"id": 2, "rack": "b"}]
+    model = {"name": "m", "brokers": brokers, "removed": [], "partitions": [{**part, "size_mb": s} for s in (1, 2)]}
+    snapshot = load(tmp_path, json.dumps(model), "model.json")
+    assert snapshot.quarantined == []
+    assert [row["outcome"] for row in snapshot.contradictions.to_pylist()] == ["value is used, other_value is not"]
+
+
+def test_one_registration_beside_a_describe_kills_nobody(tmp_path: Path) -> None:
+    (tmp_path / "describe.txt").write_text(HEADER.format(count=1, configs="") + LINE.format(partition=0))
+    znode = {"path": "/brokers/ids/2", "data": json.dumps({"host": "h", "port": 1, "version": 5, "endpoints": []})}
+    (tmp_path / "ids.jsonl").write_text(json.dumps(znode) + "\n")
+    snapshot = load_snapshot(find_source(str(tmp_path)))
+    assert [b["alive"] for b in snapshot.brokers.to_pylist()] == [True, True]
+
+
+def test_an_election_from_the_elr_leaves_one_replica(tmp_path: Path) -> None:
+    line = "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2,3\tIsr: 1\tElr: 3\tLastKnownElr: \n"
+    snapshot = load(
+        tmp_path, line + "\tTopic: t\tPartition: 1\tLeader: 2\tReplicas: 2,3\tIsr: 2,3\tElr: \tLastKnownElr: \n"
+    )
+    answer = what_if(snapshot, [1], TopicDefaults())
+    assert answer["partitions"][0]["leader_after"] == 3
+    assert answer["summary"]["at_one_replica_after"] == 1
+
+
+def test_a_name_without_a_path_is_refused() -> None:
+    with pytest.raises(SourceError, match="the path behind '=' is empty"):
+        find_source("prod=")
+
+
+def test_each_line_of_a_clash_says_where_the_others_are(tmp_path: Path) -> None:
+    other = LINE.format(partition=0).replace("Leader: 1", "Leader: 2")
+    snapshot = load(tmp_path, LINE.format(partition=0) + other + LINE.format(partition=0) + LINE.format(partition=1))
+    assert {row["line_number"]: row["reasons"] for row in snapshot.quarantined} == {
+        1: ["partition t-0: leader 1 here, but 2 in describe.txt line 2"],
+        2: ["partition t-0: leader 2 here, but 1 in describe.txt line 1"],
+        3: ["partition t-0 is given in different ways in describe.txt line 1 and in describe.txt line 2"],
+    }

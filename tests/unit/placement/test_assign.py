@@ -1,0 +1,234 @@
+"""`assign`: the golden answers from the golden requests, Kafka's refusals, and the texts for Kafka's tools."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.cli import main
+from udfs.placement.kernels.java_random import JavaRandom
+
+ROOT = Path(__file__).parents[3]
+GOLDEN = ROOT / "tests" / "golden"
+FORMATS = ROOT / "data_samples" / "formats"
+ANSWER = ("replicas", "error", "first_partition")
+
+
+def asked(case: dict) -> dict:
+    out = {key: value for key, value in case.items() if key not in ANSWER}
+    if "topics" in out:
+        out["topics"] = [asked(topic) for topic in out["topics"]]
+    return out
+
+
+def assign(tmp_path: Path, *requests: dict | str, options: tuple[str, ...] = ()) -> str:
+    file, out = tmp_path / "requests.jsonl", tmp_path / "out"
+    file.write_text("".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in requests))
+    assert main(["assign", str(file), "--out", str(out), *options]) == 0
+    return out.read_text()
+
+
+def answers(tmp_path: Path, *requests: dict | str) -> list[dict]:
+    return [json.loads(line) for line in assign(tmp_path, *requests).splitlines()]
+
+
+@pytest.mark.parametrize("name", ["adminutils", "striped"])
+def test_every_golden_case_in_its_own_form(tmp_path: Path, name: str) -> None:
+    cases = [json.loads(line) for line in (GOLDEN / f"{name}.jsonl").read_text().splitlines()]
+    assert len(cases) == 400
+    assert answers(tmp_path, *map(asked, cases)) == cases
+
+
+def test_requests_of_all_kinds_together_keep_their_order(tmp_path: Path) -> None:
+    cases = [json.loads(line) for n in ("adminutils", "striped") for line in (GOLDEN / f"{n}.jsonl").open()][::7]
+    cases = [case for pair in zip(cases, reversed(cases), strict=True) for case in pair]
+    assert answers(tmp_path, *map(asked, cases)) == cases
+
+
+def test_a_bad_line_is_an_error_in_its_place_and_the_others_go_through(tmp_path: Path) -> None:
+    good = {"algorithm": "naive", "brokers": [3, 1], "partitions": 2, "replication_factor": 1}
+    bad = {
+        "no json": "is no JSON",
+        "[1]": "is no JSON object",
+        '{"algorithm": "round-robin"}': "algorithm 'round-robin' is none of adminutils, striped,",
+        '{"algorithm": "naive"}': "`brokers` is missing",
+        json.dumps(good | {"partitions": "2"}): "partitions: Input should be a valid integer, got '2'",
+        json.dumps(good | {"partitions": 2**31}): "partitions: Input should be less than",
+        json.dumps(good | {"partitions": 2**31 - 1}): "more than 100000000 replicas",
+        json.dumps(good | {"brokers": [1, 1]}): "broker 1 is listed twice",
+        json.dumps(good | {"brokers": [{"id": True}]}): "id: Input should be a valid integer",
+        json.dumps(good | {"seed": 2**63}): "is no 64-bit number",
+        json.dumps(good | {"topics": 3}): "`topics` is a list",
+        json.dumps({k: v for k, v in good.items() if k != "partitions"}): "partitions: Field required",
+        json.dumps(good | {"existing_replicas": []}): "no replicas of partition 0",
+        json.dumps(good | {"existing_replicas": [[-5]]}): "existing_replicas.0.0: Input should be greater than",
+        json.dumps(good | {"existing_replicas": [[2**70]]}): "existing_replicas.0.0: Input should be less than",
+        json.dumps(good | {"existing_replicas": [[1], [1, 2]]}): "partition 1 has [1, 2], partition 0 1 replicas",
+        json.dumps(good | {"algorithm": ["naive"]}): "algorithm ['naive'] is none of",
+        "[" * 100_000: "is no JSON",
+        json.dumps(good | {"existing_replicas": [[1, 2]]}): "replication_factor is 1, but partition 0 has 2",
+    }
+    rows = answers(tmp_path, *bad, good)
+    assert len(rows) == len(bad) + 1
+    for number, (row, says) in enumerate(zip(rows, bad.values(), strict=False), 1):
+        assert row["error"]["class"] == "InvalidRequestException"
+        assert f"requests.jsonl, line {number}: " in row["error"]["message"]
+        assert says in row["error"]["message"]
+    assert rows[-1]["replicas"] == [[1], [3]]
+
+
+def test_by_hand_as_the_controller_refuses(tmp_path: Path) -> None:
+    def by_hand(text: str) -> dict:
+        return {"algorithm": "manual", "brokers": [0, 1, 2], "replica_assignment": text}
+
+    rows = answers(tmp_path, *map(by_hand, ("0:1,2:0", "0:1,1:1", "0:7", "0:1,2", "0:x")))
+    assert rows[0]["replicas"] == [[0, 1], [2, 0]]
+    refused = "The manual partition assignment includes "
+    assert [row["error"]["message"] for row in rows[1:4]] == [
+        f"{refused}the broker 1 more than once.",
+        f"{refused}broker 7, but no such broker is registered.",
+        f"{refused}a partition with 1 replica(s), but this is not consistent with previous partitions, "
+        "which have 2 replica(s).",
+    ]
+    assert {row["error"]["class"] for row in rows[1:4]} == {"InvalidReplicaAssignmentException"}
+    assert "topic topic-5, partition 0, replicas '0:x'" in rows[4]["error"]["message"]
+
+
+def test_a_topic_that_grows_starts_where_kafka_derives_it(tmp_path: Path) -> None:
+    grows = {"algorithm": "kafka", "brokers": [9, 2, 5], "partitions": 3, "replication_factor": 2}
+    # By id: 2, 5, 9. Partition 0's first replica 4 is gone: the first broker that is not below it is 5, index 1.
+    (row,) = answers(tmp_path, grows | {"existing_replicas": [[4, 2]]})
+    same = grows | {"brokers": [2, 5, 9], "fixed_start_index": 1, "start_partition_id": 1}
+    assert row["first_partition"] == 1
+    assert row["replicas"] == answers(tmp_path, same)[0]["replicas"] == [[9, 5], [2, 9], [5, 9]]
+    (row,) = answers(tmp_path, grows | {"existing_replicas": [[10, 2]]})  # no broker is that high: index 0
+    assert row["replicas"][0][0] == 5
+
+
+def test_commands_are_what_a_shell_takes(tmp_path: Path) -> None:
+    brokers = {"brokers": [1, 2, 3], "seed": 5, "replication_factor": 2}
+    text = assign(
+        tmp_path,
+        {"algorithm": "kafka", "topic": "new", "partitions": 2, **brokers},
+        {"algorithm": "kafka", "topic": "wide", "partitions": 2, **brokers, "replication_factor": 4},
+        {"algorithm": "kafka", "topic": "grown", "partitions": 1, "existing_replicas": [[1, 2]], **brokers},
+        {"algorithm": "kafka", "topic": "unknown", "partitions": 1, "start_partition_id": 4, **brokers},
+        {"algorithm": "kraft", "topic": "empty", "partitions": 0, **brokers},
+        {"algorithm": "kafka", "topic": "a b; rm \ud800", "partitions": 1, **brokers},
+        options=("--as", "commands", "--bootstrap-server", "kafka:1"),
+    )
+    lines = text.splitlines()
+    created = shlex.split(lines[0])
+    assert created[:6] == ["kafka-topics", "--bootstrap-server", "kafka:1", "--create", "--topic", "new"]
+    assert created[6] == "--replica-assignment"
+    assert [len(part.split(":")) for part in created[7].split(",")] == [2, 2]
+    assert lines[1].startswith("# refused: topic wide: InvalidReplicationFactorException: Replication factor: 4 larger")
+    assert "--alter --topic grown --partitions 2 --replica-assignment 1:2," in lines[2]
+    assert lines[3].startswith("# topic unknown grows from partition 4")
+    assert lines[4] == "# topic empty: no partitions to place"
+    assert lines[5].startswith("# refused: 'a b; rm \\ud800': bad topic name")
+
+
+@pytest.mark.parametrize("form", ["commands", "reassignment"])
+def test_a_topic_asked_for_twice_is_an_error(tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    request = json.dumps({"algorithm": "naive", "topic": "t", "brokers": [1], "partitions": 1, "replication_factor": 1})
+    (tmp_path / "r.jsonl").write_text(f"{request}\n{request}\n")
+    assert main(["assign", str(tmp_path / "r.jsonl"), "--as", form]) == 1
+    assert "topic t is asked for twice" in capsys.readouterr().err
+
+
+def test_a_topic_that_grows_leaves_its_siblings_alone(tmp_path: Path) -> None:
+    grows = {"partitions": 2, "replication_factor": 1, "existing_replicas": [[3]]}
+    other = {"partitions": 2, "replication_factor": 1, "fixed_start_index": 0}
+    request = {"algorithm": "kafka", "brokers": [3, 1, 2]}
+    (both,) = answers(tmp_path, request | {"topics": [other, grows]})
+    assert [topic["replicas"] for topic in both["topics"]] == [[[3], [1]], [[1], [2]]]
+
+
+def test_what_looks_like_a_line_end_within_json_is_none(tmp_path: Path) -> None:
+    request = {"algorithm": "naive", "topic": "a\u2028b\x85c", "brokers": [1], "partitions": 1, "replication_factor": 1}
+    text = json.dumps(request, ensure_ascii=False)
+    (row,) = answers(tmp_path, text)
+    assert row["topic"] == request["topic"]
+    assert row["replicas"] == [[1]]
+
+
+def test_a_device_or_pipe_is_written_to_and_a_link_followed(tmp_path: Path) -> None:
+    request = tmp_path / "r.jsonl"
+    request.write_text('{"algorithm":"naive","brokers":[1],"partitions":1,"replication_factor":1}\n')
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("before")
+    link.symlink_to(target)
+    assert main(["assign", str(request), "--out", str(link)]) == 0
+    assert link.is_symlink()
+    assert '"replicas":[[1]]' in target.read_text()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
+        assert main(["assign", str(request), "--out", str(pipe)]) == 0
+        assert '"replicas":[[1]]' in reader.communicate(timeout=30)[0]
+    assert pipe.is_fifo()
+
+
+def test_a_reassignment_is_kafkas_json(tmp_path: Path) -> None:
+    request = {"algorithm": "naive", "topic": "t", "brokers": [1, 2], "partitions": 2, "replication_factor": 1}
+    grown = request | {"topic": "g", "existing_replicas": [[1]], "partitions": 1}
+    document = json.loads(assign(tmp_path, request, grown, options=("--as", "reassignment")))
+    assert document == {
+        "version": 1,
+        "partitions": [
+            {"topic": "t", "partition": 0, "replicas": [1]},
+            {"topic": "t", "partition": 1, "replicas": [2]},
+            {"topic": "g", "partition": 1, "replicas": [2]},
+        ],
+    }
+    empty = json.loads(assign(tmp_path, "nothing", options=("--as", "reassignment")))
+    assert empty == {"version": 1, "partitions": []}
+
+
+def test_lists_of_topics_and_brokers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    brokers = tmp_path / "brokers.csv"
+    brokers.write_text("broker_id\n7\n3\n5\n")
+    topics = str(FORMATS / "topics.csv")
+    assert main(["assign", topics, "--brokers", str(brokers), "--seed", "11", "--one-stream"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["topic"] for row in rows] == ["audit", "orders"]
+    # One Random(11): start index and shift of audit, then of orders.
+    draws = JavaRandom(np.array([11])).next_int(np.full(4, 3), np.zeros(4, dtype=np.int64)).tolist()
+    ids = [3, 5, 7]
+    assert rows[0]["replicas"][0][0] == ids[draws[0]]
+    assert [replicas[0] for replicas in rows[1]["replicas"]] == [ids[(draws[2] + p) % 3] for p in range(6)]
+
+    assert main(["assign", topics, "--brokers", str(brokers), "--seed", "11"]) == 0
+    alone = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len({row["seed"] for row in alone}) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((str(FORMATS / "topics.csv"),), "no broker is listed. Name a broker list too: --brokers FILE"),
+        ((str(FORMATS / "topics.csv"), "--scheme", "manual"), "--scheme manual: take one of"),
+        ((str(FORMATS / "topics.csv"), "--as", "xml"), "--as xml: take one of json, commands, reassignment"),
+        ((str(FORMATS / "brokers.csv"),), "no topic with partitions and replication factor is listed"),
+        (("nowhere.csv",), "nowhere.csv: there is no such file or folder"),
+        ((str(FORMATS / "topics.csv"), "--out", "/nowhere/out"), "--out /nowhere/out: cannot be written"),
+    ],
+)
+def test_wrong_use_is_named(arguments: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["assign", *arguments]) == 1
+    assert says in capsys.readouterr().err
+
+
+def test_a_file_that_is_there_stays_until_the_answers_are_whole(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.write_text("before")
+    assert main(["assign", str(FORMATS / "topics.csv"), "--out", str(out)]) == 1
+    assert out.read_text() == "before"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -1,0 +1,310 @@
+"""Whether a plan still fits: every state that a cluster may have come to since, and files edited by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipelines.errors import SourceError
+from pipelines.plan_files.plan_check import check_plan
+from pipelines.plan_files.plan_folder import write_plan
+from pipelines.plan_files.plan_progress import (
+    CHANGED,
+    DONE,
+    FITS,
+    IN_FLIGHT,
+    PARTLY,
+    ChangedRack,
+    PlanState,
+)
+from tests.unit.planning.plan_models import (
+    Key,
+    draft_with,
+    partitions_of,
+    problem_with,
+)
+from udfs.planning.cluster_model import Problem
+from udfs.planning.waves import Limits, split
+
+BROKERS = (1, 2, 3, 4, 5, 9)
+BEFORE: dict[Key, list[int]] = {
+    ("b", 0): [3, 1],
+    ("b", 2): [3, 1],
+    ("logs.a", 5): [9, 1],
+    ("orders", 0): [1, 2, 3],
+    ("orders", 1): [1, 2],
+}
+AFTER: dict[Key, list[int]] = {("logs.a", 5): [1, 2], ("orders", 0): [4, 5, 1], ("orders", 1): [2, 1]}
+FIRST_WAVE: dict[Key, list[int]] = {("orders", 0): [1, 4, 3], ("orders", 1): [2, 1]}
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    """A plan of three waves: orders-0 takes two, orders-1 is in the first, logs.a-5 in the last."""
+    problem = problem_with(BEFORE, BROKERS, sizes=[1, 1, 70, 200, 30], dead=[9])
+    draft = draft_with(problem, AFTER)
+    write_plan(tmp_path / "plan", problem, draft, split(problem, draft, Limits(bytes_in_flight=100)), {})
+    return tmp_path / "plan"
+
+
+def state(
+    plan: Path,
+    lists: Mapping[Key, list[int]],
+    moves: Mapping[Key, tuple[Sequence[int], Sequence[int]]] | None = None,
+    **more: Any,
+) -> PlanState:
+    brokers = more.pop("brokers", BROKERS)
+    problem = problem_with(lists, brokers, dead=more.pop("dead", [9]), **more)
+    found = check_plan(plan, problem, partitions_of(problem, moves))
+    json.dumps(found.as_dict())
+    return found
+
+
+def test_it_fits(plan: Path) -> None:
+    found = state(plan, BEFORE)
+    assert (found.status, found.planned, found.done) == (FITS, 3, 0)
+    assert found.lines() == [
+        "fits: the plan fits: the assignment is as it was when it was made, and nothing is being reassigned",
+        "  partitions as planned: 0 of 3",
+        "  next: kafka-reassign-partitions --execute with wave-01.json",
+    ]
+    assert [(one.topic, one.partition, one.wave) for one in found.pending] == [
+        ("logs.a", 5, 3),
+        ("orders", 0, 1),
+        ("orders", 1, 1),
+    ]
+
+
+def test_a_wave_is_done(plan: Path) -> None:
+    found = state(plan, BEFORE | FIRST_WAVE)
+    assert (found.status, found.done) == (PARTLY, 1)
+    assert [(wave.done, wave.missing) for wave in found.waves] == [(2, 0), (0, 1), (0, 1)]
+    assert [(one.topic, one.partition, one.wave) for one in found.pending] == [("logs.a", 5, 3), ("orders", 0, 2)]
+    assert "  wave-01.json: 2 of 2 done" in found.lines()
+    assert "  next: kafka-reassign-partitions --execute with wave-02.json" in found.lines()
+
+
+def test_all_is_done_but_the_election(plan: Path) -> None:
+    led = [3, 3, 1, 1, 2]  # orders-0 is led by 1 still
+    found = state(plan, BEFORE | AFTER, leaders=led)
+    assert (found.status, found.done, found.pending) == (DONE, 3, ())
+    assert [(one.topic, one.partition, one.leader, one.preferred) for one in found.unelected] == [("orders", 0, 1, 4)]
+    assert found.lines()[-1] == ("  preferred leaders that do not lead, see election.json: orders-0 (led by 1, not 4)")
+    after = state(plan, BEFORE | AFTER, leaders=[3, 3, 1, 4, 2])
+    assert (after.status, after.unelected, after.leaders_known) == (DONE, (), True)
+
+
+def test_without_leaders_in_the_source(plan: Path) -> None:
+    found = state(plan, BEFORE | AFTER)
+    assert (found.unelected, found.leaders_known) == ((), False)
+    assert found.lines()[-1] == "  note: no source tells who leads, so elections cannot be checked"
+
+
+def test_moves_in_flight(plan: Path) -> None:
+    lists = BEFORE | {("orders", 0): [1, 4, 3, 2], ("b", 0): [3, 1, 2]}
+    found = state(plan, lists, {("orders", 0): ([4], [2]), ("b", 0): ([2], [])})
+    assert found.status == IN_FLIGHT
+    assert [(m.topic, m.adding, m.removing, m.target, m.planned) for m in found.in_flight] == [
+        ("b", [2], [], [3, 1, 2], False),
+        ("orders", [4], [2], [1, 4, 3], True),
+    ]
+    assert found.changed_partitions == ()
+    line = found.lines()[2]
+    assert line.startswith("  partitions being reassigned: b-0 (adding [2], removing [], not of this plan), orders-0 (")
+
+
+@pytest.mark.parametrize(
+    ("lists", "says"),
+    [
+        ({("orders", 0): [1, 2, 5]}, "orders-0 is [1, 2, 5], neither as before [1, 2, 3] nor as planned [4, 5, 1]"),
+        ({("b", 2): [1, 3]}, "b-2 is [1, 3], and was not, or not there"),
+        ({("b", 1): [1, 3]}, "b-1 is [1, 3], and was not, or not there"),
+    ],
+)
+def test_a_partition_has_changed(plan: Path, lists: dict[Key, list[int]], says: str) -> None:
+    found = state(plan, BEFORE | lists)
+    assert found.status == CHANGED
+    assert f"  partitions that have changed: {says}" in found.lines()
+    ((topic, partition),) = lists
+    assert [(one.topic, one.partition) for one in found.changed_partitions] == [(topic, partition)]
+
+
+def test_partitions_and_topics_come_and_go(plan: Path) -> None:
+    without = {key: one for key, one in BEFORE.items() if key not in [("logs.a", 5), ("b", 2)]}
+    found = state(plan, without | {("new", 0): [1]})
+    assert found.status == CHANGED
+    assert (found.missing_topics, found.new_topics) == (("logs.a",), ("new",))
+    assert [(one.topic, one.partition, one.now) for one in found.changed_partitions] == [("b", 2, None)]
+    said = "\n".join(found.lines())
+    assert "topics that are gone: logs.a\n  topics that are new: new" in said
+    assert "b-2 is gone" in said
+
+
+def test_brokers_die_and_go(plan: Path) -> None:
+    died = state(plan, BEFORE, dead=[5, 9])
+    assert (died.status, died.dead_brokers) == (CHANGED, (5,))
+    gone = state(plan, BEFORE, brokers=(1, 2, 3, 4, 9, 10))
+    assert (gone.status, gone.missing_brokers, gone.new_brokers) == (CHANGED, (5,), (10,))
+    # What the rest of the plan does not need may go.
+    part = BEFORE | {("orders", 0): AFTER["orders", 0], ("orders", 1): AFTER["orders", 1]}
+    assert state(plan, part, dead=[3, 9]).status == PARTLY
+    assert state(plan, part, dead=[2, 9]).status == CHANGED
+    assert state(plan, BEFORE | AFTER, dead=[3, 9]).status == DONE
+
+
+RACKED = dict(zip(BROKERS, "aabbcc", strict=True))
+
+
+@pytest.fixture
+def racked(tmp_path: Path) -> Path:
+    """The same plan in a cluster whose racks are known, and in which broker 3 is to be emptied."""
+    problem = racked_problem(BEFORE)
+    draft = draft_with(problem, AFTER)
+    write_plan(tmp_path / "racked", problem, draft, split(problem, draft, Limits()), {})
+    return tmp_path / "racked"
+
+
+def racked_problem(lists: Mapping[Key, list[int]], draining: Sequence[int] = (3,), **racks: str) -> Problem:
+    names = RACKED | {int(name[1:]): rack for name, rack in racks.items()}
+    problem = problem_with(lists, BROKERS, list(names.values()), [1.0] * len(lists), dead=[9])
+    return replace(problem, draining=np.isin(problem.broker_ids, np.array(draining, dtype=np.int32)))
+
+
+def test_racks_that_have_changed(racked: Path) -> None:
+    def now(problem: Problem) -> PlanState:
+        return check_plan(racked, problem, partitions_of(problem))
+
+    assert now(racked_problem(BEFORE)).status == FITS
+    moved = now(racked_problem(BEFORE, b4="c"))
+    assert (moved.status, moved.changed_racks) == (CHANGED, (ChangedRack(4, "b", "c"),))
+    assert "  brokers in another rack than then: 4 is in c, was in b" in moved.lines()
+    assert moved.lines()[0].startswith("changed: the plan does not fit")
+    # The plan leaves 3 out of every list that it sets, and what is done asks nothing of racks any more.
+    assert now(racked_problem(BEFORE, b3="c")).status == FITS
+    assert now(racked_problem(BEFORE | AFTER, b4="c")).status == DONE
+
+
+def test_racks_that_no_source_shows(racked: Path, plan: Path) -> None:
+    problem = replace(racked_problem(BEFORE), rack_names=(), rack=np.zeros(len(BROKERS), dtype=np.int32))
+    found = check_plan(racked, problem, partitions_of(problem))
+    assert (found.status, found.racks_known) == (FITS, False)
+    assert found.lines()[-1].startswith("  note: no source tells racks now")
+    # They are shown now, and were not when the plan was made.
+    later = racked_problem(BEFORE, draining=())
+    shown = check_plan(plan, later, partitions_of(later))
+    assert (shown.status, shown.changed_racks[0]) == (CHANGED, ChangedRack(1, None, "a"))
+
+
+def test_brokers_that_are_to_be_emptied_since(racked: Path) -> None:
+    def now(problem: Problem) -> PlanState:
+        return check_plan(racked, problem, partitions_of(problem))
+
+    found = now(racked_problem(BEFORE, draining=(3, 5)))
+    assert (found.status, found.to_empty) == (CHANGED, (5,))
+    assert "  brokers that are to be emptied now, and were not: 5" in found.lines()
+    assert now(racked_problem(BEFORE, draining=())).status == FITS
+    assert now(racked_problem(BEFORE | AFTER, draining=(3, 5))).status == DONE
+
+
+def test_a_plan_of_another_cluster_is_refused(plan: Path) -> None:
+    problem = replace(problem_with(BEFORE, BROKERS, dead=[9]), cluster_id="other")
+    with pytest.raises(SourceError, match=r"plan is of the cluster 'c', and this one is 'other'.*name it so: c=PATH"):
+        check_plan(plan, problem, partitions_of(problem))
+
+
+def test_a_change_beside_a_plan_that_is_partly_done(plan: Path) -> None:
+    found = state(plan, BEFORE | FIRST_WAVE | {("b", 0): [1, 3]})
+    assert (found.status, found.done) == (CHANGED, 1)
+
+
+def test_nothing_to_do(tmp_path: Path) -> None:
+    problem = problem_with(BEFORE, BROKERS, dead=[9])
+    draft = draft_with(problem, {})
+    write_plan(tmp_path / "plan", problem, draft, split(problem, draft, Limits()), {})
+    assert check_plan(tmp_path / "plan", problem, partitions_of(problem)).status == DONE
+
+
+def edited(name: str, change: Callable[[str], str], plan: Path) -> str:
+    path = plan / name
+    path.write_text(change(path.read_text()))
+    with pytest.raises(SourceError) as refused:
+        state(plan, BEFORE)
+    return str(refused.value).replace(f"{plan}/", "")
+
+
+def test_files_edited_by_hand(plan: Path) -> None:
+    said = edited("reassignment.json", lambda text: text.replace("[4,5,1]", "[4,5,2]"), plan)
+    assert said == (
+        "reassignment.json, line 3: partition orders-0: its replicas are [4, 5, 2], plan.json says [4, 5, 1]. "
+        "Put back the file that `plan` wrote, or plan anew"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "says"),
+    [
+        ("reassignment.json", '"partition":0', '"partition":', "reassignment.json, line 3: is not JSON: Expecting"),
+        ("reassignment.json", '"partition":0', '"partition":7', "line 3: partition orders-7: plan.json does not name"),
+        ("reassignment.json", '"replicas":[4,5,1]', '"replicas":[]', "line 3: partitions.1.replicas: List should"),
+        ("reassignment.json", '"replicas":[4,5,1]', '"replicas":"4"', "line 3: partitions.1.replicas: Input should be"),
+        ("reassignment.json", '"version":1', '"version":2', "version: Input should be 1, but it is 2"),
+        (
+            "reassignment.json",
+            '{"topic":"orders","partition":1,',
+            '{"topic":"orders","partition":0,',
+            "it is there twi",
+        ),
+        ("wave-02.json", "[4,5,1]", "[4,1,5]", "wave-02.json, line 2: partition orders-0: its replicas are [4, 1, 5]"),
+        (
+            "rollback.json",
+            "[1,2,3]",
+            "[2,1,3]",
+            "rollback.json, line 2: partition orders-0: its replicas are [2, 1, 3]",
+        ),
+        (
+            "rollback.json",
+            '"topic":"orders","partition":0',
+            '"topic":"logs.a","partition":5',
+            "line 2: partition logs.a-5",
+        ),
+        ("election.json", '"topic":"orders"', '"topic":"a b"', "bad topic name 'a b'"),
+        ("plan.json", '"kind": "kafka-placement plan"', '"kind": "x"', "kind: Input should be 'kafka-placement plan'"),
+        ("plan.json", '"before":[1,2,3]', '"before":[1,-2,3]', "changes.1.before.1: Input should be greater"),
+        ("plan.json", '"after":[4,5,1]', '"after":[4,5,3]', "orders-0: its last step is [4, 5, 1], and not [4, 5, 3]"),
+        ("plan.json", '"wave":2,"replicas"', '"wave":9,"replicas"', "its steps are in the waves [1, 9] of 3"),
+        (
+            "plan.json",
+            '"partitions":"0-1"',
+            '"partitions":"0-2"',
+            "assignment_before.topics.orders: partitions 0-2 is not 2 ids",
+        ),
+    ],
+)
+def test_what_cannot_be_trusted_is_refused(plan: Path, name: str, old: str, new: str, says: str) -> None:
+    assert old in (plan / name).read_text()
+    assert says in edited(name, lambda text: text.replace(old, new, 1), plan)
+
+
+@pytest.mark.parametrize("name", ["plan.json", "reassignment.json", "wave-03.json", "rollback.json", "election.json"])
+def test_a_missing_file(plan: Path, name: str) -> None:
+    (plan / name).unlink()
+    with pytest.raises(SourceError, match=f"{name}: this file of the plan is missing. Put back"):
+        state(plan, BEFORE)
+
+
+def test_a_missing_folder_and_a_file_that_is_no_text(plan: Path) -> None:
+    with pytest.raises(SourceError, match=r"nowhere: there is no such folder. Name the folder that `plan --out` made"):
+        state(plan / "nowhere", BEFORE)
+    (plan / "plan.json").write_bytes(b"\xff\xfe\xff")
+    with pytest.raises(SourceError, match=r"plan.json: cannot be read"):
+        state(plan, BEFORE)
+
+
+def test_a_file_of_waves_elsewhere_is_not_read(plan: Path) -> None:
+    assert "waves.0.file" in edited("plan.json", lambda text: text.replace("wave-01.json", "../x.json"), plan)

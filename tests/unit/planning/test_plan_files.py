@@ -1,0 +1,284 @@
+"""The files of a plan: what is in them, the same bytes again, and whole in their place or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from pipelines.errors import SettingsError
+from pipelines.plan_files.kafka_json import election, lists_of_wave, to_elect
+from pipelines.plan_files.plan_folder import plan_texts, write_plan
+from pipelines.plan_files.plan_json import plain, wave_names
+from pipelines.plan_files.throttles import Throttle, as_script, throttle_of
+from tests.unit.planning.plan_models import draft_with, problem_with, problems_and_drafts
+from udfs.planning.cluster_model import Draft, Problem
+from udfs.planning.waves import Limits, Waves, split
+
+FACTS = {"goal": "balance", "certificate": {"gap": np.float64(0.1) + np.float64(0.2), "bound": np.int64(3)}}
+LIMITS = Limits(bytes_in_flight=100, throttle_bytes_per_s=10)
+
+
+def a_plan() -> tuple[Problem, Draft, Waves]:
+    """orders-0 moves two replicas, orders-1 changes its order, logs.a-5 loses its dead broker, b-0 stays."""
+    lists = {("orders", 0): [1, 2, 3], ("orders", 1): [1, 2], ("logs.a", 5): [9, 1], ("b", 0): [3, 1]}
+    problem = problem_with(lists, [1, 2, 3, 4, 5, 9], sizes=[1, 70, 200, 30], dead=[9])
+    draft = draft_with(problem, {("orders", 0): [4, 5, 1], ("orders", 1): [2, 1], ("logs.a", 5): [1, 2]})
+    return problem, draft, split(problem, draft, LIMITS)
+
+
+def texts() -> dict[str, str]:
+    return plan_texts(*a_plan(), FACTS)
+
+
+def found(name: str) -> Any:
+    return json.loads(texts()[name])
+
+
+def lists_in(document: Any) -> dict[str, list[int]]:
+    return {f"{one['topic']}-{one['partition']}": one["replicas"] for one in document["partitions"]}
+
+
+def test_every_file_is_named() -> None:
+    names = ["reassignment.json", "wave-01.json", "wave-02.json", "wave-03.json", "rollback.json", "election.json"]
+    assert list(texts()) == [*names, "topics-to-move.json", "throttles.json", "throttles.sh", "plan.json"]
+    assert wave_names(101)[0] == "001"
+
+
+def test_a_reassignment_as_kafka_takes_it() -> None:
+    assert texts()["reassignment.json"].splitlines() == [
+        '{"version":1,"partitions":[',
+        '{"topic":"logs.a","partition":5,"replicas":[1,2]},',
+        '{"topic":"orders","partition":0,"replicas":[4,5,1]},',
+        '{"topic":"orders","partition":1,"replicas":[2,1]}',
+        "]}",
+    ]
+
+
+def test_a_rollback_has_the_sources_own_order() -> None:
+    lists = {("t", 0): [2, 1, 3], ("t", 1): [3, 1], ("t", 2): [1, 2]}
+    problem = problem_with(lists, [1, 2, 3])
+    draft = draft_with(problem, {("t", 0): [1, 2, 3], ("t", 1): [1, 3]})
+    made = plan_texts(problem, draft, split(problem, draft, LIMITS), FACTS)
+    assert lists_in(json.loads(made["rollback.json"])) == {"t-0": [2, 1, 3], "t-1": [3, 1]}
+    assert json.loads(made["plan.json"])["not_in_rollback"] == {"partitions": 0, "first": [], "why": None}
+
+
+def test_a_rollback_leaves_out_what_a_dead_broker_held() -> None:
+    assert lists_in(found("rollback.json")) == {"orders-0": [1, 2, 3], "orders-1": [1, 2]}
+    left_out = found("plan.json")["not_in_rollback"]
+    assert (left_out["partitions"], left_out["first"]) == (1, ["logs.a-5"])
+    assert "a broker that is dead" in left_out["why"]
+
+
+def test_without_sizes_no_bytes_and_no_time_are_told() -> None:
+    problem = problem_with({("t", 0): [1, 2]}, [1, 2, 3])
+    draft = draft_with(problem, {("t", 0): [1, 3]})
+    document = json.loads(plan_texts(problem, draft, split(problem, draft, LIMITS), FACTS)["plan.json"])
+    (wave,) = document["waves"]
+    assert (wave["replicas_added"], wave["bytes_to_copy"], wave["busiest_bytes"], wave["seconds"]) == (1, *[None] * 3)
+    assert document["changes"][0]["bytes_to_copy"] is None
+
+
+def test_waves_end_where_the_reassignment_does() -> None:
+    waves = [lists_in(found(f"wave-0{number}.json")) for number in (1, 2, 3)]
+    first = {"orders-0": [1, 4, 3], "orders-1": [2, 1]}
+    assert waves == [first, {"orders-0": [4, 5, 1]}, {"logs.a-5": [1, 2]}]
+
+
+def test_who_is_to_be_elected() -> None:
+    # b-0 is led by 3, as it prefers; logs.a-5 by 1, the only one that lives.
+    assert found("election.json") == {
+        "partitions": [{"topic": "orders", "partition": 0}, {"topic": "orders", "partition": 1}]
+    }
+    lists = {("t", 0): [1, 2], ("t", 1): [1, 2], ("t", 2): [9, 2]}
+    problem = problem_with(lists, [1, 2, 9], dead=[9], leaders=[2, 1, 2])
+    assert to_elect(problem, draft_with(problem, {})) == [("t", 0)]
+    frozen = problem_with({("t", 0): [1, 2]}, [1, 2], leaders=[2])
+    frozen.frozen[0] = 1
+    assert to_elect(frozen, draft_with(frozen, {})) == []
+    assert election([]) == '{"partitions":[]}\n'
+
+
+def test_topics_to_move() -> None:
+    assert found("topics-to-move.json") == {"topics": [{"topic": "logs.a"}, {"topic": "orders"}], "version": 1}
+
+
+def test_throttles_are_of_what_copies() -> None:
+    document = found("throttles.json")
+    assert document["rate_bytes_per_s"] == 10
+    assert document["all"] == {
+        "brokers": [1, 2, 3, 4, 5],  # 9 is dead: it cannot be asked
+        "topics": [
+            {
+                "topic": "logs.a",
+                "leader.replication.throttled.replicas": "5:1,5:9",
+                "follower.replication.throttled.replicas": "5:2",
+            },
+            {
+                "topic": "orders",
+                "leader.replication.throttled.replicas": "0:1,0:2,0:3",
+                "follower.replication.throttled.replicas": "0:4,0:5",
+            },
+        ],
+    }
+    by_wave = {
+        topic["topic"]: topic["follower.replication.throttled.replicas"]
+        for wave in document["waves"]
+        for topic in wave["topics"]
+    }
+    assert [wave["wave"] for wave in document["waves"]] == [1, 2, 3]
+    assert set(by_wave) == {"logs.a", "orders"}
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="no shell")
+def test_the_throttle_script_calls_kafka_configs(tmp_path: Path) -> None:
+    script = tmp_path / "throttles.sh"
+    throttle = Throttle((1, 2), {"-x-": ("0:1,1:2", "0:2"), "long": ("0:1," * 20_000 + "0:1", "0:2")})
+    script.write_text(as_script(10, throttle, [("01", Throttle((), {}))]))
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {"KAFKA_CONFIGS": "echo", "BOOTSTRAP_SERVER": "b:1", "PATH": "/bin:/usr/bin"}
+        return subprocess.run(
+            ["sh", str(script), *arguments], env=environment, capture_output=True, text=True, check=False
+        )
+
+    begin = "--bootstrap-server b:1 --alter --entity-type"
+    leader, follower = "leader.replication.throttled", "follower.replication.throttled"
+    rates = f"{leader}.rate=10,{follower}.rate=10"
+    assert run("set", "all").stdout.splitlines() == [
+        f"{begin} brokers --entity-name=1 --add-config {rates}",
+        f"{begin} brokers --entity-name=2 --add-config {rates}",
+        f"{begin} topics --entity-name=-x- --add-config {leader}.replicas=[0:1,1:2],{follower}.replicas=[0:2]",
+        f"{begin} topics --entity-name=long --add-config {leader}.replicas=*,{follower}.replicas=[0:2]",
+    ]
+    assert run("remove", "all").stdout.splitlines() == [
+        f"{begin} brokers --entity-name=1 --delete-config {leader}.rate,{follower}.rate",
+        f"{begin} brokers --entity-name=2 --delete-config {leader}.rate,{follower}.rate",
+        f"{begin} topics --entity-name=-x- --delete-config {leader}.replicas,{follower}.replicas",
+        f"{begin} topics --entity-name=long --delete-config {leader}.replicas,{follower}.replicas",
+    ]
+    assert (run("set", "01").returncode, run("set", "01").stdout) == (0, "")
+    assert (run("set", "02").returncode, run().returncode) == (64, 64)
+
+
+def test_what_only_changes_its_order_is_not_throttled() -> None:
+    assert throttle_of({("t", 0): [1, 2]}, {("t", 0): [2, 1]}) == Throttle((), {})
+
+
+def test_plan_json() -> None:
+    document = found("plan.json")
+    assert list(document) == [
+        *("kind", "version", "goal", "certificate"),
+        *("limits", "oversized_partitions", "waves", "not_in_rollback", "assignment_before", "changes"),
+    ]
+    assert document["certificate"] == {"gap": 0.3, "bound": 3}
+    assert document["limits"] == {"bytes_in_flight": 100.0, "moves_per_broker": None, "throttle_bytes_per_s": 10.0}
+    assert document["oversized_partitions"] == ["orders-0"]
+    assert document["assignment_before"]["living_brokers"] == [1, 2, 3, 4, 5]
+    assert document["assignment_before"]["dead_brokers"] == [9]
+    assert [document["assignment_before"][name] for name in ("cluster", "draining_brokers", "racks")] == ["c", [], {}]
+    assert document["assignment_before"]["topics"]["orders"]["partitions"] == "0-1"
+    change = next(one for one in document["changes"] if (one["topic"], one["partition"]) == ("orders", 0))
+    assert (change["before"], change["after"], change["bytes_to_copy"]) == ([1, 2, 3], [4, 5, 1], 400)
+    assert change["reason"] == "moved away from a full broker"
+    assert [step["replicas"] for step in change["steps"]][-1] == [4, 5, 1]
+    assert sum(wave["bytes_to_copy"] for wave in document["waves"]) == 400 + 70
+    assert [wave["file"] for wave in document["waves"]] == ["wave-01.json", "wave-02.json", "wave-03.json"]
+    assert max(wave["seconds"] for wave in document["waves"]) == 20
+
+
+def test_facts_may_not_take_the_plans_own_names() -> None:
+    with pytest.raises(ValueError, match=r"plan.json has waves of its own"):
+        plan_texts(*a_plan(), {"waves": 3})
+
+
+def test_plain_values() -> None:
+    value = {1: (np.float32(0.5), np.inf), "b": {3, 1}, "c": np.arange(2), "d": np.bool_(True)}
+    assert plain(value) == {"1": [0.5, None], "b": [1, 3], "c": [0, 1], "d": True}
+    with pytest.raises(TypeError, match="bytes"):
+        plain(b"")
+
+
+@given(problems_and_drafts())
+@settings(max_examples=40)
+def test_the_same_plan_is_the_same_bytes_and_its_waves_end_in_it(case: tuple[Problem, Draft]) -> None:
+    problem, draft = case
+    waves = split(problem, draft, LIMITS)
+    made = plan_texts(problem, draft, waves, FACTS)
+    assert made == plan_texts(problem, draft, split(problem, draft, LIMITS), FACTS)
+    last: dict[Any, list[int]] = {}
+    for wave in range(waves.waves):
+        last |= lists_of_wave(problem, waves, wave)
+    wanted = {
+        (one["topic"], one["partition"]): one["replicas"] for one in json.loads(made["reassignment.json"])["partitions"]
+    }
+    assert last == wanted
+    assert list(wanted) == sorted(wanted)
+    for name, text in made.items():
+        if name.endswith(".json"):
+            json.loads(text)
+
+
+def test_nothing_to_do_is_a_plan_as_well() -> None:
+    problem, _, _ = a_plan()
+    draft = draft_with(problem, {})
+    made = plan_texts(problem, draft, split(problem, draft, LIMITS), {})
+    assert made["reassignment.json"] == '{"version":1,"partitions":[]}\n'
+    assert json.loads(made["plan.json"])["waves"] == []
+    assert not any(name.startswith("wave-") for name in made)
+
+
+def test_a_folder_is_made_and_a_plan_replaced(tmp_path: Path) -> None:
+    problem, draft, waves = a_plan()
+    out = tmp_path / "new" / "plan"
+    written = write_plan(out, problem, draft, waves, FACTS)
+    assert sorted(written) == sorted(out.iterdir())
+    assert {path.name: path.read_text() for path in written} == texts()
+    few = split(problem, draft, Limits())
+    again = write_plan(out, problem, draft, few, FACTS)
+    assert sorted(again) == sorted(out.iterdir())
+    assert len(again) == len(written) - 1
+    assert [path.name for path in out.parent.iterdir()] == ["plan"]
+    (tmp_path / "empty").mkdir()
+    assert write_plan(tmp_path / "empty", problem, draft, waves, FACTS)
+
+
+def test_what_holds_something_else_is_left(tmp_path: Path) -> None:
+    case = a_plan()
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(SettingsError, match=r"holds notes.txt, which is no file of a plan. Name a folder"):
+        write_plan(tmp_path, *case, FACTS)
+    with pytest.raises(SettingsError, match=r"notes.txt is not a folder"):
+        write_plan(tmp_path / "notes.txt", *case, FACTS)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "plan.json").write_text('{"kind":"of someone else"}')
+    with pytest.raises(SettingsError, match=r"holds plan.json, but no plan.json of this program"):
+        write_plan(other, *case, FACTS)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert (other / "plan.json").read_text() == '{"kind":"of someone else"}'
+
+
+def test_a_write_that_fails_leaves_the_old_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case, out = a_plan(), tmp_path / "plan"
+    write_plan(out, *case, FACTS)
+    before = {path.name: path.read_text() for path in out.iterdir()}
+    rename = Path.rename
+
+    def failing(self: Path, target: Path) -> Path:
+        if self.name == "made":
+            raise OSError("no space left")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(SettingsError, match=r"cannot be written: no space left. Name another folder"):
+        write_plan(out, *case, {"goal": "other"})
+    assert {path.name: path.read_text() for path in out.iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["plan"]

@@ -1,0 +1,98 @@
+"""What a fold and the plain-Python interpreter say of the same cluster, as values that can be compared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+
+from tests.unit.simulation.interpreter import Controller
+from udfs.simulation.event_names import ANSWERS, ERRORS
+
+
+def partitions_of(rows: list[dict[str, Any]]) -> dict[Any, Any]:
+    """Of rows of STATES_AT_END: who leads, lists, epochs."""
+    return {
+        (row["topic"], row["partition"]): (
+            row["replicas"],
+            row["isr"],
+            row["leader"],
+            row["leader_epoch"],
+            row["controller_epoch"],
+        )
+        for row in rows
+    }
+
+
+def logs_of(rows: list[dict[str, Any]]) -> dict[Any, Any]:
+    """Of rows of HEALTH: each replica's log end and high watermark at the end; what is committed, what is visible.
+
+    Partitions without data are left out.
+    """
+    return {
+        (row["topic"], row["partition"]): (
+            dict(zip(row["replicas"], row["log_end_offsets"], strict=True)),
+            dict(zip(row["replicas"], row["high_watermarks"], strict=True)),
+            row["high_watermark"],
+            row["visible_offset"],
+        )
+        for row in rows
+        if row["at_the_end"] and row["log_end_offsets"] is not None
+    }
+
+
+def requests_of(rows: list[dict[str, Any]]) -> dict[Any, Any]:
+    """Of rows of JOINED_REQUESTS: how each part ended; what let a request of several be answered may be two at once."""
+    return {
+        (row["request"], (row["topic"], row["partition"])): (
+            row["part_error"],
+            row["answered_by"] if row["parts"] == 1 else None,
+            row["part_answered_at_ms"],
+            row["base_offset"] if row["kind"] == "produce" else None,
+            row["messages"],
+            row["lost_messages"],
+            row["lost_at_ms"],
+        )
+        for row in rows
+    }
+
+
+def partitions_by(one: Controller) -> dict[Any, Any]:
+    """The same as partitions_of, of the interpreter: a leader that is dead leads no more."""
+    every = {**one.partitions, **one.going}
+    return {
+        key: (p.ar, p.isr, p.leader if p.leader in one.alive else None, p.epoch, p.written) for key, p in every.items()
+    }
+
+
+def told_by(one: Controller) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
+    """The same three of the interpreter; logs of all partitions."""
+    partitions = partitions_by(one)
+    logs = {}
+    for key, p in one.partitions.items():
+        replicas = {b: p.replicas[b] for b in p.ar}
+        leos = {b: r.leo for b, r in replicas.items()}
+        # The dead are told with what they will know when they return.
+        hws = {b: r.hw if b in one.alive else min(r.checkpoint, r.leo) for b, r in replicas.items()}
+        logs[key] = (leos, hws, p.committed, p.visible)
+    parts = Counter(number for number, _ in one.requests)
+    requests = {
+        key: (
+            ERRORS[a["error"]],
+            ANSWERS[a["answered_by"]] if parts[key[0]] == 1 else None,
+            a["answered_at"],
+            a["base_offset"],
+            a["messages"],
+            a["lost_messages"],
+            a["lost_at"],
+        )
+        for key, a in one.requests.items()
+    }
+    return partitions, logs, requests
+
+
+def rows_of(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows as plain values."""
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows

@@ -1,0 +1,329 @@
+"""A controller in plain Python: one partition, one step at a time, as the reference tells it (ZooKeeper).
+
+What follows for data is in interpreted_data.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.unit.simulation.data_interpreter import Data, DataPlane
+from udfs.simulation.cluster_events import Begin, Event, Key
+from udfs.simulation.kernels import codes as k
+
+
+@dataclass
+class Partition(Data):
+    ar: list[int]
+    isr: list[int]
+    leader: int | None
+    epoch: int
+    written: int
+    unclean: bool = False
+    target: list[int] = field(default_factory=list)
+    deleted: bool = False  # asked for; then its replicas are deleted, once that has started
+    started: bool = False
+    done: set[int] = field(default_factory=set)
+    new: bool = False  # created, and no replica alive yet
+
+
+class Controller:
+    """Folds events; what is true at the end is in `partitions`, `alive`, `epoch`, `requests`.
+
+    requests: by number and partition: error, answered_by (codes), answered_at, base_offset, messages, lost_messages,
+    lost_at.   history: every leadership, ISR and high watermark that was written, in order.
+    """
+
+    def __init__(self, begin: Begin, events: list[Event]) -> None:
+        first_at = self.at = events[0].at_ms
+        self.rules = begin.rules
+        self.alive = set(begin.alive)
+        self.leaving: set[int] = set()
+        self.id, self.epoch = begin.controller, begin.controller_epoch
+        self.partitions: dict[Key, Partition] = {}
+        self.going: dict[Key, Partition] = {}  # nobody is served any more, and not all replicas are deleted
+        self.waits: set[str] = set()  # topics whose deletion waits for reassignments
+        for one in begin.partitions:
+            self.partitions[one.key] = Partition(
+                list(one.replicas), list(one.isr), one.leader, one.leader_epoch, one.controller_epoch, one.unclean
+            )
+            self.partitions[one.key].min_isr = one.min_isr
+        self.requests: dict[tuple[int, Key], dict[str, Any]] = {}
+        self.history: list[dict[str, Any]] = []
+        self.data = DataPlane(self, first_at)
+        for one in begin.partitions:
+            leos, hws = getattr(one, "leos", ()), getattr(one, "hws", ())
+            self.data.there(self.partitions[one.key], one.key, leos, hws, first_at)
+        every = begin.rules.leader_imbalance_check_ms
+        self.check = first_at + every if begin.rules.auto_leader_rebalance else None
+
+    def note(self, what: str, one: Partition, **more: Any) -> None:
+        self.history.append(
+            {"what": what, "at": self.at, "key": one.key, "leader": one.leader, "isr": tuple(one.isr)}
+            | {"epoch": one.epoch, "controller_epoch": one.written, **more}
+        )
+
+    def pass_until(self, at: int) -> None:
+        """What is due by then, in its order."""
+        while True:
+            due = self.data.next_due()
+            if self.check is not None:
+                due = min(due, (self.check, 3))
+            if due[0] > at:
+                break
+            self.at = max(self.at, due[0])
+            if due[1] == 3:
+                self.check += self.rules.leader_imbalance_check_ms
+                self.rebalance()
+            else:
+                self.data.do_due(due[1])
+            self.data.close_groups()
+
+    def apply(self, event: Event) -> None:
+        asked, alive, epoch = self.deleting(), set(self.alive), self.epoch
+        self.take(event)
+        self.delete_topics(asked, self.alive - alive, self.epoch > epoch)
+
+    def take(self, event: Event) -> None:
+        one = self.partitions.get(event.partition) if event.partition else None
+        if event.kind == k.BROKER_DOWN:
+            self.down(event.broker)
+        elif event.kind == k.BROKER_UP:
+            self.up(event.broker)
+        elif event.kind == k.SHUTDOWN:
+            self.shutdown(event.broker)
+        elif event.kind == k.CONTROLLER_LOST:
+            self.fail_over(event.broker, event.at_ms)
+        elif event.kind == k.CREATE:
+            if event.partition[0] not in {key[0] for key in self.deleting()}:
+                self.create(event.partition, list(event.replicas))
+        elif event.kind == k.APPEND:
+            self.data.append(one, event)
+        elif event.kind == k.FETCH:
+            self.data.fetch(one, event)
+        elif event.kind == k.OFFSETS:
+            self.data.offsets(one, event)
+        elif one is None:
+            return
+        elif event.kind == k.DELETE:
+            one.deleted = True
+        elif event.kind == k.REASSIGN and not one.deleted and not one.new and set(event.replicas) <= self.alive:
+            one.target = list(event.replicas)
+            one.ar = one.target + [b for b in one.ar if b not in one.target]
+            self.data.assigned(one)
+            if not set(one.target) <= set(one.isr):
+                self.write(one, one.leader)
+            self.try_finish(one)
+        elif event.kind == k.ELECT_PREFERRED:
+            self.prefer(one)
+        elif event.kind == k.SET_UNCLEAN:
+            one.unclean = bool(event.value)
+            if one.unclean and one.leader is None and not one.new:
+                self.elect(one)
+        elif event.kind == k.SET_ISR and one.leader in event.replicas and list(event.replicas) != one.isr:
+            one.isr, one.written = list(event.replicas), self.epoch
+            self.note("isr", one)
+            self.data.try_high_watermark(one)
+            if one.target:
+                self.try_finish(one)
+        elif event.kind == k.SET_MIN_ISR:
+            one.min_isr = event.value
+
+    def write(self, one: Partition, leader: int | None, unclean: bool = False) -> None:
+        one.leader, one.written = leader, self.epoch
+        one.epoch += 1
+        self.note("leader", one, unclean=unclean)
+        if one.key not in self.going:
+            self.data.settle(one)
+
+    def elect(self, one: Partition) -> None:
+        """The first of the AR that is alive and in sync; else, if it may be, the first alive."""
+        if one.deleted:
+            return
+        staying = self.alive - self.leaving
+        good = [b for b in one.ar if b in staying and b in one.isr]
+        if good:
+            one.isr = [b for b in one.isr if b in staying]
+            self.write(one, good[0])
+        elif one.unclean and staying & set(one.ar):
+            leader = next(b for b in one.ar if b in staying)
+            one.isr = [leader]
+            self.write(one, leader, unclean=True)
+            if one.target:
+                self.try_finish(one)
+
+    def elect_all(self) -> None:
+        for one in self.partitions.values():
+            if one.deleted:
+                continue
+            if one.new:
+                self.begin(one)
+            elif one.leader is None or one.leader not in self.alive:
+                self.elect(one)
+
+    def begin(self, one: Partition) -> None:
+        one.isr = [b for b in one.ar if b in self.alive - self.leaving]
+        if one.isr:
+            one.leader, one.written, one.new = one.isr[0], self.epoch, False
+            self.note("leader", one, unclean=False)
+            self.data.settle(one)
+
+    def leave(self, one: Partition, broker: int) -> None:
+        """The replica is offline: out of the ISR, unless it is the last there; an epoch more."""
+        if broker not in one.isr:
+            return
+        if len(one.isr) > 1:
+            one.isr.remove(broker)
+        self.write(one, None if one.leader in (broker, None) else one.leader)
+
+    def down(self, broker: int) -> None:
+        if broker not in self.alive:
+            return
+        in_order = broker in self.leaving
+        self.alive.discard(broker)
+        self.leaving.discard(broker)
+        self.data.died(broker, in_order)
+        if self.id == broker:
+            self.fail_over(None, self.at)
+            return
+        self.elect_all()
+        for one in self.partitions.values():
+            if broker in one.ar and not one.deleted:
+                self.leave(one, broker)
+
+    def fail_over(self, wanted: int | None, at: int) -> None:
+        self.id = wanted if wanted in self.alive else min(self.alive, default=None)
+        if self.id is None:
+            return
+        self.epoch += 1
+        if self.check is not None:
+            self.check = at + self.rules.first_check_ms
+        for one in [*self.partitions.values(), *self.going.values()]:
+            one.started, one.done = False, set()
+            for broker in list(one.ar):
+                if broker not in self.alive:
+                    self.leave(one, broker)
+        self.elect_all()
+        self.go_on()
+
+    def go_on(self, back: int | None = None) -> None:
+        """Reassignments are resumed: all, or those to a broker that is back."""
+        for one in list(self.partitions.values()):
+            if one.target and (back is None or back in one.target):
+                if set(one.target) <= set(one.isr):
+                    self.try_finish(one)
+                else:
+                    self.write(one, one.leader)
+
+    def up(self, broker: int) -> None:
+        if broker in self.alive:
+            return
+        self.alive.add(broker)
+        self.data.returned(broker)
+        controls = self.id is None
+        if controls:
+            self.fail_over(broker, self.at)
+        self.elect_all()
+        if not controls:
+            self.go_on(broker)
+        for one in self.partitions.values():  # a leader that is back before anybody was there to replace it
+            self.data.settle(one)
+
+    def shutdown(self, broker: int) -> None:
+        if broker not in self.alive:
+            return
+        self.leaving.add(broker)
+        for one in self.partitions.values():
+            if one.deleted or broker not in one.ar or len(one.ar) < 2:
+                continue
+            if one.leader != broker:
+                self.leave(one, broker)
+                continue
+            staying = self.alive - self.leaving
+            good = [b for b in one.ar if b in staying and b in one.isr]
+            if good:
+                one.isr = [b for b in one.isr if b in staying]
+                self.write(one, good[0])
+
+    def create(self, key: Key, ar: list[int]) -> None:
+        self.partitions[key] = Partition(ar, [], None, 0, 0, new=True)
+        self.data.created(self.partitions[key], key)
+        self.begin(self.partitions[key])
+
+    def deleting(self) -> set[Key]:
+        return {key for key, one in [*self.partitions.items(), *self.going.items()] if one.deleted}
+
+    def delete_topics(self, asked: set[Key], returned: set[int], failed_over: bool) -> None:
+        """A topic's deletion starts when it is asked for, or its reassignments end, or a broker of it returns."""
+        now = self.deleting()
+        for topic in sorted({key[0] for key in now}):
+            parts = {key: one for key, one in {**self.partitions, **self.going}.items() if key[0] == topic}
+            brokers = {broker for one in parts.values() for broker in one.ar}
+            may = len({key for key in now if key[0] == topic}) > len({key for key in asked if key[0] == topic})
+            may = may or topic in self.waits or (failed_over and brokers <= self.alive)
+            may = may or bool(not failed_over and returned & brokers)
+            moving = any(one.target for one in parts.values())
+            if self.id is not None and may and not moving and all(one.deleted for one in parts.values()):
+                for key, one in parts.items():
+                    if key in self.partitions:
+                        self.data.deleted(one)
+                        self.going[key] = self.partitions.pop(key)
+                    one.started = True
+            self.waits.discard(topic)
+            if moving:
+                self.waits.add(topic)
+            for one in parts.values():
+                self.delete_replicas(one)
+            if all(one.started and one.done >= set(one.ar) for one in parts.values()):
+                for key in parts:
+                    del self.going[key]
+
+    def delete_replicas(self, one: Partition) -> None:
+        for broker in one.ar:
+            if one.started and broker in self.alive and broker not in one.done:
+                self.leave(one, broker)
+                one.done.add(broker)
+
+    def try_finish(self, one: Partition) -> None:
+        if not set(one.target) <= set(one.isr):
+            return
+        leader = one.leader
+        if leader is None or leader not in self.alive or leader not in one.target:
+            leader = next((b for b in one.target if b in self.alive - self.leaving and b in one.isr), None)
+            if leader is None:
+                return
+        self.write(one, leader)
+        for broker in [b for b in one.ar if b not in one.target]:
+            self.leave(one, broker)
+        one.ar, one.target = one.target, []
+        self.data.assigned(one)
+
+    def prefer(self, one: Partition) -> None:
+        first = one.ar[0]
+        if not one.deleted and one.leader != first and first in self.alive - self.leaving and first in one.isr:
+            self.write(one, first)
+
+    def rebalance(self) -> None:
+        if self.id is None:
+            return
+        there = [one for one in self.partitions.values() if not one.deleted]
+        for broker in sorted(self.alive):
+            mine = [one for one in there if one.ar[0] == broker]
+            away = [one for one in mine if one.leader != broker]
+            if mine and 100 * len(away) > self.rules.leader_imbalance_percent * len(mine):
+                for one in away:
+                    if not one.target:
+                        self.prefer(one)
+
+
+def interpret(begin: Begin, events: list[Event], end_at: int | None = None) -> Controller:
+    """end_at: what is due until then happens after the last event; its own time unless said."""
+    controller = Controller(begin, events)
+    for event in events:
+        controller.pass_until(event.at_ms)
+        controller.at = event.at_ms
+        controller.apply(event)
+        controller.data.close_groups()
+    controller.pass_until(events[-1].at_ms if end_at is None else end_at)
+    return controller

@@ -1,0 +1,351 @@
+"""Random events of small clusters: a controller's alone, or with data."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from udfs.simulation.cluster_events import (
+    Begin,
+    Event,
+    Held,
+    Key,
+    Rules,
+)
+from udfs.simulation.kernels import codes as k
+
+
+def random_case(seed: int) -> tuple[Begin, list[Event]]:
+    draw = random.Random(seed)
+    brokers = tuple(sorted(draw.sample(range(1, 20), draw.randint(1, 5))))
+    alive = frozenset(brokers)
+    held = []
+    for number in range(draw.randint(0, 4)):
+        ar = tuple(draw.sample(brokers, draw.randint(1, min(3, len(brokers)))))
+        held.append(Held((draw.choice("tu"), number), ar, ar, ar[0], 0, 1, unclean=draw.random() < 0.3))
+    rules = Rules(auto_leader_rebalance=draw.random() < 0.5, leader_imbalance_check_ms=draw.choice([300_000, 7_000]))
+    begin = Begin(brokers, alive, tuple(held), draw.choice(brokers), 1, rules)
+    there = {one.key: list(one.replicas) for one in held}
+    events, at = [], 0
+    for _ in range(draw.randint(1, 14)):
+        at += draw.choice([0, 500, 4_000, 20_000])
+        kind = draw.choice(
+            [k.BROKER_DOWN] * 5
+            + [k.BROKER_UP] * 4
+            + [k.SHUTDOWN, k.CONTROLLER_LOST, k.CREATE, k.DELETE]
+            + [k.REASSIGN, k.ELECT_PREFERRED, k.SET_UNCLEAN, k.SET_ISR, k.SET_ISR]
+        )
+        broker = draw.choice(brokers)
+        if kind in (k.BROKER_DOWN, k.BROKER_UP, k.SHUTDOWN):
+            events.append(Event(at, kind, broker))
+        elif kind == k.CONTROLLER_LOST:
+            events.append(Event(at, kind, draw.choice([None, broker])))
+        elif kind == k.CREATE:
+            key = ("n", len(there))
+            there[key] = draw.sample(brokers, draw.randint(1, min(3, len(brokers))))
+            events.append(Event(at, kind, partition=key, replicas=tuple(there[key])))
+        elif there:
+            key = draw.choice(list(there))
+            if kind == k.REASSIGN:
+                there[key] = draw.sample(brokers, len(there[key]))
+                events.append(Event(at, kind, partition=key, replicas=tuple(there[key])))
+            elif kind == k.SET_ISR:
+                isr = draw.sample(there[key], draw.randint(1, len(there[key])))
+                events.append(Event(at, kind, partition=key, replicas=tuple(isr)))
+            elif kind == k.DELETE:
+                events += [Event(at, kind, partition=one) for one in there if one[0] == key[0] or draw.random() < 0.02]
+            else:
+                events.append(Event(at, kind, partition=key, value=draw.randint(0, 1)))
+    return begin, events or [Event(at, k.BROKER_DOWN, brokers[0])]
+
+
+def made(kind: Any, *args: Any, **values: Any) -> Any:
+    """A dataclass, also with fields that it does not have yet."""
+    known = {name: value for name, value in values.items() if name in kind.__dataclass_fields__}
+    one = kind(*args, **known)
+    for name, value in values.items():
+        object.__setattr__(one, name, value)
+    return one
+
+
+def random_data_case(seed: int, facts: bool = True, kraft: bool = False) -> tuple[Begin, list[Event]]:
+    """A cluster with data. facts: also what leaders say (ISRs, offsets), and rules under which Kafka may lose or hide.
+
+    `offsets` events come first: later ones would be hearsay against logs that have parted.
+    """
+    return _Case(random.Random(seed), facts, kraft).build()
+
+
+class _Case:
+    def __init__(self, draw: random.Random, facts: bool, kraft: bool = False) -> None:
+        self.draw, self.facts, self.kraft = draw, facts, kraft
+        self.brokers = tuple(sorted(draw.sample(range(1, 20), draw.choice([1, 2, 3, 3, 3, 4, 5]))))
+        self.alive = set(self.brokers)
+        self.at, self.requests = draw.choice([0, 0, 1_234, 60_000]), 0
+        self.there: dict[Key, list[int]] = {}  # the AR, as far as one can tell
+        self.leads: dict[Key, int | None] = {}  # likewise
+        self.written: dict[Key, int] = {}
+        self.events: list[Event] = []
+
+    def build(self) -> tuple[Begin, list[Event]]:
+        draw = self.draw
+        if draw.random() < 0.1 and len(self.brokers) > 1:
+            self.alive.discard(draw.choice(self.brokers))
+        held = tuple(self.held(number) for number in range(draw.choice([0, 1, 1, 1, 2, 2, 3, 4])))
+        rules = made(
+            Rules,
+            auto_leader_rebalance=draw.random() < 0.4,
+            leader_imbalance_check_ms=draw.choice([300_000, 7_000]),
+            replica_lag_time_max_ms=draw.choice([30_000, 10_000, 2_000, 600]),
+            replica_lag_max_messages=draw.choice([0, 0, 0, 3]),
+            message_bytes=draw.choice([100, 100, 1]),
+            checkpoint_ms=draw.choice([5_000, 5_000, 1_000]),
+            truncate_to=draw.choice(["epoch", "epoch", "high_watermark"]) if self.facts else "epoch",
+            isr_joins_at_epoch_start=draw.random() < 0.75 or not self.facts,
+            kraft=self.kraft,
+            elr=self.kraft and draw.random() < 0.5,
+        )
+        begin = Begin(
+            self.brokers, frozenset(self.alive), held, draw.choice(sorted(self.alive)), draw.randint(1, 3), rules
+        )
+        size = draw.randint(5, 30)
+        if self.facts and self.there and draw.random() < 0.1:
+            self.offsets()
+        while len(self.events) < size:
+            self.at += draw.choice([0, 0, 0, 1, 1, 100, 100, 500, 500, 4_000, 20_000])
+            self.step()
+        while size < len(self.events) and None is not self.events[size].request == self.events[size - 1].request:
+            size += 1  # never a part of a fetch alone
+        return begin, self.events[:size]
+
+    def held(self, number: int) -> Held:
+        draw = self.draw
+        ar = draw.sample(self.brokers, min(len(self.brokers), draw.choice([1, 2, 2, 3, 3, 3])))
+        key = (draw.choice("tu"), number)
+        self.there[key], self.written[key] = ar, 0
+        isr = [b for b in ar if b in self.alive]
+        if draw.random() < 0.2 and len(isr) > 1:
+            isr.remove(draw.choice(isr))
+        leader = self.leads[key] = isr[0] if isr else None
+        more: dict[str, Any] = {}
+        if draw.random() < 0.3:
+            leos = {b: draw.randint(0, 6) for b in ar}
+            longest = max([leos[b] for b in isr], default=0)
+            if leader is not None:
+                leos[leader] = self.written[key] = longest
+            least = min([leos[b] for b in isr], default=0)
+            for b in ar:
+                leos[b] = min(leos[b], longest)
+            more["leos"] = tuple(leos[b] for b in ar)
+            more["hws"] = tuple(draw.randint(0, min(leos[b], least)) for b in ar)
+            if leader is not None:
+                committed = draw.randint(max(more["hws"]), least)
+                more["hws"] = tuple(committed if b == leader else h for b, h in zip(ar, more["hws"], strict=True))
+        return made(
+            Held,
+            key,
+            tuple(ar),
+            tuple(isr) if isr else (ar[0],),
+            leader,
+            draw.choice([0, 0, 5]),
+            1,
+            unclean=draw.random() < 0.25,
+            min_isr=draw.choice([1, 1, 1, min(2, len(ar)), 2, len(ar)]),
+            **more,
+        )
+
+    def step(self) -> None:
+        draw, kind = self.draw, self.draw.random()
+        if not self.there or kind < 0.32:
+            self.control()
+            return
+        key = draw.choice(list(self.there))
+        if kind < 0.52:
+            self.append(key)
+        elif kind < 0.64:
+            self.consume()
+        elif kind < 0.70:  # data that one follower has and another may not, and then somebody dies
+            self.append(key)
+            self.fetch(key, draw.choice(self.there[key]))
+            if draw.random() < 0.5:
+                self.down(draw.choice(self.there[key]))
+        elif kind < 0.76:
+            self.succession(key)
+        elif kind < 0.80 and len(self.there[key]) > 2:
+            self.overtaking(key)
+        else:
+            self.rounds(key)
+
+    def rounds(self, key: Key) -> None:
+        """All followers, once or twice."""
+        for _ in range(self.draw.choice([1, 2, 2])):
+            for broker in self.draw.sample(self.there[key], len(self.there[key])):
+                likely = broker in self.alive and broker != self.leads.get(key)
+                if likely or self.draw.random() < 0.1:
+                    self.fetch(key, broker)
+            self.at += self.draw.choice([0, 1, 100])
+
+    def succession(self, key: Key) -> None:
+        """All have it; then leaders go, one after another, and others return or fetch between."""
+        draw = self.draw
+        self.rounds(key)
+        self.append(key, acks=-1)
+        for _ in range(2):
+            for broker in self.there[key]:
+                if broker in self.alive and broker != self.leads.get(key):
+                    self.fetch(key, broker)
+        for broker in self.there[key][: draw.choice([1, 2, 2])]:
+            self.at += draw.choice([0, 1, 100])
+            dead = [b for b in self.there[key] if b not in self.alive]
+            if dead and draw.random() < 0.5:
+                self.up(draw.choice(dead))
+            if draw.random() < 0.3:
+                if draw.random() < 0.5:
+                    self.put(k.SHUTDOWN, broker=draw.choice(self.there[key]))
+                else:
+                    self.put(k.ELECT_PREFERRED, partition=key)
+                    self.leads[key] = self.there[key][0]
+            for other in draw.sample(self.there[key], draw.randint(0, len(self.there[key]))):
+                self.fetch(key, other)
+            self.down(broker)
+
+    def overtaking(self, key: Key) -> None:
+        """A leader whose high watermark is behind, its predecessor in sync, and one who returns with less."""
+        draw = self.draw
+        old = self.leads.get(key) or self.there[key][0]
+        new, third = draw.sample([b for b in self.there[key] if b != old], 2)
+        self.down(third)
+        for _ in range(2):
+            self.append(key)
+            self.fetch(key, new)
+        if draw.random() < 0.5:
+            self.there[key] = [new, third, old]
+            self.put(k.REASSIGN, partition=key, replicas=(new, third, old))
+        self.put(k.ELECT_PREFERRED, partition=key)
+        self.leads[key] = self.there[key][0]
+        self.up(third)
+        self.fetch(key, third)
+        if draw.random() < 0.5:
+            self.down(new)
+
+    def put(self, kind: int, **values: Any) -> None:
+        self.events.append(Event(self.at, kind, offset=len(self.events), **values))
+
+    def number(self) -> int:
+        self.requests += 1
+        return self.requests
+
+    def append(self, key: Key, acks: int | None = None) -> None:
+        draw = self.draw
+        messages = draw.choice([0, 1, 1, 2, 3, 4, 5])
+        self.written[key] += messages
+        self.put(
+            k.APPEND,
+            partition=key,
+            request=self.number(),
+            acks=draw.choice([0, 1, 1, -1, -1, -1]) if acks is None else acks,
+            messages=messages,
+            wait_ms=draw.choice([0, 100, 1_000, 5_000, 30_000, 40_000]),
+        )
+
+    def fetch(self, key: Key, broker: int) -> None:
+        draw, more = self.draw, {}
+        if self.facts and draw.random() < 0.08:
+            more["fetch_offset"] = draw.randint(0, self.written[key] + 1)
+        if self.facts and draw.random() < 0.05:
+            more["leader_epoch"] = draw.randint(0, 6)
+        self.put(
+            k.FETCH,
+            broker=broker,
+            partition=key,
+            request=self.number(),
+            wait_ms=draw.choice([0, 0, 0, 500, 500, 5_000]),
+            min_bytes=draw.choice([0, 1, 1, 1, 200, 2_000]),
+            **more,
+        )
+
+    def consume(self) -> None:
+        draw = self.draw
+        keys = draw.sample(list(self.there), min(len(self.there), draw.choice([1, 1, 1, 2])))
+        request, wait_ms, min_bytes = self.number(), draw.choice([0, 500, 5_000, 40_000]), draw.choice([1, 1, 100, 300])
+        for key in keys:
+            self.put(
+                k.FETCH,
+                partition=key,
+                request=request,
+                parts=len(keys),
+                wait_ms=wait_ms,
+                min_bytes=min_bytes,
+                fetch_offset=draw.choice([0, draw.randint(0, self.written[key]), draw.randint(0, 2)]),
+            )
+
+    def offsets(self) -> None:
+        """What replicas have, told before anything else."""
+        key = self.draw.choice(list(self.there))
+        high = self.draw.randint(0, 10)
+        self.written[key] = max(self.written[key], high)
+        for broker in self.there[key]:
+            leo = high if broker == self.leads.get(key) else self.draw.choice([high, self.draw.randint(0, high)])
+            hw = self.draw.choice([None, self.draw.randint(0, leo)])
+            self.put(k.OFFSETS, broker=broker, partition=key, leo=leo, hw=hw)
+
+    def down(self, broker: int) -> None:
+        self.alive.discard(broker)
+        for key, ar in self.there.items():
+            if self.leads.get(key) == broker:
+                self.leads[key] = next((b for b in ar if b in self.alive), None)
+        self.put(k.BROKER_DOWN, broker=broker)
+
+    def up(self, broker: int) -> None:
+        self.alive.add(broker)
+        for key, ar in self.there.items():
+            if self.leads.get(key) is None and broker in ar:
+                self.leads[key] = broker
+        self.put(k.BROKER_UP, broker=broker)
+
+    def control(self) -> None:
+        draw = self.draw
+        kind = draw.choice(
+            [k.BROKER_DOWN] * 5
+            + [k.BROKER_UP] * 6
+            + [k.SHUTDOWN, k.SHUTDOWN, k.CONTROLLER_LOST, k.CREATE, k.DELETE, k.REASSIGN, k.REASSIGN]
+            + [k.ELECT_PREFERRED, k.ELECT_PREFERRED, k.SET_UNCLEAN, k.SET_MIN_ISR]
+            + [k.SET_ISR] * self.facts
+        )
+        broker = draw.choice(self.brokers)
+        dead = [b for b in self.brokers if b not in self.alive]
+        if dead and draw.random() < 0.6 * len(dead) / len(self.brokers):
+            kind = k.BROKER_UP
+        if kind == k.BROKER_UP and dead:
+            self.up(draw.choice(dead))
+        elif kind in (k.BROKER_DOWN, k.BROKER_UP):
+            if self.there and draw.random() < 0.5:
+                broker = draw.choice(list(self.there.values()))[0]
+            self.down(broker)
+        elif kind == k.SHUTDOWN:
+            self.put(kind, broker=broker)
+            if draw.random() < 0.6:
+                self.at += draw.choice([0, 100])
+                self.down(broker)
+        elif kind == k.CONTROLLER_LOST:
+            self.put(kind, broker=draw.choice([None, broker]))
+        elif kind == k.CREATE:
+            key = ("n", len(self.there))
+            self.there[key] = draw.sample(self.brokers, draw.randint(1, min(3, len(self.brokers))))
+            self.written[key], self.leads[key] = 0, self.there[key][0]
+            self.put(kind, partition=key, replicas=tuple(self.there[key]))
+        elif self.there:
+            key = draw.choice(list(self.there))
+            if kind == k.REASSIGN:
+                self.there[key] = draw.sample(self.brokers, len(self.there[key]))
+                self.put(kind, partition=key, replicas=tuple(self.there[key]))
+            elif kind == k.SET_ISR:
+                isr = draw.sample(self.there[key], draw.randint(1, len(self.there[key])))
+                self.put(kind, partition=key, replicas=tuple(isr))
+            elif kind == k.DELETE:
+                if draw.random() < 0.7:
+                    for one in self.there:
+                        if one[0] == key[0]:
+                            self.put(kind, partition=one)
+            else:
+                self.put(kind, partition=key, value=draw.randint(1, 3) if kind == k.SET_MIN_ISR else draw.randint(0, 1))

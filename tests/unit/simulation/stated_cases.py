@@ -1,0 +1,133 @@
+"""Random sequences of every kind of event that a fold knows, for folds against folds."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from udfs.simulation.cluster_events import (
+    Begin,
+    Event,
+    Held,
+    Rules,
+)
+from udfs.simulation.kernels import codes as k
+
+
+class _Sequence:
+    """Random events of a small cluster with data; some brokers are not there at first."""
+
+    def __init__(self, seed: int, kraft: bool) -> None:
+        self.draw = random.Random(seed)
+        draw = self.draw
+        self.brokers = tuple(sorted(draw.sample(range(1, 20), draw.choice([2, 3, 3, 4, 5]))))
+        first = tuple(draw.sample(self.brokers, max(2, len(self.brokers) - draw.choice([0, 0, 1, 2]))))
+        self.events: list[Event] = []
+        self.at, self.requests = draw.choice([0, 1_234, 60_000]), 0
+        self.keys = [("t", number) for number in range(draw.randint(1, 3))]
+        held = tuple(self.held(key, first) for key in self.keys)
+        rules = Rules(
+            kraft=kraft,
+            elr=kraft and draw.random() < 0.5,
+            auto_leader_rebalance=draw.random() < 0.4,
+            leader_imbalance_check_ms=draw.choice([300_000, 7_000]),
+            first_check_ms=draw.choice([0, 5_000]),
+            replica_lag_time_max_ms=draw.choice([30_000, 10_000, 2_000, 600]),
+            replica_lag_max_messages=draw.choice([0, 0, 3]),
+            checkpoint_ms=draw.choice([5_000, 1_000]),
+            truncate_to=draw.choice(["epoch", "high_watermark"]),
+            isr_joins_at_epoch_start=draw.random() < 0.7,
+        )
+        self.begin = Begin(first, frozenset(first), held, draw.choice(first), 1, rules)
+
+    def held(self, key: tuple[str, int], brokers: tuple[int, ...]) -> Held:
+        draw = self.draw
+        ar = tuple(draw.sample(brokers, min(len(brokers), draw.choice([1, 2, 3, 3]))))
+        more: dict[str, Any] = {}
+        if draw.random() < 0.3:
+            more = {"leos": tuple(sorted((draw.randint(0, 6) for _ in ar), reverse=True)), "hws": (0,) * len(ar)}
+        unclean = draw.random() < 0.4
+        return Held(key, ar, ar, ar[0], 0, 1, unclean=unclean, min_isr=draw.choice([1, 1, 2]), **more)
+
+    def build(self) -> tuple[Begin, list[Event]]:
+        for _ in range(self.draw.randint(4, 40)):
+            self.at += self.draw.choice([0, 0, 0, 1, 100, 500, 4_000, 20_000])
+            kind = self.draw.random()
+            if kind < 0.3:
+                self.control()
+            elif kind < 0.32:
+                self.other()
+            else:
+                self.data()
+        return self.begin, self.events
+
+    def put(self, kind: int, **values: Any) -> None:
+        self.events.append(Event(self.at, kind, **values))
+
+    def some(self) -> tuple[int, ...]:
+        return tuple(self.draw.sample(self.brokers, self.draw.randint(1, min(3, len(self.brokers)))))
+
+    def data(self) -> None:
+        draw, key, kind = self.draw, self.draw.choice(self.keys), self.draw.random()
+        self.requests += 1
+        request, wait = self.requests, draw.choice([0, 100, 500, 5_000, 40_000])
+        if kind < 0.35:
+            messages = draw.choice([0, 1, 2, 5])
+            acks = draw.choice([0, 1, -1, -1])
+            self.put(k.APPEND, partition=key, request=request, acks=acks, messages=messages, wait_ms=wait)
+        elif kind < 0.85:
+            low = draw.random() < 0.1
+            more = {"fetch_offset": draw.randint(0, 6)} if low else {}
+            size = draw.choice([0, 1, 1, 300])
+            for broker in draw.sample(self.brokers, draw.randint(1, len(self.brokers))):
+                self.put(k.FETCH, broker=broker, partition=key, request=request, wait_ms=wait, min_bytes=size, **more)
+                self.requests += 1
+                request = self.requests
+        elif kind < 0.97:
+            keys = draw.sample(self.keys, min(len(self.keys), draw.choice([1, 2])))
+            for one in keys:
+                more = {"request": request, "parts": len(keys), "wait_ms": wait, "min_bytes": 200}
+                self.put(k.FETCH, partition=one, fetch_offset=draw.randint(0, 4), **more)
+        else:
+            leo, hw = draw.choice([None, draw.randint(0, 8)]), draw.choice([None, 1])
+            self.put(k.OFFSETS, broker=draw.choice(self.brokers), partition=key, leo=leo, hw=hw)
+
+    def control(self) -> None:
+        draw, key = self.draw, self.draw.choice(self.keys)
+        kinds = [k.BROKER_DOWN] * 4 + [k.BROKER_UP] * 6 + [k.SHUTDOWN] * 2 + [k.CONTROLLER_LOST, k.ELECT_PREFERRED]
+        kinds += [k.CREATE, k.DELETE, k.REASSIGN, k.REASSIGN, k.SET_UNCLEAN, k.SET_MIN_ISR, k.SET_ISR]
+        kind = draw.choice(kinds)
+        if kind in (k.BROKER_DOWN, k.BROKER_UP, k.SHUTDOWN, k.CONTROLLER_LOST):
+            self.put(kind, broker=draw.choice(self.brokers))
+        elif kind == k.CREATE:
+            if draw.random() < 0.5:
+                self.keys.append(key := ("n", len(self.keys)))
+            self.put(kind, partition=key, replicas=self.some())
+        elif kind in (k.REASSIGN, k.SET_ISR):
+            self.put(kind, partition=key, replicas=self.some())
+        else:
+            self.put(kind, partition=key, value=draw.randint(0, 2))
+
+    def other(self) -> None:
+        """What only logs tell."""
+        draw, key = self.draw, self.draw.choice(self.keys)
+        kind = draw.choice([k.RECORD, k.RECORD, k.CLEAR_ELR, k.FORGET, k.FENCED, k.UNFENCED, k.LED_BY])
+        if kind in (k.FENCED, k.UNFENCED):
+            self.put(kind, broker=draw.choice(self.brokers))
+        elif kind == k.LED_BY:
+            self.put(kind, broker=draw.choice(self.begin.brokers), value=draw.randint(2, 9))
+        elif kind == k.RECORD:
+            ar = self.some()
+            whole = draw.random() < 0.5
+            lists = {"replicas": ar, "elr": ar[2:], "last_known": ar[1:2]} if whole or draw.random() < 0.3 else {}
+            self.put(kind, partition=key, isr=ar[:2], leader=draw.choice([*ar, -1]), whole=whole, **lists)
+        else:
+            self.put(kind, partition=key)
+
+
+def with_data(seed: int) -> tuple[Begin, list[Event]]:
+    return _Sequence(seed, False).build()
+
+
+def with_raft(seed: int) -> tuple[Begin, list[Event]]:
+    return _Sequence(seed, True).build()

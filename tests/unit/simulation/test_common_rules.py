@@ -1,0 +1,241 @@
+"""Rules that hold with ZooKeeper and with KRaft: who shuts down leads nothing, configs are a topic's, minimum ISRs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.cli.replay_output import (
+    Asked,
+    Timeline,
+    lines,
+    timeline,
+    until_of,
+)
+from pipelines.errors import SourceError
+from udfs.simulation.plain_results import (
+    health,
+    leaderships,
+    requests,
+    state_of,
+    transitions,
+)
+
+
+def told(tmp_path: Path, topics: str, *events: str, settings: str = "") -> Timeline:
+    file = tmp_path / "told.yaml"
+    head = [f"settings: {{auto_leader_rebalance: false{settings}}}", "brokers: [1, 2, 3]", "controller: 3"]
+    lines = [*head, f"topics: {{{topics}}}", "events:", *(f"  - {event}" for event in events)]
+    file.write_text("\n".join(lines) + "\n")
+    return timeline(Asked([str(file)]))
+
+
+def at_the_end(of: Timeline, topic: str, partition: int = 0) -> dict[str, Any]:
+    rows = state_of(of.replayed)["partitions"]
+    return next(row for row in rows if (row["topic"], row["partition"]) == (topic, partition))
+
+
+KRAFT = ", kraft: true"
+
+
+@pytest.mark.parametrize("settings", ["", KRAFT])
+@pytest.mark.parametrize(
+    "events",
+    [
+        ("t=1 topic o config unclean.leader.election.enable=true", "t=2 broker 1 shutting down", "t=3 broker 2 down"),
+        ("t=2 broker 1 shutting down", "t=3 isr o-0 2,1", "t=4 preferred election o-0", "t=5 broker 2 down"),
+    ],
+)
+def test_who_shuts_down_is_not_elected(tmp_path: Path, settings: str, events: tuple[str, ...]) -> None:
+    of = told(tmp_path, "o: [[1, 2]]", *events, settings=settings)
+    assert at_the_end(of, "o")["leader"] is None
+    assert {row["leader"] for row in leaderships(of.replayed)} <= {2, None}
+
+
+@pytest.mark.parametrize("settings", ["", KRAFT])
+def test_who_shuts_down_gets_no_new_leaders(tmp_path: Path, settings: str) -> None:
+    of = told(tmp_path, "o: [[2]]", "t=1 broker 1 shutting down", "t=2 topic n created 1:2", settings=settings)
+    assert (at_the_end(of, "n")["leader"], at_the_end(of, "n")["isr"]) == (2, [2])
+
+
+def test_a_topic_on_nobody_is_refused_with_kraft_alone(tmp_path: Path) -> None:
+    events = ("t=1 brokers 1,2 down", "t=2 topic n created 1:2", "t=3 brokers 1,2 up")
+    assert at_the_end(told(tmp_path, "o: [[3]]", *events), "n")["leader"] == 1
+    refused = told(tmp_path, "o: [[3]]", *events, settings=KRAFT)
+    assert {row["topic"] for row in state_of(refused.replayed)["partitions"]} == {"o"}
+
+
+def test_partitions_that_are_added_have_the_topics_configs(tmp_path: Path) -> None:
+    configs = (
+        "t=1 topic o config unclean.leader.election.enable=true",
+        "t=1 topic o config min.insync.replicas=2",
+        "t=2 topic o grown 1:2",
+        "t=3 broker 2 down",
+        "t=4 produce 1 to o-1",
+        "t=5 broker 1 down",
+        "t=6 broker 2 up",
+    )
+    of = told(tmp_path, "o: [[1, 2]]", *configs)
+    (answer,) = [row for row in requests(of.replayed) if row["kind"] == "produce"]
+    assert answer["part_error"] == "NOT_ENOUGH_REPLICAS"
+    assert at_the_end(of, "o", 1)["leader"] == 2  # unclean
+    # A topic of the same name that is created after a deletion has none of them.
+    again = (
+        "t=7 broker 1 up",
+        "t=8 topic o deleted",
+        "t=9 topic o created 1:2",
+        "t=10 broker 2 down",
+        "t=11 produce 1 to o-0",
+    )
+    of = told(tmp_path, "o: [[1, 2]]", *configs, *again)
+    assert [row["part_error"] for row in requests(of.replayed) if row["kind"] == "produce"][-1] == "NONE"
+
+
+def test_below_the_minimum_nothing_is_committed_with_kraft(tmp_path: Path) -> None:
+    """So that who is eligible has all that is: the high watermark never falls."""
+    events = (
+        "t=0 topic o config min.insync.replicas=2",
+        "t=0 followers fetch",
+        "t=1 produce 5 to o-0 acks=all",
+        "t=2 broker 2 fenced",
+        "t=2500ms consumer fetches o-0 from 0 wait=0ms",
+        "t=3 broker 1 fenced",
+        "t=4 broker 2 unfenced",
+    )
+    elr = ", kraft: true, elr: true, followers_fetch_every_ms: 0"
+    of = told(tmp_path, "o: [[1, 2]]", *events, settings=elr)
+    marks = [row["high_watermark"] for row in sorted(health(of.replayed), key=lambda row: row["from_ms"])]
+    assert set(marks) <= {0, None}
+    (read,) = [row for row in requests(of.replayed) if row["kind"] == "fetch of a consumer"]
+    assert read["messages"] == 0
+    assert at_the_end(of, "o")["leader"] == 2
+
+
+@pytest.mark.parametrize(("settings", "error"), [("", "NOT_ENOUGH_REPLICAS"), (KRAFT, "NONE")])
+def test_a_minimum_above_the_replicas(tmp_path: Path, settings: str, error: str) -> None:
+    """Since 3.7 it counts as all of them."""
+    events = ("t=0 topic o config min.insync.replicas=3", "t=1 produce 5 to o-0 acks=all", "t=9 followers fetch")
+    of = told(tmp_path, "o: [[1, 2]]", *events, settings=settings)
+    assert [row["part_error"] for row in requests(of.replayed) if row["kind"] == "produce"] == [error]
+
+
+def test_a_reassignment_takes_replicas_of_the_dead_too(tmp_path: Path) -> None:
+    of = told(tmp_path, "o: [[1, 2]]", "t=1 broker 2 down", "t=2 reassign o-0 to 1,3", "t=3 isr o-0 1,3")
+    states = [row["to_state"] for row in transitions(of.replayed) if row["broker_id"] == 2]
+    assert states[-3:] == ["ReplicaDeletionStarted", "ReplicaDeletionSuccessful", "NonExistentReplica"]
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ("t=1 isr o-0 1,3", "broker 3 has no replica of o-0: it is not in sync. Its replicas: 1, 2."),
+        ("t=1 topic n created 1:2,3", "has lists of different lengths"),
+    ],
+)
+def test_what_cannot_be(tmp_path: Path, event: str, said: str) -> None:
+    with pytest.raises(SourceError, match=said.replace(".", r"\.")):
+        told(tmp_path, "o: [[1, 2]]", event)
+
+
+def test_a_character_that_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "told.yaml"
+    file.write_text("brokers: [1]\nevents:\n  - t=1 broker 1 \0down\n")
+    with pytest.raises(SourceError, match="line 3: has a character that YAML does not allow"):
+        timeline(Asked([str(file)]))
+
+
+def lines_of(of: Timeline) -> list[str]:
+    return list(lines(of))
+
+
+@pytest.mark.parametrize("settings", ["", KRAFT])
+def test_an_isr_as_it_is_already_is_not_written(tmp_path: Path, settings: str) -> None:
+    of = told(tmp_path, "o: [[1, 2]]", "t=1 isr o-0 1,2", settings=settings)
+    assert not leaderships(of.replayed)
+    assert "isr of o: nothing to write" in lines_of(of)[0]
+
+
+def test_an_isr_with_the_dead_is_refused_with_kraft(tmp_path: Path) -> None:
+    events = ("t=1 broker 2 down", "t=2 isr o-0 1,2")
+    assert at_the_end(told(tmp_path, "o: [[1, 2]]", *events), "o")["isr"] == [1, 2]
+    refused = told(tmp_path, "o: [[1, 2]]", *events, settings=KRAFT)
+    assert at_the_end(refused, "o")["isr"] == [1]
+    assert sum("nothing to write" in line for line in lines_of(refused)) == 1
+
+
+def test_followers_fetch_until_the_end(tmp_path: Path) -> None:
+    file = tmp_path / "told.yaml"
+    file.write_text("brokers: [1, 2]\ntopics: {o: [[1, 2]]}\nevents:\n  - t=1 produce 5 to o-0 timeout=5s\n")
+    of = timeline(Asked([str(file)], until=until_of("t=90")))
+    assert at_the_end(of, "o")["isr"] == [1, 2]
+    assert [row["part_error"] for row in requests(of.replayed) if row["kind"] == "produce"] == ["NONE"]
+
+
+def test_all_of_a_topic_is_refused_where_nobody_has_one_of_its_partitions(tmp_path: Path) -> None:
+    events = ("t=1 broker 1 down", "t=2 topic n created 2,1", "t=3 topic n created 2,3")
+    of = told(tmp_path, "o: [[3]]", *events, settings=KRAFT)
+    assert [row["replicas"] for row in state_of(of.replayed)["partitions"] if row["topic"] == "n"] == [[2], [3]]
+    with pytest.raises(SourceError, match="there is no partition n-0"):
+        told(tmp_path, "o: [[3]]", *events[:2], "t=4 isr n-0 2", settings=KRAFT)
+
+
+def test_a_topic_is_created_again_once_its_deletion_is_done(tmp_path: Path) -> None:
+    events = (
+        "t=1 broker 2 down",
+        "t=2 topic o deleted",
+        "t=3 topic o created 1:3",  # it waits for broker 2
+        "t=4 broker 2 up",
+        "t=5 topic o created 3:1",
+    )
+    assert at_the_end(told(tmp_path, "o: [[1, 2]]", *events), "o")["replicas"] == [3, 1]
+
+
+def test_replicas_are_online_though_their_brokers_are_dead(tmp_path: Path) -> None:
+    """KafkaController.onNewPartitionCreation of 2.8; a controller that begins finds them dead."""
+    of = told(tmp_path, "o: [[3]]", "t=1 brokers 1,2 down", "t=2 topic n created 1:2", "t=3 controller lost")
+    new = [(row["at_ms"], row["to_state"]) for row in transitions(of.replayed) if row["broker_id"] == 1]
+    assert new == [(2000, "NewReplica"), (2000, "OnlineReplica"), (3000, "OfflineReplica")]
+
+
+def test_eligible_replicas_need_kraft(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="elr is true, and kraft is not"):
+        told(tmp_path, "o: [[1, 2]]", "t=1 broker 1 down", settings=", elr: true")
+
+
+@pytest.mark.parametrize(("settings", "seconds"), [("", 5), (KRAFT, 300)])
+def test_another_controller_looks_at_leaders(tmp_path: Path, settings: str, seconds: int) -> None:
+    """With ZooKeeper after 5 s, with KRaft after as long as between two looks: PeriodicTaskControlManager of 4.1."""
+    file = tmp_path / "told.yaml"
+    head = [f"settings: {{leader_imbalance_check_ms: 300000{settings}}}", "brokers: [1, 2, 3]", "controller: 3"]
+    events = [
+        "t=1 broker 1 down",
+        "t=2 broker 1 up",
+        "t=3 isr o-0 2,1",
+        "t=10 controller lost to 2",
+        "t=400 broker 3 down",
+    ]
+    file.write_text("\n".join([*head, "topics: {o: [[1, 2]]}", "events:", *(f"  - {event}" for event in events)]))
+    of = timeline(Asked([str(file)]))
+    rebalanced = [row["at_ms"] // 1000 for row in leaderships(of.replayed) if row["cause"] == "auto rebalance"]
+    assert rebalanced == [10 + seconds]
+
+
+@pytest.mark.parametrize("settings", ["", KRAFT])
+def test_who_shuts_down_goes_before_it_is_back(tmp_path: Path, settings: str) -> None:
+    events = ("t=1 broker 2 shutting down", "t=2 broker 2 up")
+    with pytest.raises(SourceError, match="broker 2 is shutting down: it goes before it is up again"):
+        told(tmp_path, "o: [[1, 2]]", *events, settings=settings)
+
+
+@pytest.mark.parametrize("event", ["topic o deleted", "topic n created 1", "reassign o-0 to 3", "preferred election"])
+def test_nobody_takes_requests_where_no_broker_is_up(tmp_path: Path, event: str) -> None:
+    with pytest.raises(SourceError, match="no broker is up at t=2s: nobody takes the request"):
+        told(tmp_path, "o: [[1, 2]]", "t=1 brokers 1,2,3 down", f"t=2 {event}")
+
+
+def test_a_fetch_of_no_partition_does_not_wait(tmp_path: Path) -> None:
+    """DelayedFetch is made only for requests that name partitions."""
+    with pytest.raises(SourceError, match="names no partition waits for nothing: it is answered at once"):
+        told(tmp_path, "o: [[1, 2]]", "t=1 consumer fetches nothing wait=500ms min=1")

@@ -1,0 +1,74 @@
+"""The controller's kernel against plain Python, on random events of small clusters, and what must always hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.simulation.comparison import partitions_by, partitions_of
+from tests.unit.simulation.interpreter import interpret
+from tests.unit.simulation.random_cases import random_case
+from udfs.simulation.cluster_events import (
+    Begin,
+    Event,
+    Held,
+    Rules,
+)
+from udfs.simulation.kernels import codes as k
+from udfs.simulation.plain_results import (
+    leaderships,
+    replay,
+    state_of,
+    transitions,
+)
+
+SEQUENCES = 1500
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_as_plain_python(part: int) -> None:
+    for seed in range(part * SEQUENCES // 3, (part + 1) * SEQUENCES // 3):
+        begin, events = random_case(seed)
+        got = state_of(replay(begin, events))
+        want = interpret(begin, events)
+        assert got["controller_epoch"] == want.epoch, seed
+        assert {b["broker_id"] for b in got["brokers"] if b["alive"]} == want.alive, seed
+        assert partitions_of(got["partitions"]) == partitions_by(want), seed
+
+
+def test_a_leader_is_in_its_isr_and_epochs_never_go_back() -> None:
+    for seed in range(300):
+        begin, events = random_case(seed)
+        epochs: dict[tuple[str, int], int] = {}
+        controllers = begin.controller_epoch
+        for row in leaderships(replay(begin, events)):
+            key = (row["topic"], row["partition"])
+            assert row["leader_epoch"] >= epochs.get(key, 0)
+            assert row["controller_epoch"] >= controllers
+            epochs[key], controllers = row["leader_epoch"], row["controller_epoch"]
+            if row["cause"] not in ("isr shrunk", "isr expanded", "reassignment") and row["leader"] is not None:
+                assert row["leader"] in row["isr"]
+
+
+def test_leaders_are_first_looked_at_after_an_interval() -> None:
+    rules = Rules(leader_imbalance_check_ms=10_000)
+    begin = Begin((1, 2), frozenset({1, 2}), (Held(("t", 0), (1, 2), (1, 2), 2),), 1, 0, rules)
+    events = [Event(at, k.APPEND, partition=("t", 0), request=at, messages=1) for at in (0, 4_000, 12_000)]
+    found = [(row["cause"], row["at_ms"]) for row in leaderships(replay(begin, events))]
+    assert found == [("auto rebalance", 10_000)]
+
+
+def test_nobody_deletes_while_there_is_no_controller() -> None:
+    """The next one finds the request. It puts it off while broker 2 is down, and deletes once 2 is up."""
+    both = (1, 2)
+    begin = Begin(both, frozenset(both), (Held(("t", 0), both, both, 1),), 1, 0, Rules())
+    events = [
+        Event(1_000, k.BROKER_DOWN, broker=2),
+        Event(2_000, k.BROKER_DOWN, broker=1),
+        Event(3_000, k.DELETE, partition=("t", 0)),
+        Event(4_000, k.BROKER_UP, broker=1),
+    ]
+    assert [row["state"] for row in state_of(replay(begin, events))["partitions"]] == ["OnlinePartition"]
+    of = replay(begin, [*events, Event(5_000, k.BROKER_UP, broker=2)])
+    assert {row["at_ms"] for row in transitions(of) if row["cause"] == "topic deleted"} == {5_000}
+    assert all(row["legal"] for row in transitions(of))
+    assert not state_of(of)["partitions"]

@@ -1,0 +1,98 @@
+"""What the KRaft controller does otherwise: controlled shutdowns, eligible leader replicas, minimum ISRs.
+
+Sources: ReplicationControlManager, PartitionChangeBuilder, ClusterControlManager of 4.1.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipelines.cli.replay_output import Asked, Timeline, timeline
+from udfs.simulation.plain_results import leaderships, transitions
+
+Wrote = list[tuple[int, str, int | None, int, list[int]]]
+
+
+def told(tmp_path: Path, topics: str, *events: str, elr: bool = True) -> Timeline:
+    file = tmp_path / "told.yaml"
+    lines = [
+        f"settings: {{kraft: true, elr: {str(elr).lower()}}}",
+        "brokers: [1, 2, 3]",
+        f"topics: {{{topics}}}",
+        "events:",
+    ]
+    file.write_text("\n".join([*lines, *(f"  - {event}" for event in events)]) + "\n")
+    return timeline(Asked([str(file)]))
+
+
+def wrote(of: Timeline, topic: str) -> Wrote:
+    """(second, cause, leader, leader epoch, ISR) of each row of a topic."""
+    rows = [row for row in leaderships(of.replayed) if row["topic"] == topic]
+    return [(row["at_ms"] // 1000, row["cause"], row["leader"], row["leader_epoch"], row["isr"]) for row in rows]
+
+
+SHUTDOWN = (
+    "t=1 topic a config min.insync.replicas=2",
+    "t=1 topic f config min.insync.replicas=2",
+    "t=10 broker 1 shutting down",
+    "t=15 broker 1 down",
+    "t=20 broker 2 down",
+    "t=30 broker 1 up",
+    "t=40 broker 2 up",
+)
+
+
+def test_who_shuts_down_stays_eligible_and_leads_nothing(tmp_path: Path) -> None:
+    """Also where it held the only replica: that is led by nobody from the shutdown on, not from the death on."""
+    of = told(tmp_path, "a: [[1, 2]], s: [[1]], f: [[2, 1]]", *SHUTDOWN)
+    assert wrote(of, "a") == [
+        (10, "controlled shutdown", 2, 1, [2]),
+        (20, "no leader can be elected", None, 2, []),
+        (30, "eligible leader replica", 1, 3, [1]),
+    ]
+    assert wrote(of, "s") == [
+        (10, "no leader can be elected", None, 1, []),
+        (30, "eligible leader replica", 1, 2, [1]),
+    ]
+    assert wrote(of, "f") == [
+        (10, "isr shrunk", 2, 0, [2]),
+        (20, "no leader can be elected", None, 1, []),
+        (30, "eligible leader replica", 1, 2, [1]),
+    ]
+
+
+def test_without_eligible_replicas_the_last_stays_in_sync(tmp_path: Path) -> None:
+    of = told(tmp_path, "s: [[1]]", "t=10 broker 1 shutting down", "t=15 broker 1 down", "t=30 broker 1 up", elr=False)
+    assert wrote(of, "s") == [(10, "no leader can be elected", None, 1, [1]), (30, "leader died", 1, 2, [1])]
+
+
+def test_a_changed_minimum_forgets_who_was_eligible(tmp_path: Path) -> None:
+    of = told(
+        tmp_path,
+        "a: [[1, 2]]",
+        "t=1 topic a config min.insync.replicas=2",
+        "t=10 broker 2 fenced",
+        "t=20 topic a config min.insync.replicas=1",
+        "t=25 broker 1 fenced",
+        "t=30 broker 2 unfenced",
+        "t=40 broker 1 unfenced",
+    )
+    assert [(at, leader) for at, _, leader, _, _ in wrote(of, "a")] == [(10, 1), (25, None), (40, 1)]
+
+
+def test_replicas_of_followers_go_offline_for_another_cause(tmp_path: Path) -> None:
+    of = told(tmp_path, "a: [[1, 2]], f: [[2, 1]]", "t=10 broker 1 down")
+    causes = {row["topic"]: row["cause"] for row in transitions(of.replayed) if row["broker_id"] == 1}
+    assert causes == {"a": "leader died", "f": "isr shrunk"}
+
+
+def test_who_comes_back_from_an_unclean_stop_is_no_longer_eligible(tmp_path: Path) -> None:
+    """Who was fenced is; who led last leads again only where nobody else was eligible."""
+    min_isr = "t=1 topic a config min.insync.replicas=2"
+    gone = (min_isr, "t=10 broker 1 {}", "t=20 broker 2 down")
+    of = told(tmp_path, "a: [[1, 2]]", *(one.format("fenced") for one in gone), "t=30 broker 1 unfenced")
+    assert wrote(of, "a")[-1] == (30, "eligible leader replica", 1, 3, [1])
+    of = told(tmp_path, "a: [[1, 2]]", *(one.format("down") for one in gone), "t=30 broker 1 up")
+    assert wrote(of, "a")[-1] == (20, "no leader can be elected", None, 2, [])
+    of = told(tmp_path, "a: [[1, 2]]", *(one.format("down") for one in gone), "t=30 broker 1 up", "t=40 broker 2 up")
+    assert wrote(of, "a")[-1] == (40, "last known leader", 2, 3, [2])

@@ -1,0 +1,110 @@
+"""Reassignments: leader epochs and who leaves, with ZooKeeper and with KRaft.
+
+Sources: KafkaController.onPartitionReassignment of 2.8; PartitionChangeBuilder, PartitionReassignmentReplicas of 4.1.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli.replay_output import Asked, timeline
+from tests.unit.simulation.interpreter import interpret
+from tests.unit.simulation.step_texts import T, cluster, held
+from udfs.simulation.cluster_events import Begin, Event, Held
+from udfs.simulation.kernels import codes as k
+from udfs.simulation.plain_results import replay, state_of
+
+Said = tuple[int, list[int], list[int], int | None]
+
+
+def asked(at: int, *replicas: int) -> Event:
+    return Event(at, k.REASSIGN, partition=T, replicas=replicas)
+
+
+def in_sync(at: int, *isr: int) -> Event:
+    return Event(at, k.SET_ISR, partition=T, replicas=isr)
+
+
+def down(at: int, broker: int) -> Event:
+    return Event(at, k.BROKER_DOWN, broker)
+
+
+def ends(replicas: tuple[int, ...], events: list[Event], kraft: bool) -> Said:
+    """(leader epoch, AR, ISR, leader) at the end. Brokers 1 to 5 live at first."""
+    begin = cluster(held(*replicas), held(1, 2, 3, 4, 5, key=("other", 0)), kraft=kraft)
+    found = next(row for row in state_of(replay(begin, events))["partitions"] if row["topic"] == "t")
+    return found["leader_epoch"], found["replicas"], sorted(found["isr"]), found["leader"]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "events", "zookeeper", "kraft"),
+    [
+        # Another order alone: complete at once.
+        ((1, 2), [asked(1, 2, 1)], (1, [2, 1], [1, 2], 1), (0, [2, 1], [1, 2], 1)),
+        # Fewer: who goes leaves the ISR, an epoch more with ZooKeeper for that, too.
+        ((1, 2, 3), [asked(1, 1, 2)], (2, [1, 2], [1, 2], 1), (1, [1, 2], [1, 2], 1)),
+        # The leader goes.
+        ((1, 2), [asked(1, 2)], (2, [2], [2], 2), (1, [2], [2], 2)),
+        # A move waits until the new one is in sync.
+        ((1, 2), [asked(1, 2, 3)], (1, [2, 3, 1], [1, 2], 1), (0, [2, 3, 1], [1, 2], 1)),
+        ((1, 2), [asked(1, 2, 3), in_sync(2, 1, 2, 3)], (3, [2, 3], [2, 3], 2), (1, [2, 3], [2, 3], 2)),
+        # More alone: nobody goes, the leader stays.
+        ((1, 2), [asked(1, 1, 2, 3), in_sync(2, 1, 2, 3)], (2, [1, 2, 3], [1, 2, 3], 1), (0, [1, 2, 3], [1, 2, 3], 1)),
+        # Taken back before it is done.
+        ((1, 2, 3), [asked(1, 4, 1), asked(2, 1, 2, 3)], (2, [1, 2, 3], [1, 2, 3], 1), (1, [1, 2, 3], [1, 2, 3], 1)),
+    ],
+)
+def test_epochs_of_reassignments(replicas: tuple[int, ...], events: list[Event], zookeeper: Said, kraft: Said) -> None:
+    assert ends(replicas, events, False) == zookeeper
+    assert ends(replicas, events, True) == kraft
+
+
+def test_a_dead_broker_is_refused_with_zookeeper_alone() -> None:
+    assert ends((1, 2), [down(1, 3), asked(2, 1, 3)], False) == (0, [1, 2], [1, 2], 1)
+    assert ends((1, 2), [down(1, 3), asked(2, 1, 3)], True) == (0, [1, 3, 2], [1, 2], 1)
+
+
+def at_the_end(tmp_path: Path, head: str, *events: str) -> dict:
+    """Of partition a-0."""
+    file = tmp_path / "told.yaml"
+    file.write_text("\n".join([head, "events:", *(f"  - {event}" for event in events)]))
+    (row,) = state_of(timeline(Asked([str(file)])).replayed)["partitions"]
+    return row
+
+
+@pytest.mark.parametrize(
+    "resumed",
+    [
+        ("t=4 controller lost",),
+        ("t=4 broker 1 down",),  # the controller's
+        ("t=3 broker 5 down", "t=4 broker 5 up"),
+    ],
+)
+def test_a_reassignment_that_is_resumed_adds_an_epoch(tmp_path: Path, resumed: tuple[str, ...]) -> None:
+    """KafkaController.maybeResumeReassignments of 2.8: its first step is done again."""
+    head = "settings: {auto_leader_rebalance: false}\nbrokers: [1, 2, 3, 4, 5]\ntopics: {a: [[2, 3]]}"
+    row = at_the_end(tmp_path, head, "t=1 reassign a-0 to 4,5", *resumed)
+    assert (row["leader"], row["leader_epoch"], row["replicas"]) == (2, 2, [4, 5, 2, 3])
+
+
+def test_who_is_not_of_the_target_resumes_nothing(tmp_path: Path) -> None:
+    head = "settings: {auto_leader_rebalance: false}\nbrokers: [1, 2, 3, 4, 5]\ntopics: {a: [[2]]}"
+    other = ("t=2 reassign a-0 to 4", "t=3 broker 5 down", "t=4 broker 5 up")
+    assert at_the_end(tmp_path, head, *other)["leader_epoch"] == 1
+
+
+def test_an_unclean_election_ends_a_reassignment_to_who_is_elected(tmp_path: Path) -> None:
+    """Any new ISR is looked at: PartitionReassignmentIsrChange of 2.8."""
+    events = ("t=1 topic a config unclean.leader.election.enable=true", "t=2 reassign a-0 to 2", "t=3 broker 1 down")
+    row = at_the_end(tmp_path, "brokers: [1, 2, 3]\ncontroller: 3\ntopics: {a: [[1]]}", *events)
+    assert (row["leader"], row["isr"], row["replicas"]) == (2, [2], [2])
+
+
+def test_a_reassignment_ends_when_any_broker_returns() -> None:
+    """An unclean election has made the ISR what it is to be; that is seen at the next step of anybody."""
+    begin = Begin((1, 2, 3, 4), frozenset({1, 2, 4}), (Held(T, (1,), (1,), 1, unclean=True),), 4)
+    events = [asked(0, 2), down(1, 1), Event(2, k.BROKER_UP, 3)]
+    (row,) = state_of(replay(begin, events))["partitions"]
+    assert row["replicas"] == interpret(begin, events).partitions[T].ar == [2]

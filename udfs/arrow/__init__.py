@@ -1,0 +1,1 @@
+"""Arrow columns, ragged arrays and Arrow batches as bytes."""

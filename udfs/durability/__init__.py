@@ -1,0 +1,1 @@
+"""Which broker failures lose data for good."""

@@ -1,0 +1,1 @@
+"""Copysets and loss probabilities over flat arrays."""

@@ -1,0 +1,1 @@
+"""Failure sums over flat arrays of partitions."""

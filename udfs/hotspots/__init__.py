@@ -1,0 +1,1 @@
+"""How unevenly leaders and replicas lie on brokers, now and over many seeds."""

@@ -1,0 +1,1 @@
+"""Balance measures and leader counts over flat arrays."""

@@ -1,1 +1,0 @@
-"""Numpy only: arrays in, arrays out. Nothing here knows of Spark, files or settings."""

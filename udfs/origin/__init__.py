@@ -1,0 +1,1 @@
+"""Which placement scheme could have placed each topic of a cluster."""

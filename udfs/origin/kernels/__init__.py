@@ -1,0 +1,1 @@
+"""Fits of observed replica lists to placement schemes, over flat arrays."""

@@ -1,0 +1,1 @@
+"""Kafka's placement schemes, applied to batches of topics."""

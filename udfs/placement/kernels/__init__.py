@@ -1,0 +1,1 @@
+"""Kafka's placement algorithms over flat arrays, bit for bit."""

@@ -1,0 +1,1 @@
+"""Plans by simulated annealing: counts, bytes, leaders and takeovers at once."""

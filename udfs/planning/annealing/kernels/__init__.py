@@ -1,0 +1,1 @@
+"""Moves and costs of the annealing over flat arrays."""

@@ -1,0 +1,1 @@
+"""Node prices of min-cost flows over flat arrays."""

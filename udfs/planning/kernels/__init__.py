@@ -1,0 +1,1 @@
+"""Waves of a reassignment over flat arrays."""

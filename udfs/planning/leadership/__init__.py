@@ -1,0 +1,1 @@
+"""Plans that only reorder replica lists: who leads, and who takes over."""

@@ -1,0 +1,1 @@
+"""Takeover limits over flat arrays."""

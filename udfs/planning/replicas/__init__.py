@@ -1,0 +1,1 @@
+"""Plans that move replicas: even counts, few copysets, heavy partitions."""

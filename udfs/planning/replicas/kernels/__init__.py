@@ -1,0 +1,1 @@
+"""Replica counts and copysets over flat arrays."""

@@ -1,0 +1,1 @@
+"""What the controller does at each step of a simulation, in order."""

@@ -1,0 +1,1 @@
+"""Consumer groups: coordinators, members and rebalances over time."""

@@ -1,0 +1,1 @@
+"""State machines of partitions, brokers, logs and groups over flat arrays."""
