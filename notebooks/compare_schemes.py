@@ -20,7 +20,7 @@ spark = open_tables("compare schemes")
 
 cluster = parameter(globals(), "cluster", "%")  # a LIKE pattern: % = every cluster
 mine = F.col("cluster_id").like(cluster)
-metric = parameter(globals(), "metric", "worst_survivor_max_over_mean_ratio")
+metric = parameter(globals(), "metric", "worst_survivor_ratio")
 
 # COMMAND ----------
 
@@ -34,7 +34,7 @@ spark.sql(
     """
     SELECT cluster_id, metric, scheme, round(value, 3) AS value, round(ratio_to_naive, 3) AS ratio_to_naive, seeds,
            round(value_p05, 3) AS value_p05, round(value_p95, 3) AS value_p95
-    FROM gold.scheme_comparison JOIN ask.snapshots USING (cluster_id, snapshot_id) WHERE newest
+    FROM gold.scheme_comparison JOIN insights.snapshots USING (cluster_id, snapshot_id) WHERE newest
     ORDER BY cluster_id, scheme
     """
 ).where(mine).where(F.col("metric") == metric).show(truncate=False)
@@ -43,7 +43,8 @@ spark.sql(
 
 # MAGIC %md
 # MAGIC ## Replica sets against the chance of a loss
-# MAGIC Fewer distinct sets (copysets): fewer ways to lose a partition when brokers die at once - and fewer survivors to
+# MAGIC Fewer distinct sets (copysets): fewer ways to lose a partition when brokers fail at once - and fewer survivors
+# MAGIC to
 # MAGIC take over.
 
 # COMMAND ----------
@@ -51,7 +52,7 @@ spark.sql(
 spark.sql(
     """
     SELECT cluster_id, scheme, failures, copysets, round(scatter_width_mean, 1) AS scatter_width_mean, loss_probability
-    FROM gold.durability JOIN ask.snapshots USING (cluster_id, snapshot_id)
+    FROM gold.durability JOIN insights.snapshots USING (cluster_id, snapshot_id)
     WHERE newest AND failure_unit = 'broker'
     ORDER BY cluster_id, failures, scheme
     """
@@ -66,7 +67,7 @@ spark.sql(
 
 spark.sql(
     """
-    SELECT o.* FROM gold.cluster_origin o JOIN ask.snapshots USING (cluster_id, snapshot_id) WHERE newest
+    SELECT o.* FROM gold.cluster_origin o JOIN insights.snapshots USING (cluster_id, snapshot_id) WHERE newest
     ORDER BY cluster_id
     """
 ).where(mine).show(truncate=False, vertical=True)

@@ -1,6 +1,6 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # Who leads too much, and what would each broker's death do?
+# MAGIC # Who leads too much, and what would each broker's failure do?
 # MAGIC
 # MAGIC The first look at a cluster.
 # MAGIC
@@ -32,7 +32,7 @@ spark.sql(
     """
     SELECT cluster_id, scheme, brokers, partitions, leaders_max, round(leaders_mean, 1) AS leaders_mean,
            round(max_over_mean_ratio, 3) AS max_over_mean_ratio, hottest_broker, hot_brokers
-    FROM gold.leader_hotspots JOIN ask.snapshots USING (cluster_id, snapshot_id)
+    FROM gold.leader_hotspots JOIN insights.snapshots USING (cluster_id, snapshot_id)
     WHERE newest AND topic IS NULL ORDER BY cluster_id, scheme
     """
 ).where(mine).show(truncate=False)
@@ -44,24 +44,24 @@ spark.sql(
 
 # COMMAND ----------
 
-spark.sql("SELECT * FROM ask.can_i_lose ORDER BY cluster_id, broker_id").where(mine).show(truncate=False)
+spark.sql("SELECT * FROM insights.broker_failure_risk ORDER BY cluster_id, broker_id").where(mine).show(truncate=False)
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The deaths that hurt most
+# MAGIC ## The failures that hurt most
 # MAGIC For the placement as it is: the survivor that would lead most, and what would go offline.
 
 # COMMAND ----------
 
 spark.sql(
     """
-    SELECT cluster_id, scenario, leaders_lost, receivers, worst_survivor,
-           round(leaders_worst_over_mean, 3) AS leaders_worst_over_mean,
+    SELECT cluster_id, scenario, leaders_lost, takeover_brokers, worst_survivor,
+           round(worst_survivor_ratio, 3) AS worst_survivor_ratio,
            newly_offline_partitions, under_min_isr_partitions
-    FROM gold.failure_summary JOIN ask.snapshots USING (cluster_id, snapshot_id)
+    FROM gold.failure_summary JOIN insights.snapshots USING (cluster_id, snapshot_id)
     WHERE newest AND scheme = 'observed' AND scenario_kind = 'broker'
-    ORDER BY newly_offline_partitions DESC, leaders_worst_over_mean DESC
+    ORDER BY newly_offline_partitions DESC, worst_survivor_ratio DESC
     """
 ).where(mine).limit(10).show(truncate=False)
 
@@ -76,7 +76,7 @@ spark.sql(
 spark.sql(
     """
     SELECT cluster_id, topic, partitions, leaders_max, hottest_broker, round(spread_percent) AS spread_percent
-    FROM gold.leader_hotspots JOIN ask.snapshots USING (cluster_id, snapshot_id)
+    FROM gold.leader_hotspots JOIN insights.snapshots USING (cluster_id, snapshot_id)
     WHERE newest AND scheme = 'observed' AND topic IS NOT NULL AND partitions >= brokers
     ORDER BY leaders_max / leaders_mean DESC, partitions DESC
     """

@@ -27,7 +27,7 @@ mine = F.col("cluster_id").like(cluster)
 
 # COMMAND ----------
 
-spark.sql("SELECT * FROM ask.snapshots ORDER BY cluster_id, number").where(mine).show(100, truncate=False)
+spark.sql("SELECT * FROM insights.snapshots ORDER BY cluster_id, number").where(mine).show(100, truncate=False)
 
 # COMMAND ----------
 
@@ -39,8 +39,8 @@ spark.sql("SELECT * FROM ask.snapshots ORDER BY cluster_id, number").where(mine)
 spark.sql(
     """
     SELECT cluster_id, metric, number, seen_at, round(value, 4) AS value, round(change, 4) AS change
-    FROM ask.over_time WHERE metric IN
-      ('leaders_max_over_mean_ratio', 'worst_survivor_max_over_mean_ratio', 'most_newly_offline_partitions')
+    FROM insights.metric_history WHERE metric IN
+      ('leaders_max_over_mean_ratio', 'worst_survivor_ratio', 'most_newly_offline_partitions')
     ORDER BY cluster_id, metric, number
     """
 ).where(mine).show(100, truncate=False)
@@ -52,7 +52,7 @@ spark.sql(
 
 # COMMAND ----------
 
-spark.sql("SELECT cluster_id, what, count(*) AS partitions FROM ask.changed GROUP BY 1, 2 ORDER BY 1, 2").where(
+spark.sql("SELECT cluster_id, what, count(*) AS partitions FROM insights.changed GROUP BY 1, 2 ORDER BY 1, 2").where(
     mine
 ).show(truncate=False)
 

@@ -36,7 +36,7 @@ spark.sql(
            round(leaders_max_over_mean_after, 3) AS leaders_after,
            round(worst_survivor_leaders_over_mean_before, 3) AS worst_survivor_before,
            round(worst_survivor_leaders_over_mean_after, 3) AS worst_survivor_after
-    FROM gold.plans JOIN ask.snapshots USING (cluster_id, snapshot_id) WHERE newest ORDER BY cluster_id, goal
+    FROM gold.plans JOIN insights.snapshots USING (cluster_id, snapshot_id) WHERE newest ORDER BY cluster_id, goal
     """
 ).where(mine).show(truncate=False, vertical=True)
 
@@ -50,7 +50,7 @@ spark.sql(
 spark.sql(
     """
     SELECT cluster_id, goal, first_wave, topic, partition, replicas_before, replicas_after, copied_bytes, reason
-    FROM gold.plan_moves JOIN ask.snapshots USING (cluster_id, snapshot_id) WHERE newest
+    FROM gold.plan_moves JOIN insights.snapshots USING (cluster_id, snapshot_id) WHERE newest
     ORDER BY cluster_id, goal, first_wave, topic, partition
     """
 ).where(mine).show(50, truncate=False)
@@ -65,7 +65,9 @@ spark.sql(
 
 spark.sql(
     """
-    WITH moves AS (SELECT m.* FROM gold.plan_moves m JOIN ask.snapshots USING (cluster_id, snapshot_id) WHERE newest)
+    WITH moves AS (
+      SELECT m.* FROM gold.plan_moves m JOIN insights.snapshots USING (cluster_id, snapshot_id) WHERE newest
+    )
     SELECT cluster_id, goal, broker_id, sum(change) AS leaders_more FROM (
       SELECT cluster_id, goal, replicas_after[0] AS broker_id, 1 AS change FROM moves
       UNION ALL

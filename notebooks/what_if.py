@@ -1,6 +1,6 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # What if these brokers die together?
+# MAGIC # What if these brokers fail together?
 # MAGIC
 # MAGIC Who would take over, and what would be offline: for any set of brokers, straight from `silver.partitions`.
 # MAGIC
@@ -34,20 +34,20 @@ spark.createDataFrame(ids, "broker_id int").createOrReplaceTempView("failed_brok
 
 after = spark.sql(
     """
-    SELECT *, size(in_sync) = 0 AND unclean AND size(living) > 0 AS lossy,
-           coalesce(get(in_sync, 0), CASE WHEN unclean THEN get(living, 0) END) AS takes_over
+    SELECT *, size(in_sync) = 0 AND unclean AND size(live) > 0 AS lossy,
+           coalesce(get(in_sync, 0), CASE WHEN unclean THEN get(live, 0) END) AS takes_over
     FROM (
       SELECT p.cluster_id, p.topic, p.partition, p.leader, p.replicas, p.isr,
-             filter(p.replicas, r -> array_contains(b.alive, r) AND NOT array_contains(f.ids, r)) AS living,
-             filter(p.replicas, r -> array_contains(b.alive, r) AND NOT array_contains(f.ids, r)
+             filter(p.replicas, r -> array_contains(b.live, r) AND NOT array_contains(f.ids, r)) AS live,
+             filter(p.replicas, r -> array_contains(b.live, r) AND NOT array_contains(f.ids, r)
                                      AND array_contains(p.isr, r)) AS in_sync,
              coalesce(t.unclean_leader_election, false) AS unclean
       FROM silver.partitions p
       JOIN silver.topics t ON p.cluster_id = t.cluster_id AND p.snapshot_id = t.snapshot_id AND p.topic = t.topic
-      JOIN ask.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
+      JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
       JOIN (
-        SELECT cluster_id, snapshot_id, collect_list(broker_id) AS alive
-        FROM silver.brokers WHERE alive GROUP BY cluster_id, snapshot_id
+        SELECT cluster_id, snapshot_id, collect_list(broker_id) AS live
+        FROM silver.brokers WHERE live GROUP BY cluster_id, snapshot_id
       ) b ON p.cluster_id = b.cluster_id AND p.snapshot_id = b.snapshot_id
       CROSS JOIN (SELECT collect_list(broker_id) AS ids FROM failed_brokers) f
       WHERE s.newest AND array_contains(f.ids, p.leader)
@@ -81,4 +81,4 @@ spark.sql(
 
 # COMMAND ----------
 
-spark.sql("SELECT * FROM ask.worst_pair").where(mine).show(truncate=False)
+spark.sql("SELECT * FROM insights.worst_pair").where(mine).show(truncate=False)

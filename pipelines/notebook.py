@@ -31,7 +31,7 @@ def parameter(notebook: Mapping[str, Any], name: str, default: str) -> str:
 
 
 def open_tables(app_name: str) -> SparkSession:
-    """A session in which `SELECT ... FROM gold.placements` and `FROM ask.hottest_brokers` work.
+    """A session in which `SELECT ... FROM gold.placements` and `FROM insights.hottest_brokers` work.
 
     Where the tables are comes from the settings, as for the command. What has not been made is not there.
     """

@@ -93,7 +93,7 @@ class Run:
             self._progress.ended(step, self.seconds[step])
 
         try:
-            run_steps(steps, NEEDS, work, self._context.settings.run.stages_at_once)
+            run_steps(steps, NEEDS, work, self._context.settings.run.parallel_stages)
         finally:
             self._log(clock())
 
@@ -112,7 +112,7 @@ class Run:
                     raise StoreError(f"{problem}. Begin with an earlier stage: --from {name}")
                 if name not in made and self._store.read(name, self._context.snapshots).isEmpty():
                     held = ", ".join(k.cluster_id for k in self._context.snapshots)
-                    if name in (RAW, "silver.entities"):
+                    if name in (RAW, "internal.entities"):
                         problem = f"{name} has no row of these snapshots of {held}"
                         raise StoreError(f"{problem}. Begin with an earlier stage: --from bronze")
 

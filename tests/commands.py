@@ -10,7 +10,7 @@ from pathlib import Path
 from pipelines.cli import main
 
 # Few placements, for tests of something else.
-FEW = ("--set", "failures.seeds=2", "--set", "hotspots.seeds=10", "--set", "failures.random_draws=10")
+FEW = ("--set", "failures.seeds=2", "--set", "hotspots.seeds=10", "--set", "failures.random_sets=10")
 # Of a run whose other tables are there.
 LAST_STAGE = ("--from", "gold.scheme_comparison", "--to", "gold.scheme_comparison")
 

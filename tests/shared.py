@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # What locks the one port that Spark Connect's server in a process listens on.
 CONNECT_PORT = "port-15002"
 COMMAND = [sys.executable, "-m", "pipelines.cli"]
-# Of the first, broker 1's death takes the partition offline; of the last, broker 98's does. Of the other, none does.
+# Of the first, broker 1's failure takes the partition offline; of the last, broker 98's does. Of the other, none does.
 SMALL = {
     "prod.eu": "\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1\n",
     "other": "\tTopic: b\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2\n"

@@ -144,7 +144,7 @@ class Kept(caching.UserProvidedCacheLocator):
 def compiled(function: Function) -> Function:
     """`function` as machine code, made at its first call; it holds no lock on Python meanwhile.
 
-    A division by zero gives what numpy gives, as Java's would have been refused before.
+    A division by zero gives what numpy gives, as Java's would have been rejected before.
     """
     others = config.CACHE_LOCATOR_CLASSES  # type: ignore[attr-defined]
     config.CACHE_LOCATOR_CLASSES = f"{Kept.__module__}.{Kept.__qualname__}"  # type: ignore[attr-defined]
@@ -181,9 +181,9 @@ def _piece(function: Function, counted: bool) -> Function:
     made = _with_general_types(numba.njit(**options)(function))
     # It has no machine code for Python to jump to.
     made._insert = lambda *arguments, **named: None
-    made._compile_for_args = _refuse
+    made._compile_for_args = _reject
     return made  # type: ignore[no-any-return]
 
 
-def _refuse(*arguments: Any, **named: Any) -> None:
+def _reject(*arguments: Any, **named: Any) -> None:
     raise TypeError("a part of a kernel is called by compiled functions alone: Python calls what is `compiled`")

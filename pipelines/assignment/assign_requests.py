@@ -27,7 +27,7 @@ from udfs.placement.schemes import (
 
 # The classes' names in requests, beside those of the schemes.
 _CLASSES = {"adminutils": KAFKA, "striped": KRAFT}
-MOST_REPLICAS = 100_000_000  # of one topic: beyond, a typing error is likelier than a wish
+MOST_REPLICAS = 100_000_000  # of one topic: beyond, a typing error is likelier than a real request
 
 _Id = Annotated[int, Field(ge=0, lt=2**31)]
 _Int = Annotated[int, Field(ge=-(2**31), lt=2**31)]
@@ -50,7 +50,7 @@ class Broker(_Strict):
     fenced: bool = False
 
 
-class Wish(_Strict):
+class TopicRequest(_Strict):
     """A topic to place. -1 = not given, as in Kafka.
 
     existing_replicas: of the partitions that the topic has; it grows by `partitions` then, and Kafka derives the start.
@@ -82,7 +82,7 @@ class Request:
     scheme: str = ""
     seed: int = 0
     brokers: tuple[Broker, ...] = ()
-    topics: tuple[Wish, ...] = ()
+    topics: tuple[TopicRequest, ...] = ()
     by_hand: str = ""
     together: bool = False
     bad: str = ""
@@ -155,26 +155,26 @@ def _understood(given: dict[str, Any], name: str, number: int, default_seed: int
     together = "topics" in given
     if together and not (isinstance(given["topics"], list) and all(isinstance(t, dict) for t in given["topics"])):
         raise ValueError("`topics` is a list of {partitions, replication_factor}")
-    topics = tuple(Wish.model_validate(wish) for wish in (given["topics"] if together else [given]))
-    for wish in topics:
-        if wish.partitions * max(wish.replication_factor, 0) > MOST_REPLICAS:
-            size = f"{wish.partitions} partitions of {wish.replication_factor} replicas"
+    topics = tuple(TopicRequest.model_validate(topic_request) for topic_request in (given["topics"] if together else [given]))
+    for topic_request in topics:
+        if topic_request.partitions * max(topic_request.replication_factor, 0) > MOST_REPLICAS:
+            size = f"{topic_request.partitions} partitions of {topic_request.replication_factor} replicas"
             raise ValueError(f"{size} are more than {MOST_REPLICAS} replicas of one topic")
-        if wish.existing_replicas is not None:
-            _check_growth(wish)
+        if topic_request.existing_replicas is not None:
+            _check_growth(topic_request)
     return Request(name, number, given, **common, topics=topics, together=together)
 
 
-def _check_growth(wish: Wish) -> None:
-    if not (wish.existing_replicas and wish.existing_replicas[0]):
+def _check_growth(topic_request: TopicRequest) -> None:
+    if not (topic_request.existing_replicas and topic_request.existing_replicas[0]):
         raise ValueError("existing_replicas has no replicas of partition 0")
-    held = len(wish.existing_replicas[0])
-    for partition, replicas in enumerate(wish.existing_replicas):
+    held = len(topic_request.existing_replicas[0])
+    for partition, replicas in enumerate(topic_request.existing_replicas):
         if len(replicas) != held or len(set(replicas)) != held:
             raise ValueError(f"existing_replicas: partition {partition} has {replicas}, partition 0 {held} replicas")
-    if held != wish.replication_factor:
-        raise ValueError(f"replication_factor is {wish.replication_factor}, but partition 0 has {held} replicas")
-    if wish.fixed_start_index != -1 or wish.start_partition_id not in (-1, len(wish.existing_replicas)):
+    if held != topic_request.replication_factor:
+        raise ValueError(f"replication_factor is {topic_request.replication_factor}, but partition 0 has {held} replicas")
+    if topic_request.fixed_start_index != -1 or topic_request.start_partition_id not in (-1, len(topic_request.existing_replicas)):
         raise ValueError("existing_replicas gives the start: leave fixed_start_index and start_partition_id out")
 
 
@@ -182,7 +182,7 @@ def _check_growth(wish: Wish) -> None:
 class ClusterRequest:
     """All topics of a source, over its brokers.
 
-    names, partitions, replication_factor: (n).   brokers: the living ones, by id.
+    names, partitions, replication_factor: (n).   brokers: the live ones, by id.
     """
 
     cluster: str
@@ -204,8 +204,8 @@ def of_snapshot(snapshot: Snapshot) -> ClusterRequest:
     ).sort_by("topic")
     if not listed.num_rows:
         raise SettingsError(f"cluster {snapshot.cluster_id}: no topic with partitions and replication factor is listed")
-    living = brokers.filter(brokers["alive"]).sort_by("broker_id").select(["broker_id", "rack"]).to_pylist()
-    if not living:
+    live = brokers.filter(brokers["live"]).sort_by("broker_id").select(["broker_id", "rack"]).to_pylist()
+    if not live:
         raise SettingsError(
             f"cluster {snapshot.cluster_id}: no broker is listed. Name a broker list too: --brokers FILE"
         )
@@ -214,5 +214,5 @@ def of_snapshot(snapshot: Snapshot) -> ClusterRequest:
         listed["topic"].to_pylist(),
         listed["partitions"].to_numpy().astype(np.int64),
         listed["replication_factor"].to_numpy().astype(np.int64),
-        tuple(Broker(id=row["broker_id"], rack=row["rack"]) for row in living),
+        tuple(Broker(id=row["broker_id"], rack=row["rack"]) for row in live),
     )

@@ -35,7 +35,7 @@ Replicas = list[list[int]]
 class Answer:
     """What becomes of one topic.
 
-    replicas: of each new partition, from first_partition on; None = refused, see error ({class, message}).
+    replicas: of each new partition, from first_partition on; None = rejected, see error ({class, message}).
     existing: of the partitions that the topic has already, if they are known.
     """
 
@@ -53,7 +53,7 @@ def answers(requests: Iterable[Request]) -> Iterator[tuple[Request, list[Answer]
     replicas = 0
     for request in requests:
         batch.append(request)
-        replicas += sum(max(0, wish.partitions) * max(0, wish.replication_factor) for wish in request.topics)
+        replicas += sum(max(0, topic_request.partitions) * max(0, topic_request.replication_factor) for topic_request in request.topics)
         if replicas >= _BATCH_REPLICAS or len(batch) >= _BATCH_REQUESTS:
             yield from _answered(batch)
             batch, replicas = [], 0
@@ -99,23 +99,23 @@ def broker_lists(lists: list[tuple[Broker, ...]]) -> BrokerLists:
 
 def _placed(scheme: str, requests: list[Request]) -> Iterator[list[Answer]]:
     """Answers to requests of one scheme: one generator a request, which its topics draw from in their order."""
-    wishes = [wish for request in requests for wish in request.topics]
+    topic_requests = [topic_request for request in requests for topic_request in request.topics]
     which = np.repeat(np.arange(len(requests)), [len(request.topics) for request in requests])
-    growing = np.array([i for i, wish in enumerate(wishes) if wish.existing_replicas], dtype=np.int64)
+    growing = np.array([i for i, topic_request in enumerate(topic_requests) if topic_request.existing_replicas], dtype=np.int64)
     # What grows is placed over the brokers by id, as Kafka takes them then.
     by_id = [tuple(sorted(requests[which[i]].brokers, key=lambda broker: broker.id)) for i in growing]
     lists = broker_lists([*(request.brokers for request in requests), *by_id])
     of_list = which.copy()
     of_list[growing] = len(requests) + np.arange(len(growing))
-    first = np.array([max(0, w.start_partition_id) for w in wishes], dtype=np.int64)
-    fixed = np.array([w.fixed_start_index for w in wishes], dtype=np.int64)
+    first = np.array([max(0, w.start_partition_id) for w in topic_requests], dtype=np.int64)
+    fixed = np.array([w.fixed_start_index for w in topic_requests], dtype=np.int64)
     if len(growing) and scheme != KRAFT:  # which places what grows like what is new
-        leaders = np.array([wishes[i].existing_replicas[0][0] for i in growing], dtype=np.int64)
+        leaders = np.array([topic_requests[i].existing_replicas[0][0] for i in growing], dtype=np.int64)
         fixed[growing] = derived_start(lists, of_list[growing], leaders)
-    first[growing] = [len(wishes[i].existing_replicas or ()) for i in growing]
+    first[growing] = [len(topic_requests[i].existing_replicas or ()) for i in growing]
     topics = Topics.of(
-        np.array([w.partitions for w in wishes], dtype=np.int64),
-        np.array([w.replication_factor for w in wishes], dtype=np.int64),
+        np.array([w.partitions for w in topic_requests], dtype=np.int64),
+        np.array([w.replication_factor for w in topic_requests], dtype=np.int64),
         of_list,
         stream=which,
         first_partition=first,
@@ -128,9 +128,9 @@ def _placed(scheme: str, requests: list[Request]) -> Iterator[list[Answer]]:
     at = 0
     for k, request in enumerate(requests):
         made = []
-        for i, wish in enumerate(request.topics):
+        for i, topic_request in enumerate(request.topics):
             replicas, error = _outcome(placed, topics, at, int(sizes[k]))
-            made.append(Answer(request.topic_name(i), int(first[at]), replicas, error, wish.existing_replicas))
+            made.append(Answer(request.topic_name(i), int(first[at]), replicas, error, topic_request.existing_replicas))
             at += 1
         yield made
 

@@ -30,14 +30,14 @@ def commands(answers: Iterable[Answer], server: str) -> Iterator[str]:
     tool = f"kafka-topics --bootstrap-server {shlex.quote(server)}"
     for answer in answers:
         if answer.replicas is None:
-            yield f"# refused: {refusal(answer)}"
+            yield f"# rejected: {refusal(answer)}"
             continue
         if not answer.replicas:
             yield f"# topic {_one_line(answer.name)}: no partitions to place"
             continue
         problem = bad_topic_name(answer.name)
         if problem is not None:
-            yield f"# refused: {_one_line(ascii(answer.name))}: {problem}"
+            yield f"# rejected: {_one_line(ascii(answer.name))}: {problem}"
             continue
         topic = f"--topic {shlex.quote(answer.name)}"
         if answer.first_partition == 0:

@@ -19,7 +19,7 @@ def main(argv: list[str] | None = None) -> int:
     """Exit code of the command with these arguments (default: the process's own)."""
     try:
         code = app(args=argv, prog_name="kafka-placement", standalone_mode=False)
-    except TyperException as error:  # all that typer refuses is wrong usage
+    except TyperException as error:  # all that typer rejects is wrong usage
         print(f"kafka-placement: {error.format_message()} See: {_command(error)} --help", file=sys.stderr)
         return EXIT_USAGE
     except Abort:

@@ -28,7 +28,7 @@ class Outcome:
     """How many topics were placed, and why others were not."""
 
     placed: int = 0
-    refused: int = 0
+    rejected: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _counted(made: Iterable[Answer], outcome: Outcome) -> Iterator[Answer]:
         if answer.error is None:
             outcome.placed += 1
         else:
-            outcome.refused += 1
+            outcome.rejected += 1
         yield answer
 
 

@@ -60,7 +60,7 @@ def store_to_read(settings: Settings) -> Store:
     """The store of a command that reads: little is compiled where the tables are small."""
     from pipelines.spark.store import holds_less
 
-    return store_of(settings, holds_less(settings.store.warehouse, settings.ingest.small_bytes))
+    return store_of(settings, holds_less(settings.store.warehouse, settings.ingest.small_input_bytes))
 
 
 def warn(sources: list[Source]) -> None:

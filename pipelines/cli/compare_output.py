@@ -90,7 +90,7 @@ def compare(grid: Grid) -> dict[str, Any]:
 def _figures(found: Figures) -> dict[str, dict[str, float | None]]:
     return {
         "worst_survivor_max_over_mean": _spread(found.worst_survivor),
-        "fewest_receivers": _spread(found.receivers),
+        "fewest_takeover_brokers": _spread(found.takeover_brokers),
         "copysets": _spread(found.copysets),
         "loss_probability": _spread(found.loss),
     }
@@ -137,14 +137,14 @@ def _detail(row: dict[str, Any]) -> list[str]:
     """Spread after a failure (wide) against the chance of loss (narrow), scheme by scheme."""
     where = f"{row['brokers']} brokers, {row['racks']} racks, {row['partitions_per_topic']} partitions a topic"
     out = [f"{where}, RF {row['replication_factor']}: medians"]
-    heads = ("worst survivor", "fewest receivers", "copysets", "P(loss)")
+    heads = ("worst survivor", "fewest takeover_brokers", "copysets", "P(loss)")
     out.append("  " + " " * 20 + "".join(head.rjust(18) for head in heads))
     for name, found in row["schemes"].items():
         cells = [
             _cell(found[metric]["p50"], digits)
             for metric, digits in (
                 ("worst_survivor_max_over_mean", 3),
-                ("fewest_receivers", 0),
+                ("fewest_takeover_brokers", 0),
                 ("copysets", 0),
                 ("loss_probability", 6),
             )
@@ -156,8 +156,8 @@ def _detail(row: dict[str, Any]) -> list[str]:
 def lines(answer: dict[str, Any]) -> list[str]:
     """The answer as a person reads it (answer: of `compare`)."""
     out = [
-        f"The worst survivor of the worst death of one broker, leaders max/mean: median of {answer['seeds']} seeds",
-        "(and where 90 % of them lie); then distinct replica sets, and the chance that RF deaths lose a partition",
+        f"The worst survivor of the worst failure of one broker, leaders max/mean: median of {answer['seeds']} seeds",
+        "(and where 90 % of them lie); then distinct replica sets, and the chance that RF failures lose a partition",
     ]
     out.append("".join(text.rjust(width) for text, width in zip((*_HEADS, "|", *_SETS), _WIDTHS, strict=True)))
     for row in answer["mixes"]:

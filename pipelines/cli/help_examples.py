@@ -18,7 +18,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "tables": ("kafka-placement tables", "kafka-placement tables --json -"),
     "query": (
-        'kafka-placement query "SELECT * FROM ask.hottest_brokers"',
+        'kafka-placement query "SELECT * FROM insights.hottest_brokers"',
         'kafka-placement query "SELECT * FROM gold.failure_summary ORDER BY newly_offline_partitions DESC" --json -',
     ),
     "inspect": ("kafka-placement inspect prod-describe.txt", "kafka-placement inspect dumps/prod --json -"),

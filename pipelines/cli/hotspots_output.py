@@ -11,19 +11,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import SettingsError
-from pipelines.ingest.merge.inferred_state import living_brokers
+from pipelines.ingest.merge.inferred_state import live_brokers
 from pipelines.ingest.snapshot import Snapshot
 from udfs.arrow.columns import numbers, whole
 from udfs.hotspots.hotspot_distribution import (
+    HotspotDistribution,
     Mix,
-    Odds,
     Trial,
     mix_of,
     observed_max,
 )
 from udfs.hotspots.kernels.balls_in_bins import Fullest
 from udfs.placement.schemes import SCHEMES, computed
-from udfs.placement.topic_batches import LivingBrokers
+from udfs.placement.topic_batches import LiveBrokers
 
 
 @dataclass(frozen=True)
@@ -49,16 +49,16 @@ def known_schemes(text: str) -> tuple[str, ...]:
 
 def hotspots(snapshot: Snapshot, chances: Chances) -> dict[str, Any]:
     """The object that `hotspots --json` writes."""
-    ids = living_brokers(snapshot.brokers)
+    ids = live_brokers(snapshot.brokers)
     at = pc.index_in(pa.array(ids), value_set=whole(snapshot.brokers["broker_id"]))
-    brokers = LivingBrokers(ids.tolist(), whole(snapshot.brokers["rack"]).take(at).to_pylist())
+    brokers = LiveBrokers(ids.tolist(), whole(snapshot.brokers["rack"]).take(at).to_pylist())
     topics = snapshot.topics
     mix = mix_of(snapshot.cluster_id, topics)
     now, singles_now = _leaders_now(snapshot, ids)
     most, ratio = observed_max(now.tolist())
     return {
         "cluster": snapshot.cluster_id,
-        "living_brokers": len(ids),
+        "live_brokers": len(ids),
         "topics": topics.num_rows,
         "run_seed": chances.run_seed,
         "now": {
@@ -73,22 +73,22 @@ def hotspots(snapshot: Snapshot, chances: Chances) -> dict[str, Any]:
 
 
 def _leaders_now(snapshot: Snapshot, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(leaders of each living broker, of these those of single-partition topics)."""
+    """(leaders of each live broker, of these those of single-partition topics)."""
     partitions = snapshot.partitions.filter(pc.is_valid(snapshot.partitions["replicas"]))
     leader = numbers(partitions["leader"], -1)
     of_one = whole(snapshot.topics["topic"]).filter(whole(pc.equal(snapshot.topics["partitions"], 1)))
     single = np.asarray(pc.is_in(whole(partitions["topic"]), value_set=of_one))
-    alive = np.isin(leader, ids)
-    return tuple(np.bincount(np.searchsorted(ids, leader[m]), minlength=len(ids)) for m in (alive, alive & single))  # type: ignore[return-value]
+    live = np.isin(leader, ids)
+    return tuple(np.bincount(np.searchsorted(ids, leader[m]), minlength=len(ids)) for m in (live, live & single))  # type: ignore[return-value]
 
 
 def _by_scheme(
-    scheme: str, mix: Mix, brokers: LivingBrokers, chances: Chances, ratio_now: float | None
+    scheme: str, mix: Mix, brokers: LiveBrokers, chances: Chances, ratio_now: float | None
 ) -> dict[str, Any]:
     trial = Trial.of(scheme, mix, brokers, chances.seeds, chances.work)
     out: dict[str, Any] = {
         "seeds": trial.seeds,
-        "refused_topics": trial.refused,
+        "unplaceable_topics": trial.rejected,
         "partitions": trial.partitions,
         "single_partition_topics": trial.singles,
     }
@@ -96,15 +96,15 @@ def _by_scheme(
         return out
     hottest = trial.hottest(chances.run_seed)
     n = len(brokers.ids)
-    leaders = Odds.of(hottest.leaders, trial.partitions, n)
-    replicas = Odds.of(hottest.replicas, trial.replicas, n)
+    leaders = HotspotDistribution.of(hottest.leaders, trial.partitions, n)
+    replicas = HotspotDistribution.of(hottest.replicas, trial.replicas, n)
     assert leaders is not None
     assert replicas is not None
     rounds, blind = trial.expected_blind()
     return out | {
         "leaders": _percentiles(leaders),
         "replicas": _percentiles(replicas),
-        "odds": [{"above": x, "probability": leaders.above(x)} for x in chances.above],
+        "distribution": [{"above": x, "probability": leaders.above(x)} for x in chances.above],
         "now_percent": None if ratio_now is None else round(leaders.percent_up_to(ratio_now), 2),
         "balls_into_bins": {
             "single_partition_topics": _expected(trial.expected_singles(), 0, trial.singles / n),
@@ -113,14 +113,14 @@ def _by_scheme(
     }
 
 
-def _percentiles(odds: Odds) -> dict[str, Any]:
-    counts = {f"p{percent}": odds.percentile(percent) for percent in (5, 50, 95, 99)} | {
-        "highest": odds.percentile(100)
+def _percentiles(distribution: HotspotDistribution) -> dict[str, Any]:
+    counts = {f"p{percent}": distribution.percentile(percent) for percent in (5, 50, 95, 99)} | {
+        "highest": distribution.percentile(100)
     }
     return {
-        "mean": _rounded(odds.mean),
+        "mean": _rounded(distribution.mean),
         "max": counts,
-        "max_over_mean": {name: _rounded(count / odds.mean) for name, count in counts.items()},
+        "max_over_mean": {name: _rounded(count / distribution.mean) for name, count in counts.items()},
     }
 
 
@@ -144,10 +144,10 @@ _WIDTHS = (18, 7, 8, 11, 9, 10, 11, 11, 16)
 
 def lines(answer: dict[str, Any], above: float) -> list[str]:
     """The answer as a person reads it (answer: of `hotspots`; above: the max/mean whose chance is shown)."""
-    n, now, schemes = answer["living_brokers"], answer["now"], answer["schemes"]
-    out = [f"cluster {answer['cluster']}, {answer['topics']} topics: {n} living brokers"]
+    n, now, schemes = answer["live_brokers"], answer["now"], answer["schemes"]
+    out = [f"cluster {answer['cluster']}, {answer['topics']} topics: {n} live brokers"]
     if now["leaders_max"] is None:
-        out.append("  now: no living broker leads anything")
+        out.append("  now: no live broker leads anything")
     else:
         hottest = f"broker {now['hottest_broker']} leads {now['leaders_max']} of {now['leaders']} partitions"
         out.append(f"  now: {hottest}, {now['max_over_mean']:.3f} times the mean")
@@ -160,8 +160,8 @@ def lines(answer: dict[str, Any], above: float) -> list[str]:
         out += [_row(_cells(name, found, above)) for name, found in tried.items()]
         out += _balls(next(iter(tried.values())), n, now)
     for name, found in schemes.items():
-        if found["refused_topics"]:
-            out.append(f"  note: {name} cannot place {found['refused_topics']} topics on these brokers: left out")
+        if found["unplaceable_topics"]:
+            out.append(f"  note: {name} cannot place {found['unplaceable_topics']} topics on these brokers: left out")
     return out
 
 
@@ -173,7 +173,7 @@ def _row(cells: Sequence[str]) -> str:
 
 def _cells(name: str, found: dict[str, Any], above: float) -> list[str]:
     leaders = found["leaders"]
-    chance = next(entry["probability"] for entry in found["odds"] if entry["above"] == above)
+    chance = next(entry["probability"] for entry in found["distribution"] if entry["above"] == above)
     share = found["now_percent"]
     return [
         *(name, str(found["seeds"])),

@@ -11,7 +11,7 @@ _TOPIC_COLUMNS = (
     "topic",
     "topic_id",
     "partitions",
-    "partitions_shown",
+    "listed_partitions",
     "replication_factor",
     "configs",
     "marked_for_deletion",
@@ -29,7 +29,7 @@ _PARTITION_COLUMNS = (
     "adding_replicas",
     "removing_replicas",
     "size_bytes",
-    "state_assumed",
+    "state_inferred",
 )
 
 
@@ -53,7 +53,7 @@ def report(snapshot: Snapshot) -> dict[str, Any]:
         "topics": topics,
         "partitions": partitions,
         "quarantined": snapshot.quarantined,
-        "contradictions": snapshot.contradictions.to_pylist(),
+        "conflicts": snapshot.conflicts.to_pylist(),
     }
 
 
@@ -66,26 +66,26 @@ def sources(snapshot: Snapshot) -> list[dict[str, Any]]:
         mine = [a for a in accounts if a["source"] == name]
         for verdict in ("kept", "quarantined", "ignored"):
             row[verdict] = sum(a["records"] for a in mine if a["verdict"] == verdict)
-        row["ignored_because"] = {a["reason"]: a["records"] for a in mine if a["verdict"] == "ignored"}
+        row["ignored_reasons"] = {a["reason"]: a["records"] for a in mine if a["verdict"] == "ignored"}
         out.append(row)
     return out
 
 
 def lines(answer: dict[str, Any]) -> list[str]:
     """The report as a person reads it (answer: of `report`)."""
-    alive = [b["broker_id"] for b in answer["brokers"] if b["alive"]]
-    dead = {b["broker_id"]: b["alive_because"] for b in answer["brokers"] if not b["alive"]}
+    live = [b["broker_id"] for b in answer["brokers"] if b["live"]]
+    down = {b["broker_id"]: b["live_reason"] for b in answer["brokers"] if not b["live"]}
     out = [f"cluster {answer['cluster']}"]
     for source in answer["sources"]:
         counts = ", ".join(f"{source[v]} {v}" for v in ("kept", "quarantined", "ignored"))
         out.append(f"  {source['source']} ({source['format']}): {source['records']} records: {counts}")
-        out += [f"    ignored: {n} x {reason}" for reason, n in source["ignored_because"].items()]
+        out += [f"    ignored: {n} x {reason}" for reason, n in source["ignored_reasons"].items()]
         if source["format"] == UNRECOGNISED.name and not source["records"]:
             out.append("    nothing is read of it: it is empty, or no text")
     out += [f"  {name} is not read: only files right in the folder are" for name in answer["skipped"]]
     racks = {b["rack"] for b in answer["brokers"]} - {None}
-    out.append(f"  brokers: {len(alive)} alive ({_ids(alive)})" + (f", {len(racks)} racks" if racks else ""))
-    out += [f"  broker {broker} is dead: {because}" for broker, because in dead.items()]
+    out.append(f"  brokers: {len(live)} live ({_ids(live)})" + (f", {len(racks)} racks" if racks else ""))
+    out += [f"  broker {broker} is down: {because}" for broker, because in down.items()]
     unplaced = sum(not p["replicas"] for p in answer["partitions"])
     leaderless = sum(p["leader"] is None and bool(p["replicas"] or p["isr"]) for p in answer["partitions"])
     out.append(f"  topics: {len(answer['topics'])}, partitions: {len(answer['partitions'])}, leaderless: {leaderless}")
@@ -94,19 +94,19 @@ def lines(answer: dict[str, Any]) -> list[str]:
         out.append(
             f"  {unplaced} partitions without known replicas" + (f", {led} of them with a leader" if led else "")
         )
-    assumed = sum(p["state_assumed"] for p in answer["partitions"])
-    if assumed:
-        out.append(f"  {assumed} partitions without leader and ISR in the sources: taken as healthy")
+    inferred = sum(p["state_inferred"] for p in answer["partitions"])
+    if inferred:
+        out.append(f"  {inferred} partitions without leader and ISR in the sources: taken as healthy")
     for topic in answer["topics"]:
         marks = ["incomplete"] * topic["incomplete"] + ["marked for deletion"] * topic["marked_for_deletion"]
         if marks or topic["warnings"]:
             out.append(f"  topic {topic['topic']}: {'; '.join([*marks, *topic['warnings']])}")
     for row in answer["quarantined"]:
         out.append(f"  quarantined: {row['source']} line {row['line_number']}: {'; '.join(row['reasons'])}")
-    for row in answer["contradictions"]:
+    for row in answer["conflicts"]:
         one = _said(row["value"], row["source"], row["line_number"])
         other = _said(row["other_value"], row["other_source"], row["other_line_number"])
-        out.append(f"  contradiction: {row['entity']}: {row['field']} is {one} or {other}: {row['outcome']}")
+        out.append(f"  conflict: {row['entity']}: {row['field']} is {one} or {other}: {row['outcome']}")
     return out
 
 

@@ -19,7 +19,7 @@ def json_line(row: Row) -> str:
     return json.dumps(_plain(row))
 
 
-def refuse_repeated(names: Sequence[str]) -> None:
+def reject_repeated(names: Sequence[str]) -> None:
     """Nothing; raises StoreError if two columns have one name, of which an object would lose one."""
     for name in dict.fromkeys(names):
         times = list(names).count(name)
@@ -48,7 +48,7 @@ def _plain(value: Any) -> Any:
                 return "NaN"
             return value if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
         case Row():
-            refuse_repeated(value.__fields__)
+            reject_repeated(value.__fields__)
             return {name: _plain(part) for name, part in zip(value.__fields__, value, strict=True)}
         case dict():
             return {_key(key): _plain(part) for key, part in value.items()}

@@ -124,11 +124,11 @@ def plan(
         warn([found])
         state = body.check(load_snapshot(found, format_name), check, settings)
         tell(json_file, state.as_dict(), state.lines())
-        raise typer.Exit(EXIT_INPUT if state.status in body.REFUSED else 0)
+        raise typer.Exit(EXIT_INPUT if state.status in body.REJECTED else 0)
     if goal is None or out is None:
         raise typer.BadParameter("--goal and --out are needed, or --check.")
     try:
-        wanted = plan_options.wish(written, settings)
+        wanted = plan_options.request(written, settings)
     except SettingsError as error:  # of options that do not go together, not of a file
         raise typer.BadParameter(f"{error}.") from error
     found = find_source(source)

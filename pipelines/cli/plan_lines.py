@@ -26,12 +26,12 @@ _COPIED, _MOVED, _CHANGED = "bytes copied", "replicas copied", "preferred leader
 
 def lines(made: Made, out: Path, server: str) -> Iterator[str]:
     """The plan, line by line. out: the folder it was written to.   server: of Kafka's commands."""
-    found, goal = made.planned, made.wishes.goal
-    problem, figures = found.problem, found.metrics
-    chosen = ids_text(chosen_brokers(problem, made.wishes))
+    found, goal = made.planned, made.request.goal
+    model, figures = found.model, found.metrics
+    chosen = ids_text(chosen_brokers(model, made.request))
     which = f"{goal} {chosen}" if chosen else goal
-    counted = f"{many(int(problem.living.sum()), 'living broker')}, {many(problem.partitions, 'partition')}"
-    yield f"cluster {problem.cluster_id}: {which}; {counted}"
+    counted = f"{many(int(model.live.sum()), 'live broker')}, {many(model.partitions, 'partition')}"
+    yield f"cluster {model.cluster_id}: {which}; {counted}"
     yield from table(figures)
     moves, size = figures["moves"], figures["bytes_to_copy"]
     if moves:
@@ -40,9 +40,9 @@ def lines(made: Made, out: Path, server: str) -> Iterator[str]:
         yield "  nothing is copied"
     lists, leaders = many(figures["lists_changed"], "replica list"), many(figures["leader_changes"], "preferred leader")
     yield f"  changed: {lists}, {leaders}"
-    certificate = found.draft.certificate
+    certificate = found.proposal.certificate
     for proof in proofs(certificate, goal):
-        if proof.value and (proof.what != _COPIED or problem.known[0]):
+        if proof.value and (proof.what != _COPIED or model.known[0]):
             yield f"  {_proof(proof, certificate.get('objective') == MIN_MOVES)}"
     yield from _prices(certificate)
     for name in ("relaxed", "missed"):
@@ -97,8 +97,8 @@ def _some(title: str, listed: Sequence[str]) -> Iterator[str]:
 
 
 def _waves(found: Planned) -> Iterator[str]:
-    problem, waves = found.problem, found.waves
-    listed, sized = reports(problem, waves), problem.known[0]
+    model, waves = found.model, found.waves
+    listed, sized = reports(model, waves), model.known[0]
     if not any(report.replicas_added for report in listed):
         return
     throttle = f"{bytes_text(waves.limits.throttle_bytes_per_s)}/s a broker"
@@ -113,7 +113,7 @@ def _waves(found: Planned) -> Iterator[str]:
         yield f"    wave {report.wave}: {_wave(report, sized)}"
     if len(listed) > _SHOWN:
         yield f"    {len(listed) - _SHOWN} more, see plan.json"
-    large = [problem.name(row) for row in waves.oversized.tolist()]
+    large = [model.name(row) for row in waves.oversized.tolist()]
     if large:
         more = f" and {len(large) - _SHOWN} more" if len(large) > _SHOWN else ""
         yield f"    larger than a wave's limit, so their brokers copy nothing beside: {', '.join(large[:_SHOWN])}{more}"

@@ -1,4 +1,4 @@
-"""The options of `plan`: what a person writes, as a wish."""
+"""The options of `plan`: what a person writes, as a request."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.config.plan_settings import wishes_of
+from pipelines.config.plan_settings import request_of
 from pipelines.config.settings import Settings
 from pipelines.errors import SettingsError
 from udfs.planning.goals import GOALS
@@ -15,7 +15,7 @@ from udfs.planning.plan_request import (
     MIN_BYTES,
     MIN_MOVES,
     OBJECTIVES,
-    Wishes,
+    PlanRequest,
 )
 
 _UNITS: dict[str, int] = {"": 1, **{name: 1000**power for power, name in enumerate(("k", "m", "g", "t", "p"), 1)}}
@@ -48,7 +48,7 @@ class Options:
 _ORDER = ("leaders", "failover")
 _EVEN = ("balance", "drain", "expand")
 _MOVING = tuple(goal for goal in GOALS if goal not in _ORDER)
-# {option: its field, the goals that it says something to}: with any other it would do nothing, and is refused.
+# {option: its field, the goals that it says something to}: with any other it would do nothing, and is rejected.
 _OF_GOALS = {
     "--brokers": ("brokers", ("drain", "expand")),
     "--replace": ("replacements", ("replace",)),
@@ -76,8 +76,8 @@ def given(options: Options) -> list[str]:
     return [option for option, value in values.items() if value is not None and value is not False]
 
 
-def wish(options: Options, settings: Settings) -> Wishes:
-    """The wish that options and settings make together; a SettingsError for options that make none."""
+def request(options: Options, settings: Settings) -> PlanRequest:
+    """The request that options and settings make together; a SettingsError for options that make none."""
     if options.goal not in GOALS:
         raise SettingsError(f"--goal {options.goal}: there are {', '.join(GOALS)}")
     if options.objective is not None and options.objective not in OBJECTIVES:
@@ -114,23 +114,23 @@ def wish(options: Options, settings: Settings) -> Wishes:
     }
     if options.seed is not None:
         asked["seed"] = options.seed
-    made = wishes_of(settings, options.goal, options.copysets, **asked)
-    _refuse_contradictions(made)
+    made = request_of(settings, options.goal, options.copysets, **asked)
+    _reject_conflicts(made)
     return made
 
 
-def _refuse_contradictions(made: Wishes) -> None:
+def _reject_conflicts(made: PlanRequest) -> None:
     """Nothing; a SettingsError for what is asked for and excluded at once."""
     olds, news = ({pair[end] for pair in made.replacements} for end in (0, 1))
     excluded = set(made.exclude_brokers)
-    for option, both, problem in (
+    for option, both, model in (
         ("--brokers", set(made.brokers) & excluded, "named in --exclude-brokers too"),
         ("--replace", news & excluded, "to take over, but named in --exclude-brokers"),
         ("--replace", news & olds, "to take over, and replaced itself"),
         ("--topics", set(made.topics) & set(made.exclude_topics), "named in --exclude-topics too"),
     ):
         if both:
-            raise SettingsError(f"{option}: {', '.join(map(str, sorted(both)))} is {problem}. Name it once")
+            raise SettingsError(f"{option}: {', '.join(map(str, sorted(both)))} is {model}. Name it once")
 
 
 def ids(text: str | None, option: str) -> tuple[int, ...]:
@@ -151,8 +151,8 @@ def replacements(text: str | None) -> tuple[tuple[int, int], ...]:
             raise SettingsError(f"--replace {text}: {part.strip()!r} is no pair of broker ids, as 7=66 is")
         old, new = map(int, found.groups())
         if old == new or old in out:
-            problem = "replaces itself" if old == new else "is replaced twice"
-            raise SettingsError(f"--replace {text}: broker {old} {problem}. Write each once, as in 7=66,8=67")
+            model = "replaces itself" if old == new else "is replaced twice"
+            raise SettingsError(f"--replace {text}: broker {old} {model}. Write each once, as in 7=66,8=67")
         out[old] = new
     return tuple(sorted(out.items()))
 

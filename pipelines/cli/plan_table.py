@@ -31,24 +31,24 @@ def table(figures: dict[str, Any]) -> Iterator[str]:
         values = [value_at(state, path) for state in (before, after)]
         return _row(title, _ratio(values[0], digits), "", _ratio(values[1], digits), "")
 
-    yield both("worst survivor of a death: leaders", "balance", "worst_survivor_leaders")
+    yield both("worst survivor of a failure: leaders", "balance", "worst_survivor_leaders")
     yield both("  bytes out", "balance", "worst_survivor_bytes_out")
-    for kind, title in (("pair", "  of two deaths: leaders"), ("rack", "  of a rack's death: leaders")):
+    for kind, title in (("pair", "  of two failures: leaders"), ("rack", "  of a rack's failure: leaders")):
         if before["failures"][kind] is not None:
-            yield both(title, "failures", kind, "leaders_worst_over_mean")
-    if any(state["durability"]["lost_already_partitions"] for state in (before, after)):
-        yield both("partitions without a living replica", "durability", "lost_already_partitions", digits=None)
+            yield both(title, "failures", kind, "worst_survivor_ratio")
+    if any(state["durability"]["already_lost_partitions"] for state in (before, after)):
+        yield both("partitions without a live replica", "durability", "already_lost_partitions", digits=None)
     yield both("rack violations", "balance", "rack_violations", digits=None)
     yield both("copysets", "durability", "copysets", digits=None)
     chances = [state["durability"]["loss_probability"] for state in (before, after)]
-    deaths = sorted({*chances[0], *chances[1]})
-    for k in [k for k in deaths if any(chance.get(k) for chance in chances)] or deaths[-1:]:
-        yield _row(f"P(loss if {k} {'dies' if k == '1' else 'die'})", *_with_gaps([c.get(k) for c in chances]))
+    failures = sorted({*chances[0], *chances[1]})
+    for k in [k for k in failures if any(chance.get(k) for chance in chances)] or failures[-1:]:
+        yield _row(f"P(loss if {k} {'fails' if k == '1' else 'fail'})", *_with_gaps([c.get(k) for c in chances]))
     if any(before["balance"][name]["max_over_mean"] is None for _, name in _BALANCE):
         yield "  (-: not known, or nothing to compare)"
-    counted, living = before["balance"]["brokers"], before["failures"]["living_brokers"]
-    if counted < living:
-        yield f"  (down to the worst survivor of a death: over the {counted} brokers that go on, of {living} that live)"
+    counted, live = before["balance"]["brokers"], before["failures"]["live_brokers"]
+    if counted < live:
+        yield f"  (down to the worst survivor of a failure: over the {counted} brokers that go on, of {live} that live)"
 
 
 def _with_gaps(values: Sequence[float | None]) -> list[str]:

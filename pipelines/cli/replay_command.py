@@ -34,7 +34,7 @@ def replay(
         ),
     ],
     fail: Annotated[
-        str | None, typer.Option(help="Ids of brokers that die, one after another, as in 2,5.", metavar="IDS")
+        str | None, typer.Option(help="Ids of brokers that fail, one after another, as in 2,5.", metavar="IDS")
     ] = None,
     until: Annotated[
         str | None,

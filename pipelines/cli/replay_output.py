@@ -21,7 +21,7 @@ from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.snapshot import facts_of, framed, snapshot_of
 from pipelines.ingest.sources import SnapshotKey, find_source, snapshot_id_of
 from pipelines.simulation.metadata_log import events_of
-from pipelines.simulation.scenario.data_sentences import SKIPPED_IF_REFUSED
+from pipelines.simulation.scenario.data_sentences import SKIPPED_IF_REJECTED
 from pipelines.simulation.scenario.scenario_reader import is_scenario, read_scenario
 from pipelines.simulation.scenario.sentence_patterns import milliseconds
 from pipelines.simulation.snapshot_changes import between
@@ -75,7 +75,7 @@ class Until:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command is asked. sources: logs, snapshots, a scenario. fail: ids that die, one after another.
+    """What the command is asked. sources: logs, snapshots, a scenario. fail: ids that fail, one after another.
 
     until: the last offset of a log (or number of a snapshot, a sentence) that counts, or the last time: then time
     goes on until there.
@@ -286,10 +286,10 @@ def lines(of: Timeline) -> Iterator[str]:
     yield from _joined(of)
     leaderless = [row for row in state["partitions"] if row["leader"] is None]
     under = sum(len(row["isr"]) < len(row["replicas"]) for row in state["partitions"])
-    alive = sum(broker["alive"] for broker in state["brokers"])
+    live = sum(broker["live"] for broker in state["brokers"])
     yield ""
     yield (
-        f"at the end: {alive} of {len(state['brokers'])} brokers alive, controller epoch {state['controller_epoch']}; "
+        f"at the end: {live} of {len(state['brokers'])} brokers live, controller epoch {state['controller_epoch']}; "
         f"{len(state['partitions'])} partitions, {under} under-replicated, {len(leaderless)} without leader"
     )
     if leaderless:
@@ -323,7 +323,7 @@ def _joined(of: Timeline) -> Iterator[str]:
 
 def _is_routine(event: Event) -> bool:
     """Whether it is one of the fetches that followers make all the time."""
-    return event.kind == k.FETCH and event.value == SKIPPED_IF_REFUSED
+    return event.kind == k.FETCH and event.value == SKIPPED_IF_REJECTED
 
 
 def _what(event: Event, words: Mapping[int, str]) -> str:

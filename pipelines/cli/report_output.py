@@ -13,7 +13,7 @@ from pipelines.report.report_data import Facts, facts_of
 from pipelines.spark.store import Store
 from pipelines.spark.views import needed
 
-_NEWEST = "SELECT cluster_id, snapshot_id FROM ask.snapshots WHERE newest"
+_NEWEST = "SELECT cluster_id, snapshot_id FROM insights.snapshots WHERE newest"
 
 
 def report(
@@ -31,7 +31,7 @@ def report(
     there = [name for name in names if store.exists(name)]
     if "gold.scheme_comparison" not in there or "ops.runs" not in there:
         raise StoreError(f"there is nothing to report at {store.warehouse}. Make it: kafka-placement run SOURCE...")
-    run_sql = store.querier([*names, "ask.snapshots"])
+    run_sql = store.querier([*names, "insights.snapshots"])
     newest = [] if alone else [SnapshotKey(*row) for row in run_sql(_NEWEST).collect()]
     named = {key.cluster_id for key in snapshots}
     chosen = [*snapshots, *(key for key in newest if key.cluster_id not in named)]

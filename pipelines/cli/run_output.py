@@ -20,7 +20,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table as Grid
 
 from pipelines.cli.broker_failure_output import LEVELS
-from pipelines.cli.json_rows import refuse_repeated, text_of
+from pipelines.cli.json_rows import reject_repeated, text_of
 from pipelines.config.settings import StoreSettings
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
@@ -80,25 +80,25 @@ def show(
     snapshots: Sequence[SnapshotKey],
     steps: Sequence[str],
     page: Path | None = None,
-    most_pairs: int | None = None,
+    max_pairs: int | None = None,
     verdicts: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
     """Print what a run found: the verdict of each cluster, the schemes beside each other, and where the report is.
 
     verdicts: of the clusters (verdict_of), if they are known; more may be among them.
     """
-    if "silver.source_accounts" in steps:
+    if "silver.source_summary" in steps:
         _show_sources(store, snapshots)
     if "gold.scheme_comparison" in steps:
         _show_verdicts(snapshots, _verdicts(store, snapshots) if verdicts is None else verdicts)
-        _show_schemes(store, snapshots, most_pairs)
+        _show_schemes(store, snapshots, max_pairs)
     if page is not None:
         typer.echo(f"Report: {page.resolve()}")
 
 
 def show_details(store: Store, snapshots: Sequence[SnapshotKey], steps: Sequence[str], work: Run) -> None:
     """Print what was read of each source, where each table is, and how long each stage took: `run --verbose`."""
-    if "silver.source_accounts" in steps:
+    if "silver.source_summary" in steps:
         for row in _accounts(store, snapshots):
             typer.echo(_account(row))
     typer.echo("Written:")
@@ -116,7 +116,7 @@ def show_details(store: Store, snapshots: Sequence[SnapshotKey], steps: Sequence
 
 def _accounts(store: Store, snapshots: Sequence[SnapshotKey]) -> list[dict[str, Any]]:
     columns = ("cluster_id", "source", "format", "records", "kept", "quarantined", "ignored")
-    rows = store.rows("silver.source_accounts", snapshots, columns)
+    rows = store.rows("silver.source_summary", snapshots, columns)
     return sorted(rows, key=itemgetter("cluster_id", "source"))
 
 
@@ -143,32 +143,32 @@ def _show_sources(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
     for row in _accounts(store, snapshots):
         if row["quarantined"]:
             typer.echo(_account(row))
-    contradictions = store.rows("silver.contradictions", snapshots, ["cluster_id"])
-    for cluster, times in sorted(Counter(row["cluster_id"] for row in contradictions).items()):
-        typer.echo(f"{cluster}: the sources contradict each other {times} times, see silver.contradictions")
+    conflicts = store.rows("silver.conflicts", snapshots, ["cluster_id"])
+    for cluster, times in sorted(Counter(row["cluster_id"] for row in conflicts).items()):
+        typer.echo(f"{cluster}: the sources conflict each other {times} times, see silver.conflicts")
 
 
-def _show_schemes(store: Store, snapshots: Sequence[SnapshotKey], most_pairs: int | None) -> None:
+def _show_schemes(store: Store, snapshots: Sequence[SnapshotKey], max_pairs: int | None) -> None:
     cells: dict[tuple[str, str], dict[str, Any]] = {}
     columns = ("cluster_id", "scheme", "metric", "value", "ratio_to_naive")
     for row in store.rows("gold.scheme_comparison", snapshots, columns):
         cells.setdefault((row["cluster_id"], row["scheme"]), {})[row["metric"]] = row
-    living = store.rows("silver.brokers", snapshots, ["cluster_id", "alive"])
-    brokers = Counter(row["cluster_id"] for row in living if row["alive"])
+    live = store.rows("silver.brokers", snapshots, ["cluster_id", "live"])
+    brokers = Counter(row["cluster_id"] for row in live if row["live"])
     for cluster in {key.cluster_id for key in snapshots} - {cluster for cluster, _ in cells}:
         cells[cluster, "-"] = {}
-    grid = _grid(title="Leaders now, and after the worst death of one broker", title_justify="left")
+    grid = _grid(title="Leaders now, and after the worst failure of one broker", title_justify="left")
     for heading in ("cluster", "scheme"):
         grid.add_column(heading)
     headings = (
-        "living\nbrokers",
+        "live\nbrokers",
         "leaders\nmax/mean",
         "worst survivor\nmax/mean",
         "its ratio\nto naive",
         "survivors that\ntake over (mean)",
         "offline partitions\nat worst",
         "copysets",
-        "P(loss if\n3 die)",
+        "P(loss if\n3 fail)",
     )
     for heading in headings:
         grid.add_column(heading, justify="right")
@@ -177,7 +177,7 @@ def _show_schemes(store: Store, snapshots: Sequence[SnapshotKey], most_pairs: in
         def shown(metric: str, digits: int = 3, of: str = "value", metrics: dict[str, Any] = metrics) -> str:
             return _number(metrics.get(metric, {}).get(of), digits)
 
-        worst, offline = "worst_survivor_max_over_mean_ratio", shown("most_offline_partitions", 0)
+        worst, offline = "worst_survivor_ratio", shown("most_offline_partitions", 0)
         grid.add_row(
             cluster,
             scheme,
@@ -185,18 +185,16 @@ def _show_schemes(store: Store, snapshots: Sequence[SnapshotKey], most_pairs: in
             shown("leaders_max_over_mean_ratio"),
             shown(worst),
             shown(worst, of="ratio_to_naive"),
-            shown("mean_receivers", 1),
-            # Where no broker lives, none can die: what is offline already is the worst.
+            shown("mean_takeover_brokers", 1),
+            # Where no broker lives, none can fail: what is offline already is the worst.
             shown("offline_partitions", 0) if offline == "-" else offline,
             shown("copysets", 0),
             shown("loss_probability_of_3_brokers", 5),
         )
     _print(grid)
     for cluster, n in sorted(brokers.items()):
-        if most_pairs is not None and n * (n - 1) // 2 > most_pairs:
-            typer.echo(
-                f"{cluster}: pairs of brokers are left out: {n * (n - 1) // 2} are more than failures.most_pairs"
-            )
+        if max_pairs is not None and n * (n - 1) // 2 > max_pairs:
+            typer.echo(f"{cluster}: pairs of brokers are left out: {n * (n - 1) // 2} are more than failures.max_pairs")
 
 
 def tables_of(place: StoreSettings, open_store: Callable[[], Store]) -> list[dict[str, Any]]:
@@ -241,7 +239,7 @@ def asked(store: Store, sql: str, as_json: bool) -> tuple[list[str], list[Row]]:
         frame = store.spark.sql(_read_only(store.spark, sql))
         columns = frame.columns
         if as_json:
-            refuse_repeated(columns)
+            reject_repeated(columns)
         return columns, frame.collect()
     except (AnalysisException, ParseException) as error:
         names = ", ".join((*TABLES, *VIEWS))

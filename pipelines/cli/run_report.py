@@ -58,7 +58,7 @@ def keep_views(store: Store) -> str:
         store.keep_views()
     except PySparkException as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
-        return f"the views of schema ask were not made: {said[0]}"
+        return f"the views of schema insights were not made: {said[0]}"
     return ""
 
 

@@ -42,7 +42,7 @@ def what_if(
     fail: Annotated[
         str | None,
         typer.Option(
-            help="Ids of the brokers that die together, as in 2,5.", metavar="IDS", show_default="each alone, in turn"
+            help="Ids of the brokers that fail together, as in 2,5.", metavar="IDS", show_default="each alone, in turn"
         ),
     ] = None,
     json_file: JsonOption = None,
@@ -50,7 +50,7 @@ def what_if(
     conf: ConfOption = None,
     options: SetOption = None,
 ) -> None:
-    """Say which brokers can be lost now; with --fail, what dies with these, and who takes over. Starts no Spark."""
+    """Say which brokers can be lost now; with --fail, what fails with these, and who takes over. Starts no Spark."""
     from pipelines.cli import broker_failure_output
     from pipelines.cli import what_if_output as body
     from pipelines.ingest.snapshot import load_snapshot
@@ -62,7 +62,7 @@ def what_if(
     warn([found])
     snapshot = load_snapshot(found, format_name)
     if failed is None:
-        answer = broker_failure_output.deaths(snapshot, defaults)
+        answer = broker_failure_output.broker_failures(snapshot, defaults)
         tell(json_file, answer, broker_failure_output.lines(answer))
     else:
         answer = body.what_if(snapshot, failed, defaults)
@@ -163,5 +163,5 @@ def assign(
     else:
         with body.whole_file(out) as stream:
             outcome = body.assign(requests, brokers, wanted, stream, format_name)
-    refused = f", {outcome.refused} refused" if outcome.refused else ""
-    typer.echo(f"{outcome.placed} topics placed{refused}" + (f": {out}" if out else ""), err=True)
+    rejected = f", {outcome.rejected} rejected" if outcome.rejected else ""
+    typer.echo(f"{outcome.placed} topics placed{rejected}" + (f": {out}" if out else ""), err=True)

@@ -38,7 +38,7 @@ def run(
     last: Annotated[str | None, typer.Option("--to", help="Stop after this one.")] = None,
     fail: Annotated[
         list[str] | None,
-        typer.Option(help="Brokers to see die together, as in 2,5 or prod=2,5; again for more.", metavar="IDS"),
+        typer.Option(help="Brokers to see fail together, as in 2,5 or prod=2,5; again for more.", metavar="IDS"),
     ] = None,
     format_name: FormatOption = None,
     conf: ConfOption = None,
@@ -97,7 +97,7 @@ def run(
     context = make_context(found, settings, when, format_name)
     with run_output.progress(len(steps)) as progress:
         progress.began("starting Spark")
-        small = sum(s.size_bytes for s in found) < settings.ingest.small_bytes
+        small = sum(s.size_bytes for s in found) < settings.ingest.small_input_bytes
         here = starts_here()
         store = store_of(settings, small, writing=True)
         work = Run(store.spark, store, context, progress)
@@ -113,7 +113,7 @@ def run(
         unmade = body.keep_views(store) if whole else ""
     if unmade:
         typer.echo(f"kafka-placement: warning: {unmade}", err=True)
-    run_output.show(store, context.snapshots, steps, page, settings.failures.most_pairs, verdicts)
+    run_output.show(store, context.snapshots, steps, page, settings.failures.max_pairs, verdicts)
     if verbose:
         run_output.show_details(store, context.snapshots, steps, work)
     if len(left) < len(steps):

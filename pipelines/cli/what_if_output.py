@@ -1,4 +1,4 @@
-"""`what-if`: what dies with some brokers, and who takes over."""
+"""`what-if`: what fails with some brokers, and who takes over."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.unrecognised import FORMAT as UNRECOGNISED
-from pipelines.ingest.merge.inferred_state import dead_brokers, living_brokers
+from pipelines.ingest.merge.inferred_state import down_brokers, live_brokers
 from pipelines.ingest.snapshot import Snapshot
 from udfs.arrow.columns import (
     Lists,
@@ -65,7 +65,8 @@ def _of_topic(snapshot: Snapshot, partitions: pa.Table, column: str, default: An
 
 @dataclass(frozen=True)
 class Before:
-    """A snapshot before anything dies. partitions: those with known replicas, p.   minimum: min.insync.replicas (p)."""
+    """A snapshot before anything fails. partitions: those with known replicas, p.   minimum: min.insync.replicas
+    (p)."""
 
     snapshot: Snapshot
     partitions: pa.Table
@@ -73,24 +74,24 @@ class Before:
     minimum: np.ndarray
 
     @property
-    def refusing(self) -> int:
-        """Led partitions that refuse acks=all now."""
+    def rejecting(self) -> int:
+        """Led partitions that reject acks=all now."""
         kept = np.full(len(self.state.leader), KEPT)
-        refusing: int = summary(self, self.state.leader, kept, ())["under_min_isr_after"]
-        return refusing
+        rejecting: int = summary(self, self.state.leader, kept, ())["under_min_isr_after"]
+        return rejecting
 
     def after(self, failed: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """(leader (p), cause of its election (p)) after these brokers have died."""
+        """(leader (p), cause of its election (p)) after these brokers have failed."""
         state = self.state
-        leader, cause = elect(state, ~np.isin(state.replicas, _dead_after(self.snapshot, failed)))
-        # Who led nothing before stays leaderless: a death brings no replica back.
+        leader, cause = elect(state, ~np.isin(state.replicas, _down_after(self.snapshot, failed)))
+        # Who led nothing before stays leaderless: a failure brings no replica back.
         orphan = state.leader == NO_LEADER
         leader[orphan], cause[orphan] = NO_LEADER, OFFLINE
         return leader, cause
 
 
 def before(snapshot: Snapshot, defaults: TopicDefaults) -> Before:
-    """What deaths are asked of; SourceError where no replicas are known."""
+    """What failures are asked of; SourceError where no replicas are known."""
     partitions = snapshot.partitions.filter(pc.is_valid(snapshot.partitions["replicas"])).combine_chunks()
     if not partitions.num_rows and (snapshot.partitions.num_rows or snapshot.stray_logs.num_rows):
         remedy = "Add a kafka-topics --describe of the cluster, or use `run` to see Kafka's own schemes."
@@ -101,7 +102,7 @@ def before(snapshot: Snapshot, defaults: TopicDefaults) -> Before:
 
 
 def what_if(snapshot: Snapshot, failed: Sequence[int], defaults: TopicDefaults) -> dict[str, Any]:
-    """The object that `what-if --fail --json` writes. failed: broker ids; who is dead already changes nothing."""
+    """The object that `what-if --fail --json` writes. failed: broker ids; who is down already changes nothing."""
     known = set(snapshot.brokers["broker_id"].to_pylist())
     for broker in failed:
         if broker not in known:
@@ -121,8 +122,8 @@ def what_if(snapshot: Snapshot, failed: Sequence[int], defaults: TopicDefaults) 
     }
 
 
-def _dead_after(snapshot: Snapshot, failed: Sequence[int]) -> np.ndarray:
-    return np.union1d(dead_brokers(snapshot.brokers), np.asarray(failed, dtype=np.int32))
+def _down_after(snapshot: Snapshot, failed: Sequence[int]) -> np.ndarray:
+    return np.union1d(down_brokers(snapshot.brokers), np.asarray(failed, dtype=np.int32))
 
 
 def _changes(partitions: pa.Table, before: np.ndarray, after: np.ndarray, cause: np.ndarray) -> list[dict[str, Any]]:
@@ -141,11 +142,11 @@ def _changes(partitions: pa.Table, before: np.ndarray, after: np.ndarray, cause:
 
 
 def summary(now: Before, leader: np.ndarray, cause: np.ndarray, failed: Sequence[int]) -> dict[str, Any]:
-    """The deaths of these brokers in numbers; leader, cause: after them."""
+    """The failures of these brokers in numbers; leader, cause: after them."""
     state = now.state
-    dead = _dead_after(now.snapshot, failed)
-    survivors = np.setdiff1d(living_brokers(now.snapshot.brokers), dead)
-    live_isr = count_true(state.in_isr & ~np.isin(state.replicas, dead), state.offsets)
+    down = _down_after(now.snapshot, failed)
+    survivors = np.setdiff1d(live_brokers(now.snapshot.brokers), down)
+    live_isr = count_true(state.in_isr & ~np.isin(state.replicas, down), state.offsets)
     live_isr[(cause == UNCLEAN) | (cause == FROM_ELR)] = 1  # the new leader begins as the whole ISR
     led = leader != NO_LEADER
     moved = led & (state.leader != leader)
@@ -179,15 +180,15 @@ def left_out(snapshot: Snapshot, failed: Sequence[int]) -> dict[str, Any]:
     """What the answer does not rest on, or only by assumption."""
     every = snapshot.partitions
     unplaced = ~valid(every["replicas"])
-    dies = np.isin(numbers(every["leader"], NO_LEADER), np.asarray(failed, dtype=np.int32))
-    already = set(failed) & set(dead_brokers(snapshot.brokers).tolist())
+    fails = np.isin(numbers(every["leader"], NO_LEADER), np.asarray(failed, dtype=np.int32))
+    already = set(failed) & set(down_brokers(snapshot.brokers).tolist())
     return {
-        "failed_already_dead": sorted(already),
+        "failed_already_down": sorted(already),
         "unplaced_partitions": int(unplaced.sum()),
-        "unplaced_partitions_losing_leader": int((unplaced & dies).sum()),
-        "state_assumed_partitions": int(flags(every["state_assumed"]).sum()),
+        "unplaced_partitions_losing_leader": int((unplaced & fails).sum()),
+        "state_inferred_partitions": int(flags(every["state_inferred"]).sum()),
         "quarantined_records": len(snapshot.quarantined),
-        "contradictions": snapshot.contradictions.num_rows,
+        "conflicts": snapshot.conflicts.num_rows,
         "unrecognised_files": sum(name == UNRECOGNISED.name for name in snapshot.formats.values()),
         "skipped_entries": len(snapshot.skipped),
     }
@@ -204,13 +205,13 @@ def lines(answer: dict[str, Any]) -> list[str]:
     """The answer as a person reads it (answer: of `what_if`)."""
     total = answer["summary"]
     failed = ",".join(map(str, answer["failed"]))
-    die = f"broker {failed} dies" if len(answer["failed"]) == 1 else f"brokers {failed} die"
-    out = [f"cluster {answer['cluster']}, {total['partitions']} partitions: {die}"]
-    out += [f"  broker {broker} is dead already" for broker in total["failed_already_dead"]]
+    fail = f"broker {failed} fails" if len(answer["failed"]) == 1 else f"brokers {failed} fail"
+    out = [f"cluster {answer['cluster']}, {total['partitions']} partitions: {fail}"]
+    out += [f"  broker {broker} is down already" for broker in total["failed_already_down"]]
     new = total["offline_after"] - total["offline_before"]
     out.append(f"  leaders that move: {total['leaders_moved']}, of them unclean: {total['unclean_elections']}")
     out.append(f"  partitions offline: {total['offline_after']} ({new} of them new)")
-    out.append(f"  partitions under min.insync.replicas (acks=all refused): {total['under_min_isr_after']}")
+    out.append(f"  partitions under min.insync.replicas (acks=all rejected): {total['under_min_isr_after']}")
     out.append(f"  partitions at their last replica: {total['at_one_replica_after']}")
     out += notes(total)
     takers = sorted(total["takeovers"].items(), key=lambda item: -item[1])
@@ -222,13 +223,13 @@ def lines(answer: dict[str, Any]) -> list[str]:
 
 
 def notes(total: Mapping[str, Any]) -> list[str]:
-    """A line for each thing that is left out, or assumed (total: as of `left_out`)."""
+    """A line for each thing that is left out, or inferred (total: as of `left_out`)."""
     said = {
         "unplaced_partitions": "{} partitions without known replicas are left out",
         "unplaced_partitions_losing_leader": "of these, {} lose their leader: who takes over is not known",
         "quarantined_records": "{} records are quarantined, see inspect",
-        "contradictions": "the sources contradict each other {} times, see inspect",
-        "state_assumed_partitions": "{} partitions without leader and ISR in the sources are taken as healthy",
+        "conflicts": "the sources conflict each other {} times, see inspect",
+        "state_inferred_partitions": "{} partitions without leader and ISR in the sources are taken as healthy",
         "unrecognised_files": "{} files are empty or in no known format, see inspect",
         "skipped_entries": "{} sub-folders or links of the folder are not read, see inspect",
     }

@@ -6,12 +6,13 @@ from typing import Any
 
 from pipelines.config.settings import PlanSettings, Settings
 from udfs.planning.plan_metrics import Effort
-from udfs.planning.plan_request import COPYSETS, Targets, Wishes
+from udfs.planning.plan_request import COPYSETS, PlanRequest, Targets
 from udfs.planning.waves import Limits
 
 
-def wishes_of(settings: Settings, goal: str, copysets: bool = False, **asked: Any) -> Wishes:
-    """The wish for a goal. asked: fields of Wishes that are not in settings.   copysets: fewer of them, last of all."""
+def request_of(settings: Settings, goal: str, copysets: bool = False, **asked: Any) -> PlanRequest:
+    """The request for a goal. asked: fields of PlanRequest that are not in settings.   copysets: fewer of them, last
+    of all."""
     plans = settings.plans
     last = (COPYSETS,) if copysets and COPYSETS not in plans.priorities else ()
     fields: dict[str, Any] = {
@@ -21,7 +22,7 @@ def wishes_of(settings: Settings, goal: str, copysets: bool = False, **asked: An
         "targets": _targets(plans),
         "seed": settings.run.seed,
     }
-    return Wishes(goal, **{**fields, **asked})
+    return PlanRequest(goal, **{**fields, **asked})
 
 
 def _targets(plans: PlanSettings) -> Targets:
@@ -42,4 +43,4 @@ def limits_of(settings: Settings) -> Limits:
 def effort_of(settings: Settings) -> Effort:
     """What the metrics of a plan may take: as much as those of the failure stages."""
     chosen = settings.durability
-    return Effort(settings.failures.most_pairs, chosen.steps, chosen.trials, settings.run.seed)
+    return Effort(settings.failures.max_pairs, chosen.steps, chosen.trials, settings.run.seed)

@@ -52,7 +52,7 @@ class _Section(BaseModel):
 class RunSettings(_Section):
     seed: Whole = Field(ge=-(2**63), lt=2**63)
     schemes: Annotated[tuple[str, ...], AfterValidator(_known_schemes)] = Field(min_length=1)
-    stages_at_once: Whole = Field(ge=1, le=16)
+    parallel_stages: Whole = Field(ge=1, le=16)
 
 
 class TopicSettings(_Section):
@@ -96,10 +96,10 @@ _Failures = Annotated[tuple[Annotated[Whole, Field(ge=1, le=5)], ...], AfterVali
 class FailureSettings(_Section):
     lists: Annotated[str, AfterValidator(_brokers_lists)]
     random_failures: Annotated[tuple[Annotated[Whole, Field(ge=1, le=100)], ...], AfterValidator(_distinct)]
-    random_draws: Whole = Field(ge=0, le=10_000)
+    random_sets: Whole = Field(ge=0, le=10_000)
     seeds: Whole = Field(ge=1, le=10_000)
     work: Whole = Field(ge=0)
-    most_pairs: Whole = Field(ge=0)
+    max_pairs: Whole = Field(ge=0)
     pair_loads: bool
 
 
@@ -145,9 +145,9 @@ class PlanSettings(_Section):
     target_bytes_out: _Target
     target_failover: _Target
     target_failover_out: _Target
-    target_loose: _Target
+    target_loose_bytes: _Target
     target_extra_moves: Number = Field(ge=0, le=1000)
-    target_least: Number = Field(ge=0, le=1)
+    target_min_over_mean: Number = Field(ge=0, le=1)
     broker_replicas: Whole = Field(ge=0)
     broker_bytes: Whole = Field(ge=0)
     throttle_bytes_per_s: Whole = Field(ge=1)
@@ -166,8 +166,8 @@ class StoreSettings(_Section):
 
 
 class IngestSettings(_Section):
-    share_bytes: Whole = Field(ge=1024)
-    small_bytes: Whole = Field(ge=0)
+    shard_bytes: Whole = Field(ge=1024)
+    small_input_bytes: Whole = Field(ge=0)
 
 
 class Settings(_Section):

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pipelines.ingest.detect import read_files
 from pipelines.ingest.merge.broker_liveness import assess_brokers
 from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, resolve
-from pipelines.ingest.merge.inferred_state import dead_brokers, settle
+from pipelines.ingest.merge.inferred_state import down_brokers, settle
 from pipelines.ingest.records import Format, Records
 from pipelines.ingest.sources import Source
 
@@ -21,7 +21,7 @@ class Snapshot:
 
     formats: {file name: format name}.   records: {file name: how many}.   skipped: names of what was not read of
     the source's folder.   partitions: schema SETTLED;
-    brokers: schema BROKERS; topics, stray_logs, contradictions, accounts: the schemas of their names.
+    brokers: schema BROKERS; topics, stray_logs, conflicts, accounts: the schemas of their names.
     quarantined: [{"source", "line_number", "raw", "reasons"}].
     """
 
@@ -34,7 +34,7 @@ class Snapshot:
     partitions: pa.Table
     stray_logs: pa.Table
     quarantined: list[dict[str, Any]]
-    contradictions: pa.Table
+    conflicts: pa.Table
     accounts: pa.Table
 
 
@@ -82,9 +82,9 @@ def snapshot_of(source: Source, files: Framed, facts: pa.Table) -> Snapshot:
         source.skipped,
         brokers,
         resolution.topics,
-        settle(resolution.partitions, dead_brokers(brokers)),
+        settle(resolution.partitions, down_brokers(brokers)),
         resolution.stray_logs,
         quarantined,
-        pa.concat_tables([resolution.contradictions, against]),
+        pa.concat_tables([resolution.conflicts, against]),
         resolution.accounts,
     )

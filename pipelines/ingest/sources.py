@@ -89,7 +89,7 @@ def _content(folder: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
 
 
 def find_sources(arguments: Sequence[str]) -> list[Source]:
-    """The sources of all arguments; two for one cluster are refused."""
+    """The sources of all arguments; two for one cluster are rejected."""
     sources = [find_source(argument) for argument in arguments]
     seen: dict[str, Source] = {}
     for source in sources:

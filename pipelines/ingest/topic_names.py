@@ -8,7 +8,7 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def bad_topic_name(topic: str | None) -> str | None:
-    """Why Kafka would refuse this topic name, or None if it would not."""
+    """Why Kafka would reject this topic name, or None if it would not."""
     if topic is None or (_TOPIC_NAME.fullmatch(topic) and topic not in (".", "..")):
         return None
     return f"bad topic name {topic!r}: 1 to 249 of a-z A-Z 0-9 . _ - are allowed, and not '.' or '..'"

@@ -8,48 +8,48 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.arrow.ragged import position_of
-from udfs.planning.cluster_model import Ints, Problem
+from udfs.planning.cluster_model import ClusterModel, Ints
 
 Hashes = npt.NDArray[np.uint32]
 
 HEX_DIGITS = 8  # of a partition's hash
 
 
-def digest(problem: Problem) -> str:
+def digest(model: ClusterModel) -> str:
     """sha256 over topics, partition ids and replica lists in the source's order, in hex."""
-    whole = hashlib.sha256("\n".join(problem.topic_names).encode())
-    for values in (problem.topic, problem.partition, problem.offsets, _ids(problem)):
+    whole = hashlib.sha256("\n".join(model.topic_names).encode())
+    for values in (model.topic, model.partition, model.offsets, _ids(model)):
         whole.update(b"\0" + values.astype("<i8").tobytes())
     return whole.hexdigest()
 
 
-def hashes(problem: Problem) -> Hashes:
+def hashes(model: ClusterModel) -> Hashes:
     """uint32 (p), of each partition's replica list in the source's order. Equal lists have equal ones."""
     with np.errstate(over="ignore"):
-        place = position_of(problem.offsets).astype(np.uint64)
-        parts = _mixed(_mixed(_ids(problem).astype(np.uint64)) + place)
+        place = position_of(model.offsets).astype(np.uint64)
+        parts = _mixed(_mixed(_ids(model).astype(np.uint64)) + place)
         total = np.zeros(len(parts) + 1, dtype=np.uint64)
         np.cumsum(parts, out=total[1:])
-        return (_mixed(total[problem.offsets[1:]] - total[problem.offsets[:-1]]) >> np.uint64(32)).astype(np.uint32)
+        return (_mixed(total[model.offsets[1:]] - total[model.offsets[:-1]]) >> np.uint64(32)).astype(np.uint32)
 
 
-def rack_names(problem: Problem) -> dict[int, str]:
-    """{broker id: its rack}, of brokers whose rack is known; none if not every living broker's is."""
-    names = problem.rack_names
-    ids, racks = problem.broker_ids.tolist(), problem.rack.tolist()
+def rack_names(model: ClusterModel) -> dict[int, str]:
+    """{broker id: its rack}, of brokers whose rack is known; none if not every live broker's is."""
+    names = model.rack_names
+    ids, racks = model.broker_ids.tolist(), model.rack.tolist()
     return {id_: names[rack] for id_, rack in zip(ids, racks, strict=True) if rack < len(names)}
 
 
-def of_topics(problem: Problem) -> dict[str, dict[str, str]]:
+def of_topics(model: ClusterModel) -> dict[str, dict[str, str]]:
     """{topic: {"partitions": ids in ranges, "hashes": HEX_DIGITS a partition, in their order}}."""
-    text = hashes(problem).astype(">u4").tobytes().hex()
-    ends = np.searchsorted(problem.topic, np.arange(len(problem.topic_names) + 1)).tolist()
+    text = hashes(model).astype(">u4").tobytes().hex()
+    ends = np.searchsorted(model.topic, np.arange(len(model.topic_names) + 1)).tolist()
     return {
         name: {
-            "partitions": ranges(problem.partition[begin:end]),
+            "partitions": ranges(model.partition[begin:end]),
             "hashes": text[HEX_DIGITS * begin : HEX_DIGITS * end],
         }
-        for name, begin, end in zip(problem.topic_names, ends[:-1], ends[1:], strict=True)
+        for name, begin, end in zip(model.topic_names, ends[:-1], ends[1:], strict=True)
     }
 
 
@@ -69,9 +69,9 @@ def ids_in(text: str, count: int) -> Ints:
     return np.concatenate([np.arange(span.start, span.stop, dtype=np.int64) for span in spans])
 
 
-def _ids(problem: Problem) -> Ints:
-    places = problem.replicas if problem.as_is is None else problem.as_is
-    return problem.broker_ids[places].astype(np.int64)
+def _ids(model: ClusterModel) -> Ints:
+    places = model.replicas if model.as_is is None else model.as_is
+    return model.broker_ids[places].astype(np.int64)
 
 
 def _mixed(value: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -11,10 +11,10 @@ import numpy as np
 from udfs.arrow.ragged import any_true
 from udfs.planning.cluster_model import (
     FREE,
-    Draft,
+    ClusterModel,
     Ints,
     Places,
-    Problem,
+    ProposedAssignment,
 )
 from udfs.planning.waves import Waves, leader_of, to_change
 
@@ -22,60 +22,60 @@ Key = tuple[str, int]
 Lists = dict[Key, list[int]]
 
 
-def key_of(problem: Problem, row: int) -> Key:
+def key_of(model: ClusterModel, row: int) -> Key:
     """Topic and id of a partition."""
-    return problem.topic_names[problem.topic[row]], int(problem.partition[row])
+    return model.topic_names[model.topic[row]], int(model.partition[row])
 
 
-def broker_lists(problem: Problem, rows: Sequence[int], offsets: Ints, replicas: Places) -> list[list[int]]:
+def broker_lists(model: ClusterModel, rows: Sequence[int], offsets: Ints, replicas: Places) -> list[list[int]]:
     """Broker ids of the segments `rows`."""
-    ids = problem.broker_ids[replicas].tolist()
+    ids = model.broker_ids[replicas].tolist()
     return [ids[offsets[row] : offsets[row + 1]] for row in rows]
 
 
-def lists_before(problem: Problem, rows: Sequence[int]) -> Lists:
+def lists_before(model: ClusterModel, rows: Sequence[int]) -> Lists:
     """The lists of these partitions as the source has them, in its order."""
-    as_is = problem.replicas if problem.as_is is None else problem.as_is
-    lists = broker_lists(problem, rows, problem.offsets, as_is)
-    return {key_of(problem, row): one for row, one in zip(rows, lists, strict=True)}
+    as_is = model.replicas if model.as_is is None else model.as_is
+    lists = broker_lists(model, rows, model.offsets, as_is)
+    return {key_of(model, row): one for row, one in zip(rows, lists, strict=True)}
 
 
-def lists_after(problem: Problem, draft: Draft, rows: Sequence[int]) -> Lists:
-    """The lists that the draft has for these partitions."""
-    lists = broker_lists(problem, rows, draft.offsets, draft.replicas)
-    return {key_of(problem, row): one for row, one in zip(rows, lists, strict=True)}
+def lists_after(model: ClusterModel, proposal: ProposedAssignment, rows: Sequence[int]) -> Lists:
+    """The lists that the proposal has for these partitions."""
+    lists = broker_lists(model, rows, proposal.offsets, proposal.replicas)
+    return {key_of(model, row): one for row, one in zip(rows, lists, strict=True)}
 
 
-def lists_of_wave(problem: Problem, waves: Waves, wave: int) -> Lists:
+def lists_of_wave(model: ClusterModel, waves: Waves, wave: int) -> Lists:
     """The lists that a wave (from 0) sets."""
     steps = range(*waves.begins[wave : wave + 2].tolist())
-    lists = broker_lists(problem, steps, waves.offsets, waves.replicas)
-    return {key_of(problem, row): one for row, one in zip(waves.row[steps].tolist(), lists, strict=True)}
+    lists = broker_lists(model, steps, waves.offsets, waves.replicas)
+    return {key_of(model, row): one for row, one in zip(waves.row[steps].tolist(), lists, strict=True)}
 
 
-def not_given_back(problem: Problem, draft: Draft) -> Ints:
-    """Rows of the partitions that the plan sets and no rollback can: a dead broker is in their list before.
+def not_given_back(model: ClusterModel, proposal: ProposedAssignment) -> Ints:
+    """Rows of the partitions that the plan sets and no rollback can: a down broker is in their list before.
 
-    Kafka's tool refuses a whole file for one broker that is not registered.
+    Kafka's tool rejects a whole file for one broker that is not registered.
     """
-    dead = any_true(~problem.living[problem.replicas], problem.offsets)
-    return np.flatnonzero(dead & to_change(problem, draft))
+    down = any_true(~model.live[model.replicas], model.offsets)
+    return np.flatnonzero(down & to_change(model, proposal))
 
 
-def to_elect(problem: Problem, draft: Draft) -> list[Key]:
+def to_elect(model: ClusterModel, proposal: ProposedAssignment) -> list[Key]:
     """The partitions whose preferred leader after the plan lives and does not lead now.
 
     Those that must stay as they are, are left to themselves.
     """
-    chosen = to_change(problem, draft)
-    as_is = problem.replicas if problem.as_is is None else problem.as_is
-    first = np.where(chosen, draft.replicas[draft.offsets[:-1]], as_is[problem.offsets[:-1]])
-    wanted = problem.living[first] & (first != leader_of(problem)) & (chosen | (problem.frozen == FREE))
-    return [key_of(problem, row) for row in np.flatnonzero(wanted).tolist()]
+    chosen = to_change(model, proposal)
+    as_is = model.replicas if model.as_is is None else model.as_is
+    first = np.where(chosen, proposal.replicas[proposal.offsets[:-1]], as_is[model.offsets[:-1]])
+    wanted = model.live[first] & (first != leader_of(model)) & (chosen | (model.frozen == FREE))
+    return [key_of(model, row) for row in np.flatnonzero(wanted).tolist()]
 
 
 def compact(value: Any) -> str:
-    """A value as JSON without spaces; NaN and infinities are refused."""
+    """A value as JSON without spaces; NaN and infinities are rejected."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 

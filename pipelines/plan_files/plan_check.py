@@ -27,36 +27,36 @@ from pipelines.plan_files.plan_progress import (
     WaveState,
 )
 from pipelines.plan_files.plan_reader import Change, StoredPlan, read_plan
-from udfs.planning.cluster_model import Problem
+from udfs.planning.cluster_model import ClusterModel
 
 
-def check_plan(directory: Path, problem: Problem, partitions: pa.Table) -> PlanState:
-    """What has become of the plan in a folder. problem, partitions: of its cluster now (columns as in silver).
+def check_plan(directory: Path, model: ClusterModel, partitions: pa.Table) -> PlanState:
+    """What has become of the plan in a folder. model, partitions: of its cluster now (columns as in silver).
 
     A SourceError if the plan is another cluster's.
     """
-    return state_of(read_plan(directory), problem, partitions)
+    return state_of(read_plan(directory), model, partitions)
 
 
-def state_of(plan: StoredPlan, problem: Problem, partitions: pa.Table) -> PlanState:
+def state_of(plan: StoredPlan, model: ClusterModel, partitions: pa.Table) -> PlanState:
     """As check_plan, of a plan that has been read."""
-    if plan.cluster != problem.cluster_id:
-        said = f"the plan is of the cluster {plan.cluster!r}, and this one is {problem.cluster_id!r}"
-        raise SourceError(problem.cluster_id, said, f"If it is the same one, name it so: {plan.cluster}=PATH")
-    differing = list(_differing(plan, problem))
-    now = _of_source(problem, _rows(problem, dict.fromkeys([*plan.changes, *plan.election, *differing])))
+    if plan.cluster != model.cluster_id:
+        said = f"the plan is of the cluster {plan.cluster!r}, and this one is {model.cluster_id!r}"
+        raise SourceError(model.cluster_id, said, f"If it is the same one, name it so: {plan.cluster}=PATH")
+    differing = list(_differing(plan, model))
+    now = _of_source(model, _rows(model, dict.fromkeys([*plan.changes, *plan.election, *differing])))
     moves = _moves(plan, partitions)
     moving = {(move.topic, move.partition) for move in moves}
     steps_done = {key: _steps_done(change, now.get(key)) for key, change in plan.changes.items()}
     others = [key for key in differing if key not in plan.changes and key not in moving]
     strays = [key for key, done in steps_done.items() if done is None and key not in moving]
-    missing_topics = sorted(set(plan.topics) - set(problem.topic_names))
+    missing_topics = sorted(set(plan.topics) - set(model.topic_names))
     changed = [
         ChangedPartition(*key, now.get(key), _planned(plan, key))
         for key in sorted([*others, *strays])
         if key[0] not in missing_topics
     ]
-    new_topics = sorted(set(problem.topic_names) - set(plan.topics))
+    new_topics = sorted(set(model.topic_names) - set(plan.topics))
     pending = [
         Pending(*key, plan.changes[key].steps[done or 0][0], now.get(key, []), plan.changes[key].after)
         for key, done in sorted(steps_done.items())
@@ -64,20 +64,20 @@ def state_of(plan: StoredPlan, problem: Problem, partitions: pa.Table) -> PlanSt
     ]
     done = len(plan.changes) - len(pending)
     begun = any(steps_done.values()) or bool(moves) or not plan.changes
-    living = set(problem.broker_ids[problem.living].tolist())
-    gone = plan.living_brokers - living
+    live = set(model.broker_ids[model.live].tolist())
+    gone = plan.live_brokers - live
     named = {id_ for one in pending for id_ in one.after}
     needed = named if begun else gone
-    racks, racks_known = _changed_racks(plan, problem, named)
-    to_empty = named & set(problem.broker_ids[problem.draining].tolist()) - plan.draining_brokers
+    racks, racks_known = _changed_racks(plan, model, named)
+    to_empty = named & set(model.broker_ids[model.draining].tolist()) - plan.draining_brokers
     if changed or missing_topics or new_topics or gone & needed or racks or to_empty:
         status = CHANGED
     elif moves:
         status = IN_FLIGHT
     else:
         status = PARTLY if pending and begun else FITS if pending else DONE
-    unelected, leaders_known = _unelected(plan, problem, partitions, {(one.topic, one.partition) for one in pending})
-    known = set(problem.broker_ids.tolist())
+    unelected, leaders_known = _unelected(plan, model, partitions, {(one.topic, one.partition) for one in pending})
+    known = set(model.broker_ids.tolist())
     return PlanState(
         status,
         len(plan.changes),
@@ -90,7 +90,7 @@ def state_of(plan: StoredPlan, problem: Problem, partitions: pa.Table) -> PlanSt
         tuple(new_topics),
         tuple(sorted(gone - known)),
         tuple(sorted(gone & known)),
-        tuple(sorted(living - plan.living_brokers)),
+        tuple(sorted(live - plan.live_brokers)),
         tuple(racks),
         tuple(sorted(to_empty)),
         tuple(unelected),
@@ -99,36 +99,36 @@ def state_of(plan: StoredPlan, problem: Problem, partitions: pa.Table) -> PlanSt
     )
 
 
-def _changed_racks(plan: StoredPlan, problem: Problem, named: set[int]) -> tuple[list[ChangedRack], bool]:
+def _changed_racks(plan: StoredPlan, model: ClusterModel, named: set[int]) -> tuple[list[ChangedRack], bool]:
     """(brokers of these in another rack than when the plan was made, whether that can be said).
 
     A source that shows no racks says nothing about them, as a describe does beside a list of brokers.
     """
-    now = rack_names(problem)
+    now = rack_names(model)
     if not now:
         return [], not plan.racks
     both = [ChangedRack(id_, plan.racks.get(id_), now[id_]) for id_ in sorted(named & now.keys())]
     return [one for one in both if one.before != one.now], True
 
 
-def _rows(problem: Problem, keys: Iterable[Key]) -> dict[Key, int]:
-    """{partition: its row in the problem}, of those that are there."""
-    number = {topic: i for i, topic in enumerate(problem.topic_names)}
-    begins = np.searchsorted(problem.topic, np.arange(len(number) + 1)).tolist()
+def _rows(model: ClusterModel, keys: Iterable[Key]) -> dict[Key, int]:
+    """{partition: its row in the model}, of those that are there."""
+    number = {topic: i for i, topic in enumerate(model.topic_names)}
+    begins = np.searchsorted(model.topic, np.arange(len(number) + 1)).tolist()
     out = {}
     for topic, partition in keys:
         if topic in number:
             begin, end = begins[number[topic]], begins[number[topic] + 1]
-            row = begin + int(np.searchsorted(problem.partition[begin:end], partition))
-            if row < end and problem.partition[row] == partition:
+            row = begin + int(np.searchsorted(model.partition[begin:end], partition))
+            if row < end and model.partition[row] == partition:
                 out[topic, partition] = row
     return out
 
 
-def _of_source(problem: Problem, rows: dict[Key, int]) -> dict[Key, list[int]]:
+def _of_source(model: ClusterModel, rows: dict[Key, int]) -> dict[Key, list[int]]:
     """The replicas of rows, in the source's order."""
-    as_is = problem.replicas if problem.as_is is None else problem.as_is
-    return dict(zip(rows, broker_lists(problem, list(rows.values()), problem.offsets, as_is), strict=True))
+    as_is = model.replicas if model.as_is is None else model.as_is
+    return dict(zip(rows, broker_lists(model, list(rows.values()), model.offsets, as_is), strict=True))
 
 
 def _steps_done(change: Change, now: list[int] | None) -> int | None:
@@ -143,17 +143,17 @@ def _planned(plan: StoredPlan, key: Key) -> list[list[int]] | None:
     return None if change is None else [change.before, *(replicas for _, replicas in change.steps)]
 
 
-def _differing(plan: StoredPlan, problem: Problem) -> Iterator[Key]:
+def _differing(plan: StoredPlan, model: ClusterModel) -> Iterator[Key]:
     """The partitions of topics that were and are there, that are new, missing, or have another list than before."""
-    if digest(problem) == plan.sha256:
+    if digest(model) == plan.sha256:
         return
-    now = hashes(problem)
-    begins = np.searchsorted(problem.topic, np.arange(len(problem.topic_names) + 1)).tolist()
-    for topic, begin, end in zip(problem.topic_names, begins[:-1], begins[1:], strict=True):
+    now = hashes(model)
+    begins = np.searchsorted(model.topic, np.arange(len(model.topic_names) + 1)).tolist()
+    for topic, begin, end in zip(model.topic_names, begins[:-1], begins[1:], strict=True):
         if topic not in plan.topics:
             continue
         old_ids, old = plan.topics[topic]
-        ids, new = problem.partition[begin:end].astype(np.int64), now[begin:end]
+        ids, new = model.partition[begin:end].astype(np.int64), now[begin:end]
         differ = set(np.setxor1d(old_ids, ids).tolist())
         both, at_old, at_new = np.intersect1d(old_ids, ids, return_indices=True)
         differ |= set(both[old[at_old] != new[at_new]].tolist())
@@ -185,19 +185,19 @@ def _waves(plan: StoredPlan, steps_done: dict[Key, int | None]) -> tuple[WaveSta
 
 
 def _unelected(
-    plan: StoredPlan, problem: Problem, partitions: pa.Table, pending: set[Key]
+    plan: StoredPlan, model: ClusterModel, partitions: pa.Table, pending: set[Key]
 ) -> tuple[list[Unelected], bool]:
     """(partitions as planned whose first replica lives and does not lead, whether a source tells who leads)."""
     keys = sorted({*plan.changes, *plan.election} - pending)
-    rows = _rows(problem, keys)
-    assumed = "state_assumed" in partitions.column_names and bool(pc.any(partitions["state_assumed"]).as_py())
-    if problem.leader is None or assumed:
+    rows = _rows(model, keys)
+    inferred = "state_inferred" in partitions.column_names and bool(pc.any(partitions["state_inferred"]).as_py())
+    if model.leader is None or inferred:
         return [], False
-    living = set(problem.broker_ids[problem.living].tolist())
+    live = set(model.broker_ids[model.live].tolist())
     out = []
-    for key, replicas in _of_source(problem, rows).items():
-        place = int(problem.leader[rows[key]])
-        leader = int(problem.broker_ids[place]) if place >= 0 else None
-        if leader != replicas[0] and replicas[0] in living:
+    for key, replicas in _of_source(model, rows).items():
+        place = int(model.leader[rows[key]])
+        leader = int(model.broker_ids[place]) if place >= 0 else None
+        if leader != replicas[0] and replicas[0] in live:
             out.append(Unelected(*key, leader, replicas[0]))
     return out, True

@@ -36,7 +36,7 @@ from pipelines.plan_files.throttles import (
     throttle_of,
     throttles_by_wave,
 )
-from udfs.planning.cluster_model import Draft, Problem
+from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.waves import Waves, to_change
 
 PLAN, REASSIGNMENT, ROLLBACK, ELECTION = "plan.json", "reassignment.json", "rollback.json", "election.json"
@@ -47,37 +47,41 @@ _WAVE = re.compile(r"wave-[0-9]{2,}\.json")
 _REMEDY = "Name a folder that is not there yet, is empty, or holds a plan, which is then replaced"
 
 
-def plan_texts(problem: Problem, draft: Draft, waves: Waves, facts: Mapping[str, Any]) -> dict[str, str]:
+def plan_texts(
+    model: ClusterModel, proposal: ProposedAssignment, waves: Waves, facts: Mapping[str, Any]
+) -> dict[str, str]:
     """{file name: text} of a plan, the same for the same plan. facts: certificate and metrics, for plan.json."""
-    rows = np.flatnonzero(to_change(problem, draft)).tolist()
-    before, after = lists_before(problem, rows), lists_after(problem, draft, rows)
-    by_wave = [lists_of_wave(problem, waves, wave) for wave in range(waves.waves)]
+    rows = np.flatnonzero(to_change(model, proposal)).tolist()
+    before, after = lists_before(model, rows), lists_after(model, proposal, rows)
+    by_wave = [lists_of_wave(model, waves, wave) for wave in range(waves.waves)]
     names = wave_names(waves.waves)
-    lost = {key_of(problem, row) for row in not_given_back(problem, draft).tolist()}
-    dead = set(problem.broker_ids[~problem.living].tolist())
+    lost = {key_of(model, row) for row in not_given_back(model, proposal).tolist()}
+    down = set(model.broker_ids[~model.live].tolist())
     rate = max(1, int(waves.limits.throttle_bytes_per_s))
-    whole, throttles = throttle_of(before, after, dead), throttles_by_wave(before, by_wave, dead)
+    whole, throttles = throttle_of(before, after, down), throttles_by_wave(before, by_wave, down)
     texts = {REASSIGNMENT: reassignment(after)}
     texts |= {wave_file(name): reassignment(lists) for name, lists in zip(names, by_wave, strict=True)}
     texts |= {
         ROLLBACK: reassignment({key: one for key, one in before.items() if key not in lost}),
-        ELECTION: election(to_elect(problem, draft)),
-        TOPICS_TO_MOVE: topics_to_move(key_of(problem, row)[0] for row in rows),
+        ELECTION: election(to_elect(model, proposal)),
+        TOPICS_TO_MOVE: topics_to_move(key_of(model, row)[0] for row in rows),
         THROTTLES: as_json(rate, whole, throttles),
         THROTTLE_SCRIPT: as_script(rate, whole, list(zip(names, throttles, strict=True))),
-        PLAN: plan_file(problem, draft, waves, facts, by_wave),
+        PLAN: plan_file(model, proposal, waves, facts, by_wave),
     }
     return texts
 
 
-def write_plan(directory: Path, problem: Problem, draft: Draft, waves: Waves, facts: Mapping[str, Any]) -> list[Path]:
+def write_plan(
+    directory: Path, model: ClusterModel, proposal: ProposedAssignment, waves: Waves, facts: Mapping[str, Any]
+) -> list[Path]:
     """The files written, in `directory`, which is made, or replaced if it holds a plan; else a SettingsError.
 
     facts: certificate and metrics, as they shall stand in plan.json.
     """
     folder = directory.resolve()
-    refuse_other(folder)
-    texts = plan_texts(problem, draft, waves, facts)
+    reject_other(folder)
+    texts = plan_texts(model, proposal, waves, facts)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
@@ -86,12 +90,12 @@ def write_plan(directory: Path, problem: Problem, draft: Draft, waves: Waves, fa
             for name, text in texts.items():
                 (made / name).write_text(text, encoding="utf-8", newline="\n")
             _replace(folder, made, outdated)
-    except OSError as problem_:
-        raise SettingsError(f"{directory} cannot be written: {problem_}. Name another folder") from problem_
+    except OSError as model_:
+        raise SettingsError(f"{directory} cannot be written: {model_}. Name another folder") from model_
     return [directory / name for name in texts]
 
 
-def refuse_other(folder: Path) -> None:
+def reject_other(folder: Path) -> None:
     """Nothing; a SettingsError if the folder is there and holds something else than a plan."""
     if not folder.exists():
         return

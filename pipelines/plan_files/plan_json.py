@@ -20,7 +20,7 @@ from pipelines.plan_files.kafka_json import (
     lists_before,
     not_given_back,
 )
-from udfs.planning.cluster_model import Draft, Problem
+from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
 from udfs.planning.waves import Waves, reports, to_change
 
@@ -30,7 +30,7 @@ OURS = (
     *("kind", "version", "limits", "oversized_partitions", "waves"),
     *("not_in_rollback", "assignment_before", "changes"),
 )
-NOT_GIVEN_BACK = "a replica was on a broker that is dead, and Kafka's tool refuses a file that names one"
+NOT_GIVEN_BACK = "a replica was on a broker that is down, and Kafka's tool rejects a file that names one"
 
 _NAMED = 20  # partitions that rollback.json lacks, by name
 _DIGITS = 12  # significant ones that are kept of a float
@@ -67,7 +67,9 @@ def wave_file(name: str) -> str:
     return f"wave-{name}.json"
 
 
-def plan_file(problem: Problem, draft: Draft, waves: Waves, facts: Mapping[str, Any], by_wave: Sequence[Lists]) -> str:
+def plan_file(
+    model: ClusterModel, proposal: ProposedAssignment, waves: Waves, facts: Mapping[str, Any], by_wave: Sequence[Lists]
+) -> str:
     """The text of plan.json: facts (certificate and metrics, of the caller), then what OURS names.
 
     by_wave: the lists that each wave sets.
@@ -80,62 +82,64 @@ def plan_file(problem: Problem, draft: Draft, waves: Waves, facts: Mapping[str, 
     limits = asdict(waves.limits)
     unlimited = {"bytes_in_flight": np.inf, "moves_per_broker": np.iinfo(np.int64).max}
     members["limits"] = compact({k: None if v == unlimited.get(k) else plain(v) for k, v in limits.items()})
-    members["oversized_partitions"] = array(problem.name(row) for row in waves.oversized.tolist())
-    members["waves"] = array(waves_told(problem, waves))
-    members["not_in_rollback"] = compact(not_in_rollback(problem, draft))
-    members["assignment_before"] = _before(problem)
-    members["changes"] = array(_changes(problem, draft, waves, by_wave))
+    members["oversized_partitions"] = array(model.name(row) for row in waves.oversized.tolist())
+    members["waves"] = array(waves_told(model, waves))
+    members["not_in_rollback"] = compact(not_in_rollback(model, proposal))
+    members["assignment_before"] = _before(model)
+    members["changes"] = array(_changes(model, proposal, waves, by_wave))
     return "{\n" + ",\n".join(f"{json.dumps(key)}: {text}" for key, text in members.items()) + "\n}\n"
 
 
-def waves_told(problem: Problem, waves: Waves) -> list[dict[str, Any]]:
+def waves_told(model: ClusterModel, waves: Waves) -> list[dict[str, Any]]:
     """Each wave with its file; bytes and seconds are None where no size is known."""
     out = []
-    for name, report in zip(wave_names(waves.waves), reports(problem, waves), strict=True):
+    for name, report in zip(wave_names(waves.waves), reports(model, waves), strict=True):
         found = asdict(report)
-        if not problem.known[0]:
+        if not model.known[0]:
             found |= dict.fromkeys(("bytes_to_copy", "busiest_bytes", "seconds"))
         out.append({"wave": found.pop("wave"), "file": wave_file(name), **plain(found)})
     return out
 
 
-def not_in_rollback(problem: Problem, draft: Draft) -> dict[str, Any]:
+def not_in_rollback(model: ClusterModel, proposal: ProposedAssignment) -> dict[str, Any]:
     """How many of the partitions that the plan sets rollback.json lacks, the first of them, and why."""
-    rows = not_given_back(problem, draft).tolist()
-    said = {"partitions": len(rows), "first": [problem.name(row) for row in rows[:_NAMED]]}
+    rows = not_given_back(model, proposal).tolist()
+    said = {"partitions": len(rows), "first": [model.name(row) for row in rows[:_NAMED]]}
     return {**said, "why": NOT_GIVEN_BACK if rows else None}
 
 
-def _before(problem: Problem) -> str:
-    topics = ",\n".join(f"{json.dumps(topic)}:{compact(short)}" for topic, short in of_topics(problem).items())
-    living, dead = (problem.broker_ids[lives].tolist() for lives in (problem.living, ~problem.living))
+def _before(model: ClusterModel) -> str:
+    topics = ",\n".join(f"{json.dumps(topic)}:{compact(short)}" for topic, short in of_topics(model).items())
+    live, down = (model.broker_ids[lives].tolist() for lives in (model.live, ~model.live))
     racks: dict[str, list[int]] = {}
-    for id_, rack in rack_names(problem).items():
+    for id_, rack in rack_names(model).items():
         racks.setdefault(rack, []).append(id_)
     brokers = {
-        "living_brokers": living,
-        "dead_brokers": dead,
-        "draining_brokers": problem.broker_ids[problem.draining].tolist(),
+        "live_brokers": live,
+        "down_brokers": down,
+        "draining_brokers": model.broker_ids[model.draining].tolist(),
         "racks": racks,
     }
-    known = {"sha256": digest(problem), "cluster": problem.cluster_id, **brokers}
+    known = {"sha256": digest(model), "cluster": model.cluster_id, **brokers}
     return f'{compact(known)[:-1]},\n"topics":{{\n{topics}\n}}}}'
 
 
-def _changes(problem: Problem, draft: Draft, waves: Waves, by_wave: Sequence[Lists]) -> list[dict[str, Any]]:
-    rows = np.flatnonzero(to_change(problem, draft)).tolist()
-    before, after = lists_before(problem, rows), lists_after(problem, draft, rows)
+def _changes(
+    model: ClusterModel, proposal: ProposedAssignment, waves: Waves, by_wave: Sequence[Lists]
+) -> list[dict[str, Any]]:
+    rows = np.flatnonzero(to_change(model, proposal)).tolist()
+    before, after = lists_before(model, rows), lists_after(model, proposal, rows)
     steps: dict[Any, list[dict[str, Any]]] = {key: [] for key in after}
     for number, lists in enumerate(by_wave, 1):
         for key, replicas in lists.items():
             steps[key].append({"wave": number, "replicas": replicas})
     copies = waves.row[waves.added != NOTHING_ADDED]
-    added = np.bincount(copies, minlength=problem.partitions)
+    added = np.bincount(copies, minlength=model.partitions)
     out = []
     for row in rows:
-        key = key_of(problem, row)
-        reason = draft.reasons[draft.reason[row]] if draft.reason[row] >= 0 else ""
-        bytes_ = round(float(problem.size[row]) * int(added[row])) if problem.known[0] else None
+        key = key_of(model, row)
+        reason = proposal.reasons[proposal.reason[row]] if proposal.reason[row] >= 0 else ""
+        bytes_ = round(float(model.size[row]) * int(added[row])) if model.known[0] else None
         out.append(
             {
                 "topic": key[0],

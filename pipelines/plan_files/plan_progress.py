@@ -81,7 +81,7 @@ class PlanState:
     """What has become of a plan. status: FITS, CHANGED, IN_FLIGHT, PARTLY or DONE.
 
     planned, done: partitions that it changes, and those that are as planned.   new_topics and new_brokers are not
-    those of the plan; dead_brokers and missing_brokers lived when it was made.   changed_racks, to_empty: of brokers
+    those of the plan; down_brokers and missing_brokers lived when it was made.   changed_racks, to_empty: of brokers
     that the rest of the plan names; to_empty = the source wants them empty, and did not when it was made.
     leaders_known: whether a source tells who leads; else nothing is unelected.   racks_known: whether one tells racks,
     or none did when the plan was made.
@@ -97,7 +97,7 @@ class PlanState:
     missing_topics: tuple[str, ...]
     new_topics: tuple[str, ...]
     missing_brokers: tuple[int, ...]
-    dead_brokers: tuple[int, ...]
+    down_brokers: tuple[int, ...]
     new_brokers: tuple[int, ...]
     changed_racks: tuple[ChangedRack, ...]
     to_empty: tuple[int, ...]
@@ -127,7 +127,7 @@ def _lines(state: PlanState) -> Iterator[str]:
     yield from _some("topics that are gone", state.missing_topics)
     yield from _some("topics that are new", state.new_topics)
     yield from _some("brokers that are gone", state.missing_brokers)
-    yield from _some("brokers that have died", state.dead_brokers)
+    yield from _some("brokers that have failed", state.down_brokers)
     yield from _some("brokers that are new", state.new_brokers)
     yield from _some("brokers in another rack than then", [_rack_text(one) for one in state.changed_racks])
     yield from _some("brokers that are to be emptied now, and were not", state.to_empty)

@@ -75,7 +75,7 @@ class _Topic(_Model):
 class _Before(_Model):
     sha256: str
     cluster: str
-    living_brokers: list[_Id]
+    live_brokers: list[_Id]
     draining_brokers: list[_Id]
     racks: dict[str, list[_Id]]
     topics: dict[str, _Topic]
@@ -109,7 +109,7 @@ class Change:
 class StoredPlan:
     """A plan as its folder has it.
 
-    files: of the waves.   sha256, cluster, living_brokers, draining_brokers, racks ({broker: rack}, of those whose rack
+    files: of the waves.   sha256, cluster, live_brokers, draining_brokers, racks ({broker: rack}, of those whose rack
     was known): of the cluster before.   topics: {topic: (partition ids, rising;
     their hashes)}.   changes: {(topic, partition): Change}.   election: partitions to be elected after it.
     """
@@ -117,7 +117,7 @@ class StoredPlan:
     files: tuple[str, ...]
     sha256: str
     cluster: str
-    living_brokers: frozenset[int]
+    live_brokers: frozenset[int]
     draining_brokers: frozenset[int]
     racks: dict[int, str]
     topics: dict[str, tuple[Ints, Hashes]]
@@ -147,10 +147,10 @@ def read_plan(directory: Path) -> StoredPlan:
             by_wave[wave - 1][key] = replicas
     _expect(directory / REASSIGNMENT, {key: change.after for key, change in changes.items()})
     before = plan.assignment_before
-    living = set(before.living_brokers)
+    live = set(before.live_brokers)
     _expect(
         directory / ROLLBACK,
-        {key: change.before for key, change in changes.items() if living.issuperset(change.before)},
+        {key: change.before for key, change in changes.items() if live.issuperset(change.before)},
     )
     for entry, lists in zip(plan.waves, by_wave, strict=True):
         _expect(directory / entry.file, lists)
@@ -160,7 +160,7 @@ def read_plan(directory: Path) -> StoredPlan:
         tuple(wave.file for wave in plan.waves),
         before.sha256,
         before.cluster,
-        frozenset(before.living_brokers),
+        frozenset(before.live_brokers),
         frozenset(before.draining_brokers),
         {id_: rack for rack, ids in before.racks.items() for id_ in ids},
         {topic: _fingerprints(path, topic, short) for topic, short in before.topics.items()},

@@ -35,11 +35,11 @@ class Throttle:
 
 
 def throttle_of(
-    before: Mapping[Key, Sequence[int]], after: Mapping[Key, Sequence[int]], dead: Set[int] = frozenset()
+    before: Mapping[Key, Sequence[int]], after: Mapping[Key, Sequence[int]], down: Set[int] = frozenset()
 ) -> Throttle:
     """What is throttled between two states of some partitions, of those that copy.
 
-    Every replica before may come to be the source; those that are added are followers. Brokers that are dead now take
+    Every replica before may come to be the source; those that are added are followers. Brokers that are down now take
     no config, as kafka-configs asks them themselves; their replicas are named as --throttle names them.
     """
     brokers: set[int] = set()
@@ -51,14 +51,14 @@ def throttle_of(
             brokers.update(sources, added)
             leaders[topic] += [f"{partition}:{broker}" for broker in sources]
             followers[topic] += [f"{partition}:{broker}" for broker in added]
-    return Throttle(tuple(sorted(brokers - dead)), {t: (",".join(leaders[t]), ",".join(followers[t])) for t in leaders})
+    return Throttle(tuple(sorted(brokers - down)), {t: (",".join(leaders[t]), ",".join(followers[t])) for t in leaders})
 
 
-def throttles_by_wave(before: Lists, waves: Iterable[Lists], dead: Set[int] = frozenset()) -> list[Throttle]:
-    """The throttle of each wave; before: the lists of all partitions of all waves. dead: as in throttle_of."""
+def throttles_by_wave(before: Lists, waves: Iterable[Lists], down: Set[int] = frozenset()) -> list[Throttle]:
+    """The throttle of each wave; before: the lists of all partitions of all waves. down: as in throttle_of."""
     out, now = [], dict(before)
     for after in waves:
-        out.append(throttle_of(now, after, dead))
+        out.append(throttle_of(now, after, down))
         now |= after
     return out
 

@@ -23,7 +23,7 @@ __all__ = ["Finding", "check", "checked_rows", "gate", "results_frame_rows", "wa
 
 _REMEDY = (
     "This run wrote nothing to gold. Rejected records are in silver.quarantine, each with its reasons, and what "
-    'the sources disagree on is in silver.contradictions (kafka-placement query "SELECT * FROM silver.quarantine"). '
+    'the sources disagree on is in silver.conflicts (kafka-placement query "SELECT * FROM silver.quarantine"). '
     "Correct the source, or leave it out, and run again."
 )
 

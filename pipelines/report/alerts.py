@@ -13,9 +13,9 @@ from pipelines.errors import SettingsError
 SHORT = {
     "leaders": "leaders_max_over_mean_ratio",
     "offline": "offline_partitions",
-    "worst_survivor": "worst_survivor_max_over_mean_ratio",
-    "worst_survivor_of_pairs": "worst_survivor_of_pairs_max_over_mean_ratio",
-    "worst_survivor_of_racks": "worst_survivor_of_racks_max_over_mean_ratio",
+    "worst_survivor": "worst_survivor_ratio",
+    "worst_survivor_of_pairs": "worst_survivor_ratio_of_pairs",
+    "worst_survivor_of_racks": "worst_survivor_ratio_of_racks",
     "newly_offline": "most_newly_offline_partitions",
     "under_min_isr": "most_under_min_isr_partitions",
     "loss": "loss_probability_of_3_brokers",

@@ -34,7 +34,7 @@ FIGURES = (
         "What the sources told, and what of it was rejected",
         """
 SELECT cluster_id, source, format, records, kept, quarantined, ignored
-FROM silver.source_accounts WHERE {of} ORDER BY cluster_id, source""",
+FROM silver.source_summary WHERE {of} ORDER BY cluster_id, source""",
     ),
     Figure(
         "hotspots",
@@ -66,33 +66,33 @@ SELECT cluster_id, scheme, failed_brokers[0] AS failed, broker_id AS survivor, t
 FROM gold.failure_load WHERE {of} AND scenario_kind = 'broker' AND takeovers > 0""",
     ),
     Figure(
-        "deaths",
-        "The death of each broker",
+        "failures",
+        "The failure of each broker",
         """
-SELECT cluster_id, scheme, failed_brokers[0] AS failed, leaders_lost, receivers, worst_survivor, leaders_after_max,
-       leaders_after_mean, leaders_worst_over_mean, offline_partitions, newly_offline_partitions,
-       under_min_isr_before_partitions, under_min_isr_partitions, at_one_replica_partitions, unclean_elections
+SELECT cluster_id, scheme, failed_brokers[0] AS failed, leaders_lost, takeover_brokers, worst_survivor,
+       leaders_after_max, leaders_after_mean, worst_survivor_ratio, offline_partitions, newly_offline_partitions,
+       under_min_isr_before_partitions, under_min_isr_partitions, single_isr_partitions, unclean_elections
 FROM gold.failure_summary WHERE {of} AND scenario_kind = 'broker' ORDER BY failed""",
     ),
     Figure(
         "pairs",
-        "The deaths of any two brokers",
+        "The failures of any two brokers",
         """
-SELECT cluster_id, failed_brokers[0] AS one, failed_brokers[1] AS other, leaders_worst_over_mean,
+SELECT cluster_id, failed_brokers[0] AS one, failed_brokers[1] AS other, worst_survivor_ratio,
        newly_offline_partitions, under_min_isr_partitions
 FROM gold.failure_summary WHERE {of} AND scenario_kind = 'pair' AND scheme = 'observed'""",
     ),
     Figure(
         "racks",
-        "The death of each rack",
+        "The failure of each rack",
         """
 SELECT cluster_id, scheme, scenario, size(failed_brokers) AS brokers, leaders_lost, worst_survivor,
-       leaders_worst_over_mean, newly_offline_partitions, under_min_isr_partitions
+       worst_survivor_ratio, newly_offline_partitions, under_min_isr_partitions
 FROM gold.failure_summary WHERE {of} AND scenario_kind = 'rack' ORDER BY scenario""",
     ),
     Figure(
         "durability",
-        "Replica sets, and the chance that deaths at once lose a partition",
+        "Replica sets, and the chance that failures at once lose a partition",
         """
 SELECT cluster_id, scheme, failures, copysets, scatter_width_mean, loss_probability, loss_probability_low,
        loss_probability_high, method
@@ -102,7 +102,7 @@ FROM gold.durability WHERE {of} AND failure_unit = 'broker'""",
         "headroom",
         "The headroom that every single failure takes",
         """
-SELECT cluster_id, scenario_kind, resource, headroom_needed_ratio, worst_scenario, worst_broker
+SELECT cluster_id, scenario_kind, resource, required_headroom_ratio, worst_scenario, worst_broker
 FROM gold.headroom WHERE {of} AND scheme = 'observed'""",
     ),
     Figure(
@@ -120,8 +120,8 @@ FROM (
         "origin",
         "What placed the topics",
         """
-SELECT cluster_id, topics, too_small_topics, kafka_topics, kafka_rack_aware_topics, kraft_topics, naive_topics,
-       none_topics, unknown_topics, follows_kafka_percent
+SELECT cluster_id, topics, inconclusive_topics, kafka_topics, kafka_rack_aware_topics, kraft_topics, naive_topics,
+       none_topics, unknown_topics, kafka_placed_percent
 FROM gold.cluster_origin WHERE {of}""",
     ),
     Figure(
@@ -151,6 +151,6 @@ SELECT s.cluster_id, s.snapshot_id, r.as_of, s.metric, s.value
 FROM gold.scheme_comparison s
 JOIN ops.runs r ON s.cluster_id = r.cluster_id AND s.snapshot_id = r.snapshot_id AND r.stage = 'gold.scheme_comparison'
 WHERE s.scheme = 'observed' AND s.cluster_id IN ({clusters})
-  AND s.metric IN ('leaders_max_over_mean_ratio', 'worst_survivor_max_over_mean_ratio', 'most_newly_offline_partitions')
+  AND s.metric IN ('leaders_max_over_mean_ratio', 'worst_survivor_ratio', 'most_newly_offline_partitions')
 ORDER BY s.cluster_id, r.as_of, r.finished_at""",
 )

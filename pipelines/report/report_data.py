@@ -23,7 +23,7 @@ Rows = list[dict[str, Any]]
 
 
 # The figures that a verdict is made of.
-OF_VERDICT = ("hotspots", "deaths", "sources")
+OF_VERDICT = ("hotspots", "failures", "sources")
 
 
 def verdicts_of(run_sql: Callable[[str], DataFrame], snapshots: Sequence[SnapshotKey]) -> dict[str, dict[str, Any]]:
@@ -33,17 +33,17 @@ def verdicts_of(run_sql: Callable[[str], DataFrame], snapshots: Sequence[Snapsho
     }
     out = {}
     for key in sorted(snapshots):
-        hotspots, deaths, sources = (
+        hotspots, failures, sources = (
             table.filter(pc.equal(table["cluster_id"], key.cluster_id)).to_pylist()
             for table in (tables[name] for name in OF_VERDICT)
         )
-        out[key.cluster_id] = _verdict(hotspots, deaths, sources)
+        out[key.cluster_id] = _verdict(hotspots, failures, sources)
     return out
 
 
-def _verdict(hotspots: Rows, deaths: Rows, sources: Rows) -> dict[str, Any]:
+def _verdict(hotspots: Rows, failures: Rows, sources: Rows) -> dict[str, Any]:
     now = next((row for row in hotspots if row["scheme"] == "observed"), None)
-    observed = [row for row in deaths if row["scheme"] == "observed"]
+    observed = [row for row in failures if row["scheme"] == "observed"]
     return verdict_of(now, observed, sum(row["quarantined"] for row in sources))
 
 
@@ -103,12 +103,12 @@ def _cluster(key: SnapshotKey, tables: Mapping[str, pa.Table | None], trend: Row
         table = tables[name]
         return [] if table is None else table.to_pylist()
 
-    brokers, deaths = rows("brokers"), rows("deaths")
-    observed = [row for row in deaths if row["scheme"] == "observed"]
+    brokers, failures = rows("brokers"), rows("failures")
+    observed = [row for row in failures if row["scheme"] == "observed"]
     sources = rows("sources")
     quarantined = sum(row["quarantined"] for row in sources)
     loads = rows("hotspots")
-    verdict = _verdict(loads, deaths, sources)
+    verdict = _verdict(loads, failures, sources)
     hotspots = {row.pop("scheme"): row for row in loads}
     metrics = _metrics(rows("schemes"))
     return {
@@ -121,8 +121,8 @@ def _cluster(key: SnapshotKey, tables: Mapping[str, pa.Table | None], trend: Row
         "metrics": metrics,
         "brokers": brokers,
         "racks_known": any(row["rack"] is not None for row in brokers),
-        "deaths": answered(observed),
-        "worst": _worst(deaths),
+        "failures": answered(observed),
+        "worst": _worst(failures),
         "takeovers": _matrices(tables["takeovers"], [row["broker_id"] for row in brokers]),
         "pairs": _pairs(rows("pairs")),
         "racks": rows("racks"),
@@ -138,10 +138,10 @@ def _cluster(key: SnapshotKey, tables: Mapping[str, pa.Table | None], trend: Row
     }
 
 
-def answered(deaths: Rows) -> Rows:
+def answered(failures: Rows) -> Rows:
     """The rows, each with the answer to "can I lose this broker now?": loss_level, loss."""
     out = []
-    for row in deaths:
+    for row in failures:
         level, answer = loss_of(row)
         out.append({**row, "loss_level": level, "loss": answer})
     return out
@@ -155,12 +155,12 @@ def _metrics(rows: Rows) -> dict[str, dict[str, Any]]:
     return out
 
 
-def _worst(deaths: Rows) -> dict[str, list[list[Any]]]:
-    """Of each scheme, [broker that dies, worst survivor over mean]."""
+def _worst(failures: Rows) -> dict[str, list[list[Any]]]:
+    """Of each scheme, [broker that fails, worst survivor over mean]."""
     out: dict[str, list[list[Any]]] = {}
-    for row in deaths:
-        if row["leaders_worst_over_mean"] is not None:
-            out.setdefault(row["scheme"], []).append([row["failed"], row["leaders_worst_over_mean"]])
+    for row in failures:
+        if row["worst_survivor_ratio"] is not None:
+            out.setdefault(row["scheme"], []).append([row["failed"], row["worst_survivor_ratio"]])
     return out
 
 
@@ -184,7 +184,7 @@ def _matrices(table: pa.Table | None, ids: Sequence[int]) -> dict[str, Any]:
 
 
 def _pairs(rows: Rows) -> list[list[Any]]:
-    names = ("one", "other", "leaders_worst_over_mean", "newly_offline_partitions", "under_min_isr_partitions")
+    names = ("one", "other", "worst_survivor_ratio", "newly_offline_partitions", "under_min_isr_partitions")
     return [[_short(row[name]) for name in names] for row in rows]
 
 

@@ -13,9 +13,9 @@ BAD, WARNING, GOOD = "bad", "warning", "good"
 
 
 def verdict_of(
-    now: Mapping[str, Any] | None, deaths: Sequence[Mapping[str, Any]], quarantined: int = 0
+    now: Mapping[str, Any] | None, failures: Sequence[Mapping[str, Any]], quarantined: int = 0
 ) -> dict[str, Any]:
-    """{level, sentence, points}. now: of gold.leader_hotspots; deaths: of gold.failure_summary, one a broker.
+    """{level, sentence, points}. now: of gold.leader_hotspots; failures: of gold.failure_summary, one a broker.
 
     quarantined: records of its sources that were rejected.
     """
@@ -25,48 +25,49 @@ def verdict_of(
         points.append((BAD, f"{_count(leaderless, 'partition')} {_have(leaderless)} no leader now."))
     were = f"{_count(quarantined, 'record')} of the sources {_were(quarantined)}"
     incomplete = [(WARNING, f"{were} rejected: see silver.quarantine, or inspect.")] if quarantined else []
-    if now is None or not deaths:
+    if now is None or not failures:
         nobody = "No broker that lives is known: nothing else can be said."
         level, sentence = points[0] if points else (WARNING, nobody.replace(" else", ""))
         more = [*([(WARNING, nobody)] if points else []), *incomplete]
         return {"level": level, "sentence": sentence, "points": _told(more)}
-    offline = [row for row in deaths if row["newly_offline_partitions"]]
+    offline = [row for row in failures if row["newly_offline_partitions"]]
     if offline:
         worst = max(offline, key=lambda row: row["newly_offline_partitions"])
         most = worst["newly_offline_partitions"]
-        which = _brokers(offline, len(deaths))
+        which = _brokers(offline, len(failures))
         taken = f"takes {_count(most, 'partition')} offline" if len(offline) == 1 else "takes partitions offline"
         up_to = "" if len(offline) == 1 else f", up to {most} (broker {worst['failed']})"
-        points.append((BAD, f"The death of {which} {taken}{up_to}."))
-    unclean = [row for row in deaths if row["unclean_elections"]]
+        points.append((BAD, f"The failure of {which} {taken}{up_to}."))
+    unclean = [row for row in failures if row["unclean_elections"]]
     if unclean:
         worst = max(unclean, key=lambda row: row["unclean_elections"])
         most, up_to, by = _count(worst["unclean_elections"], "partition"), "", ""
         if len(unclean) > 1:
             up_to, by = "up to ", f" (broker {worst['failed']})"
         lost = f"unclean elections: messages of {up_to}{most} may be lost{by}."
-        points.append((WARNING, f"The death of {_brokers(unclean, len(deaths))} brings {lost}"))
-    now_refusing = deaths[0]["under_min_isr_before_partitions"]
-    if now_refusing:
-        one = "refuses" if now_refusing == 1 else "refuse"
-        points.append((WARNING, f"{_count(now_refusing, 'partition')} {one} producers with acks=all now."))
-    refusing = [row for row in deaths if row["under_min_isr_partitions"] > now_refusing]
-    if refusing:
-        worst = max(refusing, key=lambda row: row["under_min_isr_partitions"])
+        points.append((WARNING, f"The failure of {_brokers(unclean, len(failures))} brings {lost}"))
+    now_rejecting = failures[0]["under_min_isr_before_partitions"]
+    if now_rejecting:
+        one = "rejects" if now_rejecting == 1 else "reject"
+        points.append((WARNING, f"{_count(now_rejecting, 'partition')} {one} producers with acks=all now."))
+    rejecting = [row for row in failures if row["under_min_isr_partitions"] > now_rejecting]
+    if rejecting:
+        worst = max(rejecting, key=lambda row: row["under_min_isr_partitions"])
         most = _count(worst["under_min_isr_partitions"], "partition")
         up_to = f"by up to {most} then (broker {worst['failed']})."
         points.append(
             (
                 WARNING,
-                f"After the death of {_brokers(refusing, len(deaths))}, producers with acks=all are refused: {up_to}",
+                f"After the failure of {_brokers(rejecting, len(failures))}, "
+                f"producers with acks=all are rejected: {up_to}",
             )
         )
-    hot = max(deaths, key=lambda row: row["leaders_worst_over_mean"] or 0)
-    ratio = hot["leaders_worst_over_mean"]
+    hot = max(failures, key=lambda row: row["worst_survivor_ratio"] or 0)
+    ratio = hot["worst_survivor_ratio"]
     if ratio is not None:
         level = WARNING if ratio > HOT else GOOD
         said = f"broker {hot['worst_survivor']} would lead {ratio:.2f} times the mean"
-        points.append((level, f"After the worst death (broker {hot['failed']}), {said}."))
+        points.append((level, f"After the worst failure (broker {hot['failed']}), {said}."))
     uneven = now["max_over_mean_ratio"]
     if uneven is not None:
         level = WARNING if uneven > HOT else GOOD
@@ -92,12 +93,12 @@ def loss_of(row: Mapping[str, Any]) -> tuple[str, str]:
     if row["unclean_elections"]:
         lost = f"messages of {_count(row['unclean_elections'], 'partition')} may be lost"
         return WARNING, f"hardly: {lost}, by unclean elections"
-    # Where nothing goes offline, who refuses now refuses then too: the rest is this death's.
-    refusing = row["under_min_isr_partitions"] - row["under_min_isr_before_partitions"]
-    if refusing > 0:
+    # Where nothing goes offline, who rejects now rejects then too: the rest is this failure's.
+    rejecting = row["under_min_isr_partitions"] - row["under_min_isr_before_partitions"]
+    if rejecting > 0:
         what = "more partition" if row["under_min_isr_before_partitions"] else "partition"
-        return WARNING, f"hardly: {_count(refusing, what)} would refuse acks=all"
-    if (row["leaders_worst_over_mean"] or 0) > HOT:
+        return WARNING, f"hardly: {_count(rejecting, what)} would reject acks=all"
+    if (row["worst_survivor_ratio"] or 0) > HOT:
         return WARNING, f"yes, but broker {row['worst_survivor']} would be hot"
     return GOOD, "yes"
 
@@ -105,7 +106,7 @@ def loss_of(row: Mapping[str, Any]) -> tuple[str, str]:
 def _sentence(level: str, points: Sequence[tuple[str, str]], ratio: float | None) -> str:
     if level == GOOD:
         hottest = "" if ratio is None else f", and no survivor would lead more than {ratio:.2f} times the mean"
-        return f"Any one broker can die: nothing goes offline{hottest}."
+        return f"Any one broker can fail: nothing goes offline{hottest}."
     return next(text for one, text in points if one == level)
 
 

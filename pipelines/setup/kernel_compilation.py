@@ -1,6 +1,6 @@
 """Compiles the kernels before they are needed, on tiny inputs. Machine code is kept beside the kernels' sources.
 
-`python -m pipelines.setup.kernel_compilation placement failures` compiles these groups; without names, all missing ones.
+`python -m pipelines.setup.kernel_compilation placement failures` compiles these groups; without names, missing ones.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from udfs.kernel_compiler import cache_folder
 from udfs.origin.topic_origins import BROKERS, TOPICS, topic_origins
 from udfs.placement.kernels.topic_arrays import BrokerLists
 from udfs.placement.schemes import KAFKA, SCHEMES
-from udfs.placement.topic_batches import LivingBrokers, Requests, place_topics
+from udfs.placement.topic_batches import LiveBrokers, Requests, place_topics
 from udfs.planning.goals import GOALS
 from udfs.planning.plan_batches import KINDS, planner
 from udfs.planning.plan_metrics import Effort
-from udfs.planning.plan_request import PRIORITIES, Wishes
+from udfs.planning.plan_request import PRIORITIES, PlanRequest
 from udfs.planning.waves import Limits
 from udfs.simulation.cluster_events import Begin, Held
 from udfs.simulation.cluster_events import Event as ReplayEvent
@@ -68,7 +68,7 @@ def compile_placement() -> None:
             if scheme.place is not None:
                 lists = BrokerLists.of(np.arange(3), np.array([0, 3]), racks)
                 place_topics(Requests(name, name, two, two), lists, np.zeros(1, dtype=np.int64), scheme, 0)
-                trial = Trial.of(scheme.name, mix, LivingBrokers((0, 1, 2), racks or ()), 1, 1)
+                trial = Trial.of(scheme.name, mix, LiveBrokers((0, 1, 2), racks or ()), 1, 1)
                 trial.counts(0)
                 trial.expected_blind()
     brokers = pa.table(
@@ -105,7 +105,7 @@ def compile_failures() -> None:
 
 def compile_plan(goal: str) -> None:
     """Plan for this goal, in a cluster of seven brokers on three racks, one of them empty."""
-    ids = {"broker_id": range(7), "rack": [f"r{b % 3}" for b in range(7)], "alive": [True] * 7, "draining": [False] * 7}
+    ids = {"broker_id": range(7), "rack": [f"r{b % 3}" for b in range(7)], "live": [True] * 7, "draining": [False] * 7}
     rows = [
         {"topic": "t", "partition": p, "leader": p % 3, "replicas": [p % 3, 3 + p % 2], "size_bytes": p + 1}
         | {"adding_replicas": [], "removing_replicas": [], "bytes_in_per_s": 1.0 + p, "bytes_out_per_s": 2.0 + p}
@@ -116,11 +116,11 @@ def compile_plan(goal: str) -> None:
         "topics": pa.table({"topic": ["t"], "marked_for_deletion": [False], "min_insync_replicas": [1]}),
         "partitions": pa.Table.from_pylist(rows),
     }
-    parcels = [packed(tables[kind].select(schema.names).cast(schema)) for kind, schema in KINDS.items()]
-    held = pa.table({"kind": list(KINDS), "parcel": pa.array(parcels, pa.binary())})
+    ipc_batches = [packed(tables[kind].select(schema.names).cast(schema)) for kind, schema in KINDS.items()]
+    held = pa.table({"kind": list(KINDS), "Arrow IPC batch": pa.array(ipc_batches, pa.binary())})
     more = {"drain": {"brokers": (5,)}, "replace": {"replacements": ((5, 6),)}, "rf": {"factor": 3}}
-    wishes = Wishes(goal, priorities=PRIORITIES, **more.get(goal, {}))  # type: ignore[arg-type]
-    planner(wishes, Limits(), Effort(), 1)((pa.scalar("warm-up"), pa.scalar("")), held)
+    plan_request = PlanRequest(goal, priorities=PRIORITIES, **more.get(goal, {}))  # type: ignore[arg-type]
+    planner(plan_request, Limits(), Effort(), 1)((pa.scalar("warm-up"), pa.scalar("")), held)
 
 
 def compile_replay() -> None:

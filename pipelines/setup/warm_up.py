@@ -30,7 +30,7 @@ DESCRIBE = """Topic: t\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: min.in
 \tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2
 \tTopic: t\tPartition: 1\tLeader: 2\tReplicas: 2,3\tIsr: 2
 """
-FEW = ("failures.seeds=1", "failures.random_draws=1", "hotspots.seeds=2")
+FEW = ("failures.seeds=1", "failures.random_sets=1", "hotspots.seeds=2")
 
 
 def make_archive() -> Path:

@@ -41,7 +41,7 @@ def begin_of(snapshot: Snapshot, facts: pa.Table, min_isr: int, unclean: bool) -
     controllers = brokers.filter(brokers["controller"])["broker_id"].to_pylist()
     return Begin(
         tuple(sorted(brokers["broker_id"].to_pylist())),
-        frozenset(brokers.filter(brokers["alive"])["broker_id"].to_pylist()),
+        frozenset(brokers.filter(brokers["live"])["broker_id"].to_pylist()),
         tuple(_held(partitions, epochs, _of_topics(snapshot.topics, min_isr, unclean))),
         controllers[0] if controllers else None,
         max(cluster_epoch(facts), int(epochs.max())),

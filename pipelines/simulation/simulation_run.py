@@ -28,7 +28,7 @@ _MADE: tuple[Made, ...] = (
     (tables.REPLICATION_HEALTH, tables.REPLAYED, stages.replication_health),
     (tables.LEADERSHIP_EVENTS, tables.REPLAYED, stages.leadership_events),
     (tables.STATE_TRANSITIONS, tables.REPLAYED, stages.state_transitions),
-    (tables.REPLAYED_PARTITIONS, tables.REPLAYED, stages.partitions),
+    (tables.FINAL_PARTITIONS, tables.REPLAYED, stages.partitions),
     (tables.AVAILABILITY, tables.REPLICATION_HEALTH, stages.availability),
 )
 

@@ -43,9 +43,9 @@ def _with_epochs(before: Begin, after: Begin) -> Begin:
 def _changes(before: Begin, after: Begin, at: int, number: int) -> Iterator[Event]:
     if (after.controller, after.controller_epoch) != (before.controller, before.controller_epoch):
         yield Event(at, k.LED_BY, after.controller, value=after.controller_epoch, offset=number)
-    for broker in sorted(before.alive - after.alive):
+    for broker in sorted(before.live - after.live):
         yield Event(at, k.FENCED, broker, offset=number)
-    for broker in sorted(after.alive - before.alive):
+    for broker in sorted(after.live - before.live):
         yield Event(at, k.UNFENCED, broker, offset=number)
     held = {one.key: one for one in before.partitions}
     shown = {one.key: one for one in after.partitions}

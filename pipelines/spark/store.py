@@ -455,7 +455,7 @@ class Store:
         return lambda sql: self.spark.sql(_temporary_names(sql))
 
     def register_views(self, views: Sequence[View]) -> None:
-        """Nothing; `SELECT ... FROM ask.view` works from now on: what they read is registered already.
+        """Nothing; `SELECT ... FROM insights.view` works from now on: what they read is registered already.
 
         In a catalog they stay, if it holds views; of a folder they last as long as the session.
         """

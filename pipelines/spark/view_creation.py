@@ -39,7 +39,7 @@ def keep_views(spark: SparkSession, views: Sequence[View]) -> bool:
 
 
 def find_views(spark: SparkSession, catalog: str, views: Sequence[View], tables: Sequence[str]) -> None:
-    """Nothing; `SELECT ... FROM ask.view` works, in a session whose current catalog is `catalog`.
+    """Nothing; `SELECT ... FROM insights.view` works, in a session whose current catalog is `catalog`.
 
     What is there already is left alone: who may only read needs no right to make it. tables: what the session is
     asked beside the views. Where the catalog holds no views, the session's own one becomes the current one, with the

@@ -1,4 +1,4 @@
-"""What the failure stages are told of each cluster: its living brokers, the user's lists, what brokers can bear."""
+"""What the failure stages are told of each cluster: its live brokers, the user's lists, what brokers can bear."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _KEY = ("cluster_id", "snapshot_id")
 
 
 def clusters_of(brokers: DataFrame, topics: DataFrame, lists: str) -> Clusters:
-    """The clusters of a run by snapshot, also those without a living broker or a topic.
+    """The clusters of a run by snapshot, also those without a live broker or a topic.
 
     lists: of failures.lists. A list without a cluster's name is of every cluster that has all of its brokers.
     """
     # Brokers, unlike partitions, are few: their lists go to the workers with the function.
     known: dict[tuple[str, str], set[int]] = {}
-    living: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
-    for row in brokers.select(*_KEY, "broker_id", "rack", "alive").collect():
+    live: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
+    for row in brokers.select(*_KEY, "broker_id", "rack", "live").collect():
         known.setdefault((row.cluster_id, row.snapshot_id), set()).add(row.broker_id)
-        if row.alive:
-            living.setdefault((row.cluster_id, row.snapshot_id), []).append((row.broker_id, row.rack))
+        if row.live:
+            live.setdefault((row.cluster_id, row.snapshot_id), []).append((row.broker_id, row.rack))
     counted = topics.groupBy(*_KEY).agg(F.sum("partitions").alias("n")).collect()
     partitions = {(row.cluster_id, row.snapshot_id): int(row.n or 0) for row in counted}
     wanted = failure_lists(lists)
     out = {}
     for key in sorted({*known, *partitions}):
-        found = sorted(living.get(key, []), key=lambda broker: broker[0])
+        found = sorted(live.get(key, []), key=lambda broker: broker[0])
         mine = tuple(
             dict.fromkeys(ids for name, ids in wanted if name in ("", key[0]) and set(ids) <= known.get(key, set()))
         )
@@ -79,15 +79,15 @@ def _check_limits(file: str, limits: Mapping[tuple[str, int], object], known: Ma
 
 
 def capacities(file: str, clusters: Clusters) -> dict[tuple[str, str], np.ndarray]:
-    """{snapshot: float64 (n, loads), what its living brokers can bear, NaN = no limit}, of a CSV file.
+    """{snapshot: float64 (n, loads), what its live brokers can bear, NaN = no limit}, of a CSV file.
 
     A row without a cluster is of the broker of that id in every cluster. Rows of clusters that are not in the run are
     left alone.
     """
     limits = read_limits(file)
     out = {}
-    for snapshot, living in clusters.items():
-        mine = [limits.get((snapshot[0], b), limits.get(("", b))) for b in living.ids]
+    for snapshot, live in clusters.items():
+        mine = [limits.get((snapshot[0], b), limits.get(("", b))) for b in live.ids]
         if any(values is not None for values in mine):
             out[snapshot] = np.array([values or [np.nan] * LOADS for values in mine])
     return out

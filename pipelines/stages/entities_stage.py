@@ -1,4 +1,4 @@
-"""silver.entities: raw records parsed in batches, brought together by topic, and merged."""
+"""internal.entities: raw records parsed in batches, brought together by topic, and merged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pipelines.ingest.records import Records
 from pipelines.ingest.snapshot import sourced
 from pipelines.tables.silver_tables import ENTITIES, ENTITY_OF
 from udfs.arrow.columns import whole
-from udfs.arrow.ipc import packed, topic_shares, unpacked
+from udfs.arrow.ipc import packed, topic_shards, unpacked
 
 _ORIGIN = ("cluster_id", "snapshot_id", "source", "format")
 _RECORD = ("record_number", "line_number", "context", "raw")
@@ -30,25 +30,25 @@ _ENTITY_ARROW = to_arrow_schema(ENTITIES.schema)
 
 @dataclass(frozen=True)
 class EntityParameters:
-    """shares: {cluster: into how many shares its topics are cut}; a cluster that is not named has one."""
+    """shards: {cluster: into how many shards its topics are cut}; a cluster that is not named has one."""
 
-    shares: Mapping[str, int]
+    shard_counts: Mapping[str, int]
 
 
-# Facts on their way to their share: an Arrow table each, as Spark need not look into them. Row by row, their lists and
+# Facts on their way to their shard: an Arrow table each, as Spark need not look into them. Row by row, their lists and
 # nulls would cost several times what parsing and resolving them do.
-_PARCELS = pa.schema(
+_IPC_BATCHES = pa.schema(
     [
         ("cluster_id", pa.string()),
         ("snapshot_id", pa.string()),
-        ("share", pa.int32()),
+        ("shard", pa.int32()),
         ("facts", pa.binary()),
     ]
 )
 
 
-def _parser(shares: Mapping[str, int]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow`: raw records -> parcels of facts (_PARCELS)."""
+def _parser(shard_counts: Mapping[str, int]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For `mapInArrow`: raw records -> Arrow IPC batches of facts (_IPC_BATCHES)."""
 
     def parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -57,10 +57,10 @@ def _parser(shares: Mapping[str, int]) -> Callable[[Iterable[pa.RecordBatch]], I
                 part = batch.slice(begin, end - begin)
                 cluster, snapshot, source, form = (part.column(name)[0].as_py() for name in _ORIGIN)
                 facts = FORMATS[form].parse(Records(*(part.column(name).to_pylist() for name in _RECORD)))
-                for share, table in _by_share(sourced(facts, source, form), cluster, shares.get(cluster, 1)):
-                    row = [[cluster], [snapshot], [share], [packed(table)]]
+                for shard, table in _by_shard(sourced(facts, source, form), cluster, shard_counts.get(cluster, 1)):
+                    row = [[cluster], [snapshot], [shard], [packed(table)]]
                     yield pa.RecordBatch.from_arrays(
-                        [pa.array(v, f.type) for v, f in zip(row, _PARCELS, strict=True)], schema=_PARCELS
+                        [pa.array(v, f.type) for v, f in zip(row, _IPC_BATCHES, strict=True)], schema=_IPC_BATCHES
                     )
 
     return parse
@@ -75,21 +75,21 @@ def _runs(batch: pa.RecordBatch) -> list[int]:
     return [0, *(np.flatnonzero(change) + 1).tolist(), batch.num_rows] if batch.num_rows else [0]
 
 
-def _by_share(facts: pa.Table, cluster: str, shares: int) -> Iterator[tuple[int, pa.Table]]:
-    """(share, its facts) of one source (schema SOURCED_FACTS): whole topics, and what all shares need to know."""
-    if shares == 1:
+def _by_shard(facts: pa.Table, cluster: str, shard_counts: int) -> Iterator[tuple[int, pa.Table]]:
+    """(shard, its facts) of one source (schema SOURCED_FACTS): whole topics, and what all shards need to know."""
+    if shard_counts == 1:
         yield 0, facts
         return
     for_all = np.asarray(whole(_for_all(facts)))
-    home = topic_shares(pc.fill_null(whole(facts["topic"]), ""), shares)
+    home = topic_shards(pc.fill_null(whole(facts["topic"]), ""), shard_counts)
     home[np.asarray(pc.is_null(whole(facts["topic"]))) | for_all] = 0
-    for share in np.unique(home).tolist() if not for_all.any() else range(shares):
-        part = facts.filter(pa.array(for_all | (home == share)))
-        if share != 0:
-            at_home = pa.array(home[for_all | (home == share)] == share)
+    for shard in np.unique(home).tolist() if not for_all.any() else range(shard_counts):
+        part = facts.filter(pa.array(for_all | (home == shard)))
+        if shard != 0:
+            at_home = pa.array(home[for_all | (home == shard)] == shard)
             part = part.set_column(part.schema.get_field_index("home"), "home", at_home)
         if part.num_rows:
-            yield share, part
+            yield shard, part
 
 
 def _for_all(facts: pa.Table) -> pa.ChunkedArray:
@@ -103,14 +103,15 @@ def _for_all(facts: pa.Table) -> pa.ChunkedArray:
     return pc.or_(pc.or_(pc.is_in(kind, pa.array(_BROKER_KINDS)), clears_all), pc.and_(pc.equal(kind, r.FAULT), entry))
 
 
-def _resolve_share(key: tuple[pa.Scalar, ...], parcels: pa.Table) -> pa.Table:
-    """All entities (the columns of silver.entities) of one share of a cluster (parcels: schema _PARCELS)."""
-    cluster_id, snapshot_id, share = (scalar.as_py() for scalar in key)
-    resolution = resolve(unpacked(parcels["facts"].to_pylist(), SOURCED_FACTS))
+def _resolve_shard(key: tuple[pa.Scalar, ...], ipc_batches: pa.Table) -> pa.Table:
+    """All entities (the columns of internal.entities) of one shard of a cluster (Arrow IPC batches: schema
+    _IPC_BATCHES)."""
+    cluster_id, snapshot_id, shard = (scalar.as_py() for scalar in key)
+    resolution = resolve(unpacked(ipc_batches["facts"].to_pylist(), SOURCED_FACTS))
     parts = []
     for name in SCHEMAS:
-        # Every share has seen every broker's facts; one of them speaks for all.
-        if name == "registrations" and share != 0:
+        # Every shard has seen every broker's facts; one of them speaks for all.
+        if name == "registrations" and shard != 0:
             continue
         rows: pa.Table = getattr(resolution, name).combine_chunks()
         n = rows.num_rows
@@ -132,8 +133,8 @@ def _resolve_share(key: tuple[pa.Scalar, ...], parcels: pa.Table) -> pa.Table:
 
 
 def entities(raw: DataFrame, parameters: EntityParameters) -> DataFrame:
-    """Rows of silver.entities. raw: rows of bronze.raw_metadata, whole snapshots."""
+    """Rows of internal.entities. raw: rows of bronze.raw_metadata, whole snapshots."""
     needed = raw.select(*_ORIGIN, *_RECORD)
-    parcels = needed.mapInArrow(_parser(parameters.shares), from_arrow_schema(_PARCELS))
-    keyed = parcels.groupBy("cluster_id", "snapshot_id", "share")
-    return keyed.applyInArrow(_resolve_share, ENTITIES.schema).select(*ENTITIES.column_names)
+    ipc_batches = needed.mapInArrow(_parser(parameters.shard_counts), from_arrow_schema(_IPC_BATCHES))
+    keyed = ipc_batches.groupBy("cluster_id", "snapshot_id", "shard")
+    return keyed.applyInArrow(_resolve_shard, ENTITIES.schema).select(*ENTITIES.column_names)

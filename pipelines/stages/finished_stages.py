@@ -83,4 +83,4 @@ def finished_steps(
 
 def _relevant(settings: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: values for name, values in settings.items() if name not in _WITHOUT_EFFECT}
-    return {**kept, "run": {name: value for name, value in kept["run"].items() if name != "stages_at_once"}}
+    return {**kept, "run": {name: value for name, value in kept["run"].items() if name != "parallel_stages"}}

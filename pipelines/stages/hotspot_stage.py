@@ -1,4 +1,4 @@
-"""gold.hotspot_odds: the hottest broker over many seeds, in parallel over clusters and chunks of the seeds."""
+"""gold.hotspot_distribution: the hottest broker over many seeds, in parallel over clusters and chunks of the seeds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pyspark.sql.types import LongType
 
-from pipelines.tables.hotspot_tables import HOTSPOT_ODDS
+from pipelines.tables.hotspot_tables import HOTSPOT_DISTRIBUTION
 from udfs.hotspots.hotspot_batches import (
     BROKER,
     CLUSTERS,
+    DISTRIBUTION,
     LED,
-    ODDS,
     TOPIC,
     TRIED,
     Plan,
@@ -38,18 +38,18 @@ def _topics(topics: DataFrame) -> DataFrame:
     return topics.select(*_KEY, F.struct(*fields).cast(from_arrow_type(TOPIC)).alias("topic"))
 
 
-def hotspot_odds(
+def hotspot_distribution_rows(
     topics: DataFrame, brokers: DataFrame, partitions: DataFrame, plan: Plan, thresholds: tuple[float, ...]
 ) -> DataFrame:
-    """Rows of gold.hotspot_odds. thresholds: ratios of max/mean to tell the odds of."""
-    living = brokers.where("alive").select(
+    """Rows of gold.hotspot_distribution. thresholds: ratios of max/mean to tell the distribution of."""
+    live = brokers.where("live").select(
         *_KEY, F.struct("broker_id", "rack").cast(from_arrow_type(BROKER)).alias("broker")
     )
     leading = partitions.where(F.col("replicas").isNotNull() & (F.col("leader") >= 0))
     counted = leading.groupBy(*_KEY, F.col("leader").alias("broker_id")).agg(F.count("*").alias("leaders"))
     led = counted.select(*_KEY, F.struct("broker_id", "leaders").cast(from_arrow_type(LED)).alias("leads"))
     # One exchange for all three, in place of one each and joins.
-    every = _topics(topics).unionByName(living, True).unionByName(led, True)
+    every = _topics(topics).unionByName(live, True).unionByName(led, True)
     gathered = every.groupBy(*_KEY).agg(
         F.collect_list("topic").alias("topics"),
         F.collect_list("broker").alias("brokers"),
@@ -59,5 +59,5 @@ def hotspot_odds(
     if plan.chunks > 1:
         chunks = chunks.repartition(plan.chunks, *_KEY, "chunk")
     tried = chunks.select(*CLUSTERS.names).mapInArrow(trier(plan), from_arrow_schema(TRIED))
-    answers = tried.groupBy(*_KEY, "scheme").applyInArrow(summariser(thresholds), from_arrow_schema(ODDS))
-    return answers.select(*HOTSPOT_ODDS.column_names)
+    answers = tried.groupBy(*_KEY, "scheme").applyInArrow(summariser(thresholds), from_arrow_schema(DISTRIBUTION))
+    return answers.select(*HOTSPOT_DISTRIBUTION.column_names)

@@ -14,12 +14,12 @@ _KEY = ("cluster_id", "snapshot_id")
 
 
 def topic_origin(topics: DataFrame, partitions: DataFrame, brokers: DataFrame) -> DataFrame:
-    """Rows of gold.topic_origin. A cluster's topics are judged together: what they share tells the broker order."""
+    """Rows of gold.topic_origin. A cluster's topics are judged together: what they shard tells the broker order."""
     known = partitions.where(F.col("replicas").isNotNull())
     part = F.struct("partition", "replicas")
     shown = known.groupBy(*_KEY, "topic").agg(F.collect_list(part).alias("shown"))
     every = topics.select(*_KEY, "topic").join(shown, on=[*_KEY, "topic"], how="left")
-    about = brokers.select(*_KEY, "broker_id", "rack", "alive")
+    about = brokers.select(*_KEY, "broker_id", "rack", "live")
 
     def judge(of_cluster: pa.Table, its_brokers: pa.Table) -> pa.Table:
         column = of_cluster.schema.get_field_index("shown")
@@ -38,10 +38,10 @@ def cluster_origin(origins: DataFrame) -> DataFrame:
     telling = is_["none"] | (F.col("evidence") > 0)
     counts = origins.groupBy(*_KEY).agg(
         F.count("*").alias("topics"),
-        F.count_if(judged & ~telling).alias("too_small_topics"),
+        F.count_if(judged & ~telling).alias("inconclusive_topics"),
         *(F.count_if(condition).alias(f"{name}_topics") for name, condition in is_.items()),
-        _percent(follows, judged).alias("follows_kafka_percent"),
-        _percent(follows & telling, judged & telling).alias("follows_kafka_telling_percent"),
+        _percent(follows, judged).alias("kafka_placed_percent"),
+        _percent(follows & telling, judged & telling).alias("kafka_placed_conclusive_percent"),
     )
     ordered = origins.where(is_["kafka"] | is_["kafka_rack_aware"])
     shared = ordered.groupBy(*_KEY, "broker_order").agg(F.count("*").alias("by"), F.sum("evidence").alias("evidence"))

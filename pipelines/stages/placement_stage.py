@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pipelines.tables.placement_tables import PLACEMENTS as TABLE
 from pipelines.tables.silver_tables import LOADS
 from udfs.placement.schemes import OBSERVED, computed
-from udfs.placement.topic_batches import PLACED, Living, placer
+from udfs.placement.topic_batches import PLACED, LiveBrokersBySnapshot, placer
 
 _KEY = ("cluster_id", "snapshot_id")
 _REQUEST = (*_KEY, "topic", "partitions", "replication_factor")
@@ -23,19 +23,19 @@ _ANSWER = tuple(field.name for field in PLACED if field.name != "replicas")
 class PlacementParameters:
     """schemes: names from udfs/placement/schemes.py; seed: of the run - each topic's own seed follows from it.
 
-    living: {(cluster, snapshot): its living brokers, in the order to place over}.
+    live: {(cluster, snapshot): its live brokers, in the order to place over}.
     """
 
     schemes: tuple[str, ...]
     seed: int
-    living: Living
+    live: LiveBrokersBySnapshot
 
 
 def _placed(topics: DataFrame, scheme: str, parameters: PlacementParameters, listed: bool) -> DataFrame:
     """Rows of the table by one computed scheme: of topics that all have a list of partitions, or all have none."""
     # What depends on a nondeterministic function is left in place: Spark would else call this one twice, the first
     # time to drop topics without partitions.
-    body = placer(scheme, parameters.seed, parameters.living)
+    body = placer(scheme, parameters.seed, parameters.live)
     place = F.arrow_udf(body, from_arrow_type(PLACED)).asNondeterministic()  # type: ignore[attr-defined]
     only = ("partition_loads.partition",) if listed else ()
     answers = topics.select(*_KEY, "topic", "partition_loads", place(*_REQUEST, *only).alias("answer"))
@@ -60,7 +60,7 @@ def _placed(topics: DataFrame, scheme: str, parameters: PlacementParameters, lis
 
 
 def computed_placements(topics: DataFrame, parameters: PlacementParameters) -> DataFrame:
-    """Placements by all computed schemes, over the living brokers.
+    """Placements by all computed schemes, over the live brokers.
 
     A topic with `partition_loads` gets just the partitions listed there: the pattern of a partition does not depend on
     how many there are.

@@ -1,4 +1,5 @@
-"""gold.planned, and gold.plans and gold.plan_moves out of it: clusters are solved side by side, each as a whole."""
+"""internal.packed_plans, and gold.plans and gold.plan_moves out of it: clusters are solved side by side, each as a
+whole."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pipelines.tables.plan_tables import PLAN_MOVES, PLANNED, PLANS
 from udfs.planning import plan_batches
 from udfs.planning.plan_metrics import Effort
-from udfs.planning.plan_request import Wishes
+from udfs.planning.plan_request import PlanRequest
 from udfs.planning.waves import Limits
 
 _KEY = ("cluster_id", "snapshot_id")
@@ -20,12 +21,12 @@ _KEY = ("cluster_id", "snapshot_id")
 
 @dataclass(frozen=True)
 class PlanParameters:
-    """wishes: the same of every cluster; None = no plans.   limits: of waves.   effort: of metrics.
+    """request: the same of every cluster; None = no plans.   limits: of waves.   effort: of metrics.
 
     min_insync_replicas: of topics whose sources show no such config.   settings: what all this follows from, as JSON.
     """
 
-    wishes: Wishes | None
+    request: PlanRequest | None
     limits: Limits
     effort: Effort
     min_insync_replicas: int
@@ -33,7 +34,7 @@ class PlanParameters:
 
 
 def _packed(rows: DataFrame, kind: str) -> DataFrame:
-    return rows.mapInArrow(plan_batches.packer(kind), from_arrow_schema(plan_batches.PARCELS))
+    return rows.mapInArrow(plan_batches.packer(kind), from_arrow_schema(plan_batches.IPC_BATCHES))
 
 
 def _partitions(partitions: DataFrame) -> DataFrame:
@@ -45,18 +46,19 @@ def _partitions(partitions: DataFrame) -> DataFrame:
 
 
 def planned(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, parameters: PlanParameters) -> DataFrame:
-    """Rows of gold.planned: one for every snapshot that has a broker or a topic, also where no plan is possible."""
+    """Rows of internal.packed_plans: one for every snapshot that has a broker or a topic, also where no plan is
+    possible."""
     parts = {
         "brokers": brokers.select(*_KEY, *plan_batches.BROKERS.names),
         "topics": topics.select(*_KEY, *plan_batches.TOPICS.names),
         "partitions": _partitions(partitions),
     }
-    parcels = reduce(DataFrame.unionByName, [_packed(rows, kind) for kind, rows in parts.items()])
-    wishes = parameters.wishes
-    if wishes is None:
-        wishes, parcels = Wishes(""), parcels.limit(0)
-    body = plan_batches.planner(wishes, parameters.limits, parameters.effort, parameters.min_insync_replicas)
-    made = parcels.groupBy(*_KEY).applyInArrow(body, from_arrow_schema(plan_batches.PLANNED))
+    ipc_batches = reduce(DataFrame.unionByName, [_packed(rows, kind) for kind, rows in parts.items()])
+    request = parameters.request
+    if request is None:
+        request, ipc_batches = PlanRequest(""), ipc_batches.limit(0)
+    body = plan_batches.planner(request, parameters.limits, parameters.effort, parameters.min_insync_replicas)
+    made = ipc_batches.groupBy(*_KEY).applyInArrow(body, from_arrow_schema(plan_batches.PLANNED))
     return made.withColumn("settings", F.lit(parameters.settings)).select(*PLANNED.column_names)
 
 

@@ -1,7 +1,8 @@
-"""gold.scheme_sums: one pass over the partitions, and over the topics for the schemes that are computed.
+"""internal.scheme_aggregates: one pass over the partitions, and over the topics for the schemes that are computed.
 
-Rows of silver are packed into parcels by share of topics; a share is summed under every scheme, placing what is
-computed on the way; the sums of a cluster's shares are added up. Only silver.partitions is as long as the cluster.
+Rows of silver are packed into Arrow IPC batches by shard of topics; a shard is summed under every scheme, placing
+what is
+computed on the way; the sums of a cluster's shards are added up. Only silver.partitions is as long as the cluster.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
-from pipelines.tables.failure_tables import SCHEME_SUMS
+from pipelines.tables.failure_tables import SCHEME_AGGREGATES
 from udfs.failures.partition_groups import PARTITIONS, TOPICS
 from udfs.failures.shards import (
+    IPC_BATCHES,
     NOTHING,
     OF_PARTITIONS,
     OF_TOPICS,
-    PARCELS,
     PARTIAL,
     SUMS,
     Clusters,
     SumPlan,
     packer,
     sum_cluster,
-    sum_share,
+    sum_shard,
 )
 from udfs.placement.schemes import OBSERVED
 
@@ -37,7 +38,7 @@ _KEY = ("cluster_id", "snapshot_id")
 class SumParameters:
     """min_insync_replicas, unclean_leader_election: of topics whose sources show no such config.
 
-    clusters: the living brokers of each snapshot of the run.   settings: what all this follows from, as JSON.
+    clusters: the live brokers of each snapshot of the run.   settings: what all this follows from, as JSON.
     """
 
     min_insync_replicas: int
@@ -60,7 +61,7 @@ def _topics(topics: DataFrame, parameters: SumParameters) -> DataFrame:
         ),
         F.coalesce("partition_loads", none).alias("partition_loads"),
     )
-    return rows.mapInArrow(packer(OF_TOPICS, parameters.plan.shares), from_arrow_schema(PARCELS))
+    return rows.mapInArrow(packer(OF_TOPICS, parameters.plan.shard_counts), from_arrow_schema(IPC_BATCHES))
 
 
 def _partitions(partitions: DataFrame, parameters: SumParameters) -> DataFrame:
@@ -80,23 +81,29 @@ def _partitions(partitions: DataFrame, parameters: SumParameters) -> DataFrame:
         F.coalesce(lags, F.array().cast("array<bigint>")).alias("lags"),
         *PARTITIONS.names[-3:],
     )
-    return rows.mapInArrow(packer(OF_PARTITIONS, parameters.plan.shares), from_arrow_schema(PARCELS))
+    return rows.mapInArrow(packer(OF_PARTITIONS, parameters.plan.shard_counts), from_arrow_schema(IPC_BATCHES))
 
 
-def scheme_sums(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, parameters: SumParameters) -> DataFrame:
-    """Rows of gold.scheme_sums: one for every snapshot and scheme, also where there is no topic or no living broker."""
+def scheme_aggregates(
+    topics: DataFrame, partitions: DataFrame, brokers: DataFrame, parameters: SumParameters
+) -> DataFrame:
+    """Rows of internal.scheme_aggregates: one for every snapshot and scheme, also where there is no topic or no live
+    broker."""
     nothing = brokers.select(*_KEY).unionByName(topics.select(*_KEY)).distinct()
     nothing = nothing.select(
-        *_KEY, F.lit(0).alias("share"), F.lit(NOTHING).alias("kind"), F.lit(None).cast("binary").alias("parcel")
+        *_KEY,
+        F.lit(0).alias("shard"),
+        F.lit(NOTHING).alias("kind"),
+        F.lit(None).cast("binary").alias("Arrow IPC batch"),
     )
     parts = [nothing, _topics(topics, parameters)]
     if OBSERVED in parameters.plan.schemes:
         parts.append(_partitions(partitions, parameters))
-    parcels = reduce(DataFrame.unionByName, parts)
-    partial = parcels.groupBy(*_KEY, "share").applyInArrow(
-        sum_share(parameters.clusters, parameters.plan), from_arrow_schema(PARTIAL)
+    ipc_batches = reduce(DataFrame.unionByName, parts)
+    partial = ipc_batches.groupBy(*_KEY, "shard").applyInArrow(
+        sum_shard(parameters.clusters, parameters.plan), from_arrow_schema(PARTIAL)
     )
     whole = partial.groupBy(*_KEY, "scheme").applyInArrow(
         sum_cluster(parameters.clusters, parameters.plan), from_arrow_schema(SUMS)
     )
-    return whole.withColumn("settings", F.lit(parameters.settings)).select(*SCHEME_SUMS.column_names)
+    return whole.withColumn("settings", F.lit(parameters.settings)).select(*SCHEME_AGGREGATES.column_names)

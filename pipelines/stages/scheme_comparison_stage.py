@@ -20,22 +20,22 @@ _NOW = {
     "bytes_out_max_over_mean_ratio": "bytes_out_max_over_mean_ratio",
     "offline_partitions": "partitions - leaders",
 }
-_RECEIVERS = "CASE WHEN leaders_lost > 0 THEN receivers END"  # who led nothing has nothing to spread
+_RECEIVERS = "CASE WHEN leaders_lost > 0 THEN takeover_brokers END"  # who led nothing has nothing to spread
 # metric -> (kind of scenario, aggregate over all of the kind, expression over gold.failure_summary)
 _AFTER = {
-    "worst_survivor_max_over_mean_ratio": ("broker", F.max, "leaders_worst_over_mean"),
-    "mean_survivor_max_over_mean_ratio": ("broker", F.avg, "leaders_worst_over_mean"),
-    "worst_survivor_bytes_out_max_over_mean_ratio": ("broker", F.max, "bytes_out_worst_over_mean"),
-    "fewest_receivers": ("broker", F.min, _RECEIVERS),
-    "mean_receivers": ("broker", F.avg, _RECEIVERS),
+    "worst_survivor_ratio": ("broker", F.max, "worst_survivor_ratio"),
+    "mean_worst_survivor_ratio": ("broker", F.avg, "worst_survivor_ratio"),
+    "worst_survivor_bytes_out_ratio": ("broker", F.max, "worst_survivor_bytes_out_ratio"),
+    "fewest_takeover_brokers": ("broker", F.min, _RECEIVERS),
+    "mean_takeover_brokers": ("broker", F.avg, _RECEIVERS),
     "most_offline_partitions": ("broker", F.max, "offline_partitions"),
     "most_newly_offline_partitions": ("broker", F.max, "newly_offline_partitions"),
     "most_under_min_isr_partitions": ("broker", F.max, "under_min_isr_partitions"),
-    "worst_survivor_of_pairs_max_over_mean_ratio": ("pair", F.max, "leaders_worst_over_mean"),
+    "worst_survivor_ratio_of_pairs": ("pair", F.max, "worst_survivor_ratio"),
     "most_newly_offline_partitions_of_pairs": ("pair", F.max, "newly_offline_partitions"),
-    "worst_survivor_of_racks_max_over_mean_ratio": ("rack", F.max, "leaders_worst_over_mean"),
+    "worst_survivor_ratio_of_racks": ("rack", F.max, "worst_survivor_ratio"),
     "most_newly_offline_partitions_of_racks": ("rack", F.max, "newly_offline_partitions"),
-    "worst_of_rolling_restart_max_over_mean_ratio": ("shutdown", F.max, "leaders_worst_over_mean"),
+    "worst_survivor_ratio_of_rolling_restart": ("shutdown", F.max, "worst_survivor_ratio"),
 }
 
 
@@ -64,7 +64,7 @@ def _unpivoted(frame: DataFrame, metrics: list[str]) -> DataFrame:
 
 
 def scheme_comparison(
-    leader_hotspots: DataFrame, failure_summary: DataFrame, durability: DataFrame, scheme_seeds: DataFrame
+    leader_hotspots: DataFrame, failure_summary: DataFrame, durability: DataFrame, scheme_distribution: DataFrame
 ) -> DataFrame:
     """Rows of gold.scheme_comparison."""
     clusters = leader_hotspots.where(F.col("topic").isNull())
@@ -83,7 +83,7 @@ def scheme_comparison(
     key = [*_SCHEME[:2], "metric"]
     naive = values.where(F.col("scheme") == NAIVE).drop("scheme").withColumnRenamed("value", "naive_value")
     both = values.join(naive, on=key, how="left")
-    seeds = scheme_seeds.select(*_SCHEME, "metric", "seeds", "value_p05", "value_p50", "value_p95")
+    seeds = scheme_distribution.select(*_SCHEME, "metric", "seeds", "value_p05", "value_p50", "value_p95")
     every = both.join(seeds, on=[*_SCHEME, "metric"], how="left")
     ratio = F.try_divide(F.col("value"), F.col("naive_value"))
     return every.withColumn("ratio_to_naive", ratio).select(*SCHEME_COMPARISON.column_names)

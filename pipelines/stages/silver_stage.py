@@ -1,4 +1,4 @@
-"""The silver tables: the parts of silver.entities, each with what only the whole cluster can tell."""
+"""The silver tables: the parts of internal.entities, each with what only the whole cluster can tell."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ def topics(entities: DataFrame) -> DataFrame:
 
 def partitions(entities: DataFrame, brokers: DataFrame) -> DataFrame:
     """Rows of silver.partitions. Where no source tells leader and ISR, they are taken as healthy, and marked so."""
-    dead = brokers.where(~F.col("alive")).groupBy(*_KEY).agg(F.collect_list("broker_id").alias("dead"))
-    rows = _part(entities, "partitions").join(dead, on=list(_KEY), how="left")
+    down = brokers.where(~F.col("live")).groupBy(*_KEY).agg(F.collect_list("broker_id").alias("down"))
+    rows = _part(entities, "partitions").join(down, on=list(_KEY), how="left")
     silent = F.col("replicas").isNotNull() & F.col("leader").isNull() & F.col("isr").isNull()
-    none_dead = F.coalesce(F.col("dead"), F.array().cast("array<int>"))
-    living = F.filter("replicas", lambda broker: ~F.array_contains(none_dead, broker))
+    none_down = F.coalesce(F.col("down"), F.array().cast("array<int>"))
+    live = F.filter("replicas", lambda broker: ~F.array_contains(none_down, broker))
     said = F.coalesce(F.col("leader"), F.lit(-1))
-    leader = F.when(silent, F.coalesce(F.try_element_at(living, F.lit(1)), F.lit(-1))).otherwise(said)
-    isr = F.when(silent, living).otherwise(F.coalesce(F.col("isr"), F.array().cast("array<int>")))
+    leader = F.when(silent, F.coalesce(F.try_element_at(live, F.lit(1)), F.lit(-1))).otherwise(said)
+    isr = F.when(silent, live).otherwise(F.coalesce(F.col("isr"), F.array().cast("array<int>")))
     placed = F.col("replicas").isNotNull()
     return (
-        rows.withColumn("state_assumed", silent)
+        rows.withColumn("state_inferred", silent)
         .withColumn("new_leader", F.when(placed, leader).otherwise(F.col("leader")))
         .withColumn("new_isr", F.when(placed, isr).otherwise(F.col("isr")))
         .drop("leader", "isr")
@@ -117,22 +117,22 @@ def quarantine(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
     return found.select(*silver_tables.QUARANTINE.column_names)
 
 
-def contradictions(entities: DataFrame, brokers: DataFrame) -> DataFrame:
-    """Rows of silver.contradictions: facts that differ, and dead brokers that lead all the same."""
-    dead_leads = brokers.where(~F.col("alive") & (F.col("leaders") > 0)).select(
+def conflicts(entities: DataFrame, brokers: DataFrame) -> DataFrame:
+    """Rows of silver.conflicts: facts that differ, and down brokers that lead all the same."""
+    down_leads = brokers.where(~F.col("live") & (F.col("leaders") > 0)).select(
         *_KEY,
         F.concat(F.lit("broker "), "broker_id").alias("entity"),
-        F.lit("alive").alias("field"),
-        F.concat(F.lit("dead: "), "alive_because").alias("value"),
+        F.lit("live").alias("field"),
+        F.concat(F.lit("down: "), "live_reason").alias("value"),
         F.concat(F.lit("leads "), "leaders", F.lit(" partitions")).alias("other_value"),
         F.lit(USED).alias("outcome"),
     )
-    both = _part(entities, "contradictions").unionByName(dead_leads, allowMissingColumns=True)
-    return both.select(*silver_tables.CONTRADICTIONS.column_names)
+    both = _part(entities, "conflicts").unionByName(down_leads, allowMissingColumns=True)
+    return both.select(*silver_tables.CONFLICTS.column_names)
 
 
-def source_accounts(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
-    """Rows of silver.source_accounts: what became of each source's records."""
+def source_summary(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
+    """Rows of silver.source_summary: what became of each source's records."""
     counted = raw_metadata.groupBy(*_KEY, "source", "format").agg(F.count("*").alias("records"))
     account = _part(entities, "accounts")
 
@@ -146,6 +146,6 @@ def source_accounts(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
         of("kept").alias("kept"),
         of("quarantined").alias("quarantined"),
         of("ignored").alias("ignored"),
-        F.map_from_entries(F.array_sort(reasons)).alias("ignored_because"),
+        F.map_from_entries(F.array_sort(reasons)).alias("ignored_reasons"),
     )
-    return counted.join(verdicts, on=[*_KEY, "source"], how="inner").select(*silver_tables.SOURCE_ACCOUNTS.column_names)
+    return counted.join(verdicts, on=[*_KEY, "source"], how="inner").select(*silver_tables.SOURCE_SUMMARY.column_names)

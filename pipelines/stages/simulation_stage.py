@@ -1,4 +1,4 @@
-"""silver.replayed, and the gold tables of a replay out of it: partitions are folded side by side."""
+"""internal.simulation_results, and the gold tables of a replay out of it: partitions are folded side by side."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pipelines.spark.local_frames import frame_of_rows
 from pipelines.tables import simulation_tables as t
 from udfs.simulation import spark_functions
 from udfs.simulation.event_names import KINDS
-from udfs.simulation.event_packing import OF_EVERY_SHARE
-from udfs.simulation.event_shards import EVERY_SHARE, SHARES, sharer
+from udfs.simulation.event_packing import OF_EVERY_SHARD
+from udfs.simulation.event_shards import EVERY_SHARD, SHARDS, sharer
 from udfs.simulation.kernels import codes
 from udfs.simulation.kernels.simulation_state import (
     CHECK_EVERY_MS,
@@ -30,7 +30,7 @@ from udfs.simulation.simulation_schemas import JOINED_REQUESTS, LISTS, WIRE
 
 _KEY = ("cluster_id", "snapshot_id")
 _KEYS = StructType([StructField(name, StringType()) for name in _KEY])
-_OF_ALL = tuple(KINDS[kind] for kind in OF_EVERY_SHARE)
+_OF_ALL = tuple(KINDS[kind] for kind in OF_EVERY_SHARD)
 
 
 def _lists() -> Column:
@@ -78,58 +78,58 @@ def _may_be_rebalanced(numbers: list[int]) -> bool:
     return numbers[REBALANCES] != 0 and numbers[END_AT] - numbers[START_AT] >= first
 
 
-def _together(shares: DataFrame, of: dict[tuple[str, str], bool]) -> DataFrame:
-    """Rows (WIRE) of what partitions do together, of these clusters. shares: SHARES, all of theirs.
+def _together(shards: DataFrame, of: dict[tuple[str, str], bool]) -> DataFrame:
+    """Rows (WIRE) of what partitions do together, of these clusters. shards: SHARDS, all of theirs.
 
     of: by (cluster_id, snapshot_id), whether its leaders may be rebalanced; else topics of it are deleted. A worker has
     a whole cluster: who is elected depends on all of its partitions.
     """
-    theirs = F.broadcast(frame_of_rows(shares.sparkSession, list(of), _KEYS))
-    mine = shares.join(theirs, list(_KEY), "left_semi").repartition(*_KEY).select("rows")
+    theirs = F.broadcast(frame_of_rows(shards.sparkSession, list(of), _KEYS))
+    mine = shards.join(theirs, list(_KEY), "left_semi").repartition(*_KEY).select("rows")
     whole = [key for key, rebalanced in of.items() if rebalanced]
     return mine.mapInArrow(spark_functions.coupler(whole), from_arrow_schema(WIRE))
 
 
 def _shared(rows: DataFrame, buckets: int) -> DataFrame:
-    """Rows of WIRE as SHARES."""
-    share = F.pmod(F.hash("topic", "partition"), F.lit(buckets))
-    bucket = F.when(F.col("kind").isin(*_OF_ALL), F.lit(EVERY_SHARE)).otherwise(share)
+    """Rows of WIRE as SHARDS."""
+    shard = F.pmod(F.hash("topic", "partition"), F.lit(buckets))
+    bucket = F.when(F.col("kind").isin(*_OF_ALL), F.lit(EVERY_SHARD)).otherwise(shard)
     packed = rows.withColumn("bucket", bucket).select(*WIRE.names, "bucket")
-    return packed.mapInArrow(sharer(), from_arrow_schema(SHARES))
+    return packed.mapInArrow(sharer(), from_arrow_schema(SHARDS))
 
 
 def replayed(
     events: DataFrame, buckets: int, keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
 ) -> DataFrame:
-    """Rows of silver.replayed.
+    """Rows of internal.simulation_results.
 
-    events: of silver.cluster_events.   buckets: shares that partitions are spread over.   keep: of a frame that is
+    events: of silver.cluster_events.   buckets: shards that partitions are spread over.   keep: of a frame that is
     read twice, one that is computed once.
     """
     found = _heads(events)
     rows = _wire(events.where(F.col("kind") != KINDS[codes.HELD_CLUSTER]))
     heads = events.sparkSession.createDataFrame(_head_rows(found), from_arrow_schema(WIRE))
-    shares = _shared(rows, buckets)
+    shards = _shared(rows, buckets)
     together = {}
     for head in found:
         rebalanced = _may_be_rebalanced(head["numbers"])
         if rebalanced or head["deletes"]:
             together[head["cluster_id"], head["snapshot_id"]] = rebalanced
     if together:
-        shares = keep(shares)
-    every = shares.unionByName(_shared(heads, buckets))
+        shards = keep(shards)
+    every = shards.unionByName(_shared(heads, buckets))
     if together:
         every = every.unionByName(_shared(_together(every, together), buckets))
     each = F.sequence(F.lit(0), F.lit(buckets - 1))
     spread_out = every.select(F.explode(F.when(F.col("bucket") < 0, each).otherwise(F.array("bucket"))), "rows")
     spread_out = spread_out.repartitionById(buckets, "col").select("rows")
-    parcels = spread_out.mapInArrow(spark_functions.replayer(), from_arrow_schema(spark_functions.PARCELS))
-    return parcels.select(*t.REPLAYED.column_names)
+    ipc_batches = spread_out.mapInArrow(spark_functions.replayer(), from_arrow_schema(spark_functions.IPC_BATCHES))
+    return ipc_batches.select(*t.REPLAYED.column_names)
 
 
 def _rows(replayed: DataFrame, part: str) -> DataFrame:
-    parcels = replayed.where(F.col("part") == part).select("rows")
-    return parcels.mapInArrow(spark_functions.unpacker(), from_arrow_schema(spark_functions.PARTS[part]))
+    ipc_batches = replayed.where(F.col("part") == part).select("rows")
+    return ipc_batches.mapInArrow(spark_functions.unpacker(), from_arrow_schema(spark_functions.PARTS[part]))
 
 
 def leadership_events(replayed: DataFrame) -> DataFrame:
@@ -157,8 +157,8 @@ def requests(replayed: DataFrame) -> DataFrame:
 
 
 def partitions(replayed: DataFrame) -> DataFrame:
-    """Rows of gold.replayed_partitions."""
-    return _rows(replayed, "at_the_end").select(*t.REPLAYED_PARTITIONS.column_names)
+    """Rows of gold.final_partitions."""
+    return _rows(replayed, "at_the_end").select(*t.FINAL_PARTITIONS.column_names)
 
 
 def availability(health: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from pipelines.config.plan_settings import effort_of, limits_of, wishes_of
+from pipelines.config.plan_settings import effort_of, limits_of, request_of
 from pipelines.config.settings import Settings
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import SnapshotKey, Source
@@ -27,7 +27,7 @@ from pipelines.stages import (
 from pipelines.stages.cluster_inputs import capacities, clusters_of
 from pipelines.stages.entities_stage import EntityParameters, entities
 from pipelines.stages.failure_stage import rows_of
-from pipelines.stages.scheme_aggregates_stage import SumParameters, scheme_sums
+from pipelines.stages.scheme_aggregates_stage import SumParameters, scheme_aggregates
 from pipelines.tables import failure_tables, placement_tables
 from pipelines.tables.table_contract import Table
 from udfs.durability import durability_rows
@@ -40,7 +40,7 @@ from udfs.failures.shards import SumPlan
 from udfs.failures.table_rows import Body
 from udfs.hotspots.hotspot_batches import Plan
 from udfs.placement.schemes import computed
-from udfs.placement.topic_batches import LivingBrokers
+from udfs.placement.topic_batches import LiveBrokers
 
 Frames = Mapping[str, DataFrame]
 QUALITY = "quality"
@@ -70,8 +70,8 @@ class Stage:
     make: Callable[[Frames, Context], DataFrame]
 
 
-def _shares(context: Context) -> dict[str, int]:
-    limit = context.settings.ingest.share_bytes
+def _shard_counts(context: Context) -> dict[str, int]:
+    limit = context.settings.ingest.shard_bytes
     sizes = {key.cluster_id: source.size_bytes for key, source in context.sources.items()}
     return {cluster: max(1, math.ceil(size / limit)) for cluster, size in sizes.items()}
 
@@ -79,20 +79,20 @@ def _shares(context: Context) -> dict[str, int]:
 def _placements(t: Frames, context: Context) -> DataFrame:
     run = context.settings.run
     # Brokers, unlike partitions, are few: their lists go to the workers with the function.
-    rows = t["silver.brokers"].where("alive").select("cluster_id", "snapshot_id", "broker_id", "rack").collect()
+    rows = t["silver.brokers"].where("live").select("cluster_id", "snapshot_id", "broker_id", "rack").collect()
     found: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
     for row in rows:
         found.setdefault((row.cluster_id, row.snapshot_id), []).append((row.broker_id, row.rack))
-    living = {}
+    live = {}
     for key, brokers in found.items():
         ids, racks = zip(*sorted(brokers, key=lambda broker: broker[0]), strict=True)
-        living[key] = LivingBrokers(ids, racks)
-    parameters = placement_stage.PlacementParameters(run.schemes, run.seed, living)
+        live[key] = LiveBrokers(ids, racks)
+    parameters = placement_stage.PlacementParameters(run.schemes, run.seed, live)
     return placement_stage.placements(t["silver.topics"], t["silver.partitions"], parameters)
 
 
 def sums_rest_on(settings: Settings) -> str:
-    """The settings that gold.scheme_sums follows from, as JSON: other ones need other sums."""
+    """The settings that internal.scheme_aggregates follows from, as JSON: other ones need other sums."""
     chosen = {
         "run": {"schemes": settings.run.schemes, "seed": settings.run.seed},
         "topics": settings.topics.model_dump(),
@@ -103,11 +103,11 @@ def sums_rest_on(settings: Settings) -> str:
 
 
 def plans_rest_on(settings: Settings) -> str:
-    """The settings that gold.planned follows from, as JSON: other ones need other plans."""
+    """The settings that internal.packed_plans follows from, as JSON: other ones need other plans."""
     chosen = {
         "run": {"seed": settings.run.seed},
         "topics": {"min_insync_replicas": settings.topics.min_insync_replicas},
-        "failures": {"most_pairs": settings.failures.most_pairs},
+        "failures": {"max_pairs": settings.failures.max_pairs},
         "durability": settings.durability.model_dump(include={"steps", "trials"}),
         "plans": settings.plans.model_dump(),
     }
@@ -121,20 +121,20 @@ def _scheme_sums(t: Frames, context: Context) -> DataFrame:
         seed=run.seed,
         seeds=fails.seeds,
         work=fails.work,
-        shares=_shares(context),
+        shard_counts=_shard_counts(context),
         hot_ratio=context.settings.hotspots.hot_ratio,
-        random=RandomPlan(fails.random_failures, fails.random_draws, run.seed),
-        most_pairs=fails.most_pairs,
+        random=RandomPlan(fails.random_failures, fails.random_sets, run.seed),
+        max_pairs=fails.max_pairs,
         pair_loads=fails.pair_loads,
     )
     clusters = clusters_of(t[BROKERS], t["silver.topics"], fails.lists)
     defaults = (topics.min_insync_replicas, topics.unclean_leader_election)
     parameters = SumParameters(*defaults, clusters, plan, sums_rest_on(context.settings))
-    return scheme_sums(t["silver.topics"], t["silver.partitions"], t[BROKERS], parameters)
+    return scheme_aggregates(t["silver.topics"], t["silver.partitions"], t[BROKERS], parameters)
 
 
 def _outcome(table: Table, schema: pa.Schema, body: Callable[[Context], Body], hotspots: bool = False) -> Stage:
-    """A stage that makes `table` of gold.scheme_sums alone."""
+    """A stage that makes `table` of internal.scheme_aggregates alone."""
     return Stage(table.name, (SUMS,), lambda t, c: rows_of(t[SUMS], body(c), schema, table, hotspots))
 
 
@@ -157,31 +157,31 @@ def _capacity(table: Table, schema: pa.Schema, rows: Callable[[tables.Limits, fl
 def _hotspot_odds(t: Frames, context: Context) -> DataFrame:
     run, hotspots = context.settings.run, context.settings.hotspots
     schemes = [name for name in run.schemes if computed(name)]
-    # Shares are by the sources' bytes: where there are many topics, there are many.
-    chunks = min(hotspots.seeds, max(1, sum(_shares(context).values()) - len(context.sources) + 1))
+    # Shards are by the sources' bytes: where there are many topics, there are many.
+    chunks = min(hotspots.seeds, max(1, sum(_shard_counts(context).values()) - len(context.sources) + 1))
     plan = Plan(schemes, run.seed, hotspots.seeds, hotspots.work, chunks)
     tables = (t["silver.topics"], t[BROKERS], t["silver.partitions"])
-    return hotspot_stage.hotspot_odds(*tables, plan, hotspots.thresholds)
+    return hotspot_stage.hotspot_distribution_rows(*tables, plan, hotspots.thresholds)
 
 
 def _planned(t: Frames, context: Context) -> DataFrame:
     settings = context.settings
     goal = settings.plans.goal
-    wishes = wishes_of(settings, goal) if goal else None
+    request = request_of(settings, goal) if goal else None
     limits, effort = limits_of(settings), effort_of(settings)
     min_isr = settings.topics.min_insync_replicas
-    parameters = plan_stage.PlanParameters(wishes, limits, effort, min_isr, plans_rest_on(settings))
+    parameters = plan_stage.PlanParameters(request, limits, effort, min_isr, plans_rest_on(settings))
     return plan_stage.planned(t["silver.topics"], t["silver.partitions"], t[BROKERS], parameters)
 
 
-RAW, _ENTITIES = "bronze.raw_metadata", "silver.entities"
-BROKERS, SUMS = "silver.brokers", "gold.scheme_sums"
-_PLANNED = "gold.planned"
-_COMPARED = ("gold.leader_hotspots", "gold.failure_summary", "gold.durability", "gold.scheme_seeds")
+RAW, _ENTITIES = "bronze.raw_metadata", "internal.entities"
+BROKERS, SUMS = "silver.brokers", "internal.scheme_aggregates"
+_PLANNED = "internal.packed_plans"
+_COMPARED = ("gold.leader_hotspots", "gold.failure_summary", "gold.durability", "gold.scheme_distribution")
 
 # In order: each stage's inputs are made by stages before it. bronze.raw_metadata comes first, from files.
 STAGES: tuple[Stage, ...] = (
-    Stage(_ENTITIES, (RAW,), lambda t, c: entities(t[RAW], EntityParameters(_shares(c)))),
+    Stage(_ENTITIES, (RAW,), lambda t, c: entities(t[RAW], EntityParameters(_shard_counts(c)))),
     Stage(BROKERS, (_ENTITIES,), lambda t, c: silver_stage.brokers(t[_ENTITIES])),
     Stage("silver.topics", (_ENTITIES,), lambda t, c: silver_stage.topics(t[_ENTITIES])),
     Stage("silver.partitions", (_ENTITIES, BROKERS), lambda t, c: silver_stage.partitions(t[_ENTITIES], t[BROKERS])),
@@ -192,11 +192,11 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage("silver.quarantine", (_ENTITIES, RAW), lambda t, c: silver_stage.quarantine(t[_ENTITIES], t[RAW])),
     Stage(
-        "silver.contradictions",
+        "silver.conflicts",
         (_ENTITIES, BROKERS),
-        lambda t, c: silver_stage.contradictions(t[_ENTITIES], t[BROKERS]),
+        lambda t, c: silver_stage.conflicts(t[_ENTITIES], t[BROKERS]),
     ),
-    Stage("silver.source_accounts", (_ENTITIES, RAW), lambda t, c: silver_stage.source_accounts(t[_ENTITIES], t[RAW])),
+    Stage("silver.source_summary", (_ENTITIES, RAW), lambda t, c: silver_stage.source_summary(t[_ENTITIES], t[RAW])),
     Stage(SUMS, ("silver.topics", "silver.partitions", BROKERS), _scheme_sums),
     _outcome(failure_tables.FAILURE_SUMMARY, failed.SUMMARY, lambda c: tables.summary_rows()),
     _outcome(failure_tables.FAILURE_LOAD, failed.LOAD, lambda c: tables.load_rows()),
@@ -204,7 +204,7 @@ STAGES: tuple[Stage, ...] = (
     _outcome(failure_tables.RANDOM_FAILURES, random_failures.RANDOM_FAILURES, lambda c: tables.random_rows()),
     _capacity(failure_tables.HEADROOM, headroom.HEADROOM, tables.headroom_rows),
     _capacity(failure_tables.OVER_CAPACITY, headroom.OVER, tables.over_rows),
-    _outcome(failure_tables.SCHEME_SEEDS, seed_rows.SEEDS, lambda c: tables.seed_rows()),
+    _outcome(failure_tables.SCHEME_DISTRIBUTION, seed_rows.SEEDS, lambda c: tables.seed_rows()),
     _outcome(placement_tables.BROKER_LOAD, load_rows.BROKER_LOAD, lambda c: tables.broker_load_rows()),
     _outcome(
         placement_tables.LEADER_HOTSPOTS,
@@ -213,7 +213,7 @@ STAGES: tuple[Stage, ...] = (
         True,
     ),
     Stage("gold.placements", ("silver.topics", BROKERS, "silver.partitions"), _placements),
-    Stage("gold.hotspot_odds", ("silver.topics", BROKERS, "silver.partitions"), _hotspot_odds),
+    Stage("gold.hotspot_distribution", ("silver.topics", BROKERS, "silver.partitions"), _hotspot_odds),
     Stage(
         "gold.scheme_comparison",
         _COMPARED,

@@ -10,7 +10,7 @@ from pipelines.tables import (
     silver_tables,
     simulation_tables,
 )
-from pipelines.tables.hotspot_tables import HOTSPOT_ODDS
+from pipelines.tables.hotspot_tables import HOTSPOT_DISTRIBUTION
 from pipelines.tables.origin_tables import CLUSTER_ORIGIN, TOPIC_ORIGIN
 from pipelines.tables.plan_tables import PLAN_MOVES, PLANNED, PLANS
 from pipelines.tables.table_contract import Table
@@ -25,20 +25,20 @@ TABLES: dict[str, Table] = {
         silver_tables.PARTITIONS,
         silver_tables.REPLICAS,
         silver_tables.QUARANTINE,
-        silver_tables.CONTRADICTIONS,
-        silver_tables.SOURCE_ACCOUNTS,
+        silver_tables.CONFLICTS,
+        silver_tables.SOURCE_SUMMARY,
         placement_tables.PLACEMENTS,
-        failure_tables.SCHEME_SUMS,
+        failure_tables.SCHEME_AGGREGATES,
         placement_tables.BROKER_LOAD,
         placement_tables.LEADER_HOTSPOTS,
-        HOTSPOT_ODDS,
+        HOTSPOT_DISTRIBUTION,
         failure_tables.FAILURE_SUMMARY,
         failure_tables.FAILURE_LOAD,
         failure_tables.RANDOM_FAILURES,
         failure_tables.HEADROOM,
         failure_tables.OVER_CAPACITY,
         failure_tables.DURABILITY,
-        failure_tables.SCHEME_SEEDS,
+        failure_tables.SCHEME_DISTRIBUTION,
         placement_tables.SCHEME_COMPARISON,
         TOPIC_ORIGIN,
         CLUSTER_ORIGIN,
@@ -51,7 +51,7 @@ TABLES: dict[str, Table] = {
         simulation_tables.STATE_TRANSITIONS,
         simulation_tables.REPLICATION_HEALTH,
         simulation_tables.REQUESTS,
-        simulation_tables.REPLAYED_PARTITIONS,
+        simulation_tables.FINAL_PARTITIONS,
         simulation_tables.AVAILABILITY,
         simulation_tables.GROUP_REQUESTS,
         simulation_tables.GROUP_TRANSITIONS,

@@ -20,8 +20,8 @@ _KEYS = ("cluster_id", "snapshot_id", "scheme")
 _KIND = Column(
     "scenario_kind",
     TEXT,
-    "broker: it dies; pair: both die; rack: all its living brokers die; list: those of failures.lists die; random: a "
-    "drawn set dies; shutdown: a step of a rolling restart",
+    "broker: it fails; pair: both fail; rack: all its live brokers fail; list: those of failures.lists fail; random: a "
+    "drawn set fails; shutdown: a step of a rolling restart",
     required=True,
 )
 SCENARIO = (
@@ -30,13 +30,13 @@ SCENARIO = (
     Column("failed_brokers", INTS, "the brokers that are down then, rising", required=True),
 )
 
-SCHEME_SUMS = Table(
-    "gold.scheme_sums",
+SCHEME_AGGREGATES = Table(
+    "internal.scheme_aggregates",
     "One row per scheme: sums over its partitions, packed. The tables of load, hotspots, failures and durability are "
     "arithmetic on it; nothing else should read it.",
     columns(
         Column("settings", TEXT, "the settings that the sums rest on, as JSON", required=True),
-        Column("brokers", INTS, "living brokers, rising", required=True),
+        Column("brokers", INTS, "live brokers, rising", required=True),
         Column("racks", TEXTS, "the rack of each; null = none known", required=True),
         Column("sums", BinaryType(), "named arrays, see udfs/failures/aggregates.py", required=True),
         Column("topic_hotspots", BinaryType(), "measures of its topics, see udfs/failures/load_rows.py", required=True),
@@ -91,14 +91,14 @@ FAILURE_SUMMARY = Table(
     "One row per scenario and scheme: the outcome of the failure.",
     columns(
         *SCENARIO,
-        Column("survivors", LONG, "living brokers that are left", required=True),
+        Column("survivors", LONG, "live brokers that are left", required=True),
         Column("leaders_lost", LONG, "partitions that the failed brokers led", required=True),
-        Column("receivers", LONG, "survivors that take over at least one", required=True),
+        Column("takeover_brokers", LONG, "survivors that take over at least one", required=True),
         Column("leaders_after_mean", DOUBLE, "leaders per survivor afterwards; null = no survivor"),
         Column("leaders_after_max", LONG, "leaders of the worst survivor afterwards; null = no survivor"),
         Column("worst_survivor", INT, "survivor that leads most afterwards; the lowest id among equals"),
         Column(
-            "leaders_worst_over_mean",
+            "worst_survivor_ratio",
             DOUBLE,
             "leaders_after_max over leaders_after_mean; null where the survivors lead nothing",
         ),
@@ -108,24 +108,24 @@ FAILURE_SUMMARY = Table(
         Column("offline_partitions", LONG, "partitions without leader afterwards", required=True),
         Column("newly_offline_partitions", LONG, "of those, taken offline by this failure", required=True),
         Column("offline_size_bytes", LONG, "bytes of the partitions newly offline; null = of some unknown"),
-        Column("under_min_isr_before_partitions", LONG, "led partitions that refuse acks=all now", required=True),
-        Column("under_min_isr_partitions", LONG, "led partitions that refuse acks=all afterwards", required=True),
-        Column("at_one_replica_partitions", LONG, "led partitions left with one in-sync replica", required=True),
+        Column("under_min_isr_before_partitions", LONG, "led partitions that reject acks=all now", required=True),
+        Column("under_min_isr_partitions", LONG, "led partitions that reject acks=all afterwards", required=True),
+        Column("single_isr_partitions", LONG, "led partitions left with one in-sync replica", required=True),
         Column("unclean_elections", LONG, "leaders elected outside of the ISR: messages may be lost", required=True),
-        Column("messages_at_stake", LONG, "messages that these lack, by their lag; null = of some unknown"),
+        Column("potential_lost_messages", LONG, "messages that these lack, by their lag; null = of some unknown"),
         scheme=True,
     ),
     keys=(*_KEYS, "scenario"),
     partition_by=("cluster_id",),
-    skip_by=("snapshot_id", "scheme", "scenario_kind", "leaders_worst_over_mean", "offline_partitions"),
+    skip_by=("snapshot_id", "scheme", "scenario_kind", "worst_survivor_ratio", "offline_partitions"),
     expectations=(Between("offline_partitions", 0), Between("under_min_isr_partitions", 0)),
 )
 
 RANDOM_FAILURES = Table(
     "gold.random_failures",
-    "One row per scheme, number of brokers that die together, and metric: its mean over random sets of brokers.",
+    "One row per scheme, number of brokers that fail together, and metric: its mean over random sets of brokers.",
     columns(
-        Column("failures", INT, "brokers that die together", required=True),
+        Column("failures", INT, "brokers that fail together", required=True),
         Column("metric", TEXT, "a column of gold.failure_summary; any_newly_offline: 1 where any is", required=True),
         Column("method", TEXT, "exact: every set there is; monte_carlo: drawn sets", required=True),
         Column("draws", LONG, "sets that have a value", required=True),
@@ -143,22 +143,22 @@ RANDOM_FAILURES = Table(
 
 DURABILITY = Table(
     "gold.durability",
-    "One row per scheme and number of brokers (or racks) that die together for good: what is lost.",
+    "One row per scheme and number of brokers (or racks) that fail together for good: what is lost.",
     columns(
-        Column("failure_unit", TEXT, "what dies: broker, rack", required=True),
-        Column("failures", INT, "how many die together, any of them with the same chance", required=True),
-        Column("units", LONG, "living brokers; racks with a living broker", required=True),
-        Column("copysets", LONG, "distinct sets of living brokers (or racks) that partitions lie on", required=True),
+        Column("failure_unit", TEXT, "what fails: broker, rack", required=True),
+        Column("failures", INT, "how many fail together, any of them with the same chance", required=True),
+        Column("units", LONG, "live brokers; racks with a live broker", required=True),
+        Column("copysets", LONG, "distinct sets of live brokers (or racks) that partitions lie on", required=True),
         Column("scatter_width_mean", DOUBLE, "other brokers that share a partition with a broker, mean", required=True),
         Column("scatter_width_min", LONG, "the same of the broker with fewest", required=True),
         Column("scatter_width_max", LONG, "the same of the broker with most", required=True),
-        Column("loss_probability", DOUBLE, "chance that some partition loses every living replica", required=True),
+        Column("loss_probability", DOUBLE, "chance that some partition loses every live replica", required=True),
         Column("loss_probability_low", DOUBLE, "lower end of its interval at 95 %; null = exact"),
         Column("loss_probability_high", DOUBLE, "upper end of its interval at 95 %; null = exact"),
         Column("method", TEXT, "exact: by counting; monte_carlo: by draws", required=True),
         Column("lost_partitions_mean", DOUBLE, "expected number of partitions lost; null for racks"),
         Column("lost_bytes_mean", DOUBLE, "expected bytes lost (of a replica each); null = unknown, or racks"),
-        Column("lost_already_partitions", LONG, "partitions without any living replica now, left out", required=True),
+        Column("already_lost_partitions", LONG, "partitions without any live replica now, left out", required=True),
         scheme=True,
     ),
     keys=(*_KEYS, "failure_unit", "failures"),
@@ -173,9 +173,9 @@ HEADROOM = Table(
     columns(
         _KIND,
         _RESOURCE,
-        Column("capacity_from", TEXT, "uniform: the mean of living brokers now; file: capacity.file", required=True),
+        Column("capacity_source", TEXT, "uniform: the mean of live brokers now; file: capacity.file", required=True),
         Column(
-            "headroom_needed_ratio",
+            "required_headroom_ratio",
             DOUBLE,
             "smallest uniform headroom that survives each: capacity must be 1 + this times the mean (or the file's); "
             "below 0 = to spare; null = a broker of capacity 0 gets load. No row where nothing is led",
@@ -184,7 +184,7 @@ HEADROOM = Table(
         Column("worst_broker", INT, "the survivor that needs it", required=True),
         Column("worst_load", DOUBLE, "its load then: leaders, or bytes per second", required=True),
         Column("scenarios", LONG, "failures of the kind", required=True),
-        Column("scenarios_over", LONG, "of those, after which a survivor is over its capacity", required=True),
+        Column("scenarios_over_capacity", LONG, "of those, after which a survivor is over its capacity", required=True),
         scheme=True,
     ),
     keys=(*_KEYS, "scenario_kind", "resource"),
@@ -199,16 +199,16 @@ OVER_CAPACITY = Table(
         _RESOURCE,
         Column("load_after", DOUBLE, "its load then: leaders, or bytes per second", required=True),
         Column("capacity", DOUBLE, "what it can bear: of capacity.file, else 1 + capacity.headroom times the mean now"),
-        Column("over_by", DOUBLE, "load_after less capacity", required=True),
-        Column("over_ratio", DOUBLE, "load_after over capacity; null = capacity 0"),
+        Column("excess_load", DOUBLE, "load_after less capacity", required=True),
+        Column("load_over_capacity_ratio", DOUBLE, "load_after over capacity; null = capacity 0"),
         scheme=True,
     ),
     keys=(*_KEYS, "scenario", "broker_id", "resource"),
     partition_by=("cluster_id",),
 )
 
-SCHEME_SEEDS = Table(
-    "gold.scheme_seeds",
+SCHEME_DISTRIBUTION = Table(
+    "gold.scheme_distribution",
     "One row per scheme that draws and metric: its values over many seeds, from run.seed on; none with one seed.",
     columns(
         Column("metric", TEXT, "as in gold.scheme_comparison", required=True),

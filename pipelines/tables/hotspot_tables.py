@@ -23,8 +23,8 @@ def _percentiles(of: str, *names: str) -> tuple[Column, ...]:
     )
 
 
-HOTSPOT_ODDS = Table(
-    "gold.hotspot_odds",
+HOTSPOT_DISTRIBUTION = Table(
+    "gold.hotspot_distribution",
     "One row per cluster and computed scheme: the hottest broker over many seeds, and where the cluster stands now.",
     columns(
         Column(
@@ -34,25 +34,31 @@ HOTSPOT_ODDS = Table(
             "1 = the scheme draws nothing; 0 = nothing can be placed, and what rests on seeds is null",
             required=True,
         ),
-        Column("brokers", LONG, "living brokers", required=True),
-        Column("refused_topics", LONG, "topics that the scheme cannot place; left out", required=True),
+        Column("brokers", LONG, "live brokers", required=True),
+        Column("unplaceable_topics", LONG, "topics that the scheme cannot place; left out", required=True),
         Column("partitions", LONG, "partitions placed", required=True),
         Column("single_partition_topics", LONG, "topics of one partition", required=True),
-        Column("leaders_mean", DOUBLE, "leaders per living broker"),
+        Column("leaders_mean", DOUBLE, "leaders per live broker"),
         *_percentiles("leaders", "p5", "p50", "p95", "p99", "highest"),
         *_percentiles("replicas", "p50", "p95", "highest"),
-        Column("odds", _ABOVE, "share of the seeds (0 to 1) with leaders max/mean above each of hotspots.thresholds"),
-        Column("observed_leaders_max", LONG, "leaders of the hottest living broker now; null = nothing is led"),
-        Column("observed_max_over_mean_ratio", DOUBLE, "that over the mean of the living brokers now"),
-        Column("observed_percent", DOUBLE, "seeds whose max/mean is at most the observed, %"),
-        Column("single_leaders_max_expected", DOUBLE, "balls into bins: leaders of single-partition topics alone"),
-        Column("single_max_over_mean_expected_ratio", DOUBLE, "that over their mean"),
         Column(
-            "blind_leaders_max_expected",
+            "distribution",
+            _ABOVE,
+            "share of the seeds (0 to 1) with leaders max/mean above each of hotspots.thresholds",
+        ),
+        Column("observed_leaders_max", LONG, "leaders of the hottest live broker now; null = nothing is led"),
+        Column("observed_max_over_mean_ratio", DOUBLE, "that over the mean of the live brokers now"),
+        Column("observed_percent", DOUBLE, "seeds whose max/mean is at most the observed, %"),
+        Column(
+            "single_partition_leaders_max_expected", DOUBLE, "balls into bins: leaders of single-partition topics alone"
+        ),
+        Column("single_partition_max_over_mean_expected_ratio", DOUBLE, "that over their mean"),
+        Column(
+            "random_leaders_max_expected",
             DOUBLE,
             "balls into bins: whole rounds as they are, every other partition on any broker, blind to its topic's rest",
         ),
-        Column("blind_max_over_mean_expected_ratio", DOUBLE, "that over leaders_mean"),
+        Column("random_max_over_mean_expected_ratio", DOUBLE, "that over leaders_mean"),
         scheme=True,
     ),
     keys=("cluster_id", "snapshot_id", "scheme"),

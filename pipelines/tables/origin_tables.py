@@ -31,7 +31,10 @@ TOPIC_ORIGIN = Table(
             required=True,
         ),
         Column(
-            "could_be", TEXTS, "every scheme that fits, also over an order that no other topic tells", required=True
+            "matching_schemes",
+            TEXTS,
+            "every scheme that fits, also over an order that no other topic tells",
+            required=True,
         ),
         Column(
             "evidence", LONG, "replicas that the pattern could have failed on; 0 = too small to tell", required=True
@@ -44,9 +47,11 @@ TOPIC_ORIGIN = Table(
         ),
         Column("start_index", INT, "place in broker_order of partition 0's leader"),
         Column("shift", INT, "the followers' shift, modulo brokers - 1; null = not known, as with one replica"),
-        Column("grown_from", INT, "partition id that was added later, with all after it; null = none"),
+        Column("expanded_from_partition", INT, "partition id that was added later, with all after it; null = none"),
         Column("partitions_checked", LONG, "partitions with known replicas", required=True),
-        Column("first_break", INT, "of none: first partition that breaks the pattern of most of the cluster"),
+        Column(
+            "first_mismatch_partition", INT, "of none: first partition that breaks the pattern of most of the cluster"
+        ),
         Column("note", TEXT, "what else is to be known"),
     ),
     keys=("cluster_id", "snapshot_id", "topic"),
@@ -59,10 +64,12 @@ CLUSTER_ORIGIN = Table(
     "One row per cluster: how many topics each scheme explains, and the broker order found.",
     columns(
         Column("topics", LONG, "topics", required=True),
-        Column("too_small_topics", LONG, "topics too small to tell, whatever their origin is taken for", required=True),
+        Column(
+            "inconclusive_topics", LONG, "topics too small to tell, whatever their origin is taken for", required=True
+        ),
         *(Column(f"{name}_topics", LONG, f"topics of origin {name}", required=True) for name in ORIGIN_NAMES),
-        Column("follows_kafka_percent", DOUBLE, "of origin kafka, kafka_rack_aware or kraft, % of topics not unknown"),
-        Column("follows_kafka_telling_percent", DOUBLE, "the same, of the topics that are not too small to tell, %"),
+        Column("kafka_placed_percent", DOUBLE, "of origin kafka, kafka_rack_aware or kraft, % of topics not unknown"),
+        Column("kafka_placed_conclusive_percent", DOUBLE, "the same, of the topics that are not too small to tell, %"),
         Column("broker_order", INTS, "order that most topics of Kafka's round robin share, as in gold.topic_origin"),
         Column("broker_order_topics", LONG, "topics that share it", required=True),
         Column(
@@ -70,5 +77,5 @@ CLUSTER_ORIGIN = Table(
         ),
     ),
     keys=("cluster_id", "snapshot_id"),
-    expectations=(Between("follows_kafka_percent", 0, 100), Between("follows_kafka_telling_percent", 0, 100)),
+    expectations=(Between("kafka_placed_percent", 0, 100), Between("kafka_placed_conclusive_percent", 0, 100)),
 )

@@ -40,7 +40,7 @@ PLACEMENTS = Table(
 
 BROKER_LOAD = Table(
     "gold.broker_load",
-    "One row per living broker and scheme: what it leads and holds.",
+    "One row per live broker and scheme: what it leads and holds.",
     columns(
         Column("broker_id", INT, "broker id", required=True),
         Column("rack", TEXT, "its rack"),
@@ -72,19 +72,19 @@ LEADER_HOTSPOTS = Table(
     "One row per cluster and scheme (topic null), and per topic and scheme: how unevenly leaders lie on brokers.",
     columns(
         Column("topic", TEXT, "topic name; null = the whole cluster"),
-        Column("brokers", LONG, "living brokers", required=True),
+        Column("brokers", LONG, "live brokers", required=True),
         Column("partitions", LONG, "partitions with replicas", required=True),
         Column("leaders", LONG, "partitions that have a leader", required=True),
         Column("leaders_max", LONG, "leaders of the hottest broker", required=True),
-        Column("leaders_min", LONG, "leaders of the coolest living broker", required=True),
-        Column("leaders_mean", DOUBLE, "leaders per living broker"),
-        Column("hottest_broker", INT, "living broker that leads most; the lowest id among equals"),
+        Column("leaders_min", LONG, "leaders of the coolest live broker", required=True),
+        Column("leaders_mean", DOUBLE, "leaders per live broker"),
+        Column("hottest_broker", INT, "live broker that leads most; the lowest id among equals"),
         Column("hot_brokers", INTS, "brokers that lead more than hotspots.hot_ratio times the mean; null for topics"),
         *_spread("", "leaders"),
         *_spread("bytes_out_", "leaders' bytes out"),
         Column("preferred_leader_percent", DOUBLE, "partitions led by their first replica, % (CMAK)"),
         Column("under_replicated_percent", DOUBLE, "partitions whose ISR is smaller than their replicas, % (CMAK)"),
-        Column("spread_percent", DOUBLE, "brokers with a replica of the topic, % of living brokers (CMAK)"),
+        Column("spread_percent", DOUBLE, "brokers with a replica of the topic, % of live brokers (CMAK)"),
         Column("skew_percent", DOUBLE, "of those, brokers with more replicas than their share, % (CMAK)"),
         Column("leader_skew_percent", DOUBLE, "of those, brokers with more leaders than their share, % (CMAK)"),
         scheme=True,

@@ -22,7 +22,7 @@ _KEYS = ("cluster_id", "snapshot_id", "goal")
 _GOAL = Column("goal", TEXT, "what the plan is for, as in plans.goal: leaders, failover, balance, ...", required=True)
 
 PLANNED = Table(
-    "gold.planned",
+    "internal.packed_plans",
     "One row per plan, packed: gold.plans and gold.plan_moves are its parts; nothing else should read it.",
     columns(
         _GOAL,
@@ -44,7 +44,7 @@ _BEFORE_AND_AFTER = tuple(
 PLANS = Table(
     "gold.plans",
     "One row per cluster and goal: what the plan does, what no plan can do better, and the cluster before and after "
-    "it, with all living replicas in sync and led by the preferred leader. Means are over living brokers that are not "
+    "it, with all live replicas in sync and led by the preferred leader. Means are over live brokers that are not "
     "to be emptied; null = not known, or no plan.",
     columns(
         _GOAL,
@@ -58,9 +58,9 @@ PLANS = Table(
         Column("copied_bytes", LONG, "their bytes; null = no size is known"),
         Column("changed_partitions", LONG, "partitions whose replica list changes, be it only in order"),
         Column("leader_changes", LONG, "partitions whose preferred leader changes"),
-        Column("left_alone_partitions", LONG, "partitions that no plan may touch: moving, deleted, offline"),
+        Column("frozen_partitions", LONG, "partitions that no plan may touch: moving, deleted, offline"),
         Column("waves", LONG, "waves that the plan is carried out in"),
-        Column("copying_s", DOUBLE, "estimate of the seconds of copying, at plans.throttle_bytes_per_s a broker"),
+        Column("copy_duration_s", DOUBLE, "estimate of the seconds of copying, at plans.throttle_bytes_per_s a broker"),
         Column("relaxed", TEXTS, "wishes that this cluster forbids, and by what; null = no plan"),
         Column("missed", TEXTS, "wishes that the plan does not reach; null = no plan"),
         *_BEFORE_AND_AFTER,

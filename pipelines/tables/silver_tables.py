@@ -35,20 +35,20 @@ def _struct(schema: pa.Schema) -> StructType:
     return from_arrow_schema(schema)
 
 
-# Columns of silver.entities by the kind of entity: each row fills one of them.
+# Columns of internal.entities by the kind of entity: each row fills one of them.
 ENTITY_OF = {
     "partitions": "partition",
     "topics": "topic",
     "registrations": "registration",
     "stray_logs": "stray_log",
     "quarantine": "quarantined",
-    "contradictions": "contradiction",
+    "conflicts": "conflict",
     "accounts": "account",
     "usage": "usage",
 }
 
 ENTITIES = Table(
-    "silver.entities",
+    "internal.entities",
     "All that a cluster's sources say, merged in one pass: each row fills the one struct that `entity` names. "
     "The other silver tables are its parts.",
     columns(
@@ -71,8 +71,8 @@ BROKERS = Table(
         Column("rack", TEXT, "rack (availability zone); null = none known"),
         Column("host", TEXT, "host of its first endpoint"),
         Column("port", INT, "port of its first endpoint"),
-        Column("alive", FLAG, "whether it lives: dead brokers are neither survivors nor in any mean", required=True),
-        Column("alive_because", TEXT, "the evidence for `alive`", required=True),
+        Column("live", FLAG, "whether it lives: down brokers are neither survivors nor in any mean", required=True),
+        Column("live_reason", TEXT, "the evidence for `live`", required=True),
         Column("registered", FLAG, "registered in ZooKeeper or KRaft; null = no source shows registrations"),
         Column("fenced", FLAG, "fenced in KRaft"),
         Column("controller", FLAG, "the active controller, as far as known", required=True),
@@ -98,7 +98,7 @@ TOPICS = Table(
         Column("topic", TEXT, "topic name", required=True),
         Column("topic_id", TEXT, "topic id (Kafka 2.8 and later)"),
         Column("partitions", INT, "partitions it declares, or at least shows", required=True),
-        Column("partitions_shown", INT, "partitions that the sources show", required=True),
+        Column("listed_partitions", INT, "partitions that the sources show", required=True),
         Column("replication_factor", INT, "declared, else the longest replica list"),
         Column("min_insync_replicas", INT, "min.insync.replicas of the topic; null = not shown"),
         Column("unclean_leader_election", FLAG, "unclean.leader.election.enable of the topic; null = not shown"),
@@ -118,7 +118,7 @@ TOPICS = Table(
         Matches("topic", "[a-zA-Z0-9._-]{1,249}"),
         Between("partitions", 0),
         Between("replication_factor", 1),
-        NoRowWhere("shown_within_declared", "partitions_shown > partitions", "shows more partitions than it has"),
+        NoRowWhere("shown_within_declared", "listed_partitions > partitions", "shows more partitions than it has"),
     ),
     gated=True,
 )
@@ -143,7 +143,7 @@ PARTITIONS = Table(
         ),
         Column("source", TEXT, "file that shows it"),
         Column("line_number", LONG, "line in that file"),
-        Column("state_assumed", FLAG, "no source tells leader and ISR: taken as healthy", required=True),
+        Column("state_inferred", FLAG, "no source tells leader and ISR: taken as healthy", required=True),
     ),
     keys=("cluster_id", "snapshot_id", "topic", "partition"),
     partition_by=("cluster_id",),
@@ -200,8 +200,8 @@ QUARANTINE = Table(
     keys=("cluster_id", "snapshot_id", "source", "record_number"),
 )
 
-CONTRADICTIONS = Table(
-    "silver.contradictions",
+CONFLICTS = Table(
+    "silver.conflicts",
     "One row per disagreement between two facts of a cluster's sources: which value is used, and which not.",
     columns(
         Column("entity", TEXT, "what the facts are about", required=True),
@@ -217,8 +217,8 @@ CONTRADICTIONS = Table(
     keys=(),
 )
 
-SOURCE_ACCOUNTS = Table(
-    "silver.source_accounts",
+SOURCE_SUMMARY = Table(
+    "silver.source_summary",
     "One row per source file: every record is kept, quarantined or ignored, and the three add up.",
     columns(
         Column("source", TEXT, "name of the file", required=True),
@@ -227,7 +227,7 @@ SOURCE_ACCOUNTS = Table(
         Column("kept", LONG, "records that say something about the cluster", required=True),
         Column("quarantined", LONG, "records rejected, see silver.quarantine", required=True),
         Column("ignored", LONG, "records that carry nothing for us", required=True),
-        Column("ignored_because", MapType(TEXT, LONG), "ignored records by reason", required=True),
+        Column("ignored_reasons", MapType(TEXT, LONG), "ignored records by reason", required=True),
     ),
     keys=("cluster_id", "snapshot_id", "source"),
     expectations=(

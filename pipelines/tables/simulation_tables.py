@@ -76,7 +76,7 @@ CLUSTER_EVENTS = Table(
 )
 
 REPLAYED = Table(
-    "silver.replayed",
+    "internal.simulation_results",
     "All that a replay finds, packed: the gold tables of replays are its parts; nothing else should read it.",
     columns(
         Column("part", StringType(), "what the rows are of, see udfs/simulation/spark_functions.py", required=True),
@@ -189,7 +189,7 @@ REQUESTS = Table(
         answered_at_ms="when, ms; null = never, or not yet",
         waited_ms="after how long, ms",
         base_offset="offset of the first message; of a produce -1 with acks=0; null = nothing was written, or a fetch "
-        "was refused",
+        "was rejected",
         messages="messages written, or read",
         high_watermark="of a fetch: the high watermark that its answer carries",
         lost_messages="messages of a produce that were lost later, acknowledged or not",
@@ -203,8 +203,8 @@ REQUESTS = Table(
     expectations=(OneOf("error", ERRORS), OneOf("answered_by", ANSWERS), Between("lost_messages", 0)),
 )
 
-REPLAYED_PARTITIONS = Table(
-    "gold.replayed_partitions",
+FINAL_PARTITIONS = Table(
+    "gold.final_partitions",
     "One row per partition that exists when a replay ends: leader, lists, state.",
     _columns(
         simulation_schemas.STATES_AT_END,

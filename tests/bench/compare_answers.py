@@ -21,7 +21,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data_samples"
-CAPTURES = ("kafka-4.1.1-kraft", "kafka-2.8.2-zookeeper", "captures/kafka-4.1.1-two-dead/topics-describe.txt")
+CAPTURES = ("kafka-4.1.1-kraft", "kafka-2.8.2-zookeeper", "captures/kafka-4.1.1-two-down/topics-describe.txt")
 GOALS = ("leaders", "failover", "balance --max-moves 40", "drain --brokers 1", "repair", "rf --rf 2")
 LOG = "formats/kraft-log.txt"
 

@@ -2,7 +2,7 @@
 
 A folder a cluster, with topics-describe.txt and brokers.csv (racks); `--loads` adds topics.csv. Clusters differ in
 size, as fleets do (log-normal); topics too. Old clusters are placed by AdminUtils, new ones by KRaft's stripes, and
-then lived in: replicas moved by hand, leaders not moved back, ISRs shrunk, now and then a dead broker.
+then lived in: replicas moved by hand, leaders not moved back, ISRs shrunk, now and then a down broker.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class _Cluster:
         self._live_in(rng, brokers)
 
     def _live_in(self, rng: np.random.Generator, brokers: int) -> None:
-        """Moves, deaths and lagging followers; sets leader (p) and in_sync (r)."""
+        """Moves, failures and lagging followers; sets leader (p) and in_sync (r)."""
         rows, n = row_of(self.offsets), len(self.offsets) - 1
         # By hand: two replicas of a partition in the other order, or one of it elsewhere.
         width = np.diff(self.offsets)
@@ -103,8 +103,8 @@ class _Cluster:
             same |= self.replica[at] == elsewhere
         half = ~same & (rng.random(len(moved)) < 0.5)
         self.replica[last[half]] = elsewhere[half]
-        dead = rng.choice(self.ids, 1) if brokers > 5 and rng.random() < 0.1 else np.empty(0, dtype=np.int32)
-        down = np.isin(self.replica, dead)
+        failed_brokers = rng.choice(self.ids, 1) if brokers > 5 and rng.random() < 0.1 else np.empty(0, dtype=np.int32)
+        down = np.isin(self.replica, failed_brokers)
         lags = np.zeros(len(self.replica), dtype=np.bool_)
         lags[(rng.random(len(lags)) < 0.003) & (position_of(self.offsets) > 0)] = True
         self.in_sync = ~down & ~lags

@@ -22,7 +22,7 @@ from pipelines.stages.placement_stage import PlacementParameters, computed_place
 from pipelines.tables import TABLES
 from pipelines.tables.placement_tables import PLACEMENTS
 from udfs.placement.schemes import KAFKA
-from udfs.placement.topic_batches import LivingBrokers
+from udfs.placement.topic_batches import LiveBrokers
 
 BENCH = SnapshotKey("bench", "bench")
 CONSTANT = "constant rows"
@@ -37,7 +37,7 @@ def topics(spark: SparkSession, count: int, partitions: int) -> DataFrame:
         "topic": F.format_string("topic-%06d", F.col("id")),
         "partitions": F.lit(partitions),
         "replication_factor": F.lit(3),
-        "partitions_shown": F.lit(partitions),
+        "listed_partitions": F.lit(partitions),
         "marked_for_deletion": F.lit(False),
         "incomplete": F.lit(False),
     }
@@ -70,8 +70,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     arguments = parser.parse_args()
     spark = open_session("bench", warehouse=None)
-    living = {(BENCH.cluster_id, BENCH.snapshot_id): LivingBrokers(range(arguments.brokers))}
-    parameters = PlacementParameters((KAFKA,), 1, living)
+    live = {(BENCH.cluster_id, BENCH.snapshot_id): LiveBrokers(range(arguments.brokers))}
+    parameters = PlacementParameters((KAFKA,), 1, live)
     # The same columns, partitioning and replacement of a snapshot; but for the last, the table as Delta makes it.
     plain = replace(PLACEMENTS, skip_by=())
     ways = {"the stage": PLACEMENTS, CONSTANT: plain, "constant rows, our table": PLACEMENTS}

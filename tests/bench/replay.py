@@ -40,16 +40,16 @@ STEP_MS = 2
 
 def events(count: int, partitions: int, brokers: int, seed: int) -> pa.Table:
     """`count` events (EVENTS), and the cluster at first: half are fetches of replicas, 45 % appends, some brokers
-    die and return, the others are ISRs, preferred elections, reassignments and fetches of consumers."""
+    fail and return, the others are ISRs, preferred elections, reassignments and fetches of consumers."""
     draw = np.random.default_rng(seed)
     replicas = (np.arange(partitions)[:, None] + np.array([0, 7, 31])) % brokers
-    alive = frozenset(range(brokers))
+    live = frozenset(range(brokers))
     held = tuple(
         Held((f"topic-{p // TOPIC_PARTITIONS:05d}", p % TOPIC_PARTITIONS), tuple(r), tuple(r), r[0], min_isr=2)
         for p, r in enumerate(replicas.tolist())
     )
     rules = Rules(auto_leader_rebalance=True)
-    begin = Begin(tuple(range(brokers)), alive, held, 0, 1, rules)
+    begin = Begin(tuple(range(brokers)), live, held, 0, 1, rules)
     p = draw.integers(0, partitions, count)
     kinds = draw.choice(
         [k.FETCH, k.APPEND, k.ELECT_PREFERRED, k.SET_ISR, k.REASSIGN, k.BROKER_DOWN],

@@ -51,7 +51,7 @@ def types_of(schema: StructType) -> dict[str, str]:
         ("silver.partitions", SETTLED),
         ("silver.topics", merged_schemas.TOPICS),
         ("silver.brokers", BROKERS),
-        ("silver.contradictions", merged_schemas.CONTRADICTIONS),
+        ("silver.conflicts", merged_schemas.CONFLICTS),
     ],
 )
 def test_arrow_shapes_are_the_tables_columns(name: str, shape: pa.Schema) -> None:
@@ -71,7 +71,7 @@ def test_stages_come_after_what_they_read() -> None:
     assert made | {"ops.runs", "ops.quality_results"} == set(OF_RUNS)
     assert len(OF_REPLAYS) == 10
     assert steps_between(None, None) == list(STEPS)
-    assert steps_between("gold", None)[:2] == ["quality", "gold.scheme_sums"]
+    assert steps_between("gold", None)[:2] == ["quality", "internal.scheme_aggregates"]
     assert steps_between("gold.failure_load", "gold.failure_load") == ["quality", "gold.failure_load"]
     assert steps_between("silver.brokers", "quality")[-1] == "quality"
 

@@ -40,7 +40,7 @@ SOURCES = ("prod=dumps/prod", "eu=dumps/eu.txt", "mine=mine.txt", "prod-describe
 # was seen once.
 OLDER, TWIN = "mine", "prod-describe"
 # Few placements: what is shown of the schemes is that of run.seed.
-FEW = ("--set", "failures.seeds=2", "--set", "hotspots.seeds=20", "--set", "failures.random_draws=10")
+FEW = ("--set", "failures.seeds=2", "--set", "hotspots.seeds=20", "--set", "failures.random_sets=10")
 _REQUEST = (
     '{"algorithm":"kafka","topic":"orders","brokers":[{"id":1,"rack":"a"},{"id":2,"rack":"b"}],"partitions":2,'
     '"replication_factor":2,"seed":7}\n'

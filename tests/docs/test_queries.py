@@ -18,7 +18,7 @@ QUERIES = [block for page in PAGES for block in blocks(page, "sql")]
 # What healthy clusters have no row of.
 EMPTY = ("silver.quarantine",)
 # What is about more than the newest snapshots.
-HISTORY = ("ask.over_time", "ask.changed", "ops.runs", "VERSION AS OF")
+HISTORY = ("insights.metric_history", "insights.changed", "ops.runs", "VERSION AS OF")
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -21,7 +21,7 @@ from tests.shared import COMMAND, ROOT, Finished, Small
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 # Bronze, the merge, the gate, and gold's end: a kill at each.
-SMALL_STEPS = ("bronze.raw_metadata", "silver.entities", "quality", "gold.failure_load")
+SMALL_STEPS = ("bronze.raw_metadata", "internal.entities", "quality", "gold.failure_load")
 
 
 @pytest.mark.usefixtures("spark")
@@ -44,7 +44,7 @@ def test_killed_runs_run_again_end_like_one_never_killed(small: Small, tmp_path:
 @pytest.mark.usefixtures("spark")
 def test_a_killed_run_of_both_captures(finished: Finished, tmp_path: Path) -> None:
     """In gold's middle."""
-    kill_at("gold.scheme_sums", finished.warehouse, finished.sources, tmp_path / "warehouse")
+    kill_at("internal.scheme_aggregates", finished.warehouse, finished.sources, tmp_path / "warehouse")
     run_again(finished.warehouse, finished.sources, tmp_path / "warehouse")
 
 

@@ -96,8 +96,8 @@ def test_a_later_run_shows_how_it_went(twice: Path, chromium: Browser) -> None:
         found = counted(seen.page)
         assert (found["charts"], found["drawn"], found["broken"], found["lines"]) == (16, 16, 0, 2)
         assert seen.page.locator("h2").all_inner_texts() == ["The fleet at a glance", "kraft", "zk"]
-        living = seen.page.locator("main > section.card tbody td:nth-child(3)").all_inner_texts()
-        assert living == ["5", "5"]
+        live = seen.page.locator("main > section.card tbody td:nth-child(3)").all_inner_texts()
+        assert live == ["5", "5"]
         assert "and no plan does with less" in seen.page.locator("#c0 [data-chart=plan]").inner_text()
 
 
@@ -120,7 +120,7 @@ def test_rows_are_those_of_the_captures(warehouse: Path) -> None:
     assert counts["gold.failure_load"] == 4 * (6 * 5 + 3 * 4 + 5 * 4)
     assert counts["gold.durability"] == 4 * (5 + 3) + 4 * 5
     assert counts["silver.quarantine"] == 0
-    assert counts["silver.contradictions"] == 0
+    assert counts["silver.conflicts"] == 0
 
 
 def test_failures_agree_with_what_if(finished: Finished, warehouse: Path, tmp_path: Path) -> None:
@@ -137,9 +137,9 @@ def test_failures_agree_with_what_if(finished: Finished, warehouse: Path, tmp_pa
             answer = json.loads(answers.read_text())["summary"]
             assert row["offline_partitions"] == answer["offline_after"]
             assert row["under_min_isr_partitions"] == answer["under_min_isr_after"]
-            assert row["at_one_replica_partitions"] == answer["at_one_replica_after"]
+            assert row["single_isr_partitions"] == answer["at_one_replica_after"]
             assert row["unclean_elections"] == answer["unclean_elections"]
-            assert row["leaders_worst_over_mean"] == pytest.approx(answer["worst_survivor_max_over_mean"], abs=1e-4)
+            assert row["worst_survivor_ratio"] == pytest.approx(answer["worst_survivor_max_over_mean"], abs=1e-4)
             survivors = {
                 str(r["broker_id"]): r["leaders_after"]
                 for r in load
@@ -196,20 +196,20 @@ def test_a_process_prints_its_answer_alone(finished: Finished, warehouse: Path) 
 
 
 # Of the captures, these tables have no row.
-EMPTY = ("silver.quarantine", "silver.contradictions", "gold.over_capacity")
+EMPTY = ("silver.quarantine", "silver.conflicts", "gold.over_capacity")
 
 # What each notebook shows of the run, among other things.
 NOTEBOOKS = {
     "explore_a_cluster": ("max_over_mean_ratio", "no: partitions would be offline", "|kraft     |broker:"),
-    "compare_schemes": ("ratio_to_naive", "|zk        |observed|", "follows_kafka_percent"),
+    "compare_schemes": ("ratio_to_naive", "|zk        |observed|", "kafka_placed_percent"),
     "what_if": ("|zk        |1000", "takes_over", "topicB"),
     "review_a_plan": ("lower_bound", "replicas_after", "leaders_more"),
-    "over_time": ("|kraft     |", "rows_then", "CREATE TABLE", "other leader"),
+    "metric_history": ("|kraft     |", "rows_then", "CREATE TABLE", "other leader"),
 }
 # What a notebook shows of the newest snapshot has each of these once a cluster (and scheme), and not once a snapshot.
 ONCE = {
     "explore_a_cluster": r"^\|kraft +\|observed\|(\d)",
-    "compare_schemes": r"^\|kraft +\|worst_survivor_max_over_mean_ratio\|(observed)",
+    "compare_schemes": r"^\|kraft +\|worst_survivor_ratio\|(observed)",
     "review_a_plan": r"^ cluster_id +\| (kraft) *$",
 }
 

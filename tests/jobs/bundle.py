@@ -33,7 +33,7 @@ ONLY_IN_BUNDLES = {"permissions", "run_as", "lifecycle"}
 
 
 class WrongBundle(ValueError):
-    """A key or value that the tool, or the API behind it, would refuse."""
+    """A key or value that the tool, or the API behind it, would reject."""
 
 
 def load(folder: Path) -> dict[str, Any]:

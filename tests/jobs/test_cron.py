@@ -104,7 +104,7 @@ def test_no_sources(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_with_the_command_itself(small: Small, tmp_path: Path) -> None:
-    """One partition that a death takes offline: the threshold is crossed, and all is written.
+    """One partition that a failure takes offline: the threshold is crossed, and all is written.
 
     The tables are there but for the last, so that the command has little to do.
     """

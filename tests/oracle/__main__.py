@@ -26,7 +26,7 @@ def main() -> int:
             return fault.exit_code
         mismatches += tally.mismatches
         print(
-            f"{oracle.title:28} {tally.cases:,} cases, {tally.topics:,} topics ({tally.refused:,} refused), "
+            f"{oracle.title:28} {tally.cases:,} cases, {tally.topics:,} topics ({tally.rejected:,} rejected), "
             f"{tally.partitions:,} partitions: {tally.mismatches} mismatches, {tally.seconds:.0f} s",
             flush=True,
         )

@@ -34,9 +34,9 @@ def ours(requests: Requests, place: Place) -> Answers:
     placed = place(requests.topics, requests.lists, scrambled(requests.seeds))
     hashes = np.zeros(len(placed.refusal), dtype=np.uint64)
     _hash(placed.row_offsets, placed.replica_offsets, placed.broker, requests.topics.first_partition, hashes)
-    refused = np.flatnonzero(placed.refusal)
-    hashes[refused] = 0
-    return Answers(hashes, {i: _words(requests, placed, i) for i in refused.tolist()})
+    rejected = np.flatnonzero(placed.refusal)
+    hashes[rejected] = 0
+    return Answers(hashes, {i: _words(requests, placed, i) for i in rejected.tolist()})
 
 
 def _words(requests: Requests, placed: Placed, topic: int) -> str:
@@ -48,7 +48,7 @@ def _words(requests: Requests, placed: Placed, topic: int) -> str:
 
 
 def replicas(requests: Requests, place: Place) -> list[list[list[int]]]:
-    """The replica lists that `place` answers, of each topic; none of a refused one."""
+    """The replica lists that `place` answers, of each topic; none of a rejected one."""
     placed = place(requests.topics, requests.lists, scrambled(requests.seeds))
     rows = [part.tolist() for part in np.split(placed.broker, placed.replica_offsets[1:-1])]
     return [rows[a:b] for a, b in zip(placed.row_offsets[:-1], placed.row_offsets[1:], strict=True)]

@@ -43,7 +43,7 @@ class Tally:
 
     cases: int = 0
     topics: int = 0
-    refused: int = 0
+    rejected: int = 0
     partitions: int = 0
     mismatches: int = 0
     seconds: float = 0.0
@@ -108,5 +108,5 @@ def _count(tally: Tally, requests: Requests, mine: Answers) -> None:
     placed[list(mine.texts)] = False
     tally.cases += len(requests.seeds)
     tally.topics += len(placed)
-    tally.refused += len(mine.texts)
+    tally.rejected += len(mine.texts)
     tally.partitions += int(requests.topics.partitions[placed].sum())

@@ -32,7 +32,7 @@ REMEDY = "Run `make oracle N=1000` with a connection to Maven Central"
 
 HASHES, TEXTS, TIMES = range(3)
 
-# What Scala's collections throw for an index that Java's lists refuse, in Java's words.
+# What Scala's collections throw for an index that Java's lists reject, in Java's words.
 _SCALA_ARRAY = re.compile(r"ArrayIndexOutOfBoundsException: (Index -?\d+ out of bounds for length \d+)")
 _SCALA_BUFFER = re.compile(r"IndexOutOfBoundsException: (-?\d+) is out of bounds \(min 0, max (\d+)\)")
 
@@ -151,7 +151,7 @@ class Jvm(JavaProcess):
             out.write(struct.pack("<i", len(message)) + message)
             out.flush()
         except BrokenPipeError:
-            pass  # what it died of is told below
+            pass  # what it failed of is told below
         length = back.read(4)
         body = back.read(struct.unpack("<i", length)[0]) if len(length) == 4 else b""
         if not body:

@@ -79,7 +79,7 @@ class Life:
 
 
 def random_life(kafka: KRaftController, seed: int) -> Life:
-    """Some events of a small cluster; what is asked is such that some of it is refused."""
+    """Some events of a small cluster; what is asked is such that some of it is rejected."""
     return _Living(kafka, random.Random(seed)).live()
 
 
@@ -90,7 +90,7 @@ class _Living:
         elr = draw.random() < 0.6
         rules = Rules(kraft=True, elr=elr, auto_leader_rebalance=draw.random() < 0.5)
         self.life = Life(Begin(self.brokers, frozenset(self.brokers), (), self.brokers[0], 1, rules))
-        self.alive, self.leaving = set(self.brokers), set[int]()
+        self.live_brokers, self.leaving = set(self.brokers), set[int]()
         self.at, self.check, self.rules = 0, CHECK_MS, rules
         self.now = kafka.tell("begin", int(elr), ",".join(map(str, self.brokers)))
         self.least: dict[str, int] = {}  # min.insync.replicas of topics that have set it
@@ -133,23 +133,23 @@ class _Living:
 
     def go(self) -> None:
         broker = self.draw.choice(self.brokers)
-        if broker in self.alive:
+        if broker in self.live_brokers:
             word = "down" if broker in self.leaving or self.draw.random() < 0.7 else "fenced"
-            self.alive.discard(broker)
+            self.live_brokers.discard(broker)
             self.happens((word, broker), self.event(k.BROKER_DOWN, broker))
 
     def come(self) -> None:
-        dead = [broker for broker in self.brokers if broker not in self.alive]
-        if dead:
-            broker = self.draw.choice(dead)
+        down = [broker for broker in self.brokers if broker not in self.live_brokers]
+        if down:
+            broker = self.draw.choice(down)
             same = broker not in self.leaving and self.draw.random() < 0.4
-            self.alive.add(broker)
+            self.live_brokers.add(broker)
             self.leaving.discard(broker)
             self.happens(("unfenced" if same else "up", broker), self.event(k.BROKER_UP, broker, value=int(same)))
 
     def leave(self) -> None:
         broker = self.draw.choice(self.brokers)
-        if broker in self.alive:
+        if broker in self.live_brokers:
             self.leaving.add(broker)
             self.happens(("leaves", broker), self.event(k.SHUTDOWN, broker))
 
@@ -180,8 +180,8 @@ class _Living:
                 events.append(self.event(k.SET_MIN_ISR, partition=(topic, number), value=self.least[topic]))
             if self.dirty.get(topic):
                 events.append(self.event(k.SET_UNCLEAN, partition=(topic, number), value=1))
-        active = self.alive - self.leaving
-        if all(active & set(ids) for ids in lists):  # else the whole request is refused, which its reader has to know
+        active = self.live_brokers - self.leaving
+        if all(active & set(ids) for ids in lists):  # else the whole request is rejected, which its reader has to know
             self.happens((word, topic, text), *events)
         else:
             assert self.kafka.tell(word, topic, text) == self.now
@@ -226,7 +226,7 @@ class _Living:
             )
 
     def reassign(self) -> None:
-        """Not where elections that are not of the ISR alone cross it: 4.1 ends it with any next change, or refuses."""
+        """Not where elections that are not of the ISR alone cross it: 4.1 ends it with any next change, or rejects."""
         clean = [key for key in self.now if not self.dirty.get(key[0])]
         moved = [key for key in clean if self.now[key].leader is not None or not self.rules.elr]
         if moved:

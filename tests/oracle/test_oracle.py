@@ -28,12 +28,12 @@ def test_kafka_answers_the_same(which: str) -> None:
     tally = check(ORACLES[which], CASES, seed=20, say=said.append)
     assert tally.mismatches == 0, "\n".join(said)
     assert (tally.cases, tally.mismatches) == (CASES, 0)
-    assert tally.refused > CASES / 50
+    assert tally.rejected > CASES / 50
     assert tally.partitions > 100 * CASES
 
 
 def altered(topics: Topics, lists: BrokerLists, states: np.ndarray) -> Placed:
-    """What Kafka answers but for the last replica of the last topic, and for why the first refused one was."""
+    """What Kafka answers but for the last replica of the last topic, and for why the first rejected one was."""
     placed = ORACLES["java"].place(topics, lists, states)
     placed.broker[-1] += 1
     placed.refusal[np.flatnonzero(placed.refusal)[:1]] = 7
@@ -57,7 +57,7 @@ def test_a_difference_is_reported() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("jdk")
-def test_a_placer_that_dies_says_why() -> None:
+def test_a_placer_that_fails_says_why() -> None:
     with pytest.raises(RuntimeError, match="OutOfMemoryError"):  # noqa: SIM117
         with jvm.Jvm("admin_utils", "AdminUtilsPlacer", ("-Xmx8m",)) as small:
             small.answers(random_requests(np.random.default_rng(1), 5000, striped=False))

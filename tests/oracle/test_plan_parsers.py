@@ -17,8 +17,8 @@ import pytest
 from pipelines.plan_files.kafka_json import reassignment
 from pipelines.plan_files.plan_folder import write_plan
 from tests.oracle import jvm
-from tests.unit.planning.plan_models import Key, draft_with, problem_with
-from udfs.planning.cluster_model import Draft, Problem
+from tests.unit.planning.plan_models import Key, model_with, proposal_with
+from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.waves import Limits, split
 
 RELEASES = {"plans_2_8": "2.8.2", "plans_3_9": "3.9.1", "plans_4_1": "4.1.1"}
@@ -38,7 +38,7 @@ class Question:
     expected: str
 
 
-def random_plan(rng: np.random.Generator) -> tuple[Problem, Draft]:
+def random_plan(rng: np.random.Generator) -> tuple[ClusterModel, ProposedAssignment]:
     """Topics with odd names, any partition ids, lists that move, grow, shrink, or change their order."""
     brokers = np.sort(rng.choice(2**31 - 1, 12, replace=False)).tolist()
     words = ["".join(rng.choice(LETTERS, rng.integers(3, 40))) for _ in range(6)]
@@ -51,10 +51,10 @@ def random_plan(rng: np.random.Generator) -> tuple[Problem, Draft]:
             lists[key], wanted[key] = (rng.choice(brokers, rng.integers(1, 6), replace=False).tolist() for _ in "ab")
             if rng.integers(4) == 0:
                 wanted[key] = rng.permutation(lists[key]).tolist()
-    dead = rng.choice(brokers, 1).tolist()
-    wanted = {key: one for key, one in wanted.items() if set(lists[key]) - set(dead) and not set(one) & set(dead)}
-    problem = problem_with(lists, brokers, dead=dead, sizes=rng.integers(1, 10**12, len(lists)).tolist())
-    return problem, draft_with(problem, wanted)
+    down = rng.choice(brokers, 1).tolist()
+    wanted = {key: one for key, one in wanted.items() if set(lists[key]) - set(down) and not set(one) & set(down)}
+    model = model_with(lists, brokers, down=down, sizes=rng.integers(1, 10**12, len(lists)).tolist())
+    return model, proposal_with(model, wanted)
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +62,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The folders of a few plans."""
     out = []
     for seed in range(PLANS):
-        problem, draft = random_plan(np.random.default_rng(seed))
+        model, proposal = random_plan(np.random.default_rng(seed))
         out.append(tmp_path_factory.mktemp("plans") / f"plan-{seed}")
-        write_plan(out[-1], problem, draft, split(problem, draft, Limits(2e12, 4)), {"goal": "any"})
+        write_plan(out[-1], model, proposal, split(model, proposal, Limits(2e12, 4)), {"goal": "any"})
     return out
 
 
@@ -89,20 +89,20 @@ def assigning(folder: Path) -> list[Path]:
 
 
 def test_no_file_names_a_broker_that_is_not_registered(folders: list[Path]) -> None:
-    """Kafka's tool refuses such a file as a whole."""
+    """Kafka's tool rejects such a file as a whole."""
     for folder in folders:
         plan = json.loads((folder / "plan.json").read_text())
-        living, dead = (set(plan["assignment_before"][f"{name}_brokers"]) for name in ("living", "dead"))
-        assert dead & {id_ for change in plan["changes"] for id_ in change["before"]}
+        live, down = (set(plan["assignment_before"][f"{name}_brokers"]) for name in ("live", "down"))
+        assert down & {id_ for change in plan["changes"] for id_ in change["before"]}
         for path in assigning(folder):
             named = {id_ for entry in entries(path) for id_ in entry["replicas"]}
-            assert named <= living, path
+            assert named <= live, path
         given_back = len(entries(folder / "rollback.json"))
         assert given_back
         assert plan["not_in_rollback"]["partitions"] == len(plan["changes"]) - given_back > 0
         throttles = json.loads((folder / "throttles.json").read_text())
         for throttle in (throttles["all"], *throttles["waves"]):
-            assert set(throttle["brokers"]) <= living
+            assert set(throttle["brokers"]) <= live
 
 
 def of_folder(folder: Path, scratch: Path) -> Iterator[Question]:
@@ -147,7 +147,7 @@ def test_kafka_would_throttle_the_same(release: str, folders: list[Path], tmp_pa
     """But for the leaders of partitions that copy nothing, which Kafka throttles as well."""
     questions = []
     for number, folder in enumerate(folders):
-        before = tmp_path / f"before-{number}.json"  # rollback.json lacks what dead brokers held
+        before = tmp_path / f"before-{number}.json"  # rollback.json lacks what down brokers held
         changes = json.loads((folder / "plan.json").read_text())["changes"]
         before.write_text(reassignment({(one["topic"], one["partition"]): one["before"] for one in changes}))
         questions.append(Question("throttles", (folder / "reassignment.json", before), ""))
@@ -170,10 +170,10 @@ def test_kafka_would_throttle_the_same(release: str, folders: list[Path], tmp_pa
 @pytest.mark.usefixtures("jdk")
 @pytest.mark.parametrize("release", RELEASES)
 def test_kafka_says_so_where_there_is_nothing_to_do(release: str, tmp_path: Path) -> None:
-    problem = problem_with({("t", 0): [1, 2]}, [1, 2])
-    draft = draft_with(problem, {})
+    model = model_with({("t", 0): [1, 2]}, [1, 2])
+    proposal = proposal_with(model, {})
     folder = tmp_path / "plan"
-    write_plan(folder, problem, draft, split(problem, draft, Limits()), {})
+    write_plan(folder, model, proposal, split(model, proposal, Limits()), {})
     wrong = tmp_path / "wrong"
     wrong.write_text(f"{LEADER}\t0:1,0:2x\n")
     questions = [

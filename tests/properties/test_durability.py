@@ -1,4 +1,4 @@
-"""The chance of loss, against enumeration of every set of brokers that could die."""
+"""The chance of loss, against enumeration of every set of brokers that could fail."""
 
 from __future__ import annotations
 
@@ -50,16 +50,18 @@ def test_as_enumerated(placed: tuple[int, list[list[int]]]) -> None:
     near = [{b for s in sets if a in s for b in s} - {a} for a in range(n)]
     assert scatter_width(offsets, members, n).tolist() == [len(found) for found in near]
     for k in range(1, min(n, 5) + 1):
-        deaths = [frozenset(chosen) for chosen in combinations(range(n), k)]
-        lost = sum(any(s <= dead for s in sets) for dead in deaths)
+        failures = [frozenset(chosen) for chosen in combinations(range(n), k)]
+        lost = sum(any(s <= down for s in sets) for down in failures)
         chance, _, _, method = loss_probability(offsets, members, n, k, 10**7, 1, 0)
         assert method == EXACT
-        assert chance == pytest.approx(lost / len(deaths), abs=1e-15)
+        assert chance == pytest.approx(lost / len(failures), abs=1e-15)
         for most_marks in (0, 1 << 24):  # both ways to look a set up
             with patch("udfs.durability.kernels.loss_probability._MOST_MARKS", most_marks):
                 assert grown(offsets, members, n, k) == lost
         weight = np.arange(1.0, len(rows) + 1)
-        mean = sum(w for dead in deaths for w, row in zip(weight, rows, strict=True) if set(row) <= dead) / len(deaths)
+        mean = sum(w for down in failures for w, row in zip(weight, rows, strict=True) if set(row) <= down) / len(
+            failures
+        )
         assert expected_lost(np.array([len(row) for row in rows], dtype=np.int64), weight, n, k) == pytest.approx(mean)
 
 

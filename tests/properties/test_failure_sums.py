@@ -30,11 +30,11 @@ Partition = dict
 
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[int, list[Partition]]:
-    """(living brokers 0..n - 1, partitions); ids from n on are dead."""
-    n, dead = draw(st.integers(1, 6)), draw(st.integers(0, 2))
+    """(live brokers 0..n - 1, partitions); ids from n on are down."""
+    n, down = draw(st.integers(1, 6)), draw(st.integers(0, 2))
     rows = []
     for _ in range(draw(st.integers(1, 12))):
-        replicas = draw(st.permutations(range(n + dead)))[: draw(st.integers(1, n + dead))]
+        replicas = draw(st.permutations(range(n + down)))[: draw(st.integers(1, n + down))]
         isr = [b for b in replicas if b < n and draw(st.booleans())]
         rows.append(
             {
@@ -54,31 +54,31 @@ def clusters(draw: st.DrawFn) -> tuple[int, list[Partition]]:
 
 
 def replay(row: Partition, n: int, failed: tuple[int, ...]) -> tuple[int, int, bool]:
-    """(leader, live ISR, unclean) of one partition after these died."""
-    alive = [b for b in row["replicas"] if b < n and b not in failed]
-    live = [b for b in alive if b in row["isr"]]
+    """(leader, live ISR, unclean) of one partition after these failed."""
+    live = [b for b in row["replicas"] if b < n and b not in failed]
+    live_isr = [b for b in live if b in row["isr"]]
     if row["leader"] == -1:
-        return -1, len(live), False
+        return -1, len(live_isr), False
     if row["leader"] not in failed:
-        return row["leader"], len(live), False
-    if live:
-        return live[0], len(live), False
-    from_elr = [b for b in alive if b in row["elr"]]
+        return row["leader"], len(live_isr), False
+    if live_isr:
+        return live_isr[0], len(live_isr), False
+    from_elr = [b for b in live if b in row["elr"]]
     if from_elr:
         return from_elr[0], 1, False
-    return (alive[0], 1, True) if alive and row["unclean"] else (-1, 0, False)
+    return (live[0], 1, True) if live and row["unclean"] else (-1, 0, False)
 
 
 def expected(rows: list[Partition], n: int, failed: tuple[int, ...]) -> tuple[list[int], list[list[float]], int]:
-    """(events, leaders and loads of each survivor, receivers)."""
+    """(events, leaders and loads of each survivor, takeover_brokers)."""
     events = [0] * EVENTS
     load = [[0.0] * LOADS for _ in range(n)]
-    receivers = set()
+    takeover_brokers = set()
     for row in rows:
-        leader, live, unclean = replay(row, n, failed)
+        leader, live_isr, unclean = replay(row, n, failed)
         events[OFFLINE] += leader == -1
-        events[UNDER_MIN] += leader != -1 and live < row["min"]
-        events[AT_ONE] += leader != -1 and live == 1
+        events[UNDER_MIN] += leader != -1 and live_isr < row["min"]
+        events[AT_ONE] += leader != -1 and live_isr == 1
         events[UNCLEAN] += unclean
         if unclean:
             events[AT_STAKE] += max(row["lag"][leader], 0)
@@ -87,12 +87,12 @@ def expected(rows: list[Partition], n: int, failed: tuple[int, ...]) -> tuple[li
             events[OFFLINE_BYTES] += max(row["size"], 0)
             events[UNSIZED] += row["size"] == -1
         if leader != -1:
-            fetch = row["out"] + row["in"] * max(live - 1, 0)
+            fetch = row["out"] + row["in"] * max(live_isr - 1, 0)
             for place, value in enumerate((1, row["in"], row["out"], fetch)):
                 load[leader][place] += value
             if leader != row["leader"]:
-                receivers.add(leader)
-    return events, load, len(receivers)
+                takeover_brokers.add(leader)
+    return events, load, len(takeover_brokers)
 
 
 def arrays(n: int, rows: list[Partition]) -> tuple[np.ndarray, ...]:
@@ -137,7 +137,7 @@ def test_all_singles_and_all_pairs(cluster: tuple[int, list[Partition]]) -> None
     np.add.at(sums, where, np.column_stack([np.ones(entries), given_[-1][source[:entries]]]))
     count = n * (n - 1) // 2
     worst, total = np.empty((count, 3)), np.empty((count, 3))
-    worst_broker, receivers = np.empty(count, np.int32), np.empty(count, np.int64)
+    worst_broker, takeover_brokers = np.empty(count, np.int32), np.empty(count, np.int64)
     pair_leaders(
         np.ascontiguousarray(led[:, :3]),
         np.ascontiguousarray(taken[:, :, :3]),
@@ -145,14 +145,14 @@ def test_all_singles_and_all_pairs(cluster: tuple[int, list[Partition]]) -> None
         sums,
         worst,
         worst_broker,
-        receivers,
+        takeover_brokers,
         total,
     )
     for i, (a, b) in enumerate(combinations(range(n), 2)):
         events, load, takers = expected(rows, n, (a, b))
         assert (now + singles[a] + singles[b] + pairs[a, b]).tolist() == events
         left = [load[c] for c in range(n) if c not in (a, b)]
-        assert receivers[i] == takers
+        assert takeover_brokers[i] == takers
         assert total[i].tolist() == [sum(x[w] for x in left) for w in range(3)]
         assert worst[i].tolist() == [max((x[w] for x in left), default=0.0) for w in range(3)]
         best = [c for c in range(n) if c not in (a, b) and load[c][0] == worst[i, 0]]

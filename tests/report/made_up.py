@@ -31,21 +31,21 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
         "preferred_leader_percent": 90.0,
         "under_replicated_percent": 1.5,
     }
-    deaths = [
+    failures = [
         {
             "scheme": "observed",
             "failed": one,
             "leaders_lost": int(leaders[i]),
-            "receivers": min(brokers - 1, 40),
+            "takeover_brokers": min(brokers - 1, 40),
             "worst_survivor": ids[(i + 1) % brokers],
             "leaders_after_max": int(leaders.max()) + 3,
             "leaders_after_mean": float(leaders.sum() / max(brokers - 1, 1)),
-            "leaders_worst_over_mean": float(1 + draw.random() / 2),
+            "worst_survivor_ratio": float(1 + draw.random() / 2),
             "offline_partitions": 0,
             "newly_offline_partitions": int(draw.integers(0, 3)),
             "under_min_isr_before_partitions": 0,
             "under_min_isr_partitions": 1,
-            "at_one_replica_partitions": 2,
+            "single_isr_partitions": 2,
             "unclean_elections": 0,
         }
         for i, one in enumerate(ids)
@@ -61,9 +61,9 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
     return {
         "cluster_id": name,
         "snapshot_id": "s1",
-        "verdict": verdict_of(now, deaths),
+        "verdict": verdict_of(now, failures),
         "hotspots": {"observed": now},
-        "metrics": {"worst_survivor_max_over_mean_ratio": {"observed": 1.4}},
+        "metrics": {"worst_survivor_ratio": {"observed": 1.4}},
         "brokers": [
             {
                 "broker_id": one,
@@ -78,7 +78,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             for i, one in enumerate(ids)
         ],
         "racks_known": True,
-        "deaths": answered(deaths),
+        "failures": answered(failures),
         "worst": {scheme: [[one, float(1 + draw.random())] for one in ids] for scheme in SCHEMES},
         "takeovers": {
             "ids": ids,
@@ -92,7 +92,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
                 "brokers": brokers // 3,
                 "leaders_lost": 100,
                 "worst_survivor": 1,
-                "leaders_worst_over_mean": 1.3,
+                "worst_survivor_ratio": 1.3,
                 "newly_offline_partitions": 0,
                 "under_min_isr_partitions": 0,
             }
@@ -117,7 +117,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             {
                 "scenario_kind": "broker",
                 "resource": "leaders",
-                "headroom_needed_ratio": 0.25,
+                "required_headroom_ratio": 0.25,
                 "worst_scenario": "broker:1",
                 "worst_broker": 2,
             }
@@ -137,7 +137,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             {"source": f"{topic}.txt", "format": "describe", "records": 9, "kept": 8, "quarantined": 0, "ignored": 1}
         ],
         "quarantined": 0,
-        "origin": {"follows_kafka_percent": 95.0, "none_topics": 2},
+        "origin": {"kafka_placed_percent": 95.0, "none_topics": 2},
         "plans": [plan],
         "moves": [
             {
@@ -159,7 +159,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
                 "value": 1.1 + i / 10,
             }
             for i in range(3)
-            for metric in ("leaders_max_over_mean_ratio", "worst_survivor_max_over_mean_ratio")
+            for metric in ("leaders_max_over_mean_ratio", "worst_survivor_ratio")
         ],
         "sql": {figure.name: f"SELECT '{topic}' -- {figure.name}" for figure in FIGURES} | {"trend": "SELECT 1"},
     }

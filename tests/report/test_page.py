@@ -99,7 +99,7 @@ def test_one_broker_alone(chromium: Browser, tmp_path: Path) -> None:
     empty = {"pairs": [], "racks": [], "durability": [], "plans": [], "moves": [], "trend": [], "worst": {}}
     alone |= empty | {"takeovers": {"ids": [1], "schemes": {}}, "origin": None, "topics": []}
     file = tmp_path / "report.html"
-    write_page(facts_of_clusters(alone | {"hotspots": {}, "deaths": []}), file)
+    write_page(facts_of_clusters(alone | {"hotspots": {}, "failures": []}), file)
     with opened(chromium, file) as seen:
         assert seen.faults == []
         assert counted(seen.page)["drawn"] == 8
@@ -108,13 +108,13 @@ def test_one_broker_alone(chromium: Browser, tmp_path: Path) -> None:
 
 def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> None:
     """Its partitions and sources are told; of brokers, nothing but that none is known."""
-    dead = cluster_of(3)
-    now = dead["hotspots"]["observed"] | {"brokers": 0, "leaders": 0, "max_over_mean_ratio": None}
-    nobody: dict[str, Any] = {"brokers": [], "deaths": [], "worst": {}, "pairs": [], "racks": [], "durability": []}
+    down = cluster_of(3)
+    now = down["hotspots"]["observed"] | {"brokers": 0, "leaders": 0, "max_over_mean_ratio": None}
+    nobody: dict[str, Any] = {"brokers": [], "failures": [], "worst": {}, "pairs": [], "racks": [], "durability": []}
     nobody |= {"takeovers": {"ids": [], "schemes": {}}, "headroom": [], "moves": [], "origin": None, "quarantined": 14}
-    nobody |= {"hotspots": {"observed": now}, "verdict": verdict_of(now, [], 14), "trend": dead["trend"][:2]}
+    nobody |= {"hotspots": {"observed": now}, "verdict": verdict_of(now, [], 14), "trend": down["trend"][:2]}
     file = tmp_path / "report.html"
-    write_page(facts_of_clusters(dead | nobody), file)
+    write_page(facts_of_clusters(down | nobody), file)
     with opened(chromium, file) as seen:
         assert seen.faults == []
         said = seen.page.locator(".nothing").all_inner_texts()

@@ -37,20 +37,20 @@ def _cluster(folder: Path, rng: random.Random, loads: bool) -> None:
     """A describe, racks, and log dirs or topic loads of a random cluster."""
     folder.mkdir()
     ids = sorted(rng.sample(range(1, 40), rng.randint(4, 9)))
-    dead = set(rng.sample(ids, rng.choice([0, 0, 1])))
+    down = set(rng.sample(ids, rng.choice([0, 0, 1])))
     racks = [f"r{rng.randrange(3)}" for _ in ids]
     rows = "".join(f"{i},{rack}\n" for i, rack in zip(ids, racks, strict=True))
     (folder / "brokers.csv").write_text(f"broker,rack\n{rows}")
     lines, logs, rates = [], {}, ["topic,partitions,replication_factor,bytes_in_per_s,bytes_out_per_s"]
     for t in range(rng.randint(8, 25)):
-        count, factor = rng.randint(1, 12), rng.randint(1, min(4, len(ids) - len(dead)))
+        count, factor = rng.randint(1, 12), rng.randint(1, min(4, len(ids) - len(down)))
         configs = [f"min.insync.replicas={rng.randint(1, 3)}"] if rng.random() < 0.6 else []
         configs += ["unclean.leader.election.enable=true"] if rng.random() < 0.3 else []
         rates.append(f"t{t},{count},{factor},{rng.randint(0, 99) * count},{rng.randint(0, 99) * count}")
         lines.append(f"Topic: t{t}\tPartitionCount: {count}\tReplicationFactor: {factor}\tConfigs: {','.join(configs)}")
         for p in range(count):
             replicas = rng.sample(ids, factor)
-            isr = [b for b in replicas if b not in dead and rng.random() < 0.8]
+            isr = [b for b in replicas if b not in down and rng.random() < 0.8]
             elr = [b for b in replicas if b not in isr and rng.random() < 0.4]
             leader = rng.choice(isr) if isr else "none"
             lists = [",".join(map(str, part)) for part in (replicas, isr, elr)]
@@ -59,7 +59,7 @@ def _cluster(folder: Path, rng: random.Random, loads: bool) -> None:
                 f"\tElr: {lists[2]}\tLastKnownElr: "
             )
             for b in replicas:
-                if b not in dead and rng.random() < 0.9:
+                if b not in down and rng.random() < 0.9:
                     log = {"partition": f"t{t}-{p}", "size": 100 + p, "offsetLag": rng.randint(0, 9), "isFuture": False}
                     logs.setdefault(b, []).append(log)
     (folder / "describe.txt").write_text("\n".join(lines) + "\n")
@@ -81,7 +81,7 @@ class Made:
         for i in range(3):
             _cluster(folder / f"c{i}", rng, loads=i == 1)
         # Many shares of each cluster, so that sums are put together.
-        options = [f"store.warehouse={folder / 'w'}", "ingest.share_bytes=4096", "failures.random_draws=12"]
+        options = [f"store.warehouse={folder / 'w'}", "ingest.shard_bytes=4096", "failures.random_sets=12"]
         some = [line.split(",")[0] for line in (folder / "c0" / "brokers.csv").read_text().split()[1:]][:3]
         options.append(f"failures.lists=c0={','.join(some)}")
         settings = load_settings(options, environ={})
@@ -124,36 +124,36 @@ def partitions(made: Made) -> dict[tuple[str, str], Rows]:
 
 
 @pytest.fixture(scope="module")
-def living(made: Made) -> dict[str, dict[int, str]]:
-    """{cluster: {living broker: rack}}."""
+def live_brokers(made: Made) -> dict[str, dict[int, str]]:
+    """{cluster: {live broker: rack}}."""
     out: dict[str, dict[int, str]] = {}
     for row in made.rows("silver.brokers"):
-        if row["alive"]:
+        if row["live"]:
             out.setdefault(row["cluster_id"], {})[row["broker_id"]] = row["rack"]
     return out
 
 
-def elect(row: dict[str, Any], alive: set[int]) -> tuple[int, int, bool]:
+def elect(row: dict[str, Any], live: set[int]) -> tuple[int, int, bool]:
     """(leader, live ISR, unclean) of a partition when just these brokers live."""
-    live = [b for b in row["replicas"] if b in alive and b in row["isr"]]
-    if row["leader"] in alive or row["leader"] == -1:
-        return row["leader"], len(live), False
-    if live:
-        return live[0], len(live), False
-    left = [b for b in row["replicas"] if b in alive]
+    live_isr = [b for b in row["replicas"] if b in live and b in row["isr"]]
+    if row["leader"] in live or row["leader"] == -1:
+        return row["leader"], len(live_isr), False
+    if live_isr:
+        return live_isr[0], len(live_isr), False
+    left = [b for b in row["replicas"] if b in live]
     for b in left:
         if b in row["elr"]:
             return b, 1, False
     return (left[0], 1, True) if left and row["unclean"] else (-1, 0, False)
 
 
-def replayed(rows: Rows, living: set[int], failed: set[int]) -> tuple[dict[str, Any], dict[int, list[float]]]:
+def replayed(rows: Rows, live_brokers: set[int], failed: set[int]) -> tuple[dict[str, Any], dict[int, list[float]]]:
     """(columns of gold.failure_summary, {survivor: [leaders, in, out, fetch, takeovers]}) by killing and electing."""
-    load = {b: [0, 0.0, 0.0, 0.0, 0] for b in living - failed}
+    load = {b: [0, 0.0, 0.0, 0.0, 0] for b in live_brokers - failed}
     total: Counter[str] = Counter()
     sizes, lags = 0, 0
     for row in rows:
-        leader, live, unclean = elect(row, living - failed)
+        leader, live_isr, unclean = elect(row, live_brokers - failed)
         total["offline_partitions"] += leader == -1
         gone = leader == -1 and row["leader"] != -1
         total["newly_offline_partitions"] += gone
@@ -165,17 +165,17 @@ def replayed(rows: Rows, living: set[int], failed: set[int]) -> tuple[dict[str, 
             lags = None if lags is None or row["lag"][leader] is None else lags + row["lag"][leader]
         if leader == -1:
             continue
-        total["under_min_isr_partitions"] += live < row["min"]
-        total["at_one_replica_partitions"] += live == 1
+        total["under_min_isr_partitions"] += live_isr < row["min"]
+        total["single_isr_partitions"] += live_isr == 1
         into, out = row["bytes_in_per_s"] or 0.0, row["bytes_out_per_s"] or 0.0
-        values = (1, into, out, out + into * max(live - 1, 0), row["leader"] != leader)
+        values = (1, into, out, out + into * max(live_isr - 1, 0), row["leader"] != leader)
         load[leader] = [a + b for a, b in zip(load[leader], values, strict=True)]
     names = ("offline_partitions", "newly_offline_partitions", "leaders_lost", "unclean_elections")
     found: dict[str, Any] = {
-        name: total[name] for name in (*names, "under_min_isr_partitions", "at_one_replica_partitions")
+        name: total[name] for name in (*names, "under_min_isr_partitions", "single_isr_partitions")
     }
-    found |= {"survivors": len(load), "receivers": sum(value[4] > 0 for value in load.values())}
-    found["messages_at_stake"] = lags
+    found |= {"survivors": len(load), "takeover_brokers": sum(value[4] > 0 for value in load.values())}
+    found["potential_lost_messages"] = lags
     found["offline_size_bytes"] = sizes
     for place, name in enumerate(("leaders", "bytes_in", "bytes_out", "fetch")):
         values = [value[place] for value in load.values()]
@@ -186,11 +186,11 @@ def replayed(rows: Rows, living: set[int], failed: set[int]) -> tuple[dict[str, 
 
 
 def test_every_failure_is_what_a_replay_finds(
-    made: Made, partitions: dict[tuple[str, str], Rows], living: dict[str, dict[int, str]]
+    made: Made, partitions: dict[tuple[str, str], Rows], live_brokers: dict[str, dict[int, str]]
 ) -> None:
     summary = made.rows("gold.failure_summary")
     kinds = Counter((r["cluster_id"], r["scheme"], r["scenario_kind"]) for r in summary)
-    for cluster, brokers in living.items():
+    for cluster, brokers in live_brokers.items():
         n, racks = len(brokers), len(set(brokers.values()))
         for scheme in ("observed", "kafka", "kraft", "naive"):
             counts = {kind: kinds[cluster, scheme, kind] for kind in ("broker", "pair", "rack", "shutdown", "list")}
@@ -202,9 +202,9 @@ def test_every_failure_is_what_a_replay_finds(
         key = (row["cluster_id"], row["scheme"])
         failed = set(row["failed_brokers"])
         assert row["failed_brokers"] == sorted(failed)
-        found, _ = replayed(partitions.get(key, []), set(living[row["cluster_id"]]), failed)
+        found, _ = replayed(partitions.get(key, []), set(live_brokers[row["cluster_id"]]), failed)
         if row["scenario_kind"] == "pair":
-            assert row.pop("fetch_worst_over_mean") is None
+            assert row.pop("worst_survivor_fetch_ratio") is None
         for name, value in found.items():
             if name in row:
                 assert row[name] == (value if value is None else pytest.approx(value, rel=1e-12)), (
@@ -215,35 +215,35 @@ def test_every_failure_is_what_a_replay_finds(
                 )
         if row["scenario_kind"] == "rack":
             rack = row["scenario"].removeprefix("rack:")
-            assert failed == {b for b, r in living[row["cluster_id"]].items() if r == rack}
+            assert failed == {b for b, r in live_brokers[row["cluster_id"]].items() if r == rack}
 
 
 def test_a_rolling_restart_carries_on_from_step_to_step(
-    made: Made, partitions: dict[tuple[str, str], Rows], living: dict[str, dict[int, str]]
+    made: Made, partitions: dict[tuple[str, str], Rows], live_brokers: dict[str, dict[int, str]]
 ) -> None:
     steps = {(r["cluster_id"], r["scheme"], r["scenario"]): r for r in made.rows("gold.failure_summary")}
     for (cluster, scheme), rows in partitions.items():
         state = [dict(row) for row in rows]
-        for broker in sorted(living[cluster]):
+        for broker in sorted(live_brokers[cluster]):
             row = steps[cluster, scheme, f"shutdown:{broker}"]
-            found, _ = replayed(state, set(living[cluster]), {broker})
-            for name in ("offline_partitions", "under_min_isr_partitions", "receivers", "leaders_worst_over_mean"):
+            found, _ = replayed(state, set(live_brokers[cluster]), {broker})
+            for name in ("offline_partitions", "under_min_isr_partitions", "takeover_brokers", "worst_survivor_ratio"):
                 assert row[name] == (found[name] and pytest.approx(found[name])), (made.seed, cluster, scheme, broker)
             for part in state:
-                leader, _, _ = elect(part, set(living[cluster]) - {broker})
+                leader, _, _ = elect(part, set(live_brokers[cluster]) - {broker})
                 if part["leader"] == broker and leader != -1:
                     part["isr"] = part["isr"] if leader in part["isr"] else [leader, broker]
                     part["leader"] = leader
 
 
 def test_every_survivor_leads_what_a_replay_finds(
-    made: Made, partitions: dict[tuple[str, str], Rows], living: dict[str, dict[int, str]]
+    made: Made, partitions: dict[tuple[str, str], Rows], live_brokers: dict[str, dict[int, str]]
 ) -> None:
     seen: Counter[tuple[str, str, str]] = Counter()
     before: dict[tuple[str, str], dict[int, list[float]]] = {}
     for row in made.rows("gold.failure_load"):
         key = (row["cluster_id"], row["scheme"])
-        brokers = set(living[row["cluster_id"]])
+        brokers = set(live_brokers[row["cluster_id"]])
         if key not in before:
             before[key] = replayed(partitions.get(key, []), brokers, set())[1]
         _, load = replayed(partitions.get(key, []), brokers, set(row["failed_brokers"]))
@@ -255,43 +255,43 @@ def test_every_survivor_leads_what_a_replay_finds(
             after = [row[f"{name}_after_per_s"] for name in ("bytes_in", "bytes_out", "fetch")]
             assert after == pytest.approx([into, out, fetch]), (made.seed, key, row["scenario"])
         seen[(*key, row["scenario"])] += 1
-    assert {row[0] for row in seen} == set(living)
+    assert {row[0] for row in seen} == set(live_brokers)
     for (cluster, _, scenario), count in seen.items():
         if scenario.startswith("broker:"):
-            assert count == len(living[cluster]) - 1
+            assert count == len(live_brokers[cluster]) - 1
     assert {row["cluster_id"] for row in made.rows("gold.failure_load") if row["fetch_after_per_s"] is not None} == {
         "c1"
     }
 
 
 def test_losses_are_those_of_enumeration(
-    made: Made, partitions: dict[tuple[str, str], Rows], living: dict[str, dict[int, str]]
+    made: Made, partitions: dict[tuple[str, str], Rows], live_brokers: dict[str, dict[int, str]]
 ) -> None:
     rows = made.rows("gold.durability")
-    every = {(c, s) for c in living for s in ("observed", "kafka", "kraft", "naive")}
+    every = {(c, s) for c in live_brokers for s in ("observed", "kafka", "kraft", "naive")}
     assert {(r["cluster_id"], r["scheme"]) for r in rows} == every
     for row in rows:
-        brokers = living[row["cluster_id"]]
+        brokers = live_brokers[row["cluster_id"]]
         placed = partitions.get((row["cluster_id"], row["scheme"]), [])
         sets = [frozenset(b for b in p["replicas"] if b in brokers) for p in placed]
-        assert row["lost_already_partitions"] == sum(not s for s in sets)
+        assert row["already_lost_partitions"] == sum(not s for s in sets)
         units: list[Any] = sorted(brokers)
         if row["failure_unit"] == "rack":
             sets = [frozenset(brokers[b] for b in s) for s in sets]
             units = sorted(set(brokers.values()))
         distinct = {s for s in sets if s}
-        deaths = [set(chosen) for chosen in combinations(units, row["failures"])]
-        lost = sum(any(s <= dead for s in distinct) for dead in deaths)
+        failures = [set(chosen) for chosen in combinations(units, row["failures"])]
+        lost = sum(any(s <= down for s in distinct) for down in failures)
         assert row["copysets"] == len(distinct)
         assert row["method"] == "exact"
-        assert row["loss_probability"] == pytest.approx(lost / len(deaths), abs=1e-15)
+        assert row["loss_probability"] == pytest.approx(lost / len(failures), abs=1e-15)
         if row["failure_unit"] == "broker":
-            mean = sum(sum(bool(s) and s <= dead for s in sets) for dead in deaths) / len(deaths)
+            mean = sum(sum(bool(s) and s <= down for s in sets) for down in failures) / len(failures)
             assert row["lost_partitions_mean"] == pytest.approx(mean)
 
 
 def test_what_brokers_hold_and_how_hot_they_are(
-    made: Made, partitions: dict[tuple[str, str], Rows], living: dict[str, dict[int, str]]
+    made: Made, partitions: dict[tuple[str, str], Rows], live_brokers: dict[str, dict[int, str]]
 ) -> None:
     for row in made.rows("gold.broker_load"):
         placed = partitions.get((row["cluster_id"], row["scheme"]), [])
@@ -300,7 +300,7 @@ def test_what_brokers_hold_and_how_hot_they_are(
         leads = [p for p in placed if p["leader"] == broker]
         first = sum(p["replicas"][0] == broker for p in placed)
         assert (row["replicas"], row["leaders"], row["preferred_leaders"]) == (len(holds), len(leads), first)
-        assert row["rack"] == living[row["cluster_id"]][broker]
+        assert row["rack"] == live_brokers[row["cluster_id"]][broker]
         if row["size_bytes"] is not None:
             assert row["size_bytes"] == sum(p["size_bytes"] or 0 for p in holds)
         if row["bytes_out_per_s"] is not None:
@@ -311,7 +311,7 @@ def test_what_brokers_hold_and_how_hot_they_are(
         placed = partitions[row["cluster_id"], row["scheme"]]
         mine = [p for p in placed if row["topic"] in (None, p["topic"])]
         led = Counter(p["leader"] for p in mine if p["leader"] != -1)
-        n = len(living[row["cluster_id"]])
+        n = len(live_brokers[row["cluster_id"]])
         assert (row["partitions"], row["leaders"], row["brokers"]) == (len(mine), sum(led.values()), n)
         assert row["leaders_max"] == max(led.values(), default=0)
         preferred = sum(p["leader"] == p["replicas"][0] for p in mine)
@@ -346,8 +346,8 @@ def test_random_sets_and_headroom_rest_on_the_failures(made: Made) -> None:
             key = (row["cluster_id"], row["scheme"], row["scenario_kind"])
             after = [r["leaders_after"] for r in loads if (r["cluster_id"], r["scheme"], r["scenario_kind"]) == key]
             mean = sum(means[key[:2]]) / len(means[key[:2]])
-            assert row["headroom_needed_ratio"] == pytest.approx(max(after) / mean - 1)
-            assert row["capacity_from"] == "uniform"
+            assert row["required_headroom_ratio"] == pytest.approx(max(after) / mean - 1)
+            assert row["capacity_source"] == "uniform"
 
 
 def test_other_settings_need_other_sums(made: Made) -> None:

@@ -48,7 +48,7 @@ def done(spark: SparkSession, small: Small, tmp_path: Path) -> Done:
 
 def test_all_are_finished_wherever_tables_are_and_however_many_run_at_once(done: Done) -> None:
     assert done.steps() == list(STEPS)
-    assert done.steps("run.stages_at_once=1", "store.warehouse=elsewhere") == list(STEPS)
+    assert done.steps("run.parallel_stages=1", "store.warehouse=elsewhere") == list(STEPS)
     assert done.steps(keys=done.keys[:1]) == list(STEPS)
 
 

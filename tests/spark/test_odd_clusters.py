@@ -1,4 +1,4 @@
-"""Whole runs over clusters with nothing to compare: no living broker, no topic, a broker that holds nothing."""
+"""Whole runs over clusters with nothing to compare: no live broker, no topic, a broker that holds nothing."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def _log_dirs(broker: int, sizes: dict[int, int]) -> dict[str, object]:
 
 
 def _sources(folder: Path) -> list[str]:
-    dead, sized, half = folder / "dead.txt", folder / "sized", folder / "half"
-    dead.write_text("".join(_line(p, "none", "1,2", "1") for p in range(3)))
+    down, sized, half = folder / "down.txt", folder / "sized", folder / "half"
+    down.write_text("".join(_line(p, "none", "1,2", "1") for p in range(3)))
     (folder / "alone.csv").write_text("broker,rack\n1,a\n2,b\n3,c\n")
     for place, sizes in ((sized, {0: 10, 1: 20}), (half, {0: 10})):
         place.mkdir()
-        # Broker 1's death takes partition 0 offline; broker 3 lives and holds nothing.
+        # Broker 1's failure takes partition 0 offline; broker 3 lives and holds nothing.
         (place / "describe.txt").write_text(_line(0, "1", "1", "1") + _line(1, "2", "2", "2"))
         (place / "brokers.csv").write_text("broker\n1\n2\n3\n")
         answers = [_log_dirs(b, {p: s for p, s in sizes.items() if p == b - 1}) for b in (1, 2)]
         (place / "log-dirs.json").write_text(json.dumps({"version": 1, "brokers": answers}))
-    return [f"[/q]dead={dead}", f"alone={folder / 'alone.csv'}", f"sized={sized}", f"half={half}"]
+    return [f"[/q]down={down}", f"alone={folder / 'alone.csv'}", f"sized={sized}", f"half={half}"]
 
 
 class Warehouse(SimpleNamespace):
@@ -84,11 +84,11 @@ def said(made: Warehouse) -> list[list[str]]:
     return [re.split(" {2,}", line.strip()) for line in out.getvalue().splitlines()]
 
 
-def test_a_cluster_without_a_living_broker(made: Warehouse, said: list[list[str]]) -> None:
-    assert ["[/q]dead", "observed", "0", "-", "-", "-", "-", "3", "-", "-"] in said
-    metrics = {r["metric"]: r["value"] for r in made.rows("gold.scheme_comparison", "cluster_id = '[/q]dead'")}
+def test_a_cluster_without_a_live_broker(made: Warehouse, said: list[list[str]]) -> None:
+    assert ["[/q]down", "observed", "0", "-", "-", "-", "-", "3", "-", "-"] in said
+    metrics = {r["metric"]: r["value"] for r in made.rows("gold.scheme_comparison", "cluster_id = '[/q]down'")}
     assert metrics["offline_partitions"] == 3
-    assert made.rows("gold.failure_summary", "cluster_id = '[/q]dead'") == []
+    assert made.rows("gold.failure_summary", "cluster_id = '[/q]down'") == []
 
 
 def test_a_broker_list_alone(made: Warehouse, said: list[list[str]]) -> None:
@@ -136,10 +136,10 @@ def test_gold_alone_stands_behind_the_gate_too_and_a_fault_is_its_clusters_own(m
     after = {row["table"]: row["version"] for row in made.store.listing()}
     assert {name for name in OF_RUNS if after[name] != before[name]} <= {"ops.quality_results", "ops.runs"}
     results = made.rows("ops.quality_results")
-    assert {r["cluster_id"] for r in results} == {"[/q]dead", "alone", "sized", "half"}
+    assert {r["cluster_id"] for r in results} == {"[/q]down", "alone", "sized", "half"}
     (failed,) = (r for r in results if not r["success"])
     assert (failed["cluster_id"], failed["expectation"]) == ("sized", "keys_unique")
     assert (failed["checked_rows"], failed["unexpected_rows"]) == (3, 2)
     assert json.loads(str(failed["example"]))["cluster_id"] == "sized"
     of_others = [r for r in results if r["expectation"] == "keys_unique" and r["table_name"] == "silver.partitions"]
-    assert {r["cluster_id"]: r["checked_rows"] for r in of_others} == {"[/q]dead": 3, "alone": 0, "sized": 3, "half": 2}
+    assert {r["cluster_id"]: r["checked_rows"] for r in of_others} == {"[/q]down": 3, "alone": 0, "sized": 3, "half": 2}

@@ -8,16 +8,16 @@ from pyspark.sql import functions as F
 from pipelines.stages.placement_stage import PlacementParameters, computed_placements
 from pipelines.tables import TABLES
 from udfs.placement.pandas_udf import replica_lists
-from udfs.placement.topic_batches import LivingBrokers
+from udfs.placement.topic_batches import LiveBrokers
 
 BROKERS = [1, 2, 5, 9]
 RACKS = ["b", "a", "b", "a"]
-IN_RACKS = {("c", "s"): LivingBrokers(BROKERS, RACKS)}
+IN_RACKS = {("c", "s"): LiveBrokers(BROKERS, RACKS)}
 TOPICS = TABLES["silver.topics"].schema
 
 
 def topic(name: str, partitions: int, factor: int | None, loads: list[Row] | None = None) -> dict:
-    fixed = {"cluster_id": "c", "snapshot_id": "s", "partitions_shown": partitions, "warnings": [], "configs": {}}
+    fixed = {"cluster_id": "c", "snapshot_id": "s", "listed_partitions": partitions, "warnings": [], "configs": {}}
     marks = {"marked_for_deletion": False, "incomplete": False}
     row = {"topic": name, "partitions": partitions, "replication_factor": factor, "partition_loads": loads}
     return {**dict.fromkeys(TOPICS.names), **fixed, **marks, **row}
@@ -28,9 +28,9 @@ def frame(spark: SparkSession, *rows: dict):
 
 
 def place(
-    spark: SparkSession, *rows: dict, living: dict | None = None, schemes: tuple[str, ...] = ("kafka", "naive")
+    spark: SparkSession, *rows: dict, live: dict | None = None, schemes: tuple[str, ...] = ("kafka", "naive")
 ) -> list[Row]:
-    parameters = PlacementParameters(schemes, 7, {("c", "s"): LivingBrokers(BROKERS)} if living is None else living)
+    parameters = PlacementParameters(schemes, 7, {("c", "s"): LiveBrokers(BROKERS)} if live is None else live)
     return computed_placements(frame(spark, *rows), parameters).orderBy("scheme", "topic", "partition").collect()
 
 
@@ -38,7 +38,7 @@ def test_the_pandas_udf_gives_what_the_stage_gives(spark: SparkSession) -> None:
     rows = [topic(f"t{i}", i % 13 + 1, i % 4 + 1) for i in range(60)]
     found: dict[tuple[str, str], list[list[int]]] = {}
     schemes = ("kafka", "kraft", "naive", "kafka_rack_unaware")
-    for row in place(spark, *rows, living=IN_RACKS, schemes=schemes):
+    for row in place(spark, *rows, live=IN_RACKS, schemes=schemes):
         found.setdefault((row.scheme, row.topic), []).append(row.replicas)
         assert row.leader == row.replicas[0]
     brokers = F.array(*map(F.lit, BROKERS))
@@ -59,7 +59,7 @@ def test_only_shown_partitions_are_placed_and_each_where_it_would_be_in_the_whol
     assert [(r.size_bytes, r.bytes_in_per_s, r.bytes_out_per_s) for r in some] == [(10, 1.5, None), (None, None, None)]
 
 
-def test_a_refused_topic_is_error_rows_and_the_others_go_through(spark: SparkSession) -> None:
+def test_a_rejected_topic_is_error_rows_and_the_others_go_through(spark: SparkSession) -> None:
     rows = place(spark, topic("good", 2, 4), topic("wide", 2, 5), topic("unknown", 1, None))
     by_topic = {r.topic: r for r in rows if r.scheme == "kafka"}
     assert by_topic["good"].error is None
@@ -72,7 +72,7 @@ def test_a_refused_topic_is_error_rows_and_the_others_go_through(spark: SparkSes
     assert by_topic["unknown"].error.startswith(
         "InvalidReplicationFactorException: Replication factor must be larger than 0."
     )
-    nobody = place(spark, topic("good", 2, 1), living={})
+    nobody = place(spark, topic("good", 2, 1), live={})
     assert {r.error for r in nobody} == {
         "InvalidReplicationFactorException: Replication factor: 1 larger than available brokers: 0. "
         "(topic good: 2 partitions, replication factor 1, 0 brokers)"
@@ -80,7 +80,7 @@ def test_a_refused_topic_is_error_rows_and_the_others_go_through(spark: SparkSes
 
 
 def test_a_topic_of_100000_partitions(spark: SparkSession) -> None:
-    parameters = PlacementParameters(("kafka",), 0, {("c", "s"): LivingBrokers(range(7))})
+    parameters = PlacementParameters(("kafka",), 0, {("c", "s"): LiveBrokers(range(7))})
     placed = computed_placements(frame(spark, topic("huge", 100_000, 3), topic("next", 1, 1)), parameters)
     counts = {r.topic: r["count"] for r in placed.groupBy("topic").count().collect()}
     assert counts == {"huge": 100_000, "next": 1}
@@ -98,7 +98,7 @@ def test_a_listed_partition_far_beyond_the_others_costs_no_more_than_they(spark:
 
 
 def test_each_topic_is_handed_to_python_once(spark: SparkSession) -> None:
-    parameters = PlacementParameters(("kafka",), 0, {("c", "s"): LivingBrokers(range(7))})
+    parameters = PlacementParameters(("kafka",), 0, {("c", "s"): LiveBrokers(range(7))})
     for loads in (None, [Row(0, 5, None, None)]):
         plan = computed_placements(frame(spark, topic("orders", 1, 3, loads)), parameters)._jdf  # type: ignore[attr-defined]
         assert plan.queryExecution().executedPlan().toString().count("ArrowEvalPython") == 2  # one each kind of topic

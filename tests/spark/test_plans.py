@@ -23,7 +23,7 @@ from tests.unit.planning import judge
 from udfs.planning.plan_rows import METRICS, PLAN, plan_row, value_at
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-PLANNED = ("gold.planned", "gold.plans", "gold.plan_moves")
+PLANNED = ("internal.packed_plans", "gold.plans", "gold.plan_moves")
 BEFORE = STEPS[: STEPS.index("quality") + 1]
 Rows = list[dict[str, Any]]
 
@@ -90,10 +90,10 @@ def test_as_the_command_without_spark(
     goal: str, cluster: str, made: dict[str, Plans], sources: dict[str, Path], tmp_path: Path
 ) -> None:
     settings = load_settings(environ={})
-    wishes = plan_options.wish(plan_options.Options(goal), settings)
+    request = plan_options.request(plan_options.Options(goal), settings)
     snapshot = load_snapshot(find_source(f"{cluster}={sources[cluster]}"))
-    found = command.plan(snapshot, wishes, settings, tmp_path / "plan")
-    assert plan_row(wishes, found.planned).to_pylist() == [
+    found = command.plan(snapshot, request, settings, tmp_path / "plan")
+    assert plan_row(request, found.planned).to_pylist() == [
         {name: made[goal].plans[cluster][name] for name in PLAN.names}
     ]
     written = json.loads((tmp_path / "plan" / "plan.json").read_text())
@@ -121,7 +121,7 @@ def test_metrics_have_columns(made: dict[str, Plans]) -> None:
     assert row["replicas_max_over_mean_after"] < row["replicas_max_over_mean_before"]
     assert row["loss_probability_of_3_brokers_after"] is not None
     assert row["loss_probability_of_4_brokers_after"] is None
-    assert json.loads(row["wishes"])["goal"] == "drain"
+    assert json.loads(row["request"])["goal"] == "drain"
     assert json.loads(row["certificate"])["lower_bound"] == row["lower_bound"] <= row["objective_value"]
 
 
@@ -143,7 +143,7 @@ def test_odd_clusters(made: dict[str, Plans]) -> None:
     assert plans["one"]["worst_survivor_leaders_over_mean_before"] is None
     assert plans["one"]["leaders_max_over_mean_before"] == 1.0
     assert plans["empty"]["replicas_max_over_mean_before"] is None
-    assert plans["moving"]["left_alone_partitions"] == 3  # one moves, one is offline, one has a dead replica
+    assert plans["moving"]["frozen_partitions"] == 3  # one moves, one is offline, one has a down replica
     assert {row["partition"] for row in made["leaders"].moves["moving"]} <= {0, 1, 2}
 
 

@@ -129,7 +129,7 @@ def test_the_contract_of_partitions_finds_what_it_names(spark: SparkSession) -> 
         for f in PARTITIONS.schema
         if f.name not in rows.columns
     ]
-    frame = rows.selectExpr("*", *(o for o in others if "state_assumed" not in o), "false AS state_assumed")
+    frame = rows.selectExpr("*", *(o for o in others if "state_inferred" not in o), "false AS state_inferred")
     found = {f.expectation: f for f in quality.check({PARTITIONS.name: frame}, None)}
     failed = {name: json.loads(f.example or "{}")["partition"] for name, f in found.items() if not f.success}
     assert failed == {"leader_in_replicas": 1, "isr_in_replicas": 2, "replicas_distinct": 3, "has_replicas": 4}

@@ -94,7 +94,7 @@ def test_json_of_what_json_lacks(store: Store) -> None:
     ],
 )
 @pytest.mark.usefixtures("kept")
-def test_what_writes_is_refused(store: Store, sql: str) -> None:
+def test_what_writes_is_rejected(store: Store, sql: str) -> None:
     with pytest.raises(StoreError, match=r"not understood[^|]*query only reads"):
         asked(store, sql, as_json=False)
     assert [row.a for row in store.spark.sql("SELECT a FROM kept").collect()] == [1]

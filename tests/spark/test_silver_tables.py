@@ -46,7 +46,7 @@ ODD = {
 
 
 def mixed(folder: Path) -> list[Source]:
-    """Sources of every format: each sample alone, and folders whose files complete or contradict each other."""
+    """Sources of every format: each sample alone, and folders whose files complete or conflict each other."""
     for name, texts in ODD.items():
         (folder / name).mkdir()
         for file, text in texts.items():
@@ -82,8 +82,8 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
         "topics": by_cluster(silver_stage.topics(merged)),
         "partitions": by_cluster(silver_stage.partitions(merged, brokers)),
         "quarantined": by_cluster(silver_stage.quarantine(merged, raw)),
-        "contradictions": by_cluster(silver_stage.contradictions(merged, brokers)),
-        "accounts": by_cluster(silver_stage.source_accounts(merged, raw)),
+        "conflicts": by_cluster(silver_stage.conflicts(merged, brokers)),
+        "accounts": by_cluster(silver_stage.source_summary(merged, raw)),
     }
     for source in sources:
         cluster = source.cluster_id
@@ -92,7 +92,7 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
         same(found["topics"], cluster, local.topics.to_pylist())
         same(found["partitions"], cluster, local.partitions.to_pylist())
         same(found["quarantined"], cluster, local.quarantined)
-        same(found["contradictions"], cluster, local.contradictions.to_pylist())
+        same(found["conflicts"], cluster, local.conflicts.to_pylist())
         for account in found["accounts"].get(cluster, []):
             assert account["kept"] + account["quarantined"] + account["ignored"] == account["records"]
             assert local.records[account["source"]] == account["records"]

@@ -102,7 +102,7 @@ def test_tables_are_what_the_command_tells(store: Store, told: Timeline, name: s
 
 def test_the_partitions_at_the_end(store: Store, told: Timeline) -> None:
     want = state_of(told.replayed)["partitions"]
-    assert in_order(rows(store, "gold.replayed_partitions")) == in_order(want)
+    assert in_order(rows(store, "gold.final_partitions")) == in_order(want)
     assert {row["topic"] for row in want} == {"orders", "new"}
 
 
@@ -136,7 +136,7 @@ def test_keys_are_unique(store: Store) -> None:
 
 
 def test_the_time_without_a_leader(store: Store) -> None:
-    """solo's broker is dead from 4 s to 20 s; orders had 3 alone meanwhile; all ends at 60 s."""
+    """solo's broker is down from 4 s to 20 s; orders had 3 alone meanwhile; all ends at 60 s."""
     found = {(row["topic"], row["partition"]): row for row in rows(store, "gold.availability")}
     assert found["solo", 0]["without_leader_ms"] == found["solo", -1]["without_leader_ms"] == 16_000
     assert found["orders", 0]["without_leader_ms"] == 0
@@ -163,7 +163,7 @@ def test_a_log_and_a_dump_as_tables(spark: SparkSession, tmp_path: Path) -> None
     store, key = Store(spark, str(tmp_path)), snapshot_of_log(told)
     write_events(spark, store, told.log, [key])
     write_replay(store, [key], of_groups=rows_of_groups(told.groups, key))
-    assert in_order(rows(store, "gold.replayed_partitions")) == in_order(state_of(told.replayed)["partitions"])
-    assert store.read("gold.replayed_partitions").count() == 743
+    assert in_order(rows(store, "gold.final_partitions")) == in_order(state_of(told.replayed)["partitions"])
+    assert store.read("gold.final_partitions").count() == 743
     for table in OF_GROUPS:
         assert store.read(table).count() == 0

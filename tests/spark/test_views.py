@@ -78,7 +78,7 @@ def rows(store: Store, sql: str) -> list[tuple[object, ...]]:
 
 
 def test_snapshots_in_their_order(store: Store) -> None:
-    assert rows(store, "SELECT cluster_id, number, newest FROM ask.snapshots ORDER BY number") == [
+    assert rows(store, "SELECT cluster_id, number, newest FROM insights.snapshots ORDER BY number") == [
         ("prod", 1, False),
         ("prod", 2, True),
     ]
@@ -101,14 +101,14 @@ def test_the_newest_is_who_was_seen_last(
         for snapshot, of, at in runs
     )
     log = f"(SELECT * FROM VALUES {told} AS r(cluster_id, snapshot_id, stage, as_of, finished_at))"
-    found = spark.sql(BY_NAME["ask.snapshots"].sql.replace("ops.runs", log)).collect()
+    found = spark.sql(BY_NAME["insights.snapshots"].sql.replace("ops.runs", log)).collect()
     assert {row.snapshot_id: row.number for row in found} == numbers
     assert [row.snapshot_id for row in found if row.newest] == [max(numbers, key=numbers.__getitem__)]
 
 
 def test_what_changed(store: Store) -> None:
     """The order of an ISR is no change."""
-    found = rows(store, "SELECT topic, partition, what FROM ask.changed ORDER BY topic, partition")
+    found = rows(store, "SELECT topic, partition, what FROM insights.changed ORDER BY topic, partition")
     assert found == [
         ("alone", 0, "new"),
         ("alone", 1, "new"),
@@ -123,15 +123,17 @@ def test_what_changed(store: Store) -> None:
 
 def test_who_takes_what_offline_is_what_failures_say(store: Store) -> None:
     """The eligible take over from the ISR, and where unclean elections are allowed anybody does."""
-    one = rows(store, "SELECT broker_id FROM ask.one_failure_from_offline")
+    one = rows(store, "SELECT broker_id FROM insights.single_failure_offline_partitions")
     counted = Counter(broker for (broker,) in one)
-    said = rows(store, "SELECT broker_id, newly_offline_partitions FROM ask.can_i_lose")
+    said = rows(store, "SELECT broker_id, newly_offline_partitions FROM insights.broker_failure_risk")
     assert counted == Counter({broker: n for broker, n in said if n}) == Counter({1: 2, 3: 1})
 
 
 def test_what_answers_say(store: Store) -> None:
-    """`eligible` refuses acks=all already: no death is to blame for it."""
-    found = rows(store, "SELECT broker_id, answer, under_min_isr_before_partitions FROM ask.can_i_lose ORDER BY 1")
+    """`eligible` rejects acks=all already: no failure is to blame for it."""
+    found = rows(
+        store, "SELECT broker_id, answer, under_min_isr_before_partitions FROM insights.broker_failure_risk ORDER BY 1"
+    )
     assert found == [
         (1, "no: partitions would be offline", 1),
         (2, "hardly: messages may be lost, by unclean elections", 1),
@@ -140,20 +142,23 @@ def test_what_answers_say(store: Store) -> None:
 
 
 def test_who_is_not_placed_by_kafka_where_no_racks_are_known(store: Store) -> None:
-    found = rows(store, "SELECT DISTINCT racks_known FROM ask.not_as_kafka_placed")
+    found = rows(store, "SELECT DISTINCT racks_known FROM insights.manually_placed_topics")
     assert found == [(False,)]
 
 
 def test_hot_brokers_lonely_topics_and_the_worst_pair(store: Store) -> None:
-    hot = rows(store, "SELECT broker_id, leaders, leaders_over_mean FROM ask.hottest_brokers ORDER BY place LIMIT 1")
+    hot = rows(
+        store, "SELECT broker_id, leaders, leaders_over_mean FROM insights.hottest_brokers ORDER BY place LIMIT 1"
+    )
     assert hot == [(1, 3, 1.286)]
-    assert rows(store, "SELECT topic, broker_id FROM ask.topics_on_one_broker") == [("alone", 1)]
-    assert rows(store, "SELECT one, other, newly_offline_partitions FROM ask.worst_pair") == [(1, 2, 4)]
+    assert rows(store, "SELECT topic, broker_id FROM insights.single_leader_topics") == [("alone", 1)]
+    assert rows(store, "SELECT one, other, newly_offline_partitions FROM insights.worst_pair") == [(1, 2, 4)]
 
 
 def test_metrics_over_time(store: Store) -> None:
     found = rows(
-        store, "SELECT number, value, change FROM ask.over_time WHERE metric = 'offline_partitions' ORDER BY number"
+        store,
+        "SELECT number, value, change FROM insights.metric_history WHERE metric = 'offline_partitions' ORDER BY number",
     )
     assert found == [(1, 0.0, None), (2, 0.0, 0.0)]
 
@@ -176,7 +181,7 @@ def test_a_report_of_the_newest(store: Store, tmp_path: Path) -> None:
     assert len(report(store, file).clusters) == 1
     page = file.read_text()
     assert "prod" in page
-    assert "The death of broker 1 or 3 takes partitions offline, up to 2 (broker 1)." in page
+    assert "The failure of broker 1 or 3 takes partitions offline, up to 2 (broker 1)." in page
     assert '"trend":[{' in page
     assert page.count("2026-11-2") >= 2
     with pytest.raises(StoreError, match="there is no cluster 'eu'"):

@@ -58,7 +58,7 @@ for row in other.sql("SHOW VIEWS IN ask").collect():
     about = {r[0]: r[1] for r in other.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()}
     kinds[name], comments[name] = about["Type"], about["Comment"]
     other.table(name).schema  # it is understood
-about_hot = "SELECT broker_id, leaders FROM ask.hottest_brokers WHERE cluster_id = 'prod.eu' ORDER BY place"
+about_hot = "SELECT broker_id, leaders FROM insights.hottest_brokers WHERE cluster_id = 'prod.eu' ORDER BY place"
 hot = [list(r) for r in other.sql(about_hot).collect()]
 print(json.dumps([said, kinds, comments, hot]))
 """
@@ -86,7 +86,7 @@ def test_views_of_a_metastore(small: Small, tmp_path: Path) -> None:
     shutil.copytree(small.warehouse, whole)
     shutil.rmtree(whole / "gold" / "scheme_comparison")
     catalog = ["--set", "store.catalog=spark_catalog"]
-    sql = "SELECT broker_id, answer FROM ask.can_i_lose WHERE cluster_id = 'prod.eu' ORDER BY broker_id"
+    sql = "SELECT broker_id, answer FROM insights.broker_failure_risk WHERE cluster_id = 'prod.eu' ORDER BY broker_id"
     commands = [
         ["run", *small.arguments, *catalog, *LAST_STAGE],
         ["query", sql, "--json", "-", *catalog],
@@ -124,13 +124,13 @@ spark.sql("CREATE TABLE gold.one (a INT)")
 spark.sql("INSERT INTO gold.one VALUES (7)")
 spark.sql("CREATE TABLE gold.other (b INT)")
 views = [
-    View("ask.plain", "of a table", "SELECT a FROM gold.one"),
-    View("ask.upon", "of a view", "SELECT a + 1 AS a FROM ask.plain"),
+    View("insights.plain", "of a table", "SELECT a FROM gold.one"),
+    View("insights.upon", "of a view", "SELECT a + 1 AS a FROM insights.plain"),
 ]
 kept = keep_views(spark, views)
 find_views(spark, "shop", views, ["gold.other"])
 find_views(spark, "shop", views, ["gold.other"])
-names = ("ask.plain", "ask.upon", "gold.one", "gold.other")
+names = ("insights.plain", "insights.upon", "gold.one", "gold.other")
 asked = [spark.sql(f"SELECT * FROM {name}").collect() for name in names]
 print(json.dumps([kept, asked]))
 """

@@ -10,10 +10,10 @@ from pipelines.stages.scheme_comparison_stage import METRICS
 
 CLUSTERS = ("prod", "eu", "blue: a")
 VALUES = {
-    ("prod", "worst_survivor_max_over_mean_ratio"): 1.4,
+    ("prod", "worst_survivor_ratio"): 1.4,
     ("prod", "most_newly_offline_partitions"): 0.0,
     ("prod", "copysets"): None,
-    ("eu", "worst_survivor_max_over_mean_ratio"): 1.3,
+    ("eu", "worst_survivor_ratio"): 1.3,
     ("eu", "most_newly_offline_partitions"): 2.0,
     ("blue: a", "most_newly_offline_partitions"): 3.0,
 }
@@ -40,7 +40,7 @@ def test_who_has_crossed_it(text: str, clusters: list[str]) -> None:
 
 def test_what_is_said() -> None:
     assert crossed(alerts_of(["worst_survivor > 1.3"], METRICS, CLUSTERS), CLUSTERS, VALUES) == (
-        ["prod: worst_survivor_max_over_mean_ratio is 1.4: worst_survivor > 1.3"],
+        ["prod: worst_survivor_ratio is 1.4: worst_survivor > 1.3"],
         [],
     )
 

@@ -46,7 +46,7 @@ def half_a_dump(tmp_path: Path) -> Snapshot:
 
 def test_inspect_shows_a_leader_and_isr_without_an_assignment(half_a_dump: Snapshot) -> None:
     answer = inspect_output.report(half_a_dump)
-    shown = [(p["leader"], p["replicas"], p["isr"], p["state_assumed"]) for p in answer["partitions"]]
+    shown = [(p["leader"], p["replicas"], p["isr"], p["state_inferred"]) for p in answer["partitions"]]
     assert shown == [(4, [], [4, 7], False), (None, [], [9], False), (4, [4, 7], [4], False), (7, [7, 4], [7, 4], True)]
     text = inspect_output.lines(answer)
     assert "  topics: 2, partitions: 4, leaderless: 1" in text
@@ -55,7 +55,7 @@ def test_inspect_shows_a_leader_and_isr_without_an_assignment(half_a_dump: Snaps
 
 
 def test_brokers_that_only_a_state_names_are_known(half_a_dump: Snapshot) -> None:
-    brokers = {b["broker_id"]: (b["alive"], b["leaders"]) for b in half_a_dump.brokers.to_pylist()}
+    brokers = {b["broker_id"]: (b["live"], b["leaders"]) for b in half_a_dump.brokers.to_pylist()}
     assert brokers == {4: (True, 2), 7: (True, 0), 9: (False, 0)}  # 9: the last ISR member of a leaderless partition
 
 
@@ -69,7 +69,7 @@ def test_what_if_leaves_partitions_without_an_assignment_out_and_says_so(half_a_
     assert "  note: of these, 1 lose their leader: who takes over is not known" in text
 
 
-def test_what_if_refuses_a_source_of_states_alone(tmp_path: Path) -> None:
+def test_what_if_rejects_a_source_of_states_alone(tmp_path: Path) -> None:
     snapshot = load(tmp_path, dump=state("a", 0, 4, [4, 7]))
     with pytest.raises(SourceError, match="its sources show no replicas"):
         what_if_output.what_if(snapshot, [4], DEFAULTS)
@@ -92,8 +92,8 @@ NOTES: list[tuple[dict[str, str], dict[str, int], str]] = [
     ),
     (
         {"describe": describe((0, "1", "1,2", "1,2"), (1, "1", "1,2", "1"), (1, "2", "1,2", "1,2"))},
-        {"contradictions": 2, "quarantined_records": 2},
-        "the sources contradict each other 2 times, see inspect",
+        {"conflicts": 2, "quarantined_records": 2},
+        "the sources conflict each other 2 times, see inspect",
     ),
     (
         {"describe": describe((0, "1", "1,2", "1,2")), "topics": "topic,partitions,replication_factor\nu,3,2"},
@@ -102,7 +102,7 @@ NOTES: list[tuple[dict[str, str], dict[str, int], str]] = [
     ),
     (
         {"reassignment": '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}'},
-        {"state_assumed_partitions": 1},
+        {"state_inferred_partitions": 1},
         "1 partitions without leader and ISR in the sources are taken as healthy",
     ),
     (
@@ -114,9 +114,9 @@ NOTES: list[tuple[dict[str, str], dict[str, int], str]] = [
 COUNTS = (
     "unplaced_partitions",
     "unplaced_partitions_losing_leader",
-    "state_assumed_partitions",
+    "state_inferred_partitions",
     "quarantined_records",
-    "contradictions",
+    "conflicts",
     "unrecognised_files",
     "skipped_entries",
 )
@@ -134,12 +134,12 @@ def test_what_if_tells_what_its_answer_rests_on(
     json.dumps(answer)
 
 
-def test_what_if_tells_who_is_dead_already(tmp_path: Path) -> None:
+def test_what_if_tells_who_is_down_already(tmp_path: Path) -> None:
     snapshot = load(tmp_path, describe=describe((0, "1", "1,2", "1"), (1, "none", "2", "2")))
     answer = what_if_output.what_if(snapshot, [2], DEFAULTS)
-    assert answer["summary"]["failed_already_dead"] == [2]
+    assert answer["summary"]["failed_already_down"] == [2]
     assert answer["summary"]["leaders_moved"] == 0
-    assert "  broker 2 is dead already" in what_if_output.lines(answer)
+    assert "  broker 2 is down already" in what_if_output.lines(answer)
 
 
 @pytest.mark.parametrize("broker", [0, 5, 2_000_000_000])
@@ -172,9 +172,9 @@ CAPTURES = Path(__file__).parents[2] / "data_samples"
         ("kafka-4.1.1-kraft", [2], "kafka-4.1.1-kraft/topics-describe.broker-2-down.txt", 743),
         ("kafka-2.8.2-zookeeper", [1001], "kafka-2.8.2-zookeeper/topics-describe.broker-1001-down.txt", 61),
         (
-            "captures/kafka-4.1.1-two-dead/topics-describe.txt",
+            "captures/kafka-4.1.1-two-down/topics-describe.txt",
             [1, 4],
-            "kafka-4.1.1-two-dead/topics-describe.brokers-1-4-down.txt",
+            "kafka-4.1.1-two-down/topics-describe.brokers-1-4-down.txt",
             150,
         ),
     ],

@@ -23,22 +23,26 @@ def test_figures_are_those_of_a_replay(mix: Mix, scheme: str) -> None:
         rows = [part.tolist() for part in np.split(placed.broker, placed.replica_offsets[1:-1])]
         assert len(rows) == mix.topics * mix.partitions
         led = Counter(row[0] for row in rows)
-        worst, receivers = [], []
-        for dead in range(mix.brokers):
-            after = {b: 0 for b in range(mix.brokers) if b != dead}
+        worst, takeover_brokers = [], []
+        for down in range(mix.brokers):
+            after = {b: 0 for b in range(mix.brokers) if b != down}
             takers = set()
             for row in rows:
-                left = [b for b in row if b != dead]
+                left = [b for b in row if b != down]
                 if left:
                     after[left[0]] += 1
-                    if row[0] == dead:
+                    if row[0] == down:
                         takers.add(left[0])
             if sum(after.values()):
                 worst.append(max(after.values()) * len(after) / sum(after.values()))
-            if led[dead]:
-                receivers.append(len(takers))
+            if led[down]:
+                takeover_brokers.append(len(takers))
         assert found.worst_survivor[i] == pytest.approx(max(worst)) if worst else np.isnan(found.worst_survivor[i])
-        assert found.receivers[i] == min(receivers) if mix.brokers > 1 else np.isnan(found.receivers[i])
+        assert (
+            found.takeover_brokers[i] == min(takeover_brokers)
+            if mix.brokers > 1
+            else np.isnan(found.takeover_brokers[i])
+        )
         assert found.copysets[i] == len({frozenset(row) for row in rows})
 
 

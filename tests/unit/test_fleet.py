@@ -18,7 +18,7 @@ def test_a_fleet_is_of_the_size_asked_for(tmp_path: Path) -> None:
     assert sum(s.topics.num_rows for s in snapshots) == 40 + 20
     for snapshot in snapshots:
         assert snapshot.quarantined == []
-        assert snapshot.contradictions.num_rows == 0
+        assert snapshot.conflicts.num_rows == 0
         assert not any(snapshot.topics["incomplete"].to_pylist())
         assert None not in snapshot.partitions["bytes_in_per_s"].to_pylist()
 

@@ -48,11 +48,11 @@ def in_folder() -> dict[str, bytes]:
 def test_fetched_once(central: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert jars.ensure_jars() == [jars.jars_dir() / "first-1.0.jar"]
     assert in_folder() == {"first-1.0.jar": CONTENT}
-    monkeypatch.setattr(jars, "_run_ivy", refuse)
+    monkeypatch.setattr(jars, "_run_ivy", reject)
     assert jars.ensure_jars() == jars.jar_paths()
 
 
-def refuse(*_: object) -> str:
+def reject(*_: object) -> str:
     """Nothing: there was no reason to call it."""
     raise AssertionError("a connection was opened")
 
@@ -64,7 +64,7 @@ def test_a_damaged_jar_is_fetched_again(central: Path) -> None:
     assert in_folder() == {"first-1.0.jar": CONTENT}
 
 
-def test_another_content_is_refused(central: Path) -> None:
+def test_another_content_is_rejected(central: Path) -> None:
     (central / "first-1.0.jar").write_bytes(b"not that jar")
     with pytest.raises(EnvironmentFault, match=f"org.example:first:1.0 as fetched has sha256 .* says {WANTED.sha256}"):
         jars.ensure_jars()

@@ -1,4 +1,4 @@
-"""The check of Java: what it accepts, what it refuses, and that it runs by itself on any python3."""
+"""The check of Java: what it accepts, what it rejects, and that it runs by itself on any python3."""
 
 from __future__ import annotations
 

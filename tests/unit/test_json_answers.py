@@ -38,13 +38,13 @@ from pipelines.errors import StoreError
     ],
 )
 def test_each_kind_of_value(value: Any, expected: Any) -> None:
-    def refuse(text: str) -> None:
+    def reject(text: str) -> None:
         pytest.fail(f"{text} is no JSON")
 
-    assert json.loads(json_line(Row(v=value)), parse_constant=refuse) == {"v": expected}
+    assert json.loads(json_line(Row(v=value)), parse_constant=reject) == {"v": expected}
 
 
-def test_a_struct_with_one_name_twice_is_refused() -> None:
+def test_a_struct_with_one_name_twice_is_rejected() -> None:
     with pytest.raises(StoreError, match="2 columns are named 'a'"):
         json_line(Row(v=Row("a", "a")(1, 2)))
 

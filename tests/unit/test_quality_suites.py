@@ -77,7 +77,7 @@ def test_an_example_shows_the_keys_and_the_columns_at_fault() -> None:
     assert rules_of(_table(Between("id", 0)))[-1].shown == ("id",)
 
 
-def test_two_expectations_of_one_name_are_refused() -> None:
+def test_two_expectations_of_one_name_are_rejected() -> None:
     with pytest.raises(ValueError, match="two expectations named id_between"):
         rules_of(_table(Between("id", 0), Between("id", None, 5)))
 

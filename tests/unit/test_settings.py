@@ -1,4 +1,4 @@
-"""Where settings come from, and what is refused."""
+"""Where settings come from, and what is rejected."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_one_scheme(tmp_path: Path) -> None:
     assert load_settings(conf=str(conf), environ={}).run.schemes == ("kafka",)
 
 
-@pytest.mark.parametrize("option", ["run.seed=true", "hotspots.hot_ratio=false", "ingest.small_bytes=true"])
+@pytest.mark.parametrize("option", ["run.seed=true", "hotspots.hot_ratio=false", "ingest.small_input_bytes=true"])
 def test_a_truth_value_is_no_number(option: str) -> None:
     with pytest.raises(SettingsError, match=rf"--set {option}: .*a number is expected, not true or false"):
         load_settings([option], environ={})

@@ -1,4 +1,4 @@
-"""A warehouse that cannot be one is refused before Spark starts."""
+"""A warehouse that cannot be one is rejected before Spark starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAMPLE = str(Path(__file__).parents[2] / "data_samples" / "kafka-4.1.1-kraft")
 
 @pytest.mark.parametrize("below", ["", "/deeper"])
 @pytest.mark.parametrize("command", [["run", SAMPLE], ["tables"], ["query", "SELECT 1"]], ids=lambda c: c[0])
-def test_a_file_is_refused_by_every_command(
+def test_a_file_is_rejected_by_every_command(
     command: list[str], below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "file"
@@ -30,7 +30,7 @@ def test_a_file_is_refused_by_every_command(
     assert f"{file} is a file, not a folder" in line
 
 
-def test_an_unwritable_place_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_place_is_rejected(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(session, "starts_here", lambda: True)
     assert cli.main(["run", SAMPLE, "--warehouse", "/proc/warehouse"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
@@ -45,7 +45,7 @@ def test_a_folder_that_is_not_there_is_made_for_writing_only(tmp_path: Path) -> 
     assert list(folder.iterdir()) == []
 
 
-def test_a_folder_of_others_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_others_is_rejected(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     leave_root = "os.getuid() or os.setuid(65534)"  # who may write anywhere
     code = f"import os, pipelines.spark.store as s; {leave_root}; s.check_folder({str(tmp_path / 'w')!r}, True)"

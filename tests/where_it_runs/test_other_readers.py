@@ -26,20 +26,20 @@ pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 # Asked of Spark and of DuckDB in the same words: joins, groups, elements of lists.
 QUERIES = {
-    "leaders of living brokers": """
+    "leaders of live brokers": """
         SELECT b.broker_id, b.rack, count(p.topic) AS leaders, sum(p.partition) AS numbers, min(p.topic) AS first
         FROM silver.brokers b LEFT JOIN silver.partitions p
           ON b.cluster_id = p.cluster_id AND b.snapshot_id = p.snapshot_id AND b.broker_id = p.leader
-        WHERE b.alive GROUP BY b.broker_id, b.rack ORDER BY b.broker_id""",
+        WHERE b.live GROUP BY b.broker_id, b.rack ORDER BY b.broker_id""",
     "who follows whom": """
         SELECT p.leader, r.broker_id, count(*) AS partitions, max(r.position) AS last
         FROM silver.partitions p JOIN silver.replicas r
           ON p.cluster_id = r.cluster_id AND p.snapshot_id = r.snapshot_id AND p.topic = r.topic
          AND p.partition = r.partition
         WHERE r.broker_id <> p.leader GROUP BY p.leader, r.broker_id ORDER BY p.leader, r.broker_id""",
-    "the worst death of each scheme": """
-        SELECT scheme, max(leaders_worst_over_mean) AS worst, max(newly_offline_partitions) AS offline,
-               count(*) AS deaths
+    "the worst failure of each scheme": """
+        SELECT scheme, max(worst_survivor_ratio) AS worst, max(newly_offline_partitions) AS offline,
+               count(*) AS failures
         FROM gold.failure_summary WHERE scenario_kind = 'broker' GROUP BY scheme ORDER BY scheme""",
     "rows of stages": """
         SELECT r.stage, sum(r.rows) AS written, count(*) AS of FROM ops.runs r

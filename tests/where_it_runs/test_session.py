@@ -68,7 +68,7 @@ def test_a_start_prints_nothing(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "3\n", "")
 
 
-def test_a_wrong_java_is_refused_before_anything_starts(tmp_path: Path) -> None:
+def test_a_wrong_java_is_rejected_before_anything_starts(tmp_path: Path) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text(WRONG_JAVA)
@@ -114,12 +114,12 @@ import pyspark
 from pyspark.sql import SparkSession
 from pipelines.spark.session import open_session
 
-def refuse(*arguments, **named):
+def reject(*arguments, **named):
     raise AssertionError("a Spark context was asked for")
 
 SparkSession.builder.remote("local[1]").getOrCreate().range(1).count()  # as the platform does, before a job begins
 pyspark.SparkContext._active_spark_context = None
-pyspark.SparkContext._ensure_initialized = pyspark.SparkContext.__init__ = refuse
+pyspark.SparkContext._ensure_initialized = pyspark.SparkContext.__init__ = reject
 
 def work():
     spark = open_session("t", warehouse=None)

@@ -1,4 +1,5 @@
-"""Arrow tables as bytes: Spark moves a parcel as one value, and need not look into its rows, lists and nulls."""
+"""Arrow tables as bytes: Spark moves an Arrow IPC batch as one value, and need not look into its rows, lists and
+nulls."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from udfs.placement.kernels.topic_seeds import topic_hashes
 from udfs.placement.topic_batches import text_of
 
-_PARCEL_ROWS = 100_000
+_IPC_BATCH_ROWS = 100_000
 
 
 def packed(table: pa.Table) -> bytes:
@@ -24,29 +25,29 @@ def packed(table: pa.Table) -> bytes:
     return out.getvalue()
 
 
-def in_parcels(
+def in_ipc_batches(
     batches: Iterable[pa.RecordBatch], split: Callable[[pa.Table], Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
-    """What `split` makes of the batches' rows, so many at a time that parcels are neither tiny nor huge."""
+    """What `split` makes of the batches' rows, so many at a time that Arrow IPC batches are neither tiny nor huge."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
-        if sum(part.num_rows for part in held) >= _PARCEL_ROWS:
+        if sum(part.num_rows for part in held) >= _IPC_BATCH_ROWS:
             yield from split(pa.Table.from_batches(held))
             held = []
     if any(part.num_rows for part in held):
         yield from split(pa.Table.from_batches(held))
 
 
-def unpacked(parcels: Iterable[bytes], schema: pa.Schema) -> pa.Table:
-    """The rows of all parcels of this schema, none of none."""
-    tables = [pa.ipc.open_stream(parcel).read_all() for parcel in parcels]
+def unpacked(ipc_batches: Iterable[bytes], schema: pa.Schema) -> pa.Table:
+    """The rows of all Arrow IPC batches of this schema, none of none."""
+    tables = [pa.ipc.open_stream(ipc_batch).read_all() for ipc_batch in ipc_batches]
     return pa.concat_tables([schema.empty_table(), *tables])
 
 
-def topic_shares(topics: pa.Array, shares: int | npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """The share (int64, n) of each topic (string, no nulls): the same wherever it is asked. shares: how many, >= 1."""
+def topic_shards(topics: pa.Array, shards: int | npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """The shard (int64, n) of each topic (string, no nulls): the same wherever it is asked. shards: how many, >= 1."""
     names = pc.dictionary_encode(topics)
     nobody = (np.empty(0, dtype=np.uint8), np.zeros(len(names.dictionary) + 1, dtype=np.int64))
     hashes: npt.NDArray[np.uint64] = topic_hashes(nobody, text_of(names.dictionary))[np.asarray(names.indices)]
-    return (hashes % np.asarray(shares, dtype=np.uint64)).astype(np.int64)
+    return (hashes % np.asarray(shards, dtype=np.uint64)).astype(np.int64)

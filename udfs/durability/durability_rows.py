@@ -1,4 +1,4 @@
-"""gold.durability out of the sums: what is lost for good when some brokers, or racks, die together."""
+"""gold.durability out of the sums: what is lost for good when some brokers, or racks, fail together."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ DURABILITY = pa.schema(
         ("method", pa.string()),
         ("lost_partitions_mean", pa.float64()),
         ("lost_bytes_mean", pa.float64()),
-        ("lost_already_partitions", pa.int64()),
+        ("already_lost_partitions", pa.int64()),
     ]
 )
 
 
 @dataclass(frozen=True)
 class DurabilityPlan:
-    """failures: how many brokers (or racks) die together, each of these; steps, trials: see loss_probability."""
+    """failures: how many brokers (or racks) fail together, each of these; steps, trials: see loss_probability."""
 
     failures: tuple[int, ...]
     steps: int
@@ -66,7 +66,7 @@ def _rack_sets(
 
 
 def durability(outcome: Outcome, racks: tuple[str | None, ...], plan: DurabilityPlan) -> pa.Table:
-    """A row for each number of brokers, and of racks, that die together (schema DURABILITY)."""
+    """A row for each number of brokers, and of racks, that fail together (schema DURABILITY)."""
     offsets, members = outcome.counts("copyset_offsets"), outcome.sums["copyset_members"].astype(np.int32)
     rows = _unit_rows(BROKERS, offsets, members, len(outcome.ids), plan)
     width = np.arange(len(outcome.counts("width_count")))
@@ -80,7 +80,7 @@ def durability(outcome: Outcome, racks: tuple[str | None, ...], plan: Durability
     if names:
         rows += _unit_rows(RACKS, *_rack_sets(offsets, members, racks, names), len(names), plan)
     for row in rows:
-        row["lost_already_partitions"] = int(count[0])
+        row["already_lost_partitions"] = int(count[0])
     return pa.Table.from_pylist(rows, schema=DURABILITY)
 
 

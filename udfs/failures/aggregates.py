@@ -21,8 +21,8 @@ from udfs.failures.kernels.broker_sums import (
     COUNTS,
     TOTALS,
     WEIGHTS,
-    sum_heirs,
     sum_held,
+    sum_successors,
 )
 from udfs.failures.kernels.failure_sums import (
     EVENTS,
@@ -62,14 +62,14 @@ def _fields(group: Group) -> dict[str, Any]:
 
 
 def sum_placement(placement: Placement, brokers: int, want: Want) -> dict[str, Array]:
-    """The sums over one placement of a share on n = `brokers` living brokers.
+    """The sums over one placement of a share on n = `brokers` live brokers.
 
     held_counts (n, COUNTS), held_loads (n, WEIGHTS), totals (TOTALS): of held.py.   known (3): see Placement.
     now, led, singles, taken, pairs: of failure_sums.py; third_key (e), third_sum (e, 3): its third entries, by key.
     scenario_events, scenario_lost, scenario_taken: of failure_scenarios.py.
     during, from_then, moved, returned: of rolling_restart.py.
-    copyset_offsets, copyset_members: of durability.py, over living replicas.
-    width_count, width_bytes, width_unsized (_WIDTHS): partitions by living replicas, their bytes, those of no known
+    copyset_offsets, copyset_members: of durability.py, over live replicas.
+    width_count, width_bytes, width_unsized (_WIDTHS): partitions by live replicas, their bytes, those of no known
     size.
     """
     group, n = placement.group, brokers
@@ -99,10 +99,10 @@ def sum_placement(placement: Placement, brokers: int, want: Want) -> dict[str, A
     moved, returned = np.zeros((n, n, 3)), np.zeros((n, 3))
     sum_restart(**given, during=during, from_then=from_then, moved=moved, returned=returned)
 
-    alive = group.broker != NOBODY
+    live = group.broker != NOBODY
     rows = row_of(group.offsets)
-    width = np.bincount(rows[alive], minlength=partitions)
-    sets = copysets(offsets_of(width), group.broker[alive], n)
+    width = np.bincount(rows[live], minlength=partitions)
+    sets = copysets(offsets_of(width), group.broker[live], n)
     size = np.maximum(group.size, 0)
     return {
         "held_counts": counts,
@@ -147,7 +147,7 @@ def sum_seed(placed: Placed, brokers: int) -> dict[str, Array]:
     placed: on brokers 0 to n - 1.   All in sync: the second replica takes over from the first.
     """
     led, taken = np.zeros(brokers, np.int64), np.zeros((brokers, brokers), np.int32)
-    sum_heirs(placed.replica_offsets, placed.broker, led, taken)
+    sum_successors(placed.replica_offsets, placed.broker, led, taken)
     return {"seed_led": led[None], "seed_taken": taken[None]}
 
 
@@ -190,23 +190,23 @@ def with_pairs(sums: Arrays) -> dict[str, Array]:
     """The sums of a whole cluster with pairs in their final form, in place of `pairs` and the third entries.
 
     pair_worst, pair_total: float64 (pairs, 3); pair_broker: int32, pair_receivers: int64 (pairs): of pair_leaders.
-    pair_events: int64 (pairs, EVENTS), as `now` is after both deaths.   Pairs a < b: (0, 1), (0, 2), ...
+    pair_events: int64 (pairs, EVENTS), as `now` is after both failures.   Pairs a < b: (0, 1), (0, 2), ...
     """
     out = {name: values for name, values in sums.items() if name not in ("pairs", *_LISTS)}
     n = len(sums["pairs"])
     a, b = np.triu_indices(n, 1)
     worst, total = np.empty((len(a), 3)), np.empty((len(a), 3))
-    broker, receivers = np.empty(len(a), np.int32), np.empty(len(a), np.int64)
+    broker, takeover_brokers = np.empty(len(a), np.int32), np.empty(len(a), np.int64)
     if n:
         led, taken = (np.ascontiguousarray(sums[name][..., :3]) for name in ("led", "taken"))
         third_key, third_sum = (np.ascontiguousarray(sums[name]) for name in _LISTS)
-        pair_leaders(led, taken, third_key, third_sum, worst, broker, receivers, total)
+        pair_leaders(led, taken, third_key, third_sum, worst, broker, takeover_brokers, total)
     events = sums["now"] + sums["singles"][a] + sums["singles"][b] + sums["pairs"][a, b]
     return out | {
         "pair_worst": worst,
         "pair_total": total,
         "pair_broker": broker,
-        "pair_receivers": receivers,
+        "pair_receivers": takeover_brokers,
         "pair_events": events,
     }
 

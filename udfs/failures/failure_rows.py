@@ -48,22 +48,22 @@ SUMMARY = pa.schema(
         ("failed_brokers", _IDS),
         ("survivors", pa.int64()),
         ("leaders_lost", pa.int64()),
-        ("receivers", pa.int64()),
+        ("takeover_brokers", pa.int64()),
         ("leaders_after_mean", pa.float64()),
         ("leaders_after_max", pa.int64()),
         ("worst_survivor", pa.int32()),
-        ("leaders_worst_over_mean", pa.float64()),
-        ("bytes_in_worst_over_mean", pa.float64()),
-        ("bytes_out_worst_over_mean", pa.float64()),
-        ("fetch_worst_over_mean", pa.float64()),
+        ("worst_survivor_ratio", pa.float64()),
+        ("worst_survivor_bytes_in_ratio", pa.float64()),
+        ("worst_survivor_bytes_out_ratio", pa.float64()),
+        ("worst_survivor_fetch_ratio", pa.float64()),
         ("offline_partitions", pa.int64()),
         ("newly_offline_partitions", pa.int64()),
         ("offline_size_bytes", pa.int64()),
         ("under_min_isr_before_partitions", pa.int64()),
         ("under_min_isr_partitions", pa.int64()),
-        ("at_one_replica_partitions", pa.int64()),
+        ("single_isr_partitions", pa.int64()),
         ("unclean_elections", pa.int64()),
-        ("messages_at_stake", pa.int64()),
+        ("potential_lost_messages", pa.int64()),
     ]
 )
 _RATES = (("bytes_in", BYTES_IN), ("bytes_out", BYTES_OUT), ("fetch", FETCH))
@@ -79,13 +79,13 @@ LOAD = pa.schema(
         *((f"{name}_{when}_per_s", pa.float64()) for name, _ in _RATES for when in ("before", "after")),
     ]
 )
-_BY_SCENARIO = ("name", "survivors", "lost", "receivers", "worst", "total", "worst_broker", "events")
+_BY_SCENARIO = ("name", "survivors", "lost", "takeover_brokers", "worst", "total", "worst_broker", "events")
 _PAIR_ROWS = 200_000  # survivors of pairs that are made rows of at once
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The sums of one cluster under one scheme. ids: int32 (n), its living brokers, rising."""
+    """The sums of one cluster under one scheme. ids: int32 (n), its live brokers, rising."""
 
     ids: npt.NDArray[np.int32]
     scenarios: Scenarios
@@ -108,7 +108,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _After:
-    """s scenarios of one kind. failed: ids (flat) and offsets (s + 1). lost, survivors, receivers: int64 (s).
+    """s scenarios of one kind. failed: ids (flat) and offsets (s + 1). lost, survivors, takeover_brokers: int64 (s).
 
     worst, total: float64 (s, loads).   worst_broker: int32 (s), -1 = none.   events: int64 (s, EVENTS).
     """
@@ -119,7 +119,7 @@ class _After:
     offsets: Ints
     survivors: Ints
     lost: Ints
-    receivers: Ints
+    takeover_brokers: Ints
     worst: Floats
     total: Floats
     worst_broker: npt.NDArray[np.int32]
@@ -199,9 +199,9 @@ def _members(outcome: Outcome) -> npt.NDArray[np.bool_]:
 def _listed(outcome: Outcome) -> Iterator[_After]:
     """Racks, lists and random sets."""
     scenarios, ids = outcome.scenarios, outcome.ids
-    dead, led = _members(outcome), outcome.array("led")
+    down, led = _members(outcome), outcome.array("led")
     lost, taken = outcome.array("scenario_lost"), outcome.array("scenario_taken")
-    worst, total, broker = _worst(led[None] - lost + taken, ~dead, ids)
+    worst, total, broker = _worst(led[None] - lost + taken, ~down, ids)
     events = outcome.counts("now") + outcome.counts("scenario_events")
     for kind in dict.fromkeys(scenarios.kind.tolist()):
         of = np.flatnonzero(scenarios.kind == kind)
@@ -211,8 +211,8 @@ def _listed(outcome: Outcome) -> Iterator[_After]:
             pa.array(scenarios.name[of].tolist(), pa.string()),
             failed.astype(np.int32),
             failed_offsets,
-            (~dead[of]).sum(axis=1),
-            (dead[of] * led[None, :, LEADERS]).sum(axis=1).astype(np.int64),
+            (~down[of]).sum(axis=1),
+            (down[of] * led[None, :, LEADERS]).sum(axis=1).astype(np.int64),
             (taken[of, :, LEADERS] > 0).sum(axis=1),
             worst[of],
             total[of],
@@ -239,11 +239,11 @@ def _restart(outcome: Outcome) -> _After:
             broker[step] = ids[others[load[others, LEADERS].argmax()]]
         load[step] += returned[step]
         events += outcome.counts("from_then")[step]
-    receivers = (moved[:, :, LEADERS] > 0).sum(axis=1)
+    takeover_brokers = (moved[:, :, LEADERS] > 0).sum(axis=1)
     ends = np.arange(n + 1)
     worst[:, LEADERS], total[:, LEADERS] = np.nan_to_num(worst[:, LEADERS]), np.nan_to_num(total[:, LEADERS])
     name = _names(SHUTDOWN, ids)
-    return _After(SHUTDOWN, name, ids, ends, np.full(n, n - 1), lost, receivers, worst, total, broker, seen)
+    return _After(SHUTDOWN, name, ids, ends, np.full(n, n - 1), lost, takeover_brokers, worst, total, broker, seen)
 
 
 def _nullable(values: npt.NDArray[np.generic], known: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
@@ -266,7 +266,7 @@ def _summary(after: _After, outcome: Outcome) -> pa.Table:
         after.failed_lists,
         after.survivors,
         after.lost,
-        after.receivers,
+        after.takeover_brokers,
         _nullable(mean[:, LEADERS], some, pa.float64()),
         _nullable(after.worst[:, LEADERS].astype(np.int64), some, pa.int64()),
         _nullable(after.worst_broker, after.worst_broker >= 0, pa.int32()),
@@ -340,12 +340,12 @@ def followed(outcome: Outcome) -> Iterator[Followed]:
     """Single failures, racks and lists."""
     led, taken = outcome.array("led"), outcome.array("taken")
     yield Followed(_singles(outcome), led[None] + taken, taken, ~np.eye(len(outcome.ids), dtype=np.bool_))
-    dead = _members(outcome)
+    down = _members(outcome)
     lost, gained = outcome.array("scenario_lost"), outcome.array("scenario_taken")
     for after in _listed(outcome):
         if after.kind in (RACK, LIST):
             of = np.flatnonzero(outcome.scenarios.kind == after.kind)
-            yield Followed(after, led[None] - lost[of] + gained[of], gained[of], ~dead[of])
+            yield Followed(after, led[None] - lost[of] + gained[of], gained[of], ~down[of])
 
 
 def loads(outcome: Outcome) -> Iterator[pa.Table]:

@@ -22,13 +22,13 @@ HEADROOM = pa.schema(
     [
         ("scenario_kind", pa.string()),
         ("resource", pa.string()),
-        ("capacity_from", pa.string()),
-        ("headroom_needed_ratio", pa.float64()),
+        ("capacity_source", pa.string()),
+        ("required_headroom_ratio", pa.float64()),
         ("worst_scenario", pa.string()),
         ("worst_broker", pa.int32()),
         ("worst_load", pa.float64()),
         ("scenarios", pa.int64()),
-        ("scenarios_over", pa.int64()),
+        ("scenarios_over_capacity", pa.int64()),
     ]
 )
 OVER = pa.schema(
@@ -40,8 +40,8 @@ OVER = pa.schema(
         ("resource", pa.string()),
         ("load_after", pa.float64()),
         ("capacity", pa.float64()),
-        ("over_by", pa.float64()),
-        ("over_ratio", pa.float64()),
+        ("excess_load", pa.float64()),
+        ("load_over_capacity_ratio", pa.float64()),
     ]
 )
 
@@ -50,7 +50,7 @@ def capacity(outcome: Outcome, limits: Floats | None, headroom: float) -> tuple[
     """(rows of HEADROOM, rows of OVER).
 
     limits: float64 (n, loads) capacities, NaN = no limit; None = the same for all, 1 + headroom times the mean load of
-    a living broker as it is.   headroom_needed_ratio: by how much capacities (uniform: the mean) must be exceeded so
+    a live broker as it is.   required_headroom_ratio: by how much capacities (uniform: the mean) must be exceeded so
     that no survivor of any failure of this kind is over.
     """
     led = outcome.array("led")
@@ -76,13 +76,13 @@ def capacity(outcome: Outcome, limits: Floats | None, headroom: float) -> tuple[
                 {
                     "scenario_kind": kind,
                     "resource": resource,
-                    "capacity_from": UNIFORM if limits is None else FILE,
-                    "headroom_needed_ratio": ratio if np.isfinite(ratio) else None,
+                    "capacity_source": UNIFORM if limits is None else FILE,
+                    "required_headroom_ratio": ratio if np.isfinite(ratio) else None,
                     "worst_scenario": names[scenario],
                     "worst_broker": int(outcome.ids[broker]),
                     "worst_load": float(shown[scenario, broker]),
                     "scenarios": len(names),
-                    "scenarios_over": int(too_much.any(axis=1).sum()),
+                    "scenarios_over_capacity": int(too_much.any(axis=1).sum()),
                 }
             )
             for s, b in zip(*np.nonzero(too_much), strict=True):
@@ -96,8 +96,8 @@ def capacity(outcome: Outcome, limits: Floats | None, headroom: float) -> tuple[
                         "resource": resource,
                         "load_after": load_after,
                         "capacity": limit,
-                        "over_by": load_after - limit,
-                        "over_ratio": load_after / limit if limit > 0 else None,
+                        "excess_load": load_after - limit,
+                        "load_over_capacity_ratio": load_after / limit if limit > 0 else None,
                     }
                 )
     return pa.Table.from_pylist(needed, schema=HEADROOM), pa.Table.from_pylist(over, schema=OVER)

@@ -49,7 +49,7 @@ MEASURES = pa.schema(list(HOTSPOTS)[3:])
 
 
 def broker_load(outcome: Outcome, racks: tuple[str | None, ...]) -> pa.Table:
-    """A row for every living broker, also where it holds nothing (schema BROKER_LOAD)."""
+    """A row for every live broker, also where it holds nothing (schema BROKER_LOAD)."""
     counts, loads = outcome.counts("held_counts"), outcome.array("held_loads")
     sized, into, out = (bool(known) for known in outcome.counts("known").tolist())
 

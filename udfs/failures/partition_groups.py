@@ -164,7 +164,7 @@ def first_replicas(group: Group, most: int) -> Group:
 
 
 def place(share: Share, scheme: Scheme, run_seed: int) -> Placed:
-    """The share's topics, placed by a scheme over the living brokers, by index; refused topics have no rows.
+    """The share's topics, placed by a scheme over the live brokers, by index; rejected topics have no rows.
 
     Brokers are given in the order of their ids, which is all that a scheme asks of these.
     """
@@ -200,7 +200,7 @@ def computed(share: Share, placed: Placed) -> Placement:
     count, replicas = int(rows[-1]), len(placed.broker)
     size, rate = np.full(count, UNKNOWN, dtype=np.int64), np.zeros((count, 2))
     out_rate = np.full(count, np.nan)
-    # Topics with a list have just the partitions listed, in that order; refused topics have none.
+    # Topics with a list have just the partitions listed, in that order; rejected topics have none.
     told = (np.diff(listed) > 0) & (np.diff(rows) > 0)
     mine, theirs = told[row_of(rows)], told[row_of(listed)]
     size[mine], rate[mine], out_rate[mine] = (values[theirs] for values in _loads(loads.flatten())[:3])

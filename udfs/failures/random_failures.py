@@ -1,4 +1,4 @@
-"""gold.random_failures: what random sets of brokers that die together cost, on average and at worst."""
+"""gold.random_failures: what random sets of brokers that fail together cost, on average and at worst."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ RANDOM_FAILURES = pa.schema(
     ]
 )
 _METRICS = (
-    "leaders_worst_over_mean",
+    "worst_survivor_ratio",
     "newly_offline_partitions",
     "under_min_isr_partitions",
-    "at_one_replica_partitions",
+    "single_isr_partitions",
 )
 ANY_OFFLINE = "any_newly_offline"
 _Z = 1.959963984540054  # 95 %

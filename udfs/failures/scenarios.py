@@ -1,4 +1,4 @@
-"""Which brokers die together: racks, the user's lists, random sets. (Singles, pairs and restarts need no list.)"""
+"""Which brokers fail together: racks, the user's lists, random sets. (Singles, pairs and restarts need no list.)"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = (BROKER, PAIR, RACK, SHUTDOWN, LIST, RANDOM)
 class Cluster:
     """The brokers of one snapshot that live. ids: rising; racks: of each, None = not known.
 
-    lists: broker ids that the user wants to see die together; partitions: of all its topics.
+    lists: broker ids that the user wants to see fail together; partitions: of all its topics.
     """
 
     ids: tuple[int, ...]
@@ -31,13 +31,13 @@ class Cluster:
 
     @property
     def rack_names(self) -> list[str]:
-        """Names of the racks that living brokers are on, in order."""
+        """Names of the racks that live brokers are on, in order."""
         return sorted({rack for rack in self.racks if rack is not None})
 
 
 @dataclass(frozen=True)
 class RandomPlan:
-    """failures: how many brokers die together, each k of these; draws: sets of each k; seed: of the run."""
+    """failures: how many brokers fail together, each k of these; draws: sets of each k; seed: of the run."""
 
     failures: tuple[int, ...]
     draws: int
@@ -48,8 +48,8 @@ class RandomPlan:
 class Scenarios:
     """s sets of brokers.
 
-    kind, name: text (s).   offsets: int64 (s + 1), member: int32 (flat), the living ones, as indices into the ids.
-    failed_offsets: int64 (s + 1), failed: int32 (flat), the ids of all, rising, also of those that are dead already.
+    kind, name: text (s).   offsets: int64 (s + 1), member: int32 (flat), the live ones, as indices into the ids.
+    failed_offsets: int64 (s + 1), failed: int32 (flat), the ids of all, rising, also of those that are down already.
     """
 
     kind: npt.NDArray[np.str_]
@@ -60,7 +60,7 @@ class Scenarios:
     failed: npt.NDArray[np.int32]
 
     def of_brokers(self, brokers: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """(offsets (brokers + 1), scenario numbers) of the scenarios that each broker dies in."""
+        """(offsets (brokers + 1), scenario numbers) of the scenarios that each broker fails in."""
         order = np.argsort(self.member, kind="stable")
         counts = np.bincount(self.member, minlength=brokers)
         return offsets_of(counts), row_of(self.offsets)[order]

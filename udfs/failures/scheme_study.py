@@ -1,4 +1,4 @@
-"""Schemes side by side on made-up mixes of topics: what a dead broker does, and what can be lost, over many seeds."""
+"""Schemes side by side on made-up mixes of topics: what a down broker does, and what can be lost, over many seeds."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Figures:
     """Of one scheme on one mix, a value a seed (float64).
 
     worst_survivor: most leaders over the mean, of the worst survivor of the worst single failure.
-    receivers: survivors that take over, of the failure with fewest.   copysets: distinct replica sets.
-    loss: the chance that as many deaths as replicas lose some partition.
+    takeover_brokers: survivors that take over, of the failure with fewest.   copysets: distinct replica sets.
+    loss: the chance that as many failures as replicas lose some partition.
     """
 
     worst_survivor: npt.NDArray[np.float64]
-    receivers: npt.NDArray[np.float64]
+    takeover_brokers: npt.NDArray[np.float64]
     copysets: npt.NDArray[np.float64]
     loss: npt.NDArray[np.float64]
 

@@ -14,10 +14,10 @@ Floats = npt.NDArray[np.float64]
 
 METRICS = (
     "leaders_max_over_mean_ratio",
-    "worst_survivor_max_over_mean_ratio",
-    "mean_survivor_max_over_mean_ratio",
-    "fewest_receivers",
-    "mean_receivers",
+    "worst_survivor_ratio",
+    "mean_worst_survivor_ratio",
+    "fewest_takeover_brokers",
+    "mean_takeover_brokers",
 )
 SEEDS = pa.schema(
     [
@@ -32,7 +32,8 @@ SEEDS = pa.schema(
 
 
 def metrics_of(led: Floats, taken: Floats) -> Floats:
-    """METRICS (float64, NaN = none) of one placement. led: (n); taken: (n, n), from the one that dies to its heir."""
+    """METRICS (float64, NaN = none) of one placement. led: (n); taken: (n, n), from the one that fails to its
+    successor."""
     n = len(led)
     out = np.full(len(METRICS), np.nan)
     if not n or not led.sum():
@@ -46,8 +47,8 @@ def metrics_of(led: Floats, taken: Floats) -> Floats:
     ratio = np.divide(after.max(axis=1) * (n - 1), total, out=np.full(n, np.nan), where=total > 0)
     if not np.isnan(ratio).all():
         out[1], out[2] = np.nanmax(ratio), np.nanmean(ratio)
-    receivers = (taken > 0).sum(axis=1)[led > 0]  # who led nothing says nothing of receivers
-    out[3], out[4] = receivers.min(), receivers.mean()
+    takeover_brokers = (taken > 0).sum(axis=1)[led > 0]  # who led nothing says nothing of takeover_brokers
+    out[3], out[4] = takeover_brokers.min(), takeover_brokers.mean()
     return out
 
 

@@ -1,6 +1,8 @@
-"""How a cluster's partitions travel: in parcels to the share of their topic, and each share's sums to its cluster.
+"""How a cluster's partitions travel: in Arrow IPC batches to the shard of their topic, and each shard's sums to its
+cluster.
 
-A parcel is an Arrow table as bytes: Spark moves it, and need not look into it. Row by row, with lists and nulls, that
+an Arrow IPC batch is an Arrow table as bytes: Spark moves it, and need not look into it. Row by row, with lists and
+nulls, that
 would cost more than all the counting.
 """
 
@@ -46,9 +48,9 @@ from udfs.placement.schemes import OBSERVED, SCHEMES
 Clusters = Mapping[tuple[str, str], Cluster]
 
 KEYED = (("cluster_id", pa.string()), ("snapshot_id", pa.string()))
-PARCELS = pa.schema([*KEYED, ("share", pa.int32()), ("kind", pa.string()), ("parcel", pa.binary())])
+IPC_BATCHES = pa.schema([*KEYED, ("shard", pa.int32()), ("kind", pa.string()), ("Arrow IPC batch", pa.binary())])
 _BLOBS = (("sums", pa.binary()), ("topic_hotspots", pa.binary()))
-PARTIAL = pa.schema([*KEYED, ("scheme", pa.string()), ("share", pa.int32()), *_BLOBS])
+PARTIAL = pa.schema([*KEYED, ("scheme", pa.string()), ("shard", pa.int32()), *_BLOBS])
 SUMS = pa.schema(
     [
         *KEYED,
@@ -69,23 +71,25 @@ class SumPlan:
     """What to sum.
 
     schemes: names; seed: of the run; seeds, work: how many seeds to try besides, and partitions placed for that in all.
-    shares: {cluster: shares of its topics}, 1 if not named.   hot_ratio: see HotspotParameters.
-    most_pairs: with more pairs of brokers than that, pairs are left out.   pair_loads: keep what loads of pairs take.
+    shards: {cluster: shards of its topics}, 1 if not named.   hot_ratio: see HotspotParameters.
+    max_pairs: with more pairs of brokers than that, pairs are left out.   pair_loads: keep what loads of pairs take.
     """
 
     schemes: tuple[str, ...]
     seed: int
     seeds: int
     work: int
-    shares: Mapping[str, int]
+    shard_counts: Mapping[str, int]
     hot_ratio: float
     random: RandomPlan
-    most_pairs: int
+    max_pairs: int
     pair_loads: bool
 
 
-def packer(kind: str, shares: Mapping[str, int]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow`: rows with cluster_id, snapshot_id and the columns of TOPICS or PARTITIONS -> PARCELS."""
+def packer(
+    kind: str, shard_counts: Mapping[str, int]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For `mapInArrow`: rows with cluster_id, snapshot_id and the columns of TOPICS or PARTITIONS -> IPC_BATCHES."""
     schema = _SCHEMAS[kind]
 
     def split(rows: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -94,9 +98,9 @@ def packer(kind: str, shares: Mapping[str, int]) -> Callable[[Iterable[pa.Record
         )
         names, moments = clusters.dictionary.to_pylist(), snapshots.dictionary.to_pylist()
         of_cluster = np.asarray(clusters.indices).astype(np.int64)
-        counts = np.array([shares.get(name, 1) for name in names], dtype=np.uint64)
-        share = ipc.topic_shares(rows["topic"].combine_chunks(), counts[of_cluster])
-        key = (of_cluster * len(moments) + np.asarray(snapshots.indices)) * int(counts.max()) + share
+        counts = np.array([shard_counts.get(name, 1) for name in names], dtype=np.uint64)
+        shard = ipc.topic_shards(rows["topic"].combine_chunks(), counts[of_cluster])
+        key = (of_cluster * len(moments) + np.asarray(snapshots.indices)) * int(counts.max()) + shard
         order = np.argsort(key, kind="stable")
         begins = np.flatnonzero(np.diff(key[order], prepend=-1))
         for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(order)], strict=True):
@@ -108,20 +112,20 @@ def packer(kind: str, shares: Mapping[str, int]) -> Callable[[Iterable[pa.Record
                     {
                         "cluster_id": cluster,
                         "snapshot_id": snapshot,
-                        "share": int(share[at]),
+                        "shard": int(shard[at]),
                         "kind": kind,
-                        "parcel": ipc.packed(part),
+                        "Arrow IPC batch": ipc.packed(part),
                     }
                 ],
-                schema=PARCELS,
+                schema=IPC_BATCHES,
             )
 
-    return lambda batches: ipc.in_parcels(batches, split)
+    return lambda batches: ipc.in_ipc_batches(batches, split)
 
 
-def _share_of(key: tuple[str, str], cluster: Cluster, held: pa.Table) -> Share:
+def _shard_of(key: tuple[str, str], cluster: Cluster, held: pa.Table) -> Share:
     def of_kind(kind: str) -> list[bytes]:
-        return list(held.filter(pc.field("kind") == kind)["parcel"].to_pylist())
+        return list(held.filter(pc.field("kind") == kind)["Arrow IPC batch"].to_pylist())
 
     topics = ipc.unpacked(of_kind(OF_TOPICS), TOPICS).sort_by("topic").combine_chunks()
     partitions = ipc.unpacked(of_kind(OF_PARTITIONS), PARTITIONS).combine_chunks()
@@ -133,27 +137,28 @@ def _share_of(key: tuple[str, str], cluster: Cluster, held: pa.Table) -> Share:
 
 def _want(key: tuple[str, str], cluster: Cluster, plan: SumPlan) -> Want:
     n = len(cluster.ids)
-    return Want(scenarios_of(key[0], cluster, plan.random), n * (n - 1) // 2 <= plan.most_pairs)
+    return Want(scenarios_of(key[0], cluster, plan.random), n * (n - 1) // 2 <= plan.max_pairs)
 
 
-def sum_share(clusters: Clusters, plan: SumPlan) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
-    """For `applyInArrow` by cluster, snapshot and share: parcels -> the sums of each scheme (schema PARTIAL)."""
+def sum_shard(clusters: Clusters, plan: SumPlan) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
+    """For `applyInArrow` by cluster, snapshot and shard: Arrow IPC batches -> the sums of each scheme (schema
+    PARTIAL)."""
 
     def sums(key: tuple[pa.Scalar, ...], held: pa.Table) -> pa.Table:
         cluster_id, snapshot_id = key[0].as_py(), key[1].as_py()
         cluster = clusters[cluster_id, snapshot_id]
-        share = _share_of((cluster_id, snapshot_id), cluster, held)
+        shard = _shard_of((cluster_id, snapshot_id), cluster, held)
         want = _want((cluster_id, snapshot_id), cluster, plan)
         ids = np.array(cluster.ids, dtype=np.int32)
-        names = share.topics["topic"].combine_chunks()
+        names = shard.topics["topic"].combine_chunks()
         rows = []
         for name in plan.schemes:
             scheme = SCHEMES[name]
-            placement = observed(share) if name == OBSERVED else computed(share, place(share, scheme, plan.seed))
+            placement = observed(shard) if name == OBSERVED else computed(shard, place(shard, scheme, plan.seed))
             found = sum_placement(placement, len(ids), want)
             if scheme.draws:
                 tried = min(plan.seeds, plan.work // max(cluster.partitions, 1), _MOST_CELLS // max(len(ids), 1) ** 2)
-                found |= stacked(sum_seed(place(share, scheme, plan.seed + i), len(ids)) for i in range(1, tried))
+                found |= stacked(sum_seed(place(shard, scheme, plan.seed + i), len(ids)) for i in range(1, tried))
             hotspots = pa.Table.from_batches([topic_hotspots(placement, names, ids, plan.hot_ratio)])
             rows.append([cluster_id, snapshot_id, name, key[2].as_py(), packed(found), ipc.packed(hotspots)])
         return pa.Table.from_arrays(
@@ -168,7 +173,7 @@ def sum_cluster(clusters: Clusters, plan: SumPlan) -> Callable[[tuple[pa.Scalar,
 
     def sums(key: tuple[pa.Scalar, ...], parts: pa.Table) -> pa.Table:
         cluster_id, snapshot_id, scheme = (scalar.as_py() for scalar in key)
-        parts = parts.sort_by("share")
+        parts = parts.sort_by("shard")
         cluster = clusters[cluster_id, snapshot_id]
         want = _want((cluster_id, snapshot_id), cluster, plan)
         whole = added((unpacked(part.as_py()) for part in parts["sums"]), len(cluster.ids))
@@ -200,6 +205,6 @@ def scenarios_in(sums: dict[str, Array]) -> Scenarios:
     return Scenarios(**{name: sums[f"{_SCENARIO}{name}"] for name in Scenarios.__dataclass_fields__})
 
 
-def hotspots_in(parcel: bytes) -> pa.Table:
+def hotspots_in(ipc_batch: bytes) -> pa.Table:
     """The measures of topics (schema MEASURES) that came along."""
-    return ipc.unpacked([parcel], MEASURES)
+    return ipc.unpacked([ipc_batch], MEASURES)

@@ -84,7 +84,7 @@ def random_rows() -> Body:
 
 
 def seed_rows() -> Body:
-    """Rows of gold.scheme_seeds."""
+    """Rows of gold.scheme_distribution."""
     return _body(lambda outcome, _, __: seeds(outcome), SEEDS)
 
 

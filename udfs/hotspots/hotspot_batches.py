@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 
 from udfs.arrow.ragged import offsets_of
 from udfs.hotspots.hotspot_distribution import (
+    HotspotDistribution,
     Mix,
-    Odds,
     Trial,
     int64,
     observed_max,
 )
-from udfs.placement.topic_batches import LivingBrokers
+from udfs.placement.topic_batches import LiveBrokers
 
 TOPIC = pa.struct(
     [
@@ -30,7 +30,7 @@ TOPIC = pa.struct(
 )
 BROKER = pa.struct([("broker_id", pa.int32()), ("rack", pa.string())])
 LED = pa.struct([("broker_id", pa.int32()), ("leaders", pa.int64())])
-# A cluster's living brokers, its topics, who leads how many now, and which chunk of the seeds to try.
+# A cluster's live brokers, its topics, who leads how many now, and which chunk of the seeds to try.
 CLUSTERS = pa.schema(
     [
         ("cluster_id", pa.string()),
@@ -44,11 +44,11 @@ CLUSTERS = pa.schema(
 _FACTS = pa.schema(
     [
         ("brokers", pa.int64()),
-        ("refused_topics", pa.int64()),
+        ("unplaceable_topics", pa.int64()),
         ("partitions", pa.int64()),
         ("single_partition_topics", pa.int64()),
-        ("single_leaders_max_expected", pa.float64()),
-        ("blind_leaders_max_expected", pa.float64()),
+        ("single_partition_leaders_max_expected", pa.float64()),
+        ("random_leaders_max_expected", pa.float64()),
         ("observed_leaders_max", pa.int64()),
         ("observed_max_over_mean_ratio", pa.float64()),
     ]
@@ -64,7 +64,7 @@ TRIED = pa.schema(
     ]
 )
 ABOVE = pa.struct([("above_ratio", pa.float64()), ("probability", pa.float64())])
-ODDS = pa.schema(
+DISTRIBUTION = pa.schema(
     [
         *((name, pa.string()) for name in ("cluster_id", "snapshot_id", "scheme")),
         ("seeds", pa.int64()),
@@ -72,13 +72,13 @@ ODDS = pa.schema(
         ("leaders_mean", pa.float64()),
         *((f"leaders_max_over_mean_{name}_ratio", pa.float64()) for name in ("p5", "p50", "p95", "p99", "highest")),
         *((f"replicas_max_over_mean_{name}_ratio", pa.float64()) for name in ("p50", "p95", "highest")),
-        ("odds", pa.list_(ABOVE)),
+        ("distribution", pa.list_(ABOVE)),
         *((name, _FACTS.field(name).type) for name in _FACTS.names[6:]),
         ("observed_percent", pa.float64()),
-        ("single_leaders_max_expected", pa.float64()),
-        ("single_max_over_mean_expected_ratio", pa.float64()),
-        ("blind_leaders_max_expected", pa.float64()),
-        ("blind_max_over_mean_expected_ratio", pa.float64()),
+        ("single_partition_leaders_max_expected", pa.float64()),
+        ("single_partition_max_over_mean_expected_ratio", pa.float64()),
+        ("random_leaders_max_expected", pa.float64()),
+        ("random_max_over_mean_expected_ratio", pa.float64()),
     ]
 )
 
@@ -101,7 +101,7 @@ def mix_of(topics: pa.StructArray) -> Mix:
     return Mix(int64(name).view(np.uint64), int64(partitions), int64(factor), int64(listed.flatten()), offsets)
 
 
-def _tried(plan: Plan, scheme: str, row: dict[str, Any], mix: Mix, brokers: LivingBrokers) -> dict[str, Any]:
+def _tried(plan: Plan, scheme: str, row: dict[str, Any], mix: Mix, brokers: LiveBrokers) -> dict[str, Any]:
     trial = Trial.of(scheme, mix, brokers, plan.seeds, plan.work)
     first, until = (trial.seeds * (row["chunk"] + k) // plan.chunks for k in (0, 1))
     hottest = trial.hottest(plan.run_seed, first, until)
@@ -118,7 +118,7 @@ def _tried(plan: Plan, scheme: str, row: dict[str, Any], mix: Mix, brokers: Livi
     facts = {
         "replica_count": trial.replicas,
         "brokers": n,
-        "refused_topics": trial.refused,
+        "unplaceable_topics": trial.rejected,
         "partitions": trial.partitions,
         "single_partition_topics": trial.singles,
         "observed_leaders_max": most,
@@ -126,8 +126,8 @@ def _tried(plan: Plan, scheme: str, row: dict[str, Any], mix: Mix, brokers: Livi
     }
     if trial.seeds:
         rounds, blind = trial.expected_blind()
-        facts["blind_leaders_max_expected"] = rounds + blind.mean
-        facts["single_leaders_max_expected"] = trial.expected_singles().mean if trial.singles else None
+        facts["random_leaders_max_expected"] = rounds + blind.mean
+        facts["single_partition_leaders_max_expected"] = trial.expected_singles().mean if trial.singles else None
     return found | facts
 
 
@@ -141,8 +141,8 @@ def trier(plan: Plan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Record
             for i, row in enumerate(few):
                 topics = column["topics"].slice(i, 1).flatten()
                 mix = mix_of(topics)
-                living = sorted(column["brokers"][i].as_py() or [], key=lambda broker: broker["broker_id"])
-                brokers = LivingBrokers([b["broker_id"] for b in living], [b["rack"] for b in living])
+                live = sorted(column["brokers"][i].as_py() or [], key=lambda broker: broker["broker_id"])
+                brokers = LiveBrokers([b["broker_id"] for b in live], [b["rack"] for b in live])
                 rows = [_tried(plan, scheme, row, mix, brokers) for scheme in plan.schemes]
                 yield from pa.Table.from_pylist(rows, TRIED).to_batches()
 
@@ -150,28 +150,32 @@ def trier(plan: Plan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Record
 
 
 def summariser(thresholds: Sequence[float]) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
-    """A function for `GroupedData.applyInArrow`: one scheme's chunks (TRIED) -> a row of ODDS."""
+    """A function for `GroupedData.applyInArrow`: one scheme's chunks (TRIED) -> a row of DISTRIBUTION."""
 
     def summarise(key: tuple[pa.Scalar, ...], chunks: pa.Table) -> pa.Table:
         facts = chunks.filter(pc.is_valid(chunks["brokers"])).to_pylist()[0]
         hottest = {name: pc.list_flatten(chunks[name]) for name in ("leaders_max", "replicas_max")}
-        row = {name: facts[name] for name in ODDS.names if name in facts} | {"seeds": len(hottest["leaders_max"])}
+        row = {name: facts[name] for name in DISTRIBUTION.names if name in facts} | {
+            "seeds": len(hottest["leaders_max"])
+        }
         n = facts["brokers"]
-        leaders = Odds.of(hottest["leaders_max"], facts["partitions"], n)
-        replicas = Odds.of(hottest["replicas_max"], facts["replica_count"], n)
-        for name, odds in (("leaders", leaders), ("replicas", replicas)):
+        leaders = HotspotDistribution.of(hottest["leaders_max"], facts["partitions"], n)
+        replicas = HotspotDistribution.of(hottest["replicas_max"], facts["replica_count"], n)
+        for name, distribution in (("leaders", leaders), ("replicas", replicas)):
             for percent, label in ((5, "p5"), (50, "p50"), (95, "p95"), (99, "p99"), (100, "highest")):
-                if odds is not None:
-                    row[f"{name}_max_over_mean_{label}_ratio"] = odds.percentile(percent) / odds.mean
+                if distribution is not None:
+                    row[f"{name}_max_over_mean_{label}_ratio"] = distribution.percentile(percent) / distribution.mean
         if leaders is not None:
             row["leaders_mean"] = leaders.mean
-            row["odds"] = [{"above_ratio": x, "probability": leaders.above(x)} for x in thresholds]
-            row["blind_max_over_mean_expected_ratio"] = row["blind_leaders_max_expected"] / leaders.mean
+            row["distribution"] = [{"above_ratio": x, "probability": leaders.above(x)} for x in thresholds]
+            row["random_max_over_mean_expected_ratio"] = row["random_leaders_max_expected"] / leaders.mean
             if row["single_partition_topics"]:
                 mean = row["single_partition_topics"] / n
-                row["single_max_over_mean_expected_ratio"] = row["single_leaders_max_expected"] / mean
+                row["single_partition_max_over_mean_expected_ratio"] = (
+                    row["single_partition_leaders_max_expected"] / mean
+                )
             if row["observed_max_over_mean_ratio"] is not None:
                 row["observed_percent"] = leaders.percent_up_to(row["observed_max_over_mean_ratio"])
-        return pa.Table.from_pylist([{name: row.get(name) for name in ODDS.names}], ODDS)
+        return pa.Table.from_pylist([{name: row.get(name) for name in DISTRIBUTION.names}], DISTRIBUTION)
 
     return summarise

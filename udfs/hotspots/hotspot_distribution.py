@@ -35,7 +35,7 @@ from udfs.placement.schemes import (
     NAIVE,
     SCHEMES,
 )
-from udfs.placement.topic_batches import LivingBrokers, text_of
+from udfs.placement.topic_batches import LiveBrokers, text_of
 
 Flags = npt.NDArray[np.bool_]
 
@@ -220,19 +220,19 @@ _COUNTERS = {
 
 @dataclass(frozen=True)
 class Trial:
-    """A cluster's topics to be placed by one scheme over its living brokers, again and again.
+    """A cluster's topics to be placed by one scheme over its live brokers, again and again.
 
-    mix: the topics that can be placed.   refused: how many cannot.   seeds: how many to try.
+    mix: the topics that can be placed.   rejected: how many cannot.   seeds: how many to try.
     """
 
     scheme: str
-    brokers: LivingBrokers
+    brokers: LiveBrokers
     mix: Mix
-    refused: int
+    rejected: int
     seeds: int
 
     @staticmethod
-    def of(scheme: str, mix: Mix, brokers: LivingBrokers, seeds: int, work: int) -> Trial:
+    def of(scheme: str, mix: Mix, brokers: LiveBrokers, seeds: int, work: int) -> Trial:
         """seeds: how many to try; fewer where these would cost more than `work`, counted in topics (see _cost)."""
         lists = _lists(brokers)
         topics = _topics(mix)
@@ -298,13 +298,13 @@ class Trial:
         return int(arcs.whole.sum()), fullest(int(arcs.length.sum()), np.array([1.0 / n]), np.array([n]))
 
 
-def _lists(brokers: LivingBrokers) -> BrokerLists:
+def _lists(brokers: LiveBrokers) -> BrokerLists:
     ids = np.asarray(brokers.ids, dtype=np.int32)
     return BrokerLists.of(ids, np.array([0, len(ids)]), brokers.racks)
 
 
 @dataclass(frozen=True)
-class Odds:
+class HotspotDistribution:
     """What seeds say of the hottest broker (its leaders, or its replicas).
 
     hottest: int64 (seeds), of each seed, ascending.   mean: of all brokers, the same for every seed.
@@ -314,10 +314,10 @@ class Odds:
     mean: float
 
     @staticmethod
-    def of(hottest: npt.ArrayLike, total: int, brokers: int) -> Odds | None:
+    def of(hottest: npt.ArrayLike, total: int, brokers: int) -> HotspotDistribution | None:
         """None if there is nothing on any broker. hottest: (seeds), in any order; total: on all brokers."""
         values = np.sort(np.asarray(hottest, dtype=np.int64))
-        return Odds(values, total / brokers) if len(values) and total else None
+        return HotspotDistribution(values, total / brokers) if len(values) and total else None
 
     def percentile(self, percent: float) -> int:
         """The least count that `percent` % of the seeds do not pass."""
@@ -333,6 +333,6 @@ class Odds:
 
 
 def observed_max(leaders: Sequence[int]) -> tuple[int | None, float | None]:
-    """(leaders of the hottest broker, that over the mean), of each living broker's leaders; None where none leads."""
+    """(leaders of the hottest broker, that over the mean), of each live broker's leaders; None where none leads."""
     total = sum(leaders)
     return (max(leaders), max(leaders) * len(leaders) / total) if total else (None, None)

@@ -31,21 +31,21 @@ SHOWN = pa.list_(pa.struct([("partition", pa.int32()), ("replicas", pa.list_(pa.
 TOPICS = pa.schema(
     [("cluster_id", pa.string()), ("snapshot_id", pa.string()), ("topic", pa.string()), ("shown", SHOWN)]
 )
-BROKERS = pa.schema([("broker_id", pa.int32()), ("rack", pa.string()), ("alive", pa.bool_())])
+BROKERS = pa.schema([("broker_id", pa.int32()), ("rack", pa.string()), ("live", pa.bool_())])
 ORIGINS = pa.schema(
     [
         ("cluster_id", pa.string()),
         ("snapshot_id", pa.string()),
         ("topic", pa.string()),
         ("origin", pa.string()),
-        ("could_be", pa.list_(pa.string())),
+        ("matching_schemes", pa.list_(pa.string())),
         ("evidence", pa.int64()),
         ("broker_order", pa.list_(pa.int32())),
         ("start_index", pa.int32()),
         ("shift", pa.int32()),
-        ("grown_from", pa.int32()),
+        ("expanded_from_partition", pa.int32()),
         ("partitions_checked", pa.int64()),
-        ("first_break", pa.int32()),
+        ("first_mismatch_partition", pa.int32()),
         ("note", pa.string()),
     ]
 )
@@ -68,26 +68,26 @@ def observed_of(shown: pa.Array) -> tuple[Observed, npt.NDArray[np.int32]]:
 
 
 def brokers_of(brokers: pa.Table, seen: npt.NDArray[np.integer]) -> Brokers:
-    """These brokers (schema BROKERS) and all that are seen in replicas; these are not alive unless given so."""
+    """These brokers (schema BROKERS) and all that are seen in replicas; these are not live unless given so."""
     given = brokers["broker_id"].to_numpy().astype(np.int32)
     ids = np.union1d(given, seen).astype(np.int32)
     place = np.searchsorted(ids, given)
     codes, rank, _ = rack_names(brokers["rack"].to_pylist())
-    alive, rack = np.zeros(len(ids), dtype=np.bool_), np.full(len(ids), NO_RACK, dtype=np.int32)
-    alive[place] = brokers["alive"].to_numpy()
+    live, rack = np.zeros(len(ids), dtype=np.bool_), np.full(len(ids), NO_RACK, dtype=np.int32)
+    live[place] = brokers["live"].to_numpy()
     rack[place] = np.append(rank, NO_RACK)[codes]
-    return Brokers(ids, alive, rack)
+    return Brokers(ids, live, rack)
 
 
 def _over(pattern: Pattern, brokers: Brokers) -> str:
-    """What is to be said of the brokers that a pattern is over; empty if these are just the living ones."""
+    """What is to be said of the brokers that a pattern is over; empty if these are just the live ones."""
     members = np.zeros(len(brokers.ids), dtype=np.bool_)
     members[pattern.order] = True
     said = []
-    if (brokers.alive & ~members).any():
-        said.append(f"without {', '.join(map(str, brokers.ids[brokers.alive & ~members][:5]))}")
-    if (members & ~brokers.alive).any():
-        said.append(f"with {', '.join(map(str, brokers.ids[members & ~brokers.alive][:5]))}, not alive")
+    if (brokers.live & ~members).any():
+        said.append(f"without {', '.join(map(str, brokers.ids[brokers.live & ~members][:5]))}")
+    if (members & ~brokers.live).any():
+        said.append(f"with {', '.join(map(str, brokers.ids[members & ~brokers.live][:5]))}, not live")
     return f"over {len(pattern.order)} brokers: {'; '.join(said)}" if said else ""
 
 
@@ -119,17 +119,17 @@ def _notes(found: Origins, observed: Observed, brokers: Brokers, left_out: npt.N
                 said.append("as KRaft placed before 4.1")
             if over[number]:
                 said.append(over[number])
-        if found.grown_from[i] != UNKNOWN:
-            said.append(f"grown from partition {found.grown_from[i]}")
+        if found.expanded_from_partition[i] != UNKNOWN:
+            said.append(f"grown from partition {found.expanded_from_partition[i]}")
         if left_out[i]:
             said.append(f"{left_out[i]} partitions without known replicas are left out")
         notes.append("; ".join(said) or None)
     return notes
 
 
-def _lists_of_names(could_be: npt.NDArray[np.bool_]) -> pa.Array:
-    which = np.nonzero(could_be)[1]
-    offsets = pa.array(offsets_of(could_be.sum(axis=1)), pa.int32())
+def _lists_of_names(matching_schemes: npt.NDArray[np.bool_]) -> pa.Array:
+    which = np.nonzero(matching_schemes)[1]
+    offsets = pa.array(offsets_of(matching_schemes.sum(axis=1)), pa.int32())
     return pa.ListArray.from_arrays(offsets, pa.array(NAMES).take(pa.array(which)))
 
 
@@ -163,12 +163,12 @@ def topic_origins(topics: pa.Table, brokers: pa.Table) -> pa.Table:
         [
             *(topics[name] for name in ("cluster_id", "snapshot_id", "topic")),
             pa.array(names, pa.string()),
-            _lists_of_names(found.could_be),
+            _lists_of_names(found.matching_schemes),
             pa.array(found.evidence),
             orders.take(pa.array(found.pattern, mask=~ordered)),
             ints(found.start, ordered & (found.start != UNKNOWN)),
             ints(found.shift, ordered & (found.shift != UNKNOWN)),
-            ints(found.grown_from, grown & (found.grown_from != UNKNOWN)),
+            ints(found.expanded_from_partition, grown & (found.expanded_from_partition != UNKNOWN)),
             pa.array(rows),
             ints(broken, breaks),
             pa.array(_notes(found, observed, judged_over, left_out), pa.string()),

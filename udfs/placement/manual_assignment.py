@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-_REFUSED = "The manual partition assignment includes "
+_REJECTED = "The manual partition assignment includes "
 
 
 class ManualError(ValueError):
-    """An assignment that Kafka would refuse: names the topic and the value.
+    """An assignment that Kafka would reject: names the topic and the value.
 
-    kafka_class, kafka_message: as Kafka's controller refuses it (ReplicationControlManager, 4.1).
+    kafka_class, kafka_message: as Kafka's controller rejects it (ReplicationControlManager, 4.1).
     """
 
     def __init__(self, where: str, problem: str, kafka_message: str = "") -> None:
@@ -35,17 +35,17 @@ def parse_manual(topic: str, text: str, brokers: Collection[int]) -> list[list[i
         previous = None
         for broker in sorted(replicas):  # the order in which Kafka looks at them
             if broker not in known:
-                refused = f"{_REFUSED}broker {broker}, but no such broker is registered."
-                raise ManualError(where, f"there is no broker {broker}", refused)
+                rejected = f"{_REJECTED}broker {broker}, but no such broker is registered."
+                raise ManualError(where, f"there is no broker {broker}", rejected)
             if broker == previous:
-                refused = f"{_REFUSED}the broker {broker} more than once."
-                raise ManualError(where, f"broker {broker} is repeated", refused)
+                rejected = f"{_REJECTED}the broker {broker} more than once."
+                raise ManualError(where, f"broker {broker} is repeated", rejected)
             previous = broker
         if out and len(replicas) != len(out[0]):
-            refused = (
-                f"{_REFUSED}a partition with {len(replicas)} replica(s), but this is not consistent with previous "
+            rejected = (
+                f"{_REJECTED}a partition with {len(replicas)} replica(s), but this is not consistent with previous "
                 f"partitions, which have {len(out[0])} replica(s)."
             )
-            raise ManualError(where, f"{len(replicas)} replicas, but partition 0 has {len(out[0])}", refused)
+            raise ManualError(where, f"{len(replicas)} replicas, but partition 0 has {len(out[0])}", rejected)
         out.append(replicas)
     return out

@@ -21,7 +21,7 @@ def replica_lists(
     brokers: Column,
     racks: Column | None = None,
 ) -> Column:
-    """For each topic (a row), the replica lists of its partitions: array<array<int>>, null where Kafka would refuse.
+    """For each topic (a row), the replica lists of its partitions: array<array<int>>, null where Kafka would reject.
 
     cluster, topic: string.   partitions, factor: int.   brokers: array<int>, ids in the order to place over.
     racks: array<string>, the rack of each of these brokers, null = none.

@@ -36,15 +36,15 @@ PLACED = pa.struct(
 
 
 @dataclass(frozen=True)
-class LivingBrokers:
+class LiveBrokers:
     """The brokers of a snapshot to place over, in Kafka's order. racks: of each, None = not known; empty = of none."""
 
     ids: Sequence[int]
     racks: Sequence[str | None] = ()
 
 
-# {(cluster_id, snapshot_id): its living brokers}
-Living = Mapping[tuple[str, str], LivingBrokers]
+# {(cluster_id, snapshot_id): its live brokers}
+LiveBrokersBySnapshot = Mapping[tuple[str, str], LiveBrokers]
 
 
 @dataclass(frozen=True)
@@ -136,21 +136,21 @@ def _replica_lists(placed: Placed, usable: npt.NDArray[np.bool_] | None) -> pa.L
     return pa.ListArray.from_arrays(pa.array(offsets_of(lengths), pa.int32()), flat, mask=pa.array(~usable))
 
 
-def _lists_for(cluster: pa.Array, snapshot: pa.Array, living: Living) -> tuple[BrokerLists, Ints]:
+def _lists_for(cluster: pa.Array, snapshot: pa.Array, live: LiveBrokersBySnapshot) -> tuple[BrokerLists, Ints]:
     """(the broker lists of the topics of a batch, the list of each), by their cluster and snapshot."""
     columns = [pc.dictionary_encode(column) for column in (cluster, snapshot)]
     codes = [np.asarray(column.indices) for column in columns]
     names = [column.dictionary.to_pylist() for column in columns]
     pairs, of_list = np.unique(codes[0].astype(np.int64) * len(names[1]) + codes[1], return_inverse=True)
     keys = [(names[0][pair // len(names[1])], names[1][pair % len(names[1])]) for pair in pairs.tolist()]
-    found = [living.get(key, LivingBrokers(())) for key in keys]
+    found = [live.get(key, LiveBrokers(())) for key in keys]
     offsets = offsets_of(np.array([len(brokers.ids) for brokers in found], dtype=np.int64))
     racks = [rack for brokers in found for rack in brokers.racks or [None] * len(brokers.ids)]
     ids = np.array([broker for brokers in found for broker in brokers.ids], dtype=np.int32)
     return BrokerLists.of(ids, offsets, racks), of_list
 
 
-def placer(scheme: str, run_seed: int, living: Living) -> Callable[..., pa.Array]:
+def placer(scheme: str, run_seed: int, live: LiveBrokersBySnapshot) -> Callable[..., pa.Array]:
     """Body of a scalar Arrow UDF that gives PLACED.
 
     Its arguments: cluster_id, snapshot_id, topic, partitions, replication_factor and, if wanted, the listed partitions.
@@ -159,7 +159,7 @@ def placer(scheme: str, run_seed: int, living: Living) -> Callable[..., pa.Array
     chosen = SCHEMES[scheme]
 
     def place(cluster: pa.Array, snapshot: pa.Array, *request: pa.Array) -> pa.Array:
-        return place_topics(Requests(cluster, *request), *_lists_for(cluster, snapshot, living), chosen, run_seed)
+        return place_topics(Requests(cluster, *request), *_lists_for(cluster, snapshot, live), chosen, run_seed)
 
     return place
 
@@ -204,9 +204,9 @@ def assign_replicas(
     brokers: pd.Series,
     racks: pd.Series | None = None,
 ) -> pd.Series:
-    """Series body of a scalar pandas UDF: for each topic the list of its partitions' replica lists, None if refused.
+    """Series body of a scalar pandas UDF: for each topic the list of its partitions' replica lists, None if rejected.
 
-    A row with a broker list that cannot be (see _given_lists) is refused.
+    A row with a broker list that cannot be (see _given_lists) is rejected.
     """
     if SCHEMES[scheme].place is None:
         raise ValueError(f"scheme {scheme} places nothing by itself")

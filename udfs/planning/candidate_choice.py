@@ -17,27 +17,27 @@ from udfs.planning.annealing.search import (
     search,
 )
 from udfs.planning.annealing.search_limits import Units
-from udfs.planning.cluster_model import Ints, Places, Problem
+from udfs.planning.cluster_model import ClusterModel, Ints, Places
 from udfs.planning.constraints import Rules
 from udfs.planning.leadership.leadership_plans import zero_byte
 from udfs.planning.plan_request import (
     FAILOVER,
     LEADERS,
     REPLICAS,
-    Wishes,
+    PlanRequest,
 )
 from udfs.planning.replicas.replica_counts import move_by_counts
 
 _NAMES = {FAILOVER: ("failover", "failover_out")}
 
 
-def best_of(problem: Problem, rules: Rules, wishes: Wishes, units: Units, task: Task, found: Found) -> Found:
-    """What was found, or what is nearer to the wishes: as it is now, even in counts first, ordered by flows."""
+def best_of(model: ClusterModel, rules: Rules, request: PlanRequest, units: Units, task: Task, found: Found) -> Found:
+    """What was found, or what is nearer to the request: as it is now, even in counts first, ordered by flows."""
     if all_met(task, found):
         return found
-    candidates = [found, Found(task.slots, found.limits, found.failover_out, found.giants)]
-    candidates += _others(problem, rules, wishes, units, task, found)
-    return min(candidates, key=lambda one: _standing(task, one, wishes.priorities))
+    candidates = [found, Found(task.slots, found.limits, found.failover_out, found.oversized)]
+    candidates += _others(model, rules, request, units, task, found)
+    return min(candidates, key=lambda one: _standing(task, one, request.priorities))
 
 
 def _standing(task: Task, found: Found, priorities: Sequence[str]) -> tuple[float, ...]:
@@ -50,22 +50,25 @@ def _standing(task: Task, found: Found, priorities: Sequence[str]) -> tuple[floa
     return (*far, float(state.copied[0]), float(state.copies[0]))
 
 
-def _others(problem: Problem, rules: Rules, wishes: Wishes, units: Units, task: Task, found: Found) -> Iterator[Found]:
+def _others(
+    model: ClusterModel, rules: Rules, request: PlanRequest, units: Units, task: Task, found: Found
+) -> Iterator[Found]:
     over = excess(found.limits, new_state(task.work, found.limits, found.slots))
-    same = np.array_equal(task.work.offsets, problem.offsets)
+    same = np.array_equal(task.work.offsets, model.offsets)
     best = found
-    if same and REPLICAS in wishes.priorities and over["replicas"].max() >= TOLERANCE["replicas"]:
-        draft = move_by_counts(problem, rules, objective="min-bytes")
-        if np.array_equal(draft.offsets, problem.offsets):
-            yield replace(found, slots=draft.replicas)
-            best = search(replace(task, slots=draft.replicas))
+    if same and REPLICAS in request.priorities and over["replicas"].max() >= TOLERANCE["replicas"]:
+        proposal = move_by_counts(model, rules, objective="min-bytes")
+        if np.array_equal(proposal.offsets, model.offsets):
+            yield replace(found, slots=proposal.replicas)
+            best = search(replace(task, slots=proposal.replicas))
             yield best
     uneven = max(over["failover"].max(), over["leaders"].max()) >= TOLERANCE["failover"]
-    if uneven and same and not problem.known[2] and {FAILOVER, LEADERS} <= set(wishes.priorities):
+    if uneven and same and not model.known[2] and {FAILOVER, LEADERS} <= set(request.priorities):
         for slots in {one.slots.tobytes(): one.slots for one in (best, found)}.values():
-            yield replace(found, slots=_by_flows(problem, units, task.work.offsets, slots))
+            yield replace(found, slots=_by_flows(model, units, task.work.offsets, slots))
 
 
-def _by_flows(problem: Problem, units: Units, offsets: Ints, slots: Places) -> Places:
-    """The same sets with leaders and heirs as the flows order them: where no bytes out are known, they are best."""
-    return zero_byte(problem.placed(offsets, slots), may_lead=units.counted).replicas
+def _by_flows(model: ClusterModel, units: Units, offsets: Ints, slots: Places) -> Places:
+    """The same sets with leaders and successors as the flows order them: where no bytes out are known, they are
+    best."""
+    return zero_byte(model.placed(offsets, slots), may_lead=units.counted).replicas

@@ -24,28 +24,28 @@ from udfs.planning.annealing.search import (
 )
 from udfs.planning.annealing.search_limits import NO_LIMIT, Units
 from udfs.planning.cluster_model import (
-    Draft,
+    ClusterModel,
     Flags,
     Floats,
     Ints,
-    Problem,
+    ProposedAssignment,
     changed,
     moved,
 )
 from udfs.planning.constraints import Rules
-from udfs.planning.plan_request import Wishes
+from udfs.planning.plan_request import PlanRequest
 
 REASONS = (
     "a replica is on a broker to be emptied",
     "its replicas break the limit of a rack, or are too few",
     "a broker that held nothing is filled",
-    "it alone is more than a survivor can take over: leader, heir or a replica have another broker",
+    "it alone is more than a survivor can take over: leader, successor or a replica have another broker",
     "a broker holds too many bytes",
     "a broker takes too many bytes in",
     "a broker holds too many replicas",
     "it makes room where something else goes",
     "leaders, or their bytes out, are evened out",
-    "another broker takes over first when the leader's dies",
+    "another broker takes over first when the leader's fails",
 )
 _WORDS = {
     "replicas": "replicas",
@@ -61,46 +61,46 @@ _NAMED = 8  # partitions, or brokers, that one text names
 
 
 def reasons_of(
-    problem: Problem, rules: Rules, limits: Limits, units: Units, draft: Draft, giants: Flags
+    model: ClusterModel, rules: Rules, limits: Limits, units: Units, proposal: ProposedAssignment, oversized: Flags
 ) -> tuple[npt.NDArray[np.int16], tuple[str, ...]]:
     """(for each partition the number of its reason, -1 = unchanged; REASONS)."""
-    differs = changed(problem, draft.offsets, draft.replicas)
-    copied = any_true(moved(problem, draft.offsets, draft.replicas), draft.offsets)
-    held = np.bincount(problem.replicas, minlength=problem.brokers)
-    row = problem.row
-    disk = np.bincount(problem.replicas, problem.size[row] / units.disk, problem.brokers)
-    into = np.bincount(problem.replicas, problem.rate_in[row] / units.into, problem.brokers)
-    gone = moved(problem.placed(draft.offsets, draft.replicas), problem.offsets, problem.replicas)
+    differs = changed(model, proposal.offsets, proposal.replicas)
+    copied = any_true(moved(model, proposal.offsets, proposal.replicas), proposal.offsets)
+    held = np.bincount(model.replicas, minlength=model.brokers)
+    row = model.row
+    disk = np.bincount(model.replicas, model.size[row] / units.disk, model.brokers)
+    into = np.bincount(model.replicas, model.rate_in[row] / units.into, model.brokers)
+    gone = moved(model.placed(proposal.offsets, proposal.replicas), model.offsets, model.replicas)
 
     def leaves(brokers: Flags) -> Flags:
-        return any_true(gone & brokers[problem.replicas], problem.offsets)
+        return any_true(gone & brokers[model.replicas], model.offsets)
 
-    arrives = moved(problem, draft.offsets, draft.replicas) & (held == 0)[draft.replicas]
-    first, others = draft.replicas[draft.offsets[:-1]], problem.replicas[problem.offsets[:-1]]
+    arrives = moved(model, proposal.offsets, proposal.replicas) & (held == 0)[proposal.replicas]
+    first, others = proposal.replicas[proposal.offsets[:-1]], model.replicas[model.offsets[:-1]]
     choices = (
         copied & leaves(rules.must_leave),
-        copied & ((rules.factor != problem.factor) | leaves(~problem.living)),
-        any_true(arrives, draft.offsets),
-        giants,
+        copied & ((rules.factor != model.factor) | leaves(~model.live)),
+        any_true(arrives, proposal.offsets),
+        oversized,
         copied & leaves(disk > np.minimum(limits.disk, NO_LIMIT)),
         copied & leaves(into > limits.into),
         copied & leaves(held > limits.replicas_high),
         copied,
         first != others,
-        np.ones(problem.partitions, dtype=np.bool_),
+        np.ones(model.partitions, dtype=np.bool_),
     )
     reason = np.select(choices, range(len(choices)), -1)
     return np.where(differs, reason, -1).astype(np.int16), REASONS
 
 
 def certificate_of(
-    problem: Problem,
+    model: ClusterModel,
     rules: Rules,
-    wishes: Wishes,
+    request: PlanRequest,
     units: Units,
     task: Task,
     found: Found,
-    draft: Draft,
+    proposal: ProposedAssignment,
     loose: tuple[float, float],
 ) -> dict[str, Any]:
     """Objective, bounds, what was relaxed and missed: plain values.
@@ -109,23 +109,23 @@ def certificate_of(
     """
     work = task.work
     state = new_state(work, found.limits, found.slots)
-    copies = moved(problem, draft.offsets, draft.replicas)
-    rows = row_of(draft.offsets)[copies]
-    copied = float(problem.size[rows].sum())
+    copies = moved(model, proposal.offsets, proposal.replicas)
+    rows = row_of(proposal.offsets)[copies]
+    copied = float(model.size[rows].sum())
     over = excess(task.limits, state)
     too_many = np.maximum(state.replicas - task.limits.replicas_high, 0.0)
     # What should have left and did not is no part of what any plan that does as much must copy.
-    leaving = rules.must_leave[problem.replicas]
-    stayed = leaving & ~moved(problem.placed(draft.offsets, draft.replicas), problem.offsets, problem.replicas)
-    free = stayed & ~rules.fixed[problem.row]
-    left = float(problem.size[problem.row[free]].sum())
+    leaving = rules.must_leave[model.replicas]
+    stayed = leaving & ~moved(model.placed(proposal.offsets, proposal.replicas), model.offsets, model.replicas)
+    free = stayed & ~rules.fixed[model.row]
+    left = float(model.size[model.row[free]].sum())
     bound = task.covering.where_reached(over["disk"], over["bytes_in"], too_many) * units.disk - left
     bound = min(max(bound, 0.0), copied)
     moves = int(copies.sum())
-    fewest = _fewest_moves(problem, rules, task, state, int(free.sum()))
-    by_moves = wishes.goal != "balance"
+    fewest = _fewest_moves(model, rules, task, state, int(free.sum()))
+    by_moves = request.goal != "balance"
     return {
-        "goal": wishes.goal,
+        "goal": request.goal,
         "objective": "min-moves" if by_moves else "all",
         "value": moves if by_moves else round(copied),
         "lower_bound": fewest if by_moves else round(bound),
@@ -134,24 +134,24 @@ def certificate_of(
         "moves_lower_bound": fewest,
         "bytes": round(copied),
         "bytes_lower_bound": round(bound),
-        "reached": _reached(problem, units, found.limits, state),
+        "reached": _reached(model, units, found.limits, state),
         "relaxed": [
-            *_relaxed(problem, wishes, units, task, found, state, loose),
-            *(_dear(problem, work, found, rows, copied, bound) if not by_moves else ()),
-            *_budgeted(problem, wishes, copied, moves),
+            *_relaxed(model, request, units, task, found, state, loose),
+            *(_dear(model, work, found, rows, copied, bound) if not by_moves else ()),
+            *_budgeted(model, request, copied, moves),
         ],
-        "missed": [*_not_empty(problem, rules, draft), *_missed(problem, units, task, found, state)],
+        "missed": [*_not_empty(model, rules, proposal), *_missed(model, units, task, found, state)],
     }
 
 
-def _fewest_moves(problem: Problem, rules: Rules, task: Task, state: State, stayed: int) -> int:
+def _fewest_moves(model: ClusterModel, rules: Rules, task: Task, state: State, stayed: int) -> int:
     """No plan that reaches as much moves fewer: what left, and what each broker had above or below.
 
     stayed: replicas that should have left and did not.
     """
-    held = np.bincount(problem.replicas, minlength=problem.brokers)
-    stays = ~rules.must_leave & problem.living
-    leaves = int((rules.must_leave[problem.replicas] & ~rules.fixed[problem.row]).sum()) - stayed
+    held = np.bincount(model.replicas, minlength=model.brokers)
+    stays = ~rules.must_leave & model.live
+    leaves = int((rules.must_leave[model.replicas] & ~rules.fixed[model.row]).sum()) - stayed
     high = np.maximum(task.limits.replicas_high, state.replicas)
     low = np.minimum(task.limits.replicas_low, state.replicas)
     over = np.maximum(held - high, 0.0)[stays].sum()
@@ -159,18 +159,18 @@ def _fewest_moves(problem: Problem, rules: Rules, task: Task, state: State, stay
     return int(max(over + leaves, under))
 
 
-def _not_empty(problem: Problem, rules: Rules, draft: Draft) -> Iterator[str]:
+def _not_empty(model: ClusterModel, rules: Rules, proposal: ProposedAssignment) -> Iterator[str]:
     """Brokers that should hold nothing afterwards, and do."""
-    held = np.bincount(draft.replicas, minlength=problem.brokers)
-    led = np.bincount(draft.replicas[draft.offsets[:-1]], minlength=problem.brokers)
+    held = np.bincount(proposal.replicas, minlength=model.brokers)
+    led = np.bincount(proposal.replicas[proposal.offsets[:-1]], minlength=model.brokers)
     for broker in np.flatnonzero(rules.must_leave & (held > 0)).tolist():
         yield (
-            f"broker {problem.broker_ids[broker]} is not empty: it still holds {held[broker]} replicas, "
+            f"broker {model.broker_ids[broker]} is not empty: it still holds {held[broker]} replicas, "
             f"and leads {led[broker]}"
         )
 
 
-def _reached(problem: Problem, units: Units, limits: Limits, state: State) -> dict[str, dict[str, Any]]:
+def _reached(model: ClusterModel, units: Units, limits: Limits, state: State) -> dict[str, dict[str, Any]]:
     """{metric: fullest broker over the mean, and which}."""
     counted = np.flatnonzero(units.counted)
     if not len(counted):
@@ -187,15 +187,15 @@ def _reached(problem: Problem, units: Units, limits: Limits, state: State) -> di
         worst = int(counted[np.argmax(load[counted])])
         out[name] = {
             "max_over_mean": round(float(load[worst]), 6),
-            "broker": int(problem.broker_ids[worst]),
+            "broker": int(model.broker_ids[worst]),
             "min_over_mean": round(float(load[counted].min()), 6),
         }
     return out
 
 
 def _relaxed(
-    problem: Problem,
-    wishes: Wishes,
+    model: ClusterModel,
+    request: PlanRequest,
     units: Units,
     task: Task,
     found: Found,
@@ -203,15 +203,15 @@ def _relaxed(
     loose: tuple[float, float],
 ) -> Iterator[str]:
     """Limits that could not be kept to by anybody, or were given up, each with the partitions that force it."""
-    work, of = task.work, wishes.targets
+    work, of = task.work, request.targets
     reached = _survivor_out(units, task, found, state)
     if found.failover_out > task.failover_out + 1e-9 and reached > task.failover_out + TOLERANCE[""]:
-        rows = np.flatnonzero(found.giants & (work.out > room_for_takeovers(task)))
+        rows = np.flatnonzero(found.oversized & (work.out > room_for_takeovers(task)))
         rows = rows[np.argsort(-work.out[rows], kind="stable")]
         count = f"{len(rows)} partitions are" if len(rows) != 1 else "1 partition is"
         more = "; no single partition forces it"
         if len(rows):
-            names = _named(problem, rows, work.out)
+            names = _named(model, rows, work.out)
             more = f": {count} each more than a survivor at its limit has room for, the largest {names} of a mean"
         yield (
             f"bytes out of the worst survivor: {reached:.3f} times the mean is the least that was found, the target is "
@@ -220,7 +220,7 @@ def _relaxed(
     ratio, least = loose
     if ratio > of.loose + 1e-9:
         rows = np.argsort(-np.maximum(work.disk, work.into), kind="stable")
-        names = _named(problem, rows, np.maximum(work.disk, work.into))
+        names = _named(model, rows, np.maximum(work.disk, work.into))
         proven = (
             f"; less than {least:.3f} is impossible: what is heavy there is {names} of a broker's mean"
             if least > of.loose + 5e-4
@@ -234,23 +234,24 @@ def _relaxed(
         rows = np.flatnonzero(load > float(np.median(limit[units.counted])) if units.brokers else load < 0)
         if len(rows):
             rows = rows[np.argsort(-load[rows], kind="stable")]
-            yield f"{name}: one partition is more than a broker should hold: {_named(problem, rows, load)} of the mean"
+            yield f"{name}: one partition is more than a broker should hold: {_named(model, rows, load)} of the mean"
     if work.out.max(initial=0.0) > max(of.bytes_out, 1.0):
         rows = np.argsort(-work.out, kind="stable")[:1]
-        yield f"bytes out: one partition's leader is more than a broker should lead: {_named(problem, rows, work.out)}"
+        yield f"bytes out: one partition's leader is more than a broker should lead: {_named(model, rows, work.out)}"
 
 
-def _budgeted(problem: Problem, wishes: Wishes, copied: float, moves: int) -> Iterator[str]:
+def _budgeted(model: ClusterModel, request: PlanRequest, copied: float, moves: int) -> Iterator[str]:
     """That a budget was in the way: so little is left of it that the next partition may not be paid for."""
-    largest = float(problem.size.max(initial=0.0))
-    if wishes.max_bytes is not None and copied + largest > wishes.max_bytes:
-        yield f"the budget of {wishes.max_bytes} bytes: {copied:.0f} are copied; what is missed may be for want of more"
-    if wishes.max_moves is not None and moves >= wishes.max_moves - 1:
-        yield f"the budget of {wishes.max_moves} replicas: {moves} are copied; what is missed may be for want of more"
+    largest = float(model.size.max(initial=0.0))
+    if request.max_bytes is not None and copied + largest > request.max_bytes:
+        yield f"the budget of {request.max_bytes} bytes: {copied:.0f} are copied; what is missed may need more"
+    if request.max_moves is not None and moves >= request.max_moves - 1:
+        yield f"the budget of {request.max_moves} replicas: {moves} are copied; what is missed may need more"
 
 
 def _survivor_out(units: Units, task: Task, found: Found, state: State) -> float:
-    """What the worst survivor of any one death leads of bytes out, over the mean of survivors; 0 without survivors."""
+    """What the worst survivor of any one failure leads of bytes out, over the mean of survivors; 0 without
+    survivors."""
     counted = np.flatnonzero(units.counted)
     if len(counted) < 2:
         return 0.0
@@ -263,23 +264,24 @@ def _survivor_out(units: Units, task: Task, found: Found, state: State) -> float
     return float((after.max(axis=0) / np.maximum(mean, 1e-300)).max()) if mean.max() > 0 else 0.0
 
 
-def _dear(problem: Problem, work: Work, found: Found, rows: Ints, copied: float, bound: float) -> Iterator[str]:
-    """Why much more is copied than the bound, which knows nothing of who takes over: partitions that are giants.
+def _dear(model: ClusterModel, work: Work, found: Found, rows: Ints, copied: float, bound: float) -> Iterator[str]:
+    """Why much more is copied than the bound, which knows nothing of who takes over: partitions that are oversized
+    partitions.
 
     rows: the partition of each replica copied.
     """
-    rows = rows[found.giants[rows]]
+    rows = rows[found.oversized[rows]]
     if copied > _MUCH * bound and len(rows):
         large = np.unique(rows)
         large = large[np.argsort(-work.out[large], kind="stable")]
         yield (
             f"bytes copied: {copied / max(bound, 1.0) - 1:.1%} above what disk, bytes in and replicas alone force: "
-            f"{problem.size[rows].sum():.0f} of them are of {len(large)} partitions which one survivor can hardly take "
-            f"over beside its own: {_named(problem, large, work.out)} of a broker's mean bytes out"
+            f"{model.size[rows].sum():.0f} of them are of {len(large)} partitions which one survivor can hardly take "
+            f"over beside its own: {_named(model, large, work.out)} of a broker's mean bytes out"
         )
 
 
-def _missed(problem: Problem, units: Units, task: Task, found: Found, state: State) -> Iterator[str]:
+def _missed(model: ClusterModel, units: Units, task: Task, found: Found, state: State) -> Iterator[str]:
     """Limits that some brokers exceed in the end: how far the worst is from them, and its largest partitions there."""
     work, limits = task.work, found.limits
     row, first = work.row, work.offsets[:-1]
@@ -307,7 +309,7 @@ def _missed(problem: Problem, units: Units, task: Task, found: Found, state: Sta
             figures = f"{reached[name][worst]:.0f}", f"{wanted:.0f}"
         others = f", and {len(brokers) - 1} more" if len(brokers) > 1 else ""
         bound = "least" if too_few else "most"
-        who = f"{_WORDS[name]}: broker {problem.broker_ids[worst]}"
+        who = f"{_WORDS[name]}: broker {model.broker_ids[worst]}"
         text = f"{who} has {figures[0]}, wanted at {bound} {figures[1]}{others}"
         if name in loads:
             mine = np.flatnonzero(found.slots == worst)
@@ -317,9 +319,9 @@ def _missed(problem: Problem, units: Units, task: Task, found: Found, state: Sta
                 mine = mine[mine == first[row[mine]] + 1]
             rows = row[mine]
             rows = rows[np.argsort(-loads[name][rows], kind="stable")]
-            text += f"; its largest there are {_named(problem, rows, loads[name])}"
+            text += f"; its largest there are {_named(model, rows, loads[name])}"
         yield text
 
 
-def _named(problem: Problem, rows: npt.NDArray[np.integer], load: Floats) -> str:
-    return ", ".join(f"{problem.name(int(row))} ({load[row]:.3f})" for row in rows[:_NAMED])
+def _named(model: ClusterModel, rows: npt.NDArray[np.integer], load: Floats) -> str:
+    return ", ".join(f"{model.name(int(row))} ({load[row]:.3f})" for row in rows[:_NAMED])

@@ -24,31 +24,31 @@ Places = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-# Why a partition is left as it is, whatever the goal. Codes of Problem.frozen.
-FREE, EXCLUDED, IN_FLIGHT, DELETED, OFFLINE, CRIPPLED = range(6)
+# Why a partition is left as it is, whatever the goal. Codes of ClusterModel.frozen.
+FREE, EXCLUDED, IN_FLIGHT, DELETED, OFFLINE, FROZEN = range(6)
 FROZEN_WORDS = (
     "",
     "its topic is excluded",
     "it is being reassigned",
     "its topic is being deleted",
-    "none of its replicas is on a living broker",
-    "a replica is on a dead broker, which no file for Kafka may name: repair it first",
+    "none of its replicas is on a live broker",
+    "a replica is on a down broker, which no file for Kafka may name: repair it first",
 )
 
 
 @dataclass(frozen=True)
-class Problem:
+class ClusterModel:
     """One cluster before a plan. n brokers, p partitions in order of topic name and id, r replicas.
 
     broker_ids: int32 (n), rising. Brokers are meant by their places in it everywhere else.
-    rack: int32 (n), into rack_names; all 0 if not every living broker has a rack, as then Kafka knows of none.
-    living, draining: bool (n); draining = the source wants it empty.
+    rack: int32 (n), into rack_names; all 0 if not every live broker has a rack, as then Kafka knows of none.
+    live, draining: bool (n); draining = the source wants it empty.
     topic: int32 (p), into topic_names (rising).   partition: int32 (p), ids.
     offsets: int64 (p + 1), replicas: int32 (r), places, preferred leader first.
     size: float64 (p), bytes of a replica; rate_in, rate_out: float64 (p), bytes per second; 0 where not known.
     known: which of the three any partition has.   frozen: int8 (p), FREE or why it must stay as it is.
     min_isr: int32 (p).
-    as_is: int32 (r), places in the source's own order, where a dead broker may be first; None = as replicas.
+    as_is: int32 (r), places in the source's own order, where a down broker may be first; None = as replicas.
     leader: int32 (p), the place that leads now, -1 = none or not known; None = the first of replicas.
     """
 
@@ -56,7 +56,7 @@ class Problem:
     broker_ids: Places
     rack: Places
     rack_names: tuple[str, ...]
-    living: Flags
+    live: Flags
     draining: Flags
     topic_names: tuple[str, ...]
     topic: Places
@@ -74,7 +74,7 @@ class Problem:
 
     @property
     def brokers(self) -> int:
-        """How many brokers there are, dead ones too."""
+        """How many brokers there are, down ones too."""
         return len(self.broker_ids)
 
     @property
@@ -100,17 +100,17 @@ class Problem:
         """Broker ids of places."""
         return [int(broker) for broker in self.broker_ids[np.asarray(places, dtype=np.int64)]]
 
-    def placed(self, offsets: Ints, replicas: Places) -> Problem:
+    def placed(self, offsets: Ints, replicas: Places) -> ClusterModel:
         """The same cluster with these replica lists."""
         return replace(self, offsets=offsets, replicas=replicas, as_is=None, leader=None)
 
 
 @dataclass(frozen=True)
-class Draft:
-    """Replica lists that a planner proposes for a problem.
+class ProposedAssignment:
+    """Replica lists that a planner proposes for a model.
 
-    offsets: int64 (p + 1), replicas: int32, as in Problem.   reason: int16 (p), into reasons; -1 = unchanged.
-    certificate: objective, bound, gap, what was relaxed or missed: plain values, the same for the same problem.
+    offsets: int64 (p + 1), replicas: int32, as in ClusterModel.   reason: int16 (p), into reasons; -1 = unchanged.
+    certificate: objective, bound, gap, what was relaxed or missed: plain values, the same for the same model.
     """
 
     offsets: Ints
@@ -120,40 +120,41 @@ class Draft:
     certificate: Mapping[str, Any] = field(default_factory=dict)
 
 
-def changed(problem: Problem, offsets: Ints, replicas: Places) -> Flags:
-    """Which partitions (bool, p) have another replica list than in `problem`, be it only in order."""
-    same: Flags = np.diff(offsets) == problem.factor
+def changed(model: ClusterModel, offsets: Ints, replicas: Places) -> Flags:
+    """Which partitions (bool, p) have another replica list than in `model`, be it only in order."""
+    same: Flags = np.diff(offsets) == model.factor
     out: Flags = ~same
     rows = row_of(offsets)
     mine = same[rows]
-    at = problem.offsets[:-1][rows[mine]] + np.flatnonzero(mine) - offsets[:-1][rows[mine]]
-    out[rows[mine][problem.replicas[at] != replicas[mine]]] = True
+    at = model.offsets[:-1][rows[mine]] + np.flatnonzero(mine) - offsets[:-1][rows[mine]]
+    out[rows[mine][model.replicas[at] != replicas[mine]]] = True
     return out
 
 
-def moved(problem: Problem, offsets: Ints, replicas: Places) -> Flags:
+def moved(model: ClusterModel, offsets: Ints, replicas: Places) -> Flags:
     """For each replica of the lists (bool), whether its broker holds none of the partition now: it must be copied."""
-    held: Flags = contained(replicas, offsets, problem.replicas, problem.offsets)
+    held: Flags = contained(replicas, offsets, model.replicas, model.offsets)
     return ~held
 
 
-def problem_of(
+def model_of(
     cluster_id: str,
     brokers: pa.Table,
     partitions: pa.Table,
     topics: pa.Table,
     exclude_topics: Sequence[str] = (),
     default_min_isr: int = 1,
-) -> Problem:
-    """The problem of one cluster's brokers, partitions and topics (columns as in silver).
+) -> ClusterModel:
+    """The model of one cluster's brokers, partitions and topics (columns as in silver).
 
-    Partitions without known replicas are left out. Living replicas come first in a list: a dead broker cannot lead.
+    Partitions without known replicas are left out. Live replicas come first in a list: a down broker
+    cannot lead.
     """
     brokers = brokers.sort_by("broker_id")
     broker_ids = _array(brokers["broker_id"], 0).astype(np.int32)
-    living = _array(brokers["alive"], False).astype(np.bool_)
+    live = _array(brokers["live"], False).astype(np.bool_)
     draining = _array(brokers["draining"], False).astype(np.bool_)
-    rack, rack_names = _racks(brokers["rack"].to_pylist(), living)
+    rack, rack_names = _racks(brokers["rack"].to_pylist(), live)
 
     known = partitions.filter(pc.is_valid(partitions["replicas"]))
     known = known.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
@@ -166,15 +167,15 @@ def problem_of(
     if len(ids) and (replicas.max() >= len(broker_ids) or (broker_ids[replicas] != ids).any()):
         raise ValueError("a replica is on a broker that is not among the brokers")
     assert not has_repeat(replicas, offsets).any()
-    # Stable: the order among the living, and among the dead, stays.
-    order = np.lexsort((np.arange(len(ids)), ~living[replicas], row_of(offsets)))
+    # Stable: the order among the live, and among the down, stays.
+    order = np.lexsort((np.arange(len(ids)), ~live[replicas], row_of(offsets)))
     as_is, replicas = replicas, replicas[order]
 
     topic_rows = pc.index_in(_whole(known["topic"]), value_set=_whole(topics["topic"]))
     deleted = _array(_whole(topics["marked_for_deletion"]).take(topic_rows), False).astype(np.bool_)
     min_isr = _array(_whole(topics["min_insync_replicas"]).take(topic_rows), default_min_isr).astype(np.int32)
     frozen = np.zeros(len(offsets) - 1, dtype=np.int8)
-    frozen[~any_true(living[replicas], offsets)] = OFFLINE
+    frozen[~any_true(live[replicas], offsets)] = OFFLINE
     frozen[np.asarray(pc.is_in(_whole(known["topic"]), value_set=pa.array(list(exclude_topics), pa.string())))] = (
         EXCLUDED
     )
@@ -182,12 +183,12 @@ def problem_of(
     frozen[_in_flight(known)] = IN_FLIGHT
     loads = [known[name] for name in ("size_bytes", "bytes_in_per_s", "bytes_out_per_s")]
     size, rate_in, rate_out = (_array(column, 0).astype(np.float64) for column in loads)
-    return Problem(
+    return ClusterModel(
         cluster_id,
         broker_ids,
         rack,
         rack_names,
-        living,
+        live,
         draining,
         tuple(names.to_pylist()),
         _array(topic, 0).astype(np.int32),
@@ -205,12 +206,12 @@ def problem_of(
     )
 
 
-def _racks(names: Sequence[str | None], living: Flags) -> tuple[Places, tuple[str, ...]]:
+def _racks(names: Sequence[str | None], live: Flags) -> tuple[Places, tuple[str, ...]]:
     known = sorted({name for name in names if name is not None})
-    if any(name is None for name, lives in zip(names, living.tolist(), strict=True) if lives) or not known:
+    if any(name is None for name, lives in zip(names, live.tolist(), strict=True) if lives) or not known:
         return np.zeros(len(names), dtype=np.int32), ()
     place = {name: i for i, name in enumerate(known)}
-    # A dead broker without a rack is nowhere: a place of its own, so that it is in no other's way.
+    # A down broker without a rack is nowhere: a place of its own, so that it is in no other's way.
     return np.array([place.get(name or "", len(known)) for name in names], dtype=np.int32), tuple(known)
 
 

@@ -10,11 +10,11 @@ import numpy as np
 from udfs.arrow.ragged import any_true
 from udfs.planning.cluster_model import (
     FREE,
+    ClusterModel,
     Flags,
     Floats,
     Ints,
     Places,
-    Problem,
 )
 from udfs.planning.plan_text import listed
 
@@ -57,7 +57,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Rules:
-    """What is legal for one goal. Places of brokers and partitions are those of the problem.
+    """What is legal for one goal. Places of brokers and partitions are those of the model.
 
     receives: bool (n), may get replicas.   must_leave: bool (n), may hold none afterwards.
     instead: int32 (n), who takes over what a broker must lose, as far as legal; -1 = anybody.
@@ -84,43 +84,43 @@ class Rules:
     allow_fewer_racks: bool = False
 
 
-def rules_for(problem: Problem, goal: str, wishes: Asked | None = None) -> Rules:
-    """The rules of a goal. ValueError for a wish that makes no sense, as a broker that is not there."""
-    wishes = wishes or Asked()
+def rules_for(model: ClusterModel, goal: str, request: Asked | None = None) -> Rules:
+    """The rules of a goal. ValueError for a request that makes no sense, as a broker that is not there."""
+    request = request or Asked()
     if goal not in GOALS:
         raise ValueError(f"goal {goal!r}: must be one of {', '.join(GOALS)}")
-    if wishes.brokers and goal not in ("expand", "drain"):
+    if request.brokers and goal not in ("expand", "drain"):
         raise ValueError(f"goal {goal} takes no list of brokers")
-    receives = problem.living & ~problem.draining
-    receives[_places(problem, wishes.excluded)] = False
-    must_leave = np.zeros(problem.brokers, dtype=np.bool_)
-    instead = np.full(problem.brokers, -1, dtype=np.int32)
-    factor = problem.factor
+    receives = model.live & ~model.draining
+    receives[_places(model, request.excluded)] = False
+    must_leave = np.zeros(model.brokers, dtype=np.bool_)
+    instead = np.full(model.brokers, -1, dtype=np.int32)
+    factor = model.factor
     if goal == "drain":
-        must_leave[_places(problem, wishes.brokers)] = True
-        if not wishes.brokers:
-            must_leave |= problem.draining
+        must_leave[_places(model, request.brokers)] = True
+        if not request.brokers:
+            must_leave |= model.draining
         if not must_leave.any():
             raise ValueError("no broker to drain: the source names none, so name some")
     elif goal == "expand":
-        receives &= _filled(problem, wishes.brokers)
+        receives &= _filled(model, request.brokers)
     elif goal == "replace":
-        instead = _instead(problem, wishes.instead, receives)
+        instead = _instead(model, request.instead, receives)
         must_leave |= instead >= 0
     elif goal == "rf":
-        factor = _wished_factor(problem, wishes)
+        factor = _wished_factor(model, request)
     elif goal == "repair":
-        must_leave |= ~problem.living
-        factor = np.maximum(factor, usual_factor(problem) if wishes.wanted is None else wishes.wanted)
+        must_leave |= ~model.live
+        factor = np.maximum(factor, usual_factor(model) if request.wanted is None else request.wanted)
     receives &= ~must_leave
-    racks = len(np.unique(problem.rack[problem.living & ~must_leave]))
+    racks = len(np.unique(model.rack[model.live & ~must_leave]))
     cap = -(-factor // max(racks, 1))
-    fixed = problem.frozen != FREE
-    left_out = fixed & _concerned(problem, must_leave, factor, cap, goal)
-    factor = np.where(fixed, problem.factor, factor)
+    fixed = model.frozen != FREE
+    left_out = fixed & _concerned(model, must_leave, factor, cap, goal)
+    factor = np.where(fixed, model.factor, factor)
     if goal not in EVEN_GOALS:
-        fixed = fixed | ~_concerned(problem, must_leave, factor, cap, goal)
-    no_limit = np.full(problem.brokers, int(factor.sum()) + 1, dtype=np.int64)
+        fixed = fixed | ~_concerned(model, must_leave, factor, cap, goal)
+    no_limit = np.full(model.brokers, int(factor.sum()) + 1, dtype=np.int64)
     return Rules(
         goal,
         receives,
@@ -130,85 +130,85 @@ def rules_for(problem: Problem, goal: str, wishes: Asked | None = None) -> Rules
         factor,
         cap,
         goal in EVEN_GOALS,
-        no_limit if wishes.max_replicas is None else np.minimum(wishes.max_replicas, no_limit),
-        np.full(problem.brokers, np.inf) if wishes.max_bytes is None else wishes.max_bytes,
+        no_limit if request.max_replicas is None else np.minimum(request.max_replicas, no_limit),
+        np.full(model.brokers, np.inf) if request.max_bytes is None else request.max_bytes,
         left_out,
-        wishes.byte_budget,
-        wishes.move_budget,
-        wishes.allow_fewer_racks,
+        request.byte_budget,
+        request.move_budget,
+        request.allow_fewer_racks,
     )
 
 
-def staying(problem: Problem, rules: Rules) -> Flags:
-    """Which brokers (bool, n) are there afterwards: living, and emptied neither by the plan nor by the source."""
-    return problem.living & ~rules.must_leave & ~problem.draining
+def staying(model: ClusterModel, rules: Rules) -> Flags:
+    """Which brokers (bool, n) are there afterwards: live, and emptied neither by the plan nor by the source."""
+    return model.live & ~rules.must_leave & ~model.draining
 
 
-def usual_factor(problem: Problem) -> Ints:
+def usual_factor(model: ClusterModel) -> Ints:
     """The most frequent number of replicas in each partition's topic, of two the larger: int64 (p)."""
-    factor = problem.factor
-    pairs, times = np.unique(np.stack([problem.topic.astype(np.int64), factor]), axis=1, return_counts=True)
+    factor = model.factor
+    pairs, times = np.unique(np.stack([model.topic.astype(np.int64), factor]), axis=1, return_counts=True)
     order = np.lexsort((pairs[1], times, pairs[0]))
-    usual = np.zeros(len(problem.topic_names), dtype=np.int64)
+    usual = np.zeros(len(model.topic_names), dtype=np.int64)
     usual[pairs[0][order]] = pairs[1][order]  # the last of a topic stays
-    return usual[problem.topic]
+    return usual[model.topic]
 
 
-def over_cap(problem: Problem, cap: Ints) -> Flags:
+def over_cap(model: ClusterModel, cap: Ints) -> Flags:
     """Which partitions (bool, p) have more replicas in one rack than `cap` (p)."""
-    row = problem.row
-    racks = int(problem.rack.max(initial=0)) + 1
-    keys, times = np.unique(row * racks + problem.rack[problem.replicas], return_counts=True)
-    out = np.zeros(problem.partitions, dtype=np.bool_)
+    row = model.row
+    racks = int(model.rack.max(initial=0)) + 1
+    keys, times = np.unique(row * racks + model.rack[model.replicas], return_counts=True)
+    out = np.zeros(model.partitions, dtype=np.bool_)
     out[keys[times > cap[keys // racks]] // racks] = True
     return out
 
 
-def _places(problem: Problem, ids: Sequence[int]) -> Ints:
+def _places(model: ClusterModel, ids: Sequence[int]) -> Ints:
     wanted = np.asarray(sorted(set(ids)), dtype=np.int64)
-    places = np.searchsorted(problem.broker_ids, wanted).astype(np.int64)
-    found = places < problem.brokers
-    found[found] = problem.broker_ids[places[found]] == wanted[found]
+    places = np.searchsorted(model.broker_ids, wanted).astype(np.int64)
+    found = places < model.brokers
+    found[found] = model.broker_ids[places[found]] == wanted[found]
     if not found.all():
         raise ValueError(f"no such broker: {listed(str(broker) for broker in wanted[~found])}")
     return places
 
 
-def _filled(problem: Problem, ids: Sequence[int]) -> Flags:
-    holds = np.bincount(problem.replicas, minlength=problem.brokers) > 0
-    if not ids and not (problem.living & ~problem.draining & ~holds).any():
-        raise ValueError("no living broker is empty: name those to fill")
+def _filled(model: ClusterModel, ids: Sequence[int]) -> Flags:
+    holds = np.bincount(model.replicas, minlength=model.brokers) > 0
+    if not ids and not (model.live & ~model.draining & ~holds).any():
+        raise ValueError("no live broker is empty: name those to fill")
     if not ids:
-        return np.ones(problem.brokers, dtype=np.bool_)
-    holds[_places(problem, ids)] = True
+        return np.ones(model.brokers, dtype=np.bool_)
+    holds[_places(model, ids)] = True
     return holds
 
 
-def _instead(problem: Problem, wishes: Mapping[int, int], receives: Flags) -> Places:
-    out = np.full(problem.brokers, -1, dtype=np.int32)
-    if not wishes:
+def _instead(model: ClusterModel, request: Mapping[int, int], receives: Flags) -> Places:
+    out = np.full(model.brokers, -1, dtype=np.int32)
+    if not request:
         raise ValueError("no broker to replace: name some, and who takes over")
-    _places(problem, [*wishes.keys(), *wishes.values()])
-    for old, new in sorted(wishes.items()):
-        to = _places(problem, [new])[0]
-        if new in wishes or not receives[to]:
-            raise ValueError(f"broker {new} cannot take over from {old}: it is dead, excluded, or to be emptied itself")
-        out[_places(problem, [old])] = to
+    _places(model, [*request.keys(), *request.values()])
+    for old, new in sorted(request.items()):
+        to = _places(model, [new])[0]
+        if new in request or not receives[to]:
+            raise ValueError(f"broker {new} cannot take over from {old}: it is down, excluded, or to be emptied itself")
+        out[_places(model, [old])] = to
     return out
 
 
-def _wished_factor(problem: Problem, wishes: Asked) -> Ints:
-    if wishes.replication_factor is None or wishes.replication_factor < 1:
-        raise ValueError(f"replication factor {wishes.replication_factor}: must be 1 or more")
-    place = {name: i for i, name in enumerate(problem.topic_names)}
-    unknown = [name for name in wishes.topics if name not in place]
+def _wished_factor(model: ClusterModel, request: Asked) -> Ints:
+    if request.replication_factor is None or request.replication_factor < 1:
+        raise ValueError(f"replication factor {request.replication_factor}: must be 1 or more")
+    place = {name: i for i, name in enumerate(model.topic_names)}
+    unknown = [name for name in request.topics if name not in place]
     if unknown:
         raise ValueError(f"no such topic: {listed(unknown)}")
     meant = np.zeros(len(place), dtype=np.bool_)
-    meant[[place[name] for name in wishes.topics] if wishes.topics else slice(None)] = True
-    return np.where(meant[problem.topic], wishes.replication_factor, problem.factor)
+    meant[[place[name] for name in request.topics] if request.topics else slice(None)] = True
+    return np.where(meant[model.topic], request.replication_factor, model.factor)
 
 
-def _concerned(problem: Problem, must_leave: Flags, factor: Ints, cap: Ints, goal: str) -> Flags:
-    out: Flags = (factor != problem.factor) | any_true(must_leave[problem.replicas], problem.offsets)
-    return out | over_cap(problem, cap) if goal == "repair" else out
+def _concerned(model: ClusterModel, must_leave: Flags, factor: Ints, cap: Ints, goal: str) -> Flags:
+    out: Flags = (factor != model.factor) | any_true(must_leave[model.replicas], model.offsets)
+    return out | over_cap(model, cap) if goal == "repair" else out

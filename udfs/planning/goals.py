@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from udfs.planning.cluster_model import Draft, Problem
-    from udfs.planning.plan_request import Wishes
+    from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
+    from udfs.planning.plan_request import PlanRequest
 
 # What it was asked of, and how -> replica lists; udfs.planning.constraints.Infeasible where none keeps to the rules.
-Planner = Callable[["Problem", "Wishes"], "Draft"]
+Planner = Callable[["ClusterModel", "PlanRequest"], "ProposedAssignment"]
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Goal:
 def _later(planner: str) -> Planner:
     """The planner of that name, imported when it is called."""
 
-    def plan(problem: Problem, wishes: Wishes) -> Draft:
+    def plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
         from udfs.planning import planners
 
-        draft: Draft = getattr(planners, planner)(problem, wishes)
-        return draft
+        proposal: ProposedAssignment = getattr(planners, planner)(model, request)
+        return proposal
 
     return plan
 
@@ -43,12 +43,12 @@ GOALS: dict[str, Goal] = {
     goal.name: goal
     for goal in (
         Goal("leaders", "preferred leaders even, by order alone", _later("even_leaders")),
-        Goal("failover", "the worst survivor of any death least, by order alone", _later("even_heirs")),
+        Goal("failover", "the worst survivor of any failure least, by order alone", _later("even_successors")),
         Goal("balance", "replicas, leaders, disk and rates even", _even),
         Goal("drain", "brokers emptied", _even),
         Goal("expand", "brokers filled", _even),
         Goal("replace", "brokers take over from others", _by_counts),
-        Goal("repair", "racks, dead brokers and missing replicas put right", _by_counts),
+        Goal("repair", "racks, down brokers and missing replicas put right", _by_counts),
         Goal("rf", "another replication factor", _by_counts),
     )
 }

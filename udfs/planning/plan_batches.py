@@ -1,4 +1,4 @@
-"""Whole clusters on their way to a planner, and plans on their way back: as parcels, one cluster a group."""
+"""Whole clusters on their way to a planner, and plans on their way back: as Arrow IPC batches, one cluster a group."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow import ipc
-from udfs.planning.cluster_model import problem_of
+from udfs.planning.cluster_model import model_of
 from udfs.planning.constraints import Infeasible
-from udfs.planning.plan_maker import make_plan, without_crippled
+from udfs.planning.plan_maker import make_plan, without_frozen
 from udfs.planning.plan_metrics import Effort
-from udfs.planning.plan_request import Wishes
+from udfs.planning.plan_request import PlanRequest
 from udfs.planning.plan_rows import MOVES, PLAN, move_rows, no_plan_row, plan_row
 from udfs.planning.plan_summary import told
 from udfs.planning.request_checks import nonsense
@@ -21,7 +21,7 @@ from udfs.planning.waves import Limits
 
 _INTS = pa.list_(pa.int32())
 # What a planner is told, without keys. No list is null.
-BROKERS = pa.schema([("broker_id", pa.int32()), ("rack", pa.string()), ("alive", pa.bool_()), ("draining", pa.bool_())])
+BROKERS = pa.schema([("broker_id", pa.int32()), ("rack", pa.string()), ("live", pa.bool_()), ("draining", pa.bool_())])
 TOPICS = pa.schema([("topic", pa.string()), ("marked_for_deletion", pa.bool_()), ("min_insync_replicas", pa.int32())])
 PARTITIONS = pa.schema(
     [
@@ -38,7 +38,7 @@ PARTITIONS = pa.schema(
 )
 KINDS = {"brokers": BROKERS, "topics": TOPICS, "partitions": PARTITIONS}
 KEYED = (("cluster_id", pa.string()), ("snapshot_id", pa.string()))
-PARCELS = pa.schema([*KEYED, ("kind", pa.string()), ("parcel", pa.binary())])
+IPC_BATCHES = pa.schema([*KEYED, ("kind", pa.string()), ("Arrow IPC batch", pa.binary())])
 PLANNED = pa.schema([*KEYED, ("goal", pa.string()), ("plan", pa.binary()), ("moves", pa.binary())])
 _PARTS = {"plan": PLAN, "moves": MOVES}
 
@@ -46,7 +46,7 @@ Keys = tuple[pa.Scalar, ...]
 
 
 def packer(kind: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow`: rows with cluster_id, snapshot_id and the columns of a kind -> PARCELS."""
+    """For `mapInArrow`: rows with cluster_id, snapshot_id and the columns of a kind -> IPC_BATCHES."""
     schema = KINDS[kind]
 
     def split(rows: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -59,15 +59,15 @@ def packer(kind: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Record
             values = [codes[0].dictionary[cluster], codes[1].dictionary[snapshot], kind, ipc.packed(part)]
             arrays = [
                 pa.array([v.as_py() if isinstance(v, pa.Scalar) else v], f.type)
-                for v, f in zip(values, PARCELS, strict=True)
+                for v, f in zip(values, IPC_BATCHES, strict=True)
             ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=PARCELS)
+            yield pa.RecordBatch.from_arrays(arrays, schema=IPC_BATCHES)
 
-    return lambda batches: ipc.in_parcels(batches, split)
+    return lambda batches: ipc.in_ipc_batches(batches, split)
 
 
-def planner(wishes: Wishes, limits: Limits, effort: Effort, min_isr: int) -> Callable[[Keys, pa.Table], pa.Table]:
-    """For `applyInArrow` by cluster and snapshot: parcels -> one row of PLANNED.
+def planner(request: PlanRequest, limits: Limits, effort: Effort, min_isr: int) -> Callable[[Keys, pa.Table], pa.Table]:
+    """For `applyInArrow` by cluster and snapshot: Arrow IPC batches -> one row of PLANNED.
 
     min_isr: of topics whose sources show none.
     """
@@ -75,24 +75,24 @@ def planner(wishes: Wishes, limits: Limits, effort: Effort, min_isr: int) -> Cal
     def plan(key: Keys, held: pa.Table) -> pa.Table:
         cluster_id, snapshot_id = (scalar.as_py() for scalar in key)
         tables = {
-            kind: ipc.unpacked(held.filter(pc.field("kind") == kind)["parcel"].to_pylist(), schema)
+            kind: ipc.unpacked(held.filter(pc.field("kind") == kind)["Arrow IPC batch"].to_pylist(), schema)
             for kind, schema in KINDS.items()
         }
         of_cluster = (tables["brokers"], tables["partitions"], tables["topics"])
-        problem = problem_of(cluster_id, *of_cluster, wishes.exclude_topics, min_isr)
-        problem = without_crippled(problem, wishes.goal)
+        model = model_of(cluster_id, *of_cluster, request.exclude_topics, min_isr)
+        model = without_frozen(model, request.goal)
         moves = MOVES.empty_table()
-        reasons: list[str] | tuple[str, ...] = nonsense(problem, wishes)
+        reasons: list[str] | tuple[str, ...] = nonsense(model, request)
         try:
-            draft = None if reasons else make_plan(problem, wishes)
+            proposal = None if reasons else make_plan(model, request)
         except Infeasible as error:
-            draft, reasons = None, error.reasons
-        if draft is None:
-            row = no_plan_row(wishes, reasons)
+            proposal, reasons = None, error.reasons
+        if proposal is None:
+            row = no_plan_row(request, reasons)
         else:
-            found = told(problem, wishes, draft, limits, effort)
-            row, moves = plan_row(wishes, found), move_rows(wishes, found)
-        values = [cluster_id, snapshot_id, wishes.goal, ipc.packed(row), ipc.packed(moves)]
+            found = told(model, request, proposal, limits, effort)
+            row, moves = plan_row(request, found), move_rows(request, found)
+        values = [cluster_id, snapshot_id, request.goal, ipc.packed(row), ipc.packed(moves)]
         arrays = [pa.array([v], f.type) for v, f in zip(values, PLANNED, strict=True)]
         return pa.Table.from_arrays(arrays, schema=PLANNED)
 

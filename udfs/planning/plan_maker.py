@@ -8,26 +8,27 @@ import numpy as np
 
 from udfs.arrow.ragged import any_true
 from udfs.planning.cluster_model import (
-    CRIPPLED,
     FREE,
-    Draft,
-    Problem,
+    FROZEN,
+    ClusterModel,
+    ProposedAssignment,
 )
 from udfs.planning.goals import GOALS
-from udfs.planning.plan_request import Wishes
+from udfs.planning.plan_request import PlanRequest
 
 
-def without_crippled(problem: Problem, goal: str) -> Problem:
-    """The problem in which partitions with a replica on a dead broker stay as they are, unless `goal` is repair."""
+def without_frozen(model: ClusterModel, goal: str) -> ClusterModel:
+    """The model in which partitions with a replica on a down broker stay as they are, unless `goal` is repair."""
     if goal == "repair":
-        return problem
-    dead = any_true(~problem.living[problem.replicas], problem.offsets) & (problem.frozen == FREE)
-    return replace(problem, frozen=np.where(dead, CRIPPLED, problem.frozen).astype(np.int8)) if dead.any() else problem
+        return model
+    down = any_true(~model.live[model.replicas], model.offsets) & (model.frozen == FREE)
+    return replace(model, frozen=np.where(down, FROZEN, model.frozen).astype(np.int8)) if down.any() else model
 
 
-def make_plan(problem: Problem, wishes: Wishes) -> Draft:
-    """The best plan for a wish. hard.Infeasible with the reasons if none keeps to the rules; ValueError for a wish that
+def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
+    """The best plan for a request. hard.Infeasible with the reasons if none keeps to the rules; ValueError for a
+    request that
     makes no sense in this cluster."""
-    if wishes.goal not in GOALS:
-        raise ValueError(f"goal {wishes.goal!r}: must be one of {', '.join(GOALS)}")
-    return GOALS[wishes.goal].plan(without_crippled(problem, wishes.goal), wishes)
+    if request.goal not in GOALS:
+        raise ValueError(f"goal {request.goal!r}: must be one of {', '.join(GOALS)}")
+    return GOALS[request.goal].plan(without_frozen(model, request.goal), request)

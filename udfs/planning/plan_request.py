@@ -24,7 +24,7 @@ PRIORITIES = (REPLICAS, LEADERS, DISK, BYTES_IN, BYTES_OUT, FAILOVER, COPYSETS)
 class Targets:
     """How much the fullest broker may have over the mean of brokers that may hold replicas (1.01 = 1 % more).
 
-    least: what the emptiest should have of replicas and leaders. failover: the worst survivor of the death of any one
+    least: what the emptiest should have of replicas and leaders. failover: the worst survivor of the failure of any one
     broker, over the mean of survivors, by leaders; failover_out: by bytes out.   loose: what expand and drain
     keep disk and bytes to instead; extra_moves: how many more replicas these may copy for that than they must.
     """
@@ -42,7 +42,7 @@ class Targets:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class PlanRequest:
     """One plan to make.
 
     goal: of goals.GOALS.   brokers: ids - to fill (expand), to empty (drain); none = those that hold nothing, those

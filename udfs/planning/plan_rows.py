@@ -18,13 +18,13 @@ from udfs.arrow.ragged import (
     take_segments,
 )
 from udfs.planning.cluster_model import (
+    ClusterModel,
     Flags,
     Ints,
     Places,
-    Problem,
     moved,
 )
-from udfs.planning.plan_request import Wishes
+from udfs.planning.plan_request import PlanRequest
 from udfs.planning.plan_summary import (
     Planned,
     frozen_counts,
@@ -62,33 +62,33 @@ METRICS = (
         for spread, of in _SPREADS
     ),
     Metric(
-        "worst_survivor_leaders_over_mean",
+        "worst_survivor_ratio",
         ("balance", "worst_survivor_leaders"),
-        "leaders of the worst survivor of any single death, over the survivors' mean",
+        "leaders of the worst survivor of any single failure, over the survivors' mean",
     ),
     Metric(
-        "worst_survivor_bytes_out_over_mean",
+        "worst_survivor_bytes_out_ratio",
         ("balance", "worst_survivor_bytes_out"),
         "the same by bytes per second out",
     ),
     *(
         Metric(
-            f"worst_survivor_of_{kind}s_over_mean",
-            ("failures", kind, "leaders_worst_over_mean"),
-            f"leaders of the worst survivor of any {kind}'s death, over the survivors' mean",
+            f"worst_survivor_ratio_of_{kind}s",
+            ("failures", kind, "worst_survivor_ratio"),
+            f"leaders of the worst survivor of any {kind}'s failure, over the survivors' mean",
         )
         for kind in ("pair", "rack")
     ),
     Metric(
         "newly_offline_partitions",
         ("failures", "broker", "newly_offline_partitions"),
-        "partitions that the worst single death takes offline",
+        "partitions that the worst single failure takes offline",
         whole=True,
     ),
     Metric(
         "under_min_isr_partitions",
         ("failures", "broker", "under_min_isr_partitions"),
-        "led partitions that refuse acks=all after the worst single death",
+        "led partitions that reject acks=all after the worst single failure",
         whole=True,
     ),
     Metric(
@@ -97,9 +97,7 @@ METRICS = (
         "partitions with more replicas in a rack than replicas over racks, rounded up",
         whole=True,
     ),
-    Metric(
-        "copysets", ("durability", "copysets"), "distinct sets of living brokers that partitions lie on", whole=True
-    ),
+    Metric("copysets", ("durability", "copysets"), "distinct sets of live brokers that partitions lie on", whole=True),
     Metric(
         "scatter_width_mean",
         ("durability", "scatter_width_mean"),
@@ -109,15 +107,15 @@ METRICS = (
         Metric(
             f"loss_probability_of_{k}_brokers",
             ("durability", "loss_probability", str(k)),
-            f"chance that some partition is lost if {k} brokers die for good; null where k is more than replicas",
+            f"chance that some partition is lost if {k} brokers fail for good; null where k is more than replicas",
         )
         for k in range(1, 6)
     ),
     *(
         Metric(
-            f"headroom_needed_{resource}",
+            f"required_headroom_{resource}",
             ("headroom", "broker", resource),
-            f"headroom that every single death takes, by {resource}, as in gold.headroom",
+            f"headroom that every single failure takes, by {resource}, as in gold.headroom",
         )
         for resource in ("leaders", "bytes_out_per_s")
     ),
@@ -137,9 +135,9 @@ PLAN = pa.schema(
         ("copied_bytes", pa.int64()),
         ("changed_partitions", pa.int64()),
         ("leader_changes", pa.int64()),
-        ("left_alone_partitions", pa.int64()),
+        ("frozen_partitions", pa.int64()),
         ("waves", pa.int64()),
-        ("copying_s", pa.float64()),
+        ("copy_duration_s", pa.float64()),
         ("relaxed", _TEXTS),
         ("missed", _TEXTS),
         *(
@@ -147,7 +145,7 @@ PLAN = pa.schema(
             for metric in METRICS
             for when in ("before", "after")
         ),
-        ("wishes", pa.string()),
+        ("request", pa.string()),
         ("certificate", pa.string()),
         ("metrics", pa.string()),
     ]
@@ -169,12 +167,12 @@ MOVES = pa.schema(
 )
 
 
-def plan_row(wishes: Wishes, found: Planned) -> pa.Table:
+def plan_row(request: PlanRequest, found: Planned) -> pa.Table:
     """The row of a plan (schema PLAN)."""
-    certificate, figures = found.draft.certificate, found.metrics
-    proof = next(proofs(certificate, wishes.goal), None)
+    certificate, figures = found.proposal.certificate, found.metrics
+    proof = next(proofs(certificate, request.goal), None)
     row: dict[str, Any] = {
-        "goal": wishes.goal,
+        "goal": request.goal,
         "feasible": True,
         "reasons": [],
         "objective": proof and proof.what,
@@ -183,14 +181,14 @@ def plan_row(wishes: Wishes, found: Planned) -> pa.Table:
         "gap": proof and proof.gap,
         "moves": figures["moves"],
         "copied_bytes": figures["bytes_to_copy"],
-        "changed_partitions": int(to_change(found.problem, found.draft).sum()),
+        "changed_partitions": int(to_change(found.model, found.proposal).sum()),
         "leader_changes": figures["leader_changes"],
-        "left_alone_partitions": sum(frozen_counts(found.problem).values()),
+        "frozen_partitions": sum(frozen_counts(found.model).values()),
         "waves": found.waves.waves,
-        "copying_s": sum(report.seconds for report in reports(found.problem, found.waves)),
+        "copy_duration_s": sum(report.seconds for report in reports(found.model, found.waves)),
         "relaxed": texts(certificate, "relaxed"),
         "missed": texts(certificate, "missed"),
-        "wishes": _json(asdict(wishes)),
+        "request": _json(asdict(request)),
         "certificate": _json(certificate),
         "metrics": _json(figures),
     }
@@ -200,9 +198,9 @@ def plan_row(wishes: Wishes, found: Planned) -> pa.Table:
     return pa.Table.from_pylist([row], schema=PLAN)
 
 
-def no_plan_row(wishes: Wishes, reasons: Sequence[str]) -> pa.Table:
-    """The row of a wish that no plan meets (schema PLAN)."""
-    row = {"goal": wishes.goal, "feasible": False, "reasons": list(reasons), "wishes": _json(asdict(wishes))}
+def no_plan_row(request: PlanRequest, reasons: Sequence[str]) -> pa.Table:
+    """The row of a request that no plan meets (schema PLAN)."""
+    row = {"goal": request.goal, "feasible": False, "reasons": list(reasons), "request": _json(asdict(request))}
     return pa.Table.from_pylist([row], schema=PLAN)
 
 
@@ -214,30 +212,30 @@ def value_at(state: Mapping[str, Any], path: Sequence[str]) -> Any:
     return found
 
 
-def move_rows(wishes: Wishes, found: Planned) -> pa.Table:
+def move_rows(request: PlanRequest, found: Planned) -> pa.Table:
     """A row for every partition that changes (schema MOVES), by topic and id."""
-    problem, draft, waves = found.problem, found.draft, found.waves
-    rows = np.flatnonzero(to_change(problem, draft))
-    as_is = problem.replicas if problem.as_is is None else problem.as_is
-    new = moved(problem, draft.offsets, draft.replicas)
-    gone = ~contained(as_is, problem.offsets, draft.replicas, draft.offsets)
-    copied = count_true(new, draft.offsets)[rows] * problem.size[rows]
-    first, last = np.full(problem.partitions, waves.waves, dtype=np.int64), np.full(problem.partitions, -1)
+    model, proposal, waves = found.model, found.proposal, found.waves
+    rows = np.flatnonzero(to_change(model, proposal))
+    as_is = model.replicas if model.as_is is None else model.as_is
+    new = moved(model, proposal.offsets, proposal.replicas)
+    gone = ~contained(as_is, model.offsets, proposal.replicas, proposal.offsets)
+    copied = count_true(new, proposal.offsets)[rows] * model.size[rows]
+    first, last = np.full(model.partitions, waves.waves, dtype=np.int64), np.full(model.partitions, -1)
     np.minimum.at(first, waves.row, waves.wave)
     np.maximum.at(last, waves.row, waves.wave)
-    reasons = pa.array([*draft.reasons, ""], pa.string())
-    reason = np.where(draft.reason[rows] < 0, len(draft.reasons), draft.reason[rows])
-    names = pa.array(problem.topic_names, pa.string())
-    every, every_new = np.ones(len(as_is), dtype=np.bool_), np.ones(len(draft.replicas), dtype=np.bool_)
+    reasons = pa.array([*proposal.reasons, ""], pa.string())
+    reason = np.where(proposal.reason[rows] < 0, len(proposal.reasons), proposal.reason[rows])
+    names = pa.array(model.topic_names, pa.string())
+    every, every_new = np.ones(len(as_is), dtype=np.bool_), np.ones(len(proposal.replicas), dtype=np.bool_)
     columns = [
-        pa.repeat(wishes.goal, len(rows)),
-        names.take(pa.array(problem.topic[rows])),
-        pa.array(problem.partition[rows], pa.int32()),
-        _ids(problem, as_is, problem.offsets, every, rows),
-        _ids(problem, draft.replicas, draft.offsets, every_new, rows),
-        _ids(problem, draft.replicas, draft.offsets, new, rows),
-        _ids(problem, as_is, problem.offsets, gone, rows),
-        pa.array(np.round(copied).astype(np.int64)) if problem.known[0] else pa.nulls(len(rows), pa.int64()),
+        pa.repeat(request.goal, len(rows)),
+        names.take(pa.array(model.topic[rows])),
+        pa.array(model.partition[rows], pa.int32()),
+        _ids(model, as_is, model.offsets, every, rows),
+        _ids(model, proposal.replicas, proposal.offsets, every_new, rows),
+        _ids(model, proposal.replicas, proposal.offsets, new, rows),
+        _ids(model, as_is, model.offsets, gone, rows),
+        pa.array(np.round(copied).astype(np.int64)) if model.known[0] else pa.nulls(len(rows), pa.int64()),
         pa.array(first[rows] + 1, pa.int32()),
         pa.array(last[rows] + 1, pa.int32()),
         reasons.take(pa.array(reason)),
@@ -245,11 +243,11 @@ def move_rows(wishes: Wishes, found: Planned) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=MOVES)
 
 
-def _ids(problem: Problem, flat: Places, offsets: Ints, keep: Flags, rows: npt.NDArray[np.int64]) -> pa.ListArray:
+def _ids(model: ClusterModel, flat: Places, offsets: Ints, keep: Flags, rows: npt.NDArray[np.int64]) -> pa.ListArray:
     """Of the segments `rows`, the broker ids of what is to be kept."""
     lengths = offsets_of(count_true(keep, offsets))
     values, ends = take_segments(flat[keep], lengths, rows)
-    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(problem.broker_ids[values], pa.int32()))
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(model.broker_ids[values], pa.int32()))
 
 
 def _json(value: Any) -> str:

@@ -11,25 +11,25 @@ import numpy as np
 from udfs.planning.cluster_model import (
     FREE,
     FROZEN_WORDS,
-    Draft,
-    Problem,
+    ClusterModel,
+    ProposedAssignment,
 )
 from udfs.planning.goals import GOALS
 from udfs.planning.plan_metrics import Effort, metrics
-from udfs.planning.plan_request import Wishes
+from udfs.planning.plan_request import PlanRequest
 from udfs.planning.waves import Limits, Waves, leader_of, split
 
 _OBJECTIVES = {"min-bytes": "bytes copied", "min-moves": "replicas copied", "all": "bytes copied"}
 _CHANGES = {"leaders": "preferred leaders changed"}
-_WORST = "leaders of the worst survivor of a death, over the mean"
+_WORST = "leaders of the worst survivor of a failure, over the mean"
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan for a problem, its waves, and its metrics (see udfs.planning.plan_metrics)."""
+    """A plan for a model, its waves, and its metrics (see udfs.planning.plan_metrics)."""
 
-    problem: Problem
-    draft: Draft
+    model: ClusterModel
+    proposal: ProposedAssignment
     waves: Waves
     metrics: dict[str, Any]
 
@@ -44,16 +44,18 @@ class Proof:
     gap: float
 
 
-def told(problem: Problem, wishes: Wishes, draft: Draft, limits: Limits, effort: Effort) -> Planned:
-    """All that is told of a plan for a wish."""
-    return Planned(problem, draft, split(problem, draft, limits), metrics(leaving(problem, wishes), draft, effort))
+def told(
+    model: ClusterModel, request: PlanRequest, proposal: ProposedAssignment, limits: Limits, effort: Effort
+) -> Planned:
+    """All that is told of a plan for a request."""
+    return Planned(model, proposal, split(model, proposal, limits), metrics(leaving(model, request), proposal, effort))
 
 
-def leaving(problem: Problem, wishes: Wishes) -> Problem:
-    """The problem in which the brokers that the wish empties are named as such: means are over those that stay."""
-    names = wishes.brokers if wishes.goal == "drain" else [old for old, _ in wishes.replacements]
-    goes = np.isin(problem.broker_ids, np.asarray(names, dtype=np.int64))
-    return replace(problem, draining=problem.draining | goes) if goes.any() else problem
+def leaving(model: ClusterModel, request: PlanRequest) -> ClusterModel:
+    """The model in which the brokers that the request empties are named as such: means are over those that stay."""
+    names = request.brokers if request.goal == "drain" else [old for old, _ in request.replacements]
+    goes = np.isin(model.broker_ids, np.asarray(names, dtype=np.int64))
+    return replace(model, draining=model.draining | goes) if goes.any() else model
 
 
 def proofs(certificate: Mapping[str, Any], goal: str) -> Iterator[Proof]:
@@ -90,12 +92,12 @@ def texts(certificate: Mapping[str, Any], name: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def frozen_counts(problem: Problem) -> dict[str, int]:
+def frozen_counts(model: ClusterModel) -> dict[str, int]:
     """{why: how many partitions must stay as they are for that}, of the reasons that there are."""
-    counts = np.bincount(problem.frozen, minlength=len(FROZEN_WORDS)).tolist()
+    counts = np.bincount(model.frozen, minlength=len(FROZEN_WORDS)).tolist()
     return {word: n for code, (word, n) in enumerate(zip(FROZEN_WORDS, counts, strict=True)) if n and code != FREE}
 
 
-def not_led_by_first(problem: Problem) -> int:
+def not_led_by_first(model: ClusterModel) -> int:
     """How many partitions another replica than the preferred one leads now, as far as known."""
-    return int((leader_of(problem) != problem.replicas[problem.offsets[:-1]]).sum())
+    return int((leader_of(model) != model.replicas[model.offsets[:-1]]).sum())

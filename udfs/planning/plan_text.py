@@ -7,19 +7,19 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from udfs.planning.cluster_model import Problem
+from udfs.planning.cluster_model import ClusterModel
 
 
-def some(problem: Problem, rows: npt.NDArray[np.integer]) -> str:
+def some(model: ClusterModel, rows: npt.NDArray[np.integer]) -> str:
     """Partitions in few words: t1-0 and 12 others."""
     if len(rows) == 1:
-        return problem.name(int(rows[0]))
-    return f"{problem.name(int(rows[0]))} and {len(rows) - 1} other{'s' if len(rows) > 2 else ''}"
+        return model.name(int(rows[0]))
+    return f"{model.name(int(rows[0]))} and {len(rows) - 1} other{'s' if len(rows) > 2 else ''}"
 
 
-def brokers_text(problem: Problem, places: npt.NDArray[np.integer]) -> str:
+def brokers_text(model: ClusterModel, places: npt.NDArray[np.integer]) -> str:
     """Brokers by id: brokers 1, 2 and 7 more."""
-    ids = [str(broker) for broker in problem.ids(places)]
+    ids = [str(broker) for broker in model.ids(places)]
     return ("broker " if len(ids) == 1 else "brokers ") + listed(ids)
 
 

@@ -1,4 +1,4 @@
-"""The planners of goals: from a problem and what is wished for to replica lists. goals.py names them."""
+"""The planners of goals: from a model and what is wished for to replica lists. goals.py names them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from udfs.planning import constraints
 from udfs.planning.annealing.balance_plan import balance
 from udfs.planning.cluster_model import (
-    Draft,
-    Problem,
+    ClusterModel,
+    ProposedAssignment,
     changed,
     moved,
 )
@@ -23,59 +23,62 @@ from udfs.planning.plan_request import (
     COPYSETS,
     MIN_BYTES,
     MIN_MOVES,
-    Wishes,
+    PlanRequest,
 )
 from udfs.planning.replicas.copyset_reduction import fewer_sets
 from udfs.planning.replicas.replica_counts import move_by_counts
-from udfs.planning.request_checks import hard_wishes
+from udfs.planning.request_checks import hard_request
 
 
-def _led(problem: Problem, rules: constraints.Rules, draft: Draft) -> Draft:
-    """The same sets with even leaders and heirs: by counts alone, new brokers would lead nothing. Nothing is copied."""
-    ordered = zero_byte(problem.placed(draft.offsets, draft.replicas), may_lead=constraints.staying(problem, rules))
-    differs = changed(problem, ordered.offsets, ordered.replicas)
-    new = len(draft.reasons)
-    reason = np.where(draft.reason >= 0, draft.reason, np.where(differs, new, -1)).astype(np.int16)
+def _led(model: ClusterModel, rules: constraints.Rules, proposal: ProposedAssignment) -> ProposedAssignment:
+    """The same sets with even leaders and successors: by counts alone, new brokers would lead nothing. Nothing is
+    copied."""
+    ordered = zero_byte(model.placed(proposal.offsets, proposal.replicas), may_lead=constraints.staying(model, rules))
+    differs = changed(model, ordered.offsets, ordered.replicas)
+    new = len(proposal.reasons)
+    reason = np.where(proposal.reason >= 0, proposal.reason, np.where(differs, new, -1)).astype(np.int16)
     reason[~differs] = -1
-    reasons = (*draft.reasons, "leaders, or who takes over from them, are evened out: nothing is copied")
-    return replace(draft, replicas=ordered.replicas, reason=reason, reasons=reasons)
+    reasons = (*proposal.reasons, "leaders, or who takes over from them, are evened out: nothing is copied")
+    return replace(proposal, replicas=ordered.replicas, reason=reason, reasons=reasons)
 
 
-def even_leaders(problem: Problem, wishes: Wishes) -> Draft:
+def even_leaders(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     """Goal leaders."""
-    if wishes.by_bytes:
-        return by_bytes(problem, wishes)
-    return topic_leaders(problem) if wishes.per_topic else leaders(problem)
+    if request.by_bytes:
+        return by_bytes(model, request)
+    return topic_leaders(model) if request.per_topic else leaders(model)
 
 
-def even_heirs(problem: Problem, wishes: Wishes) -> Draft:
+def even_successors(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     """Goal failover."""
-    if wishes.by_bytes:
-        return by_bytes(problem, wishes)
-    return zero_byte(problem, wishes.keep_leaders, by_topic=wishes.per_topic)
+    if request.by_bytes:
+        return by_bytes(model, request)
+    return zero_byte(model, request.keep_leaders, by_topic=request.per_topic)
 
 
-def even(problem: Problem, wishes: Wishes) -> Draft:
+def even(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     """Goals balance, drain and expand."""
-    rules = constraints.rules_for(problem, wishes.goal, hard_wishes(problem, wishes))
-    if wishes.objective == ALL:
-        draft = balance(problem, rules, wishes)
+    rules = constraints.rules_for(model, request.goal, hard_request(model, request))
+    if request.objective == ALL:
+        proposal = balance(model, rules, request)
     else:
-        draft = _counted(problem, rules, wishes)
-        if moved(problem, draft.offsets, draft.replicas).any():
-            draft = _led(problem, rules, draft)
-    return _fewer(problem, rules, draft, wishes)
+        proposal = _counted(model, rules, request)
+        if moved(model, proposal.offsets, proposal.replicas).any():
+            proposal = _led(model, rules, proposal)
+    return _fewer(model, rules, proposal, request)
 
 
-def by_counts(problem: Problem, wishes: Wishes) -> Draft:
+def by_counts(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     """Goals replace, repair and rf."""
-    rules = constraints.rules_for(problem, wishes.goal, hard_wishes(problem, wishes))
-    return _fewer(problem, rules, _counted(problem, rules, wishes), wishes)
+    rules = constraints.rules_for(model, request.goal, hard_request(model, request))
+    return _fewer(model, rules, _counted(model, rules, request), request)
 
 
-def _counted(problem: Problem, rules: constraints.Rules, wishes: Wishes) -> Draft:
-    return move_by_counts(problem, rules, objective=MIN_MOVES if wishes.objective == MIN_MOVES else MIN_BYTES)
+def _counted(model: ClusterModel, rules: constraints.Rules, request: PlanRequest) -> ProposedAssignment:
+    return move_by_counts(model, rules, objective=MIN_MOVES if request.objective == MIN_MOVES else MIN_BYTES)
 
 
-def _fewer(problem: Problem, rules: constraints.Rules, draft: Draft, wishes: Wishes) -> Draft:
-    return fewer_sets(problem, rules, draft, wishes.seed) if COPYSETS in wishes.priorities else draft
+def _fewer(
+    model: ClusterModel, rules: constraints.Rules, proposal: ProposedAssignment, request: PlanRequest
+) -> ProposedAssignment:
+    return fewer_sets(model, rules, proposal, request.seed) if COPYSETS in request.priorities else proposal

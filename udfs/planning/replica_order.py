@@ -9,13 +9,13 @@ import numpy.typing as npt
 
 from udfs.arrow.ragged import position_of, row_of
 from udfs.planning.cluster_model import (
+    ClusterModel,
     Flags,
     Ints,
     Places,
-    Problem,
 )
 
-# Texts of a draft are told apart by int16; with more, all partitions share a general one.
+# Texts of a proposal are told apart by int16; with more, all partitions share a general one.
 MOST_REASONS = 30_000
 
 
@@ -34,32 +34,33 @@ def brought(offsets: Ints, replicas: Places, at: Ints, place: int) -> Places:
     return out
 
 
-def leaders_of(problem: Problem) -> Ints:
-    """The preferred leader of each partition: int64 (p), a place, or -1 where the first replica is not living."""
-    out = np.full(problem.partitions, -1, dtype=np.int64)
-    filled = np.flatnonzero(problem.factor)
-    first = problem.replicas[problem.offsets[:-1][filled]]
-    out[filled] = np.where(problem.living[first], first, -1)
+def leaders_of(model: ClusterModel) -> Ints:
+    """The preferred leader of each partition: int64 (p), a place, or -1 where the first replica is not live."""
+    out = np.full(model.partitions, -1, dtype=np.int64)
+    filled = np.flatnonzero(model.factor)
+    first = model.replicas[model.offsets[:-1][filled]]
+    out[filled] = np.where(model.live[first], first, -1)
     return out
 
 
-def heirs_of(problem: Problem) -> Ints:
-    """Who leads each partition after its leader's broker dies: int64 (p), a place, or -1 if nobody."""
-    out = np.full(problem.partitions, -1, dtype=np.int64)
-    rows = np.flatnonzero(problem.factor > 1)
-    second = problem.replicas[problem.offsets[:-1][rows] + 1]
-    out[rows] = np.where(problem.living[second], second, -1)
+def successors_of(model: ClusterModel) -> Ints:
+    """Who leads each partition after its leader's broker fails: int64 (p), a place, or -1 if nobody."""
+    out = np.full(model.partitions, -1, dtype=np.int64)
+    rows = np.flatnonzero(model.factor > 1)
+    second = model.replicas[model.offsets[:-1][rows] + 1]
+    out[rows] = np.where(model.live[second], second, -1)
     return out
 
 
-def may_lead_of(problem: Problem, may_lead: Flags | None) -> Flags:
-    """Which brokers (bool, n) may lead: living, not draining, and among `may_lead` where that is given."""
-    allowed: Flags = problem.living & ~problem.draining
+def may_lead_of(model: ClusterModel, may_lead: Flags | None) -> Flags:
+    """Which brokers (bool, n) may lead: live, not draining, and among `may_lead` where that is given."""
+    allowed: Flags = model.live & ~model.draining
     return allowed if may_lead is None else allowed & may_lead
 
 
 def told(codes: Ints, text: Callable[[int], str], otherwise: str) -> tuple[npt.NDArray[np.int16], tuple[str, ...]]:
-    """(reason, reasons) of a draft: the text of each code (int64 (p), -1 = none), `otherwise` if they are too many."""
+    """(reason, reasons) of a proposal: the text of each code (int64 (p), -1 = none), `otherwise` if they are too
+    many."""
     reason = np.full(len(codes), -1, dtype=np.int16)
     rows = np.flatnonzero(codes >= 0)
     distinct, which = np.unique(codes[rows], return_inverse=True)

@@ -23,11 +23,11 @@ from udfs.arrow.ragged import (
     take_segments,
 )
 from udfs.planning.cluster_model import (
-    Draft,
+    ClusterModel,
     Flags,
     Ints,
     Places,
-    Problem,
+    ProposedAssignment,
     changed,
 )
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED, assign_waves, fill_steps
@@ -100,36 +100,36 @@ class WaveReport:
     seconds: float
 
 
-def to_change(problem: Problem, draft: Draft) -> Flags:
-    """Which partitions (bool, p) a plan sets: those whose list is neither the problem's nor the source's."""
-    out = changed(problem, draft.offsets, draft.replicas)
-    if problem.as_is is not None:
-        out &= changed(problem.placed(problem.offsets, problem.as_is), draft.offsets, draft.replicas)
+def to_change(model: ClusterModel, proposal: ProposedAssignment) -> Flags:
+    """Which partitions (bool, p) a plan sets: those whose list is neither the model's nor the source's."""
+    out = changed(model, proposal.offsets, proposal.replicas)
+    if model.as_is is not None:
+        out &= changed(model.placed(model.offsets, model.as_is), proposal.offsets, proposal.replicas)
     return out
 
 
-def leader_of(problem: Problem) -> Places:
-    """The place that leads each partition: int32 (p); the first replica where nobody says, or it is dead."""
-    first = problem.replicas[problem.offsets[:-1]]
-    if problem.leader is None:
+def leader_of(model: ClusterModel) -> Places:
+    """The place that leads each partition: int32 (p); the first replica where nobody says, or it is down."""
+    first = model.replicas[model.offsets[:-1]]
+    if model.leader is None:
         return first
-    known = problem.leader >= 0
-    one = np.arange(problem.partitions + 1)
-    holds = contained(problem.leader, one, problem.replicas, problem.offsets)
-    known[known] = problem.living[problem.leader[known]]
-    return np.where(known & holds, problem.leader, first)
+    known = model.leader >= 0
+    one = np.arange(model.partitions + 1)
+    holds = contained(model.leader, one, model.replicas, model.offsets)
+    known[known] = model.live[model.leader[known]]
+    return np.where(known & holds, model.leader, first)
 
 
-def split(problem: Problem, draft: Draft, limits: Limits) -> Waves:
-    """The draft in waves; what is large is first, so that they are few. What copies nothing is in the first.
+def split(model: ClusterModel, proposal: ProposedAssignment, limits: Limits) -> Waves:
+    """The proposal in waves; what is large is first, so that they are few. What copies nothing is in the first.
 
     Sizes that are not known are 0: of such partitions only the number of moves is limited.
     """
-    rows = np.flatnonzero(to_change(problem, draft))
-    old, old_offsets = _lists(problem.replicas, problem.offsets, rows)
-    new, new_offsets = _lists(draft.replicas, draft.offsets, rows)
-    lively = ~any_true(~problem.living[new], new_offsets)
-    old, old_offsets = _living(problem, old, old_offsets, lively)
+    rows = np.flatnonzero(to_change(model, proposal))
+    old, old_offsets = _lists(model.replicas, model.offsets, rows)
+    new, new_offsets = _lists(proposal.replicas, proposal.offsets, rows)
+    lively = ~any_true(~model.live[new], new_offsets)
+    old, old_offsets = _live(model, old, old_offsets, lively)
     adds = count_true(~contained(new, new_offsets, old, old_offsets), new_offsets)
     first = offsets_of(np.maximum(adds, 1))
     of = row_of(first)
@@ -139,23 +139,23 @@ def split(problem: Problem, draft: Draft, limits: Limits) -> Waves:
     sizes[first[1:] - 1] = np.diff(new_offsets)
     offsets = offsets_of(sizes)
     replicas, added = np.empty(int(offsets[-1]), dtype=np.int32), np.empty(len(of), dtype=np.int32)
-    source = leader_of(problem)[rows].astype(np.int32)
+    source = leader_of(model)[rows].astype(np.int32)
     lists = (old_offsets, old, new_offsets, new)
-    fill_steps(*lists, source, problem.living, problem.rack, first, offsets, replicas, added)
+    fill_steps(*lists, source, model.live, model.rack, first, offsets, replicas, added)
 
-    size = problem.size[rows]
+    size = model.size[rows]
     order = np.lexsort((np.arange(len(rows)), -adds, -size * adds))
     most = (float(limits.bytes_in_flight), limits.moves_per_broker)
-    wave = assign_waves(first, added, source, size, order, problem.brokers, *most)
+    wave = assign_waves(first, added, source, size, order, model.brokers, *most)
     by = np.lexsort((of, wave))
     replicas, offsets = _lists(replicas, offsets, by)
     oversized = rows[(adds > 0) & (size > limits.bytes_in_flight)]
     return Waves(limits, wave[by], rows[of[by]], offsets, replicas, added[by], source[of[by]], oversized)
 
 
-def _living(problem: Problem, flat: Places, offsets: Ints, lively: Flags) -> tuple[Places, Ints]:
-    """The lists, those of `lively` (bool) without dead brokers, which no step may name: Kafka's tool refuses them."""
-    keeps = problem.living[flat] | ~lively[row_of(offsets)]
+def _live(model: ClusterModel, flat: Places, offsets: Ints, lively: Flags) -> tuple[Places, Ints]:
+    """The lists, those of `lively` (bool) without down brokers, which no step may name: Kafka's tool rejects them."""
+    keeps = model.live[flat] | ~lively[row_of(offsets)]
     return flat[keeps], offsets_of(count_true(keeps, offsets))
 
 
@@ -164,17 +164,17 @@ def _lists(flat: Places, offsets: Ints, rows: Ints) -> tuple[Places, Ints]:
     return taken.astype(np.int32, copy=False), taken_offsets
 
 
-def reports(problem: Problem, waves: Waves) -> list[WaveReport]:
+def reports(model: ClusterModel, waves: Waves) -> list[WaveReport]:
     """Each wave in numbers; bytes and seconds are 0 where no sizes are known."""
     out = []
     for wave, (begin, end) in enumerate(zip(waves.begins[:-1].tolist(), waves.begins[1:].tolist(), strict=True)):
         copies = np.flatnonzero(waves.added[begin:end] != NOTHING_ADDED) + begin
-        size = problem.size[waves.row[copies]]
+        size = model.size[waves.row[copies]]
         # Those that send are counted apart from those that receive.
-        both = np.concatenate([waves.added[copies].astype(np.int64), waves.source[copies] + np.int64(problem.brokers)])
-        load = np.bincount(both, np.tile(size, 2), 2 * problem.brokers)
+        both = np.concatenate([waves.added[copies].astype(np.int64), waves.source[copies] + np.int64(model.brokers)])
+        load = np.bincount(both, np.tile(size, 2), 2 * model.brokers)
         most = int(load.argmax())
-        busiest, direction = (most % problem.brokers, (IN, OUT)[most // problem.brokers])
+        busiest, direction = (most % model.brokers, (IN, OUT)[most // model.brokers])
         known = load[most] > 0
         out.append(
             WaveReport(
@@ -182,7 +182,7 @@ def reports(problem: Problem, waves: Waves) -> list[WaveReport]:
                 end - begin,
                 len(copies),
                 round(float(size.sum())),
-                int(problem.broker_ids[busiest]) if known else None,
+                int(model.broker_ids[busiest]) if known else None,
                 direction if known else None,
                 round(float(load[most])),
                 round(float(load[most]) / waves.limits.throttle_bytes_per_s, 1),

@@ -22,7 +22,7 @@ class Event:
     """One event. at_ms: milliseconds since the begin, or of the log's clock.   kind: a code of replay_codes.
 
     broker: an id, or None.   partition: (topic, number), or None.   value: what the kind says: a number, a
-    flag; of a creation 1 = its request is refused.
+    flag; of a creation 1 = its request is rejected.
     replicas: the new AR (a creation, a reassignment), or the ISR (isr); of a record, None = unchanged, as the others.
     leader_epoch: of a record; -1 = one more where the leader is named.   whole: a record that says everything.
     offset: where it stands in a log, or in a scenario.
@@ -125,10 +125,10 @@ class Rules:
 
 @dataclass(frozen=True)
 class Begin:
-    """How a cluster stands before the first event. alive: ids; brokers: all that it has, alive or not."""
+    """How a cluster stands before the first event. live: ids; brokers: all that it has, live or not."""
 
     brokers: tuple[int, ...] = ()
-    alive: frozenset[int] = frozenset()
+    live: frozenset[int] = frozenset()
     partitions: tuple[Held, ...] = ()
     controller: int | None = None
     controller_epoch: int = 0
@@ -148,8 +148,8 @@ def event_log(
     numbers = [*begin.rules.packed(), start, max(end, end_at or end), len(events), controller, begin.controller_epoch]
     first: list[dict[str, object]] = [{"kind": KINDS[HELD_CLUSTER], "numbers": numbers}]
     first += [
-        {"kind": KINDS[HELD_BROKER], "broker_id": broker, "value": int(broker in begin.alive)}
-        for broker in sorted({*begin.brokers, *begin.alive})
+        {"kind": KINDS[HELD_BROKER], "broker_id": broker, "value": int(broker in begin.live)}
+        for broker in sorted({*begin.brokers, *begin.live})
     ]
     first += [_held(one) for one in begin.partitions]
     columns = _columns(events)

@@ -34,7 +34,7 @@ KINDS = (
 )
 CAUSES = (
     "created",
-    "leader died",
+    "leader failed",
     "unclean election",
     "eligible leader replica",
     "last known leader",

@@ -42,7 +42,7 @@ _OF_CLUSTERS = (
     k.LED_BY,
 )
 # What every share of a cluster needs, whichever partitions it has.
-OF_EVERY_SHARE = (*_OF_CLUSTERS, k.REBALANCED_LEADERS, k.HELD_CLUSTER, k.HELD_BROKER)
+OF_EVERY_SHARD = (*_OF_CLUSTERS, k.REBALANCED_LEADERS, k.HELD_CLUSTER, k.HELD_BROKER)
 _WITH_LIST = (k.CREATE, k.REASSIGN, k.SET_ISR)
 _DATA = (k.APPEND, k.FETCH, k.OFFSETS)
 UNKNOWN = -1
@@ -57,7 +57,7 @@ class Packed:
 
     clusters: [(cluster_id, snapshot_id)].   brokers: int64 (n), ids; broker_cluster: int64 (n).   topics: of each
     partition row (p), partitions: int64 (p).   numbers: int64 (c, NUMBERS), of clusters at first.   flags: int64
-    (n), who is ALIVE at first.   of_clusters: int64 (e, CLUSTER_EVENT), cluster by cluster, and where each begins
+    (n), who is LIVE at first.   of_clusters: int64 (e, CLUSTER_EVENT), cluster by cluster, and where each begins
     (c + 1).   request: int64 (own events), numbers that answers name.   checks: int64 (k, 4), cluster, time, event,
     place of a broker whose leaders are rebalanced then.
     """
@@ -138,7 +138,7 @@ def _kinds(table: pa.Table) -> Ints:
 def _once(table: pa.Table) -> pa.Table:
     """The table with each row of brokers and controllers once: these go to every share, and a worker has several."""
     kind = _kinds(table)
-    of_clusters = np.flatnonzero(np.isin(kind, OF_EVERY_SHARE))
+    of_clusters = np.flatnonzero(np.isin(kind, OF_EVERY_SHARD))
     key = [_codes(table[name].take(pa.array(of_clusters)))[0] for name in ("cluster_id", "snapshot_id")]
     key += [_ints(table[name], UNKNOWN)[of_clusters] for name in ("event", "at_ms", "broker_id")]
     _, first = np.unique(np.stack([*key, kind[of_clusters]]), axis=1, return_index=True)
@@ -378,9 +378,9 @@ class _Packer:
             slot[self.slot_begin[of] + one.position[chosen], which] = slots
             if which == st.AR:
                 at = self.slot_begin[of] + slots
-                alive = self.flags_at_first[self.member[at]] & st.ALIVE != 0
+                live = self.flags_at_first[self.member[at]] & st.LIVE != 0
                 slot[at, st.REMOTE], slot[at, st.CAUGHT_UP_AT] = 0, now[of, st.AT]
-                slot[at, st.REPLICA_STATE] = np.where(alive, k.ONLINE, k.OFFLINE)
+                slot[at, st.REPLICA_STATE] = np.where(live, k.ONLINE, k.OFFLINE)
         leader = self._slot_of(row, self.cluster[held], self.leader[held])
         now[row, st.LEADER] = now[row, st.LAST_LEADER] = leader
         now[row, st.EPOCH] = _ints(self.table["leader_epoch"], 0)[held]

@@ -29,7 +29,7 @@ def state_of(of: Folded) -> dict[str, Any]:
     return {
         "controller_epoch": int(epochs[-1] if len(epochs) else of.packed.numbers[0, N_EPOCH]),
         "brokers": [
-            {"broker_id": int(b), "alive": bool(flag & st.ALIVE)}
+            {"broker_id": int(b), "live": bool(flag & st.LIVE)}
             for b, flag in zip(of.packed.brokers, of.timeline.flags, strict=True)
         ],
         "partitions": sorted(rows, key=lambda row: (row["topic"], row["partition"])),

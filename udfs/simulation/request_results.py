@@ -21,7 +21,7 @@ Bools = npt.NDArray[np.bool_]
 _NEVER = np.iinfo(np.int64).max
 _REPLICA = "fetch of a replica"  # each of its parts is a fetch of its own
 _PRODUCE = "produce"
-_FAILS, _GONE = k.ANSWERS, k.ANSWERS + 1  # ends of a fetch whose answer is a part's: one fails, or all leaders died
+_FAILS, _GONE = k.ANSWERS, k.ANSWERS + 1  # ends of a fetch whose answer is a part's: one fails, or all leaders failed
 
 
 def joined(requests: pa.Table) -> pa.Table:
@@ -158,14 +158,14 @@ class _Joiner:
         how = np.array(list(times))[which]
         how[at_once] = k.AT_ONCE
         how[answered == _NEVER] = k.WAITING
-        # Where the leader of every part has died, nobody is there to answer.
+        # Where the leader of every part has failed, nobody is there to answer.
         all_gone = _least(of, size, np.where(read.gone_at <= answered[of], 1, 0)) == 1
         all_gone &= how == _FAILS
         how[all_gone], answered[all_gone] = _GONE, _NEVER
         return how, answered
 
     def _failed_at(self, rows: Ints, read: _Read) -> Ints:
-        """When each part failed, its leader's death included; _NEVER = it has not."""
+        """When each part failed, its leader's failure included; _NEVER = it has not."""
         failed = self._error[rows] != k.NO_ERROR
         return np.minimum(np.where(failed, self._answered[rows], _NEVER), read.gone_at)
 
@@ -215,10 +215,10 @@ class _Read:
         count = np.asarray(pc.fill_null(pc.list_value_length(times), 0)).astype(np.int64)
         part = np.repeat(np.arange(len(rows)), count)
         at, size = (np.asarray(one.flatten()).astype(np.int64) for one in (times, sizes))
-        died = size < 0
+        leader_failed = size < 0
         self.gone_at: Ints = np.full(len(rows), _NEVER)
-        self.gone_at[part[died]] = at[died]
-        self._at, self._bytes, self._part = at[~died], size[~died], part[~died]
+        self.gone_at[part[leader_failed]] = at[leader_failed]
+        self._at, self._bytes, self._part = at[~leader_failed], size[~leader_failed], part[~leader_failed]
         self._count = np.bincount(self._part, minlength=len(rows)).astype(np.int64)
         self._begin = np.cumsum(self._count) - self._count
         self._of = of[self._part]

@@ -36,7 +36,7 @@ class Rows:
 
     def __init__(self, folded: Folded) -> None:
         self._packed, self._journals = folded.packed, folded.journals
-        self._alive = np.flatnonzero(folded.timeline.flags & st.ALIVE)
+        self._live = np.flatnonzero(folded.timeline.flags & st.LIVE)
         self._cluster = folded.packed.state.now[:, st.CLUSTER]
         self._ids = [pa.array([one[i] for one in folded.packed.clusters], pa.string()) for i in (0, 1)]
 
@@ -149,7 +149,9 @@ class Rows:
         written = append & (rows[:, st.Q_BASE] >= 0)
         acks = said[:, st.E_ACKS]
         base = np.where(acks == 0, -1, rows[:, st.Q_BASE])
-        refused = (rows[:, st.Q_BY] == k.AT_ONCE) & (rows[:, st.Q_ERROR] != k.NO_ERROR)  # nobody looked where it begins
+        rejected = (rows[:, st.Q_BY] == k.AT_ONCE) & (
+            rows[:, st.Q_ERROR] != k.NO_ERROR
+        )  # nobody looked where it begins
         progress = self._progress(chosen)
         return pa.table(
             [
@@ -167,7 +169,7 @@ class Rows:
                 _words(ANSWERS, rows[:, st.Q_BY]),
                 _known(rows[:, st.Q_AT], answered),
                 _known(rows[:, st.Q_AT] - said[:, st.E_AT], answered),
-                _known(np.where(append, base, rows[:, st.Q_NEEDED]), written | ~(append | refused)),
+                _known(np.where(append, base, rows[:, st.Q_NEEDED]), written | ~(append | rejected)),
                 rows[:, st.Q_COUNT],
                 _known(rows[:, st.Q_HW], rows[:, st.Q_HW] >= 0),
                 rows[:, st.Q_LOST],
@@ -193,7 +195,7 @@ class Rows:
             -1,
         )
         # With ZooKeeper the last leader stays written where nobody is left to control: it leads no more.
-        leader = np.where(np.isin(leader, self._alive), leader, k.NOBODY)
+        leader = np.where(np.isin(leader, self._live), leader, k.NOBODY)
         return pa.table(
             [
                 *self._key(p),

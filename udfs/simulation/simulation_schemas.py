@@ -11,7 +11,7 @@ PLACE = [pa.field("topic", pa.string()), pa.field("partition", pa.int32())]
 # `event`: place in its cluster's order, from 0; -1 = how it is at first. `numbers`: of a cluster at first its rules,
 # start and end (ms), the number of the event that would be next, the controller (-1 = not known), its epoch; of a
 # partition at first whether unclean elections are allowed, its minimum ISR, the epoch of the controller that wrote it,
-# then LEOs and high watermarks of its replicas (or none). `value` of a broker at first: 1 = alive.
+# then LEOs and high watermarks of its replicas (or none). `value` of a broker at first: 1 = live.
 EVENTS = pa.schema(
     [
         *KEY,
@@ -108,7 +108,7 @@ HEALTH = pa.schema(
     ]
 )
 # progress: of a consumer's fetch of several partitions that waits, when this part could read so much; -1 = its leader
-# has died.
+# has failed.
 REQUESTS = pa.schema(
     [
         *KEY,

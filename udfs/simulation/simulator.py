@@ -110,18 +110,18 @@ _AFTER = {
     st.DOWN_CONTROLLER: 0,
     st.DOWN_LAST: 0,
     st.SEEN_DOWN: 0,
-    st.UP: st.ALIVE,
-    st.UP_CONTROLLER: st.ALIVE,
-    st.UP_UNCLEAN: st.ALIVE,
-    st.SEEN_UP: st.ALIVE,
-    st.LEAVING: st.ALIVE | st.LEAVES,
+    st.UP: st.LIVE,
+    st.UP_CONTROLLER: st.LIVE,
+    st.UP_UNCLEAN: st.LIVE,
+    st.SEEN_UP: st.LIVE,
+    st.LEAVING: st.LIVE | st.LEAVES,
 }
 
 
 def _changes(steps: Ints, flags: Ints) -> tuple[Ints, Ints]:
     """(broker: (n, 2), change: (k, 2)) of World: which flags a broker has from which step on.
 
-    A broker that dies while it leaves keeps LEAVES: it went in order.
+    A broker that fails while it leaves keeps LEAVES: it went in order.
     """
     kinds = np.array(list(_AFTER))
     at = np.flatnonzero(np.isin(steps[:, st.T_KIND], kinds))

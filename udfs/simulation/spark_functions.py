@@ -1,4 +1,5 @@
-"""The fold where Spark spreads it: some partitions of some clusters in one call, their rows out as parcels."""
+"""The fold where Spark spreads it: some partitions of some clusters in one call, their rows out as Arrow IPC
+batches."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 from udfs.simulation.cluster_actions import rows_together
 from udfs.simulation.event_names import KINDS
 from udfs.simulation.event_packing import pack
-from udfs.simulation.event_shards import Batches, gathered, parcel
+from udfs.simulation.event_shards import Batches, gathered, ipc_batch
 from udfs.simulation.kernels.codes import DELETE
 from udfs.simulation.request_results import joined
 from udfs.simulation.result_tables import Rows
@@ -26,7 +27,7 @@ from udfs.simulation.simulation_schemas import (
 )
 from udfs.simulation.simulator import folded
 
-# What a parcel holds rows of, and their schema.
+# What an Arrow IPC batch holds rows of, and their schema.
 PARTS = {
     "leaderships": LEADERSHIPS,
     "transitions": TRANSITIONS,
@@ -35,15 +36,16 @@ PARTS = {
     "requests_of_parts": REQUESTS,
     "at_the_end": STATES_AT_END,
 }
-PARCELS = pa.schema([*KEY, pa.field("part", pa.string()), pa.field("rows", pa.binary())])
+IPC_BATCHES = pa.schema([*KEY, pa.field("part", pa.string()), pa.field("rows", pa.binary())])
 _KEY = [field.name for field in KEY]
-_PARCEL_ROWS = 200_000
+_IPC_BATCH_ROWS = 200_000
 _BATCH_ROWS = 20_000
-_BATCH_PARCELS = 1_000
+_BATCH_IPC_BATCHES = 1_000
 
 
 def replayer() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """For mapInArrow: a column `rows` of SHARES -> PARCELS. A worker has whole partitions, all rows of their clusters'
+    """For mapInArrow: a column `rows` of SHARDS -> IPC_BATCHES. A worker has whole partitions, all rows of their
+    clusters'
     brokers and controllers, and what their partitions do together.
     """
 
@@ -58,16 +60,16 @@ def replayer() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
         several = pc.greater(requests["parts"], 1)
         made = {"requests": requests.filter(pc.invert(several)), "requests_of_parts": requests.filter(several)}
         for part in PARTS:
-            yield from _parcels(part, made[part] if part in made else getattr(rows, part)())
+            yield from _ipc_batches(part, made[part] if part in made else getattr(rows, part)())
 
     return body
 
 
-def _parcels(part: str, table: pa.Table) -> Iterator[pa.RecordBatch]:
+def _ipc_batches(part: str, table: pa.Table) -> Iterator[pa.RecordBatch]:
     """Rows of one snapshot each; rows of a snapshot stand together."""
     for begin, end in _runs(table):
-        for first in range(begin, end, _PARCEL_ROWS):
-            yield parcel(PARCELS, part, table.slice(first, min(_PARCEL_ROWS, end - first)))
+        for first in range(begin, end, _IPC_BATCH_ROWS):
+            yield ipc_batch(IPC_BATCHES, part, table.slice(first, min(_IPC_BATCH_ROWS, end - first)))
 
 
 def _runs(table: pa.Table) -> list[tuple[int, int]]:
@@ -84,14 +86,14 @@ def _runs(table: pa.Table) -> list[tuple[int, int]]:
 
 
 def unpacker() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """For mapInArrow: a column `rows` of parcels of one part -> their rows."""
+    """For mapInArrow: a column `rows` of Arrow IPC batches of one part -> their rows."""
 
     def body(batches: Batches) -> Iterator[pa.RecordBatch]:
         held: list[pa.Table] = []
         for batch in batches:
             for one in batch.column(0):
                 held.append(pa.ipc.open_stream(one.as_buffer()).read_all())
-                if held[-1].num_rows >= _BATCH_ROWS or len(held) >= _BATCH_PARCELS:
+                if held[-1].num_rows >= _BATCH_ROWS or len(held) >= _BATCH_IPC_BATCHES:
                     yield from _together(held)
                     held = []
         yield from _together(held)
@@ -117,7 +119,7 @@ def joiner() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
 
 
 def coupler(whole: Collection[tuple[str, str]]) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """For mapInArrow: a column `rows` of SHARES, all of some clusters -> rows (WIRE) of what partitions do together.
+    """For mapInArrow: a column `rows` of SHARDS, all of some clusters -> rows (WIRE) of what partitions do together.
 
     whole: (cluster_id, snapshot_id) of which all partitions are looked at; of others, the topics that are deleted.
     """

@@ -3,7 +3,7 @@
 Evidence, strongest first: a registration (ZooKeeper, KRaft), a fence; an answer to kafka-log-dirs; the partitions
 themselves - a broker that leads, or is in the ISR of a led partition, lives; being the controller; no place in a
 complete broker list; no registration where others are shown; no part in any ISR, for a broker that holds replicas.
-A replica on an unregistered broker is legitimate: that broker is dead.
+A replica on an unregistered broker is legitimate: that broker is down.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.ingest.merge.merged_schemas import CONTRADICTIONS, USAGE, USED
+from pipelines.ingest.merge.merged_schemas import CONFLICTS, USAGE, USED
 from udfs.arrow.columns import Lists, numbers, valid
 
 BROKERS = pa.schema(
@@ -22,8 +22,8 @@ BROKERS = pa.schema(
         ("rack", pa.string()),
         ("host", pa.string()),
         ("port", pa.int32()),
-        ("alive", pa.bool_()),
-        ("alive_because", pa.string()),
+        ("live", pa.bool_()),
+        ("live_reason", pa.string()),
         ("registered", pa.bool_()),
         ("fenced", pa.bool_()),
         ("controller", pa.bool_()),
@@ -75,7 +75,7 @@ def _life(row: dict[str, Any], all_register: bool) -> tuple[bool, str]:
 
 
 def assess_brokers(registrations: pa.Table, used: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """(one row per broker (schema BROKERS), contradictions) of one cluster.
+    """(one row per broker (schema BROKERS), conflicts) of one cluster.
 
     registrations: schema REGISTRATIONS.   used: schema USAGE. Broker ids are unique in each.
     """
@@ -88,20 +88,18 @@ def assess_brokers(registrations: pa.Table, used: pa.Table) -> tuple[pa.Table, p
     for broker_id in sorted(known.keys() | work.keys()):
         row = {**nothing, **idle, **known.get(broker_id, {}), **work.get(broker_id, {}), "broker_id": broker_id}
         row["in_isr_only"] = broker_id in work and not row["replicas"]  # and if it leads nothing, of no led partition
-        alive, because = _life(row, all_register)
-        if not alive and row["leaders"]:
+        live, because = _life(row, all_register)
+        if not live and row["leaders"]:
             against.append(
                 {
                     "entity": f"broker {broker_id}",
-                    "field": "alive",
-                    "value": f"dead: {because}",
+                    "field": "live",
+                    "value": f"down: {because}",
                     "other_value": f"leads {row['leaders']} partitions",
                     "outcome": USED,
                 }
             )
-        row.update(
-            alive=alive, alive_because=because, draining=bool(row["draining"]), controller=bool(row["controller"])
-        )
+        row.update(live=live, live_reason=because, draining=bool(row["draining"]), controller=bool(row["controller"]))
         rows.append(row)
     keep = [{name: row[name] for name in BROKERS.names} for row in rows]
-    return pa.Table.from_pylist(keep, BROKERS), pa.Table.from_pylist(against, CONTRADICTIONS)
+    return pa.Table.from_pylist(keep, BROKERS), pa.Table.from_pylist(against, CONFLICTS)

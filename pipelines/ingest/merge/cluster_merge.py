@@ -28,7 +28,7 @@ from pipelines.ingest.merge.log_sizes import (
     stray_logs,
 )
 from pipelines.ingest.merge.merged_schemas import (
-    CONTRADICTIONS,
+    CONFLICTS,
     PARTITIONS,
     QUARANTINED,
     REGISTRATIONS,
@@ -48,8 +48,8 @@ from udfs.arrow.columns import (
     whole,
 )
 
-# What `resolve` takes: facts with their origin. `home` is false for a broker's fact that was copied to this share
-# of the cluster only to be looked at; its home share accounts for it.
+# What `resolve` takes: facts with their origin. `home` is false for a broker's fact that was copied to this shard
+# of the cluster only to be looked at; its home shard accounts for it.
 SOURCED_FACTS = pa.schema([*r.FACTS, ("source", pa.string()), ("format", pa.string()), ("home", pa.bool_())])
 
 _STATE = ("replicas", "leader", "isr", "leader_epoch", "elr", "last_known_elr", "adding_replicas", "removing_replicas")
@@ -65,12 +65,12 @@ BROKER_LIST = "broker-list"
 MOST_PARTITIONS = 10_000_000
 
 
-class _Share:
+class _Shard:
     """The working state of one call: the facts, and what is found out about them."""
 
     def __init__(self, facts: pa.Table) -> None:
         self.verdicts = Verdicts(facts)
-        self.contradictions: list[dict[str, Any]] = []
+        self.conflict_rows: list[dict[str, Any]] = []
         self.listed_topics: set[str] = set()
         index, names = codes(facts["source"])
         rank = np.empty(len(names), dtype=np.int64)
@@ -116,7 +116,7 @@ class _Share:
     def of_kinds(self, *kinds: str) -> pa.Table:
         return self.statements.filter(pc.is_in(self.statements["kind"], pa.array(kinds))).combine_chunks()
 
-    def contradict(
+    def record_conflict(
         self, entity: str, facts: pa.Table, conflict: Conflict, used: bool, values: tuple[str, str] | None = None
     ) -> None:
         """Report that two facts disagree; `used` tells whether the first of them is used all the same.
@@ -125,7 +125,7 @@ class _Share:
         """
         first, other, field = conflict.used_row, conflict.row, conflict.field
         mine, theirs = values or (show(facts, first, field), show(facts, other, field))
-        self.contradictions.append(
+        self.conflict_rows.append(
             {
                 "entity": entity,
                 "field": field,
@@ -142,35 +142,35 @@ class _Share:
 
 def resolve(facts: pa.Table) -> Resolution:
     """What these facts say, merged (facts: schema SOURCED_FACTS, of one cluster, whole topics)."""
-    share = _Share(facts)
-    registrations, listed = _brokers(share)
-    declared = _topics(share)
-    partitions, stray = _partitions(share, declared, listed)
-    quarantine, accounts = share.verdicts.close(flags(facts["home"]))
-    contradictions = pa.Table.from_pylist(share.contradictions, CONTRADICTIONS)
+    shard = _Shard(facts)
+    registrations, listed = _brokers(shard)
+    declared = _topics(shard)
+    partitions, stray = _partitions(shard, declared, listed)
+    quarantine, accounts = shard.verdicts.close(flags(facts["home"]))
+    conflict_rows = pa.Table.from_pylist(shard.conflict_rows, CONFLICTS)
     topics = describe_topics(declared, partitions)
-    return Resolution(partitions, topics, registrations, stray, quarantine, contradictions, accounts, usage(partitions))
+    return Resolution(partitions, topics, registrations, stray, quarantine, conflict_rows, accounts, usage(partitions))
 
 
-def _brokers(share: _Share) -> tuple[pa.Table, npt.NDArray[np.int32] | None]:
+def _brokers(shard: _Shard) -> tuple[pa.Table, npt.NDArray[np.int32] | None]:
     """(registrations; ids of the brokers there are, or None where no complete list names them all).
 
-    Broker facts, and faulty entries of broker lists, are in every share.
+    Broker facts, and faulty entries of broker lists, are in every shard.
     """
-    facts = share.of_kinds(r.BROKER)
+    facts = shard.of_kinds(r.BROKER)
     merged = merge(facts, numbers(facts["broker_id"]).astype(np.int64), _BROKER)
     home = flags(facts["home"])
-    _drop_duplicates(share, facts, merged)
+    _drop_duplicates(shard, facts, merged)
     for conflict in merged.conflicts:
         if home[conflict.row]:
             broker = facts["broker_id"][conflict.row].as_py()
-            share.contradict(f"broker {broker}", facts, conflict, used=True)
+            shard.record_conflict(f"broker {broker}", facts, conflict, used=True)
     ids = pa.array(merged.keys, pa.int32())
     table = pa.Table.from_arrays(
         [ids, *(merged.table[name].combine_chunks() for name in _BROKER)], schema=REGISTRATIONS
     )
     is_listed = flags(table["listed"])
-    if not is_listed.any() or _list_has_a_gap(share.facts):
+    if not is_listed.any() or _list_has_a_gap(shard.facts):
         return table, None
     # A broker that registered itself exists, whatever the list says; one that is removed still holds replicas.
     there = is_listed | flags(table["registered"]) | flags(table["answers"]) | flags(table["draining"])
@@ -186,37 +186,37 @@ def _list_has_a_gap(facts: pa.Table) -> bool:
     return bool((entry & np.asarray(whole(pc.equal(facts["kind"], r.FAULT)))).any())
 
 
-def _drop_duplicates(share: _Share, facts: pa.Table, merged: Merged) -> None:
+def _drop_duplicates(shard: _Shard, facts: pa.Table, merged: Merged) -> None:
     for row in np.flatnonzero(merged.duplicate).tolist():
         if facts["format"][row].as_py() != KRAFT_LOG:
-            share.verdicts.ignore(facts["fact"][row].as_py(), DUPLICATE)
+            shard.verdicts.ignore(facts["fact"][row].as_py(), DUPLICATE)
 
 
-def _topics(share: _Share) -> dict[str, dict[str, Any]]:
+def _topics(shard: _Shard) -> dict[str, dict[str, Any]]:
     """{topic: merged fields of its TOPIC and CONFIG facts}."""
-    facts = share.of_kinds(r.TOPIC, r.CONFIG)
+    facts = shard.of_kinds(r.TOPIC, r.CONFIG)
     fact_numbers = facts["fact"].to_numpy()
     code, names = codes(facts["topic"])
     bad = {i: reason for i, name in enumerate(names.to_pylist()) if (reason := bad_topic_name(name))}
     good = np.ones(len(code), dtype=np.bool_)
     for at in np.flatnonzero(np.isin(code, list(bad))).tolist():
-        share.verdicts.quarantine(int(fact_numbers[at]), bad[int(code[at])])
+        shard.verdicts.quarantine(int(fact_numbers[at]), bad[int(code[at])])
         good[at] = False
     huge = numbers(facts["partition_count"]) > MOST_PARTITIONS
     for at in np.flatnonzero(huge & good).tolist():
         reason = f"partitions is {facts['partition_count'][at].as_py()}, expected at most {MOST_PARTITIONS}"
-        share.verdicts.quarantine(int(fact_numbers[at]), reason)
+        shard.verdicts.quarantine(int(fact_numbers[at]), reason)
     good &= ~huge
     facts, code = facts.filter(pa.array(good)), code[good]
     merged = merge(facts, code, _TOPIC)
-    _drop_duplicates(share, facts, merged)
+    _drop_duplicates(shard, facts, merged)
     text = names.to_pylist()
     for conflict in merged.conflicts:
         if conflict.field != "configs":
-            share.contradict(f"topic {text[code[conflict.row]]}", facts, conflict, used=True)
-    configs = _configs(share, facts, merged)
+            shard.record_conflict(f"topic {text[code[conflict.row]]}", facts, conflict, used=True)
+    configs = _configs(shard, facts, merged)
     is_list = pc.equal(facts["format"], TOPIC_LIST)
-    share.listed_topics = set(facts.filter(is_list)["topic"].to_pylist())
+    shard.listed_topics = set(facts.filter(is_list)["topic"].to_pylist())
     rows = merged.table.to_pylist()
     return {
         text[key]: {**row, "configs": configs.get(thing)}
@@ -224,10 +224,10 @@ def _topics(share: _Share) -> dict[str, dict[str, Any]]:
     }
 
 
-def _configs(share: _Share, facts: pa.Table, merged: Merged) -> dict[int, dict[str, str]]:
+def _configs(shard: _Shard, facts: pa.Table, merged: Merged) -> dict[int, dict[str, str]]:
     """{number of a merged topic: its configs}, taken together key by key.
 
-    A key that one source leaves out is no contradiction: describe shows the brokers' own settings too.
+    A key that one source leaves out is no conflict: describe shows the brokers' own settings too.
     """
     values = facts["configs"].to_pylist()
     out: dict[int, dict[str, str]] = {}
@@ -239,15 +239,15 @@ def _configs(share: _Share, facts: pa.Table, merged: Merged) -> dict[int, dict[s
             first = said_by.setdefault((thing, key), row)
             if held != value:
                 entity = f"topic {facts['topic'][row].as_py()}"
-                share.contradict(entity, facts, Conflict(f"config {key}", row, first, False), True, (held, value))
+                shard.record_conflict(entity, facts, Conflict(f"config {key}", row, first, False), True, (held, value))
     return out
 
 
 def _partitions(
-    share: _Share, declared: dict[str, dict[str, Any]], listed: npt.NDArray[np.int32] | None
+    shard: _Shard, declared: dict[str, dict[str, Any]], listed: npt.NDArray[np.int32] | None
 ) -> tuple[pa.Table, pa.Table]:
     """(partitions without the quarantined, sorted by topic and partition; stray logs)."""
-    facts = share.of_kinds(r.PARTITION)
+    facts = shard.of_kinds(r.PARTITION)
     state = _merged_by_partition(facts, (*_STATE, *_LOADS))
     first = pa.array(state.order[state.offsets[:-1]])
     columns = {
@@ -256,13 +256,13 @@ def _partitions(
     table = pa.table({**columns, **{name: state.table[name] for name in (*_STATE, *_LOADS)}})
 
     bad = partition_faults(table, listed)
-    _quarantine(share, facts, state, table, bad)
+    _quarantine(shard, facts, state, table, bad)
     clean = np.ones(table.num_rows, dtype=np.bool_)
     clean[list(bad)] = False
     table = table.filter(pa.array(clean))
-    table = _with_listed_only(share, table, declared)
+    table = _with_listed_only(shard, table, declared)
     table = table.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
-    table, stray = _with_logs(share, table)
+    table, stray = _with_logs(shard, table)
     table = _with_topic_loads(table, declared)
     return table.select(PARTITIONS.names).cast(PARTITIONS), stray
 
@@ -272,7 +272,7 @@ def _merged_by_partition(facts: pa.Table, names: tuple[str, ...]) -> Merged:
     return merge(facts, (code << np.int64(32)) + numbers(facts["partition"]).astype(np.int64), names)
 
 
-def _quarantine(share: _Share, facts: pa.Table, state: Merged, table: pa.Table, bad: dict[int, list[str]]) -> None:
+def _quarantine(shard: _Shard, facts: pa.Table, state: Merged, table: pa.Table, bad: dict[int, list[str]]) -> None:
     """Mark duplicates, clashes and faults; rows that clash are added to `bad`."""
     thing = state.thing_of_fact
     fact_numbers = facts["fact"].to_numpy()
@@ -285,7 +285,7 @@ def _quarantine(share: _Share, facts: pa.Table, state: Merged, table: pa.Table, 
     for conflict in state.conflicts:
         row = int(thing[conflict.row])
         settled = not conflict.same_strength or conflict.field in _LOADS
-        share.contradict(name(row), facts, conflict, used=settled)
+        shard.record_conflict(name(row), facts, conflict, used=settled)
         if settled:
             continue
         bad.setdefault(row, [])
@@ -302,13 +302,13 @@ def _quarantine(share: _Share, facts: pa.Table, state: Merged, table: pa.Table, 
             rest = [f"{name(row)}: {reason}" for reason in reasons] or (
                 [] if own else [f"{name(row)} is given in different ways {clash[row]}"]
             )
-            share.verdicts.quarantine(int(fact_numbers[at]), *own, *rest)
-    _drop_duplicates(share, facts, state)
+            shard.verdicts.quarantine(int(fact_numbers[at]), *own, *rest)
+    _drop_duplicates(shard, facts, state)
 
 
-def _with_listed_only(share: _Share, table: pa.Table, declared: dict[str, dict[str, Any]]) -> pa.Table:
+def _with_listed_only(shard: _Shard, table: pa.Table, declared: dict[str, dict[str, Any]]) -> pa.Table:
     """`table` with a row for each partition of the topics that only a topic list names."""
-    counts = {topic: declared[topic]["partition_count"] for topic in share.listed_topics if topic in declared}
+    counts = {topic: declared[topic]["partition_count"] for topic in shard.listed_topics if topic in declared}
     for topic in pc.unique(table["topic"]).to_pylist():
         counts.pop(topic, None)
     if not counts:
@@ -321,10 +321,10 @@ def _with_listed_only(share: _Share, table: pa.Table, declared: dict[str, dict[s
     return pa.concat_tables([table, extra])
 
 
-def _with_logs(share: _Share, table: pa.Table) -> tuple[pa.Table, pa.Table]:
+def _with_logs(shard: _Shard, table: pa.Table) -> tuple[pa.Table, pa.Table]:
     """(`table` with logs and sizes from log directories and offsets, stray logs)."""
-    logs = share.of_kinds(r.REPLICA)
-    offsets = share.of_kinds(r.OFFSET)
+    logs = shard.of_kinds(r.REPLICA)
+    offsets = shard.of_kinds(r.OFFSET)
     topic_of, _ = codes(pa.chunked_array([whole(table["topic"]), whole(logs["topic"]), whole(offsets["topic"])]))
     n, m = table.num_rows, logs.num_rows
     every = np.r_[numbers(table["partition"]), numbers(logs["partition"]), numbers(offsets["partition"])].astype(
@@ -341,9 +341,9 @@ def _with_logs(share: _Share, table: pa.Table) -> tuple[pa.Table, pa.Table]:
 
     future = flags(logs["is_future"])
     merged = merge(logs, log_keys(row[:m], numbers(logs["broker_id"]).astype(np.int64), future), LOG_FIELDS)
-    _report_logs(share, logs, merged)
+    _report_logs(shard, logs, merged)
     ends = merge(offsets, row[m:], ("log_end_offset",))
-    _report_logs(share, offsets, ends)
+    _report_logs(shard, offsets, ends)
 
     replicas = Lists.of(table["replicas"])
     beside, used = logs_beside_replicas(replicas, merged)
@@ -354,13 +354,13 @@ def _with_logs(share: _Share, table: pa.Table) -> tuple[pa.Table, pa.Table]:
     return table, stray_logs(logs, merged, ~used)
 
 
-def _report_logs(share: _Share, facts: pa.Table, merged: Merged) -> None:
+def _report_logs(shard: _Shard, facts: pa.Table, merged: Merged) -> None:
     for conflict in merged.conflicts:
         row = conflict.row
         entity = f"partition {facts['topic'][row].as_py()}-{facts['partition'][row].as_py()}"
         broker = facts["broker_id"][row].as_py()
-        share.contradict(entity if broker is None else f"{entity} on broker {broker}", facts, conflict, used=True)
-    _drop_duplicates(share, facts, merged)
+        shard.record_conflict(entity if broker is None else f"{entity} on broker {broker}", facts, conflict, used=True)
+    _drop_duplicates(shard, facts, merged)
 
 
 def _with_leader_offsets(replicas: Lists, table: pa.Table, logs: pa.Array, ends: Merged) -> pa.Array:
@@ -399,12 +399,12 @@ def _with_topic_loads(table: pa.Table, declared: dict[str, dict[str, Any]]) -> p
     text = names.to_pylist()
     shown = np.bincount(topic_of[topic_of >= 0], minlength=len(text))
     for name in _LOADS:
-        share_of = np.full(len(text), np.nan)
+        shard_of = np.full(len(text), np.nan)
         for i, topic in enumerate(text):
             total = loaded.get(topic, {}).get(name)
             if total is not None:
-                share_of[i] = total / max(declared[topic]["partition_count"] or 0, shown[i])
-        values = share_of[topic_of]
+                shard_of[i] = total / max(declared[topic]["partition_count"] or 0, shown[i])
+        values = shard_of[topic_of]
         if name == "size_bytes":
             even = pa.array(np.nan_to_num(np.round(values)).astype(np.int64), mask=np.isnan(values))
         else:

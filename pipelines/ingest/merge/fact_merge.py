@@ -75,7 +75,7 @@ class Merged:
 
 
 def merge(facts: pa.Table, key: Ints, names: Sequence[str]) -> Merged:
-    """Merge facts (n rows, with columns source_index, strength, record_number) that share a key (n)."""
+    """Merge facts (n rows, with columns source_index, strength, record_number) that shard a key (n)."""
     source = facts["source_index"].to_numpy()
     strength = facts["strength"].to_numpy()
     record = facts["record_number"].to_numpy()

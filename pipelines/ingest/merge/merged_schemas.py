@@ -44,7 +44,7 @@ TOPICS = pa.schema(
         ("topic", pa.string()),
         ("topic_id", pa.string()),
         ("partitions", pa.int32()),
-        ("partitions_shown", pa.int32()),
+        ("listed_partitions", pa.int32()),
         ("replication_factor", pa.int32()),
         ("min_insync_replicas", pa.int32()),
         ("unclean_leader_election", pa.bool_()),
@@ -102,11 +102,11 @@ QUARANTINE = pa.schema(
     ]
 )
 
-# Outcomes of a contradiction.
+# Outcomes of a conflict.
 USED = "value is used, other_value is not"
 QUARANTINED = "both are quarantined"
 
-CONTRADICTIONS = pa.schema(
+CONFLICTS = pa.schema(
     [
         ("entity", pa.string()),  # "partition orders-3", "topic orders", "broker 7"
         ("field", pa.string()),
@@ -126,7 +126,7 @@ ACCOUNTS = pa.schema(
 )
 
 
-# What brokers do in the partitions of a share; summed over all shares, it tells who lives.
+# What brokers do in the partitions of a shard; summed over all shards, it tells who lives.
 USAGE = pa.schema(
     [
         ("broker_id", pa.int32()),
@@ -140,14 +140,14 @@ USAGE = pa.schema(
 
 @dataclass(frozen=True)
 class Resolution:
-    """What a share of one cluster's facts says, merged. Each attribute is a table of the schema of its name."""
+    """What a shard of one cluster's facts says, merged. Each attribute is a table of the schema of its name."""
 
     partitions: pa.Table
     topics: pa.Table
     registrations: pa.Table
     stray_logs: pa.Table
     quarantine: pa.Table
-    contradictions: pa.Table
+    conflicts: pa.Table
     accounts: pa.Table
     usage: pa.Table
 
@@ -158,7 +158,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "registrations": REGISTRATIONS,
     "stray_logs": STRAY_LOGS,
     "quarantine": QUARANTINE,
-    "contradictions": CONTRADICTIONS,
+    "conflicts": CONFLICTS,
     "accounts": ACCOUNTS,
     "usage": USAGE,
 }

@@ -30,7 +30,7 @@ class Verdicts:
         held.extend(r for r in reasons if r not in held)
 
     def close(self, home: npt.NDArray[np.bool_]) -> tuple[pa.Table, pa.Table]:
-        """(QUARANTINE, ACCOUNTS) of the records of which this share of the facts is the home (bool per fact)."""
+        """(QUARANTINE, ACCOUNTS) of the records of which this shard of the facts is the home (bool per fact)."""
         source, names = codes(self._facts["source"])
         record = self._facts["record_number"].to_numpy()
         line = self._facts["line_number"].to_numpy()

@@ -82,7 +82,7 @@ def describe_topics(declared: dict[str, dict[str, Any]], partitions: pa.Table) -
             "topic": topic,
             "topic_id": said.get("topic_id"),
             "partitions": effective,
-            "partitions_shown": end - begin,
+            "listed_partitions": end - begin,
             "replication_factor": said.get("replication_factor") or (int(assigned.max(initial=0)) or None),
             "configs": list(configs.items()),
             "marked_for_deletion": bool(said.get("marked_for_deletion")),

@@ -1,5 +1,5 @@
 "use strict";
-// Pictures of brokers by brokers: who dies across, who survives down. A pointer or the arrow keys read their cells.
+// Pictures of brokers by brokers: who fails across, who survives down. A pointer or the arrow keys read their cells.
 const heatMaps = (() => {
   const LABELLED = 12, FEW = 60; // up to so many brokers, cells show their numbers, and a grey diagonal
   const make = (name, attributes = {}, ...children) => {

@@ -22,7 +22,7 @@
   const brokerScale = (values, label) => ({ label, domain: values, type: "band", ticks: ids(values), tickFormat: String, tickRotate: values.length > 12 ? -60 : 0 });
 
   // What each of these says rests on brokers that live.
-  const NOBODY = "No broker is known to live.", OF_THE_LIVING = ["leaders", "worst", "takeovers", "pairs", "racks", "copysets", "plan"];
+  const NOBODY = "No broker is known to live.", OF_THE_LIVE = ["leaders", "worst", "takeovers", "pairs", "racks", "copysets", "plan"];
 
   const charts = {
     leaders(cluster, where) {
@@ -40,20 +40,20 @@
     },
     worst(cluster, where) {
       const rows = Object.entries(cluster.worst).flatMap(([scheme, held]) => held.map(([failed, ratio]) => ({ scheme, failed, ratio })));
-      if (!rows.length) return nothing("No death leaves a survivor that leads anything.");
+      if (!rows.length) return nothing("No failure leaves a survivor that leads anything.");
       const failed = [...new Set(rows.map((d) => d.failed))].sort(d3.ascending);
       // A naive placement far beyond the others would press them into one line: it then lies beyond the axis, and is told.
       const naive = rows.filter((d) => d.scheme === "naive"), others = rows.filter((d) => d.scheme !== "naive");
       const most = d3.max(others, (d) => d.ratio), beyond = naive.length && others.length && d3.max(naive, (d) => d.ratio) > 3 * most;
       const shown = (beyond ? others : rows).sort((a, b) => SCHEMES.indexOf(b.scheme) - SCHEMES.indexOf(a.scheme));
-      const chart = plot(where, "The worst survivor of each broker's death", {
+      const chart = plot(where, "The worst survivor of each broker's failure", {
         color: { ...coloursOf(shown), legend: false },
         symbol: { domain: schemesOf(shown), legend: true },
-        x: brokerScale(failed, "broker that dies"),
+        x: brokerScale(failed, "broker that fails"),
         y: { label: "worst survivor / mean", grid: true, nice: true },
         marks: [
           Plot.ruleY([1], { stroke: "currentColor", strokeDasharray: "5,4" }),
-          Plot.dot(shown, { x: "failed", y: "ratio", stroke: "scheme", symbol: "scheme", r: failed.length > FEW ? 2 : 4, tip: true, title: (d) => `${d.scheme}: broker ${d.failed} dies, the worst survivor leads ${d.ratio.toFixed(2)} times the mean` }),
+          Plot.dot(shown, { x: "failed", y: "ratio", stroke: "scheme", symbol: "scheme", r: failed.length > FEW ? 2 : 4, tip: true, title: (d) => `${d.scheme}: broker ${d.failed} fails, the worst survivor leads ${d.ratio.toFixed(2)} times the mean` }),
         ],
       });
       if (!beyond) return chart;
@@ -68,7 +68,7 @@
       const rest = held.filter((one) => one !== "naive"), most = d3.max(held, (one) => d3.max(schemes[one]));
       const top = Math.max(1, d3.max(rest.length ? rest : held, (one) => d3.max(schemes[one])));
       const colour = d3.scaleSequentialSqrt([0, top], ramp).clamp(true);
-      const say = (scheme) => (x, y, value) => `${scheme}: if broker ${brokers[x]} dies, broker ${brokers[y]} takes over ${value} partitions`;
+      const say = (scheme) => (x, y, value) => `${scheme}: if broker ${brokers[x]} fails, broker ${brokers[y]} takes over ${value} partitions`;
       const own = n > FEW ? ramp(0) : undefined;
       const heats = held.map((scheme) => heat({ name: scheme, brokers, valueAt: (x, y) => schemes[scheme][x * n + y], colour, say: say(scheme), own }));
       const key = rampOf(colour, "0", most > top ? `${top} partitions or more` : `${top} partitions`);
@@ -76,7 +76,7 @@
     },
     pairs(cluster) {
       const rows = cluster.pairs;
-      if (!rows.length) return nothing("There are fewer than three brokers, or more pairs than failures.most_pairs.");
+      if (!rows.length) return nothing("There are fewer than three brokers, or more pairs than failures.max_pairs.");
       const brokers = [...new Set(rows.flatMap((d) => [d[0], d[1]]))].sort(d3.ascending);
       const place = new Map(brokers.map((id, i) => [id, i]));
       const n = brokers.length, grid = new Array(n * n).fill(null);
@@ -90,7 +90,7 @@
         const row = grid[x * n + y];
         if (!row) return "";
         const ratio = row[2] === null ? "nobody is left to lead" : `the worst survivor leads ${row[2].toFixed(2)} times the mean`;
-        return `brokers ${brokers[x]} and ${brokers[y]} die: ${ratio}, ${row[3]} partitions newly offline, ${row[4]} refuse acks=all`;
+        return `brokers ${brokers[x]} and ${brokers[y]} fail: ${ratio}, ${row[3]} partitions newly offline, ${row[4]} reject acks=all`;
       };
       const one = heat({
         name: "as it is", brokers, valueAt: (x, y) => grid[x * n + y]?.[2] ?? null, colour, say, own: "#777",
@@ -103,28 +103,28 @@
     racks(cluster, where) {
       const rows = cluster.racks.map((d) => ({ ...d, rack: d.scenario.replace(/^rack:/, "") })).sort((a, b) => SCHEMES.indexOf(a.scheme) - SCHEMES.indexOf(b.scheme));
       if (!rows.length) return nothing("No racks are known.");
-      const known = rows.filter((d) => d.leaders_worst_over_mean !== null);
+      const known = rows.filter((d) => d.worst_survivor_ratio !== null);
       const lost = rows.filter((d) => d.scheme === "observed");
-      const said = lost.map((d) => `${d.rack}: ${d.newly_offline_partitions} partitions newly offline, ${d.under_min_isr_partitions} refuse acks=all`).join("; ");
-      const bars = plot(where, "The worst survivor of each rack's death", {
+      const said = lost.map((d) => `${d.rack}: ${d.newly_offline_partitions} partitions newly offline, ${d.under_min_isr_partitions} reject acks=all`).join("; ");
+      const bars = plot(where, "The worst survivor of each rack's failure", {
         color: coloursOf(known),
-        fx: { label: "rack that dies", labelOffset: 38 },
+        fx: { label: "rack that fails", labelOffset: 38 },
         x: { axis: null, domain: schemesOf(known) },
         y: { label: "worst survivor / mean", grid: true },
         marks: [
-          Plot.barY(known, { fx: "rack", x: "scheme", y: "leaders_worst_over_mean", fill: "scheme", tip: true, title: (d) => `${d.scheme}: rack ${d.rack} (${d.brokers} brokers) dies, the worst survivor leads ${d.leaders_worst_over_mean.toFixed(2)} times the mean, ${d.newly_offline_partitions} partitions newly offline` }),
+          Plot.barY(known, { fx: "rack", x: "scheme", y: "worst_survivor_ratio", fill: "scheme", tip: true, title: (d) => `${d.scheme}: rack ${d.rack} (${d.brokers} brokers) fails, the worst survivor leads ${d.worst_survivor_ratio.toFixed(2)} times the mean, ${d.newly_offline_partitions} partitions newly offline` }),
           Plot.ruleY([1], { stroke: "currentColor", strokeDasharray: "5,4" }),
         ],
       });
-      return make("div", {}, known.length ? bars : nothing("No rack's death leaves a survivor."), make("p", { class: "muted" }, `As it is: ${said}.`));
+      return make("div", {}, known.length ? bars : nothing("No rack's failure leaves a survivor."), make("p", { class: "muted" }, `As it is: ${said}.`));
     },
     copysets(cluster, where) {
       const rows = cluster.durability.filter((d) => d.loss_probability !== null);
       if (!rows.length) return nothing("No replica sets are known.");
-      // One death loses what has one replica: where there is none, that line says nothing.
+      // One failure loses what has one replica: where there is none, that line says nothing.
       const counts = [...new Set(rows.map((d) => d.failures))].filter((k) => k >= 2 || rows.some((d) => d.failures === k && d.loss_probability > 0));
       const chosen = rows.filter((d) => counts.includes(d.failures));
-      if (!chosen.length) return nothing("Two brokers cannot die here, and one takes nothing with it.");
+      if (!chosen.length) return nothing("Two brokers cannot fail here, and one takes nothing with it.");
       // One label where lines end (nearly) together.
       const most = d3.max(chosen, (d) => d.loss_probability) || 1, ends = [];
       for (const end of d3.sort(counts.map((k) => d3.greatest(chosen.filter((d) => d.failures === k), (d) => d.copysets)), (d) => d.loss_probability)) {
@@ -132,21 +132,21 @@
         if (last && end.loss_probability - last.at(-1).loss_probability < 0.08 * most && end.copysets === last[0].copysets) last.push(end);
         else ends.push([end]);
       }
-      const who = (some) => (some.length > 1 ? `${d3.min(some, (d) => d.failures)} to ${d3.max(some, (d) => d.failures)} die` : some[0].failures === 1 ? "1 dies" : `${some[0].failures} die`);
+      const who = (some) => (some.length > 1 ? `${d3.min(some, (d) => d.failures)} to ${d3.max(some, (d) => d.failures)} fail` : some[0].failures === 1 ? "1 fails" : `${some[0].failures} fail`);
       return plot(where, "Replica sets against the chance of a loss", {
         color: coloursOf(chosen),
         x: { label: "distinct replica sets (copysets)", grid: true, nice: true, ticks: whole(chosen.map((d) => d.copysets), where), tickFormat: "d" },
         y: { label: "P(some partition is lost)", grid: true, domain: [0, most], nice: true },
         marks: [
           Plot.line(chosen, { x: "copysets", y: "loss_probability", z: "failures", sort: "copysets", stroke: "currentColor", strokeOpacity: 0.35 }),
-          Plot.dot(chosen, { x: "copysets", y: "loss_probability", fill: "scheme", r: 5, tip: true, title: (d) => `${d.scheme}: ${d.copysets} replica sets; if ${d.failures} brokers die at once, some partition is lost with probability ${d.loss_probability.toPrecision(3)}` }),
+          Plot.dot(chosen, { x: "copysets", y: "loss_probability", fill: "scheme", r: 5, tip: true, title: (d) => `${d.scheme}: ${d.copysets} replica sets; if ${d.failures} brokers fail at once, some partition is lost with probability ${d.loss_probability.toPrecision(3)}` }),
           Plot.text(ends, { x: (some) => some[0].copysets, y: (some) => d3.mean(some, (d) => d.loss_probability), text: who, dx: 10, textAnchor: "start", fill: "currentColor" }),
         ],
         marginRight: 75,
       });
     },
     trend(cluster, where) {
-      const names = { leaders_max_over_mean_ratio: "leaders now, max/mean", worst_survivor_max_over_mean_ratio: "worst survivor of a death, max/mean" };
+      const names = { leaders_max_over_mean_ratio: "leaders now, max/mean", worst_survivor_ratio: "worst survivor of a failure, max/mean" };
       const rows = cluster.trend.filter((d) => names[d.metric] && d.value !== null).map((d) => ({ ...d, at: new Date(d.as_of), what: names[d.metric] }));
       if (new Set(cluster.trend.map((d) => d.as_of)).size < 2) return nothing("The tables hold one run over this cluster: run again with a later snapshot, and it shows here how things went.");
       if (!rows.length) return nothing("In none of the runs did a broker live that leads anything.");
@@ -168,8 +168,8 @@
       const what = {
         replicas_max_over_mean: "replicas", leaders_max_over_mean: "preferred leaders", disk_max_over_mean: "disk",
         bytes_in_max_over_mean: "bytes in", bytes_out_max_over_mean: "bytes out",
-        worst_survivor_leaders_over_mean: "worst survivor, leaders", worst_survivor_bytes_out_over_mean: "worst survivor, bytes out",
-        worst_survivor_of_pairs_over_mean: "worst survivor of pairs", worst_survivor_of_racks_over_mean: "worst survivor of racks",
+        worst_survivor_ratio: "worst survivor, leaders", worst_survivor_bytes_out_ratio: "worst survivor, bytes out",
+        worst_survivor_ratio_of_pairs: "worst survivor of pairs", worst_survivor_ratio_of_racks: "worst survivor of racks",
       };
       const rows = Object.entries(what).map(([key, name]) => ({ name, before: plan[`${key}_before`], after: plan[`${key}_after`] })).filter((d) => d.before !== null && d.after !== null);
       const text = `Goal ${plan.goal}: ${plan.changed_partitions} partitions change, ${plan.leader_changes} of them their preferred leader; ${plan.moves} replicas are copied` +
@@ -192,11 +192,11 @@
   function draw(where) {
     const cluster = clusters[Number(where.dataset.cluster)], name = where.dataset.chart;
     const details = make("details", { class: "sql" }, make("summary", {}, "SQL"), make("pre", { tabindex: 0 }, make("code", {}, cluster.sql[SQL_OF[name] ?? name])));
-    const shown = cluster.brokers.length || !OF_THE_LIVING.includes(name) ? charts[name](cluster, where) : nothing(NOBODY);
+    const shown = cluster.brokers.length || !OF_THE_LIVE.includes(name) ? charts[name](cluster, where) : nothing(NOBODY);
     where.replaceChildren(shown, details);
     where.dataset.drawn = String(where.clientWidth);
   }
-  const SQL_OF = { leaders: "brokers", worst: "deaths", copysets: "durability" };
+  const SQL_OF = { leaders: "brokers", worst: "failures", copysets: "durability" };
 
   function sortable(table) {
     const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];

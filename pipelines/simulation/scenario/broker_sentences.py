@@ -33,12 +33,12 @@ def _state(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
 
 
 def _lost(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
-    heir = told.broker(words[1], said.line) if words[1] else None
-    if heir is not None and heir not in told.alive:
-        up = ", ".join(map(str, sorted(told.alive)))
+    successor = told.broker(words[1], said.line) if words[1] else None
+    if successor is not None and successor not in told.live:
+        up = ", ".join(map(str, sorted(told.live)))
         remedy = f"Name one of those that are up then: {up}." if up else "Let a broker be up before."
-        told.page.fail(f"broker {heir} is down at t={said.at_ms / 1000:g}s: it cannot control", remedy, said.line)
-    yield Event(said.at_ms, k.CONTROLLER_LOST, heir, offset=said.place)
+        told.page.fail(f"broker {successor} is down at t={said.at_ms / 1000:g}s: it cannot control", remedy, said.line)
+    yield Event(said.at_ms, k.CONTROLLER_LOST, successor, offset=said.place)
 
 
 def _old_controller(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:

@@ -19,7 +19,7 @@ from pipelines.simulation.scenario.sentence_patterns import (
 from udfs.simulation.cluster_events import Event, Key
 from udfs.simulation.kernels import codes as k
 
-SKIPPED_IF_REFUSED = 1  # the value of a fetch that nobody has asked for by name
+SKIPPED_IF_REJECTED = 1  # the value of a fetch that nobody has asked for by name
 FETCH_MS = 500
 _PRODUCE_MS, _MIN_BYTES = 30_000, 1
 _PRODUCE = {"acks": ACKS, "timeout": A_TIME}
@@ -63,10 +63,10 @@ def fetched_by_followers(told: Told, said: Said, words: re.Match[str]) -> Iterat
 
 
 def fetches_of(told: Told, said: Said, keys: Iterable[Key], options: dict[str, int]) -> Iterator[Event]:
-    """A fetch by each replica of those partitions that there are; the leader's own is refused, and left out then."""
+    """A fetch by each replica of those partitions that there are; the leader's own is rejected, and left out then."""
     for topic, partition in keys:
         for broker in told.replicas.get(topic, {}).get(partition, ()):
-            yield _fetch(told, said, broker, (topic, partition), SKIPPED_IF_REFUSED, options)
+            yield _fetch(told, said, broker, (topic, partition), SKIPPED_IF_REJECTED, options)
 
 
 def _fetch(

@@ -36,7 +36,7 @@ class Told:
 
     def __init__(self, page: Page, begin: Begin, rules: Rules) -> None:
         self.page, self.rules = page, rules
-        self.brokers, self.alive = begin.brokers, set(begin.alive)
+        self.brokers, self.live = begin.brokers, set(begin.live)
         self._leaving: set[int] = set()
         # Whoever may hold a replica: during a reassignment, and after it, those of before too.
         self.replicas: dict[str, dict[int, List]] = {}
@@ -64,19 +64,19 @@ class Told:
         """Nothing; which brokers live, and which shut down, after an event of this kind of these."""
         if kind == k.BROKER_UP:
             for broker in brokers:
-                if broker in self.alive & self._leaving:
+                if broker in self.live & self._leaving:
                     problem = f"broker {broker} is shutting down: it goes before it is up again"
                     self.page.fail(problem, f"Write broker {broker} down before.", line)
             self._leaving.difference_update(brokers)
-            self.alive.update(brokers)
+            self.live.update(brokers)
         elif kind == k.BROKER_DOWN:
-            self.alive.difference_update(brokers)
+            self.live.difference_update(brokers)
         else:
-            self._leaving.update(self.alive.intersection(brokers))
+            self._leaving.update(self.live.intersection(brokers))
 
     def active(self) -> set[int]:
         """Brokers that live and do not shut down."""
-        return self.alive - self._leaving
+        return self.live - self._leaving
 
     def ids(self, text: str, line: int | None) -> List:
         """Brokers that there are, each once."""
@@ -106,7 +106,7 @@ class Told:
 
     def taken(self, said: Said) -> None:
         """Nothing; some broker lives that takes a request to the controller."""
-        if not self.alive:
+        if not self.live:
             problem = f"no broker is up at t={said.at_ms / 1000:g}s: nobody takes the request"
             self.page.fail(problem, "Let a broker be up before.", said.line)
 

@@ -73,7 +73,7 @@ def begin_of(page: Page, rules: dict[str, Any]) -> Begin:
     return Begin(tuple(sorted(brokers)), frozenset(brokers), held, controller, 1, Rules(**rules))
 
 
-def refuse_cluster(page: Page) -> None:
+def reject_cluster(page: Page) -> None:
     """SourceError if the scenario tells of a cluster although it stands beside one."""
     for key in ("brokers", "controller", "topics"):
         if key in page.content:

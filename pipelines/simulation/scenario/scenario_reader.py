@@ -21,7 +21,7 @@ from pipelines.simulation.scenario.scenario_header import (
     FETCH_EVERY,
     Settings,
     begin_of,
-    refuse_cluster,
+    reject_cluster,
     settings_of,
 )
 from pipelines.simulation.scenario.sentence_patterns import keys_of, too_large
@@ -83,7 +83,7 @@ def read_scenario(path: str, beside: Begin | None, until_ms: int | None = None) 
     page = read_page(path, _KEYS)
     settings = settings_of(page)
     if beside is not None:
-        refuse_cluster(page)
+        reject_cluster(page)
     begin = begin_of(page, settings.rules) if beside is None else beside
     written = page.sentences("events", f"Write sentences: {EXAMPLES}.")
     phrases = [_phrase(page, sentence, line) for sentence, line in written]

@@ -35,11 +35,11 @@ def _created(told: Told, said: Said, words: re.Match[str]) -> Iterator[Event]:
     lists = [told.ids(text.replace(":", ","), said.line) for text in words[3].split(",")]
     if len({len(ids) for ids in lists}) > 1:
         told.page.fail(f"{words[3]} has lists of different lengths", "Give each partition as many replicas.", said.line)
-    # With KRaft a partition without an active replica is enough to refuse the request: createTopic, createPartitions.
-    refused = told.rules.kraft and not all(told.active() & set(ids) for ids in lists)
+    # With KRaft a partition without an active replica is enough to reject the request: createTopic, createPartitions.
+    rejected = told.rules.kraft and not all(told.active() & set(ids) for ids in lists)
     for partition, ids in enumerate(lists, first):
-        yield Event(said.at_ms, k.CREATE, None, (topic, partition), int(refused), replicas=ids, offset=said.place)
-        if refused:
+        yield Event(said.at_ms, k.CREATE, None, (topic, partition), int(rejected), replicas=ids, offset=said.place)
+        if rejected:
             continue
         held = told.replicas.setdefault(topic, {})
         held[partition] = ids

@@ -10,7 +10,7 @@ from udfs.failures.kernels.election import (
     CAUSES,
     PartitionArrays,
     elect,
-    successor_if_leader_dies,
+    successor_if_leader_fails,
 )
 
 
@@ -28,7 +28,7 @@ def state(*rows: tuple[list[int], list[int], list[int], int, bool]) -> Partition
 
 
 @pytest.mark.parametrize(
-    ("replicas", "isr", "elr", "leader", "unclean", "dead", "expected", "cause"),
+    ("replicas", "isr", "elr", "leader", "unclean", "down", "expected", "cause"),
     [
         ([1, 2, 3], [1, 2, 3], [], 1, False, {1}, 2, "isr"),
         ([1, 2, 3], [1, 3], [], 1, False, {1}, 3, "isr"),
@@ -52,13 +52,13 @@ def test_who_leads(
     elr: list[int],
     leader: int,
     unclean: bool,
-    dead: set[int],
+    down: set[int],
     expected: int,
     cause: str,
 ) -> None:
     partitions = state((replicas, isr, elr, leader, unclean))
-    alive = np.array([b not in dead for b in replicas])
-    found, why = elect(partitions, alive)
+    live = np.array([b not in down for b in replicas])
+    found, why = elect(partitions, live)
     assert found.tolist() == [expected]
     assert CAUSES[why[0]] == cause
 
@@ -71,7 +71,7 @@ def test_one_call_answers_every_single_failure() -> None:
         ([1, 2], [2], [], -1, False),
         ([1, 2], [1], [], 1, True),
     )
-    successor, cause = successor_if_leader_dies(partitions, np.ones(len(partitions.replicas), dtype=np.bool_))
+    successor, cause = successor_if_leader_fails(partitions, np.ones(len(partitions.replicas), dtype=np.bool_))
     assert successor.tolist() == [2, 1, -1, -1, 2]
     assert [CAUSES[c] for c in cause] == ["isr", "isr", "offline", "offline", "unclean"]
 

@@ -43,12 +43,12 @@ def test_uniform_headroom() -> None:
     rows = {(r["scenario_kind"], r["resource"]): r for r in needed.to_pylist()}
     assert set(rows) == {(k, r) for k in ("broker", "rack") for r in ("leaders", "bytes_out_per_s")}
     worst = rows["broker", "leaders"]  # broker 2 with 6 leaders, of a mean of 2
-    assert worst["headroom_needed_ratio"] == pytest.approx(2.0)
+    assert worst["required_headroom_ratio"] == pytest.approx(2.0)
     assert (worst["worst_scenario"], worst["worst_broker"], worst["worst_load"]) == ("broker:1", 2, 6.0)
-    assert (worst["scenarios"], worst["scenarios_over"], worst["capacity_from"]) == (3, 3, "uniform")
-    assert rows["rack", "bytes_out_per_s"]["headroom_needed_ratio"] == pytest.approx(2.0)
+    assert (worst["scenarios"], worst["scenarios_over_capacity"], worst["capacity_source"]) == (3, 3, "uniform")
+    assert rows["rack", "bytes_out_per_s"]["required_headroom_ratio"] == pytest.approx(2.0)
     found = [r for r in over.to_pylist() if (r["scenario"], r["resource"]) == ("broker:1", "leaders")]
-    assert [(r["broker_id"], r["load_after"], r["capacity"], r["over_by"]) for r in found] == [(2, 6.0, 3.0, 3.0)]
+    assert [(r["broker_id"], r["load_after"], r["capacity"], r["excess_load"]) for r in found] == [(2, 6.0, 3.0, 3.0)]
     assert found[0]["failed_brokers"] == [1]
     assert capacity(outcome(), None, 2.0)[1].num_rows == 0
 
@@ -114,8 +114,8 @@ def test_a_file_names_each_brokers_own(tmp_path: Path) -> None:
     needed, over = capacity(outcome(), limits["c", "s"], 0.5)
     rows = {(r["scenario_kind"], r["resource"]): r for r in needed.to_pylist()}
     worst = rows["broker", "leaders"]
-    assert worst["headroom_needed_ratio"] == pytest.approx(6 / 4 - 1)
-    assert (worst["worst_broker"], worst["capacity_from"], worst["scenarios_over"]) == (2, "file", 1)
+    assert worst["required_headroom_ratio"] == pytest.approx(6 / 4 - 1)
+    assert (worst["worst_broker"], worst["capacity_source"], worst["scenarios_over_capacity"]) == (2, "file", 1)
     assert {r["broker_id"] for r in over.to_pylist()} == {2}  # 1 stays below, 3 has no limit
 
 
@@ -149,6 +149,6 @@ def test_lists_of_brokers_are_checked() -> None:
 
 
 @pytest.mark.parametrize("key", ["failures.random_failures", "durability.failures"])
-def test_numbers_named_twice_are_refused(key: str) -> None:
+def test_numbers_named_twice_are_rejected(key: str) -> None:
     with pytest.raises(SettingsError, match="a number is named twice"):
         load_settings([f"{key}=2,2,3"], environ={})

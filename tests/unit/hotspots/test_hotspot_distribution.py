@@ -1,4 +1,4 @@
-"""Counts over seeds are those of the placements themselves; odds and percentiles are those of the counts."""
+"""Counts over seeds are those of the placements themselves; distribution and percentiles are those of the counts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from udfs.hotspots import hotspot_distribution
-from udfs.hotspots.hotspot_distribution import Mix, Odds, Trial
+from udfs.hotspots.hotspot_distribution import HotspotDistribution, Mix, Trial
 from udfs.placement.kernels.topic_arrays import BrokerLists
 from udfs.placement.schemes import SCHEMES
-from udfs.placement.topic_batches import LivingBrokers, Requests, place_topics
+from udfs.placement.topic_batches import LiveBrokers, Requests, place_topics
 
 DRAWN = ("kafka", "kafka_rack_unaware", "kraft")
 UNEVEN = ("a", "a", "a", "b", "c", "c", "b")
@@ -40,7 +40,7 @@ def mix_of(asked: Requests) -> Mix:
     )
 
 
-def placed(asked: Requests, brokers: LivingBrokers, scheme: str, seed: int) -> tuple[list[int], list[int]]:
+def placed(asked: Requests, brokers: LiveBrokers, scheme: str, seed: int) -> tuple[list[int], list[int]]:
     """(leaders, replicas) of each broker as gold.placements would have them."""
     lists = BrokerLists.of(np.array(brokers.ids), np.array([0, len(brokers.ids)]), brokers.racks)
     zero = np.zeros(len(asked.topic), dtype=np.int64)
@@ -55,7 +55,7 @@ def placed(asked: Requests, brokers: LivingBrokers, scheme: str, seed: int) -> t
 
 
 def some_topics(n: int, seed: int) -> list[tuple[str, int, int, list[int]]]:
-    """Small, large, single-partition, with gaps, and refused ones."""
+    """Small, large, single-partition, with gaps, and rejected ones."""
     rng = np.random.default_rng(seed)
     out = []
     for i in range(60):
@@ -68,13 +68,13 @@ def some_topics(n: int, seed: int) -> list[tuple[str, int, int, list[int]]]:
 
 
 CLUSTERS = {
-    "no racks": LivingBrokers((3, 1, 7, 20, 8)),
-    "one broker": LivingBrokers((4,)),
-    "two brokers": LivingBrokers((4, 5)),
-    "uneven racks": LivingBrokers((9, 1, 2, 3, 4, 5, 6), UNEVEN),
-    "even racks": LivingBrokers((1, 2, 3, 4, 5, 6), ("x", "y", "z") * 2),
-    "one rack": LivingBrokers((1, 2, 3), ("x",) * 3),
-    "some racks": LivingBrokers((1, 2, 3, 4), ("x", None, "y", None)),
+    "no racks": LiveBrokers((3, 1, 7, 20, 8)),
+    "one broker": LiveBrokers((4,)),
+    "two brokers": LiveBrokers((4, 5)),
+    "uneven racks": LiveBrokers((9, 1, 2, 3, 4, 5, 6), UNEVEN),
+    "even racks": LiveBrokers((1, 2, 3, 4, 5, 6), ("x", "y", "z") * 2),
+    "one rack": LiveBrokers((1, 2, 3), ("x",) * 3),
+    "some racks": LiveBrokers((1, 2, 3, 4), ("x", None, "y", None)),
 }
 
 
@@ -89,9 +89,9 @@ def test_each_seed_counts_what_a_run_with_it_places(cluster: str, scheme: str) -
         leaders, replicas = placed(asked, brokers, scheme, 40 + i)
         assert counts.leaders[i].tolist() == leaders
         assert counts.replicas[i].tolist() == replicas
-    refuses_all = scheme == "kafka" and cluster == "some racks"
-    assert trial.seeds == (0 if refuses_all else 1 if scheme == "naive" else 6)
-    assert trial.refused == (len(asked.topic) if refuses_all else 2 if scheme == "kraft" else 3)
+    rejects_all = scheme == "kafka" and cluster == "some racks"
+    assert trial.seeds == (0 if rejects_all else 1 if scheme == "naive" else 6)
+    assert trial.rejected == (len(asked.topic) if rejects_all else 2 if scheme == "kraft" else 3)
     assert (counts.leaders.sum(axis=1) == trial.partitions).all()
 
 
@@ -122,7 +122,7 @@ def test_the_order_of_topics_and_the_cut_of_seeds_do_not_matter(scheme: str) -> 
 
 
 def test_the_last_run_seed_has_successors() -> None:
-    trial = Trial.of("kafka", mix_of(requests([("t", 1, 1, [])])), LivingBrokers((1, 2)), seeds=3, work=10**9)
+    trial = Trial.of("kafka", mix_of(requests([("t", 1, 1, [])])), LiveBrokers((1, 2)), seeds=3, work=10**9)
     wrapped = [trial.counts(2**63 - 1, i, i + 1).leaders.tolist() for i in range(3)]
     assert trial.counts(2**63 - 1).leaders[:, None].tolist() == wrapped
     assert trial.counts(-(2**63)).leaders[0].tolist() == wrapped[1][0]
@@ -130,31 +130,31 @@ def test_the_last_run_seed_has_successors() -> None:
 
 def test_fewer_seeds_are_tried_where_the_work_would_be_too_much() -> None:
     mix = mix_of(requests([(f"t{i}", 2, 3, []) for i in range(100)]))
-    brokers = LivingBrokers((1, 2, 3))
+    brokers = LiveBrokers((1, 2, 3))
     assert Trial.of("kafka", mix, brokers, seeds=50, work=10**6).seeds == 50
     assert Trial.of("kafka", mix, brokers, seeds=50, work=1030).seeds == 10
     assert Trial.of("kraft", mix, brokers, seeds=50, work=1030).seeds == 10
-    racks = LivingBrokers((1, 2, 3), ("a", "b", "b"))
+    racks = LiveBrokers((1, 2, 3), ("a", "b", "b"))
     assert Trial.of("kraft", mix, racks, seeds=50, work=6030).seeds == 10
     assert Trial.of("kafka", mix, brokers, seeds=50, work=1).seeds == 1
 
 
 def test_nothing_to_place() -> None:
     for topics in ([], [("wide", 1, 9, [])]):
-        trial = Trial.of("kafka", mix_of(requests(topics)), LivingBrokers((1, 2)), seeds=5, work=10**9)
-        assert (trial.seeds, trial.refused) == (0, len(topics))
+        trial = Trial.of("kafka", mix_of(requests(topics)), LiveBrokers((1, 2)), seeds=5, work=10**9)
+        assert (trial.seeds, trial.rejected) == (0, len(topics))
         assert trial.counts(0).leaders.shape == (0, 2)
-    nobody = Trial.of("kafka", mix_of(requests([("t", 1, 1, [])])), LivingBrokers(()), seeds=5, work=10**9)
-    assert (nobody.seeds, nobody.refused) == (0, 1)
+    nobody = Trial.of("kafka", mix_of(requests([("t", 1, 1, [])])), LiveBrokers(()), seeds=5, work=10**9)
+    assert (nobody.seeds, nobody.rejected) == (0, 1)
 
 
-def test_odds_are_shares_of_seeds() -> None:
-    odds = Odds.of([12, 10, 11, 20], total=40, brokers=4)
-    assert odds is not None
-    assert [odds.percentile(p) for p in (5, 25, 26, 50, 75, 95, 100)] == [10, 10, 11, 11, 12, 20, 20]
-    assert [odds.above(x) for x in (0.9, 1.0, 1.1, 1.19, 1.2, 2.0)] == [1.0, 0.75, 0.5, 0.5, 0.25, 0.0]
-    assert odds.percent_up_to(1.1) == 50.0
-    assert Odds.of([], 0, 4) is None
+def test_distribution_are_shares_of_seeds() -> None:
+    distribution = HotspotDistribution.of([12, 10, 11, 20], total=40, brokers=4)
+    assert distribution is not None
+    assert [distribution.percentile(p) for p in (5, 25, 26, 50, 75, 95, 100)] == [10, 10, 11, 11, 12, 20, 20]
+    assert [distribution.above(x) for x in (0.9, 1.0, 1.1, 1.19, 1.2, 2.0)] == [1.0, 0.75, 0.5, 0.5, 0.25, 0.0]
+    assert distribution.percent_up_to(1.1) == 50.0
+    assert HotspotDistribution.of([], 0, 4) is None
 
 
 @pytest.mark.parametrize("scheme", DRAWN)
@@ -171,7 +171,7 @@ def test_single_partition_topics_are_balls_in_bins(scheme: str) -> None:
 
 
 def test_the_rest_of_whole_rounds_would_be_balls() -> None:
-    trial = Trial.of("kafka", mix_of(requests([("a", 11, 1, []), ("b", 5, 1, [])])), LivingBrokers((1, 2, 3)), 1, 10**9)
+    trial = Trial.of("kafka", mix_of(requests([("a", 11, 1, []), ("b", 5, 1, [])])), LiveBrokers((1, 2, 3)), 1, 10**9)
     rounds, blind = trial.expected_blind()
     assert (rounds, blind.lowest) == (3 + 1, 2)
     assert trial.singles == 0

@@ -50,28 +50,28 @@ def test_a_captured_cluster(samples: Path, capsys: pytest.CaptureFixture[str], t
     )
     kafka = found["schemes"]["kafka"]
     assert kafka["seeds"] == 20
-    assert [entry["above"] for entry in kafka["odds"]] == [1.05, 1.1, 1.25, 1.5, 2.0]
+    assert [entry["above"] for entry in kafka["distribution"]] == [1.05, 1.1, 1.25, 1.5, 2.0]
     assert kafka["leaders"]["max"]["p5"] <= kafka["leaders"]["max"]["p50"] <= kafka["leaders"]["max"]["highest"]
     assert kafka["single_partition_topics"] == 35
 
 
-def test_only_living_brokers_count(tmp_path: Path) -> None:
+def test_only_live_brokers_count(tmp_path: Path) -> None:
     lines = [partition("a", i, 1, "1,2", "1") for i in range(3)]  # broker 2 is in no ISR
     answer = ask(described(tmp_path, *lines, partition("b", 0, 1, "1", "1")))
-    assert answer["living_brokers"] == 1
+    assert answer["live_brokers"] == 1
     for found in answer["schemes"].values():
-        assert (found["refused_topics"], found["partitions"]) == (1, 1)  # two replicas need two brokers
+        assert (found["unplaceable_topics"], found["partitions"]) == (1, 1)  # two replicas need two brokers
         assert found["leaders"]["max_over_mean"]["highest"] == 1.0
-        assert found["odds"] == [{"above": 1.1, "probability": 0.0}, {"above": 1.25, "probability": 0.0}]
+        assert found["distribution"] == [{"above": 1.1, "probability": 0.0}, {"above": 1.25, "probability": 0.0}]
     assert "  note: kafka cannot place 1 topics on these brokers: left out" in hotspots_output.lines(answer, 1.25)
 
 
-def test_no_living_brokers(tmp_path: Path) -> None:
+def test_no_live_brokers(tmp_path: Path) -> None:
     answer = ask(described(tmp_path, partition("a", 0, "none", "1,2", "")))
-    assert answer["living_brokers"] == 0
+    assert answer["live_brokers"] == 0
     assert answer["now"]["leaders_max"] is None
-    assert {(found["seeds"], found["refused_topics"]) for found in answer["schemes"].values()} == {(0, 1)}
-    assert hotspots_output.lines(answer, 1.25)[1] == "  now: no living broker leads anything"
+    assert {(found["seeds"], found["unplaceable_topics"]) for found in answer["schemes"].values()} == {(0, 1)}
+    assert hotspots_output.lines(answer, 1.25)[1] == "  now: no live broker leads anything"
 
 
 def test_only_schemes_that_place() -> None:

@@ -61,7 +61,7 @@ def test_a_list_with_a_quarantined_row_is_not_complete(tmp_path: Path, listed: s
     snapshot = load(tmp_path, brokers=listed, describe=DESCRIBE)
     assert list(quarantined(snapshot)) == [bad]
     assert snapshot.partitions["partition"].to_pylist() == [0, 1]
-    assert {b["broker_id"]: b["alive"] for b in snapshot.brokers.to_pylist()} == {1: True, 2: True, 3: True}
+    assert {b["broker_id"]: b["live"] for b in snapshot.brokers.to_pylist()} == {1: True, 2: True, 3: True}
 
 
 def test_a_model_with_a_quarantined_broker_is_not_complete(tmp_path: Path) -> None:
@@ -81,9 +81,9 @@ def test_a_quarantined_partition_or_removal_leaves_a_model_complete(tmp_path: Pa
     assert snapshot.quarantined[-1]["reasons"] == ["partition t-2: replica 9 is not in the cluster's broker list"]
 
 
-def test_a_removed_broker_that_is_not_listed_is_dead_and_still_holds_replicas(tmp_path: Path) -> None:
+def test_a_removed_broker_that_is_not_listed_is_down_and_still_holds_replicas(tmp_path: Path) -> None:
     snapshot = model(tmp_path, removed=[9, 2])
-    brokers = {b["broker_id"]: (b["alive"], b["alive_because"], b["draining"]) for b in snapshot.brokers.to_pylist()}
+    brokers = {b["broker_id"]: (b["live"], b["live_reason"], b["draining"]) for b in snapshot.brokers.to_pylist()}
     assert brokers == {
         1: (True, "nothing says otherwise", False),
         2: (True, "nothing says otherwise", True),
@@ -94,16 +94,16 @@ def test_a_removed_broker_that_is_not_listed_is_dead_and_still_holds_replicas(tm
     assert snapshot.partitions["isr"].to_pylist() == [[1, 2], [1]]
 
 
-def test_a_removed_broker_whose_entry_is_quarantined_is_not_taken_for_dead(tmp_path: Path) -> None:
+def test_a_removed_broker_whose_entry_is_quarantined_is_not_taken_for_down(tmp_path: Path) -> None:
     snapshot = model(tmp_path, removed=[9], brokers=[{"id": 1}, {"id": 2}, {"id": 9, "rack": 9}])
-    assert {b["broker_id"]: b["alive"] for b in snapshot.brokers.to_pylist()} == {1: True, 2: True, 9: True}
+    assert {b["broker_id"]: b["live"] for b in snapshot.brokers.to_pylist()} == {1: True, 2: True, 9: True}
 
 
 def test_a_removed_broker_that_answers_lives(tmp_path: Path) -> None:
     answer = {"version": 1, "brokers": [{"broker": 9, "logDirs": []}]}
     (tmp_path / "dirs.txt").write_text(json.dumps(answer))
     snapshot = model(tmp_path, removed=[9])
-    assert snapshot.brokers["alive_because"].to_pylist()[-1] == "answers"
+    assert snapshot.brokers["live_reason"].to_pylist()[-1] == "answers"
 
 
 def test_a_share_that_sees_a_faulty_entry_only_to_look_at_it_does_not_account_for_it(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ NAMES = {
     "topics": "topic-list",
     "model": "model",
 }
-REFUSED = {
+REJECTED = {
     "empty.txt": "the file is empty",
     "binary.bin": "is binary",
     "broken.txt.gz": "broken gzip",
@@ -44,7 +44,7 @@ REFUSED = {
     "replication-offset-checkpoint": "does not say which broker",
 }
 FILES = [p for p in sorted(SAMPLES.rglob("*")) if p.is_file() and p.suffix != ".md"]
-READ = [p for p in FILES if not (p.parent == BAD_DIR and p.name in REFUSED)]
+READ = [p for p in FILES if not (p.parent == BAD_DIR and p.name in REJECTED)]
 
 
 def expected_format(path: Path) -> str:
@@ -57,9 +57,9 @@ def test_a_sample_is_recognised_and_every_record_becomes_a_fact(path: Path) -> N
     assert table_of(path).num_rows > 0  # table_of compares the records with the facts
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_file_that_cannot_be_read_as_a_whole_is_refused_by_name(name: str) -> None:
-    with pytest.raises(SourceError, match=REFUSED[name]) as error:
+@pytest.mark.parametrize("name", REJECTED)
+def test_a_file_that_cannot_be_read_as_a_whole_is_rejected_by_name(name: str) -> None:
+    with pytest.raises(SourceError, match=REJECTED[name]) as error:
         table_of(BAD_DIR / name)
     assert str(BAD_DIR / name) in str(error.value)
 

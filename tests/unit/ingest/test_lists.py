@@ -68,7 +68,7 @@ def test_bad_values_of_a_topic_list_name_topic_and_value() -> None:
     }
 
 
-def test_two_columns_of_one_meaning_are_refused() -> None:
+def test_two_columns_of_one_meaning_are_rejected() -> None:
     with pytest.raises(SourceError, match="line 1: id and broker are the same column"):
         FORMATS["broker-list"].frame("id,broker\n1,2\n", "x.csv")
 

@@ -36,7 +36,7 @@ def test_an_absurd_partition_count_costs_no_memory(tmp_path: Path) -> None:
     snapshot = load_snapshot(find_source(str(tmp_path)))
     reasons = ["partitions is 10000001, expected at most 10000000"]
     assert [row["reasons"] for row in snapshot.quarantined] == [reasons]
-    assert [(t["partitions"], t["partitions_shown"]) for t in snapshot.topics.to_pylist()] == [(1, 1)]
+    assert [(t["partitions"], t["listed_partitions"]) for t in snapshot.topics.to_pylist()] == [(1, 1)]
 
 
 def test_an_absurd_partition_number_costs_no_memory(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_different_loads_of_one_partition_are_reported_as_what_they_are(tmp_path
     model = {"name": "m", "brokers": brokers, "removed": [], "partitions": [{**part, "size_mb": s} for s in (1, 2)]}
     snapshot = load(tmp_path, json.dumps(model), "model.json")
     assert snapshot.quarantined == []
-    assert [row["outcome"] for row in snapshot.contradictions.to_pylist()] == ["value is used, other_value is not"]
+    assert [row["outcome"] for row in snapshot.conflicts.to_pylist()] == ["value is used, other_value is not"]
 
 
 def test_one_registration_beside_a_describe_kills_nobody(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_one_registration_beside_a_describe_kills_nobody(tmp_path: Path) -> None
     znode = {"path": "/brokers/ids/2", "data": json.dumps({"host": "h", "port": 1, "version": 5, "endpoints": []})}
     (tmp_path / "ids.jsonl").write_text(json.dumps(znode) + "\n")
     snapshot = load_snapshot(find_source(str(tmp_path)))
-    assert [b["alive"] for b in snapshot.brokers.to_pylist()] == [True, True]
+    assert [b["live"] for b in snapshot.brokers.to_pylist()] == [True, True]
 
 
 def test_an_election_from_the_elr_leaves_one_replica(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_an_election_from_the_elr_leaves_one_replica(tmp_path: Path) -> None:
     assert answer["summary"]["at_one_replica_after"] == 1
 
 
-def test_a_name_without_a_path_is_refused() -> None:
+def test_a_name_without_a_path_is_rejected() -> None:
     with pytest.raises(SourceError, match="the path behind '=' is empty"):
         find_source("prod=")
 

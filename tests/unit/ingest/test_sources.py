@@ -63,14 +63,14 @@ def test_a_folder_without_files_names_what_it_has(tmp_path: Path) -> None:
         find_source(str(tmp_path))
 
 
-def test_a_folder_of_which_no_file_can_be_read_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_which_no_file_can_be_read_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").touch()
     (tmp_path / "segment.log").write_bytes(bytes(100))
     with pytest.raises(SourceError, match=r"segment\.log: is binary"):
         load_snapshot(find_source(str(tmp_path)))
 
 
-def test_a_path_that_the_system_refuses_is_an_error_of_ours() -> None:
+def test_a_path_that_the_system_rejects_is_an_error_of_ours() -> None:
     with pytest.raises(SourceError, match="cannot be read"):
         find_source("a" * 300)
 

@@ -47,7 +47,7 @@ def test_a_byte_order_mark_says_the_encoding(tmp_path: Path, codec: str) -> None
         ("", "is a folder"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_its_name_and_a_remedy(name: str, problem: str) -> None:
+def test_what_cannot_be_read_is_rejected_with_its_name_and_a_remedy(name: str, problem: str) -> None:
     with pytest.raises(SourceError, match=problem) as error:
         read_text(BAD_DIR / name)
     assert str(BAD_DIR / name) in str(error.value)

@@ -151,7 +151,7 @@ def test_another_missing_node_says_nothing_of_brokers() -> None:
     assert said_of_brokers(("ls /brokers/topics", "[]"), TOPIC_OF_3) == []
 
 
-def test_a_cluster_that_was_looked_for_in_the_wrong_place_is_not_dead() -> None:
+def test_a_cluster_that_was_looked_for_in_the_wrong_place_is_not_down() -> None:
     wrong = [(LIST, NO_IDS), ("get /brokers/ids/1", "Node does not exist: /brokers/ids/1")]
     assert said_of_brokers(*wrong, ("ls /kafka/brokers/ids", "[1]")) == seen(1)
 
@@ -166,20 +166,20 @@ def snapshot_of(folder: Path, *commands: tuple[str, str]) -> Snapshot:
     "second", [(LIST, "[1, 2]"), (LIST, "[]"), (LIST, NO_IDS), ("get /brokers/ids/3", NO_IDS + "/3")]
 )
 @pytest.mark.parametrize("turned", [False, True])
-def test_listings_that_differ_are_a_contradiction(tmp_path: Path, second: tuple[str, str], turned: bool) -> None:
+def test_listings_that_differ_are_a_conflict(tmp_path: Path, second: tuple[str, str], turned: bool) -> None:
     both = [(LIST, "[1, 2, 3]"), second]
     snapshot = snapshot_of(tmp_path, *(both[::-1] if turned else both), TOPIC_OF_3, STATE_OF_3)
-    (row,) = [row for row in snapshot.contradictions.to_pylist() if row["entity"] == "broker 3"]
+    (row,) = [row for row in snapshot.conflicts.to_pylist() if row["entity"] == "broker 3"]
     assert (row["field"], {row["value"], row["other_value"]}) == ("registered", {"True", "False"})
     assert sorted([row["line_number"], row["other_line_number"]]) == [2, 4]
 
 
 def test_an_empty_listing_kills_all_brokers(tmp_path: Path) -> None:
     snapshot = snapshot_of(tmp_path, (LIST, "[]"), TOPIC_OF_3, STATE_OF_3)
-    assert {(b["broker_id"], b["alive"], b["alive_because"]) for b in snapshot.brokers.to_pylist()} == {
+    assert {(b["broker_id"], b["live"], b["live_reason"]) for b in snapshot.brokers.to_pylist()} == {
         (i, False, "unregistered") for i in (1, 2, 3)
     }
-    assert "broker 1" in snapshot.contradictions["entity"].to_pylist()  # it leads
+    assert "broker 1" in snapshot.conflicts["entity"].to_pylist()  # it leads
 
 
 def test_an_empty_listing_beside_no_broker_is_named() -> None:

@@ -50,7 +50,7 @@ def judge(
     topics: Sequence[Replicas | dict[int, list[int] | None]],
     brokers: Sequence[int],
     racks: Sequence[str | None] | None = None,
-    dead: Sequence[int] = (),
+    down: Sequence[int] = (),
 ) -> list[dict]:
     """The origins of these topics: replicas by partition, or of partitions 0.. in order."""
     shown = [dict(enumerate(topic)) if isinstance(topic, list) else topic for topic in topics]
@@ -58,8 +58,8 @@ def judge(
         ("c", "s", str(i), [{"partition": p, "replicas": r} for p, r in topic.items()]) for i, topic in enumerate(shown)
     ]
     table = pa.Table.from_pylist([dict(zip(TOPICS.names, row, strict=True)) for row in rows], schema=TOPICS)
-    living = [b not in dead for b in brokers]
-    about = [list(brokers), list(racks or [None] * len(brokers)), living]
+    live = [b not in down for b in brokers]
+    about = [list(brokers), list(racks or [None] * len(brokers)), live]
     given = pa.Table.from_arrays(
         [pa.array(values, field.type) for values, field in zip(about, BROKERS, strict=True)], schema=BROKERS
     )

@@ -44,8 +44,8 @@ def test_the_scheme_that_placed_a_topic_is_among_those_it_could_be(scheme: str, 
     shown = [{p: r for p, r in enumerate(t) if p == 0 or rnd.random() < 0.7} for t in topics]
     for given in (topics, shown):
         for found in judge(given, ids, with_racks):
-            assert scheme in found["could_be"], found
-            assert found["origin"] in (*found["could_be"], "none")
+            assert scheme in found["matching_schemes"], found
+            assert found["origin"] in (*found["matching_schemes"], "none")
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -65,7 +65,7 @@ def test_perturbed_topics_are_of_none_and_the_others_stay(scheme: str, seed: int
     for i, found in enumerate(judge(topics, ids, racks)):
         if i in by_hand:
             assert (found["origin"], found["broker_order"]) == ("none", None)
-            assert found["first_break"] is not None
+            assert found["first_mismatch_partition"] is not None
         else:
             assert found["origin"] == scheme
             assert found["evidence"] > 0
@@ -88,7 +88,7 @@ def test_one_replica_tells_no_shift_and_one_partition_tells_nothing() -> None:
     assert {f["shift"] for f in found} == {None}
     assert found[-1]["evidence"] == 0
     assert found[-1]["note"] == "too small to tell"
-    assert {"kafka", "kraft"} <= set(found[-1]["could_be"])
+    assert {"kafka", "kraft"} <= set(found[-1]["matching_schemes"])
 
 
 @pytest.mark.parametrize("racks", [None, ["a", "b", "a", "c", "b", "c"]])
@@ -104,10 +104,10 @@ def test_grown_topics(seed: int, racks: list[str] | None) -> None:
     twice = [grown(topic, 9, order, racks) for topic in once]
     found = judge(plain + once + twice, order, racks)
     assert {f["origin"] for f in found} == {scheme}
-    assert [f["grown_from"] for f in found[:4]] == [None] * 4
+    assert [f["expanded_from_partition"] for f in found[:4]] == [None] * 4
     for f, count in zip(found[4:8], counts, strict=True):
         # A growth may begin with what the pattern would have given anyway.
-        assert f["grown_from"] is None or f["grown_from"] >= count
+        assert f["expanded_from_partition"] is None or f["expanded_from_partition"] >= count
 
 
 def test_an_order_is_found_though_every_topic_grew() -> None:
@@ -115,35 +115,35 @@ def test_an_order_is_found_though_every_topic_grew() -> None:
     topics = [grown(topic, 20, order) for topic in placed("kafka", order, [(18, 3)] * 5, 8)]
     found = judge(topics, order)
     assert {tuple(f["broker_order"]) for f in found} == {(1, 4, 8, 2, 7, 3, 9)}
-    assert {f["grown_from"] for f in found} <= set(range(15, 22))
+    assert {f["expanded_from_partition"] for f in found} <= set(range(15, 22))
 
 
 def test_a_short_growth_of_kraft_is_none_but_could_be() -> None:
     topics = placed("kraft", range(9), [(20, 3)] * 8, 4, ["a", "b", "c"] * 3)
     added = placed("kraft", range(9), [(2, 3), (12, 3)], 5, ["a", "b", "c"] * 3)
     found = judge([topics[0] + added[0], topics[1] + added[1], *topics], range(9), ["a", "b", "c"] * 3)
-    assert (found[0]["origin"], found[0]["could_be"]) == ("none", ["kraft"])
+    assert (found[0]["origin"], found[0]["matching_schemes"]) == ("none", ["kraft"])
     assert found[0]["note"] == "KRaft's striped placement only with a growth too small to tell; grown from partition 20"
-    assert (found[1]["origin"], found[1]["grown_from"]) == ("kraft", 20)
+    assert (found[1]["origin"], found[1]["expanded_from_partition"]) == ("kraft", 20)
 
 
 def test_topics_from_before_the_cluster_grew_and_shrank() -> None:
     old = placed("kafka", [3, 1, 2], [(10, 2)] * 5, 1)
     gone = placed("kafka", [8, 2, 9, 3], [(12, 3)] * 5, 2)
     new = placed("kafka", [5, 3, 1, 4, 2], [(15, 3)] * 9, 3)
-    found = judge(old + gone + new, [1, 2, 3, 4, 5, 9], dead=[9])
+    found = judge(old + gone + new, [1, 2, 3, 4, 5, 9], down=[9])
     assert {f["origin"] for f in found} == {"kafka"}
     orders = [tuple(f["broker_order"]) for f in found]
     assert orders == [(1, 2, 3)] * 5 + [(2, 9, 3, 8)] * 5 + [(1, 4, 2, 5, 3)] * 9
     assert found[0]["note"] == "over 3 brokers: without 4, 5"
-    assert found[5]["note"] == "over 4 brokers: without 1, 4, 5; with 8, 9, not alive"
+    assert found[5]["note"] == "over 4 brokers: without 1, 4, 5; with 8, 9, not live"
 
 
 def test_kraft_before_4_1_never_shuffled() -> None:
     first = placed("kraft", range(4), [(4, 2)], 1)[0]
     steady: Replicas = (first * 5)[:18]
     (found,) = judge([steady], range(4))
-    assert "kraft" in found["could_be"]
+    assert "kraft" in found["matching_schemes"]
     shuffled = placed("kraft", range(4), [(24, 2)] * 9, 1)
     assert {f["origin"] for f in judge(shuffled, range(4))} == {"kraft"}
     assert judge(shuffled, range(4))[0]["note"] is None
@@ -152,7 +152,7 @@ def test_kraft_before_4_1_never_shuffled() -> None:
 def test_kraft_without_racks_is_told_from_the_round_robin_by_its_shifts() -> None:
     found = judge(placed("kraft", range(10), [(5, 3)] * 30, 1), range(10))
     assert {f["origin"] for f in found} == {"kraft"}
-    assert all({"kafka", "kraft"} <= set(f["could_be"]) for f in found)
+    assert all({"kafka", "kraft"} <= set(f["matching_schemes"]) for f in found)
 
 
 def test_odd_rows() -> None:
@@ -166,18 +166,18 @@ def test_odd_rows() -> None:
     found = judge([*good, changing, unknown, some_unknown, twice, elsewhere, {}], order)
     assert [f["origin"] for f in found] == ["naive"] * 4 + ["none", "unknown", "naive", "none", "none", "unknown"]
     assert "replication factor is 3 instead of 2" in found[4]["note"]
-    assert (found[5]["could_be"], found[5]["note"]) == ([], "no replicas are known")
+    assert (found[5]["matching_schemes"], found[5]["note"]) == ([], "no replicas are known")
     assert found[6]["note"] == "1 partitions without known replicas are left out"
-    assert found[7]["first_break"] == 6
-    assert found[8]["first_break"] in (0, 1)
+    assert found[7]["first_mismatch_partition"] == 6
+    assert found[8]["first_mismatch_partition"] in (0, 1)
 
 
 def test_no_topics_no_brokers_and_one_broker() -> None:
     assert judge([{}], [])[0]["origin"] == "unknown"
-    assert judge([[[5], [5], [5]]], [])[0]["could_be"] == ["kafka", "kraft", "naive"]
+    assert judge([[[5], [5], [5]]], [])[0]["matching_schemes"] == ["kafka", "kraft", "naive"]
     found = judge([[[5], [5], [5]], [[5]]], [5], ["a"])
     assert [(f["origin"], f["evidence"], f["note"]) for f in found] == [("kafka", 0, "too small to tell")] * 2
-    assert found[0]["could_be"] == list(SCHEMES)
+    assert found[0]["matching_schemes"] == list(SCHEMES)
 
 
 def test_all_of_kafkas_own_answers() -> None:
@@ -188,13 +188,13 @@ def test_all_of_kafkas_own_answers() -> None:
         ids, racks = [b["id"] for b in case["brokers"]], [b["rack"] for b in case["brokers"]]
         scheme = "kafka" if racks[0] is None else "kafka_rack_aware"
         (found,) = judge([case["replicas"]], ids, racks)
-        assert scheme in found["could_be"], case["seed"]
+        assert scheme in found["matching_schemes"], case["seed"]
     for case in STRIPED:
         if any(b["fenced"] for b in case["brokers"]):
             continue
         topics = [t["replicas"] for t in case["topics"] if t.get("replicas")]
         for found in judge(topics, [b["id"] for b in case["brokers"]], [b["rack"] for b in case["brokers"]]):
-            assert "kraft" in found["could_be"], case["seed"]
+            assert "kraft" in found["matching_schemes"], case["seed"]
 
 
 def test_touched_counts_partitions() -> None:
@@ -219,5 +219,5 @@ def test_a_topic_of_100000_partitions_and_many_topics() -> None:
         assert time.monotonic() - began < 20
         assert {f["origin"] for f in found} == {scheme}
         changed = [*big[:70_000], big[70_001], *big[70_001:]]
-        first = judge([changed, *many[:50]], order, racks)[0]["first_break"]
+        first = judge([changed, *many[:50]], order, racks)[0]["first_mismatch_partition"]
         assert first == 70_000 or (scheme == "kraft" and first < 70_040)  # 70,000 begins a round there

@@ -26,11 +26,15 @@ def test_2_8_2_is_placed_over_an_order_that_is_not_by_id(samples: Path) -> None:
     topics = topics_of(samples / "kafka-2.8.2-zookeeper" / "topics-describe.txt")
     found = dict(zip(topics, judge(list(topics.values()), range(1000, 1005)), strict=True))
     assert {name for name, f in found.items() if f["origin"] != "kafka"} == {"topicB"}
-    assert (found["topicB"]["origin"], found["topicB"]["could_be"], found["topicB"]["first_break"]) == ("none", [], 1)
+    assert (
+        found["topicB"]["origin"],
+        found["topicB"]["matching_schemes"],
+        found["topicB"]["first_mismatch_partition"],
+    ) == ("none", [], 1)
     del found["topicB"]
     orders = {tuple(f["broker_order"]) for f in found.values()}
     assert orders == {(1000, 1001, 1003, 1004, 1002)}  # up to rotation 1003, 1004, 1002, 1000, 1001
-    assert all(f["could_be"] == ["kafka"] and f["evidence"] > 0 for f in found.values())
+    assert all(f["matching_schemes"] == ["kafka"] and f["evidence"] > 0 for f in found.values())
     assert (found["wide"]["start_index"], found["wide"]["shift"], found["wide"]["evidence"]) == (2, 1, 73)
 
 
@@ -39,4 +43,4 @@ def test_4_1_1_is_striped_but_for_what_was_placed_by_hand(samples: Path) -> None
     found = dict(zip(topics, judge(list(topics.values()), range(6), ["r0", "r1", "r2"] * 2), strict=True))
     assert {name for name, f in found.items() if f["origin"] == "none"} == BY_HAND
     assert {f["origin"] for name, f in found.items() if name not in BY_HAND} == {"kraft"}
-    assert all("kraft" not in found[name]["could_be"] for name in BY_HAND)
+    assert all("kraft" not in found[name]["matching_schemes"] for name in BY_HAND)

@@ -83,17 +83,17 @@ def test_a_bad_line_is_an_error_in_its_place_and_the_others_go_through(tmp_path:
     assert rows[-1]["replicas"] == [[1], [3]]
 
 
-def test_by_hand_as_the_controller_refuses(tmp_path: Path) -> None:
+def test_by_hand_as_the_controller_rejects(tmp_path: Path) -> None:
     def by_hand(text: str) -> dict:
         return {"algorithm": "manual", "brokers": [0, 1, 2], "replica_assignment": text}
 
     rows = answers(tmp_path, *map(by_hand, ("0:1,2:0", "0:1,1:1", "0:7", "0:1,2", "0:x")))
     assert rows[0]["replicas"] == [[0, 1], [2, 0]]
-    refused = "The manual partition assignment includes "
+    rejected = "The manual partition assignment includes "
     assert [row["error"]["message"] for row in rows[1:4]] == [
-        f"{refused}the broker 1 more than once.",
-        f"{refused}broker 7, but no such broker is registered.",
-        f"{refused}a partition with 1 replica(s), but this is not consistent with previous partitions, "
+        f"{rejected}the broker 1 more than once.",
+        f"{rejected}broker 7, but no such broker is registered.",
+        f"{rejected}a partition with 1 replica(s), but this is not consistent with previous partitions, "
         "which have 2 replica(s).",
     ]
     assert {row["error"]["class"] for row in rows[1:4]} == {"InvalidReplicaAssignmentException"}
@@ -128,11 +128,13 @@ def test_commands_are_what_a_shell_takes(tmp_path: Path) -> None:
     assert created[:6] == ["kafka-topics", "--bootstrap-server", "kafka:1", "--create", "--topic", "new"]
     assert created[6] == "--replica-assignment"
     assert [len(part.split(":")) for part in created[7].split(",")] == [2, 2]
-    assert lines[1].startswith("# refused: topic wide: InvalidReplicationFactorException: Replication factor: 4 larger")
+    assert lines[1].startswith(
+        "# rejected: topic wide: InvalidReplicationFactorException: Replication factor: 4 larger"
+    )
     assert "--alter --topic grown --partitions 2 --replica-assignment 1:2," in lines[2]
     assert lines[3].startswith("# topic unknown grows from partition 4")
     assert lines[4] == "# topic empty: no partitions to place"
-    assert lines[5].startswith("# refused: 'a b; rm \\ud800': bad topic name")
+    assert lines[5].startswith("# rejected: 'a b; rm \\ud800': bad topic name")
 
 
 @pytest.mark.parametrize("form", ["commands", "reassignment"])

@@ -46,6 +46,6 @@ def test_shuffles_as_collections_shuffle() -> None:
     assert values.tolist() == [4, 6, 2, 1, 7, 9, 8, 5, 3, 0]  # OpenJDK 17
 
 
-def test_refuses_a_bound_of_zero() -> None:
+def test_rejects_a_bound_of_zero() -> None:
     with pytest.raises(ValueError, match="bound must be positive"):
         JavaRandom(np.array([1], dtype=np.int64)).next_int(np.array([0]))

@@ -1,4 +1,4 @@
-"""Assignments by hand: the worked examples, and what is refused."""
+"""Assignments by hand: the worked examples, and what is rejected."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def test_worked_examples(case: dict) -> None:
         ("", "broker ids are numbers"),
     ],
 )
-def test_what_is_refused(text: str, says: str) -> None:
+def test_what_is_rejected(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         parse_manual("orders", text, [0, 1, 2])

@@ -1,4 +1,4 @@
-"""The broker lists that rows of the pandas UDF bring along: what cannot be is refused, row by row."""
+"""The broker lists that rows of the pandas UDF bring along: what cannot be is rejected, row by row."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_no_racks_in_a_row_are_racks_of_no_broker() -> None:
 
 
 @pytest.mark.parametrize("racks", [[], ["a"], ["a", "b", "a", "b"]])
-def test_other_than_one_rack_a_broker_is_refused(racks: list[str]) -> None:
+def test_other_than_one_rack_a_broker_is_rejected(racks: list[str]) -> None:
     lists = [[1, 2, 3], [1, 2, 3], [1, 2, 3]]
     good = ["a", "b", "a"]
     found = place(lists, [good, racks, good])
@@ -37,7 +37,7 @@ def test_other_than_one_rack_a_broker_is_refused(racks: list[str]) -> None:
 
 @pytest.mark.parametrize("bad", [None, [], [1, None, 2], [1, 1, 2], [1, -4, 2]])
 @pytest.mark.parametrize("scheme", ["kafka", "kraft", "naive"])
-def test_a_list_that_cannot_be_is_refused_and_the_next_row_is_its_own(bad: list | None, scheme: str) -> None:
+def test_a_list_that_cannot_be_is_rejected_and_the_next_row_is_its_own(bad: list | None, scheme: str) -> None:
     good = [5, 7, 9]
     assert place([good, bad, good], scheme=scheme)[1] is None
     assert place([good, bad, good], scheme=scheme)[2] == place([good, good, good], scheme=scheme)[2]

@@ -132,7 +132,7 @@ def test_topics_of_a_batch_do_not_touch_each_other(scheme: str) -> None:
         assert lists(alone)[0] == found[i]
 
 
-def test_a_start_index_that_overflows_is_refused_as_java_does() -> None:
+def test_a_start_index_that_overflows_is_rejected_as_java_does() -> None:
     topics = Topics.of(one(4), one(2), one(0), fixed_start=one(2**31 - 3))
     placed = admin_utils.kafka(topics, BrokerLists.of(one(1, 2, 3, 4, 5), one(0, 5)), scrambled(one(1)))
     assert words(placed, {"partitions": 4, "replication_factor": 2}, 5) == {

@@ -78,7 +78,7 @@ def _spread(values: list[float]) -> dict[str, float]:
 def _worst(led: Counter[int], take: dict[int, Counter[int]], stay: list[int]) -> float:
     """A partition of one replica has no survivor: what it carries is lost, and not taken over."""
     worst = 0.0
-    for dead in stay:
-        values = [led[broker] + take[dead][broker] for broker in stay if broker != dead]
+    for down in stay:
+        values = [led[broker] + take[down][broker] for broker in stay if broker != down]
         worst = max(worst, max(values) * len(values) / sum(values))
     return round(worst, 4)

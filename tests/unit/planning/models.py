@@ -1,4 +1,4 @@
-"""Made-up clusters with loads, placed by Kafka's own scheme, as problems."""
+"""Made-up clusters with loads, placed by Kafka's own scheme, as models."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from udfs.arrow.ragged import offsets_of
 from udfs.placement.kernels.topic_arrays import BrokerLists
 from udfs.placement.schemes import KAFKA, SCHEMES
 from udfs.placement.topic_batches import Requests, place_topics
-from udfs.planning.cluster_model import Problem
+from udfs.planning.cluster_model import ClusterModel
 
 
-def model(brokers: int, racks: int, topics: int, seed: int, empty: int = 0, giants: bool = True) -> Problem:
+def model(brokers: int, racks: int, topics: int, seed: int, empty: int = 0, oversized: bool = True) -> ClusterModel:
     """A cluster whose last `empty` brokers hold nothing; loads are log-normal, the same for a topic's partitions.
 
-    Sizes are bytes, one to five bytes are read per byte written; without giants no partition is above 4 medians.
+    Sizes are bytes, one to five bytes are read per byte written; without oversized partitions no partition is above 4
+    medians.
     """
     rng = np.random.default_rng(seed)
     old = brokers - empty
@@ -28,11 +29,11 @@ def model(brokers: int, racks: int, topics: int, seed: int, empty: int = 0, gian
     placed = place_topics(asked, lists, np.zeros(topics, dtype=np.int64), SCHEMES[KAFKA], seed)
     replicas = np.array(placed.field(0).flatten().flatten(), dtype=np.int32)
     topic = np.repeat(np.arange(topics, dtype=np.int32), counts)
-    rate = rng.lognormal(3, 1.6 if giants else 0.5, topics)
-    if not giants:
+    rate = rng.lognormal(3, 1.6 if oversized else 0.5, topics)
+    if not oversized:
         rate = np.minimum(rate, 4 * np.exp(3))
     into = 1000 * np.round(rate[topic] * rng.uniform(0.6, 1.4, len(topic)), 3)
-    return Problem(
+    return ClusterModel(
         f"model{seed}",
         np.arange(brokers, dtype=np.int32),
         rack_of.astype(np.int32),

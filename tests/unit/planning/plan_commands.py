@@ -39,7 +39,7 @@ class Said:
         self.out, self.err = capsys.readouterr()
 
 
-def assert_refused(
+def assert_rejected(
     capsys: pytest.CaptureFixture[str], folder: Path, arguments: Sequence[str], code: int, says: str
 ) -> None:
     """`plan` of two partitions on brokers 1 to 3 ends with the code, says why, and writes nothing."""

@@ -1,4 +1,4 @@
-"""Small clusters and drafts of plans for the tests of what is made of them."""
+"""Small clusters and proposals of plans for the tests of what is made of them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pipelines.plan_files.kafka_json import lists_before
 from udfs.arrow.ragged import offsets_of
 from udfs.planning.cluster_model import (
-    Draft,
+    ClusterModel,
     Places,
-    Problem,
+    ProposedAssignment,
     changed,
 )
 
@@ -26,28 +26,28 @@ def flat(lists: Lists) -> Places:
     return np.array([value for one in lists for value in one], dtype=np.int32)
 
 
-def problem_with(
+def model_with(
     lists: Mapping[Key, Sequence[int]],
     brokers: Sequence[int],
     racks: Sequence[str] | None = None,
     sizes: Sequence[float] | None = None,
-    dead: Sequence[int] = (),
+    down: Sequence[int] = (),
     leaders: Sequence[int] | None = None,
-) -> Problem:
-    """The problem of partitions {(topic, id): broker ids in the source's order}."""
+) -> ClusterModel:
+    """The model of partitions {(topic, id): broker ids in the source's order}."""
     keys = sorted(lists)
     names = tuple(sorted({topic for topic, _ in keys}))
     ids = np.array(sorted(brokers), dtype=np.int32)
-    living = ~np.isin(ids, np.array(dead, dtype=np.int32))
-    first = [sorted(lists[key], key=lambda broker: broker in dead) for key in keys]
+    live = ~np.isin(ids, np.array(down, dtype=np.int32))
+    first = [sorted(lists[key], key=lambda broker: broker in down) for key in keys]
     rack_names = tuple(sorted(set(racks or ())))
     p = len(keys)
-    return Problem(
+    return ClusterModel(
         "c",
         ids,
         np.array([rack_names.index(rack) for rack in racks or ()] or [0] * len(ids), dtype=np.int32),
         rack_names,
-        living,
+        live,
         np.zeros(len(ids), dtype=np.bool_),
         names,
         np.array([names.index(topic) for topic, _ in keys], dtype=np.int32),
@@ -65,37 +65,39 @@ def problem_with(
     )
 
 
-def draft_with(problem: Problem, lists: Mapping[Key, Sequence[int]]) -> Draft:
-    """The draft that sets these partitions, and leaves the others."""
+def proposal_with(model: ClusterModel, lists: Mapping[Key, Sequence[int]]) -> ProposedAssignment:
+    """The proposal that sets these partitions, and leaves the others."""
     wanted = []
-    for row, (begin, end) in enumerate(zip(problem.offsets[:-1].tolist(), problem.offsets[1:].tolist(), strict=True)):
-        key = (problem.topic_names[problem.topic[row]], int(problem.partition[row]))
-        now = problem.ids(problem.replicas[begin:end])
+    for row, (begin, end) in enumerate(zip(model.offsets[:-1].tolist(), model.offsets[1:].tolist(), strict=True)):
+        key = (model.topic_names[model.topic[row]], int(model.partition[row]))
+        now = model.ids(model.replicas[begin:end])
         wanted.append(list(lists.get(key, now)))
     offsets = offsets_of(np.array([len(one) for one in wanted], dtype=np.int64))
-    replicas = np.searchsorted(problem.broker_ids, flat(wanted)).astype(np.int32)
-    reason = np.where(changed(problem, offsets, replicas), 0, -1).astype(np.int16)
-    return Draft(offsets, replicas, reason, ("moved away from a full broker",))
+    replicas = np.searchsorted(model.broker_ids, flat(wanted)).astype(np.int32)
+    reason = np.where(changed(model, offsets, replicas), 0, -1).astype(np.int16)
+    return ProposedAssignment(offsets, replicas, reason, ("moved away from a full broker",))
 
 
-def partitions_of(problem: Problem, moves: Mapping[Key, tuple[Sequence[int], Sequence[int]]] | None = None) -> pa.Table:
-    """The partitions table of a problem. moves: {partition: (adding, removing)}."""
+def partitions_of(
+    model: ClusterModel, moves: Mapping[Key, tuple[Sequence[int], Sequence[int]]] | None = None
+) -> pa.Table:
+    """The partitions table of a model. moves: {partition: (adding, removing)}."""
     rows = []
-    for (topic, partition), replicas in lists_before(problem, range(problem.partitions)).items():
+    for (topic, partition), replicas in lists_before(model, range(model.partitions)).items():
         adding, removing = (moves or {}).get((topic, partition), ((), ()))
-        row = {"topic": topic, "partition": partition, "replicas": replicas, "state_assumed": False}
+        row = {"topic": topic, "partition": partition, "replicas": replicas, "state_inferred": False}
         rows.append(row | {"adding_replicas": list(adding) or None, "removing_replicas": list(removing)})
     ints = pa.list_(pa.int32())
-    fields = [("topic", pa.string()), ("partition", pa.int32()), ("replicas", ints), ("state_assumed", pa.bool_())]
+    fields = [("topic", pa.string()), ("partition", pa.int32()), ("replicas", ints), ("state_inferred", pa.bool_())]
     return pa.Table.from_pylist(rows, pa.schema([*fields, ("adding_replicas", ints), ("removing_replicas", ints)]))
 
 
 @st.composite
-def problems_and_drafts(draw: st.DrawFn) -> tuple[Problem, Draft]:
-    """Any lists before and after, on up to 9 brokers with or without racks, some of them dead."""
+def models_and_proposals(draw: st.DrawFn) -> tuple[ClusterModel, ProposedAssignment]:
+    """Any lists before and after, on up to 9 brokers with or without racks, some of them down."""
     brokers = draw(st.lists(st.integers(0, 2000), min_size=2, max_size=9, unique=True).map(sorted))
-    dead = draw(st.sets(st.sampled_from(brokers), max_size=len(brokers) - 1))
-    alive = [broker for broker in brokers if broker not in dead]
+    down = draw(st.sets(st.sampled_from(brokers), max_size=len(brokers) - 1))
+    live = [broker for broker in brokers if broker not in down]
     racks = draw(st.none() | st.lists(st.sampled_from("abcd"), min_size=len(brokers), max_size=len(brokers)))
     names = st.sampled_from(["orders", "a.b", "a_b", "-x-", "__consumer_offsets", "orders.dlq-7"])
     keys = draw(st.lists(st.tuples(names, st.integers(0, 2**31 - 1)), min_size=1, max_size=12, unique=True).map(sorted))
@@ -103,9 +105,9 @@ def problems_and_drafts(draw: st.DrawFn) -> tuple[Problem, Draft]:
     for key in keys:
         lists[key] = draw(st.lists(st.sampled_from(brokers), min_size=1, max_size=6, unique=True))
         wanted[key] = lists[key]
-        if any(broker in alive for broker in lists[key]) and draw(st.integers(0, 3)):
-            wanted[key] = draw(st.lists(st.sampled_from(alive), min_size=1, max_size=6, unique=True))
+        if any(broker in live for broker in lists[key]) and draw(st.integers(0, 3)):
+            wanted[key] = draw(st.lists(st.sampled_from(live), min_size=1, max_size=6, unique=True))
         leaders.append(draw(st.sampled_from(lists[key])))
     sizes = [float(draw(st.integers(0, 100))) for _ in keys]
-    problem = problem_with(lists, brokers, racks, sizes, sorted(dead), draw(st.sampled_from([None, leaders])))
-    return problem, draft_with(problem, wanted)
+    model = model_with(lists, brokers, racks, sizes, sorted(down), draw(st.sampled_from([None, leaders])))
+    return model, proposal_with(model, wanted)

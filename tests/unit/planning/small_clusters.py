@@ -9,28 +9,28 @@ import numpy as np
 from hypothesis import strategies as st
 
 from udfs.arrow.ragged import offsets_of
-from udfs.planning.cluster_model import FREE, Draft, Problem
+from udfs.planning.cluster_model import FREE, ClusterModel, ProposedAssignment
 
 
 def cluster(
     lists: Sequence[Sequence[int]],
     brokers: int,
-    dead: Sequence[int] = (),
+    down: Sequence[int] = (),
     draining: Sequence[int] = (),
     frozen: Sequence[int] = (),
     topics: Sequence[int] | None = None,
     rate_out: Sequence[float] | None = None,
-) -> Problem:
-    """The problem of replica lists over brokers 0 to `brokers` - 1; dead ones go last in the lists."""
+) -> ClusterModel:
+    """The model of replica lists over brokers 0 to `brokers` - 1; down ones go last in the lists."""
     p = len(lists)
-    gone = set(dead)
+    gone = set(down)
     lists = [sorted(replicas, key=lambda b: b in gone) for replicas in lists]
     topic = np.zeros(p, dtype=np.int32) if topics is None else np.array(sorted(topics), dtype=np.int32)
     codes = np.zeros(p, dtype=np.int8)
     codes[list(frozen)] = 1
     codes[[i for i, replicas in enumerate(lists) if gone.issuperset(replicas)]] = 4
     rates = np.ones(p) if rate_out is None else np.array(rate_out, dtype=np.float64)
-    return Problem(
+    return ClusterModel(
         "small",
         np.arange(brokers, dtype=np.int32),
         np.zeros(brokers, dtype=np.int32),
@@ -52,8 +52,8 @@ def cluster(
 
 
 @st.composite
-def clusters(draw: st.DrawFn, topics: int = 1, partitions: int = 7) -> Problem:
-    """Clusters of up to five brokers, dead, draining and frozen ones among them."""
+def clusters(draw: st.DrawFn, topics: int = 1, partitions: int = 7) -> ClusterModel:
+    """Clusters of up to five brokers, down, draining and frozen ones among them."""
     brokers = draw(st.integers(1, 5))
     some_brokers = st.lists(st.integers(0, brokers - 1), max_size=1)
     width = min(3, brokers)
@@ -71,7 +71,7 @@ def clusters(draw: st.DrawFn, topics: int = 1, partitions: int = 7) -> Problem:
     )
 
 
-def lists_of(cluster: Problem | Draft) -> list[list[int]]:
+def lists_of(cluster: ClusterModel | ProposedAssignment) -> list[list[int]]:
     """The replica lists, as lists."""
     return (
         [part.tolist() for part in np.split(cluster.replicas, cluster.offsets[1:-1])]
@@ -80,27 +80,27 @@ def lists_of(cluster: Problem | Draft) -> list[list[int]]:
     )
 
 
-def may_lead(problem: Problem) -> set[int]:
+def may_lead(model: ClusterModel) -> set[int]:
     """Brokers that live and are not draining."""
-    return set(np.flatnonzero(problem.living & ~problem.draining).tolist())
+    return set(np.flatnonzero(model.live & ~model.draining).tolist())
 
 
-def leader_options(problem: Problem) -> list[list[int]]:
+def leader_options(model: ClusterModel) -> list[list[int]]:
     """For each partition, the brokers that could be its preferred leader; -1 = nobody leads it."""
     out = []
-    for replicas, frozen in zip(lists_of(problem), problem.frozen.tolist(), strict=True):
-        options = [b for b in replicas if b in may_lead(problem)] if frozen == FREE else []
-        out.append(options or ([replicas[0]] if problem.living[replicas[0]] else [-1]))
+    for replicas, frozen in zip(lists_of(model), model.frozen.tolist(), strict=True):
+        options = [b for b in replicas if b in may_lead(model)] if frozen == FREE else []
+        out.append(options or ([replicas[0]] if model.live[replicas[0]] else [-1]))
     return out
 
 
-def heir_options(problem: Problem) -> list[list[int]]:
-    """For each partition, the brokers that could lead after its leader's death; -1 = nobody."""
+def successor_options(model: ClusterModel) -> list[list[int]]:
+    """For each partition, the brokers that could lead after its leader's failure; -1 = nobody."""
     out = []
-    for replicas, frozen in zip(lists_of(problem), problem.frozen.tolist(), strict=True):
-        leads = bool(problem.living[replicas[0]])
-        options = [b for b in replicas[1:] if b in may_lead(problem)] if frozen == FREE and leads else []
-        second = replicas[1] if len(replicas) > 1 and problem.living[replicas[1]] and leads else -1
+    for replicas, frozen in zip(lists_of(model), model.frozen.tolist(), strict=True):
+        leads = bool(model.live[replicas[0]])
+        options = [b for b in replicas[1:] if b in may_lead(model)] if frozen == FREE and leads else []
+        second = replicas[1] if len(replicas) > 1 and model.live[replicas[1]] and leads else -1
         out.append(options or [second])
     return out
 
@@ -110,10 +110,10 @@ def every(options: list[list[int]]) -> Iterator[tuple[int, ...]]:
     return product(*options)
 
 
-def relabelled(problem: Problem, places: np.ndarray) -> Problem:
+def relabelled(model: ClusterModel, places: np.ndarray) -> ClusterModel:
     """The same cluster with broker b at places[b]."""
-    dead, draining = places[~problem.living], places[problem.draining]
-    lists = [[int(places[b]) for b in replicas] for replicas in lists_of(problem)]
-    frozen = np.flatnonzero(problem.frozen == 1).tolist()
-    topics, rates = problem.topic.tolist(), problem.rate_out.tolist()
-    return cluster(lists, problem.brokers, dead.tolist(), draining.tolist(), frozen, topics, rates)
+    down, draining = places[~model.live], places[model.draining]
+    lists = [[int(places[b]) for b in replicas] for replicas in lists_of(model)]
+    frozen = np.flatnonzero(model.frozen == 1).tolist()
+    topics, rates = model.topic.tolist(), model.rate_out.tolist()
+    return cluster(lists, model.brokers, down.tolist(), draining.tolist(), frozen, topics, rates)

@@ -11,26 +11,26 @@ from tests.unit.planning.models import model
 from udfs.arrow.ragged import has_repeat, row_of
 from udfs.planning.cluster_model import (
     EXCLUDED,
-    Draft,
-    Problem,
+    ClusterModel,
+    ProposedAssignment,
     changed,
     moved,
 )
 from udfs.planning.constraints import Infeasible
 from udfs.planning.plan_maker import make_plan
-from udfs.planning.plan_request import Targets, Wishes
+from udfs.planning.plan_request import PlanRequest, Targets
 
 
-def loads(problem: Problem, draft: Draft) -> dict[str, np.ndarray]:
+def loads(cluster_model: ClusterModel, proposal: ProposedAssignment) -> dict[str, np.ndarray]:
     """What each broker has of everything, as the lists say."""
-    row, n = row_of(draft.offsets), problem.brokers
-    first = draft.replicas[draft.offsets[:-1]]
+    row, n = row_of(proposal.offsets), cluster_model.brokers
+    first = proposal.replicas[proposal.offsets[:-1]]
     return {
-        "replicas": np.bincount(draft.replicas, minlength=n),
+        "replicas": np.bincount(proposal.replicas, minlength=n),
         "leaders": np.bincount(first, minlength=n),
-        "disk": np.bincount(draft.replicas, problem.size[row], n),
-        "bytes_in": np.bincount(draft.replicas, problem.rate_in[row], n),
-        "bytes_out": np.bincount(first, problem.rate_out, n),
+        "disk": np.bincount(proposal.replicas, cluster_model.size[row], n),
+        "bytes_in": np.bincount(proposal.replicas, cluster_model.rate_in[row], n),
+        "bytes_out": np.bincount(first, cluster_model.rate_out, n),
     }
 
 
@@ -38,178 +38,188 @@ def over_mean(load: np.ndarray, counted: np.ndarray) -> float:
     return float(load[counted].max() / load[counted].mean())
 
 
-def worst_survivor(problem: Problem, draft: Draft, load: np.ndarray, counted: np.ndarray) -> float:
-    """The most that any survivor of any one death leads of `load` (p), over the mean of survivors."""
-    first, n = draft.replicas[draft.offsets[:-1]], problem.brokers
-    two = np.diff(draft.offsets) > 1
-    heir = draft.replicas[np.minimum(draft.offsets[:-1] + 1, len(draft.replicas) - 1)]
+def worst_survivor(
+    cluster_model: ClusterModel, proposal: ProposedAssignment, load: np.ndarray, counted: np.ndarray
+) -> float:
+    """The most that any survivor of any one failure leads of `load` (p), over the mean of survivors."""
+    first, n = proposal.replicas[proposal.offsets[:-1]], cluster_model.brokers
+    two = np.diff(proposal.offsets) > 1
+    successor = proposal.replicas[np.minimum(proposal.offsets[:-1] + 1, len(proposal.replicas) - 1)]
     base = np.bincount(first, load, n)
-    taken = np.bincount(first[two] * n + heir[two], load[two], n * n).reshape(n, n)
+    taken = np.bincount(first[two] * n + successor[two], load[two], n * n).reshape(n, n)
     worst = 0.0
-    for dead in np.flatnonzero(counted).tolist():
-        after = (base + taken[dead])[counted & (np.arange(n) != dead)]
+    for down in np.flatnonzero(counted).tolist():
+        after = (base + taken[down])[counted & (np.arange(n) != down)]
         worst = max(worst, float(after.max() / after.mean()))
     return worst
 
 
-def copied_bytes(problem: Problem, draft: Draft) -> int:
-    copies = moved(problem, draft.offsets, draft.replicas)
-    return int(problem.size[row_of(draft.offsets)[copies]].sum())
+def copied_bytes(cluster_model: ClusterModel, proposal: ProposedAssignment) -> int:
+    copies = moved(cluster_model, proposal.offsets, proposal.replicas)
+    return int(cluster_model.size[row_of(proposal.offsets)[copies]].sum())
 
 
-def assert_legal(problem: Problem, draft: Draft, stays: np.ndarray) -> None:
+def assert_legal(cluster_model: ClusterModel, proposal: ProposedAssignment, stays: np.ndarray) -> None:
     """Distinct brokers that stay, as many as before, no more of a rack than it may hold, frozen ones untouched."""
-    assert not has_repeat(draft.replicas, draft.offsets).any()
-    assert np.array_equal(np.diff(draft.offsets), problem.factor)
-    racks = len(np.unique(problem.rack[stays]))
-    cap = -(-problem.factor // racks)
-    cells = row_of(draft.offsets) * (problem.rack.max() + 1) + problem.rack[draft.replicas]
-    per = np.bincount(cells, minlength=problem.partitions * (problem.rack.max() + 1)).reshape(problem.partitions, -1)
-    free = problem.frozen == 0
+    assert not has_repeat(proposal.replicas, proposal.offsets).any()
+    assert np.array_equal(np.diff(proposal.offsets), cluster_model.factor)
+    racks = len(np.unique(cluster_model.rack[stays]))
+    cap = -(-cluster_model.factor // racks)
+    cells = row_of(proposal.offsets) * (cluster_model.rack.max() + 1) + cluster_model.rack[proposal.replicas]
+    per = np.bincount(cells, minlength=cluster_model.partitions * (cluster_model.rack.max() + 1)).reshape(
+        cluster_model.partitions, -1
+    )
+    free = cluster_model.frozen == 0
     assert (per.max(axis=1) <= cap)[free].all()
-    assert stays[draft.replicas[free[row_of(draft.offsets)]]].all()
-    assert not changed(problem, draft.offsets, draft.replicas)[~free].any()
-    assert ((draft.reason >= 0) == changed(problem, draft.offsets, draft.replicas)).all()
+    assert stays[proposal.replicas[free[row_of(proposal.offsets)]]].all()
+    assert not changed(cluster_model, proposal.offsets, proposal.replicas)[~free].any()
+    assert ((proposal.reason >= 0) == changed(cluster_model, proposal.offsets, proposal.replicas)).all()
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_balance_meets_every_limit_and_copies_little_more_than_it_must(seed: int) -> None:
-    problem = model(24, 4, 400, seed, giants=False)
-    draft = make_plan(problem, Wishes("balance", seed=seed))
+    cluster_model = model(24, 4, 400, seed, oversized=False)
+    proposal = make_plan(cluster_model, PlanRequest("balance", seed=seed))
     everyone = np.ones(24, dtype=np.bool_)
-    assert_legal(problem, draft, everyone)
-    after, of = loads(problem, draft), Targets()
+    assert_legal(cluster_model, proposal, everyone)
+    after, of = loads(cluster_model, proposal), Targets()
     assert over_mean(after["replicas"], everyone) <= of.replicas
-    assert over_mean(after["leaders"], everyone) <= np.ceil(problem.partitions / 24) / (problem.partitions / 24)
+    assert over_mean(after["leaders"], everyone) <= np.ceil(cluster_model.partitions / 24) / (
+        cluster_model.partitions / 24
+    )
     for name in ("disk", "bytes_in", "bytes_out"):
         assert over_mean(after[name], everyone) <= 1.0092
     assert after["replicas"].min() >= 0.95 * after["replicas"].mean()
     assert after["leaders"].min() >= 0.95 * after["leaders"].mean()
-    assert worst_survivor(problem, draft, np.ones(problem.partitions), everyone) <= 1.06
-    assert worst_survivor(problem, draft, problem.rate_out, everyone) <= 1.1501
-    told = draft.certificate
+    assert worst_survivor(cluster_model, proposal, np.ones(cluster_model.partitions), everyone) <= 1.06
+    assert worst_survivor(cluster_model, proposal, cluster_model.rate_out, everyone) <= 1.1501
+    told = proposal.certificate
     assert told["missed"] == []
     assert told["relaxed"] == []
-    assert told["bytes"] == copied_bytes(problem, draft)
+    assert told["bytes"] == copied_bytes(cluster_model, proposal)
     assert told["bytes_lower_bound"] <= told["bytes"] <= 1.15 * told["bytes_lower_bound"]
-    assert told["moves"] == moved(problem, draft.offsets, draft.replicas).sum() >= told["moves_lower_bound"]
+    assert told["moves"] == moved(cluster_model, proposal.offsets, proposal.replicas).sum() >= told["moves_lower_bound"]
 
 
 def test_what_is_balanced_stays_as_it_is_and_the_same_comes_out_again() -> None:
-    problem = model(12, 3, 150, 3, giants=False)
-    draft = make_plan(problem, Wishes("balance"))
-    again = make_plan(problem, Wishes("balance"))
-    assert np.array_equal(draft.replicas, again.replicas)
-    assert draft.certificate == again.certificate
-    second = make_plan(problem.placed(draft.offsets, draft.replicas), Wishes("balance"))
+    cluster_model = model(12, 3, 150, 3, oversized=False)
+    proposal = make_plan(cluster_model, PlanRequest("balance"))
+    again = make_plan(cluster_model, PlanRequest("balance"))
+    assert np.array_equal(proposal.replicas, again.replicas)
+    assert proposal.certificate == again.certificate
+    second = make_plan(cluster_model.placed(proposal.offsets, proposal.replicas), PlanRequest("balance"))
     assert (second.reason == -1).all()
     assert second.certificate["bytes"] == second.certificate["bytes_lower_bound"] == 0
 
 
-@pytest.mark.parametrize("giants", [False, True])
-def test_expand_fills_the_empty_with_the_fewest_moves(giants: bool) -> None:
-    problem = model(18, 3, 300, 4, empty=3, giants=giants)
-    draft = make_plan(problem, Wishes("expand"))
+@pytest.mark.parametrize("oversized partitions", [False, True])
+def test_expand_fills_the_empty_with_the_fewest_moves(oversized: bool) -> None:
+    cluster_model = model(18, 3, 300, 4, empty=3, oversized=oversized)
+    proposal = make_plan(cluster_model, PlanRequest("expand"))
     everyone = np.ones(18, dtype=np.bool_)
-    assert_legal(problem, draft, everyone)
-    after = loads(problem, draft)
+    assert_legal(cluster_model, proposal, everyone)
+    after = loads(cluster_model, proposal)
     assert after["replicas"].max() - after["replicas"].min() <= 1
-    moves = int(moved(problem, draft.offsets, draft.replicas).sum())
-    held = np.bincount(problem.replicas, minlength=18)
+    moves = int(moved(cluster_model, proposal.offsets, proposal.replicas).sum())
+    held = np.bincount(cluster_model.replicas, minlength=18)
     least = int(np.maximum(after["replicas"].min() - held, 0).sum())
-    assert least <= moves <= 1.02 * draft.certificate["lower_bound"]
-    if not giants:
+    assert least <= moves <= 1.02 * proposal.certificate["lower_bound"]
+    if not oversized:
         assert max(over_mean(after[name], everyone) for name in ("disk", "bytes_in", "bytes_out")) <= 1.0302
-        assert draft.certificate["missed"] == []
+        assert proposal.certificate["missed"] == []
 
 
 def test_drain_leaves_nothing_and_evens_out_the_others() -> None:
-    problem = replace(model(18, 3, 300, 5, giants=False), draining=np.arange(18) < 3)
-    draft = make_plan(problem, Wishes("drain"))
-    stays = ~problem.draining
-    assert_legal(problem, draft, stays)
-    after = loads(problem, draft)
+    cluster_model = replace(model(18, 3, 300, 5, oversized=False), draining=np.arange(18) < 3)
+    proposal = make_plan(cluster_model, PlanRequest("drain"))
+    stays = ~cluster_model.draining
+    assert_legal(cluster_model, proposal, stays)
+    after = loads(cluster_model, proposal)
     assert after["replicas"][~stays].sum() == 0
     assert np.ptp(after["replicas"][stays]) <= 1
-    leaving = int((~stays)[problem.replicas].sum())
-    assert leaving <= draft.certificate["moves"] <= 1.02 * draft.certificate["lower_bound"]
+    leaving = int((~stays)[cluster_model.replicas].sum())
+    assert leaving <= proposal.certificate["moves"] <= 1.02 * proposal.certificate["lower_bound"]
     for name in ("disk", "bytes_in", "bytes_out"):
         assert over_mean(after[name], stays) <= 1.0302
 
 
 def test_budgets_are_kept_to_and_what_is_missed_is_named() -> None:
-    problem = model(18, 3, 300, 6)
-    free = make_plan(problem, Wishes("balance"))
+    cluster_model = model(18, 3, 300, 6)
+    free = make_plan(cluster_model, PlanRequest("balance"))
     budget = free.certificate["bytes"] // 4
-    draft = make_plan(problem, Wishes("balance", max_bytes=budget))
-    assert 0 < copied_bytes(problem, draft) <= budget
-    assert draft.certificate["missed"]
+    proposal = make_plan(cluster_model, PlanRequest("balance", max_bytes=budget))
+    assert 0 < copied_bytes(cluster_model, proposal) <= budget
+    assert proposal.certificate["missed"]
     everyone = np.ones(18, dtype=np.bool_)
-    before, after = (over_mean(loads(problem, lists)["disk"], everyone) for lists in (_as_is(problem), draft))
+    before, after = (
+        over_mean(loads(cluster_model, lists)["disk"], everyone) for lists in (_as_is(cluster_model), proposal)
+    )
     assert after <= before
-    few = make_plan(problem, Wishes("balance", max_moves=5))
-    assert moved(problem, few.offsets, few.replicas).sum() <= 5
+    few = make_plan(cluster_model, PlanRequest("balance", max_moves=5))
+    assert moved(cluster_model, few.offsets, few.replicas).sum() <= 5
 
 
-def _as_is(problem: Problem) -> Draft:
-    return Draft(problem.offsets, problem.replicas, np.full(problem.partitions, -1, dtype=np.int16), ())
+def _as_is(cluster_model: ClusterModel) -> ProposedAssignment:
+    return ProposedAssignment(
+        cluster_model.offsets, cluster_model.replicas, np.full(cluster_model.partitions, -1, dtype=np.int16), ()
+    )
 
 
-def test_a_giant_is_named_where_it_forces_more() -> None:
-    problem = model(12, 3, 240, 7)
-    size, into = problem.size.copy(), problem.rate_in.copy()
-    size[17] = 1.5 * (size * problem.factor).sum() / 12
-    into[17] = 1.5 * (into * problem.factor).sum() / 12
-    problem = replace(problem, size=size, rate_in=into)
-    draft = make_plan(problem, Wishes("balance"))
-    assert_legal(problem, draft, np.ones(12, dtype=np.bool_))
-    assert any(problem.name(17) in text for text in draft.certificate["relaxed"])
+def test_a_oversized_is_named_where_it_forces_more() -> None:
+    cluster_model = model(12, 3, 240, 7)
+    size, into = cluster_model.size.copy(), cluster_model.rate_in.copy()
+    size[17] = 1.5 * (size * cluster_model.factor).sum() / 12
+    into[17] = 1.5 * (into * cluster_model.factor).sum() / 12
+    cluster_model = replace(cluster_model, size=size, rate_in=into)
+    proposal = make_plan(cluster_model, PlanRequest("balance"))
+    assert_legal(cluster_model, proposal, np.ones(12, dtype=np.bool_))
+    assert any(cluster_model.name(17) in text for text in proposal.certificate["relaxed"])
     # Those that hold it hold hardly anything else.
-    holds = np.isin(np.arange(12), draft.replicas[draft.offsets[17] : draft.offsets[18]])
-    after = loads(problem, draft)
+    holds = np.isin(np.arange(12), proposal.replicas[proposal.offsets[17] : proposal.offsets[18]])
+    after = loads(cluster_model, proposal)
     assert after["disk"][holds].max() <= 1.15 * size[17]
     assert after["replicas"].min() >= 0.9 * after["replicas"].mean()
 
 
 def test_excluded_topics_and_brokers() -> None:
-    problem = model(12, 3, 120, 8, giants=False)
-    frozen = np.where(problem.topic < 40, EXCLUDED, 0).astype(np.int8)
-    problem = replace(problem, frozen=frozen)
-    draft = make_plan(problem, Wishes("balance", exclude_brokers=(3,)))
-    assert_legal(problem, draft, np.ones(12, dtype=np.bool_))
-    arrived = draft.replicas[moved(problem, draft.offsets, draft.replicas)]
+    cluster_model = model(12, 3, 120, 8, oversized=False)
+    frozen = np.where(cluster_model.topic < 40, EXCLUDED, 0).astype(np.int8)
+    cluster_model = replace(cluster_model, frozen=frozen)
+    proposal = make_plan(cluster_model, PlanRequest("balance", exclude_brokers=(3,)))
+    assert_legal(cluster_model, proposal, np.ones(12, dtype=np.bool_))
+    arrived = proposal.replicas[moved(cluster_model, proposal.offsets, proposal.replicas)]
     assert len(arrived)
     assert not (arrived == 3).any()
 
 
 def test_capacity_is_hard() -> None:
-    problem = model(12, 3, 120, 9, giants=False)
-    mean = (problem.size * problem.factor).sum() / 12
-    draft = make_plan(problem, Wishes("balance", broker_bytes=int(1.005 * mean)))
-    assert loads(problem, draft)["disk"].max() <= 1.005 * mean
+    cluster_model = model(12, 3, 120, 9, oversized=False)
+    mean = (cluster_model.size * cluster_model.factor).sum() / 12
+    proposal = make_plan(cluster_model, PlanRequest("balance", broker_bytes=int(1.005 * mean)))
+    assert loads(cluster_model, proposal)["disk"].max() <= 1.005 * mean
     with pytest.raises(Infeasible, match="held"):
-        make_plan(problem, Wishes("balance", broker_bytes=int(0.9 * mean)))
+        make_plan(cluster_model, PlanRequest("balance", broker_bytes=int(0.9 * mean)))
 
 
 def test_loads_that_nobody_knows_do_not_matter() -> None:
-    problem = model(12, 3, 120, 10)
-    none = np.zeros(problem.partitions)
-    problem = replace(problem, size=none, rate_in=none, rate_out=none, known=(False, False, False))
-    draft = make_plan(problem, Wishes("balance"))
-    assert_legal(problem, draft, np.ones(12, dtype=np.bool_))
-    after = loads(problem, draft)
+    cluster_model = model(12, 3, 120, 10)
+    none = np.zeros(cluster_model.partitions)
+    cluster_model = replace(cluster_model, size=none, rate_in=none, rate_out=none, known=(False, False, False))
+    proposal = make_plan(cluster_model, PlanRequest("balance"))
+    assert_legal(cluster_model, proposal, np.ones(12, dtype=np.bool_))
+    after = loads(cluster_model, proposal)
     assert np.ptp(after["leaders"]) <= max(2, 0.06 * after["leaders"].mean())
-    assert draft.certificate["bytes"] == 0
+    assert proposal.certificate["bytes"] == 0
 
 
 @pytest.mark.parametrize("brokers", [1, 2, 3])
 def test_hardly_any_brokers(brokers: int) -> None:
     lists = [[b % brokers] for b in range(7)]
-    problem = replace(
+    cluster_model = replace(
         model(3, 1, 3, 1),
         broker_ids=np.arange(brokers, dtype=np.int32),
         rack=np.zeros(brokers, dtype=np.int32),
-        living=np.ones(brokers, dtype=np.bool_),
+        live=np.ones(brokers, dtype=np.bool_),
         draining=np.zeros(brokers, dtype=np.bool_),
         topic_names=("a",),
         topic=np.zeros(7, dtype=np.int32),
@@ -222,14 +232,14 @@ def test_hardly_any_brokers(brokers: int) -> None:
         frozen=np.zeros(7, dtype=np.int8),
         min_isr=np.ones(7, dtype=np.int32),
     )
-    draft = make_plan(problem, Wishes("balance"))
-    assert_legal(problem, draft, np.ones(brokers, dtype=np.bool_))
+    proposal = make_plan(cluster_model, PlanRequest("balance"))
+    assert_legal(cluster_model, proposal, np.ones(brokers, dtype=np.bool_))
 
 
 def test_nothing_at_all() -> None:
-    problem = model(3, 1, 2, 1)
+    cluster_model = model(3, 1, 2, 1)
     nothing = replace(
-        problem,
+        cluster_model,
         topic_names=(),
         topic=np.empty(0, np.int32),
         partition=np.empty(0, np.int32),
@@ -242,4 +252,4 @@ def test_nothing_at_all() -> None:
         min_isr=np.empty(0, np.int32),
     )
     for goal in ("balance", "expand"):
-        assert len(make_plan(nothing, Wishes(goal)).replicas) == 0
+        assert len(make_plan(nothing, PlanRequest(goal)).replicas) == 0

@@ -13,13 +13,13 @@ from tests.unit.planning.small_clusters import (
     cluster,
     clusters,
     every,
-    heir_options,
     leader_options,
     lists_of,
     may_lead,
+    successor_options,
 )
-from udfs.planning.bounds.byte_bounds import ByteBounds, heirs_by_bytes, leaders_by_bytes
-from udfs.planning.cluster_model import Problem
+from udfs.planning.bounds.byte_bounds import ByteBounds, leaders_by_bytes, successors_by_bytes
+from udfs.planning.cluster_model import ClusterModel
 
 
 def split_optimum(options: list[list[int]], weights: list[float], base: dict[int, float]) -> float:
@@ -47,8 +47,8 @@ def whole_optimum(options: list[list[int]], weights: list[float], base: dict[int
     return out
 
 
-def check(problem: Problem, bounds: ByteBounds, case: int, options: list[list[int]], rows: list[int], base) -> None:
-    weights = problem.rate_out[rows].tolist()
+def check(model: ClusterModel, bounds: ByteBounds, case: int, options: list[list[int]], rows: list[int], base) -> None:
+    weights = model.rate_out[rows].tolist()
     assert bounds.split[case] == pytest.approx(split_optimum(options, weights, base), abs=1e-6)
     assert bounds.split[case] <= bounds.bound[case] + 1e-9
     assert bounds.bound[case] <= whole_optimum(options, weights, base) + 1e-6
@@ -56,55 +56,55 @@ def check(problem: Problem, bounds: ByteBounds, case: int, options: list[list[in
     if inside:  # the proof
         forced = sum(w for w, brokers in zip(weights, options, strict=True) if inside.issuperset(brokers))
         assert bounds.split[case] == pytest.approx((forced + sum(base[b] for b in inside)) / len(inside), abs=1e-6)
-    json.dumps(bounds.reason(problem, case))
+    json.dumps(bounds.reason(model, case))
 
 
 @given(clusters(partitions=6))
-def test_leaders(problem: Problem) -> None:
-    base = dict.fromkeys(sorted(may_lead(problem)), 0.0)
-    check(problem, leaders_by_bytes(problem), 0, leader_options(problem), list(range(problem.partitions)), base)
+def test_leaders(model: ClusterModel) -> None:
+    base = dict.fromkeys(sorted(may_lead(model)), 0.0)
+    check(model, leaders_by_bytes(model), 0, leader_options(model), list(range(model.partitions)), base)
 
 
 @given(clusters(partitions=6))
-def test_heirs(problem: Problem) -> None:
-    lists, options, bounds = lists_of(problem), heir_options(problem), heirs_by_bytes(problem)
-    for dead in range(problem.brokers):
+def test_successors(model: ClusterModel) -> None:
+    lists, options, bounds = lists_of(model), successor_options(model), successors_by_bytes(model)
+    for down in range(model.brokers):
         base = {
-            b: sum(w for r, w in zip(lists, problem.rate_out.tolist(), strict=True) if r[0] == b)
-            for b in sorted(may_lead(problem) - {dead})
+            b: sum(w for r, w in zip(lists, model.rate_out.tolist(), strict=True) if r[0] == b)
+            for b in sorted(may_lead(model) - {down})
         }
-        rows = [i for i, replicas in enumerate(lists) if replicas[0] == dead]
-        check(problem, bounds, dead, [options[i] for i in rows], rows, base)
+        rows = [i for i, replicas in enumerate(lists) if replicas[0] == down]
+        check(model, bounds, down, [options[i] for i in rows], rows, base)
 
 
 def test_the_partition_that_forces_it_is_named() -> None:
-    problem = cluster([[0, 1], [1, 0], [2, 0]], 3, rate_out=[90.0, 10.0, 20.0])
-    bounds = leaders_by_bytes(problem)
+    model = cluster([[0, 1], [1, 0], [2, 0]], 3, rate_out=[90.0, 10.0, 20.0])
+    bounds = leaders_by_bytes(model)
     assert bounds.bound.tolist() == [90.0]
     assert bounds.mean.tolist() == [40.0]
-    assert bounds.reason(problem, 0)["text"] == ("t0-0 with 90 bytes out per second: at least 90 on a broker, mean 40")
-    assert bounds.reason(problem, 0)["ratio"] == 2.25
+    assert bounds.reason(model, 0)["text"] == ("t0-0 with 90 bytes out per second: at least 90 on a broker, mean 40")
+    assert bounds.reason(model, 0)["ratio"] == 2.25
 
 
 def test_the_brokers_that_force_it_are_named() -> None:
-    problem = cluster([[0, 1]] * 4 + [[2]], 3, rate_out=[10.0] * 4 + [1.0])
-    bounds = leaders_by_bytes(problem)
+    model = cluster([[0, 1]] * 4 + [[2]], 3, rate_out=[10.0] * 4 + [1.0])
+    bounds = leaders_by_bytes(model)
     assert bounds.split.tolist() == [20.0]
-    assert bounds.reason(problem, 0)["brokers"] == [0, 1]
+    assert bounds.reason(model, 0)["brokers"] == [0, 1]
 
 
 @pytest.mark.parametrize(
-    "problem", [cluster([], 0), cluster([], 2), cluster([[0, 1]], 2, dead=[0, 1]), cluster([[0, 1]], 2, rate_out=[0])]
+    "model", [cluster([], 0), cluster([], 2), cluster([[0, 1]], 2, down=[0, 1]), cluster([[0, 1]], 2, rate_out=[0])]
 )
-def test_no_load(problem: Problem) -> None:
-    assert not leaders_by_bytes(problem).bound.any()
-    assert not heirs_by_bytes(problem).ratio.any()
+def test_no_load(model: ClusterModel) -> None:
+    assert not leaders_by_bytes(model).bound.any()
+    assert not successors_by_bytes(model).ratio.any()
 
 
 def test_large_rates_do_not_overflow() -> None:
     rng = np.random.default_rng(2)
     lists = [rng.choice(12, size=3, replace=False).tolist() for _ in range(600)]
-    problem = cluster(lists, 12, rate_out=(rng.lognormal(0, 2, 600) * 1e13).tolist())
-    bounds = leaders_by_bytes(problem)
-    assert (bounds.bound >= problem.rate_out.sum() / 12 * (1 - 1e-12)).all()
-    assert (heirs_by_bytes(problem).ratio >= 1).all()
+    model = cluster(lists, 12, rate_out=(rng.lognormal(0, 2, 600) * 1e13).tolist())
+    bounds = leaders_by_bytes(model)
+    assert (bounds.bound >= model.rate_out.sum() / 12 * (1 - 1e-12)).all()
+    assert (successors_by_bytes(model).ratio >= 1).all()

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.unit.planning.plan_models import problem_with
-from udfs.planning.cluster_model import EXCLUDED, Problem
+from tests.unit.planning.plan_models import model_with
+from udfs.planning.cluster_model import EXCLUDED, ClusterModel
 from udfs.planning.constraints import (
     Asked,
     Infeasible,
@@ -19,18 +19,18 @@ from udfs.planning.infeasibility import reasons_against
 from udfs.planning.replicas.replica_counts import move_by_counts
 
 
-def three_racks(factor: int = 3, partitions: int = 12) -> Problem:
+def three_racks(factor: int = 3, partitions: int = 12) -> ClusterModel:
     """Six brokers, two a rack."""
     lists = {("t", p): [(p + k) % 6 for k in range(factor)] for p in range(partitions)}
-    return problem_with(lists, range(6), ["a", "b", "c"] * 2)
+    return model_with(lists, range(6), ["a", "b", "c"] * 2)
 
 
-def against(problem: Problem, goal: str, wishes: Asked | None = None) -> tuple[str, ...]:
-    rules = rules_for(problem, goal, wishes)
-    reasons = reasons_against(problem, rules)
+def against(model: ClusterModel, goal: str, request: Asked | None = None) -> tuple[str, ...]:
+    rules = rules_for(model, goal, request)
+    reasons = reasons_against(model, rules)
     if reasons:
         with pytest.raises(Infeasible) as raised:
-            move_by_counts(problem, rules)
+            move_by_counts(model, rules)
         assert raised.value.reasons == reasons
     return reasons
 
@@ -41,14 +41,14 @@ def test_more_replicas_than_brokers() -> None:
 
 
 def test_excluded_brokers_do_not_count_for_new_replicas() -> None:
-    problem = problem_with({("t", 0): [0, 1], ("t", 1): [1, 2]}, range(4))
-    said = against(problem, "rf", Asked(replication_factor=4, excluded=(0,)))
+    model = model_with({("t", 0): [0, 1], ("t", 1): [1, 2]}, range(4))
+    said = against(model, "rf", Asked(replication_factor=4, excluded=(0,)))
     assert said == ("4 replicas of t-1 need 4 brokers, but only 3 may hold one",)
 
 
 def test_racks_with_too_few_brokers() -> None:
-    problem = problem_with({("t", 0): [0, 4]}, range(5), ["a", "a", "a", "a", "b"])
-    said = against(problem, "rf", Asked(replication_factor=4))
+    model = model_with({("t", 0): [0, 4]}, range(5), ["a", "a", "a", "a", "b"])
+    said = against(model, "rf", Asked(replication_factor=4))
     assert said == ("4 replicas of t-0, at most 2 in a rack, find only 3 places: rack b has 1",)
 
 
@@ -71,11 +71,11 @@ def test_a_whole_rack_drained() -> None:
 
 
 def test_a_frozen_partition_on_a_broker_to_be_emptied() -> None:
-    problem = three_racks()
-    problem = replace(problem, frozen=np.where(np.arange(12) == 5, EXCLUDED, 0).astype(np.int8))
-    said = against(problem, "drain", Asked(brokers=(0,)))
+    model = three_racks()
+    model = replace(model, frozen=np.where(np.arange(12) == 5, EXCLUDED, 0).astype(np.int8))
+    said = against(model, "drain", Asked(brokers=(0,)))
     assert said == ("broker 0 cannot be emptied: t-5 must stay, as its topic is excluded",)
-    assert against(problem, "drain", Asked(brokers=(2,))) == ()
+    assert against(model, "drain", Asked(brokers=(2,))) == ()
 
 
 def test_capacity() -> None:
@@ -92,12 +92,12 @@ def test_capacity() -> None:
 
 
 @pytest.mark.parametrize(
-    ("goal", "wishes", "words"),
+    ("goal", "request", "words"),
     [
         ("nothing", Asked(), "goal 'nothing'"),
         ("drain", Asked(brokers=(9,)), "no such broker: 9"),
         ("drain", Asked(), "no broker to drain"),
-        ("expand", Asked(), "no living broker is empty"),
+        ("expand", Asked(), "no live broker is empty"),
         ("balance", Asked(brokers=(1,)), "takes no list of brokers"),
         ("replace", Asked(), "no broker to replace"),
         ("replace", Asked(instead={1: 1}), "cannot take over"),
@@ -105,25 +105,25 @@ def test_capacity() -> None:
         ("rf", Asked(replication_factor=2, topics=("x",)), "no such topic: x"),
     ],
 )
-def test_wishes_without_sense(goal: str, wishes: Asked, words: str) -> None:
+def test_request_without_sense(goal: str, request: Asked, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        rules_for(three_racks(), goal, wishes)
+        rules_for(three_racks(), goal, request)
 
 
 def test_the_usual_factor_is_the_most_frequent() -> None:
     lists = {("a", 0): [1, 2], ("a", 1): [1, 2], ("a", 2): [1], ("b", 0): [1], ("b", 1): [2, 3]}
-    assert usual_factor(problem_with(lists, [1, 2, 3])).tolist() == [2, 2, 2, 2, 2]
+    assert usual_factor(model_with(lists, [1, 2, 3])).tolist() == [2, 2, 2, 2, 2]
 
 
 def test_rules_of_repair_leave_out_what_is_well() -> None:
-    problem = problem_with({("a", 0): [1, 2], ("a", 1): [1, 2], ("a", 2): [1]}, [1, 2, 3])
-    rules = rules_for(problem, "repair")
+    model = model_with({("a", 0): [1, 2], ("a", 1): [1, 2], ("a", 2): [1]}, [1, 2, 3])
+    rules = rules_for(model, "repair")
     assert rules.fixed.tolist() == [True, True, False]
     assert rules.factor.tolist() == [2, 2, 2]
     assert not rules.even
 
 
 def test_expand_fills_only_those_that_are_named() -> None:
-    problem = problem_with({("a", 0): [1], ("a", 1): [2]}, [1, 2, 3, 4])
-    assert rules_for(problem, "expand", Asked(brokers=(4,))).receives.tolist() == [True, True, False, True]
-    assert rules_for(problem, "expand").receives.all()
+    model = model_with({("a", 0): [1], ("a", 1): [2]}, [1, 2, 3, 4])
+    assert rules_for(model, "expand", Asked(brokers=(4,))).receives.tolist() == [True, True, False, True]
+    assert rules_for(model, "expand").receives.all()

@@ -25,11 +25,11 @@ from pipelines.plan_files.plan_progress import (
 )
 from tests.unit.planning.plan_models import (
     Key,
-    draft_with,
+    model_with,
     partitions_of,
-    problem_with,
+    proposal_with,
 )
-from udfs.planning.cluster_model import Problem
+from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.waves import Limits, split
 
 BROKERS = (1, 2, 3, 4, 5, 9)
@@ -47,9 +47,9 @@ FIRST_WAVE: dict[Key, list[int]] = {("orders", 0): [1, 4, 3], ("orders", 1): [2,
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
     """A plan of three waves: orders-0 takes two, orders-1 is in the first, logs.a-5 in the last."""
-    problem = problem_with(BEFORE, BROKERS, sizes=[1, 1, 70, 200, 30], dead=[9])
-    draft = draft_with(problem, AFTER)
-    write_plan(tmp_path / "plan", problem, draft, split(problem, draft, Limits(bytes_in_flight=100)), {})
+    model = model_with(BEFORE, BROKERS, sizes=[1, 1, 70, 200, 30], down=[9])
+    proposal = proposal_with(model, AFTER)
+    write_plan(tmp_path / "plan", model, proposal, split(model, proposal, Limits(bytes_in_flight=100)), {})
     return tmp_path / "plan"
 
 
@@ -60,8 +60,8 @@ def state(
     **more: Any,
 ) -> PlanState:
     brokers = more.pop("brokers", BROKERS)
-    problem = problem_with(lists, brokers, dead=more.pop("dead", [9]), **more)
-    found = check_plan(plan, problem, partitions_of(problem, moves))
+    model = model_with(lists, brokers, down=more.pop("down", [9]), **more)
+    found = check_plan(plan, model, partitions_of(model, moves))
     json.dumps(found.as_dict())
     return found
 
@@ -146,16 +146,16 @@ def test_partitions_and_topics_come_and_go(plan: Path) -> None:
     assert "b-2 is gone" in said
 
 
-def test_brokers_die_and_go(plan: Path) -> None:
-    died = state(plan, BEFORE, dead=[5, 9])
-    assert (died.status, died.dead_brokers) == (CHANGED, (5,))
+def test_brokers_fail_and_go(plan: Path) -> None:
+    failed = state(plan, BEFORE, down=[5, 9])
+    assert (failed.status, failed.down_brokers) == (CHANGED, (5,))
     gone = state(plan, BEFORE, brokers=(1, 2, 3, 4, 9, 10))
     assert (gone.status, gone.missing_brokers, gone.new_brokers) == (CHANGED, (5,), (10,))
     # What the rest of the plan does not need may go.
     part = BEFORE | {("orders", 0): AFTER["orders", 0], ("orders", 1): AFTER["orders", 1]}
-    assert state(plan, part, dead=[3, 9]).status == PARTLY
-    assert state(plan, part, dead=[2, 9]).status == CHANGED
-    assert state(plan, BEFORE | AFTER, dead=[3, 9]).status == DONE
+    assert state(plan, part, down=[3, 9]).status == PARTLY
+    assert state(plan, part, down=[2, 9]).status == CHANGED
+    assert state(plan, BEFORE | AFTER, down=[3, 9]).status == DONE
 
 
 RACKED = dict(zip(BROKERS, "aabbcc", strict=True))
@@ -164,58 +164,58 @@ RACKED = dict(zip(BROKERS, "aabbcc", strict=True))
 @pytest.fixture
 def racked(tmp_path: Path) -> Path:
     """The same plan in a cluster whose racks are known, and in which broker 3 is to be emptied."""
-    problem = racked_problem(BEFORE)
-    draft = draft_with(problem, AFTER)
-    write_plan(tmp_path / "racked", problem, draft, split(problem, draft, Limits()), {})
+    model = racked_model(BEFORE)
+    proposal = proposal_with(model, AFTER)
+    write_plan(tmp_path / "racked", model, proposal, split(model, proposal, Limits()), {})
     return tmp_path / "racked"
 
 
-def racked_problem(lists: Mapping[Key, list[int]], draining: Sequence[int] = (3,), **racks: str) -> Problem:
+def racked_model(lists: Mapping[Key, list[int]], draining: Sequence[int] = (3,), **racks: str) -> ClusterModel:
     names = RACKED | {int(name[1:]): rack for name, rack in racks.items()}
-    problem = problem_with(lists, BROKERS, list(names.values()), [1.0] * len(lists), dead=[9])
-    return replace(problem, draining=np.isin(problem.broker_ids, np.array(draining, dtype=np.int32)))
+    model = model_with(lists, BROKERS, list(names.values()), [1.0] * len(lists), down=[9])
+    return replace(model, draining=np.isin(model.broker_ids, np.array(draining, dtype=np.int32)))
 
 
 def test_racks_that_have_changed(racked: Path) -> None:
-    def now(problem: Problem) -> PlanState:
-        return check_plan(racked, problem, partitions_of(problem))
+    def now(model: ClusterModel) -> PlanState:
+        return check_plan(racked, model, partitions_of(model))
 
-    assert now(racked_problem(BEFORE)).status == FITS
-    moved = now(racked_problem(BEFORE, b4="c"))
+    assert now(racked_model(BEFORE)).status == FITS
+    moved = now(racked_model(BEFORE, b4="c"))
     assert (moved.status, moved.changed_racks) == (CHANGED, (ChangedRack(4, "b", "c"),))
     assert "  brokers in another rack than then: 4 is in c, was in b" in moved.lines()
     assert moved.lines()[0].startswith("changed: the plan does not fit")
     # The plan leaves 3 out of every list that it sets, and what is done asks nothing of racks any more.
-    assert now(racked_problem(BEFORE, b3="c")).status == FITS
-    assert now(racked_problem(BEFORE | AFTER, b4="c")).status == DONE
+    assert now(racked_model(BEFORE, b3="c")).status == FITS
+    assert now(racked_model(BEFORE | AFTER, b4="c")).status == DONE
 
 
 def test_racks_that_no_source_shows(racked: Path, plan: Path) -> None:
-    problem = replace(racked_problem(BEFORE), rack_names=(), rack=np.zeros(len(BROKERS), dtype=np.int32))
-    found = check_plan(racked, problem, partitions_of(problem))
+    model = replace(racked_model(BEFORE), rack_names=(), rack=np.zeros(len(BROKERS), dtype=np.int32))
+    found = check_plan(racked, model, partitions_of(model))
     assert (found.status, found.racks_known) == (FITS, False)
     assert found.lines()[-1].startswith("  note: no source tells racks now")
     # They are shown now, and were not when the plan was made.
-    later = racked_problem(BEFORE, draining=())
+    later = racked_model(BEFORE, draining=())
     shown = check_plan(plan, later, partitions_of(later))
     assert (shown.status, shown.changed_racks[0]) == (CHANGED, ChangedRack(1, None, "a"))
 
 
 def test_brokers_that_are_to_be_emptied_since(racked: Path) -> None:
-    def now(problem: Problem) -> PlanState:
-        return check_plan(racked, problem, partitions_of(problem))
+    def now(model: ClusterModel) -> PlanState:
+        return check_plan(racked, model, partitions_of(model))
 
-    found = now(racked_problem(BEFORE, draining=(3, 5)))
+    found = now(racked_model(BEFORE, draining=(3, 5)))
     assert (found.status, found.to_empty) == (CHANGED, (5,))
     assert "  brokers that are to be emptied now, and were not: 5" in found.lines()
-    assert now(racked_problem(BEFORE, draining=())).status == FITS
-    assert now(racked_problem(BEFORE | AFTER, draining=(3, 5))).status == DONE
+    assert now(racked_model(BEFORE, draining=())).status == FITS
+    assert now(racked_model(BEFORE | AFTER, draining=(3, 5))).status == DONE
 
 
-def test_a_plan_of_another_cluster_is_refused(plan: Path) -> None:
-    problem = replace(problem_with(BEFORE, BROKERS, dead=[9]), cluster_id="other")
+def test_a_plan_of_another_cluster_is_rejected(plan: Path) -> None:
+    model = replace(model_with(BEFORE, BROKERS, down=[9]), cluster_id="other")
     with pytest.raises(SourceError, match=r"plan is of the cluster 'c', and this one is 'other'.*name it so: c=PATH"):
-        check_plan(plan, problem, partitions_of(problem))
+        check_plan(plan, model, partitions_of(model))
 
 
 def test_a_change_beside_a_plan_that_is_partly_done(plan: Path) -> None:
@@ -224,18 +224,18 @@ def test_a_change_beside_a_plan_that_is_partly_done(plan: Path) -> None:
 
 
 def test_nothing_to_do(tmp_path: Path) -> None:
-    problem = problem_with(BEFORE, BROKERS, dead=[9])
-    draft = draft_with(problem, {})
-    write_plan(tmp_path / "plan", problem, draft, split(problem, draft, Limits()), {})
-    assert check_plan(tmp_path / "plan", problem, partitions_of(problem)).status == DONE
+    model = model_with(BEFORE, BROKERS, down=[9])
+    proposal = proposal_with(model, {})
+    write_plan(tmp_path / "plan", model, proposal, split(model, proposal, Limits()), {})
+    assert check_plan(tmp_path / "plan", model, partitions_of(model)).status == DONE
 
 
 def edited(name: str, change: Callable[[str], str], plan: Path) -> str:
     path = plan / name
     path.write_text(change(path.read_text()))
-    with pytest.raises(SourceError) as refused:
+    with pytest.raises(SourceError) as rejected:
         state(plan, BEFORE)
-    return str(refused.value).replace(f"{plan}/", "")
+    return str(rejected.value).replace(f"{plan}/", "")
 
 
 def test_files_edited_by_hand(plan: Path) -> None:
@@ -286,7 +286,7 @@ def test_files_edited_by_hand(plan: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_trusted_is_refused(plan: Path, name: str, old: str, new: str, says: str) -> None:
+def test_what_cannot_be_trusted_is_rejected(plan: Path, name: str, old: str, new: str, says: str) -> None:
     assert old in (plan / name).read_text()
     assert says in edited(name, lambda text: text.replace(old, new, 1), plan)
 

@@ -1,4 +1,4 @@
-"""`plan`: a goal in, files and a table out; what cannot be is refused before anything is written."""
+"""`plan`: a goal in, files and a table out; what cannot be is rejected before anything is written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.unit.planning import judge
 from tests.unit.planning.plan_commands import (
     Said,
-    assert_refused,
+    assert_rejected,
     described,
     line,
     model_file,
@@ -55,7 +55,7 @@ def test_every_goal(goal: str, more: list[str], tmp_path: Path, capsys: pytest.C
         assert text in said.out
     found, written = json.loads(answer.read_text()), json.loads((out / "plan.json").read_text())
     assert sorted(path.name for path in out.iterdir()) == sorted(found["files"])
-    for name in ("cluster", "goal", "wishes", "certificate", "moves", "before", "after"):
+    for name in ("cluster", "goal", "request", "certificate", "moves", "before", "after"):
         assert found[name] == written[name], name
     judged = judge.judge(judge.model(3), json.loads((out / "reassignment.json").read_text()))
     assert (judged["moves"], judged["leader_changes"]) == (found["moves"], found["leader_changes"])
@@ -144,7 +144,7 @@ def test_a_plan_that_no_longer_fits(tmp_path: Path, capsys: pytest.CaptureFixtur
     [
         (["--goal", "drain"], "there is no broker to drain"),
         (["--goal", "drain", "--brokers", "99"], "there is no broker 99"),
-        (["--goal", "expand"], "there is no living broker that holds nothing"),
+        (["--goal", "expand"], "there is no live broker that holds nothing"),
         (["--goal", "replace", "--replace", "1=99"], "there is no broker 99"),
         (["--goal", "rf", "--rf", "2", "--topics", "nix"], "there is no topic nix"),
         (["--goal", "leaders", "--exclude-topics", "nix"], "has no topic nix"),
@@ -159,7 +159,7 @@ def test_a_plan_that_no_longer_fits(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_what_makes_no_sense_is_said(
     arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert_refused(capsys, tmp_path, arguments, 1, says)
+    assert_rejected(capsys, tmp_path, arguments, 1, says)
 
 
 def test_a_plan_of_another_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

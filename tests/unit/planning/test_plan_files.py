@@ -17,20 +17,20 @@ from pipelines.plan_files.kafka_json import election, lists_of_wave, to_elect
 from pipelines.plan_files.plan_folder import plan_texts, write_plan
 from pipelines.plan_files.plan_json import plain, wave_names
 from pipelines.plan_files.throttles import Throttle, as_script, throttle_of
-from tests.unit.planning.plan_models import draft_with, problem_with, problems_and_drafts
-from udfs.planning.cluster_model import Draft, Problem
+from tests.unit.planning.plan_models import model_with, models_and_proposals, proposal_with
+from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.waves import Limits, Waves, split
 
 FACTS = {"goal": "balance", "certificate": {"gap": np.float64(0.1) + np.float64(0.2), "bound": np.int64(3)}}
 LIMITS = Limits(bytes_in_flight=100, throttle_bytes_per_s=10)
 
 
-def a_plan() -> tuple[Problem, Draft, Waves]:
-    """orders-0 moves two replicas, orders-1 changes its order, logs.a-5 loses its dead broker, b-0 stays."""
+def a_plan() -> tuple[ClusterModel, ProposedAssignment, Waves]:
+    """orders-0 moves two replicas, orders-1 changes its order, logs.a-5 loses its down broker, b-0 stays."""
     lists = {("orders", 0): [1, 2, 3], ("orders", 1): [1, 2], ("logs.a", 5): [9, 1], ("b", 0): [3, 1]}
-    problem = problem_with(lists, [1, 2, 3, 4, 5, 9], sizes=[1, 70, 200, 30], dead=[9])
-    draft = draft_with(problem, {("orders", 0): [4, 5, 1], ("orders", 1): [2, 1], ("logs.a", 5): [1, 2]})
-    return problem, draft, split(problem, draft, LIMITS)
+    model = model_with(lists, [1, 2, 3, 4, 5, 9], sizes=[1, 70, 200, 30], down=[9])
+    proposal = proposal_with(model, {("orders", 0): [4, 5, 1], ("orders", 1): [2, 1], ("logs.a", 5): [1, 2]})
+    return model, proposal, split(model, proposal, LIMITS)
 
 
 def texts() -> dict[str, str]:
@@ -63,24 +63,24 @@ def test_a_reassignment_as_kafka_takes_it() -> None:
 
 def test_a_rollback_has_the_sources_own_order() -> None:
     lists = {("t", 0): [2, 1, 3], ("t", 1): [3, 1], ("t", 2): [1, 2]}
-    problem = problem_with(lists, [1, 2, 3])
-    draft = draft_with(problem, {("t", 0): [1, 2, 3], ("t", 1): [1, 3]})
-    made = plan_texts(problem, draft, split(problem, draft, LIMITS), FACTS)
+    model = model_with(lists, [1, 2, 3])
+    proposal = proposal_with(model, {("t", 0): [1, 2, 3], ("t", 1): [1, 3]})
+    made = plan_texts(model, proposal, split(model, proposal, LIMITS), FACTS)
     assert lists_in(json.loads(made["rollback.json"])) == {"t-0": [2, 1, 3], "t-1": [3, 1]}
     assert json.loads(made["plan.json"])["not_in_rollback"] == {"partitions": 0, "first": [], "why": None}
 
 
-def test_a_rollback_leaves_out_what_a_dead_broker_held() -> None:
+def test_a_rollback_leaves_out_what_a_down_broker_held() -> None:
     assert lists_in(found("rollback.json")) == {"orders-0": [1, 2, 3], "orders-1": [1, 2]}
     left_out = found("plan.json")["not_in_rollback"]
     assert (left_out["partitions"], left_out["first"]) == (1, ["logs.a-5"])
-    assert "a broker that is dead" in left_out["why"]
+    assert "a broker that is down" in left_out["why"]
 
 
 def test_without_sizes_no_bytes_and_no_time_are_told() -> None:
-    problem = problem_with({("t", 0): [1, 2]}, [1, 2, 3])
-    draft = draft_with(problem, {("t", 0): [1, 3]})
-    document = json.loads(plan_texts(problem, draft, split(problem, draft, LIMITS), FACTS)["plan.json"])
+    model = model_with({("t", 0): [1, 2]}, [1, 2, 3])
+    proposal = proposal_with(model, {("t", 0): [1, 3]})
+    document = json.loads(plan_texts(model, proposal, split(model, proposal, LIMITS), FACTS)["plan.json"])
     (wave,) = document["waves"]
     assert (wave["replicas_added"], wave["bytes_to_copy"], wave["busiest_bytes"], wave["seconds"]) == (1, *[None] * 3)
     assert document["changes"][0]["bytes_to_copy"] is None
@@ -98,11 +98,11 @@ def test_who_is_to_be_elected() -> None:
         "partitions": [{"topic": "orders", "partition": 0}, {"topic": "orders", "partition": 1}]
     }
     lists = {("t", 0): [1, 2], ("t", 1): [1, 2], ("t", 2): [9, 2]}
-    problem = problem_with(lists, [1, 2, 9], dead=[9], leaders=[2, 1, 2])
-    assert to_elect(problem, draft_with(problem, {})) == [("t", 0)]
-    frozen = problem_with({("t", 0): [1, 2]}, [1, 2], leaders=[2])
+    model = model_with(lists, [1, 2, 9], down=[9], leaders=[2, 1, 2])
+    assert to_elect(model, proposal_with(model, {})) == [("t", 0)]
+    frozen = model_with({("t", 0): [1, 2]}, [1, 2], leaders=[2])
     frozen.frozen[0] = 1
-    assert to_elect(frozen, draft_with(frozen, {})) == []
+    assert to_elect(frozen, proposal_with(frozen, {})) == []
     assert election([]) == '{"partitions":[]}\n'
 
 
@@ -114,7 +114,7 @@ def test_throttles_are_of_what_copies() -> None:
     document = found("throttles.json")
     assert document["rate_bytes_per_s"] == 10
     assert document["all"] == {
-        "brokers": [1, 2, 3, 4, 5],  # 9 is dead: it cannot be asked
+        "brokers": [1, 2, 3, 4, 5],  # 9 is down: it cannot be asked
         "topics": [
             {
                 "topic": "logs.a",
@@ -181,8 +181,8 @@ def test_plan_json() -> None:
     assert document["certificate"] == {"gap": 0.3, "bound": 3}
     assert document["limits"] == {"bytes_in_flight": 100.0, "moves_per_broker": None, "throttle_bytes_per_s": 10.0}
     assert document["oversized_partitions"] == ["orders-0"]
-    assert document["assignment_before"]["living_brokers"] == [1, 2, 3, 4, 5]
-    assert document["assignment_before"]["dead_brokers"] == [9]
+    assert document["assignment_before"]["live_brokers"] == [1, 2, 3, 4, 5]
+    assert document["assignment_before"]["down_brokers"] == [9]
     assert [document["assignment_before"][name] for name in ("cluster", "draining_brokers", "racks")] == ["c", [], {}]
     assert document["assignment_before"]["topics"]["orders"]["partitions"] == "0-1"
     change = next(one for one in document["changes"] if (one["topic"], one["partition"]) == ("orders", 0))
@@ -206,16 +206,16 @@ def test_plain_values() -> None:
         plain(b"")
 
 
-@given(problems_and_drafts())
+@given(models_and_proposals())
 @settings(max_examples=40)
-def test_the_same_plan_is_the_same_bytes_and_its_waves_end_in_it(case: tuple[Problem, Draft]) -> None:
-    problem, draft = case
-    waves = split(problem, draft, LIMITS)
-    made = plan_texts(problem, draft, waves, FACTS)
-    assert made == plan_texts(problem, draft, split(problem, draft, LIMITS), FACTS)
+def test_the_same_plan_is_the_same_bytes_and_its_waves_end_in_it(case: tuple[ClusterModel, ProposedAssignment]) -> None:
+    model, proposal = case
+    waves = split(model, proposal, LIMITS)
+    made = plan_texts(model, proposal, waves, FACTS)
+    assert made == plan_texts(model, proposal, split(model, proposal, LIMITS), FACTS)
     last: dict[Any, list[int]] = {}
     for wave in range(waves.waves):
-        last |= lists_of_wave(problem, waves, wave)
+        last |= lists_of_wave(model, waves, wave)
     wanted = {
         (one["topic"], one["partition"]): one["replicas"] for one in json.loads(made["reassignment.json"])["partitions"]
     }
@@ -227,27 +227,27 @@ def test_the_same_plan_is_the_same_bytes_and_its_waves_end_in_it(case: tuple[Pro
 
 
 def test_nothing_to_do_is_a_plan_as_well() -> None:
-    problem, _, _ = a_plan()
-    draft = draft_with(problem, {})
-    made = plan_texts(problem, draft, split(problem, draft, LIMITS), {})
+    model, _, _ = a_plan()
+    proposal = proposal_with(model, {})
+    made = plan_texts(model, proposal, split(model, proposal, LIMITS), {})
     assert made["reassignment.json"] == '{"version":1,"partitions":[]}\n'
     assert json.loads(made["plan.json"])["waves"] == []
     assert not any(name.startswith("wave-") for name in made)
 
 
 def test_a_folder_is_made_and_a_plan_replaced(tmp_path: Path) -> None:
-    problem, draft, waves = a_plan()
+    model, proposal, waves = a_plan()
     out = tmp_path / "new" / "plan"
-    written = write_plan(out, problem, draft, waves, FACTS)
+    written = write_plan(out, model, proposal, waves, FACTS)
     assert sorted(written) == sorted(out.iterdir())
     assert {path.name: path.read_text() for path in written} == texts()
-    few = split(problem, draft, Limits())
-    again = write_plan(out, problem, draft, few, FACTS)
+    few = split(model, proposal, Limits())
+    again = write_plan(out, model, proposal, few, FACTS)
     assert sorted(again) == sorted(out.iterdir())
     assert len(again) == len(written) - 1
     assert [path.name for path in out.parent.iterdir()] == ["plan"]
     (tmp_path / "empty").mkdir()
-    assert write_plan(tmp_path / "empty", problem, draft, waves, FACTS)
+    assert write_plan(tmp_path / "empty", model, proposal, waves, FACTS)
 
 
 def test_what_holds_something_else_is_left(tmp_path: Path) -> None:

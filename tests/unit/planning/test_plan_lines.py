@@ -20,14 +20,14 @@ from tests.unit.planning.plan_commands import (
 
 
 def test_a_repair_says_what_its_rollback_cannot_give_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    dead = [line(0, "1,9"), line(1, "2,9"), line(2, "3,9")]
-    rows = [row.replace("Isr: " + row[-3:], "Isr: " + row[-3]) for row in dead]
+    down = [line(0, "1,9"), line(1, "2,9"), line(2, "3,9")]
+    rows = [row.replace("Isr: " + row[-3:], "Isr: " + row[-3]) for row in down]
     source = described(tmp_path, *rows, line(3, "1,2"), line(4, "3"))
     out, answer = tmp_path / "plan", tmp_path / "answer.json"
     said = Said(capsys, "plan", source, "--goal", "repair", "--out", out, "--json", answer)
     assert said.code == 0, said.err
     assert (
-        "rollback.json cannot take back 3 partitions: t-0, t-1, t-2: a replica was on a broker that is dead" in said.out
+        "rollback.json cannot take back 3 partitions: t-0, t-1, t-2: a replica was on a broker that is down" in said.out
     )
     assert "  to take it back:\n" in said.out
     assert json.loads(answer.read_text())["not_in_rollback"]["partitions"] == 3
@@ -141,7 +141,7 @@ def test_durations_in_words(seconds: float, says: str) -> None:
 def test_a_cluster_in_which_nobody_lives_is_not_as_the_goal_wants_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = tmp_path / "dead.txt"
+    source = tmp_path / "down.txt"
     source.write_text("\tTopic: t\tPartition: 0\tLeader: none\tReplicas: 1,2\tIsr: \n")
     said = Said(capsys, "plan", source, "--goal", "leaders", "--out", tmp_path / "plan")
     assert "nothing can be reassigned: no broker lives" in said.out

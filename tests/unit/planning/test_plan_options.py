@@ -12,7 +12,7 @@ from pipelines.config.settings import load_settings
 from pipelines.errors import SettingsError
 from tests.unit.planning.plan_commands import (
     Said,
-    assert_refused,
+    assert_rejected,
     described,
     line,
 )
@@ -54,7 +54,7 @@ SETTINGS = load_settings(environ={})
 def test_wrong_options_are_wrong_usage(
     arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert_refused(capsys, tmp_path, arguments, 64, says)
+    assert_rejected(capsys, tmp_path, arguments, 64, says)
 
 
 ORDER, EVEN = {"leaders", "failover"}, {"balance", "drain", "expand"}
@@ -101,18 +101,18 @@ def test_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert (said.code, "not for use with --goal, --max-moves." in said.err) == (64, True)
 
 
-def test_settings_become_wishes() -> None:
-    made = plan_options.wish(Options("balance", max_bytes="1.5TB", copysets=True, seed=7), SETTINGS)
+def test_settings_become_request() -> None:
+    made = plan_options.request(Options("balance", max_bytes="1.5TB", copysets=True, seed=7), SETTINGS)
     assert (made.max_bytes, made.seed, made.priorities[-1], made.targets) == (1_500_000_000_000, 7, COPYSETS, Targets())
     settings = load_settings(["plans.priorities=disk", "plans.target_disk=1.2", "plans.broker_bytes=9"], environ={})
-    made = plan_options.wish(Options("balance"), settings)
+    made = plan_options.request(Options("balance"), settings)
     assert (made.priorities, made.targets.disk, made.broker_bytes, made.broker_replicas) == (("disk",), 1.2, 9, None)
 
 
 @pytest.mark.parametrize("name", Targets.__dataclass_fields__)
 def test_every_target_is_a_setting(name: str) -> None:
     settings = load_settings([f"plans.target_{name}=1"], environ={})
-    assert getattr(plan_options.wish(Options("balance"), settings).targets, name) == 1
+    assert getattr(plan_options.request(Options("balance"), settings).targets, name) == 1
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tests.unit.planning.small_clusters import (
     relabelled,
 )
 from udfs.planning.bounds.min_cost_flow import Network, cheapest, lower_bound
-from udfs.planning.cluster_model import Problem, changed, moved
+from udfs.planning.cluster_model import ClusterModel, changed, moved
 from udfs.planning.leadership.preferred_leaders import leaders
 from udfs.planning.replica_order import told
 
@@ -29,23 +29,23 @@ def loads_of(chosen: tuple[int, ...] | list[int], brokers: set[int]) -> list[int
     return sorted((chosen.count(b) for b in brokers), reverse=True)
 
 
-def best(problem: Problem) -> tuple[list[int], int]:
+def best(model: ClusterModel) -> tuple[list[int], int]:
     """(loads, falling, of the least majorised choice; the fewest changes with such loads)."""
-    first = [replicas[0] if replicas else -1 for replicas in lists_of(problem)]
+    first = [replicas[0] if replicas else -1 for replicas in lists_of(model)]
     return min(
-        (loads_of(chosen, may_lead(problem)), sum(a != b for a, b in zip(chosen, first, strict=True) if a >= 0))
-        for chosen in every(leader_options(problem))
+        (loads_of(chosen, may_lead(model)), sum(a != b for a, b in zip(chosen, first, strict=True) if a >= 0))
+        for chosen in every(leader_options(model))
     )
 
 
 @given(clusters())
-def test_no_choice_is_better(problem: Problem) -> None:
-    draft = leaders(problem)
-    loads, changes = best(problem)
-    chosen = [replicas[0] for replicas in lists_of(draft)]
-    living = [b if problem.living[b] else -1 for b in chosen]
-    assert loads_of(living, may_lead(problem)) == loads
-    certificate = draft.certificate
+def test_no_choice_is_better(model: ClusterModel) -> None:
+    proposal = leaders(model)
+    loads, changes = best(model)
+    chosen = [replicas[0] for replicas in lists_of(proposal)]
+    live = [b if model.live[b] else -1 for b in chosen]
+    assert loads_of(live, may_lead(model)) == loads
+    certificate = proposal.certificate
     assert certificate["objective"] == certificate["bound"] == changes
     assert certificate["gap"] == 0
     assert (certificate["max"], certificate["min"]) == ((loads[0], loads[-1]) if loads else (0, 0))
@@ -53,39 +53,39 @@ def test_no_choice_is_better(problem: Problem) -> None:
 
 
 @given(clusters())
-def test_only_leaders_change_place(problem: Problem) -> None:
-    draft = leaders(problem)
-    assert not moved(problem, draft.offsets, draft.replicas).any()
-    differs = changed(problem, draft.offsets, draft.replicas)
-    assert ((draft.reason >= 0) == differs).all()
-    assert differs.sum() == draft.certificate["objective"]
-    assert not differs[problem.frozen > 0].any()
-    for before, after in zip(lists_of(problem), lists_of(draft), strict=True):
+def test_only_leaders_change_place(model: ClusterModel) -> None:
+    proposal = leaders(model)
+    assert not moved(model, proposal.offsets, proposal.replicas).any()
+    differs = changed(model, proposal.offsets, proposal.replicas)
+    assert ((proposal.reason >= 0) == differs).all()
+    assert differs.sum() == proposal.certificate["objective"]
+    assert not differs[model.frozen > 0].any()
+    for before, after in zip(lists_of(model), lists_of(proposal), strict=True):
         assert after == [after[0], *(b for b in before if b != after[0])]
 
 
 @given(clusters())
-def test_what_is_even_stays(problem: Problem) -> None:
-    draft = leaders(problem)
-    again = leaders(problem.placed(draft.offsets, draft.replicas))
+def test_what_is_even_stays(model: ClusterModel) -> None:
+    proposal = leaders(model)
+    again = leaders(model.placed(proposal.offsets, proposal.replicas))
     assert again.certificate["objective"] == 0
-    assert again.replicas.tolist() == draft.replicas.tolist()
+    assert again.replicas.tolist() == proposal.replicas.tolist()
     assert not again.reasons
 
 
 @given(clusters(), st.randoms(use_true_random=False))
-def test_names_of_brokers_do_not_matter(problem: Problem, random) -> None:
-    places = list(range(problem.brokers))
+def test_names_of_brokers_do_not_matter(model: ClusterModel, random) -> None:
+    places = list(range(model.brokers))
     random.shuffle(places)
-    one, other = leaders(problem).certificate, leaders(relabelled(problem, np.array(places))).certificate
+    one, other = leaders(model).certificate, leaders(relabelled(model, np.array(places))).certificate
     for name in ("objective", "bound", "max", "min", "even", "ceiling", "floor"):
         assert one[name] == other[name]
 
 
 @given(clusters())
-def test_forced_sets_are_true_and_prove_the_extremes(problem: Problem) -> None:
-    certificate = leaders(problem).certificate
-    options = leader_options(problem)
+def test_forced_sets_are_true_and_prove_the_extremes(model: ClusterModel) -> None:
+    certificate = leaders(model).certificate
+    options = leader_options(model)
     assert certificate["even"] == (not certificate["forced"])
     for entry in certificate["forced"]:
         inside = set(entry["brokers"])
@@ -103,12 +103,12 @@ def test_forced_sets_are_true_and_prove_the_extremes(problem: Problem) -> None:
         assert lowest == certificate["min"]
 
 
-def exact(problem: Problem, low: int, high: int) -> int | None:
+def exact(model: ClusterModel, low: int, high: int) -> int | None:
     """The fewest changes that bring all brokers between low and high, by an integer program."""
-    pairs = [(i, b) for i, replicas in enumerate(lists_of(problem)) for b in replicas]
-    cost = [float(b != lists_of(problem)[i][0]) for i, b in pairs]
-    one = np.array([[i == j for j, _ in pairs] for i in range(problem.partitions)], dtype=float)
-    per_broker = np.array([[b == c for _, c in pairs] for b in range(problem.brokers)], dtype=float)
+    pairs = [(i, b) for i, replicas in enumerate(lists_of(model)) for b in replicas]
+    cost = [float(b != lists_of(model)[i][0]) for i, b in pairs]
+    one = np.array([[i == j for j, _ in pairs] for i in range(model.partitions)], dtype=float)
+    per_broker = np.array([[b == c for _, c in pairs] for b in range(model.brokers)], dtype=float)
     found = milp(
         cost,
         constraints=[LinearConstraint(one, 1, 1), LinearConstraint(per_broker, low, high)],
@@ -124,76 +124,76 @@ def test_against_an_integer_program(seed: int) -> None:
     brokers, skew = 8, rng.random(8) ** (seed % 3) + 0.05
     lists = [rng.choice(brokers, size=3, replace=False, p=skew / skew.sum()).tolist() for _ in range(61)]
     certificate = leaders(cluster(lists, brokers)).certificate
-    problem = cluster(lists, brokers)
-    even = exact(problem, 7, 8)
+    model = cluster(lists, brokers)
+    even = exact(model, 7, 8)
     assert certificate["even"] == (even is not None)
     if even is not None:
         assert certificate["objective"] == certificate["bound"] == even
     else:
-        assert exact(problem, certificate["min"], certificate["max"]) is not None
-        assert exact(problem, certificate["min"] + 1, 61) is None or certificate["min"] == 7
-        assert exact(problem, 0, certificate["max"] - 1) is None or certificate["max"] == 8
+        assert exact(model, certificate["min"], certificate["max"]) is not None
+        assert exact(model, certificate["min"] + 1, 61) is None or certificate["min"] == 7
+        assert exact(model, 0, certificate["max"] - 1) is None or certificate["max"] == 8
 
 
 def test_a_broker_that_should_not_lead_gives_its_leaders_away() -> None:
-    problem = cluster([[0, 1], [0, 2], [0], [1, 0], [2, 1]], 3)
-    draft = leaders(problem, np.array([False, True, True]))
-    assert lists_of(draft) == [[1, 0], [2, 0], [0], [1, 0], [2, 1]]
-    assert draft.certificate["led_by_brokers_that_should_not"] == {"0": 1}
-    assert draft.certificate["even"]
-    assert draft.reasons[0] == "preferred leader 0 -> 1: broker 0 should not lead"
+    model = cluster([[0, 1], [0, 2], [0], [1, 0], [2, 1]], 3)
+    proposal = leaders(model, np.array([False, True, True]))
+    assert lists_of(proposal) == [[1, 0], [2, 0], [0], [1, 0], [2, 1]]
+    assert proposal.certificate["led_by_brokers_that_should_not"] == {"0": 1}
+    assert proposal.certificate["even"]
+    assert proposal.reasons[0] == "preferred leader 0 -> 1: broker 0 should not lead"
 
 
 def test_reasons_say_what_was_led() -> None:
-    draft = leaders(cluster([[0, 1], [0, 1], [0, 2]], 3))
-    assert draft.certificate["objective"] == 2
-    assert sorted(draft.reasons) == [
+    proposal = leaders(cluster([[0, 1], [0, 1], [0, 2]], 3))
+    assert proposal.certificate["objective"] == 2
+    assert sorted(proposal.reasons) == [
         "preferred leader 0 -> 1: they led 3 and 0, mean 1.0",
         "preferred leader 0 -> 2: they led 3 and 0, mean 1.0",
     ]
 
 
-def test_the_others_keep_their_order_and_dead_brokers_stay_last() -> None:
-    draft = leaders(cluster([[0, 1, 2, 3], [0, 1, 2, 3], [1, 0]], 4, dead=[3]))
-    assert all(replicas[-1] == 3 for replicas in lists_of(draft)[:2])
-    assert [2, 0, 1, 3] in lists_of(draft)
+def test_the_others_keep_their_order_and_down_brokers_stay_last() -> None:
+    proposal = leaders(cluster([[0, 1, 2, 3], [0, 1, 2, 3], [1, 0]], 4, down=[3]))
+    assert all(replicas[-1] == 3 for replicas in lists_of(proposal)[:2])
+    assert [2, 0, 1, 3] in lists_of(proposal)
 
 
 def test_forced_brokers_are_named() -> None:
     # Two brokers hold six partitions between them; the third has one.
-    draft = leaders(cluster([[0, 1]] * 6 + [[2, 0]], 3))
-    assert [entry["text"] for entry in draft.certificate["forced"]] == [
+    proposal = leaders(cluster([[0, 1]] * 6 + [[2, 0]], 3))
+    assert [entry["text"] for entry in proposal.certificate["forced"]] == [
         "broker 2 can lead at most 1 of them: one leads at most 1"
     ]
-    assert (draft.certificate["max"], draft.certificate["min"]) == (3, 1)
-    draft = leaders(cluster([[0]] * 5 + [[1, 2], [2, 1]], 3))
-    assert draft.certificate["forced"][0]["brokers"] == [0]
-    assert draft.certificate["forced"][0]["max_at_least"] == 5
+    assert (proposal.certificate["max"], proposal.certificate["min"]) == (3, 1)
+    proposal = leaders(cluster([[0]] * 5 + [[1, 2], [2, 1]], 3))
+    assert proposal.certificate["forced"][0]["brokers"] == [0]
+    assert proposal.certificate["forced"][0]["max_at_least"] == 5
 
 
 @pytest.mark.parametrize(
-    "problem",
+    "model",
     [
         cluster([], 0),
         cluster([], 3),
         cluster([[0], [0]], 1),
-        cluster([[0], [1]], 2, dead=[0, 1]),
+        cluster([[0], [1]], 2, down=[0, 1]),
         cluster([[0, 1], [0, 1], [0, 1]], 2, frozen=[0, 1, 2]),
         cluster([[0], [0], [1]], 2),
         cluster([[0, 1], [0, 1]], 2, draining=[0, 1]),
     ],
     ids=["nothing", "no partitions", "one broker", "nobody lives", "all frozen", "one replica", "all draining"],
 )
-def test_nothing_to_choose(problem: Problem) -> None:
-    draft = leaders(problem)
-    assert lists_of(draft) == lists_of(problem)
-    assert draft.certificate["objective"] == draft.certificate["bound"] == 0
+def test_nothing_to_choose(model: ClusterModel) -> None:
+    proposal = leaders(model)
+    assert lists_of(proposal) == lists_of(model)
+    assert proposal.certificate["objective"] == proposal.certificate["bound"] == 0
 
 
 def test_the_same_again() -> None:
     rng = np.random.default_rng(3)
-    problem = cluster([rng.choice(20, size=3, replace=False).tolist() for _ in range(500)], 20)
-    assert leaders(problem).replicas.tolist() == leaders(problem).replicas.tolist()
+    model = cluster([rng.choice(20, size=3, replace=False).tolist() for _ in range(500)], 20)
+    assert leaders(model).replicas.tolist() == leaders(model).replicas.tolist()
 
 
 def test_a_bound_holds_whatever_the_flow() -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.planning.plan_models import draft_with, problem_with, problems_and_drafts
+from tests.unit.planning.plan_models import model_with, models_and_proposals, proposal_with
 from udfs.arrow.ragged import offsets_of
-from udfs.planning.cluster_model import Draft, Problem
+from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.waves import IN, OUT, Limits, Waves, reports, split, to_change
 
 LIMITS = st.builds(
@@ -27,24 +27,28 @@ def at(offsets: np.ndarray, flat: np.ndarray, i: int) -> list[int]:
     return flat[offsets[i] : offsets[i + 1]].tolist()
 
 
-def of_row(problem: Problem, draft: Draft, waves: Waves, row: int) -> tuple[list[list[int]], list[int]]:
+def of_row(
+    model: ClusterModel, proposal: ProposedAssignment, waves: Waves, row: int
+) -> tuple[list[list[int]], list[int]]:
     """(the lists of a partition from before to the last step, the waves of the steps)."""
     steps = np.flatnonzero(waves.row == row).tolist()
-    lists = [at(problem.offsets, problem.replicas, row), *(at(waves.offsets, waves.replicas, k) for k in steps)]
+    lists = [at(model.offsets, model.replicas, row), *(at(waves.offsets, waves.replicas, k) for k in steps)]
     return lists, waves.wave[steps].tolist()
 
 
-@given(problems_and_drafts(), LIMITS)
+@given(models_and_proposals(), LIMITS)
 @settings(max_examples=150)
-def test_every_step_is_legal_and_the_last_is_the_draft(case: tuple[Problem, Draft], limits: Limits) -> None:
-    problem, draft = case
-    waves = split(problem, draft, limits)
-    assert set(waves.row.tolist()) == set(np.flatnonzero(to_change(problem, draft)).tolist())
+def test_every_step_is_legal_and_the_last_is_the_proposal(
+    case: tuple[ClusterModel, ProposedAssignment], limits: Limits
+) -> None:
+    model, proposal = case
+    waves = split(model, proposal, limits)
+    assert set(waves.row.tolist()) == set(np.flatnonzero(to_change(model, proposal)).tolist())
     for row in set(waves.row.tolist()):
-        lists, when = of_row(problem, draft, waves, row)
-        new = at(draft.offsets, draft.replicas, row)
-        if problem.living[new].all():  # no step names a dead broker, as Kafka's tool would refuse it
-            lists[0] = [b for b in lists[0] if problem.living[b]]
+        lists, when = of_row(model, proposal, waves, row)
+        new = at(proposal.offsets, proposal.replicas, row)
+        if model.live[new].all():  # no step names a down broker, as Kafka's tool would reject it
+            lists[0] = [b for b in lists[0] if model.live[b]]
         old = lists[0]
         assert lists[-1] == new
         assert when == sorted(set(when))
@@ -52,7 +56,7 @@ def test_every_step_is_legal_and_the_last_is_the_draft(case: tuple[Problem, Draf
         assert len(when) == max(1, adds)
         if not adds:
             assert when == [0]
-        racks = {rack: max(sum(problem.rack[b] == rack for b in one) for one in (old, new)) for rack in problem.rack}
+        racks = {rack: max(sum(model.rack[b] == rack for b in one) for one in (old, new)) for rack in model.rack}
         source = set(waves.source[waves.row == row].tolist())
         assert len(source) == 1
         for earlier, later in pairwise(lists):
@@ -61,17 +65,17 @@ def test_every_step_is_legal_and_the_last_is_the_draft(case: tuple[Problem, Draf
             assert len(set(later) - set(earlier)) <= 1
             assert set(later) <= set(old) | set(new)
             assert set(later) >= set(old) & set(new)
-            assert all(sum(problem.rack[b] == rack for b in later) <= most for rack, most in racks.items())
+            assert all(sum(model.rack[b] == rack for b in later) <= most for rack, most in racks.items())
         for later in lists[1:-1]:
             assert {later[0]} == source
 
 
-@given(problems_and_drafts(), LIMITS)
+@given(models_and_proposals(), LIMITS)
 @settings(max_examples=150)
-def test_limits_hold_in_every_wave(case: tuple[Problem, Draft], limits: Limits) -> None:
-    problem, draft = case
-    waves = split(problem, draft, limits)
-    said = reports(problem, waves)
+def test_limits_hold_in_every_wave(case: tuple[ClusterModel, ProposedAssignment], limits: Limits) -> None:
+    model, proposal = case
+    waves = split(model, proposal, limits)
+    said = reports(model, waves)
     assert [report.wave for report in said] == list(range(1, waves.waves + 1))
     for wave, report in enumerate(said):
         sent, received, moves, copies = (
@@ -85,10 +89,10 @@ def test_limits_hold_in_every_wave(case: tuple[Problem, Draft], limits: Limits) 
             to, by, row = int(waves.added[k]), int(waves.source[k]), int(waves.row[k])
             if to < 0:
                 continue
-            assert to not in at(problem.offsets, problem.replicas, row)
-            assert by in at(problem.offsets, problem.replicas, row)
-            received[to] += int(problem.size[row])
-            sent[by] += int(problem.size[row])
+            assert to not in at(model.offsets, model.replicas, row)
+            assert by in at(model.offsets, model.replicas, row)
+            received[to] += int(model.size[row])
+            sent[by] += int(model.size[row])
             moves[to] += 1
             for broker in (to, by):
                 copies[broker].append(row)
@@ -103,12 +107,12 @@ def test_limits_hold_in_every_wave(case: tuple[Problem, Draft], limits: Limits) 
         assert (report.partitions, report.replicas_added, report.bytes_to_copy) == (len(steps), added, total)
         assert report.busiest_bytes == busiest
         assert report.seconds == round(busiest / limits.throttle_bytes_per_s, 1)
-    assert all(problem.size[waves.oversized] > limits.bytes_in_flight)
+    assert all(model.size[waves.oversized] > limits.bytes_in_flight)
 
 
-@given(problems_and_drafts(), LIMITS)
+@given(models_and_proposals(), LIMITS)
 @settings(max_examples=30)
-def test_the_same_again(case: tuple[Problem, Draft], limits: Limits) -> None:
+def test_the_same_again(case: tuple[ClusterModel, ProposedAssignment], limits: Limits) -> None:
     first, again = split(*case, limits), split(*case, limits)
     for name in ("wave", "row", "offsets", "replicas", "added", "source", "oversized"):
         assert getattr(first, name).tobytes() == getattr(again, name).tobytes()
@@ -116,61 +120,61 @@ def test_the_same_again(case: tuple[Problem, Draft], limits: Limits) -> None:
 
 def test_what_copies_nothing_comes_first() -> None:
     lists = {("t", 0): [1, 2, 3], ("t", 1): [1, 2, 3], ("t", 2): [1, 2]}
-    problem = problem_with(lists, [1, 2, 3, 4], sizes=[10, 10, 10])
-    waves = split(problem, draft_with(problem, {("t", 0): [3, 2, 1], ("t", 1): [2], ("t", 2): [4, 2]}), Limits())
+    model = model_with(lists, [1, 2, 3, 4], sizes=[10, 10, 10])
+    waves = split(model, proposal_with(model, {("t", 0): [3, 2, 1], ("t", 1): [2], ("t", 2): [4, 2]}), Limits())
     assert waves.wave.tolist() == [0, 0, 0]
     assert waves.added.tolist() == [-1, -1, 3]
-    (report,) = reports(problem, waves)
+    (report,) = reports(model, waves)
     assert (report.partitions, report.replicas_added, report.bytes_to_copy) == (3, 1, 10)
     assert (report.busiest_broker, report.busiest_direction, report.busiest_bytes) == (4, IN, 10)
 
 
 def test_a_partition_gets_one_replica_at_a_time_and_keeps_its_leader() -> None:
-    problem = problem_with({("t", 0): [1, 2, 3]}, range(1, 7), racks=list("abcabc"), sizes=[100])
-    waves = split(problem, draft_with(problem, {("t", 0): [4, 5, 6]}), Limits(throttle_bytes_per_s=10))
-    lists = [problem.ids(at(waves.offsets, waves.replicas, k)) for k in range(3)]
+    model = model_with({("t", 0): [1, 2, 3]}, range(1, 7), racks=list("abcabc"), sizes=[100])
+    waves = split(model, proposal_with(model, {("t", 0): [4, 5, 6]}), Limits(throttle_bytes_per_s=10))
+    lists = [model.ids(at(waves.offsets, waves.replicas, k)) for k in range(3)]
     assert lists == [[1, 5, 3], [1, 5, 6], [4, 5, 6]]
     assert waves.wave.tolist() == [0, 1, 2]
-    assert problem.ids(waves.source) == [1, 1, 1]
-    assert [report.seconds for report in reports(problem, waves)] == [10, 10, 10]
+    assert model.ids(waves.source) == [1, 1, 1]
+    assert [report.seconds for report in reports(model, waves)] == [10, 10, 10]
 
 
 def test_replication_grows_before_anything_goes_and_shrinks_at_the_end() -> None:
-    problem = problem_with({("t", 0): [1, 2], ("t", 1): [1, 2, 3, 4]}, range(1, 8))
-    waves = split(problem, draft_with(problem, {("t", 0): [5, 6, 1], ("t", 1): [6, 5]}), Limits())
-    lists = [(int(waves.row[k]), problem.ids(at(waves.offsets, waves.replicas, k))) for k in range(4)]
+    model = model_with({("t", 0): [1, 2], ("t", 1): [1, 2, 3, 4]}, range(1, 8))
+    waves = split(model, proposal_with(model, {("t", 0): [5, 6, 1], ("t", 1): [6, 5]}), Limits())
+    lists = [(int(waves.row[k]), model.ids(at(waves.offsets, waves.replicas, k))) for k in range(4)]
     assert lists == [(0, [1, 2, 5]), (1, [1, 6, 3, 4]), (0, [5, 6, 1]), (1, [6, 5])]
 
 
-def test_the_dead_go_first() -> None:
-    problem = problem_with({("t", 0): [9, 1, 2]}, [1, 2, 3, 4, 9], dead=[9])
-    waves = split(problem, draft_with(problem, {("t", 0): [1, 3, 4]}), Limits())
-    assert problem.ids(at(waves.offsets, waves.replicas, 0)) == [1, 2, 3]
+def test_the_down_go_first() -> None:
+    model = model_with({("t", 0): [9, 1, 2]}, [1, 2, 3, 4, 9], down=[9])
+    waves = split(model, proposal_with(model, {("t", 0): [1, 3, 4]}), Limits())
+    assert model.ids(at(waves.offsets, waves.replicas, 0)) == [1, 2, 3]
 
 
 def test_a_partition_above_the_limit_goes_alone_and_is_named() -> None:
     lists = {("t", i): [1, 2] for i in range(3)}
-    problem = problem_with(lists, [1, 2, 3], sizes=[500, 40, 40])
-    waves = split(problem, draft_with(problem, {("t", i): [1, 3] for i in range(3)}), Limits(bytes_in_flight=100))
+    model = model_with(lists, [1, 2, 3], sizes=[500, 40, 40])
+    waves = split(model, proposal_with(model, {("t", i): [1, 3] for i in range(3)}), Limits(bytes_in_flight=100))
     assert waves.row.tolist() == [0, 1, 2]
     assert waves.wave.tolist() == [0, 1, 1]
-    assert [problem.name(row) for row in waves.oversized.tolist()] == ["t-0"]
+    assert [model.name(row) for row in waves.oversized.tolist()] == ["t-0"]
 
 
 def test_the_leader_that_the_source_names_is_the_source_of_copies() -> None:
-    problem = problem_with({("t", 0): [1, 2]}, [1, 2, 3], leaders=[2])
-    waves = split(problem, draft_with(problem, {("t", 0): [1, 3]}), Limits())
-    assert problem.ids(waves.source) == [2]
-    (report,) = reports(problem, waves)
+    model = model_with({("t", 0): [1, 2]}, [1, 2, 3], leaders=[2])
+    waves = split(model, proposal_with(model, {("t", 0): [1, 3]}), Limits())
+    assert model.ids(waves.source) == [2]
+    (report,) = reports(model, waves)
     assert report.busiest_direction in (IN, OUT)
 
 
-def test_a_list_that_only_differs_in_where_the_dead_stand_is_left() -> None:
-    problem = problem_with({("t", 0): [9, 1], ("t", 1): [9, 2]}, [1, 2, 9], dead=[9])
-    draft = draft_with(problem, {("t", 0): [9, 1]})  # as the source has it
-    assert not to_change(problem, draft).any()
-    assert split(problem, draft, Limits()).waves == 0
-    assert reports(problem, split(problem, draft, Limits())) == []
+def test_a_list_that_only_differs_in_where_the_down_stand_is_left() -> None:
+    model = model_with({("t", 0): [9, 1], ("t", 1): [9, 2]}, [1, 2, 9], down=[9])
+    proposal = proposal_with(model, {("t", 0): [9, 1]})  # as the source has it
+    assert not to_change(model, proposal).any()
+    assert split(model, proposal, Limits()).waves == 0
+    assert reports(model, split(model, proposal, Limits())) == []
 
 
 def test_few_waves_for_a_drain() -> None:
@@ -178,13 +182,13 @@ def test_few_waves_for_a_drain() -> None:
     n, p = 60, 6000
     old = np.stack([np.full(p, n), np.arange(p) % n], axis=1).astype(np.int32)
     new = np.stack([(np.arange(p) + 7) % n, np.arange(p) % n], axis=1).astype(np.int32)
-    base = problem_with({("t", i): [0, 1] for i in range(p)}, range(n + 1), sizes=[float(i) for i in range(p)])
-    problem = base.placed(offsets_of(np.full(p, 2)), old.ravel())
-    draft = Draft(problem.offsets, new.ravel(), np.zeros(p, dtype=np.int16), ("drained",))
-    assert split(problem, draft, Limits(moves_per_broker=10)).waves == 10
+    base = model_with({("t", i): [0, 1] for i in range(p)}, range(n + 1), sizes=[float(i) for i in range(p)])
+    model = base.placed(offsets_of(np.full(p, 2)), old.ravel())
+    proposal = ProposedAssignment(model.offsets, new.ravel(), np.zeros(p, dtype=np.int16), ("drained",))
+    assert split(model, proposal, Limits(moves_per_broker=10)).waves == 10
 
 
 @pytest.mark.parametrize("name", ["bytes_in_flight", "moves_per_broker", "throttle_bytes_per_s"])
-def test_a_limit_of_nothing_is_refused(name: str) -> None:
+def test_a_limit_of_nothing_is_rejected(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is 0, but must be more than 0"):
         Limits(**{name: 0})

@@ -59,10 +59,10 @@ def requests_of(rows: list[dict[str, Any]]) -> dict[Any, Any]:
 
 
 def partitions_by(one: Controller) -> dict[Any, Any]:
-    """The same as partitions_of, of the interpreter: a leader that is dead leads no more."""
+    """The same as partitions_of, of the interpreter: a leader that is down leads no more."""
     every = {**one.partitions, **one.going}
     return {
-        key: (p.ar, p.isr, p.leader if p.leader in one.alive else None, p.epoch, p.written) for key, p in every.items()
+        key: (p.ar, p.isr, p.leader if p.leader in one.live else None, p.epoch, p.written) for key, p in every.items()
     }
 
 
@@ -73,8 +73,8 @@ def told_by(one: Controller) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, 
     for key, p in one.partitions.items():
         replicas = {b: p.replicas[b] for b in p.ar}
         leos = {b: r.leo for b, r in replicas.items()}
-        # The dead are told with what they will know when they return.
-        hws = {b: r.hw if b in one.alive else min(r.checkpoint, r.leo) for b, r in replicas.items()}
+        # The down are told with what they will know when they return.
+        hws = {b: r.hw if b in one.live else min(r.checkpoint, r.leo) for b, r in replicas.items()}
         logs[key] = (leos, hws, p.committed, p.visible)
     parts = Counter(number for number, _ in one.requests)
     requests = {

@@ -6,12 +6,13 @@ Where the rules leave a choice:
 - The same time: checkpoint (what was so before that time), deadlines, ISR's lag, the controller's check of leaders,
   events. The first check and checkpoint are after the first event's time.
 - Where an epoch began that was there at first: at 0.
-- A leader that is written but dead (nobody was there to write): there is none.
-- acks 0 is "nothing awaited" also without error; acks 1 "append"; refused, or complete on arrival: "at once". Errors of
+- A leader that is written but down (nobody was there to write): there is none.
+- acks 0 is "nothing awaited" also without error; acks 1 "append"; rejected, or complete on arrival: "at once". Errors
+of
   acks 0 are kept, unseen as they are. What is dropped by a newer fetch has no error and no messages.
-- Who is disconnected (its leader died, or the replica that asked) is answered at no time, by "broker down".
+- Who is disconnected (its leader failed, or the replica that asked) is answered at no time, by "broker down".
 - A deletion that waits changes nothing for data; requests fail once the partition is gone, or where it never was. A
-  dead broker's fetch is refused as such first.
+  down broker's fetch is rejected as such first.
 - Between partitions of a consumer's fetch: all fail that an event fails; the others are answered at the end of that
   event with what is readable then.
 - A replica that joins the ISR may complete a reassignment: after its fetch is done. ISRs that the leader changes are
@@ -20,7 +21,7 @@ Where the rules leave a choice:
   since the first loss, even if a log that has it leads again.
 - `offsets` says what the leader knows too; its hw is on disk; the leader's raises `committed`. What is brought up is
   the leader's, or else the longest log's that continues it; `fetch_offset` above its `leo`: the leader's messages.
-- The dead keep their hw until they return; a consumer without `fetch_offset` begins at 0.
+- The down keep their hw until they return; a consumer without `fetch_offset` begins at 0.
 """
 
 from __future__ import annotations
@@ -139,14 +140,14 @@ class DataPlane:
         one.replicas = {broker: one.replicas.get(broker) or Replica() for broker in one.ar}
 
     def leader(self, one: Any) -> int | None:
-        return one.leader if one.leader in self.cluster.alive else None
+        return one.leader if one.leader in self.cluster.live else None
 
     def settle(self, one: Any) -> None:
         """After whatever may have changed the leader or its epoch."""
         leader = self.leader(one)
         if leader != one.serving:
             if one.serving is not None:
-                lives = one.serving in self.cluster.alive
+                lives = one.serving in self.cluster.live
                 for wait in list(one.waiting):
                     if lives:
                         self.answer(one, wait, k.NOT_LEADER, k.BY_LEADER)
@@ -183,14 +184,14 @@ class DataPlane:
         one.epoch_start = new.leo
         self.try_high_watermark(one)
         for broker in one.replicas:
-            if broker != one.serving and broker in self.cluster.alive:
+            if broker != one.serving and broker in self.cluster.live:
                 self.truncate(one, broker)
 
     def truncate(self, one: Any, broker: int) -> None:
         replica, leader = one.replicas[broker], one.replicas[one.serving]
         replica.cut(replica.hw if self.to_high_watermark else common(replica.log, leader.log))
 
-    def died(self, broker: int, in_order: bool) -> None:
+    def failed(self, broker: int, in_order: bool) -> None:
         for one in self.cluster.partitions.values():
             if broker not in one.replicas:
                 continue
@@ -328,7 +329,7 @@ class DataPlane:
         self.answer(one, wait, k.NO_ERROR, by, len(read))
 
     def refusal(self, one: Any, event: Event, offset: int) -> int:
-        if event.broker is not None and event.broker not in self.cluster.alive:
+        if event.broker is not None and event.broker not in self.cluster.live:
             return k.BROKER_IS_DOWN
         if one is None:
             return k.UNKNOWN_TOPIC
@@ -346,7 +347,7 @@ class DataPlane:
             return
         answer = self.open(event)
         replica = one.replicas.get(event.broker) if one else None
-        if replica and event.fetch_offset is None and event.broker in self.cluster.alive and one.serving is not None:
+        if replica and event.fetch_offset is None and event.broker in self.cluster.live and one.serving is not None:
             replica.cut(one.replicas[one.serving].leo)
         offset = event.fetch_offset if event.fetch_offset is not None else replica.leo if replica else 0
         error = self.refusal(one, event, offset)
@@ -455,7 +456,7 @@ class DataPlane:
             self.checkpoint_at += self.checkpoint_ms
             for one in self.cluster.partitions.values():
                 for broker, replica in one.replicas.items():
-                    if broker in self.cluster.alive:
+                    if broker in self.cluster.live:
                         replica.checkpoint = replica.hw
         elif what == 1:
             for one in self.cluster.partitions.values():

@@ -25,11 +25,11 @@ class Partition(Data):
     deleted: bool = False  # asked for; then its replicas are deleted, once that has started
     started: bool = False
     done: set[int] = field(default_factory=set)
-    new: bool = False  # created, and no replica alive yet
+    new: bool = False  # created, and no replica live yet
 
 
 class Controller:
-    """Folds events; what is true at the end is in `partitions`, `alive`, `epoch`, `requests`.
+    """Folds events; what is true at the end is in `partitions`, `live`, `epoch`, `requests`.
 
     requests: by number and partition: error, answered_by (codes), answered_at, base_offset, messages, lost_messages,
     lost_at.   history: every leadership, ISR and high watermark that was written, in order.
@@ -38,7 +38,7 @@ class Controller:
     def __init__(self, begin: Begin, events: list[Event]) -> None:
         first_at = self.at = events[0].at_ms
         self.rules = begin.rules
-        self.alive = set(begin.alive)
+        self.live = set(begin.live)
         self.leaving: set[int] = set()
         self.id, self.epoch = begin.controller, begin.controller_epoch
         self.partitions: dict[Key, Partition] = {}
@@ -81,9 +81,9 @@ class Controller:
             self.data.close_groups()
 
     def apply(self, event: Event) -> None:
-        asked, alive, epoch = self.deleting(), set(self.alive), self.epoch
+        asked, live, epoch = self.deleting(), set(self.live), self.epoch
         self.take(event)
-        self.delete_topics(asked, self.alive - alive, self.epoch > epoch)
+        self.delete_topics(asked, self.live - live, self.epoch > epoch)
 
     def take(self, event: Event) -> None:
         one = self.partitions.get(event.partition) if event.partition else None
@@ -108,7 +108,7 @@ class Controller:
             return
         elif event.kind == k.DELETE:
             one.deleted = True
-        elif event.kind == k.REASSIGN and not one.deleted and not one.new and set(event.replicas) <= self.alive:
+        elif event.kind == k.REASSIGN and not one.deleted and not one.new and set(event.replicas) <= self.live:
             one.target = list(event.replicas)
             one.ar = one.target + [b for b in one.ar if b not in one.target]
             self.data.assigned(one)
@@ -138,10 +138,10 @@ class Controller:
             self.data.settle(one)
 
     def elect(self, one: Partition) -> None:
-        """The first of the AR that is alive and in sync; else, if it may be, the first alive."""
+        """The first of the AR that is live and in sync; else, if it may be, the first live."""
         if one.deleted:
             return
-        staying = self.alive - self.leaving
+        staying = self.live - self.leaving
         good = [b for b in one.ar if b in staying and b in one.isr]
         if good:
             one.isr = [b for b in one.isr if b in staying]
@@ -159,11 +159,11 @@ class Controller:
                 continue
             if one.new:
                 self.begin(one)
-            elif one.leader is None or one.leader not in self.alive:
+            elif one.leader is None or one.leader not in self.live:
                 self.elect(one)
 
     def begin(self, one: Partition) -> None:
-        one.isr = [b for b in one.ar if b in self.alive - self.leaving]
+        one.isr = [b for b in one.ar if b in self.live - self.leaving]
         if one.isr:
             one.leader, one.written, one.new = one.isr[0], self.epoch, False
             self.note("leader", one, unclean=False)
@@ -178,12 +178,12 @@ class Controller:
         self.write(one, None if one.leader in (broker, None) else one.leader)
 
     def down(self, broker: int) -> None:
-        if broker not in self.alive:
+        if broker not in self.live:
             return
         in_order = broker in self.leaving
-        self.alive.discard(broker)
+        self.live.discard(broker)
         self.leaving.discard(broker)
-        self.data.died(broker, in_order)
+        self.data.failed(broker, in_order)
         if self.id == broker:
             self.fail_over(None, self.at)
             return
@@ -193,7 +193,7 @@ class Controller:
                 self.leave(one, broker)
 
     def fail_over(self, wanted: int | None, at: int) -> None:
-        self.id = wanted if wanted in self.alive else min(self.alive, default=None)
+        self.id = wanted if wanted in self.live else min(self.live, default=None)
         if self.id is None:
             return
         self.epoch += 1
@@ -202,7 +202,7 @@ class Controller:
         for one in [*self.partitions.values(), *self.going.values()]:
             one.started, one.done = False, set()
             for broker in list(one.ar):
-                if broker not in self.alive:
+                if broker not in self.live:
                     self.leave(one, broker)
         self.elect_all()
         self.go_on()
@@ -217,9 +217,9 @@ class Controller:
                     self.write(one, one.leader)
 
     def up(self, broker: int) -> None:
-        if broker in self.alive:
+        if broker in self.live:
             return
-        self.alive.add(broker)
+        self.live.add(broker)
         self.data.returned(broker)
         controls = self.id is None
         if controls:
@@ -231,7 +231,7 @@ class Controller:
             self.data.settle(one)
 
     def shutdown(self, broker: int) -> None:
-        if broker not in self.alive:
+        if broker not in self.live:
             return
         self.leaving.add(broker)
         for one in self.partitions.values():
@@ -240,7 +240,7 @@ class Controller:
             if one.leader != broker:
                 self.leave(one, broker)
                 continue
-            staying = self.alive - self.leaving
+            staying = self.live - self.leaving
             good = [b for b in one.ar if b in staying and b in one.isr]
             if good:
                 one.isr = [b for b in one.isr if b in staying]
@@ -261,7 +261,7 @@ class Controller:
             parts = {key: one for key, one in {**self.partitions, **self.going}.items() if key[0] == topic}
             brokers = {broker for one in parts.values() for broker in one.ar}
             may = len({key for key in now if key[0] == topic}) > len({key for key in asked if key[0] == topic})
-            may = may or topic in self.waits or (failed_over and brokers <= self.alive)
+            may = may or topic in self.waits or (failed_over and brokers <= self.live)
             may = may or bool(not failed_over and returned & brokers)
             moving = any(one.target for one in parts.values())
             if self.id is not None and may and not moving and all(one.deleted for one in parts.values()):
@@ -281,7 +281,7 @@ class Controller:
 
     def delete_replicas(self, one: Partition) -> None:
         for broker in one.ar:
-            if one.started and broker in self.alive and broker not in one.done:
+            if one.started and broker in self.live and broker not in one.done:
                 self.leave(one, broker)
                 one.done.add(broker)
 
@@ -289,8 +289,8 @@ class Controller:
         if not set(one.target) <= set(one.isr):
             return
         leader = one.leader
-        if leader is None or leader not in self.alive or leader not in one.target:
-            leader = next((b for b in one.target if b in self.alive - self.leaving and b in one.isr), None)
+        if leader is None or leader not in self.live or leader not in one.target:
+            leader = next((b for b in one.target if b in self.live - self.leaving and b in one.isr), None)
             if leader is None:
                 return
         self.write(one, leader)
@@ -301,14 +301,14 @@ class Controller:
 
     def prefer(self, one: Partition) -> None:
         first = one.ar[0]
-        if not one.deleted and one.leader != first and first in self.alive - self.leaving and first in one.isr:
+        if not one.deleted and one.leader != first and first in self.live - self.leaving and first in one.isr:
             self.write(one, first)
 
     def rebalance(self) -> None:
         if self.id is None:
             return
         there = [one for one in self.partitions.values() if not one.deleted]
-        for broker in sorted(self.alive):
+        for broker in sorted(self.live):
             mine = [one for one in there if one.ar[0] == broker]
             away = [one for one in mine if one.leader != broker]
             if mine and 100 * len(away) > self.rules.leader_imbalance_percent * len(mine):

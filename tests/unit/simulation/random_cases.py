@@ -18,13 +18,13 @@ from udfs.simulation.kernels import codes as k
 def random_case(seed: int) -> tuple[Begin, list[Event]]:
     draw = random.Random(seed)
     brokers = tuple(sorted(draw.sample(range(1, 20), draw.randint(1, 5))))
-    alive = frozenset(brokers)
+    live = frozenset(brokers)
     held = []
     for number in range(draw.randint(0, 4)):
         ar = tuple(draw.sample(brokers, draw.randint(1, min(3, len(brokers)))))
         held.append(Held((draw.choice("tu"), number), ar, ar, ar[0], 0, 1, unclean=draw.random() < 0.3))
     rules = Rules(auto_leader_rebalance=draw.random() < 0.5, leader_imbalance_check_ms=draw.choice([300_000, 7_000]))
-    begin = Begin(brokers, alive, tuple(held), draw.choice(brokers), 1, rules)
+    begin = Begin(brokers, live, tuple(held), draw.choice(brokers), 1, rules)
     there = {one.key: list(one.replicas) for one in held}
     events, at = [], 0
     for _ in range(draw.randint(1, 14)):
@@ -80,7 +80,7 @@ class _Case:
     def __init__(self, draw: random.Random, facts: bool, kraft: bool = False) -> None:
         self.draw, self.facts, self.kraft = draw, facts, kraft
         self.brokers = tuple(sorted(draw.sample(range(1, 20), draw.choice([1, 2, 3, 3, 3, 4, 5]))))
-        self.alive = set(self.brokers)
+        self.live = set(self.brokers)
         self.at, self.requests = draw.choice([0, 0, 1_234, 60_000]), 0
         self.there: dict[Key, list[int]] = {}  # the AR, as far as one can tell
         self.leads: dict[Key, int | None] = {}  # likewise
@@ -90,7 +90,7 @@ class _Case:
     def build(self) -> tuple[Begin, list[Event]]:
         draw = self.draw
         if draw.random() < 0.1 and len(self.brokers) > 1:
-            self.alive.discard(draw.choice(self.brokers))
+            self.live.discard(draw.choice(self.brokers))
         held = tuple(self.held(number) for number in range(draw.choice([0, 1, 1, 1, 2, 2, 3, 4])))
         rules = made(
             Rules,
@@ -106,7 +106,7 @@ class _Case:
             elr=self.kraft and draw.random() < 0.5,
         )
         begin = Begin(
-            self.brokers, frozenset(self.alive), held, draw.choice(sorted(self.alive)), draw.randint(1, 3), rules
+            self.brokers, frozenset(self.live), held, draw.choice(sorted(self.live)), draw.randint(1, 3), rules
         )
         size = draw.randint(5, 30)
         if self.facts and self.there and draw.random() < 0.1:
@@ -123,7 +123,7 @@ class _Case:
         ar = draw.sample(self.brokers, min(len(self.brokers), draw.choice([1, 2, 2, 3, 3, 3])))
         key = (draw.choice("tu"), number)
         self.there[key], self.written[key] = ar, 0
-        isr = [b for b in ar if b in self.alive]
+        isr = [b for b in ar if b in self.live]
         if draw.random() < 0.2 and len(isr) > 1:
             isr.remove(draw.choice(isr))
         leader = self.leads[key] = isr[0] if isr else None
@@ -164,7 +164,7 @@ class _Case:
             self.append(key)
         elif kind < 0.64:
             self.consume()
-        elif kind < 0.70:  # data that one follower has and another may not, and then somebody dies
+        elif kind < 0.70:  # data that one follower has and another may not, and then somebody fails
             self.append(key)
             self.fetch(key, draw.choice(self.there[key]))
             if draw.random() < 0.5:
@@ -180,7 +180,7 @@ class _Case:
         """All followers, once or twice."""
         for _ in range(self.draw.choice([1, 2, 2])):
             for broker in self.draw.sample(self.there[key], len(self.there[key])):
-                likely = broker in self.alive and broker != self.leads.get(key)
+                likely = broker in self.live and broker != self.leads.get(key)
                 if likely or self.draw.random() < 0.1:
                     self.fetch(key, broker)
             self.at += self.draw.choice([0, 1, 100])
@@ -192,13 +192,13 @@ class _Case:
         self.append(key, acks=-1)
         for _ in range(2):
             for broker in self.there[key]:
-                if broker in self.alive and broker != self.leads.get(key):
+                if broker in self.live and broker != self.leads.get(key):
                     self.fetch(key, broker)
         for broker in self.there[key][: draw.choice([1, 2, 2])]:
             self.at += draw.choice([0, 1, 100])
-            dead = [b for b in self.there[key] if b not in self.alive]
-            if dead and draw.random() < 0.5:
-                self.up(draw.choice(dead))
+            failed = [b for b in self.there[key] if b not in self.live]
+            if failed and draw.random() < 0.5:
+                self.up(draw.choice(failed))
             if draw.random() < 0.3:
                 if draw.random() < 0.5:
                     self.put(k.SHUTDOWN, broker=draw.choice(self.there[key]))
@@ -290,14 +290,14 @@ class _Case:
             self.put(k.OFFSETS, broker=broker, partition=key, leo=leo, hw=hw)
 
     def down(self, broker: int) -> None:
-        self.alive.discard(broker)
+        self.live.discard(broker)
         for key, ar in self.there.items():
             if self.leads.get(key) == broker:
-                self.leads[key] = next((b for b in ar if b in self.alive), None)
+                self.leads[key] = next((b for b in ar if b in self.live), None)
         self.put(k.BROKER_DOWN, broker=broker)
 
     def up(self, broker: int) -> None:
-        self.alive.add(broker)
+        self.live.add(broker)
         for key, ar in self.there.items():
             if self.leads.get(key) is None and broker in ar:
                 self.leads[key] = broker
@@ -313,11 +313,11 @@ class _Case:
             + [k.SET_ISR] * self.facts
         )
         broker = draw.choice(self.brokers)
-        dead = [b for b in self.brokers if b not in self.alive]
-        if dead and draw.random() < 0.6 * len(dead) / len(self.brokers):
+        failed = [b for b in self.brokers if b not in self.live]
+        if failed and draw.random() < 0.6 * len(failed) / len(self.brokers):
             kind = k.BROKER_UP
-        if kind == k.BROKER_UP and dead:
-            self.up(draw.choice(dead))
+        if kind == k.BROKER_UP and failed:
+            self.up(draw.choice(failed))
         elif kind in (k.BROKER_DOWN, k.BROKER_UP):
             if self.there and draw.random() < 0.5:
                 broker = draw.choice(list(self.there.values()))[0]

@@ -21,7 +21,7 @@ from udfs.simulation.plain_results import (
 from udfs.simulation.simulator import Folded
 
 T = ("t", 0)
-AWAY = 9  # controls the cluster and holds nothing, so that deaths of others are only theirs
+AWAY = 9  # controls the cluster and holds nothing, so that failures of others are only theirs
 Row = dict[str, Any]
 
 

@@ -60,11 +60,11 @@ def test_who_shuts_down_gets_no_new_leaders(tmp_path: Path, settings: str) -> No
     assert (at_the_end(of, "n")["leader"], at_the_end(of, "n")["isr"]) == (2, [2])
 
 
-def test_a_topic_on_nobody_is_refused_with_kraft_alone(tmp_path: Path) -> None:
+def test_a_topic_on_nobody_is_rejected_with_kraft_alone(tmp_path: Path) -> None:
     events = ("t=1 brokers 1,2 down", "t=2 topic n created 1:2", "t=3 brokers 1,2 up")
     assert at_the_end(told(tmp_path, "o: [[3]]", *events), "n")["leader"] == 1
-    refused = told(tmp_path, "o: [[3]]", *events, settings=KRAFT)
-    assert {row["topic"] for row in state_of(refused.replayed)["partitions"]} == {"o"}
+    rejected = told(tmp_path, "o: [[3]]", *events, settings=KRAFT)
+    assert {row["topic"] for row in state_of(rejected.replayed)["partitions"]} == {"o"}
 
 
 def test_partitions_that_are_added_have_the_topics_configs(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_minimum_above_the_replicas(tmp_path: Path, settings: str, error: str)
     assert [row["part_error"] for row in requests(of.replayed) if row["kind"] == "produce"] == [error]
 
 
-def test_a_reassignment_takes_replicas_of_the_dead_too(tmp_path: Path) -> None:
+def test_a_reassignment_takes_replicas_of_the_down_too(tmp_path: Path) -> None:
     of = told(tmp_path, "o: [[1, 2]]", "t=1 broker 2 down", "t=2 reassign o-0 to 1,3", "t=3 isr o-0 1,3")
     states = [row["to_state"] for row in transitions(of.replayed) if row["broker_id"] == 2]
     assert states[-3:] == ["ReplicaDeletionStarted", "ReplicaDeletionSuccessful", "NonExistentReplica"]
@@ -157,12 +157,12 @@ def test_an_isr_as_it_is_already_is_not_written(tmp_path: Path, settings: str) -
     assert "isr of o: nothing to write" in lines_of(of)[0]
 
 
-def test_an_isr_with_the_dead_is_refused_with_kraft(tmp_path: Path) -> None:
+def test_an_isr_with_the_down_is_rejected_with_kraft(tmp_path: Path) -> None:
     events = ("t=1 broker 2 down", "t=2 isr o-0 1,2")
     assert at_the_end(told(tmp_path, "o: [[1, 2]]", *events), "o")["isr"] == [1, 2]
-    refused = told(tmp_path, "o: [[1, 2]]", *events, settings=KRAFT)
-    assert at_the_end(refused, "o")["isr"] == [1]
-    assert sum("nothing to write" in line for line in lines_of(refused)) == 1
+    rejected = told(tmp_path, "o: [[1, 2]]", *events, settings=KRAFT)
+    assert at_the_end(rejected, "o")["isr"] == [1]
+    assert sum("nothing to write" in line for line in lines_of(rejected)) == 1
 
 
 def test_followers_fetch_until_the_end(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_followers_fetch_until_the_end(tmp_path: Path) -> None:
     assert [row["part_error"] for row in requests(of.replayed) if row["kind"] == "produce"] == ["NONE"]
 
 
-def test_all_of_a_topic_is_refused_where_nobody_has_one_of_its_partitions(tmp_path: Path) -> None:
+def test_all_of_a_topic_is_rejected_where_nobody_has_one_of_its_partitions(tmp_path: Path) -> None:
     events = ("t=1 broker 1 down", "t=2 topic n created 2,1", "t=3 topic n created 2,3")
     of = told(tmp_path, "o: [[3]]", *events, settings=KRAFT)
     assert [row["replicas"] for row in state_of(of.replayed)["partitions"] if row["topic"] == "n"] == [[2], [3]]
@@ -192,8 +192,8 @@ def test_a_topic_is_created_again_once_its_deletion_is_done(tmp_path: Path) -> N
     assert at_the_end(told(tmp_path, "o: [[1, 2]]", *events), "o")["replicas"] == [3, 1]
 
 
-def test_replicas_are_online_though_their_brokers_are_dead(tmp_path: Path) -> None:
-    """KafkaController.onNewPartitionCreation of 2.8; a controller that begins finds them dead."""
+def test_replicas_are_online_though_their_brokers_are_down(tmp_path: Path) -> None:
+    """KafkaController.onNewPartitionCreation of 2.8; a controller that begins finds them down."""
     of = told(tmp_path, "o: [[3]]", "t=1 brokers 1,2 down", "t=2 topic n created 1:2", "t=3 controller lost")
     new = [(row["at_ms"], row["to_state"]) for row in transitions(of.replayed) if row["broker_id"] == 1]
     assert new == [(2000, "NewReplica"), (2000, "OnlineReplica"), (3000, "OfflineReplica")]

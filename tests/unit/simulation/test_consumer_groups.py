@@ -156,7 +156,7 @@ def test_a_new_member_waits_five_minutes() -> None:
 
 
 def test_joins_of_members() -> None:
-    """Told what they know, unless they lead or say something new; refused if the group does not know them."""
+    """Told what they know, unless they lead or say something new; rejected if the group does not know them."""
     rows = told(*STABLE, join(7000, "b"))
     assert seen(rows[-1]) == (7000, "at once", "NONE", 1, "a")
     assert states(*STABLE, join(7000, "b", changed=True))[-1][1:3] == ("PreparingRebalance", "member changed")

@@ -31,7 +31,7 @@ def test_as_plain_python(part: int) -> None:
         got = state_of(replay(begin, events))
         want = interpret(begin, events)
         assert got["controller_epoch"] == want.epoch, seed
-        assert {b["broker_id"] for b in got["brokers"] if b["alive"]} == want.alive, seed
+        assert {b["broker_id"] for b in got["brokers"] if b["live"]} == want.live, seed
         assert partitions_of(got["partitions"]) == partitions_by(want), seed
 
 

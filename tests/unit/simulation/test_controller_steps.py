@@ -114,7 +114,7 @@ def test_made_topic_ids() -> None:
     assert made_topic_id("c", "t", 1) == made_topic_id("c", "t", 1) != made_topic_id("d", "t", 1)
 
 
-def test_a_topic_whose_brokers_are_dead() -> None:
+def test_a_topic_whose_brokers_are_down() -> None:
     """Its second partition has a state only when one of its brokers lives; the first has one replica offline."""
     events = [down(1, 2), *created(2, "new", (2, 1), (2,)), up(3, 2)]
     rows = steps(THREE, *events, of=1)
@@ -179,7 +179,7 @@ def test_a_deletion_that_waits() -> None:
 # ---- brokers and controllers
 
 
-def test_a_broker_dies() -> None:
+def test_a_broker_fails() -> None:
     rows = steps(THREE, down(10, 2))
     assert [(row["action"], row["path"]) for row in rows] == [
         ("session of broker 2 ended: its znode is deleted", "/brokers/ids/2"),
@@ -192,7 +192,7 @@ def test_a_broker_dies() -> None:
         ("UpdateMetadata sent", None),
     ]
     assert data_of(rows, "live brokers") == {"brokers": [1, 3, AWAY]}
-    assert data_of(rows, "state znodes") == {"leader died": 1, "isr shrunk": 2}
+    assert data_of(rows, "state znodes") == {"leader failed": 1, "isr shrunk": 2}
     assert data_of(rows, "LeaderAndIsr") == {"brokers": [1, 3], "partitions": 3}
     assert data_of(rows, "UpdateMetadata") == {"brokers": [1, 3, AWAY], "partitions": 3}
 
@@ -206,7 +206,7 @@ def test_a_broker_returns() -> None:
         "UpdateMetadata sent: all partitions",
         "replicas online: 1",
         "elections tried for partitions without leader: 1",
-        "leaders elected: 0",  # it left the ISR when it died
+        "leaders elected: 0",  # it left the ISR when it failed
         "LeaderAndIsr sent",
         "UpdateMetadata sent",
         "reassignments resumed: 0",
@@ -215,7 +215,7 @@ def test_a_broker_returns() -> None:
     assert "leaders elected: 1" in actions(rows)
 
 
-def test_the_controller_dies() -> None:
+def test_the_controller_fails() -> None:
     begin = Begin((1, 2, 3), frozenset({1, 2, 3}), THREE.partitions, 1, 4, Rules())
     rows = steps(begin, down(1000, 1))
     assert [(row["action"], row["path"]) for row in rows] == [
@@ -236,7 +236,7 @@ def test_the_controller_dies() -> None:
         ("partitions and their replicas read: 3", "/brokers/topics/+"),
         ("leaders and ISRs read: 3", "/brokers/topics/+/partitions/+/state"),
         ("replica state machine started", None),
-        ("dead replicas taken out of ISRs, state znodes written: 2", "/brokers/topics/+/partitions/+/state"),
+        ("down replicas taken out of ISRs, state znodes written: 2", "/brokers/topics/+/partitions/+/state"),
         ("partition state machine started: 1 partitions without leader get one", None),
         ("leaders elected: 1", None),
         ("state znodes written: 1", "/brokers/topics/+/partitions/+/state"),
@@ -254,7 +254,7 @@ def test_the_controller_dies() -> None:
     assert data_of(rows, "LeaderAndIsr") == {"brokers": [2, 3], "partitions": 3}  # all, not just what changed
 
 
-def test_the_last_broker_dies_and_returns() -> None:
+def test_the_last_broker_fails_and_returns() -> None:
     begin = Begin((1,), frozenset({1}), (held(1),), 1, 1)
     rows = steps(begin, down(1, 1), up(2, 1))
     assert actions(rows)[1] == "deleted: the controller's session ended; nobody is left to create it"
@@ -285,7 +285,7 @@ def test_leaders_that_return_by_themselves() -> None:
 
 
 def test_an_isr_that_shrinks_meanwhile_is_the_leaders() -> None:
-    """At 1500 the leader takes 2 out of the ISR, and broker 3 dies: the controller writes one znode, not two."""
+    """At 1500 the leader takes 2 out of the ISR, and broker 3 fails: the controller writes one znode, not two."""
     begin = cluster(held(1, 2), held(1, 3, key=("u", 0)), replica_lag_time_max_ms=1000)
     events = [fetch(499, 2), append(500), down(1500, 3)]
     of = replay(begin, events)
@@ -302,7 +302,7 @@ def test_an_isr_that_shrinks_meanwhile_is_the_leaders() -> None:
 @pytest.mark.parametrize(
     ("epoch", "said"),
     [
-        (1, "refused: STALE_CONTROLLER_EPOCH, 1 < 2"),
+        (1, "rejected: STALE_CONTROLLER_EPOCH, 1 < 2"),
         (2, "accepted: controller epoch 2"),
         (3, "not possible: no controller has had epoch 3 yet, it is 2"),
     ],
@@ -392,7 +392,7 @@ def test_with_kraft_it_writes_records() -> None:
 
 
 def test_with_kraft_a_topic_goes_at_once() -> None:
-    """Neither a dead broker nor a reassignment keeps it."""
+    """Neither a down broker nor a reassignment keeps it."""
     for before in (down(1, 2), other(1, k.REASSIGN, replicas=(3,))):
         of = replay(KRAFT, [before, other(2, k.DELETE)])
         assert {row["topic"] for row in state_of(of)["partitions"]} == {"u"}

@@ -117,7 +117,7 @@ def test_epochs_are_those_of_the_znodes() -> None:
     assert {one.controller_epoch for one in found.partitions} == {1}
     assert {one.key[0]: one.min_isr for one in found.partitions}["pairs"] == 2
     later = begin(SAMPLES / "captures" / "kafka-2.8.2-zookeeper" / "zookeeper-dump.broker-1001-down.jsonl")
-    assert later.alive == found.alive - {1001}
+    assert later.live == found.live - {1001}
 
 
 def test_sources_are_framed_and_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:

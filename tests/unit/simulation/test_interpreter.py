@@ -160,15 +160,15 @@ def test_cutting_to_the_high_watermark_loses_what_was_acknowledged() -> None:
         assert got.requests[1, T]["lost_messages"] == lost
 
 
-def test_who_dies_starts_with_its_checkpoint() -> None:
+def test_who_fails_starts_with_its_checkpoint() -> None:
     alone = begin((1,))
     events = [append(4_999, 1, 3), append(5_000, 2, 2), at(5_001, k.BROKER_DOWN, 1), at(5_002, k.BROKER_UP, 1)]
     start = begin((1, 2), isr=(1,))
     # Leads again, alone in the ISR: tried at once.
     assert interpret(alone, events).partitions[T].visible == 5
     followed = [append(0, 1, 3), fetch(1, 2), fetch(2, 2), append(3, 2, 2), fetch(5_000, 2), fetch(5_001, 2)]
-    died = interpret(start, [*followed, at(5_002, k.BROKER_DOWN, 2), at(5_003, k.BROKER_UP, 2)])
-    assert stands(died)[2] == (5, 3)
+    after_failure = interpret(start, [*followed, at(5_002, k.BROKER_DOWN, 2), at(5_003, k.BROKER_UP, 2)])
+    assert stands(after_failure)[2] == (5, 3)
     ended = [at(5_002, k.SHUTDOWN, 2), at(5_003, k.BROKER_DOWN, 2), at(5_004, k.BROKER_UP, 2)]
     assert stands(interpret(start, [*followed, *ended]))[2] == (5, 5)
 

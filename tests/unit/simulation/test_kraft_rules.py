@@ -43,7 +43,7 @@ SHUTDOWN = (
 
 
 def test_who_shuts_down_stays_eligible_and_leads_nothing(tmp_path: Path) -> None:
-    """Also where it held the only replica: that is led by nobody from the shutdown on, not from the death on."""
+    """Also where it held the only replica: that is led by nobody from the shutdown on, not from the failure on."""
     of = told(tmp_path, "a: [[1, 2]], s: [[1]], f: [[2, 1]]", *SHUTDOWN)
     assert wrote(of, "a") == [
         (10, "controlled shutdown", 2, 1, [2]),
@@ -63,7 +63,7 @@ def test_who_shuts_down_stays_eligible_and_leads_nothing(tmp_path: Path) -> None
 
 def test_without_eligible_replicas_the_last_stays_in_sync(tmp_path: Path) -> None:
     of = told(tmp_path, "s: [[1]]", "t=10 broker 1 shutting down", "t=15 broker 1 down", "t=30 broker 1 up", elr=False)
-    assert wrote(of, "s") == [(10, "no leader can be elected", None, 1, [1]), (30, "leader died", 1, 2, [1])]
+    assert wrote(of, "s") == [(10, "no leader can be elected", None, 1, [1]), (30, "leader failed", 1, 2, [1])]
 
 
 def test_a_changed_minimum_forgets_who_was_eligible(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_changed_minimum_forgets_who_was_eligible(tmp_path: Path) -> None:
 def test_replicas_of_followers_go_offline_for_another_cause(tmp_path: Path) -> None:
     of = told(tmp_path, "a: [[1, 2]], f: [[2, 1]]", "t=10 broker 1 down")
     causes = {row["topic"]: row["cause"] for row in transitions(of.replayed) if row["broker_id"] == 1}
-    assert causes == {"a": "leader died", "f": "isr shrunk"}
+    assert causes == {"a": "leader failed", "f": "isr shrunk"}
 
 
 def test_who_comes_back_from_an_unclean_stop_is_no_longer_eligible(tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def test_an_append_that_all_have_can_be_lost() -> None:
 
 @pytest.mark.parametrize(("truncate_to", "lost"), [("high_watermark", 2), ("epoch", 0)])
 def test_truncation_to_the_high_watermark_loses_what_was_committed(truncate_to: str, lost: int) -> None:
-    """KIP-101: 3 has all messages and a high watermark that is a round behind when 2 leads; then 2 dies as well."""
+    """KIP-101: 3 has all messages and a high watermark that is a round behind when 2 leads; then 2 fails as well."""
     begin = cluster(held(1, 2, 3, leos=(8, 8, 8), hws=(8, 8, 8)), truncate_to=truncate_to)
     rounds = [append(0, 2, -1), fetch(1, 2), fetch(1, 3), fetch(2, 3), fetch(2, 2)]
     of = replay(begin, [*rounds, down(3, 1)])

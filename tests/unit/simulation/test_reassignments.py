@@ -61,7 +61,7 @@ def test_epochs_of_reassignments(replicas: tuple[int, ...], events: list[Event],
     assert ends(replicas, events, True) == kraft
 
 
-def test_a_dead_broker_is_refused_with_zookeeper_alone() -> None:
+def test_a_down_broker_is_rejected_with_zookeeper_alone() -> None:
     assert ends((1, 2), [down(1, 3), asked(2, 1, 3)], False) == (0, [1, 2], [1, 2], 1)
     assert ends((1, 2), [down(1, 3), asked(2, 1, 3)], True) == (0, [1, 3, 2], [1, 2], 1)
 

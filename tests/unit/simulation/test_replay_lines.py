@@ -44,9 +44,9 @@ def test_an_isr_that_lags(tmp_path: Path) -> None:
     assert next(line for line in found if "isr shrunk" in line) == "t=45s  by itself: 1 isr shrunk"
 
 
-def test_a_controller_that_dies_leaves_nobody_without_leader(tmp_path: Path) -> None:
+def test_a_controller_that_fails_leaves_nobody_without_leader(tmp_path: Path) -> None:
     (line,) = [line for line in told(tmp_path, "t=1 broker 1 down") if "broker down" in line]
-    assert line == "t=1s  broker down 1: 1 leader died, 1 isr shrunk; leaders to 2: 1"
+    assert line == "t=1s  broker down 1: 1 leader failed, 1 isr shrunk; leaders to 2: 1"
 
 
 def test_acks_0_acknowledges_nothing(tmp_path: Path) -> None:
@@ -67,4 +67,4 @@ def test_a_topic_that_is_still_there_is_not_created(tmp_path: Path) -> None:
     events = ("t=1 broker 2 down", "t=2 topic o deleted", "t=3 topic o created 1:3")
     steps = controller_steps(timeline(asked(tmp_path, *events)).replayed)
     actions = [row["action"] for row in steps if row["at_ms"] == 3_000]
-    assert actions == ["request to create o: refused, TOPIC_ALREADY_EXISTS"]
+    assert actions == ["request to create o: rejected, TOPIC_ALREADY_EXISTS"]

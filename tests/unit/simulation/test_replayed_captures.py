@@ -63,8 +63,8 @@ def test_the_log_folds_to_what_was_described(until: int | None, capture: Path) -
     state = answer(timeline(Asked([str(LOG)], until=None if until is None else Until(until))))
     assert shown(state) == described(capture)
     assert len(state["partitions"]) == 743
-    alive = [broker["broker_id"] for broker in state["brokers"] if broker["alive"]]
-    assert alive == ([0, 1, 2, 3, 4, 5] if until else [0, 1, 3, 4, 5])
+    live = [broker["broker_id"] for broker in state["brokers"] if broker["live"]]
+    assert live == ([0, 1, 2, 3, 4, 5] if until else [0, 1, 3, 4, 5])
     assert all(row["legal"] for row in state["state_transitions"])
     assert state["controller_epoch"] == 1
 
@@ -83,7 +83,7 @@ def test_the_logs_minimum_isr_is_what_was_described() -> None:
 
 
 def test_a_log_until_an_offset_may_be_failed() -> None:
-    """Broker 2 dies at the end of the log's first part: as the log itself goes on. The controller's epoch is known."""
+    """Broker 2 fails at the end of the log's first part: as the log itself goes on. The controller's epoch is known."""
     told = timeline(Asked([str(LOG)], fail=[2], until=Until(FENCED - 1)))
     state = answer(told)
     assert shown(state) == described(LATER / "kafka-4.1.1-kraft" / "topics-describe.broker-2-down.txt")
@@ -172,7 +172,7 @@ def test_what_the_controller_wrote_is_what_the_kernel_decides() -> None:
     assert _held(decided, {}) == _held(after.replayed, {})
 
 
-def test_a_broker_of_a_zookeeper_cluster_dies() -> None:
+def test_a_broker_of_a_zookeeper_cluster_fails() -> None:
     """Leader, ISR, leader epoch and controller epoch of every state znode of the later dump."""
     state = answer(timeline(Asked([str(ZOOKEEPER)], fail=[1001])))
     got = {
@@ -195,9 +195,9 @@ def test_a_broker_of_a_zookeeper_cluster_dies() -> None:
 def test_two_dumps_differ_by_what_happened() -> None:
     later = LATER / "kafka-2.8.2-zookeeper" / "zookeeper-dump.broker-1001-down.jsonl"
     between = answer(timeline(Asked([str(ZOOKEEPER), str(later)])))
-    died = answer(timeline(Asked([str(ZOOKEEPER)], fail=[1001])))
-    assert between["partitions"] == died["partitions"]
-    assert between["brokers"] == died["brokers"]
+    after_failure = answer(timeline(Asked([str(ZOOKEEPER)], fail=[1001])))
+    assert between["partitions"] == after_failure["partitions"]
+    assert between["brokers"] == after_failure["brokers"]
 
 
 def test_snapshots_are_told_as_their_controller_keeps_them(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_snapshots_are_told_as_their_controller_keeps_them(tmp_path: Path) -> No
         told = timeline(Asked([str(before), str(later)]))
         gone, state, *_ = lines(told)
         assert gone == "t=1s  broker gone 1001"
-        assert state.startswith("t=1s  state of pairs (x 4): 2 isr shrunk, 2 leader died")
+        assert state.startswith("t=1s  state of pairs (x 4): 2 isr shrunk, 2 leader failed")
         assert not told.begin.rules.kraft
         assert {row["path"] for row in answer(told)["controller_steps"]} == {"/brokers/ids/1001", "/brokers/topics/+"}
     back = (line for line in lines(timeline(Asked([str(p) for p in (later, _as_before(tmp_path, later))]))))
@@ -236,5 +236,5 @@ def test_the_timeline_in_words() -> None:
     text = list(lines(timeline(Asked([str(ZOOKEEPER)], fail=[1001]))))
     assert text[0].startswith("t=0s  broker down 1001: ")
     assert text[-1] == (
-        "at the end: 4 of 5 brokers alive, controller epoch 1; 61 partitions, 31 under-replicated, 0 without leader"
+        "at the end: 4 of 5 brokers live, controller epoch 1; 61 partitions, 31 under-replicated, 0 without leader"
     )

@@ -215,7 +215,7 @@ def test_who_may_not_fetch() -> None:
     assert told(PAIR, down(0, 2), consume(1))[0]["error"] == "NONE"
 
 
-def test_a_refused_fetch_begins_nowhere() -> None:
+def test_a_rejected_fetch_begins_nowhere() -> None:
     """Whoever asks: the errors that come before the log is read. One that waited and failed then has its offset."""
     assert told(PAIR, down(0, 2), fetch(1, 2))[0]["base_offset"] is None
     assert told(PAIR, fetch(1, 1))[0]["base_offset"] is None

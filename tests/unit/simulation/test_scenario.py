@@ -25,7 +25,7 @@ def state(tmp_path: Path, *sentences: str, head: str = HEAD) -> dict[tuple[str, 
     return {(p["topic"], p["partition"]): p for p in found["partitions"]} | {("", -1): found}
 
 
-def test_a_broker_that_is_not_the_controller_dies(tmp_path: Path) -> None:
+def test_a_broker_that_is_not_the_controller_fails(tmp_path: Path) -> None:
     found = state(tmp_path, "t=10 broker 2 down")
     assert (found["orders", 1]["leader"], found["orders", 1]["isr"], found["orders", 1]["leader_epoch"]) == (3, [3], 1)
     assert (found["orders", 0]["leader"], found["orders", 0]["isr"], found["orders", 0]["leader_epoch"]) == (1, [1], 1)
@@ -33,7 +33,7 @@ def test_a_broker_that_is_not_the_controller_dies(tmp_path: Path) -> None:
     assert found["", -1]["controller_epoch"] == 1
 
 
-def test_the_controller_dies(tmp_path: Path) -> None:
+def test_the_controller_fails(tmp_path: Path) -> None:
     """What it led is written twice, what it followed once."""
     found = state(tmp_path, "t=10 broker 1 down")
     assert found["orders", 0]["leader_epoch"] == 2
@@ -42,7 +42,7 @@ def test_the_controller_dies(tmp_path: Path) -> None:
     assert found["", -1]["controller_epoch"] == 2
 
 
-def test_who_is_dead_leads_nothing_though_nobody_writes_it(tmp_path: Path) -> None:
+def test_who_is_down_leads_nothing_though_nobody_writes_it(tmp_path: Path) -> None:
     """With ZooKeeper the last broker's partitions stay as they were written: nobody is left to write."""
     file = tmp_path / "night.yaml"
     file.write_text(HEAD + "".join(f"  - t={9 - broker} broker {broker} down\n" for broker in (3, 2, 1)))
@@ -130,7 +130,7 @@ def test_a_scenario_beside_a_source(tmp_path: Path) -> None:
 
 
 def test_a_scenario_beside_two_snapshots_begins_where_they_end(tmp_path: Path) -> None:
-    """Broker 1001 lives in the first and is dead in the second."""
+    """Broker 1001 lives in the first and is down in the second."""
     samples, dump = Path(__file__).parents[3] / "data_samples", "kafka-2.8.2-zookeeper/zookeeper-dump"
     first, second = samples / f"{dump}.jsonl", samples / "captures" / f"{dump}.broker-1001-down.jsonl"
     file = tmp_path / "night.yaml"

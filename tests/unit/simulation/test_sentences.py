@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.cli.replay_output import Asked, lines, timeline
 from pipelines.errors import SourceError
-from pipelines.simulation.scenario.data_sentences import SKIPPED_IF_REFUSED
+from pipelines.simulation.scenario.data_sentences import SKIPPED_IF_REJECTED
 from pipelines.simulation.scenario.scenario_reader import Scenario, read_scenario
 from udfs.simulation.cluster_events import (
     Begin,
@@ -94,7 +94,7 @@ def test_followers_fetch_what_they_are_assigned_by_then(tmp_path: Path) -> None:
     assert by_time[5000] == new
     assert by_time[7000] == [(2, ("solo", 0)), *new]
     made = [one for one in told.events if one.kind == k.FETCH]
-    assert all(one.value == SKIPPED_IF_REFUSED for one in made)
+    assert all(one.value == SKIPPED_IF_REJECTED for one in made)
     assert [one.request for one in made] == list(range(len(made)))
     assert Counter(one.wait_ms for one in made) == {500: 8, 1000: 5}
 
@@ -113,10 +113,10 @@ def test_offsets_and_old_controllers(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("dies", ["down", "fenced"])
-def test_who_is_down_cannot_control(tmp_path: Path, dies: str) -> None:
+@pytest.mark.parametrize("fails", ["down", "fenced"])
+def test_who_is_down_cannot_control(tmp_path: Path, fails: str) -> None:
     """By time, as sentences of brokers have been until then."""
-    lost, down = "t=20 controller lost to 3", f"t=10 broker 3 {dies}"
+    lost, down = "t=20 controller lost to 3", f"t=10 broker 3 {fails}"
     with pytest.raises(SourceError) as caught:
         scenario(tmp_path, lost, down)
     wrong = "broker 3 is down at t=20s: it cannot control. Name one of those that are up then: 1, 2."
@@ -126,7 +126,7 @@ def test_who_is_down_cannot_control(tmp_path: Path, dies: str) -> None:
     assert scenario(tmp_path, lost, "t=21 broker 3 down").events[0].broker == 3
     assert scenario(tmp_path, lost, "t=10 broker 3 shutting down").events[-1].broker == 3
     with pytest.raises(SourceError, match="Let a broker be up before"):
-        scenario(tmp_path, lost, f"t=10 brokers 1,2,3 {dies}")
+        scenario(tmp_path, lost, f"t=10 brokers 1,2,3 {fails}")
     beside = Begin((1, 2, 3), frozenset((1, 2)))
     with pytest.raises(SourceError, match="broker 3 is down at t=20s"):
         scenario(tmp_path, lost, head="", beside=beside)

@@ -1,4 +1,4 @@
-"""Snapshots that are of two clusters, or the wrong way round: refused where their sources tell."""
+"""Snapshots that are of two clusters, or the wrong way round: rejected where their sources tell."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def warnings(*sources: Path) -> tuple[str, ...]:
     return timeline(Asked([str(source) for source in sources])).warnings
 
 
-def refused(*sources: Path) -> str:
+def rejected(*sources: Path) -> str:
     with pytest.raises(SourceError) as caught:
         timeline(Asked([str(source) for source in sources]))
     assert str(caught.value).startswith(str(sources[-1]))
@@ -53,13 +53,13 @@ def test_a_cluster_in_its_order() -> None:
 
 
 def test_leader_epochs_that_go_back(tmp_path: Path) -> None:
-    said = refused(LATER, ZOOKEEPER)
+    said = rejected(LATER, ZOOKEEPER)
     assert f"the epoch of the leader of pairs-1 is 0, and 1 in {LATER}. Epochs never go back: name the snapsh" in said
     text = LOG.read_text()
     part = tmp_path / "part.txt"
     part.write_text(text[: text.index("baseOffset: 1604 ")])
     assert warnings(part, LOG) == ()
-    assert "the epoch of the leader of" in refused(LOG, part)
+    assert "the epoch of the leader of" in rejected(LOG, part)
 
 
 def test_a_log_with_gaps_may_show_what_was_before(tmp_path: Path) -> None:
@@ -74,34 +74,34 @@ def test_a_topic_that_was_created_again_begins_anew(tmp_path: Path) -> None:
     (node,) = [line for line in ZOOKEEPER.read_text().splitlines() if '"path": "/brokers/topics/pairs",' in line]
     topic_id = node.partition("topic_id")[2][5:27]
     again = changed(LATER, tmp_path / "before.jsonl", topic_id, "A" * 22)
-    assert "the leader of pairs-1 is" not in refused(again, ZOOKEEPER)
-    assert "the leader of single-1-0 is" in refused(again, ZOOKEEPER)
+    assert "the leader of pairs-1 is" not in rejected(again, ZOOKEEPER)
+    assert "the leader of single-1-0 is" in rejected(again, ZOOKEEPER)
 
 
 def test_controllers_epochs_that_go_back(tmp_path: Path) -> None:
     epoch = '"path": "/controller_epoch", "data": "{}"'
     third = changed(ZOOKEEPER, tmp_path / "third.jsonl", epoch.format(1), epoch.format(3))
     assert warnings(ZOOKEEPER, third) == ()
-    assert f"the epoch of the controller is 1, and 3 in {third}" in refused(third, ZOOKEEPER)
+    assert f"the epoch of the controller is 1, and 3 in {third}" in rejected(third, ZOOKEEPER)
     written = 'controller_epoch\\":{}'
     third = changed(ZOOKEEPER, tmp_path / "third.jsonl", written.format(1), written.format(3))
     nodes = [line for line in LATER.read_text().splitlines(keepends=True) if '"/controller_epoch"' not in line]
     part = tmp_path / "part.jsonl"
     part.write_text("".join(nodes))  # what the epoch is then, it does not say
-    assert "the epoch of the controller that wrote pairs-0 is 1, and 3 in" in refused(third, part)
+    assert "the epoch of the controller that wrote pairs-0 is 1, and 3 in" in rejected(third, part)
 
 
 def test_two_clusters(tmp_path: Path) -> None:
     other = changed(LATER, tmp_path / "other.jsonl", CLUSTER, "AAAAAAAAAAAAAAAAAAAAAA")
-    assert f"is of cluster AAAAAAAAAAAAAAAAAAAAAA, {ZOOKEEPER} of cluster {CLUSTER}. Name" in refused(ZOOKEEPER, other)
+    assert f"is of cluster AAAAAAAAAAAAAAAAAAAAAA, {ZOOKEEPER} of cluster {CLUSTER}. Name" in rejected(ZOOKEEPER, other)
     shell = SAMPLES / "formats" / "zookeeper-cli.txt"
     asked = 'get /cluster/id\n{{"version":"1","id":"{}"}}\n'
     one, two = (tmp_path / f"{name}.txt" for name in "ab")
     for file in (one, two):
         file.write_text(shell.read_text() + asked.format(file.stem * 22))
-    assert f"is of cluster {'b' * 22}, {one} of cluster {'a' * 22}" in refused(one, two)
+    assert f"is of cluster {'b' * 22}, {one} of cluster {'a' * 22}" in rejected(one, two)
     assert warnings(one, one) == warnings(shell, shell)
-    assert f"shows no broker and no topic that {ZOOKEEPER} shows. Name snapshots of one" in refused(ZOOKEEPER, KRAFT)
+    assert f"shows no broker and no topic that {ZOOKEEPER} shows. Name snapshots of one" in rejected(ZOOKEEPER, KRAFT)
 
 
 def test_two_clusters_that_are_described(tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ def test_two_clusters_that_are_described(tmp_path: Path) -> None:
     describe(one, "orders", "1,2", "A" * 22)
     assert warnings(one, describe(two, "orders", "3,4", "A" * 22)) == ()
     assert warnings(one, describe(two, "orders", "3,4")) == ()
-    assert "no broker and no topic" in refused(one, describe(two, "orders", "3,4", "B" * 22))
-    assert "no broker and no topic" in refused(one, describe(two, "audit", "3,4"))
+    assert "no broker and no topic" in rejected(one, describe(two, "orders", "3,4", "B" * 22))
+    assert "no broker and no topic" in rejected(one, describe(two, "audit", "3,4"))
     odd = f"{two}: shows no topic that {one} shows. Are they of one cluster?"
     assert warnings(one, describe(two, "audit", "2,3")) == (odd,)
     assert warnings(one, describe(two, "orders", "1,2", "B" * 22)) == (odd,)

@@ -73,7 +73,7 @@ def test_tried_again_when_the_broker_returns(tmp_path: Path) -> None:
 
 
 def test_another_controller_begins_anew(tmp_path: Path) -> None:
-    """It does not know what is deleted already; with a dead replica it waits for its broker."""
+    """It does not know what is deleted already; with a down replica it waits for its broker."""
     first = ("t=1 broker 3 down", "t=2 topic t deleted", "t=3 broker 4 down")
     of = told(tmp_path, *first)
     assert replica(of, 0, 1) == [(2, state) for state in DELETED]

@@ -1,6 +1,7 @@
-"""What could be lost: distinct replica sets (copysets), scatter width, and the chance that k deaths lose a partition.
+"""What could be lost: distinct replica sets (copysets), scatter width, and the chance that k failures lose a partition.
 
-The k brokers that die are any k of n with the same chance. A partition is lost when all of its replicas are among them;
+The k brokers that fail are any k of n with the same chance. A partition is lost when all of its replicas are among
+them;
 whether *some* partition is lost depends on the distinct sets alone. Source for the terms: Cidon et al., "Copysets:
 Reducing the Frequency of Data Loss in Cloud Storage", USENIX ATC 2013.
 """
@@ -248,7 +249,7 @@ def _hits(
 def loss_probability(
     offsets: Ints, members: Ids, brokers: int, k: int, steps: int, trials: int, seed: int
 ) -> tuple[float, float, float, str]:
-    """(P(some partition loses every replica | k of the brokers die), lower, upper bound, method).
+    """(P(some partition loses every replica | k of the brokers fail), lower, upper bound, method).
 
     offsets, members: of copysets.   steps: what counting may take, else `trials` draws and Wilson's interval at 95 %.
     Counted in the cheaper of two ways: every k-subset that extends a copyset, or k-subsets grown until they hold one.
@@ -290,7 +291,7 @@ def wilson(share: float, trials: int) -> tuple[float, float]:
 
 
 def expected_lost(width: Ints, weight: npt.NDArray[np.float64], brokers: int, k: int) -> float:
-    """Expected weight (partitions, bytes) lost when k of the brokers die: each partition by its number of replicas."""
+    """Expected weight (partitions, bytes) lost when k of the brokers fail: each partition by its number of replicas."""
     out = 0.0
     for size in np.unique(width).tolist():
         if 0 < size <= k <= brokers:

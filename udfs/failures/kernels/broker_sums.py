@@ -114,7 +114,7 @@ def topic_parts(
 
 
 @compiled
-def sum_heirs(offsets: Ints, broker: Ids, led: Ints, taken: Ids) -> None:
+def sum_successors(offsets: Ints, broker: Ids, led: Ints, taken: Ids) -> None:
     """Adds up partitions that are all in sync: the first replica leads, the second takes over.
 
     offsets: int64 (p + 1), broker: int32 (r), indices.   led: int64 (n).   taken: int32 (n, n), from the first on.

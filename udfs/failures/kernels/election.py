@@ -1,8 +1,8 @@
-"""Who leads after brokers died: Kafka's election rule over flat arrays.
+"""Who leads after brokers failed: Kafka's election rule over flat arrays.
 
 Rule (checked against real clusters, see docs/design.md): a leader that lives keeps its place; else the first
-replica in assignment order that is alive and in the ISR; else the first that is alive and in the ELR; else, where
-the topic allows unclean election, the first that is alive; else nobody.
+replica in assignment order that is live and in the ISR; else the first that is live and in the ELR; else, where
+the topic allows unclean election, the first that is live; else nobody.
 """
 
 from __future__ import annotations
@@ -43,35 +43,35 @@ class PartitionArrays:
     unclean: BoolArray
 
 
-def elect(state: PartitionArrays, alive: BoolArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int8]]:
+def elect(state: PartitionArrays, live: BoolArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int8]]:
     """(leader: int32 (p), -1 for none; cause: int8 (p), an index into CAUSES).
 
-    alive: bool (r), whether each replica's broker lives after the failure.
+    live: bool (r), whether each replica's broker lives after the failure.
     """
     rows = row_of(state.offsets)
     leads = state.replicas == state.leader[rows]
-    leader = np.where(any_true(leads & alive, state.offsets), state.leader, np.int32(NO_LEADER)).astype(np.int32)
+    leader = np.where(any_true(leads & live, state.offsets), state.leader, np.int32(NO_LEADER)).astype(np.int32)
     cause = np.where(leader != NO_LEADER, np.int8(KEPT), np.int8(OFFLINE)).astype(np.int8)
     unclean = state.unclean[rows]
     for code, eligible in ((FROM_ISR, state.in_isr), (FROM_ELR, state.in_elr), (UNCLEAN, unclean)):
         if not (cause == OFFLINE).any():
             break
-        chosen = first_true(alive & eligible, state.offsets)
+        chosen = first_true(live & eligible, state.offsets)
         use = (cause == OFFLINE) & (chosen >= 0)
         leader[use] = state.replicas[chosen[use]]
         cause[use] = code
     return leader, cause
 
 
-def successor_if_leader_dies(
-    state: PartitionArrays, alive: BoolArray
+def successor_if_leader_fails(
+    state: PartitionArrays, live: BoolArray
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int8]]:
-    """As `elect`, when of each partition just its own leader dies; leaderless partitions stay OFFLINE.
+    """As `elect`, when of each partition just its own leader fails; leaderless partitions stay OFFLINE.
 
-    alive: bool (r), before the failure. One call answers every single-broker failure of a cluster.
+    live: bool (r), before the failure. One call answers every single-broker failure of a cluster.
     """
     rows = row_of(state.offsets)
-    leader, cause = elect(state, alive & (state.replicas != state.leader[rows]))
+    leader, cause = elect(state, live & (state.replicas != state.leader[rows]))
     orphan = state.leader == NO_LEADER
     leader[orphan] = NO_LEADER
     cause[orphan] = OFFLINE

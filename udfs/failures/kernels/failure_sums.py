@@ -1,8 +1,8 @@
 """What every failure would do to a group of partitions: one pass over them, then arithmetic of the brokers' size.
 
-A partition looks only at its own replicas: what happens to it when brokers D die depends on which of them are in
+A partition looks only at its own replicas: what happens to it when brokers D fail depends on which of them are in
 D. So each is asked about every one of its brokers, every two of them, and those of its brokers that a scenario names
-together; what two deaths do beyond the sum of both is kept by pair. The election rule is that of election.py, on bit
+together; what two failures do beyond the sum of both is kept by pair. The election rule is that of election.py, on bit
 masks in assignment order.
 """
 
@@ -34,9 +34,9 @@ MOST_REPLICAS = 62  # of one partition: a mask has 64 bits
 
 @dataclass(frozen=True)
 class Group:
-    """p partitions of one cluster under one scheme, with r living or dead replicas in all; n living brokers by index.
+    """p partitions of one cluster under one scheme, with r live or down replicas in all; n live brokers by index.
 
-    offsets: int64 (p + 1).   broker: int32 (r), index 0..n - 1 of a living broker, NOBODY = a dead one.
+    offsets: int64 (p + 1).   broker: int32 (r), index 0..n - 1 of a live broker, NOBODY = a down one.
     in_isr, in_elr: bool (r).   lag: int64 (r), messages behind the leader, UNKNOWN = not known.
     leader: int32 (p), index of the broker that leads, NOBODY = none.   min_isr: int32 (p).   unclean: bool (p).
     size: int64 (p), bytes, UNKNOWN = not known.   rate: float64 (p, 2), bytes per second in and out, 0 = not known.
@@ -75,16 +75,16 @@ def lowest(value: int) -> int:
 
 
 @compiled
-def outcome(alive: int, isr: int, elr: int, leader: int, unclean: bool, dead: int) -> tuple[int, int, bool]:
+def outcome(live: int, isr: int, elr: int, leader: int, unclean: bool, down: int) -> tuple[int, int, bool]:
     """(place of the leader or NOBODY, members of the ISR that live, whether its election was unclean).
 
-    alive, isr, elr, dead: masks of places in assignment order.   leader: the place that leads before.
+    live, isr, elr, down: masks of places in assignment order.   leader: the place that leads before.
     """
-    left = alive & ~dead
+    left = live & ~down
     in_sync = bits_of(left & isr)
     if leader == NOBODY:
         return NOBODY, in_sync, False
-    if not (dead >> leader) & 1:
+    if not (down >> leader) & 1:
         return leader, in_sync, False
     if left & isr:
         return lowest(left & isr), in_sync, False
@@ -99,10 +99,10 @@ def outcome(alive: int, isr: int, elr: int, leader: int, unclean: bool, dead: in
 def _masks(
     offsets: Ints, broker: Ids, in_isr: Bools, in_elr: Bools, leader: Ids, i: int, places: Ids
 ) -> tuple[int, int, int, int, int]:
-    """(alive, isr, elr, place of the leader, living replicas) of partition i; places: their places, out."""
-    alive = isr = elr = 0
+    """(live, isr, elr, place of the leader, live replicas) of partition i; places: their places, out."""
+    live = isr = elr = 0
     led_from = NOBODY
-    living = 0
+    live = 0
     for at in range(offsets[i], offsets[i + 1]):
         place = at - offsets[i]
         bit = 1 << place
@@ -111,12 +111,12 @@ def _masks(
         if in_elr[at]:
             elr |= bit
         if broker[at] != NOBODY:
-            alive |= bit
-            places[living] = place
-            living += 1
+            live |= bit
+            places[live] = place
+            live += 1
             if broker[at] == leader[i]:
                 led_from = place
-    return alive, isr, elr, led_from, living
+    return live, isr, elr, led_from, live
 
 
 @compiled
@@ -138,7 +138,7 @@ def _event(
 
 @part
 def _add(out: Floats, rate: Floats, in_sync: int, sign: float) -> None:
-    """Adds a leadership (float64, LOADS) with in_sync living members of the ISR."""
+    """Adds a leadership (float64, LOADS) with in_sync live members of the ISR."""
     out[LEADERS] += sign
     out[BYTES_IN] += sign * rate[0]
     out[BYTES_OUT] += sign * rate[1]
@@ -168,11 +168,12 @@ def sum_failures(
     """Adds up the partitions of a Group; the number of entries of `third`.
 
     now: int64 (EVENTS), the cluster as it is.   led: float64 (n, LOADS), what each broker leads as it is.
-    singles: int64 (n, EVENTS), what the death of one broker changes in `now`.
-    taken: float64 (n, n, LOADS), what a broker gains when the first dies; FETCH also where a follower is gone.
-    pairs: int64 (n, n, EVENTS), for a < b: what the death of both changes beyond the sum of each one's; (0, 0, EVENTS)
+    singles: int64 (n, EVENTS), what the failure of one broker changes in `now`.
+    taken: float64 (n, n, LOADS), what a broker gains when the first fails; FETCH also where a follower is gone.
+    pairs: int64 (n, n, EVENTS), for a < b: what the failure of both changes beyond the sum of each one's; (0, 0,
+    EVENTS)
     = not wanted.
-    third: int64 (entries), pair * n + c with pair = a * n + b, a < b: a partition that c takes over only if both die;
+    third: int64 (entries), pair * n + c with pair = a * n + b, a < b: a partition that c takes over only if both fail;
     third_from: int64 (entries), the partition. Room for 2 entries a partition.
     """
     n = np.int64(len(led))
@@ -181,16 +182,16 @@ def sum_failures(
     with_pairs = len(pairs) > 0
     entries = 0
     for i in range(len(leader)):
-        alive, isr, elr, leads, living = _masks(offsets, broker, in_isr, in_elr, leader, i, places)
+        live, isr, elr, leads, live = _masks(offsets, broker, in_isr, in_elr, leader, i, places)
         begin = offsets[i]
-        after, before, rough = outcome(alive, isr, elr, leads, unclean[i], 0)
+        after, before, rough = outcome(live, isr, elr, leads, unclean[i], 0)
         _event(leads, after, before, min_isr[i], rough, size[i], lag, begin, base)
         now += base
         if leads != NOBODY:
             _add(led[leader[i]], rate[i], before, 1.0)
-        for k in range(living):
+        for k in range(live):
             a = broker[begin + places[k]]
-            after, in_sync, rough = outcome(alive, isr, elr, leads, unclean[i], 1 << places[k])
+            after, in_sync, rough = outcome(live, isr, elr, leads, unclean[i], 1 << places[k])
             _event(leads, after, in_sync, min_isr[i], rough, size[i], lag, begin, one[k])
             one[k] -= base
             singles[a] += one[k]
@@ -202,10 +203,10 @@ def sum_failures(
                 taken[a, leader[i], FETCH] -= rate[i, 0] * (max(before - 1, 0) - max(in_sync - 1, 0))
         if not with_pairs:
             continue
-        for k in range(living):
-            for j in range(k + 1, living):
-                dead = (1 << places[k]) | (1 << places[j])
-                after, in_sync, rough = outcome(alive, isr, elr, leads, unclean[i], dead)
+        for k in range(live):
+            for j in range(k + 1, live):
+                down = (1 << places[k]) | (1 << places[j])
+                after, in_sync, rough = outcome(live, isr, elr, leads, unclean[i], down)
                 _event(leads, after, in_sync, min_isr[i], rough, size[i], lag, begin, two)
                 a, b = broker[begin + places[k]], broker[begin + places[j]]
                 if a > b:
@@ -213,11 +214,11 @@ def sum_failures(
                 for e in range(EVENTS):
                     pairs[a, b, e] += two[e] - base[e] - one[k, e] - one[j, e]
                 if after != NOBODY and after != leads:
-                    # New only if the heir of the one is the other: else a single death says it already.
+                    # New only if the successor of the one is the other: else a single failure says it already.
                     first = places[k] if places[k] == leads else places[j]
                     other = places[j] if places[k] == leads else places[k]
-                    heir, _, _ = outcome(alive, isr, elr, leads, unclean[i], 1 << first)
-                    if heir == other:
+                    successor, _, _ = outcome(live, isr, elr, leads, unclean[i], 1 << first)
+                    if successor == other:
                         third[entries] = (np.int64(a) * n + b) * n + broker[begin + after]
                         third_from[entries] = i
                         entries += 1

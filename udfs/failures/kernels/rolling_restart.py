@@ -51,20 +51,20 @@ def sum_restart(
     places = np.empty(MOST_REPLICAS, dtype=np.int32)
     base, then = np.empty(EVENTS, np.int64), np.empty(EVENTS, np.int64)
     for i in range(len(leader)):
-        alive, isr, elr, leads, living = _masks(offsets, broker, in_isr, in_elr, leader, i, places)
+        live, isr, elr, leads, live = _masks(offsets, broker, in_isr, in_elr, leader, i, places)
         begin = offsets[i]
-        for k in range(1, living):  # by step: few, so by insertion
+        for k in range(1, live):  # by step: few, so by insertion
             place, at = places[k], k
             while at > 0 and broker[begin + places[at - 1]] > broker[begin + place]:
                 places[at] = places[at - 1]
                 at -= 1
             places[at] = place
-        after, in_sync, rough = outcome(alive, isr, elr, leads, unclean[i], 0)
+        after, in_sync, rough = outcome(live, isr, elr, leads, unclean[i], 0)
         _event(leads, after, in_sync, min_isr[i], rough, size[i], lag, begin, base)
-        for k in range(living):
+        for k in range(live):
             step = broker[begin + places[k]]
             bit = 1 << places[k]
-            after, in_sync, rough = outcome(alive, isr, elr, leads, unclean[i], bit)
+            after, in_sync, rough = outcome(live, isr, elr, leads, unclean[i], bit)
             _event(leads, after, in_sync, min_isr[i], rough, size[i], lag, begin, then)
             for e in range(EVENTS):
                 during[step, e] += then[e] - base[e]
@@ -75,14 +75,14 @@ def sum_restart(
                 returned[step, 1] += rate[i, 0]
                 returned[step, 2] += rate[i, 1]
                 continue
-            heir = broker[begin + after]
-            moved[step, heir, 0] += 1
-            moved[step, heir, 1] += rate[i, 0]
-            moved[step, heir, 2] += rate[i, 1]
+            successor = broker[begin + after]
+            moved[step, successor, 0] += 1
+            moved[step, successor, 1] += rate[i, 0]
+            moved[step, successor, 2] += rate[i, 1]
             leads = after
             if not (isr >> after) & 1:  # it began as the whole ISR, and the old leader has come back to it
                 isr = (1 << after) | bit
-                _, in_sync, _ = outcome(alive, isr, elr, leads, unclean[i], 0)
+                _, in_sync, _ = outcome(live, isr, elr, leads, unclean[i], 0)
                 _event(leads, leads, in_sync, min_isr[i], False, size[i], lag, begin, then)
                 for e in range(EVENTS):
                     from_then[step, e] += then[e] - base[e]

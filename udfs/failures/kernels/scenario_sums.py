@@ -41,7 +41,7 @@ def sum_scenarios(
     lost: Floats,
     taken: Floats,
 ) -> None:
-    """Adds up the partitions of a Group under scenarios that each name brokers that die together.
+    """Adds up the partitions of a Group under scenarios that each name brokers that fail together.
 
     member_offsets (n + 1), member (flat): the scenarios of each broker, int64.
     events: int64 (s, EVENTS), what a scenario changes in the cluster as it is.
@@ -50,40 +50,40 @@ def sum_scenarios(
     scenarios = len(events)
     places = np.empty(MOST_REPLICAS, dtype=np.int32)
     base, after_it = np.empty(EVENTS, np.int64), np.empty(EVENTS, np.int64)
-    dead = np.zeros(scenarios, dtype=np.int64)
+    down = np.zeros(scenarios, dtype=np.int64)
     touched = np.empty(scenarios, dtype=np.int64)
     # Many scenarios kill the same replicas of a partition: what that does is found once.
     known = np.full(1 << _CACHED, -1, dtype=np.int64)
     changes = np.empty(1 << _CACHED, dtype=np.bool_)
-    heirs, members = np.empty(1 << _CACHED, np.int64), np.empty(1 << _CACHED, np.int64)
+    successors, members = np.empty(1 << _CACHED, np.int64), np.empty(1 << _CACHED, np.int64)
     deltas = np.empty((1 << _CACHED, EVENTS), dtype=np.int64)
     for i in range(len(leader)):
-        alive, isr, elr, leads, living = _masks(offsets, broker, in_isr, in_elr, leader, i, places)
+        live, isr, elr, leads, live = _masks(offsets, broker, in_isr, in_elr, leader, i, places)
         begin = offsets[i]
         count = 0
-        for k in range(living):
+        for k in range(live):
             a = broker[begin + places[k]]
             for at in range(member_offsets[a], member_offsets[a + 1]):
                 s = member[at]
-                if dead[s] == 0:
+                if down[s] == 0:
                     touched[count] = s
                     count += 1
-                dead[s] |= 1 << places[k]
+                down[s] |= 1 << places[k]
         if count == 0:
             continue
-        after, before, rough = outcome(alive, isr, elr, leads, unclean[i], 0)
+        after, before, rough = outcome(live, isr, elr, leads, unclean[i], 0)
         _event(leads, after, before, min_isr[i], rough, size[i], lag, begin, base)
         for t in range(count):
             s = touched[t]
-            mask = dead[s]
-            dead[s] = 0
+            mask = down[s]
+            down[s] = 0
             small = mask < (1 << _CACHED)
             slot = mask if small else 0  # no scenario kills none: the first slot is free for those that are not kept
             if not small or known[slot] != i:
-                after, in_sync, rough = outcome(alive, isr, elr, leads, unclean[i], mask)
+                after, in_sync, rough = outcome(live, isr, elr, leads, unclean[i], mask)
                 _event(leads, after, in_sync, min_isr[i], rough, size[i], lag, begin, after_it)
                 known[slot] = i if small else -1
-                heirs[slot], members[slot] = after, in_sync
+                successors[slot], members[slot] = after, in_sync
                 changes[slot] = False
                 for e in range(EVENTS):
                     deltas[slot, e] = after_it[e] - base[e]
@@ -93,7 +93,7 @@ def sum_scenarios(
                     events[s, e] += deltas[slot, e]
             if leads == NOBODY:
                 continue
-            after, in_sync = heirs[slot], members[slot]
+            after, in_sync = successors[slot], members[slot]
             if after == leads:
                 taken[s, leader[i], FETCH] -= rate[i, 0] * (max(before - 1, 0) - max(in_sync - 1, 0))
                 continue
@@ -110,7 +110,7 @@ def pair_leaders(
     third_sum: Floats,
     worst: Floats,
     worst_broker: Ids,
-    receivers: Ints,
+    takeover_brokers: Ints,
     total: Floats,
 ) -> None:
     """The leaders and loads of the survivors of each pair a < b, in the order (0, 1), (0, 2), ...
@@ -118,7 +118,7 @@ def pair_leaders(
     led (n, w), taken (n, n, w): of sum_failures, without FETCH.   third_key (e), rising, third_sum (e, w): its third
     entries, summed by key.
     worst, total: float64 (pairs, w), the largest of a survivor and the sum of all; worst_broker: int32 (pairs), of
-    leaders, the lowest index among equals, NOBODY = no survivor.   receivers: int64 (pairs), who takes over any.
+    leaders, the lowest index among equals, NOBODY = no survivor.   takeover_brokers: int64 (pairs), who takes over any.
     """
     n, columns = led.shape
     gain = np.zeros((n, columns))
@@ -135,14 +135,14 @@ def pair_leaders(
                     gain[third_key[at] - key, w] += third_sum[at, w]
                 at += 1
             worst_broker[pair] = NOBODY
-            receivers[pair] = 0
+            takeover_brokers[pair] = 0
             for w in range(columns):
                 worst[pair, w] = 0.0
                 total[pair, w] = 0.0
             for c in range(n):
                 if c in (a, b):
                     continue
-                receivers[pair] += gain[c, 0] > 0
+                takeover_brokers[pair] += gain[c, 0] > 0
                 for w in range(columns):
                     value = led[c, w] + gain[c, w]
                     total[pair, w] += value

@@ -39,22 +39,23 @@ class Origins:
     """The origin of each of n topics.
 
     scheme: int8 (n), of origin_patterns, NONE = no scheme explains it, NOT_JUDGED = none of its replicas are known.
-    could_be: bool (n, SCHEMES), schemes that explain it, also where that says little.
+    matching_schemes: bool (n, SCHEMES), schemes that explain it, also where that says little.
     pattern: int64 (n), index of the pattern that explains it; for NONE, of the leading scheme's that goes furthest.
     until: int64 (n), the first row that breaks it; the end of the topic's rows = none does.
-    evidence: int64 (n), replicas before that which could have broken it.   start, shift, grown_from: see Fits.
+    evidence: int64 (n), replicas before that which could have broken it.   start, shift, expanded_from_partition: see
+    Fits.
     own_size: int64 (n), brokers in an order of its own that Kafka's pattern would need here; 0 = not needed, or none.
     """
 
     scheme: npt.NDArray[np.int8]
-    could_be: Mask
+    matching_schemes: Mask
     pattern: Ints
     patterns: list[Pattern]
     until: Ints
     evidence: Ints
     start: Ints
     shift: Ints
-    grown_from: Ints
+    expanded_from_partition: Ints
     own_size: Ints
 
 
@@ -67,11 +68,11 @@ def _distinct(sets: list[Ids]) -> list[Ids]:
 
 
 def _base_sets(observed: Observed, brokers: Brokers) -> list[Ids]:
-    """Living brokers, all known ones, those that hold replicas: int32, by rising id."""
+    """Live brokers, all known ones, those that hold replicas: int32, by rising id."""
     seen = np.zeros(len(brokers.ids), dtype=np.bool_)
     seen[observed.broker] = True
     everyone = np.ones(len(seen), dtype=np.bool_)
-    masks = (brokers.alive, everyone, seen, brokers.alive & seen)
+    masks = (brokers.live, everyone, seen, brokers.live & seen)
     return _distinct([np.flatnonzero(mask).astype(np.int32) for mask in masks])
 
 
@@ -184,11 +185,11 @@ def find_origins(observed: Observed, brokers: Brokers) -> Origins:
     n = len(observed.row_offsets) - 1
     judged = np.flatnonzero(np.diff(observed.row_offsets) > 0)
     patterns = _patterns(observed, judged, brokers) if len(judged) else []
-    could_be, sure = np.zeros((n, SCHEMES), dtype=np.bool_), np.zeros((n, SCHEMES), dtype=np.bool_)
+    matching_schemes, sure = np.zeros((n, SCHEMES), dtype=np.bool_), np.zeros((n, SCHEMES), dtype=np.bool_)
     evidence = np.zeros((n, SCHEMES), dtype=np.int64)
     for pattern in patterns:
         scheme = pattern.scheme
-        could_be[judged, scheme] |= pattern.whole
+        matching_schemes[judged, scheme] |= pattern.whole
         sure[judged, scheme] |= pattern.sure
         told = np.where(pattern.sure, pattern.fits.evidence, 0)
         evidence[judged, scheme] = np.maximum(evidence[judged, scheme], told)
@@ -201,14 +202,14 @@ def find_origins(observed: Observed, brokers: Brokers) -> Origins:
 
     out = Origins(
         scheme=chosen,
-        could_be=could_be,
+        matching_schemes=matching_schemes,
         pattern=np.full(n, UNKNOWN, dtype=np.int64),
         patterns=patterns,
         until=observed.row_offsets[:-1].copy(),
         evidence=np.zeros(n, dtype=np.int64),
         start=np.full(n, UNKNOWN, dtype=np.int64),
         shift=np.full(n, UNKNOWN, dtype=np.int64),
-        grown_from=np.full(n, UNKNOWN, dtype=np.int64),
+        expanded_from_partition=np.full(n, UNKNOWN, dtype=np.int64),
         own_size=np.zeros(n, dtype=np.int64),
     )
     # Of patterns that go equally far, the first of these stays.
@@ -216,9 +217,9 @@ def find_origins(observed: Observed, brokers: Brokers) -> Origins:
     for i in sorted(range(len(patterns)), key=lambda i: (rank[patterns[i].scheme], -patterns[i].explained, i)):
         _take_better(out, i, judged, by_preference[0])
 
-    alone = np.flatnonzero((chosen != NOT_JUDGED) & ~could_be[:, KAFKA])
+    alone = np.flatnonzero((chosen != NOT_JUDGED) & ~matching_schemes[:, KAFKA])
     out.own_size[alone] = _own_orders(observed, alone, patterns, brokers)
-    could_be[:, KAFKA] |= out.own_size > 0
+    matching_schemes[:, KAFKA] |= out.own_size > 0
     return out
 
 
@@ -235,6 +236,6 @@ def _take_better(out: Origins, number: int, judged: Ints, leading: int) -> None:
     take = mine | (none & (fresh | (pattern.fits.until > out.until[judged])))
     rows = judged[take]
     out.pattern[rows] = number
-    mine_out = (out.until, out.evidence, out.start, out.shift, out.grown_from)
+    mine_out = (out.until, out.evidence, out.start, out.shift, out.expanded_from_partition)
     for values, new in zip(mine_out, pattern.fits.arrays, strict=True):
         values[rows] = new[take]

@@ -89,7 +89,7 @@ def fit_rack_aware(
     evidence: Ints,
     start: Ints,
     shift: Ints,
-    grown_from: Ints,
+    expanded_from_partition: Ints,
 ) -> None:
     """Fits of these topics (int64, m) to the pattern over a rack-alternated order; the shift is found by trying.
 
@@ -98,7 +98,7 @@ def fit_rack_aware(
     n = len(order)
     for i in range(len(topics)):
         lo, hi = row_offsets[topics[i]], row_offsets[topics[i] + 1]
-        until[i], evidence[i], start[i], shift[i], grown_from[i] = lo, 0, UNKNOWN, UNKNOWN, UNKNOWN
+        until[i], evidence[i], start[i], shift[i], expanded_from_partition[i] = lo, 0, UNKNOWN, UNKNOWN, UNKNOWN
         if lo == hi:
             continue
         first = replica_offsets[lo]
@@ -146,7 +146,7 @@ def fit_growth(
     first_replica: Ints,
     until: Ints,
     evidence: Ints,
-    grown_from: Ints,
+    expanded_from_partition: Ints,
 ) -> None:
     """Continues the fits of these topics (int64, m) past their first break, if a growth explains what follows.
 
@@ -192,5 +192,5 @@ def fit_growth(
             row = reached
         if row == hi:
             until[i] = hi
-            grown_from[i] = grown
+            expanded_from_partition[i] = grown
             evidence[i] += _evidence(hi - begin, width, n)

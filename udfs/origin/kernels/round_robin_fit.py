@@ -41,14 +41,14 @@ class Fits:
 
     until: the first row that breaks it; the end of the topic's rows = none does.   evidence: how many of the replicas
     before that the pattern could have forbidden.   start, shift: as far as the pattern has them, UNKNOWN = not known.
-    grown_from: the partition id that a later growth began with, UNKNOWN = none.
+    expanded_from_partition: the partition id that a later growth began with, UNKNOWN = none.
     """
 
     until: Ints
     evidence: Ints
     start: Ints
     shift: Ints
-    grown_from: Ints
+    expanded_from_partition: Ints
 
     @staticmethod
     def none(count: int) -> Fits:
@@ -60,7 +60,7 @@ class Fits:
 
     @property
     def arrays(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-        return self.until, self.evidence, self.start, self.shift, self.grown_from
+        return self.until, self.evidence, self.start, self.shift, self.expanded_from_partition
 
 
 @part
@@ -120,13 +120,13 @@ def fit_round_robin(
     evidence: Ints,
     start: Ints,
     shift: Ints,
-    grown_from: Ints,
+    expanded_from_partition: Ints,
 ) -> None:
     """Fits of these topics (int64, m) to Kafka's pattern over an order of n brokers."""
     for i in range(len(topics)):
         found = _fit_topic(row_offsets, partition, replica_offsets, broker, topics[i], place, n)
         until[i], evidence[i], start[i], shift[i] = found
-        grown_from[i] = UNKNOWN
+        expanded_from_partition[i] = UNKNOWN
 
 
 @compiled
@@ -142,13 +142,13 @@ def fit_naive(
     evidence: Ints,
     start: Ints,
     shift: Ints,
-    grown_from: Ints,
+    expanded_from_partition: Ints,
 ) -> None:
     """Fits of these topics (int64, m) to the naive pattern over an order of n brokers."""
     for i in range(len(topics)):
         lo, hi = row_offsets[topics[i]], row_offsets[topics[i] + 1]
         width = replica_offsets[lo + 1] - replica_offsets[lo] if hi > lo else 0
-        until[i], evidence[i], start[i], shift[i], grown_from[i] = lo, 0, UNKNOWN, UNKNOWN, UNKNOWN
+        until[i], evidence[i], start[i], shift[i], expanded_from_partition[i] = lo, 0, UNKNOWN, UNKNOWN, UNKNOWN
         if width == 0 or width > n:
             continue
         until[i] = hi

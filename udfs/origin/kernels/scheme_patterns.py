@@ -30,11 +30,11 @@ Mask = npt.NDArray[np.bool_]
 class Brokers:
     """The b brokers that a cluster's topics are judged over, by rising id.
 
-    ids: int32 (b).   alive: bool (b).   rack: int32 (b), place of the rack's name in Java's order, NO_RACK = not known.
+    ids: int32 (b).   live: bool (b).   rack: int32 (b), place of the rack's name in Java's order, NO_RACK = not known.
     """
 
     ids: Ids
-    alive: Mask
+    live: Mask
     rack: Ids
 
 
@@ -94,10 +94,10 @@ def grow(observed: Observed, topics: Ints, fits: Fits, order: Ids, sets: list[Id
             before = part.evidence.copy()
             place, room = place_of(over, len(brokers.ids)), _room(3 * len(over) + 1)
             given = (*observed.arrays, topics[open_], place, members, over, rack, racks, room, first[open_])
-            fit_growth(*given, part.until, part.evidence, part.grown_from)
+            fit_growth(*given, part.until, part.evidence, part.expanded_from_partition)
             for values, new in zip(fits.arrays, part.arrays, strict=True):
                 values[open_] = new
-            sure[open_] = (part.grown_from == UNKNOWN) | (part.evidence - before >= _SURE_GROWTH)
+            sure[open_] = (part.expanded_from_partition == UNKNOWN) | (part.evidence - before >= _SURE_GROWTH)
     return sure
 
 
@@ -141,7 +141,7 @@ def striped_pattern(observed: Observed, topics: Ints, members: Ids, brokers: Bro
     given = (*observed.arrays, topics, rack_of, spot, rack_begin, shuffles, room)
     fit_striped(*given, *fits.arrays)
     sure = np.ones(len(topics), dtype=np.int64)
-    fit_striped_growth(*given, fits.until, fits.evidence, fits.grown_from, sure)
+    fit_striped_growth(*given, fits.until, fits.evidence, fits.expanded_from_partition, sure)
     whole = _whole(observed, topics, fits)
     return Pattern(KRAFT, members, fits, whole, whole & (sure == 1), shuffles)
 

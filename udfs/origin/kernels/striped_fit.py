@@ -227,12 +227,12 @@ def fit_striped(
     evidence: Ints,
     start: Ints,
     shift: Ints,
-    grown_from: Ints,
+    expanded_from_partition: Ints,
 ) -> None:
     """Fits of these topics (int64, m) to the striped placement over brokers in racks; see fit_rows."""
     for i in range(len(topics)):
         lo, hi = row_offsets[topics[i]], row_offsets[topics[i] + 1]
-        start[i], shift[i], grown_from[i] = UNKNOWN, UNKNOWN, UNKNOWN
+        start[i], shift[i], expanded_from_partition[i] = UNKNOWN, UNKNOWN, UNKNOWN
         given = (partition, replica_offsets, broker, rack_of, spot, rack_begin)
         until[i], evidence[i] = fit_rows(lo, hi, 0, *given, shuffles, room)
 
@@ -251,7 +251,7 @@ def fit_striped_growth(
     room: Ints,
     until: Ints,
     evidence: Ints,
-    grown_from: Ints,
+    expanded_from_partition: Ints,
     sure: Ints,
 ) -> None:
     """Continues the fits of these topics (int64, m) by one growth, where that explains all the rest.
@@ -272,8 +272,8 @@ def fit_striped_growth(
             end, told = fit_rows(row, hi, partition[row], *given, shuffles, room)
             if end == hi:
                 long_enough = hi - row >= ENOUGH_ROWS and told >= ENOUGH_EVIDENCE
-                if grown_from[i] == UNKNOWN or long_enough:
-                    grown_from[i], sure[i] = partition[row], 1 if long_enough else 0
+                if expanded_from_partition[i] == UNKNOWN or long_enough:
+                    expanded_from_partition[i], sure[i] = partition[row], 1 if long_enough else 0
                     if long_enough:
                         _, before = fit_rows(lo, row, 0, *given, shuffles, room)
                         evidence[i] = before + told
@@ -281,5 +281,5 @@ def fit_striped_growth(
                         evidence[i] = 0
                 if long_enough:
                     break
-        if grown_from[i] != UNKNOWN:
+        if expanded_from_partition[i] != UNKNOWN:
             until[i] = hi

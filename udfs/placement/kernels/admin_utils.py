@@ -33,7 +33,7 @@ from udfs.placement.kernels.topic_arrays import (
 def draw_start_and_shift(
     states: Ints, stream: Ints, brokers: Ints, fixed: Ints, refusal: npt.NDArray[np.int8], start: Ints, shift: Ints
 ) -> None:
-    """Start index and shift of each topic, in this order, out of its generator; refused topics draw nothing."""
+    """Start index and shift of each topic, in this order, out of its generator; rejected topics draw nothing."""
     for i in range(len(stream)):
         if refusal[i] != 0:
             start[i] = shift[i] = 0
@@ -47,7 +47,7 @@ def draw_start_and_shift(
 def kafka(topics: Topics, lists: BrokerLists, states: Ints, use_racks: bool = True) -> Placed:
     """Kafka's assignment. states: int64 (generators), advanced by what the topics draw.
 
-    use_racks: as Kafka chooses - over the rack-alternated list if brokers have racks, refused where only some have
+    use_racks: as Kafka chooses - over the rack-alternated list if brokers have racks, rejected where only some have
     one. False: as if none had any (`--disable-rack-aware`).
     """
     if not use_racks:
@@ -85,7 +85,7 @@ def derived_start(lists: BrokerLists, of_list: Ints, first_replica: Ints) -> Int
 def place_drawn(
     topics: Topics, lists: BrokerLists, refusal: npt.NDArray[np.int8], start: Ints, shift: Ints, growth: int = 1
 ) -> Placed:
-    """The assignment from these start indices and shifts (int64, n), >= 0, of the topics that are not refused (n)."""
+    """The assignment from these start indices and shifts (int64, n), >= 0, of the topics that are not rejected (n)."""
     ids, rack, racks = np.empty_like(lists.ids), np.empty_like(lists.rack), np.empty(len(lists.offsets) - 1, np.int64)
     ranks = np.append(lists.rack_rank, NO_RACK).astype(np.int32)[lists.rack]
     alternate_all(lists.ids, lists.offsets, ranks, ids, rack, racks)
@@ -119,7 +119,7 @@ def place_drawn(
 
 
 def _without_late(placed: Placed, early: npt.NDArray[np.int8]) -> Placed:
-    """The answer without the rows of topics that were refused while they were placed, not before (`early`)."""
+    """The answer without the rows of topics that were rejected while they were placed, not before (`early`)."""
     good = placed.refusal == early
     keep = good[row_of(placed.row_offsets)]
     width = np.diff(placed.replica_offsets)

@@ -1,4 +1,4 @@
-"""Why Kafka refuses to place a topic: a code per topic, and Kafka's own exception and words for it.
+"""Why Kafka rejects to place a topic: a code per topic, and Kafka's own exception and words for it.
 
 Source: org.apache.kafka.admin.AdminUtils (4.0) and StripedReplicaPlacer (4.1), which check in this order.
 """

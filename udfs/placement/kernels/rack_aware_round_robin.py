@@ -71,7 +71,7 @@ def place_partition(
     """Indices into the alternated list of one partition's replicas (chosen), the leader's given.
 
     turn: the shift at this partition.   rack_used, used: what bears `stamp` is taken; stamp is new for each partition.
-    Returns 0, or the index below 0 that Java would refuse.
+    Returns 0, or the index below 0 that Java would reject.
     """
     n = len(rack)
     base = to_int(turn * racks)

@@ -80,7 +80,7 @@ def place_contiguous(
 def place_any(
     ids: Ids, partitions: Ints, origin: int, width: int, start: int, shift: int, growth: int, out: Ids
 ) -> tuple[int, int]:
-    """These partition ids of one topic, in any order, in Java's arithmetic; (refusal, index that Java would refuse)."""
+    """These partition ids of one topic, in any order, in Java's arithmetic; (refusal, index that Java would reject)."""
     n = len(ids)
     at = 0
     for i in range(len(partitions)):

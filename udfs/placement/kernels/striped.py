@@ -117,7 +117,7 @@ def place_topic(
     """One topic's `count` partitions; with `wanted` (ids, rising by `order`), only those are kept.
 
     given, bounds, keys, racks: of lay_out.   scratch (n), names (racks), cursors (2 * racks, 3): room to work in.
-    width 0: only the draws are made, as for a topic that is refused.
+    width 0: only the draws are made, as for a topic that is rejected.
     """
     cursors[: 2 * racks] = 0
     unfenced = 0
@@ -233,7 +233,7 @@ def _place(
 def striped(topics: Topics, lists: BrokerLists, states: Ints) -> Placed:
     """The placement of a KRaft controller. states: int64 (generators), advanced by what the topics draw.
 
-    A refused topic draws too: Kafka lays the racks out before it looks at the request. first_partition counts for
+    A rejected topic draws too: Kafka lays the racks out before it looks at the request. first_partition counts for
     nothing: a topic that grows is placed like a new one.
     """
     refusal = kafka_errors.of_striped(topics, lists)

@@ -93,7 +93,7 @@ class Topics:
 
 @dataclass(frozen=True)
 class Placed:
-    """Replicas of n topics. A refused topic has no rows.
+    """Replicas of n topics. A rejected topic has no rows.
 
     row_offsets: int64 (n + 1), the rows (partitions) of each topic, in the order asked for.
     replica_offsets: int64 (rows + 1); broker: int32 (flat), the ids of a row's replicas, preferred leader first.
@@ -111,7 +111,7 @@ class Placed:
 
 
 def rows_of(topics: Topics, refusal: npt.NDArray[np.int8]) -> tuple[Ints, Ints, Ints]:
-    """(row_offsets, replica_offsets, where each topic's replicas begin) of topics placed but for those refused."""
+    """(row_offsets, replica_offsets, where each topic's replicas begin) of topics placed but for those rejected."""
     shown = np.diff(topics.listed_bounds())
     good = refusal == 0
     rows = np.where(good, np.where(shown > 0, shown, np.maximum(topics.partitions, 0)), 0)

@@ -28,11 +28,11 @@ from udfs.planning.bounds.copy_bounds import Covering, covering
 from udfs.planning.candidate_choice import best_of
 from udfs.planning.certificates import certificate_of, reasons_of
 from udfs.planning.cluster_model import (
-    Draft,
+    ClusterModel,
     Flags,
     Ints,
     Places,
-    Problem,
+    ProposedAssignment,
 )
 from udfs.planning.constraints import (
     Infeasible,
@@ -42,7 +42,7 @@ from udfs.planning.constraints import (
     staying,
 )
 from udfs.planning.infeasibility import reasons_against
-from udfs.planning.plan_request import BYTES_OUT, FAILOVER, Wishes
+from udfs.planning.plan_request import BYTES_OUT, FAILOVER, PlanRequest
 from udfs.planning.replicas.heavy_partitions import Heavy, place_heavy
 from udfs.planning.replicas.replica_counts import move_by_counts
 
@@ -52,75 +52,75 @@ _LOOSER = (0.0, 0.0, 0.01, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3)
 _ENOUGH = 3  # tries, where replicas do not become even: a budget is in the way
 
 
-def balance(problem: Problem, rules: Rules, wishes: Wishes) -> Draft:
+def balance(model: ClusterModel, rules: Rules, request: PlanRequest) -> ProposedAssignment:
     """The plan. rules: of the goal. hard.Infeasible if no plan keeps to them, or to the brokers' capacity."""
-    if wishes.goal == "expand":  # the others may take some too, where that evens out what they give
-        rules = replace(rules, receives=_all_receivers(problem, rules, wishes))
-    reasons = reasons_against(problem, rules)
+    if request.goal == "expand":  # the others may take some too, where that evens out what they give
+        rules = replace(rules, receives=_all_receivers(model, rules, request))
+    reasons = reasons_against(model, rules)
     if reasons:
         raise Infeasible(reasons)
-    units = units_of(problem, rules)
-    offsets, replicas = _begin(problem, rules, wishes)
-    work = work_of(problem, rules, units, offsets, replicas)
-    looks = BYTES_OUT in wishes.priorities and FAILOVER in wishes.priorities
+    units = units_of(model, rules)
+    offsets, replicas = _begin(model, rules, request)
+    work = work_of(model, rules, units, offsets, replicas)
+    looks = BYTES_OUT in request.priorities and FAILOVER in request.priorities
 
     def tried(
-        ratio: float, capped: bool = wishes.goal != "balance", heavy: Heavy | None = None, seed: int = 0
+        ratio: float, capped: bool = request.goal != "balance", heavy: Heavy | None = None, seed: int = 0
     ) -> tuple[Task, Found]:
         """The search with expand's and drain's limits of disk and bytes in at `ratio` times the mean."""
-        limits = limits_of(problem, rules, units, wishes, work, ratio)
+        limits = limits_of(model, rules, units, request, work, ratio)
         if capped:
             begun = int(new_state(work, limits, replicas).copies[0])
-            limits = limits._replace(moves=min(limits.moves, float(int(begun * (1 + wishes.targets.extra_moves)))))
+            limits = limits._replace(moves=min(limits.moves, float(int(begun * (1 + request.targets.extra_moves)))))
         task = Task(
             work,
             limits,
             replicas if heavy is None else heavy.slots,
             np.flatnonzero(rules.receives).astype(np.int32),
             units.brokers,
-            wishes.targets.failover_out if looks else np.inf,
+            request.targets.failover_out if looks else np.inf,
             FEWEST if capped else BALANCE,
-            _bound(problem, rules, wishes, units, ratio),
-            wishes.seed + seed,
+            _bound(model, rules, request, units, ratio),
+            request.seed + seed,
             None if heavy is None else heavy.rows,
         )
         return task, search(task)
 
-    ratio = wishes.targets.loose
+    ratio = request.targets.loose
     task, found = tried(ratio)
     least = ratio
-    paid = wishes.max_bytes is None and wishes.max_moves is None  # a budget is not a matter of looser limits
-    if wishes.goal != "balance" and paid and _beyond(task, found) > 0.0:
+    paid = request.max_bytes is None and request.max_moves is None  # a budget is not a matter of looser limits
+    if request.goal != "balance" and paid and _beyond(task, found) > 0.0:
         ratio, task, found, least = _loosened(ratio, task, found, tried, rules.must_leave)
-        loose = limits_of(problem, rules, units, wishes, work, ratio)
+        loose = limits_of(model, rules, units, request, work, ratio)
         task = replace(task, limits=task.limits._replace(disk=loose.disk, into=loose.into))
         found = replace(found, limits=found.limits._replace(disk=loose.disk, into=loose.into))
-    if _too_full(problem, wishes, units, work, found):  # capacity comes before the number of moves
+    if _too_full(model, request, units, work, found):  # capacity comes before the number of moves
         task, found = tried(ratio, capped=False)
-    if wishes.goal == "balance":
-        found = best_of(problem, rules, wishes, units, task, found)
-    reasons = _too_full(problem, wishes, units, work, found)
+    if request.goal == "balance":
+        found = best_of(model, rules, request, units, task, found)
+    reasons = _too_full(model, request, units, work, found)
     if reasons:
         raise Infeasible(reasons)
     limits = task.limits
-    lists = tidy(problem, offsets, found.slots)
-    draft = Draft(offsets, lists, np.full(problem.partitions, -1, dtype=np.int16), ())
-    reason, reasons = reasons_of(problem, rules, limits, units, draft, found.giants)
-    certificate = certificate_of(problem, rules, wishes, units, task, found, draft, (ratio, least))
-    return replace(draft, reason=reason, reasons=reasons, certificate=certificate)
+    lists = tidy(model, offsets, found.slots)
+    proposal = ProposedAssignment(offsets, lists, np.full(model.partitions, -1, dtype=np.int16), ())
+    reason, reasons = reasons_of(model, rules, limits, units, proposal, found.oversized)
+    certificate = certificate_of(model, rules, request, units, task, found, proposal, (ratio, least))
+    return replace(proposal, reason=reason, reasons=reasons, certificate=certificate)
 
 
-def _too_full(problem: Problem, wishes: Wishes, units: Units, work: Work, found: Found) -> tuple[str, ...]:
+def _too_full(model: ClusterModel, request: PlanRequest, units: Units, work: Work, found: Found) -> tuple[str, ...]:
     """The fullest broker beyond what any can hold, in words."""
     state = new_state(work, found.limits, found.slots)
     out = []
     for load, most, what in (
-        (state.disk * units.disk, wishes.broker_bytes, "bytes"),
-        (state.replicas.astype(np.float64), wishes.broker_replicas, "replicas"),
+        (state.disk * units.disk, request.broker_bytes, "bytes"),
+        (state.replicas.astype(np.float64), request.broker_replicas, "replicas"),
     ):
-        worst = int(np.argmax(np.where(problem.living, load, -1.0))) if len(load) else 0
+        worst = int(np.argmax(np.where(model.live, load, -1.0))) if len(load) else 0
         if most is not None and len(load) and load[worst] > most * (1 + 1e-9):
-            ids = problem.broker_ids[worst]
+            ids = model.broker_ids[worst]
             out.append(
                 f"broker {ids} would hold {load[worst]:.0f} {what} and can hold {most}: no plan within was found"
             )
@@ -157,52 +157,52 @@ def _loosened(
     return (*best, least)
 
 
-def _all_receivers(problem: Problem, rules: Rules, wishes: Wishes) -> np.ndarray:
-    excluded = np.isin(problem.broker_ids, np.asarray(wishes.exclude_brokers, dtype=np.int64))
-    return staying(problem, rules) & ~excluded
+def _all_receivers(model: ClusterModel, rules: Rules, request: PlanRequest) -> np.ndarray:
+    excluded = np.isin(model.broker_ids, np.asarray(request.exclude_brokers, dtype=np.int64))
+    return staying(model, rules) & ~excluded
 
 
-def _begin(problem: Problem, rules: Rules, wishes: Wishes) -> tuple[Ints, Places]:
+def _begin(model: ClusterModel, rules: Rules, request: PlanRequest) -> tuple[Ints, Places]:
     """Legal lists to begin with: even in counts where the goal says so, else as they are but for racks."""
-    if wishes.goal != "balance":
-        draft = move_by_counts(problem, rules, objective="min-moves")
-        return draft.offsets, draft.replicas
-    if over_cap(problem, rules.cap)[~rules.fixed].any():
+    if request.goal != "balance":
+        proposal = move_by_counts(model, rules, objective="min-moves")
+        return proposal.offsets, proposal.replicas
+    if over_cap(model, rules.cap)[~rules.fixed].any():
         mended = replace(
-            rules_for(problem, "repair"),
+            rules_for(model, "repair"),
             receives=rules.receives,
             must_leave=rules.must_leave,
             factor=rules.factor,
             cap=rules.cap,
-            fixed=rules.fixed | ~over_cap(problem, rules.cap),
+            fixed=rules.fixed | ~over_cap(model, rules.cap),
         )
-        draft = move_by_counts(problem, mended, objective="min-bytes")
-        return draft.offsets, draft.replicas
-    return problem.offsets, problem.replicas
+        proposal = move_by_counts(model, mended, objective="min-bytes")
+        return proposal.offsets, proposal.replicas
+    return model.offsets, model.replicas
 
 
-def _bound(problem: Problem, rules: Rules, wishes: Wishes, units: Units, loose: float) -> Covering:
+def _bound(model: ClusterModel, rules: Rules, request: PlanRequest, units: Units, loose: float) -> Covering:
     """What must be copied at least, in units of disk, whatever the lists: see covering."""
-    work = work_of(problem, rules, units, problem.offsets, problem.replicas)
-    limits = limits_of(problem, rules, units, wishes, work, loose)
-    state = new_state(work, limits, problem.replicas)
-    leaves = rules.must_leave[problem.replicas] & ~rules.fixed[problem.row]
+    work = work_of(model, rules, units, model.offsets, model.replicas)
+    limits = limits_of(model, rules, units, request, work, loose)
+    state = new_state(work, limits, model.replicas)
+    leaves = rules.must_leave[model.replicas] & ~rules.fixed[model.row]
     stays = ~rules.must_leave
     excess = (
         (state.disk - limits.disk) * stays,
         (state.into - limits.into) * stays,
         (state.replicas - limits.replicas_high) * stays,
     )
-    found = covering(problem.replicas, problem.row, (work.disk, work.into), excess, ~rules.fixed[problem.row])
-    return replace(found, bound=found.bound + float(work.disk[problem.row[leaves]].sum()))
+    found = covering(model.replicas, model.row, (work.disk, work.into), excess, ~rules.fixed[model.row])
+    return replace(found, bound=found.bound + float(work.disk[model.row[leaves]].sum()))
 
 
-def tidy(problem: Problem, offsets: Ints, slots: Places) -> Places:
-    """The lists with leader and heir first, then the others as they stood before, and what is new last."""
-    if np.array_equal(offsets, problem.offsets) and np.array_equal(slots, problem.replicas):
+def tidy(model: ClusterModel, offsets: Ints, slots: Places) -> Places:
+    """The lists with leader and successor first, then the others as they stood before, and what is new last."""
+    if np.array_equal(offsets, model.offsets) and np.array_equal(slots, model.replicas):
         return slots
-    row, n = row_of(offsets), np.int64(max(problem.brokers, 1))
-    before = problem.row * n + problem.replicas
+    row, n = row_of(offsets), np.int64(max(model.brokers, 1))
+    before = model.row * n + model.replicas
     order = np.argsort(before, kind="stable")
     keys = row * n + slots
     at = np.minimum(np.searchsorted(before[order], keys), max(len(before) - 1, 0))

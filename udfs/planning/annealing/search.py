@@ -1,6 +1,7 @@
 """Plans that balance everything at once: annealing in phases, each settling what the next one builds on.
 
-1. Giants: partitions of which one alone can fill what a survivor may take over. 2. Who holds what: counts, disk, bytes
+1. Oversized partitions: partitions of which one alone can fill what a survivor may take over. 2. Who holds what:
+counts, disk, bytes
 in. 3. Who leads and who takes over, over these sets: nothing is copied. 4. All at once, for what is left, and homeward.
 """
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from udfs.planning.annealing.kernels.joint_moves import anneal_all
 from udfs.planning.annealing.kernels.order_moves import anneal_roles
-from udfs.planning.annealing.kernels.oversized_partitions import anneal_giants
+from udfs.planning.annealing.kernels.oversized_partitions import anneal_oversized
 from udfs.planning.annealing.kernels.replica_moves import KINDS, anneal_holding
 from udfs.planning.annealing.kernels.search_state import (
     Limits,
@@ -39,22 +40,23 @@ TOLERANCE = {"replicas": 0.5, "leaders": 0.5, "failover": 0.5, "": 2e-4}
 _AGAIN, _NEAR = 2, 0.01  # so often the rest is tried again where bytes out are so much too many
 _DEAR = 10.0  # what a leader too many costs in the end, in units of bytes out
 _LIGHT = 0.03  # share of replicas that count as light
-_GIANT, _HUGE, _FULL = 0.4, 0.5, 0.9  # of the room for a takeover; of a broker's disk or bytes in
-_SHARE_LEFT = 0.0015  # of all bytes out: room that giants leave for the others to find
+_OVERSIZED, _HUGE, _FULL = 0.4, 0.5, 0.9  # of the room for a takeover; of a broker's disk or bytes in
+_SHARE_LEFT = 0.0015  # of all bytes out: room that oversized partitions leave for the others to find
 _SHORT, _NEARLY = 0.6, 2.0  # of it that may be missing all the same, or with which it is worth another try
 _USUAL, _LEAST_ROOM = 1.03, 0.02  # bytes out of a broker's leaders, and room beside them, in units of the mean
-_MOST = 6_000_000  # proposals for giants
+_MOST = 6_000_000  # proposals for oversized partitions
 _PATIENT = ((3.0, 0.1), (3.0, 0.1))  # how long, how warm: the cheapest of these is taken
 _HARDLY = 0.9  # of what was too much: if no less is left, it is not the price
-_LESS_ROOM = 0.01  # what a giant's takeover may not count on: others are taken over with it
+_LESS_ROOM = 0.01  # what an oversized partition's takeover may not count on: others are taken over with it
 
 
 @dataclass(frozen=True)
 class Knobs:
     """How dear things are: of a unit copied, and of a replica copied, in typical replicas; count: of one too many.
 
-    over: of a unit of excess, at first.   warm: how much dearer something may get at first.   giants: whether replicas
-    are copied for the sake of bytes out after a death.   heavy: of a broker's disk or bytes in, partitions that are
+    over: of a unit of excess, at first.   warm: how much dearer something may get at first.   oversized partitions:
+    whether replicas
+    are copied for the sake of bytes out after a failure.   heavy: of a broker's disk or bytes in, partitions that are
     placed before all others; of_heavy: what a unit of excess costs then.
     """
 
@@ -63,7 +65,7 @@ class Knobs:
     count: float = 0.75
     over: float = 1.02
     warm: float = 0.075
-    giants: bool = True
+    oversized: bool = True
     heavy: float = 0.15
     of_heavy: float = 0.9
 
@@ -93,15 +95,15 @@ class Task:
 
 @dataclass(frozen=True)
 class Found:
-    """slots: int32 (r).   limits: those kept to in the end.   failover_out: the ratio that giants allow.
+    """slots: int32 (r).   limits: those kept to in the end.   failover_out: the ratio that oversized partitions allow.
 
-    giants: bool (p), partitions that one broker's takeover hardly bears.
+    oversized partitions: bool (p), partitions that one broker's takeover hardly bears.
     """
 
     slots: Places
     limits: Limits
     failover_out: float
-    giants: Flags
+    oversized: Flags
 
 
 def search(task: Task) -> Found:
@@ -111,12 +113,12 @@ def search(task: Task) -> Found:
     as_begun = Found(task.slots, task.limits, task.failover_out, np.zeros(len(work.out), dtype=np.bool_))
     if all_met(task, as_begun):
         return as_begun
-    giants = (work.out > _GIANT * room) & work.free
-    placed, limits, ratio = _giants(task, giants, random)
-    pinned = _pinned(task, placed, giants)
+    oversized = (work.out > _OVERSIZED * room) & work.free
+    placed, limits, ratio = _oversized(task, oversized, random)
+    pinned = _pinned(task, placed, oversized)
     state = new_state(work, limits, placed)
     prices = _holding(task, limits, state, pinned, random)
-    _roles(task, limits, state, giants, random)
+    _roles(task, limits, state, oversized, random)
     _mending(task, limits, state, prices, random)
     before = np.inf
     for _ in range(_AGAIN):
@@ -125,12 +127,12 @@ def search(task: Task) -> Found:
         if left < _NEAR or left > _HARDLY * before or ratio == np.inf:
             break
         before = left
-        ratio += _NEAR  # the room of the brokers that take giants over is what is short
+        ratio += _NEAR  # the room of the brokers that take oversized partitions over is what is short
         limits = limits._replace(survivor_out=limits.survivor_out + _NEAR)
-        _roles(task, limits, state, giants, random)
+        _roles(task, limits, state, oversized, random)
         _mending(task, limits, state, prices, random)
     _counts_first(task, limits, state, random)
-    return Found(state.slots, limits, ratio, giants)
+    return Found(state.slots, limits, ratio, oversized)
 
 
 def room_for_takeovers(task: Task) -> float:
@@ -174,20 +176,21 @@ def all_met(task: Task, found: Found) -> bool:
     return not any((much > TOLERANCE.get(name, TOLERANCE[""])).any() for name, much in over.items())
 
 
-# ---- giants
+# ---- oversized partitions
 
 
-def _giants(task: Task, giants: Flags, random: Random) -> tuple[Places, Limits, float]:
-    """(slots, limits, ratio): giants where all deaths keep to the least ratio found, the limits with that ratio."""
+def _oversized(task: Task, oversized: Flags, random: Random) -> tuple[Places, Limits, float]:
+    """(slots, limits, ratio): oversized partitions where all failures keep to the least ratio found, the limits with
+    that ratio."""
     work, limits = task.work, task.limits
     share = task.knobs.heavy
     heavy = ((work.disk > share) | (work.into > share)) & work.free
-    rows = np.flatnonzero(giants | heavy if task.settled is None else giants)
+    rows = np.flatnonzero(oversized | heavy if task.settled is None else oversized)
     if not len(rows) or len(task.targets) < 3:
         return task.slots, limits, task.failover_out
-    alone = work._replace(out=np.where(giants, work.out, 0.0))
+    alone = work._replace(out=np.where(oversized, work.out, 0.0))
     liquid = float(work.out.sum() - alone.out.sum())
-    left = _SHARE_LEFT * task.brokers if giants.any() else 0.0
+    left = _SHARE_LEFT * task.brokers if oversized.any() else 0.0
     slack, lacking = left, _SHORT
     prices = _prices(task, 1e300)._replace(over_out=3.0, over_survivor_out=3.0)
     prices = prices._replace(over_disk=np.full(len(work.rack), 0.9), over_into=np.full(len(work.rack), 0.9))
@@ -200,18 +203,18 @@ def _giants(task: Task, giants: Flags, random: Random) -> tuple[Places, Limits, 
         more = (ratio - task.failover_out) * task.brokers / max(task.brokers - 1, 1) - _LESS_ROOM
         tight = limits._replace(survivor_out=limits.survivor_out + more)
         state = new_state(alone, tight, begin)
-        if not task.knobs.giants:
+        if not task.knobs.oversized:
             tight = tight._replace(moves=float(state.copies[0]))
         proposals = int(min(effort * min(20_000 * len(rows), 4_000_000), _MOST))
-        short = anneal_giants(
+        short = anneal_oversized(
             alone, tight, prices, state, rows, task.targets, liquid + slack, proposals, warm, 3e-5, random, goes
         )
         dear = float(state.copied[0] + excess(tight, state)["disk"].sum())
         return short <= lacking * slack, dear, state.slots, short < _NEARLY * slack
 
-    if task.settled is None and heavy.any() and not (giants.any() and task.knobs.giants):
+    if task.settled is None and heavy.any() and not (oversized.any() and task.knobs.oversized):
         begin = _heavy(task, np.flatnonzero(heavy), prices, random)
-    if task.failover_out == np.inf or not giants.any():
+    if task.failover_out == np.inf or not oversized.any():
         return begin, limits, task.failover_out
     low = high = task.failover_out
     fits, dear, best, nearly = at(high, 1.0)
@@ -226,7 +229,9 @@ def _giants(task: Task, giants: Flags, random: Random) -> tuple[Places, Limits, 
             if fits:
                 break
             low, high = high, high + 2 * (high - low)
-        if not fits:  # something else than giants is in the way: as it was wished, and what is missed is named
+        if (
+            not fits
+        ):  # something else than oversized partitions is in the way: as it was wished, and what is missed is named
             return begin, limits, task.failover_out
         while high - low > 0.01:
             middle = (low + high) / 2
@@ -244,16 +249,16 @@ def _giants(task: Task, giants: Flags, random: Random) -> tuple[Places, Limits, 
     return best, limits._replace(survivor_out=limits.survivor_out + more), high
 
 
-def _pinned(task: Task, slots: Places, giants: Flags) -> Flags:
-    """Slots (bool, r) that stay from now on: giants' leaders and heirs, and what is huge.
+def _pinned(task: Task, slots: Places, oversized: Flags) -> Flags:
+    """Slots (bool, r) that stay from now on: oversized partitions' leaders and successors, and what is huge.
 
-    But not giants beside something huge, which leaves them no room.
+    But not oversized partitions beside something huge, which leaves them no room.
     """
     work = task.work
     sizes = np.diff(work.offsets)
     huge = np.repeat((work.disk > _HUGE) | (work.into > _HUGE), sizes)
     place = np.arange(len(slots)) - np.repeat(work.offsets[:-1], sizes)
-    roles = np.repeat(giants, sizes) & (place < 2)
+    roles = np.repeat(oversized, sizes) & (place < 2)
     crowded = np.zeros(len(work.rack), dtype=np.bool_)
     for load, limit in ((work.disk, task.limits.disk), (work.into, task.limits.into)):
         crowded |= np.bincount(slots[huge], load[work.row[huge]], len(work.rack)) > _FULL * limit
@@ -266,13 +271,13 @@ def _heavy(task: Task, rows: Ints, prices: Prices, random: Random) -> Places:
     quiet = task.work._replace(out=np.zeros_like(task.work.out))
     # Counts are mended by what is copied anyway.
     prices = prices._replace(
-        over_replicas=prices.over_replicas / 100 if not task.knobs.giants else prices.over_replicas,
+        over_replicas=prices.over_replicas / 100 if not task.knobs.oversized else prices.over_replicas,
         over_disk=np.full(len(task.work.rack), task.knobs.of_heavy),
         over_into=np.full(len(task.work.rack), task.knobs.of_heavy),
     )
     state = new_state(quiet, task.limits, task.slots)
     proposals = min(20_000 * len(rows), 4_000_000)
-    anneal_giants(quiet, task.limits, prices, state, rows, task.targets, 0.0, proposals, 5e-2, 3e-5, random, 0.5)
+    anneal_oversized(quiet, task.limits, prices, state, rows, task.targets, 0.0, proposals, 5e-2, 3e-5, random, 0.5)
     return state.slots
 
 
@@ -325,7 +330,7 @@ def _holding(task: Task, limits: Limits, state: State, pinned: Flags, random: Ra
             break  # dearer still, it would only be moved about
         before = left
         prices = prices._replace(
-            over_replicas=(2.0 if task.knobs.giants else 3.0) * prices.over_replicas,
+            over_replicas=(2.0 if task.knobs.oversized else 3.0) * prices.over_replicas,
             over_disk=np.where(disk, 1.7 * prices.over_disk, prices.over_disk),
             over_into=np.where(into, 1.7 * prices.over_into, prices.over_into),
             move=prices.move / 2 if task.knobs is BALANCE else prices.move,
@@ -337,9 +342,9 @@ def _holding(task: Task, limits: Limits, state: State, pinned: Flags, random: Ra
 # ---- who leads, and the rest
 
 
-def _roles(task: Task, limits: Limits, state: State, giants: Flags, random: Random) -> None:
+def _roles(task: Task, limits: Limits, state: State, oversized: Flags, random: Random) -> None:
     leaders = task.brokers / max(len(task.work.disk), 1)
-    settled = task.work._replace(free=task.work.free & ~giants)
+    settled = task.work._replace(free=task.work.free & ~oversized)
     proposals = _proposals(task, 23, 1e6, 6)
     # Counts soft at first: bytes out find their way from broker to broker only past a leader too many here and there.
     for over, warm, share in ((0.3, 0.5, 0.7), (2.0, 0.02, 0.3)):

@@ -9,14 +9,14 @@ import numpy as np
 from ortools.graph.python import max_flow
 
 from udfs.planning.cluster_model import (
+    ClusterModel,
     Flags,
     Floats,
     Ints,
-    Problem,
 )
 from udfs.planning.leadership.preferred_leaders import Choices, leader_choices
-from udfs.planning.leadership.takeover_order import Heirs, heir_choices
-from udfs.planning.replica_order import heirs_of, leaders_of, some
+from udfs.planning.leadership.takeover_order import Successors, successor_choices
+from udfs.planning.replica_order import leaders_of, some, successors_of
 
 # Loads become integers that add up to about this much: finer than the rates are known, and far from overflow.
 _WHOLE = float(1 << 52)
@@ -24,7 +24,7 @@ _WHOLE = float(1 << 52)
 
 @dataclass(frozen=True)
 class ByteBounds:
-    """The least that the largest load can be, in each of g cases: one for leaders, one per dead broker for heirs.
+    """The least that the largest load can be, in each of g cases: one for leaders, one per down broker for successors.
 
     split: float64 (g), bytes per second if partitions could be split.   bound: float64 (g), as they are whole.
     mean: float64 (g), of the brokers that count.   tight: bool (g, n), brokers that force `split`: what they carry in
@@ -43,19 +43,19 @@ class ByteBounds:
         """The bound over the mean: float64 (g); 0 where there is no load."""
         return np.divide(self.bound, self.mean, out=np.zeros(len(self.mean)), where=self.mean > 0)
 
-    def reason(self, problem: Problem, case: int) -> dict[str, Any]:
+    def reason(self, model: ClusterModel, case: int) -> dict[str, Any]:
         """What forces the bound of a case, to be read and to be checked."""
-        row, ids = int(self.heaviest[case]), problem.ids(np.flatnonzero(self.tight[case]))
+        row, ids = int(self.heaviest[case]), model.ids(np.flatnonzero(self.tight[case]))
         said = f"brokers {some(ids)} and what only these can lead"
         if row >= 0:
-            said = f"{problem.name(row)} with {problem.rate_out[row]:.0f} bytes out per second"
+            said = f"{model.name(row)} with {model.rate_out[row]:.0f} bytes out per second"
         return {
             "text": f"{said}: at least {self.bound[case]:.0f} on a broker, mean {self.mean[case]:.0f}",
             "bound": float(self.bound[case]),
             "split": float(self.split[case]),
             "mean": float(self.mean[case]),
             "ratio": round(float(self.ratio[case]), 6),
-            "partition": problem.name(row) if row >= 0 else None,
+            "partition": model.name(row) if row >= 0 else None,
             "brokers": ids,
         }
 
@@ -77,17 +77,17 @@ class _Cases:
     counted: Flags
 
 
-def leaders_by_bytes(problem: Problem, may_lead: Flags | None = None) -> ByteBounds:
+def leaders_by_bytes(model: ClusterModel, may_lead: Flags | None = None) -> ByteBounds:
     """The least that the broker whose leaders send most (rate_out) can send. One case."""
-    choices: Choices = leader_choices(problem, may_lead)
-    leader = leaders_of(problem)
+    choices: Choices = leader_choices(model, may_lead)
+    leader = leaders_of(model)
     stays = leader >= 0
     stays[choices.partition] = False
-    base: Floats = np.bincount(leader[stays], problem.rate_out[stays], problem.brokers).astype(np.float64)
+    base: Floats = np.bincount(leader[stays], model.rate_out[stays], model.brokers).astype(np.float64)
     return _bounds(
         _Cases(
             np.zeros(len(choices.partition), dtype=np.int64),
-            problem.rate_out[choices.partition],
+            model.rate_out[choices.partition],
             choices.partition,
             choices.item,
             choices.broker,
@@ -97,26 +97,26 @@ def leaders_by_bytes(problem: Problem, may_lead: Flags | None = None) -> ByteBou
     )
 
 
-def heirs_by_bytes(problem: Problem, may_lead: Flags | None = None) -> ByteBounds:
-    """The least that the worst survivor of each broker's death can send then, leaders being as they are. n cases."""
-    n = problem.brokers
-    heirs: Heirs = heir_choices(problem, may_lead)
-    leader, heir = leaders_of(problem), heirs_of(problem)
-    stays = (leader >= 0) & (heir >= 0)
-    stays[heirs.partition] = False
-    taken = np.bincount(leader[stays] * n + heir[stays], weights=problem.rate_out[stays], minlength=n * n)
-    led = np.bincount(leader[leader >= 0], weights=problem.rate_out[leader >= 0], minlength=n)
+def successors_by_bytes(model: ClusterModel, may_lead: Flags | None = None) -> ByteBounds:
+    """The least that the worst survivor of each broker's failure can send then, leaders being as they are. n cases."""
+    n = model.brokers
+    successors: Successors = successor_choices(model, may_lead)
+    leader, successor = leaders_of(model), successors_of(model)
+    stays = (leader >= 0) & (successor >= 0)
+    stays[successors.partition] = False
+    taken = np.bincount(leader[stays] * n + successor[stays], weights=model.rate_out[stays], minlength=n * n)
+    led = np.bincount(leader[leader >= 0], weights=model.rate_out[leader >= 0], minlength=n)
     base: Floats = (taken.reshape(n, n) + led).astype(np.float64)
     np.fill_diagonal(base, 0.0)
     return _bounds(
         _Cases(
-            np.repeat(np.arange(n), np.diff(heirs.items)),
-            problem.rate_out[heirs.partition],
-            heirs.partition,
-            np.repeat(np.arange(len(heirs.partition)), np.diff(heirs.offsets)),
-            heirs.broker,
+            np.repeat(np.arange(n), np.diff(successors.items)),
+            model.rate_out[successors.partition],
+            successors.partition,
+            np.repeat(np.arange(len(successors.partition)), np.diff(successors.offsets)),
+            successors.broker,
             base,
-            heirs.counted & ~np.eye(n, dtype=np.bool_),
+            successors.counted & ~np.eye(n, dtype=np.bool_),
         )
     )
 

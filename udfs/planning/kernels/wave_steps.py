@@ -41,13 +41,11 @@ def _not_in(brokers: Ids, others: Ids, out: Ids) -> int:
 
 
 @part
-def _swap(
-    now: Ids, old: Ids, new: Ids, drops: Ids, adds: Ids, leader: int, living: Bools, rack: Ids
-) -> tuple[int, int]:
+def _swap(now: Ids, old: Ids, new: Ids, drops: Ids, adds: Ids, leader: int, live: Bools, rack: Ids) -> tuple[int, int]:
     """Places in `drops` (-1 = none goes) and `adds` of the replica that goes next and of the one that comes.
 
-    Never the leader goes. A rack gets no more of the partition than it has before or after; a dead broker goes before
-    a living one; who comes is in the rack of who goes if one is, else where the partition has least.
+    Never the leader goes. A rack gets no more of the partition than it has before or after; a down broker goes before
+    a live one; who comes is in the rack of who goes if one is, else where the partition has least.
     """
     best_drop, best_add, least = -1, 0, np.int64(-1)
     for d in range(-1, len(drops)):
@@ -58,7 +56,7 @@ def _swap(
             same = d >= 0 and rack[drops[d]] == home
             count = _in_rack(now, rack, home) + (0 if same else 1)
             over = count > max(_in_rack(old, rack, home), _in_rack(new, rack, home))
-            lives = d >= 0 and living[drops[d]]
+            lives = d >= 0 and live[drops[d]]
             key = np.int64(((over * 2 + lives) * 2 + (not same)) * 32768 + count)
             if least < 0 or key < least:
                 best_drop, best_add, least = d, a, key
@@ -72,7 +70,7 @@ def fill_steps(
     new_offsets: Ints,
     new: Ids,
     leader: Ids,
-    living: Bools,
+    live: Bools,
     rack: Ids,
     first: Ints,
     offsets: Ints,
@@ -82,7 +80,7 @@ def fill_steps(
     """Writes the list after each step of m partitions, and who is added by it.
 
     old, new: int32 with offsets int64 (m + 1), the lists before and after.   leader: int32 (m), of the list before.
-    living: bool (n), rack: int32 (n), by broker.   first: int64 (m + 1), the steps of a partition.
+    live: bool (n), rack: int32 (n), by broker.   first: int64 (m + 1), the steps of a partition.
     offsets: int64 (steps + 1) of replicas: int32.   added: int32 (steps), or NOTHING_ADDED.
     Until the last step, the list begins with the leader and has at most as many replicas as before or after.
     """
@@ -104,7 +102,7 @@ def fill_steps(
         for step in range(first[i], first[i + 1] - 1):
             grows = size < len(after)
             d, a = _swap(
-                held[:size], before, after, drops[: 0 if grows else going], adds[:coming], leader[i], living, rack
+                held[:size], before, after, drops[: 0 if grows else going], adds[:coming], leader[i], live, rack
             )
             if grows:
                 held[size] = adds[a]

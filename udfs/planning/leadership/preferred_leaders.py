@@ -11,10 +11,10 @@ import numpy as np
 from udfs.planning.bounds.min_cost_flow import Flow, Network, cheapest
 from udfs.planning.cluster_model import (
     FREE,
-    Draft,
+    ClusterModel,
     Flags,
     Ints,
-    Problem,
+    ProposedAssignment,
 )
 from udfs.planning.plan_text import brokers_text
 from udfs.planning.replica_order import (
@@ -29,7 +29,7 @@ from udfs.planning.replica_order import (
 class Choices:
     """Which partitions may choose their leader (q), among which replicas (m).
 
-    partition: int64 (q), rows of the problem.   item: int64 (m), into partition.   at: int64 (m), the replica.
+    partition: int64 (q), rows of the model.   item: int64 (m), into partition.   at: int64 (m), the replica.
     broker: int64 (m), its place.   cost: int64 (m), 1 = a change, 0 = it leads now.
     counted: bool (n), brokers that may lead.   fixed: int64 (n), leaders that stay, whatever is chosen.
     """
@@ -95,14 +95,14 @@ class Spread:
     even: bool
 
 
-def leader_choices(problem: Problem, may_lead: Flags | None = None) -> Choices:
-    """The choices of leaders: living replicas of partitions that are free, on brokers that may lead.
+def leader_choices(model: ClusterModel, may_lead: Flags | None = None) -> Choices:
+    """The choices of leaders: live replicas of partitions that are free, on brokers that may lead.
 
     A partition without such a replica keeps its leader.
     """
-    counted, leader = may_lead_of(problem, may_lead), leaders_of(problem)
-    row = problem.row
-    at = np.flatnonzero((problem.frozen == FREE)[row] & counted[problem.replicas])
+    counted, leader = may_lead_of(model, may_lead), leaders_of(model)
+    row = model.row
+    at = np.flatnonzero((model.frozen == FREE)[row] & counted[model.replicas])
     partition, item = np.unique(row[at], return_inverse=True)
     stays = leader >= 0
     stays[partition] = False
@@ -110,10 +110,10 @@ def leader_choices(problem: Problem, may_lead: Flags | None = None) -> Choices:
         partition,
         item.astype(np.int64),
         at,
-        problem.replicas[at].astype(np.int64),
-        (at != problem.offsets[:-1][row[at]]).astype(np.int64),
+        model.replicas[at].astype(np.int64),
+        (at != model.offsets[:-1][row[at]]).astype(np.int64),
         counted,
-        np.bincount(leader[stays], minlength=problem.brokers),
+        np.bincount(leader[stays], minlength=model.brokers),
     )
 
 
@@ -188,46 +188,46 @@ def _least_majorised(choices: Choices, gates: Gates) -> Flow | None:
     return _choose(choices, gates, [(first + broker, sink, np.ones_like(level), cost)], np.zeros(n, dtype=np.int64))
 
 
-def leaders(problem: Problem, may_lead: Flags | None = None) -> Draft:
+def leaders(model: ClusterModel, may_lead: Flags | None = None) -> ProposedAssignment:
     """The lists with preferred leaders at floor or ceiling of the mean, with the provably fewest changes.
 
-    may_lead: bool (n), living and not draining where not given. The mean is over these.
+    may_lead: bool (n), live and not draining where not given. The mean is over these.
     """
-    choices = leader_choices(problem, may_lead)
+    choices = leader_choices(model, may_lead)
     found = spread(choices)
-    return drafted(problem, choices, found, {"goal": "leaders", **leader_certificate(problem, choices, found)})
+    return drafted(model, choices, found, {"goal": "leaders", **leader_certificate(model, choices, found)})
 
 
-def drafted(problem: Problem, choices: Choices, found: Spread, certificate: Mapping[str, Any]) -> Draft:
+def drafted(model: ClusterModel, choices: Choices, found: Spread, certificate: Mapping[str, Any]) -> ProposedAssignment:
     """The lists in which each partition begins with the leader that was chosen."""
     at = choices.at[found.chosen][choices.cost[found.chosen] > 0]
-    replicas = brought(problem.offsets, problem.replicas, at, 0)
-    before, after = leaders_of(problem), leaders_of(problem.placed(problem.offsets, replicas))
-    led = np.bincount(before[before >= 0], minlength=problem.brokers)
+    replicas = brought(model.offsets, model.replicas, at, 0)
+    before, after = leaders_of(model), leaders_of(model.placed(model.offsets, replicas))
+    led = np.bincount(before[before >= 0], minlength=model.brokers)
     differs = before != after
-    codes = np.where(differs, before * problem.brokers + after, -1)
+    codes = np.where(differs, before * model.brokers + after, -1)
 
     def text(code: int) -> str:
-        old, new = divmod(code, problem.brokers)
-        said = f"preferred leader {problem.broker_ids[old]} -> {problem.broker_ids[new]}"
+        old, new = divmod(code, model.brokers)
+        said = f"preferred leader {model.broker_ids[old]} -> {model.broker_ids[new]}"
         if not choices.counted[old]:
-            return f"{said}: broker {problem.broker_ids[old]} should not lead"
+            return f"{said}: broker {model.broker_ids[old]} should not lead"
         return f"{said}: they led {led[old]} and {led[new]}, mean {choices.mean:.1f}"
 
     general = f"preferred leader: {choices.mean:.1f} a broker is the mean"
-    return Draft(problem.offsets, replicas, *told(codes, text, general), certificate)
+    return ProposedAssignment(model.offsets, replicas, *told(codes, text, general), certificate)
 
 
 def leader_certificate(
-    problem: Problem, choices: Choices, found: Spread, by_sets: Spread | None = None
+    model: ClusterModel, choices: Choices, found: Spread, by_sets: Spread | None = None
 ) -> dict[str, Any]:
     """What was found, against what must be. by_sets: as found without limits of topics, where there were any."""
-    before = leaders_of(problem)
-    led = np.bincount(before[before >= 0], minlength=problem.brokers)[choices.counted]
+    before = leaders_of(model)
+    led = np.bincount(before[before >= 0], minlength=model.brokers)[choices.counted]
     loads = found.loads[choices.counted]
     away = ~choices.counted & (choices.fixed > 0)
     proof = by_sets or found
-    sets = [] if proof.even else _forced(problem, choices, proof)
+    sets = [] if proof.even else _forced(model, choices, proof)
     return {
         "objective": found.changes,
         "bound": found.changes_bound,
@@ -244,14 +244,14 @@ def leader_certificate(
         "forced": sets,
         "relaxed": [entry["text"] for entry in sets],
         "led_by_brokers_that_should_not": {
-            str(problem.broker_ids[place]): int(choices.fixed[place]) for place in np.flatnonzero(away).tolist()
+            str(model.broker_ids[place]): int(choices.fixed[place]) for place in np.flatnonzero(away).tolist()
         },
     }
 
 
-def _forced(problem: Problem, choices: Choices, found: Spread) -> list[dict[str, Any]]:
+def _forced(model: ClusterModel, choices: Choices, found: Spread) -> list[dict[str, Any]]:
     """Sets of brokers that replica sets force above the ceiling or below the floor, each with its count as proof."""
-    n = problem.brokers
+    n = model.brokers
     passes = np.zeros((n, n), dtype=np.bool_)  # a leader could pass from one broker to the other
     passes[choices.broker[found.chosen][choices.item], choices.broker] = True
     loads = np.where(choices.counted, found.loads, -1)
@@ -266,9 +266,9 @@ def _forced(problem: Problem, choices: Choices, found: Spread) -> list[dict[str,
         only = len(choices.partition) - len(np.unique(choices.item[~inside[choices.broker]]))
         count = int(only + choices.fixed[inside].sum())
         least = -(-count // int(inside.sum()))
-        ids = problem.ids(np.flatnonzero(inside))
+        ids = model.ids(np.flatnonzero(inside))
         text = (
-            f"only {brokers_text(problem, np.flatnonzero(inside))} can lead {count} of them: one leads at least {least}"
+            f"only {brokers_text(model, np.flatnonzero(inside))} can lead {count} of them: one leads at least {least}"
         )
         sets.append({"text": text, "brokers": ids, "partitions": count, "max_at_least": least})
     for begin in (under & (loads == np.where(under, loads, choices.floor).min()), under):
@@ -277,8 +277,8 @@ def _forced(problem: Problem, choices: Choices, found: Spread) -> list[dict[str,
         inside = _closure(passes.T, begin)
         count = int(len(np.unique(choices.item[inside[choices.broker]])) + choices.fixed[inside].sum())
         most = count // int(inside.sum())
-        ids = problem.ids(np.flatnonzero(inside))
-        who = brokers_text(problem, np.flatnonzero(inside))
+        ids = model.ids(np.flatnonzero(inside))
+        who = brokers_text(model, np.flatnonzero(inside))
         text = f"{who} can lead at most {count} of them: one leads at most {most}"
         sets.append({"text": text, "brokers": ids, "partitions": count, "min_at_most": most})
     return [entry for i, entry in enumerate(sets) if entry not in sets[:i]]

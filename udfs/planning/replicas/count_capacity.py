@@ -9,10 +9,10 @@ import numpy as np
 from ortools.graph.python import max_flow
 
 from udfs.planning.cluster_model import (
+    ClusterModel,
     Flags,
     Ints,
     Places,
-    Problem,
 )
 from udfs.planning.constraints import Rules
 from udfs.planning.replicas.kernels.replica_units import kept_and_room
@@ -71,26 +71,26 @@ class Shares:
         return flow.optimal_flow(), reached[first_broker:sink]
 
 
-def shares_of(problem: Problem, rules: Rules, settled: bool) -> Shares:
+def shares_of(model: ClusterModel, rules: Rules, settled: bool) -> Shares:
     """The free replicas: all but those of fixed partitions, or on brokers that get none.
 
     settled: whether, if counts come second, nothing moves that need not; only partitions that lose replicas are free.
     """
     stays = ~rules.must_leave & (~rules.receives if rules.even or not settled else np.True_)
-    racks = int(problem.rack.max(initial=0)) + 1
-    left = np.zeros(problem.partitions, dtype=np.int64)
-    room = np.zeros((problem.partitions, racks), dtype=np.int32)
-    kept = np.repeat(rules.fixed, problem.factor)
-    lists = (problem.offsets, problem.replicas, problem.rack)
+    racks = int(model.rack.max(initial=0)) + 1
+    left = np.zeros(model.partitions, dtype=np.int64)
+    room = np.zeros((model.partitions, racks), dtype=np.int32)
+    kept = np.repeat(rules.fixed, model.factor)
+    lists = (model.offsets, model.replicas, model.rack)
     kept_and_room(rules.fixed, rules.factor, rules.cap, *lists, stays, settled, left, room, kept)
-    base = np.bincount(problem.replicas[kept], minlength=problem.brokers).astype(np.int64)
+    base = np.bincount(model.replicas[kept], minlength=model.brokers).astype(np.int64)
     rows = np.flatnonzero(left > 0)
     kinds, members = _kinds(np.column_stack([left[rows], room[rows].astype(np.int64)]))
-    held = base if rules.even else np.bincount(problem.replicas, minlength=problem.brokers)
+    held = base if rules.even else np.bincount(model.replicas, minlength=model.brokers)
     top = np.where(rules.receives, np.maximum(rules.max_replicas, held), base)
     free = int(left.sum())
     parts = (members, kinds[:, 0], kinds[:, 1:])
-    return Shares(rules.receives, problem.rack, base, top, free, *parts)
+    return Shares(rules.receives, model.rack, base, top, free, *parts)
 
 
 def _kinds(table: Ints) -> tuple[Ints, Ints]:

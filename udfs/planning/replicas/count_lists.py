@@ -13,11 +13,11 @@ import numpy as np
 
 from udfs.arrow.ragged import count_true, offsets_of, take_segments
 from udfs.planning.cluster_model import (
+    ClusterModel,
     Flags,
     Floats,
     Ints,
     Places,
-    Problem,
     moved,
 )
 from udfs.planning.constraints import Infeasible, Rules
@@ -45,26 +45,26 @@ class Lists:
     attained: bool
 
 
-def task_of(problem: Problem, rules: Rules, bounds: Bounds, rows: Ints, hubs: bool) -> Task:
+def task_of(model: ClusterModel, rules: Rules, bounds: Bounds, rows: Ints, hubs: bool) -> Task:
     """The flow of the partitions `rows`."""
-    now = np.empty_like(problem.replicas)
-    lists = (problem.offsets, problem.replicas, problem.rack)
+    now = np.empty_like(model.replicas)
+    lists = (model.offsets, model.replicas, model.rack)
     stand_ins(rules.fixed, rules.cap, *lists, rules.must_leave, rules.instead, now)
-    base = np.bincount(problem.replicas[rules.fixed[problem.row]], minlength=problem.brokers).astype(np.int64)
-    return Task(problem, rules, bounds, now, base, network(problem, rules, now, hubs, rows))
+    base = np.bincount(model.replicas[rules.fixed[model.row]], minlength=model.brokers).astype(np.int64)
+    return Task(model, rules, bounds, now, base, network(model, rules, now, hubs, rows))
 
 
 def lists_of(task: Task, objective: str, moves_first: bool, price: int | None = None) -> Lists:
     """The cheapest lists: counts within the bounds or as near as can be, or moves first, or counts at a price each."""
-    problem, rules = task.problem, task.rules
-    prices = prices_of(problem, rules, task.net, objective, moves_first)
+    model, rules = task.model, task.rules
+    prices = prices_of(model, rules, task.net, objective, moves_first)
     if price is not None:
         prices = replace(prices, astray=min(price, prices.astray))
     flow = solve(task, prices, hard=True) if price is None and not moves_first else None
     if flow is None:
         flow = solve(task, prices, hard=False)
     if flow is None:
-        raise Infeasible(["the rules contradict one another"])
+        raise Infeasible(["the rules conflict one another"])
     net = task.net
     units = int(flow[net.go] @ prices.units[net.to_row]) + int(flow[net.stand_ins] @ prices.units[net.stand_in_rows])
     bound = units * prices.unit
@@ -72,20 +72,20 @@ def lists_of(task: Task, objective: str, moves_first: bool, price: int | None = 
     found = Lists(offsets, replicas, bound, prices.unit, True)
     if not len(lost):
         return found
-    if len(task.net.rows) * problem.brokers > ARCS:
+    if len(task.net.rows) * model.brokers > ARCS:
         some_left = _given_places(task, found, lost, objective)
         if some_left is not None:
             return some_left
-    full = task_of(problem, rules, task.bounds, task.net.rows, hubs=False)
+    full = task_of(model, rules, task.bounds, task.net.rows, hubs=False)
     return lists_of(full, objective, moves_first, price)
 
 
 def _given_places(task: Task, found: Lists, lost: Ints, objective: str) -> Lists | None:
     """`found`, where the lost partitions go from broker to broker while all others stay; None if they cannot."""
-    problem = task.problem
-    again = np.zeros(problem.partitions, dtype=np.bool_)
+    model = task.model
+    again = np.zeros(model.partitions, dtype=np.bool_)
     again[lost] = True
-    rest = problem.placed(*merged(problem, found, problem, again))
+    rest = model.placed(*merged(model, found, model, again))
     few = task_of(rest, replace(task.rules, fixed=~again), task.bounds, lost, hubs=False)
     try:
         last = lists_of(few, objective, True)
@@ -96,10 +96,10 @@ def _given_places(task: Task, found: Lists, lost: Ints, objective: str) -> Lists
 
 def _decode(task: Task, flow: Ints) -> tuple[Ints, Places, Ints]:
     """(offsets, replicas, partitions that found no place for a unit), of a flow."""
-    problem, net = task.problem, task.net
-    free = np.zeros(problem.partitions, dtype=np.bool_)
+    model, net = task.model, task.net
+    free = np.zeros(model.partitions, dtype=np.bool_)
     free[net.rows] = True
-    kept = ~free[problem.row]
+    kept = ~free[model.row]
     kept[net.at] = flow[net.keep] > 0
     used = flow[net.go]
     row, place = np.repeat(net.rows[net.to_row], used), np.repeat(net.to_place, used)
@@ -109,48 +109,48 @@ def _decode(task: Task, flow: Ints) -> tuple[Ints, Places, Ints]:
     order = np.lexsort((place, row))
     order = order[place[order] >= 0]
     row, place = row[order], place[order]
-    new_offsets = offsets_of(np.bincount(row, minlength=problem.partitions))
-    out_offsets = new_offsets + offsets_of(np.bincount(problem.row[kept], minlength=problem.partitions))
+    new_offsets = offsets_of(np.bincount(row, minlength=model.partitions))
+    out_offsets = new_offsets + offsets_of(np.bincount(model.row[kept], minlength=model.partitions))
     out = np.empty(int(out_offsets[-1]), dtype=np.int32)
-    write_lists(problem.offsets, task.now, kept, new_offsets, place, problem.living, out_offsets, out)
+    write_lists(model.offsets, task.now, kept, new_offsets, place, model.live, out_offsets, out)
     return out_offsets, out, lost
 
 
 def _brokers_of_units(task: Task, kept: Flags, row: Ints, rack: Ints, flow: Ints) -> tuple[Ints, Ints]:
     """(row, broker) of each unit that went to a hub, large ones settled first."""
-    problem, rules, net, now = task.problem, task.rules, task.net, task.now
-    racks = int(problem.rack.max(initial=0)) + 1
-    order = np.lexsort((row, -problem.size[row], rack))
+    model, rules, net, now = task.model, task.rules, task.net, task.now
+    racks = int(model.rack.max(initial=0)) + 1
+    order = np.lexsort((row, -model.size[row], rack))
     row, rack = row[order], rack[order]
     first = np.searchsorted(rack, np.arange(racks + 1)).astype(np.int64)
-    quota = np.zeros(problem.brokers, dtype=np.int64)
+    quota = np.zeros(model.brokers, dtype=np.int64)
     quota[net.head[net.out] - net.first_broker] = flow[net.out]
-    weight = problem.size if problem.size.any() else np.ones(problem.partitions)
-    stays, of = now[kept], problem.row[kept]
-    load = np.bincount(stays, weight[of], problem.brokers).astype(np.float64)
-    cells = len(problem.topic_names) * problem.brokers
+    weight = model.size if model.size.any() else np.ones(model.partitions)
+    stays, of = now[kept], model.row[kept]
+    load = np.bincount(stays, weight[of], model.brokers).astype(np.float64)
+    cells = len(model.topic_names) * model.brokers
     of_topic = np.zeros((0, 0), dtype=np.float32)
     if cells <= _TOPIC_CELLS:
-        cell = problem.topic[of] * np.int64(problem.brokers) + stays
-        of_topic = np.bincount(cell, weight[of], cells).astype(np.float32).reshape(-1, problem.brokers)
-    most = rules.max_bytes if problem.size.any() else np.full(problem.brokers, np.inf)
+        cell = model.topic[of] * np.int64(model.brokers) + stays
+        of_topic = np.bincount(cell, weight[of], cells).astype(np.float32).reshape(-1, model.brokers)
+    most = rules.max_bytes if model.size.any() else np.full(model.brokers, np.inf)
     broker = np.full(len(row), -1, dtype=np.int64)
-    lists = (problem.offsets, now, kept, problem.rack, problem.topic)
+    lists = (model.offsets, now, kept, model.rack, model.topic)
     settle(row, rack, first, *lists, weight, quota, load, most, of_topic, broker)
     return row, broker
 
 
-def merged(problem: Problem, of: Lists | Problem, other: Lists | Problem, use: Flags) -> tuple[Ints, Places]:
+def merged(
+    model: ClusterModel, of: Lists | ClusterModel, other: Lists | ClusterModel, use: Flags
+) -> tuple[Ints, Places]:
     """(offsets, replicas): the lists of `other` where `use` (bool, p) says so, else of `of`."""
     flat = np.concatenate([of.replicas, other.replicas])
     offsets = np.concatenate([of.offsets, of.offsets[-1] + other.offsets[1:]])
-    out, out_offsets = take_segments(
-        flat, offsets, np.arange(problem.partitions) + np.where(use, problem.partitions, 0)
-    )
+    out, out_offsets = take_segments(flat, offsets, np.arange(model.partitions) + np.where(use, model.partitions, 0))
     return out_offsets, out.astype(np.int32)
 
 
-def spent(problem: Problem, lists: Lists) -> tuple[Ints, Floats]:
+def spent(model: ClusterModel, lists: Lists) -> tuple[Ints, Floats]:
     """(moves: int64 (p), bytes: float64 (p)) of each partition."""
-    new = count_true(moved(problem, lists.offsets, lists.replicas), lists.offsets)
-    return new, new * problem.size
+    new = count_true(moved(model, lists.offsets, lists.replicas), lists.offsets)
+    return new, new * model.size

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from ortools.graph.python import min_cost_flow
 
 from udfs.planning.cluster_model import (
+    ClusterModel,
     Floats,
     Ints,
     Places,
-    Problem,
 )
 from udfs.planning.constraints import Rules
 from udfs.planning.replicas.count_targets import Bounds
@@ -27,7 +27,7 @@ _COARSEST = 1 << 20  # steps of bytes that break ties between plans of equally m
 PURE = ("bytes", "moves")  # what a budget is of
 FINE = 64  # what one of it costs, as a replica outside the bounds may cost less
 # Of a partition that loses replicas, what it costs more to keep than another: soft, and all far below a move.
-_TOGETHER, _FOLLOWER, _DEAD = 4, 16, 64
+_TOGETHER, _FOLLOWER, _DOWN = 4, 16, 64
 _FARTHEST = 3  # what a replica far outside the bounds costs more than one just outside
 _STAND_IN = 7  # what a move to the broker that is to take over costs less than another
 
@@ -64,7 +64,7 @@ class Network:
 class Task:
     """What stays the same while prices change. now: int32 (r), see stand_ins; base: int64 (n), fixed replicas."""
 
-    problem: Problem
+    model: ClusterModel
     rules: Rules
     bounds: Bounds
     now: Places
@@ -77,16 +77,16 @@ def unlimited(rules: Rules) -> bool:
     return bool((rules.max_replicas > int(rules.factor.sum())).all())
 
 
-def network(problem: Problem, rules: Rules, now: Places, hubs: bool, rows: Ints) -> Network:
+def network(model: ClusterModel, rules: Rules, now: Places, hubs: bool, rows: Ints) -> Network:
     """The network of some partitions, with hubs, or from each partition to each broker."""
-    racks = int(problem.rack.max(initial=0)) + 1
+    racks = int(model.rack.max(initial=0)) + 1
     takers = np.flatnonzero(rules.receives)
-    in_rack = np.bincount(problem.rack[takers], minlength=racks)
-    place = np.full(problem.partitions, -1, dtype=np.int64)
+    in_rack = np.bincount(model.rack[takers], minlength=racks)
+    place = np.full(model.partitions, -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
-    at = np.flatnonzero((now >= 0) & (place[problem.row] >= 0))
+    at = np.flatnonzero((now >= 0) & (place[model.row] >= 0))
     held = now[at].astype(np.int64)
-    held_cell = place[problem.row[at]] * racks + problem.rack[held]
+    held_cell = place[model.row[at]] * racks + model.rack[held]
     holds = np.bincount(held_cell, minlength=len(rows) * racks)
     wanted = np.ones(len(rows) * racks, dtype=np.bool_) if not hubs else holds > 0
     cells = np.flatnonzero(wanted & ((holds > 0) | np.tile(in_rack > 0, len(rows))))
@@ -101,16 +101,16 @@ def network(problem: Problem, rules: Rules, now: Places, hubs: bool, rows: Ints)
     needs |= rules.even or not unlimited(rules)
     room = np.minimum(np.minimum(cap, rules.factor[rows])[cells // racks], (holds + np.tile(in_rack, len(rows)))[cells])
     # Partitions whose factor changes rather use another rack than the same again.
-    spread = (rules.factor != problem.factor)[rows][cells // racks] & (room > 1) & (not rules.even)
+    spread = (rules.factor != model.factor)[rows][cells // racks] & (room > 1) & (not rules.even)
     again = np.flatnonzero(spread)
     # Where all may stay and nothing goes, a rack is no limit: straight to the brokers.
     slack = ~needs[cells // racks] & (room >= holds[cells]) & ~spread
-    keep_tail = np.where(slack[number[held_cell]], place[problem.row[at]], len(rows) + number[held_cell])
+    keep_tail = np.where(slack[number[held_cell]], place[model.row[at]], len(rows) + number[held_cell])
     tight = np.flatnonzero(~slack)
     groups: list[tuple[npt.NDArray[np.integer], ...]] = [
         (cells[tight] // racks, len(rows) + tight, np.where(spread, 1, room)[tight], np.zeros(len(tight), np.int64)),
         (cells[again] // racks, len(rows) + again, room[again] - 1, np.full(len(again), _TOGETHER)),
-        (keep_tail, first_broker + held, np.ones(len(at), np.int64), _dear(problem, rules, at)),
+        (keep_tail, first_broker + held, np.ones(len(at), np.int64), _dear(model, rules, at)),
     ]
     if hubs:
         inside = np.flatnonzero(needs[cells // racks] & (in_rack[cells % racks] > 0))
@@ -123,31 +123,31 @@ def network(problem: Problem, rules: Rules, now: Places, hubs: bool, rows: Ints)
         go_room = np.minimum(np.minimum(cap, rules.factor[rows])[go_row], in_rack[go_place])
     else:
         go_row, go_place = np.repeat(np.arange(len(rows)), len(takers)), np.tile(takers, len(rows))
-        own = np.isin(go_row * problem.brokers + go_place, place[problem.row[at]] * problem.brokers + held)
+        own = np.isin(go_row * model.brokers + go_place, place[model.row[at]] * model.brokers + held)
         go_row, go_place = go_row[~own & needs[go_row]], go_place[~own & needs[go_row]]
-        go_tail = len(rows) + number[go_row * racks + problem.rack[go_place]]
+        go_tail = len(rows) + number[go_row * racks + model.rack[go_place]]
         go_head = first_broker + go_place
         go_room = np.ones(len(go_row), np.int64)
     groups.append((go_tail, go_head, go_room, np.zeros(len(go_tail), np.int64)))
     many = np.full(len(takers), int(rules.factor[rows].sum()))
     if hubs:
-        groups.append((first_hub + problem.rack[takers], first_broker + takers, many, np.zeros(len(takers), np.int64)))
+        groups.append((first_hub + model.rack[takers], first_broker + takers, many, np.zeros(len(takers), np.int64)))
     tail, head, capacity, extra = (np.concatenate([g[i] for g in groups]).astype(np.int64) for i in range(4))
     ends = np.cumsum([len(g[0]) for g in groups])
     keep, go, out = slice(ends[1], ends[2]), slice(ends[2], ends[3]), slice(ends[3], len(tail))
-    stood = np.flatnonzero(now[at] != problem.replicas[at])
-    stand_ins = (ends[1] + stood, place[problem.row[at[stood]]])
-    hops = racks if hubs else problem.brokers
+    stood = np.flatnonzero(now[at] != model.replicas[at])
+    stand_ins = (ends[1] + stood, place[model.row[at[stood]]])
+    hops = racks if hubs else model.brokers
     return Network(
         rows, at, tail, head, capacity, extra, keep, *stand_ins, go, go_row, go_place, out, first_broker, hops, hubs
     )
 
 
-def _dear(problem: Problem, rules: Rules, at: Ints) -> Ints:
+def _dear(model: ClusterModel, rules: Rules, at: Ints) -> Ints:
     """What it costs to keep each of these replicas, softly: only partitions that lose some choose among them."""
-    row = problem.row[at]
-    dear = np.where(at > problem.offsets[row], _FOLLOWER, 0) + np.where(problem.living[problem.replicas[at]], 0, _DEAD)
-    return np.where(rules.factor[row] < problem.factor[row], dear, 0)
+    row = model.row[at]
+    dear = np.where(at > model.offsets[row], _FOLLOWER, 0) + np.where(model.live[model.replicas[at]], 0, _DOWN)
+    return np.where(rules.factor[row] < model.factor[row], dear, 0)
 
 
 @dataclass(frozen=True)
@@ -165,16 +165,16 @@ class Prices:
     soft: bool
 
 
-def prices_of(problem: Problem, rules: Rules, net: Network, objective: str, moves_first: bool) -> Prices:
+def prices_of(model: ClusterModel, rules: Rules, net: Network, objective: str, moves_first: bool) -> Prices:
     """Prices that put one aim before the next: a step of the flow changes at most 2 x hops moves, and two counts.
 
     Where moves come first and brokers have no limits, each partition moves what it must, and size decides nothing.
     """
-    size = problem.size[net.rows] if objective != "moves" else np.zeros(len(net.rows))
+    size = model.size[net.rows] if objective != "moves" else np.zeros(len(net.rows))
     below = 1
     if moves_first:  # counts, and which replica is kept, are worth less than any move
         softest = int(net.extra.max(initial=0)) + (_STAND_IN if len(net.stand_ins) else 0)
-        below = 2 * _FARTHEST + 1 + softest * 2 * (problem.brokers + net.hops)
+        below = 2 * _FARTHEST + 1 + softest * 2 * (model.brokers + net.hops)
     unit = _step(size)
     if objective == "min-moves":
         unit *= max(1.0, 2.0 ** np.ceil(np.log2(max(float(size.max(initial=0)) / unit, 1.0) / _COARSEST)))
@@ -190,7 +190,7 @@ def prices_of(problem: Problem, rules: Rules, net: Network, objective: str, move
             cost = steps + net.hops * int(steps.max(initial=0)) + 1
         cost = cost * below
         astray = 1 if moves_first else 2 * net.hops * int(cost.max(initial=1)) + 1
-        if max(astray, int(cost.max(initial=1))) * (net.first_broker + problem.brokers + 2) < _LARGEST:
+        if max(astray, int(cost.max(initial=1))) * (net.first_broker + model.brokers + 2) < _LARGEST:
             break
         unit *= 2
     if objective in ("min-bytes", "bytes"):
@@ -199,7 +199,7 @@ def prices_of(problem: Problem, rules: Rules, net: Network, objective: str, move
 
 
 def _outside(prices: Prices, hi: Ints) -> list[tuple[int, int]]:
-    """(how many replicas, price of each) outside the bounds, dearer the farther where that is only a wish."""
+    """(how many replicas, price of each) outside the bounds, dearer the farther where that is only a request."""
     endless = int(_LARGEST)
     if not prices.soft:
         return [(endless, prices.astray)]
@@ -215,7 +215,7 @@ def _step(size: Floats) -> float:
 
 def solve(task: Task, prices: Prices, hard: bool) -> Ints | None:
     """The cheapest flow (int64, arcs of the network), or None if the bounds are hard and cannot be kept."""
-    net, rules, n = task.net, task.rules, task.problem.brokers
+    net, rules, n = task.net, task.rules, task.model.brokers
     sink = net.first_broker + n
     lo, hi = np.maximum(task.bounds.lo - task.base, 0), np.maximum(task.bounds.hi - task.base, 0)
     hi = np.maximum(np.where(rules.must_leave, 0, hi), lo)
@@ -239,7 +239,7 @@ def solve(task: Task, prices: Prices, hard: bool) -> Ints | None:
     supply[-1] = -int(supply.sum())
     parts = [(net.tail, net.head, net.capacity, cost), (brokers, sink + part, hi - lo, np.zeros(n, np.int64))]
     if not hard:
-        held = 0 if rules.even else np.bincount(task.problem.replicas, minlength=n)
+        held = 0 if rules.even else np.bincount(task.model.replicas, minlength=n)
         most = np.maximum(rules.max_replicas, held)
         more = np.where(rules.receives, np.maximum(most - task.base - hi, 0), 0)
         for width, price in _outside(prices, hi):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from udfs.planning.cluster_model import Flags, Ints, Problem
+from udfs.planning.cluster_model import ClusterModel, Flags, Ints
 from udfs.planning.constraints import Rules
 from udfs.planning.replicas.count_capacity import Shares, shares_of
 
@@ -25,13 +25,13 @@ class Bounds:
     totals: tuple[int, ...] = ()
 
 
-def even_bounds(problem: Problem, rules: Rules) -> Bounds:
+def even_bounds(model: ClusterModel, rules: Rules) -> Bounds:
     """Counts as even as racks, fixed partitions and capacity allow.
 
     Everybody gets the floor or the ceiling of the mean. Where some brokers cannot be given that much, they get what
     they can, evenly, and the others share the rest; then the same among these (decomposition of a base polytope).
     """
-    shares = shares_of(problem, rules, True)
+    shares = shares_of(model, rules, True)
     chain = [np.flatnonzero(rules.receives)]
     totals = [int(shares.base[chain[0]].sum()) + shares.free]
     while True:
@@ -48,15 +48,15 @@ def even_bounds(problem: Problem, rules: Rules) -> Bounds:
         ends = [_reach(shares, np.concatenate(chain[: i + 1])) for i in range(len(chain) - 1)] + [sum(totals)]
         totals = [int(total) for total in np.diff([0, *ends])]
     others = ~rules.receives & ~rules.must_leave
-    held = np.bincount(problem.replicas, minlength=problem.brokers)
+    held = np.bincount(model.replicas, minlength=model.brokers)
     hi[others] = held[others]
     # Between groups of one floor it does not matter who has the ceiling.
     names, part_of = np.unique(levels, return_inverse=True)
-    part = np.zeros(problem.brokers, dtype=np.int64)
+    part = np.zeros(model.brokers, dtype=np.int64)
     for group, name in zip(chain, part_of, strict=True):
         part[group] = name
     sums = np.bincount(part_of, totals, len(names)).astype(np.int64)
-    return Bounds(lo, hi, _forced(problem, chain, totals), part, tuple(sums.tolist()))
+    return Bounds(lo, hi, _forced(model, chain, totals), part, tuple(sums.tolist()))
 
 
 def _reach(shares: Shares, places: Ints) -> int:
@@ -103,7 +103,7 @@ def _level(total: int, base: Ints, top: Ints) -> tuple[Ints, Ints, int]:
     return floor, np.clip(low + 1, base, top).astype(np.int64), low
 
 
-def _forced(problem: Problem, chain: list[Ints], totals: list[int]) -> tuple[str, ...]:
+def _forced(model: ClusterModel, chain: list[Ints], totals: list[int]) -> tuple[str, ...]:
     if len(chain) < 2:
         return ()
     mean = sum(totals) / max(sum(len(group) for group in chain), 1)
@@ -114,14 +114,14 @@ def _forced(problem: Problem, chain: list[Ints], totals: list[int]) -> tuple[str
             continue
         verb = "must" if each > mean else "can only"
         words = f"hold {total} of {sum(totals)} replicas, {each:.0f} each where the mean is {mean:.0f}"
-        out.append(f"{_who(problem, group)} {verb} {words}")
+        out.append(f"{_who(model, group)} {verb} {words}")
     return tuple(out)
 
 
-def _who(problem: Problem, places: Ints) -> str:
-    racks = np.unique(problem.rack[places])
-    ids = problem.ids(places)
-    if problem.rack_names and all(rack < len(problem.rack_names) for rack in racks) and len(racks) <= 4:
-        names = ", ".join(problem.rack_names[rack] for rack in racks)
-        return f"{'rack' if len(racks) == 1 else 'racks'} {names}: {len(ids)} of {problem.brokers} brokers"
+def _who(model: ClusterModel, places: Ints) -> str:
+    racks = np.unique(model.rack[places])
+    ids = model.ids(places)
+    if model.rack_names and all(rack < len(model.rack_names) for rack in racks) and len(racks) <= 4:
+        names = ", ".join(model.rack_names[rack] for rack in racks)
+        return f"{'rack' if len(racks) == 1 else 'racks'} {names}: {len(ids)} of {model.brokers} brokers"
     return "brokers " + ", ".join(map(str, ids[:8])) + (f" and {len(ids) - 8} more" if len(ids) > 8 else "")

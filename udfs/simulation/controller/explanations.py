@@ -22,7 +22,7 @@ _UP = (st.UP, st.UP_CONTROLLER, st.UP_UNCLEAN, st.SEEN_UP)
 class Story:
     """A cursor over the journals: `reach` events in their order.
 
-    partition_state: (p), replica_state: (slots), alive: (brokers), before the event that was reached.
+    partition_state: (p), replica_state: (slots), live: (brokers), before the event that was reached.
     """
 
     def __init__(self, of: Folded) -> None:
@@ -39,7 +39,7 @@ class Story:
         self._leaderships = _by_event(_of_controller(of), st.L_EVENT)
         self._states = _by_event(of.journals.states, st.S_EVENT)
         self._applied = 0
-        self.alive: Bools = packed.flags != 0
+        self.live: Bools = packed.flags != 0
         self._begin(packed.state)
 
     def _begin(self, state: st.State) -> None:
@@ -74,7 +74,7 @@ class Story:
     def brokers_change(self, kind: int, place: int) -> None:
         """Nothing; who lives after a step of this kind."""
         if kind in _DOWN or kind in _UP:
-            self.alive[place] = kind in _UP
+            self.live[place] = kind in _UP
 
     def leaderships(self, first: int, last: int, at: int) -> Ints:
         """What was written at these events themselves, not by time that passed before them."""
@@ -105,19 +105,19 @@ class Story:
         return found
 
     def concerned(self, partitions: Ints) -> list[int]:
-        """Ids of living brokers with a replica of these partitions."""
+        """Ids of live brokers with a replica of these partitions."""
         chosen = np.isin(self._partition, partitions) & (self.replica_state != k.ABSENT)
         places = np.unique(self._member[chosen])
-        return [int(b) for b in self.ids[places[self.alive[places]]]]
+        return [int(b) for b in self.ids[places[self.live[places]]]]
 
-    def replicas_living(self) -> Bools:
+    def replicas_live(self) -> Bools:
         """Of each replica that there is, whether its broker lives."""
-        found: Bools = self.alive[self._member[self.replica_state != k.ABSENT]]
+        found: Bools = self.live[self._member[self.replica_state != k.ABSENT]]
         return found
 
-    def living(self) -> list[int]:
-        """Ids of living brokers."""
-        return [int(b) for b in self.ids[self.alive]]
+    def live_brokers(self) -> list[int]:
+        """Ids of live brokers."""
+        return [int(b) for b in self.ids[self.live]]
 
     def broker(self, place: int) -> int | None:
         """The id at a place; None for nobody."""

@@ -52,7 +52,7 @@ class KRaft(Teller):
         topic_id, assigned = made_topic_id(story.cluster, topic, group.first), self._assigned(group)
         grown = self._is_grown(group)
         if not self._is_taken(group):
-            self._say(f"request to create {topic}: refused", data=text(partitions=assigned))
+            self._say(f"request to create {topic}: rejected", data=text(partitions=assigned))
             return
         self._say(
             f"request to {'add partitions to' if grown else 'create'} {topic}: validated",

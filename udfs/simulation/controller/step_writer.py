@@ -121,7 +121,7 @@ class Teller:
         if epoch > self._epoch:
             self._say(f"not possible: no controller has had epoch {epoch} yet, it is {self._epoch}", data=data)
         elif epoch < self._epoch:
-            self._say(f"refused: STALE_CONTROLLER_EPOCH, {epoch} < {self._epoch}", data=data)
+            self._say(f"rejected: STALE_CONTROLLER_EPOCH, {epoch} < {self._epoch}", data=data)
         else:
             self._say(f"accepted: controller epoch {epoch}", data=data)
 
@@ -171,7 +171,7 @@ class Teller:
         return bool(others.any())
 
     def _is_taken(self, group: Group) -> bool:
-        """Whether any of the partitions is created: else the request is refused."""
+        """Whether any of the partitions is created: else the request is rejected."""
         return bool((self._story.states(group.first, group.last)[:, st.S_TO] == k.NEW).any())
 
     def _topic(self, group: Group) -> str:

@@ -76,7 +76,7 @@ class ZooKeeper(Teller):
             self._fails_over(after, wrote)
             return
         self._read_brokers()
-        others = [one for one in story.living() if one != broker]
+        others = [one for one in story.live_brokers() if one != broker]
         self._say(f"UpdateMetadata sent: broker {broker} lives", data=text(brokers=others))
         self._say("UpdateMetadata sent: all partitions", data=text(brokers=[broker]))
         online = self._states_to(self._event, k.ONLINE, whole=False)
@@ -123,7 +123,7 @@ class ZooKeeper(Teller):
         pending = wrote[wrote[:, st.L_CAUSE] == k.REASSIGNED]
         self._say(f"pending reassignments resumed: {len(pending)}", "/admin/reassign_partitions")
         self._say("pending preferred election resumed: 0", "/admin/preferred_replica_election")
-        self._say("UpdateMetadata sent: all partitions", data=text(brokers=story.living()))
+        self._say("UpdateMetadata sent: all partitions", data=text(brokers=story.live_brokers()))
         rules = self._of.packed.numbers[0]
         if rules[st.REBALANCES]:
             self._say(f"auto rebalance started: first check in {int(rules[st.FIRST_CHECK_MS])} ms")
@@ -145,20 +145,20 @@ class ZooKeeper(Teller):
         self._say("listener registered: broker ids", "/brokers/ids")
 
     def _start_machines(self, wrote: Ints) -> None:
-        """Nothing; replicas on dead brokers are offline, then whoever has no leader is tried."""
-        dead = np.isin(wrote[:, st.L_CAUSE], (k.SHRUNK, k.LEADERLESS))
-        living = self._story.replicas_living()
-        self._say("replica state machine started", data=text(online=int(living.sum()), offline=int((~living).sum())))
-        self._state_znodes(wrote[dead], "dead replicas taken out of ISRs, state znodes written")
+        """Nothing; replicas on down brokers are offline, then whoever has no leader is tried."""
+        down = np.isin(wrote[:, st.L_CAUSE], (k.SHRUNK, k.LEADERLESS))
+        live = self._story.replicas_live()
+        self._say("replica state machine started", data=text(online=int(live.sum()), offline=int((~live).sum())))
+        self._state_znodes(wrote[down], "down replicas taken out of ISRs, state znodes written")
         tried = len(np.unique(wrote[np.isin(wrote[:, st.L_CAUSE], (*_ELECTED, k.CREATED)), st.L_PARTITION]))
         self._say(f"partition state machine started: {tried} partitions without leader get one")
-        self._elected(wrote[~dead])
-        # Every replica on a living broker has gone online: its broker hears of it, changed or not.
+        self._elected(wrote[~down])
+        # Every replica on a live broker has gone online: its broker hears of it, changed or not.
         self._lead(np.flatnonzero(np.isin(self._story.partition_state, (k.ONLINE, k.OFFLINE))))
 
     def _read_brokers(self) -> None:
-        living = self._story.living()
-        self._say(f"live brokers read: {len(living)}", "/brokers/ids", text(brokers=living))
+        live = self._story.live_brokers()
+        self._say(f"live brokers read: {len(live)}", "/brokers/ids", text(brokers=live))
 
     def _states_to(self, event: int, state: int, whole: bool) -> int:
         rows = self._story.states(event, event)
@@ -192,7 +192,7 @@ class ZooKeeper(Teller):
         """Nothing; the brokers concerned hear of these partitions' leaders, and then all brokers."""
         if len(partitions):
             self._lead(partitions)
-            self._say("UpdateMetadata sent", data=text(brokers=self._story.living(), partitions=len(partitions)))
+            self._say("UpdateMetadata sent", data=text(brokers=self._story.live_brokers(), partitions=len(partitions)))
 
     def _lead(self, partitions: Ints) -> None:
         brokers = self._story.concerned(partitions)
@@ -230,7 +230,7 @@ class ZooKeeper(Teller):
         story, topic, path = self._story, self._topic(group), f"/brokers/topics/{self._topic(group)}"
         assigned, grown = self._assigned(group), self._is_grown(group)
         if not self._is_taken(group):
-            self._say(f"request to create {topic}: refused, TOPIC_ALREADY_EXISTS", data=text(partitions=assigned))
+            self._say(f"request to create {topic}: rejected, TOPIC_ALREADY_EXISTS", data=text(partitions=assigned))
             return
         self._say(
             f"request to {'add partitions to' if grown else 'create'} {topic}: validated",
@@ -308,7 +308,7 @@ class ZooKeeper(Teller):
 
         if len(gone := whole[whole[:, st.S_TO] == k.ABSENT]):
             self._say(f"partitions Offline, then NonExistent: {len(gone)}")
-            self._say("UpdateMetadata sent: leader -2, being deleted", data=text(brokers=story.living()))
+            self._say("UpdateMetadata sent: leader -2, being deleted", data=text(brokers=story.live_brokers()))
         if len(barred := to(k.DELETION_INELIGIBLE)):
             brokers = [story.broker(b) for b in np.unique(barred[:, st.S_BROKER])]
             self._say(f"replicas ReplicaDeletionIneligible: {len(barred)}", data=text(brokers=brokers))

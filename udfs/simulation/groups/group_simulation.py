@@ -57,7 +57,7 @@ class GroupEvent:
     at_ms: milliseconds, as all times here.   kind: a code of udfs/simulation/kernels/consumer_groups.py.
     member: a name, unique in its group.   session_ms, rebalance_ms: timeouts, of a join.
     generation: of a sync or a heartbeat, None = the one that the group has.
-    known: a join that carries the member's id (so it is refused if the group does not know it); else an outsider joins
+    known: a join that carries the member's id (so it is rejected if the group does not know it); else an outsider joins
     as a new member.   changed: a join that says something else than the member's last, such as other topics.
     """
 

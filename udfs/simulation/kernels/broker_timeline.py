@@ -19,13 +19,13 @@ from udfs.simulation.kernels.codes import (
     UNFENCED,
 )
 from udfs.simulation.kernels.simulation_state import (
-    ALIVE,
     DOWN,
     DOWN_CONTROLLER,
     DOWN_LAST,
     FAIL_OVER,
     LEAVES,
     LEAVING,
+    LIVE,
     QUORUM,
     SEEN_DOWN,
     SEEN_UP,
@@ -50,7 +50,7 @@ C_EVENT, C_AT, C_KIND, C_BROKER, C_VALUE, C_ID, CLUSTER_EVENT = range(7)
 def steps_of(events: Ints, state: Ints, first: int, kraft: bool, controller: int, epoch: int) -> tuple[Ints, Ints]:
     """(steps: int64 (t, TIMELINE); int64 (t), the place of who controls after each, or NOBODY).
 
-    events: int64 (e, CLUSTER_EVENT) of one cluster, by order.   state: int64 (n), ALIVE and LEAVES of its brokers,
+    events: int64 (e, CLUSTER_EVENT) of one cluster, by order.   state: int64 (n), LIVE and LEAVES of its brokers,
     whose places begin at `first`; it is changed to how it is at the end.   Events that change nothing are no steps.
     """
     steps, controllers = np.empty((len(events), TIMELINE), np.int64), np.empty(len(events), np.int64)
@@ -59,29 +59,29 @@ def steps_of(events: Ints, state: Ints, first: int, kraft: bool, controller: int
         kind, place = events[i, C_KIND], events[i, C_BROKER]
         own = place - first
         step = NOBODY
-        if kind == BROKER_DOWN and state[own] & ALIVE:
+        if kind == BROKER_DOWN and state[own] & LIVE:
             state[own] &= LEAVES
             step = DOWN
             if not kraft and controller == place:
                 controller = _next(state, first)
                 step = DOWN_LAST if controller == NOBODY else DOWN_CONTROLLER
                 epoch += controller != NOBODY
-        elif kind == BROKER_UP and not state[own] & ALIVE:
+        elif kind == BROKER_UP and not state[own] & LIVE:
             # Of a quorum's broker: unless it was only fenced (value 1), or went in order, it may have lost messages.
             step = UP_UNCLEAN if kraft and not state[own] & LEAVES and events[i, C_VALUE] == 0 else UP
-            state[own] = ALIVE
+            state[own] = LIVE
             if not kraft and controller == NOBODY:
                 controller, epoch, step = place, epoch + 1, UP_CONTROLLER
-        elif kind == SHUTDOWN and state[own] & ALIVE:
+        elif kind == SHUTDOWN and state[own] & LIVE:
             state[own] |= LEAVES
             step = LEAVING
         elif kind == CONTROLLER_LOST:
-            named = place != NOBODY and state[own] & ALIVE
+            named = place != NOBODY and state[own] & LIVE
             controller = place if named else _next(state, first)
             if controller != NOBODY:
                 epoch, step = epoch + 1, FAIL_OVER
-        elif kind in (FENCED, UNFENCED) and (state[own] & ALIVE != 0) != (kind == UNFENCED):
-            state[own] = ALIVE if kind == UNFENCED else 0
+        elif kind in (FENCED, UNFENCED) and (state[own] & LIVE != 0) != (kind == UNFENCED):
+            state[own] = LIVE if kind == UNFENCED else 0
             step = SEEN_UP if kind == UNFENCED else SEEN_DOWN
         elif kind == LED_BY:
             controller, epoch, step = place, events[i, C_VALUE], QUORUM
@@ -96,9 +96,9 @@ def steps_of(events: Ints, state: Ints, first: int, kraft: bool, controller: int
 
 @part
 def _next(state: Ints, first: int) -> int:
-    """Who creates /controller first: nobody can know; of those alive, the one with the lowest id."""
+    """Who creates /controller first: nobody can know; of those live, the one with the lowest id."""
     for own in range(len(state)):
-        if state[own] & ALIVE:
+        if state[own] & LIVE:
             return first + own
     return NOBODY
 

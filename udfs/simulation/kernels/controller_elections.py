@@ -35,9 +35,9 @@ from udfs.simulation.kernels.simulation_state import (
     State,
     World,
     add,
-    alive,
     drop,
     leaving,
+    live,
     set_partition,
     within,
     write_leader,
@@ -50,12 +50,12 @@ def active(s: State, w: World, j: Journal, p: int, slot: int) -> bool:
 
     Sources: ControllerContext.isReplicaOnline of 2.8, ClusterControlManager.isActive of 4.1.
     """
-    stays: bool = alive(s, w, j, p, slot) and not leaving(s, w, j, p, slot)
+    stays: bool = live(s, w, j, p, slot) and not leaving(s, w, j, p, slot)
     return stays
 
 
 @part
-def first_alive_in_sync(s: State, w: World, j: Journal, p: int, which: int) -> int:
+def first_live_in_sync(s: State, w: World, j: Journal, p: int, which: int) -> int:
     """The first of the AR (or the target) that is active and in the ISR, or NOBODY."""
     for i in range(s.now[p, which]):
         slot = s.slot[s.now[p, SLOT_BEGIN] + i, which]
@@ -65,7 +65,7 @@ def first_alive_in_sync(s: State, w: World, j: Journal, p: int, which: int) -> i
 
 
 @part
-def first_alive(s: State, w: World, j: Journal, p: int) -> int:
+def first_live(s: State, w: World, j: Journal, p: int) -> int:
     """The first of the AR that is active, or NOBODY."""
     for i in range(s.now[p, AR]):
         slot = s.slot[s.now[p, SLOT_BEGIN] + i, AR]
@@ -84,8 +84,8 @@ def lead(s: State, j: Journal, p: int, leader: int, cause: int) -> None:
 
 
 @part
-def only_alive(s: State, w: World, j: Journal, p: int) -> None:
-    """Nothing; who is dead or shuts down leaves the ISR."""
+def only_live(s: State, w: World, j: Journal, p: int) -> None:
+    """Nothing; who is down or shuts down leaves the ISR."""
     begin, kept = s.now[p, SLOT_BEGIN], 0
     for i in range(s.now[p, ISR]):
         slot = s.slot[begin + i, ISR]
@@ -104,14 +104,14 @@ def alone(s: State, p: int, slot: int) -> None:
 
 @part
 def elect(s: State, w: World, j: Journal, p: int) -> bool:
-    """Whether partition p, whose leader is dead or gone, has a leader now."""
+    """Whether partition p, whose leader is down or gone, has a leader now."""
     if w.cluster[s.now[p, CLUSTER], KRAFT]:
         return elect_kraft(s, w, j, p, OFFLINE_LEADER)
-    leader, cause = first_alive_in_sync(s, w, j, p, AR), OFFLINE_LEADER
+    leader, cause = first_live_in_sync(s, w, j, p, AR), OFFLINE_LEADER
     if leader != NOBODY:
-        only_alive(s, w, j, p)
+        only_live(s, w, j, p)
     elif s.now[p, UNCLEAN_ALLOWED]:
-        leader, cause = first_alive(s, w, j, p), UNCLEAN
+        leader, cause = first_live(s, w, j, p), UNCLEAN
         if leader != NOBODY:
             alone(s, p, leader)
     if leader == NOBODY:
@@ -139,7 +139,7 @@ def leave_isr(s: State, j: Journal, p: int, slot: int, cause: int = NOBODY) -> N
 
 @part
 def elect_preferred(s: State, w: World, j: Journal, p: int, cause: int) -> bool:
-    """Whether p is led by the first of its AR now: that must be alive and in the ISR."""
+    """Whether p is led by the first of its AR now: that must be live and in the ISR."""
     if s.now[p, AR] == 0 or s.now[p, DELETED]:
         return False
     first = s.slot[s.now[p, SLOT_BEGIN], AR]
@@ -206,7 +206,7 @@ def elect_kraft(s: State, w: World, j: Journal, p: int, why: int) -> bool:
 
     Nobody who shuts down. Source: PartitionChangeBuilder.electLeader; ClusterControlManager.isActive of 4.1.
     """
-    leader, cause = first_alive_in_sync(s, w, j, p, AR), why
+    leader, cause = first_live_in_sync(s, w, j, p, AR), why
     if leader == NOBODY and w.cluster[s.now[p, CLUSTER], WITH_ELR]:
         for i in range(s.now[p, AR]):
             slot = s.slot[s.now[p, SLOT_BEGIN] + i, AR]
@@ -217,7 +217,7 @@ def elect_kraft(s: State, w: World, j: Journal, p: int, why: int) -> bool:
         if leader == NOBODY and s.now[p, ELR] == 0 and last != NOBODY and active(s, w, j, p, last):
             leader, cause = int(last), FROM_LAST_KNOWN
     if leader == NOBODY and s.now[p, UNCLEAN_ALLOWED]:
-        leader, cause = first_alive(s, w, j, p), UNCLEAN
+        leader, cause = first_live(s, w, j, p), UNCLEAN
     if leader == NOBODY:
         return False
     if cause != why:

@@ -55,7 +55,7 @@ from udfs.simulation.kernels.simulation_state import (
     Own,
     State,
     World,
-    alive,
+    live,
     slot_of,
     within,
 )
@@ -204,10 +204,10 @@ def _deletes(
         asked += s.now[p, DELETED] != 0
     if what == CREATED_AGAIN:
         return stands, _hold(s, first, last, stop, found, size)
-    left, targets, dead, returned = _counted(s, w, j, stop)
+    left, targets, down, returned = _counted(s, w, j, stop)
     kind = w.steps[stop[X_STEP], T_KIND] if what == STEPPED else NOBODY
     may_start = asked > 0 or stands == WAITS_FOR_REASSIGNMENT or returned
-    may_start = may_start or (kind in (DOWN_CONTROLLER, UP_CONTROLLER, FAIL_OVER) and dead == 0)
+    may_start = may_start or (kind in (DOWN_CONTROLLER, UP_CONTROLLER, FAIL_OVER) and down == 0)
     if may_start and left == 0 and targets == 0 and _controlled(s, w, first):
         size = _all(s, w, j, o, stop, QUEUED, DELETION_STARTS, found, size)
     done = left == 0
@@ -220,7 +220,7 @@ def _deletes(
 
 @part
 def _controlled(s: State, w: World, p: int) -> bool:
-    """Whether there is a controller after p's last step: there is none from the last broker's death on."""
+    """Whether there is a controller after p's last step: there is none from the last broker's failure on."""
     t = s.now[p, STEP] - 1
     controlled: bool = t < w.cluster[s.now[p, CLUSTER], STEP_BEGIN] or w.steps[t, T_KIND] != DOWN_LAST
     return controlled
@@ -228,8 +228,8 @@ def _controlled(s: State, w: World, p: int) -> bool:
 
 @part
 def _counted(s: State, w: World, j: Journal, stop: Ints) -> tuple[int, int, int, bool]:
-    """(partitions that are not to be deleted, that are reassigned; replicas on dead brokers; whether one returns)."""
-    left, targets, dead, returned = 0, 0, 0, False
+    """(partitions that are not to be deleted, that are reassigned; replicas on down brokers; whether one returns)."""
+    left, targets, down, returned = 0, 0, 0, False
     up = stop[X_FOR] == STEPPED and w.steps[stop[X_STEP], T_KIND] == UP
     for p in range(stop[X_FIRST], stop[X_LAST]):
         if s.now[p, DELETED] == 0:
@@ -238,11 +238,11 @@ def _counted(s: State, w: World, j: Journal, stop: Ints) -> tuple[int, int, int,
         context(s, w, j, p, stop[X_AT], stop[X_EVENT])
         targets += s.now[p, TARGET] > 0
         for i in range(s.now[p, AR]):
-            dead += not alive(s, w, j, p, s.slot[s.now[p, SLOT_BEGIN] + i, AR])
+            down += not live(s, w, j, p, s.slot[s.now[p, SLOT_BEGIN] + i, AR])
         if up:
             slot = slot_of(s, p, w.steps[stop[X_STEP], T_BROKER])
             returned = returned or (slot != NOBODY and within(s, AR, p, slot))
-    return left, targets, dead, returned
+    return left, targets, down, returned
 
 
 @part

@@ -40,7 +40,7 @@ from udfs.simulation.kernels.simulation_state import (
     Journal,
     State,
     World,
-    alive,
+    live,
     put,
     set_partition,
     set_replica,
@@ -102,7 +102,7 @@ def _begin(s: State, w: World, j: Journal, p: int) -> None:
     set_partition(s, j, p, ONLINE if s.now[p, LEADER] != NOBODY else OFFLINE, CREATED)
     for i in range(s.now[p, AR]):
         slot = s.slot[begin + i, AR]
-        set_replica(s, j, p, slot, ONLINE if alive(s, w, j, p, slot) else OFFLINE, CREATED)
+        set_replica(s, j, p, slot, ONLINE if live(s, w, j, p, slot) else OFFLINE, CREATED)
 
 
 @part
@@ -114,7 +114,7 @@ def _cause(s: State, w: World, j: Journal, p: int, before: int, leader: int, isr
         return EXPANDED if s.now[p, ISR] > isr else SHRUNK if s.now[p, ISR] < isr else TOLD
     if leader == NOBODY:
         return LEADERLESS
-    if before != NOBODY and alive(s, w, j, p, before) and s.slot[s.now[p, SLOT_BEGIN], AR] == leader:
+    if before != NOBODY and live(s, w, j, p, before) and s.slot[s.now[p, SLOT_BEGIN], AR] == leader:
         return PREFERRED
     return OFFLINE_LEADER
 
@@ -127,7 +127,7 @@ def _follow(s: State, w: World, j: Journal, p: int) -> None:
         slot = s.slot[begin + i, AR]
         if s.slot[begin + slot, REPLICA_STATE] == ABSENT:
             set_replica(s, j, p, slot, NEW, REASSIGNED)
-            set_replica(s, j, p, slot, ONLINE if alive(s, w, j, p, slot) else OFFLINE, REASSIGNED)
+            set_replica(s, j, p, slot, ONLINE if live(s, w, j, p, slot) else OFFLINE, REASSIGNED)
     for slot in range(s.now[p, SLOTS]):
         if s.slot[begin + slot, REPLICA_STATE] != ABSENT and not within(s, AR, p, slot):
             _vanish(s, j, p, slot, REASSIGNED)
@@ -149,7 +149,7 @@ def forget(s: State, j: Journal, p: int) -> None:
 
 
 @part
-def seen(s: State, j: Journal, p: int, slot: int, is_alive: bool) -> None:
+def seen(s: State, j: Journal, p: int, slot: int, is_live: bool) -> None:
     """Nothing; the slot's broker is fenced, or no longer: its replica is offline, or online. Records tell the rest."""
     if s.now[p, STATE] != ABSENT and within(s, AR, p, slot):
-        set_replica(s, j, p, slot, ONLINE if is_alive else OFFLINE, TOLD if is_alive else OFFLINE_LEADER)
+        set_replica(s, j, p, slot, ONLINE if is_live else OFFLINE, TOLD if is_live else OFFLINE_LEADER)

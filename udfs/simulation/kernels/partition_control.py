@@ -27,12 +27,12 @@ from udfs.simulation.kernels.controller_elections import (
     elect,
     elect_preferred,
     fence,
-    first_alive_in_sync,
+    first_live_in_sync,
     keep_eligible,
     lead,
     leave_isr,
     no_longer_eligible,
-    only_alive,
+    only_live,
 )
 from udfs.simulation.kernels.metadata_records import seen
 from udfs.simulation.kernels.reassignment_steps import finish, resume
@@ -65,8 +65,8 @@ from udfs.simulation.kernels.simulation_state import (
     State,
     World,
     add,
-    alive,
     drop,
+    live,
     put,
     set_partition,
     set_replica,
@@ -159,16 +159,16 @@ def _down(s: State, w: World, j: Journal, p: int, slot: int) -> None:
 
 @part
 def _fail_over(s: State, w: World, j: Journal, p: int) -> None:
-    """Nothing; another controller: who is dead leaves the ISR, then an election, then all that waits."""
+    """Nothing; another controller: who is down leaves the ISR, then an election, then all that waits."""
     if w.cluster[s.now[p, CLUSTER], KRAFT]:
         return  # the log is all there is to know: nothing is read or written anew
     for i in range(s.now[p, AR]):
         slot = s.slot[s.now[p, SLOT_BEGIN] + i, AR]
-        if not alive(s, w, j, p, slot):
+        if not live(s, w, j, p, slot):
             leave_isr(s, j, p, slot)
             set_replica(s, j, p, slot, OFFLINE, SHRUNK)
     leader = s.now[p, LEADER]
-    if (leader == NOBODY or not alive(s, w, j, p, leader)) and s.now[p, STATE] == ONLINE:
+    if (leader == NOBODY or not live(s, w, j, p, leader)) and s.now[p, STATE] == ONLINE:
         set_partition(s, j, p, OFFLINE, OFFLINE_LEADER)
     try_again(s, w, j, p)
     _go_on(s, w, j, p)
@@ -201,9 +201,9 @@ def _shut_down(s: State, w: World, j: Journal, p: int, slot: int) -> None:
     if kraft:
         fence(s, w, j, p, slot, SHUTTING_DOWN)
     elif s.now[p, LEADER] == slot:
-        leader = first_alive_in_sync(s, w, j, p, AR)
+        leader = first_live_in_sync(s, w, j, p, AR)
         if leader != NOBODY:
-            only_alive(s, w, j, p)
+            only_live(s, w, j, p)
             lead(s, j, p, leader, SHUTTING_DOWN)
             set_partition(s, j, p, ONLINE, SHUTTING_DOWN)
     else:
@@ -213,7 +213,7 @@ def _shut_down(s: State, w: World, j: Journal, p: int, slot: int) -> None:
 
 @part
 def create(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> None:
-    """Nothing; partition p with this AR: new, its replicas new, online with the first alive, replicas online."""
+    """Nothing; partition p with this AR: new, its replicas new, online with the first live, replicas online."""
     if s.now[p, DELETED] or not set_partition(s, j, p, NEW, CREATED):
         return  # it is there still
     put(s, AR, p, lists, place)
@@ -221,14 +221,14 @@ def create(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) -> N
         set_replica(s, j, p, s.slot[s.now[p, SLOT_BEGIN] + i, AR], NEW, CREATED)
     _first_leader(s, w, j, p)
     kraft = w.cluster[s.now[p, CLUSTER], KRAFT] != 0
-    for i in range(s.now[p, AR]):  # with ZooKeeper the dead too: KafkaController.onNewPartitionCreation
+    for i in range(s.now[p, AR]):  # with ZooKeeper the down too: KafkaController.onNewPartitionCreation
         slot = s.slot[s.now[p, SLOT_BEGIN] + i, AR]
-        set_replica(s, j, p, slot, OFFLINE if kraft and not alive(s, w, j, p, slot) else ONLINE, CREATED)
+        set_replica(s, j, p, slot, OFFLINE if kraft and not live(s, w, j, p, slot) else ONLINE, CREATED)
 
 
 @part
 def _first_leader(s: State, w: World, j: Journal, p: int) -> None:
-    """Nothing; a new partition is online with its living replicas, led by the first; without any it stays new."""
+    """Nothing; a new partition is online with its live replicas, led by the first; without any it stays new."""
     begin, isr = s.now[p, SLOT_BEGIN], 0
     for i in range(s.now[p, AR]):
         slot = s.slot[begin + i, AR]

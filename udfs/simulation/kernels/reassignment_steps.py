@@ -20,7 +20,7 @@ from udfs.simulation.kernels.codes import (
 from udfs.simulation.kernels.controller_elections import (
     active,
     elect_kraft,
-    first_alive_in_sync,
+    first_live_in_sync,
     keep_eligible,
     lead,
     leave_isr,
@@ -44,8 +44,8 @@ from udfs.simulation.kernels.simulation_state import (
     State,
     World,
     add,
-    alive,
     drop,
+    live,
     put,
     set_partition,
     set_replica,
@@ -63,7 +63,7 @@ def reassign(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) ->
         return  # what has had no leader yet has no state to be written
     kraft = w.cluster[s.now[p, CLUSTER], KRAFT] != 0
     for i in range(lists[place]):
-        if not kraft and not alive(s, w, j, p, lists[place + 1 + i]):
+        if not kraft and not live(s, w, j, p, lists[place + 1 + i]):
             return
     begin, held = s.now[p, SLOT_BEGIN], s.now[p, AR]
     old = s.slot[begin : begin + held, AR].copy()
@@ -84,7 +84,7 @@ def reassign(s: State, w: World, j: Journal, p: int, lists: Ints, place: int) ->
             continue
         if s.slot[begin + slot, REPLICA_STATE] == ABSENT:
             set_replica(s, j, p, slot, NEW, REASSIGNED)
-        if alive(s, w, j, p, slot):
+        if live(s, w, j, p, slot):
             set_replica(s, j, p, slot, ONLINE, REASSIGNED)
     finish(s, w, j, p)
 
@@ -145,8 +145,8 @@ def finish(s: State, w: World, j: Journal, p: int) -> None:
         _leave_at_once(s, w, j, p)
     else:
         leader = s.now[p, LEADER]
-        if leader == NOBODY or not alive(s, w, j, p, leader) or not within(s, TARGET, p, leader):
-            leader = first_alive_in_sync(s, w, j, p, TARGET)
+        if leader == NOBODY or not live(s, w, j, p, leader) or not within(s, TARGET, p, leader):
+            leader = first_live_in_sync(s, w, j, p, TARGET)
             if leader == NOBODY:
                 return
         lead(s, j, p, leader, REASSIGNED)

@@ -64,8 +64,8 @@ from udfs.simulation.kernels.simulation_state import (
     Own,
     State,
     World,
-    alive,
     in_sync_needed,
+    live,
     within,
 )
 
@@ -74,7 +74,7 @@ from udfs.simulation.kernels.simulation_state import (
 def serving(s: State, w: World, j: Journal, p: int) -> int:
     """The slot that leads p and lives, or NOBODY."""
     leader = s.now[p, LEADER]
-    return int(leader) if leader != NOBODY and alive(s, w, j, p, leader) else NOBODY
+    return int(leader) if leader != NOBODY and live(s, w, j, p, leader) else NOBODY
 
 
 @part
@@ -149,7 +149,7 @@ def _checkpointed(s: State, w: World, j: Journal, p: int, slot: int) -> bool:
 
 @part
 def restart_hw(s: State, w: World, j: Journal, p: int, slot: int) -> None:
-    """Nothing; the slot's broker died: what it will know is the last checkpoint."""
+    """Nothing; the slot's broker failed: what it will know is the last checkpoint."""
     row = s.now[p, SLOT_BEGIN] + slot
     if _checkpointed(s, w, j, p, slot):
         s.slot[row, CHECKPOINT] = s.slot[row, HW]
@@ -254,7 +254,7 @@ def _progress(s: State, w: World, j: Journal, o: Own, p: int) -> None:
 
 @part
 def could_read(j: Journal, request: int, size: int) -> None:
-    """Nothing; how many bytes this part of a fetch could read from now on is written down; -1 = its leader died."""
+    """Nothing; how many bytes this part of a fetch could read from now on is written down; -1 = its leader failed."""
     if not j.used[U_WRITES]:
         return
     row = j.used[U_PROGRESS]

@@ -128,9 +128,9 @@ from udfs.simulation.kernels.simulation_state import (
     State,
     World,
     add,
-    alive,
     in_sync_needed,
     leaving,
+    live,
     within,
 )
 
@@ -196,7 +196,7 @@ def fetch(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
     consumer = slot == NOBODY
     offset = o.events[i, E_OFFSET]
     if offset < 0 and leader != NOBODY:
-        if not consumer and alive(
+        if not consumer and live(
             s, w, j, p, slot
         ):  # longer than the leader's, a log is cut: what it would be told is out of range
             cut(s, w, j, p, slot, s.slot[begin + leader, LEO])
@@ -239,7 +239,7 @@ def fetch(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> None:
 def _refusal(s: State, w: World, j: Journal, p: int, o: Own, i: int, slot: int, leader: int, offset: int) -> int:
     """The error of a fetch that is not even tried, or NO_ERROR."""
     epoch = o.events[i, E_EPOCH]
-    if slot != NOBODY and not alive(s, w, j, p, slot):
+    if slot != NOBODY and not live(s, w, j, p, slot):
         return BROKER_IS_DOWN
     if s.now[p, STATE] == ABSENT:
         return UNKNOWN_TOPIC
@@ -445,7 +445,7 @@ def _shrink(s: State, w: World, j: Journal, o: Own, p: int, at: int) -> None:
 
 @part
 def broker_gone(s: State, w: World, j: Journal, o: Own, p: int, slot: int) -> None:
-    """Nothing; the slot's broker is dead: its fetch is gone, its high watermark is what was checkpointed."""
+    """Nothing; the slot's broker is down: its fetch is gone, its high watermark is what was checkpointed."""
     end_fetch(s, j, o, p, slot, DISCONNECTED, BY_BROKER_DOWN)
     if leaving(s, w, j, p, slot):  # who goes in order writes a last checkpoint
         row = s.now[p, SLOT_BEGIN] + slot
@@ -498,7 +498,7 @@ def _settle(s: State, w: World, j: Journal, o: Own, p: int, before: int, epoch: 
         try_hw(s, w, j, o, p)
         return
     if before != NOBODY:
-        lives = alive(s, w, j, p, before)
+        lives = live(s, w, j, p, before)
         error = NOT_LEADER if lives else DISCONNECTED
         end_all(s, j, o, p, error, error, BY_LEADER if lives else BY_BROKER_DOWN)
     if leader != NOBODY:
@@ -521,6 +521,6 @@ def _follow(s: State, w: World, j: Journal, o: Own, p: int, leader: int) -> None
         s.slot[row, REMOTE] = -1
         s.slot[row, CAUGHT_UP_AT] = at if within(s, ISR, p, slot) else LONG_AGO
         s.slot[row, FETCHED_AT], s.slot[row, FETCHED_LEO] = LONG_AGO, NEVER
-        if within(s, AR, p, slot) and alive(s, w, j, p, slot):
+        if within(s, AR, p, slot) and live(s, w, j, p, slot):
             _truncate(s, w, j, p, slot, leader)
     try_hw(s, w, j, o, p)

@@ -159,13 +159,13 @@ QUEUED, STARTED = 1, 2
     OF_ALL_END,
     CLUSTERS,
 ) = range(RULES, RULES + 9)
-ALIVE, LEAVES = 1, 2
+LIVE, LEAVES = 1, 2
 
 
 class World(NamedTuple):
     """The same for all partitions. steps: (t, TIMELINE), by cluster and order.   cluster: (c, CLUSTERS).
 
-    broker: (n, 4), where its changes begin and end, and its steps in `of`.   change: (k, 2), step from which on, ALIVE
+    broker: (n, 4), where its changes begin and end, and its steps in `of`.   change: (k, 2), step from which on, LIVE
     and LEAVES; of each broker the first is how it begins, at step -1.   of: steps, rising, of each broker; then, of
     each cluster (OF_ALL_BEGIN), those that concern every partition.
     """
@@ -295,7 +295,7 @@ def has_room(s: State, o: Own, j: Journal, p: int) -> bool:
 
 @part
 def flags(w: World, j: Journal, broker: int) -> int:
-    """ALIVE and LEAVES of the broker at this place, now."""
+    """LIVE and LEAVES of the broker at this place, now."""
     low, high = w.broker[broker, 0], w.broker[broker, 1]
     while high - low > 1:
         middle = (low + high) // 2
@@ -307,9 +307,9 @@ def flags(w: World, j: Journal, broker: int) -> int:
 
 
 @part
-def alive(s: State, w: World, j: Journal, p: int, slot: int) -> bool:
+def live(s: State, w: World, j: Journal, p: int, slot: int) -> bool:
     """Whether the broker of p's slot lives."""
-    return flags(w, j, s.slot[s.now[p, SLOT_BEGIN] + slot, MEMBER]) & ALIVE != 0
+    return flags(w, j, s.slot[s.now[p, SLOT_BEGIN] + slot, MEMBER]) & LIVE != 0
 
 
 @part

@@ -29,8 +29,8 @@ from udfs.simulation.kernels.simulation_state import (
     Journal,
     State,
     World,
-    alive,
     clear,
+    live,
     set_partition,
     set_replica,
 )
@@ -38,17 +38,17 @@ from udfs.simulation.kernels.simulation_state import (
 
 @part
 def start_deletion(s: State, w: World, j: Journal, p: int) -> None:
-    """Nothing; p is no more for anybody, and its replicas are deleted; those of dead brokers wait."""
+    """Nothing; p is no more for anybody, and its replicas are deleted; those of down brokers wait."""
     s.now[p, DELETED] = STARTED
     if s.now[p, AR] == 0:
-        return  # it never was: its creation was refused
+        return  # it never was: its creation was rejected
     if s.now[p, STATE] == ABSENT:  # deleted in part by a controller before; the present one has read its znode
         s.now[p, STATE] = OFFLINE
     set_partition(s, j, p, OFFLINE, REMOVED)
     set_partition(s, j, p, ABSENT, REMOVED)
     for i in range(s.now[p, AR]):
         slot = s.slot[s.now[p, SLOT_BEGIN] + i, AR]
-        if not alive(s, w, j, p, slot):
+        if not live(s, w, j, p, slot):
             set_replica(s, j, p, slot, DELETION_INELIGIBLE, REMOVED)
     delete_replicas(s, w, j, p)
 
@@ -59,7 +59,7 @@ def delete_replicas(s: State, w: World, j: Journal, p: int) -> None:
     begin = s.now[p, SLOT_BEGIN]
     for i in range(s.now[p, AR]):
         slot = s.slot[begin + i, AR]
-        if alive(s, w, j, p, slot) and s.slot[begin + slot, REPLICA_STATE] != DELETION_DONE:
+        if live(s, w, j, p, slot) and s.slot[begin + slot, REPLICA_STATE] != DELETION_DONE:
             leave_isr(s, j, p, slot, REMOVED)
             set_replica(s, j, p, slot, OFFLINE, REMOVED)
             set_replica(s, j, p, slot, DELETION_STARTED, REMOVED)
@@ -89,7 +89,7 @@ def read_anew(s: State, w: World, j: Journal, p: int) -> None:
     begin = s.now[p, SLOT_BEGIN]
     for i in range(s.now[p, AR]):
         slot = s.slot[begin + i, AR]
-        lives = alive(s, w, j, p, slot)
+        lives = live(s, w, j, p, slot)
         if s.slot[begin + slot, REPLICA_STATE] == DELETION_DONE:
             s.slot[begin + slot, REPLICA_STATE] = ONLINE if lives else DELETION_INELIGIBLE
         if not lives:

@@ -1,7 +1,8 @@
 """Annealing of partitions so large that one alone can fill what a broker may take over.
 
 Everybody else's leading is a liquid that flows to where there is room: each broker can be given as much as neither its
-own limit forbids, nor the worst takeover of a giant. What all brokers have room for must suffice for the liquid.
+own limit forbids, nor the worst takeover of an oversized partition. What all brokers have room for must suffice for
+the liquid.
 """
 
 from __future__ import annotations
@@ -33,16 +34,18 @@ from udfs.planning.annealing.kernels.search_steps import (
     unit,
 )
 
-_MOST = 0.9  # of a broker's disk or bytes in that giants may take
+_MOST = 0.9  # of a broker's disk or bytes in that oversized partitions may take
 _ALONE = 4.0  # times what one broker has too much, against what all lack together: no other can make way for it
 _OWN = 2.5  # times the price of bytes out, what is above costs
 
 
 @part
 def room_of(limits: Limits, state: State, own: Floats, b: int) -> float:
-    """The bytes out that broker b has room for, beside what it leads of the giants; below 0 if it leads too much.
+    """The bytes out that broker b has room for, beside what it leads of the oversized partitions; below 0 if it leads
+    too much.
 
-    Whose disk or bytes in giants fill has hardly any others to lead: no more than twice its share that is left.
+    Whose disk or bytes in oversized partitions fill has hardly any others to lead: no more than twice its share that
+    is left.
     """
     room: float = min(limits.out[b], -state.worst_out[b]) - state.out[b]
     left: float = 2.0 * max(0.0, 1.0 - max(own[0, b] / limits.disk[b], own[1, b] / limits.into[b]))
@@ -51,7 +54,7 @@ def room_of(limits: Limits, state: State, own: Floats, b: int) -> float:
 
 @part
 def _cost(limits: Limits, prices: Prices, state: State, own: Floats, b: int) -> float:
-    """What broker b costs by itself: too much held, too much led or taken over of the giants alone."""
+    """What broker b costs by itself: too much held, too much led or taken over of the oversized partitions alone."""
     room = room_of(limits, state, own, b)
     cost = cost_of_holding(limits, prices, b, state.replicas[b], state.disk[b], state.into[b])
     return cost - prices.over_out * room if room < 0.0 else cost
@@ -59,7 +62,8 @@ def _cost(limits: Limits, prices: Prices, state: State, own: Floats, b: int) -> 
 
 @part
 def _own(limits: Limits, prices: Prices, own: Floats, b: int) -> float:
-    """What it costs that b's giants alone take more than most of its disk or bytes in: others cannot make way."""
+    """What it costs that b's oversized partitions alone take more than most of its disk or bytes in: others cannot
+    make way."""
     excess: float = max(0.0, own[0, b] - _MOST * limits.disk[b]) + max(0.0, own[1, b] - _MOST * limits.into[b])
     return _OWN * prices.over_out * excess
 
@@ -78,12 +82,12 @@ def _short(prices: Prices, room: float, liquid: float) -> float:
 
 
 @compiled
-def anneal_giants(
+def anneal_oversized(
     work: Work,
     limits: Limits,
     prices: Prices,
     state: State,
-    giants: npt.NDArray[np.int64],
+    oversized: npt.NDArray[np.int64],
     targets: Brokers,
     liquid: float,
     proposals: int,
@@ -96,13 +100,14 @@ def anneal_giants(
 
     What one broker alone leads too much counts more.
 
-    work: with bytes out of giants alone.   giants: int64, their rows.   targets: int32, brokers that may receive.
+    work: with bytes out of oversized partitions alone.   oversized partitions: int64, their rows.   targets: int32,
+    brokers that may receive.
     liquid: bytes out of all others.   warm, cold: as in anneal_holding.   goes: share of proposals that would let a
     replica go elsewhere; the others change places in a list.
     """
     found = np.empty(10, np.int32)
     own = np.zeros((2, len(work.rack)))
-    for p in giants:
+    for p in oversized:
         for slot in range(work.offsets[p], work.offsets[p + 1]):
             own[0, state.slots[slot]] += work.disk[p]
             own[1, state.slots[slot]] += work.into[p]
@@ -113,7 +118,7 @@ def anneal_giants(
     fall = np.exp(np.log(cold / warm) / proposals)
     for _ in range(proposals):
         temperature *= fall
-        p = giants[below(random, len(giants))]
+        p = oversized[below(random, len(oversized))]
         begin, end = work.offsets[p], work.offsets[p + 1]
         one, two, t = begin + below(random, end - begin), -1, -1
         if unit(random) >= goes:

@@ -123,7 +123,7 @@ def anneal_holding(
     of proposals, the last 1.   warm, cold: temperatures at begin and end, in units of cost, falling geometrically;
     0 = only what lowers the cost.
     """
-    n, slots, receivers = len(work.rack), len(state.slots), len(targets)
+    n, slots, takeover_brokers = len(work.rack), len(state.slots), len(targets)
     hot, due = np.empty(n, np.int32), np.empty(n)
     home = homes(work, state)
     hots = taken = 0
@@ -143,7 +143,7 @@ def anneal_holding(
             if hots == 0:
                 continue
             b = hot[below(random, hots)]
-            t = targets[below(random, receivers)]
+            t = targets[below(random, takeover_brokers)]
             if state.replicas[b] < limits.replicas_low[b] and work.receives[b]:
                 b, t = t, b
             if state.replicas[b] == 0:
@@ -151,7 +151,7 @@ def anneal_holding(
             one = state.held[b, below(random, state.replicas[b])]
         elif u < mix[ANY]:
             one = below(random, slots)
-            t = targets[below(random, receivers)]
+            t = targets[below(random, takeover_brokers)]
         elif u >= mix[ELSEWHERE]:
             if hots == 0:
                 continue
@@ -182,7 +182,7 @@ def anneal_holding(
                 two = state.away[below(random, state.copies[0])]
                 t = state.slots[two]
             elif u >= mix[PUSH]:
-                t = targets[below(random, receivers)]
+                t = targets[below(random, takeover_brokers)]
             else:
                 t = home[one]
                 if t < 0 or not work.receives[t]:

@@ -40,7 +40,7 @@ class Work(NamedTuple):
 class Limits(NamedTuple):
     """What brokers should keep to: float64 (n) each, replicas and leaders both ways.
 
-    survivor_leaders, survivor_out: of any broker after the death of broker f, counts and units.
+    survivor_leaders, survivor_out: of any broker after the failure of broker f, counts and units.
     copied, moves: the budget of the whole, in units and replicas.
     """
 
@@ -58,7 +58,7 @@ class Limits(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """What things cost. disk: of a unit copied; move: of a replica copied; leader, heir: of a change of either.
+    """What things cost. disk: of a unit copied; move: of a replica copied; leader, successor: of a change of either.
 
     The others: of a unit, or of one, beyond the limit of that name; over_disk and over_into float64 (n), by broker.
     """
@@ -66,7 +66,7 @@ class Prices(NamedTuple):
     disk: float
     move: float
     leader: float
-    heir: float
+    successor: float
     over_replicas: float
     over_leaders: float
     over_disk: Floats
@@ -80,8 +80,8 @@ class State(NamedTuple):
     """What changes. slots: int32 (r), the broker of each.
 
     replicas, leaders: int64 (n); disk, into, out: float64 (n).
-    taken: int32 (n, n), taken_out: float64 (n, n): what broker [b] takes over when broker [, f] dies.
-    worst, worst_out: float64 (n): the most that a death gives b, less that death's limit; at: int32 (n, 2), whose.
+    taken: int32 (n, n), taken_out: float64 (n, n): what broker [b] takes over when broker [, f] fails.
+    worst, worst_out: float64 (n): the most that a failure gives b, less that failure's limit; at: int32 (n, 2), whose.
     held: int32 (n, most), slots of each broker; place: int32 (r), where a slot stands in it.
     away: int32 (r), slots that are not at home, away_at: int32 (r), where a slot stands there or -1.
     copies: int64 (1), how many are away.   copied: float64 (1), units of disk that are away.
@@ -202,7 +202,7 @@ def _look_out(limits: Limits, state: State, b: int) -> None:
 
 @part
 def lead(work: Work, limits: Limits, state: State, p: int, sign: int) -> None:
-    """Nothing; the leader of p and its heir count for p (sign 1), or no longer (-1)."""
+    """Nothing; the leader of p and its successor count for p (sign 1), or no longer (-1)."""
     begin, end = work.offsets[p], work.offsets[p + 1]
     leader = state.slots[begin]
     out = sign * work.out[p]
@@ -210,25 +210,25 @@ def lead(work: Work, limits: Limits, state: State, p: int, sign: int) -> None:
     state.out[leader] += out
     if end - begin < 2:
         return
-    heir = state.slots[begin + 1]
-    state.taken[heir, leader] += sign
-    state.taken_out[heir, leader] += out
+    successor = state.slots[begin + 1]
+    state.taken[successor, leader] += sign
+    state.taken_out[successor, leader] += out
     if sign > 0:
-        value = state.taken[heir, leader] - limits.survivor_leaders[leader]
-        if value > state.worst[heir]:
-            state.worst[heir] = value
-            state.at[heir, 0] = leader
-        value_out = state.taken_out[heir, leader] - limits.survivor_out[leader]
-        if value_out > state.worst_out[heir]:
-            state.worst_out[heir] = value_out
-            state.at[heir, 1] = leader
-        elif state.at[heir, 1] == leader:
-            state.worst_out[heir] = value_out
+        value = state.taken[successor, leader] - limits.survivor_leaders[leader]
+        if value > state.worst[successor]:
+            state.worst[successor] = value
+            state.at[successor, 0] = leader
+        value_out = state.taken_out[successor, leader] - limits.survivor_out[leader]
+        if value_out > state.worst_out[successor]:
+            state.worst_out[successor] = value_out
+            state.at[successor, 1] = leader
+        elif state.at[successor, 1] == leader:
+            state.worst_out[successor] = value_out
     else:
-        if state.at[heir, 0] == leader:
-            _look(limits, state, heir)
-        if state.at[heir, 1] == leader:
-            _look_out(limits, state, heir)
+        if state.at[successor, 0] == leader:
+            _look(limits, state, successor)
+        if state.at[successor, 1] == leader:
+            _look_out(limits, state, successor)
 
 
 @part
@@ -315,7 +315,7 @@ def cost_of_holding(limits: Limits, prices: Prices, b: int, replicas: int, disk:
 
 @part
 def cost_of_leading(limits: Limits, prices: Prices, state: State, b: int) -> float:
-    """What broker b's excess costs in leaders, bytes out, and after the worst death of another."""
+    """What broker b's excess costs in leaders, bytes out, and after the worst failure of another."""
     leaders = state.leaders[b]
     count = over(leaders, limits.leaders_high[b]) + over(limits.leaders_low[b], leaders)
     cost: float = (
@@ -329,12 +329,12 @@ def cost_of_leading(limits: Limits, prices: Prices, state: State, b: int) -> flo
 
 @part
 def cost_of_order(work: Work, prices: Prices, state: State, p: int) -> float:
-    """What it costs that p's leader or heir is another than it is now."""
+    """What it costs that p's leader or successor is another than it is now."""
     begin, home = work.offsets[p], work.home_offsets[p]
     end, home_end = work.offsets[p + 1], work.home_offsets[p + 1]
     cost = 0.0
     if home < home_end and state.slots[begin] != work.home[home]:
         cost += prices.leader
     if begin + 1 < end and home + 1 < home_end and state.slots[begin + 1] != work.home[home + 1]:
-        cost += prices.heir
+        cost += prices.successor
     return cost

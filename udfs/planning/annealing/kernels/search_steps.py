@@ -90,7 +90,7 @@ def note(found: Brokers, count: int, broker: int) -> int:
 
 @part
 def note_roles(work: Work, state: State, p: int, found: Brokers, count: int) -> int:
-    """How many brokers are found, with leader and heir of p."""
+    """How many brokers are found, with leader and successor of p."""
     begin = work.offsets[p]
     for i in range(begin, min(begin + 2, work.offsets[p + 1])):
         count = note(found, count, state.slots[i])

@@ -1,6 +1,6 @@
 """The least limit under which every item of a group finds a broker: matchings by augmenting paths, group by group.
 
-A group is a broker that dies and its items the partitions it leads, their choices the followers; or a group is a topic
+A group is a broker that fails and its items the partitions it leads, their choices the followers; or a group is a topic
 and its items are its partitions, their choices the replicas that could lead.
 """
 

@@ -1,6 +1,6 @@
 """Fewer distinct replica sets: annealing of which brokers hold what is copied, with the balance as it is.
 
-What goes elsewhere keeps its place in the list, but for heirs where that helps the limits.
+What goes elsewhere keeps its place in the list, but for successors where that helps the limits.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ def _fit(work: Work, limits: Limits, least: Least, state: State, one: int, two: 
 
 
 @part
-def _other_heir(work: Work, limits: Limits, state: State, p: int) -> bool:
-    """Whether p has a third replica, which then is its heir, and the heir its third."""
+def _other_successor(work: Work, limits: Limits, state: State, p: int) -> bool:
+    """Whether p has a third replica, which then is its successor, and the successor its third."""
     one = work.offsets[p] + 1
     if one + 1 >= work.offsets[p + 1]:
         return False
@@ -158,7 +158,7 @@ def _all_lead(work: Work, limits: Limits, least: Least, state: State, p: int, q:
 def _apply(work: Work, limits: Limits, least: Least, state: State, copied: Copied, one: int, two: int, t: int) -> bool:
     """Whether slot `one` went to broker t - and slot `two` from there to its broker, if not -1 - within all limits.
 
-    Where that only works with another heir, p or the other partition has another heir.
+    Where that only works with another successor, p or the other partition has another successor.
     """
     p, b = work.row[one], state.slots[one]
     q = work.row[two] if two >= 0 else p
@@ -171,9 +171,9 @@ def _apply(work: Work, limits: Limits, least: Least, state: State, copied: Copie
         relocate(work, limits, state, two, b)
     fine = _all_lead(work, limits, least, state, p, q, b, t)
     turn = 0
-    while not fine and turn < 4:  # p's other heir; q's too; q's alone; as they were
+    while not fine and turn < 4:  # p's other successor; q's too; q's alone; as they were
         turn += 1
-        if _other_heir(work, limits, state, p if turn % 2 == 1 else q) and turn < 4:
+        if _other_successor(work, limits, state, p if turn % 2 == 1 else q) and turn < 4:
             fine = _all_lead(work, limits, least, state, p, q, b, t)
     if not fine:
         if two >= 0:

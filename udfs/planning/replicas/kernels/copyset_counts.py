@@ -21,7 +21,7 @@ _SHARED = 0.3  # what a set that comes often costs more than one that comes once
 class Sets(NamedTuple):
     """How often each set comes. size is a power of two, at least four times the partitions.
 
-    key: uint64 (n), of each broker, 0 = dead.   of: uint64 (p), the set of each partition.
+    key: uint64 (n), of each broker, 0 = down.   of: uint64 (p), the set of each partition.
     dear: float64 (p), the price of each partition's set.
     name: uint64 (size), 0 = empty; times: int32 (size).   used: int64 (1), names; distinct: int64 (1), that come.
     """
@@ -35,12 +35,12 @@ class Sets(NamedTuple):
     distinct: npt.NDArray[np.int64]
 
 
-def new_sets(work: Work, slots: Brokers, living: npt.NDArray[np.bool_], random: Random) -> Sets:
-    """The sets of these slots (int32, r). living: bool (n)."""
+def new_sets(work: Work, slots: Brokers, live: npt.NDArray[np.bool_], random: Random) -> Sets:
+    """The sets of these slots (int32, r). live: bool (n)."""
     p, width = len(work.disk), np.diff(work.offsets)
     size = 1 << max(4, (4 * p).bit_length())
     sets = Sets(
-        np.array([draw(random) if lives else 0 for lives in living.tolist()], dtype=np.uint64),
+        np.array([draw(random) if lives else 0 for lives in live.tolist()], dtype=np.uint64),
         np.zeros(p, np.uint64),
         np.zeros(size, np.uint64),
         np.zeros(size, np.int32),
@@ -91,7 +91,7 @@ def times_of(sets: Sets, name: np.uint64) -> int:
 
 @copying_part
 def _add(sets: Sets, name: np.uint64, sign: int) -> None:
-    """Nothing; this set comes once more (sign 1), or once less (-1). Nobody living (0) is no set."""
+    """Nothing; this set comes once more (sign 1), or once less (-1). Nobody live (0) is no set."""
     if name == 0:
         return
     at = _place(sets, name)

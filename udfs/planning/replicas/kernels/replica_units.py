@@ -163,7 +163,7 @@ def settle(
 
 @compiled
 def write_lists(
-    offsets: Ints, now: Places, kept: Flags, new_offsets: Ints, new: Ints, living: Flags, out_offsets: Ints, out: Places
+    offsets: Ints, now: Places, kept: Flags, new_offsets: Ints, new: Ints, live: Flags, out_offsets: Ints, out: Places
 ) -> None:
     """Fill out: what stays in its order; what is new takes the places of what left, and leads only if nothing stays.
 
@@ -186,9 +186,9 @@ def write_lists(
             out[to] = new[fresh]
             fresh += 1
             to += 1
-        if to > out_offsets[row] and not living[out[out_offsets[row]]]:
-            for k in range(out_offsets[row] + 1, to):  # a dead broker cannot lead
-                if living[out[k]]:
+        if to > out_offsets[row] and not live[out[out_offsets[row]]]:
+            for k in range(out_offsets[row] + 1, to):  # a down broker cannot lead
+                if live[out[k]]:
                     chosen = out[k]
                     for j in range(k, out_offsets[row], -1):
                         out[j] = out[j - 1]
