@@ -25,15 +25,7 @@ from pipelines.stages.cluster_inputs import check_named, read_limits
 from pipelines.stages.finished_stages import finished_steps, program_version
 from pipelines.stages.raw_metadata_stage import FILES, raw_metadata
 from pipelines.stages.scheduler import run_steps
-from pipelines.stages.stage_registry import (
-    BROKERS,
-    NEEDS,
-    QUALITY,
-    RAW,
-    RESTS_ON,
-    STAGES,
-    Context,
-)
+from pipelines.stages.stage_registry import BROKERS, NEEDS, QUALITY, RAW, RESTS_ON, STAGES, Context
 from pipelines.tables import TABLES
 from pipelines.tables.ops_tables import QUALITY_RESULTS, RUNS
 

@@ -17,13 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.snapshot import Snapshot
-from udfs.placement.schemes import (
-    KAFKA,
-    KRAFT,
-    MANUAL,
-    OBSERVED,
-    SCHEMES,
-)
+from udfs.placement.schemes import KAFKA, KRAFT, MANUAL, OBSERVED, SCHEMES
 
 # The classes' names in requests, beside those of the schemes.
 _CLASSES = {"adminutils": KAFKA, "striped": KRAFT}
@@ -155,7 +149,9 @@ def _understood(given: dict[str, Any], name: str, number: int, default_seed: int
     together = "topics" in given
     if together and not (isinstance(given["topics"], list) and all(isinstance(t, dict) for t in given["topics"])):
         raise ValueError("`topics` is a list of {partitions, replication_factor}")
-    topics = tuple(TopicRequest.model_validate(topic_request) for topic_request in (given["topics"] if together else [given]))
+    topics = tuple(
+        TopicRequest.model_validate(topic_request) for topic_request in (given["topics"] if together else [given])
+    )
     for topic_request in topics:
         if topic_request.partitions * max(topic_request.replication_factor, 0) > MOST_REPLICAS:
             size = f"{topic_request.partitions} partitions of {topic_request.replication_factor} replicas"
@@ -173,8 +169,13 @@ def _check_growth(topic_request: TopicRequest) -> None:
         if len(replicas) != held or len(set(replicas)) != held:
             raise ValueError(f"existing_replicas: partition {partition} has {replicas}, partition 0 {held} replicas")
     if held != topic_request.replication_factor:
-        raise ValueError(f"replication_factor is {topic_request.replication_factor}, but partition 0 has {held} replicas")
-    if topic_request.fixed_start_index != -1 or topic_request.start_partition_id not in (-1, len(topic_request.existing_replicas)):
+        raise ValueError(
+            f"replication_factor is {topic_request.replication_factor}, but partition 0 has {held} replicas"
+        )
+    if topic_request.fixed_start_index != -1 or topic_request.start_partition_id not in (
+        -1,
+        len(topic_request.existing_replicas),
+    ):
         raise ValueError("existing_replicas gives the start: leave fixed_start_index and start_partition_id out")
 
 

@@ -14,12 +14,7 @@ from udfs.arrow.ragged import offsets_of
 from udfs.placement.kernels import kafka_errors
 from udfs.placement.kernels.admin_utils import derived_start
 from udfs.placement.kernels.java_random import scrambled
-from udfs.placement.kernels.topic_arrays import (
-    BrokerLists,
-    Ints,
-    Placed,
-    Topics,
-)
+from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, Placed, Topics
 from udfs.placement.kernels.topic_seeds import topic_seeds
 from udfs.placement.manual_assignment import ManualError, parse_manual
 from udfs.placement.schemes import KRAFT, MANUAL, SCHEMES
@@ -53,7 +48,10 @@ def answers(requests: Iterable[Request]) -> Iterator[tuple[Request, list[Answer]
     replicas = 0
     for request in requests:
         batch.append(request)
-        replicas += sum(max(0, topic_request.partitions) * max(0, topic_request.replication_factor) for topic_request in request.topics)
+        replicas += sum(
+            max(0, topic_request.partitions) * max(0, topic_request.replication_factor)
+            for topic_request in request.topics
+        )
         if replicas >= _BATCH_REPLICAS or len(batch) >= _BATCH_REQUESTS:
             yield from _answered(batch)
             batch, replicas = [], 0
@@ -101,7 +99,9 @@ def _placed(scheme: str, requests: list[Request]) -> Iterator[list[Answer]]:
     """Answers to requests of one scheme: one generator a request, which its topics draw from in their order."""
     topic_requests = [topic_request for request in requests for topic_request in request.topics]
     which = np.repeat(np.arange(len(requests)), [len(request.topics) for request in requests])
-    growing = np.array([i for i, topic_request in enumerate(topic_requests) if topic_request.existing_replicas], dtype=np.int64)
+    growing = np.array(
+        [i for i, topic_request in enumerate(topic_requests) if topic_request.existing_replicas], dtype=np.int64
+    )
     # What grows is placed over the brokers by id, as Kafka takes them then.
     by_id = [tuple(sorted(requests[which[i]].brokers, key=lambda broker: broker.id)) for i in growing]
     lists = broker_lists([*(request.brokers for request in requests), *by_id])

@@ -7,15 +7,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.cli.units import many
-from pipelines.cli.what_if_output import (
-    Before,
-    TopicDefaults,
-    before,
-    leaders_of,
-    left_out,
-    notes,
-    summary,
-)
+from pipelines.cli.what_if_output import Before, TopicDefaults, before, leaders_of, left_out, notes, summary
 from pipelines.errors import SourceError
 from pipelines.ingest.merge.inferred_state import live_brokers
 from pipelines.ingest.snapshot import Snapshot

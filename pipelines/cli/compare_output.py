@@ -12,12 +12,7 @@ import numpy as np
 
 from pipelines.errors import SettingsError
 from udfs.failures.scheme_study import Figures, Mix, study
-from udfs.placement.schemes import (
-    KAFKA,
-    KAFKA_RACK_UNAWARE,
-    KRAFT,
-    NAIVE,
-)
+from udfs.placement.schemes import KAFKA, KAFKA_RACK_UNAWARE, KRAFT, NAIVE
 
 _SCHEMES = (NAIVE, KAFKA_RACK_UNAWARE, KAFKA, KRAFT)
 _DETAILED = 6  # mixes: with no more, each scheme has a line of its own

@@ -12,10 +12,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "kafka-placement run prod=dumps/prod --fail 1,2,3 --set plans.goal=leaders",
         'kafka-placement run prod=dumps/prod --alert "worst_survivor > 1.3" --alert "newly_offline > 0"',
     ),
-    "report": (
-        "kafka-placement report fleet.html",
-        "kafka-placement report prod.html --cluster prod",
-    ),
+    "report": ("kafka-placement report fleet.html", "kafka-placement report prod.html --cluster prod"),
     "tables": ("kafka-placement tables", "kafka-placement tables --json -"),
     "query": (
         'kafka-placement query "SELECT * FROM insights.hottest_brokers"',

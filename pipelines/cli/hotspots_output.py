@@ -14,13 +14,7 @@ from pipelines.errors import SettingsError
 from pipelines.ingest.merge.inferred_state import live_brokers
 from pipelines.ingest.snapshot import Snapshot
 from udfs.arrow.columns import numbers, whole
-from udfs.hotspots.hotspot_distribution import (
-    HotspotDistribution,
-    Mix,
-    Trial,
-    mix_of,
-    observed_max,
-)
+from udfs.hotspots.hotspot_distribution import HotspotDistribution, Mix, Trial, mix_of, observed_max
 from udfs.hotspots.kernels.balls_in_bins import Fullest
 from udfs.placement.schemes import SCHEMES, computed
 from udfs.placement.topic_batches import LiveBrokers

@@ -34,8 +34,7 @@ def plan(
         Path | None, typer.Option(help="Write the plan to this folder: new, empty, or a plan.", metavar="DIR")
     ] = None,
     check: Annotated[
-        Path | None,
-        typer.Option(help="Say what has become of the plan in this folder, and make none.", metavar="DIR"),
+        Path | None, typer.Option(help="Say what has become of the plan in this folder, and make none.", metavar="DIR")
     ] = None,
     brokers: Annotated[
         str | None,

@@ -11,12 +11,7 @@ from pipelines.cli.plan_steps import steps
 from pipelines.cli.plan_table import table
 from pipelines.cli.units import bytes_text, duration, many
 from udfs.planning.plan_request import MIN_MOVES
-from udfs.planning.plan_summary import (
-    Planned,
-    Proof,
-    proofs,
-    texts,
-)
+from udfs.planning.plan_summary import Planned, Proof, proofs, texts
 from udfs.planning.request_checks import chosen_brokers, ids_text
 from udfs.planning.waves import WaveReport, reports
 

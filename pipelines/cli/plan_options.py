@@ -10,13 +10,7 @@ from pipelines.config.plan_settings import request_of
 from pipelines.config.settings import Settings
 from pipelines.errors import SettingsError
 from udfs.planning.goals import GOALS
-from udfs.planning.plan_request import (
-    ALL,
-    MIN_BYTES,
-    MIN_MOVES,
-    OBJECTIVES,
-    PlanRequest,
-)
+from udfs.planning.plan_request import ALL, MIN_BYTES, MIN_MOVES, OBJECTIVES, PlanRequest
 
 _UNITS: dict[str, int] = {"": 1, **{name: 1000**power for power, name in enumerate(("k", "m", "g", "t", "p"), 1)}}
 _UNITS |= {f"{name}i": 1024**power for power, name in enumerate(("k", "m", "g", "t", "p"), 1)}

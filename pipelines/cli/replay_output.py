@@ -26,31 +26,15 @@ from pipelines.simulation.scenario.scenario_reader import is_scenario, read_scen
 from pipelines.simulation.scenario.sentence_patterns import milliseconds
 from pipelines.simulation.snapshot_changes import between
 from pipelines.simulation.snapshot_order import check_order
-from pipelines.simulation.source_state import (
-    log_ends,
-    missing,
-    quarantined,
-    shown,
-)
+from pipelines.simulation.source_state import log_ends, missing, quarantined, shown
 from udfs.simulation.cluster_actions import folded_whole
-from udfs.simulation.cluster_events import (
-    Begin,
-    Event,
-    Rules,
-    event_log,
-)
+from udfs.simulation.cluster_events import Begin, Event, Rules, event_log
 from udfs.simulation.controller.controller_steps import controller_steps
 from udfs.simulation.event_names import CAUSES, KINDS
 from udfs.simulation.groups import group_simulation as groups
 from udfs.simulation.groups.group_simulation import GroupEvent, GroupsReplayed, replay_groups
 from udfs.simulation.kernels import codes as k
-from udfs.simulation.plain_results import (
-    health,
-    leaderships,
-    requests,
-    state_of,
-    transitions,
-)
+from udfs.simulation.plain_results import health, leaderships, requests, state_of, transitions
 from udfs.simulation.simulator import Folded
 
 _REBALANCED = CAUSES[k.REBALANCED]

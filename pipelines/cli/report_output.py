@@ -17,11 +17,7 @@ _NEWEST = "SELECT cluster_id, snapshot_id FROM insights.snapshots WHERE newest"
 
 
 def report(
-    store: Store,
-    file: Path,
-    clusters: Sequence[str] = (),
-    snapshots: Sequence[SnapshotKey] = (),
-    alone: bool = False,
+    store: Store, file: Path, clusters: Sequence[str] = (), snapshots: Sequence[SnapshotKey] = (), alone: bool = False
 ) -> Facts:
     """Write the page of these snapshots, and of the newest of every other cluster. Return what it shows.
 

@@ -54,8 +54,7 @@ def progress(steps: int) -> Iterator[Progress]:
     with Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=steps)
         yield Progress(
-            began=lambda step: bar.update(task, description=step),
-            ended=lambda step, seconds: bar.advance(task),
+            began=lambda step: bar.update(task, description=step), ended=lambda step, seconds: bar.advance(task)
         )
 
 

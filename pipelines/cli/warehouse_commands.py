@@ -149,10 +149,7 @@ def report(
 
 @app.command(rich_help_panel="Tables, by Spark", epilog=examples("tables"))
 def tables(
-    warehouse: WarehouseOption = None,
-    json_file: JsonOption = None,
-    conf: ConfOption = None,
-    options: SetOption = None,
+    warehouse: WarehouseOption = None, json_file: JsonOption = None, conf: ConfOption = None, options: SetOption = None
 ) -> None:
     """Show what tables there are: rows, version, comment."""
     from pipelines.cli import run_output
@@ -167,10 +164,7 @@ def tables(
 
 @app.command(rich_help_panel="This machine", epilog=examples("doctor"))
 def doctor(
-    warehouse: WarehouseOption = None,
-    json_file: JsonOption = None,
-    conf: ConfOption = None,
-    options: SetOption = None,
+    warehouse: WarehouseOption = None, json_file: JsonOption = None, conf: ConfOption = None, options: SetOption = None
 ) -> None:
     """Check Java, jars, libraries, memory and warehouse, and say what to do about what is missing."""
     from pipelines.cli import doctor_output as body

@@ -14,24 +14,9 @@ from pipelines.errors import SourceError
 from pipelines.ingest.formats.unrecognised import FORMAT as UNRECOGNISED
 from pipelines.ingest.merge.inferred_state import down_brokers, live_brokers
 from pipelines.ingest.snapshot import Snapshot
-from udfs.arrow.columns import (
-    Lists,
-    flags,
-    numbers,
-    valid,
-    whole,
-)
+from udfs.arrow.columns import Lists, flags, numbers, valid, whole
 from udfs.arrow.ragged import contained, count_true
-from udfs.failures.kernels.election import (
-    CAUSES,
-    FROM_ELR,
-    KEPT,
-    NO_LEADER,
-    OFFLINE,
-    UNCLEAN,
-    PartitionArrays,
-    elect,
-)
+from udfs.failures.kernels.election import CAUSES, FROM_ELR, KEPT, NO_LEADER, OFFLINE, UNCLEAN, PartitionArrays, elect
 
 
 @dataclass(frozen=True)

@@ -45,10 +45,7 @@ def of_topics(model: ClusterModel) -> dict[str, dict[str, str]]:
     text = hashes(model).astype(">u4").tobytes().hex()
     ends = np.searchsorted(model.topic, np.arange(len(model.topic_names) + 1)).tolist()
     return {
-        name: {
-            "partitions": ranges(model.partition[begin:end]),
-            "hashes": text[HEX_DIGITS * begin : HEX_DIGITS * end],
-        }
+        name: {"partitions": ranges(model.partition[begin:end]), "hashes": text[HEX_DIGITS * begin : HEX_DIGITS * end]}
         for name, begin, end in zip(model.topic_names, ends[:-1], ends[1:], strict=True)
     }
 

@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 
 from udfs.arrow.ragged import any_true
-from udfs.planning.cluster_model import (
-    FREE,
-    ClusterModel,
-    Ints,
-    Places,
-    ProposedAssignment,
-)
+from udfs.planning.cluster_model import FREE, ClusterModel, Ints, Places, ProposedAssignment
 from udfs.planning.waves import Waves, leader_of, to_change
 
 Key = tuple[str, int]

@@ -24,18 +24,8 @@ from pipelines.plan_files.kafka_json import (
     to_elect,
     topics_to_move,
 )
-from pipelines.plan_files.plan_json import (
-    KIND,
-    plan_file,
-    wave_file,
-    wave_names,
-)
-from pipelines.plan_files.throttles import (
-    as_json,
-    as_script,
-    throttle_of,
-    throttles_by_wave,
-)
+from pipelines.plan_files.plan_json import KIND, plan_file, wave_file, wave_names
+from pipelines.plan_files.throttles import as_json, as_script, throttle_of, throttles_by_wave
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.waves import Waves, to_change
 

@@ -11,15 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.plan_files.fingerprints import digest, of_topics, rack_names
-from pipelines.plan_files.kafka_json import (
-    Lists,
-    array,
-    compact,
-    key_of,
-    lists_after,
-    lists_before,
-    not_given_back,
-)
+from pipelines.plan_files.kafka_json import Lists, array, compact, key_of, lists_after, lists_before, not_given_back
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
 from udfs.planning.waves import Waves, reports, to_change

@@ -15,12 +15,7 @@ from pipelines.errors import SourceError
 from pipelines.ingest.topic_names import bad_topic_name
 from pipelines.plan_files.fingerprints import Hashes, ids_in
 from pipelines.plan_files.kafka_json import Key, Lists
-from pipelines.plan_files.plan_folder import (
-    ELECTION,
-    PLAN,
-    REASSIGNMENT,
-    ROLLBACK,
-)
+from pipelines.plan_files.plan_folder import ELECTION, PLAN, REASSIGNMENT, ROLLBACK
 from udfs.planning.cluster_model import Ints
 
 REMEDY = "Put back the file that `plan` wrote, or plan anew"
@@ -149,8 +144,7 @@ def read_plan(directory: Path) -> StoredPlan:
     before = plan.assignment_before
     live = set(before.live_brokers)
     _expect(
-        directory / ROLLBACK,
-        {key: change.before for key, change in changes.items() if live.issuperset(change.before)},
+        directory / ROLLBACK, {key: change.before for key, change in changes.items() if live.issuperset(change.before)}
     )
     for entry, lists in zip(plan.waves, by_wave, strict=True):
         _expect(directory / entry.file, lists)

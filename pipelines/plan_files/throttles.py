@@ -11,12 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from pipelines.plan_files.kafka_json import (
-    Key,
-    Lists,
-    array,
-    compact,
-)
+from pipelines.plan_files.kafka_json import Key, Lists, array, compact
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADER_REPLICAS, FOLLOWER_REPLICAS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"

@@ -41,11 +41,7 @@ class RowsWhere(TableMetricProvider):
         domain_type=MetricDomainTypes.TABLE,
     )
     def _spark(
-        cls,
-        execution_engine: Any,
-        metric_domain_kwargs: Any,
-        metric_value_kwargs: Any,
-        **_: Any,
+        cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any
     ) -> tuple[Column, Any, dict[str, Any]]:
         return F.count_if(F.expr(metric_value_kwargs["fault"])), metric_domain_kwargs, {}
 
@@ -57,13 +53,7 @@ class RowsOfRepeatedKeys(TableMetricProvider):
     value_keys = ("shown",)
 
     @metric_value(engine=SparkDFExecutionEngine)
-    def _spark(
-        cls,
-        execution_engine: Any,
-        metric_domain_kwargs: Any,
-        metric_value_kwargs: Any,
-        **_: Any,
-    ) -> int:
+    def _spark(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> int:
         frame, _, _ = execution_engine.get_compute_domain(metric_domain_kwargs, domain_type=MetricDomainTypes.TABLE)
         return repeated_keys(frame, metric_value_kwargs["shown"]).agg(F.sum(_ROWS)).collect()[0][0] or 0
 

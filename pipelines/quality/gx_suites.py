@@ -26,20 +26,8 @@ from pyspark.sql import DataFrame
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.quality import gx_expectations as kinds
 from pipelines.quality.findings import Finding
-from pipelines.quality.table_rules import (
-    NotNull,
-    Rule,
-    Unique,
-    rules_of,
-    whole,
-)
-from pipelines.tables.table_contract import (
-    Between,
-    Matches,
-    NoRowWhere,
-    OneOf,
-    Table,
-)
+from pipelines.quality.table_rules import NotNull, Rule, Unique, rules_of, whole
+from pipelines.tables.table_contract import Between, Matches, NoRowWhere, OneOf, Table
 
 # It logs on every start, and says again what the findings say.
 logging.getLogger("great_expectations").setLevel(logging.CRITICAL)

@@ -5,14 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from pipelines.tables.table_contract import (
-    Between,
-    Expectation,
-    Matches,
-    NoRowWhere,
-    OneOf,
-    Table,
-)
+from pipelines.tables.table_contract import Between, Expectation, Matches, NoRowWhere, OneOf, Table
 
 
 @dataclass(frozen=True)

@@ -75,11 +75,7 @@ def verdict_of(
     points += incomplete
     levels = [level for level, _ in points]
     level = BAD if BAD in levels else WARNING if WARNING in levels else GOOD
-    return {
-        "level": level,
-        "sentence": _sentence(level, points, ratio),
-        "points": _told(points),
-    }
+    return {"level": level, "sentence": _sentence(level, points, ratio), "points": _told(points)}
 
 
 def _told(points: Sequence[tuple[str, str]]) -> list[dict[str, str]]:

@@ -12,33 +12,15 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from pipelines.setup.first_use_compilation import (
-    FAILURES,
-    PLACEMENT,
-    REPLAY,
-    compile_missing,
-    note,
-    plan_group,
-)
+from pipelines.setup.first_use_compilation import FAILURES, PLACEMENT, REPLAY, compile_missing, note, plan_group
 from udfs.arrow.ipc import packed
 from udfs.durability.durability_rows import DurabilityPlan, durability
-from udfs.failures.aggregates import (
-    Want,
-    added,
-    sum_placement,
-    sum_seed,
-    with_pairs,
-)
+from udfs.failures.aggregates import Want, added, sum_placement, sum_seed, with_pairs
 from udfs.failures.failure_rows import Outcome
 from udfs.failures.load_rows import topic_hotspots
 from udfs.failures.partition_groups import PARTITIONS as OF_PARTITIONS
 from udfs.failures.partition_groups import TOPICS as OF_TOPICS
-from udfs.failures.partition_groups import (
-    Share,
-    computed,
-    observed,
-    place,
-)
+from udfs.failures.partition_groups import Share, computed, observed, place
 from udfs.failures.scenarios import Cluster, RandomPlan, scenarios_of
 from udfs.hotspots.hotspot_distribution import Mix, Trial
 from udfs.kernel_compiler import cache_folder

@@ -7,12 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.columns import (
-    Lists,
-    numbers,
-    valid,
-    whole,
-)
+from udfs.arrow.columns import Lists, numbers, valid, whole
 from udfs.arrow.ragged import any_true, row_of
 
 Ints = npt.NDArray[np.int64]

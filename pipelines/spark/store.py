@@ -29,26 +29,10 @@ from pyspark.sql import functions as F
 
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.spark.delta_log import (
-    DataFile,
-    data_files,
-    last_version,
-    rows_of,
-    table_of,
-)
+from pipelines.spark.delta_log import DataFile, data_files, last_version, rows_of, table_of
 from pipelines.spark.local_frames import frame_of_rows
-from pipelines.spark.view_creation import (
-    find_views,
-    keep_views,
-    make_views,
-    quoted,
-)
-from pipelines.spark.views import (
-    BY_NAME,
-    VIEWS,
-    View,
-    needed,
-)
+from pipelines.spark.view_creation import find_views, keep_views, make_views, quoted
+from pipelines.spark.views import BY_NAME, VIEWS, View, needed
 from pipelines.tables import TABLES
 from pipelines.tables.table_contract import Table
 

@@ -38,12 +38,7 @@ class EntityParameters:
 # Facts on their way to their shard: an Arrow table each, as Spark need not look into them. Row by row, their lists and
 # nulls would cost several times what parsing and resolving them do.
 _IPC_BATCHES = pa.schema(
-    [
-        ("cluster_id", pa.string()),
-        ("snapshot_id", pa.string()),
-        ("shard", pa.int32()),
-        ("facts", pa.binary()),
-    ]
+    [("cluster_id", pa.string()), ("snapshot_id", pa.string()), ("shard", pa.int32()), ("facts", pa.binary())]
 )
 
 

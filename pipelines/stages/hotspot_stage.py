@@ -8,17 +8,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pyspark.sql.types import LongType
 
 from pipelines.tables.hotspot_tables import HOTSPOT_DISTRIBUTION
-from udfs.hotspots.hotspot_batches import (
-    BROKER,
-    CLUSTERS,
-    DISTRIBUTION,
-    LED,
-    TOPIC,
-    TRIED,
-    Plan,
-    summariser,
-    trier,
-)
+from udfs.hotspots.hotspot_batches import BROKER, CLUSTERS, DISTRIBUTION, LED, TOPIC, TRIED, Plan, summariser, trier
 from udfs.hotspots.hotspot_distribution import names_of
 
 _KEY = ("cluster_id", "snapshot_id")

@@ -18,14 +18,7 @@ from udfs.simulation.event_names import KINDS
 from udfs.simulation.event_packing import OF_EVERY_SHARD
 from udfs.simulation.event_shards import EVERY_SHARD, SHARDS, sharer
 from udfs.simulation.kernels import codes
-from udfs.simulation.kernels.simulation_state import (
-    CHECK_EVERY_MS,
-    END_AT,
-    FIRST_CHECK_MS,
-    KRAFT,
-    REBALANCES,
-    START_AT,
-)
+from udfs.simulation.kernels.simulation_state import CHECK_EVERY_MS, END_AT, FIRST_CHECK_MS, KRAFT, REBALANCES, START_AT
 from udfs.simulation.simulation_schemas import JOINED_REQUESTS, LISTS, WIRE
 
 _KEY = ("cluster_id", "snapshot_id")

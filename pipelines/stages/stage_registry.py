@@ -191,11 +191,7 @@ STAGES: tuple[Stage, ...] = (
         lambda t, c: silver_stage.replicas(t[_ENTITIES], t["silver.partitions"]),
     ),
     Stage("silver.quarantine", (_ENTITIES, RAW), lambda t, c: silver_stage.quarantine(t[_ENTITIES], t[RAW])),
-    Stage(
-        "silver.conflicts",
-        (_ENTITIES, BROKERS),
-        lambda t, c: silver_stage.conflicts(t[_ENTITIES], t[BROKERS]),
-    ),
+    Stage("silver.conflicts", (_ENTITIES, BROKERS), lambda t, c: silver_stage.conflicts(t[_ENTITIES], t[BROKERS])),
     Stage("silver.source_summary", (_ENTITIES, RAW), lambda t, c: silver_stage.source_summary(t[_ENTITIES], t[RAW])),
     Stage(SUMS, ("silver.topics", "silver.partitions", BROKERS), _scheme_sums),
     _outcome(failure_tables.FAILURE_SUMMARY, failed.SUMMARY, lambda c: tables.summary_rows()),
@@ -225,9 +221,7 @@ STAGES: tuple[Stage, ...] = (
         lambda t, c: origin_stage.topic_origin(t["silver.topics"], t["silver.partitions"], t[BROKERS]),
     ),
     Stage(
-        "gold.cluster_origin",
-        ("gold.topic_origin",),
-        lambda t, c: origin_stage.cluster_origin(t["gold.topic_origin"]),
+        "gold.cluster_origin", ("gold.topic_origin",), lambda t, c: origin_stage.cluster_origin(t["gold.topic_origin"])
     ),
     Stage(_PLANNED, ("silver.topics", "silver.partitions", BROKERS), _planned),
     Stage("gold.plans", (_PLANNED,), lambda t, c: plan_stage.plans(t[_PLANNED])),

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StructField, StructType
 
-from pipelines.tables.table_contract import (
-    Between,
-    Column,
-    Table,
-    columns,
-)
+from pipelines.tables.table_contract import Between, Column, Table, columns
 
 LONG, DOUBLE = LongType(), DoubleType()
 _ABOVE = ArrayType(StructType([StructField("above_ratio", DOUBLE), StructField("probability", DOUBLE)]))

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType
 
-from pipelines.tables.table_contract import (
-    INTS,
-    TEXTS,
-    Between,
-    Column,
-    OneOf,
-    Table,
-    columns,
-)
+from pipelines.tables.table_contract import INTS, TEXTS, Between, Column, OneOf, Table, columns
 
 TEXT, INT, LONG, DOUBLE = StringType(), IntegerType(), LongType(), DoubleType()
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 from pyspark.sql.types import BooleanType, DoubleType, IntegerType, LongType, StringType
 
 from pipelines.tables.silver_tables import LOADS
-from pipelines.tables.table_contract import (
-    INTS,
-    Column,
-    Table,
-    columns,
-)
+from pipelines.tables.table_contract import INTS, Column, Table, columns
 
 TEXT, INT, LONG, DOUBLE, FLAG = StringType(), IntegerType(), LongType(), DoubleType(), BooleanType()
 _SCHEME_KEYS = ("cluster_id", "snapshot_id", "scheme")

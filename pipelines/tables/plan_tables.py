@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.types import BinaryType, BooleanType, DoubleType, IntegerType, LongType, StringType
 
-from pipelines.tables.table_contract import (
-    INTS,
-    TEXTS,
-    Between,
-    Column,
-    NoRowWhere,
-    OneOf,
-    Table,
-    columns,
-)
+from pipelines.tables.table_contract import INTS, TEXTS, Between, Column, NoRowWhere, OneOf, Table, columns
 from udfs.planning.goals import GOALS
 from udfs.planning.plan_rows import METRICS
 

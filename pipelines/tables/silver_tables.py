@@ -17,16 +17,7 @@ from pyspark.sql.types import (
 )
 
 from pipelines.ingest.merge import merged_schemas
-from pipelines.tables.table_contract import (
-    INTS,
-    TEXTS,
-    Between,
-    Column,
-    Matches,
-    NoRowWhere,
-    Table,
-    columns,
-)
+from pipelines.tables.table_contract import INTS, TEXTS, Between, Column, Matches, NoRowWhere, Table, columns
 
 TEXT, INT, LONG, DOUBLE, FLAG = StringType(), IntegerType(), LongType(), DoubleType(), BooleanType()
 

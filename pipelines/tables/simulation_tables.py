@@ -6,21 +6,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import BinaryType, StringType
 
-from pipelines.tables.table_contract import (
-    Between,
-    Column,
-    OneOf,
-    Table,
-    columns,
-)
+from pipelines.tables.table_contract import Between, Column, OneOf, Table, columns
 from udfs.simulation import simulation_schemas
-from udfs.simulation.event_names import (
-    ANSWERS,
-    CAUSES,
-    ERRORS,
-    KINDS,
-    PARTITION_STATES,
-)
+from udfs.simulation.event_names import ANSWERS, CAUSES, ERRORS, KINDS, PARTITION_STATES
 from udfs.simulation.groups import group_names
 
 

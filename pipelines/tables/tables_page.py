@@ -6,14 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from pipelines.tables import TABLES
-from pipelines.tables.table_contract import (
-    Between,
-    Expectation,
-    Matches,
-    NoRowWhere,
-    OneOf,
-    Table,
-)
+from pipelines.tables.table_contract import Between, Expectation, Matches, NoRowWhere, OneOf, Table
 
 _HEAD = """# Tables
 

@@ -22,12 +22,7 @@ from pipelines.simulation.simulation_run import write_events, write_replay
 from pipelines.spark.session import open_session
 from pipelines.spark.store import Store
 from tests.bench.memory import Watch
-from udfs.simulation.cluster_events import (
-    Begin,
-    Held,
-    Rules,
-    event_log,
-)
+from udfs.simulation.cluster_events import Begin, Held, Rules, event_log
 from udfs.simulation.event_names import KINDS
 from udfs.simulation.kernels import codes as k
 from udfs.simulation.simulation_schemas import EVENTS

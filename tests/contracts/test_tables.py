@@ -15,12 +15,7 @@ from pipelines.ingest.merge import merged_schemas
 from pipelines.ingest.merge.broker_liveness import BROKERS
 from pipelines.ingest.merge.inferred_state import SETTLED
 from pipelines.stages.raw_metadata_stage import FILES, raw_metadata
-from pipelines.stages.stage_registry import (
-    STAGES,
-    STEPS,
-    Context,
-    steps_between,
-)
+from pipelines.stages.stage_registry import STAGES, STEPS, Context, steps_between
 from pipelines.tables import OF_REPLAYS, OF_RUNS, TABLES
 from pipelines.tables.table_contract import Table
 

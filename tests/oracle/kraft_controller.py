@@ -7,13 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.oracle.jvm import JavaProcess
-from udfs.simulation.cluster_events import (
-    Begin,
-    Event,
-    Key,
-    List,
-    Rules,
-)
+from udfs.simulation.cluster_events import Begin, Event, Key, List, Rules
 from udfs.simulation.kernels import codes as k
 
 CHECK_MS = 300_000

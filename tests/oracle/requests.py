@@ -10,12 +10,7 @@ import numpy.typing as npt
 
 from udfs.arrow.ragged import offsets_of, position_of, row_of
 from udfs.placement.kernels.java_hash import rack_names
-from udfs.placement.kernels.topic_arrays import (
-    DRAWN,
-    NO_RACK,
-    BrokerLists,
-    Topics,
-)
+from udfs.placement.kernels.topic_arrays import DRAWN, NO_RACK, BrokerLists, Topics
 
 MOST_BROKERS = 500
 MOST_PARTITIONS = 10_000

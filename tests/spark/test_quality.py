@@ -16,15 +16,7 @@ from pipelines import quality
 from pipelines.quality import Finding
 from pipelines.tables import TABLES
 from pipelines.tables.silver_tables import PARTITIONS
-from pipelines.tables.table_contract import (
-    INTS,
-    Between,
-    Column,
-    Matches,
-    NoRowWhere,
-    OneOf,
-    Table,
-)
+from pipelines.tables.table_contract import INTS, Between, Column, Matches, NoRowWhere, OneOf, Table
 
 THINGS = Table(
     "silver.things",
@@ -46,11 +38,7 @@ THINGS = Table(
     ),
     gated=True,
 )
-GOOD = [
-    (1, 0, "ab.", 0, "x", [1, 2]),
-    (1, 1, "'\\", 10, "it's", []),
-    (2, 0, "b", None, None, None),
-]
+GOOD = [(1, 0, "ab.", 0, "x", [1, 2]), (1, 1, "'\\", 10, "it's", []), (2, 0, "b", None, None, None)]
 
 
 def _check(spark: SparkSession, rows: Sequence[Any], docs_folder: str | None = None) -> dict[str, Finding]:

@@ -13,12 +13,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.stages import simulation_stage as stages
 from tests.samples import Sampled
-from tests.unit.simulation.comparison import (
-    logs_of,
-    partitions_of,
-    requests_of,
-    told_by,
-)
+from tests.unit.simulation.comparison import logs_of, partitions_of, requests_of, told_by
 from tests.unit.simulation.interpreter import interpret
 from tests.unit.simulation.random_cases import random_case, random_data_case
 from udfs.simulation.cluster_events import Begin, Event, event_log

@@ -8,24 +8,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.cli.replay_output import (
-    Asked,
-    Timeline,
-    snapshot_of_log,
-    timeline,
-)
+from pipelines.cli.replay_output import Asked, Timeline, snapshot_of_log, timeline
 from pipelines.simulation.simulation_run import rows_of_groups, write_events, write_replay
 from pipelines.spark.store import Store
 from pipelines.stages.simulation_stage import availability
 from pipelines.tables import TABLES
 from udfs.simulation.groups import group_simulation
-from udfs.simulation.plain_results import (
-    health,
-    leaderships,
-    requests,
-    state_of,
-    transitions,
-)
+from udfs.simulation.plain_results import health, leaderships, requests, state_of, transitions
 
 SAMPLES = Path(__file__).parents[2] / "data_samples"
 OF_GROUPS = ("gold.group_requests", "gold.group_transitions")

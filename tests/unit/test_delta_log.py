@@ -11,12 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from pipelines.spark import delta_log
-from pipelines.spark.delta_log import (
-    data_files,
-    last_version,
-    rows_of,
-    table_of,
-)
+from pipelines.spark.delta_log import data_files, last_version, rows_of, table_of
 
 
 def rows(cluster: str, count: int) -> pa.Table:

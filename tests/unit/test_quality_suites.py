@@ -16,14 +16,7 @@ from pipelines.quality import Finding
 from pipelines.quality.table_rules import rules_of
 from pipelines.tables import TABLES
 from pipelines.tables.ops_tables import QUALITY_RESULTS
-from pipelines.tables.table_contract import (
-    Between,
-    Column,
-    Matches,
-    NoRowWhere,
-    OneOf,
-    Table,
-)
+from pipelines.tables.table_contract import Between, Column, Matches, NoRowWhere, OneOf, Table
 
 GOOD = Finding("silver.topics", "keys_unique", "has the keys of another row", True, 12, 0)
 BAD = Finding("silver.partitions", "replicas_distinct", "repeats a replica", False, 1200, 3, '{"topic":"a"}')

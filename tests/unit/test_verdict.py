@@ -115,8 +115,5 @@ def test_records_that_were_rejected_are_to_be_looked_at() -> None:
     assert (found["level"], found["sentence"]) == (WARNING, said)
     assert verdict_of(NOW, [failure(1), failure(2)])["level"] == GOOD
     assert verdict_of(None, [], 2)["points"] == [
-        {
-            "level": WARNING,
-            "text": "2 records of the sources were rejected: see silver.quarantine, or inspect.",
-        }
+        {"level": WARNING, "text": "2 records of the sources were rejected: see silver.quarantine, or inspect."}
     ]

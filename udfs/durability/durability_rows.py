@@ -9,13 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from udfs.arrow.ragged import offsets_of, row_of
-from udfs.durability.kernels.loss_probability import (
-    EXACT,
-    copysets,
-    expected_lost,
-    loss_probability,
-    scatter_width,
-)
+from udfs.durability.kernels.loss_probability import EXACT, copysets, expected_lost, loss_probability, scatter_width
 from udfs.failures.failure_rows import Outcome
 
 BROKERS, RACKS = "broker", "rack"
@@ -85,11 +79,7 @@ def durability(outcome: Outcome, racks: tuple[str | None, ...], plan: Durability
 
 
 def _unit_rows(
-    unit: str,
-    offsets: npt.NDArray[np.int64],
-    members: npt.NDArray[np.int32],
-    units: int,
-    plan: DurabilityPlan,
+    unit: str, offsets: npt.NDArray[np.int64], members: npt.NDArray[np.int32], units: int, plan: DurabilityPlan
 ) -> list[dict[str, object]]:
     scatter = scatter_width(offsets, members, units) if units else np.zeros(1, dtype=np.int64)
     rows: list[dict[str, object]] = []

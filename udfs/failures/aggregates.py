@@ -17,22 +17,8 @@ import pyarrow as pa
 
 from udfs.arrow.ragged import offsets_of, row_of
 from udfs.durability.kernels.loss_probability import copysets
-from udfs.failures.kernels.broker_sums import (
-    COUNTS,
-    TOTALS,
-    WEIGHTS,
-    sum_held,
-    sum_successors,
-)
-from udfs.failures.kernels.failure_sums import (
-    EVENTS,
-    LOADS,
-    MOST_REPLICAS,
-    NOBODY,
-    UNKNOWN,
-    Group,
-    sum_failures,
-)
+from udfs.failures.kernels.broker_sums import COUNTS, TOTALS, WEIGHTS, sum_held, sum_successors
+from udfs.failures.kernels.failure_sums import EVENTS, LOADS, MOST_REPLICAS, NOBODY, UNKNOWN, Group, sum_failures
 from udfs.failures.kernels.rolling_restart import sum_restart
 from udfs.failures.kernels.scenario_sums import pair_leaders, sum_scenarios
 from udfs.failures.partition_groups import Placement, first_replicas

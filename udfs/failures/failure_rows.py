@@ -27,15 +27,7 @@ from udfs.failures.kernels.failure_sums import (
     UNDER_MIN,
     UNSIZED,
 )
-from udfs.failures.scenarios import (
-    BROKER,
-    LIST,
-    PAIR,
-    RACK,
-    RANDOM,
-    SHUTDOWN,
-    Scenarios,
-)
+from udfs.failures.scenarios import BROKER, LIST, PAIR, RACK, RANDOM, SHUTDOWN, Scenarios
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -7,12 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from udfs.failures.failure_rows import Outcome, followed
-from udfs.failures.kernels.failure_sums import (
-    BYTES_IN,
-    BYTES_OUT,
-    FETCH,
-    LEADERS,
-)
+from udfs.failures.kernels.failure_sums import BYTES_IN, BYTES_OUT, FETCH, LEADERS
 
 Floats = npt.NDArray[np.float64]
 

@@ -24,12 +24,7 @@ from udfs.failures.kernels.broker_sums import (
     topic_parts,
 )
 from udfs.failures.partition_groups import Placement
-from udfs.hotspots.hotspot_measures import (
-    GROUPS,
-    HOTSPOTS,
-    PART,
-    measure_batch,
-)
+from udfs.hotspots.hotspot_measures import GROUPS, HOTSPOTS, PART, measure_batch
 
 BROKER_LOAD = pa.schema(
     [

@@ -10,21 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.ragged import (
-    contained,
-    offsets_of,
-    position_of,
-    row_of,
-)
+from udfs.arrow.ragged import contained, offsets_of, position_of, row_of
 from udfs.failures.kernels.failure_sums import NOBODY, UNKNOWN, Group
 from udfs.failures.scenarios import Cluster
 from udfs.placement.kernels.java_random import scrambled
-from udfs.placement.kernels.topic_arrays import (
-    BrokerLists,
-    Ints,
-    Placed,
-    Topics,
-)
+from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, Placed, Topics
 from udfs.placement.kernels.topic_seeds import topic_seeds
 from udfs.placement.schemes import Scheme
 from udfs.placement.topic_batches import text_of

@@ -25,12 +25,7 @@ RANDOM_FAILURES = pa.schema(
         ("value_max", pa.float64()),
     ]
 )
-_METRICS = (
-    "worst_survivor_ratio",
-    "newly_offline_partitions",
-    "under_min_isr_partitions",
-    "single_isr_partitions",
-)
+_METRICS = ("worst_survivor_ratio", "newly_offline_partitions", "under_min_isr_partitions", "single_isr_partitions")
 ANY_OFFLINE = "any_newly_offline"
 _Z = 1.959963984540054  # 95 %
 

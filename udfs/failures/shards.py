@@ -16,32 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow import ipc
-from udfs.failures.aggregates import (
-    Array,
-    Want,
-    added,
-    packed,
-    stacked,
-    sum_placement,
-    sum_seed,
-    unpacked,
-    with_pairs,
-)
+from udfs.failures.aggregates import Array, Want, added, packed, stacked, sum_placement, sum_seed, unpacked, with_pairs
 from udfs.failures.load_rows import MEASURES, topic_hotspots
-from udfs.failures.partition_groups import (
-    PARTITIONS,
-    TOPICS,
-    Share,
-    computed,
-    observed,
-    place,
-)
-from udfs.failures.scenarios import (
-    Cluster,
-    RandomPlan,
-    Scenarios,
-    scenarios_of,
-)
+from udfs.failures.partition_groups import PARTITIONS, TOPICS, Share, computed, observed, place
+from udfs.failures.scenarios import Cluster, RandomPlan, Scenarios, scenarios_of
 from udfs.failures.seed_rows import with_metrics
 from udfs.placement.schemes import OBSERVED, SCHEMES
 
@@ -52,13 +30,7 @@ IPC_BATCHES = pa.schema([*KEYED, ("shard", pa.int32()), ("kind", pa.string()), (
 _BLOBS = (("sums", pa.binary()), ("topic_hotspots", pa.binary()))
 PARTIAL = pa.schema([*KEYED, ("scheme", pa.string()), ("shard", pa.int32()), *_BLOBS])
 SUMS = pa.schema(
-    [
-        *KEYED,
-        ("scheme", pa.string()),
-        ("brokers", pa.list_(pa.int32())),
-        ("racks", pa.list_(pa.string())),
-        *_BLOBS,
-    ]
+    [*KEYED, ("scheme", pa.string()), ("brokers", pa.list_(pa.int32())), ("racks", pa.list_(pa.string())), *_BLOBS]
 )
 NOTHING, OF_TOPICS, OF_PARTITIONS = "nothing", "topics", "partitions"
 _SCHEMAS = {OF_TOPICS: TOPICS, OF_PARTITIONS: PARTITIONS}

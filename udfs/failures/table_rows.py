@@ -9,20 +9,9 @@ import pyarrow as pa
 
 from udfs.durability.durability_rows import DURABILITY, DurabilityPlan, durability
 from udfs.failures.aggregates import unpacked
-from udfs.failures.failure_rows import (
-    LOAD,
-    SUMMARY,
-    Outcome,
-    loads,
-    summary,
-)
+from udfs.failures.failure_rows import LOAD, SUMMARY, Outcome, loads, summary
 from udfs.failures.headroom import HEADROOM, OVER, capacity
-from udfs.failures.load_rows import (
-    BROKER_LOAD,
-    MEASURES,
-    broker_load,
-    cluster_hotspots,
-)
+from udfs.failures.load_rows import BROKER_LOAD, MEASURES, broker_load, cluster_hotspots
 from udfs.failures.random_failures import RANDOM_FAILURES, random_failures
 from udfs.failures.seed_rows import SEEDS, seeds
 from udfs.failures.shards import hotspots_in, scenarios_in

@@ -11,13 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.ragged import offsets_of
-from udfs.hotspots.hotspot_distribution import (
-    HotspotDistribution,
-    Mix,
-    Trial,
-    int64,
-    observed_max,
-)
+from udfs.hotspots.hotspot_distribution import HotspotDistribution, Mix, Trial, int64, observed_max
 from udfs.placement.topic_batches import LiveBrokers
 
 TOPIC = pa.struct(

@@ -16,25 +16,9 @@ from udfs.hotspots.kernels.balls_in_bins import Fullest, fullest
 from udfs.placement.kernels import kafka_errors
 from udfs.placement.kernels.java_random import scrambled
 from udfs.placement.kernels.rack_aware_round_robin import alternate
-from udfs.placement.kernels.topic_arrays import (
-    NO_RACK,
-    BrokerLists,
-    Ints,
-    Topics,
-)
-from udfs.placement.kernels.topic_seeds import (
-    Words,
-    run_words,
-    seeds_of,
-    topic_hashes,
-)
-from udfs.placement.schemes import (
-    KAFKA,
-    KAFKA_RACK_UNAWARE,
-    KRAFT,
-    NAIVE,
-    SCHEMES,
-)
+from udfs.placement.kernels.topic_arrays import NO_RACK, BrokerLists, Ints, Topics
+from udfs.placement.kernels.topic_seeds import Words, run_words, seeds_of, topic_hashes
+from udfs.placement.schemes import KAFKA, KAFKA_RACK_UNAWARE, KRAFT, NAIVE, SCHEMES
 from udfs.placement.topic_batches import LiveBrokers, text_of
 
 Flags = npt.NDArray[np.bool_]
@@ -210,12 +194,7 @@ def _topics(mix: Mix) -> Topics:
     return Topics.of(mix.partitions, mix.factor, zero, listed=mix.listed, listed_offsets=mix.listed_offsets)
 
 
-_COUNTERS = {
-    KAFKA: _count_kafka,
-    KAFKA_RACK_UNAWARE: _count_unaware,
-    KRAFT: _count_kraft,
-    NAIVE: _count_naive,
-}
+_COUNTERS = {KAFKA: _count_kafka, KAFKA_RACK_UNAWARE: _count_unaware, KRAFT: _count_kraft, NAIVE: _count_naive}
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,7 @@ import pyarrow.compute as pc
 
 from udfs.arrow.ragged import offsets_of, take_segments
 from udfs.origin.kernels import scheme_patterns
-from udfs.origin.kernels.origin_search import (
-    NONE,
-    NOT_JUDGED,
-    Origins,
-    find_origins,
-)
+from udfs.origin.kernels.origin_search import NONE, NOT_JUDGED, Origins, find_origins
 from udfs.origin.kernels.round_robin_fit import UNKNOWN, Observed
 from udfs.origin.kernels.scheme_patterns import Brokers, Pattern
 from udfs.placement import schemes

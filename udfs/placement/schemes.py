@@ -10,12 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from udfs.placement.kernels.topic_arrays import (
-        BrokerLists,
-        Ints,
-        Placed,
-        Topics,
-    )
+    from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, Placed, Topics
 
 OBSERVED = "observed"
 MANUAL = "manual"

@@ -14,12 +14,7 @@ import pyarrow.compute as pc
 from udfs.arrow.ragged import offsets_of
 from udfs.placement.kernels import kafka_errors
 from udfs.placement.kernels.java_random import scrambled
-from udfs.placement.kernels.topic_arrays import (
-    BrokerLists,
-    Ints,
-    Placed,
-    Topics,
-)
+from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, Placed, Topics
 from udfs.placement.kernels.topic_seeds import topic_seeds
 from udfs.placement.schemes import SCHEMES, Scheme
 

@@ -8,24 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from udfs.planning.annealing.kernels.search_state import new_state
-from udfs.planning.annealing.search import (
-    TOLERANCE,
-    Found,
-    Task,
-    all_met,
-    excess,
-    search,
-)
+from udfs.planning.annealing.search import TOLERANCE, Found, Task, all_met, excess, search
 from udfs.planning.annealing.search_limits import Units
 from udfs.planning.cluster_model import ClusterModel, Ints, Places
 from udfs.planning.constraints import Rules
 from udfs.planning.leadership.leadership_plans import zero_byte
-from udfs.planning.plan_request import (
-    FAILOVER,
-    LEADERS,
-    REPLICAS,
-    PlanRequest,
-)
+from udfs.planning.plan_request import FAILOVER, LEADERS, REPLICAS, PlanRequest
 from udfs.planning.replicas.replica_counts import move_by_counts
 
 _NAMES = {FAILOVER: ("failover", "failover_out")}

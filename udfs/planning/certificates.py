@@ -9,29 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.arrow.ragged import any_true, row_of
-from udfs.planning.annealing.kernels.search_state import (
-    Limits,
-    State,
-    Work,
-    new_state,
-)
-from udfs.planning.annealing.search import (
-    TOLERANCE,
-    Found,
-    Task,
-    excess,
-    room_for_takeovers,
-)
+from udfs.planning.annealing.kernels.search_state import Limits, State, Work, new_state
+from udfs.planning.annealing.search import TOLERANCE, Found, Task, excess, room_for_takeovers
 from udfs.planning.annealing.search_limits import NO_LIMIT, Units
-from udfs.planning.cluster_model import (
-    ClusterModel,
-    Flags,
-    Floats,
-    Ints,
-    ProposedAssignment,
-    changed,
-    moved,
-)
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, ProposedAssignment, changed, moved
 from udfs.planning.constraints import Rules
 from udfs.planning.plan_request import PlanRequest
 

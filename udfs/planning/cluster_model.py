@@ -11,13 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.ragged import (
-    any_true,
-    contained,
-    has_repeat,
-    offsets_of,
-    row_of,
-)
+from udfs.arrow.ragged import any_true, contained, has_repeat, offsets_of, row_of
 
 Ints = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]

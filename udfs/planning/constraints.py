@@ -8,14 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from udfs.arrow.ragged import any_true
-from udfs.planning.cluster_model import (
-    FREE,
-    ClusterModel,
-    Flags,
-    Floats,
-    Ints,
-    Places,
-)
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Ints, Places
 from udfs.planning.plan_text import listed
 
 GOALS = ("balance", "expand", "drain", "replace", "rf", "repair")

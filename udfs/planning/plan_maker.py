@@ -7,12 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from udfs.arrow.ragged import any_true
-from udfs.planning.cluster_model import (
-    FREE,
-    FROZEN,
-    ClusterModel,
-    ProposedAssignment,
-)
+from udfs.planning.cluster_model import FREE, FROZEN, ClusterModel, ProposedAssignment
 from udfs.planning.goals import GOALS
 from udfs.planning.plan_request import PlanRequest
 

@@ -14,32 +14,13 @@ import pyarrow.compute as pc
 
 from udfs.arrow.ragged import offsets_of, row_of
 from udfs.durability.durability_rows import BROKERS, DurabilityPlan, durability
-from udfs.failures.aggregates import (
-    Want,
-    added,
-    sum_placement,
-    with_pairs,
-)
+from udfs.failures.aggregates import Want, added, sum_placement, with_pairs
 from udfs.failures.failure_rows import Outcome, summary
 from udfs.failures.headroom import RESOURCES, capacity
 from udfs.failures.kernels.failure_sums import NOBODY, UNKNOWN, Group
 from udfs.failures.partition_groups import Placement
-from udfs.failures.scenarios import (
-    BROKER,
-    PAIR,
-    RACK,
-    Cluster,
-    RandomPlan,
-    scenarios_of,
-)
-from udfs.planning.cluster_model import (
-    ClusterModel,
-    Flags,
-    Floats,
-    ProposedAssignment,
-    changed,
-    moved,
-)
+from udfs.failures.scenarios import BROKER, PAIR, RACK, Cluster, RandomPlan, scenarios_of
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, ProposedAssignment, changed, moved
 from udfs.planning.constraints import over_cap
 from udfs.planning.replica_order import leaders_of, successors_of
 
@@ -47,12 +28,7 @@ MOST_FAILURES = 5  # at once, of the chance of loss
 _DIGITS = 6  # of a ratio: sums of rates may differ in the last bits from one machine to the next
 _ANY_LOAD = 1e18  # headroom that nothing exceeds: what is over capacity is not asked here
 _WORST = ("leaders", "bytes_in", "bytes_out", "fetch")
-_MOST = (
-    "offline_partitions",
-    "newly_offline_partitions",
-    "under_min_isr_partitions",
-    "single_isr_partitions",
-)
+_MOST = ("offline_partitions", "newly_offline_partitions", "under_min_isr_partitions", "single_isr_partitions")
 
 
 @dataclass(frozen=True)

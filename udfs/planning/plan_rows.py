@@ -11,26 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from udfs.arrow.ragged import (
-    contained,
-    count_true,
-    offsets_of,
-    take_segments,
-)
-from udfs.planning.cluster_model import (
-    ClusterModel,
-    Flags,
-    Ints,
-    Places,
-    moved,
-)
+from udfs.arrow.ragged import contained, count_true, offsets_of, take_segments
+from udfs.planning.cluster_model import ClusterModel, Flags, Ints, Places, moved
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.plan_summary import (
-    Planned,
-    frozen_counts,
-    proofs,
-    texts,
-)
+from udfs.planning.plan_summary import Planned, frozen_counts, proofs, texts
 from udfs.planning.waves import reports, to_change
 
 
@@ -67,9 +51,7 @@ METRICS = (
         "leaders of the worst survivor of any single failure, over the survivors' mean",
     ),
     Metric(
-        "worst_survivor_bytes_out_ratio",
-        ("balance", "worst_survivor_bytes_out"),
-        "the same by bytes per second out",
+        "worst_survivor_bytes_out_ratio", ("balance", "worst_survivor_bytes_out"), "the same by bytes per second out"
     ),
     *(
         Metric(

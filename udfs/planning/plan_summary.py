@@ -8,12 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from udfs.planning.cluster_model import (
-    FREE,
-    FROZEN_WORDS,
-    ClusterModel,
-    ProposedAssignment,
-)
+from udfs.planning.cluster_model import FREE, FROZEN_WORDS, ClusterModel, ProposedAssignment
 from udfs.planning.goals import GOALS
 from udfs.planning.plan_metrics import Effort, metrics
 from udfs.planning.plan_request import PlanRequest

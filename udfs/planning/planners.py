@@ -8,23 +8,12 @@ import numpy as np
 
 from udfs.planning import constraints
 from udfs.planning.annealing.balance_plan import balance
-from udfs.planning.cluster_model import (
-    ClusterModel,
-    ProposedAssignment,
-    changed,
-    moved,
-)
+from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, changed, moved
 from udfs.planning.leadership.bytes_out_order import by_bytes
 from udfs.planning.leadership.leadership_plans import zero_byte
 from udfs.planning.leadership.preferred_leaders import leaders
 from udfs.planning.leadership.topic_leaders import topic_leaders
-from udfs.planning.plan_request import (
-    ALL,
-    COPYSETS,
-    MIN_BYTES,
-    MIN_MOVES,
-    PlanRequest,
-)
+from udfs.planning.plan_request import ALL, COPYSETS, MIN_BYTES, MIN_MOVES, PlanRequest
 from udfs.planning.replicas.copyset_reduction import fewer_sets
 from udfs.planning.replicas.replica_counts import move_by_counts
 from udfs.planning.request_checks import hard_request

@@ -8,12 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.arrow.ragged import position_of, row_of
-from udfs.planning.cluster_model import (
-    ClusterModel,
-    Flags,
-    Ints,
-    Places,
-)
+from udfs.planning.cluster_model import ClusterModel, Flags, Ints, Places
 
 # Texts of a proposal are told apart by int16; with more, all partitions share a general one.
 MOST_REASONS = 30_000

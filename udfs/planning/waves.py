@@ -13,23 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from udfs.arrow.ragged import (
-    any_true,
-    contained,
-    count_true,
-    offsets_of,
-    position_of,
-    row_of,
-    take_segments,
-)
-from udfs.planning.cluster_model import (
-    ClusterModel,
-    Flags,
-    Ints,
-    Places,
-    ProposedAssignment,
-    changed,
-)
+from udfs.arrow.ragged import any_true, contained, count_true, offsets_of, position_of, row_of, take_segments
+from udfs.planning.cluster_model import ClusterModel, Flags, Ints, Places, ProposedAssignment, changed
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED, assign_waves, fill_steps
 
 IN, OUT = "in", "out"

@@ -12,19 +12,8 @@ from udfs.simulation.kernels import codes as k
 from udfs.simulation.kernels import joint_actions as x
 from udfs.simulation.kernels import simulation_state as st
 from udfs.simulation.kernels.broker_timeline import C_AT, C_EVENT, checks_of
-from udfs.simulation.kernels.simulation_state import (
-    Ints,
-    Own,
-    State,
-    new_journal,
-)
-from udfs.simulation.simulator import (
-    Folded,
-    Timeline,
-    begin_all,
-    folded,
-    timeline,
-)
+from udfs.simulation.kernels.simulation_state import Ints, Own, State, new_journal
+from udfs.simulation.simulator import Folded, Timeline, begin_all, folded, timeline
 
 Bools = npt.NDArray[np.bool_]
 _DELETION_STEPS = (st.UP, st.UP_CONTROLLER, st.DOWN_CONTROLLER, st.FAIL_OVER)

@@ -12,23 +12,9 @@ import pyarrow.compute as pc
 from udfs.simulation.event_names import KINDS
 from udfs.simulation.kernels import codes as k
 from udfs.simulation.kernels import simulation_state as st
-from udfs.simulation.kernels.broker_timeline import (
-    C_AT,
-    C_BROKER,
-    C_EVENT,
-    C_ID,
-    C_KIND,
-    C_VALUE,
-    CLUSTER_EVENT,
-)
+from udfs.simulation.kernels.broker_timeline import C_AT, C_BROKER, C_EVENT, C_ID, C_KIND, C_VALUE, CLUSTER_EVENT
 from udfs.simulation.kernels.metadata_records import ABSENT_LIST, SAME_LEADER
-from udfs.simulation.kernels.simulation_state import (
-    LONG_AGO,
-    NEVER,
-    Ints,
-    Own,
-    State,
-)
+from udfs.simulation.kernels.simulation_state import LONG_AGO, NEVER, Ints, Own, State
 from udfs.simulation.simulation_schemas import LISTS
 
 _OF_CLUSTERS = (

@@ -9,23 +9,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from udfs.arrow.positions import positions
-from udfs.simulation.event_names import (
-    ANSWERS,
-    CAUSES,
-    ERRORS,
-    PARTITION_STATES,
-    REPLICA_STATES,
-)
+from udfs.simulation.event_names import ANSWERS, CAUSES, ERRORS, PARTITION_STATES, REPLICA_STATES
 from udfs.simulation.kernels import codes as k
 from udfs.simulation.kernels import simulation_state as st
 from udfs.simulation.kernels.simulation_state import Ints
-from udfs.simulation.simulation_schemas import (
-    HEALTH,
-    LEADERSHIPS,
-    REQUESTS,
-    STATES_AT_END,
-    TRANSITIONS,
-)
+from udfs.simulation.simulation_schemas import HEALTH, LEADERSHIPS, REQUESTS, STATES_AT_END, TRANSITIONS
 from udfs.simulation.simulator import Folded
 
 Bools = npt.NDArray[np.bool_]

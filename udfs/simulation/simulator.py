@@ -10,14 +10,7 @@ from udfs.simulation.event_packing import N_CONTROLLER, N_EPOCH, Packed
 from udfs.simulation.kernels import simulation_state as st
 from udfs.simulation.kernels.broker_timeline import steps_of
 from udfs.simulation.kernels.partition_timeline import ALL, begin, fold
-from udfs.simulation.kernels.simulation_state import (
-    Ints,
-    Journal,
-    Own,
-    State,
-    World,
-    new_journal,
-)
+from udfs.simulation.kernels.simulation_state import Ints, Journal, Own, State, World, new_journal
 
 _LEAST_ROWS = 4096
 
@@ -83,9 +76,7 @@ def timeline(packed: Packed, checks: Ints) -> Timeline:
     broker, change = _changes(all_steps, packed.flags)
     broker, of = _index(all_steps, cluster, broker)
     return Timeline(
-        World(all_steps, cluster, broker, change, of),
-        np.concatenate([*controllers, np.empty(0, np.int64)]),
-        flags,
+        World(all_steps, cluster, broker, change, of), np.concatenate([*controllers, np.empty(0, np.int64)]), flags
     )
 
 

@@ -16,15 +16,7 @@ from udfs.simulation.event_shards import Batches, gathered, ipc_batch
 from udfs.simulation.kernels.codes import DELETE
 from udfs.simulation.request_results import joined
 from udfs.simulation.result_tables import Rows
-from udfs.simulation.simulation_schemas import (
-    HEALTH,
-    KEY,
-    LEADERSHIPS,
-    REQUESTS,
-    STATES_AT_END,
-    TRANSITIONS,
-    WIRE,
-)
+from udfs.simulation.simulation_schemas import HEALTH, KEY, LEADERSHIPS, REQUESTS, STATES_AT_END, TRANSITIONS, WIRE
 from udfs.simulation.simulator import folded
 
 # What an Arrow IPC batch holds rows of, and their schema.

@@ -8,19 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.ingest.formats.checked_values import (
-    Fact,
-    as_int,
-    as_text,
-    parse_each,
-    unparsable,
-)
-from pipelines.ingest.formats.row_lists import (
-    Columns,
-    frame,
-    header_score,
-    row_facts,
-)
+from pipelines.ingest.formats.checked_values import Fact, as_int, as_text, parse_each, unparsable
+from pipelines.ingest.formats.row_lists import Columns, frame, header_score, row_facts
 from pipelines.ingest.records import BROKER, Format, Records
 
 _COLUMNS = Columns(
@@ -74,9 +63,5 @@ def _parse(records: Records) -> pa.Table:
 
 
 FORMAT = Format(
-    name="broker-list",
-    title="broker list with racks, CSV or JSON",
-    score=_score,
-    frame=_frame,
-    parse=_parse,
+    name="broker-list", title="broker list with racks, CSV or JSON", score=_score, frame=_frame, parse=_parse
 )

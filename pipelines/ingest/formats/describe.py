@@ -53,10 +53,4 @@ def _parse_batch(records: Records) -> pa.Table:
     return in_order(parts)
 
 
-FORMAT = Format(
-    name="describe",
-    title="kafka-topics --describe, any version",
-    score=_score,
-    frame=_frame,
-    parse=_parse,
-)
+FORMAT = Format(name="describe", title="kafka-topics --describe, any version", score=_score, frame=_frame, parse=_parse)

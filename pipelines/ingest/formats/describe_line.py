@@ -5,13 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from pipelines.ingest.formats.checked_values import (
-    INT32,
-    Fact,
-    ignored,
-    shown,
-    unparsable,
-)
+from pipelines.ingest.formats.checked_values import INT32, Fact, ignored, shown, unparsable
 from pipelines.ingest.formats.describe_configs import split_configs
 from pipelines.ingest.formats.noise_lines import ELLIPSIS, noise_reason
 from pipelines.ingest.records import FAULT, PARTITION, TOPIC

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pipelines.ingest.formats.checked_values import (
-    Fact,
-    ignored,
-    shown,
-    unparsable,
-)
+from pipelines.ingest.formats.checked_values import Fact, ignored, shown, unparsable
 from pipelines.ingest.formats.noise_lines import PROSE, TOOL_MESSAGE, noise_reason
 from pipelines.ingest.json_elements import BROKEN, LINE, OTHER, Event
 

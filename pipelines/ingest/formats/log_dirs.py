@@ -28,12 +28,7 @@ from pipelines.ingest.formats.checked_values import (
     unparsable,
 )
 from pipelines.ingest.formats.json_documents import outside_facts, outside_record
-from pipelines.ingest.formats.record_batches import (
-    in_order,
-    pick,
-    rows_of,
-    with_origin,
-)
+from pipelines.ingest.formats.record_batches import in_order, pick, rows_of, with_origin
 from pipelines.ingest.json_elements import BROKEN, ELEMENT, END, LINE, OTHER, START, VALUE, Event, events
 from pipelines.ingest.records import BROKER, REPLICA, Format, Records
 
@@ -200,10 +195,4 @@ def _replicas(found: pa.StructArray, places: list[Any]) -> dict[str, pa.Array]:
     }
 
 
-FORMAT = Format(
-    name="log-dirs",
-    title="kafka-log-dirs --describe",
-    score=_score,
-    frame=_frame,
-    parse=_parse,
-)
+FORMAT = Format(name="log-dirs", title="kafka-log-dirs --describe", score=_score, frame=_frame, parse=_parse)

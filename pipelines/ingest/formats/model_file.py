@@ -99,9 +99,5 @@ def _parse(records: Records) -> pa.Table:
 
 
 FORMAT = Format(
-    name="model",
-    title="synthetic cluster model of cluster_model.py",
-    score=_score,
-    frame=_frame,
-    parse=_parse,
+    name="model", title="synthetic cluster model of cluster_model.py", score=_score, frame=_frame, parse=_parse
 )

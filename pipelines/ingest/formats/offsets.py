@@ -17,12 +17,7 @@ from pipelines.ingest.formats.checked_values import (
     shown,
     unparsable,
 )
-from pipelines.ingest.formats.noise_lines import (
-    PROMPT,
-    PROSE,
-    line_records,
-    noise_reason,
-)
+from pipelines.ingest.formats.noise_lines import PROMPT, PROSE, line_records, noise_reason
 from pipelines.ingest.records import OFFSET, Format, Records
 
 UNKNOWN = "offset unknown"
@@ -64,16 +59,7 @@ def _facts(_context: str | None, raw: str) -> list[Fact]:
         return ignored(UNKNOWN)
     # With --offsets N old versions print several, the newest first.
     newest, *_ = [as_int(offset.strip(), "offset", 0, INT64) for offset in offsets.split(",")]
-    return [
-        (
-            OFFSET,
-            {
-                "topic": topic,
-                "partition": number,
-                "log_end_offset": newest,
-            },
-        )
-    ]
+    return [(OFFSET, {"topic": topic, "partition": number, "log_end_offset": newest})]
 
 
 def _parse(records: Records) -> pa.Table:
@@ -81,9 +67,5 @@ def _parse(records: Records) -> pa.Table:
 
 
 FORMAT = Format(
-    name="offsets",
-    title="GetOffsetShell, topic:partition:offset",
-    score=_score,
-    frame=_frame,
-    parse=_parse,
+    name="offsets", title="GetOffsetShell, topic:partition:offset", score=_score, frame=_frame, parse=_parse
 )

@@ -10,15 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.errors import SourceError
-from pipelines.ingest.formats.checked_values import (
-    BadValueError,
-    Fact,
-    as_object,
-    ignored,
-    loads,
-    shown,
-    unparsable,
-)
+from pipelines.ingest.formats.checked_values import BadValueError, Fact, as_object, ignored, loads, shown, unparsable
 from pipelines.ingest.formats.json_documents import OUTSIDE, outside_facts, outside_record
 from pipelines.ingest.formats.noise_lines import BLANK
 from pipelines.ingest.json_elements import ELEMENT, events

@@ -7,22 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from pipelines.ingest.formats.checked_values import (
-    Fact,
-    as_object,
-    ignored,
-    loads,
-    parse_each,
-    shown,
-    unparsable,
-)
-from pipelines.ingest.formats.json_documents import (
-    OUTSIDE,
-    TOPIC_TO_MOVE,
-    keys_in,
-    outside_facts,
-    outside_record,
-)
+from pipelines.ingest.formats.checked_values import Fact, as_object, ignored, loads, parse_each, shown, unparsable
+from pipelines.ingest.formats.json_documents import OUTSIDE, TOPIC_TO_MOVE, keys_in, outside_facts, outside_record
 from pipelines.ingest.json_elements import ELEMENT, events
 from pipelines.ingest.records import Format, Records
 

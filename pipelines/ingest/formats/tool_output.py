@@ -8,12 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from pipelines.ingest.formats.checked_values import Fact, ignored, parse_each
-from pipelines.ingest.formats.noise_lines import (
-    PROSE,
-    TOOL_MESSAGE,
-    line_records,
-    noise_reason,
-)
+from pipelines.ingest.formats.noise_lines import PROSE, TOOL_MESSAGE, line_records, noise_reason
 from pipelines.ingest.records import Format, Records
 
 _MESSAGE = re.compile(

@@ -18,12 +18,7 @@ from pipelines.ingest.formats.checked_values import (
     shown,
     unparsable,
 )
-from pipelines.ingest.formats.row_lists import (
-    Columns,
-    frame,
-    header_score,
-    row_facts,
-)
+from pipelines.ingest.formats.row_lists import Columns, frame, header_score, row_facts
 from pipelines.ingest.records import TOPIC, Format, Records
 
 _COLUMNS = Columns(

@@ -190,10 +190,4 @@ def _parse(records: Records) -> pa.Table:
     return parse_each(records, _facts)
 
 
-FORMAT = Format(
-    name="zookeeper-cli",
-    title="text of a zkCli.sh session",
-    score=_score,
-    frame=_frame,
-    parse=_parse,
-)
+FORMAT = Format(name="zookeeper-cli", title="text of a zkCli.sh session", score=_score, frame=_frame, parse=_parse)

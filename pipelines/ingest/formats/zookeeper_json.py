@@ -7,15 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from pipelines.ingest.formats.checked_values import (
-    Fact,
-    as_object,
-    as_text,
-    ignored,
-    loads,
-    need,
-    parse_each,
-)
+from pipelines.ingest.formats.checked_values import Fact, as_object, as_text, ignored, loads, need, parse_each
 from pipelines.ingest.formats.noise_lines import line_records, noise_reason
 from pipelines.ingest.formats.znodes import znode_facts
 from pipelines.ingest.records import Format, Records
@@ -47,9 +39,5 @@ def _parse(records: Records) -> pa.Table:
 
 
 FORMAT = Format(
-    name="zookeeper-json",
-    title="ZooKeeper dump, JSON lines of path and data",
-    score=_score,
-    frame=_frame,
-    parse=_parse,
+    name="zookeeper-json", title="ZooKeeper dump, JSON lines of path and data", score=_score, frame=_frame, parse=_parse
 )

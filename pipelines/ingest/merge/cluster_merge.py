@@ -11,42 +11,15 @@ import pyarrow.compute as pc
 
 from pipelines.ingest import records as r
 from pipelines.ingest.merge.broker_liveness import usage
-from pipelines.ingest.merge.fact_merge import (
-    Conflict,
-    Merged,
-    merge,
-    place,
-    show,
-    strength_of,
-)
+from pipelines.ingest.merge.fact_merge import Conflict, Merged, merge, place, show, strength_of
 from pipelines.ingest.merge.kraft_log_state import fold_log
-from pipelines.ingest.merge.log_sizes import (
-    LOG_FIELDS,
-    log_keys,
-    logs_beside_replicas,
-    partition_sizes,
-    stray_logs,
-)
-from pipelines.ingest.merge.merged_schemas import (
-    CONFLICTS,
-    PARTITIONS,
-    QUARANTINED,
-    REGISTRATIONS,
-    USED,
-    Resolution,
-)
+from pipelines.ingest.merge.log_sizes import LOG_FIELDS, log_keys, logs_beside_replicas, partition_sizes, stray_logs
+from pipelines.ingest.merge.merged_schemas import CONFLICTS, PARTITIONS, QUARANTINED, REGISTRATIONS, USED, Resolution
 from pipelines.ingest.merge.partition_checks import partition_faults
 from pipelines.ingest.merge.record_outcomes import Verdicts
 from pipelines.ingest.merge.topic_configs import describe_topics
 from pipelines.ingest.topic_names import bad_topic_name
-from udfs.arrow.columns import (
-    Lists,
-    codes,
-    flags,
-    numbers,
-    valid,
-    whole,
-)
+from udfs.arrow.columns import Lists, codes, flags, numbers, valid, whole
 
 # What `resolve` takes: facts with their origin. `home` is false for a broker's fact that was copied to this shard
 # of the cluster only to be looked at; its home shard accounts for it.

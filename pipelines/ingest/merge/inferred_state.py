@@ -7,19 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.merge.merged_schemas import PARTITIONS
-from udfs.arrow.columns import (
-    Lists,
-    flags,
-    numbers,
-    valid,
-    whole,
-)
-from udfs.arrow.ragged import (
-    count_true,
-    first_true,
-    offsets_of,
-    row_of,
-)
+from udfs.arrow.columns import Lists, flags, numbers, valid, whole
+from udfs.arrow.ragged import count_true, first_true, offsets_of, row_of
 
 SETTLED = PARTITIONS.append(pa.field("state_inferred", pa.bool_()))
 

@@ -6,12 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.ingest.topic_names import bad_topic_name
-from udfs.arrow.columns import (
-    Lists,
-    codes,
-    numbers,
-    valid,
-)
+from udfs.arrow.columns import Lists, codes, numbers, valid
 from udfs.arrow.ragged import contained, has_repeat, row_of
 
 

@@ -9,12 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.ingest.merge.merged_schemas import TOPICS
-from udfs.arrow.columns import (
-    Lists,
-    codes,
-    numbers,
-    valid,
-)
+from udfs.arrow.columns import Lists, codes, numbers, valid
 
 _SHOWN_MISSING = 20
 

@@ -6,13 +6,7 @@ import re
 from collections.abc import Iterator
 
 from pipelines.simulation.scenario.scenario_cluster import Said, Told
-from pipelines.simulation.scenario.sentence_patterns import (
-    BROKER,
-    IDS,
-    NUMBER,
-    PARTITION,
-    ids_of,
-)
+from pipelines.simulation.scenario.sentence_patterns import BROKER, IDS, NUMBER, PARTITION, ids_of
 from udfs.simulation.cluster_events import Event
 from udfs.simulation.kernels import codes as k
 

@@ -9,13 +9,7 @@ from itertools import count
 
 from pipelines.simulation.scenario.sentence_patterns import Option, ids_of, keys_of
 from pipelines.simulation.scenario.yaml_document import Page
-from udfs.simulation.cluster_events import (
-    Begin,
-    Event,
-    Key,
-    List,
-    Rules,
-)
+from udfs.simulation.cluster_events import Begin, Event, Key, List, Rules
 from udfs.simulation.groups.group_simulation import GroupEvent
 from udfs.simulation.kernels import codes as k
 

@@ -11,27 +11,10 @@ from typing import Any
 
 from pipelines.simulation.scenario import broker_sentences, data_sentences, topic_sentences
 from pipelines.simulation.scenario import group_sentences as groups
-from pipelines.simulation.scenario.scenario_cluster import (
-    Made,
-    Maker,
-    Said,
-    Told,
-)
-from pipelines.simulation.scenario.scenario_header import (
-    FETCH_EVERY,
-    Settings,
-    begin_of,
-    reject_cluster,
-    settings_of,
-)
+from pipelines.simulation.scenario.scenario_cluster import Made, Maker, Said, Told
+from pipelines.simulation.scenario.scenario_header import FETCH_EVERY, Settings, begin_of, reject_cluster, settings_of
 from pipelines.simulation.scenario.sentence_patterns import keys_of, too_large
-from pipelines.simulation.scenario.sentence_times import (
-    EXAMPLES,
-    LESS,
-    MOST,
-    read_times,
-    too_many,
-)
+from pipelines.simulation.scenario.sentence_times import EXAMPLES, LESS, MOST, read_times, too_many
 from pipelines.simulation.scenario.yaml_document import Page, read_page
 from udfs.simulation.cluster_events import Begin, Event
 from udfs.simulation.groups.group_simulation import GroupEvent

@@ -7,14 +7,7 @@ from collections.abc import Iterator
 
 from pipelines.simulation.scenario.scenario_cluster import Said, Told
 from pipelines.simulation.scenario.scenario_header import check_name
-from pipelines.simulation.scenario.sentence_patterns import (
-    IDS,
-    LARGEST_ID,
-    LISTS,
-    NAME,
-    PARTITION,
-    number,
-)
+from pipelines.simulation.scenario.sentence_patterns import IDS, LARGEST_ID, LISTS, NAME, PARTITION, number
 from udfs.simulation.cluster_events import Event
 from udfs.simulation.kernels import codes as k
 

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 from udfs.arrow.ragged import offsets_of
-from udfs.failures.kernels.election import (
-    CAUSES,
-    PartitionArrays,
-    elect,
-    successor_if_leader_fails,
-)
+from udfs.failures.kernels.election import CAUSES, PartitionArrays, elect, successor_if_leader_fails
 
 
 def state(*rows: tuple[list[int], list[int], list[int], int, bool]) -> PartitionArrays:

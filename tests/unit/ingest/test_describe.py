@@ -101,11 +101,7 @@ def test_a_reassignment_under_way_shows_what_is_added_and_removed() -> None:
     assert bare(facts("describe-reassigning.txt", PARTITION)) == [
         partition("orders", 0, 0, [3, 0, 1], [0, 1], adding_replicas=[3], removing_replicas=[1]),
         partition(
-            *("orders", 1, 1, [3, 1, 2], [1, 2]),
-            adding_replicas=[3],
-            removing_replicas=[],
-            elr=[],
-            last_known_elr=[],
+            *("orders", 1, 1, [3, 1, 2], [1, 2]), adding_replicas=[3], removing_replicas=[], elr=[], last_known_elr=[]
         ),
     ]
 
@@ -166,13 +162,7 @@ def test_what_people_keep_around_the_table_is_ignored_by_name() -> None:
         {"topic": "audit", "partition_count": 1, "replication_factor": 2, "configs": []},
         partition("audit", 0, 2, [2, 0], [2, 0]),
     ]
-    assert reasons("describe-as-kept.txt") == {
-        "prose": 2,
-        "blank line": 2,
-        "prompt": 3,
-        "log line": 3,
-        "ellipsis": 1,
-    }
+    assert reasons("describe-as-kept.txt") == {"prose": 2, "blank line": 2, "prompt": 3, "log line": 3, "ellipsis": 1}
 
 
 def test_a_line_cut_off_before_its_isr_is_whole_is_a_fault() -> None:

@@ -103,7 +103,7 @@ def test_a_change_after_the_topic_was_removed_is_a_fault() -> None:
 
 def test_a_snapshot_and_bare_payloads_are_read_the_same_way() -> None:
     assert [row["kind"] for row in facts("kraft-snapshot.txt") if row["kind"] != IGNORED] == [
-        *("topic", "partition", "partition", "config", "broker", "broker"),
+        *("topic", "partition", "partition", "config", "broker", "broker")
     ]
     assert facts("kraft-payloads.jsonl")[3] == {"kind": "clear_elr"}  # of all topics
     assert facts("kraft-payloads.jsonl")[0]["fenced"] is False

@@ -8,12 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.unit.origin.origin_topics import (
-    Replicas,
-    grown,
-    judge,
-    placed,
-)
+from tests.unit.origin.origin_topics import Replicas, grown, judge, placed
 from tests.unit.placement.placement_requests import ADMIN_UTILS, STRIPED
 from udfs.origin.kernels.striped_fit import touched
 

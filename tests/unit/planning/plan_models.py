@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 
 from pipelines.plan_files.kafka_json import lists_before
 from udfs.arrow.ragged import offsets_of
-from udfs.planning.cluster_model import (
-    ClusterModel,
-    Places,
-    ProposedAssignment,
-    changed,
-)
+from udfs.planning.cluster_model import ClusterModel, Places, ProposedAssignment, changed
 
 Lists = Sequence[Sequence[int]]
 Key = tuple[str, int]

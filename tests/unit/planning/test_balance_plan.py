@@ -9,13 +9,7 @@ import pytest
 
 from tests.unit.planning.models import model
 from udfs.arrow.ragged import has_repeat, row_of
-from udfs.planning.cluster_model import (
-    EXCLUDED,
-    ClusterModel,
-    ProposedAssignment,
-    changed,
-    moved,
-)
+from udfs.planning.cluster_model import EXCLUDED, ClusterModel, ProposedAssignment, changed, moved
 from udfs.planning.constraints import Infeasible
 from udfs.planning.plan_maker import make_plan
 from udfs.planning.plan_request import PlanRequest, Targets

@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 
 from tests.unit.planning.models import model
-from tests.unit.planning.test_balance_plan import (
-    assert_legal,
-    loads,
-    over_mean,
-    worst_survivor,
-)
+from tests.unit.planning.test_balance_plan import assert_legal, loads, over_mean, worst_survivor
 from udfs.planning.cluster_model import moved
 from udfs.planning.plan_maker import make_plan
 from udfs.planning.plan_request import PlanRequest

@@ -9,12 +9,7 @@ import pytest
 
 from tests.unit.planning.plan_models import model_with
 from udfs.planning.cluster_model import EXCLUDED, ClusterModel
-from udfs.planning.constraints import (
-    Asked,
-    Infeasible,
-    rules_for,
-    usual_factor,
-)
+from udfs.planning.constraints import Asked, Infeasible, rules_for, usual_factor
 from udfs.planning.infeasibility import reasons_against
 from udfs.planning.replicas.replica_counts import move_by_counts
 

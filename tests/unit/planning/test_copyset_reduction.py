@@ -12,27 +12,11 @@ import pytest
 from tests.unit.planning.models import model
 from tests.unit.planning.plan_models import model_with
 from udfs.arrow.ragged import has_repeat, row_of
-from udfs.planning.cluster_model import (
-    ClusterModel,
-    ProposedAssignment,
-    changed,
-    moved,
-)
-from udfs.planning.constraints import (
-    Asked,
-    Rules,
-    over_cap,
-    rules_for,
-)
+from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, changed, moved
+from udfs.planning.constraints import Asked, Rules, over_cap, rules_for
 from udfs.planning.plan_maker import make_plan
 from udfs.planning.plan_metrics import Effort, metrics
-from udfs.planning.plan_request import (
-    ALL,
-    COPYSETS,
-    MIN_MOVES,
-    PRIORITIES,
-    PlanRequest,
-)
+from udfs.planning.plan_request import ALL, COPYSETS, MIN_MOVES, PRIORITIES, PlanRequest
 from udfs.planning.replicas.copyset_reduction import REASON, fewer_sets
 from udfs.planning.replicas.replica_counts import move_by_counts
 

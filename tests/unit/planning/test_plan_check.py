@@ -14,21 +14,8 @@ import pytest
 from pipelines.errors import SourceError
 from pipelines.plan_files.plan_check import check_plan
 from pipelines.plan_files.plan_folder import write_plan
-from pipelines.plan_files.plan_progress import (
-    CHANGED,
-    DONE,
-    FITS,
-    IN_FLIGHT,
-    PARTLY,
-    ChangedRack,
-    PlanState,
-)
-from tests.unit.planning.plan_models import (
-    Key,
-    model_with,
-    partitions_of,
-    proposal_with,
-)
+from pipelines.plan_files.plan_progress import CHANGED, DONE, FITS, IN_FLIGHT, PARTLY, ChangedRack, PlanState
+from tests.unit.planning.plan_models import Key, model_with, partitions_of, proposal_with
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.waves import Limits, split
 

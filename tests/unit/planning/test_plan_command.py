@@ -11,13 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.planning import judge
-from tests.unit.planning.plan_commands import (
-    Said,
-    assert_rejected,
-    described,
-    line,
-    model_file,
-)
+from tests.unit.planning.plan_commands import Said, assert_rejected, described, line, model_file
 
 pytestmark = pytest.mark.slow
 

@@ -11,12 +11,7 @@ import pytest
 from pipelines.cli.units import duration, many
 from pipelines.setup import first_use_compilation
 from tests.unit.planning import judge
-from tests.unit.planning.plan_commands import (
-    Said,
-    described,
-    line,
-    model_file,
-)
+from tests.unit.planning.plan_commands import Said, described, line, model_file
 
 
 def test_a_repair_says_what_its_rollback_cannot_give_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

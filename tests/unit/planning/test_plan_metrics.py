@@ -21,12 +21,7 @@ from tests.unit.planning.plan_models import model_with, proposal_with
 from tests.unit.planning.small_clusters import cluster, clusters, lists_of
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, model_of
 from udfs.planning.plan_maker import make_plan
-from udfs.planning.plan_metrics import (
-    Effort,
-    balance,
-    metrics,
-    state_of,
-)
+from udfs.planning.plan_metrics import Effort, balance, metrics, state_of
 from udfs.planning.plan_request import PlanRequest
 
 pytestmark = pytest.mark.slow

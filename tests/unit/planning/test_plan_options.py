@@ -10,12 +10,7 @@ from pipelines.cli import plan_options
 from pipelines.cli.plan_options import Options
 from pipelines.config.settings import load_settings
 from pipelines.errors import SettingsError
-from tests.unit.planning.plan_commands import (
-    Said,
-    assert_rejected,
-    described,
-    line,
-)
+from tests.unit.planning.plan_commands import Said, assert_rejected, described, line
 from udfs.planning.goals import GOALS
 from udfs.planning.plan_request import COPYSETS, Targets
 

@@ -16,18 +16,8 @@ from pipelines.plan_files.fingerprints import hashes, ids_in, ranges
 from pipelines.plan_files.kafka_json import key_of, lists_before, lists_of_wave
 from pipelines.plan_files.plan_check import check_plan
 from pipelines.plan_files.plan_folder import write_plan
-from pipelines.plan_files.plan_progress import (
-    DONE,
-    FITS,
-    IN_FLIGHT,
-    PARTLY,
-)
-from tests.unit.planning.plan_models import (
-    model_with,
-    models_and_proposals,
-    partitions_of,
-    proposal_with,
-)
+from pipelines.plan_files.plan_progress import DONE, FITS, IN_FLIGHT, PARTLY
+from tests.unit.planning.plan_models import model_with, models_and_proposals, partitions_of, proposal_with
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, model_of
 from udfs.planning.waves import Limits, split
 

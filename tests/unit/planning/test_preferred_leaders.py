@@ -10,15 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from tests.unit.planning.small_clusters import (
-    cluster,
-    clusters,
-    every,
-    leader_options,
-    lists_of,
-    may_lead,
-    relabelled,
-)
+from tests.unit.planning.small_clusters import cluster, clusters, every, leader_options, lists_of, may_lead, relabelled
 from udfs.planning.bounds.min_cost_flow import Network, cheapest, lower_bound
 from udfs.planning.cluster_model import ClusterModel, changed, moved
 from udfs.planning.leadership.preferred_leaders import leaders

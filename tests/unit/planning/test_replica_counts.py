@@ -23,14 +23,7 @@ from udfs.planning.cluster_model import (
     changed,
     moved,
 )
-from udfs.planning.constraints import (
-    GOALS,
-    Asked,
-    Infeasible,
-    Rules,
-    over_cap,
-    rules_for,
-)
+from udfs.planning.constraints import GOALS, Asked, Infeasible, Rules, over_cap, rules_for
 from udfs.planning.replicas.count_targets import Bounds, even_bounds
 from udfs.planning.replicas.replica_counts import move_by_counts
 

@@ -20,12 +20,7 @@ from tests.unit.planning.small_clusters import (
     relabelled,
     successor_options,
 )
-from udfs.planning.cluster_model import (
-    ClusterModel,
-    ProposedAssignment,
-    changed,
-    moved,
-)
+from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, changed, moved
 from udfs.planning.leadership.leadership_plans import zero_byte
 from udfs.planning.leadership.preferred_leaders import leaders
 from udfs.planning.leadership.takeover_order import failover

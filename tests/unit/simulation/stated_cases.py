@@ -5,12 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from udfs.simulation.cluster_events import (
-    Begin,
-    Event,
-    Held,
-    Rules,
-)
+from udfs.simulation.cluster_events import Begin, Event, Held, Rules
 from udfs.simulation.kernels import codes as k
 
 

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from udfs.simulation.cluster_events import (
-    Begin,
-    Event,
-    Held,
-    Key,
-    Rules,
-)
+from udfs.simulation.cluster_events import Begin, Event, Held, Key, Rules
 from udfs.simulation.kernels import codes as k
-from udfs.simulation.plain_results import (
-    health,
-    replay,
-    requests,
-    state_of,
-)
+from udfs.simulation.plain_results import health, replay, requests, state_of
 from udfs.simulation.simulator import Folded
 
 T = ("t", 0)

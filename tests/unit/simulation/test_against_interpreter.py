@@ -14,12 +14,7 @@ from tests.samples import Sampled
 from tests.unit.simulation.random_cases import random_case, random_data_case
 from tests.unit.simulation.stated_cases import with_data, with_raft
 from udfs.simulation.cluster_actions import folded_whole, rows_together
-from udfs.simulation.cluster_events import (
-    Begin,
-    Event,
-    Held,
-    event_log,
-)
+from udfs.simulation.cluster_events import Begin, Event, Held, event_log
 from udfs.simulation.event_packing import pack
 from udfs.simulation.kernels import codes as k
 from udfs.simulation.result_tables import Rows

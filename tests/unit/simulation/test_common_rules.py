@@ -7,21 +7,9 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli.replay_output import (
-    Asked,
-    Timeline,
-    lines,
-    timeline,
-    until_of,
-)
+from pipelines.cli.replay_output import Asked, Timeline, lines, timeline, until_of
 from pipelines.errors import SourceError
-from udfs.simulation.plain_results import (
-    health,
-    leaderships,
-    requests,
-    state_of,
-    transitions,
-)
+from udfs.simulation.plain_results import health, leaderships, requests, state_of, transitions
 
 
 def told(tmp_path: Path, topics: str, *events: str, settings: str = "") -> Timeline:

@@ -257,10 +257,7 @@ def test_a_rebalance_ends_syncs() -> None:
 
 
 def test_who_never_syncs_is_expelled() -> None:
-    events = [
-        *(join(0, name, session_ms=90_000, rebalance_ms=20_000) for name in "ab"),
-        sync(20_000, "a"),
-    ]
+    events = [*(join(0, name, session_ms=90_000, rebalance_ms=20_000) for name in "ab"), sync(20_000, "a")]
     assert states(*events, end_at=25_999)[-1][1] == "Stable"
     assert states(*events, end_at=26_000)[-1] == (26_000, "PreparingRebalance", "sync timeout", 1, "a")
     assert states(*events, rules=GroupRules(sync_timeout=False), end_at=26_000)[-1][1] == "Stable"

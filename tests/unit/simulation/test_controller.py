@@ -7,19 +7,9 @@ import pytest
 from tests.unit.simulation.comparison import partitions_by, partitions_of
 from tests.unit.simulation.interpreter import interpret
 from tests.unit.simulation.random_cases import random_case
-from udfs.simulation.cluster_events import (
-    Begin,
-    Event,
-    Held,
-    Rules,
-)
+from udfs.simulation.cluster_events import Begin, Event, Held, Rules
 from udfs.simulation.kernels import codes as k
-from udfs.simulation.plain_results import (
-    leaderships,
-    replay,
-    state_of,
-    transitions,
-)
+from udfs.simulation.plain_results import leaderships, replay, state_of, transitions
 
 SEQUENCES = 1500
 

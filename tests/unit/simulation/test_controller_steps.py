@@ -11,33 +11,14 @@ import pyarrow as pa
 import pytest
 
 from pipelines.cli.replay_output import Asked, timeline
-from tests.unit.simulation.step_texts import (
-    AWAY,
-    append,
-    cluster,
-    down,
-    fetch,
-    held,
-    other,
-    up,
-)
+from tests.unit.simulation.step_texts import AWAY, append, cluster, down, fetch, held, other, up
 from tests.unit.simulation.test_controller import random_case
-from udfs.simulation.cluster_events import (
-    Begin,
-    Event,
-    Rules,
-    event_log,
-)
+from udfs.simulation.cluster_events import Begin, Event, Rules, event_log
 from udfs.simulation.controller.controller_steps import controller_steps
 from udfs.simulation.controller.step_writer import made_topic_id
 from udfs.simulation.event_packing import pack
 from udfs.simulation.kernels import codes as k
-from udfs.simulation.plain_results import (
-    leaderships,
-    replay,
-    state_of,
-    transitions,
-)
+from udfs.simulation.plain_results import leaderships, replay, state_of, transitions
 from udfs.simulation.simulator import folded
 
 SAMPLES = Path(__file__).parents[3] / "data_samples"

@@ -9,13 +9,7 @@ import pytest
 
 from tests.unit.simulation.interpreter import Controller, interpret
 from tests.unit.simulation.random_cases import made, random_data_case
-from udfs.simulation.cluster_events import (
-    Begin,
-    Event,
-    Held,
-    Key,
-    Rules,
-)
+from udfs.simulation.cluster_events import Begin, Event, Held, Key, Rules
 from udfs.simulation.kernels import codes as k
 
 T: Key = ("t", 0)

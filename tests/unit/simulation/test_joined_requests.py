@@ -12,17 +12,7 @@ import pytest
 from tests.unit.simulation.comparison import told_by
 from tests.unit.simulation.interpreter import interpret
 from tests.unit.simulation.random_cases import random_data_case
-from tests.unit.simulation.step_texts import (
-    Row,
-    T,
-    append,
-    cluster,
-    consume,
-    down,
-    fetch,
-    held,
-    other,
-)
+from tests.unit.simulation.step_texts import Row, T, append, cluster, consume, down, fetch, held, other
 from udfs.simulation.cluster_events import Begin, Event, Key
 from udfs.simulation.kernels import codes as k
 from udfs.simulation.plain_results import replay

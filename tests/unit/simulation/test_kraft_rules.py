@@ -50,10 +50,7 @@ def test_who_shuts_down_stays_eligible_and_leads_nothing(tmp_path: Path) -> None
         (20, "no leader can be elected", None, 2, []),
         (30, "eligible leader replica", 1, 3, [1]),
     ]
-    assert wrote(of, "s") == [
-        (10, "no leader can be elected", None, 1, []),
-        (30, "eligible leader replica", 1, 2, [1]),
-    ]
+    assert wrote(of, "s") == [(10, "no leader can be elected", None, 1, []), (30, "eligible leader replica", 1, 2, [1])]
     assert wrote(of, "f") == [
         (10, "isr shrunk", 2, 0, [2]),
         (20, "no leader can be elected", None, 1, []),

@@ -151,10 +151,7 @@ def test_who_is_new_to_a_partition_lags_since_its_first_fetch() -> None:
 BEHIND = held(1, 2, 3, isr=(1, 3), leos=(10, 4, 8), hws=(8, 4, 8))
 
 
-@pytest.mark.parametrize(
-    ("offset", "joins"),
-    [(8, True), (7, False)],
-)
+@pytest.mark.parametrize(("offset", "joins"), [(8, True), (7, False)])
 def test_who_has_reached_the_high_watermark_joins_the_isr(offset: int, joins: bool) -> None:
     of = replay(cluster(BEHIND), [fetch(0, 2, offset)])
     assert stands(of)["isr"] == ([1, 3, 2] if joins else [1, 3])

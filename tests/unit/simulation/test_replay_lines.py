@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.cli.replay_output import (
-    Asked,
-    lines,
-    timeline,
-    until_of,
-)
+from pipelines.cli.replay_output import Asked, lines, timeline, until_of
 from udfs.simulation.controller.controller_steps import controller_steps
 
 BACK = ("t=10 broker 2 down", "t=20 broker 2 up", "t=25 isr o-1 3,2")

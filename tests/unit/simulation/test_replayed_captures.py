@@ -8,23 +8,12 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli.replay_output import (
-    Asked,
-    Until,
-    answer,
-    lines,
-    timeline,
-)
+from pipelines.cli.replay_output import Asked, Until, answer, lines, timeline
 from pipelines.ingest.records import Records
 from pipelines.ingest.snapshot import load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.simulation.metadata_log import events_of, read_until
-from udfs.simulation.cluster_events import (
-    Begin,
-    Event,
-    Held,
-    Rules,
-)
+from udfs.simulation.cluster_events import Begin, Event, Held, Rules
 from udfs.simulation.kernels import codes as k
 from udfs.simulation.plain_results import replay, state_of
 from udfs.simulation.simulator import Folded

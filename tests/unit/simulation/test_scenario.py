@@ -6,12 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.replay_output import (
-    Asked,
-    answer,
-    lines,
-    timeline,
-)
+from pipelines.cli.replay_output import Asked, answer, lines, timeline
 from pipelines.errors import SourceError
 from udfs.simulation.plain_results import health
 

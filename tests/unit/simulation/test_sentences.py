@@ -11,12 +11,7 @@ from pipelines.cli.replay_output import Asked, lines, timeline
 from pipelines.errors import SourceError
 from pipelines.simulation.scenario.data_sentences import SKIPPED_IF_REJECTED
 from pipelines.simulation.scenario.scenario_reader import Scenario, read_scenario
-from udfs.simulation.cluster_events import (
-    Begin,
-    Event,
-    Held,
-    Rules,
-)
+from udfs.simulation.cluster_events import Begin, Event, Held, Rules
 from udfs.simulation.groups.group_simulation import GroupEvent
 from udfs.simulation.kernels import codes as k
 from udfs.simulation.kernels import consumer_groups as g
@@ -42,15 +37,7 @@ def test_produce(tmp_path: Path) -> None:
     assert first == want
     for number, one in enumerate(both):
         assert one == Event(
-            2000,
-            k.APPEND,
-            partition=("orders", number),
-            offset=1,
-            request=1,
-            parts=2,
-            acks=1,
-            messages=5,
-            wait_ms=500,
+            2000, k.APPEND, partition=("orders", number), offset=1, request=1, parts=2, acks=1, messages=5, wait_ms=500
         )
     acks = ("0", "1", "-1", "all")
     told = scenario(tmp_path, *(f"t=1 produce 1 to solo-0 timeout=5 acks={text}" for text in acks))

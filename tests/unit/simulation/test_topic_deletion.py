@@ -7,12 +7,7 @@ from typing import Any
 
 from pipelines.cli.replay_output import Asked, Timeline, timeline
 from udfs.simulation.controller.controller_steps import controller_steps
-from udfs.simulation.plain_results import (
-    leaderships,
-    requests,
-    state_of,
-    transitions,
-)
+from udfs.simulation.plain_results import leaderships, requests, state_of, transitions
 
 HEAD = """\
 settings: {auto_leader_rebalance: false}

@@ -185,14 +185,7 @@ def _completes(
 
 @compiled
 def _count_lost(
-    k: int,
-    brokers: int,
-    steps: int,
-    ranks: Ints,
-    begins: Ints,
-    marks: Bools,
-    mark_begins: Ints,
-    binomial: Ints,
+    k: int, brokers: int, steps: int, ranks: Ints, begins: Ints, marks: Bools, mark_begins: Ints, binomial: Ints
 ) -> int:
     """How many k-subsets hold some copyset; below 0 if that takes more than so many steps.
 

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from udfs.failures.kernels.failure_sums import (
-    NOBODY,
-    Bools,
-    Floats,
-    Ids,
-    Ints,
-)
+from udfs.failures.kernels.failure_sums import NOBODY, Bools, Floats, Ids, Ints
 from udfs.kernel_compiler import compiled
 
 # Counts of a broker, and its loads.

@@ -12,13 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from udfs.arrow.ragged import (
-    BoolArray,
-    Offsets,
-    any_true,
-    first_true,
-    row_of,
-)
+from udfs.arrow.ragged import BoolArray, Offsets, any_true, first_true, row_of
 
 NO_LEADER = -1
 

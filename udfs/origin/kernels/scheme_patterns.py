@@ -8,13 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.origin.kernels.rack_aware_fit import fit_growth, fit_rack_aware
-from udfs.origin.kernels.round_robin_fit import (
-    UNKNOWN,
-    Fits,
-    Observed,
-    fit_naive,
-    fit_round_robin,
-)
+from udfs.origin.kernels.round_robin_fit import UNKNOWN, Fits, Observed, fit_naive, fit_round_robin
 from udfs.origin.kernels.striped_fit import fit_striped, fit_striped_growth
 from udfs.placement.kernels.rack_aware_round_robin import alternate
 from udfs.placement.kernels.topic_arrays import NO_RACK, Ids, Ints

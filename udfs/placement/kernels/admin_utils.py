@@ -17,16 +17,7 @@ from udfs.placement.kernels import kafka_errors
 from udfs.placement.kernels.java_random import next_int
 from udfs.placement.kernels.rack_aware_round_robin import alternate_all, place_rack_aware
 from udfs.placement.kernels.round_robin import place_round_robin
-from udfs.placement.kernels.topic_arrays import (
-    DRAWN,
-    NO_RACK,
-    BrokerLists,
-    Ids,
-    Ints,
-    Placed,
-    Topics,
-    rows_of,
-)
+from udfs.placement.kernels.topic_arrays import DRAWN, NO_RACK, BrokerLists, Ids, Ints, Placed, Topics, rows_of
 
 
 @compiled

@@ -30,10 +30,7 @@ _WORDS = {
     PARTITIONS: ("InvalidPartitionsException", "Number of partitions must be larger than 0."),
     FACTOR: (_FACTOR_CLASS, "Replication factor must be larger than 0."),
     TOO_FEW_BROKERS: (_FACTOR_CLASS, "Replication factor: {factor} larger than available brokers: {brokers}."),
-    SOME_RACKS: (
-        "AdminOperationException",
-        "Not all brokers have rack information for replica rack aware assignment.",
-    ),
+    SOME_RACKS: ("AdminOperationException", "Not all brokers have rack information for replica rack aware assignment."),
     BROKER_INDEX: ("IndexOutOfBoundsException", "Index {detail} out of bounds for length {brokers}"),
     STRIPED_PARTITIONS: ("IllegalArgumentException", "Illegal Capacity: {partitions}"),
     STRIPED_FACTOR: (_FACTOR_CLASS, "Invalid replication factor {factor}: the replication factor must be positive."),

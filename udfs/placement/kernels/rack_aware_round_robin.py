@@ -12,12 +12,7 @@ import numpy.typing as npt
 
 from udfs.kernel_compiler import compiled, part
 from udfs.placement.kernels import kafka_errors
-from udfs.placement.kernels.round_robin import (
-    crossings,
-    follower_index,
-    remainder,
-    to_int,
-)
+from udfs.placement.kernels.round_robin import crossings, follower_index, remainder, to_int
 from udfs.placement.kernels.topic_arrays import NO_RACK, Ids, Ints
 
 _INT_MAX = (1 << 31) - 1  # the shift grows at ids > 0 only, and Java's ids turn negative behind this one

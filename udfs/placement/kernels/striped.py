@@ -12,15 +12,7 @@ from udfs.kernel_compiler import compiled, copying_part, part
 from udfs.placement.kernels import kafka_errors
 from udfs.placement.kernels.java_hash import hash_map_order
 from udfs.placement.kernels.java_random import next_int, shuffle
-from udfs.placement.kernels.topic_arrays import (
-    NO_RACK,
-    BrokerLists,
-    Ids,
-    Ints,
-    Placed,
-    Topics,
-    rows_of,
-)
+from udfs.placement.kernels.topic_arrays import NO_RACK, BrokerLists, Ids, Ints, Placed, Topics, rows_of
 
 # A list of brokers is one of 2 * racks: rack r's unfenced ones at 2r, its fenced ones at 2r + 1; racks in the order of
 # their names, brokers without rack first.

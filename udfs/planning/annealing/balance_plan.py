@@ -9,38 +9,13 @@ import numpy as np
 
 from udfs.arrow.ragged import row_of
 from udfs.planning.annealing.kernels.search_state import Work, new_state
-from udfs.planning.annealing.search import (
-    BALANCE,
-    FEWEST,
-    TOLERANCE,
-    Found,
-    Task,
-    excess,
-    search,
-)
-from udfs.planning.annealing.search_limits import (
-    Units,
-    limits_of,
-    units_of,
-    work_of,
-)
+from udfs.planning.annealing.search import BALANCE, FEWEST, TOLERANCE, Found, Task, excess, search
+from udfs.planning.annealing.search_limits import Units, limits_of, units_of, work_of
 from udfs.planning.bounds.copy_bounds import Covering, covering
 from udfs.planning.candidate_choice import best_of
 from udfs.planning.certificates import certificate_of, reasons_of
-from udfs.planning.cluster_model import (
-    ClusterModel,
-    Flags,
-    Ints,
-    Places,
-    ProposedAssignment,
-)
-from udfs.planning.constraints import (
-    Infeasible,
-    Rules,
-    over_cap,
-    rules_for,
-    staying,
-)
+from udfs.planning.cluster_model import ClusterModel, Flags, Ints, Places, ProposedAssignment
+from udfs.planning.constraints import Infeasible, Rules, over_cap, rules_for, staying
 from udfs.planning.infeasibility import reasons_against
 from udfs.planning.plan_request import BYTES_OUT, FAILOVER, PlanRequest
 from udfs.planning.replicas.heavy_partitions import Heavy, place_heavy

@@ -15,22 +15,10 @@ from udfs.planning.annealing.kernels.joint_moves import anneal_all
 from udfs.planning.annealing.kernels.order_moves import anneal_roles
 from udfs.planning.annealing.kernels.oversized_partitions import anneal_oversized
 from udfs.planning.annealing.kernels.replica_moves import KINDS, anneal_holding
-from udfs.planning.annealing.kernels.search_state import (
-    Limits,
-    Prices,
-    State,
-    Work,
-    new_state,
-    recount,
-)
+from udfs.planning.annealing.kernels.search_state import Limits, Prices, State, Work, new_state, recount
 from udfs.planning.annealing.kernels.search_steps import Random, new_random
 from udfs.planning.bounds.copy_bounds import Covering
-from udfs.planning.cluster_model import (
-    Flags,
-    Floats,
-    Ints,
-    Places,
-)
+from udfs.planning.cluster_model import Flags, Floats, Ints, Places
 
 _MIX = np.cumsum(np.array([4, 1, 1, 1, 1, 1, 1]) / 10)
 assert len(_MIX) == KINDS

@@ -9,13 +9,7 @@ import numpy as np
 from udfs.arrow.ragged import any_true
 from udfs.planning import plan_request as W
 from udfs.planning.annealing.kernels.search_state import Limits, Work
-from udfs.planning.cluster_model import (
-    ClusterModel,
-    Flags,
-    Floats,
-    Ints,
-    Places,
-)
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, Places
 from udfs.planning.constraints import Rules, staying
 from udfs.planning.plan_request import PlanRequest, Targets
 from udfs.planning.replicas.count_targets import even_bounds

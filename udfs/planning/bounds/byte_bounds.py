@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 from ortools.graph.python import max_flow
 
-from udfs.planning.cluster_model import (
-    ClusterModel,
-    Flags,
-    Floats,
-    Ints,
-)
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints
 from udfs.planning.leadership.preferred_leaders import Choices, leader_choices
 from udfs.planning.leadership.takeover_order import Successors, successor_choices
 from udfs.planning.replica_order import leaders_of, some, successors_of

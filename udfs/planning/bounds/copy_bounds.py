@@ -12,12 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from udfs.planning.cluster_model import (
-    Flags,
-    Floats,
-    Ints,
-    Places,
-)
+from udfs.planning.cluster_model import Flags, Floats, Ints, Places
 
 
 @dataclass(frozen=True)

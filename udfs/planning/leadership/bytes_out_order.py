@@ -11,23 +11,11 @@ import numpy as np
 
 from udfs.planning.annealing.balance_plan import tidy
 from udfs.planning.annealing.kernels.order_moves import anneal_roles
-from udfs.planning.annealing.kernels.search_state import (
-    Limits,
-    Prices,
-    State,
-    Work,
-    new_state,
-)
+from udfs.planning.annealing.kernels.search_state import Limits, Prices, State, Work, new_state
 from udfs.planning.annealing.kernels.search_steps import new_random
 from udfs.planning.annealing.search_limits import NO_LIMIT, units_of, work_of
 from udfs.planning.bounds.byte_bounds import leaders_by_bytes, successors_by_bytes
-from udfs.planning.cluster_model import (
-    FREE,
-    ClusterModel,
-    Floats,
-    ProposedAssignment,
-    changed,
-)
+from udfs.planning.cluster_model import FREE, ClusterModel, Floats, ProposedAssignment, changed
 from udfs.planning.constraints import Rules
 from udfs.planning.leadership.leadership_plans import zero_byte
 from udfs.planning.leadership.preferred_leaders import leaders
@@ -74,17 +62,7 @@ def _task(model: ClusterModel, begin: ProposedAssignment, request: PlanRequest) 
     nobody = np.full(n, -1, dtype=np.int32)
     cap = model.factor
     rules = Rules(
-        request.goal,
-        lead,
-        none,
-        nobody,
-        fixed,
-        model.factor,
-        cap,
-        False,
-        cap,
-        np.full(n, np.inf),
-        np.zeros_like(fixed),
+        request.goal, lead, none, nobody, fixed, model.factor, cap, False, cap, np.full(n, np.inf), np.zeros_like(fixed)
     )
     units = units_of(model, rules)
     work = work_of(model, rules, units, begin.offsets, begin.replicas)
@@ -165,13 +143,7 @@ def _proposal(
     placed = model.placed(begin.offsets, lists)
     led = leaders_of(placed) != leaders_of(model)
     reason = np.where(changed(model, begin.offsets, lists), np.where(led, 0, 1), -1).astype(np.int16)
-    certificate = {
-        "goal": request.goal,
-        "by": "bytes",
-        "changes": int(led.sum()),
-        "relaxed": [],
-        "missed": [],
-    }
+    certificate = {"goal": request.goal, "by": "bytes", "changes": int(led.sum()), "relaxed": [], "missed": []}
     if not request.keep_leaders:
         fullest = float(state.out.max(initial=0.0)) * unit
         certificate["leaders"] = _proof(fullest, _bound_of(leaders_by_bytes(model).bound), "leaders")

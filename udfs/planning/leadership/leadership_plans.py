@@ -5,13 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from udfs.planning.cluster_model import (
-    ClusterModel,
-    Flags,
-    Ints,
-    ProposedAssignment,
-    changed,
-)
+from udfs.planning.cluster_model import ClusterModel, Flags, Ints, ProposedAssignment, changed
 from udfs.planning.leadership.preferred_leaders import (
     Choices,
     Gates,

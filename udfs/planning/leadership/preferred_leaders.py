@@ -9,20 +9,9 @@ from typing import Any
 import numpy as np
 
 from udfs.planning.bounds.min_cost_flow import Flow, Network, cheapest
-from udfs.planning.cluster_model import (
-    FREE,
-    ClusterModel,
-    Flags,
-    Ints,
-    ProposedAssignment,
-)
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Ints, ProposedAssignment
 from udfs.planning.plan_text import brokers_text
-from udfs.planning.replica_order import (
-    brought,
-    leaders_of,
-    may_lead_of,
-    told,
-)
+from udfs.planning.replica_order import brought, leaders_of, may_lead_of, told
 
 
 @dataclass(frozen=True)

@@ -9,23 +9,9 @@ import numpy as np
 
 from udfs.arrow.ragged import offsets_of
 from udfs.planning.bounds.min_cost_flow import Network, cheapest
-from udfs.planning.cluster_model import (
-    FREE,
-    ClusterModel,
-    Flags,
-    Floats,
-    Ints,
-    ProposedAssignment,
-)
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Ints, ProposedAssignment
 from udfs.planning.leadership.kernels.takeover_limits import least_limits
-from udfs.planning.replica_order import (
-    brought,
-    leaders_of,
-    may_lead_of,
-    some,
-    successors_of,
-    told,
-)
+from udfs.planning.replica_order import brought, leaders_of, may_lead_of, some, successors_of, told
 
 Limits = Literal["each", "worst", "target"]
 

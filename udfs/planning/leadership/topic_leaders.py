@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from udfs.arrow.ragged import offsets_of
-from udfs.planning.cluster_model import (
-    ClusterModel,
-    Flags,
-    Ints,
-    ProposedAssignment,
-)
+from udfs.planning.cluster_model import ClusterModel, Flags, Ints, ProposedAssignment
 from udfs.planning.leadership.kernels.takeover_limits import least_limits
 from udfs.planning.leadership.preferred_leaders import (
     Choices,

@@ -18,21 +18,8 @@ from udfs.durability.kernels.loss_probability import copysets, loss_probability
 from udfs.planning.annealing.balance_plan import tidy
 from udfs.planning.annealing.kernels.search_state import Limits, State, new_state
 from udfs.planning.annealing.kernels.search_steps import new_random
-from udfs.planning.annealing.search_limits import (
-    NO_LIMIT,
-    Units,
-    units_of,
-    work_of,
-)
-from udfs.planning.cluster_model import (
-    ClusterModel,
-    Flags,
-    Floats,
-    Places,
-    ProposedAssignment,
-    changed,
-    moved,
-)
+from udfs.planning.annealing.search_limits import NO_LIMIT, Units, units_of, work_of
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Places, ProposedAssignment, changed, moved
 from udfs.planning.constraints import Rules
 from udfs.planning.plan_metrics import MOST_FAILURES, Effort
 from udfs.planning.plan_request import ALL, MIN_BYTES, MIN_MOVES

@@ -8,12 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.graph.python import max_flow
 
-from udfs.planning.cluster_model import (
-    ClusterModel,
-    Flags,
-    Ints,
-    Places,
-)
+from udfs.planning.cluster_model import ClusterModel, Flags, Ints, Places
 from udfs.planning.constraints import Rules
 from udfs.planning.replicas.kernels.replica_units import kept_and_room
 

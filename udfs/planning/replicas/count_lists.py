@@ -12,21 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from udfs.arrow.ragged import count_true, offsets_of, take_segments
-from udfs.planning.cluster_model import (
-    ClusterModel,
-    Flags,
-    Floats,
-    Ints,
-    Places,
-    moved,
-)
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, Places, moved
 from udfs.planning.constraints import Infeasible, Rules
-from udfs.planning.replicas.count_network import (
-    Task,
-    network,
-    prices_of,
-    solve,
-)
+from udfs.planning.replicas.count_network import Task, network, prices_of, solve
 from udfs.planning.replicas.count_targets import Bounds
 from udfs.planning.replicas.kernels.replica_units import settle, stand_ins, write_lists
 

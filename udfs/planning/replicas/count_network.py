@@ -13,12 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from ortools.graph.python import min_cost_flow
 
-from udfs.planning.cluster_model import (
-    ClusterModel,
-    Floats,
-    Ints,
-    Places,
-)
+from udfs.planning.cluster_model import ClusterModel, Floats, Ints, Places
 from udfs.planning.constraints import Rules
 from udfs.planning.replicas.count_targets import Bounds
 

@@ -9,13 +9,7 @@ import numpy as np
 from udfs.planning.cluster_model import ClusterModel, Ints, changed
 from udfs.planning.constraints import Rules
 from udfs.planning.plan_text import some
-from udfs.planning.replicas.count_lists import (
-    ARCS,
-    Lists,
-    lists_of,
-    merged,
-    spent,
-)
+from udfs.planning.replicas.count_lists import ARCS, Lists, lists_of, merged, spent
 from udfs.planning.replicas.count_network import FINE, Task, prices_of
 from udfs.planning.replicas.kernels.budget_steps import toward
 

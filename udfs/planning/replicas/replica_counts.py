@@ -8,22 +8,11 @@ from typing import Any
 import numpy as np
 
 from udfs.arrow.ragged import any_true, row_of
-from udfs.planning.cluster_model import (
-    FROZEN_WORDS,
-    ClusterModel,
-    Ints,
-    ProposedAssignment,
-    changed,
-)
+from udfs.planning.cluster_model import FROZEN_WORDS, ClusterModel, Ints, ProposedAssignment, changed
 from udfs.planning.constraints import Infeasible, Rules, over_cap
 from udfs.planning.infeasibility import reasons_against
 from udfs.planning.plan_text import brokers_text, some
-from udfs.planning.replicas.count_lists import (
-    Lists,
-    lists_of,
-    spent,
-    task_of,
-)
+from udfs.planning.replicas.count_lists import Lists, lists_of, spent, task_of
 from udfs.planning.replicas.count_targets import Bounds, even_bounds
 from udfs.planning.replicas.move_budget import exceeds, within_budget
 

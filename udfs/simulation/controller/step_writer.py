@@ -13,13 +13,7 @@ import numpy as np
 from udfs.simulation.controller.explanations import Story, text
 from udfs.simulation.kernels import codes as k
 from udfs.simulation.kernels import simulation_state as st
-from udfs.simulation.kernels.broker_timeline import (
-    C_AT,
-    C_EVENT,
-    C_ID,
-    C_KIND,
-    C_VALUE,
-)
+from udfs.simulation.kernels.broker_timeline import C_AT, C_EVENT, C_ID, C_KIND, C_VALUE
 from udfs.simulation.kernels.simulation_state import Ints
 from udfs.simulation.simulator import Folded
 

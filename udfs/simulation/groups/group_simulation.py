@@ -10,12 +10,7 @@ import numpy as np
 import pandas as pd
 
 from udfs.arrow.ragged import offsets_of
-from udfs.simulation.groups.group_names import (
-    CAUSES,
-    ERRORS,
-    KINDS,
-    STATES,
-)
+from udfs.simulation.groups.group_names import CAUSES, ERRORS, KINDS, STATES
 from udfs.simulation.kernels.consumer_groups import (
     A_AT,
     A_BEAT_AT,

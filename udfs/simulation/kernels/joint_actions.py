@@ -9,22 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from udfs.kernel_compiler import compiled, part
-from udfs.simulation.kernels.codes import (
-    ABSENT,
-    DELETION_ENDS,
-    DELETION_STARTS,
-    NOBODY,
-    REBALANCED_LEADERS,
-    TOPIC_HELD,
-)
+from udfs.simulation.kernels.codes import ABSENT, DELETION_ENDS, DELETION_STARTS, NOBODY, REBALANCED_LEADERS, TOPIC_HELD
 from udfs.simulation.kernels.health_intervals import mark, note
 from udfs.simulation.kernels.partition_control import may_be_rebalanced, step
-from udfs.simulation.kernels.partition_timeline import (
-    context,
-    delete,
-    fold,
-    reach,
-)
+from udfs.simulation.kernels.partition_timeline import context, delete, fold, reach
 from udfs.simulation.kernels.replica_logs import serving
 from udfs.simulation.kernels.replication import settle
 from udfs.simulation.kernels.simulation_state import (

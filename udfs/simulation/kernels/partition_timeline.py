@@ -33,31 +33,12 @@ from udfs.simulation.kernels.codes import (
     TOPIC_HELD,
 )
 from udfs.simulation.kernels.controller_elections import elect_preferred
-from udfs.simulation.kernels.health_intervals import (
-    NOT_THERE,
-    begin_health,
-    mark,
-    note,
-    write_health,
-)
+from udfs.simulation.kernels.health_intervals import NOT_THERE, begin_health, mark, note, write_health
 from udfs.simulation.kernels.metadata_records import forget, record
-from udfs.simulation.kernels.partition_control import (
-    create,
-    set_isr,
-    step,
-    try_again,
-)
+from udfs.simulation.kernels.partition_control import create, set_isr, step, try_again
 from udfs.simulation.kernels.reassignment_steps import reassign
 from udfs.simulation.kernels.replica_logs import serving, try_hw
-from udfs.simulation.kernels.replication import (
-    append,
-    broker_back,
-    broker_gone,
-    fetch,
-    offsets,
-    settle,
-    until,
-)
+from udfs.simulation.kernels.replication import append, broker_back, broker_gone, fetch, offsets, settle, until
 from udfs.simulation.kernels.simulation_state import (
     AT,
     CLUSTER,

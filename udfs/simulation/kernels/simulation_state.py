@@ -85,20 +85,9 @@ LONG_AGO = np.iinfo(np.int64).min // 2
 ) = range(13)
 # Columns of a slot: where a list's i-th entry stands (AR to TARGET, as above), then the replica. WAITS: the request
 # (its own event) of its fetch that waits, or -1.
-(
-    MEMBER,
-    REPLICA_STATE,
-    LEO,
-    HW,
-    REMOTE,
-    CAUGHT_UP_AT,
-    FETCHED_AT,
-    FETCHED_LEO,
-    HW_AT,
-    CHECKPOINT,
-    WAITS,
-    SLOT,
-) = range(4, 16)
+(MEMBER, REPLICA_STATE, LEO, HW, REMOTE, CAUGHT_UP_AT, FETCHED_AT, FETCHED_LEO, HW_AT, CHECKPOINT, WAITS, SLOT) = range(
+    4, 16
+)
 
 
 class State(NamedTuple):
@@ -148,17 +137,9 @@ QUEUED, STARTED = 1, 2
 ) = range(13)
 # More columns of a cluster, after its rules: when it begins and ends (ms), the number of the event that would be next,
 # the controller's epoch before it begins, its steps.
-(
-    START_AT,
-    END_AT,
-    END_EVENT,
-    EPOCH_AT_FIRST,
-    STEP_BEGIN,
-    STEP_END,
-    OF_ALL_BEGIN,
-    OF_ALL_END,
-    CLUSTERS,
-) = range(RULES, RULES + 9)
+(START_AT, END_AT, END_EVENT, EPOCH_AT_FIRST, STEP_BEGIN, STEP_END, OF_ALL_BEGIN, OF_ALL_END, CLUSTERS) = range(
+    RULES, RULES + 9
+)
 LIVE, LEAVES = 1, 2
 
 
@@ -195,20 +176,7 @@ class World(NamedTuple):
     EVENT,
 ) = range(14)
 # Columns of a request. Q_NEEDED: what a produce waits for, where a fetch begins. Q_COUNT: messages written, or read.
-(
-    Q_ERROR,
-    Q_BY,
-    Q_AT,
-    Q_BASE,
-    Q_COUNT,
-    Q_NEEDED,
-    Q_DEADLINE,
-    Q_DELAYED,
-    Q_LOST,
-    Q_LOST_AT,
-    Q_HW,
-    REQUEST,
-) = range(12)
+(Q_ERROR, Q_BY, Q_AT, Q_BASE, Q_COUNT, Q_NEEDED, Q_DEADLINE, Q_DELAYED, Q_LOST, Q_LOST_AT, Q_HW, REQUEST) = range(12)
 # What `work` holds of a partition: produces that wait, in order; appends that the leader's log holds; fetches of
 # consumers that wait. Values are places of own events.
 QUEUE, STACK, WAIT, WORK = range(4)

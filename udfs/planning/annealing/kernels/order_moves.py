@@ -6,21 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.kernel_compiler import compiled, part
-from udfs.planning.annealing.kernels.search_state import (
-    Floats,
-    Limits,
-    Prices,
-    State,
-    Work,
-    cost_of_leading,
-    recount,
-)
-from udfs.planning.annealing.kernels.search_steps import (
-    Brokers,
-    below,
-    reorder,
-    unit,
-)
+from udfs.planning.annealing.kernels.search_state import Floats, Limits, Prices, State, Work, cost_of_leading, recount
+from udfs.planning.annealing.kernels.search_steps import Brokers, below, reorder, unit
 
 LOOK = 512
 

@@ -18,12 +18,7 @@ from udfs.planning.annealing.kernels.search_state import (
     shift,
     within,
 )
-from udfs.planning.annealing.kernels.search_steps import (
-    Brokers,
-    below,
-    fits,
-    unit,
-)
+from udfs.planning.annealing.kernels.search_steps import Brokers, below, fits, unit
 
 LOOK = 512  # proposals between two looks for brokers with an excess
 

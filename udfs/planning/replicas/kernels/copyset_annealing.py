@@ -22,22 +22,8 @@ from udfs.planning.annealing.kernels.search_state import (
     relocate,
     within,
 )
-from udfs.planning.annealing.kernels.search_steps import (
-    Brokers,
-    Random,
-    below,
-    fits,
-    more_copies,
-    swap_slots,
-    unit,
-)
-from udfs.planning.replicas.kernels.copyset_counts import (
-    Sets,
-    count_sets,
-    once_more,
-    rename,
-    times_of,
-)
+from udfs.planning.annealing.kernels.search_steps import Brokers, Random, below, fits, more_copies, swap_slots, unit
+from udfs.planning.replicas.kernels.copyset_counts import Sets, count_sets, once_more, rename, times_of
 
 _SLACK = 1e-9  # by how much a sum may be beyond its limit: the last bits of sums depend on their order
 _PARTNERS = 48  # replicas looked at for an exchange
