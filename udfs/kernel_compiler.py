@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -22,10 +23,6 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-_SOURCES = resources.files(__package__)
-_PREFIX = "compiled-"
-_OTHER_SOURCES = ("/kernel_compiler.py", "/arrow/ragged.py")
 
 
 class _PartLibrary(JITCodeLibrary):
@@ -75,39 +72,56 @@ def _with_general_types(dispatcher: Any) -> Any:
     return dispatcher
 
 
-def _sources(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
-    """Yield path and content of every source file that compiled code may come from: `kernels`, and arrow/ragged.py."""
+def _source_files(folder: Traversable, module: str) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of every module that compiled code may come from: in `kernels`, and arrow.ragged."""
     for entry in folder.iterdir():
-        here = f"{path}/{entry.name}"
+        name = f"{module}.{entry.name.removesuffix('.py')}"
         if entry.is_dir():
-            yield from _sources(entry, here)
-        elif entry.name.endswith(".py") and (path.endswith("/kernels") or here in _OTHER_SOURCES):
-            yield here, entry.read_bytes()
+            yield from _source_files(entry, name)
+        elif entry.name.endswith(".py") and (module.endswith(".kernels") or name in _OTHER_MODULES):
+            yield name, entry.read_bytes()
+
+
+def _digest_of(sources: Iterable[tuple[str, bytes]]) -> str:
+    digest = hashlib.sha256()
+    for name, source in sorted(sources):
+        digest.update(name.encode() + b"\0" + source + b"\0")
+    return digest.hexdigest()[:16]
+
+
+@cache
+def _module_digest(module: str) -> str:
+    """Return a digest of a module and of all that it imports, directly or not, of what may be compiled with it."""
+    found, left = {module: _MODULES[module]}, [module]
+    while left:
+        for package, names in _IMPORT.findall(found[left.pop()]):
+            imported = [package, *(package + b"." + name for name in re.findall(rb"\w+", names))]
+            for name in map(bytes.decode, imported):
+                if name in _MODULES and name not in found:
+                    found[name] = _MODULES[name]
+                    left.append(name)
+    return _digest_of(found.items())
 
 
 def _folder() -> Path | None:
-    """Where compiled kernels are kept: a folder of its own for each state of all their sources, None = nowhere.
+    """Return the folder of compiled kernels; None = they cannot be kept.
 
-    numba looks at a function's own file only: after an update, one would go on with the old form of another that it
-    calls. Beside the sources, or where these cannot be written (an archive that Spark carried here) the user's cache.
+    It is beside the sources, or where these cannot be written (an archive that Spark carried here) in the user's cache.
     """
-    digest = hashlib.sha256()
-    for name, source in sorted(_sources(_SOURCES, "")):
-        digest.update(name.encode() + b"\0" + source + b"\0")
-    name = f"{_PREFIX}{digest.hexdigest()[:16]}"
-    if not (isinstance(_SOURCES, Path) and os.access(_SOURCES, os.W_OK)):
-        try:
-            cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        except RuntimeError:  # this user has no home
-            return None
-        return cache / "kafka-placement" / name
-    folder = _SOURCES / "__pycache__" / name
-    if not folder.exists():
-        for outdated in folder.parent.glob(f"{_PREFIX}*"):
-            shutil.rmtree(outdated, ignore_errors=True)
-    return folder
+    if isinstance(_PACKAGE, Path) and os.access(_PACKAGE, os.W_OK):
+        return _PACKAGE / "__pycache__" / "compiled"
+    try:
+        kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # this user has no home
+        return None
+    return kept / "kafka-placement" / f"compiled-{SOURCES_DIGEST}"
 
 
+_PACKAGE = resources.files(__package__)
+_OTHER_MODULES = ("udfs.kernel_compiler", "udfs.arrow.ragged")
+_IMPORT = re.compile(rb"^\s*from (udfs[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+_MODULES = dict(_source_files(_PACKAGE, "udfs"))
+SOURCES_DIGEST = _digest_of(_MODULES.items())
 _FOLDER = _folder()
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
@@ -121,14 +135,17 @@ class Kept(caching.UserProvidedCacheLocator):
     def __init__(self, function: Any, file: str) -> None:
         self._py_file = file  # where numba's warnings say that something is
         self._lineno = function.__code__.co_firstlineno
+        known = function.__module__ in _MODULES
+        own = [*_MODULES.items(), (function.__module__, Path(file).read_bytes())]
+        self._stamp = _module_digest(function.__module__) if known else _digest_of(own)
 
     def get_cache_path(self) -> str:
         """Return the folder."""
         return str(_FOLDER)
 
     def get_source_stamp(self) -> str:
-        """Return the same for each state of the sources: the folder's name tells it."""
-        return ""
+        """Return a digest of the function's module and of all that it imports: numba itself looks at one file only."""
+        return self._stamp
 
     @classmethod
     def from_function(cls, function: Any, file: str) -> Kept | None:
@@ -158,7 +175,7 @@ def compiled(function: Function) -> Function:
 
 
 def cache_folder() -> Path | None:
-    """Return the folder in which machine code is kept, for this state of the sources; None if it cannot be kept."""
+    """Return the folder in which machine code is kept; None if it cannot be kept."""
     return _FOLDER
 
 

@@ -39,7 +39,7 @@ class Rule:
 
 def rules_of(table: Table) -> list[Rule]:
     """Everything that the contract of `table` demands of its rows."""
-    required = [c.name for c in table.columns if c.required or c.name in table.keys]
+    required = [c.name for c in table.columns if table.is_required(c)]
     rules = [_rule(table, NotNull(name)) for name in required]
     if table.keys:
         rules.append(

@@ -14,7 +14,7 @@ from pathlib import Path
 from numba.core.event import Event, Listener, install_listener
 
 from pipelines.errors import EnvironmentFault
-from udfs.kernel_compiler import cache_folder
+from udfs.kernel_compiler import SOURCES_DIGEST, cache_folder
 
 MESSAGE = "compiling kernels, once after an installation or update: up to a minute"
 
@@ -33,7 +33,7 @@ SETUP = (PLACEMENT, FAILURES, plan_group("leaders"))
 
 def note(folder: Path, group: str) -> Path:
     """Return the empty file that tells that the group's machine code is in this folder."""
-    return folder / f"{group}.compiled"
+    return folder / f"{group}-{SOURCES_DIGEST}.compiled"
 
 
 def missing(groups: Sequence[str]) -> list[str]:

@@ -99,7 +99,7 @@ def compile_plan(goal: str) -> None:
         "partitions": pa.Table.from_pylist(rows),
     }
     ipc_batches = [packed(tables[kind].select(schema.names).cast(schema)) for kind, schema in KINDS.items()]
-    held = pa.table({"kind": list(KINDS), "Arrow IPC batch": pa.array(ipc_batches, pa.binary())})
+    held = pa.table({"kind": list(KINDS), "ipc_batch": pa.array(ipc_batches, pa.binary())})
     more = {"drain": {"brokers": (5,)}, "replace": {"replacements": ((5, 6),)}, "rf": {"factor": 3}}
     plan_request = PlanRequest(goal, priorities=PRIORITIES, **more.get(goal, {}))  # type: ignore[arg-type]
     planner(plan_request, Limits(), Effort(), 1)((pa.scalar("warm-up"), pa.scalar("")), held)

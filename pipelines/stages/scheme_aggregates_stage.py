@@ -91,10 +91,7 @@ def scheme_aggregates(
     broker."""
     nothing = brokers.select(*_KEY).unionByName(topics.select(*_KEY)).distinct()
     nothing = nothing.select(
-        *_KEY,
-        F.lit(0).alias("shard"),
-        F.lit(NOTHING).alias("kind"),
-        F.lit(None).cast("binary").alias("Arrow IPC batch"),
+        *_KEY, F.lit(0).alias("shard"), F.lit(NOTHING).alias("kind"), F.lit(None).cast("binary").alias("ipc_batch")
     )
     parts = [nothing, _topics(topics, parameters)]
     if OBSERVED in parameters.plan.schemes:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import BinaryType, BooleanType, DoubleType, IntegerType, LongType, StringType
-
-from pipelines.tables.table_contract import INTS, TEXTS, Between, Column, NoRowWhere, OneOf, Table, columns
+from pipelines.tables.table_contract import Between, NoRowWhere, OneOf, Table, columns
+from udfs.arrow.table_columns import BINARY, DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column
 from udfs.planning.goals import GOALS
 from udfs.planning.plan_rows import METRICS
 
-TEXT, INT, LONG, DOUBLE, FLAG = StringType(), IntegerType(), LongType(), DoubleType(), BooleanType()
 _KEYS = ("cluster_id", "snapshot_id", "goal")
-_GOAL = Column("goal", TEXT, "what the plan is for, as in plans.goal: leaders, failover, balance, ...", required=True)
+_GOAL = column("goal", TEXT, "what the plan is for, as in plans.goal: leaders, failover, balance, ...", required=True)
 
 PLANNED = Table(
     "internal.packed_plans",
     "One row per plan, packed: gold.plans and gold.plan_moves are its parts; nothing else should read it.",
     columns(
         _GOAL,
-        Column("settings", TEXT, "the settings that the plan rests on, as JSON", required=True),
-        Column("plan", BinaryType(), "the row of gold.plans, see udfs/planning/plan_rows.py", required=True),
-        Column("moves", BinaryType(), "the rows of gold.plan_moves, see udfs/planning/plan_rows.py", required=True),
+        column("settings", TEXT, "the settings that the plan rests on, as JSON", required=True),
+        column("plan", BINARY, "the row of gold.plans, see udfs/planning/plan_rows.py", required=True),
+        column("moves", BINARY, "the rows of gold.plan_moves, see udfs/planning/plan_rows.py", required=True),
     ),
     keys=_KEYS,
     partition_by=("cluster_id",),
@@ -27,7 +25,7 @@ PLANNED = Table(
 )
 
 _BEFORE_AND_AFTER = tuple(
-    Column(f"{metric.name}_{when}", LONG if metric.whole else DOUBLE, f"{metric.says}; {words}")
+    column(f"{metric.name}_{when}", LONG if metric.whole else DOUBLE, f"{metric.says}; {words}")
     for metric in METRICS
     for when, words in (("before", "as it is"), ("after", "once the plan is carried out"))
 )
@@ -39,25 +37,25 @@ PLANS = Table(
     "to be emptied; null = not known, or no plan.",
     columns(
         _GOAL,
-        Column("feasible", FLAG, "whether a plan keeps to the hard constraints", required=True),
-        Column("reasons", TEXTS, "why none does; else empty", required=True),
-        Column("objective", TEXT, "what the plan makes as small as can be"),
-        Column("objective_value", DOUBLE, "how much of that the plan takes"),
-        Column("lower_bound", DOUBLE, "what no plan takes less than, proved"),
-        Column("gap", DOUBLE, "objective_value less lower_bound; 0 = the plan is proved to be the best"),
-        Column("moves", LONG, "replicas to copy"),
-        Column("copied_bytes", LONG, "their bytes; null = no size is known"),
-        Column("changed_partitions", LONG, "partitions whose replica list changes, be it only in order"),
-        Column("leader_changes", LONG, "partitions whose preferred leader changes"),
-        Column("frozen_partitions", LONG, "partitions that no plan may touch: moving, deleted, offline"),
-        Column("waves", LONG, "waves that the plan is carried out in"),
-        Column("copy_duration_s", DOUBLE, "estimate of the seconds of copying, at plans.throttle_bytes_per_s a broker"),
-        Column("relaxed", TEXTS, "wishes that this cluster forbids, and by what; null = no plan"),
-        Column("missed", TEXTS, "wishes that the plan does not reach; null = no plan"),
+        column("feasible", FLAG, "whether a plan keeps to the hard constraints", required=True),
+        column("reasons", TEXTS, "why none does; else empty", required=True),
+        column("objective", TEXT, "what the plan makes as small as can be"),
+        column("objective_value", DOUBLE, "how much of that the plan takes"),
+        column("lower_bound", DOUBLE, "what no plan takes less than, proved"),
+        column("gap", DOUBLE, "objective_value less lower_bound; 0 = the plan is proved to be the best"),
+        column("moves", LONG, "replicas to copy"),
+        column("copied_bytes", LONG, "their bytes; null = no size is known"),
+        column("changed_partitions", LONG, "partitions whose replica list changes, be it only in order"),
+        column("leader_changes", LONG, "partitions whose preferred leader changes"),
+        column("frozen_partitions", LONG, "partitions that no plan may touch: moving, deleted, offline"),
+        column("waves", LONG, "waves that the plan is carried out in"),
+        column("copy_duration_s", DOUBLE, "estimate of the seconds of copying, at plans.throttle_bytes_per_s a broker"),
+        column("relaxed_targets", TEXTS, "targets that this cluster makes impossible, and why; null = no plan"),
+        column("missed_targets", TEXTS, "targets that the plan does not reach; null = no plan"),
         *_BEFORE_AND_AFTER,
-        Column("wishes", TEXT, "all that was wished for, as JSON", required=True),
-        Column("certificate", TEXT, "all that was proved, as JSON; null = no plan"),
-        Column("metrics", TEXT, "every metric before and after, as JSON; null = no plan"),
+        column("plan_request", TEXT, "the whole plan request, as JSON", required=True),
+        column("certificate", TEXT, "all that was proved, as JSON; null = no plan"),
+        column("metrics", TEXT, "every metric before and after, as JSON; null = no plan"),
     ),
     keys=_KEYS,
     expectations=(
@@ -74,16 +72,16 @@ PLAN_MOVES = Table(
     "One row per partition whose replica list a plan changes.",
     columns(
         _GOAL,
-        Column("topic", TEXT, "topic name", required=True),
-        Column("partition", INT, "partition id", required=True),
-        Column("replicas_before", INTS, "replicas as the source has them", required=True),
-        Column("replicas_after", INTS, "replicas as planned, preferred leader first", required=True),
-        Column("adding_replicas", INTS, "brokers that copy it", required=True),
-        Column("removing_replicas", INTS, "brokers that give it up", required=True),
-        Column("copied_bytes", LONG, "bytes that are copied for it; null = no size is known"),
-        Column("first_wave", INT, "wave that its first step is in, from 1", required=True),
-        Column("last_wave", INT, "wave after which it is as planned", required=True),
-        Column("reason", TEXT, "why it changes", required=True),
+        column("topic", TEXT, "topic name", required=True),
+        column("partition", INT, "partition id", required=True),
+        column("replicas_before", INTS, "replicas as the source has them", required=True),
+        column("replicas_after", INTS, "replicas as planned, preferred leader first", required=True),
+        column("adding_replicas", INTS, "brokers that copy it", required=True),
+        column("removing_replicas", INTS, "brokers that give it up", required=True),
+        column("copied_bytes", LONG, "bytes that are copied for it; null = no size is known"),
+        column("first_wave", INT, "wave that its first step is in, from 1", required=True),
+        column("last_wave", INT, "wave after which it is as planned", required=True),
+        column("reason", TEXT, "why it changes", required=True),
     ),
     keys=(*_KEYS, "topic", "partition"),
     partition_by=("cluster_id",),

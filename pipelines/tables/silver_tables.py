@@ -3,28 +3,10 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
 
 from pipelines.ingest.merge import merged_schemas
-from pipelines.tables.table_contract import INTS, TEXTS, Between, Column, Matches, NoRowWhere, Table, columns
-
-TEXT, INT, LONG, DOUBLE, FLAG = StringType(), IntegerType(), LongType(), DoubleType(), BooleanType()
-
-
-def _struct(schema: pa.Schema) -> StructType:
-    return from_arrow_schema(schema)
-
+from pipelines.tables.table_contract import Between, Matches, NoRowWhere, Table, columns
+from udfs.arrow.table_columns import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column
 
 # Columns of internal.entities by the kind of entity: each row fills one of them.
 ENTITY_OF = {
@@ -43,9 +25,9 @@ ENTITIES = Table(
     "All that a cluster's sources say, merged in one pass: each row fills the one struct that `entity` names. "
     "The other silver tables are its parts.",
     columns(
-        Column("entity", TEXT, "which of the structs this row fills", required=True),
+        column("entity", TEXT, "which of the structs this row fills", required=True),
         *(
-            Column(ENTITY_OF[name], _struct(schema), f"merged {name.replace('_', ' ')}")
+            column(ENTITY_OF[name], pa.struct(schema), f"merged {name.replace('_', ' ')}")
             for name, schema in merged_schemas.SCHEMAS.items()
         ),
     ),
@@ -58,18 +40,18 @@ BROKERS = Table(
     "silver.brokers",
     "One row per broker: registered, listed, or named by a replica list.",
     columns(
-        Column("broker_id", INT, "broker id", required=True),
-        Column("rack", TEXT, "rack (availability zone); null = none known"),
-        Column("host", TEXT, "host of its first endpoint"),
-        Column("port", INT, "port of its first endpoint"),
-        Column("live", FLAG, "whether it lives: down brokers are neither survivors nor in any mean", required=True),
-        Column("live_reason", TEXT, "the evidence for `live`", required=True),
-        Column("registered", FLAG, "registered in ZooKeeper or KRaft; null = no source shows registrations"),
-        Column("fenced", FLAG, "fenced in KRaft"),
-        Column("controller", FLAG, "the active controller, as far as known", required=True),
-        Column("draining", FLAG, "to be emptied", required=True),
-        Column("replicas", LONG, "replicas assigned to it", required=True),
-        Column("leaders", LONG, "partitions it leads", required=True),
+        column("broker_id", INT, "broker id", required=True),
+        column("rack", TEXT, "rack (availability zone); null = none known"),
+        column("host", TEXT, "host of its first endpoint"),
+        column("port", INT, "port of its first endpoint"),
+        column("live", FLAG, "whether it lives: down brokers are neither survivors nor in any mean", required=True),
+        column("live_reason", TEXT, "the evidence for `live`", required=True),
+        column("registered", FLAG, "registered in ZooKeeper or KRaft; null = no source shows registrations"),
+        column("fenced", FLAG, "fenced in KRaft"),
+        column("controller", FLAG, "the active controller, as far as known", required=True),
+        column("draining", FLAG, "to be emptied", required=True),
+        column("replicas", LONG, "replicas assigned to it", required=True),
+        column("leaders", LONG, "partitions it leads", required=True),
     ),
     keys=("cluster_id", "snapshot_id", "broker_id"),
     expectations=(Between("broker_id", 0), Between("replicas", 0), Between("leaders", 0)),
@@ -77,29 +59,29 @@ BROKERS = Table(
 )
 
 LOADS = (
-    Column("size_bytes", LONG, "size of the leader's log, bytes; null = unknown"),
-    Column("bytes_in_per_s", DOUBLE, "bytes per second that producers write; null = unknown"),
-    Column("bytes_out_per_s", DOUBLE, "bytes per second that consumers fetch; null = unknown"),
+    column("size_bytes", LONG, "size of the leader's log, bytes; null = unknown"),
+    column("bytes_in_per_s", DOUBLE, "bytes per second that producers write; null = unknown"),
+    column("bytes_out_per_s", DOUBLE, "bytes per second that consumers fetch; null = unknown"),
 )
 
 TOPICS = Table(
     "silver.topics",
     "One row per topic.",
     columns(
-        Column("topic", TEXT, "topic name", required=True),
-        Column("topic_id", TEXT, "topic id (Kafka 2.8 and later)"),
-        Column("partitions", INT, "partitions it declares, or at least shows", required=True),
-        Column("listed_partitions", INT, "partitions that the sources show", required=True),
-        Column("replication_factor", INT, "declared, else the longest replica list"),
-        Column("min_insync_replicas", INT, "min.insync.replicas of the topic; null = not shown"),
-        Column("unclean_leader_election", FLAG, "unclean.leader.election.enable of the topic; null = not shown"),
-        Column("configs", MapType(TEXT, TEXT), "topic configs as shown"),
-        Column("marked_for_deletion", FLAG, "deletion is under way", required=True),
-        Column("incomplete", FLAG, "fewer partitions are shown than declared", required=True),
-        Column("warnings", TEXTS, "what is odd about it, but no fault"),
-        Column(
+        column("topic", TEXT, "topic name", required=True),
+        column("topic_id", TEXT, "topic id (Kafka 2.8 and later)"),
+        column("partitions", INT, "partitions it declares, or at least shows", required=True),
+        column("listed_partitions", INT, "partitions that the sources show", required=True),
+        column("replication_factor", INT, "declared, else the longest replica list"),
+        column("min_insync_replicas", INT, "min.insync.replicas of the topic; null = not shown"),
+        column("unclean_leader_election", FLAG, "unclean.leader.election.enable of the topic; null = not shown"),
+        column("configs", pa.map_(TEXT, TEXT), "topic configs as shown"),
+        column("marked_for_deletion", FLAG, "deletion is under way", required=True),
+        column("incomplete", FLAG, "fewer partitions are shown than declared", required=True),
+        column("warnings", TEXTS, "what is odd about it, but no fault"),
+        column(
             "partition_loads",
-            ArrayType(StructType([StructField("partition", INT), *(StructField(c.name, c.type) for c in LOADS)])),
+            pa.list_(pa.struct([("partition", INT), *((c.name, c.type) for c in LOADS)])),
             "ids and loads of the partitions shown; null where these are all of 0..n-1 and no load is known",
         ),
     ),
@@ -118,23 +100,21 @@ PARTITIONS = Table(
     "silver.partitions",
     "One row per partition, without the quarantined.",
     columns(
-        Column("topic", TEXT, "topic name", required=True),
-        Column("partition", INT, "partition id", required=True),
-        Column("leader", INT, "broker that leads; -1 = none; null = unknown, and so are the replicas"),
-        Column("leader_epoch", INT, "leader epoch"),
-        Column("replicas", INTS, "assigned replicas (AR), preferred leader first; null = unknown"),
-        Column("isr", INTS, "in-sync replicas; null = unknown, and so are the replicas"),
-        Column("elr", INTS, "eligible leader replicas (Kafka 4)"),
-        Column("last_known_elr", INTS, "last known ELR (Kafka 4)"),
-        Column("adding_replicas", INTS, "replicas being added by a reassignment"),
-        Column("removing_replicas", INTS, "replicas being removed by a reassignment"),
+        column("topic", TEXT, "topic name", required=True),
+        column("partition", INT, "partition id", required=True),
+        column("leader", INT, "broker that leads; -1 = none; null = unknown, and so are the replicas"),
+        column("leader_epoch", INT, "leader epoch"),
+        column("replicas", INTS, "assigned replicas (AR), preferred leader first; null = unknown"),
+        column("isr", INTS, "in-sync replicas; null = unknown, and so are the replicas"),
+        column("elr", INTS, "eligible leader replicas (Kafka 4)"),
+        column("last_known_elr", INTS, "last known ELR (Kafka 4)"),
+        column("adding_replicas", INTS, "replicas being added by a reassignment"),
+        column("removing_replicas", INTS, "replicas being removed by a reassignment"),
         *LOADS,
-        Column(
-            "logs", ArrayType(_struct(pa.schema(list(merged_schemas.LOG)))), "log of each replica, beside `replicas`"
-        ),
-        Column("source", TEXT, "file that shows it"),
-        Column("line_number", LONG, "line in that file"),
-        Column("state_inferred", FLAG, "no source tells leader and ISR: taken as healthy", required=True),
+        column("logs", pa.list_(pa.struct(merged_schemas.LOG)), "log of each replica, beside `replicas`"),
+        column("source", TEXT, "file that shows it"),
+        column("line_number", LONG, "line in that file"),
+        column("state_inferred", FLAG, "no source tells leader and ISR: taken as healthy", required=True),
     ),
     keys=("cluster_id", "snapshot_id", "topic", "partition"),
     partition_by=("cluster_id",),
@@ -160,17 +140,17 @@ REPLICAS = Table(
     "silver.replicas",
     "One row per replica; logs on disk that no assignment accounts for have no position.",
     columns(
-        Column("topic", TEXT, "topic name", required=True),
-        Column("partition", INT, "partition id", required=True),
-        Column("broker_id", INT, "broker that holds it", required=True),
-        Column("is_future", FLAG, "a log being moved between directories of one broker", required=True),
-        Column("position", INT, "place in the replica list, 0 = preferred leader; null = not assigned"),
-        Column("in_sync", FLAG, "in the ISR"),
-        Column("size_bytes", LONG, "size of its log, bytes; null = unknown"),
-        Column("offset_lag", LONG, "messages behind the high watermark or log end, as kafka-log-dirs says"),
-        Column("log_end_offset", LONG, "offset of the next message to be written"),
-        Column("high_watermark", LONG, "offset below which consumers read, as checkpointed"),
-        Column("log_dir", TEXT, "log directory"),
+        column("topic", TEXT, "topic name", required=True),
+        column("partition", INT, "partition id", required=True),
+        column("broker_id", INT, "broker that holds it", required=True),
+        column("is_future", FLAG, "a log being moved between directories of one broker", required=True),
+        column("position", INT, "place in the replica list, 0 = preferred leader; null = not assigned"),
+        column("in_sync", FLAG, "in the ISR"),
+        column("size_bytes", LONG, "size of its log, bytes; null = unknown"),
+        column("offset_lag", LONG, "messages behind the high watermark or log end, as kafka-log-dirs says"),
+        column("log_end_offset", LONG, "offset of the next message to be written"),
+        column("high_watermark", LONG, "offset below which consumers read, as checkpointed"),
+        column("log_dir", TEXT, "log directory"),
     ),
     keys=("cluster_id", "snapshot_id", "topic", "partition", "broker_id", "is_future"),
     partition_by=("cluster_id",),
@@ -182,11 +162,11 @@ QUARANTINE = Table(
     "silver.quarantine",
     "One row per rejected record, with every reason. Where only a part of a record is rejected, the rest is used.",
     columns(
-        Column("source", TEXT, "name of the file", required=True),
-        Column("record_number", LONG, "ordinal of the record in its file, from 0", required=True),
-        Column("line_number", LONG, "line of the file where the record begins, from 1", required=True),
-        Column("raw", TEXT, "the record's text", required=True),
-        Column("reasons", TEXTS, "every reason, in words", required=True),
+        column("source", TEXT, "name of the file", required=True),
+        column("record_number", LONG, "ordinal of the record in its file, from 0", required=True),
+        column("line_number", LONG, "line of the file where the record begins, from 1", required=True),
+        column("raw", TEXT, "the record's text", required=True),
+        column("reasons", TEXTS, "every reason, in words", required=True),
     ),
     keys=("cluster_id", "snapshot_id", "source", "record_number"),
 )
@@ -195,15 +175,15 @@ CONFLICTS = Table(
     "silver.conflicts",
     "One row per disagreement between two facts of a cluster's sources: which value is used, and which not.",
     columns(
-        Column("entity", TEXT, "what the facts are about", required=True),
-        Column("field", TEXT, "where they differ", required=True),
-        Column("source", TEXT, "file of the one value"),
-        Column("line_number", LONG, "line of the one value"),
-        Column("value", TEXT, "the one value, of the stronger or first source"),
-        Column("other_source", TEXT, "file of the other value"),
-        Column("other_line_number", LONG, "line of the other value"),
-        Column("other_value", TEXT, "the other value"),
-        Column("outcome", TEXT, "whether the one value is used, or both records are quarantined", required=True),
+        column("entity", TEXT, "what the facts are about", required=True),
+        column("field", TEXT, "where they differ", required=True),
+        column("source", TEXT, "file of the one value"),
+        column("line_number", LONG, "line of the one value"),
+        column("value", TEXT, "the one value, of the stronger or first source"),
+        column("other_source", TEXT, "file of the other value"),
+        column("other_line_number", LONG, "line of the other value"),
+        column("other_value", TEXT, "the other value"),
+        column("outcome", TEXT, "whether the one value is used, or both records are quarantined", required=True),
     ),
     keys=(),
 )
@@ -212,13 +192,13 @@ SOURCE_SUMMARY = Table(
     "silver.source_summary",
     "One row per source file: every record is kept, quarantined or ignored, and the three add up.",
     columns(
-        Column("source", TEXT, "name of the file", required=True),
-        Column("format", TEXT, "format it was read as", required=True),
-        Column("records", LONG, "input records", required=True),
-        Column("kept", LONG, "records that say something about the cluster", required=True),
-        Column("quarantined", LONG, "records rejected, see silver.quarantine", required=True),
-        Column("ignored", LONG, "records that carry nothing for us", required=True),
-        Column("ignored_reasons", MapType(TEXT, LONG), "ignored records by reason", required=True),
+        column("source", TEXT, "name of the file", required=True),
+        column("format", TEXT, "format it was read as", required=True),
+        column("records", LONG, "input records", required=True),
+        column("kept", LONG, "records that say something about the cluster", required=True),
+        column("quarantined", LONG, "records rejected, see silver.quarantine", required=True),
+        column("ignored", LONG, "records that carry nothing for us", required=True),
+        column("ignored_reasons", pa.map_(TEXT, LONG), "ignored records by reason", required=True),
     ),
     keys=("cluster_id", "snapshot_id", "source"),
     expectations=(

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import BinaryType, StringType
 
-from pipelines.tables.table_contract import Between, Column, OneOf, Table, columns
+from pipelines.tables.table_contract import Between, OneOf, Table, columns
+from udfs.arrow.table_columns import BINARY, TEXT, column
 from udfs.simulation import simulation_schemas
 from udfs.simulation.event_names import ANSWERS, CAUSES, ERRORS, KINDS, PARTITION_STATES
 from udfs.simulation.groups import group_names
 
 
-def _columns(of: pa.Schema, required: tuple[str, ...], **comments: str) -> tuple[Column, ...]:
+def _columns(of: pa.Schema, required: tuple[str, ...], **comments: str) -> tuple[pa.Field, ...]:
     """Columns as the Arrow schema has them, in the order of `comments`."""
-    return columns(
-        *(Column(name, from_arrow_type(of.field(name).type), says, name in required) for name, says in comments.items())
-    )
+    return columns(*(column(name, of.field(name).type, says, name in required) for name, says in comments.items()))
 
 
 _EVENT = "place in the cluster's order of events, from 0"
@@ -67,8 +64,8 @@ REPLAYED = Table(
     "internal.simulation_results",
     "All that a replay finds, packed: the gold tables of replays are its parts; nothing else should read it.",
     columns(
-        Column("part", StringType(), "what the rows are of, see udfs/simulation/spark_functions.py", required=True),
-        Column("rows", BinaryType(), "the rows, as an Arrow stream", required=True),
+        column("part", TEXT, "what the rows are of, see udfs/simulation/spark_functions.py", required=True),
+        column("rows", BINARY, "the rows, as an Arrow stream", required=True),
     ),
     keys=(),
     partition_by=("cluster_id",),

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql.types import ArrayType, DataType, IntegerType, StringType, StructField, StructType
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructField, StructType
 
-
-@dataclass(frozen=True)
-class Column:
-    """A column. `required`: never null."""
-
-    name: str
-    type: DataType
-    comment: str
-    required: bool = False
+from udfs.arrow.table_columns import TEXT, column, get_comment
 
 
 @dataclass(frozen=True)
@@ -61,7 +55,7 @@ class Table:
 
     name: str  # schema.table
     comment: str
-    columns: tuple[Column, ...]
+    columns: tuple[pa.Field, ...]  # see udfs.arrow.table_columns.column
     keys: tuple[str, ...]
     partition_by: tuple[str, ...] = ()
     skip_by: tuple[str, ...] = ()  # columns whose range each file tells; () = Delta's default, every column
@@ -74,25 +68,26 @@ class Table:
         """The Spark schema, comments included."""
         return StructType(
             [
-                StructField(c.name, c.type, not (c.required or c.name in self.keys), {"comment": c.comment})
+                StructField(c.name, from_arrow_type(c.type), not self.is_required(c), {"comment": get_comment(c)})
                 for c in self.columns
             ]
         )
+
+    def is_required(self, column: pa.Field) -> bool:
+        """Return whether a column is never null."""
+        return not column.nullable or column.name in self.keys
 
     @property
     def column_names(self) -> list[str]:
         return [c.name for c in self.columns]
 
 
-INTS = ArrayType(IntegerType(), True)
-TEXTS = ArrayType(StringType(), True)
-
-CLUSTER = Column("cluster_id", StringType(), "the cluster's name", required=True)
-SNAPSHOT = Column("snapshot_id", StringType(), "stands for the content of the cluster's sources", required=True)
-SCHEME = Column("scheme", StringType(), "placement scheme: observed = as the cluster is", required=True)
+CLUSTER = column("cluster_id", TEXT, "the cluster's name", required=True)
+SNAPSHOT = column("snapshot_id", TEXT, "stands for the content of the cluster's sources", required=True)
+SCHEME = column("scheme", TEXT, "placement scheme: observed = as the cluster is", required=True)
 
 
-def columns(*rest: Column, scheme: bool = False) -> tuple[Column, ...]:
+def columns(*rest: pa.Field, scheme: bool = False) -> tuple[pa.Field, ...]:
     """The columns of a table, led by the keys that all tables share."""
-    lead: Sequence[Column] = (CLUSTER, SNAPSHOT, SCHEME) if scheme else (CLUSTER, SNAPSHOT)
+    lead: Sequence[pa.Field] = (CLUSTER, SNAPSHOT, SCHEME) if scheme else (CLUSTER, SNAPSHOT)
     return (*lead, *rest)

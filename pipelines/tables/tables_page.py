@@ -5,8 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 
+from pyspark.sql.pandas.types import from_arrow_type
+
 from pipelines.tables import TABLES
 from pipelines.tables.table_contract import Between, Expectation, Matches, NoRowWhere, OneOf, Table
+from udfs.arrow.table_columns import get_comment
 
 _HEAD = """# Tables
 
@@ -45,10 +48,10 @@ def _section(table: Table) -> Iterator[str]:
     yield "| column | type | |"
     yield "|---|---|---|"
     for column in table.columns:
-        always = " ●" if column.required or column.name in table.keys else ""
-        kind = column.type.simpleString()
+        always = " ●" if table.is_required(column) else ""
+        kind = from_arrow_type(column.type).simpleString()
         shown = kind if len(kind) <= 60 else f"{kind[:57]}..."
-        yield f"| `{column.name}`{always} | `{shown}` | {_cell(column.comment)} |"
+        yield f"| `{column.name}`{always} | `{shown}` | {_cell(get_comment(column))} |"
     yield ""
     if table.expectations:
         yield "Expected: " + "; ".join(map(_expected, table.expectations)) + "."

@@ -21,7 +21,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data_samples"
-CAPTURES = ("kafka-4.1.1-kraft", "kafka-2.8.2-zookeeper", "captures/kafka-4.1.1-two-down/topics-describe.txt")
+CAPTURES = ("kafka-4.1.1-kraft", "kafka-2.8.2-zookeeper", "captures/kafka-4.1.1-two-dead/topics-describe.txt")
 GOALS = ("leaders", "failover", "balance --max-moves 40", "drain --brokers 1", "repair", "rf --rf 2")
 LOG = "formats/kraft-log.txt"
 
@@ -80,10 +80,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("new")
     parser.add_argument("--requests", action="append", default=[], type=Path)
     parser.add_argument("--ignore", action="append", default=[], metavar="KEY")
+    parser.add_argument("--only", action="append", default=[], metavar="COMMAND")
     given = parser.parse_args(argv)
     ignored = set(given.ignore)
     differing = 0
     for command in commands(given.requests):
+        if given.only and command.split()[0] not in given.only:
+            continue
         with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
             old = answer(given.old, command, Path(one))
             new = answer(given.new, command, Path(other))

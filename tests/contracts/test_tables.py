@@ -18,6 +18,7 @@ from pipelines.stages.raw_metadata_stage import FILES, raw_metadata
 from pipelines.stages.stage_registry import STAGES, STEPS, Context, steps_between
 from pipelines.tables import OF_REPLAYS, OF_RUNS, TABLES
 from pipelines.tables.table_contract import Table
+from udfs.arrow.table_columns import DOUBLE, LONG, get_comment
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda t: t.name)
@@ -28,12 +29,12 @@ def test_contract_is_complete(table: Table) -> None:
     assert set(table.keys) <= set(names)
     assert set(table.partition_by) <= set(names)
     assert table.comment
-    assert all(c.comment for c in table.columns)
+    assert all(get_comment(c) for c in table.columns)
     for column in table.columns:
         if column.name.endswith("_bytes"):
-            assert column.type.simpleString() == "bigint"
+            assert column.type == LONG
         if column.name.endswith(("_ratio", "_percent", "_per_s")):
-            assert column.type.simpleString() == "double"
+            assert column.type == DOUBLE
 
 
 def types_of(schema: StructType) -> dict[str, str]:

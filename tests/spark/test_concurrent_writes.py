@@ -18,9 +18,10 @@ from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark import store as module
 from pipelines.spark.store import Store
 from pipelines.tables.silver_tables import TEXT
-from pipelines.tables.table_contract import Column, Table, columns
+from pipelines.tables.table_contract import Table, columns
+from udfs.arrow.table_columns import column
 
-THINGS = Table("silver.things", "things", columns(Column("name", TEXT, "name", required=True)), ("name",))
+THINGS = Table("silver.things", "things", columns(column("name", TEXT, "name", required=True)), ("name",))
 
 
 @pytest.fixture(params=["true", "false"], ids=["on-this-machine", "elsewhere"])

@@ -181,7 +181,7 @@ def replayed(rows: Rows, live_brokers: set[int], failed: set[int]) -> tuple[dict
         values = [value[place] for value in load.values()]
         known = place == 0 or any(row["bytes_in_per_s"] is not None for row in rows)
         ratio = max(values) * len(values) / sum(values) if known and values and sum(values) else None
-        found[f"{name}_worst_over_mean"] = ratio
+        found["worst_survivor_ratio" if name == "leaders" else f"worst_survivor_{name}_ratio"] = ratio
     return found, load
 
 

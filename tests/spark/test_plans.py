@@ -121,7 +121,7 @@ def test_metrics_have_columns(made: dict[str, Plans]) -> None:
     assert row["replicas_max_over_mean_after"] < row["replicas_max_over_mean_before"]
     assert row["loss_probability_of_3_brokers_after"] is not None
     assert row["loss_probability_of_4_brokers_after"] is None
-    assert json.loads(row["request"])["goal"] == "drain"
+    assert json.loads(row["plan_request"])["goal"] == "drain"
     assert json.loads(row["certificate"])["lower_bound"] == row["lower_bound"] <= row["objective_value"]
 
 

@@ -10,24 +10,25 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from pipelines import quality
 from pipelines.quality import Finding
 from pipelines.tables import TABLES
 from pipelines.tables.silver_tables import PARTITIONS
-from pipelines.tables.table_contract import INTS, Between, Column, Matches, NoRowWhere, OneOf, Table
+from pipelines.tables.table_contract import Between, Matches, NoRowWhere, OneOf, Table
+from udfs.arrow.table_columns import INT, INTS, TEXT, column
 
 THINGS = Table(
     "silver.things",
     "things",
     (
-        Column("id", IntegerType(), "id", required=True),
-        Column("part", IntegerType(), "part", required=True),
-        Column("name", StringType(), "name", required=True),
-        Column("size", IntegerType(), "size"),
-        Column("kind", StringType(), "kind"),
-        Column("replicas", INTS, "replicas"),
+        column("id", INT, "id", required=True),
+        column("part", INT, "part", required=True),
+        column("name", TEXT, "name", required=True),
+        column("size", INT, "size"),
+        column("kind", TEXT, "kind"),
+        column("replicas", INTS, "replicas"),
     ),
     keys=("id", "part"),
     expectations=(

@@ -172,9 +172,9 @@ CAPTURES = Path(__file__).parents[2] / "data_samples"
         ("kafka-4.1.1-kraft", [2], "kafka-4.1.1-kraft/topics-describe.broker-2-down.txt", 743),
         ("kafka-2.8.2-zookeeper", [1001], "kafka-2.8.2-zookeeper/topics-describe.broker-1001-down.txt", 61),
         (
-            "captures/kafka-4.1.1-two-down/topics-describe.txt",
+            "captures/kafka-4.1.1-two-dead/topics-describe.txt",
             [1, 4],
-            "kafka-4.1.1-two-down/topics-describe.brokers-1-4-down.txt",
+            "kafka-4.1.1-two-dead/topics-describe.brokers-1-4-down.txt",
             150,
         ),
     ],

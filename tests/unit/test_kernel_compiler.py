@@ -77,7 +77,8 @@ def test_a_change_in_one_file_compiles_what_calls_it_anew(tmp_path: Path) -> Non
     assert answer(1) == [2, 0]
     assert answer(1) == [2, 1]  # from where it was kept
     assert answer(2) == [4, 0]
-    assert len(list((kernels.parent / "__pycache__").glob("compiled-*"))) == 1  # what is outdated is gone
+    kept = kernels.parent / "__pycache__" / "compiled"
+    assert len(list(kept.glob("caller.doubled-*.nbi"))) == 1  # what is outdated is gone
 
 
 def test_a_part_is_not_for_python(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ import sys
 from dataclasses import replace
 
 import pytest
-from pyspark.sql.types import IntegerType, StringType
 
 from pipelines import quality
 from pipelines.errors import EXIT_TABLE_FAULT, TableFault
@@ -16,18 +15,15 @@ from pipelines.quality import Finding
 from pipelines.quality.table_rules import rules_of
 from pipelines.tables import TABLES
 from pipelines.tables.ops_tables import QUALITY_RESULTS
-from pipelines.tables.table_contract import Between, Column, Matches, NoRowWhere, OneOf, Table
+from pipelines.tables.table_contract import Between, Matches, NoRowWhere, OneOf, Table
+from udfs.arrow.table_columns import INT, TEXT, column
 
 GOOD = Finding("silver.topics", "keys_unique", "has the keys of another row", True, 12, 0)
 BAD = Finding("silver.partitions", "replicas_distinct", "repeats a replica", False, 1200, 3, '{"topic":"a"}')
 
 
 def _table(*expectations: Between | Matches | OneOf | NoRowWhere, keys: tuple[str, ...] = ("id",)) -> Table:
-    columns = (
-        Column("id", IntegerType(), "id"),
-        Column("name", StringType(), "name", required=True),
-        Column("rack", StringType(), "rack"),
-    )
+    columns = (column("id", INT, "id"), column("name", TEXT, "name", required=True), column("rack", TEXT, "rack"))
     return Table("silver.things", "things", columns, keys, expectations=expectations)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyspark
 
-from udfs.kernel_compiler import cache_folder
+from udfs.kernel_compiler import SOURCES_DIGEST, cache_folder
 
 SPARK_HOME = Path(pyspark.__file__).parent
 WORKERS = 2
@@ -46,7 +46,7 @@ def clean_environment(home: Path, **more: str) -> dict[str, str]:
     compiled = cache_folder()
     if compiled is not None and compiled.exists() and not cache.exists():
         cache.mkdir(parents=True)
-        (cache / compiled.name).symlink_to(compiled)
+        (cache / f"compiled-{SOURCES_DIGEST}").symlink_to(compiled)
     kept = {key: os.environ[key] for key in ("PATH", "JAVA_HOME", "LANG", "TMPDIR") if key in os.environ}
     return {**kept, "HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", **more}
 

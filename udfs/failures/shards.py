@@ -26,7 +26,7 @@ from udfs.placement.schemes import OBSERVED, SCHEMES
 Clusters = Mapping[tuple[str, str], Cluster]
 
 KEYED = (("cluster_id", pa.string()), ("snapshot_id", pa.string()))
-IPC_BATCHES = pa.schema([*KEYED, ("shard", pa.int32()), ("kind", pa.string()), ("Arrow IPC batch", pa.binary())])
+IPC_BATCHES = pa.schema([*KEYED, ("shard", pa.int32()), ("kind", pa.string()), ("ipc_batch", pa.binary())])
 _BLOBS = (("sums", pa.binary()), ("topic_hotspots", pa.binary()))
 PARTIAL = pa.schema([*KEYED, ("scheme", pa.string()), ("shard", pa.int32()), *_BLOBS])
 SUMS = pa.schema(
@@ -86,7 +86,7 @@ def packer(
                         "snapshot_id": snapshot,
                         "shard": int(shard[at]),
                         "kind": kind,
-                        "Arrow IPC batch": ipc.packed(part),
+                        "ipc_batch": ipc.packed(part),
                     }
                 ],
                 schema=IPC_BATCHES,
@@ -97,7 +97,7 @@ def packer(
 
 def _shard_of(key: tuple[str, str], cluster: Cluster, held: pa.Table) -> Share:
     def of_kind(kind: str) -> list[bytes]:
-        return list(held.filter(pc.field("kind") == kind)["Arrow IPC batch"].to_pylist())
+        return list(held.filter(pc.field("kind") == kind)["ipc_batch"].to_pylist())
 
     topics = ipc.unpacked(of_kind(OF_TOPICS), TOPICS).sort_by("topic").combine_chunks()
     partitions = ipc.unpacked(of_kind(OF_PARTITIONS), PARTITIONS).combine_chunks()

@@ -38,7 +38,7 @@ PARTITIONS = pa.schema(
 )
 KINDS = {"brokers": BROKERS, "topics": TOPICS, "partitions": PARTITIONS}
 KEYED = (("cluster_id", pa.string()), ("snapshot_id", pa.string()))
-IPC_BATCHES = pa.schema([*KEYED, ("kind", pa.string()), ("Arrow IPC batch", pa.binary())])
+IPC_BATCHES = pa.schema([*KEYED, ("kind", pa.string()), ("ipc_batch", pa.binary())])
 PLANNED = pa.schema([*KEYED, ("goal", pa.string()), ("plan", pa.binary()), ("moves", pa.binary())])
 _PARTS = {"plan": PLAN, "moves": MOVES}
 
@@ -75,7 +75,7 @@ def planner(request: PlanRequest, limits: Limits, effort: Effort, min_isr: int) 
     def plan(key: Keys, held: pa.Table) -> pa.Table:
         cluster_id, snapshot_id = (scalar.as_py() for scalar in key)
         tables = {
-            kind: ipc.unpacked(held.filter(pc.field("kind") == kind)["Arrow IPC batch"].to_pylist(), schema)
+            kind: ipc.unpacked(held.filter(pc.field("kind") == kind)["ipc_batch"].to_pylist(), schema)
             for kind, schema in KINDS.items()
         }
         of_cluster = (tables["brokers"], tables["partitions"], tables["topics"])

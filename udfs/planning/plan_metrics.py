@@ -27,7 +27,12 @@ from udfs.planning.replica_order import leaders_of, successors_of
 MOST_FAILURES = 5  # at once, of the chance of loss
 _DIGITS = 6  # of a ratio: sums of rates may differ in the last bits from one machine to the next
 _ANY_LOAD = 1e18  # headroom that nothing exceeds: what is over capacity is not asked here
-_WORST = ("leaders", "bytes_in", "bytes_out", "fetch")
+_WORST = (
+    "worst_survivor_ratio",
+    "worst_survivor_bytes_in_ratio",
+    "worst_survivor_bytes_out_ratio",
+    "worst_survivor_fetch_ratio",
+)
 _MOST = ("offline_partitions", "newly_offline_partitions", "under_min_isr_partitions", "single_isr_partitions")
 
 
@@ -177,7 +182,7 @@ def _worst_of(every: pa.Table, kind: str) -> dict[str, Any] | None:
     if ratios.null_count < len(ratios):
         at = np.nanargmax(np.round(ratios.to_numpy(), _DIGITS))
         found["worst"] = mine["scenario"][int(at)].as_py()
-    columns = {f"{name}_worst_over_mean": mine[f"{name}_worst_over_mean"] for name in _WORST}
+    columns = {name: mine[name] for name in _WORST}
     found |= {name: _rounded(pc.max(column).as_py()) for name, column in columns.items()}
     return found | {name: pc.max(mine[name]).as_py() for name in _MOST}
 

@@ -120,14 +120,14 @@ PLAN = pa.schema(
         ("frozen_partitions", pa.int64()),
         ("waves", pa.int64()),
         ("copy_duration_s", pa.float64()),
-        ("relaxed", _TEXTS),
-        ("missed", _TEXTS),
+        ("relaxed_targets", _TEXTS),
+        ("missed_targets", _TEXTS),
         *(
             (f"{metric.name}_{when}", pa.int64() if metric.whole else pa.float64())
             for metric in METRICS
             for when in ("before", "after")
         ),
-        ("request", pa.string()),
+        ("plan_request", pa.string()),
         ("certificate", pa.string()),
         ("metrics", pa.string()),
     ]
@@ -168,9 +168,9 @@ def plan_row(request: PlanRequest, found: Planned) -> pa.Table:
         "frozen_partitions": sum(frozen_counts(found.model).values()),
         "waves": found.waves.waves,
         "copy_duration_s": sum(report.seconds for report in reports(found.model, found.waves)),
-        "relaxed": texts(certificate, "relaxed"),
-        "missed": texts(certificate, "missed"),
-        "request": _json(asdict(request)),
+        "relaxed_targets": texts(certificate, "relaxed"),
+        "missed_targets": texts(certificate, "missed"),
+        "plan_request": _json(asdict(request)),
         "certificate": _json(certificate),
         "metrics": _json(figures),
     }
@@ -182,7 +182,7 @@ def plan_row(request: PlanRequest, found: Planned) -> pa.Table:
 
 def no_plan_row(request: PlanRequest, reasons: Sequence[str]) -> pa.Table:
     """The row of a request that no plan meets (schema PLAN)."""
-    row = {"goal": request.goal, "feasible": False, "reasons": list(reasons), "request": _json(asdict(request))}
+    row = {"goal": request.goal, "feasible": False, "reasons": list(reasons), "plan_request": _json(asdict(request))}
     return pa.Table.from_pylist([row], schema=PLAN)
 
 

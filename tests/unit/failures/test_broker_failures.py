@@ -25,7 +25,7 @@ def load(path: Path) -> Snapshot:
     [
         SAMPLES / "kafka-4.1.1-kraft",
         SAMPLES / "kafka-2.8.2-zookeeper",
-        SAMPLES / "captures" / "kafka-4.1.1-two-down" / "topics-describe.brokers-1-4-down.txt",
+        SAMPLES / "captures" / "kafka-4.1.1-two-dead" / "topics-describe.brokers-1-4-down.txt",
     ],
     ids=lambda path: path.name,
 )

@@ -64,7 +64,7 @@ def captured(path: Path) -> tuple[ClusterModel, pa.Table]:
 
 
 def test_a_captured_cluster_with_down_brokers_is_given_back_as_far_as_it_can_be(samples: Path, tmp_path: Path) -> None:
-    model, partitions = captured(samples / "captures" / "kafka-4.1.1-two-down" / "topics-describe.brokers-1-4-down.txt")
+    model, partitions = captured(samples / "captures" / "kafka-4.1.1-two-dead" / "topics-describe.brokers-1-4-down.txt")
     live = model.broker_ids[model.live].tolist()
     assert len(live) == model.brokers - 2
     shown = {
@@ -81,7 +81,7 @@ def test_a_captured_cluster_with_down_brokers_is_given_back_as_far_as_it_can_be(
     assert all(shown[one["topic"], one["partition"]] == one["replicas"] for one in rollback)
     assert {id_ for one in rollback for id_ in one["replicas"]} <= set(live)
     assert check_plan(tmp_path / "plan", model, partitions).status == FITS
-    whole, partitions = captured(samples / "captures" / "kafka-4.1.1-two-down" / "topics-describe.txt")
+    whole, partitions = captured(samples / "captures" / "kafka-4.1.1-two-dead" / "topics-describe.txt")
     again = check_plan(tmp_path / "plan", whole, partitions)
     assert (again.status, again.done, len(again.new_brokers)) == (FITS, 0, 2)
 

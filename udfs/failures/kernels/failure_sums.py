@@ -102,7 +102,7 @@ def _masks(
     """(live, isr, elr, place of the leader, live replicas) of partition i; places: their places, out."""
     live = isr = elr = 0
     led_from = NOBODY
-    live = 0
+    live_count = 0
     for at in range(offsets[i], offsets[i + 1]):
         place = at - offsets[i]
         bit = 1 << place
@@ -112,11 +112,11 @@ def _masks(
             elr |= bit
         if broker[at] != NOBODY:
             live |= bit
-            places[live] = place
-            live += 1
+            places[live_count] = place
+            live_count += 1
             if broker[at] == leader[i]:
                 led_from = place
-    return live, isr, elr, led_from, live
+    return live, isr, elr, led_from, live_count
 
 
 @compiled
@@ -182,14 +182,14 @@ def sum_failures(
     with_pairs = len(pairs) > 0
     entries = 0
     for i in range(len(leader)):
-        live, isr, elr, leads, live = _masks(offsets, broker, in_isr, in_elr, leader, i, places)
+        live, isr, elr, leads, live_count = _masks(offsets, broker, in_isr, in_elr, leader, i, places)
         begin = offsets[i]
         after, before, rough = outcome(live, isr, elr, leads, unclean[i], 0)
         _event(leads, after, before, min_isr[i], rough, size[i], lag, begin, base)
         now += base
         if leads != NOBODY:
             _add(led[leader[i]], rate[i], before, 1.0)
-        for k in range(live):
+        for k in range(live_count):
             a = broker[begin + places[k]]
             after, in_sync, rough = outcome(live, isr, elr, leads, unclean[i], 1 << places[k])
             _event(leads, after, in_sync, min_isr[i], rough, size[i], lag, begin, one[k])
@@ -203,8 +203,8 @@ def sum_failures(
                 taken[a, leader[i], FETCH] -= rate[i, 0] * (max(before - 1, 0) - max(in_sync - 1, 0))
         if not with_pairs:
             continue
-        for k in range(live):
-            for j in range(k + 1, live):
+        for k in range(live_count):
+            for j in range(k + 1, live_count):
                 down = (1 << places[k]) | (1 << places[j])
                 after, in_sync, rough = outcome(live, isr, elr, leads, unclean[i], down)
                 _event(leads, after, in_sync, min_isr[i], rough, size[i], lag, begin, two)

@@ -51,9 +51,9 @@ def sum_restart(
     places = np.empty(MOST_REPLICAS, dtype=np.int32)
     base, then = np.empty(EVENTS, np.int64), np.empty(EVENTS, np.int64)
     for i in range(len(leader)):
-        live, isr, elr, leads, live = _masks(offsets, broker, in_isr, in_elr, leader, i, places)
+        live, isr, elr, leads, live_count = _masks(offsets, broker, in_isr, in_elr, leader, i, places)
         begin = offsets[i]
-        for k in range(1, live):  # by step: few, so by insertion
+        for k in range(1, live_count):  # by step: few, so by insertion
             place, at = places[k], k
             while at > 0 and broker[begin + places[at - 1]] > broker[begin + place]:
                 places[at] = places[at - 1]
@@ -61,7 +61,7 @@ def sum_restart(
             places[at] = place
         after, in_sync, rough = outcome(live, isr, elr, leads, unclean[i], 0)
         _event(leads, after, in_sync, min_isr[i], rough, size[i], lag, begin, base)
-        for k in range(live):
+        for k in range(live_count):
             step = broker[begin + places[k]]
             bit = 1 << places[k]
             after, in_sync, rough = outcome(live, isr, elr, leads, unclean[i], bit)

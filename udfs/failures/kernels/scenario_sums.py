@@ -58,10 +58,10 @@ def sum_scenarios(
     successors, members = np.empty(1 << _CACHED, np.int64), np.empty(1 << _CACHED, np.int64)
     deltas = np.empty((1 << _CACHED, EVENTS), dtype=np.int64)
     for i in range(len(leader)):
-        live, isr, elr, leads, live = _masks(offsets, broker, in_isr, in_elr, leader, i, places)
+        live, isr, elr, leads, live_count = _masks(offsets, broker, in_isr, in_elr, leader, i, places)
         begin = offsets[i]
         count = 0
-        for k in range(live):
+        for k in range(live_count):
             a = broker[begin + places[k]]
             for at in range(member_offsets[a], member_offsets[a + 1]):
                 s = member[at]
