@@ -1,6 +1,6 @@
-"""The file that spark-submit starts: `spark-submit --py-files kafka_placement-*.whl this.py run SOURCE...`.
+"""Run the command `kafka-placement` from spark-submit, with its arguments.
 
-Arguments are those of the command `kafka-placement`.
+`spark-submit --py-files kafka_placement-*.whl kafka_placement_job.py run SOURCE...`
 """
 
 from pipelines.cli import entry

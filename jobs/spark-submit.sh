@@ -1,17 +1,17 @@
 #!/bin/bash
-# The command on a Spark cluster: MASTER=spark://HOST:7077 jobs/spark-submit.sh run SOURCE... --warehouse DIR
+# Run the command on a Spark cluster: MASTER=spark://HOST:7077 jobs/spark-submit.sh run SOURCE... --warehouse DIR
 #
 #   MASTER          spark://HOST:PORT, yarn, or k8s://https://HOST:PORT
-#   SPARK_HOME      Spark 4.1 with Scala 2.13; without it, the spark-submit beside .venv's pyspark
+#   SPARK_HOME      Spark 4.1 with Scala 2.13; default: pyspark in .venv
 #   WHEEL           default: the newest dist/kafka_placement-*.whl (make wheel)
-#   JARS            folder of Delta's jars; default: .venv's, as make setup fetched them
-#   PYSPARK_PYTHON  a Python on every machine that has the libraries of requirements.lock; default .venv's
-#   ENVIRONMENT     yarn: an archive of such a Python, as venv-pack makes it, which YARN unpacks on every machine
-#   IMAGE           k8s: an image with Spark and such a Python; IMAGE_PYTHON: that Python there, default python3
+#   JARS            folder of Delta's jars; default: that in .venv, filled by make setup
+#   PYSPARK_PYTHON  a Python with the libraries of requirements.lock, on every machine; default: that in .venv
+#   ENVIRONMENT     yarn: an archive of such a Python, made by venv-pack, which YARN unpacks on every machine
+#   IMAGE           k8s: an image with Spark and such a Python; IMAGE_PYTHON: its path there, default python3
 #   DRIVER_MEMORY, EXECUTOR_MEMORY   default 4g each
-#   SUBMIT_ARGS     more for spark-submit, split at spaces: "--name nightly --conf spark.executor.instances=4"
+#   SUBMIT_ARGS     more options of spark-submit, split at spaces: "--name nightly --conf spark.executor.instances=4"
 #
-# The exit code is the command's, as the driver runs here (deploy mode client). docs/spark-cluster.md says more.
+# The exit code is that of the command, because the driver runs here (deploy mode client). See docs/spark-cluster.md.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -30,22 +30,22 @@ submit=${SPARK_HOME:-$root/.venv}/bin/spark-submit
 [ -x "$submit" ] || fail "there is no $submit. Set SPARK_HOME, or run: make setup"
 export PYSPARK_PYTHON=${PYSPARK_PYTHON:-$root/.venv/bin/python}
 
-where=()
+options=()
 case $MASTER in
   yarn)
     [ -n "${ENVIRONMENT:-}" ] || fail "ENVIRONMENT is not set: the archive of a Python with the libraries (venv-pack)"
-    where=(--archives "$ENVIRONMENT#env" --conf spark.executorEnv.PYSPARK_PYTHON=./env/bin/python)
+    options=(--archives "$ENVIRONMENT#env" --conf spark.executorEnv.PYSPARK_PYTHON=./env/bin/python)
     export PYSPARK_DRIVER_PYTHON=$PYSPARK_PYTHON PYSPARK_PYTHON=./env/bin/python
     ;;
   k8s://*)
     [ -n "${IMAGE:-}" ] || fail "IMAGE is not set: an image with Spark and a Python that has the libraries"
-    where=(--conf "spark.kubernetes.container.image=$IMAGE")
+    options=(--conf "spark.kubernetes.container.image=$IMAGE")
     export PYSPARK_DRIVER_PYTHON=$PYSPARK_PYTHON PYSPARK_PYTHON=${IMAGE_PYTHON:-python3}
     ;;
 esac
 
 # shellcheck disable=SC2086 # SUBMIT_ARGS is several arguments
-exec "$submit" --master "$MASTER" --deploy-mode client "${where[@]}" \
+exec "$submit" --master "$MASTER" --deploy-mode client "${options[@]}" \
   --driver-memory "${DRIVER_MEMORY:-4g}" --executor-memory "${EXECUTOR_MEMORY:-4g}" \
   --jars "$jars" --py-files "$wheel" \
   ${SUBMIT_ARGS:-} "$root/jobs/kafka_placement_job.py" "$@"

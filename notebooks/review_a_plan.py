@@ -12,13 +12,13 @@
 
 from pyspark.sql import functions as F
 
-from pipelines.notebook import open_tables, parameter
+from pipelines.notebook import get_parameter, open_tables
 
 spark = open_tables("review a plan")
 
 # COMMAND ----------
 
-cluster = parameter(globals(), "cluster", "%")  # a LIKE pattern: % = every cluster
+cluster = get_parameter(globals(), "cluster", "%")  # a LIKE pattern: % = every cluster
 mine = F.col("cluster_id").like(cluster)
 
 # COMMAND ----------

@@ -2,24 +2,26 @@
 # MAGIC %md
 # MAGIC # What if these brokers fail together?
 # MAGIC
-# MAGIC Who would take over, and what would be offline: for any set of brokers, straight from `silver.partitions`.
+# MAGIC Who takes over, and which partitions go offline, for any set of brokers.
 # MAGIC
-# MAGIC Reads the tables that `kafka-placement run` made: `KAFKA_PLACEMENT_STORE__WAREHOUSE` names their folder,
-# MAGIC `KAFKA_PLACEMENT_STORE__CATALOG` a catalog. It runs as a notebook and, with the package installed, as a script.
+# MAGIC It reads the tables that `kafka-placement run` writes: `KAFKA_PLACEMENT_STORE__WAREHOUSE` names their folder, or
+# MAGIC `KAFKA_PLACEMENT_STORE__CATALOG` their catalog. With the package installed, it also runs as a script.
 
 # COMMAND ----------
 
 from pyspark.sql import functions as F
 
-from pipelines.notebook import open_tables, parameter
+from pipelines.config.settings import load_settings
+from pipelines.notebook import get_parameter, open_tables
+from pipelines.spark.election_udf import elect_leader
 
 spark = open_tables("what if")
 
 # COMMAND ----------
 
-cluster = parameter(globals(), "cluster", "%")  # a LIKE pattern: % = every cluster
+cluster = get_parameter(globals(), "cluster", "%")  # a LIKE pattern: % = every cluster
 mine = F.col("cluster_id").like(cluster)
-failed = parameter(globals(), "failed", "1,1001")  # ids with commas
+failed = get_parameter(globals(), "failed", "1,1001")  # ids with commas
 ids = [(int(one),) for one in failed.split(",")]
 spark.createDataFrame(ids, "broker_id int").createOrReplaceTempView("failed_brokers")
 
@@ -27,57 +29,53 @@ spark.createDataFrame(ids, "broker_id int").createOrReplaceTempView("failed_brok
 
 # MAGIC %md
 # MAGIC ## The outcome, partition by partition
-# MAGIC The next leader is the first replica of the list that lives and is in sync; where nobody is, and the topic
-# MAGIC allows unclean elections, the first that lives; else the partition is offline.
+# MAGIC `elect_leader` applies the election rule of the pipeline: the first live replica in the ISR takes over, else the
+# MAGIC first live one in the ELR, else, where the topic allows unclean elections, the first live one.
 
 # COMMAND ----------
 
-after = spark.sql(
-    """
-    SELECT *, size(in_sync) = 0 AND unclean AND size(live) > 0 AS lossy,
-           coalesce(get(in_sync, 0), CASE WHEN unclean THEN get(live, 0) END) AS takes_over
-    FROM (
-      SELECT p.cluster_id, p.topic, p.partition, p.leader, p.replicas, p.isr,
-             filter(p.replicas, r -> array_contains(b.live, r) AND NOT array_contains(f.ids, r)) AS live,
-             filter(p.replicas, r -> array_contains(b.live, r) AND NOT array_contains(f.ids, r)
-                                     AND array_contains(p.isr, r)) AS in_sync,
-             coalesce(t.unclean_leader_election, false) AS unclean
-      FROM silver.partitions p
-      JOIN silver.topics t ON p.cluster_id = t.cluster_id AND p.snapshot_id = t.snapshot_id AND p.topic = t.topic
-      JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
-      JOIN (
-        SELECT cluster_id, snapshot_id, collect_list(broker_id) AS live
-        FROM silver.brokers WHERE live GROUP BY cluster_id, snapshot_id
-      ) b ON p.cluster_id = b.cluster_id AND p.snapshot_id = b.snapshot_id
-      CROSS JOIN (SELECT collect_list(broker_id) AS ids FROM failed_brokers) f
-      WHERE s.newest AND array_contains(f.ids, p.leader)
-    )
+default = load_settings().topics.unclean_leader_election  # of topics whose sources do not show it
+led_by_failed = spark.sql(
+    f"""
+    SELECT p.cluster_id, p.topic, p.partition, p.leader, p.replicas, p.isr, p.elr, b.live, f.failed,
+           coalesce(t.unclean_leader_election, {default}) AS unclean
+    FROM silver.partitions p
+    JOIN silver.topics t ON p.cluster_id = t.cluster_id AND p.snapshot_id = t.snapshot_id AND p.topic = t.topic
+    JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
+    JOIN (
+      SELECT cluster_id, snapshot_id, collect_list(broker_id) AS live
+      FROM silver.brokers WHERE live GROUP BY cluster_id, snapshot_id
+    ) b ON p.cluster_id = b.cluster_id AND p.snapshot_id = b.snapshot_id
+    CROSS JOIN (SELECT collect_list(broker_id) AS failed FROM failed_brokers) f
+    WHERE s.newest AND array_contains(f.failed, p.leader)
     """
 ).where(mine)
-after.createOrReplaceTempView("after_the_failure")
+election = elect_leader(F.col("unclean"), F.col("live"), F.col("failed"))
+led_by_failed.withColumn("election", election).createOrReplaceTempView("after_the_failure")
 spark.sql(
     """
-    SELECT cluster_id, takes_over, count(*) AS partitions, count_if(lossy) AS of_them_unclean
-    FROM after_the_failure WHERE takes_over IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 3 DESC
+    SELECT cluster_id, election.leader AS takes_over, count(*) AS partitions,
+           count_if(election.elected_from = 'unclean') AS unclean_elections
+    FROM after_the_failure WHERE election.leader >= 0 GROUP BY 1, 2 ORDER BY 1, 3 DESC
     """
 ).show(truncate=False)
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## What is offline then
+# MAGIC ## Partitions that go offline
 
 # COMMAND ----------
 
 spark.sql(
-    "SELECT cluster_id, topic, partition, leader, replicas, isr FROM after_the_failure WHERE takes_over IS NULL "
+    "SELECT cluster_id, topic, partition, leader, replicas, isr FROM after_the_failure WHERE election.leader = -1 "
     "ORDER BY cluster_id, topic, partition"
 ).show(50, truncate=False)
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The pairs that would be worst
+# MAGIC ## The worst pair of each cluster
 
 # COMMAND ----------
 

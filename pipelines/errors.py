@@ -1,53 +1,51 @@
-"""Every error that this program raises on purpose. Each names the value at fault and the remedy.
-
-Exit codes: 1 bad input, settings or environment; 2 a table fault found by the quality gate; 3 hard constraints leave no
-plan; 4 a threshold of --alert is crossed; 64 wrong usage.
-"""
+"""Define every error that this program raises on purpose; each message names the value at fault and the remedy."""
 
 from __future__ import annotations
 
-EXIT_INPUT = 1
-EXIT_TABLE_FAULT = 2
-EXIT_INFEASIBLE = 3
-EXIT_ALERT = 4
-EXIT_USAGE = 64
+# Exit codes of the commands.
+EXIT_INPUT = 1  # wrong input, settings or environment
+EXIT_TABLE_FAULT = 2  # the quality gate found a fault in a table
+EXIT_INFEASIBLE = 3  # no plan can meet the hard constraints
+EXIT_ALERT = 4  # a threshold of --alert is crossed
+EXIT_USAGE = 64  # wrong usage
 
 
 class KafkaPlacementError(Exception):
-    """Base of all; `exit_code` is what the command ends with."""
+    """Base class; `exit_code` is the exit code of the command."""
 
     exit_code = EXIT_INPUT
 
 
 class SourceError(KafkaPlacementError):
-    """A source that cannot be read as a whole (a single bad line is quarantined instead)."""
+    """A source cannot be read as a whole (a single invalid line is quarantined instead)."""
 
     def __init__(self, path: str, problem: str, remedy: str, line_number: int | None = None) -> None:
-        where = path if line_number is None else f"{path}, line {line_number}"
-        super().__init__(f"{where}: {problem}. {remedy}")
+        """Compose the message from the file, the problem and the remedy."""
+        position = path if line_number is None else f"{path}, line {line_number}"
+        super().__init__(f"{position}: {problem}. {remedy}")
         self.path = path
         self.line_number = line_number
 
 
 class SettingsError(KafkaPlacementError):
-    """A wrong key or value in conf/, the environment or the options."""
+    """A key or value in conf/, the environment or the options is wrong."""
 
 
 class EnvironmentFault(KafkaPlacementError):
-    """Something this program needs on the machine is missing: Java, jars, a Spark server."""
+    """Something that this program needs on the machine is missing: Java, jars, a Spark server."""
 
 
 class StoreError(KafkaPlacementError):
-    """A table that is missing or is not what its contract says."""
+    """A table is missing or differs from its contract."""
 
 
 class TableFault(KafkaPlacementError):
-    """An expectation on a whole table failed: the run stops before gold."""
+    """An expectation of a whole table failed: the run stops before gold."""
 
     exit_code = EXIT_TABLE_FAULT
 
 
 class Infeasible(KafkaPlacementError):
-    """No plan can meet the hard constraints; the message says which broker, rack or partition forbids it."""
+    """No plan can meet the hard constraints; the message names the broker, rack or partition that prevents it."""
 
     exit_code = EXIT_INFEASIBLE

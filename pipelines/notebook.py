@@ -1,4 +1,4 @@
-"""What every notebook begins with: its parameters, and the tables and views by name."""
+"""Give notebooks their parameters, and the tables and views by name."""
 
 from __future__ import annotations
 
@@ -11,34 +11,30 @@ from pyspark.sql import SparkSession
 from pipelines.config.settings import load_settings
 from pipelines.spark.session import open_session
 from pipelines.spark.store import Store
-from pipelines.spark.views import VIEWS, needed
-from pipelines.tables import TABLES
-
-_PREFIX = "NOTEBOOK_"
 
 
-def parameter(notebook: Mapping[str, Any], name: str, default: str) -> str:
-    """The value of a widget on Databricks; elsewhere of the environment's NOTEBOOK_NAME, or the default.
+def get_parameter(notebook: Mapping[str, Any], name: str, default: str) -> str:
+    """Get a parameter from a widget on Databricks, elsewhere from the environment variable NOTEBOOK_NAME.
 
-    notebook: its `globals()`: that is where Databricks puts `dbutils`.
+    Args:
+        notebook: The notebook's `globals()`, where Databricks puts `dbutils`.
+        name: Name of the parameter.
+        default: Value of a parameter that is not set.
     """
     widgets = getattr(notebook.get("dbutils"), "widgets", None)
     if widgets is None:
-        return os.environ.get(f"{_PREFIX}{name.upper()}", default)
+        return os.environ.get(f"NOTEBOOK_{name.upper()}", default)
     widgets.text(name, default)
     value: str = widgets.get(name)
     return value
 
 
 def open_tables(app_name: str) -> SparkSession:
-    """A session in which `SELECT ... FROM gold.placements` and `FROM insights.hottest_brokers` work.
+    """Open a session in which `SELECT ... FROM gold.placements` and `FROM insights.hottest_brokers` work.
 
-    Where the tables are comes from the settings, as for the command. What has not been made is not there.
+    The settings say where the tables are, as for the commands. Tables and views that do not exist are left out.
     """
-    place = load_settings().store
+    store_settings = load_settings().store
     spark = open_session(app_name, warehouse=None)
-    store = Store(spark, place.warehouse, place.catalog)
-    there = set(store.register(list(TABLES)))
-    whole = [view.name for view in VIEWS if set(needed([view.name])[0]) <= there]
-    store.register_views(needed(whole)[1])
+    Store(spark, store_settings.warehouse, store_settings.catalog).register_all()
     return spark

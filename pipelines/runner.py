@@ -1,4 +1,4 @@
-"""How a run goes through the stages: each reads tables and writes one, and what has finished is noted."""
+"""A run: it goes through the stages, each of which reads tables and writes one, and records what has finished."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from time import monotonic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines import quality
 from pipelines.config.settings import Settings
 from pipelines.errors import StoreError
-from pipelines.ingest.detect import read_files
-from pipelines.ingest.sources import SnapshotKey, Source, snapshot_id_of
-from pipelines.spark.local_frames import frame_of_rows
+from pipelines.ingest.format_registry import read_files
+from pipelines.ingest.sources import SnapshotKey, Source, compute_snapshot_id
+from pipelines.quality import quality_gate
+from pipelines.spark.local_frames import create_frame
 from pipelines.spark.store import Store
-from pipelines.stages.cluster_inputs import check_named, read_limits
-from pipelines.stages.finished_stages import finished_steps, program_version
+from pipelines.stages.cluster_inputs import check_settings, read_capacities
+from pipelines.stages.finished_stages import find_finished_steps, get_program_version
 from pipelines.stages.raw_metadata_stage import FILES, raw_metadata
 from pipelines.stages.scheduler import run_steps
 from pipelines.stages.stage_registry import BROKERS, NEEDS, QUALITY, RAW, RESTS_ON, STAGES, Context
@@ -32,7 +32,7 @@ from pipelines.tables.ops_tables import QUALITY_RESULTS, RUNS
 
 @dataclass
 class Progress:
-    """Told of every step; a terminal shows it."""
+    """Called when a step begins and ends; a terminal shows it."""
 
     began: Callable[[str], None] = field(default=lambda step: None)
     ended: Callable[[str, float], None] = field(default=lambda step, seconds: None)
@@ -41,16 +41,31 @@ class Progress:
 def make_context(
     sources: Sequence[Source], settings: Settings, as_of: datetime, format_name: str | None = None
 ) -> Context:
-    """The context of a new run over these sources."""
-    read_limits(settings.capacity.file)  # for its errors: now, not after an hour
-    keyed = {SnapshotKey(s.cluster_id, snapshot_id_of(s, format_name)): s for s in sources}
+    """Make the context of a new run.
+
+    Args:
+        sources: The clusters.
+        settings: Settings of the run.
+        as_of: Time that the sources describe (UTC).
+        format_name: Format to read every file in; None = detected.
+
+    Raises:
+        SettingsError: If the capacity file is invalid.
+    """
+    read_capacities(settings.capacity.file)  # checked now, not after an hour
+    keyed = {SnapshotKey(s.cluster_id, compute_snapshot_id(s, format_name)): s for s in sources}
     return Context(uuid.uuid4().hex[:12], as_of, settings, keyed, format_name)
 
 
 class Run:
-    """One run over some steps. seconds: that each finished step took."""
+    """A run over some steps.
+
+    Attributes:
+        seconds: Duration of each finished step.
+    """
 
     def __init__(self, spark: SparkSession, store: Store, context: Context, progress: Progress) -> None:
+        """Prepare a run; nothing is read or written."""
         self._spark = spark
         self._store = store
         self._context = context
@@ -58,99 +73,118 @@ class Run:
         self._finished: list[tuple[str, float, datetime]] = []
         self.seconds: dict[str, float] = {}
         self._written: set[str] = set()
-        self._kept: dict[str, dict[SnapshotKey, int]] = {}
+        self._finished_before: dict[str, dict[SnapshotKey, int]] = {}
+
+    @property
+    def snapshots(self) -> list[SnapshotKey]:
+        """The snapshots of the run."""
+        return self._context.snapshots
 
     def go(self, steps: Sequence[str], clock: Callable[[], datetime]) -> None:
-        """Run the steps in order. What has finished is in ops.runs, also when a later step fails."""
-        self._check_inputs(steps)
-        # Great Expectations takes seconds to import: let that pass while the first stages run.
-        ready = Thread(target=quality.warm_up, daemon=True)
-        if QUALITY in steps:
-            ready.start()
+        """Run steps in order; those that finish are recorded in ops.runs even if a later one fails.
 
-        def work(step: str) -> None:
+        Args:
+            steps: Names of stage_registry.STEPS.
+            clock: Returns the time (UTC).
+
+        Raises:
+            StoreError: If an input is missing, or was made with other settings.
+            SettingsError: If settings name unknown brokers.
+            TableFault: If the quality gate fails.
+        """
+        self._check_inputs(steps)
+        # Great Expectations takes seconds to import: it does so while the first stages run.
+        import_thread = Thread(target=quality_gate.import_great_expectations, daemon=True)
+        if QUALITY in steps:
+            import_thread.start()
+
+        def run_step(step: str) -> None:
             began = monotonic()
             self._progress.began(step)
             if step == RAW:
                 self._ingest()
             elif step == QUALITY:
-                ready.join()
-                self._gate()
+                import_thread.join()
+                self._check_quality()
             else:
-                self._make(step)
+                self._run_stage(step)
             if step == BROKERS:
-                self._check_named()
+                self._check_brokers()
             self.seconds[step] = monotonic() - began
             self._finished.append((step, self.seconds[step], clock()))
             self._progress.ended(step, self.seconds[step])
 
         try:
-            run_steps(steps, NEEDS, work, self._context.settings.run.parallel_stages)
+            run_steps(steps, NEEDS, run_step, self._context.settings.run.parallel_stages)
         finally:
-            self._log(clock())
+            self._record(clock())
 
     def unfinished(self, steps: Sequence[str]) -> list[str]:
-        """Return the steps that are not finished yet. The others are noted in ops.runs, as seen again by this run."""
+        """Return the steps that are not finished yet; the others are recorded in ops.runs as seen again."""
         context = self._context
-        self._kept = finished_steps(self._store, steps, NEEDS, context.settings, context.snapshots)
-        return [step for step in steps if step not in self._kept]
+        self._finished_before = find_finished_steps(self._store, steps, NEEDS, context.settings, context.snapshots)
+        return [step for step in steps if step not in self._finished_before]
 
     def _check_inputs(self, steps: Sequence[str]) -> None:
-        made = set(steps)
-        for stage in STAGES:
-            for name in stage.inputs if stage.table in made else ():
-                if name not in made and not self._store.exists(name):
-                    problem = f"{stage.table} needs {name}, which does not exist at {self._store.place(name)}"
-                    raise StoreError(f"{problem}. Begin with an earlier stage: --from {name}")
-                if name not in made and self._store.read(name, self._context.snapshots).isEmpty():
-                    held = ", ".join(k.cluster_id for k in self._context.snapshots)
-                    if name in (RAW, "internal.entities"):
-                        problem = f"{name} has no row of these snapshots of {held}"
-                        raise StoreError(f"{problem}. Begin with an earlier stage: --from bronze")
+        tables = set(steps)
+        stages = [stage for stage in STAGES if stage.table in tables]
+        for table, name in ((stage.table, name) for stage in stages for name in stage.inputs if name not in tables):
+            if not self._store.exists(name):
+                problem = f"{table} needs {name}, which does not exist at {self._store.location(name)}"
+                raise StoreError(f"{problem}. Start with an earlier stage: --from {name}")
+            if name in (RAW, "internal.entities") and self._store.read(name, self._context.snapshots).isEmpty():
+                clusters = ", ".join(key.cluster_id for key in self._context.snapshots)
+                problem = f"{name} has no rows for these snapshots of {clusters}"
+                raise StoreError(f"{problem}. Start with an earlier stage: --from bronze")
+        if BROKERS not in tables and any(BROKERS in stage.inputs for stage in stages):
+            self._check_brokers()
+        for name, select_settings in RESTS_ON.items():
+            if name not in tables and any(name in stage.inputs for stage in stages):
+                self._check_same_settings(name, select_settings(self._context.settings))
 
-        if BROKERS not in made and any(BROKERS in stage.inputs for stage in STAGES if stage.table in made):
-            self._check_named()
-        self._check_settings(made)
-
-    def _check_named(self) -> None:
-        """Nothing; SettingsError as soon as can be if settings name brokers that are not there."""
+    def _check_brokers(self) -> None:
+        """Raise SettingsError as early as possible if settings name unknown brokers."""
         settings = self._context.settings
-        check_named(self._store.read(BROKERS, self._context.snapshots), settings.failures.lists, settings.capacity.file)
+        brokers = self._store.read(BROKERS, self._context.snapshots)
+        check_settings(brokers, settings.failures.custom, settings.capacity.file)
 
-    def _check_settings(self, made: set[str]) -> None:
-        """Nothing; StoreError if sums or plans that are there already follow from other settings than this run's."""
-        for name, rest_on in RESTS_ON.items():
-            if name in made or not any(name in stage.inputs for stage in STAGES if stage.table in made):
-                continue
-            wanted = rest_on(self._context.settings)
-            held = self._store.read(name, self._context.snapshots).select("settings").distinct().collect()
-            for row in held:
-                if row.settings != wanted:
-                    mine, theirs = json.loads(wanted), json.loads(row.settings)
-                    other = [f"{a}.{b}" for a in mine for b in mine[a] if mine[a][b] != theirs.get(a, {}).get(b)]
-                    problem = f"{name} was made with other settings of {', '.join(other)}"
-                    raise StoreError(f"{problem}. Use the same, or begin there: --from {name}")
+    def _check_same_settings(self, name: str, expected: str) -> None:
+        """Raise StoreError if a table was made with other settings (JSON) than this run's."""
+        rows = self._store.read(name, self._context.snapshots).select("settings").distinct().collect()
+        for row in rows:
+            if row.settings != expected:
+                now, then = json.loads(expected), json.loads(row.settings)
+                changed = [f"{a}.{b}" for a in now for b in now[a] if now[a][b] != then.get(a, {}).get(b)]
+                problem = f"{name} was made with other settings: {', '.join(changed)}"
+                raise StoreError(f"{problem}. Use the same settings, or start there: --from {name}")
 
     def _ingest(self) -> None:
         context = self._context
-        rows = []
-        seen = self._first_ingested()
-        for key, source in context.sources.items():
-            at = seen.get(key, context.as_of)
-            for file, chosen, _ in read_files(source, context.format_name):
-                rows.append((key.cluster_id, key.snapshot_id, file.name, chosen.name, str(file.resolve()), at))
-        files = frame_of_rows(self._spark, rows, FILES).repartition(len(rows))
+        first_read = self._read_ingestion_times()
+        rows = [
+            (
+                key.cluster_id,
+                key.snapshot_id,
+                file.name,
+                chosen.name,
+                str(file.resolve()),
+                first_read.get(key, context.as_of),
+            )
+            for key, source in context.sources.items()
+            for file, chosen, _ in read_files(source, context.format_name)
+        ]
+        files = create_frame(self._spark, rows, FILES).repartition(len(rows))
         self._write(RAW, raw_metadata(files))
 
-    def _first_ingested(self) -> dict[SnapshotKey, datetime]:
-        """When those of the run's snapshots were first read that have been read before."""
+    def _read_ingestion_times(self) -> dict[SnapshotKey, datetime]:
+        """Return when those of the run's snapshots that have been read before were first read."""
         if not self._store.exists(RAW):
             return {}
-        held = self._store.read(RAW, self._context.snapshots).groupBy("cluster_id", "snapshot_id")
-        rows = held.agg(F.min("ingested_at").alias("at")).collect()
+        grouped = self._store.read(RAW, self._context.snapshots).groupBy("cluster_id", "snapshot_id")
+        rows = grouped.agg(F.min("ingested_at").alias("at")).collect()
         return {SnapshotKey(row.cluster_id, row.snapshot_id): row.at.astimezone(UTC) for row in rows}
 
-    def _make(self, table: str) -> None:
+    def _run_stage(self, table: str) -> None:
         stage = next(stage for stage in STAGES if stage.table == table)
         frames = {name: self._store.read(name, self._context.snapshots) for name in stage.inputs}
         self._write(stage.table, stage.make(frames, self._context))
@@ -159,38 +193,37 @@ class Run:
         self._store.replace(TABLES[name], rows, self._context.snapshots)
         self._written.add(name)
 
-    def _gate(self) -> None:
-        names = [t.name for t in TABLES.values() if t.gated]
-        frames = {name: self._store.read(name, self._context.snapshots) for name in names}
-        findings = quality.check(frames, self.docs_folder)
+    def _check_quality(self) -> None:
+        frames = {t.name: self._store.read(t.name, self._context.snapshots) for t in TABLES.values() if t.gated}
+        findings = quality_gate.check_tables(frames, self.docs_folder)
         snapshots = self._context.snapshots
-        rows = quality.results_frame_rows(findings, quality.checked_rows(findings, frames, snapshots), snapshots)
-        frame = frame_of_rows(self._spark, rows, QUALITY_RESULTS.schema)
-        self._store.replace(QUALITY_RESULTS, frame, snapshots)
-        quality.gate(findings)
+        checked = quality_gate.count_checked_rows(findings, frames, snapshots)
+        rows = quality_gate.make_result_rows(findings, checked, snapshots)
+        self._store.replace(QUALITY_RESULTS, create_frame(self._spark, rows, QUALITY_RESULTS.schema), snapshots)
+        quality_gate.require_success(findings)
 
     @property
     def docs_folder(self) -> str | None:
-        """Where the quality pages are written: beside the tables, if these are in a local folder."""
+        """The folder of the quality pages: beside the tables, if these are in a local folder."""
         store = self._context.settings.store
         return str(Path(store.warehouse) / "data_docs") if store.in_folder else None
 
-    def _log(self, now: datetime) -> None:
-        """Append to ops.runs what has finished, and what was finished before: rows of each cluster by stage."""
-        names = [name for name, _, _ in self._finished if name in self._written]
+    def _record(self, now: datetime) -> None:
+        """Append to ops.runs the steps that this run finished, and those that were finished before."""
         context = self._context
-        counts = self._store.rows_by_cluster(names, context.snapshots)
-        settings = context.settings.model_dump_json()
-        done = [
+        written = [name for name, _, _ in self._finished if name in self._written]
+        counts = self._store.count_by_cluster(written, context.snapshots)
+        finished = [
             (key, name, counts.get((name, key.cluster_id), 0), seconds, at)
             for name, seconds, at in self._finished
             for key in context.snapshots
         ]
-        kept = [(key, name, count, 0.0, now) for name, rows in self._kept.items() for key, count in rows.items()]
-        same = (context.as_of, program_version(), settings)
-        log = [
-            (key.cluster_id, key.snapshot_id, context.run_id, name, name, count, seconds, at, *same)
-            for key, name, count, seconds, at in (*done, *kept)
+        before = self._finished_before.items()
+        finished += [(key, name, count, 0.0, now) for name, rows in before for key, count in rows.items()]
+        common = (context.as_of, get_program_version(), context.settings.model_dump_json())
+        rows = [
+            (key.cluster_id, key.snapshot_id, context.run_id, name, name, count, seconds, at, *common)
+            for key, name, count, seconds, at in finished
         ]
-        if log:
-            self._store.append(RUNS, frame_of_rows(self._spark, log, RUNS.schema))
+        if rows:
+            self._store.append(RUNS, create_frame(self._spark, rows, RUNS.schema))

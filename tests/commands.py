@@ -1,4 +1,4 @@
-"""The command within this process: in the test's own Spark, without a JVM of its own."""
+"""Run a command within this process, in the test's Spark session."""
 
 from __future__ import annotations
 
@@ -10,25 +10,30 @@ from pathlib import Path
 from pipelines.cli import main
 
 # Few placements, for tests of something else.
-FEW = ("--set", "failures.seeds=2", "--set", "hotspots.seeds=10", "--set", "failures.random_sets=10")
-# Of a run whose other tables are there.
+FEW_SEEDS = ("--set", "failures.seeds=2", "--set", "hotspots.seeds=10", "--set", "failures.random_sets=10")
+# Options of a run that only fills its last table.
 LAST_STAGE = ("--from", "gold.scheme_comparison", "--to", "gold.scheme_comparison")
 
 
 @dataclass(frozen=True)
-class Done:
+class Output:
     """What a command printed."""
 
     stdout: str
     stderr: str
 
 
-def call(*arguments: str, code: int = 0, folder: Path | None = None) -> Done:
-    """What `kafka-placement` prints with these arguments. folder: where it is run.
+def call(*arguments: str, code: int = 0, folder: Path | None = None) -> Output:
+    """Run `kafka-placement` with these arguments.
 
-    It works in the session that this process has: a test that calls it asks for `spark` too, where Spark is needed.
+    A command that needs Spark uses the session of this process, so its test must use the fixture `spark`.
+
+    Args:
+        arguments: Its arguments.
+        code: The exit code that it must have.
+        folder: Folder to run it in.
     """
     with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err, chdir(folder or Path.cwd()):
-        found = main(list(arguments))
-    assert found == code, out.getvalue() + err.getvalue()
-    return Done(out.getvalue(), err.getvalue())
+        exit_code = main(list(arguments))
+    assert exit_code == code, out.getvalue() + err.getvalue()
+    return Output(out.getvalue(), err.getvalue())

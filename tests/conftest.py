@@ -1,4 +1,4 @@
-"""What every test may ask for. Only the tests that ask for `spark` start one."""
+"""Fixtures of all tests. Only tests with the fixture `spark` start Spark."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
-from tests.samples import Sampled
-from tests.shared import Finished, Shared, Small, scheduled
+from tests.seed_sampler import SeedSampler
+from tests.shared_runs import SampleRun, SharedFolder, SmallRun, make_scheduler
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
     from pyspark.sql import SparkSession
 
-# A first call may compile a kernel; how long an example takes says nothing here.
+# No deadline: a first call may compile a kernel.
 settings.register_profile("project", deadline=None)
 settings.load_profile("project")
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = "TEST_SEED"
 
-# Two shuffle partitions, so that an order nobody asked for shows; the serial collector and little memory, because two
-# workers may run side by side. What conf/spark.toml has for small sources holds here too.
+# Two shuffle partitions, so that a missing ORDER BY shows; the serial collector and little memory, because two workers
+# may run in parallel. The settings of conf/spark.toml for small sources apply too.
 TEST_SETTINGS = {
     "spark.master": "local[2]",
     "spark.sql.shuffle.partitions": "2",
@@ -37,24 +37,24 @@ TEST_SETTINGS = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option of `make soak`."""
+    """Add the option of `make soak`."""
     parser.addoption("--soak", action="store_true", help="run every random sequence, not a tenth of them")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the seed of this run. The workers inherit it."""
+    """Choose the seed of this run, which the workers inherit."""
     os.environ.setdefault(SEED, str(random.randrange(1, 1_000_000)))
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """Say which random sequences this run tries."""
+    """Report which random sequences this run tries."""
     if config.getoption("soak"):
         return "random sequences: all (--soak)"
     return f"random sequences: a tenth, {SEED}={os.environ[SEED]} (set it to try the same ones again)"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark a test that asks for the session, or for what is made in it, as `spark`, without its author's help."""
+    """Mark tests that use the Spark session as `spark`."""
     for item in items:
         if "spark_application" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
@@ -62,35 +62,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Begin with the files that take longest. Keep files together that share what is costly to make."""
-    return scheduled(config, log)
+    """Start with the longest files, and keep files together that share expensive fixtures."""
+    return make_scheduler(config, log)
 
 
 @pytest.fixture
-def sampled(request: pytest.FixtureRequest) -> Sampled:
-    """Seeds of random sequences: a tenth of them, other ones in every run; all of them in `make soak`."""
-    made = Sampled(int(os.environ[SEED]), whole=request.config.getoption("soak"))
-    print(made)  # pytest shows it where the test fails
-    return made
+def seed_sampler(request: pytest.FixtureRequest) -> SeedSampler:
+    """Seeds of random sequences: a tenth of them, others in every run; all of them in `make soak`."""
+    sampler = SeedSampler(int(os.environ[SEED]), all_seeds=request.config.getoption("soak"))
+    print(sampler)  # pytest shows it if the test fails
+    return sampler
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Shared:
-    """The folder that all workers of this run have in common."""
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> SharedFolder:
+    """The folder that all workers of this run share."""
     base = tmp_path_factory.getbasetemp()
-    return Shared(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
+    return SharedFolder(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
 
 
 @pytest.fixture(scope="session")
-def finished(shared: Shared, samples: Path) -> Finished:
-    """A whole run over both sample clusters, by the real command, in an empty folder. Only read it, or copy it."""
-    return Finished.of(shared, samples)
+def sample_run(shared_folder: SharedFolder, samples: Path) -> SampleRun:
+    """A whole run over both sample clusters, by a process in an empty folder. Read or copy it, but never change it."""
+    return SampleRun.create(shared_folder, samples)
 
 
 @pytest.fixture(scope="session")
-def small(shared: Shared, spark_application: SparkSession) -> Small:
-    """A whole run over tiny clusters, in the Spark of the tests. Only read it, or copy it."""
-    return Small.of(shared)
+def small_run(shared_folder: SharedFolder, spark_application: SparkSession) -> SmallRun:
+    """A whole run over tiny clusters, in the Spark of the tests. Read or copy it, but never change it."""
+    return SmallRun.create(shared_folder)
 
 
 @pytest.fixture(scope="session")
@@ -107,7 +107,7 @@ def spark_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def spark_application(spark_warehouse: Path) -> Iterator[SparkSession]:
-    """The one Spark of this worker, from the first test that asks to the last."""
+    """The only Spark of this worker, from the first test that uses it to the last."""
     from pipelines.spark.session import open_session
 
     session = open_session("tests", warehouse=str(spark_warehouse), small=True, extra=TEST_SETTINGS)
@@ -117,24 +117,24 @@ def spark_application(spark_warehouse: Path) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def spark(spark_application: SparkSession) -> Iterator[SparkSession]:
-    """The Spark session, its views and caches as it found them."""
+    """The Spark session; temporary views and caches are removed after the test."""
     yield spark_application
     spark_application.catalog.clearCache()
-    for view in spark_application.sql("SHOW VIEWS").collect():  # catalog.listTables fails where nothing is compiled
+    for view in spark_application.sql("SHOW VIEWS").collect():  # catalog.listTables needs code generation
         if view.isTemporary:
             spark_application.catalog.dropTempView(view.viewName)
 
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    """Chromium, or a skip that says how to get it. CHROMIUM_REQUIRED=1: no skip."""
+    """Chromium; without it, the test is skipped, or fails with CHROMIUM_REQUIRED=1."""
     from tests.report.seen import chromium_found, launched
 
-    found = chromium_found()
-    if found is None:
-        said = "no Chromium here: the report's page is not looked at (Debian, Ubuntu: apt-get install chromium)"
+    executable = chromium_found()
+    if executable is None:
+        problem = "no Chromium: the report is not tested (Debian, Ubuntu: apt-get install chromium)"
         if os.environ.get("CHROMIUM_REQUIRED"):
-            pytest.fail(said)
-        pytest.skip(said)
-    with launched(found) as browser:
+            pytest.fail(problem)
+        pytest.skip(problem)
+    with launched(executable) as browser:
         yield browser

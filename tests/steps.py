@@ -1,4 +1,4 @@
-"""Runs of some stages, for tests that look at some tables."""
+"""Steps of a run that fills only some tables."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from pipelines.stages.stage_registry import NEEDS, STEPS
 
 
-def steps_to(tables: Iterable[str]) -> list[str]:
-    """The steps that these tables need, and no other."""
-    wanted, ahead = set(), list(tables)
-    while ahead:
-        step = ahead.pop()
-        if step not in wanted:
-            wanted.add(step)
-            ahead += NEEDS.get(step, ())
-    return [step for step in STEPS if step in wanted]
+def list_steps_to(tables: Iterable[str]) -> list[str]:
+    """List the steps that these tables need, and no other."""
+    needed, queue = set(), list(tables)
+    while queue:
+        step = queue.pop()
+        if step not in needed:
+            needed.add(step)
+            queue += NEEDS.get(step, ())
+    return [step for step in STEPS if step in needed]

@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
 
 
-def json_key(key: str, **options: Any) -> Any:
+def json_key(key: str, omit_none: bool = False, **options: Any) -> Any:
     """Declare a dataclass field whose JSON key differs from its name, because scripts depend on the key.
 
     Args:
         key: The key in JSON.
+        omit_none: Whether to leave the key out where the value is None.
         options: Options of `dataclasses.field`, such as `default`.
 
     Returns:
         The field.
     """
-    return field(metadata={"json_key": key}, **options)
+    return field(metadata={"json_key": key, "omit_none": omit_none}, **options)
+
+
+def json_inline(**options: Any) -> Any:
+    """Declare a dataclass field whose members stand beside the other fields in JSON; nothing where it is None.
+
+    Args:
+        options: Options of `dataclasses.field`, such as `default`.
+
+    Returns:
+        The field.
+    """
+    return field(metadata={"inline": True}, **options)
+
+
+_Class = TypeVar("_Class")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field, json_key, json_inline))
+def json_object(cls: type[_Class]) -> type[_Class]:
+    """Make a frozen dataclass; type checkers know its `json_key` and `json_inline` fields as they know `field`."""
+    return dataclass(frozen=True)(cls)
 
 
 def to_json(value: Any) -> Any:
@@ -35,7 +57,7 @@ def to_json(value: Any) -> Any:
         Dicts, lists, strings, numbers, booleans and None.
     """
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.metadata.get("json_key", f.name): to_json(getattr(value, f.name)) for f in fields(value)}
+        return _object(value)
     match value:
         case Mapping():
             return {str(key): to_json(part) for key, part in value.items()}
@@ -48,3 +70,14 @@ def to_json(value: Any) -> Any:
         case Enum():
             return value.value
     return value
+
+
+def _object(value: Any) -> dict[str, Any]:
+    members: dict[str, Any] = {}
+    for f in fields(value):
+        member = to_json(getattr(value, f.name))
+        if f.metadata.get("inline"):
+            members |= member or {}
+        elif member is not None or not f.metadata.get("omit_none"):
+            members[f.metadata.get("json_key", f.name)] = member
+    return members

@@ -1,8 +1,8 @@
-"""Compiling kernels with numba: once per machine where that can be kept, else once per process.
+"""Compile kernels with numba: once per machine if machine code can be kept, otherwise once per process.
 
-Most of the time goes into Python's own work per compiled form of a function, and into LLVM's optimiser. So each
-function has one form per call site's kinds of arrays, not one per constant (`_general`), and a `part` is optimised
-only once, within the kernel that takes it in (`_PartLibrary`). Measured over all kernels: 72 seconds instead of 157.
+Most of the time goes into Python's work per signature of a function, and into LLVM's optimiser. So each function has
+one signature per types of arrays, not one per constant (`_generalize`), and a `part` is optimised only within the
+kernels that call it (`_PartLibrary`). Measured over all kernels: 72 seconds instead of 157.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class _PartLibrary(JITCodeLibrary):
-    """The code of a part: neither optimised nor turned into machine code, as the kernel that takes it in does both."""
+    """Holds the code of a part without optimising or compiling it: the kernels that call it do both."""
 
     def _optimize_final_module(self) -> None:
         pass
@@ -35,19 +35,19 @@ class _PartLibrary(JITCodeLibrary):
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
-        """Return 0, numba's answer for a function that Python cannot call."""
+        """Return 0, as for every function that Python cannot call."""
         return 0
 
     @property
     def codegen(self) -> Any:
-        """What numba hands the function's Python objects to. A part has no machine code that could hold them."""
+        """Return an object that ignores the function's Python objects: a part has no machine code to hold them."""
         return _NoEnvironment
 
 
 class _NoEnvironment:
     @staticmethod
     def set_env(name: str, environment: Any) -> None:
-        """Ignore the Python objects: a part uses none."""
+        """Ignore the Python objects."""
 
 
 class _PartCompiler(Compiler):
@@ -56,24 +56,26 @@ class _PartCompiler(Compiler):
         super().__init__(typing, target, library, *rest)  # type: ignore[no-untyped-call]
 
 
-def _general(kind: Any) -> Any:
-    """The type that a function is compiled for where a compiled caller passes this one: no constants, 64 bits."""
-    kind = types.unliteral(kind)  # type: ignore[no-untyped-call]
-    return types.int64 if kind in types.signed_domain else kind
+def _generalize(argument_type: Any) -> Any:
+    """Return the type to compile for where a compiled caller passes an argument: no constants or enums, 64 bits."""
+    argument_type = types.unliteral(argument_type)  # type: ignore[no-untyped-call]
+    is_integer = argument_type in types.signed_domain or isinstance(argument_type, types.IntEnumMember)
+    return types.int64 if is_integer else argument_type
 
 
 def _with_general_types(dispatcher: Any) -> Any:
     resolve = dispatcher.get_call_template
 
     def get_call_template(arguments: Any, keywords: Any) -> Any:
-        return resolve(tuple(map(_general, arguments)), {name: _general(kind) for name, kind in keywords.items()})
+        general_keywords = {name: _generalize(argument_type) for name, argument_type in keywords.items()}
+        return resolve(tuple(map(_generalize, arguments)), general_keywords)
 
     dispatcher.get_call_template = get_call_template
     return dispatcher
 
 
 def _source_files(folder: Traversable, module: str) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of every module that compiled code may come from: in `kernels`, and arrow.ragged."""
+    """Yield name and content of every module with compiled functions: those in `kernels`, and arrow.ragged."""
     for entry in folder.iterdir():
         name = f"{module}.{entry.name.removesuffix('.py')}"
         if entry.is_dir():
@@ -82,7 +84,7 @@ def _source_files(folder: Traversable, module: str) -> Iterator[tuple[str, bytes
             yield name, entry.read_bytes()
 
 
-def _digest_of(sources: Iterable[tuple[str, bytes]]) -> str:
+def _hash_sources(sources: Iterable[tuple[str, bytes]]) -> str:
     digest = hashlib.sha256()
     for name, source in sorted(sources):
         digest.update(name.encode() + b"\0" + source + b"\0")
@@ -90,117 +92,130 @@ def _digest_of(sources: Iterable[tuple[str, bytes]]) -> str:
 
 
 @cache
-def _module_digest(module: str) -> str:
-    """Return a digest of a module and of all that it imports, directly or not, of what may be compiled with it."""
-    found, left = {module: _MODULES[module]}, [module]
-    while left:
-        for package, names in _IMPORT.findall(found[left.pop()]):
+def _hash_module(module: str) -> str:
+    """Return a digest of a module and of all modules with compiled functions that it imports, directly or not."""
+    sources, queue = {module: _MODULES[module]}, [module]
+    while queue:
+        for package, names in _IMPORT.findall(sources[queue.pop()]):
             imported = [package, *(package + b"." + name for name in re.findall(rb"\w+", names))]
             for name in map(bytes.decode, imported):
-                if name in _MODULES and name not in found:
-                    found[name] = _MODULES[name]
-                    left.append(name)
-    return _digest_of(found.items())
+                if name in _MODULES and name not in sources:
+                    sources[name] = _MODULES[name]
+                    queue.append(name)
+    return _hash_sources(sources.items())
 
 
-def _folder() -> Path | None:
-    """Return the folder of compiled kernels; None = they cannot be kept.
+def _choose_folder() -> Path | None:
+    """Choose the folder of machine code; None if it cannot be kept.
 
-    It is beside the sources, or where these cannot be written (an archive that Spark carried here) in the user's cache.
+    It is beside the sources, or in the user's cache if these cannot be written (an archive that Spark copied here).
     """
     if isinstance(_PACKAGE, Path) and os.access(_PACKAGE, os.W_OK):
         return _PACKAGE / "__pycache__" / "compiled"
     try:
-        kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:  # this user has no home
         return None
-    return kept / "kafka-placement" / f"compiled-{SOURCES_DIGEST}"
+    return cache / "kafka-placement" / f"compiled-{SOURCES_DIGEST}"
 
 
 _PACKAGE = resources.files(__package__)
 _OTHER_MODULES = ("udfs.kernel_compiler", "udfs.arrow.ragged")
 _IMPORT = re.compile(rb"^\s*from (udfs[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 _MODULES = dict(_source_files(_PACKAGE, "udfs"))
-SOURCES_DIGEST = _digest_of(_MODULES.items())
-_FOLDER = _folder()
+SOURCES_DIGEST = _hash_sources(_MODULES.items())
+_FOLDER = _choose_folder()
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
-class Kept(caching.UserProvidedCacheLocator):
-    """Tells numba that machine code is in our folder, wherever the sources are, and that it is current there.
+class CacheLocator(caching.UserProvidedCacheLocator):
+    """Finds machine code for numba, and knows whether it is current.
 
-    Spark carries an archive to another path for each application. numba's own folders go by path and would be empty.
+    Spark copies an archive to another path for each application; numba's own folders depend on the path.
     """
 
     def __init__(self, function: Any, file: str) -> None:
-        self._py_file = file  # where numba's warnings say that something is
+        """Locate the machine code of a function of a file."""
+        self._py_file = file  # for numba's warnings
         self._lineno = function.__code__.co_firstlineno
-        known = function.__module__ in _MODULES
-        own = [*_MODULES.items(), (function.__module__, Path(file).read_bytes())]
-        self._stamp = _module_digest(function.__module__) if known else _digest_of(own)
+        module = function.__module__
+        if module in _MODULES:
+            self._stamp = _hash_module(module)
+        else:  # of another program, or __main__
+            try:
+                source = Path(file).read_bytes()
+            except OSError:  # in an archive
+                source = b""
+            self._stamp = _hash_sources([*_MODULES.items(), (module, source)])
 
     def get_cache_path(self) -> str:
         """Return the folder."""
         return str(_FOLDER)
 
     def get_source_stamp(self) -> str:
-        """Return a digest of the function's module and of all that it imports: numba itself looks at one file only."""
+        """Return a digest of the function's module and of what it imports; numba's own covers one file."""
         return self._stamp
 
     @classmethod
-    def from_function(cls, function: Any, file: str) -> Kept | None:
+    def from_function(cls, function: Any, file: str) -> CacheLocator | None:
         """Return the locator of a function; None if its machine code cannot be kept."""
-        made = cls(function, file)
+        locator = cls(function, file)
         try:
-            made.ensure_cache_path()  # type: ignore[no-untyped-call]
+            locator.ensure_cache_path()  # type: ignore[no-untyped-call]
         except OSError:
             return None
-        return made
+        return locator
 
 
 def compiled(function: Function) -> Function:
-    """`function` as machine code, made at its first call; it holds no lock on Python meanwhile.
+    """Compile a function at its first call; the machine code runs without the GIL.
 
-    A division by zero gives what numpy gives, as Java's would have been rejected before.
+    A division by zero gives the same as in numpy.
     """
-    others = config.CACHE_LOCATOR_CLASSES  # type: ignore[attr-defined]
-    config.CACHE_LOCATOR_CLASSES = f"{Kept.__module__}.{Kept.__qualname__}"  # type: ignore[attr-defined]
+    default_locators = config.CACHE_LOCATOR_CLASSES  # type: ignore[attr-defined]
+    config.CACHE_LOCATOR_CLASSES = f"{CacheLocator.__module__}.{CacheLocator.__qualname__}"  # type: ignore[attr-defined]
     try:
-        made = numba.njit(cache=_FOLDER is not None, **_OPTIONS)(function)
-    except RuntimeError:  # nothing can be written there
-        made = numba.njit(**_OPTIONS)(function)
+        dispatcher = numba.njit(cache=_FOLDER is not None, **_OPTIONS)(function)
+    except RuntimeError:  # the folder cannot be written
+        dispatcher = numba.njit(**_OPTIONS)(function)
     finally:
-        config.CACHE_LOCATOR_CLASSES = others  # type: ignore[attr-defined]
-    return _with_general_types(made)  # type: ignore[no-any-return]
+        config.CACHE_LOCATOR_CLASSES = default_locators  # type: ignore[attr-defined]
+    return _with_general_types(dispatcher)  # type: ignore[no-any-return]
 
 
 def cache_folder() -> Path | None:
-    """Return the folder in which machine code is kept; None if it cannot be kept."""
+    """Return the folder of machine code; None if it cannot be kept."""
     return _FOLDER
 
 
 def part(function: Function) -> Function:
-    """`function` as machine code within the compiled functions that call it; Python itself cannot call it.
+    """Compile a function only as a part of the compiled functions that call it; Python cannot call it.
 
-    For the many small pieces of a large kernel: what Python needs to call one takes longer to compile than the piece.
-    It makes no arrays, so that nobody counts who uses those that it is given: that takes longer than a small piece.
+    This is for small functions of a large kernel: the wrapper for Python takes longer to compile than the function. A
+    part creates no arrays, so that it needs no reference counts, which take longer than a small part itself.
     """
-    return _piece(function, counted=False)
+    return _compile_part(function, counts_references=False)
 
 
 def copying_part(function: Function) -> Function:
-    """As `part`, of a piece that makes arrays; it may return none."""
-    return _piece(function, counted=True)
+    """Compile a function as `part` does, for one that creates arrays; it may return none."""
+    return _compile_part(function, counts_references=True)
 
 
-def _piece(function: Function, counted: bool) -> Function:
-    options = {**_OPTIONS, "no_cpython_wrapper": True, "pipeline_class": _PartCompiler, "_nrt": counted}
-    made = _with_general_types(numba.njit(**options)(function))
-    # It has no machine code for Python to jump to.
-    made._insert = lambda *arguments, **named: None
-    made._compile_for_args = _reject
-    return made  # type: ignore[no-any-return]
+def inlined_part(function: Function) -> Function:
+    """Compile a `part` that is always inlined: for large pieces of a hot loop, as each array argument costs time."""
+    return _compile_part(function, counts_references=False, inlined=True)
 
 
-def _reject(*arguments: Any, **named: Any) -> None:
-    raise TypeError("a part of a kernel is called by compiled functions alone: Python calls what is `compiled`")
+def _compile_part(function: Function, counts_references: bool, inlined: bool = False) -> Function:
+    options = {**_OPTIONS, "no_cpython_wrapper": True, "pipeline_class": _PartCompiler}
+    options |= {"_nrt": counts_references, "forceinline": inlined}
+    dispatcher = _with_general_types(numba.njit(**options)(function))
+    # It has no machine code that Python could call.
+    dispatcher._insert = lambda *arguments, **keywords: None
+    dispatcher._compile_for_args = _reject_call
+    return dispatcher  # type: ignore[no-any-return]
+
+
+def _reject_call(*arguments: Any, **keywords: Any) -> None:
+    raise TypeError("only compiled functions can call a part of a kernel; Python calls functions that are `compiled`")

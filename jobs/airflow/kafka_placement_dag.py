@@ -1,21 +1,21 @@
-"""A DAG for Airflow 3: every night all tables of every cluster, the page, and a plan where a threshold is crossed.
+"""A DAG for Airflow 3: a nightly run over all clusters, its report, and plans where a threshold is crossed.
 
-Copy it to Airflow's folder of DAGs. Variables of Airflow, each with a default here:
+Copy it to Airflow's folder of DAGs. It reads these variables of Airflow, which have defaults below:
 
-- `kafka_placement_command`: the command, as `make setup` or pip made it.
-- `kafka_placement_data`: a folder with sources/NAME, a file (its last extension is no part of the name) or a folder a
-  cluster; tables, page and plans go there too.
+- `kafka_placement_command`: the command, installed by `make setup` or pip.
+- `kafka_placement_data`: a folder with sources/NAME, one file (the name ends before its last extension) or folder per
+  cluster; tables, report and plans are written there too.
 - `kafka_placement_alerts`: thresholds, separated by semicolons.
 
-What an exit code of the command becomes:
+Exit codes of the command become:
 
     0   success
-    1   bad input, settings or environment: failed; only this is tried again, as a source may have been half written
-    2   a table fault stopped the run before gold: failed at once, as the same input has the same fault
-    3   hard constraints leave no plan: failed at once; the log says which broker, rack or partition forbids it
-    4   a threshold is crossed. All tables are written, so the run is a success; the task `alert` fails in its place,
-        is never tried again, and its failure is what notifies (callbacks and mail as set up for every failed task)
-    64  wrong usage: failed at once
+    1   wrong input, settings or environment: failed, and retried, because a source may have been half written
+    2   a table fault stopped the run before gold: failed without retry, because the same input has the same fault
+    3   no plan meets the hard constraints: failed without retry; the log names the broker, rack or partition
+    4   a threshold is crossed: the run succeeds, because all tables are written; instead, the task `alert` fails, which
+        sends notifications (callbacks and mail, as for every failed task) and is never retried
+    64  wrong usage: failed without retry
 """
 
 from __future__ import annotations
@@ -30,33 +30,42 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 COMMAND = "/opt/kafka-placement/.venv/bin/kafka-placement"
 DATA = "/var/lib/kafka-placement"
-ALERTS = "worst_survivor > 1.5; newly_offline > 0; offline > 0"
-ALERT, TRY_AGAIN = 4, 1
+ALERTS = "worst_survivor_ratio > 1.5; most_newly_offline_partitions > 0; offline_partitions > 0"
+EXIT_ALERT, EXIT_INPUT = 4, 1
 
 
 def call(arguments: list[str]) -> tuple[int, str]:
-    """(exit code, standard error) of the command; its output is the task's log. Raises for codes but 0 and ALERT."""
+    """Run the command, with its output in the task's log.
+
+    Returns:
+        Its exit code, 0 or EXIT_ALERT, and its stderr.
+
+    Raises:
+        AirflowException: For EXIT_INPUT, which is retried.
+        AirflowFailException: For every other exit code.
+    """
     command = [*shlex.split(Variable.get("kafka_placement_command", default=COMMAND)), *arguments]
     print(shlex.join(command), flush=True)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     print(done.stdout, done.stderr, sep="\n", flush=True)
-    if done.returncode not in (0, ALERT):
-        fault = AirflowException if done.returncode == TRY_AGAIN else AirflowFailException
-        raise fault(f"exit code {done.returncode}: {done.stderr.strip()[-2000:]}")
+    if done.returncode not in (0, EXIT_ALERT):
+        error = AirflowException if done.returncode == EXIT_INPUT else AirflowFailException
+        raise error(f"exit code {done.returncode}: {done.stderr.strip()[-2000:]}")
     return done.returncode, done.stderr
 
 
-def data() -> Path:
+def get_data_folder() -> Path:
+    """Return the folder of sources, tables, report and plans."""
     return Path(Variable.get("kafka_placement_data", default=DATA))
 
 
-def sources() -> list[str]:
-    """NAME=PATH of every cluster."""
-    paths = sorted((data() / "sources").glob("[!.]*"))
-    found = [f"{path.name if path.is_dir() else path.stem}={path}" for path in paths]
-    if not found:
-        raise AirflowFailException(f"there is no source in {data() / 'sources'}")
-    return found
+def list_sources() -> list[str]:
+    """List NAME=PATH of every cluster."""
+    paths = sorted((get_data_folder() / "sources").glob("[!.]*"))
+    sources = [f"{path.name if path.is_dir() else path.stem}={path}" for path in paths]
+    if not sources:
+        raise AirflowFailException(f"there is no source in {get_data_folder() / 'sources'}")
+    return sources
 
 
 @dag(
@@ -69,33 +78,40 @@ def sources() -> list[str]:
     tags=["kafka"],
 )
 def kafka_placement() -> None:
+    """Run every night."""
+
     @task
     def run() -> list[str]:
-        """The lines that say which thresholds are crossed; [] = none."""
+        """Run all stages; return a line for each crossed threshold."""
         thresholds = Variable.get("kafka_placement_alerts", default=ALERTS).split(";")
-        alerts = [part for one in thresholds if one.strip() for part in ("--alert", one.strip())]
-        place = ["--warehouse", str(data() / "warehouse"), "--report", str(data() / "report.html")]
-        code, said = call(["run", *sources(), *place, *alerts])
-        lines = [line for line in said.splitlines() if line.startswith("kafka-placement: alert: ")]
-        return lines if code == ALERT else []
+        alerts = [part for text in thresholds if text.strip() for part in ("--alert", text.strip())]
+        files = [
+            "--warehouse",
+            str(get_data_folder() / "warehouse"),
+            "--report",
+            str(get_data_folder() / "report.html"),
+        ]
+        code, stderr = call(["run", *list_sources(), *files, *alerts])
+        lines = [line for line in stderr.splitlines() if line.startswith("kafka-placement: alert: ")]
+        return lines if code == EXIT_ALERT else []
 
     @task(retries=0)
     def alert(crossed: list[str]) -> None:
-        """Fails where a threshold is crossed: whoever is told of failed tasks is told of this."""
+        """Fail if a threshold is crossed, so that Airflow sends its notifications of failed tasks."""
         if not crossed:
             raise AirflowSkipException("no threshold is crossed")
         raise AirflowFailException("\n".join(crossed))
 
     @task
     def plan(crossed: list[str]) -> None:
-        """Even leaders for every cluster that crossed a threshold, as files for Kafka's tools; nothing is executed."""
+        """Plan even leaders for every cluster that crossed a threshold, as files for Kafka's tools; execute nothing."""
         if not crossed:
             raise AirflowSkipException("no threshold is crossed")
         day = get_current_context()["dag_run"].run_after.strftime("%Y-%m-%d")
-        for source in sources():
+        for source in list_sources():
             name = source.split("=")[0]
             if any(line.startswith(f"kafka-placement: alert: {name}: ") for line in crossed):
-                call(["plan", source, "--goal", "leaders", "--out", str(data() / "plans" / f"{name}-{day}")])
+                call(["plan", source, "--goal", "leaders", "--out", str(get_data_folder() / "plans" / f"{name}-{day}")])
 
     crossed = run()
     alert(crossed)

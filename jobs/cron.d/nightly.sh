@@ -1,19 +1,19 @@
 #!/bin/bash
-# One run over all clusters, for cron: silent where all is well, and else what cron mails is the reason alone.
+# One run over all clusters, for cron: it prints nothing if all is well, otherwise only the reason, which cron mails.
 #
-#   DATA   folder with sources/NAME, a file (its last extension is no part of the name) or a folder a cluster; the tables,
-#          the page and the log go there too
+#   DATA   folder with sources/NAME, one file (the name ends before its last extension) or folder per cluster; tables,
+#          report and log are written there too
 #
-# Exit codes are the command's: 0; 1 bad input, settings or environment; 2 a table fault, before gold; 4 a threshold is
-# crossed, all tables written. 75: the run before goes on.
+# Exit codes are those of the command: 1 wrong input, settings or environment; 2 a table fault, before gold; 4 a
+# threshold is crossed, all tables are written. 75: the previous run is still in progress.
 set -u -o pipefail
 DATA=${DATA:-$HOME}
-ALERTS=(--alert "worst_survivor > 1.5" --alert "newly_offline > 0" --alert "offline > 0")
+ALERTS=(--alert "worst_survivor_ratio > 1.5" --alert "most_newly_offline_partitions > 0" --alert "offline_partitions > 0")
 
 mkdir -p "$DATA/log" || exit 1
 exec 9> "$DATA/log/lock"
 if ! flock --nonblock 9; then
-  echo "kafka-placement: the run before still goes on (lock $DATA/log/lock): nothing was started" >&2
+  echo "kafka-placement: the previous run is still in progress (lock $DATA/log/lock): nothing was started" >&2
   exit 75
 fi
 
@@ -30,9 +30,9 @@ kafka-placement run "${sources[@]}" --warehouse "$DATA/warehouse" --report "$DAT
 code=$?
 case $code in
   0) ;;
-  4) echo "A threshold is crossed. The page: $DATA/report.html" ;;
-  2) echo "The tables have a fault: gold is as it was before this run." ;;
-  *) echo "The run failed with exit code $code. The log: $log" ;;
+  4) echo "A threshold is crossed. Report: $DATA/report.html" ;;
+  2) echo "A table has a fault: this run wrote nothing to gold." ;;
+  *) echo "The run failed with exit code $code. Log: $log" ;;
 esac
 cat "$log.err" # warnings too
 find "$DATA/log" -name '*.log*' -mtime +30 -delete

@@ -1,7 +1,7 @@
-"""The wheel for platforms that bring Spark: `make wheel-databricks`.
+"""Make the wheel for platforms that have Spark: `make wheel-databricks`.
 
-The same files as the plain wheel, but what the platform itself brings is not asked for: pip would put another pyspark
-in front of the platform's. A build tag tells the two apart; the version is the same.
+It has the files of the plain wheel, but does not require the platform's libraries: pip would install another pyspark
+over the platform's. A build tag distinguishes the two wheels; the version is the same.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ DIST = Path(__file__).resolve().parents[2] / "dist"
 
 
 def platform_wheel(plain: Path, folder: Path) -> Path:
-    """The new wheel in `folder`, made of the plain wheel."""
+    """Make the platform's wheel in a folder from the plain wheel, and return its path."""
     name, version, *tags = plain.stem.split("-")
-    made = folder / f"{'-'.join((name, version, BUILD, *tags))}.whl"
+    wheel = folder / f"{'-'.join((name, version, BUILD, *tags))}.whl"
     about = f"{name}-{version}.dist-info"
     record: list[str] = []
     folder.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(plain) as old, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as new:
+    with zipfile.ZipFile(plain) as old, zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as new:
         for entry in old.infolist():
             content = old.read(entry)
             if entry.filename == f"{about}/METADATA":
@@ -41,27 +41,27 @@ def platform_wheel(plain: Path, folder: Path) -> Path:
             digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
             record.append(f"{entry.filename},sha256={digest},{len(content)}")
         new.writestr(f"{about}/RECORD", "\n".join([*record, f"{about}/RECORD,,", ""]))
-    return made
+    return wheel
 
 
 def _without_platform(metadata: str) -> str:
-    """The metadata without the requirements that the platform meets; an error if one of them is not there."""
+    """Remove the requirements that the platform meets; exit with an error if one of them is missing."""
     head, blank, text = metadata.partition("\n\n")
-    kept, dropped = [], set()
+    others, dropped = [], set()
     for line in head.split("\n"):
-        found = re.match(r"Requires-Dist: ([A-Za-z0-9._-]+)", line)
-        name = re.sub(r"[-_.]+", "-", found.group(1)).lower() if found else ""
+        requirement = re.match(r"Requires-Dist: ([A-Za-z0-9._-]+)", line)
+        name = re.sub(r"[-_.]+", "-", requirement.group(1)).lower() if requirement else ""
         if name in PLATFORM:
             dropped.add(name)
         else:
-            kept.append(line)
+            others.append(line)
     if missing := PLATFORM - dropped:
         raise SystemExit(f"wheel.py: the wheel does not require {', '.join(sorted(missing))}: correct PLATFORM")
-    return "\n".join(kept) + blank + text
+    return "\n".join(others) + blank + text
 
 
 def main() -> None:
-    """Nothing; dist/databricks holds the platform's wheel of this version, and no other."""
+    """Make the platform's wheel of this version in dist/databricks, and remove others there."""
     plain = DIST / f"kafka_placement-{__version__}-py3-none-any.whl"
     if not plain.is_file():
         sys.exit(f"wheel.py: there is no {plain}. Run: make wheel")

@@ -1,1 +1,1 @@
-"""`kafka-placement assign`: requests in, Kafka's placements out; no Spark."""
+"""`kafka-placement assign`: placement requests in, Kafka's assignments out, without Spark."""

@@ -1,14 +1,14 @@
-"""What `assign` is asked: JSON lines in the form of Kafka's golden cases, or a cluster's topics and brokers.
+"""Requests of `assign`: JSON lines in the form of Kafka's golden cases, or the topics and brokers of a source.
 
-One line of JSON is one request: `algorithm`, `brokers` ([{id, rack, fenced}] or [id, ...]), `seed`, and either
-`partitions` and `replication_factor`, or `topics`: several that draw from the one stream in order.
+A line of JSON is a request: `algorithm`, `brokers` ([{id, rack, fenced}] or [id, ...]), `seed`, and either `partitions`
+and `replication_factor`, or `topics`: several topics that draw from one random generator in order.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -19,25 +19,26 @@ from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.snapshot import Snapshot
 from udfs.placement.schemes import KAFKA, KRAFT, MANUAL, OBSERVED, SCHEMES
 
-# The classes' names in requests, beside those of the schemes.
-_CLASSES = {"adminutils": KAFKA, "striped": KRAFT}
-MOST_REPLICAS = 100_000_000  # of one topic: beyond, a typing error is likelier than a real request
+MAX_REPLICAS = 100_000_000  # of one topic: more is probably a typing error
 
 _Id = Annotated[int, Field(ge=0, lt=2**31)]
 _Int = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 
+# The scheme of each name that a request may give: Kafka's class names, and all schemes that need no cluster.
+ALGORITHM_CLASSES = {"adminutils": KAFKA, "striped": KRAFT}
 
-def algorithms() -> dict[str, str]:
-    """The scheme of each name that a request may give: all but the one that is as the cluster is."""
-    return _CLASSES | {name: name for name in SCHEMES if name != OBSERVED}
+
+def list_algorithms() -> dict[str, str]:
+    """Return the scheme of each algorithm that a request may name."""
+    return ALGORITHM_CLASSES | {name: name for name in SCHEMES if name != OBSERVED}
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True)
 
 
-class Broker(_Strict):
-    """A broker to place over; `fenced` counts for the striped placement alone."""
+class RequestedBroker(_Strict):
+    """A broker to place over; only the striped placement considers `fenced`."""
 
     id: _Id
     rack: str | None = None
@@ -45,9 +46,9 @@ class Broker(_Strict):
 
 
 class TopicRequest(_Strict):
-    """A topic to place. -1 = not given, as in Kafka.
+    """A topic to place; -1 = not set, as in Kafka.
 
-    existing_replicas: of the partitions that the topic has; it grows by `partitions` then, and Kafka derives the start.
+    With `existing_replicas`, `partitions` are added to these partitions, and the start index is derived as in Kafka.
     """
 
     partitions: _Int
@@ -58,50 +59,64 @@ class TopicRequest(_Strict):
     topic: str | None = None
 
 
-class _ByHand(_Strict):
+class _ManualRequest(_Strict):
     replica_assignment: str
     topic: str | None = None
 
 
 @dataclass(frozen=True)
-class Request:
-    """One request. `bad` says why it cannot be understood; the rest is empty then.
+class AssignRequest:
+    """One line of JSON.
 
-    given: as read, for the answer.   name: of the file and line, for messages.   together: whether `topics` was given.
+    Attributes:
+        location: File and line, for messages.
+        number: Line number.
+        fields: The JSON object as read.
+        invalid_reason: Why it is not a valid request; the following attributes are then empty.
+        scheme: Scheme to place by.
+        seed: Seed of the random generator.
+        brokers: Brokers to place over.
+        topics: Topics to place.
+        replica_assignment: Assignment by hand, for the manual scheme.
     """
 
-    name: str
+    location: str
     number: int
-    given: dict[str, Any]
+    fields: dict[str, Any]
+    invalid_reason: str = ""
     scheme: str = ""
     seed: int = 0
-    brokers: tuple[Broker, ...] = ()
+    brokers: tuple[RequestedBroker, ...] = ()
     topics: tuple[TopicRequest, ...] = ()
-    by_hand: str = ""
-    together: bool = False
-    bad: str = ""
+    replica_assignment: str = ""
+
+    @property
+    def has_topics(self) -> bool:
+        """Whether the request lists `topics`."""
+        return "topics" in self.fields
 
     def topic_name(self, index: int = 0) -> str:
-        """The topic's name, or one made of the line's number."""
-        named = self.given["topics"][index].get("topic") if self.together else self.given.get("topic")
-        return str(named or (f"topic-{self.number}-{index + 1}" if self.together else f"topic-{self.number}"))
+        """Return the name of a topic, or a name from the line number."""
+        fields = self.fields["topics"][index] if self.has_topics else self.fields
+        default = f"topic-{self.number}-{index + 1}" if self.has_topics else f"topic-{self.number}"
+        return str(fields.get("topic") or default)
 
 
-def read_lines(text: str, path: str, default_seed: int) -> Iterator[Request]:
-    """The request of each line that is not blank."""
-    for number, line in enumerate(_lines(text), 1):
+def read_requests(text: str, path: str, default_seed: int) -> Iterator[AssignRequest]:
+    """Yield the request of each line that is not blank."""
+    for number, line in enumerate(_split_lines(text), 1):
         if line.strip():
-            yield _request(line, f"{path}, line {number}", number, default_seed)
+            yield _read_request(line, f"{path}, line {number}", number, default_seed)
 
 
-def _lines(text: str) -> list[str]:
-    """Its lines; JSON may hold what Python takes for other line ends."""
+def _split_lines(text: str) -> list[str]:
+    """Split at line ends; str.splitlines would also split at other characters that JSON texts may contain."""
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
-def looks_like_requests(text: str) -> bool:
-    """Whether the first line is a request, rather than a list or a document in JSON."""
-    first = next((line for line in _lines(text) if line.strip()), "")
+def has_requests(text: str) -> bool:
+    """Return whether the first line is a request, rather than part of a list or document in JSON."""
+    first = next((line for line in _split_lines(text) if line.strip()), "")
     try:
         value = json.loads(first)
     except (ValueError, RecursionError):
@@ -109,111 +124,117 @@ def looks_like_requests(text: str) -> bool:
     return isinstance(value, dict) and "algorithm" in value
 
 
-def _request(line: str, name: str, number: int, default_seed: int) -> Request:
+def _read_request(line: str, location: str, number: int, default_seed: int) -> AssignRequest:
+    fields: Any = {}
     try:
-        given = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        return Request(name, number, {}, bad=f"is no JSON: {error}")
-    if not isinstance(given, dict):
-        return Request(name, number, {}, bad="is no JSON object")
-    try:
-        return _understood(given, name, number, default_seed)
+        try:
+            fields = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"is no JSON: {error}") from error
+        if not isinstance(fields, dict):
+            fields = {}
+            raise ValueError("is no JSON object")
+        return _validate_request(AssignRequest(location, number, fields), default_seed)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        said = f"{where}: {first['msg']}" + ("" if first["type"] == "missing" else f", got {first['input']!r}")
-        return Request(name, number, given, bad=said)
+        reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        if first["type"] != "missing":
+            reason += f", got {first['input']!r}"
+        return AssignRequest(location, number, fields, reason)
     except ValueError as error:
-        return Request(name, number, given, bad=str(error))
+        return AssignRequest(location, number, fields, str(error))
 
 
-def _understood(given: dict[str, Any], name: str, number: int, default_seed: int) -> Request:
-    algorithm = given.get("algorithm")
-    known = algorithms()
+def _validate_request(request: AssignRequest, default_seed: int) -> AssignRequest:
+    fields = request.fields
+    algorithm = fields.get("algorithm")
+    known = list_algorithms()
     if not isinstance(algorithm, str) or algorithm not in known:
         raise ValueError(f"algorithm {algorithm!r} is none of {', '.join(known)}")
-    scheme = known[algorithm]
-    listed = given.get("brokers")
-    if not isinstance(listed, list):
+    values = fields.get("brokers")
+    if not isinstance(values, list):
         raise ValueError("`brokers` is missing: a list of {id, rack} or of ids")
-    brokers = tuple(Broker.model_validate({"id": b} if isinstance(b, int) else b) for b in listed)
-    if len({broker.id for broker in brokers}) < len(brokers):
-        ids = [broker.id for broker in brokers]
-        raise ValueError(f"broker {next(b for b in ids if ids.count(b) > 1)} is listed twice")
-    seed = given.get("seed", default_seed)
+    brokers = tuple(RequestedBroker.model_validate({"id": b} if isinstance(b, int) else b) for b in values)
+    ids = [broker.id for broker in brokers]
+    if len(set(ids)) < len(ids):
+        raise ValueError(f"broker {next(id_ for id_ in ids if ids.count(id_) > 1)} is listed twice")
+    seed = fields.get("seed", default_seed)
     if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
         raise ValueError(f"seed {seed!r} is no 64-bit number")
-    common: dict[str, Any] = {"scheme": scheme, "seed": seed, "brokers": brokers}
-    if scheme == MANUAL:
-        return Request(name, number, given, **common, by_hand=_ByHand.model_validate(given).replica_assignment)
-    together = "topics" in given
-    if together and not (isinstance(given["topics"], list) and all(isinstance(t, dict) for t in given["topics"])):
+    topics: tuple[TopicRequest, ...] = ()
+    assignment = ""
+    if known[algorithm] == MANUAL:
+        assignment = _ManualRequest.model_validate(fields).replica_assignment
+    else:
+        topics = _validate_topics(fields["topics"] if request.has_topics else [fields])
+    identity = (request.location, request.number, fields, "")
+    return AssignRequest(*identity, known[algorithm], seed, brokers, topics, assignment)
+
+
+def _validate_topics(values: Any) -> tuple[TopicRequest, ...]:
+    if not (isinstance(values, list) and all(isinstance(value, dict) for value in values)):
         raise ValueError("`topics` is a list of {partitions, replication_factor}")
-    topics = tuple(
-        TopicRequest.model_validate(topic_request) for topic_request in (given["topics"] if together else [given])
-    )
-    for topic_request in topics:
-        if topic_request.partitions * max(topic_request.replication_factor, 0) > MOST_REPLICAS:
-            size = f"{topic_request.partitions} partitions of {topic_request.replication_factor} replicas"
-            raise ValueError(f"{size} are more than {MOST_REPLICAS} replicas of one topic")
-        if topic_request.existing_replicas is not None:
-            _check_growth(topic_request)
-    return Request(name, number, given, **common, topics=topics, together=together)
+    topics = tuple(map(TopicRequest.model_validate, values))
+    for topic in topics:
+        if topic.partitions * max(topic.replication_factor, 0) > MAX_REPLICAS:
+            size = f"{topic.partitions} partitions of {topic.replication_factor} replicas"
+            raise ValueError(f"{size} are more than {MAX_REPLICAS} replicas of one topic")
+        if topic.existing_replicas is not None:
+            _check_existing_replicas(topic, topic.existing_replicas)
+    return topics
 
 
-def _check_growth(topic_request: TopicRequest) -> None:
-    if not (topic_request.existing_replicas and topic_request.existing_replicas[0]):
+def _check_existing_replicas(topic: TopicRequest, existing: list[list[int]]) -> None:
+    if not (existing and existing[0]):
         raise ValueError("existing_replicas has no replicas of partition 0")
-    held = len(topic_request.existing_replicas[0])
-    for partition, replicas in enumerate(topic_request.existing_replicas):
-        if len(replicas) != held or len(set(replicas)) != held:
-            raise ValueError(f"existing_replicas: partition {partition} has {replicas}, partition 0 {held} replicas")
-    if held != topic_request.replication_factor:
-        raise ValueError(
-            f"replication_factor is {topic_request.replication_factor}, but partition 0 has {held} replicas"
-        )
-    if topic_request.fixed_start_index != -1 or topic_request.start_partition_id not in (
-        -1,
-        len(topic_request.existing_replicas),
-    ):
-        raise ValueError("existing_replicas gives the start: leave fixed_start_index and start_partition_id out")
+    width = len(existing[0])
+    for partition, replicas in enumerate(existing):
+        if len(replicas) != width or len(set(replicas)) != width:
+            raise ValueError(f"existing_replicas: partition {partition} has {replicas}, partition 0 {width} replicas")
+    if width != topic.replication_factor:
+        raise ValueError(f"replication_factor is {topic.replication_factor}, but partition 0 has {width} replicas")
+    if topic.fixed_start_index != -1 or topic.start_partition_id not in (-1, len(existing)):
+        raise ValueError("existing_replicas determines the start: omit fixed_start_index and start_partition_id")
 
 
 @dataclass(frozen=True)
 class ClusterRequest:
-    """All topics of a source, over its brokers.
-
-    names, partitions, replication_factor: (n).   brokers: the live ones, by id.
-    """
+    """All n topics of a source, to place over its live brokers (by id); arrays are int64 (n)."""
 
     cluster: str
     names: list[str]
     partitions: np.ndarray
     replication_factor: np.ndarray
-    brokers: tuple[Broker, ...] = field(default=())
+    brokers: tuple[RequestedBroker, ...]
 
 
-def of_snapshot(snapshot: Snapshot) -> ClusterRequest:
-    """The topics of a source that say how many partitions and replicas they have, over its brokers that live."""
-    topics, brokers = snapshot.topics, snapshot.brokers
+def read_cluster_request(snapshot: Snapshot) -> ClusterRequest:
+    """Read the topics of a source whose partitions and replication factor are known, and its live brokers.
+
+    Raises:
+        SourceError: If a record of the source is quarantined.
+        SettingsError: If there is no such topic, or no live broker.
+    """
     if snapshot.quarantined:
         row = snapshot.quarantined[0]
-        reasons = "; ".join(row["reasons"])
-        raise SourceError(str(row["source"]), f"{row['raw']!r}: {reasons}", "Mend it: see inspect.", row["line_number"])
-    listed = topics.filter(
-        pa.compute.and_(topics["partitions"].is_valid(), topics["replication_factor"].is_valid())
-    ).sort_by("topic")
-    if not listed.num_rows:
-        raise SettingsError(f"cluster {snapshot.cluster_id}: no topic with partitions and replication factor is listed")
-    live = brokers.filter(brokers["live"]).sort_by("broker_id").select(["broker_id", "rack"]).to_pylist()
-    if not live:
-        raise SettingsError(
-            f"cluster {snapshot.cluster_id}: no broker is listed. Name a broker list too: --brokers FILE"
+        problem = f"{row['raw']!r}: {'; '.join(row['reasons'])}"
+        raise SourceError(
+            str(row["source"]), problem, "Correct it; `inspect` shows all such records.", row["line_number"]
         )
+    is_known = pa.compute.and_(
+        snapshot.topics["partitions"].is_valid(), snapshot.topics["replication_factor"].is_valid()
+    )
+    topics = snapshot.topics.filter(is_known).sort_by("topic")
+    cluster = f"cluster {snapshot.cluster_id}"
+    if not topics.num_rows:
+        raise SettingsError(f"{cluster}: no topic has a known number of partitions and replication factor")
+    live = snapshot.brokers.filter(snapshot.brokers["live"]).sort_by("broker_id").select(["broker_id", "rack"])
+    if not live.num_rows:
+        raise SettingsError(f"{cluster}: no live broker is known. Add a list of brokers: --brokers FILE")
     return ClusterRequest(
         snapshot.cluster_id,
-        listed["topic"].to_pylist(),
-        listed["partitions"].to_numpy().astype(np.int64),
-        listed["replication_factor"].to_numpy().astype(np.int64),
-        tuple(Broker(id=row["broker_id"], rack=row["rack"]) for row in live),
+        topics["topic"].to_pylist(),
+        topics["partitions"].to_numpy().astype(np.int64),
+        topics["replication_factor"].to_numpy().astype(np.int64),
+        tuple(RequestedBroker(id=row["broker_id"], rack=row["rack"]) for row in live.to_pylist()),
     )

@@ -1,4 +1,4 @@
-"""Answers as Kafka's own tools take them: kafka-topics commands, and the JSON of kafka-reassign-partitions."""
+"""Assignments as input of Kafka's own tools: kafka-topics commands, and the JSON of kafka-reassign-partitions."""
 
 from __future__ import annotations
 
@@ -6,61 +6,52 @@ import json
 import shlex
 from collections.abc import Iterable, Iterator
 
-from pipelines.assignment.assign_results import Answer, Replicas
-from pipelines.ingest.topic_names import bad_topic_name
+from pipelines.assignment.assign_results import Replicas, TopicAssignment
+from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 
 
-def _assignment(replicas: Replicas) -> str:
+def _format_replicas(replicas: Replicas) -> str:
     return ",".join(":".join(map(str, partition)) for partition in replicas)
 
 
-def _one_line(text: str) -> str:
+def _on_one_line(text: str) -> str:
     return " ".join(text.split()).encode(errors="backslashreplace").decode()
 
 
-def refusal(answer: Answer) -> str:
-    """Why a topic is not among the others."""
-    assert answer.error is not None
-    name = f"topic {answer.name}: " if answer.name else ""
-    return _one_line(f"{name}{answer.error['class']}: {answer.error['message']}")
-
-
-def commands(answers: Iterable[Answer], server: str) -> Iterator[str]:
-    """A line of kafka-topics for each topic; one that cannot be created so is a comment with its reason."""
+def format_commands(assignments: Iterable[TopicAssignment], server: str) -> Iterator[str]:
+    """Yield a kafka-topics command for each topic, or a comment with the reason why there is none."""
     tool = f"kafka-topics --bootstrap-server {shlex.quote(server)}"
-    for answer in answers:
-        if answer.replicas is None:
-            yield f"# rejected: {refusal(answer)}"
-            continue
-        if not answer.replicas:
-            yield f"# topic {_one_line(answer.name)}: no partitions to place"
-            continue
-        problem = bad_topic_name(answer.name)
-        if problem is not None:
-            yield f"# rejected: {_one_line(ascii(answer.name))}: {problem}"
-            continue
-        topic = f"--topic {shlex.quote(answer.name)}"
-        if answer.first_partition == 0:
-            yield f"{tool} --create {topic} --replica-assignment {_assignment(answer.replicas)}"
-        elif answer.existing is None:
-            # kafka-topics wants the partitions that are there as well.
-            missing = f"topic {_one_line(answer.name)} grows from partition {answer.first_partition}"
-            yield f"# {missing}: give its existing_replicas to have its command"
+    for assignment in assignments:
+        name, replicas, error = assignment.name, assignment.replicas, assignment.error
+        if replicas is None:
+            reason = f"{error.exception}: {error.message}" if error else ""
+            yield f"# rejected: {_on_one_line(f'topic {name}: {reason}' if name else reason)}"
+        elif not replicas:
+            yield f"# topic {_on_one_line(name)}: no partitions to place"
+        elif (problem := explain_bad_topic_name(name)) is not None:
+            yield f"# rejected: {_on_one_line(ascii(name))}: {problem}"
+        elif assignment.first_partition == 0:
+            yield f"{tool} --create --topic {shlex.quote(name)} --replica-assignment {_format_replicas(replicas)}"
+        elif assignment.existing is None:
+            # kafka-topics needs the existing partitions too.
+            begin = f"topic {_on_one_line(name)} begins at partition {assignment.first_partition}"
+            yield f"# {begin}: add existing_replicas to the request to get a command"
         else:
-            whole = [*answer.existing, *answer.replicas]
-            yield f"{tool} --alter {topic} --partitions {len(whole)} --replica-assignment {_assignment(whole)}"
+            combined = [*assignment.existing, *replicas]
+            topic = f"--topic {shlex.quote(name)} --partitions {len(combined)}"
+            yield f"{tool} --alter {topic} --replica-assignment {_format_replicas(combined)}"
 
 
-def reassignment(answers: Iterable[Answer]) -> Iterator[str]:
-    """One JSON document, in lines: the assignment of all partitions that could be placed, version 1."""
+def format_reassignment(assignments: Iterable[TopicAssignment]) -> Iterator[str]:
+    """Yield the lines of one JSON document, version 1: the assignment of all partitions that could be placed."""
     yield '{"version":1,"partitions":['
-    waiting = ""  # the last entry has no comma behind it
-    for answer in answers:
-        for number, replicas in enumerate(answer.replicas or (), answer.first_partition):
-            if waiting:
-                yield f"{waiting},"
-            entry = {"topic": answer.name, "partition": number, "replicas": replicas}
-            waiting = json.dumps(entry, separators=(",", ":"))
-    if waiting:
-        yield waiting
+    entry = ""  # the last one has no comma after it
+    for assignment in assignments:
+        for number, replicas in enumerate(assignment.replicas or (), assignment.first_partition):
+            if entry:
+                yield f"{entry},"
+            values = {"topic": assignment.name, "partition": number, "replicas": replicas}
+            entry = json.dumps(values, separators=(",", ":"))
+    if entry:
+        yield entry
     yield "]}"

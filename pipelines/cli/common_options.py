@@ -1,10 +1,10 @@
-"""Options and arguments that several commands take, and what they stand for."""
+"""Options and arguments that several commands take, and the functions that interpret them."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,69 +13,89 @@ import typer
 from pipelines.config.settings import Settings, load_settings
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import Source
+from udfs.json_output import to_json
 
 if TYPE_CHECKING:
     from pipelines.spark.store import Store
 
 SourceArgument = Annotated[
     str,
-    typer.Argument(help="One cluster: a file or a folder of its files; NAME=PATH names the cluster.", metavar="SOURCE"),
+    typer.Argument(help="A cluster: a file or a folder of its files; NAME=PATH names the cluster.", metavar="SOURCE"),
 ]
 SourcesArgument = Annotated[
-    list[str], typer.Argument(help="Clusters, each a file or a folder; NAME=PATH names one.", metavar="SOURCE...")
+    list[str], typer.Argument(help="Clusters: files or folders; NAME=PATH names a cluster.", metavar="SOURCE...")
 ]
-FormatOption = Annotated[str | None, typer.Option("--format", help="Read every file as this format; else recognised.")]
+FormatOption = Annotated[
+    str | None, typer.Option("--format", help="Read every file in this format.", show_default="detected")
+]
 JsonOption = Annotated[
-    Path | None, typer.Option("--json", help="Write the whole answer to this file; - prints it, alone.", metavar="FILE")
+    Path | None,
+    typer.Option(
+        "--json", help="Write the answer as JSON to this file; - prints it, and nothing else.", metavar="FILE"
+    ),
 ]
-SMALL_REPLAY = 100_000  # events; fewer are not worth what a large Spark compiles
+SMALL_REPLAY = 100_000  # events; fewer are not worth Spark's code generation
 WarehouseOption = Annotated[
     str | None, typer.Option(help="Folder of the tables.", metavar="DIR", show_default="warehouse")
 ]
 ConfOption = Annotated[str | None, typer.Option(help="Settings file over the defaults.", metavar="FILE")]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="One setting, as in run.seed=7.", metavar="KEY=VALUE")
+    list[str] | None, typer.Option("--set", help="A setting, as in run.seed=7; repeat for more.", metavar="KEY=VALUE")
 ]
 
 
-def settings_of(conf: str | None, options: list[str] | None, warehouse: str | None = None) -> Settings:
-    given = list(options or [])
+def read_settings(conf: str | None, options: list[str] | None, warehouse: str | None = None) -> Settings:
+    """Load the settings that --conf, --set and --warehouse ask for."""
+    texts = list(options or [])
     if warehouse is not None:
-        given.append(f"store.warehouse={warehouse}")
-    return load_settings(given, conf)
+        texts.append(f"store.warehouse={warehouse}")
+    return load_settings(texts, conf)
 
 
-def store_of(settings: Settings, small: bool, writing: bool = False) -> Store:
-    from pipelines.spark.session import open_session, starts_here
-    from pipelines.spark.store import Store, check_folder
+def open_store(settings: Settings, small: bool, writing: bool = False) -> Store:
+    """Open the tables, and a Spark session.
+
+    Args:
+        settings: Where the tables are.
+        small: Whether an embedded Spark is configured for little work.
+        writing: Whether the command writes tables.
+    """
+    from pipelines.spark.session import open_session, starts_embedded_spark
+    from pipelines.spark.store import Store
+    from pipelines.spark.warehouse_folder import check_folder
 
     place = settings.store
-    if place.in_folder and starts_here():
+    if place.in_folder and starts_embedded_spark():
         check_folder(place.warehouse, writing)
     spark = open_session("kafka-placement", warehouse=None, small=small)
     return Store(spark, place.warehouse, place.catalog)
 
 
-def store_to_read(settings: Settings) -> Store:
-    """The store of a command that reads: little is compiled where the tables are small."""
-    from pipelines.spark.store import holds_less
+def open_store_to_read(settings: Settings) -> Store:
+    """Open the tables for a command that only reads; small tables need little of Spark."""
+    from pipelines.spark.warehouse_folder import is_smaller_than
 
-    return store_of(settings, holds_less(settings.store.warehouse, settings.ingest.small_input_bytes))
+    return open_store(settings, is_smaller_than(settings.store.warehouse, settings.ingest.small_input_bytes))
 
 
-def warn(sources: list[Source]) -> None:
+def print_warnings(sources: list[Source]) -> None:
+    """Print the warnings about sources on stderr."""
     for source in sources:
         for warning in source.warnings:
             typer.echo(f"kafka-placement: warning: {warning}", err=True)
 
 
-def write_json(path: Path, answer: dict[str, Any]) -> None:
-    """Nothing; the answer is this file's text; `-` = it is printed."""
-    write_text(path, json.dumps(answer, indent=1) + "\n")
+def write_json(path: Path, answer: Any) -> None:
+    """Write an answer as JSON to a file; `-` prints it."""
+    write_text(path, json.dumps(to_json(answer), indent=1) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Nothing; what --json asks for is this file; `-` = it is printed."""
+    """Write what --json asks for to a file; `-` prints it.
+
+    Raises:
+        SettingsError: If the file cannot be written.
+    """
     if str(path) == "-":
         typer.echo(text, nl=False)
         return
@@ -85,16 +105,21 @@ def write_text(path: Path, text: str) -> None:
         raise SettingsError(f"--json {path}: cannot be written: {error.strerror}") from error
 
 
-def tell(json_file: Path | None, answer: Mapping[str, Any], lines: Iterable[str]) -> None:
-    """Nothing; the answer is printed line by line, and written as --json asks."""
+def write_answer(json_file: Path | None, answer: Any, lines: Iterable[str]) -> None:
+    """Print an answer line by line, and write it as JSON if --json asks for it."""
     if json_file is not None:
-        write_json(json_file, dict(answer))
+        write_json(json_file, answer)
     if str(json_file) != "-":
         for line in lines:
             typer.echo(line)
 
 
-def broker_ids(text: str) -> list[int]:
+def parse_broker_ids(text: str) -> list[int]:
+    """Parse the ids of --fail.
+
+    Raises:
+        typer.BadParameter: If one is not a number.
+    """
     ids = []
     for part in text.split(","):
         if not re.fullmatch(r"\s*\d+\s*", part):

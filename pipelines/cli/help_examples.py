@@ -26,12 +26,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "hotspots": (
         "kafka-placement hotspots prod-describe.txt",
-        "kafka-placement hotspots prod-describe.txt --seeds 1000 --scheme kafka,kraft --above 1.5",
+        "kafka-placement hotspots prod-describe.txt --seeds 1000 --scheme kafka,kraft --threshold 1.5",
     ),
     "compare": ("kafka-placement compare --brokers 12,60 --racks 0,6 --partitions 6 --rf 3",),
     "assign": (
         "kafka-placement assign requests.jsonl --out answers.jsonl",
-        "kafka-placement assign prod-describe.txt --scheme kraft --seed 7 --as reassignment",
+        "kafka-placement assign prod-describe.txt --scheme kraft --seed 7 --output-format reassignment",
     ),
     "plan": (
         "kafka-placement plan prod-describe.txt --goal leaders --out plan",

@@ -1,30 +1,32 @@
-"""The options of `plan`: what a person writes, as a request."""
+"""The options of `plan`, parsed into a plan request."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 
-from pipelines.config.plan_settings import request_of
+from pipelines.config.plan_settings import build_request
 from pipelines.config.settings import Settings
 from pipelines.errors import SettingsError
-from udfs.planning.goals import GOALS
-from udfs.planning.plan_request import ALL, MIN_BYTES, MIN_MOVES, OBJECTIVES, PlanRequest
+from udfs.planning.goals import GOALS, goals_with_option
+from udfs.planning.plan_request import ALL, OBJECTIVES, PlanRequest
 
-_UNITS: dict[str, int] = {"": 1, **{name: 1000**power for power, name in enumerate(("k", "m", "g", "t", "p"), 1)}}
-_UNITS |= {f"{name}i": 1024**power for power, name in enumerate(("k", "m", "g", "t", "p"), 1)}
-_MOST_FACTOR = 1000
+_PREFIXES = ("k", "m", "g", "t", "p")
+_UNITS: dict[str, int] = {"": 1, **{name: 1000**power for power, name in enumerate(_PREFIXES, 1)}}
+_UNITS |= {f"{name}i": 1024**power for power, name in enumerate(_PREFIXES, 1)}
+_MAX_FACTOR = 1000
+_CONFLICTING = (("--keep-leaders", "--per-topic"), ("--by-bytes", "--per-topic"))
 
 
 @dataclass(frozen=True)
-class Options:
-    """The options as they were written."""
+class PlanOptions:
+    """The options as they were written; each field is named like its option."""
 
-    goal: str
+    goal: str | None
     brokers: str | None = None
-    replacements: str | None = None
-    factor: int | None = None
+    replace: str | None = None
+    rf: int | None = None
     topics: str | None = None
     exclude_topics: str | None = None
     exclude_brokers: str | None = None
@@ -38,97 +40,85 @@ class Options:
     copysets: bool = False
     seed: int | None = None
 
-
-_ORDER = ("leaders", "failover")
-_EVEN = ("balance", "drain", "expand")
-_MOVING = tuple(goal for goal in GOALS if goal not in _ORDER)
-# {option: its field, the goals that it says something to}: with any other it would do nothing, and is rejected.
-_OF_GOALS = {
-    "--brokers": ("brokers", ("drain", "expand")),
-    "--replace": ("replacements", ("replace",)),
-    "--rf": ("factor", ("rf",)),
-    "--topics": ("topics", ("rf",)),
-    "--exclude-topics": ("exclude_topics", GOALS),
-    "--exclude-brokers": ("exclude_brokers", _MOVING),
-    "--max-bytes": ("max_bytes", _MOVING),
-    "--max-moves": ("max_moves", _MOVING),
-    "--objective": ("objective", _MOVING),
-    "--keep-leaders": ("keep_leaders", ("failover",)),
-    "--per-topic": ("per_topic", _ORDER),
-    "--by-bytes": ("by_bytes", _ORDER),
-    "--allow-fewer-racks": ("allow_fewer_racks", ("drain", "replace")),
-    "--copysets": ("copysets", _EVEN),
-    "--seed": ("seed", GOALS),
-}
-# Options of which the second would do nothing beside the first.
-_NOT_TOGETHER = (("--keep-leaders", "--per-topic"), ("--by-bytes", "--per-topic"))
+    @property
+    def written(self) -> list[str]:
+        """Return the names of the options that were written."""
+        values = {f"--{field.name.replace('_', '-')}": getattr(self, field.name) for field in fields(self)}
+        return [option for option, value in values.items() if value is not None and value is not False]
 
 
-def given(options: Options) -> list[str]:
-    """The options that were written, beside the goal, by name."""
-    values = {option: getattr(options, field) for option, (field, _) in _OF_GOALS.items()}
-    return [option for option, value in values.items() if value is not None and value is not False]
+def parse_request(options: PlanOptions, settings: Settings) -> PlanRequest:
+    """Combine options and settings to a request.
+
+    Raises:
+        SettingsError: An option is wrong, missing, or has no meaning for the goal.
+    """
+    _check_goal(options)
+    seed = {} if options.seed is None else {"seed": options.seed}
+    request = build_request(
+        settings,
+        options.goal or "",
+        options.copysets,
+        brokers=parse_ids(options.brokers, "--brokers"),
+        replacements=parse_replacements(options.replace),
+        factor=options.rf,
+        topics=parse_names(options.topics, "--topics"),
+        exclude_topics=parse_names(options.exclude_topics, "--exclude-topics"),
+        exclude_brokers=parse_ids(options.exclude_brokers, "--exclude-brokers"),
+        max_bytes=None if options.max_bytes is None else parse_size(options.max_bytes, "--max-bytes"),
+        max_moves=options.max_moves,
+        objective=options.objective or ALL,
+        keep_leaders=options.keep_leaders,
+        per_topic=options.per_topic,
+        by_bytes=options.by_bytes,
+        allow_fewer_racks=options.allow_fewer_racks,
+        **seed,
+    )
+    _check_exclusions(request)
+    return request
 
 
-def request(options: Options, settings: Settings) -> PlanRequest:
-    """The request that options and settings make together; a SettingsError for options that make none."""
+def _check_goal(options: PlanOptions) -> None:
+    """Check that the goal exists, and takes the options that were written."""
     if options.goal not in GOALS:
-        raise SettingsError(f"--goal {options.goal}: there are {', '.join(GOALS)}")
-    if options.objective is not None and options.objective not in OBJECTIVES:
-        raise SettingsError(f"--objective {options.objective}: there are {', '.join(OBJECTIVES)}")
-    written = given(options)
+        raise SettingsError(f"--goal {options.goal}: must be one of {', '.join(GOALS)}")
+    if options.objective not in (None, *OBJECTIVES):
+        raise SettingsError(f"--objective {options.objective}: must be one of {', '.join(OBJECTIVES)}")
+    goal, written = GOALS[options.goal], [option for option in options.written if option != "--goal"]
     for option in written:
-        goals = _OF_GOALS[option][1]
-        if options.goal not in goals:
-            raise SettingsError(f"{option} is for --goal {' or '.join(goals)}, not {options.goal}")
-    if options.objective == ALL and options.goal not in _EVEN:
-        counts = f"{options.goal} is by counts alone: {MIN_BYTES} or {MIN_MOVES}"
-        raise SettingsError(f"--objective {ALL} is for --goal {' or '.join(_EVEN)}; {counts}")
-    for one, other in _NOT_TOGETHER:
+        if option not in goal.options:
+            raise SettingsError(f"{option} is for --goal {' or '.join(goals_with_option(option))}, not {goal.name}")
+    if options.objective is not None and options.objective not in goal.objectives:
+        others = " or ".join(name for name, other in GOALS.items() if options.objective in other.objectives)
+        remedy = f"{goal.name} takes {' or '.join(goal.objectives)}"
+        raise SettingsError(f"--objective {options.objective} is for --goal {others}; {remedy}")
+    for one, other in _CONFLICTING:
         if one in written and other in written:
-            raise SettingsError(f"{one} and {other} are not for use together: leave one of them away")
-    if options.goal == "rf" and not 1 <= (options.factor or 0) <= _MOST_FACTOR:
-        raise SettingsError(f"--goal rf: name the replication factor, 1 to {_MOST_FACTOR}, as in --rf 3")
-    if options.goal == "replace" and not options.replacements:
-        raise SettingsError("--goal replace: name the brokers, and who takes over, as in --replace 7=66,8=67")
-    asked: dict[str, Any] = {
-        "brokers": ids(options.brokers, "--brokers"),
-        "replacements": replacements(options.replacements),
-        "factor": options.factor,
-        "topics": names(options.topics, "--topics"),
-        "exclude_topics": names(options.exclude_topics, "--exclude-topics"),
-        "exclude_brokers": ids(options.exclude_brokers, "--exclude-brokers"),
-        "max_bytes": None if options.max_bytes is None else size(options.max_bytes, "--max-bytes"),
-        "max_moves": options.max_moves,
-        "objective": options.objective or ALL,
-        "keep_leaders": options.keep_leaders,
-        "per_topic": options.per_topic,
-        "by_bytes": options.by_bytes,
-        "allow_fewer_racks": options.allow_fewer_racks,
-    }
-    if options.seed is not None:
-        asked["seed"] = options.seed
-    made = request_of(settings, options.goal, options.copysets, **asked)
-    _reject_conflicts(made)
-    return made
+            raise SettingsError(f"{one} and {other} cannot be used together: leave one of them out")
+    for option, remedy in goal.required_options.items():
+        if option not in written:
+            raise SettingsError(f"--goal {goal.name}: {remedy}")
+    if options.rf is not None and not 1 <= options.rf <= _MAX_FACTOR:
+        raise SettingsError(f"--rf {options.rf}: the replication factor must be 1 to {_MAX_FACTOR}")
 
 
-def _reject_conflicts(made: PlanRequest) -> None:
-    """Nothing; a SettingsError for what is asked for and excluded at once."""
-    olds, news = ({pair[end] for pair in made.replacements} for end in (0, 1))
-    excluded = set(made.exclude_brokers)
-    for option, both, model in (
-        ("--brokers", set(made.brokers) & excluded, "named in --exclude-brokers too"),
-        ("--replace", news & excluded, "to take over, but named in --exclude-brokers"),
-        ("--replace", news & olds, "to take over, and replaced itself"),
-        ("--topics", set(made.topics) & set(made.exclude_topics), "named in --exclude-topics too"),
-    ):
-        if both:
-            raise SettingsError(f"{option}: {', '.join(map(str, sorted(both)))} is {model}. Name it once")
+def _check_exclusions(request: PlanRequest) -> None:
+    """Check that nothing is requested and excluded at once."""
+    replaced, replacing = ({pair[end] for pair in request.replacements} for end in (0, 1))
+    excluded = set(request.exclude_brokers)
+
+    def check(option: str, names: Iterable[object], problem: str) -> None:
+        if texts := [str(name) for name in sorted(names, key=str)]:
+            raise SettingsError(f"{option}: {', '.join(texts)} is {problem}. Name it once")
+
+    check("--brokers", set(request.brokers) & excluded, "named in --exclude-brokers too")
+    check("--replace", replacing & excluded, "to take over, but named in --exclude-brokers")
+    check("--replace", replacing & replaced, "to take over, and replaced itself")
+    check("--topics", set(request.topics) & set(request.exclude_topics), "named in --exclude-topics too")
 
 
-def ids(text: str | None, option: str) -> tuple[int, ...]:
-    """Broker ids with commas between, rising, each once."""
+def parse_ids(text: str | None, option: str) -> tuple[int, ...]:
+    """Parse broker ids with commas between them: rising, each once."""
     parts = [] if text is None else text.split(",")
     wrong = next((part for part in parts if not re.fullmatch(r"\s*[0-9]{1,9}\s*", part)), None)
     if wrong is not None:
@@ -136,33 +126,33 @@ def ids(text: str | None, option: str) -> tuple[int, ...]:
     return tuple(sorted({int(part) for part in parts}))
 
 
-def replacements(text: str | None) -> tuple[tuple[int, int], ...]:
-    """Pairs (from, to) of 7=66,8=67, by rising first ids."""
-    out: dict[int, int] = {}
+def parse_replacements(text: str | None) -> tuple[tuple[int, int], ...]:
+    """Parse 7=66,8=67 to pairs of a broker and its replacement, by the first ids."""
+    pairs: dict[int, int] = {}
     for part in [] if text is None else text.split(","):
-        found = re.fullmatch(r"\s*([0-9]{1,9})\s*=\s*([0-9]{1,9})\s*", part)
-        if not found:
-            raise SettingsError(f"--replace {text}: {part.strip()!r} is no pair of broker ids, as 7=66 is")
-        old, new = map(int, found.groups())
-        if old == new or old in out:
-            model = "replaces itself" if old == new else "is replaced twice"
-            raise SettingsError(f"--replace {text}: broker {old} {model}. Write each once, as in 7=66,8=67")
-        out[old] = new
-    return tuple(sorted(out.items()))
+        match = re.fullmatch(r"\s*([0-9]{1,9})\s*=\s*([0-9]{1,9})\s*", part)
+        if not match:
+            raise SettingsError(f"--replace {text}: {part.strip()!r} is no pair of broker ids. Write pairs as in 7=66")
+        old, new = map(int, match.groups())
+        if old == new or old in pairs:
+            problem = "replaces itself" if old == new else "is replaced twice"
+            raise SettingsError(f"--replace {text}: broker {old} {problem}. Write each once, as in 7=66,8=67")
+        pairs[old] = new
+    return tuple(sorted(pairs.items()))
 
 
-def names(text: str | None, option: str) -> tuple[str, ...]:
-    """Topic names with commas between, in order, each once."""
+def parse_names(text: str | None, option: str) -> tuple[str, ...]:
+    """Parse topic names with commas between them: in order, each once."""
     parts = [] if text is None else [part.strip() for part in text.split(",")]
     if not all(parts):
         raise SettingsError(f"{option} {text}: a name is empty. Write names with commas, as in orders,clicks")
     return tuple(sorted(set(parts)))
 
 
-def size(text: str, option: str) -> int:
-    """Bytes of 500GB, 1.5 TiB or 1000: with B thousands (1 GB = 10^9), with iB 1024 (1 GiB = 2^30)."""
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgtp]i?)?b)?\s*", text.lower())
-    if not found:
+def parse_size(text: str, option: str) -> int:
+    """Parse a size like 500GB, 1.5 TiB or 1000 to bytes: 1 GB = 10^9, 1 GiB = 2^30."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgtp]i?)?b)?\s*", text.lower())
+    if not match:
         forms = "Write digits, then B, kB to PB, or KiB to PiB, or nothing for bytes: 500GB, 1.5TB, 20GiB, 1000"
         raise SettingsError(f"{option} {text}: is no size. {forms}")
-    return round(float(found[1]) * _UNITS[found[2] or ""])
+    return round(float(match[1]) * _UNITS[match[2] or ""])

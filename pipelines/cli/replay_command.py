@@ -1,4 +1,4 @@
-"""Commands of replays."""
+"""`replay`: what the controller did, or would do, over time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pipelines.cli.common_options import (
     JsonOption,
     SetOption,
     WarehouseOption,
-    broker_ids,
-    settings_of,
-    store_of,
-    tell,
+    open_store,
+    parse_broker_ids,
+    read_settings,
+    write_answer,
 )
 from pipelines.cli.help_examples import examples
 from pipelines.errors import SettingsError
@@ -29,24 +29,25 @@ def replay(
     sources: Annotated[
         list[str],
         typer.Argument(
-            help="A KRaft metadata log; or snapshots of one cluster in their order; or one and a scenario (YAML).",
+            help="A KRaft metadata log; or snapshots of one cluster in their order; or a scenario (YAML), with or "
+            "without a source.",
             metavar="SCENARIO|SOURCE...",
         ),
     ],
     fail: Annotated[
-        str | None, typer.Option(help="Ids of brokers that fail, one after another, as in 2,5.", metavar="IDS")
+        str | None, typer.Option(help="Ids of brokers that fail one after another, as in 2,5.", metavar="IDS")
     ] = None,
     until: Annotated[
         str | None,
         typer.Option(
-            help="The last offset of a log that counts; or the last time: 2026-11-22T10:00:00Z, t=90s of a scenario.",
+            help="Replay a log until this offset, or until this time: 2026-11-22T10:00:00Z, or t=90s in a scenario.",
             metavar="OFFSET|TIME",
         ),
     ] = None,
     json_file: JsonOption = None,
     events_file: Annotated[
         Path | None,
-        typer.Option("--events", help="Write the event log there, as JSON lines; - prints it.", metavar="FILE"),
+        typer.Option("--events", help="Write the event log to this file as JSON lines; - prints them.", metavar="FILE"),
     ] = None,
     warehouse: WarehouseOption = None,
     format_name: FormatOption = None,
@@ -55,39 +56,46 @@ def replay(
 ) -> None:
     """Replay what the controller did, or would do: leaders, ISRs, epochs, logs and requests over time.
 
-    With --warehouse, or --set store.catalog=NAME, the tables of the replay are written, by Spark; else none is started.
+    --warehouse, or --set store.catalog=NAME, writes the replay's tables with Spark; otherwise no Spark is started.
     """
-    from pipelines.cli import replay_output as body
-    from pipelines.setup.first_use_compilation import announced
+    from pipelines.cli.replay_rendering import render_replay
+    from pipelines.setup.kernel_groups import announce_compilation
+    from pipelines.simulation.cluster_replay import (
+        ReplayRequest,
+        build_answer,
+        parse_until,
+        run_replay,
+        write_event_log,
+    )
 
-    settings = settings_of(conf, options, warehouse)
+    settings = read_settings(conf, options, warehouse)
     topics = settings.topics
-    asked = body.Asked(
+    request = ReplayRequest(
         sources,
-        broker_ids(fail) if fail else (),
-        body.until_of(until),
+        parse_broker_ids(fail) if fail else (),
+        parse_until(until),
         topics.min_insync_replicas,
         topics.unclean_leader_election,
         format_name,
     )
-    with announced(lambda text: typer.echo(f"kafka-placement: {text}", err=True)):
-        timeline = body.timeline(asked)
-    for warning in timeline.warnings:
+    with announce_compilation(lambda text: typer.echo(f"kafka-placement: {text}", err=True)):
+        finished = run_replay(request)
+    for warning in finished.warnings:
         typer.echo(f"kafka-placement: warning: {warning}", err=True)
-    printed = () if events_file == Path("-") else body.lines(timeline)
-    tell(json_file, body.answer(timeline) if json_file is not None else {}, printed)
+    lines = () if events_file == Path("-") else render_replay(finished)
+    write_answer(json_file, build_answer(finished) if json_file is not None else None, lines)
     if events_file is not None:
         try:
-            body.write_rows(timeline.log, events_file)
+            write_event_log(finished.log, events_file)
         except OSError as error:
             raise SettingsError(f"--events {events_file}: cannot be written: {error.strerror}") from error
     if warehouse is not None or any(option.startswith("store.") for option in options or ()):
-        from pipelines.simulation.simulation_run import rows_of_groups, write_events, write_replay
+        from pipelines.stages.simulation_stage import build_tables_of_groups, write_events, write_simulation
 
-        store = store_of(settings, small=timeline.log.num_rows < SMALL_REPLAY, writing=True)
-        snapshot = body.snapshot_of_log(timeline)
-        write_events(store.spark, store, timeline.log, [snapshot])
+        store = open_store(settings, small=finished.log.num_rows < SMALL_REPLAY, writing=True)
+        key = finished.snapshot_key
+        write_events(store, finished.log, [key])
         typer.echo("")
-        of_groups = rows_of_groups(timeline.groups, snapshot)
-        for name, seconds in write_replay(store, [snapshot], of_groups=of_groups).items():
-            typer.echo(f"{name}: {seconds:.1f} s")
+        seconds = write_simulation(store, [key], group_tables=build_tables_of_groups(finished.groups, key))
+        for name, duration in seconds.items():
+            typer.echo(f"{name}: {duration:.1f} s")

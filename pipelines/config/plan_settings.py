@@ -1,46 +1,53 @@
-"""What a plan is asked for, from settings: targets, limits of waves, and what its metrics may take."""
+"""Plan requests, limits of waves and options of metrics from settings."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pipelines.config.settings import PlanSettings, Settings
-from udfs.planning.plan_metrics import Effort
+from udfs.durability.kernels.loss_probability import SearchEffort
+from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import COPYSETS, PlanRequest, Targets
-from udfs.planning.waves import Limits
+from udfs.planning.waves import WaveLimits
 
 
-def request_of(settings: Settings, goal: str, copysets: bool = False, **asked: Any) -> PlanRequest:
-    """The request for a goal. asked: fields of PlanRequest that are not in settings.   copysets: fewer of them, last
-    of all."""
+def build_request(settings: Settings, goal: str, copysets: bool = False, **fields: Any) -> PlanRequest:
+    """Build the request for a goal.
+
+    Args:
+        settings: The settings.
+        goal: Name of the goal.
+        copysets: Whether fewer copysets are the last priority.
+        fields: Fields of PlanRequest that settings do not have, or that override settings.
+    """
     plans = settings.plans
     last = (COPYSETS,) if copysets and COPYSETS not in plans.priorities else ()
-    fields: dict[str, Any] = {
+    from_settings: dict[str, Any] = {
         "broker_replicas": plans.broker_replicas or None,
         "broker_bytes": plans.broker_bytes or None,
         "priorities": (*plans.priorities, *last),
-        "targets": _targets(plans),
+        "targets": _build_targets(plans),
         "seed": settings.run.seed,
     }
-    return PlanRequest(goal, **{**fields, **asked})
+    return PlanRequest(goal, **{**from_settings, **fields})
 
 
-def _targets(plans: PlanSettings) -> Targets:
-    chosen = {name: getattr(plans, f"target_{name}", None) for name in Targets.__dataclass_fields__}
-    return Targets(**{name: value for name, value in chosen.items() if value is not None})
+def _build_targets(plans: PlanSettings) -> Targets:
+    return Targets(**{name: getattr(plans, f"target_{name}") for name in Targets.__dataclass_fields__})
 
 
-def limits_of(settings: Settings) -> Limits:
-    """What a wave may ask of a broker."""
-    plans, none = settings.plans, Limits()
-    return Limits(
-        plans.wave_bytes_per_broker or none.bytes_in_flight,
-        plans.wave_moves_per_broker or none.moves_per_broker,
+def build_wave_limits(settings: Settings) -> WaveLimits:
+    """Build the limits of a wave; 0 in settings means no limit."""
+    plans, unlimited = settings.plans, WaveLimits()
+    return WaveLimits(
+        plans.wave_bytes_per_broker or unlimited.bytes_in_flight,
+        plans.wave_moves_per_broker or unlimited.moves_per_broker,
         plans.throttle_bytes_per_s,
     )
 
 
-def effort_of(settings: Settings) -> Effort:
-    """What the metrics of a plan may take: as much as those of the failure stages."""
-    chosen = settings.durability
-    return Effort(settings.failures.max_pairs, chosen.steps, chosen.trials, settings.run.seed)
+def build_metric_options(settings: Settings) -> MetricOptions:
+    """Build the options of a plan's metrics: as much work as the failure and durability stages may take."""
+    durability = settings.durability
+    effort = SearchEffort(durability.max_exact_steps, durability.monte_carlo_samples, settings.run.seed)
+    return MetricOptions(settings.failures.max_pairs, effort)

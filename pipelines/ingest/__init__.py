@@ -1,1 +1,1 @@
-"""From what Kafka's tools print to one snapshot of a cluster: frame -> parse -> resolve, all without Spark."""
+"""Reads what Kafka's tools print into one snapshot of a cluster, without Spark: records -> facts -> merged entities."""

@@ -1,90 +1,88 @@
-"""One cluster's sources read as a whole, without Spark: what inspect, what-if and plan work on."""
+"""One cluster's sources read as a whole, without Spark: the input of `inspect`, `what-if`, `plan` and others."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from pipelines.ingest.detect import read_files
-from pipelines.ingest.merge.broker_liveness import assess_brokers
-from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, resolve
-from pipelines.ingest.merge.inferred_state import down_brokers, settle
-from pipelines.ingest.records import Format, Records
+from pipelines.ingest.format_registry import read_files
+from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, merge_facts
+from pipelines.ingest.merge.inferred_state import infer_brokers, infer_state
+from pipelines.ingest.source_format import Format, Records
 from pipelines.ingest.sources import Source
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A cluster as its sources describe it.
-
-    formats: {file name: format name}.   records: {file name: how many}.   skipped: names of what was not read of
-    the source's folder.   partitions: schema SETTLED;
-    brokers: schema BROKERS; topics, stray_logs, conflicts, accounts: the schemas of their names.
-    quarantined: [{"source", "line_number", "raw", "reasons"}].
-    """
+    """A cluster as its sources describe it; schemas are those of pipelines.ingest.merge.entities."""
 
     cluster_id: str
-    formats: dict[str, str]
-    records: dict[str, int]
-    skipped: tuple[str, ...]
-    brokers: pa.Table
-    topics: pa.Table
-    partitions: pa.Table
-    stray_logs: pa.Table
-    quarantined: list[dict[str, Any]]
-    conflicts: pa.Table
-    accounts: pa.Table
+    formats: dict[str, str]  # file name -> format name
+    records: dict[str, int]  # file name -> number of records
+    skipped: tuple[str, ...]  # names of what was not read of the source's folder
+    brokers: pa.Table  # BROKERS
+    topics: pa.Table  # TOPICS
+    partitions: pa.Table  # INFERRED_PARTITIONS
+    stray_logs: pa.Table  # STRAY_LOGS
+    quarantined: list[dict[str, Any]]  # rows with source, line_number, reasons and raw
+    conflicts: pa.Table  # CONFLICTS
+    outcomes: pa.Table  # OUTCOMES
 
 
-Framed = list[tuple[str, Format, Records]]
+class FileRecords(NamedTuple):
+    """The records of one of a source's files."""
+
+    name: str
+    format: Format
+    records: Records
 
 
-def framed(source: Source, format_name: str | None) -> Framed:
-    """(file name, format, records) of each of the source's files. format_name overrides recognition for all files."""
+def read_records(source: Source, format_name: str | None) -> list[FileRecords]:
+    """Read the records of each of the source's files. format_name: format of all files; None = detect each file's."""
     files = read_files(source, format_name)
-    return [(file.name, chosen, chosen.frame(text, str(file))) for file, chosen, text in files]
+    return [FileRecords(file.name, form, form.read_records(text, str(file))) for file, form, text in files]
 
 
-def sourced(facts: pa.Table, source: str, format_name: str) -> pa.Table:
-    """Facts with their origin beside them (schema SOURCED_FACTS), all at home."""
-    n = facts.num_rows
-    columns = [pa.array([source]), pa.array([format_name]), pa.array([True])]
-    repeated = [c.take(pa.array([0] * n, pa.int32())) for c in columns]
-    return pa.Table.from_arrays([*facts.columns, *repeated], schema=SOURCED_FACTS)
+def add_source(facts: pa.Table, source: str, format_name: str) -> pa.Table:
+    """Return facts (schema FACTS) with their source (schema SOURCED_FACTS), all in their home shard."""
+    columns = [pa.repeat(value, facts.num_rows) for value in (source, format_name, True)]
+    return pa.Table.from_arrays([*facts.columns, *columns], schema=SOURCED_FACTS)
 
 
-def facts_of(files: Framed) -> pa.Table:
-    """What all records of a source's files say, one by one (schema SOURCED_FACTS)."""
-    return pa.concat_tables([sourced(f.parse(records), name, f.name) for name, f, records in files]).combine_chunks()
+def parse_facts(files: Sequence[FileRecords]) -> pa.Table:
+    """Return the facts of all records of a source's files (schema SOURCED_FACTS)."""
+    tables = [add_source(file.format.parse_facts(file.records), file.name, file.format.name) for file in files]
+    return pa.concat_tables(tables).combine_chunks()
 
 
 def load_snapshot(source: Source, format_name: str | None = None) -> Snapshot:
-    """The snapshot that a source's files describe together. format_name overrides recognition for all files."""
-    files = framed(source, format_name)
-    return snapshot_of(source, files, facts_of(files))
+    """Read a source's files and merge them. format_name: format of all files; None = detect each file's."""
+    files = read_records(source, format_name)
+    return build_snapshot(source, files, parse_facts(files))
 
 
-def snapshot_of(source: Source, files: Framed, facts: pa.Table) -> Snapshot:
-    """The snapshot of a source whose files are framed and parsed already; facts: schema SOURCED_FACTS."""
-    resolution = resolve(facts)
-    brokers, against = assess_brokers(resolution.registrations, resolution.usage)
-    raw = {name: records for name, _, records in files}
+def build_snapshot(source: Source, files: Sequence[FileRecords], facts: pa.Table) -> Snapshot:
+    """Merge the facts (schema SOURCED_FACTS) of a source's files."""
+    entities = merge_facts(facts)
+    brokers, conflicts = infer_brokers(entities.registrations, entities.usage)
+    raw = {file.name: file.records.raw for file in files}
     quarantined = []
-    for row in resolution.quarantine.to_pylist():
+    for row in entities.quarantine.to_pylist():
         number = row.pop("record_number")
-        quarantined.append({**row, "raw": raw[row["source"]].raw[number]})
+        quarantined.append({**row, "raw": raw[row["source"]][number]})
     return Snapshot(
-        source.cluster_id,
-        {name: f.name for name, f, _ in files},
-        {name: len(records) for name, _, records in files},
-        source.skipped,
-        brokers,
-        resolution.topics,
-        settle(resolution.partitions, down_brokers(brokers)),
-        resolution.stray_logs,
-        quarantined,
-        pa.concat_tables([resolution.conflicts, against]),
-        resolution.accounts,
+        cluster_id=source.cluster_id,
+        formats={file.name: file.format.name for file in files},
+        records={file.name: len(file.records) for file in files},
+        skipped=source.skipped,
+        brokers=brokers,
+        topics=entities.topics,
+        partitions=infer_state(entities.partitions, brokers),
+        stray_logs=entities.stray_logs,
+        quarantined=quarantined,
+        conflicts=pa.concat_tables([entities.conflicts, conflicts]),
+        outcomes=entities.outcomes,
     )

@@ -1,4 +1,4 @@
-"""The files of a plan: written beside, then put in their place as a whole."""
+"""The folder of a plan: its files are written beside it, and then replace it as a whole."""
 
 from __future__ import annotations
 
@@ -14,85 +14,107 @@ import numpy as np
 
 from pipelines.errors import SettingsError
 from pipelines.plan_files.kafka_json import (
-    election,
-    key_of,
-    lists_after,
-    lists_before,
-    lists_of_wave,
-    not_given_back,
-    reassignment,
-    to_elect,
-    topics_to_move,
+    dump_election,
+    dump_reassignment,
+    dump_topics_to_move,
+    find_elections,
+    find_irreversible,
+    get_key,
+    get_proposed_lists,
+    get_source_lists,
+    get_wave_lists,
 )
-from pipelines.plan_files.plan_json import KIND, plan_file, wave_file, wave_names
-from pipelines.plan_files.throttles import as_json, as_script, throttle_of, throttles_by_wave
+from pipelines.plan_files.plan_json import KIND, dump_plan, name_wave_file, name_waves
+from pipelines.plan_files.throttles import (
+    compute_throttle,
+    compute_wave_throttles,
+    dump_throttle_script,
+    dump_throttles,
+)
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
-from udfs.planning.waves import Waves, to_change
+from udfs.planning.waves import Waves, find_reassigned_partitions
 
 PLAN, REASSIGNMENT, ROLLBACK, ELECTION = "plan.json", "reassignment.json", "rollback.json", "election.json"
 TOPICS_TO_MOVE, THROTTLES, THROTTLE_SCRIPT = "topics-to-move.json", "throttles.json", "throttles.sh"
 
-_FIXED = (REASSIGNMENT, ROLLBACK, ELECTION, TOPICS_TO_MOVE, THROTTLES, THROTTLE_SCRIPT, PLAN)
+_FILES = (REASSIGNMENT, ROLLBACK, ELECTION, TOPICS_TO_MOVE, THROTTLES, THROTTLE_SCRIPT, PLAN)
 _WAVE = re.compile(r"wave-[0-9]{2,}\.json")
-_REMEDY = "Name a folder that is not there yet, is empty, or holds a plan, which is then replaced"
+_REMEDY = "Name a new or empty folder, or one that holds a plan, which is then replaced"
 
 
-def plan_texts(
+def build_files(
     model: ClusterModel, proposal: ProposedAssignment, waves: Waves, facts: Mapping[str, Any]
 ) -> dict[str, str]:
-    """{file name: text} of a plan, the same for the same plan. facts: certificate and metrics, for plan.json."""
-    rows = np.flatnonzero(to_change(model, proposal)).tolist()
-    before, after = lists_before(model, rows), lists_after(model, proposal, rows)
-    by_wave = [lists_of_wave(model, waves, wave) for wave in range(waves.waves)]
-    names = wave_names(waves.waves)
-    lost = {key_of(model, row) for row in not_given_back(model, proposal).tolist()}
+    """Return the texts of a plan's files by name, the same for the same plan.
+
+    facts: Members of plan.json, such as certificate and metrics.
+    """
+    rows = np.flatnonzero(find_reassigned_partitions(model, proposal)).tolist()
+    before, after = get_source_lists(model, rows), get_proposed_lists(model, proposal, rows)
+    by_wave = [get_wave_lists(model, waves, wave) for wave in range(waves.waves)]
+    names = name_waves(waves.waves)
+    irreversible = {get_key(model, row) for row in find_irreversible(model, proposal).tolist()}
     down = set(model.broker_ids[~model.live].tolist())
     rate = max(1, int(waves.limits.throttle_bytes_per_s))
-    whole, throttles = throttle_of(before, after, down), throttles_by_wave(before, by_wave, down)
-    texts = {REASSIGNMENT: reassignment(after)}
-    texts |= {wave_file(name): reassignment(lists) for name, lists in zip(names, by_wave, strict=True)}
-    texts |= {
-        ROLLBACK: reassignment({key: one for key, one in before.items() if key not in lost}),
-        ELECTION: election(to_elect(model, proposal)),
-        TOPICS_TO_MOVE: topics_to_move(key_of(model, row)[0] for row in rows),
-        THROTTLES: as_json(rate, whole, throttles),
-        THROTTLE_SCRIPT: as_script(rate, whole, list(zip(names, throttles, strict=True))),
-        PLAN: plan_file(model, proposal, waves, facts, by_wave),
+    whole, throttles = compute_throttle(before, after, down), compute_wave_throttles(before, by_wave, down)
+    return {
+        REASSIGNMENT: dump_reassignment(after),
+        **{name_wave_file(name): dump_reassignment(lists) for name, lists in zip(names, by_wave, strict=True)},
+        ROLLBACK: dump_reassignment({key: ids for key, ids in before.items() if key not in irreversible}),
+        ELECTION: dump_election(find_elections(model, proposal)),
+        TOPICS_TO_MOVE: dump_topics_to_move(get_key(model, row)[0] for row in rows),
+        THROTTLES: dump_throttles(rate, whole, throttles),
+        THROTTLE_SCRIPT: dump_throttle_script(rate, whole, list(zip(names, throttles, strict=True))),
+        PLAN: dump_plan(model, proposal, waves, facts, by_wave),
     }
-    return texts
 
 
 def write_plan(
     directory: Path, model: ClusterModel, proposal: ProposedAssignment, waves: Waves, facts: Mapping[str, Any]
 ) -> list[Path]:
-    """The files written, in `directory`, which is made, or replaced if it holds a plan; else a SettingsError.
+    """Write a plan's files to a folder, which is created, or replaced if it holds a plan.
 
-    facts: certificate and metrics, as they shall stand in plan.json.
+    Args:
+        directory: The folder.
+        model: The cluster.
+        proposal: The plan.
+        waves: Its waves.
+        facts: Members of plan.json, such as certificate and metrics.
+
+    Returns:
+        The files.
+
+    Raises:
+        SettingsError: The folder holds something else, or cannot be written.
     """
     folder = directory.resolve()
-    reject_other(folder)
-    texts = plan_texts(model, proposal, waves, facts)
+    check_plan_folder(folder)
+    texts = build_files(model, proposal, waves, facts)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
-            made, outdated = Path(scratch, "made"), Path(scratch, "outdated")
-            made.mkdir()
+            new, old = Path(scratch, "new"), Path(scratch, "old")
+            new.mkdir()
             for name, text in texts.items():
-                (made / name).write_text(text, encoding="utf-8", newline="\n")
-            _replace(folder, made, outdated)
-    except OSError as model_:
-        raise SettingsError(f"{directory} cannot be written: {model_}. Name another folder") from model_
+                (new / name).write_text(text, encoding="utf-8", newline="\n")
+            _replace(folder, new, old)
+    except OSError as error:
+        raise SettingsError(f"{directory} cannot be written: {error}. Name another folder") from error
     return [directory / name for name in texts]
 
 
-def reject_other(folder: Path) -> None:
-    """Nothing; a SettingsError if the folder is there and holds something else than a plan."""
+def check_plan_folder(folder: Path) -> None:
+    """Check that a plan may be written to a folder.
+
+    Raises:
+        SettingsError: It holds something else than a plan.
+    """
     if not folder.exists():
         return
     if not folder.is_dir():
         raise SettingsError(f"{folder} is not a folder. {_REMEDY}")
     names = sorted(path.name for path in folder.iterdir())
-    foreign = [name for name in names if name not in _FIXED and not _WAVE.fullmatch(name)]
+    foreign = [name for name in names if name not in _FILES and not _WAVE.fullmatch(name)]
     if foreign:
         raise SettingsError(f"{folder} holds {foreign[0]}, which is no file of a plan. {_REMEDY}")
     if names and not _is_plan(folder / PLAN):
@@ -101,18 +123,18 @@ def reject_other(folder: Path) -> None:
 
 def _is_plan(path: Path) -> bool:
     with contextlib.suppress(OSError, ValueError):
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return isinstance(found, dict) and found.get("kind") == KIND
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return isinstance(document, dict) and document.get("kind") == KIND
     return False
 
 
-def _replace(folder: Path, made: Path, outdated: Path) -> None:
-    """Nothing; puts `made` in the folder's place, or leaves all as it was."""
+def _replace(folder: Path, new: Path, old: Path) -> None:
+    """Put `new` in the folder's place, or leave everything as it was."""
     with contextlib.suppress(FileNotFoundError):
-        folder.rename(outdated)
+        folder.rename(old)
     try:
-        made.rename(folder)
+        new.rename(folder)
     except OSError:
-        if outdated.exists():
-            outdated.rename(folder)
+        if old.exists():
+            old.rename(folder)
         raise

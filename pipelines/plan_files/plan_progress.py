@@ -1,22 +1,31 @@
-"""What has become of a plan: every state that its cluster may be in, as JSON has it and as a person reads it."""
+"""Progress of a plan: what `plan --check` finds about it in its cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from enum import StrEnum
 
-from pipelines.plan_files.plan_folder import ELECTION
+from udfs.json_output import json_key, json_object
 
-FITS, CHANGED, IN_FLIGHT, PARTLY, DONE = "fits", "changed", "in flight", "partly done", "done"
 
-_SHOWN = 10  # of each kind, for people
+class PlanStatus(StrEnum):
+    """Status of a plan: unchanged cluster, changed cluster, being reassigned, partly done, done."""
+
+    FITS = "fits"
+    CHANGED = "changed"
+    IN_FLIGHT = "in flight"
+    PARTLY_DONE = "partly done"
+    DONE = "done"
 
 
 @dataclass(frozen=True)
 class ChangedPartition:
-    """now: its replicas, None = it is not there.   planned: what it was before, and after each step; None = the plan
-    leaves it alone."""
+    """A partition that is as neither the plan nor the cluster before it says.
+
+    Attributes:
+        now: Its replicas; None = the partition is gone.
+        planned: Its replicas before the plan and after each step; None = the plan does not change it.
+    """
 
     topic: str
     partition: int
@@ -25,8 +34,13 @@ class ChangedPartition:
 
 
 @dataclass(frozen=True)
-class Move:
-    """A reassignment under way. target: the list that it leads to.   planned: whether the plan wants that list."""
+class Reassignment:
+    """A reassignment under way.
+
+    Attributes:
+        target: The list that it leads to.
+        planned: Whether the plan has that list.
+    """
 
     topic: str
     partition: int
@@ -37,8 +51,8 @@ class Move:
 
 
 @dataclass(frozen=True)
-class WaveState:
-    """How many of a wave's partitions are as it leaves them, and how many not yet."""
+class WaveProgress:
+    """How many of a wave's partitions are as it leaves them, and how many are not yet."""
 
     wave: int
     file: str
@@ -47,8 +61,8 @@ class WaveState:
 
 
 @dataclass(frozen=True)
-class Pending:
-    """A partition that is not yet as planned. wave: its next one.   now, after: its replicas, and the planned ones."""
+class PendingPartition:
+    """A partition that is not yet as planned: its next wave, its replicas now and the planned ones."""
 
     topic: str
     partition: int
@@ -58,8 +72,8 @@ class Pending:
 
 
 @dataclass(frozen=True)
-class Unelected:
-    """A partition as planned whose preferred leader does not lead. leader: None = nobody."""
+class PendingElection:
+    """A partition as planned whose preferred leader does not lead. leader: None = no broker leads."""
 
     topic: str
     partition: int
@@ -69,109 +83,48 @@ class Unelected:
 
 @dataclass(frozen=True)
 class ChangedRack:
-    """A broker that the rest of the plan names, and its rack when the plan was made, and now; None = not known then."""
+    """A broker that the rest of the plan names, its rack when the plan was made (None = not known), and now."""
 
     broker: int
     before: str | None
     now: str | None
 
 
-@dataclass(frozen=True)
-class PlanState:
-    """What has become of a plan. status: FITS, CHANGED, IN_FLIGHT, PARTLY or DONE.
+@json_object
+class PlanProgress:
+    """Progress of a plan.
 
-    planned, done: partitions that it changes, and those that are as planned.   new_topics and new_brokers are not
-    those of the plan; down_brokers and missing_brokers lived when it was made.   changed_racks, to_empty: of brokers
-    that the rest of the plan names; to_empty = the source wants them empty, and did not when it was made.
-    leaders_known: whether a source tells who leads; else nothing is unelected.   racks_known: whether one tells racks,
-    or none did when the plan was made.
+    Attributes:
+        status: Status.
+        planned: Partitions that the plan changes.
+        done: Those of them that are as planned.
+        new_topics, new_brokers: Not there when the plan was made.
+        missing_brokers, down_brokers: Live when the plan was made.
+        changed_racks: Of brokers that the rest of the plan names.
+        drained_brokers: Brokers that the rest of the plan names and the source wants empty, unlike before.
+        leaders_known: Whether a source shows leaders; else no election is pending.
+        racks_known: Whether a source shows racks, or none did when the plan was made.
     """
 
-    status: str
+    status: PlanStatus
     planned: int
     done: int
-    waves: tuple[WaveState, ...]
-    pending: tuple[Pending, ...]
-    in_flight: tuple[Move, ...]
+    waves: tuple[WaveProgress, ...]
+    pending: tuple[PendingPartition, ...]
+    in_flight: tuple[Reassignment, ...]
     changed_partitions: tuple[ChangedPartition, ...]
     missing_topics: tuple[str, ...]
     new_topics: tuple[str, ...]
     missing_brokers: tuple[int, ...]
-    down_brokers: tuple[int, ...]
+    down_brokers: tuple[int, ...] = json_key("dead_brokers")
     new_brokers: tuple[int, ...]
     changed_racks: tuple[ChangedRack, ...]
-    to_empty: tuple[int, ...]
-    unelected: tuple[Unelected, ...]
+    drained_brokers: tuple[int, ...] = json_key("to_empty")
+    pending_elections: tuple[PendingElection, ...] = json_key("unelected")
     leaders_known: bool
     racks_known: bool
 
-    def as_dict(self) -> dict[str, Any]:
-        """The state as JSON has it."""
-        return asdict(self)
-
-    def lines(self) -> list[str]:
-        """The state as a person reads it."""
-        return list(_lines(self))
-
-
-def _lines(state: PlanState) -> Iterator[str]:
-    says = {
-        FITS: "the plan fits: the assignment is as it was when it was made, and nothing is being reassigned",
-        CHANGED: "the plan does not fit: the cluster has changed since it was made. Plan anew",
-        IN_FLIGHT: "wait: partitions are being reassigned",
-        PARTLY: "the plan is partly done",
-        DONE: "the plan is done: all is as planned",
-    }
-    yield f"{state.status}: {says[state.status]}"
-    yield f"  partitions as planned: {state.done} of {state.planned}"
-    yield from _some("topics that are gone", state.missing_topics)
-    yield from _some("topics that are new", state.new_topics)
-    yield from _some("brokers that are gone", state.missing_brokers)
-    yield from _some("brokers that have failed", state.down_brokers)
-    yield from _some("brokers that are new", state.new_brokers)
-    yield from _some("brokers in another rack than then", [_rack_text(one) for one in state.changed_racks])
-    yield from _some("brokers that are to be emptied now, and were not", state.to_empty)
-    yield from _some("partitions that have changed", [_changed_text(one) for one in state.changed_partitions])
-    yield from _some("partitions being reassigned", [_move_text(move) for move in state.in_flight])
-    if state.done or state.status == PARTLY:
-        for wave in state.waves:
-            yield f"  {wave.file}: {wave.done} of {wave.done + wave.missing} done"
-    begun = next((wave for wave in state.waves if wave.missing), None)
-    if begun is not None and state.status in (FITS, PARTLY):
-        beyond = any(wave.done for wave in state.waves if wave.wave > begun.wave)
-        file = "reassignment.json" if beyond else begun.file
-        yield f"  next: kafka-reassign-partitions --execute with {file}"
-        if beyond:  # an earlier wave's file has lists that some partitions are past
-            yield "    (no wave file: later waves are done in part, and an earlier one would take that back)"
-    if state.status in (PARTLY, DONE):
-        texts = [f"{one.topic}-{one.partition} (led by {one.leader}, not {one.preferred})" for one in state.unelected]
-        yield from _some(f"preferred leaders that do not lead, see {ELECTION}", texts)
-        if not state.leaders_known:
-            yield "  note: no source tells who leads, so elections cannot be checked"
-    if not state.racks_known and state.status != DONE:
-        yield "  note: no source tells racks now, so whether they are as they were cannot be checked"
-
-
-def _rack_text(one: ChangedRack) -> str:
-    return f"{one.broker} is in {one.now}, was in {one.before or 'no known one'}"
-
-
-def _changed_text(one: ChangedPartition) -> str:
-    name = f"{one.topic}-{one.partition}"
-    if one.now is None:
-        return f"{name} is gone"
-    if one.planned is None:
-        return f"{name} is {one.now}, and was not, or not there"
-    return f"{name} is {one.now}, neither as before {one.planned[0]} nor as planned {one.planned[-1]}"
-
-
-def _move_text(move: Move) -> str:
-    by_whom = "as planned" if move.planned else "not of this plan"
-    return f"{move.topic}-{move.partition} (adding {move.adding}, removing {move.removing}, {by_whom})"
-
-
-def _some(what: str, texts: Iterable[Any]) -> Iterator[str]:
-    listed = list(texts)
-    if listed:
-        more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
-        yield f"  {what}: {', '.join(map(str, listed[:_SHOWN]))}{more}"
+    @property
+    def may_execute(self) -> bool:
+        """Return whether the rest of the plan may be executed now."""
+        return self.status not in (PlanStatus.CHANGED, PlanStatus.IN_FLIGHT)

@@ -1,7 +1,7 @@
-"""Throttle configs of a plan, for all of it and by wave: as JSON, and as a script of kafka-configs commands.
+"""Replication throttles of a plan and of each wave: as JSON, and as a script of kafka-configs commands.
 
-`kafka-reassign-partitions --execute --throttle` sets the same ones by itself; these are for those who set configs
-in a way of their own.
+`kafka-reassign-partitions --execute --throttle` sets the same ones by itself. These files are for those who set
+configs in another way.
 """
 
 from __future__ import annotations
@@ -11,31 +11,36 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from pipelines.plan_files.kafka_json import Key, Lists, array, compact
+from pipelines.plan_files.kafka_json import Key, Lists, dump_compact, dump_lines
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADER_REPLICAS, FOLLOWER_REPLICAS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
 EVERY_REPLICA = "*"
 ALL = "all"
 
-_LONGEST = 60_000  # characters of a config in a command: Linux takes 131,071 in an argument
+_MAX_VALUE = 60_000  # characters of a config in a command: Linux takes 131,071 in an argument
 
 
 @dataclass(frozen=True)
 class Throttle:
-    """brokers: ids that copy, rising.   topics: {topic: (leader's, follower's throttled replicas)}, by name."""
+    """Throttled brokers and replicas.
+
+    Attributes:
+        brokers: Ids of brokers that copy, rising.
+        topics: {topic: (throttled replicas of leaders, of followers)}, by name.
+    """
 
     brokers: tuple[int, ...]
     topics: dict[str, tuple[str, str]]
 
 
-def throttle_of(
+def compute_throttle(
     before: Mapping[Key, Sequence[int]], after: Mapping[Key, Sequence[int]], down: Set[int] = frozenset()
 ) -> Throttle:
-    """What is throttled between two states of some partitions, of those that copy.
+    """Compute the throttle between two states of some partitions.
 
-    Every replica before may come to be the source; those that are added are followers. Brokers that are down now take
-    no config, as kafka-configs asks them themselves; their replicas are named as --throttle names them.
+    Any old replica may become the source of a copy; new ones are followers. Brokers that are down take no config, as
+    kafka-configs asks the brokers themselves, but their replicas are named, as --throttle names them.
     """
     brokers: set[int] = set()
     leaders, followers = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
@@ -49,31 +54,31 @@ def throttle_of(
     return Throttle(tuple(sorted(brokers - down)), {t: (",".join(leaders[t]), ",".join(followers[t])) for t in leaders})
 
 
-def throttles_by_wave(before: Lists, waves: Iterable[Lists], down: Set[int] = frozenset()) -> list[Throttle]:
-    """The throttle of each wave; before: the lists of all partitions of all waves. down: as in throttle_of."""
+def compute_wave_throttles(before: Lists, waves: Iterable[Lists], down: Set[int] = frozenset()) -> list[Throttle]:
+    """Compute the throttle of each wave. before: The lists of all partitions of all waves."""
     out, now = [], dict(before)
     for after in waves:
-        out.append(throttle_of(now, after, down))
+        out.append(compute_throttle(now, after, down))
         now |= after
     return out
 
 
-def as_json(rate: int, whole: Throttle, waves: Sequence[Throttle]) -> str:
-    """The throttles as one document. rate: bytes per second of a broker, each way."""
-    by_wave = ",\n".join(f'{{"wave":{number},{_members(throttle)}}}' for number, throttle in enumerate(waves, 1))
-    return f'{{"version":1,"rate_bytes_per_s":{rate},\n"all":{{{_members(whole)}}},\n"waves":[\n{by_wave}\n]}}\n'
+def dump_throttles(rate: int, whole: Throttle, waves: Sequence[Throttle]) -> str:
+    """Write the throttles as one JSON document. rate: Bytes per second of a broker, each way."""
+    by_wave = ",\n".join(f'{{"wave":{number},{_dump(throttle)}}}' for number, throttle in enumerate(waves, 1))
+    return f'{{"version":1,"rate_bytes_per_s":{rate},\n"all":{{{_dump(whole)}}},\n"waves":[\n{by_wave}\n]}}\n'
 
 
-def _members(throttle: Throttle) -> str:
+def _dump(throttle: Throttle) -> str:
     topics = (
         {"topic": topic, LEADER_REPLICAS: leaders, FOLLOWER_REPLICAS: followers}
         for topic, (leaders, followers) in throttle.topics.items()
     )
-    return f'"brokers":{compact(throttle.brokers)},"topics":{array(topics)}'
+    return f'"brokers":{dump_compact(throttle.brokers)},"topics":{dump_lines(topics)}'
 
 
-def as_script(rate: int, whole: Throttle, waves: Sequence[tuple[str, Throttle]]) -> str:
-    """A shell script that sets or removes the throttles of all, or of one wave (its name as files are numbered)."""
+def dump_throttle_script(rate: int, whole: Throttle, waves: Sequence[tuple[str, Throttle]]) -> str:
+    """Write a shell script that sets or removes the throttles of the plan, or of one wave by the number of its file."""
     names = " | ".join([ALL, *(name for name, _ in waves)])
     lines = [
         "#!/bin/sh",
@@ -93,24 +98,24 @@ def _set(rate: int, throttle: Throttle) -> list[str]:
     rates = f"{LEADER_RATE}={rate},{FOLLOWER_RATE}={rate}"
     out = [f"  configs --entity-type brokers --entity-name={id_} --add-config {rates}" for id_ in throttle.brokers]
     for topic, (leaders, followers) in throttle.topics.items():
-        configs = f"{LEADER_REPLICAS}={_value(leaders)},{FOLLOWER_REPLICAS}={_value(followers)}"
-        out.append(f"  {_topic(topic)} --add-config {shlex.quote(configs)}")
+        configs = f"{LEADER_REPLICAS}={_format(leaders)},{FOLLOWER_REPLICAS}={_format(followers)}"
+        out.append(f"  {_alter_topic(topic)} --add-config {shlex.quote(configs)}")
     return out or ["  :"]
 
 
 def _remove(throttle: Throttle) -> list[str]:
-    out = [
-        f"  configs --entity-type brokers --entity-name={id_} --delete-config {LEADER_RATE},{FOLLOWER_RATE}"
-        for id_ in throttle.brokers
+    rates = f"{LEADER_RATE},{FOLLOWER_RATE}"
+    out = [f"  configs --entity-type brokers --entity-name={id_} --delete-config {rates}" for id_ in throttle.brokers]
+    out += [
+        f"  {_alter_topic(topic)} --delete-config {LEADER_REPLICAS},{FOLLOWER_REPLICAS}" for topic in throttle.topics
     ]
-    out += [f"  {_topic(topic)} --delete-config {LEADER_REPLICAS},{FOLLOWER_REPLICAS}" for topic in throttle.topics]
     return out or ["  :"]
 
 
-def _topic(topic: str) -> str:
+def _alter_topic(topic: str) -> str:
     return f"configs --entity-type topics --entity-name={shlex.quote(topic)}"
 
 
-def _value(replicas: str) -> str:
-    """The value of a config in a command; too long a one is every replica: those in sync are not throttled."""
-    return f"[{replicas}]" if len(replicas) <= _LONGEST else EVERY_REPLICA
+def _format(replicas: str) -> str:
+    """Format a config's value; one that is too long names every replica, as those in sync are not throttled."""
+    return f"[{replicas}]" if len(replicas) <= _MAX_VALUE else EVERY_REPLICA

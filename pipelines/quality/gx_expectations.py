@@ -1,8 +1,8 @@
-"""Expectations as Great Expectations runs them: all of a table's in one pass over its rows, unique keys in a second.
+"""Define expectations that Great Expectations evaluates in one pass over a table, and unique keys in a second one.
 
-Great Expectations' own column expectations collect faulty values, a Spark job each, whether there are any or not, and
-their counts take another pass than those of the table. The ones here are the same in words and parameters, but count
-only; one that fails then asks for a single row to show.
+Its own column expectations collect faulty values in a Spark job each, even if there are none, and count them in other
+passes than the rows of the table. These have the same texts and parameters, but only count; one that fails then asks
+for a single row as an example.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _SNAPSHOT = ("cluster_id", "snapshot_id")
 
 
 class RowsWhere(TableMetricProvider):
-    """Number of rows that fulfil an SQL condition, an aggregate that shares its job with all the others."""
+    """Counts the rows that meet an SQL condition, in one job with all other counts."""
 
     metric_name = "table.rows_where"
-    value_keys = ("fault",)
+    value_keys = ("condition",)
 
     @metric_partial(
         engine=SparkDFExecutionEngine,
@@ -43,54 +43,59 @@ class RowsWhere(TableMetricProvider):
     def _spark(
         cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any
     ) -> tuple[Column, Any, dict[str, Any]]:
-        return F.count_if(F.expr(metric_value_kwargs["fault"])), metric_domain_kwargs, {}
+        return F.count_if(F.expr(metric_value_kwargs["condition"])), metric_domain_kwargs, {}
 
 
-class RowsOfRepeatedKeys(TableMetricProvider):
-    """Number of rows whose keys another row has too. Only keys are shuffled; GX has a window."""
+class RowsWithRepeatedKeys(TableMetricProvider):
+    """Counts the rows whose keys another row has too. It shuffles only the keys, unlike GX's own."""
 
-    metric_name = "table.rows_of_repeated_keys"
-    value_keys = ("shown",)
+    metric_name = "table.rows_with_repeated_keys"
+    value_keys = ("example_columns",)
 
     @metric_value(engine=SparkDFExecutionEngine)
     def _spark(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> int:
         frame, _, _ = execution_engine.get_compute_domain(metric_domain_kwargs, domain_type=MetricDomainTypes.TABLE)
-        return repeated_keys(frame, metric_value_kwargs["shown"]).agg(F.sum(_ROWS)).collect()[0][0] or 0
+        return count_repeated_keys(frame, metric_value_kwargs["example_columns"]).agg(F.sum(_ROWS)).collect()[0][0] or 0
 
 
-def repeated_keys(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The keys that more than one row has, and how many do."""
+def count_repeated_keys(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Count the rows of keys that more than one row has."""
     return frame.groupBy(*keys).agg(F.count(F.lit(1)).alias(_ROWS)).where(F.col(_ROWS) > 1)
 
 
-def by_snapshot(frame: DataFrame, rows: Column, shown: Sequence[str]) -> list[list[Any]]:
-    """[cluster, snapshot, its rows, one of them as JSON] per snapshot; cluster and snapshot are null if not in `frame`.
+def count_by_snapshot(frame: DataFrame, rows: Column, example_columns: Sequence[str]) -> list[list[Any]]:
+    """Count the faulty rows of each snapshot, with an example.
 
-    rows: aggregate over faulty rows.   shown: columns of the example, nulls included.
+    Args:
+        frame: Faulty rows, or groups of them.
+        rows: Aggregate that counts the rows.
+        example_columns: Columns of the example, nulls included.
+
+    Returns:
+        [cluster, snapshot, number of rows, example as JSON]; cluster and snapshot are None if `frame` lacks them.
     """
     key = [name for name in _SNAPSHOT if name in frame.columns]
-    example = F.first(F.to_json(F.struct(*shown), {"ignoreNullFields": "false"}))
-    found = frame.groupBy(*key).agg(rows.alias("_rows"), example.alias("_example")).collect()
-    rows_of = ([*(row[name] if key else None for name in _SNAPSHOT), row["_rows"], row["_example"]] for row in found)
-    return sorted(rows_of, key=str)
+    example = F.first(F.to_json(F.struct(*example_columns), {"ignoreNullFields": "false"}))
+    counted = frame.groupBy(*key).agg(rows.alias("_rows"), example.alias("_example")).collect()
+    counts = ([*(row[name] if key else None for name in _SNAPSHOT), row["_rows"], row["_example"]] for row in counted)
+    return sorted(counts, key=str)
 
 
-class _Counted(BatchExpectation):
-    """What all have: the fault as SQL, the columns that an example shows; counted. Where it fails, one more query tells
-    each snapshot's faulty rows, and one of them.
+class _CountingExpectation(BatchExpectation):
+    """Counts the rows that meet `condition`; if there are any, another query finds an example for each snapshot.
 
-    It stands before Great Expectations' own class among the bases, which gives the parameters and the words.
+    It is the first base of each expectation; the second one, of Great Expectations, gives parameters and texts.
     """
 
-    fault: str = ""
-    shown: tuple[str, ...] = ()
-    success_keys: ClassVar[Any] = ("fault", "shown")  # what the metrics are given
+    condition: str = ""
+    example_columns: tuple[str, ...] = ()
+    success_keys: ClassVar[Any] = ("condition", "example_columns")  # parameters of the metrics
     metric_dependencies: ClassVar[tuple[str, ...]] = ("table.row_count", "table.rows_where")
 
     def get_validation_dependencies(
         self, execution_engine: Any = None, runtime_configuration: Any = None, **kwargs: Any
     ) -> Any:
-        """Our metrics, not those of the column expectations."""
+        """Return the metrics of this class instead of those of column expectations."""
         return BatchExpectation.get_validation_dependencies(self, execution_engine, runtime_configuration, **kwargs)
 
     def _validate(self, metrics: Any, runtime_configuration: Any = None, execution_engine: Any = None) -> Any:
@@ -98,34 +103,34 @@ class _Counted(BatchExpectation):
         percent = 100 * faulty / rows if rows else 0.0
         result = {"element_count": rows, "unexpected_count": faulty, "unexpected_percent": percent}
         if faulty:
-            found = self._found(execution_engine.dataframe)
-            result |= {"partial_unexpected_list": [found[0][-1]], "by_snapshot": found}
+            counts = self._count_by_snapshot(execution_engine.dataframe)
+            result |= {"partial_unexpected_list": [counts[0][-1]], "by_snapshot": counts}
         return {"success": faulty == 0, "result": result}
 
-    def _found(self, frame: DataFrame) -> list[list[Any]]:
-        return by_snapshot(frame.where(F.expr(self.fault)), F.count(F.lit(1)), self.shown)
+    def _count_by_snapshot(self, frame: DataFrame) -> list[list[Any]]:
+        return count_by_snapshot(frame.where(F.expr(self.condition)), F.count(F.lit(1)), self.example_columns)
 
 
-class ExpectNoNull(_Counted, ExpectColumnValuesToNotBeNull):
-    """No null in a column."""
+class ExpectNoNull(_CountingExpectation, ExpectColumnValuesToNotBeNull):
+    """Expects no null in a column."""
 
 
-class ExpectBetween(_Counted, ExpectColumnValuesToBeBetween):
-    """A column's values within limits."""
+class ExpectBetween(_CountingExpectation, ExpectColumnValuesToBeBetween):
+    """Expects values of a column within limits."""
 
 
-class ExpectMatches(_Counted, ExpectColumnValuesToMatchRegex):
-    """A column's values match a regular expression."""
+class ExpectMatch(_CountingExpectation, ExpectColumnValuesToMatchRegex):
+    """Expects values of a column to match a regular expression."""
 
 
-class ExpectOneOf(_Counted, ExpectColumnValuesToBeInSet):
-    """A column's values are among some."""
+class ExpectOneOf(_CountingExpectation, ExpectColumnValuesToBeInSet):
+    """Expects values of a column among some values."""
 
 
-class ExpectNoRowWhere(_Counted):
-    """No row fulfils an SQL condition."""
+class ExpectNoRowWhere(_CountingExpectation):
+    """Expects no row that meets an SQL condition."""
 
-    says: str = ""
+    fault: str = ""
 
     @classmethod
     @renderer(renderer_type=LegacyRendererType.PRESCRIPTIVE)
@@ -133,14 +138,15 @@ class ExpectNoRowWhere(_Counted):
         cls, configuration: Any = None, result: Any = None, runtime_configuration: Any = None, **_: Any
     ) -> list[RenderedStringTemplateContent]:
         kwargs = (configuration or result.expectation_config).kwargs
-        template = {"template": "No row $says.", "params": {"says": kwargs["says"]}}
+        template = {"template": "No row $fault.", "params": {"fault": kwargs["fault"]}}
         return [RenderedStringTemplateContent(content_block_type="string_template", string_template=template)]
 
 
 class ExpectUniqueKeys(ExpectNoRowWhere):
-    """No two rows have the same keys."""
+    """Expects no two rows with the same keys."""
 
-    metric_dependencies: ClassVar[tuple[str, ...]] = ("table.row_count", "table.rows_of_repeated_keys")
+    metric_dependencies: ClassVar[tuple[str, ...]] = ("table.row_count", "table.rows_with_repeated_keys")
 
-    def _found(self, frame: DataFrame) -> list[list[Any]]:
-        return by_snapshot(repeated_keys(frame, self.shown), F.sum(_ROWS), [*self.shown, _ROWS])
+    def _count_by_snapshot(self, frame: DataFrame) -> list[list[Any]]:
+        groups = count_repeated_keys(frame, self.example_columns)
+        return count_by_snapshot(groups, F.sum(_ROWS), [*self.example_columns, _ROWS])

@@ -1,57 +1,85 @@
-"""A table's contract as rules: each with a name, and the SQL condition that a faulty row fulfils."""
+"""Turn a table's contract into rules: each has a name, and the SQL condition that a faulty row meets."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from pipelines.ingest.sources import SnapshotKey
+from pipelines.spark.sql_conditions import quote_text
 from pipelines.tables.table_contract import Between, Expectation, Matches, NoRowWhere, OneOf, Table
 
 
 @dataclass(frozen=True)
-class NotNull:
-    """The column is never null."""
-
-    column: str
-
-
-@dataclass(frozen=True)
-class Unique:
-    """No two rows have the same values in these columns."""
-
-    columns: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Rule:
-    """One expectation of a table.
+    """An expectation of a table.
 
-    fault: SQL, true for a faulty row ("" where no single row is: Unique).   says: what a faulty row does, in words.
-    shown: columns that an example shows.
+    Attributes:
+        name: Its name, unique within the table.
+        kind: Class of gx_expectations.
+        parameters: Parameters of the class.
+        condition: SQL condition that a faulty row meets; empty for unique keys, where no single row is faulty.
+        fault: What a faulty row does, in words.
+        example_columns: Columns that an example of a faulty row shows.
     """
 
     name: str
-    expectation: Expectation | NotNull | Unique
+    kind: str
+    parameters: Mapping[str, object]
+    condition: str
     fault: str
-    says: str
-    shown: tuple[str, ...]
+    example_columns: tuple[str, ...]
 
 
-def rules_of(table: Table) -> list[Rule]:
-    """Everything that the contract of `table` demands of its rows."""
-    required = [c.name for c in table.columns if table.is_required(c)]
-    rules = [_rule(table, NotNull(name)) for name in required]
+@dataclass(frozen=True)
+class Finding:
+    """The result of a rule over a table.
+
+    Attributes:
+        table_name: The table.
+        expectation: Name of the rule.
+        fault: What a faulty row does, in words.
+        success: Whether no row is faulty.
+        checked_rows: Rows of the table.
+        unexpected_rows: Faulty rows.
+        example: The keys and the columns at fault of one of them, as JSON.
+        by_snapshot: Number of faulty rows and an example by snapshot that has any.
+    """
+
+    table_name: str
+    expectation: str
+    fault: str
+    success: bool
+    checked_rows: int
+    unexpected_rows: int
+    example: str | None = None
+    by_snapshot: Mapping[SnapshotKey, tuple[int, str | None]] = field(default_factory=dict)
+
+    def describe(self) -> str:
+        """Describe the finding in a sentence."""
+        subject = f"{self.table_name}: {self.expectation}"
+        if self.success:
+            return f"{subject}: holds for {self.checked_rows:,} rows"
+        rows = f"{self.unexpected_rows:,} of {self.checked_rows:,} rows"
+        return f"{subject}: {rows}: a row {self.fault}, for example {self.example}"
+
+
+def list_rules(table: Table) -> list[Rule]:
+    """List the rules of a table's contract.
+
+    Raises:
+        ValueError: If two have the same name.
+    """
+    rules = [
+        _make_rule(table, f"{name}_not_null", "ExpectNoNull", {"column": name}, f"`{name}` IS NULL", f"has no {name}")
+        for name in table.column_names
+        if table.is_required(name)
+    ]
     if table.keys:
-        rules.append(
-            Rule(
-                "keys_unique",
-                Unique(table.keys),
-                "",
-                f"has the keys of another row: {', '.join(table.keys)}",
-                table.keys,
-            )
-        )
-    rules += [_rule(table, expectation) for expectation in table.expectations]
+        fault = f"has the keys of another row: {', '.join(table.keys)}"
+        rules.append(_make_rule(table, "keys_unique", "ExpectUniqueKeys", {"fault": fault}, "", fault))
+    rules += [_convert(table, expectation) for expectation in table.expectations]
     names = [rule.name for rule in rules]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
@@ -59,38 +87,32 @@ def rules_of(table: Table) -> list[Rule]:
     return rules
 
 
-def _rule(table: Table, expectation: Expectation | NotNull) -> Rule:
+def _convert(table: Table, expectation: Expectation) -> Rule:
     match expectation:
-        case NotNull(column):
-            name, fault, says = f"{column}_not_null", f"{_name(column)} IS NULL", f"has no {column}"
         case Between(column, low, high):
-            limits = [(">=", low), ("<=", high)]
-            held = [f"{_name(column)} {sign} {limit}" for sign, limit in limits if limit is not None]
-            words = [f"{word} {limit}" for word, limit in (("at least", low), ("at most", high)) if limit is not None]
-            name, fault = f"{column}_between", f"NOT ({' AND '.join(held)})"
-            says = f"has {column} that is not {' and '.join(words)}"
+            limits = [("at least", ">=", low), ("at most", "<=", high)]
+            checks = [f"`{column}` {sign} {limit}" for _, sign, limit in limits if limit is not None]
+            texts = [f"{text} {limit}" for text, _, limit in limits if limit is not None]
+            parameters = {"column": column, "min_value": low, "max_value": high}
+            condition, fault = f"NOT ({' AND '.join(checks)})", f"has {column} that is not {' and '.join(texts)}"
+            return _make_rule(table, f"{column}_between", "ExpectBetween", parameters, condition, fault)
         case Matches(column, regex):
-            name, fault = f"{column}_matches", f"NOT {_name(column)} RLIKE {_text(whole(regex))}"
-            says = f"has {column} that does not match {regex}"
+            whole = rf"\A(?:{regex})\z"  # Java's `$` would also match before a final line break
+            condition, fault = f"NOT `{column}` RLIKE {quote_text(whole)}", f"has {column} that does not match {regex}"
+            parameters = {"column": column, "regex": whole}
+            return _make_rule(table, f"{column}_matches", "ExpectMatch", parameters, condition, fault)
         case OneOf(column, values):
-            name, fault = f"{column}_one_of", f"{_name(column)} NOT IN ({', '.join(map(_text, values))})"
-            says = f"has {column} that is none of {', '.join(values)}"
-        case NoRowWhere(name, condition, says):
-            fault = condition
-    # Not where it is a function's name: size(replicas).
-    concerned = [c for c in table.column_names if re.search(rf"\b{re.escape(c)}\b(?!\()", fault)]
-    return Rule(name, expectation, fault, says, tuple(dict.fromkeys([*table.keys, *concerned])))
+            condition = f"`{column}` NOT IN ({', '.join(map(quote_text, values))})"
+            fault = f"has {column} that is none of {', '.join(values)}"
+            parameters = {"column": column, "value_set": list(values)}
+            return _make_rule(table, f"{column}_one_of", "ExpectOneOf", parameters, condition, fault)
+        case NoRowWhere(name, condition, fault):
+            return _make_rule(table, name, "ExpectNoRowWhere", {"fault": fault}, condition, fault)
 
 
-def whole(regex: str) -> str:
-    """The regular expression for a text as a whole (Java's `$` would let a last line break pass)."""
-    return rf"\A(?:{regex})\z"
-
-
-def _name(column: str) -> str:
-    return f"`{column}`"
-
-
-def _text(value: str) -> str:
-    """A SQL literal."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+def _make_rule(
+    table: Table, name: str, kind: str, parameters: Mapping[str, object], condition: str, fault: str
+) -> Rule:
+    # A name before a bracket is a function, as in size(replicas).
+    at_fault = [c for c in table.column_names if re.search(rf"\b{re.escape(c)}\b(?!\()", condition)]
+    return Rule(name, kind, parameters, condition, fault, tuple(dict.fromkeys([*table.keys, *at_fault])))

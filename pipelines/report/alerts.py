@@ -1,4 +1,4 @@
-"""Thresholds that a person sets on a run's metrics: `--alert "worst_survivor > 1.3"`."""
+"""Alerts: thresholds on a run's metrics, as in `--alert "worst_survivor_ratio > 1.3"`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,7 @@ from dataclasses import dataclass
 
 from pipelines.errors import SettingsError
 
-# Short names of metrics that people watch; the others go by their names in gold.scheme_comparison.
-SHORT = {
-    "leaders": "leaders_max_over_mean_ratio",
-    "offline": "offline_partitions",
-    "worst_survivor": "worst_survivor_ratio",
-    "worst_survivor_of_pairs": "worst_survivor_ratio_of_pairs",
-    "worst_survivor_of_racks": "worst_survivor_ratio_of_racks",
-    "newly_offline": "most_newly_offline_partitions",
-    "under_min_isr": "most_under_min_isr_partitions",
-    "loss": "loss_probability_of_3_brokers",
-}
-_COMPARES: dict[str, Callable[[float, float], bool]] = {
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
     "<": operator.lt,
@@ -31,19 +20,39 @@ _FORM = re.compile(r"\s*(?:(.*\S)\s*:)?\s*([a-z0-9_]+)\s*(>=|<=|>|<)\s*([-+.0-9e
 
 @dataclass(frozen=True)
 class Alert:
-    """cluster: None = every one.   metric: as gold.scheme_comparison names it."""
+    """A threshold.
+
+    Attributes:
+        text: As it was written.
+        cluster: Cluster that it applies to; None = every cluster.
+        metric: Metric of gold.scheme_comparison.
+        comparison: >, >=, < or <=.
+        limit: Value to compare with.
+    """
 
     text: str
     cluster: str | None
     metric: str
-    compares: str
+    comparison: str
     limit: float
 
 
-def alerts_of(texts: Iterable[str], known: Iterable[str], clusters: Iterable[str]) -> list[Alert]:
-    """What is asked; SettingsError where it cannot be understood. known: metrics.   clusters: of the run."""
-    names, clusters = sorted(known), set(clusters)
-    found = []
+def parse_alerts(texts: Iterable[str], metrics: Iterable[str], clusters: Iterable[str]) -> list[Alert]:
+    """Parse the texts of --alert.
+
+    Args:
+        texts: "METRIC > NUMBER" or "CLUSTER: METRIC > NUMBER".
+        metrics: Known metrics.
+        clusters: Clusters of the run.
+
+    Returns:
+        The alerts.
+
+    Raises:
+        SettingsError: If a text has another form, or names an unknown metric or cluster.
+    """
+    names, clusters = sorted(metrics), set(clusters)
+    alerts = []
     for text in texts:
         match = _FORM.fullmatch(text)
         try:
@@ -51,34 +60,38 @@ def alerts_of(texts: Iterable[str], known: Iterable[str], clusters: Iterable[str
         except ValueError:
             limit = None
         if match is None or limit is None:
-            raise SettingsError(f'--alert {text!r}: write a metric, > or <, and a number, as in "worst_survivor > 1.3"')
-        metric = SHORT.get(match[2], match[2])
-        if metric not in names:
-            raise SettingsError(
-                f"--alert {text!r}: there is no metric {match[2]}. Metrics: {', '.join([*SHORT, *names])}"
-            )
+            example = '"worst_survivor_ratio > 1.3"'
+            raise SettingsError(f"--alert {text!r}: write a metric, > or <, and a number, as in {example}")
+        if match[2] not in names:
+            raise SettingsError(f"--alert {text!r}: there is no metric {match[2]}. Metrics: {', '.join(names)}")
         if match[1] is not None and match[1] not in clusters:
-            held = ", ".join(sorted(clusters))
-            raise SettingsError(f"--alert {text!r}: the run has no cluster {match[1]}. Clusters: {held}")
-        found.append(Alert(text.strip(), match[1], metric, match[3], limit))
-    return found
+            known = ", ".join(sorted(clusters))
+            raise SettingsError(f"--alert {text!r}: the run has no cluster {match[1]}. Clusters: {known}")
+        alerts.append(Alert(text.strip(), match[1], match[2], match[3], limit))
+    return alerts
 
 
-def crossed(
+def check_alerts(
     alerts: Sequence[Alert], clusters: Iterable[str], values: Mapping[tuple[str, str], float | None]
 ) -> tuple[list[str], list[str]]:
-    """(a line for each alert and cluster that has crossed it, one for each alert that has nothing to look at).
+    """Compare alerts with the metrics of a run.
 
-    values: by cluster and metric; one that is not there, or None, crosses nothing.
+    Args:
+        alerts: The alerts.
+        clusters: Clusters of the run.
+        values: Metrics by cluster and name; a missing or null value crosses no threshold.
+
+    Returns:
+        A line for each alert and cluster that crossed it, and a line for each alert whose metric has no value.
     """
-    lines, blind = [], []
+    crossed, unknown = [], []
     for alert in alerts:
-        mine = [cluster for cluster in sorted(clusters) if alert.cluster in (None, cluster)]
-        known = {cluster: value for cluster in mine if (value := values.get((cluster, alert.metric))) is not None}
+        candidates = [cluster for cluster in sorted(clusters) if alert.cluster in (None, cluster)]
+        known = {c: value for c in candidates if (value := values.get((c, alert.metric))) is not None}
         for cluster, value in known.items():
-            if _COMPARES[alert.compares](value, alert.limit):
-                lines.append(f"{cluster}: {alert.metric} is {value:.6g}: {alert.text}")
+            if _OPERATORS[alert.comparison](value, alert.limit):
+                crossed.append(f"{cluster}: {alert.metric} is {value:.6g}: {alert.text}")
         if not known:
-            of = alert.cluster or "any cluster of the run"
-            blind.append(f"{alert.text}: {alert.metric} is not known of {of}, so it cannot be crossed")
-    return lines, blind
+            where = alert.cluster or "any cluster of the run"
+            unknown.append(f"{alert.text}: {alert.metric} has no value for {where}, so it cannot be crossed")
+    return crossed, unknown

@@ -1,130 +1,201 @@
-"""A cluster's state in a sentence: what a person on call, and a manager, read first."""
+"""Can this broker fail? The answer for each broker, and the verdict on a cluster in a sentence.
+
+`what-if`, the closing table of `run`, the report and the views of schema `insights` all take the answer from here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
-# Beyond this many times the mean, a survivor is worth a warning: a quarter more than its share.
-HOT = 1.25
-_NAMED = 6
-
-BAD, WARNING, GOOD = "bad", "warning", "good"
+# A survivor that leads more than this many times the mean is hot.
+HOT_RATIO = 1.25
+_MAX_NAMED = 6  # brokers in a sentence
 
 
-def verdict_of(
-    now: Mapping[str, Any] | None, failures: Sequence[Mapping[str, Any]], quarantined: int = 0
-) -> dict[str, Any]:
-    """{level, sentence, points}. now: of gold.leader_hotspots; failures: of gold.failure_summary, one a broker.
+class Level(StrEnum):
+    """How serious a finding is."""
 
-    quarantined: records of its sources that were rejected.
+    BAD = "bad"
+    WARNING = "warning"
+    GOOD = "good"
+
+
+LEVELS = {Level.BAD: "AT RISK", Level.WARNING: "WARNING", Level.GOOD: "FINE"}
+
+
+@dataclass(frozen=True)
+class FailureRisk:
+    """The answer to "can this broker fail?"."""
+
+    level: Level
+    answer: str
+
+
+@dataclass(frozen=True)
+class RiskRule:
+    """A reason why brokers should not fail: `column` less `baseline` of gold.failure_summary exceeds `limit`.
+
+    Attributes:
+        answer: For one broker, with {count} (the difference), {partitions} (the noun) and {worst_survivor}.
+        one, several: What losing one broker, or any of several, does to a cluster, with {count} (partitions of the
+            worst case, from `column`) and {worst}; empty = nothing to say.
     """
-    points: list[tuple[str, str]] = []
-    leaderless = now["partitions"] - now["leaders"] if now is not None else 0
-    if leaderless:
-        points.append((BAD, f"{_count(leaderless, 'partition')} {_have(leaderless)} no leader now."))
-    were = f"{_count(quarantined, 'record')} of the sources {_were(quarantined)}"
-    incomplete = [(WARNING, f"{were} rejected: see silver.quarantine, or inspect.")] if quarantined else []
-    if now is None or not failures:
-        nobody = "No broker that lives is known: nothing else can be said."
-        level, sentence = points[0] if points else (WARNING, nobody.replace(" else", ""))
-        more = [*([(WARNING, nobody)] if points else []), *incomplete]
-        return {"level": level, "sentence": sentence, "points": _told(more)}
-    offline = [row for row in failures if row["newly_offline_partitions"]]
-    if offline:
-        worst = max(offline, key=lambda row: row["newly_offline_partitions"])
-        most = worst["newly_offline_partitions"]
-        which = _brokers(offline, len(failures))
-        taken = f"takes {_count(most, 'partition')} offline" if len(offline) == 1 else "takes partitions offline"
-        up_to = "" if len(offline) == 1 else f", up to {most} (broker {worst['failed']})"
-        points.append((BAD, f"The failure of {which} {taken}{up_to}."))
-    unclean = [row for row in failures if row["unclean_elections"]]
-    if unclean:
-        worst = max(unclean, key=lambda row: row["unclean_elections"])
-        most, up_to, by = _count(worst["unclean_elections"], "partition"), "", ""
-        if len(unclean) > 1:
-            up_to, by = "up to ", f" (broker {worst['failed']})"
-        lost = f"unclean elections: messages of {up_to}{most} may be lost{by}."
-        points.append((WARNING, f"The failure of {_brokers(unclean, len(failures))} brings {lost}"))
-    now_rejecting = failures[0]["under_min_isr_before_partitions"]
-    if now_rejecting:
-        one = "rejects" if now_rejecting == 1 else "reject"
-        points.append((WARNING, f"{_count(now_rejecting, 'partition')} {one} producers with acks=all now."))
-    rejecting = [row for row in failures if row["under_min_isr_partitions"] > now_rejecting]
-    if rejecting:
-        worst = max(rejecting, key=lambda row: row["under_min_isr_partitions"])
-        most = _count(worst["under_min_isr_partitions"], "partition")
-        up_to = f"by up to {most} then (broker {worst['failed']})."
-        points.append(
-            (
-                WARNING,
-                f"After the failure of {_brokers(rejecting, len(failures))}, "
-                f"producers with acks=all are rejected: {up_to}",
+
+    level: Level
+    column: str
+    answer: str
+    one: str = ""
+    several: str = ""
+    baseline: str | None = None
+    limit: float = 0
+
+    def measure(self, row: Mapping[str, Any]) -> float:
+        """Return the difference that is compared with the limit."""
+        difference: float = (row[self.column] or 0) - (row[self.baseline] if self.baseline else 0)
+        return difference
+
+    def to_sql(self) -> str:
+        """Return the rule as a branch of a CASE expression over gold.failure_summary."""
+        count = f"{self.column} - {self.baseline}" if self.baseline else self.column
+        nouns = f"', if({count} = 1, 'partition', 'partitions'), '"
+        text = self.answer.format(count=f"', {count}, '", partitions=nouns, worst_survivor="', worst_survivor, '")
+        return f"WHEN {count} > {self.limit} THEN concat('{text}')"
+
+
+# The first rule that applies to a broker gives the answer. Where nothing goes offline, partitions that are below
+# min.insync.replicas now stay below it, so that the rest is the failure's.
+RISK_RULES = (
+    RiskRule(
+        Level.BAD,
+        "newly_offline_partitions",
+        "No: {count} {partitions} would go offline",
+        "takes {count} offline",
+        "takes partitions offline (worst case: {worst}, {count})",
+    ),
+    RiskRule(
+        Level.WARNING,
+        "unclean_elections",
+        "Risky: unclean elections could lose messages in {count} {partitions}",
+        "causes unclean elections that could lose messages in {count}",
+        "causes unclean elections that could lose messages (worst case: {worst}, {count})",
+    ),
+    RiskRule(
+        Level.WARNING,
+        "under_min_isr_partitions",
+        "Risky: {count} {partitions} would fall below min.insync.replicas (acks=all blocked)",
+        "blocks acks=all producers ({count} below min.insync.replicas)",
+        "blocks acks=all producers (worst case: {worst}, {count} below min.insync.replicas)",
+        baseline="under_min_isr_before_partitions",
+    ),
+    RiskRule(Level.WARNING, "worst_survivor_ratio", "Yes, but broker {worst_survivor} would be hot", limit=HOT_RATIO),
+)
+_SAFE = FailureRisk(Level.GOOD, "Yes")
+RISK_SQL = f"CASE {' '.join(rule.to_sql() for rule in RISK_RULES)} ELSE '{_SAFE.answer}' END"
+
+
+def assess_failure(row: Mapping[str, Any]) -> FailureRisk:
+    """Answer "can this broker fail?". row: of gold.failure_summary."""
+    for rule in RISK_RULES:
+        if (count := rule.measure(row)) > rule.limit:
+            noun = "partition" if count == 1 else "partitions"
+            answer = rule.answer.format(count=count, partitions=noun, worst_survivor=row["worst_survivor"])
+            return FailureRisk(rule.level, answer)
+    return _SAFE
+
+
+@dataclass(frozen=True)
+class VerdictPoint:
+    """One finding on a cluster."""
+
+    level: Level
+    text: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The state of a cluster: its worst level, the sentence to read first, and all findings."""
+
+    level: Level
+    sentence: str
+    points: tuple[VerdictPoint, ...]
+
+    @property
+    def headline(self) -> str:
+        """The level and the sentence, as in AT RISK: losing broker 2 takes 11 partitions offline."""
+        return f"{LEVELS[self.level]}: {self.sentence[0].lower()}{self.sentence[1:]}"
+
+
+def judge_cluster(
+    now: Mapping[str, Any] | None, failures: Sequence[Mapping[str, Any]], quarantined: int = 0
+) -> Verdict:
+    """Judge a cluster.
+
+    Args:
+        now: Its row of gold.leader_hotspots; None = there is none.
+        failures: Its rows of gold.failure_summary for single brokers, with the broker's id as `failed`.
+        quarantined: Records of its sources that were rejected.
+    """
+    points = []
+    if now is not None and (offline := now["partitions"] - now["leaders"]):
+        points.append(VerdictPoint(Level.BAD, f"{_count(offline, 'partition is', 'partitions are')} offline now."))
+    is_known = now is not None and len(failures) > 0
+    if is_known:
+        points += _judge_failures(failures)
+        if now is not None and (ratio := now["max_over_mean_ratio"]) is not None:
+            text = f"Broker {now['hottest_broker']} leads most partitions now: {ratio:.2f} times the mean."
+            points.append(VerdictPoint(_heat_level(ratio), text))
+    else:
+        points.append(VerdictPoint(Level.WARNING, "No live broker is known: failures cannot be evaluated."))
+    if quarantined:
+        count = _count(quarantined, "record of the sources was", "records of the sources were")
+        points.append(VerdictPoint(Level.WARNING, f"{count} rejected: see silver.quarantine, or run inspect."))
+    if not is_known:
+        return Verdict(points[0].level, points[0].text, tuple(points[1:]))
+    level = next(level for level in Level if level is Level.GOOD or any(point.level is level for point in points))
+    sentence = next((point.text for point in points if point.level is level), "")
+    if level is Level.GOOD:
+        ratio = max(row["worst_survivor_ratio"] or 0 for row in failures)
+        heat = f", and no survivor leads more than {ratio:.2f} times the mean" if ratio else ""
+        sentence = f"Any single broker can fail: no partition goes offline{heat}."
+    return Verdict(level, sentence, tuple(points))
+
+
+def _judge_failures(failures: Sequence[Mapping[str, Any]]) -> Iterable[VerdictPoint]:
+    """Yield findings on the failures of single brokers."""
+    for rule in RISK_RULES:
+        if rule.baseline and (below := failures[0][rule.baseline]):
+            count = _count(below, "partition is", "partitions are")
+            block = "blocks" if below == 1 else "block"
+            yield VerdictPoint(rule.level, f"{count} below min.insync.replicas now and {block} acks=all producers.")
+        rows = [row for row in failures if rule.measure(row) > rule.limit]
+        if rows and rule.one:
+            worst = max(rows, key=lambda row: row[rule.column])
+            count = _count(worst[rule.column], "partition", "partitions")
+            effect = (rule.one if len(rows) == 1 else rule.several).format(
+                count=count, worst=f"broker {worst['failed']}"
             )
-        )
+            yield VerdictPoint(rule.level, f"Losing {_name_brokers(rows, len(failures))} {effect}.")
     hot = max(failures, key=lambda row: row["worst_survivor_ratio"] or 0)
-    ratio = hot["worst_survivor_ratio"]
-    if ratio is not None:
-        level = WARNING if ratio > HOT else GOOD
-        said = f"broker {hot['worst_survivor']} would lead {ratio:.2f} times the mean"
-        points.append((level, f"After the worst failure (broker {hot['failed']}), {said}."))
-    uneven = now["max_over_mean_ratio"]
-    if uneven is not None:
-        level = WARNING if uneven > HOT else GOOD
-        points.append((level, f"Now broker {now['hottest_broker']} leads most: {uneven:.2f} times the mean."))
-    points += incomplete
-    levels = [level for level, _ in points]
-    level = BAD if BAD in levels else WARNING if WARNING in levels else GOOD
-    return {"level": level, "sentence": _sentence(level, points, ratio), "points": _told(points)}
+    if (ratio := hot["worst_survivor_ratio"]) is not None:
+        leads = f"broker {hot['worst_survivor']} leads {ratio:.2f} times the mean"
+        yield VerdictPoint(_heat_level(ratio), f"After the worst failure (broker {hot['failed']}), {leads}.")
 
 
-def _told(points: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"level": level, "text": text} for level, text in points]
+def _heat_level(ratio: float) -> Level:
+    return Level.WARNING if ratio > HOT_RATIO else Level.GOOD
 
 
-def loss_of(row: Mapping[str, Any]) -> tuple[str, str]:
-    """(level, answer) to "can I lose this broker now?". row: of gold.failure_summary, one broker."""
-    if row["newly_offline_partitions"]:
-        return BAD, f"no: {_count(row['newly_offline_partitions'], 'partition')} would be offline"
-    if row["unclean_elections"]:
-        lost = f"messages of {_count(row['unclean_elections'], 'partition')} may be lost"
-        return WARNING, f"hardly: {lost}, by unclean elections"
-    # Where nothing goes offline, who rejects now rejects then too: the rest is this failure's.
-    rejecting = row["under_min_isr_partitions"] - row["under_min_isr_before_partitions"]
-    if rejecting > 0:
-        what = "more partition" if row["under_min_isr_before_partitions"] else "partition"
-        return WARNING, f"hardly: {_count(rejecting, what)} would reject acks=all"
-    if (row["worst_survivor_ratio"] or 0) > HOT:
-        return WARNING, f"yes, but broker {row['worst_survivor']} would be hot"
-    return GOOD, "yes"
-
-
-def _sentence(level: str, points: Sequence[tuple[str, str]], ratio: float | None) -> str:
-    if level == GOOD:
-        hottest = "" if ratio is None else f", and no survivor would lead more than {ratio:.2f} times the mean"
-        return f"Any one broker can fail: nothing goes offline{hottest}."
-    return next(text for one, text in points if one == level)
-
-
-def _brokers(rows: Sequence[Mapping[str, Any]], every: int) -> str:
+def _name_brokers(rows: Sequence[Mapping[str, Any]], total: int) -> str:
+    if len(rows) == total > 1:
+        return "any single broker"
     ids = [str(row["failed"]) for row in rows]
-    if len(ids) == every and every > 1:
-        return "any one broker"
-    if len(ids) == 1:
-        return f"broker {ids[0]}"
-    shown = ids[:_NAMED]
-    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
-    last = "" if more else f" or {shown.pop()}"
-    return f"broker {', '.join(shown)}{last}{more}"
+    if len(ids) > _MAX_NAMED:
+        return f"broker {', '.join(ids[:_MAX_NAMED])} or one of {len(ids) - _MAX_NAMED} more"
+    return f"broker {', '.join(ids[:-1])} or {ids[-1]}" if len(ids) > 1 else f"broker {ids[0]}"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _were(number: int) -> str:
-    return "was" if number == 1 else "were"
-
-
-def _have(number: int) -> str:
-    return "has" if number == 1 else "have"
+def _count(count: int, singular: str, plural: str) -> str:
+    return f"{count} {singular if count == 1 else plural}"

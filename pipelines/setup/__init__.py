@@ -1,1 +1,1 @@
-"""What `make setup` does: find Java, fetch jars, compile kernels, start Spark once."""
+"""Set up this machine: check Java, fetch jars, compile kernels, start Spark once."""

@@ -1,7 +1,7 @@
-"""The Delta jars on this machine: fetched from Maven Central once, at set-up, by the Ivy that pyspark ships.
+"""Fetch the Delta jars from Maven Central once, with the Ivy that pyspark ships, and find them on this machine.
 
-`python -m pipelines.setup.jars` fetches what is missing; it opens no connection when every jar of conf/jars.toml is
-there with the right sha256. A start of Spark only names the files.
+`python -m pipelines.setup.jars` fetches what is missing; if every jar of conf/jars.toml exists with the right sha256,
+it opens no connection.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from pipelines.config.conf_files import conf_text
+from pipelines.config.conf_reader import read_conf_file
 from pipelines.errors import EnvironmentFault, KafkaPlacementError
 from pipelines.setup.java import check_java
 
 JARS_VARIABLE = "KAFKA_PLACEMENT_JARS"  # another folder for the jars
 IVY_SETTINGS_VARIABLE = "KAFKA_PLACEMENT_IVY_SETTINGS"  # an Ivy settings file, for a mirror of Maven Central
-REMEDY = "Run `make setup` (or `python -m pipelines.setup.jars`) with a connection to Maven Central"
-FETCH_TIMEOUT_S = 600
+_REMEDY = "Run `make setup` (or `python -m pipelines.setup.jars`) with a connection to Maven Central"
+_TIMEOUT_SECONDS = 600
 
-# Ivy's own defaults also look into ~/.ivy2 and ~/.m2, where a pom without its jar makes them fail.
+# Ivy's defaults also search ~/.ivy2 and ~/.m2, where they fail on a pom without its jar.
 _IVY_SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <caches defaultCacheDir={cache}/>
@@ -36,7 +37,7 @@ _IVY_SETTINGS = """<ivysettings>
 
 @dataclass(frozen=True)
 class Jar:
-    """One jar of a list like conf/jars.toml."""
+    """A jar of a list such as conf/jars.toml, with its Maven coordinates."""
 
     organisation: str
     name: str
@@ -45,161 +46,173 @@ class Jar:
 
     @property
     def file_name(self) -> str:
+        """Name of its file."""
         return f"{self.name}-{self.version}.jar"
 
     @property
     def module(self) -> str:
+        """Its Maven coordinates as one text."""
         return f"{self.organisation}:{self.name}:{self.version}"
 
 
 @dataclass(frozen=True)
 class JarFolder:
-    """Jars that are used together, the folder they are in, the file that lists them, and how they get there."""
+    """A folder of jars.
+
+    Attributes:
+        jars: The jars that belong there.
+        folder: The folder.
+        list_file: The file that lists the jars, for messages.
+        remedy: How to fetch them, for messages.
+    """
 
     jars: tuple[Jar, ...]
     folder: Path
-    listed_in: str
+    list_file: str
     remedy: str
 
-    def paths(self) -> list[Path]:
-        """The jars as files; an EnvironmentFault where one has not been fetched."""
-        paths = [self.folder / jar.file_name for jar in self.jars]
-        missing = [path for path in paths if not path.is_file()]
+    def list_files(self) -> list[Path]:
+        """List the files of the jars.
+
+        Raises:
+            EnvironmentFault: If one is missing.
+        """
+        files = [self.folder / jar.file_name for jar in self.jars]
+        missing = [file for file in files if not file.is_file()]
         if missing:
             raise EnvironmentFault(f"{', '.join(map(str, missing))} not found. {self.remedy}")
-        return paths
+        return files
 
-    def ensure(self) -> list[Path]:
-        """As `paths`, after what is missing or damaged has been fetched; each appears whole or not at all."""
-        wanted = [jar for jar in self.jars if _sha256(self.folder / jar.file_name) != jar.sha256]
-        if wanted:
+    def fetch_missing(self) -> list[Path]:
+        """Fetch jars that are missing or damaged, and list all; each file appears whole or not at all.
+
+        Raises:
+            EnvironmentFault: If a jar cannot be fetched, or has another sha256.
+        """
+        missing = [jar for jar in self.jars if _hash_file(self.folder / jar.file_name) != jar.sha256]
+        if missing:
             self.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".fetch-", dir=self.folder) as scratch:
-                self._fetch(wanted, Path(scratch))
-        return self.paths()
+                self._fetch(missing, Path(scratch))
+        return self.list_files()
 
-    def _fetch(self, jars: list[Jar], scratch: Path) -> None:
-        """Nothing; downloads `jars` into `scratch`, checks them, and renames them into the folder."""
-        said = _run_ivy(jars, scratch, self.remedy)
-        for jar in jars:
-            found = _sha256(scratch / "out" / jar.file_name)
-            if found is None:
+    def _fetch(self, jars: Sequence[Jar], scratch: Path) -> None:
+        output = _run_ivy(jars, scratch, self.remedy)
+        fetched = {jar: scratch / "out" / jar.file_name for jar in jars}
+        for jar, file in fetched.items():
+            sha256 = _hash_file(file)
+            if sha256 is None:
+                problem = f"{jar.module} could not be fetched from Maven Central"
+                raise EnvironmentFault(f"{problem}. {self.remedy}. Output of Ivy:\n{output}")
+            if sha256 != jar.sha256:
                 raise EnvironmentFault(
-                    f"{jar.module} could not be fetched from Maven Central. {self.remedy}. Ivy said:\n{said}"
+                    f"{jar.module} as fetched has sha256 {sha256}, but {self.list_file} says {jar.sha256}. "
+                    f"Nothing was kept: fetch again from a source you trust, or correct {self.list_file}"
                 )
-            if found != jar.sha256:
-                raise EnvironmentFault(
-                    f"{jar.module} as fetched has sha256 {found}, but {self.listed_in} says {jar.sha256}. "
-                    f"Nothing was kept: fetch again from a source you trust, or correct {self.listed_in}"
-                )
-        for jar in jars:
-            (scratch / "out" / jar.file_name).replace(self.folder / jar.file_name)
+        for jar, file in fetched.items():
+            file.replace(self.folder / jar.file_name)
 
 
-def jars_of(entries: list[dict[str, str]]) -> tuple[Jar, ...]:
-    """The jars of a list as conf/jars.toml has it."""
-    return tuple(Jar(*_coordinates(entry["module"]), entry["sha256"]) for entry in entries)
+def parse_jars(entries: Sequence[dict[str, str]]) -> tuple[Jar, ...]:
+    """Parse the entries of a list such as conf/jars.toml."""
+    return tuple(
+        Jar(organisation, name, version, entry["sha256"])
+        for entry in entries
+        for organisation, name, version in [entry["module"].split(":")]
+    )
 
 
-def required_jars() -> tuple[Jar, ...]:
-    """The jars that conf/jars.toml lists."""
-    return jars_of(tomllib.loads(conf_text("jars.toml"))["jar"])
+def read_required_jars() -> tuple[Jar, ...]:
+    """Read the jars that conf/jars.toml lists."""
+    return parse_jars(tomllib.loads(read_conf_file("jars.toml"))["jar"])
 
 
-def _coordinates(module: str) -> tuple[str, str, str]:
-    """Organisation, name and version of an "organisation:name:version"."""
-    organisation, name, version = module.split(":")
-    return organisation, name, version
+def get_jars_folder() -> Path:
+    """Return the folder of the jars: $KAFKA_PLACEMENT_JARS, or one within this Python installation."""
+    configured = os.environ.get(JARS_VARIABLE)
+    return Path(configured) if configured else Path(sys.prefix, "share", "kafka-placement", "jars")
 
 
-def jars_dir() -> Path:
-    """The folder of the jars: $KAFKA_PLACEMENT_JARS, else within the Python installation that runs."""
-    named = os.environ.get(JARS_VARIABLE)
-    return Path(named) if named else Path(sys.prefix, "share", "kafka-placement", "jars")
+def list_jar_files() -> list[Path]:
+    """List the files of the jars that a Spark session needs.
+
+    Raises:
+        EnvironmentFault: If one is missing.
+    """
+    return _get_delta_jars().list_files()
 
 
-def _delta() -> JarFolder:
-    return JarFolder(required_jars(), jars_dir(), "conf/jars.toml", REMEDY)
+def fetch_jars() -> list[Path]:
+    """Fetch the jars that are missing or damaged, and list all.
 
-
-def jar_paths() -> list[Path]:
-    """The jars that a Spark session needs; an EnvironmentFault where set-up has not fetched them."""
-    return _delta().paths()
-
-
-def ensure_jars() -> list[Path]:
-    """The jars, after those that are missing or damaged have been fetched."""
+    Raises:
+        EnvironmentFault: If a jar cannot be fetched, or the folder cannot be written.
+    """
     try:
-        return _delta().ensure()
-    except OSError as problem:
-        raise EnvironmentFault(
-            f"{jars_dir()} cannot be used: {problem}. Name another folder with {JARS_VARIABLE}"
-        ) from problem
+        return _get_delta_jars().fetch_missing()
+    except OSError as error:
+        problem = f"{get_jars_folder()} cannot be used: {error}"
+        raise EnvironmentFault(f"{problem}. Name another folder with {JARS_VARIABLE}") from error
 
 
-def _run_ivy(jars: list[Jar], scratch: Path, remedy: str) -> str:
-    """What Ivy printed while it fetched `jars` (nothing else: intransitive) into `scratch`/out."""
-    import pyspark  # late: only a fetch needs its folder
+def _get_delta_jars() -> JarFolder:
+    return JarFolder(read_required_jars(), get_jars_folder(), "conf/jars.toml", _REMEDY)
 
-    module = scratch / "ivy.xml"
-    module.write_text(
+
+def _run_ivy(jars: Sequence[Jar], scratch: Path, remedy: str) -> str:
+    """Fetch jars, without what they depend on, into the folder `out` of scratch; return Ivy's last lines of output."""
+    import pyspark  # here, because only fetching needs its folder
+
+    module_file, settings_file = scratch / "ivy.xml", scratch / "ivysettings.xml"
+    dependencies = "".join(
+        f"<dependency org={quoteattr(jar.organisation)} name={quoteattr(jar.name)} rev={quoteattr(jar.version)}"
+        ' conf="default->master" transitive="false"/>\n'
+        for jar in jars
+    )
+    module_file.write_text(
         '<ivy-module version="2.0"><info organisation="kafka-placement" module="jars"/><dependencies>\n'
-        + "".join(
-            f"<dependency org={quoteattr(jar.organisation)} name={quoteattr(jar.name)} rev={quoteattr(jar.version)}"
-            ' conf="default->master" transitive="false"/>\n'
-            for jar in jars
-        )
-        + "</dependencies></ivy-module>\n",
+        f"{dependencies}</dependencies></ivy-module>\n",
         encoding="utf-8",
     )
-    settings = scratch / "ivysettings.xml"
-    settings.write_text(_IVY_SETTINGS.format(cache=quoteattr(str(scratch / "cache"))), encoding="utf-8")
+    settings_file.write_text(_IVY_SETTINGS.format(cache=quoteattr(str(scratch / "cache"))), encoding="utf-8")
     command = [
         check_java().executable,
         "-Djava.net.useSystemProxies=true",
-        "-cp",
-        str(Path(pyspark.__file__).parent / "jars" / "*"),
-        "org.apache.ivy.Main",
-        *("-settings", os.environ.get(IVY_SETTINGS_VARIABLE) or str(settings)),
+        *("-cp", str(Path(pyspark.__file__).parent / "jars" / "*"), "org.apache.ivy.Main"),
+        *("-settings", os.environ.get(IVY_SETTINGS_VARIABLE) or str(settings_file)),
         *("-cache", str(scratch / "cache")),
-        *("-ivy", str(module)),
+        *("-ivy", str(module_file)),
         *("-retrieve", str(scratch / "out" / "[artifact]-[revision].[ext]")),
         "-warn",
     ]
     try:
-        ran = subprocess.run(
+        process = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=FETCH_TIMEOUT_S,
+            timeout=_TIMEOUT_SECONDS,
             check=False,
         )
-    except subprocess.TimeoutExpired as problem:
-        raise EnvironmentFault(f"Maven Central did not answer within {FETCH_TIMEOUT_S} s. {remedy}") from problem
-    lines = (ran.stdout + ran.stderr).strip().splitlines()
-    return "\n".join(lines[-15:])
+    except subprocess.TimeoutExpired as error:
+        problem = f"Maven Central did not answer within {_TIMEOUT_SECONDS} s"
+        raise EnvironmentFault(f"{problem}. {remedy}") from error
+    return "\n".join((process.stdout + process.stderr).strip().splitlines()[-15:])
 
 
-def _sha256(path: Path) -> str | None:
-    """The sha256 of a file in hex, None where there is no such file."""
+def _hash_file(file: Path) -> str | None:
+    """Return the sha256 of a file in hex; None if there is no such file."""
     try:
-        with path.open("rb") as stream:
+        with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except FileNotFoundError:
         return None
 
 
-def main() -> int:
-    """0 once every jar is in place; else 1, with one message on stderr."""
-    try:
-        ensure_jars()
-    except KafkaPlacementError as fault:
-        print(f"kafka-placement: {fault}", file=sys.stderr)
-        return fault.exit_code
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        fetch_jars()
+    except KafkaPlacementError as error:
+        print(f"kafka-placement: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

@@ -1,7 +1,7 @@
-"""Which Java this machine would run Spark with, and whether Spark can run on it.
+"""Find the Java that Spark would run with, and check that Spark supports it.
 
-Standard library only, and the syntax of any python3: `make` runs this file by itself, before the virtual
-environment exists and before anything is downloaded. JAVA_HOME wins over PATH, as it does in Spark.
+This file needs only the standard library and the syntax of any python3: `make` runs it alone, before the virtual
+environment exists. JAVA_HOME wins over PATH, as in Spark.
 """
 
 import os
@@ -12,16 +12,13 @@ import sys
 from typing import Mapping, NamedTuple, Optional
 
 try:
-    if __package__ != "pipelines.setup":  # run as a file, or imported from elsewhere: there is no package
+    if __package__ != "pipelines.setup":  # run as a file, or imported from elsewhere
         raise ImportError("not imported as a part of the package")
     from pipelines.errors import EnvironmentFault
 except ImportError:
+    EnvironmentFault = RuntimeError  # type: ignore[misc,assignment]
 
-    class EnvironmentFault(Exception):  # type: ignore[no-redef]
-        """What pipelines.errors calls by the same name."""
-
-
-SUPPORTED = (17, 21)  # what Spark 4.1 is tested with; it starts on no older one and fails on some newer ones
+_SUPPORTED = (17, 21)  # tested by Spark 4.1, which starts on no older version and fails on some newer ones
 REMEDY = (
     "Install a Java 17 or 21 JDK (Debian, Ubuntu: apt-get install openjdk-17-jdk-headless; "
     "Fedora: dnf install java-21-openjdk-devel; macOS: brew install openjdk@17) "
@@ -30,27 +27,28 @@ REMEDY = (
 
 
 class JavaInfo(NamedTuple):
-    """A Java that Spark runs on: its path, major version, and the line it prints about itself."""
+    """A Java that Spark runs on: its path, major version, and the version line that it prints."""
 
     executable: str
     major: int
     version: str
 
 
-def parse_major(printed: str) -> Optional[int]:
-    """The major version that `java -version` printed (8 for "1.8.0_452"), None where there is none."""
-    found = re.search(r'^\S+ version "([^"]+)"', printed, flags=re.MULTILINE)
-    if found is None:
+def parse_major(output: str) -> Optional[int]:
+    """Parse the major version from the output of `java -version` (8 for "1.8.0_452"); None if it has none."""
+    match = re.search(r'^\S+ version "(\d+)(?:\.(\d+))?', output, flags=re.MULTILINE)
+    if match is None:
         return None
-    numbers = re.match(r"(\d+)(?:\.(\d+))?", found.group(1))
-    if numbers is None:
-        return None
-    major = int(numbers.group(1))
-    return int(numbers.group(2)) if major == 1 and numbers.group(2) else major
+    major, minor = match.groups()
+    return int(minor) if major == "1" and minor else int(major)
 
 
-def java_executable(environ: Mapping[str, str]) -> str:
-    """The path of the `java` that Spark will start; an EnvironmentFault where there is none."""
+def find_java(environ: Mapping[str, str]) -> str:
+    """Find the `java` that Spark starts.
+
+    Raises:
+        EnvironmentFault: If there is none.
+    """
     home = environ.get("JAVA_HOME", "")
     if home:
         executable = os.path.join(home, "bin", "java")
@@ -67,11 +65,15 @@ def java_executable(environ: Mapping[str, str]) -> str:
 
 
 def check_java(environ: Optional[Mapping[str, str]] = None) -> JavaInfo:
-    """The Java that Spark will run on; an EnvironmentFault that says what to install where it will not."""
+    """Find the Java that Spark starts, and check its version.
+
+    Raises:
+        EnvironmentFault: If there is none, or Spark does not support it; the message says what to install.
+    """
     environ = os.environ if environ is None else environ
-    executable = java_executable(environ)
+    executable = find_java(environ)
     try:
-        ran = subprocess.run(
+        process = subprocess.run(
             [executable, "-version"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -79,32 +81,26 @@ def check_java(environ: Optional[Mapping[str, str]] = None) -> JavaInfo:
             env=dict(environ),
             timeout=60,
         )
-    except (OSError, subprocess.TimeoutExpired) as problem:
-        raise EnvironmentFault("{} could not be run: {}. {}".format(executable, problem, REMEDY)) from problem
-    printed = ran.stdout.decode("utf-8", "replace")
-    major = parse_major(printed)
-    if ran.returncode != 0 or major is None:
-        # macOS has a /usr/bin/java that only says that there is no Java.
-        said = " ".join(printed.split())[:300] or "nothing"
-        raise EnvironmentFault("{} -version said: {}. {}".format(executable, said, REMEDY))
-    if major not in SUPPORTED:
-        came_from = "JAVA_HOME" if environ.get("JAVA_HOME") else "PATH"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EnvironmentFault("{} could not be run: {}. {}".format(executable, error, REMEDY)) from error
+    output = process.stdout.decode("utf-8", "replace")
+    major = parse_major(output)
+    if process.returncode != 0 or major is None:
+        # macOS has a /usr/bin/java that only prints that there is no Java.
+        text = " ".join(output.split())[:300] or "nothing"
+        raise EnvironmentFault("{} -version printed: {}. {}".format(executable, text, REMEDY))
+    if major not in _SUPPORTED:
+        origin = "JAVA_HOME" if environ.get("JAVA_HOME") else "PATH"
         raise EnvironmentFault(
-            "{} (from {}) is Java {}; Spark 4.1 needs Java 17 or 21. {}".format(executable, came_from, major, REMEDY)
+            "{} (from {}) is Java {}; Spark 4.1 needs Java 17 or 21. {}".format(executable, origin, major, REMEDY)
         )
-    version = next(line for line in printed.splitlines() if ' version "' in line)
+    version = next(line for line in output.splitlines() if ' version "' in line)
     return JavaInfo(executable, major, version)
 
 
-def main() -> int:
-    """0 where Spark can run; else 1, with one message on stderr."""
+if __name__ == "__main__":
     try:
         check_java()
-    except EnvironmentFault as fault:
-        sys.stderr.write("kafka-placement: {}.\n".format(fault))
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    except EnvironmentFault as error:
+        sys.stderr.write("kafka-placement: {}.\n".format(error))
+        sys.exit(1)

@@ -1,1 +1,1 @@
-"""What a replay reads: a snapshot to begin with, a controller's log, a scenario."""
+"""Sources of a replay: snapshots, metadata logs and scenarios; and the replay itself."""

@@ -1,4 +1,4 @@
-"""A KRaft metadata log as the events that it records."""
+"""A KRaft metadata log as events."""
 
 from __future__ import annotations
 
@@ -8,42 +8,56 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.ingest import records as r
+from pipelines.ingest.facts import FactKind
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
-from pipelines.ingest.records import Records
-from udfs.simulation.cluster_events import Event, Key
-from udfs.simulation.kernels import codes as k
+from pipelines.ingest.source_format import Records
+from udfs.simulation.cluster_events import BrokerIds, Event, TopicPartition
+from udfs.simulation.kernels.codes import EventKind
 
 # Of a record: not "Log starting offset", "Snapshot end offset".
 _OFFSET = re.compile(r"(?<!ing )(?<!end )\boffset: (\d+)")
 _TIME = re.compile(r"\bCreateTime: (\d+)")
 _EPOCH = re.compile(r"^\s*(?:baseOffset: .*\bpartitionLeaderEpoch|Snapshot end offset: .*\bepoch): (-?\d+)")
 _SNAPSHOT = re.compile(r"\s*Snapshot end offset: ")
-_MIN_ISR = "min.insync.replicas"
 _LEADER = re.compile(r"\bLeaderChange: (\{.*)")
+_MIN_ISR = "min.insync.replicas"
 
 
-def events_of(logs: Sequence[Records], min_isr: int = 1) -> tuple[int, list[Event]]:
-    """(the controller's epoch at first, the log's events in its order); records that carry none are left out.
+def read_log_events(logs: Sequence[Records], min_isr: int = 1) -> tuple[int, list[Event]]:
+    """Read the events of a log.
 
-    logs: the log's parts.   offset: the record's; at_ms: when it was written, or the offset where the log does not say.
-    min_isr: min.insync.replicas of topics that set none.
+    Args:
+        logs: The log's parts, in their order.
+        min_isr: min.insync.replicas of topics that set none.
+
+    Returns:
+        (initial epoch of the controller, events). offset: of the record; at_ms: when it was written, or its offset if
+        the log does not show times.
     """
     events: list[Event] = []
     epoch = 0
     for records in logs:
-        reader = _Reader(records, min_isr, epoch)
-        events.extend(reader.events())
+        reader = _EventReader(records, min_isr, epoch)
+        events.extend(reader.read_events())
         epoch = reader.epoch
-    if events and events[0].kind == k.LED_BY and events[0].broker is None:  # it was so when the log begins
+    if (
+        events and events[0].kind == EventKind.CONTROLLER_CHANGE and events[0].broker is None
+    ):  # the epoch when the log begins
         return events[0].value, events[1:]
     return 0, events
 
 
 @dataclass(frozen=True)
 class LogEnd:
-    """What is known of a log as a whole, or of its first part. controller: None = not told. gaps: (first, last) of
-    offsets that are missing.   first: the first offset; 0 too for a snapshot, which has all that was before it."""
+    """A log, or its first part.
+
+    Attributes:
+        records: Its records.
+        controller: The last controller; None = unknown.
+        controller_epoch: Its epoch.
+        gaps: First and last of each range of missing offsets.
+        first: First offset; 0 if the log begins with a snapshot, which has everything before it.
+    """
 
     records: Records
     controller: int | None
@@ -52,123 +66,128 @@ class LogEnd:
     first: int = 0
 
 
-def read_until(records: Records, offset: int | None = None, at_ms: int | None = None) -> LogEnd:
-    """The log up to an offset (included), or a time (ms since 1970); None = all of it."""
-    epoch, controller, controller_epoch, last, first = 0, None, 0, -1, -1
+def cut_log(records: Records, offset: int | None = None, at_ms: int | None = None) -> LogEnd:
+    """Cut a log after an offset or a time (ms since 1970); None = not at all."""
+    epoch, controller, controller_epoch, last, first, size = 0, None, 0, -1, -1, 0
     gaps = []
-    size = 0
     for _, _, _, raw in records:
-        found, told = _OFFSET.search(raw), _TIME.search(raw)
-        late = found is not None and offset is not None and int(found[1]) > offset
-        if late or (told is not None and at_ms is not None and int(told[1]) > at_ms):
+        offset_match, time_match = _OFFSET.search(raw), _TIME.search(raw)
+        is_later = offset_match is not None and offset is not None and int(offset_match[1]) > offset
+        if is_later or (time_match is not None and at_ms is not None and int(time_match[1]) > at_ms):
             break
         size += 1
         if _SNAPSHOT.match(raw):
             first = 0
         if batch := _EPOCH.match(raw):
             epoch = int(batch[1])
-        elif found:
-            now = int(found[1])
-            first = now if first < 0 else first
-            if last >= 0 and now > last + 1:
-                gaps.append((last + 1, now - 1))
-            last = now
-            if epoch > controller_epoch:  # who leads in it is told by a LeaderChange, which a log may have lost
+        elif offset_match:
+            current = int(offset_match[1])
+            first = current if first < 0 else first
+            if last >= 0 and current > last + 1:
+                gaps.append((last + 1, current - 1))
+            last = current
+            if epoch > controller_epoch:  # a LeaderChange names the leader, unless the log has lost it
                 controller, controller_epoch = None, epoch
-        if led := _LEADER.search(raw):
-            controller, controller_epoch = json.loads(led[1]).get("leaderId"), epoch
-    of = records
-    kept = Records(of.record_number[:size], of.line_number[:size], of.context[:size], of.raw[:size])
-    return LogEnd(kept, controller, controller_epoch, tuple(gaps), max(first, 0))
+        if change := _LEADER.search(raw):
+            controller, controller_epoch = json.loads(change[1]).get("leaderId"), epoch
+    cut = slice(size)
+    columns = records.record_number[cut], records.line_number[cut], records.context[cut], records.raw[cut]
+    return LogEnd(Records(*columns), controller, controller_epoch, tuple(gaps), max(first, 0))
 
 
-class _Reader:
-    """epoch: of the controller, as far as is known."""
+class _EventReader:
+    """Reads events; `epoch` is the controller's, as far as it is known."""
 
     def __init__(self, records: Records, min_isr: int, epoch: int) -> None:
-        self._records, self._default, self.epoch = records, min_isr, epoch
+        self._records, self._default_min_isr, self.epoch = records, min_isr, epoch
         self._min_isr: dict[str, int] = {}
-        self._partitions: dict[str, set[Key]] = {}  # of each topic that exists
+        self._partitions: dict[str, set[TopicPartition]] = {}  # of each topic that exists
 
-    def events(self) -> Iterator[Event]:
+    def read_events(self) -> Iterator[Event]:
         facts: dict[int, list[dict[str, Any]]] = {}
-        for fact in KRAFT_LOG.parse(self._records).to_pylist():
+        for fact in KRAFT_LOG.parse_facts(self._records).to_pylist():
             facts.setdefault(fact["record_number"], []).append(fact)
         epoch, offset, at = 0, -1, 0
         for number, _, _, raw in self._records:
-            if found := _EPOCH.match(raw):
-                epoch = int(found[1])
+            if match := _EPOCH.match(raw):
+                epoch = int(match[1])
                 continue
-            if written := _OFFSET.search(raw):
-                offset = int(written[1])
-            at = int(found[1]) if (found := _TIME.search(raw)) else at or max(offset, 0)
-            if found := _LEADER.search(raw):
-                leader, self.epoch = json.loads(found[1]).get("leaderId"), epoch
-                yield Event(at, k.LED_BY, broker=leader, value=epoch, offset=offset)
-            elif written and epoch > self.epoch:  # the LeaderChange is not in the log
+            if offset_match := _OFFSET.search(raw):
+                offset = int(offset_match[1])
+            at = int(match[1]) if (match := _TIME.search(raw)) else at or max(offset, 0)
+            if match := _LEADER.search(raw):
+                leader, self.epoch = json.loads(match[1]).get("leaderId"), epoch
+                yield Event(at, EventKind.CONTROLLER_CHANGE, broker=leader, value=epoch, offset=offset)
+            elif offset_match and epoch > self.epoch:  # the log lacks the LeaderChange
                 self.epoch = epoch
-                yield Event(at, k.LED_BY, value=epoch, offset=offset)
+                yield Event(at, EventKind.CONTROLLER_CHANGE, value=epoch, offset=offset)
             for fact in facts.get(number, ()):
-                yield from self._of(fact, at, offset)
+                yield from self._read_fact(fact, at, offset)
 
-    def _of(self, fact: dict[str, Any], at: int, offset: int) -> Iterator[Event]:
-        kind, topic = fact["kind"], fact["topic"]
-        if kind in (r.PARTITION, r.PARTITION_CHANGE):
-            key = (topic, fact["partition"])
-            if kind == r.PARTITION:
-                self._partitions.setdefault(topic, set()).add(key)
-            elif key not in self._partitions.get(topic, ()):
-                return  # quarantined where the log is read as a source
-            yield _record(fact, key, at, offset)
-            least = self._min_isr.get(topic, self._default)
-            if kind == r.PARTITION and least != 1:
-                yield Event(at, k.SET_MIN_ISR, partition=key, value=least, offset=offset)
-        elif kind == r.CONFIG:
-            yield from self._configured(topic, dict(fact["configs"]), at, offset)
-        elif kind == r.TOPIC_REMOVED:
-            self._min_isr.pop(topic, None)
-            for key in sorted(self._partitions.pop(topic, ())):
-                yield Event(at, k.FORGET, partition=key, offset=offset)
-        elif kind == r.CLEAR_ELR:
-            topics = self._partitions if topic is None else [topic]
-            for key in sorted(key for name in topics for key in self._partitions.get(name, ())):
-                yield Event(at, k.CLEAR_ELR, partition=key, offset=offset)
-        elif kind == r.BROKER:
-            yield Event(at, k.UNFENCED if fact["fenced"] is False else k.FENCED, fact["broker_id"], offset=offset)
-        elif kind == r.BROKER_CHANGE and fact["fenced"] is not None:
-            yield Event(at, k.FENCED if fact["fenced"] else k.UNFENCED, fact["broker_id"], offset=offset)
-        elif kind == r.BROKER_REMOVED:
-            yield Event(at, k.FENCED, fact["broker_id"], offset=offset)
+    def _read_fact(self, fact: dict[str, Any], at: int, offset: int) -> Iterator[Event]:
+        topic = fact["topic"]
+        match fact["kind"]:
+            case FactKind.PARTITION | FactKind.PARTITION_CHANGE:
+                yield from self._read_partition(fact, (topic, fact["partition"]), at, offset)
+            case FactKind.CONFIG:
+                yield from self._read_config(topic, dict(fact["configs"]), at, offset)
+            case FactKind.TOPIC_REMOVED:
+                self._min_isr.pop(topic, None)
+                for key in sorted(self._partitions.pop(topic, ())):
+                    yield Event(at, EventKind.REMOVE_PARTITION, partition=key, offset=offset)
+            case FactKind.CLEAR_ELR:
+                topics = self._partitions if topic is None else [topic]
+                for key in sorted(key for name in topics for key in self._partitions.get(name, ())):
+                    yield Event(at, EventKind.CLEAR_ELR, partition=key, offset=offset)
+            case FactKind.BROKER:
+                kind = EventKind.BROKER_UNFENCED if fact["fenced"] is False else EventKind.BROKER_FENCED
+                yield Event(at, kind, fact["broker_id"], offset=offset)
+            case FactKind.BROKER_CHANGE if fact["fenced"] is not None:
+                yield Event(
+                    at,
+                    EventKind.BROKER_FENCED if fact["fenced"] else EventKind.BROKER_UNFENCED,
+                    fact["broker_id"],
+                    offset=offset,
+                )
+            case FactKind.BROKER_REMOVED:
+                yield Event(at, EventKind.BROKER_FENCED, fact["broker_id"], offset=offset)
 
-    def _configured(self, topic: str, configs: dict[str, str | None], at: int, offset: int) -> Iterator[Event]:
-        """Whether elections may be unclean need not be told: the log has who was elected."""
+    def _read_partition(self, fact: dict[str, Any], key: TopicPartition, at: int, offset: int) -> Iterator[Event]:
+        topic, is_new = key[0], fact["kind"] == FactKind.PARTITION
+        if is_new:
+            self._partitions.setdefault(topic, set()).add(key)
+        elif key not in self._partitions.get(topic, ()):
+            return  # quarantined where the log is read as a source
+
+        def ids(column: str) -> BrokerIds | None:
+            return None if fact[column] is None else tuple(fact[column])
+
+        yield Event(
+            at,
+            EventKind.PARTITION_RECORD,
+            partition=key,
+            replicas=ids("replicas"),
+            isr=ids("isr"),
+            elr=ids("elr"),
+            last_known=ids("last_known_elr"),
+            adding=ids("adding_replicas"),
+            removing=ids("removing_replicas"),
+            leader=fact["leader"],
+            leader_epoch=(fact["leader_epoch"] or 0) if is_new else -1,
+            is_full_record=is_new,
+            offset=offset,
+        )
+        min_isr = self._min_isr.get(topic, self._default_min_isr)
+        if is_new and min_isr != 1:
+            yield Event(at, EventKind.SET_MIN_ISR, partition=key, value=min_isr, offset=offset)
+
+    def _read_config(self, topic: str, configs: dict[str, str | None], at: int, offset: int) -> Iterator[Event]:
+        """Read min.insync.replicas; unclean elections need no config, as the log shows who was elected."""
         if _MIN_ISR not in configs:
             return
-        said = configs[_MIN_ISR]
-        if said is not None and not said.isdigit():
-            return  # a warning where the log is read as a source
-        least = self._default if said is None else int(said)
-        self._min_isr[topic] = least
+        text = configs[_MIN_ISR]
+        if text is not None and not text.isdigit():
+            return
+        self._min_isr[topic] = self._default_min_isr if text is None else int(text)
         for key in sorted(self._partitions.get(topic, ())):
-            yield Event(at, k.SET_MIN_ISR, partition=key, value=least, offset=offset)
-
-
-def _record(fact: dict[str, Any], key: Key, at: int, offset: int) -> Event:
-    def ids(column: str) -> tuple[int, ...] | None:
-        return None if fact[column] is None else tuple(fact[column])
-
-    return Event(
-        at,
-        k.RECORD,
-        partition=key,
-        replicas=ids("replicas"),
-        isr=ids("isr"),
-        elr=ids("elr"),
-        last_known=ids("last_known_elr"),
-        adding=ids("adding_replicas"),
-        removing=ids("removing_replicas"),
-        leader=fact["leader"],
-        leader_epoch=(fact["leader_epoch"] or 0) if fact["kind"] == r.PARTITION else -1,
-        whole=fact["kind"] == r.PARTITION,
-        offset=offset,
-    )
+            yield Event(at, EventKind.SET_MIN_ISR, partition=key, value=self._min_isr[topic], offset=offset)

@@ -1,8 +1,8 @@
-"""Which files a Delta table in a folder of this machine consists of, read from its commits without Spark.
+"""Read the log and the files of a small Delta table in a local folder without Spark.
 
-For small tables: asking Delta takes Spark three jobs and half a second of processor time a table. Where anything is
-unusual (a checkpoint in place of the first commits, deletion vectors, column mapping, many commits), nothing is
-returned, and the caller asks Delta.
+Asking Delta costs Spark three jobs and half a second of processor time per table. Where a log has anything unusual (a
+checkpoint instead of the first commits, deletion vectors, column mapping, many commits), these functions return None,
+and the caller asks Delta.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import parquet
 
-_MOST_COMMITS = 30
-_MOST_BYTES = 4_000_000
+from pipelines.errors import StoreError
+
+_MAX_COMMITS = 30
+_MAX_BYTES = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,9 @@ class DataFile:
     """A Parquet file of a table.
 
     Attributes:
-        path: absolute.
-        partition: values of the partition columns by name; None = null.
-        rows: how many it has; None if the commit does not say.
+        path: Absolute path.
+        partition: Values of the partition columns by name; None = null.
+        rows: Number of rows; None if the commit does not record it.
     """
 
     path: str
@@ -36,45 +38,72 @@ class DataFile:
     rows: int | None
 
 
-def commits(table: Path) -> list[Path]:
-    """Return the files of a table's commits, in order; empty if there is no such table."""
-    return sorted(file for file in (table / "_delta_log").glob("*.json") if file.stem.isdigit())
+def list_commits(folder: Path) -> list[Path]:
+    """List the commit files of a table in order; empty if there is no such table."""
+    return sorted(file for file in (folder / "_delta_log").glob("*.json") if file.stem.isdigit())
 
 
-def last_version(table: Path) -> int:
-    """Return the number of the table's last commit; -1 if there is no such table."""
-    found = commits(table)
-    return int(found[-1].stem) if found else -1
+def last_version(folder: Path) -> int:
+    """Return the number of a table's last commit; -1 if there is no such table."""
+    commits = list_commits(folder)
+    return int(commits[-1].stem) if commits else -1
 
 
-def data_files(table: Path) -> list[DataFile] | None:
-    """Return the files that make up the table's newest version; None if Delta has to be asked."""
-    found = commits(table)
-    whole = [int(file.stem) for file in found] == list(range(len(found)))
-    if not found or not whole or len(found) > _MOST_COMMITS or sum(f.stat().st_size for f in found) > _MOST_BYTES:
+def list_data_files(folder: Path) -> list[DataFile] | None:
+    """List the files of a table's newest version; None if the log does not tell them all."""
+    commits = list_commits(folder)
+    is_complete = [int(file.stem) for file in commits] == list(range(len(commits)))
+    if not commits or not is_complete or len(commits) > _MAX_COMMITS:
+        return None
+    if sum(file.stat().st_size for file in commits) > _MAX_BYTES:
         return None
     files: dict[str, DataFile] = {}
-    for commit in found:
-        for line in commit.read_text(encoding="utf-8").splitlines():
-            action = json.loads(line)
-            if _unusual(action):
+    for commit in commits:
+        for action in _read_actions(commit):
+            if _is_unusual(action):
                 return None
             if "remove" in action:
                 files.pop(action["remove"]["path"], None)
             elif "add" in action:
-                files[action["add"]["path"]] = _file(table, action["add"])
+                files[action["add"]["path"]] = _parse_file(folder, action["add"])
     return list(files.values())
 
 
-def rows_of(files: Sequence[DataFile]) -> int | None:
-    """Return how many rows the files have; None if one does not say."""
-    counts = [file.rows for file in files]
-    return None if None in counts else sum(count for count in counts if count is not None)
+def list_added_files(folder: Path) -> list[DataFile] | None:
+    """List the files that a table's last commit added; None if it removed any, or there is no such table."""
+    commits = list_commits(folder)
+    actions = _read_actions(commits[-1]) if commits else []
+    if not commits or any("remove" in action for action in actions):
+        return None
+    return [_parse_file(folder, action["add"]) for action in actions if "add" in action]
 
 
-def table_of(files: Sequence[DataFile], columns: Sequence[str]) -> pa.Table:
-    """Return these columns of all rows of these files, of which there is at least one."""
-    parts = []
+def count_rows(files: Sequence[DataFile]) -> int | None:
+    """Count the rows of files; None if a commit does not record them."""
+    counts = [file.rows for file in files if file.rows is not None]
+    return sum(counts) if len(counts) == len(files) else None
+
+
+def check_files(folder: Path, files: Sequence[DataFile]) -> None:
+    """Check that the files of a table exist.
+
+    Raises:
+        StoreError: If one does not.
+    """
+    missing = next((file.path for file in files if not Path(file.path).exists()), None)
+    if missing is not None:
+        problem = f"{missing} is missing: it is part of a table, and was removed without Delta"
+        raise StoreError(f"{problem}. Remove the whole folder {folder}, and run again.")
+
+
+def read_files(folder: Path, files: Sequence[DataFile], columns: Sequence[str]) -> pa.Table:
+    """Read columns of all rows of some files of a table.
+
+    Raises:
+        StoreError: If a file is missing.
+    """
+    check_files(folder, files)
+    parts = [pa.table({column: pa.array([], pa.string()) for column in columns})] if not files else []
     for file in files:
         stored = [column for column in columns if column not in file.partition]
         part = parquet.ParquetFile(file.path).read(stored)
@@ -84,14 +113,18 @@ def table_of(files: Sequence[DataFile], columns: Sequence[str]) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def _unusual(action: dict[str, Any]) -> bool:
+def _read_actions(commit: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines()]
+
+
+def _is_unusual(action: dict[str, Any]) -> bool:
     if "protocol" in action:
         return bool(action["protocol"].get("readerFeatures")) or action["protocol"]["minReaderVersion"] > 1
     file = action.get("add") or action.get("remove") or {}
     return bool(file.get("deletionVector"))
 
 
-def _file(table: Path, added: dict[str, Any]) -> DataFile:
+def _parse_file(folder: Path, added: dict[str, Any]) -> DataFile:
     path = unquote(added["path"])
     rows = json.loads(added.get("stats") or "{}").get("numRecords")
-    return DataFile(path if path.startswith("/") else f"{table}/{path}", added["partitionValues"], rows)
+    return DataFile(path if path.startswith("/") else f"{folder}/{path}", added["partitionValues"], rows)

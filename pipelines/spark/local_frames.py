@@ -1,4 +1,4 @@
-"""Rows of this process as a Spark data frame."""
+"""Create a Spark data frame from rows of this process."""
 
 from __future__ import annotations
 
@@ -11,16 +11,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 
-def frame_of_rows(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: StructType) -> DataFrame:
-    """Return a frame of these rows, made by way of Arrow.
-
-    Spark sends plain Python rows through Python workers that it can use for nothing else, and starts them first: two
-    seconds in a small run.
+def create_frame(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: StructType) -> DataFrame:
+    """Create a data frame through Arrow: from plain rows, Spark would start Python workers, which takes two seconds.
 
     Args:
-        spark: the session.
-        rows: a value for each field; times have a zone.
-        schema: of the frame.
+        spark: The session.
+        rows: One value per field; timestamps have a zone.
+        schema: Schema of the frame.
     """
     arrow = to_arrow_schema(schema)
     columns = zip(*rows, strict=True) if rows else [()] * len(arrow)

@@ -1,34 +1,50 @@
-"""Questions that people ask, as views: `SELECT * FROM insights.hottest_brokers`. Each looks at the newest snapshots."""
+"""Views that answer frequent questions: `SELECT * FROM insights.hottest_brokers`.
+
+Unless a comment says otherwise, a view shows the newest snapshot of each cluster as it is (scheme observed).
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pipelines.report.verdict import HOT
+from pipelines.report.verdict import RISK_SQL
+from udfs.failures.scenarios import ScenarioKind
 
 SCHEMA = "insights"
 
 
 @dataclass(frozen=True)
 class View:
-    """A view of schema `insights`. sql: over tables (schema.table) and views before it."""
+    """A view."""
 
-    name: str
-    comment: str
-    sql: str
+    name: str  # schema.name
+    comment: str  # what its rows are
+    sql: str  # a query over tables (schema.table) and earlier views
 
     @property
-    def reads(self) -> list[str]:
-        """Tables and views that it reads, as `schema.name`."""
+    def dependencies(self) -> list[str]:
+        """The tables and views that it reads, as schema.name."""
         return list(dict.fromkeys(re.findall(r"\b(?:FROM|JOIN)\s+(\w+\.\w+)", self.sql)))
+
+
+def _failure_risk(columns: str, kind: str) -> str:
+    """Return the query that assesses failures of one kind."""
+    return f"""
+SELECT f.cluster_id, {columns}, {RISK_SQL} AS answer,
+       f.newly_offline_partitions, f.unclean_elections, f.under_min_isr_before_partitions,
+       f.under_min_isr_partitions, f.single_isr_partitions, f.leaders_lost, f.takeover_brokers,
+       f.worst_survivor, round(f.worst_survivor_ratio, 3) AS worst_survivor_ratio
+FROM gold.failure_summary f JOIN insights.snapshots s ON f.cluster_id = s.cluster_id AND f.snapshot_id = s.snapshot_id
+WHERE s.newest AND f.scheme = 'observed' AND f.scenario_kind = '{kind}'"""
 
 
 VIEWS: tuple[View, ...] = (
     View(
         "insights.snapshots",
-        "Every snapshot of each cluster, in the order in which they were last seen; number counts from 1.",
-        # Who is as they were the week before, a broker being back, is newest again: the last time counts.
+        "All snapshots of each cluster; number counts from 1 in the order in which they were last seen.",
+        # A cluster may return to an earlier state, when a broker comes back: then that snapshot is the newest again.
         """
 SELECT cluster_id, snapshot_id, seen_at,
        row_number() OVER (PARTITION BY cluster_id ORDER BY seen_at, finished_at, snapshot_id) AS number,
@@ -41,7 +57,7 @@ FROM (
     ),
     View(
         "insights.hottest_brokers",
-        "Brokers by how much they lead, the hottest first; leaders_over_mean 1 = their share.",
+        "Brokers by the number of partitions they lead, the hottest first (place 1); leaders_over_mean 1 = the mean.",
         """
 SELECT l.cluster_id, l.broker_id, l.rack, l.leaders,
        round(try_divide(l.leaders, avg(l.leaders) OVER (PARTITION BY l.cluster_id)), 3) AS leaders_over_mean,
@@ -52,24 +68,17 @@ WHERE s.newest AND l.scheme = 'observed'""",
     ),
     View(
         "insights.broker_failure_risk",
-        "What the failure of each broker would do now: yes, or why not.",
-        f"""
-SELECT f.cluster_id, f.failed_brokers[0] AS broker_id,
-       CASE WHEN f.newly_offline_partitions > 0 THEN 'no: partitions would be offline'
-            WHEN f.unclean_elections > 0 THEN 'hardly: messages may be lost, by unclean elections'
-            WHEN f.under_min_isr_partitions > f.under_min_isr_before_partitions
-              THEN 'hardly: more partitions would reject acks=all'
-            WHEN f.worst_survivor_ratio > {HOT} THEN 'yes, but a survivor would be hot'
-            ELSE 'yes' END AS answer,
-       f.newly_offline_partitions, f.unclean_elections, f.under_min_isr_before_partitions,
-       f.under_min_isr_partitions, f.single_isr_partitions, f.leaders_lost,
-       f.worst_survivor, round(f.worst_survivor_ratio, 3) AS worst_survivor_ratio
-FROM gold.failure_summary f JOIN insights.snapshots s ON f.cluster_id = s.cluster_id AND f.snapshot_id = s.snapshot_id
-WHERE s.newest AND f.scheme = 'observed' AND f.scenario_kind = 'broker'""",
+        "Whether each broker can fail now: Yes, or the reason why not.",
+        _failure_risk("f.failed_brokers[0] AS broker_id", ScenarioKind.BROKER),
+    ),
+    View(
+        "insights.custom_failure_risk",
+        "Whether the brokers of each custom failure (run --fail, failures.custom) can fail together now.",
+        _failure_risk("f.failed_brokers", ScenarioKind.CUSTOM),
     ),
     View(
         "insights.single_leader_topics",
-        "Topics of several led partitions, all of them led by one broker.",
+        "Topics with several online partitions, all of them led by one broker.",
         """
 SELECT h.cluster_id, h.topic, h.partitions, h.leaders, h.hottest_broker AS broker_id, h.spread_percent
 FROM gold.leader_hotspots h JOIN insights.snapshots s ON h.cluster_id = s.cluster_id AND h.snapshot_id = s.snapshot_id
@@ -77,34 +86,26 @@ WHERE s.newest AND h.scheme = 'observed' AND h.topic IS NOT NULL AND h.leaders >
     ),
     View(
         "insights.single_failure_offline_partitions",
-        "Led partitions that the failure of one broker takes offline: of this one.",
+        "Online partitions that go offline if one broker, their leader (broker_id), fails.",
         """
 SELECT p.cluster_id, p.topic, p.partition, p.leader AS broker_id, p.replicas, p.isr, p.size_bytes
 FROM silver.partitions p JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
-JOIN silver.topics t ON p.cluster_id = t.cluster_id AND p.snapshot_id = t.snapshot_id AND p.topic = t.topic
-JOIN (
-  SELECT cluster_id, snapshot_id, collect_list(broker_id) AS live
-  FROM silver.brokers WHERE live GROUP BY cluster_id, snapshot_id
-) b ON p.cluster_id = b.cluster_id AND p.snapshot_id = b.snapshot_id
-WHERE s.newest AND p.leader >= 0
-  AND size(array_except(array_intersect(concat(p.isr, coalesce(p.elr, array())), b.live), array(p.leader))) = 0
-  AND NOT (coalesce(t.unclean_leader_election, false)
-           AND size(array_except(array_intersect(p.replicas, b.live), array(p.leader))) > 0)""",
+WHERE s.newest AND p.successor = -1""",
     ),
     View(
-        "insights.changed",
-        "What is different from the snapshot before: partitions that came, went, moved, or are led by another.",
+        "insights.snapshot_changes",
+        "Partitions that differ between the newest snapshot and the one before.",
         """
 SELECT cluster_id, topic, partition,
-       CASE WHEN o IS NULL THEN 'new' WHEN n IS NULL THEN 'gone'
-            WHEN NOT (n.replicas <=> o.replicas) THEN 'other replicas'
-            WHEN NOT (n.leader <=> o.leader) THEN 'other leader' ELSE 'other ISR' END AS what,
-       o.leader AS leader_before, n.leader AS leader_now, o.replicas AS replicas_before, n.replicas AS replicas_now,
-       o.isr AS isr_before, n.isr AS isr_now
+       CASE WHEN old IS NULL THEN 'created' WHEN new IS NULL THEN 'removed'
+            WHEN NOT (new.replicas <=> old.replicas) THEN 'replicas changed'
+            WHEN NOT (new.leader <=> old.leader) THEN 'leader changed' ELSE 'ISR changed' END AS change,
+       old.leader AS leader_before, new.leader AS leader_now,
+       old.replicas AS replicas_before, new.replicas AS replicas_now, old.isr AS isr_before, new.isr AS isr_now
 FROM (
   SELECT p.cluster_id, p.topic, p.partition,
-         any_value(struct(p.leader, p.replicas, p.isr)) FILTER (WHERE s.newest) AS n,
-         any_value(struct(p.leader, p.replicas, p.isr)) FILTER (WHERE NOT s.newest) AS o
+         any_value(struct(p.leader, p.replicas, p.isr)) FILTER (WHERE s.newest) AS new,
+         any_value(struct(p.leader, p.replicas, p.isr)) FILTER (WHERE NOT s.newest) AS old
   FROM silver.partitions p
   JOIN (
     SELECT cluster_id, snapshot_id, newest,
@@ -115,18 +116,19 @@ FROM (
   WHERE s.snapshots > 1 AND (s.newest OR s.next_is_newest)
   GROUP BY p.cluster_id, p.topic, p.partition
 )
-WHERE n IS NULL OR o IS NULL OR NOT (n.replicas <=> o.replicas) OR NOT (n.leader <=> o.leader)
-   OR NOT (array_sort(n.isr) <=> array_sort(o.isr))""",
+WHERE new IS NULL OR old IS NULL OR NOT (new.replicas <=> old.replicas) OR NOT (new.leader <=> old.leader)
+   OR NOT (array_sort(new.isr) <=> array_sort(old.isr))""",
     ),
     View(
         "insights.worst_pair",
-        "Of each cluster the two brokers whose failures together would be worst.",
+        "The two brokers of each cluster whose failure together is worst.",
         """
-SELECT cluster_id, one, other, newly_offline_partitions, under_min_isr_partitions, worst_survivor,
+SELECT cluster_id, broker_id, other_broker_id, newly_offline_partitions, under_min_isr_partitions, worst_survivor,
        worst_survivor_ratio
 FROM (
-  SELECT f.cluster_id, f.failed_brokers[0] AS one, f.failed_brokers[1] AS other, f.newly_offline_partitions,
-         f.under_min_isr_partitions, f.worst_survivor, round(f.worst_survivor_ratio, 3) AS worst_survivor_ratio,
+  SELECT f.cluster_id, f.failed_brokers[0] AS broker_id, f.failed_brokers[1] AS other_broker_id,
+         f.newly_offline_partitions, f.under_min_isr_partitions, f.worst_survivor,
+         round(f.worst_survivor_ratio, 3) AS worst_survivor_ratio,
          row_number() OVER (PARTITION BY f.cluster_id ORDER BY f.newly_offline_partitions DESC,
            f.unclean_elections DESC, f.under_min_isr_partitions DESC, f.worst_survivor_ratio DESC, f.scenario)
            AS place
@@ -136,8 +138,8 @@ FROM (
     ),
     View(
         "insights.manually_placed_topics",
-        "Topics that no scheme of Kafka's explains any more: placed by hand, or changed since; and where they break. "
-        "Where racks_known is false, those that Kafka placed across racks are among them.",
+        "Topics that no scheme of Kafka explains: placed by hand, or changed since; and the first partition that "
+        "differs. Where racks_known is false, topics that Kafka placed across racks are among them.",
         """
 SELECT o.cluster_id, o.topic, o.first_mismatch_partition, o.partitions_checked, o.evidence, o.note, b.racks_known
 FROM gold.topic_origin o JOIN insights.snapshots s ON o.cluster_id = s.cluster_id AND o.snapshot_id = s.snapshot_id
@@ -149,7 +151,7 @@ WHERE s.newest AND o.origin = 'none'""",
     ),
     View(
         "insights.metric_history",
-        "Every metric of the clusters as they were, snapshot by snapshot, beside the snapshot before.",
+        "Every metric in every snapshot, and its change since the snapshot before.",
         """
 SELECT c.cluster_id, c.metric, s.seen_at, s.number, c.value,
        c.value - lag(c.value) OVER (PARTITION BY c.cluster_id, c.metric ORDER BY s.number) AS change
@@ -160,11 +162,18 @@ WHERE c.scheme = 'observed'""",
 BY_NAME = {view.name: view for view in VIEWS}
 
 
-def needed(names: list[str]) -> tuple[list[str], list[View]]:
-    """(tables, views in their order) that these tables and views need, all that they read included."""
-    wanted, views = list(dict.fromkeys(names)), set()
-    for name in wanted:  # it grows
+def find_dependencies(names: Iterable[str]) -> tuple[list[str], list[View]]:
+    """Find what tables and views read, directly or not.
+
+    Args:
+        names: Names of tables and views.
+
+    Returns:
+        The tables among them or read by them, and the views in the order in which they can be created.
+    """
+    found, views = list(dict.fromkeys(names)), set()
+    for name in found:  # grows in the loop
         if name in BY_NAME:
             views.add(name)
-            wanted += [one for one in BY_NAME[name].reads if one not in wanted]
-    return [name for name in wanted if name not in BY_NAME], [view for view in VIEWS if view.name in views]
+            found += [other for other in BY_NAME[name].dependencies if other not in found]
+    return [name for name in found if name not in BY_NAME], [view for view in VIEWS if view.name in views]

@@ -1,7 +1,7 @@
-"""The process from which Spark's Python workers are forked, with the libraries that they need loaded once.
+"""Fork Spark's Python workers from a process that has imported their libraries.
 
-Named by spark.python.daemon.module in conf/spark.toml. Spark's own daemon has nothing loaded: each worker then spends
-more than a second on imports, and a small run has six of them.
+spark.python.daemon.module in conf/spark.toml names this module. Workers of Spark's own daemon spend more than a second
+each on imports, and a small run has six workers.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pyspark.sql.pandas.serializers  # noqa: F401
 from pyspark import daemon
 
 import pipelines.stages.stage_registry  # noqa: F401
-import udfs.planning.planners  # noqa: F401
+import udfs.planning.goal_planners  # noqa: F401
 
 if __name__ == "__main__":
-    gc.freeze()  # what is loaded stays as it is in all workers, and shares their memory
+    gc.freeze()  # workers share the memory of what is imported
     daemon.manager()  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Which stages of a run are finished already: over the same snapshots, with the same settings, by the same code."""
+"""Find stages that are finished already: over the same snapshots, with the same settings, by the same code."""
 
 from __future__ import annotations
 
@@ -16,71 +16,86 @@ from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.store import Store
 from pipelines.tables.ops_tables import QUALITY_RESULTS, RUNS
 
-# Where tables are and how fast they are made changes nothing in them.
-_WITHOUT_EFFECT = ("store", "ingest")
-_CODE = ("pipelines", "udfs")
-_NOTED = ("cluster_id", "snapshot_id", "stage", "finished_at", "rows", "version", "settings")
-TABLE_OF = {"quality": QUALITY_RESULTS.name}
+# Where tables are, and how fast they are computed, changes no row.
+_IRRELEVANT_SECTIONS = ("store", "ingest")
+_PACKAGES = ("pipelines", "udfs")
+_COLUMNS = ("cluster_id", "snapshot_id", "stage", "finished_at", "rows", "version", "settings")
+_TABLE_OF_STEP = {"quality": QUALITY_RESULTS.name}
 
 
 @cache
-def program_version() -> str:
-    """Return the version of the program with a digest of its code: changed code makes other tables."""
+def get_program_version() -> str:
+    """Return the version of the program with a digest of its code, because other code may write other rows."""
     digest = hashlib.sha256()
     root = Path(__file__).parents[2]
-    for source in sorted(file for folder in _CODE for file in (root / folder).rglob("*.py")):
-        digest.update(source.read_bytes())
+    for file in sorted(file for package in _PACKAGES for file in (root / package).rglob("*.py")):
+        digest.update(file.read_bytes())
     return f"{__version__}+{digest.hexdigest()[:12]}"
 
 
-def finished_steps(
+def find_finished_steps(
     store: Store,
     steps: Sequence[str],
     needs: Mapping[str, Sequence[str]],
     settings: Settings,
-    keys: Sequence[SnapshotKey],
+    snapshots: Sequence[SnapshotKey],
 ) -> dict[str, dict[SnapshotKey, int]]:
-    """Find the steps whose tables are as this run would make them again.
+    """Find the steps whose tables have the rows that this run would write.
+
+    A step is finished if the last run of it, for every snapshot, had the same settings and code, if the steps that it
+    needs were finished before it, and if its table still exists. With a capacity file, which may have changed, no step
+    is finished.
 
     Args:
-        store: of the tables.
-        steps: of the run, in order.
-        needs: by step, the steps that it reads from.
-        settings: of the run.
-        keys: the snapshots of the run.
+        store: The tables.
+        steps: Steps of the run, in order.
+        needs: The steps that a step reads from.
+        settings: Settings of the run.
+        snapshots: Snapshots of the run.
 
     Returns:
-        By finished step, how many rows each snapshot has in its table. A step counts only if it is the last that was
-        done to its table for all snapshots, what it needs was finished before it, and the table is still there. A file
-        with capacities may have changed, so that nothing counts where there is one.
+        The rows of each snapshot, by finished step.
     """
     if settings.capacity.file or not store.exists(RUNS.name):
         return {}
-    last: dict[tuple[str, SnapshotKey], dict[str, Any]] = {}
-    for row in store.rows(RUNS.name, keys, _NOTED):
-        at = row["stage"], SnapshotKey(row["cluster_id"], row["snapshot_id"])
-        if at not in last or last[at]["finished_at"] < row["finished_at"]:
-            last[at] = row
-    wanted = _relevant(settings.model_dump(mode="json"))
-    same: dict[str, bool] = {}
-    found: dict[str, dict[SnapshotKey, tuple[datetime, int]]] = {}
-    for (stage, key), row in last.items():
-        text = row["settings"]
-        if text not in same:
-            same[text] = _relevant(json.loads(text)) == wanted
-        if same[text] and row["version"] == program_version():
-            found.setdefault(stage, {})[key] = (row["finished_at"], row["rows"])
-    out: dict[str, dict[SnapshotKey, int]] = {}
+    current = _read_current_runs(store, settings, snapshots)
+    finished: dict[str, dict[SnapshotKey, int]] = {}
     for step in steps:
-        mine = found.get(step, {})
-        before = [need for need in needs.get(step, ()) if need in steps]
-        in_order = all(need in out and all(found[need][key][0] <= mine[key][0] for key in mine) for need in before)
-        counts = {key: count for key, (_, count) in mine.items()}
-        if set(mine) == set(keys) and in_order and store.may_hold(TABLE_OF.get(step, step), sum(counts.values())):
-            out[step] = counts
-    return out
+        runs = current.get(step, {})
+        if set(runs) != set(snapshots):
+            continue
+        needed = [need for need in needs.get(step, ()) if need in steps]
+        in_order = all(
+            need in finished and all(current[need][key][0] <= runs[key][0] for key in runs) for need in needed
+        )
+        rows = {key: count for key, (_, count) in runs.items()}
+        if in_order and store.can_have_rows(_TABLE_OF_STEP.get(step, step), sum(rows.values())):
+            finished[step] = rows
+    return finished
 
 
-def _relevant(settings: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {name: values for name, values in settings.items() if name not in _WITHOUT_EFFECT}
-    return {**kept, "run": {name: value for name, value in kept["run"].items() if name != "parallel_stages"}}
+def _read_current_runs(
+    store: Store, settings: Settings, snapshots: Sequence[SnapshotKey]
+) -> dict[str, dict[SnapshotKey, tuple[datetime, int]]]:
+    """Read time and rows of the last run of each step and snapshot, if it had these settings and this code."""
+    last: dict[tuple[str, SnapshotKey], dict[str, Any]] = {}
+    for row in store.read_rows(RUNS.name, snapshots, _COLUMNS):
+        key = row["stage"], SnapshotKey(row["cluster_id"], row["snapshot_id"])
+        if key not in last or last[key]["finished_at"] < row["finished_at"]:
+            last[key] = row
+    relevant = _select_relevant(settings.model_dump(mode="json"))
+    is_same: dict[str, bool] = {}
+    current: dict[str, dict[SnapshotKey, tuple[datetime, int]]] = {}
+    for (step, snapshot), row in last.items():
+        text = row["settings"]
+        if text not in is_same:
+            is_same[text] = _select_relevant(json.loads(text)) == relevant
+        if is_same[text] and row["version"] == get_program_version():
+            current.setdefault(step, {})[snapshot] = (row["finished_at"], row["rows"])
+    return current
+
+
+def _select_relevant(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Select the settings that rows depend on."""
+    relevant = {name: values for name, values in settings.items() if name not in _IRRELEVANT_SECTIONS}
+    return {**relevant, "run": {name: value for name, value in relevant["run"].items() if name != "parallel_stages"}}

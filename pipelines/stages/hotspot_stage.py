@@ -1,4 +1,4 @@
-"""gold.hotspot_distribution: the hottest broker over many seeds, in parallel over clusters and chunks of the seeds."""
+"""gold.hotspot_distribution: the hottest broker over many seeds, in parallel over clusters and chunks of seeds."""
 
 from __future__ import annotations
 
@@ -8,46 +8,56 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pyspark.sql.types import LongType
 
 from pipelines.tables.hotspot_tables import HOTSPOT_DISTRIBUTION
-from udfs.hotspots.hotspot_batches import BROKER, CLUSTERS, DISTRIBUTION, LED, TOPIC, TRIED, Plan, summariser, trier
-from udfs.hotspots.hotspot_distribution import names_of
+from udfs.hotspots.hotspot_batches import (
+    BROKER,
+    DISTRIBUTION,
+    LEADERS,
+    TOPIC,
+    TRIAL_INPUT,
+    TRIAL_OUTPUT,
+    make_summary_function,
+    make_trial_function,
+)
+from udfs.hotspots.hotspot_distribution import TrialOptions
+from udfs.hotspots.leader_counting import hash_names
 
 _KEY = ("cluster_id", "snapshot_id")
 
 
-def _topics(topics: DataFrame) -> DataFrame:
-    """(key, topic): what counts of each topic, 16 bytes; its partitions' ids only where some are missing."""
-    name = F.arrow_udf(names_of, LongType())  # type: ignore[attr-defined]
+def _pack_topics(topics: DataFrame) -> DataFrame:
+    """Select the key and `topic`, a struct of 16 bytes; it has partition ids only where some are missing."""
+    name_hash = F.arrow_udf(hash_names, LongType())  # type: ignore[attr-defined]
     ids = F.col("partition_loads.partition")
-    whole = (F.size(ids) == F.col("partitions")) & (F.array_max(ids) == F.col("partitions") - 1)
-    fields = (
-        name("cluster_id", "topic").alias("name"),
+    is_complete = (F.size(ids) == F.col("partitions")) & (F.array_max(ids) == F.col("partitions") - 1)
+    topic = F.struct(
+        name_hash("cluster_id", "topic").alias("name_hash"),
         "partitions",
-        F.col("replication_factor").alias("factor"),
-        F.when((F.size(ids) > 0) & ~whole, ids).alias("listed"),
+        "replication_factor",
+        F.when((F.size(ids) > 0) & ~is_complete, ids).alias("partition_ids"),
     )
-    return topics.select(*_KEY, F.struct(*fields).cast(from_arrow_type(TOPIC)).alias("topic"))
+    return topics.select(*_KEY, topic.cast(from_arrow_type(TOPIC)).alias("topic"))
 
 
-def hotspot_distribution_rows(
-    topics: DataFrame, brokers: DataFrame, partitions: DataFrame, plan: Plan, thresholds: tuple[float, ...]
+def hotspot_distribution(
+    topics: DataFrame, brokers: DataFrame, partitions: DataFrame, options: TrialOptions
 ) -> DataFrame:
-    """Rows of gold.hotspot_distribution. thresholds: ratios of max/mean to tell the distribution of."""
-    live = brokers.where("live").select(
-        *_KEY, F.struct("broker_id", "rack").cast(from_arrow_type(BROKER)).alias("broker")
-    )
-    leading = partitions.where(F.col("replicas").isNotNull() & (F.col("leader") >= 0))
-    counted = leading.groupBy(*_KEY, F.col("leader").alias("broker_id")).agg(F.count("*").alias("leaders"))
-    led = counted.select(*_KEY, F.struct("broker_id", "leaders").cast(from_arrow_type(LED)).alias("leads"))
-    # One exchange for all three, in place of one each and joins.
-    every = _topics(topics).unionByName(live, True).unionByName(led, True)
-    gathered = every.groupBy(*_KEY).agg(
+    """Compute gold.hotspot_distribution from silver.topics, silver.brokers and silver.partitions."""
+    broker = F.struct("broker_id", "rack").cast(from_arrow_type(BROKER))
+    live = brokers.where("live").select(*_KEY, broker.alias("broker"))
+    with_leader = partitions.where(F.col("replicas").isNotNull() & (F.col("leader") >= 0))
+    counted = with_leader.groupBy(*_KEY, F.col("leader").alias("broker_id")).agg(F.count("*").alias("leaders"))
+    led = counted.select(*_KEY, F.struct("broker_id", "leaders").cast(from_arrow_type(LEADERS)).alias("leaders"))
+    # One shuffle for all three, instead of one each and joins.
+    combined = _pack_topics(topics).unionByName(live, True).unionByName(led, True)
+    snapshots = combined.groupBy(*_KEY).agg(
         F.collect_list("topic").alias("topics"),
         F.collect_list("broker").alias("brokers"),
-        F.collect_list("leads").alias("led"),
+        F.collect_list("leaders").alias("leaders"),
     )
-    chunks = gathered.withColumn("chunk", F.explode(F.sequence(F.lit(0), F.lit(plan.chunks - 1))))
-    if plan.chunks > 1:
-        chunks = chunks.repartition(plan.chunks, *_KEY, "chunk")
-    tried = chunks.select(*CLUSTERS.names).mapInArrow(trier(plan), from_arrow_schema(TRIED))
-    answers = tried.groupBy(*_KEY, "scheme").applyInArrow(summariser(thresholds), from_arrow_schema(DISTRIBUTION))
-    return answers.select(*HOTSPOT_DISTRIBUTION.column_names)
+    chunks = snapshots.withColumn("chunk", F.explode(F.sequence(F.lit(0), F.lit(options.chunks - 1))))
+    if options.chunks > 1:
+        chunks = chunks.repartition(options.chunks, *_KEY, "chunk")
+    trials = chunks.select(*TRIAL_INPUT.names).mapInArrow(make_trial_function(options), from_arrow_schema(TRIAL_OUTPUT))
+    summarise = make_summary_function(options)
+    rows = trials.groupBy(*_KEY, "scheme").applyInArrow(summarise, from_arrow_schema(DISTRIBUTION))
+    return rows.select(*HOTSPOT_DISTRIBUTION.column_names)

@@ -7,71 +7,100 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_type
 
+from pipelines.ingest.merge.entities import LOADS
 from pipelines.tables.placement_tables import PLACEMENTS as TABLE
-from pipelines.tables.silver_tables import LOADS
-from udfs.placement.schemes import OBSERVED, computed
-from udfs.placement.topic_batches import PLACED, LiveBrokersBySnapshot, placer
+from udfs.placement.pandas_udf import partition_replicas, placement_udf
+from udfs.placement.schemes import OBSERVED, is_computed
+from udfs.placement.topic_batches import LiveBrokersBySnapshot
 
 _KEY = ("cluster_id", "snapshot_id")
 _REQUEST = (*_KEY, "topic", "partitions", "replication_factor")
-_ANSWER = tuple(field.name for field in PLACED if field.name != "replicas")
+# A longer list of partitions is cut into several. Without code generation, each row of an exploded list carries all of
+# it, so that one list of 100,000 partitions would be copied 100,000 times.
+_PARTITIONS_AT_ONCE = 256
 
 
 @dataclass(frozen=True)
 class PlacementParameters:
-    """schemes: names from udfs/placement/schemes.py; seed: of the run - each topic's own seed follows from it.
+    """What the stage knows beside its tables.
 
-    live: {(cluster, snapshot): its live brokers, in the order to place over}.
+    Attributes:
+        schemes: Names from udfs/placement/schemes.py.
+        seed: Seed of the run, from which each topic's own seed is derived.
+        live_brokers: Brokers to place over, by cluster and snapshot.
     """
 
     schemes: tuple[str, ...]
     seed: int
-    live: LiveBrokersBySnapshot
+    live_brokers: LiveBrokersBySnapshot
 
 
-def _placed(topics: DataFrame, scheme: str, parameters: PlacementParameters, listed: bool) -> DataFrame:
-    """Rows of the table by one computed scheme: of topics that all have a list of partitions, or all have none."""
-    # What depends on a nondeterministic function is left in place: Spark would else call this one twice, the first
-    # time to drop topics without partitions.
-    body = placer(scheme, parameters.seed, parameters.live)
-    place = F.arrow_udf(body, from_arrow_type(PLACED)).asNondeterministic()  # type: ignore[attr-defined]
-    only = ("partition_loads.partition",) if listed else ()
-    answers = topics.select(*_KEY, "topic", "partition_loads", place(*_REQUEST, *only).alias("answer"))
-    # Zipped, lest each exploded row carry the whole list: without code generation Spark copies all that it carries.
-    each = "arrays_zip(answer.replicas, partition_loads)" if listed else "answer.replicas"
-    fields = answers.selectExpr(*_KEY, "topic", *(f"answer.{name}" for name in _ANSWER), f"{each} AS each")
-    rows = fields.selectExpr(*_KEY, "topic", *_ANSWER, "posexplode(each) AS (position, placed)")
-    replicas = "placed.replicas" if listed else "placed"
-    loads = {column.name: f"placed.partition_loads.{column.name}" if listed else "NULL" for column in LOADS}
-    made = {
+def _select_table_columns(rows: DataFrame, scheme: str, listed: bool) -> DataFrame:
+    """Select the table's columns from rows that have `placement`, `position` and, if listed, `load`."""
+    replicas = partition_replicas("placement", "position", "replication_factor")
+    rows = rows.withColumn("replicas", replicas)
+    values = {
         "scheme": f"'{scheme}'",
-        "partition": "placed.partition_loads.partition" if listed else "position",
-        "replicas": replicas,
-        "leader": f"get({replicas}, 0)",
-        "isr": "NULL",  # a placement that is made anew has all replicas in sync
+        "partition": "load.partition" if listed else "position",
+        "leader": "get(replicas, 0)",
+        "isr": "NULL",  # in a computed placement, all replicas are in sync
         "elr": "NULL",
-        **loads,
+        **{column.name: f"load.{column.name}" if listed else "NULL" for column in LOADS},
+        **{name: f"placement.{name}" for name in ("start_index", "shift", "seed", "error")},
     }
-    return rows.selectExpr(
-        *(f"CAST({made.get(f.name, f.name)} AS {f.dataType.simpleString()}) AS {f.name}" for f in TABLE.schema.fields)
-    )
+    types = {field.name: field.dataType.simpleString() for field in TABLE.schema.fields}
+    return rows.selectExpr(*(f"CAST({values.get(n, n)} AS {types[n]}) AS {n}" for n in TABLE.column_names))
+
+
+def _place_whole_topics(topics: DataFrame, scheme: str, parameters: PlacementParameters) -> DataFrame:
+    """Place all partitions of topics that have few and list no loads."""
+    place = placement_udf(scheme, parameters.seed, parameters.live_brokers)
+    placed = topics.where("partitions > 0").select(*_REQUEST, place(*_REQUEST).alias("placement"))
+    rows = placed.selectExpr("*", "explode(sequence(0, partitions - 1)) AS position")
+    return _select_table_columns(rows, scheme, listed=False)
+
+
+def _place_listed_partitions(topics: DataFrame, scheme: str, parameters: PlacementParameters) -> DataFrame:
+    """Place the partitions in `loads`, a list of structs, some at once."""
+    lists = f"""explode(transform(sequence(0, (size(loads) - 1) DIV {_PARTITIONS_AT_ONCE}),
+                i -> slice(loads, i * {_PARTITIONS_AT_ONCE} + 1, {_PARTITIONS_AT_ONCE}))) AS loads"""
+    place = placement_udf(scheme, parameters.seed, parameters.live_brokers)
+    requests = topics.selectExpr(*_REQUEST, lists)
+    placed = requests.select(*_REQUEST, "loads", place(*_REQUEST, "loads.partition").alias("placement"))
+    rows = placed.selectExpr(*_REQUEST, "placement", "posexplode(loads) AS (position, load)")
+    return _select_table_columns(rows, scheme, listed=True)
 
 
 def computed_placements(topics: DataFrame, parameters: PlacementParameters) -> DataFrame:
-    """Placements by all computed schemes, over the live brokers.
+    """Place topics over the live brokers by all computed schemes.
 
-    A topic with `partition_loads` gets just the partitions listed there: the pattern of a partition does not depend on
+    A topic with `partition_loads` gets just the partitions listed there: where a partition is placed does not depend on
     how many there are.
+
+    Args:
+        topics: Rows of silver.topics.
+        parameters: Schemes, seed and brokers.
+
+    Returns:
+        Rows of gold.placements.
     """
-    schemes = [name for name in parameters.schemes if computed(name)]
-    listing = "coalesce(size(partition_loads), 0) > 0"
-    with_list, without = topics.where(listing), topics.where(f"NOT {listing}")
+    has_list = F.coalesce(F.size("partition_loads"), F.lit(0)) > 0
+    is_large = F.col("partitions") > _PARTITIONS_AT_ONCE
+    loads = ", ".join(f"CAST(NULL AS {TABLE.schema[c.name].dataType.simpleString()}) AS {c.name}" for c in LOADS)
+    all_partitions = F.expr(f"transform(sequence(0, partitions - 1), p -> struct(p AS partition, {loads}))")
+    listed = topics.where(has_list | is_large).withColumn(
+        "loads", F.when(has_list, F.col("partition_loads")).otherwise(all_partitions)
+    )
+    whole = topics.where(~has_list & ~is_large)
+    schemes = [name for name in parameters.schemes if is_computed(name)]
     parts = [
-        _placed(with_list if listed else without, scheme, parameters, listed)
+        part
         for scheme in schemes
-        for listed in (False, True)
+        for part in (
+            _place_whole_topics(whole, scheme, parameters),
+            _place_listed_partitions(listed, scheme, parameters),
+        )
     ]
     return reduce(DataFrame.union, parts)
 

@@ -1,4 +1,4 @@
-"""bronze.raw_metadata: the records of all sources, framed in parallel, a file at a time."""
+"""bronze.raw_metadata: the records of all sources, read in parallel, one file at a time."""
 
 from __future__ import annotations
 
@@ -9,52 +9,43 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
-from pipelines.ingest.detect import text_of
-from pipelines.ingest.formats.format_registry import FORMATS
+from pipelines.ingest.format_registry import FORMATS, read_text_as
 from pipelines.tables.bronze_tables import RAW_METADATA
 
-_TEXTS = ("cluster_id", "snapshot_id", "source", "format", "path")
-FILES = StructType([StructField(name, StringType()) for name in _TEXTS] + [StructField("ingested_at", TimestampType())])
-
-_FRAMED = (
-    "cluster_id string, snapshot_id string, source string, format string, "
-    "record_number long, line_number long, context string, raw string, ingested_at timestamp"
+_FILE_KEY = ("cluster_id", "snapshot_id", "source", "format")
+FILES = StructType(
+    [StructField(name, StringType()) for name in (*_FILE_KEY, "path")] + [StructField("ingested_at", TimestampType())]
 )
-
-# Records per Arrow batch, and at most so much text in one.
 _BATCH_RECORDS = 20_000
 
 
-def _numbers(values: Sequence[int]) -> pa.Array:
-    if isinstance(values, range):  # as of lines: need not become Python numbers one by one
-        return pa.array(np.arange(values.start, values.stop, values.step))
-    return pa.array(values, pa.int64())
+def _to_array(numbers: Sequence[int]) -> pa.Array:
+    if isinstance(numbers, range):  # of lines: they need not become Python numbers one by one
+        return pa.array(np.arange(numbers.start, numbers.stop, numbers.step))
+    return pa.array(numbers, pa.int64())
 
 
-def _frame_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for file in batch.to_pylist():
-            records = FORMATS[file["format"]].frame(text_of(file["path"], file["format"]), file["path"])
-            for begin in range(0, len(records), _BATCH_RECORDS):
-                part = slice(begin, begin + _BATCH_RECORDS)
-                n = len(records.raw[part])
-                fixed = [pa.repeat(file[k], n) for k in ("cluster_id", "snapshot_id", "source", "format")]
-                yield pa.RecordBatch.from_arrays(
-                    [
-                        *fixed,
-                        _numbers(records.record_number[part]),
-                        _numbers(records.line_number[part]),
-                        pa.array(records.context[part], pa.string()),
-                        pa.array(records.raw[part], pa.string()),
-                        pa.repeat(pa.scalar(file["ingested_at"], pa.timestamp("us", tz="UTC")), n),
-                    ],
-                    names=[c.split()[0] for c in _FRAMED.split(", ")],
-                )
+def _read_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for file in (file for batch in batches for file in batch.to_pylist()):
+        text = read_text_as(file["path"], file["format"])
+        records = FORMATS[file["format"]].read_records(text, file["path"])
+        for begin in range(0, len(records), _BATCH_RECORDS):
+            part = records.slice(begin, begin + _BATCH_RECORDS)
+            columns = {name: pa.repeat(file[name], len(part)) for name in _FILE_KEY} | {
+                "record_number": _to_array(part.record_number),
+                "line_number": _to_array(part.line_number),
+                "context": pa.array(part.context, pa.string()),
+                "raw": pa.array(part.raw, pa.string()),
+                "ingested_at": pa.repeat(pa.scalar(file["ingested_at"], pa.timestamp("us", tz="UTC")), len(part)),
+            }
+            yield pa.RecordBatch.from_pydict(columns)
 
 
 def raw_metadata(files: DataFrame) -> DataFrame:
-    """Rows of bronze.raw_metadata. files: one row per file (FILES), readable where Spark's workers run.
+    """Build bronze.raw_metadata.
 
-    `ingested_at` is when the file's snapshot was first read.
+    Args:
+        files: One row per file (FILES), with paths that Spark's workers can read; `ingested_at` is when the file's
+            snapshot was first read.
     """
-    return files.mapInArrow(_frame_files, _FRAMED).select(*RAW_METADATA.column_names)
+    return files.mapInArrow(_read_files, RAW_METADATA.schema).select(*RAW_METADATA.column_names)

@@ -1,31 +1,42 @@
-"""Steps that wait for one another, several at a time: a small table's cost is latency, not work."""
+"""Run steps that depend on each other, several at the same time: a small table costs latency, not work."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from time import monotonic
+
+_log = logging.getLogger(__name__)
 
 
 def run_steps(
-    steps: Sequence[str], needs: Mapping[str, Sequence[str]], work: Callable[[str], None], at_once: int
+    steps: Sequence[str], needs: Mapping[str, Sequence[str]], run_step: Callable[[str], None], max_parallel: int
 ) -> None:
-    """Do `work` for every step, each after those it needs, at most `at_once` at a time.
+    """Run each step after those that it needs. After a failure no further step starts.
 
-    steps: in an order that respects `needs`; needs outside of `steps` count as met. After a failure no further step
-    begins; when those under way have ended, the failure of the earliest step is raised.
+    Args:
+        steps: Steps in an order that respects `needs`.
+        needs: The steps that a step needs; those that are not in `steps` count as finished.
+        run_step: Runs a step.
+        max_parallel: Number of steps that may run at the same time.
+
+    Raises:
+        Exception: That of the first step, in order, that failed, once all running steps have ended.
+        ValueError: If steps wait for each other.
     """
     waiting = list(steps)
-    left = set(steps)
+    unfinished = set(steps)
     running: dict[Future[None], str] = {}
     failures: dict[str, BaseException] = {}
-    with ThreadPoolExecutor(at_once, thread_name_prefix="stage") as pool:
+    with ThreadPoolExecutor(max_parallel, thread_name_prefix="stage") as pool:
         while waiting or running:
             for step in list(waiting):
-                if failures or len(running) >= at_once:
+                if failures or len(running) >= max_parallel:
                     break
-                if not left.intersection(needs.get(step, ())):
+                if not unfinished.intersection(needs.get(step, ())):
                     waiting.remove(step)
-                    running[pool.submit(work, step)] = step
+                    running[pool.submit(_run_logged, step, run_step)] = step
             if not running:
                 break
             done, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -33,10 +44,21 @@ def run_steps(
                 step = running.pop(future)
                 error = future.exception()
                 if error is None:
-                    left.remove(step)
+                    unfinished.remove(step)
                 else:
                     failures[step] = error
     if failures:
         raise failures[min(failures, key=steps.index)]
     if waiting:
         raise ValueError(f"steps that wait for each other: {', '.join(waiting)}")
+
+
+def _run_logged(step: str, run_step: Callable[[str], None]) -> None:
+    began = monotonic()
+    _log.info("%s: started", step)
+    try:
+        run_step(step)
+    except BaseException:
+        _log.error("%s: failed after %.1f s", step, monotonic() - began)
+        raise
+    _log.info("%s: finished in %.1f s", step, monotonic() - began)

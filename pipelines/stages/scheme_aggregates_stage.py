@@ -1,8 +1,7 @@
-"""internal.scheme_aggregates: one pass over the partitions, and over the topics for the schemes that are computed.
+"""internal.scheme_aggregates: one pass over partitions, and over topics for the schemes that are computed.
 
-Rows of silver are packed into Arrow IPC batches by shard of topics; a shard is summed under every scheme, placing
-what is
-computed on the way; the sums of a cluster's shards are added up. Only silver.partitions is as long as the cluster.
+Rows of silver are packed into Arrow IPC batches by shard of topics. Each shard is summed under every scheme, placing
+topics on the way, and the sums of a cluster's shards are added up. Only silver.partitions has a row per partition.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pipelines.tables.failure_tables import SCHEME_AGGREGATES
 from udfs.failures.partition_groups import PARTITIONS, TOPICS
 from udfs.failures.shards import (
+    CLUSTER_AGGREGATES,
+    EMPTY,
     IPC_BATCHES,
-    NOTHING,
-    OF_PARTITIONS,
-    OF_TOPICS,
-    PARTIAL,
-    SUMS,
+    PARTITION_BATCH,
+    SHARD_AGGREGATES,
+    TOPIC_BATCH,
+    AggregationPlan,
     Clusters,
-    SumPlan,
-    packer,
-    sum_cluster,
-    sum_shard,
+    make_cluster_aggregator,
+    make_packer,
+    make_shard_aggregator,
 )
 from udfs.placement.schemes import OBSERVED
 
@@ -35,72 +34,64 @@ _KEY = ("cluster_id", "snapshot_id")
 
 
 @dataclass(frozen=True)
-class SumParameters:
-    """min_insync_replicas, unclean_leader_election: of topics whose sources show no such config.
+class AggregationParameters:
+    """What the stage needs besides its tables."""
 
-    clusters: the live brokers of each snapshot of the run.   settings: what all this follows from, as JSON.
-    """
-
-    min_insync_replicas: int
-    unclean_leader_election: bool
+    min_insync_replicas: int  # of topics whose sources do not show it
+    unclean_leader_election: bool  # likewise
     clusters: Clusters
-    plan: SumPlan
-    settings: str
+    plan: AggregationPlan
+    settings: str  # the settings that the aggregates depend on, as JSON
 
 
-def _topics(topics: DataFrame, parameters: SumParameters) -> DataFrame:
-    none = F.array().cast(from_arrow_type(TOPICS.field("partition_loads").type))
-    rows = topics.select(
-        *_KEY,
-        "topic",
-        "partitions",
-        "replication_factor",
-        F.coalesce("min_insync_replicas", F.lit(parameters.min_insync_replicas)).alias("min_insync_replicas"),
-        F.coalesce("unclean_leader_election", F.lit(parameters.unclean_leader_election)).alias(
-            "unclean_leader_election"
-        ),
-        F.coalesce("partition_loads", none).alias("partition_loads"),
-    )
-    return rows.mapInArrow(packer(OF_TOPICS, parameters.plan.shard_counts), from_arrow_schema(IPC_BATCHES))
+def _pack(rows: DataFrame, kind: str, parameters: AggregationParameters) -> DataFrame:
+    return rows.mapInArrow(make_packer(kind, parameters.plan.shard_counts), from_arrow_schema(IPC_BATCHES))
 
 
-def _partitions(partitions: DataFrame, parameters: SumParameters) -> DataFrame:
+def _topic_batches(topics: DataFrame, parameters: AggregationParameters) -> DataFrame:
+    defaults = {
+        "min_insync_replicas": F.lit(parameters.min_insync_replicas),
+        "unclean_leader_election": F.lit(parameters.unclean_leader_election),
+        "partition_loads": F.array().cast(from_arrow_type(TOPICS.field("partition_loads").type)),
+    }
+    filled = topics.withColumns({name: F.coalesce(name, value) for name, value in defaults.items()})
+    return _pack(filled.select(*_KEY, *TOPICS.names), TOPIC_BATCH, parameters)
+
+
+def _partition_batches(partitions: DataFrame, parameters: AggregationParameters) -> DataFrame:
     # Empty lists for null ones: Spark hands null lists to Python slowly (see conf/spark.toml).
-    none = F.array().cast("array<int>")
-    healthy = F.size("isr") == F.size("replicas")
+    no_brokers, no_lags = (F.array().cast(kind) for kind in ("array<int>", "array<bigint>"))
     lags = F.transform("logs", lambda log: log.offset_lag)
-    rows = partitions.where(F.col("replicas").isNotNull()).select(
-        *_KEY,
-        "topic",
-        "partition",
-        "replicas",
-        "leader",
-        healthy.alias("all_in_sync"),
-        F.when(healthy, none).otherwise(F.col("isr")).alias("isr"),
-        F.coalesce("elr", none).alias("elr"),
-        F.coalesce(lags, F.array().cast("array<bigint>")).alias("lags"),
-        *PARTITIONS.names[-3:],
+    rows = partitions.where(F.col("replicas").isNotNull()).withColumn(
+        "all_in_sync", F.size("isr") == F.size("replicas")
     )
-    return rows.mapInArrow(packer(OF_PARTITIONS, parameters.plan.shard_counts), from_arrow_schema(IPC_BATCHES))
+    filled = rows.withColumns(
+        {
+            "isr": F.when(F.col("all_in_sync"), no_brokers).otherwise(F.col("isr")),
+            "elr": F.coalesce("elr", no_brokers),
+            "lags": F.coalesce(lags, no_lags),
+        }
+    )
+    return _pack(filled.select(*_KEY, *PARTITIONS.names), PARTITION_BATCH, parameters)
 
 
 def scheme_aggregates(
-    topics: DataFrame, partitions: DataFrame, brokers: DataFrame, parameters: SumParameters
+    topics: DataFrame, partitions: DataFrame, brokers: DataFrame, parameters: AggregationParameters
 ) -> DataFrame:
-    """Rows of internal.scheme_aggregates: one for every snapshot and scheme, also where there is no topic or no live
-    broker."""
-    nothing = brokers.select(*_KEY).unionByName(topics.select(*_KEY)).distinct()
-    nothing = nothing.select(
-        *_KEY, F.lit(0).alias("shard"), F.lit(NOTHING).alias("kind"), F.lit(None).cast("binary").alias("ipc_batch")
+    """Compute internal.scheme_aggregates: a row for every snapshot and scheme, even without topics or live brokers."""
+    snapshots = brokers.select(*_KEY).unionByName(topics.select(*_KEY)).distinct()
+    empty = snapshots.select(
+        *_KEY, F.lit(0).alias("shard"), F.lit(EMPTY).alias("kind"), F.lit(None).cast("binary").alias("ipc_batch")
     )
-    parts = [nothing, _topics(topics, parameters)]
+    batches = [empty, _topic_batches(topics, parameters)]
     if OBSERVED in parameters.plan.schemes:
-        parts.append(_partitions(partitions, parameters))
-    ipc_batches = reduce(DataFrame.unionByName, parts)
-    partial = ipc_batches.groupBy(*_KEY, "shard").applyInArrow(
-        sum_shard(parameters.clusters, parameters.plan), from_arrow_schema(PARTIAL)
+        batches.append(_partition_batches(partitions, parameters))
+    shards = (
+        reduce(DataFrame.unionByName, batches)
+        .groupBy(*_KEY, "shard")
+        .applyInArrow(make_shard_aggregator(parameters.clusters, parameters.plan), from_arrow_schema(SHARD_AGGREGATES))
     )
-    whole = partial.groupBy(*_KEY, "scheme").applyInArrow(
-        sum_cluster(parameters.clusters, parameters.plan), from_arrow_schema(SUMS)
+    clusters = shards.groupBy(*_KEY, "scheme").applyInArrow(
+        make_cluster_aggregator(parameters.clusters, parameters.plan), from_arrow_schema(CLUSTER_AGGREGATES)
     )
-    return whole.withColumn("settings", F.lit(parameters.settings)).select(*SCHEME_AGGREGATES.column_names)
+    return clusters.withColumn("settings", F.lit(parameters.settings)).select(*SCHEME_AGGREGATES.column_names)

@@ -1,75 +1,81 @@
-"""The silver tables: the parts of internal.entities, each with what only the whole cluster can tell."""
+"""The silver tables: the parts of internal.entities, each with what only the whole cluster can show."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
-from pipelines.ingest.merge.broker_liveness import BROKERS as BROKER_SHAPE
-from pipelines.ingest.merge.broker_liveness import assess_brokers
-from pipelines.ingest.merge.merged_schemas import REGISTRATIONS, USAGE, USED
+from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, INFERRED_PARTITIONS, LOG_COLUMNS, REGISTRATIONS, USAGE
+from pipelines.ingest.merge.inferred_state import STATE, find_leading_down_brokers, infer_brokers, infer_leader_and_isr
+from pipelines.ingest.merge.shard_facts import RecordOutcome
 from pipelines.tables import silver_tables
-from pipelines.tables.silver_tables import ENTITY_OF
+from udfs.arrow.columns import to_flags, to_lists
+from udfs.arrow.ragged import is_in_segment
 
 _KEY = ("cluster_id", "snapshot_id")
+_KEY_FIELDS = (pa.field("cluster_id", pa.string()), pa.field("snapshot_id", pa.string()))
 
 
-def _part(entities: DataFrame, name: str) -> DataFrame:
-    """The rows of one entity, its struct's fields as columns."""
-    return entities.where(F.col("entity") == name).select(*_KEY, f"{ENTITY_OF[name]}.*")
+def _select_entity(entities: DataFrame, name: str) -> DataFrame:
+    """Return the rows of one entity, its struct's fields as columns."""
+    return entities.where(F.col("entity") == name).select(*_KEY, f"{name}.*")
+
+
+def _add_key(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+    """Return one snapshot's rows with its key in front, for applyInArrow."""
+    keys = [pa.repeat(scalar, rows.num_rows) for scalar in key]
+    return pa.Table.from_arrays([*keys, *rows.columns], names=[*_KEY, *rows.schema.names])
 
 
 def brokers(entities: DataFrame) -> DataFrame:
-    """Rows of silver.brokers: every broker that is registered, listed or named by a replica, and whether it lives."""
-    used = _part(entities, "usage").groupBy(*_KEY, "broker_id")
+    """Build silver.brokers: every broker that is registered, listed or named by a replica, and whether it is live."""
+    usage = _select_entity(entities, "usage").groupBy(*_KEY, "broker_id")
     counts = [name for name in USAGE.names if name != "broker_id"]
-    summed = used.agg(*(F.sum(name).alias(name) for name in counts))
-    known = _part(entities, "registrations").withColumn("known", F.lit(True))
-    both = known.join(summed.withColumn("used", F.lit(True)), on=[*_KEY, "broker_id"], how="full")
+    used = usage.agg(*(F.sum(name).alias(name) for name in counts)).withColumn("is_used", F.lit(True))
+    registered = _select_entity(entities, "registrations").withColumn("is_registered", F.lit(True))
 
-    def assess(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
-        registrations = rows.filter(rows["known"]).select(REGISTRATIONS.names).cast(REGISTRATIONS)
-        usage = rows.filter(rows["used"]).select(USAGE.names).cast(USAGE)
-        found, _ = assess_brokers(registrations, usage)
-        fixed = [pa.array([k.as_py()] * found.num_rows, pa.string()) for k in key]
-        return pa.Table.from_arrays([*fixed, *found.columns], names=[*_KEY, *BROKER_SHAPE.names])
+    def infer(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+        registrations = rows.filter(rows["is_registered"]).select(REGISTRATIONS.names).cast(REGISTRATIONS)
+        found, _ = infer_brokers(registrations, rows.filter(rows["is_used"]).select(USAGE.names).cast(USAGE))
+        return _add_key(key, found)
 
-    schema = StructType([*(StructField(k, StringType()) for k in _KEY), *from_arrow_schema(BROKER_SHAPE).fields])
-    return both.groupBy(*_KEY).applyInArrow(assess, schema).select(*silver_tables.BROKERS.column_names)
+    both = registered.join(used, on=[*_KEY, "broker_id"], how="full")
+    rows = both.groupBy(*_KEY).applyInArrow(infer, from_arrow_schema(pa.schema([*_KEY_FIELDS, *BROKERS])))
+    return rows.select(*silver_tables.BROKERS.column_names)
 
 
 def topics(entities: DataFrame) -> DataFrame:
-    """Rows of silver.topics."""
-    return _part(entities, "topics").select(*silver_tables.TOPICS.column_names)
+    """Build silver.topics."""
+    return _select_entity(entities, "topics").select(*silver_tables.TOPICS.column_names)
 
 
 def partitions(entities: DataFrame, brokers: DataFrame) -> DataFrame:
-    """Rows of silver.partitions. Where no source tells leader and ISR, they are taken as healthy, and marked so."""
+    """Build silver.partitions without `successor`. Leader and ISR that no source shows are inferred, and marked so."""
     down = brokers.where(~F.col("live")).groupBy(*_KEY).agg(F.collect_list("broker_id").alias("down"))
-    rows = _part(entities, "partitions").join(down, on=list(_KEY), how="left")
-    silent = F.col("replicas").isNotNull() & F.col("leader").isNull() & F.col("isr").isNull()
-    none_down = F.coalesce(F.col("down"), F.array().cast("array<int>"))
-    live = F.filter("replicas", lambda broker: ~F.array_contains(none_down, broker))
-    said = F.coalesce(F.col("leader"), F.lit(-1))
-    leader = F.when(silent, F.coalesce(F.try_element_at(live, F.lit(1)), F.lit(-1))).otherwise(said)
-    isr = F.when(silent, live).otherwise(F.coalesce(F.col("isr"), F.array().cast("array<int>")))
-    placed = F.col("replicas").isNotNull()
-    return (
-        rows.withColumn("state_inferred", silent)
-        .withColumn("new_leader", F.when(placed, leader).otherwise(F.col("leader")))
-        .withColumn("new_isr", F.when(placed, isr).otherwise(F.col("isr")))
-        .drop("leader", "isr")
-        .withColumnsRenamed({"new_leader": "leader", "new_isr": "isr"})
-        .select(*silver_tables.PARTITIONS.column_names)
-    )
+    rows = _select_entity(entities, "partitions").join(down, on=list(_KEY), how="left")
+
+    # Defined here, so that Spark sends its code to the workers, which need not import all tables for it.
+    def infer(
+        leader: pa.Array, replicas: pa.Array, isr: pa.Array, down: pa.Array, has_replicas: pa.Array, has_isr: pa.Array
+    ) -> pa.Array:
+        assigned, failed = to_lists(replicas), to_lists(down)
+        is_down = is_in_segment(assigned.values, assigned.offsets, failed.values, failed.offsets)
+        assigned = assigned._replace(valid=to_flags(has_replicas))
+        return infer_leader_and_isr(assigned, leader, to_lists(isr)._replace(valid=to_flags(has_isr)), is_down)
+
+    infer_state = F.arrow_udf(infer, from_arrow_type(STATE))  # type: ignore[attr-defined]
+    # Empty lists and flags instead of null lists: Spark 4.1 takes quadratic time to write many null lists to Arrow.
+    lists = [F.coalesce(name, F.array().cast("array<int>")) for name in ("replicas", "isr", "down")]
+    is_known = [F.col(name).isNotNull() for name in ("replicas", "isr")]
+    rows = rows.withColumn("state", infer_state("leader", *lists, *is_known)).drop("leader", "isr")
+    return rows.select("*", "state.*").select(*_KEY, *INFERRED_PARTITIONS.names)
 
 
 def replicas(entities: DataFrame, partitions: DataFrame) -> DataFrame:
-    """Rows of silver.replicas: one per assigned replica, and one per log that no assignment accounts for."""
-    fields = ("size_bytes", "offset_lag", "log_end_offset", "high_watermark", "log_dir")
+    """Build silver.replicas: one row per assigned replica, and one per log that no assignment accounts for."""
+    fields = [field.name for field in LOG_COLUMNS]
     assigned = partitions.select(
         *_KEY,
         "topic",
@@ -80,28 +86,18 @@ def replicas(entities: DataFrame, partitions: DataFrame) -> DataFrame:
         F.col("size_bytes").alias("partition_bytes"),
     )
     log = F.try_element_at("logs", F.col("position") + 1)
+    values = {name: log[name] for name in fields}
+    # A model shows a partition's size, not that of each replica: replicas are as large as their partition.
+    partition_bytes = F.when(F.col("logs").isNull(), F.col("partition_bytes"))
+    values["size_bytes"] = F.coalesce(values["size_bytes"], partition_bytes)
     assigned = assigned.select(
-        *_KEY,
-        "topic",
-        "partition",
-        "broker_id",
+        *(*_KEY, "topic", "partition", "broker_id", "position"),
         F.lit(False).alias("is_future"),
-        "position",
         F.array_contains("isr", F.col("broker_id")).alias("in_sync"),
-        # A model tells a partition's size, not each replica's: its replicas are taken as large as it is.
-        *(
-            F.coalesce(log[name], F.when(F.col("logs").isNull(), F.col("partition_bytes"))).alias(name)
-            if name == "size_bytes"
-            else log[name].alias(name)
-            for name in fields
-        ),
+        *(value.alias(name) for name, value in values.items()),
     )
-    stray = _part(entities, "stray_logs").select(
-        *_KEY,
-        "topic",
-        "partition",
-        "broker_id",
-        "is_future",
+    stray = _select_entity(entities, "stray_logs").select(
+        *(*_KEY, "topic", "partition", "broker_id", "is_future"),
         F.lit(None).cast("int").alias("position"),
         F.lit(None).cast("boolean").alias("in_sync"),
         *(F.col(f"log.{name}").alias(name) for name in fields),
@@ -110,42 +106,37 @@ def replicas(entities: DataFrame, partitions: DataFrame) -> DataFrame:
 
 
 def quarantine(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
-    """Rows of silver.quarantine: the rejected records with their text."""
-    rejected = _part(entities, "quarantine")
+    """Build silver.quarantine: the rejected records with their text."""
+    rejected = _select_entity(entities, "quarantine")
     texts = raw_metadata.select(*_KEY, "source", "record_number", "raw")
     found = rejected.join(texts, on=[*_KEY, "source", "record_number"], how="inner")
     return found.select(*silver_tables.QUARANTINE.column_names)
 
 
 def conflicts(entities: DataFrame, brokers: DataFrame) -> DataFrame:
-    """Rows of silver.conflicts: facts that differ, and down brokers that lead all the same."""
-    down_leads = brokers.where(~F.col("live") & (F.col("leaders") > 0)).select(
-        *_KEY,
-        F.concat(F.lit("broker "), "broker_id").alias("entity"),
-        F.lit("live").alias("field"),
-        F.concat(F.lit("down: "), "live_reason").alias("value"),
-        F.concat(F.lit("leads "), "leaders", F.lit(" partitions")).alias("other_value"),
-        F.lit(USED).alias("outcome"),
-    )
-    both = _part(entities, "conflicts").unionByName(down_leads, allowMissingColumns=True)
-    return both.select(*silver_tables.CONFLICTS.column_names)
+    """Build silver.conflicts: facts that differ, and down brokers that lead partitions all the same."""
+
+    def find(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+        return _add_key(key, find_leading_down_brokers(rows.select(BROKERS.names)))
+
+    schema = from_arrow_schema(pa.schema([*_KEY_FIELDS, *CONFLICTS]))
+    leading = brokers.groupBy(*_KEY).applyInArrow(find, schema)
+    return _select_entity(entities, "conflicts").unionByName(leading).select(*silver_tables.CONFLICTS.column_names)
 
 
 def source_summary(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
-    """Rows of silver.source_summary: what became of each source's records."""
+    """Build silver.source_summary: what became of each source's records."""
     counted = raw_metadata.groupBy(*_KEY, "source", "format").agg(F.count("*").alias("records"))
-    account = _part(entities, "accounts")
+    outcomes = _select_entity(entities, "outcomes").groupBy(*_KEY, "source", "outcome", "reason")
+    summed = outcomes.agg(F.sum("records").alias("records"))
 
-    def of(verdict: str) -> Column:
-        return F.coalesce(F.sum(F.when(F.col("verdict") == verdict, F.col("records"))), F.lit(0).cast("long"))
+    def count(outcome: RecordOutcome) -> Column:
+        records = F.sum(F.when(F.col("outcome") == outcome, F.col("records")))
+        return F.coalesce(records, F.lit(0).cast("long")).alias(f"{outcome}_records")
 
-    by_reason = account.groupBy(*_KEY, "source", "verdict", "reason").agg(F.sum("records").alias("records"))
-    ignored = (F.col("verdict") == "ignored") & F.col("reason").isNotNull()
-    reasons = F.collect_list(F.when(ignored, F.struct("reason", "records")))
-    verdicts = by_reason.groupBy(*_KEY, "source").agg(
-        of("kept").alias("kept"),
-        of("quarantined").alias("quarantined"),
-        of("ignored").alias("ignored"),
-        F.map_from_entries(F.array_sort(reasons)).alias("ignored_reasons"),
+    is_ignored = (F.col("outcome") == RecordOutcome.IGNORED) & F.col("reason").isNotNull()
+    reasons = F.collect_list(F.when(is_ignored, F.struct("reason", "records")))
+    by_source = summed.groupBy(*_KEY, "source").agg(
+        *map(count, RecordOutcome), F.map_from_entries(F.array_sort(reasons)).alias("ignored_reasons")
     )
-    return counted.join(verdicts, on=[*_KEY, "source"], how="inner").select(*silver_tables.SOURCE_SUMMARY.column_names)
+    return counted.join(by_source, on=[*_KEY, "source"], how="inner").select(*silver_tables.SOURCE_SUMMARY.column_names)

@@ -1,192 +1,306 @@
-"""internal.simulation_results, and the gold tables of a replay out of it: partitions are folded side by side."""
+"""Simulate events with Spark: internal.simulation_results, and the gold tables of a replay from it.
+
+Partitions are simulated side by side, so that there may be more events than one machine's memory can hold. The stage is
+not part of `run`: `replay --warehouse` runs it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from pipelines.spark.local_frames import frame_of_rows
+from pipelines.ingest.sources import SnapshotKey
+from pipelines.spark.local_frames import create_frame
+from pipelines.spark.store import Store
+from pipelines.stages.scheduler import run_steps
+from pipelines.tables import TABLES
 from pipelines.tables import simulation_tables as t
-from udfs.simulation import spark_functions
-from udfs.simulation.event_names import KINDS
-from udfs.simulation.event_packing import OF_EVERY_SHARD
-from udfs.simulation.event_shards import EVERY_SHARD, SHARDS, sharer
-from udfs.simulation.kernels import codes
-from udfs.simulation.kernels.simulation_state import CHECK_EVERY_MS, END_AT, FIRST_CHECK_MS, KRAFT, REBALANCES, START_AT
+from pipelines.tables.table_contract import Table
+from udfs.simulation import spark_functions as f
+from udfs.simulation.event_columns import KINDS_OF_EVERY_SHARD
+from udfs.simulation.group_simulation import GroupSimulation, build_group_tables
+from udfs.simulation.kernels.codes import EventKind
+from udfs.simulation.kernels.simulation_arrays import ClusterSetup
 from udfs.simulation.simulation_schemas import JOINED_REQUESTS, LISTS, WIRE
 
+BUCKETS = 8
+_PARALLEL_TABLES = 3
 _KEY = ("cluster_id", "snapshot_id")
-_KEYS = StructType([StructField(name, StringType()) for name in _KEY])
-_OF_ALL = tuple(KINDS[kind] for kind in OF_EVERY_SHARD)
+_KEY_SCHEMA = StructType([StructField(name, StringType()) for name in _KEY])
+_INITIAL_CLUSTER = EventKind.INITIAL_CLUSTER.label
+_NAMES_OF_EVERY_SHARD = [kind.label for kind in KINDS_OF_EVERY_SHARD]
+
+Persist = Callable[[DataFrame], DataFrame]
 
 
-def _lists() -> Column:
-    """The lists of an event in one, as WIRE has them."""
-    columns = [F.col(name).cast("array<bigint>") for name in (*LISTS, "numbers")]
-    none = F.array().cast("array<bigint>")
-    whole = F.concat(
-        *(F.concat(F.array(F.coalesce(F.size(c), F.lit(-1)).cast("bigint")), F.coalesce(c, none)) for c in columns)
+# ---- simulate
+
+
+@dataclass(frozen=True)
+class _Cluster:
+    """A cluster of the event log: its key, its row "cluster at first", whether it deletes topics."""
+
+    cluster_id: str
+    snapshot_id: str
+    at_ms: int
+    numbers: list[int]
+    has_deletions: bool
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.cluster_id, self.snapshot_id
+
+    @property
+    def can_rebalance(self) -> bool:
+        """Whether its time is long enough for an automatic leader rebalance."""
+        first = min(self.numbers[ClusterSetup.REBALANCE_CHECK_MS], self.numbers[ClusterSetup.FIRST_REBALANCE_CHECK_MS])
+        return (
+            self.numbers[ClusterSetup.AUTO_LEADER_REBALANCE] != 0
+            and self.numbers[ClusterSetup.END_TIME] - self.numbers[ClusterSetup.START_TIME] >= first
+        )
+
+
+def simulate_events(events: DataFrame, buckets: int, persist: Persist = lambda frame: frame) -> DataFrame:
+    """Simulate events.
+
+    Args:
+        events: Rows of silver.cluster_events.
+        buckets: Number of shards that partitions are distributed over.
+        persist: Persists a frame that is read twice.
+
+    Returns:
+        Rows of internal.simulation_results.
+    """
+    clusters = _read_clusters(events)
+    initial = events.sparkSession.createDataFrame(_make_initial_rows(clusters), from_arrow_schema(WIRE))
+    shards = _shard(_to_wire(events.where(F.col("kind") != _INITIAL_CLUSTER)), buckets)
+    has_joint_events = {one.key: one.can_rebalance for one in clusters if one.can_rebalance or one.has_deletions}
+    if has_joint_events:
+        shards = persist(shards)
+    all_shards = shards.unionByName(_shard(initial, buckets))
+    if has_joint_events:
+        all_shards = all_shards.unionByName(_shard(_find_joint_events(all_shards, has_joint_events), buckets))
+    every_bucket = F.sequence(F.lit(0), F.lit(buckets - 1))
+    target = F.when(F.col("bucket") == f.EVERY_SHARD, every_bucket).otherwise(F.array("bucket"))
+    distributed = all_shards.select(F.explode(target), "rows").repartitionById(buckets, "col").select("rows")
+    results = distributed.mapInArrow(f.simulate_shards, from_arrow_schema(f.RESULTS))
+    return results.select(*t.SIMULATION_RESULTS.column_names)
+
+
+def _read_clusters(events: DataFrame) -> list[_Cluster]:
+    initial = events.where(F.col("kind") == _INITIAL_CLUSTER).select(*_KEY, "at_ms", "numbers")
+    deletions = events.groupBy(*_KEY).agg(
+        F.max(F.col("kind") == EventKind.DELETE_PARTITION.label).alias("has_deletions")
     )
-    return F.when(F.coalesce(*columns).isNull(), none).otherwise(whole)
+    rows = (row.asDict() for row in initial.join(deletions, list(_KEY)).collect())
+    # With KRaft, a topic is deleted with its record: its partitions need not know of each other.
+    return [
+        _Cluster(**row | {"has_deletions": row["has_deletions"] and not row["numbers"][ClusterSetup.KRAFT]})
+        for row in rows
+    ]
 
 
-def _wire(events: DataFrame) -> DataFrame:
-    return events.withColumn("lists", _lists()).select(*WIRE.names)
-
-
-def _heads(events: DataFrame) -> list[dict[str, Any]]:
-    """Key, at_ms and numbers of clusters at first; whether ZooKeeper's controller deletes topics."""
-    at_first = events.where(F.col("kind") == KINDS[codes.HELD_CLUSTER]).select(*_KEY, "at_ms", "numbers")
-    deletes = events.groupBy(*_KEY).agg(F.max(F.col("kind") == KINDS[codes.DELETE]).alias("deletes"))
-    heads = []
-    for row in at_first.join(deletes, list(_KEY)).collect():
-        head = {name: row[name] for name in (*_KEY, "at_ms", "numbers")}
-        heads.append({**head, "deletes": row["deletes"] and not row["numbers"][KRAFT]})
-    return heads
-
-
-def _head_rows(heads: list[dict[str, Any]]) -> pa.Table:
-    """The same as rows of WIRE."""
+def _make_initial_rows(clusters: Sequence[_Cluster]) -> pa.Table:
+    """Return the rows "cluster at first" in the schema WIRE."""
     rows = [
         {
-            **{name: head[name] for name in (*_KEY, "at_ms")},
+            **dict(zip(_KEY, one.key, strict=True)),
+            "at_ms": one.at_ms,
             "event": -1,
-            "kind": KINDS[codes.HELD_CLUSTER],
-            "lists": [*([-1] * len(LISTS)), len(head["numbers"]), *head["numbers"]],
+            "kind": _INITIAL_CLUSTER,
+            "lists": [*([-1] * len(LISTS)), len(one.numbers), *one.numbers],
         }
-        for head in heads
+        for one in clusters
     ]
     return pa.Table.from_pylist(rows, schema=WIRE)
 
 
-def _may_be_rebalanced(numbers: list[int]) -> bool:
-    """Whether a cluster's time is long enough for its leaders to be rebalanced by themselves."""
-    first = min(numbers[CHECK_EVERY_MS], numbers[FIRST_CHECK_MS])
-    return numbers[REBALANCES] != 0 and numbers[END_AT] - numbers[START_AT] >= first
+def _to_wire(events: DataFrame) -> DataFrame:
+    """Join the lists of each event into one, as in WIRE."""
+    columns = [F.col(name).cast("array<bigint>") for name in (*LISTS, "numbers")]
+    empty = F.array().cast("array<bigint>")
+    joined = F.concat(
+        *(F.concat(F.array(F.coalesce(F.size(c), F.lit(-1)).cast("bigint")), F.coalesce(c, empty)) for c in columns)
+    )
+    lists = F.when(F.coalesce(*columns).isNull(), empty).otherwise(joined)
+    return events.withColumn("lists", lists).select(*WIRE.names)
 
 
-def _together(shards: DataFrame, of: dict[tuple[str, str], bool]) -> DataFrame:
-    """Rows (WIRE) of what partitions do together, of these clusters. shards: SHARDS, all of theirs.
-
-    of: by (cluster_id, snapshot_id), whether its leaders may be rebalanced; else topics of it are deleted. A worker has
-    a whole cluster: who is elected depends on all of its partitions.
-    """
-    theirs = F.broadcast(frame_of_rows(shards.sparkSession, list(of), _KEYS))
-    mine = shards.join(theirs, list(_KEY), "left_semi").repartition(*_KEY).select("rows")
-    whole = [key for key, rebalanced in of.items() if rebalanced]
-    return mine.mapInArrow(spark_functions.coupler(whole), from_arrow_schema(WIRE))
-
-
-def _shared(rows: DataFrame, buckets: int) -> DataFrame:
-    """Rows of WIRE as SHARDS."""
+def _shard(rows: DataFrame, buckets: int) -> DataFrame:
+    """Distribute rows of WIRE over shards."""
     shard = F.pmod(F.hash("topic", "partition"), F.lit(buckets))
-    bucket = F.when(F.col("kind").isin(*_OF_ALL), F.lit(EVERY_SHARD)).otherwise(shard)
+    bucket = F.when(F.col("kind").isin(_NAMES_OF_EVERY_SHARD), F.lit(f.EVERY_SHARD)).otherwise(shard)
     packed = rows.withColumn("bucket", bucket).select(*WIRE.names, "bucket")
-    return packed.mapInArrow(sharer(), from_arrow_schema(SHARDS))
+    return packed.mapInArrow(f.shard_events, from_arrow_schema(f.SHARDS))
 
 
-def replayed(
-    events: DataFrame, buckets: int, keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
-) -> DataFrame:
-    """Rows of internal.simulation_results.
+def _find_joint_events(shards: DataFrame, clusters: dict[tuple[str, str], bool]) -> DataFrame:
+    """Find joint events (WIRE) of clusters: a worker has a whole cluster, as all partitions take part in elections.
 
-    events: of silver.cluster_events.   buckets: shards that partitions are spread over.   keep: of a frame that is
-    read twice, one that is computed once.
+    Args:
+        shards: All shards.
+        clusters: By (cluster_id, snapshot_id), whether its leaders may be rebalanced; otherwise, it deletes topics.
     """
-    found = _heads(events)
-    rows = _wire(events.where(F.col("kind") != KINDS[codes.HELD_CLUSTER]))
-    heads = events.sparkSession.createDataFrame(_head_rows(found), from_arrow_schema(WIRE))
-    shards = _shared(rows, buckets)
-    together = {}
-    for head in found:
-        rebalanced = _may_be_rebalanced(head["numbers"])
-        if rebalanced or head["deletes"]:
-            together[head["cluster_id"], head["snapshot_id"]] = rebalanced
-    if together:
-        shards = keep(shards)
-    every = shards.unionByName(_shared(heads, buckets))
-    if together:
-        every = every.unionByName(_shared(_together(every, together), buckets))
-    each = F.sequence(F.lit(0), F.lit(buckets - 1))
-    spread_out = every.select(F.explode(F.when(F.col("bucket") < 0, each).otherwise(F.array("bucket"))), "rows")
-    spread_out = spread_out.repartitionById(buckets, "col").select("rows")
-    ipc_batches = spread_out.mapInArrow(spark_functions.replayer(), from_arrow_schema(spark_functions.IPC_BATCHES))
-    return ipc_batches.select(*t.REPLAYED.column_names)
+    keys = F.broadcast(create_frame(shards.sparkSession, list(clusters), _KEY_SCHEMA))
+    chosen = shards.join(keys, list(_KEY), "left_semi").repartition(*_KEY).select("rows")
+    find = f.joint_event_finder([key for key, can_rebalance in clusters.items() if can_rebalance])
+    return chosen.mapInArrow(find, from_arrow_schema(WIRE))
 
 
-def _rows(replayed: DataFrame, part: str) -> DataFrame:
-    ipc_batches = replayed.where(F.col("part") == part).select("rows")
-    return ipc_batches.mapInArrow(spark_functions.unpacker(), from_arrow_schema(spark_functions.PARTS[part]))
+# ---- gold tables
 
 
-def leadership_events(replayed: DataFrame) -> DataFrame:
-    """Rows of gold.leadership_events."""
-    return _rows(replayed, "leaderships").select(*t.LEADERSHIP_EVENTS.column_names)
+def build_leadership_events(results: DataFrame) -> DataFrame:
+    """Build rows of gold.leadership_events."""
+    return _unpack(results, "leaderships").select(*t.LEADERSHIP_EVENTS.column_names)
 
 
-def state_transitions(replayed: DataFrame) -> DataFrame:
-    """Rows of gold.state_transitions."""
-    return _rows(replayed, "transitions").select(*t.STATE_TRANSITIONS.column_names)
+def build_state_transitions(results: DataFrame) -> DataFrame:
+    """Build rows of gold.state_transitions."""
+    return _unpack(results, "transitions").select(*t.STATE_TRANSITIONS.column_names)
 
 
-def replication_health(replayed: DataFrame) -> DataFrame:
-    """Rows of gold.replication_health."""
-    return _rows(replayed, "health").select(*t.REPLICATION_HEALTH.column_names)
+def build_replication_health(results: DataFrame) -> DataFrame:
+    """Build rows of gold.replication_health."""
+    return _unpack(results, "health").select(*t.REPLICATION_HEALTH.column_names)
 
 
-def requests(replayed: DataFrame) -> DataFrame:
-    """Rows of gold.requests: those of several partitions meet again, to be answered as one."""
+def build_final_partitions(results: DataFrame) -> DataFrame:
+    """Build rows of gold.final_partitions."""
+    return _unpack(results, "final_partitions").select(*t.FINAL_PARTITIONS.column_names)
+
+
+def build_requests(results: DataFrame) -> DataFrame:
+    """Build rows of gold.requests; the parts of a request come together again, to be answered as one."""
     own = {"part_error": F.col("error"), "part_answered_at_ms": F.col("answered_at_ms")}
-    single = _rows(replayed, "requests").withColumns(own)
-    parts = _rows(replayed, "requests_of_parts").repartition(*_KEY, "request")
-    several = parts.mapInArrow(spark_functions.joiner(), from_arrow_schema(JOINED_REQUESTS))
-    return single.unionByName(several).select(*t.REQUESTS.column_names)
+    single = _unpack(results, "requests").withColumns(own)
+    parts = _unpack(results, "requests_of_parts").repartition(*_KEY, "request")
+    joined = parts.mapInArrow(f.join_request_parts, from_arrow_schema(JOINED_REQUESTS))
+    return single.unionByName(joined).select(*t.REQUESTS.column_names)
 
 
-def partitions(replayed: DataFrame) -> DataFrame:
-    """Rows of gold.final_partitions."""
-    return _rows(replayed, "at_the_end").select(*t.FINAL_PARTITIONS.column_names)
+def _unpack(results: DataFrame, part: str) -> DataFrame:
+    chosen = results.where(F.col("part") == part).select("rows")
+    return chosen.mapInArrow(f.unpack_results, from_arrow_schema(f.RESULT_SCHEMAS[part]))
 
 
-def availability(health: DataFrame) -> DataFrame:
-    """Rows of gold.availability: of each partition, and of each topic as a whole (partition -1).
+def build_availability(health: DataFrame) -> DataFrame:
+    """Build rows of gold.availability from those of gold.replication_health.
 
-    health: of gold.replication_health.
+    Returns:
+        Rows for each partition, and for each topic as a whole (partition -1).
     """
-    lasts = F.col("to_ms") - F.col("from_ms")
+    length = F.col("to_ms") - F.col("from_ms")
     place = [*_KEY, "topic", "partition"]
-    # An outage is the time without a leader as a whole: its epoch or its ISR may change meanwhile.
-    none = health.where(F.col("leader").isNull() & (lasts > 0)).select(*place, "from_ms", "to_ms")
+    # An outage is a whole period without a leader, whose epoch or ISR may change meanwhile.
+    leaderless = health.where(F.col("leader").isNull() & (length > 0)).select(*place, "from_ms", "to_ms")
     in_order = Window.partitionBy(*place).orderBy("from_ms")
     begins = F.coalesce(F.lag("to_ms").over(in_order) != F.col("from_ms"), F.lit(True))
     outage = F.sum(begins.cast("bigint")).over(in_order)
-    outages = none.withColumn("outage", outage).groupBy(*place, "outage").agg(F.sum(lasts).alias("outage_ms"))
+    outages = leaderless.withColumn("outage", outage).groupBy(*place, "outage").agg(F.sum(length).alias("outage_ms"))
 
     def time_where(condition: Column) -> Column:
-        return F.coalesce(F.sum(F.when(condition, lasts)), F.lit(0))
+        return F.coalesce(F.sum(F.when(condition, length)), F.lit(0))
 
     measures = {
-        "observed_ms": F.sum(lasts),
+        "observed_ms": F.sum(length),
         "without_leader_ms": time_where(F.col("leader").isNull()),
         "under_replicated_ms": time_where(F.col("under_replicated")),
         "at_min_isr_ms": time_where(F.col("at_min_isr")),
         "under_min_isr_ms": time_where(F.col("under_min_isr")),
     }
     aggregated = [column.alias(name) for name, column in measures.items()]
-    ends = [F.count("*").alias("outages"), F.max("outage_ms").alias("longest_outage_ms")]
-    joined = health.groupBy(*place).agg(*aggregated).join(outages.groupBy(*place).agg(*ends), place, "left")
-    each = joined.fillna(0, ["outages", "longest_outage_ms"])
-    whole = each.groupBy(*place[:-1]).agg(
+    counts = [F.count("*").alias("outages"), F.max("outage_ms").alias("longest_outage_ms")]
+    joined = health.groupBy(*place).agg(*aggregated).join(outages.groupBy(*place).agg(*counts), place, "left")
+    partitions = joined.fillna(0, ["outages", "longest_outage_ms"])
+    topics = partitions.groupBy(*place[:-1]).agg(
         *(F.sum(name).alias(name) for name in (*measures, "outages")),
         F.max("longest_outage_ms").alias("longest_outage_ms"),
     )
-    both = each.unionByName(whole.withColumn("partition", F.lit(-1)))
+    both = partitions.unionByName(topics.withColumn("partition", F.lit(-1)))
     led = 1 - F.col("without_leader_ms") / F.col("observed_ms")
     both = both.withColumn("led_ratio", F.when(F.col("observed_ms") > 0, led))
     return both.select(*t.AVAILABILITY.column_names)
+
+
+# ---- write
+
+# Each table, the one that it is built from, and how.
+_GOLD_TABLES: tuple[tuple[Table, Table, Callable[[DataFrame], DataFrame]], ...] = (
+    (t.REQUESTS, t.SIMULATION_RESULTS, build_requests),
+    (t.REPLICATION_HEALTH, t.SIMULATION_RESULTS, build_replication_health),
+    (t.LEADERSHIP_EVENTS, t.SIMULATION_RESULTS, build_leadership_events),
+    (t.STATE_TRANSITIONS, t.SIMULATION_RESULTS, build_state_transitions),
+    (t.FINAL_PARTITIONS, t.SIMULATION_RESULTS, build_final_partitions),
+    (t.AVAILABILITY, t.REPLICATION_HEALTH, build_availability),
+)
+
+
+def write_events(store: Store, events: pa.Table, snapshots: Sequence[SnapshotKey]) -> None:
+    """Write events (schema EVENTS) of these snapshots to silver.cluster_events."""
+    store.replace(t.CLUSTER_EVENTS, store.spark.createDataFrame(events), snapshots)
+
+
+def build_tables_of_groups(groups: GroupSimulation, key: SnapshotKey) -> dict[str, pa.Table]:
+    """Build the rows of the tables of consumer groups, by table; only scenarios have groups, so these are few."""
+    requests, transitions = build_group_tables(groups, key.cluster_id, key.snapshot_id)
+    return {t.GROUP_REQUESTS.name: requests, t.GROUP_TRANSITIONS.name: transitions}
+
+
+def write_simulation(
+    store: Store,
+    snapshots: Sequence[SnapshotKey],
+    buckets: int = BUCKETS,
+    group_tables: Mapping[str, pa.Table] | None = None,
+) -> dict[str, float]:
+    """Write the tables that follow from the events of these snapshots.
+
+    Args:
+        store: Where silver.cluster_events is, and the tables are written.
+        snapshots: The snapshots.
+        buckets: Number of shards that partitions are distributed over.
+        group_tables: Rows of the tables of consumer groups, by table; None = leave these as they are.
+
+    Returns:
+        The seconds that each table took.
+    """
+    seconds: dict[str, float] = {}
+    persisted: list[DataFrame] = []
+
+    def persist(frame: DataFrame) -> DataFrame:
+        try:
+            frame = frame.persist()
+            persisted.append(frame)
+        except AnalysisException:  # a platform that cannot persist computes it twice
+            pass
+        return frame
+
+    def simulate(events: DataFrame) -> DataFrame:
+        return simulate_events(events, buckets, persist)
+
+    simulated = (t.SIMULATION_RESULTS, t.CLUSTER_EVENTS, simulate)
+    tables = {table.name: (table, source.name, build) for table, source, build in (simulated, *_GOLD_TABLES)}
+    groups = group_tables or {}
+
+    def write(name: str) -> None:
+        began = monotonic()
+        if name in groups:
+            store.replace(TABLES[name], store.spark.createDataFrame(groups[name]), snapshots)
+        else:
+            table, source, build = tables[name]
+            store.replace(table, build(store.read(source, snapshots)), snapshots)
+        if name == t.SIMULATION_RESULTS.name:
+            for frame in persisted:
+                frame.unpersist()
+        seconds[name] = monotonic() - began
+
+    run_steps([*tables, *groups], {name: (source,) for name, (_, source, _) in tables.items()}, write, _PARALLEL_TABLES)
+    return seconds

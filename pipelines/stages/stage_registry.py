@@ -8,11 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from pipelines.config.plan_settings import effort_of, limits_of, request_of
+from pipelines.config.plan_settings import build_metric_options, build_request, build_wave_limits
 from pipelines.config.settings import Settings
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import SnapshotKey, Source
@@ -24,22 +22,31 @@ from pipelines.stages import (
     scheme_comparison_stage,
     silver_stage,
 )
-from pipelines.stages.cluster_inputs import capacities, clusters_of
+from pipelines.stages.cluster_inputs import collect_clusters, match_capacities
 from pipelines.stages.entities_stage import EntityParameters, entities
-from pipelines.stages.failure_stage import rows_of
-from pipelines.stages.scheme_aggregates_stage import SumParameters, scheme_aggregates
+from pipelines.stages.failure_stage import compute_table
+from pipelines.stages.scheme_aggregates_stage import AggregationParameters, scheme_aggregates
+from pipelines.stages.successor_stage import add_successors
 from pipelines.tables import failure_tables, placement_tables
 from pipelines.tables.table_contract import Table
-from udfs.durability import durability_rows
-from udfs.durability.durability_rows import DurabilityPlan
-from udfs.failures import failure_rows as failed
-from udfs.failures import headroom, load_rows, random_failures, seed_rows
-from udfs.failures import table_rows as tables
-from udfs.failures.scenarios import RandomPlan
-from udfs.failures.shards import SumPlan
-from udfs.failures.table_rows import Body
-from udfs.hotspots.hotspot_batches import Plan
-from udfs.placement.schemes import computed
+from udfs.durability.durability_rows import DurabilityPlan, durability_rows
+from udfs.durability.kernels.loss_probability import SearchEffort
+from udfs.failures.broker_loads import broker_load_rows
+from udfs.failures.failure_rows import load_rows, summary_rows
+from udfs.failures.random_failures import random_failure_rows
+from udfs.failures.scenarios import RandomSets
+from udfs.failures.scheme_distribution import distribution_rows
+from udfs.failures.shards import AggregationPlan
+from udfs.failures.table_functions import (
+    Limits,
+    TableFunction,
+    headroom_function,
+    hotspot_function,
+    table_function,
+    table_function_with_racks,
+)
+from udfs.hotspots.hotspot_distribution import TrialOptions
+from udfs.placement.schemes import is_computed
 from udfs.placement.topic_batches import LiveBrokers
 
 Frames = Mapping[str, DataFrame]
@@ -114,69 +121,75 @@ def plans_rest_on(settings: Settings) -> str:
     return json.dumps(chosen, sort_keys=True)
 
 
-def _scheme_sums(t: Frames, context: Context) -> DataFrame:
-    run, topics, fails = context.settings.run, context.settings.topics, context.settings.failures
-    plan = SumPlan(
+def _partitions(t: Frames, context: Context) -> DataFrame:
+    unclean = context.settings.topics.unclean_leader_election
+    return add_successors(silver_stage.partitions(t[_ENTITIES], t[BROKERS]), t[BROKERS], t["silver.topics"], unclean)
+
+
+def _scheme_aggregates(t: Frames, context: Context) -> DataFrame:
+    run, topics, failures = context.settings.run, context.settings.topics, context.settings.failures
+    plan = AggregationPlan(
         schemes=run.schemes,
-        seed=run.seed,
-        seeds=fails.seeds,
-        work=fails.work,
+        run_seed=run.seed,
+        seeds=failures.seeds,
+        max_placed_partitions=failures.max_placed_partitions,
         shard_counts=_shard_counts(context),
         hot_ratio=context.settings.hotspots.hot_ratio,
-        random=RandomPlan(fails.random_failures, fails.random_sets, run.seed),
-        max_pairs=fails.max_pairs,
-        pair_loads=fails.pair_loads,
+        random_sets=RandomSets(failures.random_failure_sizes, failures.random_sets, run.seed),
+        max_pairs=failures.max_pairs,
+        pair_loads=failures.pair_loads,
     )
-    clusters = clusters_of(t[BROKERS], t["silver.topics"], fails.lists)
+    clusters = collect_clusters(t[BROKERS], t["silver.topics"], failures.custom)
     defaults = (topics.min_insync_replicas, topics.unclean_leader_election)
-    parameters = SumParameters(*defaults, clusters, plan, sums_rest_on(context.settings))
+    parameters = AggregationParameters(*defaults, clusters, plan, sums_rest_on(context.settings))
     return scheme_aggregates(t["silver.topics"], t["silver.partitions"], t[BROKERS], parameters)
 
 
-def _outcome(table: Table, schema: pa.Schema, body: Callable[[Context], Body], hotspots: bool = False) -> Stage:
-    """A stage that makes `table` of internal.scheme_aggregates alone."""
-    return Stage(table.name, (SUMS,), lambda t, c: rows_of(t[SUMS], body(c), schema, table, hotspots))
+def _failure_stage(table: Table, function: Callable[[Context], TableFunction], topic_hotspots: bool = False) -> Stage:
+    """Make a stage that computes `table` from internal.scheme_aggregates alone."""
+    return Stage(table.name, (SUMS,), lambda t, c: compute_table(t[SUMS], function(c), table, topic_hotspots))
 
 
-def _durability(context: Context) -> Body:
-    chosen, seed = context.settings.durability, context.settings.run.seed
-    return tables.durability_rows(DurabilityPlan(chosen.failures, chosen.steps, chosen.trials, seed))
+def _durability(context: Context) -> TableFunction:
+    durability = context.settings.durability
+    effort = SearchEffort(durability.max_exact_steps, durability.monte_carlo_samples, context.settings.run.seed)
+    plan = DurabilityPlan(durability.failure_counts, effort)
+    return table_function_with_racks(lambda aggregates, racks: durability_rows(aggregates, racks, plan))
 
 
-def _capacity(table: Table, schema: pa.Schema, rows: Callable[[tables.Limits, float], Body]) -> Stage:
+def _headroom_stage(table: Table, over_capacity: bool) -> Stage:
     def make(t: Frames, context: Context) -> DataFrame:
-        chosen = context.settings.capacity
-        limits: dict[tuple[str, str], np.ndarray] = {}
-        if chosen.file:
-            limits = capacities(chosen.file, clusters_of(t[BROKERS], t["silver.topics"], ""))
-        return rows_of(t[SUMS], rows(limits, chosen.headroom), schema, table)
+        capacity = context.settings.capacity
+        limits: Limits = {}
+        if capacity.file:
+            limits = match_capacities(capacity.file, collect_clusters(t[BROKERS], t["silver.topics"]))
+        return compute_table(t[SUMS], headroom_function(limits, capacity.headroom, over_capacity), table)
 
     return Stage(table.name, (SUMS, BROKERS, "silver.topics"), make)
 
 
-def _hotspot_odds(t: Frames, context: Context) -> DataFrame:
+def _hotspot_distribution(t: Frames, context: Context) -> DataFrame:
     run, hotspots = context.settings.run, context.settings.hotspots
-    schemes = [name for name in run.schemes if computed(name)]
-    # Shards are by the sources' bytes: where there are many topics, there are many.
+    schemes = [name for name in run.schemes if is_computed(name)]
+    # Shard counts follow the sources' bytes: many shards mean many topics.
     chunks = min(hotspots.seeds, max(1, sum(_shard_counts(context).values()) - len(context.sources) + 1))
-    plan = Plan(schemes, run.seed, hotspots.seeds, hotspots.work, chunks)
-    tables = (t["silver.topics"], t[BROKERS], t["silver.partitions"])
-    return hotspot_stage.hotspot_distribution_rows(*tables, plan, hotspots.thresholds)
+    options = TrialOptions(schemes, run.seed, hotspots.seeds, hotspots.max_placed_topics, hotspots.thresholds, chunks)
+    return hotspot_stage.hotspot_distribution(t["silver.topics"], t[BROKERS], t["silver.partitions"], options)
 
 
-def _planned(t: Frames, context: Context) -> DataFrame:
+def _pack_plans(t: Frames, context: Context) -> DataFrame:
     settings = context.settings
     goal = settings.plans.goal
-    request = request_of(settings, goal) if goal else None
-    limits, effort = limits_of(settings), effort_of(settings)
+    request = build_request(settings, goal) if goal else None
+    limits, options = build_wave_limits(settings), build_metric_options(settings)
     min_isr = settings.topics.min_insync_replicas
-    parameters = plan_stage.PlanParameters(request, limits, effort, min_isr, plans_rest_on(settings))
-    return plan_stage.planned(t["silver.topics"], t["silver.partitions"], t[BROKERS], parameters)
+    parameters = plan_stage.PlanParameters(request, limits, options, min_isr, plans_rest_on(settings))
+    return plan_stage.pack_plans(t["silver.topics"], t["silver.partitions"], t[BROKERS], parameters)
 
 
 RAW, _ENTITIES = "bronze.raw_metadata", "internal.entities"
 BROKERS, SUMS = "silver.brokers", "internal.scheme_aggregates"
-_PLANNED = "internal.packed_plans"
+_PACKED_PLANS = "internal.packed_plans"
 _COMPARED = ("gold.leader_hotspots", "gold.failure_summary", "gold.durability", "gold.scheme_distribution")
 
 # In order: each stage's inputs are made by stages before it. bronze.raw_metadata comes first, from files.
@@ -184,7 +197,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(_ENTITIES, (RAW,), lambda t, c: entities(t[RAW], EntityParameters(_shard_counts(c)))),
     Stage(BROKERS, (_ENTITIES,), lambda t, c: silver_stage.brokers(t[_ENTITIES])),
     Stage("silver.topics", (_ENTITIES,), lambda t, c: silver_stage.topics(t[_ENTITIES])),
-    Stage("silver.partitions", (_ENTITIES, BROKERS), lambda t, c: silver_stage.partitions(t[_ENTITIES], t[BROKERS])),
+    Stage("silver.partitions", (_ENTITIES, BROKERS, "silver.topics"), _partitions),
     Stage(
         "silver.replicas",
         (_ENTITIES, "silver.partitions"),
@@ -193,23 +206,20 @@ STAGES: tuple[Stage, ...] = (
     Stage("silver.quarantine", (_ENTITIES, RAW), lambda t, c: silver_stage.quarantine(t[_ENTITIES], t[RAW])),
     Stage("silver.conflicts", (_ENTITIES, BROKERS), lambda t, c: silver_stage.conflicts(t[_ENTITIES], t[BROKERS])),
     Stage("silver.source_summary", (_ENTITIES, RAW), lambda t, c: silver_stage.source_summary(t[_ENTITIES], t[RAW])),
-    Stage(SUMS, ("silver.topics", "silver.partitions", BROKERS), _scheme_sums),
-    _outcome(failure_tables.FAILURE_SUMMARY, failed.SUMMARY, lambda c: tables.summary_rows()),
-    _outcome(failure_tables.FAILURE_LOAD, failed.LOAD, lambda c: tables.load_rows()),
-    _outcome(failure_tables.DURABILITY, durability_rows.DURABILITY, _durability),
-    _outcome(failure_tables.RANDOM_FAILURES, random_failures.RANDOM_FAILURES, lambda c: tables.random_rows()),
-    _capacity(failure_tables.HEADROOM, headroom.HEADROOM, tables.headroom_rows),
-    _capacity(failure_tables.OVER_CAPACITY, headroom.OVER, tables.over_rows),
-    _outcome(failure_tables.SCHEME_DISTRIBUTION, seed_rows.SEEDS, lambda c: tables.seed_rows()),
-    _outcome(placement_tables.BROKER_LOAD, load_rows.BROKER_LOAD, lambda c: tables.broker_load_rows()),
-    _outcome(
-        placement_tables.LEADER_HOTSPOTS,
-        load_rows.MEASURES,
-        lambda c: tables.hotspot_rows(c.settings.hotspots.hot_ratio),
-        True,
+    Stage(SUMS, ("silver.topics", "silver.partitions", BROKERS), _scheme_aggregates),
+    _failure_stage(failure_tables.FAILURE_SUMMARY, lambda c: table_function(summary_rows)),
+    _failure_stage(failure_tables.FAILURE_LOAD, lambda c: table_function(load_rows)),
+    _failure_stage(failure_tables.DURABILITY, _durability),
+    _failure_stage(failure_tables.RANDOM_FAILURES, lambda c: table_function(random_failure_rows)),
+    _headroom_stage(failure_tables.HEADROOM, over_capacity=False),
+    _headroom_stage(failure_tables.OVER_CAPACITY, over_capacity=True),
+    _failure_stage(failure_tables.SCHEME_DISTRIBUTION, lambda c: table_function(distribution_rows)),
+    _failure_stage(placement_tables.BROKER_LOAD, lambda c: table_function_with_racks(broker_load_rows)),
+    _failure_stage(
+        placement_tables.LEADER_HOTSPOTS, lambda c: hotspot_function(c.settings.hotspots.hot_ratio), topic_hotspots=True
     ),
     Stage("gold.placements", ("silver.topics", BROKERS, "silver.partitions"), _placements),
-    Stage("gold.hotspot_distribution", ("silver.topics", BROKERS, "silver.partitions"), _hotspot_odds),
+    Stage("gold.hotspot_distribution", ("silver.topics", BROKERS, "silver.partitions"), _hotspot_distribution),
     Stage(
         "gold.scheme_comparison",
         _COMPARED,
@@ -223,13 +233,13 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         "gold.cluster_origin", ("gold.topic_origin",), lambda t, c: origin_stage.cluster_origin(t["gold.topic_origin"])
     ),
-    Stage(_PLANNED, ("silver.topics", "silver.partitions", BROKERS), _planned),
-    Stage("gold.plans", (_PLANNED,), lambda t, c: plan_stage.plans(t[_PLANNED])),
-    Stage("gold.plan_moves", (_PLANNED,), lambda t, c: plan_stage.plan_moves(t[_PLANNED])),
+    Stage(_PACKED_PLANS, ("silver.topics", "silver.partitions", BROKERS), _pack_plans),
+    Stage("gold.plans", (_PACKED_PLANS,), lambda t, c: plan_stage.unpack_plans(t[_PACKED_PLANS])),
+    Stage("gold.plan_moves", (_PACKED_PLANS,), lambda t, c: plan_stage.unpack_plan_moves(t[_PACKED_PLANS])),
 )
 
 # Tables that others are made of, and the settings that they follow from.
-RESTS_ON: dict[str, Callable[[Settings], str]] = {SUMS: sums_rest_on, _PLANNED: plans_rest_on}
+RESTS_ON: dict[str, Callable[[Settings], str]] = {SUMS: sums_rest_on, _PACKED_PLANS: plans_rest_on}
 
 # Every step by name, in order: what --from and --to take. The gate stands before gold.
 _FIRST_GOLD = next(i for i, stage in enumerate(STAGES) if stage.table.startswith("gold."))

@@ -1,20 +1,24 @@
-"""Bronze: what was read, as it was read."""
+"""Bronze: the records of all sources, as they were read."""
 
 from __future__ import annotations
 
+from pipelines.ingest.merge.entities import LINE_NUMBER, RECORD_NUMBER, SOURCE
 from pipelines.tables.table_contract import Table, columns
-from udfs.arrow.table_columns import LONG, TEXT, TIME, column
+from udfs.arrow.table_columns import TEXT, TIME, column
+
+FORMAT = column("format", TEXT, "format it was read as", required=True)
+RAW = column("raw", TEXT, "the record's text", required=True)
 
 RAW_METADATA = Table(
     "bronze.raw_metadata",
     "One row per input record of a cluster's sources: a line, or an element of a JSON document.",
     columns(
-        column("source", TEXT, "name of the file", required=True),
-        column("format", TEXT, "format it was read as", required=True),
-        column("record_number", LONG, "ordinal of the record in its file, from 0", required=True),
-        column("line_number", LONG, "line of the file where the record begins, from 1", required=True),
+        SOURCE,
+        FORMAT,
+        RECORD_NUMBER,
+        LINE_NUMBER,
         column("context", TEXT, "what the record needs from its surroundings: a znode's path, a CSV header"),
-        column("raw", TEXT, "the record's text", required=True),
+        RAW,
         column("ingested_at", TIME, "when this snapshot was first read (UTC)", required=True),
     ),
     keys=("cluster_id", "snapshot_id", "source", "record_number"),

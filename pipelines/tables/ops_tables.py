@@ -1,4 +1,4 @@
-"""Ops: what ran, and what the checks found."""
+"""Declare the tables about runs: finished stages, and results of quality checks."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ RUNS = Table(
     "ops.runs",
     "One row per finished stage of a run and cluster.",
     columns(
-        column("run_id", TEXT, "the run", required=True),
+        column("run_id", TEXT, "id of the run", required=True),
         column("stage", TEXT, "stage that finished", required=True),
-        column("table_name", TEXT, "table it wrote", required=True),
-        column("rows", LONG, "rows of the cluster that it wrote", required=True),
+        column("table_name", TEXT, "table that it wrote", required=True),
+        column("rows", LONG, "rows that it wrote for the cluster", required=True),
         column(
             "seconds",
             DOUBLE,
-            "time of the stage over all clusters of the run, seconds; 0 = finished by an earlier run",
+            "duration of the stage over all clusters of the run, seconds; 0 = finished in an earlier run",
             required=True,
         ),
-        column("finished_at", TIME, "when it finished (UTC)", required=True),
-        column("as_of", TIME, "time that the run's sources stand for: --as-of, else its start (UTC)", required=True),
+        column("finished_at", TIME, "time when it finished (UTC)", required=True),
+        column("as_of", TIME, "time that the sources describe: --as-of, or the start of the run (UTC)", required=True),
         column("version", TEXT, "version of kafka-placement, with a digest of its code", required=True),
-        column("settings", TEXT, "settings in force, as JSON", required=True),
+        column("settings", TEXT, "settings of the run, as JSON", required=True),
     ),
     keys=(),
     append_only=True,
@@ -32,12 +32,12 @@ QUALITY_RESULTS = Table(
     "ops.quality_results",
     "One row per snapshot, table and expectation.",
     columns(
-        column("table_name", TEXT, "table that was checked", required=True),
-        column("expectation", TEXT, "what is expected", required=True),
-        column("success", FLAG, "whether it holds for the snapshot", required=True),
-        column("checked_rows", LONG, "rows of the snapshot that were checked", required=True),
-        column("unexpected_rows", LONG, "rows of the snapshot that break it", required=True),
-        column("example", TEXT, "one of them"),
+        column("table_name", TEXT, "checked table", required=True),
+        column("expectation", TEXT, "name of the expectation", required=True),
+        column("success", FLAG, "whether the snapshot meets it", required=True),
+        column("checked_rows", LONG, "checked rows of the snapshot", required=True),
+        column("unexpected_rows", LONG, "rows of the snapshot that violate it", required=True),
+        column("example", TEXT, "example of such a row, as JSON"),
     ),
     keys=("cluster_id", "snapshot_id", "table_name", "expectation"),
 )

@@ -1,9 +1,8 @@
-"""What a table's contract is made of: columns with units and comments, keys, partitioning, expectations."""
+"""Describe tables: columns with units and comments, keys, partitioning, expectations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
@@ -14,7 +13,7 @@ from udfs.arrow.table_columns import TEXT, column, get_comment
 
 @dataclass(frozen=True)
 class Between:
-    """Values lie in [low, high]; null values pass; None = no limit."""
+    """Expect values within [low, high]; nulls pass; None = no limit."""
 
     column: str
     low: float | None = None
@@ -23,7 +22,7 @@ class Between:
 
 @dataclass(frozen=True)
 class Matches:
-    """Text values match a regular expression as a whole; null values pass."""
+    """Expect texts that match a regular expression as a whole; nulls pass."""
 
     column: str
     regex: str
@@ -31,7 +30,7 @@ class Matches:
 
 @dataclass(frozen=True)
 class OneOf:
-    """Values are among these; null values pass."""
+    """Expect one of some values; nulls pass."""
 
     column: str
     values: tuple[str, ...]
@@ -39,11 +38,11 @@ class OneOf:
 
 @dataclass(frozen=True)
 class NoRowWhere:
-    """No row fulfils `condition` (SQL); `says` is the fault in words."""
+    """Expect no row that meets an SQL condition; `fault` says what such a row does."""
 
     name: str
     condition: str
-    says: str
+    fault: str
 
 
 Expectation = Between | Matches | OneOf | NoRowWhere
@@ -51,43 +50,55 @@ Expectation = Between | Matches | OneOf | NoRowWhere
 
 @dataclass(frozen=True)
 class Table:
-    """One Delta table. Keys are unique and never null; that is an expectation of every table that has keys."""
+    """A Delta table.
 
-    name: str  # schema.table
+    Attributes:
+        name: Its name, as schema.table.
+        comment: What a row is.
+        columns: Its columns, made by `udfs.arrow.table_columns.column`.
+        keys: Columns that are unique together and never null, which is an expectation of every table.
+        partition_by: Columns that it is partitioned by.
+        skip_by: Columns whose ranges Delta records for each file, to skip files; empty = Delta's default.
+        expectations: Other expectations.
+        append_only: Whether rows are only appended.
+        gated: Whether a fault stops a run before gold.
+    """
+
+    name: str
     comment: str
-    columns: tuple[pa.Field, ...]  # see udfs.arrow.table_columns.column
+    columns: tuple[pa.Field, ...]
     keys: tuple[str, ...]
     partition_by: tuple[str, ...] = ()
-    skip_by: tuple[str, ...] = ()  # columns whose range each file tells; () = Delta's default, every column
+    skip_by: tuple[str, ...] = ()
     expectations: tuple[Expectation, ...] = ()
     append_only: bool = False
-    gated: bool = field(default=False)  # checked before gold: a fault stops the run
+    gated: bool = False
 
     @property
     def schema(self) -> StructType:
-        """The Spark schema, comments included."""
+        """The Spark schema, with comments."""
         return StructType(
             [
-                StructField(c.name, from_arrow_type(c.type), not self.is_required(c), {"comment": get_comment(c)})
+                StructField(c.name, from_arrow_type(c.type), not self.is_required(c.name), {"comment": get_comment(c)})
                 for c in self.columns
             ]
         )
 
-    def is_required(self, column: pa.Field) -> bool:
-        """Return whether a column is never null."""
-        return not column.nullable or column.name in self.keys
-
     @property
     def column_names(self) -> list[str]:
+        """Names of the columns."""
         return [c.name for c in self.columns]
 
+    def is_required(self, name: str) -> bool:
+        """Tell whether a column is never null."""
+        return name in self.keys or any(c.name == name and not c.nullable for c in self.columns)
 
-CLUSTER = column("cluster_id", TEXT, "the cluster's name", required=True)
-SNAPSHOT = column("snapshot_id", TEXT, "stands for the content of the cluster's sources", required=True)
-SCHEME = column("scheme", TEXT, "placement scheme: observed = as the cluster is", required=True)
+
+_CLUSTER = column("cluster_id", TEXT, "name of the cluster", required=True)
+_SNAPSHOT = column("snapshot_id", TEXT, "digest of the cluster's sources", required=True)
+_SCHEME = column("scheme", TEXT, "placement scheme; observed = the cluster's own placement", required=True)
 
 
-def columns(*rest: pa.Field, scheme: bool = False) -> tuple[pa.Field, ...]:
-    """The columns of a table, led by the keys that all tables share."""
-    lead: Sequence[pa.Field] = (CLUSTER, SNAPSHOT, SCHEME) if scheme else (CLUSTER, SNAPSHOT)
-    return (*lead, *rest)
+def columns(*others: pa.Field, scheme: bool = False) -> tuple[pa.Field, ...]:
+    """List the columns of a table: first the keys that all tables share, then others."""
+    return (_CLUSTER, _SNAPSHOT, *((_SCHEME,) if scheme else ()), *others)

@@ -1,4 +1,4 @@
-"""docs/tables.md: every table and column, from the contracts. `make docs` writes it; a test holds it to be current."""
+"""Render docs/tables.md, which lists every table and column, from the contracts; `make docs` writes it."""
 
 from __future__ import annotations
 
@@ -13,72 +13,64 @@ from udfs.arrow.table_columns import get_comment
 
 _HEAD = """# Tables
 
-Made of the contracts in `pipelines/tables/` by `make docs`. Each is one Delta table; `cluster_id`, `snapshot_id` and
-`scheme` mean the same in all of them. Columns with ● are never null. What is expected of a table is checked: of silver
-before gold is made, of gold in the tests.
+`make docs` renders this page from `pipelines/tables/`. Each section is one Delta table; `cluster_id`, `snapshot_id`
+and `scheme` mean the same in all of them. Columns with ● are never null. Expectations of bronze and silver tables are
+checked before gold tables are written, those of gold tables in the tests.
 """
+_MAX_TYPE_LENGTH = 60
 
 
-def markdown(tables: Iterable[Table]) -> str:
-    """The whole page."""
-    held = list(tables)
-    index = [f"- [`{table.name}`](#{_anchor(table.name)}): {table.comment}" for table in held]
-    return "\n".join([_HEAD, *index, "", *(line for table in held for line in _section(table))]) + "\n"
+def render_page(tables: Iterable[Table]) -> str:
+    """Render the page as Markdown."""
+    tables = list(tables)
+    index = [f"- [`{table.name}`](#{table.name.replace('.', '').lower()}): {table.comment}" for table in tables]
+    return "\n".join([_HEAD, *index, "", *(line for table in tables for line in _render_table(table))]) + "\n"
 
 
-def _anchor(name: str) -> str:
-    return name.replace(".", "").lower()
-
-
-def _section(table: Table) -> Iterator[str]:
-    yield f"## {table.name}"
-    yield ""
-    yield table.comment
-    yield ""
+def _render_table(table: Table) -> Iterator[str]:
+    yield from (f"## {table.name}", "", table.comment, "")
     facts = []
     if table.keys:
-        facts.append(f"Keys: {_names(table.keys)}.")
+        facts.append(f"Keys: {_render_names(table.keys)}.")
     if table.partition_by:
-        facts.append(f"Partitioned by {_names(table.partition_by)}.")
+        facts.append(f"Partitioned by {_render_names(table.partition_by)}.")
     if table.append_only:
-        facts.append("Rows are only added.")
+        facts.append("Rows are only appended.")
     if facts:
-        yield " ".join(facts)
-        yield ""
-    yield "| column | type | |"
-    yield "|---|---|---|"
+        yield from (" ".join(facts), "")
+    yield from ("| column | type | |", "|---|---|---|")
     for column in table.columns:
-        always = " ●" if table.is_required(column) else ""
-        kind = from_arrow_type(column.type).simpleString()
-        shown = kind if len(kind) <= 60 else f"{kind[:57]}..."
-        yield f"| `{column.name}`{always} | `{shown}` | {_cell(get_comment(column))} |"
+        required = " ●" if table.is_required(column.name) else ""
+        type_name = from_arrow_type(column.type).simpleString()
+        if len(type_name) > _MAX_TYPE_LENGTH:
+            type_name = f"{type_name[: _MAX_TYPE_LENGTH - 3]}..."
+        yield f"| `{column.name}`{required} | `{type_name}` | {_escape_cell(get_comment(column))} |"
     yield ""
     if table.expectations:
-        yield "Expected: " + "; ".join(map(_expected, table.expectations)) + "."
-        yield ""
+        yield from (f"Expected: {'; '.join(map(_render_expectation, table.expectations))}.", "")
 
 
-def _names(names: Iterable[str]) -> str:
+def _render_names(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def _expected(one: Expectation) -> str:
-    match one:
+def _render_expectation(expectation: Expectation) -> str:
+    match expectation:
         case Between(column, low, high):
-            ends = [f"at least {low:g}"] if low is not None else []
-            ends += [f"at most {high:g}"] if high is not None else []
-            return f"`{column}` is {' and '.join(ends)}"
+            limits = [f"at least {low:g}"] if low is not None else []
+            limits += [f"at most {high:g}"] if high is not None else []
+            return f"`{column}` is {' and '.join(limits)}"
         case Matches(column, regex):
-            return f"`{column}` matches `{_cell(regex)}`"
+            return f"`{column}` matches `{_escape_cell(regex)}`"
         case OneOf(column, values):
             return f"`{column}` is one of {', '.join(values)}"
-        case NoRowWhere(_, _, says):
-            return f"no row {says}"
+        case NoRowWhere(_, _, fault):
+            return f"no row {fault}"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(markdown(TABLES.values()))
+    sys.stdout.write(render_page(TABLES.values()))

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.ragged import offsets_of, position_of, row_of
-from udfs.placement.kernels.java_random import scrambled
+from udfs.placement.kernels.java_random import scramble_seeds
 from udfs.placement.kernels.topic_arrays import BrokerLists, Topics
 from udfs.placement.schemes import KAFKA, KRAFT, SCHEMES
 
@@ -80,11 +80,11 @@ class _Cluster:
         if brokers > 200:
             factor[:] = 3
         self.factor = factor
-        lists = BrokerLists.of(self.ids, np.array([0, brokers]), self.rack)
+        lists = BrokerLists.create(self.ids, np.array([0, brokers]), self.rack)
         scheme = SCHEMES[KRAFT if rng.random() < 0.5 else KAFKA]
-        asked = Topics.of(self.sizes, factor, np.zeros(topics, dtype=np.int64))
+        asked = Topics.create(self.sizes, factor, np.zeros(topics, dtype=np.int64))
         assert scheme.place is not None
-        placed = scheme.place(asked, lists, scrambled(rng.integers(0, 1 << 48, topics)))
+        placed = scheme.place(asked, lists, scramble_seeds(rng.integers(0, 1 << 48, topics)))
         self.offsets, self.replica = placed.replica_offsets, placed.broker.copy()
         self._live_in(rng, brokers)
 

@@ -52,7 +52,7 @@ def _work(folder: Path, options: list[str], last: str | None) -> None:
             began = monotonic()
             store.read("silver.partitions").write.format("delta").save(f"{place}/copy-{turn}")
             copied.append(monotonic() - began)
-        rows = {row["table"]: row["rows"] for row in store.listing()}
+        rows = {row.name: row.rows for row in store.list_tables()}
         _say(copies=copied[1:], rows=rows)
 
 

@@ -1,7 +1,7 @@
-"""Our placement kernels beside Kafka's own classes, the same requests in one run: `make bench-kernels`.
+"""Time our placement kernels and Kafka's own classes on the same requests: `make bench-kernels`.
 
-Each on one thread and warm. Timed is what a caller waits for: from requests in memory to all answers in memory, for the
-JVM the lists and maps that Kafka's classes return, for us the flat arrays. Both must have computed the same.
+Both run warm on one thread. The time is that from requests in memory to all answers in memory: for the JVM the lists
+and maps that Kafka's classes return, for us the flat arrays. Both must compute the same.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from time import perf_counter
 import numpy as np
 
 from pipelines.errors import KafkaPlacementError
-from tests.oracle.answers import Place, ours
-from tests.oracle.check import ORACLES, Oracle, differing_cases
+from tests.oracle.answers import PlaceFunction, compute_answers
+from tests.oracle.check import ORACLES, Oracle, find_mismatches
 from tests.oracle.jvm import Jvm
-from tests.oracle.requests import Requests
-from udfs.placement.kernels.java_random import scrambled
+from tests.oracle.requests import OracleCases
+from udfs.placement.kernels.java_random import scramble_seeds
 from udfs.placement.kernels.topic_arrays import BrokerLists, Topics
 
 SHAPES = ((100_000, 10), (1, 1_000_000))
 BROKERS, RACKS, FACTOR = 100, 6, 3
-ROOM = ("-Xms3g", "-Xmx3g", "-Xmn2500m")  # all answers of a run are young objects: no collection while it is timed
+JVM_OPTIONS = ("-Xms3g", "-Xmx3g", "-Xmn2500m")  # no garbage collection during a run
 
 
 @dataclass(frozen=True)
 class Contest:
-    """What is placed by whom, and how much faster than the JVM we mean to be."""
+    """A comparison: the Java class, whether brokers have racks, and the speed-up that we aim for."""
 
     title: str
     oracle: Oracle
@@ -44,28 +44,28 @@ CONTESTS = (
 )
 
 
-def requests(topics: int, partitions: int, racks: bool) -> Requests:
-    """Topics that draw from one stream in turn, over one list of brokers; racks as even as they can be."""
+def make_cases(topics: int, partitions: int, racks: bool) -> OracleCases:
+    """Make one case: topics that draw from one generator in turn, over brokers on even racks."""
     names = [f"rack-{i % RACKS}" for i in range(BROKERS)] if racks else None
-    lists = BrokerLists.of(np.arange(BROKERS), np.array([0, BROKERS]), names)
+    lists = BrokerLists.create(np.arange(BROKERS), np.array([0, BROKERS]), names)
     zeros = np.zeros(topics, dtype=np.int64)
-    asked = Topics.of(np.full(topics, partitions), np.full(topics, FACTOR), zeros, stream=zeros)
-    return Requests(np.array([1]), np.array([0, topics]), asked, lists, [f"rack-{i}" for i in range(RACKS)])
+    requests = Topics.create(np.full(topics, partitions), np.full(topics, FACTOR), zeros, generator=zeros)
+    return OracleCases(np.array([1]), np.array([0, topics]), requests, lists, [f"rack-{i}" for i in range(RACKS)])
 
 
-def our_seconds(asked: Requests, place: Place, runs: int) -> list[float]:
-    """The seconds of each of `runs` runs."""
+def time_kernel(cases: OracleCases, place: PlaceFunction, runs: int) -> list[float]:
+    """Return the seconds of each run."""
     seconds = []
     for _ in range(runs):
-        states = scrambled(asked.seeds)
+        states = scramble_seeds(cases.seeds)
         began = perf_counter()
-        place(asked.topics, asked.lists, states)
+        place(cases.topics, cases.lists, states)
         seconds.append(perf_counter() - began)
     return seconds
 
 
 def main() -> int:
-    """0 where both computed the same; with --strict also every target must be reached."""
+    """Return 0 if both computed the same; with --strict, only if every target is reached."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=11, help="each, after as many that warm up")
     parser.add_argument("--strict", action="store_true", help="exit 1 where a target is missed")
@@ -77,21 +77,21 @@ def main() -> int:
     for contest in CONTESTS:
         oracle = contest.oracle
         try:
-            with Jvm(oracle.jars, oracle.placer, ROOM) as jvm:
+            with Jvm(oracle.jars, oracle.placer, JVM_OPTIONS) as jvm:
                 for topics, partitions in SHAPES:
-                    asked = requests(topics, partitions, contest.racks)
-                    timed = jvm.timed(asked, 2 * runs)
-                    if len(differing_cases(asked, ours(asked, oracle.place), timed.answers)):
+                    cases = make_cases(topics, partitions, contest.racks)
+                    timed = jvm.timed(cases, 2 * runs)
+                    if len(find_mismatches(cases, compute_answers(cases, oracle.place), timed.answers)):
                         print(f"{contest.title}: the answers differ", file=sys.stderr)
                         return 1
                     theirs = statistics.median(timed.seconds[runs:].tolist())
-                    mine = statistics.median(our_seconds(asked, oracle.place, 2 * runs)[runs:])
+                    ours = statistics.median(time_kernel(cases, oracle.place, 2 * runs)[runs:])
                     rate = topics * partitions / 1e6
-                    below = theirs / mine < contest.target
+                    below = theirs / ours < contest.target
                     missed |= below
                     print(
-                        f"{contest.title:14}{f'{topics:,} x {partitions:,}':>22}{rate / mine:9.1f}{rate / theirs:9.1f}"
-                        f"{theirs / mine:12.1f}{f'  below {contest.target:.0f}' if below else ''}",
+                        f"{contest.title:14}{f'{topics:,} x {partitions:,}':>22}{rate / ours:9.1f}{rate / theirs:9.1f}"
+                        f"{theirs / ours:12.1f}{f'  below {contest.target:.0f}' if below else ''}",
                         flush=True,
                     )
         except KafkaPlacementError as fault:

@@ -1,22 +1,19 @@
-"""Every table keeps its contract: keys and comments, and the schema also when there is nothing to say."""
+"""Every table is declared completely, and every stage returns the declared schema, even without rows."""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType
 
 from pipelines.config.settings import load_settings
-from pipelines.ingest.merge import merged_schemas
-from pipelines.ingest.merge.broker_liveness import BROKERS
-from pipelines.ingest.merge.inferred_state import SETTLED
+from pipelines.ingest.merge.entities import ENTITY_SCHEMAS, Entities
 from pipelines.stages.raw_metadata_stage import FILES, raw_metadata
 from pipelines.stages.stage_registry import STAGES, STEPS, Context, steps_between
-from pipelines.tables import OF_REPLAYS, OF_RUNS, TABLES
+from pipelines.tables import REPLAY_TABLES, RUN_TABLES, TABLES
 from pipelines.tables.table_contract import Table
 from udfs.arrow.table_columns import DOUBLE, LONG, get_comment
 
@@ -37,35 +34,24 @@ def test_contract_is_complete(table: Table) -> None:
             assert column.type == DOUBLE
 
 
-def types_of(schema: StructType) -> dict[str, str]:
+def list_types(schema: StructType) -> dict[str, str]:
     return {f.name: f.dataType.simpleString() for f in schema.fields}
 
 
-@pytest.mark.parametrize(
-    ("name", "shape"),
-    [
-        ("silver.partitions", SETTLED),
-        ("silver.topics", merged_schemas.TOPICS),
-        ("silver.brokers", BROKERS),
-        ("silver.conflicts", merged_schemas.CONFLICTS),
-    ],
-)
-def test_arrow_shapes_are_the_tables_columns(name: str, shape: pa.Schema) -> None:
-    table = {f.name: to_arrow_type(f.dataType) for f in TABLES[name].schema.fields[2:]}
-    assert set(table) == set(shape.names)
-    for field in shape:
-        assert str(table[field.name]).replace("element", "item").replace(" not null", "") == str(field.type).replace(
-            "element", "item"
-        ).replace(" not null", ""), field.name
+def test_entity_structs_have_the_merged_columns() -> None:
+    structs = {c.name: c.type for c in TABLES["internal.entities"].columns[3:]}
+    assert structs.keys() == {field.name for field in fields(Entities)} == ENTITY_SCHEMAS.keys()
+    for name, schema in ENTITY_SCHEMAS.items():
+        assert {f.name: f.type for f in structs[name]} == {f.name: f.type for f in schema}
 
 
-def test_stages_come_after_what_they_read() -> None:
-    made = {"bronze.raw_metadata"}
+def test_stages_come_after_their_inputs() -> None:
+    written = {"bronze.raw_metadata"}
     for stage in STAGES:
-        assert set(stage.inputs) <= made
-        made.add(stage.table)
-    assert made | {"ops.runs", "ops.quality_results"} == set(OF_RUNS)
-    assert len(OF_REPLAYS) == 10
+        assert set(stage.inputs) <= written
+        written.add(stage.table)
+    assert written | {"ops.runs", "ops.quality_results"} == set(RUN_TABLES)
+    assert len(REPLAY_TABLES) == 10
     assert steps_between(None, None) == list(STEPS)
     assert steps_between("gold", None)[:2] == ["quality", "internal.scheme_aggregates"]
     assert steps_between("gold.failure_load", "gold.failure_load") == ["quality", "gold.failure_load"]
@@ -73,19 +59,19 @@ def test_stages_come_after_what_they_read() -> None:
 
 
 @pytest.fixture
-def empty(spark: SparkSession) -> dict[str, DataFrame]:
+def empty_frames(spark: SparkSession) -> dict[str, DataFrame]:
     return {name: spark.createDataFrame([], table.schema) for name, table in TABLES.items()}
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda s: s.table)
-def test_a_stage_on_empty_frames_gives_its_schema(stage, empty: dict[str, DataFrame]) -> None:
+def test_a_stage_on_empty_frames_returns_its_schema(stage, empty_frames: dict[str, DataFrame]) -> None:
     context = Context("run", datetime(2026, 1, 1, tzinfo=UTC), load_settings(environ={}), {})
-    made = stage.make(empty, context)
-    assert made.collect() == []
-    assert types_of(made.schema) == types_of(TABLES[stage.table].schema)
+    rows = stage.make(empty_frames, context)
+    assert rows.collect() == []
+    assert list_types(rows.schema) == list_types(TABLES[stage.table].schema)
 
 
-def test_no_files_give_no_records(spark: SparkSession) -> None:
-    made = raw_metadata(spark.createDataFrame([], FILES))
-    assert made.collect() == []
-    assert types_of(made.schema) == types_of(TABLES["bronze.raw_metadata"].schema)
+def test_no_files_make_no_records(spark: SparkSession) -> None:
+    rows = raw_metadata(spark.createDataFrame([], FILES))
+    assert rows.collect() == []
+    assert list_types(rows.schema) == list_types(TABLES["bronze.raw_metadata"].schema)

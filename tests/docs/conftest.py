@@ -11,12 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipelines.cli import main
-from pipelines.cli import run_report as run_body
 from pipelines.runner import Run
 from pipelines.spark.store import Store
-from tests.docs.machine import FEW, SOURCES, Machine, Once, found_there, furnish
+from tests.docs.machine import FEW_SEEDS, SOURCES, Machine, Once, found_there, furnish
 from tests.docs.pages import ROOT
-from tests.shared import Small
+from tests.shared_runs import SmallRun
 
 
 @pytest.fixture(scope="session")
@@ -28,12 +27,12 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def first_run(furnished: Path, small: Small, request: pytest.FixtureRequest) -> str:
+def first_run(furnished: Path, small_run: SmallRun, request: pytest.FixtureRequest) -> str:
     """What `make run`'s command printed; its tables are in the folder's `warehouse`.
 
     They hold an older snapshot of OLDER too, with other brokers: what the pages ask must not mix the two.
     """
-    shutil.copytree(small.warehouse, furnished / "warehouse")
+    shutil.copytree(small_run.warehouse, furnished / "warehouse")
     shutil.rmtree(furnished / "warehouse" / "data_docs", ignore_errors=True)
     (samples,) = re.findall(r"^SAMPLES := (.*)$", (ROOT / "Makefile").read_text(), flags=re.M)
     capture = request.config.pluginmanager.getplugin("capturemanager")
@@ -46,7 +45,7 @@ def first_run(furnished: Path, small: Small, request: pytest.FixtureRequest) -> 
             pytest.MonkeyPatch.context() as patch,
         ):
             patch.setattr("sys.stdout", out)
-            assert main(["run", *samples.split(), *SOURCES, "--fail", "prod=1,2,3", *FEW]) == 0
+            assert main(["run", *samples.split(), *SOURCES, "--fail", "prod=1,2,3", *FEW_SEEDS]) == 0
     finally:
         os.chdir(before)
     return (furnished / "printed.txt").read_text()
@@ -65,7 +64,7 @@ def machine(
     """Runs commands; the stages ran once, over all that the pages name."""
     monkeypatch.setattr(Run, "go", found_there)
     monkeypatch.setattr(Store, "register", once.register)
-    monkeypatch.setattr(run_body, "report", once.report)
+    monkeypatch.setattr("pipelines.report.html_page.write_report", once.report)
     return Machine(furnished, capsys, remembered)
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli import main
-from pipelines.cli.report_output import report
 from pipelines.errors import EXIT_ALERT
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.report_data import Facts
@@ -36,7 +35,7 @@ ELSEWHERE = {
 OVER_TABLES = ("run", "report", "query", "tables", "doctor")
 # What `run` is given on the pages: the first run has the tables of all of them.
 SOURCES = ("prod=dumps/prod", "eu=dumps/eu.txt", "mine=mine.txt", "prod-describe.txt")
-# Of this cluster the tables hold an older snapshot, that of tests.shared.SMALL. Its twin is of the same describe, and
+# Of this cluster the tables hold an older snapshot, that of tests.shared_runs.SMALL. Its twin is of the same describe, and
 # was seen once.
 OLDER, TWIN = "mine", "prod-describe"
 # Few placements: what is shown of the schemes is that of run.seed.
@@ -82,23 +81,23 @@ class Once:
         self._folder = folder
         self._places: dict[str, str] = {}
         self._pages: dict[tuple[object, ...], tuple[Path, Facts]] = {}
-        self._register, self._report = Store.register, report
+        self._register, self._report = Store.register, write_report
 
     @property
     def register(self) -> Callable[[Store, Sequence[str]], list[str]]:
         def register(store: Store, names: Sequence[str]) -> list[str]:
-            new = [name for name in names if self._places.get(name) != store.place(name)]
-            self._places |= {name: store.place(name) for name in self._register(store, new)}
-            return [name for name in names if self._places.get(name) == store.place(name)]
+            new = [name for name in names if self._places.get(name) != store.location(name)]
+            self._places |= {name: store.location(name) for name in self._register(store, new)}
+            return [name for name in names if self._places.get(name) == store.location(name)]
 
         return register
 
-    def report(self, store: Store, file: Path, snapshots: Sequence[SnapshotKey], alone: bool) -> Facts:
+    def report(self, store: Store, file: Path, snapshots: Sequence[SnapshotKey], only_these: bool) -> Facts:
         """Of a run: the page of its clusters alone, or of all."""
-        key = (store.warehouse, alone, *(snapshots if alone else ()))
+        key = (store.warehouse, only_these, *(snapshots if only_these else ()))
         if key not in self._pages:
             kept = self._folder / f"{len(self._pages)}.html"
-            self._pages[key] = kept, self._report(store, kept, snapshots=snapshots, alone=alone)
+            self._pages[key] = kept, self._report(store, kept, snapshots=snapshots, only_these=only_these)
         page, facts = self._pages[key]
         shutil.copy(page, file)
         return facts

@@ -10,8 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipelines import runner
-from pipelines.cli import run_output
-from pipelines.ingest.formats.format_registry import FORMATS
+from pipelines.ingest.format_registry import FORMATS
 from pipelines.runner import Run
 from pipelines.spark import store as stores
 from pipelines.stages import stage_registry
@@ -78,7 +77,7 @@ def test_a_stage_runs_with_the_others(machine: Machine, code: dict[str, Any], mo
         monkeypatch.setattr(module, "NEEDS", stage_registry.NEEDS | {table.name: (*stage.inputs, QUALITY)})
     monkeypatch.setattr(stage_registry, "STEPS", (*stage_registry.STEPS, table.name))
     monkeypatch.setattr(Run, "go", GO)
-    assert stores.TABLES is run_output.TABLES is TABLES
+    assert stores.TABLES is TABLES
     printed = [machine.run(command) for command in section("A stage")]
     rows = [line.split() for line in printed[-1].splitlines() if "prod" in line]
     assert [(rack, int(brokers)) for _, _, rack, brokers, _ in rows] == [("r0", 2), ("r1", 2), ("r2", 2)]

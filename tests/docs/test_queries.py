@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from pipelines.ingest.sources import SnapshotKey, find_source, snapshot_id_of
+from pipelines.ingest.sources import SnapshotKey, compute_snapshot_id, find_source
 from pipelines.report.figure_queries import FIGURES, Figure
 from pipelines.report.report_data import trend_sql
 from tests.docs.machine import OLDER, REAL, TWIN, Machine
@@ -18,7 +18,7 @@ QUERIES = [block for page in PAGES for block in blocks(page, "sql")]
 # What healthy clusters have no row of.
 EMPTY = ("silver.quarantine",)
 # What is about more than the newest snapshots.
-HISTORY = ("insights.metric_history", "insights.changed", "ops.runs", "VERSION AS OF")
+HISTORY = ("insights.metric_history", "insights.snapshot_changes", "ops.runs", "VERSION AS OF")
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -43,7 +43,7 @@ def test_a_query_of_a_page(machine: Machine, block: Block) -> None:
 def snapshots(first_run: str) -> list[SnapshotKey]:
     """Of the two captured clusters."""
     folders = [REAL, REAL.with_name("kafka-2.8.2-zookeeper")]
-    return [SnapshotKey(one.name, snapshot_id_of(find_source(str(one)), None)) for one in folders]
+    return [SnapshotKey(one.name, compute_snapshot_id(find_source(str(one)), None)) for one in folders]
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)

@@ -1,4 +1,4 @@
-"""The tables of a run, as another reader sees them."""
+"""Read the tables of a run with delta-rs."""
 
 from __future__ import annotations
 
@@ -6,35 +6,38 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from pipelines.tables import OF_RUNS
+from pipelines.tables import RUN_TABLES
 
-# What is different in two runs that find the same: when they ran, and how long it took.
-CLOCKS = {"ingested_at"}
-SAME = [name for name in OF_RUNS if name != "ops.runs"]
+# Columns that differ between two runs over the same sources.
+TIME_COLUMNS = {"ingested_at"}
+# Tables that two runs over the same sources fill with the same rows.
+REPEATABLE_TABLES = [name for name in RUN_TABLES if name != "ops.runs"]
 
 
-def rows(warehouse: Path, name: str) -> list[str]:
-    """All rows of a table as another reader (delta-rs) sees them, in a fixed order, without clocks."""
+def read_sorted(warehouse: Path, name: str) -> list[str]:
+    """Read all rows of a table as text, in a fixed order, without times."""
     table = DeltaTable(str(warehouse / name.replace(".", "/"))).to_pyarrow_table()
-    table = table.select([c for c in table.column_names if c not in CLOCKS])
+    table = table.select([c for c in table.column_names if c not in TIME_COLUMNS])
     return sorted(repr(row) for row in table.to_pylist())
 
 
-class Watch:
-    """Fails if a reader of some tables sees anything but all rows of one, or none.
+class AtomicityCheck:
+    """Fails if a reader sees anything but all rows of a table, or none.
 
-    warehouse: of the tables.   expected: all rows of each.
+    Attributes:
+        warehouse: Folder of the tables.
+        expected: All rows by table.
     """
 
     def __init__(self, warehouse: Path, expected: dict[str, list[str]]) -> None:
         self._warehouse, self._expected = warehouse, expected
-        self._read: dict[str, list[str]] = {}
+        self._versions: dict[str, list[str]] = {}
 
-    def look(self) -> None:
-        """Read the tables that have another version than when they were read last."""
+    def read_changed(self) -> None:
+        """Read the tables that have a new version."""
         for name, expected in self._expected.items():
             log = self._warehouse / name.replace(".", "/") / "_delta_log"
             versions = sorted(file.name for file in log.glob("*.json"))
-            if versions and versions != self._read.get(name):
-                self._read[name] = versions
-                assert rows(self._warehouse, name) in ([], expected), name
+            if versions and versions != self._versions.get(name):
+                self._versions[name] = versions
+                assert read_sorted(self._warehouse, name) in ([], expected), name

@@ -1,4 +1,4 @@
-"""Runs that are killed: readers see all rows of a table or none, and the next run ends as if nothing had happened."""
+"""Killed runs: readers see all rows of a table or none, and the next run completes the tables."""
 
 from __future__ import annotations
 
@@ -15,59 +15,63 @@ import pytest
 from pipelines.stages.stage_registry import STEPS
 from pipelines.tables import TABLES
 from tests.commands import call
-from tests.e2e.tables import SAME, Watch, rows
-from tests.shared import COMMAND, ROOT, Finished, Small
+from tests.e2e.tables import REPEATABLE_TABLES, AtomicityCheck, read_sorted
+from tests.shared_runs import COMMAND, ROOT, SampleRun, SmallRun
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-# Bronze, the merge, the gate, and gold's end: a kill at each.
+# A run is killed at each of these: bronze, the merge, the gate, and the end of gold.
 SMALL_STEPS = ("bronze.raw_metadata", "internal.entities", "quality", "gold.failure_load")
 
 
 @pytest.mark.usefixtures("spark")
-def test_killed_runs_run_again_end_like_one_never_killed(small: Small, tmp_path: Path) -> None:
-    """Four runs are killed, each at a step of its own. One run goes over what all of them have left."""
-    left = tmp_path / "left"
-    shutil.copytree(small.warehouse, left)
+def test_a_run_after_killed_runs_fills_all_tables(small_run: SmallRun, tmp_path: Path) -> None:
+    """Four runs are killed, each at another step. One run completes the tables of all of them."""
+    combined = tmp_path / "combined"
+    shutil.copytree(small_run.warehouse, combined)
     for step in SMALL_STEPS:
         killed = tmp_path / step
-        kill_at(step, small.warehouse, small.arguments, killed)
-        following = [one for one in SMALL_STEPS if STEPS.index(one) > STEPS.index(step)]
+        kill_at(step, small_run.warehouse, small_run.arguments, killed)
+        following = [later for later in SMALL_STEPS if STEPS.index(later) > STEPS.index(step)]
         end = STEPS.index(following[0]) if following else len(STEPS)
-        for name in tables_of(STEPS[STEPS.index(step) : end]):
-            shutil.rmtree(left / folder_of(name))
-            if (killed / folder_of(name)).exists():
-                shutil.copytree(killed / folder_of(name), left / folder_of(name))
-    run_again(small.warehouse, small.arguments, left)
+        for name in list_tables(STEPS[STEPS.index(step) : end]):
+            shutil.rmtree(combined / get_folder(name))
+            if (killed / get_folder(name)).exists():
+                shutil.copytree(killed / get_folder(name), combined / get_folder(name))
+    run_again(small_run.warehouse, small_run.arguments, combined)
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_killed_run_of_both_captures(finished: Finished, tmp_path: Path) -> None:
-    """In gold's middle."""
-    kill_at("internal.scheme_aggregates", finished.warehouse, finished.sources, tmp_path / "warehouse")
-    run_again(finished.warehouse, finished.sources, tmp_path / "warehouse")
+def test_a_killed_run_of_both_captures(sample_run: SampleRun, tmp_path: Path) -> None:
+    """In the middle of gold."""
+    kill_at("internal.scheme_aggregates", sample_run.warehouse, sample_run.sources, tmp_path / "warehouse")
+    run_again(sample_run.warehouse, sample_run.sources, tmp_path / "warehouse")
 
 
-def folder_of(name: str) -> str:
+def get_folder(name: str) -> str:
     return name.replace(".", "/")
 
 
-def tables_of(steps: Sequence[str]) -> list[str]:
-    """The tables that these steps write."""
+def list_tables(steps: Sequence[str]) -> list[str]:
+    """List the tables that these steps write."""
     return ["ops.quality_results" if step == "quality" else step for step in steps]
 
 
-def kill_at(step: str, whole: Path, arguments: Sequence[str], killed: Path) -> None:
-    """Kill a run while it is at this step. Nobody sees a half-written table, before the kill and after it.
+def kill_at(step: str, complete: Path, arguments: Sequence[str], killed: Path) -> None:
+    """Kill a run while it is at a step, and check that no reader sees a half-written table.
 
-    whole: the tables of a run that nobody killed.   killed: the folder of those of the run.
+    Args:
+        step: The step.
+        complete: Tables of a complete run.
+        arguments: Arguments of the run.
+        killed: Folder for the tables of the run.
     """
-    # Everything before the step is as the whole run left it: the kill falls into the step itself.
+    # The tables of earlier steps are copied, so that the run is killed in the step itself.
     for name in STEPS[: STEPS.index(step)]:
         if name in TABLES:
-            shutil.copytree(whole / folder_of(name), killed / folder_of(name))
-    watch = Watch(killed, {name: rows(whole, name) for name in SAME})
-    (marker,) = tables_of([step])
+            shutil.copytree(complete / get_folder(name), killed / get_folder(name))
+    check = AtomicityCheck(killed, {name: read_sorted(complete, name) for name in REPEATABLE_TABLES})
+    (marker,) = list_tables([step])
     run = subprocess.Popen(
         [*COMMAND, "run", *arguments, "--from", step, "--warehouse", str(killed)],
         cwd=ROOT,
@@ -77,18 +81,18 @@ def kill_at(step: str, whole: Path, arguments: Sequence[str], killed: Path) -> N
         start_new_session=True,
     )
     deadline = time.monotonic() + 120
-    # Kill once the step's table has begun to exist: between its creation and its commit, or right behind it.
-    while not (killed / folder_of(marker) / "_delta_log").exists() and run.poll() is None:
+    # Kill the run once the step's table exists: between its creation and its commit, or right after it.
+    while not (killed / get_folder(marker) / "_delta_log").exists() and run.poll() is None:
         assert time.monotonic() < deadline, step
-        watch.look()
+        check.read_changed()
         time.sleep(0.05)
     os.killpg(run.pid, signal.SIGKILL)
     run.wait()
-    watch.look()
+    check.read_changed()
 
 
-def run_again(whole: Path, arguments: Sequence[str], killed: Path) -> None:
-    """Run over what is there. The tables are those of the whole run then."""
+def run_again(complete: Path, arguments: Sequence[str], killed: Path) -> None:
+    """Run again, and check that the tables are those of a complete run."""
     call("run", *arguments, "--warehouse", str(killed))
-    for name in SAME:
-        assert rows(killed, name) == rows(whole, name), name
+    for name in REPEATABLE_TABLES:
+        assert read_sorted(killed, name) == read_sorted(complete, name), name

@@ -1,7 +1,7 @@
-"""An asset bundle as its tool would read it: files included, variables put in, every key and value checked.
+"""Read an asset bundle as its tool does: include files, resolve variables, and check every key and value.
 
-What a job may say is asked of Databricks' SDK, whose classes follow the Jobs API (Apache-2.0). The tool's own JSON
-schema is under the Databricks License, which permits no use apart from Databricks' services: it is not here.
+The allowed keys of a job come from Databricks' SDK (Apache-2.0), whose classes follow the Jobs API. The JSON schema of
+the tool itself is not used: its license permits it only for Databricks' services.
 """
 
 from __future__ import annotations
@@ -19,109 +19,123 @@ from databricks.sdk.service import compute, jobs
 from ruamel.yaml import YAML
 
 _SDK = {"compute": compute, "jobs": jobs}
-# Keys of a bundle's top and of what is beside jobs, as its reference lists them: those that are used here.
-TOP = {"bundle", "include", "sync", "artifacts", "variables", "resources", "targets"}
-BELOW = {
+# Keys of a bundle outside its jobs, from its reference: those that are used here.
+TOP_KEYS = {"bundle", "include", "sync", "artifacts", "variables", "resources", "targets"}
+SECTION_KEYS = {
     "bundle": {"name", "databricks_cli_version"},
     "sync": {"paths", "include", "exclude"},
     "artifacts": {"type", "build", "files", "path"},
     "variables": {"description", "type", "default", "lookup"},
     "targets": {"mode", "default", "workspace", "variables", "presets", "run_as"},
 }
-# What a bundle's job has beside the settings of the API.
+# Keys of a bundle's job that the API does not have.
 ONLY_IN_BUNDLES = {"permissions", "run_as", "lifecycle"}
 
 
-class WrongBundle(ValueError):
-    """A key or value that the tool, or the API behind it, would reject."""
+class InvalidBundle(ValueError):
+    """The tool, or the API behind it, would reject a key or value."""
 
 
-def load(folder: Path) -> dict[str, Any]:
-    """The bundle of databricks.yml and all that it includes, variables not put in."""
-    bundle = _yaml(folder / "databricks.yml")
-    if unknown := bundle.keys() - TOP:
-        raise WrongBundle(f"databricks.yml: {', '.join(sorted(unknown))}")
-    for section, known in BELOW.items():
-        held = bundle.get(section, {})
-        for name, one in {"": held}.items() if section in ("bundle", "sync") else held.items():
-            if unknown := one.keys() - known:
-                raise WrongBundle(f"databricks.yml: {section}.{name}: {', '.join(sorted(unknown))}")
+def load_bundle(folder: Path) -> dict[str, Any]:
+    """Load databricks.yml and the files that it includes, with unresolved variables."""
+    bundle = _read_yaml(folder / "databricks.yml")
+    if unknown := bundle.keys() - TOP_KEYS:
+        raise InvalidBundle(f"databricks.yml: {', '.join(sorted(unknown))}")
+    for section, known in SECTION_KEYS.items():
+        content = bundle.get(section, {})
+        for name, entry in {"": content}.items() if section in ("bundle", "sync") else content.items():
+            if unknown := entry.keys() - known:
+                raise InvalidBundle(f"databricks.yml: {section}.{name}: {', '.join(sorted(unknown))}")
     included = [file for pattern in bundle.get("include", []) for file in sorted(folder.glob(pattern))]
-    found: dict[str, Any] = {}
+    loaded: dict[str, Any] = {}
     for file in included:
-        content = _yaml(file)
+        content = _read_yaml(file)
         if content.keys() != {"resources"} or content["resources"].keys() != {"jobs"}:
-            raise WrongBundle(f"{file.name}: is to hold resources.jobs alone")
+            raise InvalidBundle(f"{file.name}: must contain only resources.jobs")
         for name, job in content["resources"]["jobs"].items():
-            if name in found:
-                raise WrongBundle(f"{file.name}: {name} is there twice")
-            found[name] = job
-    return {**bundle, "jobs": found, "included": included}
+            if name in loaded:
+                raise InvalidBundle(f"{file.name}: {name} is defined twice")
+            loaded[name] = job
+    return {**bundle, "jobs": loaded, "included": included}
 
 
-def _yaml(file: Path) -> dict[str, Any]:
+def _read_yaml(file: Path) -> dict[str, Any]:
     return YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
 
 
-def resolved(value: Any, variables: Mapping[str, Any]) -> Any:
-    """The value with every ${...} put in; WrongBundle where one is not known. variables: by "var.name" and the like."""
+def resolve(value: Any, variables: Mapping[str, Any]) -> Any:
+    """Replace every ${...} in a value by its variable, such as "var.name".
+
+    Raises:
+        InvalidBundle: If one is unknown.
+    """
     if isinstance(value, dict):
-        return {key: resolved(one, variables) for key, one in value.items()}
+        return {key: resolve(part, variables) for key, part in value.items()}
     if isinstance(value, list):
-        return [resolved(one, variables) for one in value]
+        return [resolve(part, variables) for part in value]
     if not isinstance(value, str):
         return value
     if whole := re.fullmatch(r"\$\{([^}]+)\}", value):
-        return resolved(_known(whole.group(1), variables), variables)
-    return re.sub(r"\$\{([^}]+)\}", lambda found: str(resolved(_known(found.group(1), variables), variables)), value)
+        return resolve(_get_variable(whole.group(1), variables), variables)
+    return re.sub(
+        r"\$\{([^}]+)\}", lambda match: str(resolve(_get_variable(match.group(1), variables), variables)), value
+    )
 
 
-def _known(name: str, variables: Mapping[str, Any]) -> Any:
+def _get_variable(name: str, variables: Mapping[str, Any]) -> Any:
     if name not in variables:
-        raise WrongBundle(f"${{{name}}} is not known")
+        raise InvalidBundle(f"${{{name}}} is not known")
     return variables[name]
 
 
 def check_job(name: str, job: Mapping[str, Any]) -> None:
-    """Nothing; WrongBundle where a key, a value or its type is none of the Jobs API's, or a needed one is missing."""
-    check({key: value for key, value in job.items() if key not in ONLY_IN_BUNDLES}, jobs.JobSettings, name)
+    """Check a job against the Jobs API.
+
+    Raises:
+        InvalidBundle: If a key, a value or its type is unknown, or a required key is missing.
+    """
+    check_value({key: value for key, value in job.items() if key not in ONLY_IN_BUNDLES}, jobs.JobSettings, name)
 
 
-def check(value: Any, kind: Any, where: str) -> None:
-    """Nothing; WrongBundle where a value, as YAML has it, is not of a type of the SDK's, all keys below it included."""
-    origin = typing.get_origin(kind)
+def check_value(value: Any, expected_type: Any, place: str) -> None:
+    """Check a YAML value against a type of the SDK, with all keys below it.
+
+    Raises:
+        InvalidBundle: If it has another type.
+    """
+    origin = typing.get_origin(expected_type)
     if origin in (typing.Union, types.UnionType):  # all that the SDK has are Optional
-        (kind,) = (one for one in typing.get_args(kind) if one is not type(None))
-        check(value, kind, where)
+        (expected_type,) = (part for part in typing.get_args(expected_type) if part is not type(None))
+        check_value(value, expected_type, place)
     elif origin is list:
         if not isinstance(value, list):
-            raise WrongBundle(f"{where}: {value!r} is no list")
-        for number, one in enumerate(value):
-            check(one, typing.get_args(kind)[0], f"{where}[{number}]")
+            raise InvalidBundle(f"{place}: {value!r} is no list")
+        for number, part in enumerate(value):
+            check_value(part, typing.get_args(expected_type)[0], f"{place}[{number}]")
     elif origin is dict:
         if not isinstance(value, dict):
-            raise WrongBundle(f"{where}: {value!r} is no mapping")
-        for key, one in value.items():
-            check(one, typing.get_args(kind)[1], f"{where}.{key}")
-    elif dataclasses.is_dataclass(kind):
-        _check_fields(value, kind, where)
-    elif isinstance(kind, type) and issubclass(kind, enum.Enum):
-        if value not in [member.value for member in kind]:
-            raise WrongBundle(f"{where}: {value!r} is none of {', '.join(member.value for member in kind)}")
-    elif kind is not Any and type(value) is not kind:
-        raise WrongBundle(f"{where}: {value!r} is no {kind.__name__}")
+            raise InvalidBundle(f"{place}: {value!r} is no mapping")
+        for key, part in value.items():
+            check_value(part, typing.get_args(expected_type)[1], f"{place}.{key}")
+    elif dataclasses.is_dataclass(expected_type):
+        _check_fields(value, expected_type, place)
+    elif isinstance(expected_type, type) and issubclass(expected_type, enum.Enum):
+        if value not in [member.value for member in expected_type]:
+            raise InvalidBundle(f"{place}: {value!r} is none of {', '.join(member.value for member in expected_type)}")
+    elif expected_type is not Any and type(value) is not expected_type:
+        raise InvalidBundle(f"{place}: {value!r} is no {expected_type.__name__}")
 
 
-def _check_fields(value: Any, kind: Any, where: str) -> None:
+def _check_fields(value: Any, expected_type: Any, place: str) -> None:
     if not isinstance(value, dict):
-        raise WrongBundle(f"{where}: {value!r} is no mapping")
-    module = vars(__import__(kind.__module__, fromlist=["_"]))
-    hints = typing.get_type_hints(kind, globalns=dict(module), localns=_SDK)
-    for key, one in value.items():
+        raise InvalidBundle(f"{place}: {value!r} is no mapping")
+    module = vars(__import__(expected_type.__module__, fromlist=["_"]))
+    hints = typing.get_type_hints(expected_type, globalns=dict(module), localns=_SDK)
+    for key, part in value.items():
         if key not in hints:
-            raise WrongBundle(f"{where}: there is no {key}; there are {', '.join(sorted(hints))}")
-        check(one, hints[key], f"{where}.{key}")
-    for field in dataclasses.fields(kind):
-        needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if needed and field.name not in value:
-            raise WrongBundle(f"{where}: {field.name} is missing")
+            raise InvalidBundle(f"{place}: there is no {key}; there are {', '.join(sorted(hints))}")
+        check_value(part, hints[key], f"{place}.{key}")
+    for field in dataclasses.fields(expected_type):
+        is_required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if is_required and field.name not in value:
+            raise InvalidBundle(f"{place}: {field.name} is missing")

@@ -1,7 +1,7 @@
-"""The DAG's own code, with stand-ins for the few names of Airflow that it imports.
+"""The DAG, with stubs for the names of Airflow that it imports.
 
-Airflow is an installation of its own, a hundred libraries, and is not here. The stand-ins hold no other name, so that
-an import of another would fail; jobs/README.md says how to try the DAG with Airflow itself.
+Airflow, with its hundred libraries, is not installed here. Importing a name without a stub fails; jobs/README.md has
+the commands to test the DAG with Airflow itself.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 DAG = Path(__file__).parents[2] / "jobs" / "airflow" / "kafka_placement_dag.py"
-EXIT = """#!/bin/bash
+SCRIPT = """#!/bin/bash
 printf '%s\\n' "$*" >> calls
 [ "$1" = run ] || exit 0
 echo rows
-echo "kafka-placement: alert: prod: worst_survivor is 2: worst_survivor > 1.5" >&2
+echo "kafka-placement: alert: prod: worst_survivor_ratio is 2: worst_survivor_ratio > 1.5" >&2
 exit CODE
 """
 
@@ -40,29 +40,29 @@ class AirflowSkipException(AirflowException):
 
 @pytest.fixture
 def dag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module, in a folder with a source; `tasks` and `options` are what it declares, `values` its variables."""
+    """The module, in a folder with sources; `tasks` and `options` are those it declares, `values` its variables."""
     values: dict[str, str] = {"kafka_placement_data": str(tmp_path)}
     tasks: dict[str, Callable[..., Any]] = {}
     options: dict[str, dict[str, Any]] = {}
 
-    def task(function: Any = None, **given: Any) -> Any:
+    def task(function: Any = None, **settings: Any) -> Any:
         if function is None:
-            return lambda decorated: task(decorated, **given)
-        tasks[function.__name__], options[function.__name__] = function, given
-        return lambda *arguments: None  # what is called while a DAG is built runs later
+            return lambda decorated: task(decorated, **settings)
+        tasks[function.__name__], options[function.__name__] = function, settings
+        return lambda *arguments: None  # a call in the DAG runs the task later
 
-    def dag_of(**given: Any) -> Any:
-        options["dag"] = given
+    def make_dag(**settings: Any) -> Any:
+        options["dag"] = settings
         return lambda function: function
 
     sdk = types.ModuleType("airflow.sdk")
     sdk.Variable = types.SimpleNamespace(get=lambda name, default: values.get(name, default))  # type: ignore[attr-defined]
-    sdk.dag, sdk.task = dag_of, task  # type: ignore[attr-defined]
+    sdk.dag, sdk.task = make_dag, task  # type: ignore[attr-defined]
     now = types.SimpleNamespace(run_after=datetime(2026, 11, 22, 2, 15, tzinfo=UTC))
     sdk.get_current_context = lambda: {"dag_run": now}  # type: ignore[attr-defined]
     exceptions = types.ModuleType("airflow.sdk.exceptions")
-    for kind in (AirflowException, AirflowFailException, AirflowSkipException):
-        setattr(exceptions, kind.__name__, kind)
+    for error in (AirflowException, AirflowFailException, AirflowSkipException):
+        setattr(exceptions, error.__name__, error)
     for module in (types.ModuleType("airflow"), sdk, exceptions):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     (tmp_path / "sources").mkdir()
@@ -78,43 +78,44 @@ def dag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-def command(dag: Any, code: int) -> None:
-    """The command ends like that from now on."""
+def set_exit_code(dag: Any, code: int) -> None:
+    """Make the command end with an exit code."""
     file = Path("command with a space")
-    file.write_text(EXIT.replace("CODE", str(code)))
+    file.write_text(SCRIPT.replace("CODE", str(code)))
     file.chmod(0o755)
     dag.values["kafka_placement_command"] = f"'{file.resolve()}'"
 
 
 @pytest.mark.parametrize(
-    ("code", "fault"),
+    ("code", "error"),
     [(1, AirflowException), (2, AirflowFailException), (3, AirflowFailException), (64, AirflowFailException)],
 )
-def test_what_failed_is_tried_again_only_where_that_helps(dag: Any, code: int, fault: type[Exception]) -> None:
-    command(dag, code)
+def test_only_input_errors_are_retried(dag: Any, code: int, error: type[Exception]) -> None:
+    set_exit_code(dag, code)
     with pytest.raises(AirflowException, match=f"exit code {code}: kafka-placement: alert") as raised:
         dag.tasks["run"]()
-    assert type(raised.value) is fault
+    assert type(raised.value) is error
 
 
-def test_a_threshold_notifies_and_is_not_tried_again(dag: Any, tmp_path: Path) -> None:
-    command(dag, 4)
+def test_a_crossed_threshold_notifies_and_is_not_retried(dag: Any, tmp_path: Path) -> None:
+    set_exit_code(dag, 4)
     crossed = dag.tasks["run"]()
-    assert crossed == ["kafka-placement: alert: prod: worst_survivor is 2: worst_survivor > 1.5"]
-    with pytest.raises(AirflowFailException, match="worst_survivor is 2"):
+    assert crossed == ["kafka-placement: alert: prod: worst_survivor_ratio is 2: worst_survivor_ratio > 1.5"]
+    with pytest.raises(AirflowFailException, match="worst_survivor_ratio is 2"):
         dag.tasks["alert"](crossed)
     assert dag.options["alert"]["retries"] == 0
     dag.tasks["plan"](crossed)
     calls = Path("calls").read_text().splitlines()
     assert calls == [
         f"run eu={tmp_path}/sources/eu prod={tmp_path}/sources/prod.txt --warehouse {tmp_path}/warehouse "
-        f"--report {tmp_path}/report.html --alert worst_survivor > 1.5 --alert newly_offline > 0 --alert offline > 0",
+        f"--report {tmp_path}/report.html --alert worst_survivor_ratio > 1.5 "
+        "--alert most_newly_offline_partitions > 0 --alert offline_partitions > 0",
         f"plan prod={tmp_path}/sources/prod.txt --goal leaders --out {tmp_path}/plans/prod-2026-11-22",
     ]
 
 
-def test_where_all_is_well_nothing_else_happens(dag: Any) -> None:
-    command(dag, 0)
+def test_without_a_crossed_threshold_nothing_else_runs(dag: Any) -> None:
+    set_exit_code(dag, 0)
     crossed = dag.tasks["run"]()
     assert crossed == []
     for name in ("alert", "plan"):

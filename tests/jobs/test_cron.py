@@ -1,4 +1,4 @@
-"""The cron line and its script, run by the shell that cron would use."""
+"""The cron table and its script, run by the shell that cron uses."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from tests.commands import LAST_STAGE
-from tests.shared import Small
+from tests.shared_runs import SmallRun
 
 FOLDER = Path(__file__).parents[2] / "jobs" / "cron.d"
 ROOT = FOLDER.parents[1]
 TAB, SCRIPT = FOLDER / "kafka-placement", FOLDER / "nightly.sh"
 
 
-def told(folder: Path, command: str) -> dict[str, str]:
-    """Cron's environment, with a `kafka-placement` that does as said."""
+def make_environment(folder: Path, command: str) -> dict[str, str]:
+    """Make cron's environment, with a `kafka-placement` that runs a shell command."""
     bin_folder = folder / "bin"
     bin_folder.mkdir()
     (bin_folder / "kafka-placement").write_text(f"#!/bin/bash\n{command}\n")
@@ -29,18 +29,18 @@ def told(folder: Path, command: str) -> dict[str, str]:
     return {"PATH": f"{bin_folder}:/usr/bin:/bin", "HOME": str(folder)}
 
 
-def nightly(folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def run_script(folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["/bin/bash", str(SCRIPT)], env=environment, cwd=folder, capture_output=True, text=True, check=False
     )
 
 
-def sources(folder: Path) -> None:
+def write_sources(folder: Path) -> None:
     (folder / "sources" / "eu").mkdir(parents=True)
     (folder / "sources" / "prod.eu.txt").write_text("\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1\n")
 
 
-def test_the_table_is_one_that_cron_takes() -> None:
+def test_cron_accepts_the_table() -> None:
     lines = [line for line in TAB.read_text().splitlines() if line and not line.startswith("#")]
     settings = [line for line in lines if re.match(r"[A-Z_]+=", line)]
     (job,) = (line for line in lines if line not in settings)
@@ -48,76 +48,76 @@ def test_the_table_is_one_that_cron_takes() -> None:
     minute, hour, day, month, weekday, user, command = job.split(maxsplit=6)
     assert (0 <= int(minute) < 60, 0 <= int(hour) < 24, day, month, weekday) == (True, True, "*", "*", "*")
     assert user == "kafka-placement"
-    assert "%" not in command  # cron makes it a line end
+    assert "%" not in command  # cron replaces it by a line break
     assert Path(command).name == SCRIPT.name
     assert os.access(SCRIPT, os.X_OK)
-    assert TAB.read_text().endswith("\n")  # cron leaves out a last line without it
+    assert TAB.read_text().endswith("\n")  # cron ignores a last line without it
     assert "." not in TAB.name
     assert subprocess.run(["/bin/bash", "-n", str(SCRIPT)], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         (0, ""),
         (1, "The run failed with exit code 1."),
-        (2, "The tables have a fault"),
+        (2, "A table has a fault"),
         (4, "A threshold is crossed."),
         (64, "The run failed with exit code 64."),
     ],
 )
-def test_mail_is_what_is_to_be_known(tmp_path: Path, code: int, said: str) -> None:
-    sources(tmp_path)
-    why = f"echo why >&2; exit {code}" if code else "exit 0"
-    done = nightly(tmp_path, told(tmp_path, f'printf "%s\\n" "$@" > args; echo much; {why}'))
+def test_only_problems_are_mailed(tmp_path: Path, code: int, message: str) -> None:
+    write_sources(tmp_path)
+    ending = f"echo why >&2; exit {code}" if code else "exit 0"
+    done = run_script(tmp_path, make_environment(tmp_path, f'printf "%s\\n" "$@" > args; echo much; {ending}'))
     assert done.returncode == code
-    assert done.stdout.startswith(said)
+    assert done.stdout.startswith(message)
     assert done.stdout.endswith("why\n") == bool(code)
     assert "much" not in done.stdout
     if not code:
         assert (done.stdout, done.stderr) == ("", "")
     (log,) = (tmp_path / "log").glob("*.log")
     assert log.read_text() == "much\n"
-    given = (tmp_path / "args").read_text().splitlines()
-    assert given[:3] == ["run", f"{tmp_path}/sources/eu", f"{tmp_path}/sources/prod.eu.txt"]
+    arguments = (tmp_path / "args").read_text().splitlines()
+    assert arguments[:3] == ["run", f"{tmp_path}/sources/eu", f"{tmp_path}/sources/prod.eu.txt"]
 
 
-def test_no_run_beside_another(tmp_path: Path) -> None:
-    sources(tmp_path)
-    environment = told(tmp_path, "touch started")
+def test_runs_do_not_overlap(tmp_path: Path) -> None:
+    write_sources(tmp_path)
+    environment = make_environment(tmp_path, "touch started")
     (tmp_path / "log").mkdir()
     with (tmp_path / "log" / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        done = nightly(tmp_path, environment)
+        done = run_script(tmp_path, environment)
     assert done.returncode == 75
-    assert "the run before still goes on" in done.stderr
+    assert "the previous run is still in progress" in done.stderr
     assert not (tmp_path / "started").exists()
-    assert nightly(tmp_path, environment).returncode == 0
+    assert run_script(tmp_path, environment).returncode == 0
     assert (tmp_path / "started").exists()
 
 
-def test_no_sources(tmp_path: Path) -> None:
-    done = nightly(tmp_path, told(tmp_path, "exit 0"))
+def test_missing_sources(tmp_path: Path) -> None:
+    done = run_script(tmp_path, make_environment(tmp_path, "exit 0"))
     assert (done.returncode, done.stderr) == (1, f"kafka-placement: there is no source in {tmp_path}/sources\n")
 
 
 @pytest.mark.slow
 @pytest.mark.e2e
-def test_with_the_command_itself(small: Small, tmp_path: Path) -> None:
-    """One partition that a failure takes offline: the threshold is crossed, and all is written.
+def test_with_the_command_itself(small_run: SmallRun, tmp_path: Path) -> None:
+    """A failure takes a partition offline: the threshold is crossed, and all tables are written.
 
-    The tables are there but for the last, so that the command has little to do.
+    Only the last table is missing, so that the command has little to do.
     """
     (tmp_path / "sources").mkdir()
-    shutil.copy(small.folder / "sources" / "prod.eu.txt", tmp_path / "sources")
-    shutil.copytree(small.warehouse, tmp_path / "warehouse")
+    shutil.copy(small_run.folder / "sources" / "prod.eu.txt", tmp_path / "sources")
+    shutil.copytree(small_run.warehouse, tmp_path / "warehouse")
     last = tmp_path / "warehouse" / "gold" / "scheme_comparison"
     shutil.rmtree(last)
-    environment = told(tmp_path, f'exec "{sys.executable}" -m pipelines.cli "$@" {" ".join(LAST_STAGE)}')
+    environment = make_environment(tmp_path, f'exec "{sys.executable}" -m pipelines.cli "$@" {" ".join(LAST_STAGE)}')
     environment |= {"PYTHONPATH": str(ROOT)}
     environment |= {key: os.environ[key] for key in ("JAVA_HOME",) if key in os.environ}
     environment["PATH"] += f":{os.environ['PATH']}"
-    done = nightly(tmp_path, environment)
+    done = run_script(tmp_path, environment)
     assert done.returncode == 4, done.stdout + done.stderr
     assert "alert: prod.eu: most_newly_offline_partitions is 1" in done.stdout
     assert (tmp_path / "report.html").is_file()

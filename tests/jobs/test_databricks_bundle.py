@@ -1,4 +1,4 @@
-"""The bundle says what Databricks takes, and its jobs call what the package has."""
+"""Databricks accepts the bundle, and its jobs call commands that exist."""
 
 from __future__ import annotations
 
@@ -17,50 +17,50 @@ import pytest
 import typer.main
 
 from pipelines.cli import app, entry
-from pipelines.report.alerts import alerts_of
+from pipelines.report.alerts import parse_alerts
 from pipelines.stages.scheme_comparison_stage import METRICS
-from tests.jobs.bundle import WrongBundle, check_job, load, resolved
+from tests.jobs.bundle import InvalidBundle, check_job, load_bundle, resolve
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "jobs" / "databricks"
-GIVEN = {"catalog": "main", "volume": "/Volumes/main/kafka/placement", "notify": "a@example.com", "node_type": "m"}
-# What the platform puts in when a job starts.
+VARIABLES = {"catalog": "main", "volume": "/Volumes/main/kafka/placement", "notify": "a@example.com", "node_type": "m"}
+# Filled in by the platform when a job starts.
 STARTED = {"job.start_time.iso_date": "2026-11-22"}
 
 
-def variables_of(bundle: dict[str, Any], target: str, given: dict[str, str]) -> dict[str, Any]:
-    """Every variable by the name by which it is referred to."""
+def list_variables(bundle: dict[str, Any], target: str, values_set: dict[str, str]) -> dict[str, Any]:
+    """List the values of all variables by the names that references use."""
     values = {name: one["default"] for name, one in bundle["variables"].items() if "default" in one}
-    values |= bundle["targets"][target].get("variables", {}) | given
+    values |= bundle["targets"][target].get("variables", {}) | values_set
     return {f"var.{name}": value for name, value in values.items()} | {
         "bundle.name": bundle["bundle"]["name"],
         "bundle.target": target,
     }
 
 
-BUNDLE = load(FOLDER)
-JOBS = {target: resolved(BUNDLE["jobs"], variables_of(BUNDLE, target, GIVEN)) for target in BUNDLE["targets"]}
+BUNDLE = load_bundle(FOLDER)
+JOBS = {target: resolve(BUNDLE["jobs"], list_variables(BUNDLE, target, VARIABLES)) for target in BUNDLE["targets"]}
 WHEEL_TASKS = [
     (name, task) for name, job in JOBS["prod"].items() for task in job["tasks"] if "python_wheel_task" in task
 ]
 
 
-def arguments(name: str, task: dict[str, Any], jobs: dict[str, Any] = JOBS["prod"]) -> list[str]:
-    """What the command is given when the job starts with its parameters' defaults."""
+def list_arguments(name: str, task: dict[str, Any], jobs: dict[str, Any] = JOBS["prod"]) -> list[str]:
+    """List the arguments of the command when the job starts with the defaults of its parameters."""
     known = STARTED | {f"job.parameters.{one['name']}": one["default"] for one in jobs[name].get("parameters", [])}
     return [
-        re.sub(r"\{\{([^}]+)\}\}", lambda found: known[found.group(1)], one)
-        for one in task["python_wheel_task"]["parameters"]
+        re.sub(r"\{\{([^}]+)\}\}", lambda match: known[match.group(1)], text)
+        for text in task["python_wheel_task"]["parameters"]
     ]
 
 
-def test_one_file_a_job() -> None:
+def test_each_job_has_one_file() -> None:
     assert [file.stem for file in BUNDLE["included"]] == sorted(BUNDLE["jobs"])
     assert set(BUNDLE["targets"]) == {"dev", "prod"}
 
 
 @pytest.mark.parametrize("target", JOBS)
-def test_jobs_are_such_as_the_api_takes(target: str) -> None:
+def test_the_api_accepts_the_jobs(target: str) -> None:
     for name, job in JOBS[target].items():
         check_job(name, job)
         assert job["tasks"]
@@ -71,32 +71,32 @@ def test_jobs_are_such_as_the_api_takes(target: str) -> None:
             assert schedule["pause_status"] == {"dev": "PAUSED", "prod": "UNPAUSED"}[target]
             fields = schedule["quartz_cron_expression"].split()
             assert len(fields) == 6
-            assert "?" in (fields[3], fields[5])  # Quartz wants one of the two days left open
-    resolved(BUNDLE["targets"][target], variables_of(BUNDLE, target, GIVEN))
+            assert "?" in (fields[3], fields[5])  # Quartz needs one of the two days to be open
+    resolve(BUNDLE["targets"][target], list_variables(BUNDLE, target, VARIABLES))
 
 
-WRONG: dict[str, tuple[tuple[Any, ...], Any, str]] = {
+FAULTS: dict[str, tuple[tuple[Any, ...], Any, str]] = {
     "a key of the job": (("max_concurent_runs",), 1, "there is no max_concurent_runs"),
     "a key of a task": (("tasks", 0, "retries"), 0, r"tasks\[0\]: there is no retries"),
     "a key of a wheel task": (("tasks", 0, "python_wheel_task", "args"), [], "there is no args"),
     "a key of a cluster": (("job_clusters", 0, "new_cluster", "workers"), 2, "there is no workers"),
     "a type": (("timeout_seconds",), "an hour", "is no int"),
-    "a truth value for a number": (("max_concurrent_runs",), True, "is no int"),
+    "a boolean for a number": (("max_concurrent_runs",), True, "is no int"),
     "a value of a list of values": (("tasks", 1, "run_if"), "ALWAYS", "is none of ALL_DONE"),
     "text for a list": (("tasks", 0, "python_wheel_task", "parameters"), "run prod", "is no list"),
     "a schedule without its time": (("schedule",), {"timezone_id": "UTC"}, "quartz_cron_expression is missing"),
 }
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_what_is_wrong_is_found(what: str) -> None:
-    keys, value, said = WRONG[what]
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_a_job_is_found(fault: str) -> None:
+    keys, value, message = FAULTS[fault]
     job = copy.deepcopy(JOBS["prod"]["nightly_run"])
     place = job
     for key in keys[:-1]:
         place = place[key]
     place[keys[-1]] = value
-    with pytest.raises(WrongBundle, match=said):
+    with pytest.raises(InvalidBundle, match=message):
         check_job("nightly_run", job)
 
 
@@ -105,31 +105,33 @@ def test_an_unknown_key_or_variable_is_found(tmp_path: Path) -> None:
     file = tmp_path / "b" / "databricks.yml"
     text = file.read_text()
     file.write_text(text.replace("include:", "includes:"))
-    with pytest.raises(WrongBundle, match="includes"):
-        load(tmp_path / "b")
+    with pytest.raises(InvalidBundle, match="includes"):
+        load_bundle(tmp_path / "b")
     file.write_text(text.replace("      - source:", "    - source:").replace("    files:", "    file:"))
-    with pytest.raises(WrongBundle, match=r"artifacts\.wheel: file"):
-        load(tmp_path / "b")
-    with pytest.raises(WrongBundle, match=r"\$\{var\.catalog\} is not known"):
-        resolved(BUNDLE["jobs"], variables_of(BUNDLE, "dev", {**{k: v for k, v in GIVEN.items() if k != "catalog"}}))
+    with pytest.raises(InvalidBundle, match=r"artifacts\.wheel: file"):
+        load_bundle(tmp_path / "b")
+    with pytest.raises(InvalidBundle, match=r"\$\{var\.catalog\} is not known"):
+        resolve(
+            BUNDLE["jobs"], list_variables(BUNDLE, "dev", {**{k: v for k, v in VARIABLES.items() if k != "catalog"}})
+        )
 
 
 @pytest.mark.parametrize(("name", "task"), WHEEL_TASKS, ids=[name for name, _ in WHEEL_TASKS])
 def test_wheel_tasks_call_the_command(name: str, task: dict[str, Any]) -> None:
-    """The entry point is the package's, and takes the parameters: options and metrics are known."""
+    """The entry point exists, and accepts the parameters: options and metrics are known."""
     wheel_task = task["python_wheel_task"]
-    (found,) = distribution(wheel_task["package_name"]).entry_points.select(name=wheel_task["entry_point"])
-    assert found.load() is entry
-    words = arguments(name, task)
+    (entry_point,) = distribution(wheel_task["package_name"]).entry_points.select(name=wheel_task["entry_point"])
+    assert entry_point.load() is entry
+    words = list_arguments(name, task)
     command: Any = typer.main.get_command(app)
     context = command.make_context("kafka-placement", words[:1])
     sub = command.get_command(context, words[0])
-    asked = sub.make_context(words[0], words[1:], parent=context)
-    if asked.params.get("alert"):
-        assert alerts_of(asked.params["alert"], METRICS, ())
+    subcontext = sub.make_context(words[0], words[1:], parent=context)
+    if subcontext.params.get("alert"):
+        assert parse_alerts(subcontext.params["alert"], METRICS, ())
 
 
-def test_files_that_jobs_name_are_there() -> None:
+def test_files_of_the_jobs_exist() -> None:
     built = {str((FOLDER / one["source"]).resolve()) for one in BUNDLE["artifacts"]["wheel"]["files"]}
     assert built == {str(ROOT / "dist" / "databricks" / "*.whl")}
     deployed = [(FOLDER / path).resolve() for path in BUNDLE["sync"]["paths"]]
@@ -144,20 +146,20 @@ def test_files_that_jobs_name_are_there() -> None:
 
 
 @pytest.mark.slow
-def test_the_weekly_plan_is_made(tmp_path: Path, samples: Path) -> None:
-    """As the platform calls it: the entry point within a process, told by sys.argv; all is well, so it returns."""
+def test_the_weekly_plan_is_written(tmp_path: Path, samples: Path) -> None:
+    """As the platform does, call the entry point within a process, with arguments in sys.argv; it returns."""
     shutil.copytree(samples / "kafka-2.8.2-zookeeper", tmp_path / "sources" / "prod")
-    jobs = resolved(BUNDLE["jobs"], variables_of(BUNDLE, "dev", {**GIVEN, "volume": str(tmp_path)}))
+    jobs = resolve(BUNDLE["jobs"], list_variables(BUNDLE, "dev", {**VARIABLES, "volume": str(tmp_path)}))
     task = jobs["weekly_plan"]["tasks"][0]
     code = """
 import json, sys
 from importlib.metadata import distribution
 sys.argv = ["", *json.loads(sys.argv[1])]
-(found,) = distribution("kafka-placement").entry_points.select(name="kafka-placement")
-print("returned:", found.load()())
+(entry_point,) = distribution("kafka-placement").entry_points.select(name="kafka-placement")
+print("returned:", entry_point.load()())
 """
     done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(arguments("weekly_plan", task, jobs))],
+        [sys.executable, "-c", code, json.dumps(list_arguments("weekly_plan", task, jobs))],
         env={**os.environ, "PYTHONPATH": str(ROOT), "DATABRICKS_RUNTIME_VERSION": "18.2"},
         cwd=tmp_path,
         capture_output=True,

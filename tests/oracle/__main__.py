@@ -1,4 +1,4 @@
-"""Our kernels against Kafka's own classes, on N random cases each: `make oracle N=1000000`. Exit 1 on a mismatch."""
+"""Compare our kernels with Kafka's own classes on N random cases each: `make oracle N=1000000`. Exit 1 = mismatch."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import argparse
 import sys
 
 from pipelines.errors import KafkaPlacementError
-from tests.oracle.check import ORACLES, check
+from tests.oracle.check import ORACLES, compare_cases
 
 
 def main() -> int:
-    """0 where all answers are the same, errors included."""
+    """Return 0 if all answers are the same, including errors."""
     parser = argparse.ArgumentParser(prog="python -m tests.oracle", description=__doc__)
     parser.add_argument("cases", type=int, metavar="N")
     parser.add_argument("--which", choices=list(ORACLES), action="append", help="just this one; default: all")
@@ -20,7 +20,7 @@ def main() -> int:
     for name in arguments.which or ORACLES:
         oracle = ORACLES[name]
         try:
-            tally = check(oracle, arguments.cases, arguments.seed, lambda line: print(line, flush=True))
+            tally = compare_cases(oracle, arguments.cases, arguments.seed, lambda line: print(line, flush=True))
         except KafkaPlacementError as fault:
             print(f"kafka-placement: {fault}", file=sys.stderr)
             return fault.exit_code

@@ -1,4 +1,4 @@
-"""Our kernels' answers to requests: a hash per topic, as Oracle.java takes it, and refusals in words."""
+"""Our kernels' answers to requests: a hash per topic, as Oracle.java computes it, and errors as text."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tests.oracle.requests import Requests
+from tests.oracle.requests import OracleCases
 from udfs.kernel_compiler import compiled
-from udfs.placement.kernels import kafka_errors
-from udfs.placement.kernels.java_random import scrambled
-from udfs.placement.kernels.topic_arrays import BrokerLists, Placed, Topics
+from udfs.placement.kernels.java_random import scramble_seeds
+from udfs.placement.kernels.kafka_errors import describe_error
+from udfs.placement.kernels.topic_arrays import BrokerLists, TopicPlacements, Topics
 
-Place = Callable[[Topics, BrokerLists, npt.NDArray[np.int64]], Placed]
+PlaceFunction = Callable[[Topics, BrokerLists, npt.NDArray[np.int64]], TopicPlacements]
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(29)
@@ -23,39 +23,42 @@ _INT_MASK = np.uint64(0xFFFFFFFF)
 
 @dataclass(frozen=True)
 class Answers:
-    """hashes: uint64 (topics), 0 where there is a text.   texts: of a topic, what was thrown as "Class: message"."""
+    """Answers to all topics.
+
+    Attributes:
+        hashes: uint64 (topics), 0 = error.
+        errors: "Class: message" of the exception, by topic.
+    """
 
     hashes: npt.NDArray[np.uint64]
-    texts: dict[int, str]
+    errors: dict[int, str]
 
 
-def ours(requests: Requests, place: Place) -> Answers:
-    """What `place` answers."""
-    placed = place(requests.topics, requests.lists, scrambled(requests.seeds))
-    hashes = np.zeros(len(placed.refusal), dtype=np.uint64)
-    _hash(placed.row_offsets, placed.replica_offsets, placed.broker, requests.topics.first_partition, hashes)
-    rejected = np.flatnonzero(placed.refusal)
+def compute_answers(requests: OracleCases, place: PlaceFunction) -> Answers:
+    """Return the answers of our kernel."""
+    placed = place(requests.topics, requests.lists, scramble_seeds(requests.seeds))
+    hashes = np.zeros(len(placed.error_code), dtype=np.uint64)
+    _hash(placed.row_offsets, placed.replica_offsets, placed.broker, requests.topics.start_partition, hashes)
+    rejected = np.flatnonzero(placed.error_code)
     hashes[rejected] = 0
-    return Answers(hashes, {i: _words(requests, placed, i) for i in rejected.tolist()})
+    return Answers(hashes, {i: _describe(requests, placed, i) for i in rejected.tolist()})
 
 
-def _words(requests: Requests, placed: Placed, topic: int) -> str:
-    asked = requests.topics
-    offsets = requests.lists.offsets
-    brokers = np.diff(offsets[asked.of_list[topic] :][:2])[0]
-    request = (asked.partitions[topic], asked.replication_factor[topic], brokers, placed.detail[topic])
-    return ": ".join(kafka_errors.in_words(int(placed.refusal[topic]), *map(int, request)))
+def _describe(requests: OracleCases, placed: TopicPlacements, topic: int) -> str:
+    code, detail = int(placed.error_code[topic]), int(placed.error_detail[topic])
+    error = describe_error(requests.topics, requests.lists, topic, code, detail)
+    return f"{error.exception}: {error.message}"
 
 
-def replicas(requests: Requests, place: Place) -> list[list[list[int]]]:
-    """The replica lists that `place` answers, of each topic; none of a rejected one."""
-    placed = place(requests.topics, requests.lists, scrambled(requests.seeds))
+def place_replicas(requests: OracleCases, place: PlaceFunction) -> list[list[list[int]]]:
+    """Return the replica lists of each topic; none for an error."""
+    placed = place(requests.topics, requests.lists, scramble_seeds(requests.seeds))
     rows = [part.tolist() for part in np.split(placed.broker, placed.replica_offsets[1:-1])]
     return [rows[a:b] for a, b in zip(placed.row_offsets[:-1], placed.row_offsets[1:], strict=True)]
 
 
 @compiled
-def _added(value: np.uint64, number: int) -> np.uint64:
+def _extend(value: np.uint64, number: int) -> np.uint64:
     value = (value ^ (np.uint64(number) & _INT_MASK)) * _MULTIPLIER
     return value ^ (value >> _HALF)
 
@@ -73,9 +76,9 @@ def _hash(
         partition = max(0, first[i])
         for row in range(row_offsets[i], row_offsets[i + 1]):
             begin, end = replica_offsets[row], replica_offsets[row + 1]
-            value = _added(value, partition)
-            value = _added(value, end - begin)
+            value = _extend(value, partition)
+            value = _extend(value, end - begin)
             for j in range(begin, end):
-                value = _added(value, broker[j])
+                value = _extend(value, broker[j])
             partition += 1
         out[i] = value

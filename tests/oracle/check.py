@@ -1,4 +1,4 @@
-"""Our kernels against Kafka's own classes, on random requests: how many, and which differ."""
+"""Compare our kernels with Kafka's own classes on random requests."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from time import monotonic
 
 import numpy as np
 
-from tests.oracle.answers import Answers, Place, ours, replicas
+from tests.oracle.answers import Answers, PlaceFunction, compute_answers, place_replicas
 from tests.oracle.jvm import Jvm
-from tests.oracle.requests import Requests, chunks
+from tests.oracle.requests import OracleCases, generate_chunks
 from udfs.placement.kernels import admin_utils
-from udfs.placement.kernels.striped import striped
+from udfs.placement.kernels.striped import place_striped
 
 CHUNK = 5000  # cases; about 2 million partitions
-SHOWN = 5  # mismatches that are reported in full
+MAX_REPORTED = 5  # mismatches
 
 
 @dataclass(frozen=True)
 class Oracle:
-    """A class of Kafka's and the kernel that is to give the same. jars, placer: see Jvm."""
+    """A class of Kafka's, and our kernel that must give the same answers. jars, placer: see Jvm."""
 
     title: str
     jars: str
     placer: str
-    place: Place
+    place: PlaceFunction
 
 
 ORACLES = {
-    "java": Oracle("AdminUtils 4.0.0", "admin_utils", "AdminUtilsPlacer", admin_utils.kafka),
-    "striped": Oracle("StripedReplicaPlacer 4.1.1", "striped", "StripedPlacer", striped),
-    "scala": Oracle("kafka.admin.AdminUtils 2.8.2", "scala", "ScalaAdminUtilsPlacer", admin_utils.kafka),
+    "java": Oracle("AdminUtils 4.0.0", "admin_utils", "AdminUtilsPlacer", admin_utils.place_kafka),
+    "striped": Oracle("StripedReplicaPlacer 4.1.1", "striped", "StripedPlacer", place_striped),
+    "scala": Oracle("kafka.admin.AdminUtils 2.8.2", "scala", "ScalaAdminUtilsPlacer", admin_utils.place_kafka),
 }
 
 
 @dataclass
 class Tally:
-    """What was compared. A case that differs in several topics is one mismatch."""
+    """Counts of a comparison. A case with differences in several topics is one mismatch."""
 
     cases: int = 0
     topics: int = 0
@@ -49,64 +49,68 @@ class Tally:
     seconds: float = 0.0
 
 
-def check(oracle: Oracle, cases: int, seed: int, say: Callable[[str], None] = print) -> Tally:
-    """Compares `cases` random cases; `say` gets the first mismatches, and a line now and then."""
+def compare_cases(oracle: Oracle, cases: int, seed: int, report: Callable[[str], None] = print) -> Tally:
+    """Compare random cases; report the first mismatches, and the progress once a minute."""
     tally = Tally()
-    began = said = monotonic()
-    with Jvm(oracle.jars, oracle.placer) as jvm, ThreadPoolExecutor(1) as beside:
-        for requests, theirs in _ahead(chunks(cases, CHUNK, seed, oracle.jars == "striped"), jvm, beside):
-            mine = ours(requests, oracle.place)
-            answer = theirs()
-            for case in differing_cases(requests, mine, answer).tolist():
+    began = reported = monotonic()
+    with Jvm(oracle.jars, oracle.placer) as jvm, ThreadPoolExecutor(1) as executor:
+        for requests, read_kafka_answers in _submit_ahead(
+            generate_chunks(cases, CHUNK, seed, oracle.jars == "striped"), jvm, executor
+        ):
+            our_answers = compute_answers(requests, oracle.place)
+            kafka_answers = read_kafka_answers()
+            for case in find_mismatches(requests, our_answers, kafka_answers).tolist():
                 tally.mismatches += 1
-                if tally.mismatches <= SHOWN:
-                    say(report(requests.case(case), oracle.place, jvm))
-            _count(tally, requests, mine)
-            if monotonic() - said > 60:
-                said = monotonic()
-                say(f"  {oracle.title}: {tally.cases:,} cases, {tally.mismatches} mismatches, {said - began:.0f} s")
+                if tally.mismatches <= MAX_REPORTED:
+                    report(describe_mismatch(requests.select_case(case), oracle.place, jvm))
+            _count(tally, requests, our_answers)
+            if monotonic() - reported > 60:
+                reported = monotonic()
+                report(
+                    f"  {oracle.title}: {tally.cases:,} cases, {tally.mismatches} mismatches, {reported - began:.0f} s"
+                )
     tally.seconds = monotonic() - began
     return tally
 
 
-def _ahead(
-    source: Iterable[Requests], jvm: Jvm, beside: ThreadPoolExecutor
-) -> Iterable[tuple[Requests, Callable[[], Answers]]]:
-    """Requests, the JVM at work on them while the caller is."""
+def _submit_ahead(
+    source: Iterable[OracleCases], jvm: Jvm, executor: ThreadPoolExecutor
+) -> Iterable[tuple[OracleCases, Callable[[], Answers]]]:
+    """Yield requests that the JVM works on while the caller does."""
     for requests in source:
-        yield requests, beside.submit(jvm.answers, requests).result
+        yield requests, executor.submit(jvm.answers, requests).result
 
 
-def differing_cases(requests: Requests, mine: Answers, theirs: Answers) -> np.ndarray:
-    """The numbers of the cases of which some topic is answered otherwise, the one with the fewest brokers first."""
-    differs = mine.hashes != theirs.hashes
-    for topic in mine.texts.keys() | theirs.texts.keys():
-        differs[topic] = mine.texts.get(topic) != theirs.texts.get(topic)
-    cases = np.unique(requests.topics.of_list[differs])
+def find_mismatches(requests: OracleCases, ours: Answers, kafkas: Answers) -> np.ndarray:
+    """Return the numbers of the cases whose answers differ, those with fewest brokers first."""
+    differs = ours.hashes != kafkas.hashes
+    for topic in ours.errors.keys() | kafkas.errors.keys():
+        differs[topic] = ours.errors.get(topic) != kafkas.errors.get(topic)
+    cases = np.unique(requests.topics.broker_list[differs])
     return cases[np.argsort(np.diff(requests.lists.offsets)[cases], kind="stable")]
 
 
-def report(case: Requests, place: Place, jvm: Jvm) -> str:
-    """A case as a JSON line, and per topic the two answers, from the first partition that differs on."""
-    lines = [f"MISMATCH {json.dumps(case.as_json(), ensure_ascii=False)}"]
-    mine, lists = ours(case, place).texts, replicas(case, place)
-    for topic, kafkas in enumerate(jvm.full_answers(case)):
-        our = mine.get(topic) or lists[topic]
-        their = json.loads(kafkas) if kafkas.startswith("[") else kafkas
-        if our == their:
+def describe_mismatch(case: OracleCases, place: PlaceFunction, jvm: Jvm) -> str:
+    """Return a case as a JSON line, and both answers to each topic from the first partition that differs."""
+    lines = [f"MISMATCH {json.dumps(case.to_json(), ensure_ascii=False)}"]
+    errors, lists = compute_answers(case, place).errors, place_replicas(case, place)
+    for topic, answer in enumerate(jvm.full_answers(case)):
+        our = errors.get(topic) or lists[topic]
+        kafkas = json.loads(answer) if answer.startswith("[") else answer
+        if our == kafkas:
             continue
         row = 0
-        if isinstance(our, list) and isinstance(their, list):
-            row = next((i for i, (a, b) in enumerate(zip(our, their, strict=False)) if a != b), 0)
-            our, their = our[row : row + 20], their[row : row + 20]
-        lines += [f"  topic {topic}, from row {row}", f"    Kafka {their}", f"    ours  {our}"]
+        if isinstance(our, list) and isinstance(kafkas, list):
+            row = next((i for i, (a, b) in enumerate(zip(our, kafkas, strict=False)) if a != b), 0)
+            our, kafkas = our[row : row + 20], kafkas[row : row + 20]
+        lines += [f"  topic {topic}, from row {row}", f"    Kafka {kafkas}", f"    ours  {our}"]
     return "\n".join(lines)
 
 
-def _count(tally: Tally, requests: Requests, mine: Answers) -> None:
-    placed = np.ones(len(mine.hashes), dtype=np.bool_)
-    placed[list(mine.texts)] = False
+def _count(tally: Tally, requests: OracleCases, answers: Answers) -> None:
+    placed = np.ones(len(answers.hashes), dtype=np.bool_)
+    placed[list(answers.errors)] = False
     tally.cases += len(requests.seeds)
     tally.topics += len(placed)
-    tally.rejected += len(mine.texts)
+    tally.rejected += len(answers.errors)
     tally.partitions += int(requests.topics.partitions[placed].sum())

@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.errors import EnvironmentFault
-from pipelines.setup.jars import JarFolder, jars_of
+from pipelines.setup.jars import JarFolder, parse_jars
 from pipelines.setup.java import REMEDY as JAVA_REMEDY
 from pipelines.setup.java import check_java
 from tests.oracle.answers import Answers
-from tests.oracle.requests import Requests
+from tests.oracle.requests import OracleCases
 
 HERE = Path(__file__).parent
 JARS_DIR = Path(sys.prefix, "share", "kafka-placement", "oracle-jars")
@@ -58,9 +58,9 @@ def java_compiler() -> list[str]:
 def class_path(name: str) -> str:
     """The jars of one list of jars.toml, fetched if they are not there."""
     entries = tomllib.loads((HERE / "jars.toml").read_text())[name]
-    jars = JarFolder(jars_of(entries), JARS_DIR, "tests/oracle/jars.toml", REMEDY)
+    jars = JarFolder(parse_jars(entries), JARS_DIR, "tests/oracle/jars.toml", REMEDY)
     try:
-        return os.pathsep.join(map(str, jars.ensure()))
+        return os.pathsep.join(map(str, jars.fetch_missing()))
     except OSError as problem:
         raise EnvironmentFault(f"{JARS_DIR} cannot be written: {problem}. Make it writable") from problem
 
@@ -126,22 +126,22 @@ class Jvm(JavaProcess):
         super().__init__(jars, ("Oracle", "Placer", placer), ("Oracle", placer), options)
         self._placer = placer
 
-    def answers(self, requests: Requests) -> Answers:
+    def answers(self, requests: OracleCases) -> Answers:
         """The hash of each topic's replicas, or what was thrown."""
         return _answers(self._ask(requests, HASHES), len(requests.topics.partitions))
 
-    def full_answers(self, requests: Requests) -> list[str]:
+    def full_answers(self, requests: OracleCases) -> list[str]:
         """Each topic's replica lists as JSON, or what was thrown."""
-        texts = _answers(self._ask(requests, TEXTS), len(requests.topics.partitions)).texts
+        texts = _answers(self._ask(requests, TEXTS), len(requests.topics.partitions)).errors
         return [texts[i] for i in range(len(texts))]
 
-    def timed(self, requests: Requests, runs: int) -> Timed:
+    def timed(self, requests: OracleCases, runs: int) -> Timed:
         """The seconds of each of `runs` runs of all requests, answers kept in memory; reading them is not timed."""
         answer = self._ask(requests, TIMES, runs)
         seconds = np.frombuffer(answer, "<i8", runs) / 1e9
         return Timed(seconds, _answers(answer[8 * runs :], len(requests.topics.partitions)))
 
-    def _ask(self, requests: Requests, wanted: int, runs: int = 1) -> bytes:
+    def _ask(self, requests: OracleCases, wanted: int, runs: int = 1) -> bytes:
         """The answer's message."""
         out, back = self._process.stdin, self._process.stdout
         assert out is not None
@@ -159,14 +159,14 @@ class Jvm(JavaProcess):
         return body
 
 
-def _message(requests: Requests, wanted: int, runs: int) -> bytes:
+def _message(requests: OracleCases, wanted: int, runs: int) -> bytes:
     topics, lists = requests.topics, requests.lists
 
     def ints(values: npt.NDArray[np.generic]) -> bytes:
         return struct.pack("<i", len(values)) + values.astype("<i4").tobytes()
 
     names = [name.encode("utf-16-le", "surrogatepass") for name in requests.names]
-    one_list_a_case = topics.of_list[requests.topic_offsets[:-1]]
+    one_list_a_case = topics.broker_list[requests.topic_offsets[:-1]]
     parts = [
         struct.pack("<iii", wanted, runs, len(names)),
         *(struct.pack("<i", len(name) // 2) + name for name in names),
@@ -174,7 +174,7 @@ def _message(requests: Requests, wanted: int, runs: int) -> bytes:
         struct.pack("<i", len(requests.seeds)) + requests.seeds.astype("<i8").tobytes(),
         *(ints(one_list_a_case), ints(requests.topic_offsets)),
         *(ints(topics.partitions), ints(topics.replication_factor)),
-        *(ints(topics.first_partition), ints(topics.fixed_start)),
+        *(ints(topics.start_partition), ints(topics.fixed_start_index)),
     ]
     return b"".join(parts)
 

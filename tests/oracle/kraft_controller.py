@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.oracle.jvm import JavaProcess
-from udfs.simulation.cluster_events import Begin, Event, Key, List, Rules
-from udfs.simulation.kernels import codes as k
+from udfs.simulation.cluster_events import BrokerIds, ClusterSettings, Event, InitialState, TopicPartition
+from udfs.simulation.kernels.codes import EventKind
 
 CHECK_MS = 300_000
 
@@ -21,14 +21,14 @@ class ControllerDiedError(Exception):
 class Stands:
     """A partition. isr, elr: in the controller's order.   leader: None = nobody."""
 
-    replicas: List
-    isr: List
-    elr: List
+    replicas: BrokerIds
+    isr: BrokerIds
+    elr: BrokerIds
     leader: int | None
     leader_epoch: int
 
 
-Partitions = dict[Key, Stands]
+Partitions = dict[TopicPartition, Stands]
 
 
 class KRaftController(JavaProcess):
@@ -53,13 +53,13 @@ class KRaftController(JavaProcess):
         return dict(map(_stands, line.strip().split(";"))) if line.strip() else {}
 
 
-def _stands(text: str) -> tuple[Key, Stands]:
+def _stands(text: str) -> tuple[TopicPartition, Stands]:
     topic, partition, replicas, isr, elr, leader, epoch = text.split(" ")
     led_by = int(leader) if int(leader) >= 0 else None
     return (topic, int(partition)), Stands(_ids(replicas), _ids(isr), _ids(elr), led_by, int(epoch))
 
 
-def _ids(text: str) -> List:
+def _ids(text: str) -> BrokerIds:
     return () if text == "-" else tuple(map(int, text.split(",")))
 
 
@@ -67,7 +67,7 @@ def _ids(text: str) -> List:
 class Life:
     """A cluster's begin and events, and after how many of these it stood how."""
 
-    begin: Begin
+    begin: InitialState
     events: list[Event] = field(default_factory=list)
     stood: list[tuple[int, Partitions]] = field(default_factory=list)
 
@@ -82,10 +82,10 @@ class _Living:
         self.kafka, self.draw = kafka, draw
         self.brokers = tuple(sorted(draw.sample(range(1, 20), draw.choice([1, 2, 3, 3, 4, 4, 5]))))
         elr = draw.random() < 0.6
-        rules = Rules(kraft=True, elr=elr, auto_leader_rebalance=draw.random() < 0.5)
-        self.life = Life(Begin(self.brokers, frozenset(self.brokers), (), self.brokers[0], 1, rules))
+        rules = ClusterSettings(kraft=True, elr=elr, auto_leader_rebalance=draw.random() < 0.5)
+        self.life = Life(InitialState(self.brokers, frozenset(self.brokers), (), self.brokers[0], 1, rules))
         self.live_brokers, self.leaving = set(self.brokers), set[int]()
-        self.at, self.check, self.rules = 0, CHECK_MS, rules
+        self.at, self.check, self.settings = 0, CHECK_MS, rules
         self.now = kafka.tell("begin", int(elr), ",".join(map(str, self.brokers)))
         self.least: dict[str, int] = {}  # min.insync.replicas of topics that have set it
         self.dirty: dict[str, bool] = {}  # whether a topic's elections may be unclean
@@ -109,7 +109,7 @@ class _Living:
 
     def checked(self) -> None:
         """Leaders are balanced every five minutes, as long as there is time."""
-        if not self.rules.auto_leader_rebalance:
+        if not self.settings.auto_leader_rebalance:
             return
         while self.check <= self.at:
             self.check += CHECK_MS
@@ -130,7 +130,7 @@ class _Living:
         if broker in self.live_brokers:
             word = "down" if broker in self.leaving or self.draw.random() < 0.7 else "fenced"
             self.live_brokers.discard(broker)
-            self.happens((word, broker), self.event(k.BROKER_DOWN, broker))
+            self.happens((word, broker), self.event(EventKind.BROKER_DOWN, broker))
 
     def come(self) -> None:
         down = [broker for broker in self.brokers if broker not in self.live_brokers]
@@ -139,17 +139,19 @@ class _Living:
             same = broker not in self.leaving and self.draw.random() < 0.4
             self.live_brokers.add(broker)
             self.leaving.discard(broker)
-            self.happens(("unfenced" if same else "up", broker), self.event(k.BROKER_UP, broker, value=int(same)))
+            self.happens(
+                ("unfenced" if same else "up", broker), self.event(EventKind.BROKER_UP, broker, value=int(same))
+            )
 
     def leave(self) -> None:
         broker = self.draw.choice(self.brokers)
         if broker in self.live_brokers:
             self.leaving.add(broker)
-            self.happens(("leaves", broker), self.event(k.SHUTDOWN, broker))
+            self.happens(("leaves", broker), self.event(EventKind.CONTROLLED_SHUTDOWN, broker))
 
     # Topics.
 
-    def lists(self, count: int, size: int) -> list[List]:
+    def lists(self, count: int, size: int) -> list[BrokerIds]:
         return [tuple(self.draw.sample(self.brokers, size)) for _ in range(count)]
 
     def create(self) -> None:
@@ -165,15 +167,15 @@ class _Living:
             if set(sizes) == {self.factor[topic]}:  # else which is the topic's is a matter of a hash table's order
                 self.made("grow", topic, len(sizes), self.lists(self.draw.randint(1, 2), sizes[0]))
 
-    def made(self, word: str, topic: str, first: int, lists: list[List]) -> None:
+    def made(self, word: str, topic: str, first: int, lists: list[BrokerIds]) -> None:
         text = ":".join(",".join(map(str, ids)) for ids in lists)
         events = []
         for number, ids in enumerate(lists, first):
-            events.append(self.event(k.CREATE, partition=(topic, number), replicas=ids))
+            events.append(self.event(EventKind.CREATE_PARTITION, partition=(topic, number), replicas=ids))
             if topic in self.least:
-                events.append(self.event(k.SET_MIN_ISR, partition=(topic, number), value=self.least[topic]))
+                events.append(self.event(EventKind.SET_MIN_ISR, partition=(topic, number), value=self.least[topic]))
             if self.dirty.get(topic):
-                events.append(self.event(k.SET_UNCLEAN, partition=(topic, number), value=1))
+                events.append(self.event(EventKind.SET_UNCLEAN_ELECTION, partition=(topic, number), value=1))
         active = self.live_brokers - self.leaving
         if all(active & set(ids) for ids in lists):  # else the whole request is rejected, which its reader has to know
             self.happens((word, topic, text), *events)
@@ -184,7 +186,7 @@ class _Living:
         if self.now and self.draw.random() < 0.5:
             topic, _ = self.draw.choice(list(self.now))
             mine = [key for key in self.now if key[0] == topic]
-            self.happens(("delete", topic), *(self.event(k.DELETE, partition=key) for key in mine))
+            self.happens(("delete", topic), *(self.event(EventKind.DELETE_PARTITION, partition=key) for key in mine))
 
     def minimum(self) -> None:
         if self.now:
@@ -192,10 +194,10 @@ class _Living:
             mine = [key for key in self.now if key[0] == topic]
             # A minimum above the topic's factor counts as that of partition 0, which other partitions do not know.
             least = self.draw.randint(1, 3 if len(mine) == 1 else self.factor[topic])
-            events = [self.event(k.SET_MIN_ISR, partition=key, value=least) for key in mine]
+            events = [self.event(EventKind.SET_MIN_ISR, partition=key, value=least) for key in mine]
             changed, self.least[topic] = self.least.get(topic) != least, least
-            if self.rules.elr and changed:
-                events += [self.event(k.CLEAR_ELR, partition=key) for key in mine]
+            if self.settings.elr and changed:
+                events += [self.event(EventKind.CLEAR_ELR, partition=key) for key in mine]
             self.happens(("set", topic, "min.insync.replicas", least), *events)
 
     def unclean(self) -> None:
@@ -207,7 +209,7 @@ class _Living:
             if stay and all(self.now[key].leader is not None for key in mine):
                 value = self.draw.random() < 0.8
                 self.dirty[topic] = value
-                events = [self.event(k.SET_UNCLEAN, partition=key, value=int(value)) for key in mine]
+                events = [self.event(EventKind.SET_UNCLEAN_ELECTION, partition=key, value=int(value)) for key in mine]
                 self.happens(("set", topic, "unclean.leader.election.enable", str(value).lower()), *events)
 
     def isr(self) -> None:
@@ -216,21 +218,24 @@ class _Living:
             replicas = self.now[key].replicas
             isr = tuple(self.draw.sample(replicas, self.draw.randint(1, len(replicas))))
             self.happens(
-                ("isr", topic, number, ",".join(map(str, isr))), self.event(k.SET_ISR, partition=key, replicas=isr)
+                ("isr", topic, number, ",".join(map(str, isr))),
+                self.event(EventKind.ALTER_ISR, partition=key, replicas=isr),
             )
 
     def reassign(self) -> None:
         """Not where elections that are not of the ISR alone cross it: 4.1 ends it with any next change, or rejects."""
         clean = [key for key in self.now if not self.dirty.get(key[0])]
-        moved = [key for key in clean if self.now[key].leader is not None or not self.rules.elr]
+        moved = [key for key in clean if self.now[key].leader is not None or not self.settings.elr]
         if moved:
             topic, number = key = self.draw.choice(moved)
             alone = sum(1 for name, _ in self.now if name == topic) == 1
             (ids,) = self.lists(1, self.draw.randint(1, min(3, len(self.brokers))) if alone else self.factor[topic])
             text = ",".join(map(str, ids))
-            self.happens(("reassign", topic, number, text), self.event(k.REASSIGN, partition=key, replicas=ids))
+            self.happens(
+                ("reassign", topic, number, text), self.event(EventKind.REASSIGN_PARTITION, partition=key, replicas=ids)
+            )
 
     def prefer(self) -> None:
         if self.now:
             topic, number = key = self.draw.choice(list(self.now))
-            self.happens(("prefer", topic, number), self.event(k.ELECT_PREFERRED, partition=key))
+            self.happens(("prefer", topic, number), self.event(EventKind.ELECT_PREFERRED_LEADER, partition=key))

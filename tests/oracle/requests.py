@@ -1,4 +1,4 @@
-"""Random requests to a placer, in chunks of flat arrays; and one of them as a person reads it."""
+"""Random placement requests as flat arrays, in chunks; and a single one as JSON."""
 
 from __future__ import annotations
 
@@ -9,36 +9,40 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.arrow.ragged import offsets_of, position_of, row_of
-from udfs.placement.kernels.java_hash import rack_names
-from udfs.placement.kernels.topic_arrays import DRAWN, NO_RACK, BrokerLists, Topics
+from udfs.placement.kernels.java_hash import index_rack_names
+from udfs.placement.kernels.topic_arrays import DRAW_START, NO_RACK, BrokerLists, Topics
 
-MOST_BROKERS = 500
-MOST_PARTITIONS = 10_000
+MAX_BROKERS = 500
+MAX_PARTITIONS = 10_000
 INT_MAX = 2**31 - 1
 
-# Blocks of names, each in a shuffled order; a list of brokers takes its racks from one block. Those of the second
-# share hash codes; the third's order in Java is not that of code points; the last is for a rack a broker. The others
-# have at most 24 names: nine keys in one bucket of a HashMap of 64 and more are not followed (java_hash.py).
+# Blocks of rack names; a list of brokers takes its racks from one block. Names of the second block share hash codes.
+# Java sorts the third block differently from code points. The last one is for one rack per broker. The others have at
+# most 24 names, because nine keys in one bucket of a large HashMap are not modelled (java_hash.py).
 _BLOCKS = (
     [f"rack-{i}" for i in range(24)],
     ["AaAa", "AaBB", "BBAa", "BBBB", "", "a", "B", "b", "AaC", "BBC"],
     ["\uff21", "\uff5a", "\U0001f600", "\U0001f601", "\ufffd", "é", "e\u0301", "東京-1", "東京-2", " ", "z" * 97],
     [f"eu-west-{i}{zone}" for i in range(1, 9) for zone in "abc"],
-    [f"r{i:03d}" for i in range(MOST_BROKERS)],
+    [f"r{i:03d}" for i in range(MAX_BROKERS)],
 )
 _NAMES = [name for block in _BLOCKS for name in block]
 _SIZES = np.array([len(block) for block in _BLOCKS])
-_STEP = 7  # from one name of a block to the next; has no factor in common with the sizes
-_CODES, _RANKS, _HASHES = rack_names(_NAMES)
+_STEP = 7  # from one name of a block to the next; coprime to the sizes of the blocks
+_CODES, _RANKS, _HASHES = index_rack_names(_NAMES)
 _BY_CODE = [_NAMES[i] for i in np.argsort(_CODES)]
 
 
 @dataclass(frozen=True)
-class Requests:
-    """Topics of some cases. The topics of a case share a list of brokers and a stream, in order.
+class OracleCases:
+    """Random cases. The topics of a case share a list of brokers, and draw from one generator in order.
 
-    seeds: int64 (cases).   topic_offsets: int64 (cases + 1).   topics, lists: stream and of_list are the case.
-    names: the rack names that lists.rack counts.
+    Attributes:
+        seeds: int64 (cases).
+        topic_offsets: int64 (cases + 1).
+        topics: Topics; their generator and broker list have the number of the case.
+        lists: A broker list per case.
+        names: The rack names that `lists.rack` refers to.
     """
 
     seeds: npt.NDArray[np.int64]
@@ -47,28 +51,29 @@ class Requests:
     lists: BrokerLists
     names: list[str]
 
-    def case(self, number: int) -> Requests:
-        """One case alone."""
+    def select_case(self, number: int) -> OracleCases:
+        """Return a single case."""
         topic = slice(*self.topic_offsets[number : number + 2].tolist())
         broker = slice(*self.lists.offsets[number : number + 2].tolist())
         t, b = self.topics, self.lists
         zeros = np.zeros(topic.stop - topic.start, dtype=np.int64)
-        topics = Topics(
-            *(t.partitions[topic], t.replication_factor[topic], zeros, zeros),
-            *(t.first_partition[topic], t.fixed_start[topic]),
+        topics = Topics.create(
+            *(t.partitions[topic], t.replication_factor[topic], zeros),
+            **{"generator": zeros, "start_partition": t.start_partition[topic]},
+            fixed_start_index=t.fixed_start_index[topic],
         )
         offsets = np.array([0, broker.stop - broker.start])
         lists = BrokerLists(b.ids[broker], offsets, b.rack[broker], b.fenced[broker], b.rack_rank, b.rack_hash)
-        return Requests(self.seeds[number : number + 1], np.array([0, len(zeros)]), topics, lists, self.names)
+        return OracleCases(self.seeds[number : number + 1], np.array([0, len(zeros)]), topics, lists, self.names)
 
-    def as_json(self) -> dict[str, object]:
-        """The first case, in the words of Kafka's own parameters."""
-        one = self.case(0)
-        asked = zip(
+    def to_json(self) -> dict[str, object]:
+        """Return the first case, under the names of Kafka's own parameters."""
+        one = self.select_case(0)
+        requests = zip(
             one.topics.partitions.tolist(),
             one.topics.replication_factor.tolist(),
-            one.topics.first_partition.tolist(),
-            one.topics.fixed_start.tolist(),
+            one.topics.start_partition.tolist(),
+            one.topics.fixed_start_index.tolist(),
             strict=True,
         )
         names = ("partitions", "replication_factor", "start_partition_id", "fixed_start_index")
@@ -79,23 +84,23 @@ class Requests:
                 {"id": i, "rack": None if rack == NO_RACK else self.names[rack]} | ({"fenced": True} if fenced else {})
                 for i, rack, fenced in brokers
             ],
-            "topics": [dict(zip(names, values, strict=True)) for values in asked],
+            "topics": [dict(zip(names, values, strict=True)) for values in requests],
         }
 
 
-def chunks(cases: int, size: int, seed: int, striped: bool) -> Iterator[Requests]:
-    """`cases` random cases, `size` at a time. striped: with what only that placer minds - fences, gaps in racks."""
+def generate_chunks(cases: int, size: int, seed: int, striped: bool) -> Iterator[OracleCases]:
+    """Yield `cases` random cases in chunks; striped: with fences and missing racks, which only it considers."""
     for number, begin in enumerate(range(0, cases, size)):
-        yield random_requests(np.random.default_rng([seed, number]), min(size, cases - begin), striped)
+        yield generate_cases(np.random.default_rng([seed, number]), min(size, cases - begin), striped)
 
 
-def random_requests(rng: np.random.Generator, cases: int, striped: bool) -> Requests:
-    """Requests, most good and some bad.
+def generate_cases(rng: np.random.Generator, cases: int, striped: bool) -> OracleCases:
+    """Generate requests, most of them valid.
 
-    Brokers: 1 to 500, log-uniform; ids with gaps, in any order.
-    Partitions: log-uniform too, 1 to 10,000 in one topic of ten and 1 to 1,000 in the others: 240 on average.
+    Brokers: 1 to 500, log-uniform; ids with gaps, in any order. Partitions: log-uniform too, 1 to 10,000 in one of ten
+    topics and 1 to 1,000 in the others, 240 on average.
     """
-    lists = _brokers(rng, cases, striped)
+    lists = _generate_brokers(rng, cases, striped)
     counts = np.where(rng.random(cases) < 0.75, 1, rng.integers(2, 5, cases))
     case = np.repeat(np.arange(cases), counts)
     n = len(case)
@@ -104,7 +109,7 @@ def random_requests(rng: np.random.Generator, cases: int, striped: bool) -> Requ
     factor = rng.integers(1, 8, n)
     factor = np.where(rng.random(n) < 0.9, np.minimum(factor, np.maximum(brokers, 1)), factor)
     partitions = _one_of(
-        rng, n, (0.1, _log_uniform(rng, 1, MOST_PARTITIONS, n)), (0.9, _log_uniform(rng, 1, MOST_PARTITIONS // 10, n))
+        rng, n, (0.1, _log_uniform(rng, 1, MAX_PARTITIONS, n)), (0.9, _log_uniform(rng, 1, MAX_PARTITIONS // 10, n))
     )
     wide = rng.random(n) < 0.01
     factor = np.where(wide, 1 + (brokers * rng.random(n)).astype(np.int64), factor)
@@ -117,60 +122,62 @@ def random_requests(rng: np.random.Generator, cases: int, striped: bool) -> Requ
     first = _one_of(rng, n, (0.5, -1), (0.2, 0), (0.28, grown), (0.005, -9), (0.015, INT_MAX - grown))
     small = (rng.random(n) * np.maximum(brokers, 1)).astype(np.int64)
     fixed = _one_of(
-        *(rng, n, (0.7, DRAWN), (0.2, small), (0.005, -2)),
+        *(rng, n, (0.7, DRAW_START), (0.2, small), (0.005, -2)),
         *((0.055, _log_uniform(rng, 1, INT_MAX, n)), (0.04, INT_MAX - _log_uniform(rng, 1, 20_000, n))),
     )
-    # Times the racks these overflow, and Kafka may then try up to two billion candidates for a follower: a few will do.
-    fixed[(fixed > INT_MAX // MOST_BROKERS) & _has_rack(lists)[case] & (rng.random(n) > 0.03)] = DRAWN
+    # Multiplied by the racks these overflow, and Kafka may try two billion candidates for a follower: use only a few.
+    fixed[(fixed > INT_MAX // MAX_BROKERS) & _has_rack(lists)[case] & (rng.random(n) > 0.03)] = DRAW_START
     seeds = rng.integers(-(2**63), 2**63 - 1, cases)
-    return Requests(seeds, offsets_of(counts), Topics(partitions, factor, case, case, first, fixed), lists, _BY_CODE)
+    more = {"generator": case, "start_partition": first, "fixed_start_index": fixed}
+    topics = Topics.create(partitions, factor, case, **more)
+    return OracleCases(seeds, offsets_of(counts), topics, lists, _BY_CODE)
 
 
 def _log_uniform(rng: np.random.Generator, least: int, most: int, n: int) -> npt.NDArray[np.int64]:
-    """int64 (n), from least to most, the logarithms spread evenly."""
+    """Draw int64 (n) from least to most, with uniform logarithms."""
     low, high = np.log(least), np.log(most + 1)
     return np.minimum(np.exp(low + (high - low) * rng.random(n)).astype(np.int64), most)
 
 
 def _one_of(
-    rng: np.random.Generator, n: int, *ways: tuple[float, int | npt.NDArray[np.int64]]
+    rng: np.random.Generator, n: int, *choices: tuple[float, int | npt.NDArray[np.int64]]
 ) -> npt.NDArray[np.int64]:
-    """int64 (n), each from one of the ways: (probability, value or values (n))."""
-    which = rng.choice(len(ways), n, p=[probability for probability, _ in ways])
-    values: npt.NDArray[np.int64] = np.choose(which, [np.broadcast_to(value, n) for _, value in ways])
+    """Draw int64 (n), each from one of the choices: (probability, value or values (n))."""
+    which = rng.choice(len(choices), n, p=[probability for probability, _ in choices])
+    values: npt.NDArray[np.int64] = np.choose(which, [np.broadcast_to(value, n) for _, value in choices])
     return values
 
 
 def _has_rack(lists: BrokerLists) -> npt.NDArray[np.bool_]:
-    """Whether any broker of a list has a rack: bool (m)."""
+    """Return whether any broker of a list has a rack: bool (m)."""
     counts = np.diff(np.append(0, np.cumsum(lists.rack != NO_RACK))[lists.offsets])
     has: npt.NDArray[np.bool_] = counts > 0
     return has
 
 
-def _brokers(rng: np.random.Generator, m: int, striped: bool) -> BrokerLists:
-    """m lists of brokers. Without fences and with few gaps in racks unless they are for the striped placer."""
-    sizes = _one_of(rng, m, (0.003, 0), (0.02, 1), (0.007, MOST_BROKERS), (0.97, _log_uniform(rng, 1, MOST_BROKERS, m)))
+def _generate_brokers(rng: np.random.Generator, m: int, striped: bool) -> BrokerLists:
+    """Generate m lists of brokers; fences and many missing racks are for the striped placer only."""
+    sizes = _one_of(rng, m, (0.003, 0), (0.02, 1), (0.007, MAX_BROKERS), (0.97, _log_uniform(rng, 1, MAX_BROKERS, m)))
     offsets = offsets_of(sizes)
     row, place = row_of(offsets), position_of(offsets)
     flat = len(row)
 
-    # Ids rise by gaps of up to the list's own; its last may be the highest that there is.
+    # Ids with gaps; the last may be the largest possible.
     gap = 1 + (rng.choice([0, 3, 900], m, p=[0.5, 0.3, 0.2])[row] * rng.random(flat)).astype(np.int64)
     ids = np.cumsum(gap)
     ids -= np.append(0, ids)[offsets[:-1]][row]
-    begin = _one_of(rng, m, (0.6, -1), (0.3, 1000), (0.1, INT_MAX - MOST_BROKERS * 901))
+    begin = _one_of(rng, m, (0.6, -1), (0.3, 1000), (0.1, INT_MAX - MAX_BROKERS * 901))
     ids += begin[row]
     shuffled = np.where((rng.random(m) < 0.7)[row], rng.random(flat), place)
     ids = ids[np.lexsort((shuffled, row))]
 
-    # Racks: a few of a block's names, used unevenly; or a rack a broker.
+    # Racks: some of a block's names, used unevenly; or one rack per broker.
     block = rng.choice(len(_BLOCKS), m, p=[0.35, 0.15, 0.15, 0.3, 0.05])
     each = (block == len(_BLOCKS) - 1)[row]
     racks = np.minimum(_log_uniform(rng, 1, 24, m), _SIZES[block])
     uneven = rng.choice([1, 2, 5], m)[row]
     turn = (racks[row] * rng.random(flat) ** uneven).astype(np.int64)
-    turned = rng.integers(0, MOST_BROKERS, m)  # which of the block's names, and in which order
+    turned = rng.integers(0, MAX_BROKERS, m)  # which of the block's names, and in which order
     name = np.where(each, place, turn)
     begin_of_block = (np.cumsum(_SIZES) - _SIZES)[block]
     name = begin_of_block[row] + (name * _STEP + turned[row]) % _SIZES[block][row]

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from tests.oracle.kraft_controller import KRaftController, Life, Partitions, Stands, random_life
-from tests.samples import Sampled
-from udfs.simulation.cluster_actions import folded_whole
-from udfs.simulation.cluster_events import event_log
-from udfs.simulation.result_tables import Rows
+from tests.seed_sampler import SeedSampler
+from udfs.simulation.cluster_events import build_event_log
+from udfs.simulation.result_tables import ResultTables
+from udfs.simulation.simulator import simulate_log
 
 LIVES = 2_000
 
@@ -19,12 +19,12 @@ LIVES = 2_000
 def replayed(lives: dict[int, Life]) -> dict[tuple[int, int], Partitions]:
     """How each cluster stands after so many of its events, by the replay."""
     logs = [
-        event_log(life.begin, life.events[:size], cluster=str(number), snapshot=str(size))
+        build_event_log(life.begin, life.events[:size], cluster=str(number), snapshot=str(size))
         for number, life in lives.items()
         for size, _ in life.stood
     ]
     found: dict[tuple[int, int], Partitions] = {}
-    for row in Rows(folded_whole(pa.concat_tables(logs).combine_chunks())).at_the_end().to_pylist():
+    for row in ResultTables(simulate_log(pa.concat_tables(logs).combine_chunks())).final_partitions.to_pylist():
         stands = Stands(
             tuple(row["replicas"]), tuple(row["isr"]), tuple(row["elr"]), row["leader"], row["leader_epoch"]
         )
@@ -43,9 +43,9 @@ def as_sets(partitions: Partitions) -> dict:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("jdk")
-def test_kafkas_controller_does_the_same(sampled: Sampled) -> None:
+def test_kafkas_controller_does_the_same(seed_sampler: SeedSampler) -> None:
     with KRaftController() as kafka:
-        lives = {seed: random_life(kafka, seed) for seed in sampled.seeds(LIVES)}
+        lives = {seed: random_life(kafka, seed) for seed in seed_sampler.seeds(LIVES)}
     found = replayed(lives)
     seen: Counter[str] = Counter()
     wrong = []

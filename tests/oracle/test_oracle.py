@@ -12,10 +12,10 @@ import pytest
 from pipelines.errors import EnvironmentFault
 from pipelines.setup.java import JavaInfo
 from tests.oracle import answers, jvm
-from tests.oracle.check import ORACLES, check
-from tests.oracle.requests import MOST_BROKERS, MOST_PARTITIONS, Requests, chunks, random_requests
+from tests.oracle.check import ORACLES, compare_cases
+from tests.oracle.requests import MAX_BROKERS, MAX_PARTITIONS, OracleCases, generate_cases, generate_chunks
 from udfs.arrow.ragged import has_repeat
-from udfs.placement.kernels.topic_arrays import BrokerLists, Placed, Topics
+from udfs.placement.kernels.topic_arrays import BrokerLists, TopicPlacements, Topics
 
 CASES = 3000
 
@@ -24,30 +24,30 @@ CASES = 3000
 @pytest.mark.usefixtures("jdk")
 @pytest.mark.parametrize("which", ORACLES)
 def test_kafka_answers_the_same(which: str) -> None:
-    said: list[str] = []
-    tally = check(ORACLES[which], CASES, seed=20, say=said.append)
-    assert tally.mismatches == 0, "\n".join(said)
+    reports: list[str] = []
+    tally = compare_cases(ORACLES[which], CASES, seed=20, report=reports.append)
+    assert tally.mismatches == 0, "\n".join(reports)
     assert (tally.cases, tally.mismatches) == (CASES, 0)
     assert tally.rejected > CASES / 50
     assert tally.partitions > 100 * CASES
 
 
-def altered(topics: Topics, lists: BrokerLists, states: np.ndarray) -> Placed:
-    """What Kafka answers but for the last replica of the last topic, and for why the first rejected one was."""
+def place_with_differences(topics: Topics, lists: BrokerLists, states: np.ndarray) -> TopicPlacements:
+    """Place as Kafka does, except for the last replica of the last topic, and the first error."""
     placed = ORACLES["java"].place(topics, lists, states)
     placed.broker[-1] += 1
-    placed.refusal[np.flatnonzero(placed.refusal)[:1]] = 7
+    placed.error_code[np.flatnonzero(placed.error_code)[:1]] = 7
     return placed
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("jdk")
 def test_a_difference_is_reported() -> None:
-    said: list[str] = []
-    oracle = dataclasses.replace(ORACLES["java"], place=altered)
-    tally = check(oracle, 300, seed=4, say=said.append)
+    reports: list[str] = []
+    oracle = dataclasses.replace(ORACLES["java"], place=place_with_differences)
+    tally = compare_cases(oracle, 300, seed=4, report=reports.append)
     assert tally.mismatches == 2
-    for report in said:
+    for report in reports:
         request, topic, kafka, ours = report.splitlines()[:4]
         asked = json.loads(request.removeprefix("MISMATCH "))
         assert set(asked) == {"seed", "brokers", "topics"}
@@ -60,13 +60,13 @@ def test_a_difference_is_reported() -> None:
 def test_a_placer_that_fails_says_why() -> None:
     with pytest.raises(RuntimeError, match="OutOfMemoryError"):  # noqa: SIM117
         with jvm.Jvm("admin_utils", "AdminUtilsPlacer", ("-Xmx8m",)) as small:
-            small.answers(random_requests(np.random.default_rng(1), 5000, striped=False))
+            small.answers(generate_cases(np.random.default_rng(1), 5000, striped=False))
 
 
 @pytest.fixture(scope="module")
-def many() -> Requests:
+def many() -> OracleCases:
     """The requests of 20,000 cases."""
-    return next(chunks(20_000, 20_000, 1, striped=True))
+    return next(generate_chunks(20_000, 20_000, 1, striped=True))
 
 
 @pytest.mark.usefixtures("jdk")
@@ -86,19 +86,19 @@ def test_without_a_compiler_the_tests_say_so(monkeypatch: pytest.MonkeyPatch) ->
         jvm.java_compiler.__wrapped__()
 
 
-def test_requests_are_of_every_kind(many: Requests) -> None:
+def test_requests_are_of_every_kind(many: OracleCases) -> None:
     topics, lists = many.topics, many.lists
     sizes = np.diff(lists.offsets)
-    assert (sizes.min(), sizes.max()) == (0, MOST_BROKERS)
+    assert (sizes.min(), sizes.max()) == (0, MAX_BROKERS)
     assert (sizes == 1).sum() > 100
-    assert topics.partitions.max() > 0.95 * MOST_PARTITIONS
+    assert topics.partitions.max() > 0.95 * MAX_PARTITIONS
     assert (topics.partitions > 1000).sum() > 500
-    assert ((topics.partitions > 1000) & (sizes[topics.of_list] > 100)).sum() > 100
+    assert ((topics.partitions > 1000) & (sizes[topics.broker_list] > 100)).sum() > 100
     assert set(range(-1, 8)) <= set(topics.replication_factor.tolist())
-    assert (topics.replication_factor > sizes[topics.of_list]).sum() > 100
+    assert (topics.replication_factor > sizes[topics.broker_list]).sum() > 100
     assert (np.diff(many.topic_offsets) > 1).sum() > 1000
-    assert (topics.fixed_start > 2**31 - 20_001).sum() > 100
-    assert (topics.first_partition > 0).sum() > 1000
+    assert (topics.fixed_start_index > 2**31 - 20_001).sum() > 100
+    assert (topics.start_partition > 0).sum() > 1000
     with_rack = np.array([part.sum() for part in np.split(lists.rack >= 0, lists.offsets[1:-1])])
     assert ((with_rack > 0) & (with_rack < sizes)).sum() > 1000
     assert ((with_rack == sizes) & (sizes > 0)).sum() > 1000
@@ -106,31 +106,31 @@ def test_requests_are_of_every_kind(many: Requests) -> None:
     assert ((unfenced == 0) & (sizes > 1)).sum() > 100
 
 
-def test_no_broker_is_twice_in_a_list(many: Requests) -> None:
+def test_no_broker_is_twice_in_a_list(many: OracleCases) -> None:
     assert not has_repeat(many.lists.ids, many.lists.offsets).any()
     assert many.lists.ids.min() >= 0
 
 
 def test_names_are_in_javas_order() -> None:
-    names = random_requests(np.random.default_rng(1), 1, striped=True).names
+    names = generate_cases(np.random.default_rng(1), 1, striped=True).names
     assert names.index("\U0001f600") < names.index("\uff21")
     assert names != sorted(names)
 
 
 def test_a_seed_gives_the_same_requests_again() -> None:
-    first, again, other = (list(chunks(30, 20, seed, striped=True)) for seed in (1, 1, 2))
-    assert [c.case(3).as_json() for c in first] == [c.case(3).as_json() for c in again]
-    assert first[0].as_json() != other[0].as_json()
+    first, again, other = (list(generate_chunks(30, 20, seed, striped=True)) for seed in (1, 1, 2))
+    assert [c.select_case(3).to_json() for c in first] == [c.select_case(3).to_json() for c in again]
+    assert first[0].to_json() != other[0].to_json()
     assert [len(c.seeds) for c in first] == [20, 10]
 
 
 def test_a_hash_is_of_ids_widths_and_brokers() -> None:
-    case = next(chunks(300, 300, 7, striped=False))
+    case = next(generate_chunks(300, 300, 7, striped=False))
     place = ORACLES["java"].place
-    hashes = answers.ours(case, place).hashes
-    moved = dataclasses.replace(case, topics=dataclasses.replace(case.topics, first_partition=np.full(len(hashes), 5)))
+    hashes = answers.compute_answers(case, place).hashes
+    moved = dataclasses.replace(case, topics=case.topics._replace(start_partition=np.full(len(hashes), 5)))
     assert len(set(hashes.tolist())) > 0.8 * len(hashes)
-    assert (hashes != answers.ours(moved, place).hashes).sum() > 0.8 * len(hashes)
+    assert (hashes != answers.compute_answers(moved, place).hashes).sum() > 0.8 * len(hashes)
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.plan_files.kafka_json import reassignment
+from pipelines.plan_files.kafka_json import dump_reassignment
 from pipelines.plan_files.plan_folder import write_plan
 from tests.oracle import jvm
 from tests.unit.planning.plan_models import Key, model_with, proposal_with
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
-from udfs.planning.waves import Limits, split
+from udfs.planning.waves import WaveLimits, split_into_waves
 
 RELEASES = {"plans_2_8": "2.8.2", "plans_3_9": "3.9.1", "plans_4_1": "4.1.1"}
 SCALA = "plans_2_8"
@@ -64,7 +64,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for seed in range(PLANS):
         model, proposal = random_plan(np.random.default_rng(seed))
         out.append(tmp_path_factory.mktemp("plans") / f"plan-{seed}")
-        write_plan(out[-1], model, proposal, split(model, proposal, Limits(2e12, 4)), {"goal": "any"})
+        write_plan(out[-1], model, proposal, split_into_waves(model, proposal, WaveLimits(2e12, 4)), {"goal": "any"})
     return out
 
 
@@ -92,7 +92,7 @@ def test_no_file_names_a_broker_that_is_not_registered(folders: list[Path]) -> N
     """Kafka's tool rejects such a file as a whole."""
     for folder in folders:
         plan = json.loads((folder / "plan.json").read_text())
-        live, down = (set(plan["assignment_before"][f"{name}_brokers"]) for name in ("live", "down"))
+        live, down = (set(plan["assignment_before"][f"{name}_brokers"]) for name in ("living", "dead"))
         assert down & {id_ for change in plan["changes"] for id_ in change["before"]}
         for path in assigning(folder):
             named = {id_ for entry in entries(path) for id_ in entry["replicas"]}
@@ -149,7 +149,7 @@ def test_kafka_would_throttle_the_same(release: str, folders: list[Path], tmp_pa
     for number, folder in enumerate(folders):
         before = tmp_path / f"before-{number}.json"  # rollback.json lacks what down brokers held
         changes = json.loads((folder / "plan.json").read_text())["changes"]
-        before.write_text(reassignment({(one["topic"], one["partition"]): one["before"] for one in changes}))
+        before.write_text(dump_reassignment({(one["topic"], one["partition"]): one["before"] for one in changes}))
         questions.append(Question("throttles", (folder / "reassignment.json", before), ""))
     for folder, answer in zip(folders, ask(release, questions, tmp_path), strict=True):
         kafka = {}
@@ -173,7 +173,7 @@ def test_kafka_says_so_where_there_is_nothing_to_do(release: str, tmp_path: Path
     model = model_with({("t", 0): [1, 2]}, [1, 2])
     proposal = proposal_with(model, {})
     folder = tmp_path / "plan"
-    write_plan(folder, model, proposal, split(model, proposal, Limits()), {})
+    write_plan(folder, model, proposal, split_into_waves(model, proposal, WaveLimits()), {})
     wrong = tmp_path / "wrong"
     wrong.write_text(f"{LEADER}\t0:1,0:2x\n")
     questions = [

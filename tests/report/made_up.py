@@ -9,7 +9,7 @@ import numpy as np
 
 from pipelines.report.figure_queries import FIGURES
 from pipelines.report.report_data import Facts, answered
-from pipelines.report.verdict import verdict_of
+from pipelines.report.verdict import judge_cluster
 
 SCHEMES = ("observed", "kafka", "kraft", "naive")
 
@@ -61,7 +61,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
     return {
         "cluster_id": name,
         "snapshot_id": "s1",
-        "verdict": verdict_of(now, failures),
+        "verdict": judge_cluster(now, failures),
         "hotspots": {"observed": now},
         "metrics": {"worst_survivor_ratio": {"observed": 1.4}},
         "brokers": [
@@ -134,7 +134,14 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             for i in range(12)
         ],
         "sources": [
-            {"source": f"{topic}.txt", "format": "describe", "records": 9, "kept": 8, "quarantined": 0, "ignored": 1}
+            {
+                "source": f"{topic}.txt",
+                "format": "describe",
+                "records": 9,
+                "accepted_records": 8,
+                "quarantined_records": 0,
+                "ignored_records": 1,
+            }
         ],
         "quarantined": 0,
         "origin": {"kafka_placed_percent": 95.0, "none_topics": 2},

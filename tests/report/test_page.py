@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pipelines.report.html_page import write_page
-from pipelines.report.verdict import verdict_of
+from pipelines.report.verdict import judge_cluster
 from tests.report.made_up import cluster_of, facts_of_clusters
 from tests.report.seen import counted, opened
 
@@ -112,7 +112,7 @@ def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> N
     now = down["hotspots"]["observed"] | {"brokers": 0, "leaders": 0, "max_over_mean_ratio": None}
     nobody: dict[str, Any] = {"brokers": [], "failures": [], "worst": {}, "pairs": [], "racks": [], "durability": []}
     nobody |= {"takeovers": {"ids": [], "schemes": {}}, "headroom": [], "moves": [], "origin": None, "quarantined": 14}
-    nobody |= {"hotspots": {"observed": now}, "verdict": verdict_of(now, [], 14), "trend": down["trend"][:2]}
+    nobody |= {"hotspots": {"observed": now}, "verdict": judge_cluster(now, [], 14), "trend": down["trend"][:2]}
     file = tmp_path / "report.html"
     write_page(facts_of_clusters(down | nobody), file)
     with opened(chromium, file) as seen:
@@ -123,8 +123,8 @@ def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> N
         assert other.startswith("The tables hold one run over this cluster: run again with a later snapshot")
         points = seen.page.locator(".points li").all_inner_texts()
         assert points == [
-            "No broker that lives is known: nothing else can be said.",
-            "14 records of the sources were rejected: see silver.quarantine, or inspect.",
+            "No live broker is known: failures cannot be evaluated.",
+            "14 records of the sources were rejected: see silver.quarantine, or run inspect.",
         ]
         assert seen.page.locator("h3").all_inner_texts() == ["What the sources told"]
         assert seen.page.locator("main > section.card tbody td").last.inner_text() == "14"

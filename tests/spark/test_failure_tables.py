@@ -1,4 +1,4 @@
-"""The failure tables of a run over random small clusters, against a replay of every failure from the placements."""
+"""The failure tables of a run over random small clusters, against plain Python elections over the placements."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from pipelines.ingest.sources import find_sources
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
 from pipelines.stages.stage_registry import steps_between
-from tests.steps import steps_to
+from tests.steps import list_steps_to
+from udfs.failures.scenarios import ScenarioKind
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Rows = list[dict[str, Any]]
-LOOKED_AT = [
+CHECKED = [
     f"gold.{name}"
     for name in (
         *("placements", "failure_summary", "failure_load", "durability"),
@@ -67,12 +68,13 @@ def _cluster(folder: Path, rng: random.Random, loads: bool) -> None:
         (folder / "topics.csv").write_text("\n".join(rates) + "\n")
     else:
         answers = [
-            {"broker": b, "logDirs": [{"logDir": "/d", "error": None, "partitions": held}]} for b, held in logs.items()
+            {"broker": b, "logDirs": [{"logDir": "/d", "error": None, "partitions": sizes}]}
+            for b, sizes in logs.items()
         ]
         (folder / "log-dirs.json").write_text(json.dumps({"version": 1, "brokers": answers}))
 
 
-class Made:
+class FinishedRun:
     """A finished run over random clusters."""
 
     def __init__(self, spark: SparkSession, folder: Path, seed: int) -> None:
@@ -80,34 +82,34 @@ class Made:
         self.seed = seed
         for i in range(3):
             _cluster(folder / f"c{i}", rng, loads=i == 1)
-        # Many shares of each cluster, so that sums are put together.
+        # Many shards of each cluster, so that their aggregates are put together.
         options = [f"store.warehouse={folder / 'w'}", "ingest.shard_bytes=4096", "failures.random_sets=12"]
-        some = [line.split(",")[0] for line in (folder / "c0" / "brokers.csv").read_text().split()[1:]][:3]
-        options.append(f"failures.lists=c0={','.join(some)}")
+        some = [int(line.split(",")[0]) for line in (folder / "c0" / "brokers.csv").read_text().split()[1:]][:3]
+        options.append(f'failures.custom=[{{"brokers": {some}, "cluster": "c0"}}]')
         settings = load_settings(options, environ={})
         sources = find_sources([str(folder / f"c{i}") for i in range(3)])
         self.options, self.sources = options, sources
         self.store = Store(spark, settings.store.warehouse)
         context = make_context(sources, settings, NOW)
-        Run(spark, self.store, context, Progress()).go(steps_to(LOOKED_AT), clock=lambda: NOW)
-        self.listed = {"c0": [sorted(map(int, some))]}
+        Run(spark, self.store, context, Progress()).go(list_steps_to(CHECKED), clock=lambda: NOW)
+        self.custom = {"c0": [sorted(some)]}
 
     def rows(self, name: str) -> Rows:
         return [row.asDict(recursive=True) for row in self.store.read(name).collect()]
 
 
 @pytest.fixture(scope="module")
-def made(spark_application: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return Made(spark_application, tmp_path_factory.mktemp("random"), SEED)
+def finished(spark_application: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
+    return FinishedRun(spark_application, tmp_path_factory.mktemp("random"), SEED)
 
 
 @pytest.fixture(scope="module")
-def partitions(made: Made) -> dict[tuple[str, str], Rows]:
+def partitions(finished: FinishedRun) -> dict[tuple[str, str], Rows]:
     """{(cluster, scheme): its placed partitions, with what an election needs}."""
-    topics = {(r["cluster_id"], r["topic"]): r for r in made.rows("silver.topics")}
-    logs = {(r["cluster_id"], r["topic"], r["partition"]): r["logs"] for r in made.rows("silver.partitions")}
+    topics = {(r["cluster_id"], r["topic"]): r for r in finished.rows("silver.topics")}
+    logs = {(r["cluster_id"], r["topic"], r["partition"]): r["logs"] for r in finished.rows("silver.partitions")}
     out: dict[tuple[str, str], Rows] = {}
-    for row in made.rows("gold.placements"):
+    for row in finished.rows("gold.placements"):
         if row["replicas"] is None:
             continue
         topic = topics[row["cluster_id"], row["topic"]]
@@ -115,26 +117,26 @@ def partitions(made: Made) -> dict[tuple[str, str], Rows]:
         row["elr"] = row["elr"] or []
         row["min"] = topic["min_insync_replicas"] or 1
         row["unclean"] = bool(topic["unclean_leader_election"])
-        held = logs[row["cluster_id"], row["topic"], row["partition"]] if row["scheme"] == "observed" else None
+        replica_logs = logs[row["cluster_id"], row["topic"], row["partition"]] if row["scheme"] == "observed" else None
         row["lag"] = {
-            b: log and log["offset_lag"] for b, log in zip(row["replicas"], held or [None] * 99, strict=False)
+            b: log and log["offset_lag"] for b, log in zip(row["replicas"], replica_logs or [None] * 99, strict=False)
         }
         out.setdefault((row["cluster_id"], row["scheme"]), []).append(row)
     return out
 
 
 @pytest.fixture(scope="module")
-def live_brokers(made: Made) -> dict[str, dict[int, str]]:
+def live_brokers(finished: FinishedRun) -> dict[str, dict[int, str]]:
     """{cluster: {live broker: rack}}."""
     out: dict[str, dict[int, str]] = {}
-    for row in made.rows("silver.brokers"):
+    for row in finished.rows("silver.brokers"):
         if row["live"]:
             out.setdefault(row["cluster_id"], {})[row["broker_id"]] = row["rack"]
     return out
 
 
 def elect(row: dict[str, Any], live: set[int]) -> tuple[int, int, bool]:
-    """(leader, live ISR, unclean) of a partition when just these brokers live."""
+    """Return (leader, live in-sync replicas, whether it is unclean) of a partition when only these brokers are live."""
     live_isr = [b for b in row["replicas"] if b in live and b in row["isr"]]
     if row["leader"] in live or row["leader"] == -1:
         return row["leader"], len(live_isr), False
@@ -147,8 +149,8 @@ def elect(row: dict[str, Any], live: set[int]) -> tuple[int, int, bool]:
     return (left[0], 1, True) if left and row["unclean"] else (-1, 0, False)
 
 
-def replayed(rows: Rows, live_brokers: set[int], failed: set[int]) -> tuple[dict[str, Any], dict[int, list[float]]]:
-    """(columns of gold.failure_summary, {survivor: [leaders, in, out, fetch, takeovers]}) by killing and electing."""
+def simulate(rows: Rows, live_brokers: set[int], failed: set[int]) -> tuple[dict[str, Any], dict[int, list[float]]]:
+    """Return (columns of gold.failure_summary, {survivor: [leaders, in, out, fetch, takeovers]}) of a failure."""
     load = {b: [0, 0.0, 0.0, 0.0, 0] for b in live_brokers - failed}
     total: Counter[str] = Counter()
     sizes, lags = 0, 0
@@ -185,30 +187,31 @@ def replayed(rows: Rows, live_brokers: set[int], failed: set[int]) -> tuple[dict
     return found, load
 
 
-def test_every_failure_is_what_a_replay_finds(
-    made: Made, partitions: dict[tuple[str, str], Rows], live_brokers: dict[str, dict[int, str]]
+def test_failure_summary(
+    finished: FinishedRun, partitions: dict[tuple[str, str], Rows], live_brokers: dict[str, dict[int, str]]
 ) -> None:
-    summary = made.rows("gold.failure_summary")
+    summary = finished.rows("gold.failure_summary")
     kinds = Counter((r["cluster_id"], r["scheme"], r["scenario_kind"]) for r in summary)
     for cluster, brokers in live_brokers.items():
         n, racks = len(brokers), len(set(brokers.values()))
         for scheme in ("observed", "kafka", "kraft", "naive"):
-            counts = {kind: kinds[cluster, scheme, kind] for kind in ("broker", "pair", "rack", "shutdown", "list")}
-            lists = len(made.listed.get(cluster, []))
-            assert counts == {"broker": n, "pair": n * (n - 1) // 2, "rack": racks, "shutdown": n, "list": lists}
+            counts = {kind: kinds[cluster, scheme, kind] for kind in ScenarioKind if kind != ScenarioKind.RANDOM}
+            custom = len(finished.custom.get(cluster, []))
+            pairs = n * (n - 1) // 2
+            assert counts == {"broker": n, "pair": pairs, "rack": racks, "custom": custom, "rolling_restart": n}
     for row in summary:
-        if row["scenario_kind"] == "shutdown":
+        if row["scenario_kind"] == "rolling_restart":
             continue
         key = (row["cluster_id"], row["scheme"])
         failed = set(row["failed_brokers"])
         assert row["failed_brokers"] == sorted(failed)
-        found, _ = replayed(partitions.get(key, []), set(live_brokers[row["cluster_id"]]), failed)
+        found, _ = simulate(partitions.get(key, []), set(live_brokers[row["cluster_id"]]), failed)
         if row["scenario_kind"] == "pair":
             assert row.pop("worst_survivor_fetch_ratio") is None
         for name, value in found.items():
             if name in row:
                 assert row[name] == (value if value is None else pytest.approx(value, rel=1e-12)), (
-                    made.seed,
+                    finished.seed,
                     key,
                     row["scenario"],
                     name,
@@ -218,17 +221,22 @@ def test_every_failure_is_what_a_replay_finds(
             assert failed == {b for b, r in live_brokers[row["cluster_id"]].items() if r == rack}
 
 
-def test_a_rolling_restart_carries_on_from_step_to_step(
-    made: Made, partitions: dict[tuple[str, str], Rows], live_brokers: dict[str, dict[int, str]]
+def test_rolling_restart(
+    finished: FinishedRun, partitions: dict[tuple[str, str], Rows], live_brokers: dict[str, dict[int, str]]
 ) -> None:
-    steps = {(r["cluster_id"], r["scheme"], r["scenario"]): r for r in made.rows("gold.failure_summary")}
+    steps = {(r["cluster_id"], r["scheme"], r["scenario"]): r for r in finished.rows("gold.failure_summary")}
     for (cluster, scheme), rows in partitions.items():
         state = [dict(row) for row in rows]
         for broker in sorted(live_brokers[cluster]):
-            row = steps[cluster, scheme, f"shutdown:{broker}"]
-            found, _ = replayed(state, set(live_brokers[cluster]), {broker})
+            row = steps[cluster, scheme, f"rolling_restart:{broker}"]
+            found, _ = simulate(state, set(live_brokers[cluster]), {broker})
             for name in ("offline_partitions", "under_min_isr_partitions", "takeover_brokers", "worst_survivor_ratio"):
-                assert row[name] == (found[name] and pytest.approx(found[name])), (made.seed, cluster, scheme, broker)
+                assert row[name] == (found[name] and pytest.approx(found[name])), (
+                    finished.seed,
+                    cluster,
+                    scheme,
+                    broker,
+                )
             for part in state:
                 leader, _, _ = elect(part, set(live_brokers[cluster]) - {broker})
                 if part["leader"] == broker and leader != -1:
@@ -236,38 +244,38 @@ def test_a_rolling_restart_carries_on_from_step_to_step(
                     part["leader"] = leader
 
 
-def test_every_survivor_leads_what_a_replay_finds(
-    made: Made, partitions: dict[tuple[str, str], Rows], live_brokers: dict[str, dict[int, str]]
+def test_failure_load(
+    finished: FinishedRun, partitions: dict[tuple[str, str], Rows], live_brokers: dict[str, dict[int, str]]
 ) -> None:
     seen: Counter[tuple[str, str, str]] = Counter()
     before: dict[tuple[str, str], dict[int, list[float]]] = {}
-    for row in made.rows("gold.failure_load"):
+    for row in finished.rows("gold.failure_load"):
         key = (row["cluster_id"], row["scheme"])
         brokers = set(live_brokers[row["cluster_id"]])
         if key not in before:
-            before[key] = replayed(partitions.get(key, []), brokers, set())[1]
-        _, load = replayed(partitions.get(key, []), brokers, set(row["failed_brokers"]))
+            before[key] = simulate(partitions.get(key, []), brokers, set())[1]
+        _, load = simulate(partitions.get(key, []), brokers, set(row["failed_brokers"]))
         leaders, into, out, fetch, takeovers = load[row["broker_id"]]
         was = before[key][row["broker_id"]]
         assert (row["leaders_before"], row["takeovers"], row["leaders_after"]) == (was[0], takeovers, leaders)
         if row["bytes_in_after_per_s"] is not None:
             assert row["bytes_in_before_per_s"] == pytest.approx(was[1])
             after = [row[f"{name}_after_per_s"] for name in ("bytes_in", "bytes_out", "fetch")]
-            assert after == pytest.approx([into, out, fetch]), (made.seed, key, row["scenario"])
+            assert after == pytest.approx([into, out, fetch]), (finished.seed, key, row["scenario"])
         seen[(*key, row["scenario"])] += 1
     assert {row[0] for row in seen} == set(live_brokers)
     for (cluster, _, scenario), count in seen.items():
         if scenario.startswith("broker:"):
             assert count == len(live_brokers[cluster]) - 1
-    assert {row["cluster_id"] for row in made.rows("gold.failure_load") if row["fetch_after_per_s"] is not None} == {
-        "c1"
-    }
+    assert {
+        row["cluster_id"] for row in finished.rows("gold.failure_load") if row["fetch_after_per_s"] is not None
+    } == {"c1"}
 
 
-def test_losses_are_those_of_enumeration(
-    made: Made, partitions: dict[tuple[str, str], Rows], live_brokers: dict[str, dict[int, str]]
+def test_durability(
+    finished: FinishedRun, partitions: dict[tuple[str, str], Rows], live_brokers: dict[str, dict[int, str]]
 ) -> None:
-    rows = made.rows("gold.durability")
+    rows = finished.rows("gold.durability")
     every = {(c, s) for c in live_brokers for s in ("observed", "kafka", "kraft", "naive")}
     assert {(r["cluster_id"], r["scheme"]) for r in rows} == every
     for row in rows:
@@ -290,10 +298,10 @@ def test_losses_are_those_of_enumeration(
             assert row["lost_partitions_mean"] == pytest.approx(mean)
 
 
-def test_what_brokers_hold_and_how_hot_they_are(
-    made: Made, partitions: dict[tuple[str, str], Rows], live_brokers: dict[str, dict[int, str]]
+def test_broker_load_and_leader_hotspots(
+    finished: FinishedRun, partitions: dict[tuple[str, str], Rows], live_brokers: dict[str, dict[int, str]]
 ) -> None:
-    for row in made.rows("gold.broker_load"):
+    for row in finished.rows("gold.broker_load"):
         placed = partitions.get((row["cluster_id"], row["scheme"]), [])
         broker = row["broker_id"]
         holds = [p for p in placed if broker in p["replicas"]]
@@ -307,25 +315,25 @@ def test_what_brokers_hold_and_how_hot_they_are(
             assert row["bytes_out_per_s"] == pytest.approx(sum(p["bytes_out_per_s"] for p in leads))
             assert row["bytes_in_per_s"] == pytest.approx(sum(p["bytes_in_per_s"] for p in holds))
     seen = set()
-    for row in made.rows("gold.leader_hotspots"):
+    for row in finished.rows("gold.leader_hotspots"):
         placed = partitions[row["cluster_id"], row["scheme"]]
-        mine = [p for p in placed if row["topic"] in (None, p["topic"])]
-        led = Counter(p["leader"] for p in mine if p["leader"] != -1)
+        chosen = [p for p in placed if row["topic"] in (None, p["topic"])]
+        led = Counter(p["leader"] for p in chosen if p["leader"] != -1)
         n = len(live_brokers[row["cluster_id"]])
-        assert (row["partitions"], row["leaders"], row["brokers"]) == (len(mine), sum(led.values()), n)
+        assert (row["partitions"], row["leaders"], row["brokers"]) == (len(chosen), sum(led.values()), n)
         assert row["leaders_max"] == max(led.values(), default=0)
-        preferred = sum(p["leader"] == p["replicas"][0] for p in mine)
-        assert row["preferred_leader_percent"] == pytest.approx(100 * preferred / len(mine))
-        lagging = sum(not set(p["replicas"]) <= set(p["isr"]) for p in mine)
-        assert row["under_replicated_percent"] == pytest.approx(100 * lagging / len(mine))
+        preferred = sum(p["leader"] == p["replicas"][0] for p in chosen)
+        assert row["preferred_leader_percent"] == pytest.approx(100 * preferred / len(chosen))
+        lagging = sum(not set(p["replicas"]) <= set(p["isr"]) for p in chosen)
+        assert row["under_replicated_percent"] == pytest.approx(100 * lagging / len(chosen))
         seen.add((row["cluster_id"], row["scheme"], row["topic"]))
     topics = {(c, s, p["topic"]) for (c, s), placed in partitions.items() for p in placed}
     assert seen == topics | {(c, s, None) for c, s in partitions}
 
 
-def test_random_sets_and_headroom_rest_on_the_failures(made: Made) -> None:
-    summary, loads = made.rows("gold.failure_summary"), made.rows("gold.failure_load")
-    for row in made.rows("gold.random_failures"):
+def test_random_failures_and_headroom(finished: FinishedRun) -> None:
+    summary, loads = finished.rows("gold.failure_summary"), finished.rows("gold.failure_load")
+    for row in finished.rows("gold.random_failures"):
         if row["metric"] == "any_newly_offline":
             continue
         of = [
@@ -339,9 +347,9 @@ def test_random_sets_and_headroom_rest_on_the_failures(made: Made) -> None:
         assert row["value_mean"] == pytest.approx(sum(of) / len(of))
         assert row["value_max"] == max(of)
     means = {}
-    for row in made.rows("gold.broker_load"):
+    for row in finished.rows("gold.broker_load"):
         means.setdefault((row["cluster_id"], row["scheme"]), []).append(row["leaders"])
-    for row in made.rows("gold.headroom"):
+    for row in finished.rows("gold.headroom"):
         if row["resource"] == "leaders":
             key = (row["cluster_id"], row["scheme"], row["scenario_kind"])
             after = [r["leaders_after"] for r in loads if (r["cluster_id"], r["scheme"], r["scenario_kind"]) == key]
@@ -350,21 +358,26 @@ def test_random_sets_and_headroom_rest_on_the_failures(made: Made) -> None:
             assert row["capacity_source"] == "uniform"
 
 
-def test_other_settings_need_other_sums(made: Made) -> None:
+def test_aggregates_of_other_settings_are_rejected(finished: FinishedRun) -> None:
     def go(*options: str) -> None:
-        settings = load_settings([*made.options, *options], environ={})
-        work = Run(made.store.spark, made.store, make_context(made.sources, settings, NOW), Progress())
+        settings = load_settings([*finished.options, *options], environ={})
+        work = Run(finished.store.spark, finished.store, make_context(finished.sources, settings, NOW), Progress())
         work.go(steps_between("gold.headroom", "gold.headroom"), clock=lambda: NOW)
 
     go()
-    with pytest.raises(StoreError, match=r"with other settings of run.seed. Use the same, or begin there: --from gold"):
+    with pytest.raises(
+        StoreError, match=r"with other settings: run.seed. Use the same settings, or start there: --from"
+    ):
         go("run.seed=77")
 
 
-def test_a_list_of_unknown_brokers_is_told_as_soon_as_brokers_are_known(made: Made) -> None:
-    settings = load_settings([*made.options, "failures.lists=c0=77"], environ={})
+def test_unknown_brokers_are_reported_as_soon_as_brokers_are_known(finished: FinishedRun) -> None:
+    custom = 'failures.custom=[{"brokers": [77], "cluster": "c0"}]'
+    settings = load_settings([*finished.options, custom], environ={})
     for first in ("bronze", "gold.headroom"):
-        work = Run(made.store.spark, made.store, make_context(made.sources, settings, NOW), Progress())
-        with pytest.raises(SettingsError, match=r"c0=77: no cluster has all of these brokers\. There are c0:"):
+        work = Run(finished.store.spark, finished.store, make_context(finished.sources, settings, NOW), Progress())
+        with pytest.raises(
+            SettingsError, match=r"custom failure 77: cluster c0 does not have all of these brokers\. Brokers: c0:"
+        ):
             work.go(steps_between(first, None), clock=lambda: NOW)
         assert "quality" not in work.seconds

@@ -1,5 +1,4 @@
-"""gold.hotspot_distribution: the seeds' counts are those of runs with these seeds, however the seeds are cut into
-chunks."""
+"""gold.hotspot_distribution: each seed counts what a run with it places, however the seeds are divided into chunks."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from pipelines.stages.hotspot_stage import hotspot_distribution
 from pipelines.stages.placement_stage import PlacementParameters, computed_placements
 from pipelines.tables import TABLES
 from tests.spark.test_placements import topic
-from udfs.hotspots.hotspot_batches import Plan
+from udfs.hotspots.hotspot_distribution import TrialOptions
 from udfs.placement.topic_batches import LiveBrokers
 
 SCHEMES = ("kafka", "kraft", "naive")
@@ -35,16 +34,16 @@ def brokers(spark: SparkSession) -> DataFrame:
     return table(spark, "silver.brokers", *rows, {"broker_id": 7, "rack": "a", "live": False}, *lost)
 
 
-def distribution(spark: SparkSession, seeds: int, chunks: int, work: int = 10**9) -> dict[tuple[str, str], Row]:
-    led = [1, 1, 1, 5, 9, 7, -1]
-    observed = [{"topic": "t", "partition": i, "leader": b, "replicas": [1]} for i, b in enumerate(led)]
+def distribution(spark: SparkSession, seeds: int, chunks: int, limit: int = 10**9) -> dict[tuple[str, str], Row]:
+    leaders = [1, 1, 1, 5, 9, 7, -1]
+    observed = [{"topic": "t", "partition": i, "leader": b, "replicas": [1]} for i, b in enumerate(leaders)]
     topics = table(spark, "silver.topics", *TOPICS, topic("t", 1, 1) | {"cluster_id": "lost"})
     frames = (topics, brokers(spark), table(spark, "silver.partitions", *observed))
-    plan = Plan(SCHEMES, 100, seeds, work, chunks)
-    return {(r.cluster_id, r.scheme): r for r in hotspot_distribution(*frames, plan, (1.1, 3.0)).collect()}
+    options = TrialOptions(SCHEMES, 100, seeds, limit, (1.1, 3.0), chunks)
+    return {(r.cluster_id, r.scheme): r for r in hotspot_distribution(*frames, options).collect()}
 
 
-def test_the_distribution_are_those_of_a_run(spark: SparkSession) -> None:
+def test_one_seed_counts_what_a_run_places(spark: SparkSession) -> None:
     topics, live = table(spark, "silver.topics", *TOPICS), {("c", "s"): LiveBrokers(IDS, RACKS)}
     placed = computed_placements(topics, PlacementParameters(SCHEMES, 100, live)).where("replicas IS NOT NULL")
     of_leaders = (F.max("count").alias("most"), F.sum("count").alias("partitions"))
@@ -54,26 +53,26 @@ def test_the_distribution_are_those_of_a_run(spark: SparkSession) -> None:
     for run in by_run:
         row, ratio = rows["c", run.scheme], run.most / (run.partitions / len(IDS))
         assert row.leaders_max_over_mean_p5_ratio == row.leaders_max_over_mean_highest_ratio == ratio
-        assert row.distribution == [
+        assert row.exceedance_probabilities == [
             Row(above_ratio=1.1, probability=float(ratio > 1.1)),
             Row(above_ratio=3.0, probability=0.0),
         ]
         assert (row.seeds, row.brokers, row.partitions, row.unplaceable_topics) == (1, 4, run.partitions, 1)
-        # Three of the five that live brokers lead are on broker 1.
+        # Three of the five partitions that live brokers lead are led by broker 1.
         assert (row.observed_leaders_max, row.observed_max_over_mean_ratio) == (3, 3 / (5 / 4))
     lost = rows["lost", "kafka"]
-    assert (lost.seeds, lost.brokers, lost.unplaceable_topics, lost.distribution, lost.observed_percent) == (
-        0,
-        0,
-        1,
-        None,
-        None,
-    )
+    assert (
+        lost.seeds,
+        lost.brokers,
+        lost.unplaceable_topics,
+        lost.exceedance_probabilities,
+        lost.observed_percent,
+    ) == (0, 0, 1, None, None)
 
 
-def test_chunks_change_nothing_and_work_is_bounded(spark: SparkSession) -> None:
+def test_chunks_change_nothing_and_placed_topics_are_limited(spark: SparkSession) -> None:
     whole = distribution(spark, seeds=3, chunks=1)
-    assert distribution(spark, seeds=9, chunks=3, work=200) == whole | {
+    assert distribution(spark, seeds=9, chunks=3, limit=200) == whole | {
         key: row for key, row in distribution(spark, seeds=1, chunks=1).items() if key[1] == "kraft"
     }
     assert [whole["c", name].seeds for name in SCHEMES] == [3, 3, 1]

@@ -1,4 +1,4 @@
-"""Whole runs over clusters with nothing to compare: no live broker, no topic, a broker that holds nothing."""
+"""Runs over clusters with nothing to compare: no live broker, no topic, a broker without replicas."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.cli import run_output
+from pipelines.cli.run_command import print_summary
 from pipelines.config.settings import load_settings
 from pipelines.errors import TableFault
 from pipelines.ingest.sources import find_sources
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
 from pipelines.stages.stage_registry import steps_between
-from pipelines.tables import OF_RUNS
+from pipelines.tables import RUN_TABLES
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -42,7 +42,7 @@ def _sources(folder: Path) -> list[str]:
     (folder / "alone.csv").write_text("broker,rack\n1,a\n2,b\n3,c\n")
     for place, sizes in ((sized, {0: 10, 1: 20}), (half, {0: 10})):
         place.mkdir()
-        # Broker 1's failure takes partition 0 offline; broker 3 lives and holds nothing.
+        # If broker 1 fails, partition 0 goes offline; broker 3 is live and has no replica.
         (place / "describe.txt").write_text(_line(0, "1", "1", "1") + _line(1, "2", "2", "2"))
         (place / "brokers.csv").write_text("broker\n1\n2\n3\n")
         answers = [_log_dirs(b, {p: s for p, s in sizes.items() if p == b - 1}) for b in (1, 2)]
@@ -51,11 +51,10 @@ def _sources(folder: Path) -> list[str]:
 
 
 class Warehouse(SimpleNamespace):
-    """A store, the context of its run, and what the run said in the end."""
+    """A store, and the context of its last run."""
 
     store: Store
     sources: Sequence[str]
-    said: str
 
     def run(self, first: str | None = None, sources: Sequence[str] | None = None) -> Run:
         settings = load_settings([f"store.warehouse={self.store.warehouse}"], environ={})
@@ -69,77 +68,79 @@ class Warehouse(SimpleNamespace):
 
 
 @pytest.fixture(scope="module")
-def made(spark_application: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+def warehouse(spark_application: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     folder = tmp_path_factory.mktemp("odd")
-    made = Warehouse(store=Store(spark_application, str(folder / "w")), sources=_sources(folder))
-    made.run()
-    return made
+    warehouse = Warehouse(store=Store(spark_application, str(folder / "w")), sources=_sources(folder))
+    warehouse.run()
+    return warehouse
 
 
 @pytest.fixture(scope="module")
-def said(made: Warehouse) -> list[list[str]]:
-    """The cells of the closing table's rows."""
+def summary(warehouse: Warehouse) -> list[list[str]]:
+    """The cells of the summary table that `run` prints."""
     with redirect_stdout(StringIO()) as out:
-        run_output.show(made.store, made.context.snapshots, list(OF_RUNS), None)
+        print_summary(warehouse.store, warehouse.context.snapshots, list(RUN_TABLES), None, warehouse.context.settings)
     return [re.split(" {2,}", line.strip()) for line in out.getvalue().splitlines()]
 
 
-def test_a_cluster_without_a_live_broker(made: Warehouse, said: list[list[str]]) -> None:
-    assert ["[/q]down", "observed", "0", "-", "-", "-", "-", "3", "-", "-"] in said
-    metrics = {r["metric"]: r["value"] for r in made.rows("gold.scheme_comparison", "cluster_id = '[/q]down'")}
+def test_a_cluster_without_a_live_broker(warehouse: Warehouse, summary: list[list[str]]) -> None:
+    assert ["[/q]down", "observed", "0", "-", "-", "-", "-", "3", "-", "-"] in summary
+    metrics = {r["metric"]: r["value"] for r in warehouse.rows("gold.scheme_comparison", "cluster_id = '[/q]down'")}
     assert metrics["offline_partitions"] == 3
-    assert made.rows("gold.failure_summary", "cluster_id = '[/q]down'") == []
+    assert warehouse.rows("gold.failure_summary", "cluster_id = '[/q]down'") == []
 
 
-def test_a_broker_list_alone(made: Warehouse, said: list[list[str]]) -> None:
+def test_a_broker_list_alone(warehouse: Warehouse, summary: list[list[str]]) -> None:
     for scheme in ("observed", "kafka", "naive"):
-        assert ["alone", scheme, "3", "-", "-", "-", "-", "0", "0", "0.00000"] in said
-    loads = made.rows("gold.broker_load", "cluster_id = 'alone' AND scheme = 'observed'")
+        assert ["alone", scheme, "3", "-", "-", "-", "-", "0", "0", "0.00000"] in summary
+    loads = warehouse.rows("gold.broker_load", "cluster_id = 'alone' AND scheme = 'observed'")
     zeros = {"leaders": 0, "preferred_leaders": 0, "replicas": 0, "size_bytes": None}
     assert sorted((r["broker_id"], r["rack"]) for r in loads) == [(1, "a"), (2, "b"), (3, "c")]
     assert all({name: r[name] for name in zeros} == zeros for r in loads)
 
 
-def test_a_cluster_of_which_nothing_is_computed_has_a_row_too(
-    made: Warehouse, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_cluster_without_results_has_a_row_in_the_summary(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = made.store.rows
+    read_rows = warehouse.store.read_rows
 
-    def without_it(name: str, *of: Any) -> list[dict[str, Any]]:
-        return [row for row in rows(name, *of) if "gold" not in name or row["cluster_id"] != "alone"]
+    def omit_cluster(name: str, *arguments: Any) -> list[dict[str, Any]]:
+        return [row for row in read_rows(name, *arguments) if "gold" not in name or row["cluster_id"] != "alone"]
 
-    monkeypatch.setattr(made.store, "rows", without_it)
-    run_output.show(made.store, made.context.snapshots, ["gold.scheme_comparison"], None)
+    monkeypatch.setattr(warehouse.store, "read_rows", omit_cluster)
+    print_summary(
+        warehouse.store, warehouse.context.snapshots, ["gold.scheme_comparison"], None, warehouse.context.settings
+    )
     (row,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("alone "))
     assert row.split() == ["alone", "-", "3", "-", "-", "-", "-", "-", "-", "-"]
 
 
-def test_bytes_offline_are_unknown_only_where_a_size_is(made: Warehouse) -> None:
+def test_offline_bytes_are_unknown_only_if_a_size_is_unknown(warehouse: Warehouse) -> None:
     def offline(cluster: str) -> dict[object, object]:
-        rows = made.rows("gold.failure_summary", f"cluster_id = '{cluster}' AND scheme = 'observed'")
+        rows = warehouse.rows("gold.failure_summary", f"cluster_id = '{cluster}' AND scheme = 'observed'")
         return {row["scenario"]: row["offline_size_bytes"] for row in rows if row["scenario_kind"] == "broker"}
 
     assert offline("sized") == {"broker:1": 10, "broker:2": 20, "broker:3": 0}
-    assert offline("half") == {"broker:1": 10, "broker:2": None, "broker:3": 0}  # nobody tells partition 1's size
+    assert offline("half") == {"broker:1": 10, "broker:2": None, "broker:3": 0}  # the size of partition 1 is unknown
     assert offline("alone") == {"broker:1": 0, "broker:2": 0, "broker:3": 0}  # nothing goes offline
 
 
-def test_gold_alone_stands_behind_the_gate_too_and_a_fault_is_its_clusters_own(made: Warehouse) -> None:
-    """Last: it damages a table."""
-    place = made.store.place("silver.partitions")
-    broken = made.store.read("silver.partitions").where("cluster_id = 'sized' AND partition = 0")
+def test_a_run_of_gold_alone_checks_the_quality_gate_and_blames_the_faulty_cluster(warehouse: Warehouse) -> None:
+    """Run last, as it damages a table."""
+    place = warehouse.store.location("silver.partitions")
+    broken = warehouse.store.read("silver.partitions").where("cluster_id = 'sized' AND partition = 0")
     broken.write.format("delta").mode("append").save(place)
-    before = {row["table"]: row["version"] for row in made.store.listing()}
+    before = {row.name: row.version for row in warehouse.store.list_tables()}
     with pytest.raises(TableFault, match=r"silver.partitions: keys_unique: 2 of \d+ rows") as raised:
-        made.run("gold")
+        warehouse.run("gold")
     assert raised.value.exit_code == 2
-    after = {row["table"]: row["version"] for row in made.store.listing()}
-    assert {name for name in OF_RUNS if after[name] != before[name]} <= {"ops.quality_results", "ops.runs"}
-    results = made.rows("ops.quality_results")
+    after = {row.name: row.version for row in warehouse.store.list_tables()}
+    assert {name for name in RUN_TABLES if after[name] != before[name]} <= {"ops.quality_results", "ops.runs"}
+    results = warehouse.rows("ops.quality_results")
     assert {r["cluster_id"] for r in results} == {"[/q]down", "alone", "sized", "half"}
     (failed,) = (r for r in results if not r["success"])
     assert (failed["cluster_id"], failed["expectation"]) == ("sized", "keys_unique")
     assert (failed["checked_rows"], failed["unexpected_rows"]) == (3, 2)
     assert json.loads(str(failed["example"]))["cluster_id"] == "sized"
-    of_others = [r for r in results if r["expectation"] == "keys_unique" and r["table_name"] == "silver.partitions"]
-    assert {r["cluster_id"]: r["checked_rows"] for r in of_others} == {"[/q]down": 3, "alone": 0, "sized": 3, "half": 2}
+    checks = [r for r in results if r["expectation"] == "keys_unique" and r["table_name"] == "silver.partitions"]
+    assert {r["cluster_id"]: r["checked_rows"] for r in checks} == {"[/q]down": 3, "alone": 0, "sized": 3, "half": 2}

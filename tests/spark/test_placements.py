@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from pyspark.sql import Row, SparkSession
-from pyspark.sql import functions as F
+from pyspark.util import PythonEvalType
 
 from pipelines.stages.placement_stage import PlacementParameters, computed_placements
 from pipelines.tables import TABLES
-from udfs.placement.pandas_udf import replica_lists
+from udfs.placement.pandas_udf import partition_replicas, placement_udf
 from udfs.placement.topic_batches import LiveBrokers
 
 BROKERS = [1, 2, 5, 9]
@@ -34,20 +36,36 @@ def place(
     return computed_placements(frame(spark, *rows), parameters).orderBy("scheme", "topic", "partition").collect()
 
 
-def test_the_pandas_udf_gives_what_the_stage_gives(spark: SparkSession) -> None:
+def test_sql_and_columns_give_what_the_stage_gives(spark: SparkSession) -> None:
     rows = [topic(f"t{i}", i % 13 + 1, i % 4 + 1) for i in range(60)]
     found: dict[tuple[str, str], list[list[int]]] = {}
     schemes = ("kafka", "kraft", "naive", "kafka_rack_unaware")
     for row in place(spark, *rows, live=IN_RACKS, schemes=schemes):
         found.setdefault((row.scheme, row.topic), []).append(row.replicas)
         assert row.leader == row.replicas[0]
-    brokers = F.array(*map(F.lit, BROKERS))
-    racks = F.array(*map(F.lit, RACKS))
-    asked = [F.col(name) for name in ("cluster_id", "topic", "partitions", "replication_factor")]
+    frame(spark, *rows).createOrReplaceTempView("topics_to_place")
     for scheme in schemes:
-        lists = replica_lists(scheme, 7, *asked, brokers, racks)
-        for row in frame(spark, *rows).select("topic", lists.alias("lists")).collect():
-            assert row.lists == found[scheme, row.topic]
+        spark.udf.register("place_topic", placement_udf(scheme, 7, IN_RACKS))
+        placed = spark.sql(
+            """
+            SELECT topic, replication_factor, explode(sequence(0, partitions - 1)) AS position, placement
+            FROM (
+              SELECT *, place_topic(cluster_id, snapshot_id, topic, partitions, replication_factor) AS placement
+              FROM topics_to_place
+            )"""
+        )
+        lists: dict[str, list[list[int]]] = {}
+        replicas = partition_replicas("placement", "position", "replication_factor").alias("replicas")
+        for row in placed.select("topic", "position", replicas).orderBy("topic", "position").collect():
+            lists.setdefault(row.topic, []).append(row.replicas)
+        assert lists == {topic: replicas for (name, topic), replicas in found.items() if name == scheme}
+
+
+def test_the_stage_is_a_scalar_pandas_udf(spark: SparkSession) -> None:
+    parameters = PlacementParameters(("kafka", "kraft"), 0, IN_RACKS)
+    plan = computed_placements(frame(spark, topic("orders", 1, 3)), parameters)._jdf  # type: ignore[attr-defined]
+    nodes = re.findall(r"ArrowEvalPython \[place\(.*\], (\d+)$", plan.queryExecution().executedPlan().toString(), re.M)
+    assert nodes == [str(PythonEvalType.SQL_SCALAR_PANDAS_UDF)] * 4
 
 
 def test_only_shown_partitions_are_placed_and_each_where_it_would_be_in_the_whole_topic(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""gold.plans and gold.plan_moves of a run over several clusters: what the command without Spark says of each."""
+"""gold.plans and gold.plan_moves of a run over several clusters, against the command without Spark."""
 
 from __future__ import annotations
 
@@ -7,24 +7,36 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from chispa import assert_df_equality
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
-from pipelines.cli import plan_options
-from pipelines.cli import plan_output as command
+from pipelines.cli.plan_options import PlanOptions, parse_request
+from pipelines.config.plan_settings import build_metric_options, build_wave_limits
 from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
 from pipelines.ingest.snapshot import load_snapshot
 from pipelines.ingest.sources import find_source, find_sources
+from pipelines.plan_files.plan_creation import create_plan
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
+from pipelines.stages.plan_stage import PlanParameters, pack_plans, unpack_plan_moves
 from pipelines.stages.stage_registry import STEPS
+from pipelines.tables.plan_tables import PLAN_MOVES
 from tests.unit.planning import judge
-from udfs.planning.plan_rows import METRICS, PLAN, plan_row, value_at
+from udfs.planning.plan_batches import BROKERS, PARTITIONS, TOPICS
+from udfs.planning.plan_metrics import MetricOptions
+from udfs.planning.plan_request import PlanRequest
+from udfs.planning.plan_rows import METRICS, PLAN, build_plan_row, read_metric
+from udfs.planning.waves import WaveLimits
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-PLANNED = ("internal.packed_plans", "gold.plans", "gold.plan_moves")
+PLAN_TABLES = ("internal.packed_plans", "gold.plans", "gold.plan_moves")
 BEFORE = STEPS[: STEPS.index("quality") + 1]
+KEYS = (("cluster_id", pa.string()), ("snapshot_id", pa.string()))
 Rows = list[dict[str, Any]]
 
 
@@ -79,7 +91,7 @@ def made(
         settings = load_settings([f"store.warehouse={folder}", *chosen], environ={})
         context = make_context(find_sources([f"{name}={path}" for name, path in sources.items()]), settings, NOW)
         store = Store(spark_application, str(folder), "")
-        steps = PLANNED if out else (*BEFORE, *PLANNED)
+        steps = PLAN_TABLES if out else (*BEFORE, *PLAN_TABLES)
         Run(spark_application, store, context, Progress()).go(steps, clock=lambda: NOW)
         out[goal] = Plans(store, context)
     return out
@@ -90,10 +102,11 @@ def test_as_the_command_without_spark(
     goal: str, cluster: str, made: dict[str, Plans], sources: dict[str, Path], tmp_path: Path
 ) -> None:
     settings = load_settings(environ={})
-    request = plan_options.request(plan_options.Options(goal), settings)
+    request = parse_request(PlanOptions(goal), settings)
     snapshot = load_snapshot(find_source(f"{cluster}={sources[cluster]}"))
-    found = command.plan(snapshot, request, settings, tmp_path / "plan")
-    assert plan_row(request, found.planned).to_pylist() == [
+    options = (build_wave_limits(settings), build_metric_options(settings), settings.topics.min_insync_replicas)
+    created = create_plan(snapshot, request, tmp_path / "plan", *options)
+    assert build_plan_row(request, created.summary).to_pylist() == [
         {name: made[goal].plans[cluster][name] for name in PLAN.names}
     ]
     written = json.loads((tmp_path / "plan" / "plan.json").read_text())
@@ -117,7 +130,7 @@ def test_metrics_have_columns(made: dict[str, Plans]) -> None:
     metrics = json.loads(row["metrics"])
     for metric in METRICS:
         for when in ("before", "after"):
-            assert row[f"{metric.name}_{when}"] == value_at(metrics[when], metric.path)
+            assert row[f"{metric.name}_{when}"] == read_metric(metrics[when], metric)
     assert row["replicas_max_over_mean_after"] < row["replicas_max_over_mean_before"]
     assert row["loss_probability_of_3_brokers_after"] is not None
     assert row["loss_probability_of_4_brokers_after"] is None
@@ -125,7 +138,7 @@ def test_metrics_have_columns(made: dict[str, Plans]) -> None:
     assert json.loads(row["certificate"])["lower_bound"] == row["lower_bound"] <= row["objective_value"]
 
 
-def test_what_cannot_be_is_a_row_with_reasons(made: dict[str, Plans]) -> None:
+def test_an_infeasible_request_is_a_row_with_reasons(made: dict[str, Plans]) -> None:
     for goal, infeasible in (("leaders", set()), ("drain", {"kraft", "empty", "one", "moving", "rack"})):
         plans = made[goal].plans
         assert set(plans) == {"kraft", "empty", "model", "rack", "one", "moving"}
@@ -140,27 +153,54 @@ def test_what_cannot_be_is_a_row_with_reasons(made: dict[str, Plans]) -> None:
 def test_odd_clusters(made: dict[str, Plans]) -> None:
     plans = made["leaders"].plans
     assert plans["one"]["changed_partitions"] == plans["empty"]["changed_partitions"] == 0
-    assert plans["one"]["worst_survivor_leaders_over_mean_before"] is None
+    assert plans["one"]["worst_survivor_ratio_before"] is None
     assert plans["one"]["leaders_max_over_mean_before"] == 1.0
     assert plans["empty"]["replicas_max_over_mean_before"] is None
     assert plans["moving"]["frozen_partitions"] == 3  # one moves, one is offline, one has a down replica
     assert {row["partition"] for row in made["leaders"].moves["moving"]} <= {0, 1, 2}
 
 
-def test_plans_of_other_settings_are_not_taken(
+def test_plans_of_other_settings_are_rejected(
     made: dict[str, Plans], sources: dict[str, Path], spark: SparkSession
 ) -> None:
     settings = load_settings([f"store.warehouse={made[''].warehouse}", "plans.goal=expand"], environ={})
     context = make_context(find_sources([f"one={sources['one']}"]), settings, NOW)
     run = Run(spark, Store(spark, made[""].warehouse, ""), context, Progress())
-    # Those of no goal are no rows, which follow from nothing.
-    run.go(PLANNED[1:2], clock=lambda: NOW)
-    run.go(PLANNED[:1], clock=lambda: NOW)
+    # Without a goal there are no rows, and so no settings that they depend on.
+    run.go(PLAN_TABLES[1:2], clock=lambda: NOW)
+    run.go(PLAN_TABLES[:1], clock=lambda: NOW)
     other = make_context(find_sources([f"one={sources['one']}"]), load_settings(environ={}), NOW)
-    with pytest.raises(StoreError, match=r"gold\.planned was made with other settings of plans\.goal"):
-        Run(spark, Store(spark, made[""].warehouse, ""), other, Progress()).go(PLANNED[1:], clock=lambda: NOW)
+    with pytest.raises(StoreError, match=r"internal\.packed_plans was made with other settings: plans\.goal"):
+        Run(spark, Store(spark, made[""].warehouse, ""), other, Progress()).go(PLAN_TABLES[1:], clock=lambda: NOW)
 
 
 def test_without_a_goal_there_are_no_plans(made: dict[str, Plans]) -> None:
     assert made[""].plans == {}
     assert made[""].moves == {}
+
+
+def test_moves_of_a_small_cluster(spark: SparkSession) -> None:
+    """Broker 1 leads both partitions of a topic: one of them changes its order."""
+    key = {"cluster_id": "c", "snapshot_id": "s"}
+    brokers = [key | {"broker_id": id_, "rack": None, "live": True, "draining": False} for id_ in (1, 2)]
+    topics = [key | {"topic": "t", "marked_for_deletion": False, "min_insync_replicas": 1}]
+    loads = {"size_bytes": None, "bytes_in_per_s": None, "bytes_out_per_s": None}
+    partitions = [
+        key
+        | loads
+        | {"topic": "t", "partition": p, "leader": 1, "replicas": [1, 2]}
+        | {"adding_replicas": None, "removing_replicas": None}
+        for p in (0, 1)
+    ]
+    frames = [
+        spark.createDataFrame([tuple(row[f.name] for f in fields) for row in rows], StructType(fields))
+        for rows, schema in ((topics, TOPICS), (partitions, PARTITIONS), (brokers, BROKERS))
+        for fields in [[*from_arrow_schema(pa.schema([*KEYS, *schema]))]]
+    ]
+    parameters = PlanParameters(PlanRequest("leaders"), WaveLimits(), MetricOptions(), 1, "{}")
+    moves = unpack_plan_moves(pack_plans(*frames, parameters))
+    (changed,) = [row.partition for row in moves.collect()]
+    expected = ("c", "s", "leaders", "t", changed, [1, 2], [2, 1], [], [], None, 1, 1)
+    reason = "preferred leader 1 -> 2: they lead 2 and 0 partitions, the mean is 1.0"
+    frame = spark.createDataFrame([(*expected, reason)], PLAN_MOVES.schema)
+    assert_df_equality(moves, frame, ignore_nullable=True, ignore_metadata=True)

@@ -1,4 +1,4 @@
-"""Great Expectations over frames: each kind of expectation holds on good rows, and finds the bad one."""
+"""Great Expectations over frames: each kind of expectation holds for good rows, and finds faulty ones."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from pipelines import quality
-from pipelines.quality import Finding
+from pipelines.quality.quality_gate import check_tables, require_success
+from pipelines.quality.table_rules import Finding
 from pipelines.tables import TABLES
 from pipelines.tables.silver_tables import PARTITIONS
 from pipelines.tables.table_contract import Between, Matches, NoRowWhere, OneOf, Table
@@ -42,15 +42,15 @@ THINGS = Table(
 GOOD = [(1, 0, "ab.", 0, "x", [1, 2]), (1, 1, "'\\", 10, "it's", []), (2, 0, "b", None, None, None)]
 
 
-def _check(spark: SparkSession, rows: Sequence[Any], docs_folder: str | None = None) -> dict[str, Finding]:
-    anything = StructType([StructField(f.name, f.dataType, True) for f in THINGS.schema.fields])
-    frames = {THINGS.name: spark.createDataFrame(list(rows), anything)}
-    return {f.expectation: f for f in quality.check(frames, docs_folder, {THINGS.name: THINGS})}
+def check_things(spark: SparkSession, rows: Sequence[Any], docs_folder: str | None = None) -> dict[str, Finding]:
+    nullable = StructType([StructField(f.name, f.dataType, True) for f in THINGS.schema.fields])
+    frames = {THINGS.name: spark.createDataFrame(list(rows), nullable)}
+    return {f.expectation: f for f in check_tables(frames, docs_folder, {THINGS.name: THINGS})}
 
 
 def test_good_rows_pass_every_expectation(spark: SparkSession) -> None:
-    found = _check(spark, GOOD)
-    assert list(found) == [
+    findings = check_things(spark, GOOD)
+    assert list(findings) == [
         "id_not_null",
         "part_not_null",
         "name_not_null",
@@ -60,8 +60,10 @@ def test_good_rows_pass_every_expectation(spark: SparkSession) -> None:
         "kind_one_of",
         "replicas_distinct",
     ]
-    assert {(f.success, f.checked_rows, f.unexpected_rows, f.example) for f in found.values()} == {(True, 3, 0, None)}
-    quality.gate(list(found.values()))
+    assert {(f.success, f.checked_rows, f.unexpected_rows, f.example) for f in findings.values()} == {
+        (True, 3, 0, None)
+    }
+    require_success(list(findings.values()))
 
 
 @pytest.mark.parametrize(
@@ -80,8 +82,8 @@ def test_good_rows_pass_every_expectation(spark: SparkSession) -> None:
 def test_a_bad_row_is_found_counted_and_shown(
     spark: SparkSession, rows: list[Any], expectation: str, unexpected: int, example: dict[str, Any]
 ) -> None:
-    found = _check(spark, GOOD + rows)
-    failed = {name: f for name, f in found.items() if not f.success}
+    findings = check_things(spark, GOOD + rows)
+    failed = {name: f for name, f in findings.items() if not f.success}
     assert list(failed) == [expectation]
     finding = failed[expectation]
     assert (finding.checked_rows, finding.unexpected_rows) == (len(GOOD + rows), unexpected)
@@ -89,8 +91,8 @@ def test_a_bad_row_is_found_counted_and_shown(
 
 
 def test_all_faults_of_a_table_are_found_at_once(spark: SparkSession) -> None:
-    found = _check(spark, [*GOOD, (1, 0, None, 11, "z", [3, 3]), (1, 0, "c", -1, "z", [3, 3])])
-    unexpected = {name: f.unexpected_rows for name, f in found.items() if not f.success}
+    findings = check_things(spark, [*GOOD, (1, 0, None, 11, "z", [3, 3]), (1, 0, "c", -1, "z", [3, 3])])
+    unexpected = {name: f.unexpected_rows for name, f in findings.items() if not f.success}
     assert unexpected == {
         "name_not_null": 1,
         "keys_unique": 3,
@@ -102,12 +104,12 @@ def test_all_faults_of_a_table_are_found_at_once(spark: SparkSession) -> None:
 
 def test_empty_tables_pass(spark: SparkSession) -> None:
     gated = {name: spark.createDataFrame([], table.schema) for name, table in TABLES.items() if table.gated}
-    found = quality.check(gated, None)
-    assert {f.table_name for f in found} == set(gated)
-    assert {(f.success, f.checked_rows, f.unexpected_rows) for f in found} == {(True, 0, 0)}
+    findings = check_tables(gated, None)
+    assert {f.table_name for f in findings} == set(gated)
+    assert {(f.success, f.checked_rows, f.unexpected_rows) for f in findings} == {(True, 0, 0)}
 
 
-def test_the_contract_of_partitions_finds_what_it_names(spark: SparkSession) -> None:
+def test_the_contract_of_partitions_finds_each_kind_of_fault(spark: SparkSession) -> None:
     rows = spark.sql(
         """SELECT 'c' AS cluster_id, 's' AS snapshot_id, 't' AS topic, p AS partition, leader, replicas, isr
         FROM VALUES (0, 1, array(1, 2), array(1)), (1, 3, array(1, 2), array(1)), (2, -1, array(1, 2), array(3)),
@@ -119,26 +121,26 @@ def test_the_contract_of_partitions_finds_what_it_names(spark: SparkSession) -> 
         if f.name not in rows.columns
     ]
     frame = rows.selectExpr("*", *(o for o in others if "state_inferred" not in o), "false AS state_inferred")
-    found = {f.expectation: f for f in quality.check({PARTITIONS.name: frame}, None)}
-    failed = {name: json.loads(f.example or "{}")["partition"] for name, f in found.items() if not f.success}
+    findings = {f.expectation: f for f in check_tables({PARTITIONS.name: frame}, None)}
+    failed = {name: json.loads(f.example or "{}")["partition"] for name, f in findings.items() if not f.success}
     assert failed == {"leader_in_replicas": 1, "isr_in_replicas": 2, "replicas_distinct": 3, "has_replicas": 4}
-    assert {found[name].unexpected_rows for name in failed} == {1}
+    assert {findings[name].unexpected_rows for name in failed} == {1}
 
 
-def test_a_condition_that_spark_cannot_run_is_no_finding(spark: SparkSession) -> None:
+def test_a_condition_that_spark_cannot_run_is_an_error(spark: SparkSession) -> None:
     table = Table(
         "silver.broken", "broken", THINGS.columns[:2], (), expectations=(NoRowWhere("no", "nonsense = 1", "is"),)
     )
     frame = spark.createDataFrame([(1, 2)], "id INT, part INT")
     with pytest.raises(RuntimeError, match=r"(?s)silver.broken: .* could not be checked.*nonsense"):
-        quality.check({table.name: frame}, None, {table.name: table})
+        check_tables({table.name: frame}, None, {table.name: table})
 
 
-def test_data_docs_tell_the_suite_and_the_example_and_replace_older_ones(spark: SparkSession, tmp_path: Path) -> None:
+def test_data_docs_show_suite_and_example_and_replace_older_ones(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "warehouse" / "data_docs"
     folder.mkdir(parents=True)
     (folder / "old.html").write_text("old", encoding="utf-8")
-    _check(spark, [*GOOD, (9, 9, "c", 1, "x", [31, 31])], str(folder))
+    check_things(spark, [*GOOD, (9, 9, "c", 1, "x", [31, 31])], str(folder))
     assert "silver.things" in (folder / "index.html").read_text(encoding="utf-8")
     (page,) = folder.glob("validations/**/*.html")
     text = page.read_text(encoding="utf-8")
@@ -149,7 +151,7 @@ def test_data_docs_tell_the_suite_and_the_example_and_replace_older_ones(spark: 
 
 
 def test_nothing_is_printed(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    _check(spark, [*GOOD, (1, 0, None, 11, "z", [3, 3])], str(tmp_path / "docs"))
+    check_things(spark, [*GOOD, (1, 0, None, 11, "z", [3, 3])], str(tmp_path / "docs"))
     assert tuple(capfd.readouterr()) == ("", "")
 
 
@@ -163,5 +165,5 @@ def test_a_table_costs_two_queries(spark: SparkSession, monkeypatch: pytest.Monk
         return collect(frame)
 
     monkeypatch.setattr(frame_class, "collect", counted)
-    _check(spark, GOOD)
+    check_things(spark, GOOD)
     assert len(queries) == 2

@@ -1,4 +1,4 @@
-"""Questions in SQL: what data holds is shown as it stands, and what goes wrong is one line."""
+"""Queries show data unchanged, and report every error in one line."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipelines.cli.json_rows import json_line
-from pipelines.cli.run_output import asked, show_rows
+from pipelines.cli.query_command import print_rows, run_query
 from pipelines.errors import StoreError
 from pipelines.spark.store import Store
 
 
 @pytest.fixture(scope="module")
 def store(spark_application: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return Store(spark_application, str(tmp_path_factory.mktemp("asked")))
+    return Store(spark_application, str(tmp_path_factory.mktemp("queried")))
 
 
 @pytest.fixture(scope="module")
-def kept(store: Store) -> Iterator[None]:
+def protected(store: Store) -> Iterator[None]:
     """A table of one row that no query may change."""
-    store.spark.sql(f"CREATE OR REPLACE TABLE kept (a INT) USING delta LOCATION '{store.warehouse}/kept'")
-    store.spark.sql("INSERT INTO kept VALUES (1)")
+    store.spark.sql(f"CREATE OR REPLACE TABLE protected (a INT) USING delta LOCATION '{store.warehouse}/protected'")
+    store.spark.sql("INSERT INTO protected VALUES (1)")
     yield
-    store.spark.sql("DROP TABLE kept")
+    store.spark.sql("DROP TABLE protected")
 
 
 def test_brackets_and_colons_are_data(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    show_rows(*asked(store, "SELECT '[red]x[/red]' AS a, '[/foo]' AS `[/b]`, ':smile:' AS c", as_json=False))
-    said = capsys.readouterr().out
+    print_rows(*run_query(store, "SELECT '[red]x[/red]' AS a, '[/foo]' AS `[/b]`, ':smile:' AS c", as_json=False))
+    output = capsys.readouterr().out
     for text in ("[red]x[/red]", "[/foo]", "[/b]", ":smile:"):
-        assert text in said
+        assert text in output
 
 
 @pytest.mark.parametrize(
-    ("sql", "says"),
+    ("sql", "message_part"),
     [
         ("SELECT 1/0", "Division by zero"),
         ("SELECT CAST('x' AS INT)", "'x' of the type"),
@@ -46,23 +46,23 @@ def test_brackets_and_colons_are_data(store: Store, capsys: pytest.CaptureFixtur
     ],
 )
 @pytest.mark.parametrize("as_json", [False, True])
-def test_an_error_while_it_runs_is_one_line(
-    store: Store, capfd: pytest.CaptureFixture[str], sql: str, says: str, as_json: bool
+def test_an_error_at_run_time_is_one_line(
+    store: Store, capfd: pytest.CaptureFixture[str], sql: str, message_part: str, as_json: bool
 ) -> None:
     with pytest.raises(StoreError) as raised:
-        asked(store, sql, as_json)
+        run_query(store, sql, as_json)
     message = str(raised.value)
     assert message.startswith("the query failed: ")
-    assert says in message
+    assert message_part in message
     assert "\n" not in message
     assert raised.value.exit_code == 1
-    assert tuple(capfd.readouterr()) == ("", "")  # nor does Spark's log add to it
+    assert tuple(capfd.readouterr()) == ("", "")  # and Spark's log adds nothing
 
 
-def test_json_of_what_json_lacks(store: Store) -> None:
+def test_values_that_json_lacks(store: Store) -> None:
     sql = """SELECT map(date'2026-01-02', double('nan')) AS by_date, map(struct(1 AS i), x'00ff') AS by_struct,
     array(double('-infinity')) AS a, parse_json('{"x": [1]}') AS v"""
-    _, (row,) = asked(store, sql, as_json=True)
+    _, (row,) = run_query(store, sql, as_json=True)
     assert json.loads(json_line(row)) == {
         "by_date": {"2026-01-02": "NaN"},
         "by_struct": {'{"i": 1}': "AP8="},
@@ -74,30 +74,30 @@ def test_json_of_what_json_lacks(store: Store) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "DELETE FROM kept",
-        "INSERT INTO kept VALUES (2)",
-        "WITH x AS (SELECT 3 AS a) INSERT INTO kept SELECT * FROM x",
-        "FROM kept INSERT INTO kept SELECT a",
-        "-- SELECT\nDROP TABLE kept",
-        "/* DESCRIBE */ UPDATE kept SET a = 7",
-        "CREATE OR REPLACE TEMPORARY VIEW kept AS SELECT 8 AS a",
+        "DELETE FROM protected",
+        "INSERT INTO protected VALUES (2)",
+        "WITH x AS (SELECT 3 AS a) INSERT INTO protected SELECT * FROM x",
+        "FROM protected INSERT INTO protected SELECT a",
+        "-- SELECT\nDROP TABLE protected",
+        "/* DESCRIBE */ UPDATE protected SET a = 7",
+        "CREATE OR REPLACE TEMPORARY VIEW protected AS SELECT 8 AS a",
         "SET spark.sql.ansi.enabled=false",
-        "SELECT 1) UNION ALL (SELECT 2); DROP TABLE kept",
-        "EXECUTE IMMEDIATE 'DELETE FROM kept'",
-        "EXPLAIN EXECUTE IMMEDIATE 'DELETE FROM kept'",
-        "EXPLAIN DELETE FROM kept",
-        "/* a /* b */ SHOW */ DELETE FROM kept",
-        "-- a\\\nSHOW\nDELETE FROM kept",
-        "VACUUM kept",
-        "TRUNCATE TABLE kept",
-        "EXPLAIN EXPLAIN DELETE FROM kept",
+        "SELECT 1) UNION ALL (SELECT 2); DROP TABLE protected",
+        "EXECUTE IMMEDIATE 'DELETE FROM protected'",
+        "EXPLAIN EXECUTE IMMEDIATE 'DELETE FROM protected'",
+        "EXPLAIN DELETE FROM protected",
+        "/* a /* b */ SHOW */ DELETE FROM protected",
+        "-- a\\\nSHOW\nDELETE FROM protected",
+        "VACUUM protected",
+        "TRUNCATE TABLE protected",
+        "EXPLAIN EXPLAIN DELETE FROM protected",
     ],
 )
-@pytest.mark.usefixtures("kept")
-def test_what_writes_is_rejected(store: Store, sql: str) -> None:
-    with pytest.raises(StoreError, match=r"not understood[^|]*query only reads"):
-        asked(store, sql, as_json=False)
-    assert [row.a for row in store.spark.sql("SELECT a FROM kept").collect()] == [1]
+@pytest.mark.usefixtures("protected")
+def test_a_statement_that_writes_is_rejected(store: Store, sql: str) -> None:
+    with pytest.raises(StoreError, match=r"invalid SQL[^|]*query only reads"):
+        run_query(store, sql, as_json=False)
+    assert [row.a for row in store.spark.sql("SELECT a FROM protected").collect()] == [1]
 
 
 @pytest.mark.parametrize(
@@ -122,15 +122,15 @@ def test_what_writes_is_rejected(store: Store, sql: str) -> None:
         "SELECT 1 AS a ORDER BY a",
     ],
 )
-def test_what_reads_is_answered(store: Store, sql: str) -> None:
-    _, rows = asked(store, sql, as_json=False)
+def test_a_statement_that_reads_is_answered(store: Store, sql: str) -> None:
+    _, rows = run_query(store, sql, as_json=False)
     assert rows
 
 
-def test_two_columns_of_one_name(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_columns_with_one_name(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(StoreError, match=r"2 columns are named 'a'.*AS"):
-        asked(store, "SELECT 1 AS a, 2 AS a", as_json=True)
-    show_rows(*asked(store, "SELECT 17 AS a, 18 AS a", as_json=False))
-    said = capsys.readouterr().out
-    assert "17" in said
-    assert "18" in said
+        run_query(store, "SELECT 1 AS a, 2 AS a", as_json=True)
+    print_rows(*run_query(store, "SELECT 17 AS a, 18 AS a", as_json=False))
+    output = capsys.readouterr().out
+    assert "17" in output
+    assert "18" in output

@@ -1,4 +1,4 @@
-"""The tables and the commands without Spark must understand a source alike, whatever its format."""
+"""The silver tables and the commands without Spark read a source of any format alike."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.ingest.detect import read_files
+from pipelines.cli.inspect_command import count_records
+from pipelines.ingest.format_registry import read_files
 from pipelines.ingest.snapshot import load_snapshot
 from pipelines.ingest.sources import Source, find_source
 from pipelines.stages import silver_stage
@@ -36,8 +37,8 @@ STATES = "\n".join(
     json.dumps({"path": f"/brokers/topics/{topic}/partitions/0/state", "data": {"leader": leader, "isr": isr}})
     for topic, leader, isr in (("a", 1, [1, 2]), ("b", -1, [9]), ("c", 2, [2]), ("d", -1, []))
 )
-# Whole clusters as (file, text), with topics enough for every share to have some.
-ODD = {
+# Whole clusters as {file: text}, with enough topics for every shard to have some.
+ODD_CLUSTERS = {
     "list-with-a-gap": {"brokers.csv": "id,port\n1,1\n2,2\nthree,3\n", "describe.txt": DESCRIBE},
     "complete-list": {"brokers.csv": "id,port\n1,1\n2,2\n", "describe.txt": DESCRIBE},
     "removed-not-listed": {"model.json": json.dumps(MODEL)},
@@ -45,9 +46,9 @@ ODD = {
 }
 
 
-def mixed(folder: Path) -> list[Source]:
+def write_sources(folder: Path) -> list[Source]:
     """Sources of every format: each sample alone, and folders whose files complete or conflict each other."""
-    for name, texts in ODD.items():
+    for name, texts in ODD_CLUSTERS.items():
         (folder / name).mkdir()
         for file, text in texts.items():
             (folder / name / file).write_text(text)
@@ -56,26 +57,26 @@ def mixed(folder: Path) -> list[Source]:
     bad = ("describe-duplicates.txt", "describe-bad-lines.txt", "describe-incomplete.txt", "kraft-bad.txt")
     out += [Source(f"bad-{name}", (ROOT / "bad" / name,)) for name in bad]
     captures = sorted((ROOT / "captures" / "kafka-4.1.1-kraft").iterdir())
-    out.append(Source("contradicting", tuple(captures)))
-    out += [find_source(str(folder / name)) for name in ODD]
+    out.append(Source("conflicting", tuple(captures)))
+    out += [find_source(str(folder / name)) for name in ODD_CLUSTERS]
     return out
 
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> list[Source]:
-    return mixed(tmp_path_factory.mktemp("odd"))
+    return write_sources(tmp_path_factory.mktemp("odd"))
 
 
-@pytest.mark.parametrize("shares", [1, 3])
-def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Source], shares: int) -> None:
+@pytest.mark.parametrize("shard_count", [1, 3])
+def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Source], shard_count: int) -> None:
     now = datetime(2026, 1, 2, tzinfo=UTC)
     rows = [
-        (source.cluster_id, "s", file.name, chosen.name, str(file), now)
+        (source.cluster_id, "s", file.name, form.name, str(file), now)
         for source in sources
-        for file, chosen, _ in read_files(source, None)
+        for file, form, _ in read_files(source, None)
     ]
     raw = raw_metadata(spark.createDataFrame(rows, FILES)).localCheckpoint()
-    merged = entities(raw, EntityParameters({source.cluster_id: shares for source in sources})).localCheckpoint()
+    merged = entities(raw, EntityParameters({source.cluster_id: shard_count for source in sources})).localCheckpoint()
     brokers = silver_stage.brokers(merged).localCheckpoint()
     found = {
         "brokers": by_cluster(brokers),
@@ -83,40 +84,51 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
         "partitions": by_cluster(silver_stage.partitions(merged, brokers)),
         "quarantined": by_cluster(silver_stage.quarantine(merged, raw)),
         "conflicts": by_cluster(silver_stage.conflicts(merged, brokers)),
-        "accounts": by_cluster(silver_stage.source_summary(merged, raw)),
+        "summary": by_cluster(silver_stage.source_summary(merged, raw), by="source"),
     }
     for source in sources:
         cluster = source.cluster_id
         local = load_snapshot(source)
-        same(found["brokers"], cluster, local.brokers.to_pylist())
-        same(found["topics"], cluster, local.topics.to_pylist())
-        same(found["partitions"], cluster, local.partitions.to_pylist())
-        same(found["quarantined"], cluster, local.quarantined)
-        same(found["conflicts"], cluster, local.conflicts.to_pylist())
-        for account in found["accounts"].get(cluster, []):
-            assert account["kept"] + account["quarantined"] + account["ignored"] == account["records"]
-            assert local.records[account["source"]] == account["records"]
+        assert_same(found["brokers"], cluster, local.brokers.to_pylist())
+        assert_same(found["topics"], cluster, local.topics.to_pylist())
+        assert_same(found["partitions"], cluster, local.partitions.to_pylist())
+        assert_same(found["quarantined"], cluster, local.quarantined)
+        assert_same(found["conflicts"], cluster, local.conflicts.to_pylist())
+        counted = sorted(count_records(local), key=lambda counts: counts.source)
+        for summary, counts in zip(found["summary"].get(cluster, []), counted, strict=True):
+            assert summary == {
+                "source": counts.source,
+                "format": counts.format,
+                "records": counts.records,
+                "accepted_records": counts.accepted,
+                "quarantined_records": counts.quarantined,
+                "ignored_records": counts.ignored,
+                "ignored_reasons": counts.ignored_reasons,
+            }
+            assert counts.accepted + counts.quarantined + counts.ignored == counts.records
 
 
-def same(found: dict[str, list[dict]], cluster: str, local: list[dict]) -> None:
-    """Fail with the first row and column that differ, if any does."""
-    for left, right in zip(found.get(cluster, []), ordered(local), strict=True):
+def assert_same(found: dict[str, list[dict]], cluster: str, local: list[dict]) -> None:
+    """Assert that rows are equal; a failure shows the first row and column that differ."""
+    for left, right in zip(found.get(cluster, []), sort_rows(local), strict=True):
         assert left.keys() == right.keys()
         for name in left:
             assert left[name] == right[name], (cluster, name, left, right)
 
 
-def by_cluster(frame) -> dict[str, list[dict]]:
+def by_cluster(frame: DataFrame, by: str | None = None) -> dict[str, list[dict]]:
     out: dict[str, list[dict]] = {}
     for row in frame.collect():
         values = row.asDict(recursive=True)
         out.setdefault(values.pop("cluster_id"), []).append(
             {k: v for k, v in values.items() if k not in ("snapshot_id", "record_number")}
         )
-    return {cluster: ordered(rows) for cluster, rows in out.items()}
+    if by is not None:
+        return {cluster: sorted(rows, key=lambda row: row[by]) for cluster, rows in out.items()}
+    return {cluster: sort_rows(rows) for cluster, rows in out.items()}
 
 
-def ordered(rows: list[dict]) -> list[dict]:
+def sort_rows(rows: list[dict]) -> list[dict]:
     plain = [
         {k: dict(sorted(dict(v).items())) if k == "configs" and v is not None else v for k, v in row.items()}
         for row in rows

@@ -1,6 +1,6 @@
-"""The replay as Spark spreads it against the plain-Python interpreter: no difference in 10,000 random sequences.
+"""The simulation in Spark against an interpreter in plain Python: no difference in 10,000 random sequences.
 
-That many in `make soak`; a tenth of them, other ones in every run, in `make test`.
+`make soak` runs all of them, `make test` a tenth, drawn anew in every run.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.stages import simulation_stage as stages
-from tests.samples import Sampled
+from pipelines.stages import simulation_stage as stage
+from tests.seed_sampler import SeedSampler
 from tests.unit.simulation.comparison import logs_of, partitions_of, requests_of, told_by
 from tests.unit.simulation.interpreter import interpret
 from tests.unit.simulation.random_cases import random_case, random_data_case
-from udfs.simulation.cluster_events import Begin, Event, event_log
+from udfs.simulation.cluster_events import Event, InitialState, build_event_log
 
 SEQUENCES = 10_000
 PARTS = 5
@@ -24,8 +24,8 @@ BUCKETS = 3
 Rows = dict[str, list[dict]]
 
 
-def case(number: int) -> tuple[Begin, list[Event]]:
-    """A quarter of the controller alone, the others with data, half of these under Kafka's present rules."""
+def case(number: int) -> tuple[InitialState, list[Event]]:
+    """Return a random case: a quarter has no data, half of the others use the rules of current Kafka versions."""
     if number % 4 == 0:
         return random_case(100_000 + number)
     return random_data_case(100_000 + number, facts=number % 4 != 1)
@@ -38,18 +38,23 @@ def by_cluster(rows: pa.Table) -> Rows:
     return out
 
 
-def folded(spark: SparkSession, cases: dict[str, tuple[Begin, list[Event]]]) -> dict[str, Rows]:
-    """Rows of each kind, by cluster, as Spark makes them of all these clusters at once."""
-    logs = [event_log(begin, events, cluster=name, snapshot=name) for name, (begin, events) in cases.items()]
-    replayed = stages.replayed(spark.createDataFrame(pa.concat_tables(logs).combine_chunks()), BUCKETS).cache()
-    makers = (stages.partitions, stages.replication_health, stages.requests, stages.leadership_events)
-    rows = {make.__name__: by_cluster(make(replayed).toArrow()) for make in makers}
-    replayed.unpersist()
+def simulate_in_spark(spark: SparkSession, cases: dict[str, tuple[InitialState, list[Event]]]) -> dict[str, Rows]:
+    """Return the rows of each table, by cluster, that Spark returns for all of these clusters in one call."""
+    logs = [build_event_log(begin, events, cluster=name, snapshot=name) for name, (begin, events) in cases.items()]
+    results = stage.simulate_events(spark.createDataFrame(pa.concat_tables(logs).combine_chunks()), BUCKETS).cache()
+    tables = {
+        "partitions": stage.build_final_partitions,
+        "health": stage.build_replication_health,
+        "requests": stage.build_requests,
+        "leaderships": stage.build_leadership_events,
+    }
+    rows = {name: by_cluster(build(results).toArrow()) for name, build in tables.items()}
+    results.unpersist()
     return rows
 
 
 def at_once_with_others(sequence: list[Event], answers: dict) -> set[int | None]:
-    """Requests of several partitions that end when several events happen: parts do not know which came first."""
+    """Return requests of several partitions that end while several events happen: parts do not know their order."""
     times = Counter(event.at_ms for event in sequence)
     several = {event.request for event in sequence if event.parts > 1}
     return {number for (number, _), one in answers.items() if number in several and times.get(one[2], 2) > 1}
@@ -57,30 +62,30 @@ def at_once_with_others(sequence: list[Event], answers: dict) -> set[int | None]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
-def test_no_difference_to_the_interpreter(spark: SparkSession, sampled: Sampled, part: int) -> None:
-    seeds = sampled.seeds(SEQUENCES)
+def test_no_difference_to_the_interpreter(spark: SparkSession, seed_sampler: SeedSampler, part: int) -> None:
+    seeds = seed_sampler.seeds(SEQUENCES)
     size = len(seeds) // PARTS
     cases = {str(number): case(number) for number in seeds[part * size : (part + 1) * size]}
-    rows = folded(spark, cases)
+    rows = simulate_in_spark(spark, cases)
     compared = 0
     for name, (begin, sequence) in cases.items():
-        by_hw = begin.rules.truncate_to == "high_watermark"
+        by_hw = begin.settings.truncate_to == "high_watermark"
         partitions, all_logs, answers = told_by(interpret(begin, sequence))
         assert partitions_of(rows["partitions"].get(name, [])) == partitions, name
-        found = logs_of(rows["replication_health"].get(name, []))
-        assert found == {key: all_logs[key] for key in found}, name
-        for key in all_logs.keys() - found.keys():  # partitions that nothing ever happened to
+        logs = logs_of(rows["health"].get(name, []))
+        assert logs == {key: all_logs[key] for key in logs}, name
+        for key in all_logs.keys() - logs.keys():  # partitions without events
             leos, hws, committed, visible = all_logs[key]
             assert not any([*leos.values(), *hws.values(), committed, visible]), (name, key)
-        mine = requests_of(rows["requests"].get(name, []))
+        actual = requests_of(rows["requests"].get(name, []))
         tied = at_once_with_others(sequence, answers)
-        mine, answers = ({key: one for key, one in of.items() if key[0] not in tied} for of in (mine, answers))
-        if by_hw:  # logs that have parted share messages again beyond: what is lost is told up to there alone
-            mine, answers = ({key: one[:5] for key, one in of.items()} for of in (mine, answers))
-        assert mine == answers, name
-        compared += len(found) + len(mine)
+        actual, answers = ({key: one for key, one in of.items() if key[0] not in tied} for of in (actual, answers))
+        if by_hw:  # diverged logs may share messages again beyond: only losses up to there are comparable
+            actual, answers = ({key: one[:5] for key, one in of.items()} for of in (actual, answers))
+        assert actual == answers, name
+        compared += len(logs) + len(actual)
         epochs: dict[tuple[str, int], int] = {}
-        for row in sorted(rows["leadership_events"].get(name, []), key=lambda row: (row["event"], row["step"])):
+        for row in sorted(rows["leaderships"].get(name, []), key=lambda row: (row["event"], row["step"])):
             key = (row["topic"], row["partition"])
             if row["cause"] != "created":
                 assert row["leader_epoch"] >= epochs.get(key, 0), name
@@ -90,13 +95,13 @@ def test_no_difference_to_the_interpreter(spark: SparkSession, sampled: Sampled,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kraft", [False, True])
-def test_what_must_always_hold(spark: SparkSession, sampled: Sampled, kraft: bool) -> None:
-    """Under Kafka's present rules: high watermarks, leaders in their ISR, and what acks=all has promised."""
-    seeds = sampled.seeds(SEQUENCES // PARTS)
+def test_invariants(spark: SparkSession, seed_sampler: SeedSampler, kraft: bool) -> None:
+    """With the rules of current versions: high watermarks rise, leaders are in sync, acks=all loses nothing."""
+    seeds = seed_sampler.seeds(SEQUENCES // PARTS)
     cases = {str(n): random_data_case(500_000 + n, facts=False, kraft=kraft) for n in seeds}
-    rows = folded(spark, cases)
-    health, requests, leaders = rows["replication_health"], rows["requests"], rows["leadership_events"]
-    promised = 0
+    rows = simulate_in_spark(spark, cases)
+    health, requests, leaders = rows["health"], rows["requests"], rows["leaderships"]
+    acknowledged = 0
     for name in cases:
         unclean = {
             (row["topic"], row["partition"])
@@ -113,6 +118,6 @@ def test_what_must_always_hold(spark: SparkSession, sampled: Sampled, kraft: boo
                 marks[key] = row["high_watermark"]
         for row in requests.get(name, []):
             if row["acks"] == -1 and row["error"] == "NONE" and row["answered_at_ms"] is not None:
-                promised += row["messages"]
+                acknowledged += row["messages"]
                 assert row["lost_messages"] == 0 or (row["topic"], row["partition"]) in unclean, name
-    assert promised > len(seeds)
+    assert acknowledged > len(seeds)

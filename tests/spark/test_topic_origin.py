@@ -1,4 +1,4 @@
-"""gold.topic_origin and gold.cluster_origin: several clusters at once, each judged by itself."""
+"""gold.topic_origin and gold.cluster_origin: several clusters at once, each judged on its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CAPTURES = {
 
 
 def frame(spark: SparkSession, table: str, rows: list[tuple]) -> DataFrame:
-    """Rows of the columns that the stage reads, keys first."""
+    """Create a frame with the columns that the stage reads, keys first."""
     names = {
         "silver.topics": ("topic",),
         "silver.partitions": ("topic", "partition", "replicas"),
@@ -32,9 +32,9 @@ def test_both_captures_at_once(spark: SparkSession, samples: Path) -> None:
     for cluster, (folder, racks) in CAPTURES.items():
         key = (cluster, "s")
         brokers += [(*key, broker, rack, True) for broker, rack in racks.items()]
-        for name, shown in topics_of(samples / folder / "topics-describe.txt").items():
+        for name, replica_lists in topics_of(samples / folder / "topics-describe.txt").items():
             topics.append((*key, name))
-            partitions += [(*key, name, partition, replicas) for partition, replicas in shown.items()]
+            partitions += [(*key, name, partition, replicas) for partition, replicas in replica_lists.items()]
     topics += [("zk", "s", "unseen"), ("no-brokers", "s", "orders")]
     partitions += [("zk", "s", "unseen", 0, None), ("no-brokers", "s", "orders", 0, [3, 1])]
     origins = topic_origin(

@@ -1,4 +1,4 @@
-"""Views answer what the tables say; two snapshots of one cluster show what changed."""
+"""Views agree with the tables, and show what changed between two snapshots of one cluster."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from pipelines.cli.report_output import report
 from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import Source, find_source
+from pipelines.report.html_page import write_report
+from pipelines.report.verdict import assess_failure
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
-from pipelines.spark.views import BY_NAME, VIEWS, needed
-from tests.steps import steps_to
+from pipelines.spark.views import BY_NAME, VIEWS, find_dependencies
+from pipelines.stages.successor_stage import add_successors
+from pipelines.tables.silver_tables import PARTITIONS
+from tests.steps import list_steps_to
 
 BEFORE = """\
 Topic: orders\tTopicId: AAAAAAAAAAAAAAAAAAAAAA\tPartitionCount: 3\tReplicationFactor: 2\tConfigs: min.insync.replicas=1
@@ -47,7 +51,9 @@ AFTER = (
 def warehouse(tmp_path_factory: pytest.TempPathFactory, spark_application: SparkSession) -> Path:
     """A cluster seen twice."""
     folder = tmp_path_factory.mktemp("views")
-    settings = load_settings([f"store.warehouse={folder}/tables", "failures.seeds=1", "hotspots.seeds=20"], environ={})
+    custom = 'failures.custom=[{"brokers": [1, 2]}]'
+    options = [f"store.warehouse={folder}/tables", "failures.seeds=1", "hotspots.seeds=20", custom]
+    settings = load_settings(options, environ={})
     for day, text in enumerate((BEFORE, AFTER), 1):
         file = folder / f"day-{day}.txt"
         file.write_text(text)
@@ -59,7 +65,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory, spark_application: Spark
             make_context([source], settings, at),
             Progress(),
         )
-        run.go(steps_to(needed([view.name for view in VIEWS])[0]), clock=lambda at=at: at)
+        run.go(list_steps_to(find_dependencies([view.name for view in VIEWS])[0]), clock=lambda at=at: at)
     return folder / "tables"
 
 
@@ -67,7 +73,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory, spark_application: Spark
 def store(spark_application: SparkSession, warehouse: Path) -> Store:
     """The warehouse, every view registered."""
     made = Store(spark_application, str(warehouse))
-    tables, views = needed([view.name for view in VIEWS])
+    tables, views = find_dependencies([view.name for view in VIEWS])
     assert set(made.register(tables)) == set(tables)
     made.register_views(views)
     return made
@@ -77,7 +83,7 @@ def rows(store: Store, sql: str) -> list[tuple[object, ...]]:
     return [tuple(row) for row in store.spark.sql(sql).collect()]
 
 
-def test_snapshots_in_their_order(store: Store) -> None:
+def test_snapshots_are_numbered_in_order(store: Store) -> None:
     assert rows(store, "SELECT cluster_id, number, newest FROM insights.snapshots ORDER BY number") == [
         ("prod", 1, False),
         ("prod", 2, True),
@@ -92,56 +98,116 @@ def test_snapshots_in_their_order(store: Store) -> None:
         ([("a", 1, 1), ("b", 1, 2)], {"a": 1, "b": 2}),
     ],
 )
-def test_the_newest_is_who_was_seen_last(
+def test_the_newest_snapshot_is_the_last_seen(
     spark: SparkSession, runs: list[tuple[str, int, int]], numbers: dict[str, int]
 ) -> None:
     """runs: (snapshot, day that it shows, day of the run)."""
-    told = ", ".join(
+    values = ", ".join(
         f"('c', '{snapshot}', 'gold.scheme_comparison', timestamp'2026-11-0{of}', timestamp'2026-11-0{at}')"
         for snapshot, of, at in runs
     )
-    log = f"(SELECT * FROM VALUES {told} AS r(cluster_id, snapshot_id, stage, as_of, finished_at))"
+    log = f"(SELECT * FROM VALUES {values} AS r(cluster_id, snapshot_id, stage, as_of, finished_at))"
     found = spark.sql(BY_NAME["insights.snapshots"].sql.replace("ops.runs", log)).collect()
     assert {row.snapshot_id: row.number for row in found} == numbers
     assert [row.snapshot_id for row in found if row.newest] == [max(numbers, key=numbers.__getitem__)]
 
 
-def test_what_changed(store: Store) -> None:
-    """The order of an ISR is no change."""
-    found = rows(store, "SELECT topic, partition, what FROM insights.changed ORDER BY topic, partition")
+def test_changes_between_snapshots(store: Store) -> None:
+    """Another order of the ISR is not a change."""
+    found = rows(store, "SELECT topic, partition, change FROM insights.snapshot_changes ORDER BY topic, partition")
     assert found == [
-        ("alone", 0, "new"),
-        ("alone", 1, "new"),
-        ("eligible", 0, "new"),
-        ("lonely", 0, "gone"),
-        ("lonely", 1, "gone"),
-        ("orders", 1, "other leader"),
-        ("orders", 2, "other replicas"),
-        ("rough", 0, "new"),
+        ("alone", 0, "created"),
+        ("alone", 1, "created"),
+        ("eligible", 0, "created"),
+        ("lonely", 0, "removed"),
+        ("lonely", 1, "removed"),
+        ("orders", 1, "leader changed"),
+        ("orders", 2, "replicas changed"),
+        ("rough", 0, "created"),
     ]
 
 
-def test_who_takes_what_offline_is_what_failures_say(store: Store) -> None:
-    """The eligible take over from the ISR, and where unclean elections are allowed anybody does."""
-    one = rows(store, "SELECT broker_id FROM insights.single_failure_offline_partitions")
-    counted = Counter(broker for (broker,) in one)
-    said = rows(store, "SELECT broker_id, newly_offline_partitions FROM insights.broker_failure_risk")
-    assert counted == Counter({broker: n for broker, n in said if n}) == Counter({1: 2, 3: 1})
+def test_offline_partitions_are_those_of_the_failures(store: Store) -> None:
+    """Replicas in the ELR take over too, and where unclean elections are allowed, any live replica does."""
+    partitions = rows(store, "SELECT broker_id FROM insights.single_failure_offline_partitions")
+    counts = Counter(broker for (broker,) in partitions)
+    failures = rows(store, "SELECT broker_id, newly_offline_partitions FROM insights.broker_failure_risk")
+    assert counts == Counter({broker: n for broker, n in failures if n}) == Counter({1: 2, 3: 1})
 
 
-def test_what_answers_say(store: Store) -> None:
-    """`eligible` rejects acks=all already: no failure is to blame for it."""
+def test_successors(store: Store) -> None:
+    sql = """
+    SELECT topic, partition, leader, successor FROM silver.partitions
+    JOIN insights.snapshots USING (cluster_id, snapshot_id) WHERE newest ORDER BY topic, partition"""
+    assert rows(store, sql) == [
+        ("alone", 0, 1, -1),
+        ("alone", 1, 1, -1),
+        ("eligible", 0, 2, 1),
+        ("orders", 0, 1, 2),
+        ("orders", 1, 3, -1),
+        ("orders", 2, 3, 2),
+        ("rough", 0, 2, 3),
+    ]
+
+
+@pytest.mark.parametrize("default", [False, True])
+def test_successors_follow_the_default_of_unclean_election(spark: SparkSession, default: bool) -> None:
+    """Partition: (replicas, ISR, ELR, leader); broker 9 is down."""
+    partitions = {
+        "isr": ([1, 2, 3], [1, 3], None, 1),
+        "elr": ([1, 2, 3], [1], [3], 1),
+        "default": ([1, 9, 3], [1], None, 1),
+        "denied": ([1, 3], [1], None, 1),
+        "down": ([9, 1], [9, 1], None, 9),
+        "offline": ([1, 2], [2], None, -1),
+        "unplaced": (None, None, None, 2),
+    }
+    names = ["replicas", "isr", "elr", "leader"]
+    schema = "replicas array<int>, isr array<int>, elr array<int>, leader int"
+    columns = [column for column in PARTITIONS.schema if column.name not in ("topic", "successor", *names)]
+    frame = spark.createDataFrame(
+        [("c", "s", topic, *values) for topic, values in partitions.items()],
+        f"cluster_id string, snapshot_id string, topic string, {schema}",
+    )
+    missing = {c.name: F.lit(None).cast(c.dataType) for c in columns if c.name not in frame.columns}
+    brokers = spark.createDataFrame(
+        [("c", "s", b, b != 9) for b in (1, 2, 3, 9)],
+        "cluster_id string, snapshot_id string, broker_id int, live boolean",
+    )
+    configs = dict.fromkeys(partitions) | {"denied": False}
+    topics = spark.createDataFrame(
+        [("c", "s", topic, unclean) for topic, unclean in configs.items()],
+        "cluster_id string, snapshot_id string, topic string, unclean_leader_election boolean",
+    )
+    found = add_successors(frame.withColumns(missing), brokers, topics, default).collect()
+    expected = {"isr": 3, "elr": 3, "default": 3 if default else -1, "denied": -1}
+    expected |= dict.fromkeys(("down", "offline", "unplaced"))
+    assert {row.topic: row.successor for row in found} == expected
+
+
+@pytest.mark.parametrize(("view", "kind"), [("broker_failure_risk", "broker"), ("custom_failure_risk", "custom")])
+def test_views_and_commands_give_one_answer(store: Store, view: str, kind: str) -> None:
+    sql = f"""
+    SELECT f.* FROM gold.failure_summary f JOIN insights.snapshots USING (cluster_id, snapshot_id)
+    WHERE newest AND scheme = 'observed' AND scenario_kind = '{kind}'"""
+    expected = [assess_failure(row.asDict()).answer for row in store.spark.sql(sql).collect()]
+    assert len(expected) == (3 if kind == "broker" else 1)
+    assert sorted(expected) == sorted(answer for (answer,) in rows(store, f"SELECT answer FROM insights.{view}"))
+
+
+def test_answers_do_not_blame_a_failure_for_the_present(store: Store) -> None:
+    """`eligible` is below min.insync.replicas already."""
     found = rows(
         store, "SELECT broker_id, answer, under_min_isr_before_partitions FROM insights.broker_failure_risk ORDER BY 1"
     )
     assert found == [
-        (1, "no: partitions would be offline", 1),
-        (2, "hardly: messages may be lost, by unclean elections", 1),
-        (3, "no: partitions would be offline", 1),
+        (1, "No: 2 partitions would go offline", 1),
+        (2, "Risky: unclean elections could lose messages in 1 partition", 1),
+        (3, "No: 1 partition would go offline", 1),
     ]
 
 
-def test_who_is_not_placed_by_kafka_where_no_racks_are_known(store: Store) -> None:
+def test_manually_placed_topics_where_no_racks_are_known(store: Store) -> None:
     found = rows(store, "SELECT DISTINCT racks_known FROM insights.manually_placed_topics")
     assert found == [(False,)]
 
@@ -152,10 +218,11 @@ def test_hot_brokers_lonely_topics_and_the_worst_pair(store: Store) -> None:
     )
     assert hot == [(1, 3, 1.286)]
     assert rows(store, "SELECT topic, broker_id FROM insights.single_leader_topics") == [("alone", 1)]
-    assert rows(store, "SELECT one, other, newly_offline_partitions FROM insights.worst_pair") == [(1, 2, 4)]
+    pair = "SELECT broker_id, other_broker_id, newly_offline_partitions FROM insights.worst_pair"
+    assert rows(store, pair) == [(1, 2, 4)]
 
 
-def test_metrics_over_time(store: Store) -> None:
+def test_history_of_a_metric(store: Store) -> None:
     found = rows(
         store,
         "SELECT number, value, change FROM insights.metric_history WHERE metric = 'offline_partitions' ORDER BY number",
@@ -164,7 +231,7 @@ def test_metrics_over_time(store: Store) -> None:
 
 
 def test_versions_of_a_table(store: Store) -> None:
-    """Delta keeps what a table was: two versions of one are compared in a query."""
+    """Delta keeps earlier versions of a table, and a query can compare them."""
     now = "SELECT snapshot_id FROM gold.broker_load"
     assert len(set(rows(store, now))) == 2
     assert len(set(rows(store, f"{now} VERSION AS OF 1"))) == 1
@@ -172,19 +239,19 @@ def test_versions_of_a_table(store: Store) -> None:
 
 def test_comments_of_views(store: Store) -> None:
     for view in VIEWS:
-        said = {row[0]: row[1] for row in store.spark.sql(f"DESCRIBE TABLE EXTENDED {view.name}").collect()}
-        assert said["Comment"] == view.comment
+        described = {row[0]: row[1] for row in store.spark.sql(f"DESCRIBE TABLE EXTENDED {view.name}").collect()}
+        assert described["Comment"] == view.comment
 
 
-def test_a_report_of_the_newest(store: Store, tmp_path: Path) -> None:
+def test_report_on_the_newest_snapshot(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
-    assert len(report(store, file).clusters) == 1
+    assert len(write_report(store, file).clusters) == 1
     page = file.read_text()
     assert "prod" in page
-    assert "The failure of broker 1 or 3 takes partitions offline, up to 2 (broker 1)." in page
+    assert "Losing broker 1 or 3 takes partitions offline (worst case: broker 1, 2 partitions)." in page
     assert '"trend":[{' in page
     assert page.count("2026-11-2") >= 2
     with pytest.raises(StoreError, match="there is no cluster 'eu'"):
-        report(store, file, ["eu"])
+        write_report(store, file, ["eu"])
     with pytest.raises(StoreError, match="there is nothing to report"):
-        report(Store(store.spark, str(tmp_path)), file)
+        write_report(Store(store.spark, str(tmp_path)), file)

@@ -1,4 +1,4 @@
-"""Views stay in a catalog that holds views, and stand beside one that holds none. Each test is a process of its own."""
+"""Views are stored in a catalog that can hold views, otherwise in the session. Each test is a process of its own."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import pytest
 
 from pipelines.spark.views import VIEWS
 from tests.commands import LAST_STAGE
-from tests.shared import Small
+from tests.shared_runs import SmallRun
 from tests.where_it_runs.cluster import clean_environment
 
 ROOT = Path(__file__).parents[2]
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
-# Hive's metastore, in Derby: the catalog of many a cluster. It need not outlive a loss of power. A run's tables are
-# there, but for its last one. The commands find the session running.
+# Hive's metastore, in Derby, as many clusters have: its catalog has the tables of a run, but for the last one. It need
+# not survive a power failure. The commands use this process's session.
 METASTORE = """
 import contextlib, io, json, sys
 from pathlib import Path
@@ -40,32 +40,32 @@ spark = open_session("a cluster with a metastore", warehouse=str(folder / "manag
         f"-Dderby.system.home={folder} -Dderby.system.durability=test "
         "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
 })
-for schema in ("bronze", "silver", "gold", "ops"):
+for schema in ("bronze", "internal", "silver", "gold", "ops"):
     spark.sql(f"CREATE SCHEMA {schema}")
 for table in sorted(log.parent.relative_to(whole) for log in whole.glob("*/*/_delta_log")):
     spark.sql(f"CREATE TABLE {table.parent}.{table.name} USING delta LOCATION '{whole / table}'")
-said = []
+results = []
 for arguments in json.loads(sys.argv[3]):
     with contextlib.redirect_stdout(io.StringIO()) as out:
         code = main(arguments)
-    said.append([code, out.getvalue()])
+    results.append([code, out.getvalue()])
 
-# Someone else's session: plain SQL, without this program's help.
+# Another session, with plain SQL only.
 other = spark.newSession()
 kinds, comments = {}, {}
-for row in other.sql("SHOW VIEWS IN ask").collect():
-    name = f"ask.{row['viewName']}"
+for row in other.sql("SHOW VIEWS IN insights").collect():
+    name = f"insights.{row['viewName']}"
     about = {r[0]: r[1] for r in other.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()}
     kinds[name], comments[name] = about["Type"], about["Comment"]
-    other.table(name).schema  # it is understood
+    other.table(name).schema  # Spark can resolve it
 about_hot = "SELECT broker_id, leaders FROM insights.hottest_brokers WHERE cluster_id = 'prod.eu' ORDER BY place"
 hot = [list(r) for r in other.sql(about_hot).collect()]
-print(json.dumps([said, kinds, comments, hot]))
+print(json.dumps([results, kinds, comments, hot]))
 """
 
 
-def answer(code: str, folder: Path, *arguments: str) -> Any:
-    """What the code, in a Python of its own, printed last, as JSON."""
+def run_python(code: str, folder: Path, *arguments: str) -> Any:
+    """Run code in a Python of its own; return the JSON that it printed last."""
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         env=clean_environment(folder, PYTHONPATH=str(ROOT)),
@@ -80,22 +80,22 @@ def answer(code: str, folder: Path, *arguments: str) -> Any:
 
 
 @pytest.mark.usefixtures("spark_application")
-def test_views_of_a_metastore(small: Small, tmp_path: Path) -> None:
-    """A run leaves them there, commands read them, and another session has them too."""
+def test_views_of_a_metastore(small_run: SmallRun, tmp_path: Path) -> None:
+    """A run creates them, commands read them, and another session has them too."""
     page, whole = tmp_path / "fleet.html", tmp_path / "whole"
-    shutil.copytree(small.warehouse, whole)
+    shutil.copytree(small_run.warehouse, whole)
     shutil.rmtree(whole / "gold" / "scheme_comparison")
     catalog = ["--set", "store.catalog=spark_catalog"]
     sql = "SELECT broker_id, answer FROM insights.broker_failure_risk WHERE cluster_id = 'prod.eu' ORDER BY broker_id"
     commands = [
-        ["run", *small.arguments, *catalog, *LAST_STAGE],
+        ["run", *small_run.arguments, *catalog, *LAST_STAGE],
         ["query", sql, "--json", "-", *catalog],
         ["report", str(page), *catalog],
     ]
-    given = (str(tmp_path), str(whole), json.dumps(commands))
-    said, kinds, comments, hot = answer(METASTORE, tmp_path, *given)
-    assert [code for code, _ in said] == [0, 0, 0]
-    answers = [json.loads(line) for line in said[1][1].splitlines()]
+    arguments = (str(tmp_path), str(whole), json.dumps(commands))
+    results, kinds, comments, hot = run_python(METASTORE, tmp_path, *arguments)
+    assert [code for code, _ in results] == [0, 0, 0]
+    answers = [json.loads(line) for line in results[1][1].splitlines()]
     assert answers[0] == {"broker_id": 1, "answer": "no: partitions would be offline"}
     assert "prod.eu" in page.read_text()
     assert kinds == {view.name: "VIEW" for view in VIEWS}
@@ -103,12 +103,12 @@ def test_views_of_a_metastore(small: Small, tmp_path: Path) -> None:
     assert hot == [[1, 1]]
 
 
-# A catalog of tables alone, as Unity Catalog's open-source one is: here Spark's own, over an in-memory Derby.
-BESIDE = """
+# A catalog without views, as the open-source Unity Catalog: here Spark's JDBC catalog, over an in-memory Derby.
+WITHOUT_VIEWS = """
 import json
 from pyspark.errors import AnalysisException
 from pipelines.spark.session import open_session
-from pipelines.spark.view_creation import find_views, keep_views
+from pipelines.spark.sql_names import create_views, register_catalog_views
 from pipelines.spark.views import View
 
 spark = open_session("t", warehouse=None, small=True, extra={
@@ -127,14 +127,14 @@ views = [
     View("insights.plain", "of a table", "SELECT a FROM gold.one"),
     View("insights.upon", "of a view", "SELECT a + 1 AS a FROM insights.plain"),
 ]
-kept = keep_views(spark, views)
-find_views(spark, "shop", views, ["gold.other"])
-find_views(spark, "shop", views, ["gold.other"])
+created = create_views(spark, views)
+register_catalog_views(spark, "shop", views, ["gold.other"])
+register_catalog_views(spark, "shop", views, ["gold.other"])
 names = ("insights.plain", "insights.upon", "gold.one", "gold.other")
-asked = [spark.sql(f"SELECT * FROM {name}").collect() for name in names]
-print(json.dumps([kept, asked]))
+rows = [spark.sql(f"SELECT * FROM {name}").collect() for name in names]
+print(json.dumps([created, rows]))
 """
 
 
-def test_a_catalog_that_holds_no_views(tmp_path: Path) -> None:
-    assert answer(BESIDE, tmp_path) == [False, [[[7]], [[8]], [[7]], []]]
+def test_a_catalog_that_cannot_hold_views(tmp_path: Path) -> None:
+    assert run_python(WITHOUT_VIEWS, tmp_path) == [False, [[[7]], [[8]], [[7]], []]]

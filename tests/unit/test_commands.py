@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli import inspect_output, what_if_output
+from pipelines.cli.inspect_command import build_answer, render_snapshot
+from pipelines.cli.what_if_answers import TopicDefaults, evaluate_failure
+from pipelines.cli.what_if_command import format_failure
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
+from udfs.json_output import to_json
 
-DEFAULTS = what_if_output.TopicDefaults()
+DEFAULTS = TopicDefaults()
 
 
 def state(topic: str, partition: int, leader: int, isr: list[int]) -> str:
@@ -45,10 +48,10 @@ def half_a_dump(tmp_path: Path) -> Snapshot:
 
 
 def test_inspect_shows_a_leader_and_isr_without_an_assignment(half_a_dump: Snapshot) -> None:
-    answer = inspect_output.report(half_a_dump)
-    shown = [(p["leader"], p["replicas"], p["isr"], p["state_inferred"]) for p in answer["partitions"]]
+    partitions = build_answer(half_a_dump).partitions
+    shown = [(p["leader"], p["replicas"], p["isr"], p["state_assumed"]) for p in partitions]
     assert shown == [(4, [], [4, 7], False), (None, [], [9], False), (4, [4, 7], [4], False), (7, [7, 4], [7, 4], True)]
-    text = inspect_output.lines(answer)
+    text = list(render_snapshot(half_a_dump))
     assert "  topics: 2, partitions: 4, leaderless: 1" in text
     assert "  2 partitions without known replicas, 1 of them with a leader" in text
     assert half_a_dump.partitions["replicas"].to_pylist()[:2] == [None, None]
@@ -60,19 +63,19 @@ def test_brokers_that_only_a_state_names_are_known(half_a_dump: Snapshot) -> Non
 
 
 def test_what_if_leaves_partitions_without_an_assignment_out_and_says_so(half_a_dump: Snapshot) -> None:
-    answer = what_if_output.what_if(half_a_dump, [4], DEFAULTS)
-    assert [(p["topic"], p["partition"]) for p in answer["partitions"]] == [("b", 0), ("b", 1)]
-    assert answer["summary"]["unplaced_partitions"] == 2
-    assert answer["summary"]["unplaced_partitions_losing_leader"] == 1
-    text = what_if_output.lines(answer)
+    answer = evaluate_failure(half_a_dump, [4], DEFAULTS)
+    assert [(p.topic, p.partition) for p in answer.partitions] == [("b", 0), ("b", 1)]
+    assert answer.summary.gaps.unplaced_partitions == 2
+    assert answer.summary.gaps.unplaced_partitions_losing_leader == 1
+    text = format_failure(answer)
     assert "  note: 2 partitions without known replicas are left out" in text
-    assert "  note: of these, 1 lose their leader: who takes over is not known" in text
+    assert "  note: 1 of these loses its leader; its next leader is unknown" in text
 
 
 def test_what_if_rejects_a_source_of_states_alone(tmp_path: Path) -> None:
     snapshot = load(tmp_path, dump=state("a", 0, 4, [4, 7]))
     with pytest.raises(SourceError, match="its sources show no replicas"):
-        what_if_output.what_if(snapshot, [4], DEFAULTS)
+        evaluate_failure(snapshot, [4], DEFAULTS)
 
 
 def test_a_state_without_assignment_is_held_against_a_complete_list(tmp_path: Path) -> None:
@@ -88,12 +91,12 @@ NOTES: list[tuple[dict[str, str], dict[str, int], str]] = [
     (
         {"describe": describe((0, "1", "1,2", "1,2"), (1, "1", "1,1", "1"))},
         {"quarantined_records": 1},
-        "1 records are quarantined, see inspect",
+        "1 record is quarantined, see inspect",
     ),
     (
         {"describe": describe((0, "1", "1,2", "1,2"), (1, "1", "1,2", "1"), (1, "2", "1,2", "1,2"))},
         {"conflicts": 2, "quarantined_records": 2},
-        "the sources conflict each other 2 times, see inspect",
+        "the sources conflict 2 times, see inspect",
     ),
     (
         {"describe": describe((0, "1", "1,2", "1,2")), "topics": "topic,partitions,replication_factor\nu,3,2"},
@@ -103,12 +106,12 @@ NOTES: list[tuple[dict[str, str], dict[str, int], str]] = [
     (
         {"reassignment": '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}'},
         {"state_inferred_partitions": 1},
-        "1 partitions without leader and ISR in the sources are taken as healthy",
+        "1 partition without leader and ISR in the sources is assumed healthy",
     ),
     (
         {"describe": describe((0, "1", "1,2", "1,2")), "empty": "", "letter": "Dear all"},
         {"unrecognised_files": 2},
-        "2 files are empty or in no known format, see inspect",
+        "2 files are empty or have an unknown format, see inspect",
     ),
 ]
 COUNTS = (
@@ -123,44 +126,44 @@ COUNTS = (
 
 
 @pytest.mark.parametrize(("texts", "counts", "note"), NOTES, ids=[next(iter(c)) for _, c, _ in NOTES])
-def test_what_if_tells_what_its_answer_rests_on(
+def test_what_if_notes_what_its_answer_leaves_out(
     tmp_path: Path, texts: dict[str, str], counts: dict[str, int], note: str
 ) -> None:
-    answer = what_if_output.what_if(load(tmp_path, **texts), [1], DEFAULTS)
-    assert {name: answer["summary"][name] for name in COUNTS} == dict.fromkeys(COUNTS, 0) | counts
-    notes = [line for line in what_if_output.lines(answer) if line.startswith("  note: ")]
+    answer = evaluate_failure(load(tmp_path, **texts), [1], DEFAULTS)
+    assert {name: getattr(answer.summary.gaps, name) for name in COUNTS} == dict.fromkeys(COUNTS, 0) | counts
+    notes = [line for line in format_failure(answer) if line.startswith("  note: ")]
     assert f"  note: {note}" in notes
     assert len(notes) == len(counts)
-    json.dumps(answer)
+    json.dumps(to_json(answer))
 
 
-def test_what_if_tells_who_is_down_already(tmp_path: Path) -> None:
+def test_what_if_names_brokers_that_are_down_already(tmp_path: Path) -> None:
     snapshot = load(tmp_path, describe=describe((0, "1", "1,2", "1"), (1, "none", "2", "2")))
-    answer = what_if_output.what_if(snapshot, [2], DEFAULTS)
-    assert answer["summary"]["failed_already_down"] == [2]
-    assert answer["summary"]["leaders_moved"] == 0
-    assert "  broker 2 is down already" in what_if_output.lines(answer)
+    answer = evaluate_failure(snapshot, [2], DEFAULTS)
+    assert answer.summary.gaps.failed_already_down == (2,)
+    assert answer.summary.leaders_moved == 0
+    assert "  broker 2 is down already" in format_failure(answer)
 
 
 @pytest.mark.parametrize("broker", [0, 5, 2_000_000_000])
 def test_a_cluster_of_one_broker_and_one_replica(tmp_path: Path, broker: int) -> None:
     snapshot = load(tmp_path, describe=describe((0, str(broker), str(broker), str(broker))))
-    answer = what_if_output.what_if(snapshot, [broker], DEFAULTS)
+    answer = evaluate_failure(snapshot, [broker], DEFAULTS)
     expected: dict[str, Any] = {
         "survivors": 0,
         "offline_before": 0,
         "offline_after": 1,
         "leaders_after": {},
         "worst_survivor": None,
-        "worst_survivor_max_over_mean": None,
+        "worst_survivor_ratio": None,
     }
-    assert {name: answer["summary"][name] for name in expected} == expected
-    assert "  partitions offline: 1 (1 of them new)" in what_if_output.lines(answer)
+    assert {name: getattr(answer.summary, name) for name in expected} == expected
+    assert "  offline partitions: 1 (1 of them new)" in format_failure(answer)
 
 
-def test_inspect_tells_of_a_file_that_gives_nothing(tmp_path: Path) -> None:
-    answer = inspect_output.report(load(tmp_path, describe=describe((0, "1", "1", "1")), empty=""))
-    assert "    nothing is read of it: it is empty, or no text" in inspect_output.lines(answer)
+def test_inspect_names_a_file_that_gives_nothing(tmp_path: Path) -> None:
+    text = list(render_snapshot(load(tmp_path, describe=describe((0, "1", "1", "1")), empty="")))
+    assert "    the file is empty or not text: nothing is read from it" in text
 
 
 CAPTURES = Path(__file__).parents[2] / "data_samples"
@@ -182,8 +185,8 @@ CAPTURES = Path(__file__).parents[2] / "data_samples"
 def test_what_if_gives_the_leaders_that_real_clusters_chose(
     before: str, failed: list[int], after: str, partitions: int
 ) -> None:
-    answer = what_if_output.what_if(load_snapshot(find_source(str(CAPTURES / before))), failed, DEFAULTS)
+    answer = evaluate_failure(load_snapshot(find_source(str(CAPTURES / before))), failed, DEFAULTS)
     chosen = load_snapshot(find_source(str(CAPTURES / "captures" / after))).partitions.to_pylist()
     real = {(row["topic"], row["partition"]): None if row["leader"] == -1 else row["leader"] for row in chosen}
-    assert {(p["topic"], p["partition"]): p["leader_after"] for p in answer["partitions"]} == real
+    assert {(p.topic, p.partition): p.leader_after for p in answer.partitions} == real
     assert len(real) == partitions

@@ -1,4 +1,4 @@
-"""What `doctor` finds on a machine."""
+"""`doctor`: a machine that has everything, and what is reported as missing."""
 
 from __future__ import annotations
 
@@ -10,31 +10,29 @@ import pytest
 from pipelines.cli import main
 
 
-def test_all_is_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_complete_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--warehouse", str(tmp_path / "new")]) == 0
-    said = capsys.readouterr().out
-    assert said.endswith("Everything is there.\n")
-    assert "a run makes it" in said
-    assert list(tmp_path.iterdir()) == []  # nothing is left of the trial
+    output = capsys.readouterr().out
+    assert output.endswith("Everything is there.\n")
+    assert "a run creates it" in output
+    assert list(tmp_path.iterdir()) == []  # the check leaves no file
 
 
-def test_no_java(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert main(["doctor", "--warehouse", str(tmp_path), "--json", "-"]) == 1
-    found = {one["what"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
-    assert not found["Java"]["fine"]
-    assert "Set JAVA_HOME" in found["Java"]["remedy"]
-    assert found["warehouse"]["fine"]
+    checks = {check["subject"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
+    assert not checks["Java"]["ok"]
+    assert "Set JAVA_HOME" in checks["Java"]["remedy"]
+    assert checks["warehouse"]["ok"]
 
 
-def test_jars_that_are_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_jars(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_PLACEMENT_JARS", str(tmp_path))
     assert main(["doctor", "--warehouse", str(tmp_path)]) == 1
-    said = capsys.readouterr().out
-    assert "FAIL  Delta's jars" in said
-    assert "make setup" in said
+    output = capsys.readouterr().out
+    assert "FAIL  Delta's jars" in output
+    assert "make setup" in output
 
 
 def test_a_warehouse_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The jars at set-up: fetched once, checked, whole or not at all. A folder stands for Maven Central."""
+"""Jars are fetched once, and checked; each appears whole or not at all. A folder stands for Maven Central."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipelines.setup.jars import Jar
 pytestmark = pytest.mark.slow
 
 CONTENT = b"a jar"
-WANTED = Jar("org.example", "first", "1.0", hashlib.sha256(CONTENT).hexdigest())
+REQUIRED = Jar("org.example", "first", "1.0", hashlib.sha256(CONTENT).hexdigest())
 POM = """<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId><artifactId>first</artifactId>
 <version>1.0</version><dependencies><dependency><groupId>org.example</groupId><artifactId>absent</artifactId>
 <version>9</version></dependency></dependencies></project>"""
@@ -27,7 +27,7 @@ SETTINGS = """<ivysettings><settings defaultResolver="folder"/><resolvers>
 
 @pytest.fixture
 def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of `WANTED` in a repository that stands for Maven Central; `WANTED` is all that the program needs."""
+    """The folder of REQUIRED in a repository that stands for Maven Central; REQUIRED is the only jar that is needed."""
     module = tmp_path / "repository" / "org" / "example" / "first" / "1.0"
     module.mkdir(parents=True)
     (module / "first-1.0.pom").write_text(POM)
@@ -36,80 +36,83 @@ def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     settings.write_text(SETTINGS.format(root=(tmp_path / "repository").as_uri() + "/"))
     monkeypatch.setenv(jars.IVY_SETTINGS_VARIABLE, str(settings))
     monkeypatch.setenv(jars.JARS_VARIABLE, str(tmp_path / "jars"))
-    monkeypatch.setattr(jars, "required_jars", lambda: (WANTED,))
+    monkeypatch.setattr(jars, "read_required_jars", lambda: (REQUIRED,))
     return module
 
 
-def in_folder() -> dict[str, bytes]:
-    """What is in the folder of the jars, hidden files too."""
-    return {path.name: path.read_bytes() for path in jars.jars_dir().iterdir()}
+def read_folder() -> dict[str, bytes]:
+    """Content of the files in the folder of the jars, hidden ones too."""
+    return {path.name: path.read_bytes() for path in jars.get_jars_folder().iterdir()}
 
 
-def test_fetched_once(central: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert jars.ensure_jars() == [jars.jars_dir() / "first-1.0.jar"]
-    assert in_folder() == {"first-1.0.jar": CONTENT}
-    monkeypatch.setattr(jars, "_run_ivy", reject)
-    assert jars.ensure_jars() == jars.jar_paths()
+def test_jars_are_fetched_once(central: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert jars.fetch_jars() == [jars.get_jars_folder() / "first-1.0.jar"]
+    assert read_folder() == {"first-1.0.jar": CONTENT}
+    monkeypatch.setattr(jars, "_run_ivy", reject_call)
+    assert jars.fetch_jars() == jars.list_jar_files()
 
 
-def reject(*_: object) -> str:
-    """Nothing: there was no reason to call it."""
+def reject_call(*_: object) -> str:
     raise AssertionError("a connection was opened")
 
 
 def test_a_damaged_jar_is_fetched_again(central: Path) -> None:
-    jars.ensure_jars()
-    (jars.jars_dir() / "first-1.0.jar").write_bytes(CONTENT[:2])
-    jars.ensure_jars()
-    assert in_folder() == {"first-1.0.jar": CONTENT}
+    jars.fetch_jars()
+    (jars.get_jars_folder() / "first-1.0.jar").write_bytes(CONTENT[:2])
+    jars.fetch_jars()
+    assert read_folder() == {"first-1.0.jar": CONTENT}
 
 
-def test_another_content_is_rejected(central: Path) -> None:
+def test_a_jar_with_another_content_is_rejected(central: Path) -> None:
     (central / "first-1.0.jar").write_bytes(b"not that jar")
-    with pytest.raises(EnvironmentFault, match=f"org.example:first:1.0 as fetched has sha256 .* says {WANTED.sha256}"):
-        jars.ensure_jars()
-    assert in_folder() == {}
+    with pytest.raises(
+        EnvironmentFault, match=f"org.example:first:1.0 as fetched has sha256 .* says {REQUIRED.sha256}"
+    ):
+        jars.fetch_jars()
+    assert read_folder() == {}
 
 
 @pytest.mark.parametrize("lose", [lambda m: (m / "first-1.0.jar").unlink(), lambda m: m.rename(m.parent / "2.0")])
-def test_a_repository_without_it(central: Path, lose: Callable[[Path], object]) -> None:
+def test_a_jar_that_the_repository_lacks_is_named(central: Path, lose: Callable[[Path], object]) -> None:
     lose(central)
-    with pytest.raises(EnvironmentFault, match=r"could not be fetched from Maven Central. Run `make setup`.*Ivy said"):
-        jars.ensure_jars()
-    assert in_folder() == {}
+    with pytest.raises(
+        EnvironmentFault, match=r"could not be fetched from Maven Central. Run `make setup`.*Output of Ivy"
+    ):
+        jars.fetch_jars()
+    assert read_folder() == {}
 
 
-def test_a_list_of_its_own_names_itself(central: Path, tmp_path: Path) -> None:
-    mine = jars.JarFolder((WANTED,), tmp_path / "mine", "mine.toml", "Run mine")
-    with pytest.raises(EnvironmentFault, match=r"mine/first-1.0.jar not found. Run mine$"):
-        mine.paths()
-    assert mine.ensure() == [tmp_path / "mine" / "first-1.0.jar"]
+def test_messages_name_the_list_and_the_remedy_of_a_folder(central: Path, tmp_path: Path) -> None:
+    other = jars.JarFolder((REQUIRED,), tmp_path / "other", "other.toml", "Run other")
+    with pytest.raises(EnvironmentFault, match=r"other/first-1.0.jar not found. Run other$"):
+        other.list_files()
+    assert other.fetch_missing() == [tmp_path / "other" / "first-1.0.jar"]
     (central / "first-1.0.jar").unlink()
-    mine.paths()[0].unlink()
-    with pytest.raises(EnvironmentFault, match=r"could not be fetched from Maven Central. Run mine. Ivy said"):
-        mine.ensure()
+    other.list_files()[0].unlink()
+    with pytest.raises(EnvironmentFault, match=r"could not be fetched from Maven Central. Run other. Output of Ivy"):
+        other.fetch_missing()
 
 
-def test_only_maven_central_is_asked() -> None:
-    """A local Maven or Ivy repository that has a pom without its jar must not be looked at."""
+def test_only_maven_central_is_used() -> None:
+    """A local Maven or Ivy repository may have a pom without its jar."""
     assert re.findall(r'<(\w+) name="(\w+)"', jars._IVY_SETTINGS) == [("ibiblio", "central")]
 
 
-def test_missing_jars_say_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_jar_is_named_with_the_command_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(jars.JARS_VARIABLE, str(tmp_path))
     with pytest.raises(EnvironmentFault, match=rf"{tmp_path}/delta-spark.* not found. Run `make setup`"):
-        jars.jar_paths()
+        jars.list_jar_files()
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv(jars.JARS_VARIABLE, str(tmp_path / "file" / "jars"))
     with pytest.raises(EnvironmentFault, match=jars.JARS_VARIABLE):
-        jars.ensure_jars()
+        jars.fetch_jars()
 
 
-def test_the_list_is_of_the_installed_delta() -> None:
-    required = jars.required_jars()
+def test_required_jars_match_the_installed_delta_and_spark() -> None:
+    required = jars.read_required_jars()
     of_delta = [jar for jar in required if jar.name.startswith("delta-")]
     assert [jar.version for jar in of_delta] == [version("delta-spark")] * 2
     assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) for jar in required)

@@ -27,7 +27,7 @@ from pipelines.errors import StoreError
         ([float("nan"), {"x": float("inf")}], ["NaN", {"x": "Infinity"}]),
         (Decimal("1.50"), "1.50"),
         (datetime.date(2026, 1, 2), "2026-01-02"),
-        (datetime.datetime(2026, 1, 2, 3), "2026-01-02 03:00:00"),  # noqa: DTZ001 - as Spark hands it on
+        (datetime.datetime(2026, 1, 2, 3), "2026-01-02 03:00:00"),  # noqa: DTZ001 - as Spark returns it
         (bytearray(b"\x00\xff"), "AP8="),
         (Row(a=1, b=Row(c=None)), {"a": 1, "b": {"c": None}}),
         ({datetime.date(2026, 1, 2): 1}, {"2026-01-02": 1}),
@@ -37,17 +37,17 @@ from pipelines.errors import StoreError
         ({b"\x00\xff": 1}, {"AP8=": 1}),
     ],
 )
-def test_each_kind_of_value(value: Any, expected: Any) -> None:
-    def reject(text: str) -> None:
-        pytest.fail(f"{text} is no JSON")
+def test_a_value_becomes_json(value: Any, expected: Any) -> None:
+    def reject_constant(text: str) -> None:
+        pytest.fail(f"{text} is not JSON")
 
-    assert json.loads(json_line(Row(v=value)), parse_constant=reject) == {"v": expected}
+    assert json.loads(json_line(Row(v=value)), parse_constant=reject_constant) == {"v": expected}
 
 
-def test_a_struct_with_one_name_twice_is_rejected() -> None:
+def test_a_struct_with_a_repeated_name_is_rejected() -> None:
     with pytest.raises(StoreError, match="2 columns are named 'a'"):
         json_line(Row(v=Row("a", "a")(1, 2)))
 
 
-def test_texts_for_a_table() -> None:
+def test_values_in_a_printed_table() -> None:
     assert [text_of(v) for v in (None, 1, b"\x00\xff", "[red]")] == ["", "1", "AP8=", "[red]"]

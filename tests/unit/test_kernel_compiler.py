@@ -1,4 +1,4 @@
-"""Compiled kernels are kept, and never outlive a change of what they call."""
+"""Machine code of kernels is kept until a kernel, or what it calls, changes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if __name__ == "__main__":
 """
 
 
-def package(folder: Path) -> Path:
-    """The kernels' folder of a package with what every kernel needs."""
+def make_package(folder: Path) -> Path:
+    """Make a package with what every kernel needs; return the folder of its kernels."""
     kernels = folder / "udfs" / "kernels"
     kernels.mkdir(parents=True)
     for place in (kernels, kernels.parent):
@@ -40,30 +40,30 @@ def package(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_an_archive_carried_elsewhere_finds_what_was_compiled(tmp_path: Path) -> None:
-    """Spark carries it to another path for each application."""
-    (package(tmp_path / "package") / "callee.py").write_text(CALLEE.format(number=1))
+def test_an_archive_copied_elsewhere_finds_its_machine_code(tmp_path: Path) -> None:
+    """Spark copies it to another path for each application."""
+    (make_package(tmp_path / "package") / "callee.py").write_text(CALLEE.format(number=1))
     archive = shutil.make_archive(str(tmp_path / "wheel"), "zip", tmp_path / "package")
     cache = tmp_path / "cache" / "kafka-placement"
 
-    def answer(folder: Path) -> list[int]:
+    def run_caller(folder: Path) -> list[int]:
         folder.mkdir()
         path = str(shutil.copy(archive, folder / "wheel.zip"))
         environment = {**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(cache.parent)}
         command = [sys.executable, "-P", "-m", "udfs.kernels.caller"]
-        ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
-        return [int(word) for word in ran.stdout.split()]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+        return [int(word) for word in done.stdout.split()]
 
-    assert answer(tmp_path / "one") == [2, 0]
-    assert answer(tmp_path / "two") == [2, 1]
+    assert run_caller(tmp_path / "one") == [2, 0]
+    assert run_caller(tmp_path / "two") == [2, 1]
     assert len(list(cache.glob("compiled-*"))) == 1
 
 
 @pytest.mark.slow
-def test_a_change_in_one_file_compiles_what_calls_it_anew(tmp_path: Path) -> None:
-    kernels = package(tmp_path)
+def test_a_change_in_one_file_recompiles_its_callers(tmp_path: Path) -> None:
+    kernels = make_package(tmp_path)
 
-    def answer(number: int) -> list[int]:
+    def run_caller(number: int) -> list[int]:
         (kernels / "callee.py").write_text(CALLEE.format(number=number))
         command = [
             sys.executable,
@@ -71,19 +71,19 @@ def test_a_change_in_one_file_compiles_what_calls_it_anew(tmp_path: Path) -> Non
             "-m",
             "udfs.kernels.caller",
         ]  # -B: bytecode knows its source by size and second
-        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-        return [int(word) for word in ran.stdout.split()]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return [int(word) for word in done.stdout.split()]
 
-    assert answer(1) == [2, 0]
-    assert answer(1) == [2, 1]  # from where it was kept
-    assert answer(2) == [4, 0]
-    kept = kernels.parent / "__pycache__" / "compiled"
-    assert len(list(kept.glob("caller.doubled-*.nbi"))) == 1  # what is outdated is gone
+    assert run_caller(1) == [2, 0]
+    assert run_caller(1) == [2, 1]
+    assert run_caller(2) == [4, 0]
+    folder = kernels.parent / "__pycache__" / "compiled"
+    assert len(list(folder.glob("caller.doubled-*.nbi"))) == 1  # outdated code is removed
 
 
-def test_a_part_is_not_for_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says so, before a kernel has taken it in and after; there is no machine code to jump to."""
-    monkeypatch.setattr(kernel_compiler, "_FOLDER", None)  # nothing of a test is kept among the kernels
+def test_python_cannot_call_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither before nor after a kernel has called it: it has no machine code of its own."""
+    monkeypatch.setattr(kernel_compiler, "_FOLDER", None)  # a test leaves no machine code among the kernels
 
     @kernel_compiler.part
     def twice(value: int) -> int:
@@ -94,6 +94,6 @@ def test_a_part_is_not_for_python(monkeypatch: pytest.MonkeyPatch) -> None:
         return twice(value) + 1
 
     for _ in range(2):
-        with pytest.raises(TypeError, match="by compiled functions alone"):
+        with pytest.raises(TypeError, match="only compiled functions can call"):
             twice(3)
         assert kernel(3) == 7

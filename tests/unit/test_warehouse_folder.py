@@ -1,4 +1,4 @@
-"""A warehouse that cannot be one is rejected before Spark starts."""
+"""A folder that cannot hold tables is rejected before Spark starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from pipelines import cli
 from pipelines.errors import StoreError
 from pipelines.spark import session
-from pipelines.spark.store import check_folder
+from pipelines.spark.warehouse_folder import check_folder
 
 SAMPLE = str(Path(__file__).parents[2] / "data_samples" / "kafka-4.1.1-kraft")
 
@@ -23,21 +23,21 @@ def test_a_file_is_rejected_by_every_command(
 ) -> None:
     file = tmp_path / "file"
     file.write_text("here")
-    monkeypatch.setattr(session, "starts_here", lambda: True)
+    monkeypatch.setattr(session, "starts_embedded_spark", lambda: True)
     monkeypatch.setattr(session, "open_session", lambda *_, **__: pytest.fail("Spark was started"))
     assert cli.main([*command, "--warehouse", f"{file}{below}"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert f"{file} is a file, not a folder" in line
 
 
-def test_an_unwritable_place_is_rejected(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(session, "starts_here", lambda: True)
+def test_an_unwritable_folder_is_rejected(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(session, "starts_embedded_spark", lambda: True)
     assert cli.main(["run", SAMPLE, "--warehouse", "/proc/warehouse"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "/proc/warehouse cannot be written to" in line
 
 
-def test_a_folder_that_is_not_there_is_made_for_writing_only(tmp_path: Path) -> None:
+def test_a_missing_folder_is_created_only_for_writing(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
     check_folder(str(folder), writing=False)
     assert not folder.exists()
@@ -45,10 +45,12 @@ def test_a_folder_that_is_not_there_is_made_for_writing_only(tmp_path: Path) -> 
     assert list(folder.iterdir()) == []
 
 
-def test_a_folder_of_others_is_rejected(tmp_path: Path) -> None:
+def test_a_folder_without_permission_is_rejected(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
-    leave_root = "os.getuid() or os.setuid(65534)"  # who may write anywhere
-    code = f"import os, pipelines.spark.store as s; {leave_root}; s.check_folder({str(tmp_path / 'w')!r}, True)"
+    leave_root = "os.getuid() or os.setuid(65534)"  # root may write anywhere
+    code = (
+        f"import os, pipelines.spark.warehouse_folder as w; {leave_root}; w.check_folder({str(tmp_path / 'w')!r}, True)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     tmp_path.chmod(0o755)
     assert StoreError.__name__ in done.stderr

@@ -1,4 +1,4 @@
-"""A Spark standalone cluster on 127.0.0.1, from pyspark's own jars: one master, two workers of one core."""
+"""A Spark standalone cluster on 127.0.0.1, from pyspark's own jars: a master, and two workers with one core each."""
 
 from __future__ import annotations
 
@@ -31,43 +31,43 @@ class Cluster:
     status_page: str
 
     def status(self) -> dict[str, object]:
-        """What the master says about its workers and applications."""
-        with urllib.request.urlopen(self.status_page, timeout=5) as answer:
-            said: dict[str, object] = json.load(answer)
-            return said
+        """Get the master's report on its workers and applications."""
+        with urllib.request.urlopen(self.status_page, timeout=5) as response:
+            status: dict[str, object] = json.load(response)
+            return status
 
 
 def clean_environment(home: Path, **more: str) -> dict[str, str]:
-    """An environment with nothing of Spark, Python or this program in it but `more`, and compiled kernels.
+    """Make an environment without variables of Spark, Python or this program but `more`, and with compiled kernels.
 
-    As on a machine where the program has run before: compiling takes a minute and is tested on its own.
+    Compiling takes a minute, and is tested on its own.
     """
     cache = home / ".cache" / "kafka-placement"
     compiled = cache_folder()
     if compiled is not None and compiled.exists() and not cache.exists():
         cache.mkdir(parents=True)
         (cache / f"compiled-{SOURCES_DIGEST}").symlink_to(compiled)
-    kept = {key: os.environ[key] for key in ("PATH", "JAVA_HOME", "LANG", "TMPDIR") if key in os.environ}
-    return {**kept, "HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", **more}
+    common = {key: os.environ[key] for key in ("PATH", "JAVA_HOME", "LANG", "TMPDIR") if key in os.environ}
+    return {**common, "HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", **more}
 
 
 @contextlib.contextmanager
 def standalone_cluster(folder: Path) -> Iterator[Cluster]:
-    """A cluster while the block runs; its logs and work files are in `folder`."""
-    port, page, *worker_pages = free_ports(2 + WORKERS)
+    """Run a cluster during the block; its logs and work files are in `folder`."""
+    port, page, *worker_pages = find_free_ports(2 + WORKERS)
     cluster = Cluster(f"spark://127.0.0.1:{port}", f"http://127.0.0.1:{page}/json/")
     here = ("--host", "127.0.0.1")
     with contextlib.ExitStack() as stack:
-        start(stack, folder, "master.Master", *here, "--port", str(port), "--webui-port", str(page))
+        start_daemon(stack, folder, "master.Master", *here, "--port", str(port), "--webui-port", str(page))
         for number, worker_page in enumerate(worker_pages):
             size = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"worker-{number}"))
-            start(stack, folder, "worker.Worker", *here, "--webui-port", str(worker_page), *size, cluster.master)
+            start_daemon(stack, folder, "worker.Worker", *here, "--webui-port", str(worker_page), *size, cluster.master)
         wait_for_workers(cluster, folder)
         yield cluster
 
 
-def start(stack: contextlib.ExitStack, folder: Path, name: str, *arguments: str) -> None:
-    """Nothing; starts a daemon class of Spark's, to be stopped by its process id when `stack` closes."""
+def start_daemon(stack: contextlib.ExitStack, folder: Path, name: str, *arguments: str) -> None:
+    """Start a daemon class of Spark, which is stopped when `stack` closes."""
     log = stack.enter_context((folder / f"{name}-{len(list(folder.glob('*.log')))}.log").open("wb"))
     process = subprocess.Popen(
         [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
@@ -77,11 +77,11 @@ def start(stack: contextlib.ExitStack, folder: Path, name: str, *arguments: str)
         stdout=log,
         stderr=subprocess.STDOUT,
     )
-    stack.callback(stop, process)
+    stack.callback(stop_process, process)
 
 
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """Nothing; ends the process (spark-class became the JVM, so there is no other)."""
+def stop_process(process: subprocess.Popen[bytes]) -> None:
+    """Stop the process; spark-class has become the JVM, so there is no other."""
     process.terminate()
     try:
         process.wait(timeout=10)
@@ -91,7 +91,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def wait_for_workers(cluster: Cluster, folder: Path) -> None:
-    """Nothing, once every worker is registered; an AssertionError with the logs where that does not happen."""
+    """Wait until every worker is registered; fail with the logs if that does not happen."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError, ValueError):
@@ -102,10 +102,10 @@ def wait_for_workers(cluster: Cluster, folder: Path) -> None:
     raise AssertionError(f"the cluster did not start within {START_TIMEOUT_S} s:\n{logs}")
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listened on a moment ago."""
+def find_free_ports(count: int) -> list[int]:
+    """Find ports of 127.0.0.1 that are free at this moment."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        for listener in sockets:
+            listener.bind(("127.0.0.1", 0))
+        return [listener.getsockname()[1] for listener in sockets]

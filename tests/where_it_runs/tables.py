@@ -1,4 +1,4 @@
-"""What a run left behind, read without Spark, so that runs in different places can be compared."""
+"""Read the tables of a run without Spark, so that runs in different environments can be compared."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-# Columns that say when and by which run, not what.
-OF_THE_RUN = frozenset({"run_id", "ingested_at"})
+# Columns that differ between runs over the same sources.
+RUN_COLUMNS = frozenset({"run_id", "ingested_at"})
 
 
-def contents(warehouse: Path, cluster: str) -> dict[str, list[dict[str, Any]]]:
-    """A cluster's rows of every table but the run log, in an order that does not depend on how Spark wrote them."""
-    found = {}
+def read_tables(warehouse: Path, cluster: str) -> dict[str, list[dict[str, Any]]]:
+    """Read a cluster's rows of every table but those about runs, in a fixed order."""
+    tables = {}
     for log in sorted(warehouse.glob("*/*/_delta_log")):
         name = ".".join(log.parent.relative_to(warehouse).parts)
         if not name.startswith("ops."):
             rows = DeltaTable(log.parent).to_pyarrow_table().to_pylist()
-            kept = [{key: value for key, value in row.items() if key not in OF_THE_RUN} for row in rows]
-            found[name] = sorted((row for row in kept if row["cluster_id"] == cluster), key=repr)
-    return found
+            selected = [{key: value for key, value in row.items() if key not in RUN_COLUMNS} for row in rows]
+            tables[name] = sorted((row for row in selected if row["cluster_id"] == cluster), key=repr)
+    return tables

@@ -1,4 +1,4 @@
-"""The same command over Spark Connect: a client that has no JVM, as notebooks on shared clusters have none."""
+"""A run over Spark Connect, with a client that has no JVM, as notebooks on shared clusters."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.shared import CONNECT_PORT, Finished, Shared
+from tests.shared_runs import CONNECT_PORT, SampleRun, SharedFolder
 from tests.where_it_runs.cluster import clean_environment
-from tests.where_it_runs.tables import contents
+from tests.where_it_runs.tables import read_tables
 
-# The command, then the proof that it ran over Connect.
+# Runs the command, then prints which session it used.
 OVER_CONNECT = """
 import sys
 from pipelines.cli import main
@@ -25,10 +25,10 @@ sys.exit(code)
 
 @pytest.mark.slow
 @pytest.mark.e2e
-def test_the_command_runs_over_connect(shared: Shared, finished: Finished, tmp_path: Path) -> None:
-    command = ("run", finished.sources[1], "--warehouse", str(tmp_path / "warehouse"))
-    with shared.locked(CONNECT_PORT):
-        ran = subprocess.run(
+def test_the_command_runs_over_connect(shared_folder: SharedFolder, sample_run: SampleRun, tmp_path: Path) -> None:
+    command = ("run", sample_run.sources[1], "--warehouse", str(tmp_path / "warehouse"))
+    with shared_folder.lock(CONNECT_PORT):
+        done = subprocess.run(
             [sys.executable, "-c", OVER_CONNECT, *command],
             env=clean_environment(tmp_path, SPARK_REMOTE="local[2]"),
             cwd=tmp_path,
@@ -37,6 +37,6 @@ def test_the_command_runs_over_connect(shared: Shared, finished: Finished, tmp_p
             stdin=subprocess.DEVNULL,
             check=False,
         )
-    assert ran.returncode == 0, ran.stderr[-5000:]
-    assert "session: pyspark.sql.connect.session" in ran.stdout
-    assert contents(tmp_path / "warehouse", "zk") == contents(finished.warehouse, "zk")
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert "session: pyspark.sql.connect.session" in done.stdout
+    assert read_tables(tmp_path / "warehouse", "zk") == read_tables(sample_run.warehouse, "zk")

@@ -5,6 +5,8 @@ Offsets are int64 of length segments + 1, begin at 0 and never fall - the layout
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,31 +14,50 @@ IntArray = npt.NDArray[np.integer]
 BoolArray = npt.NDArray[np.bool_]
 Offsets = npt.NDArray[np.int64]
 
-_SHORT = 16  # longest segment that is compared place by place, which is several times as fast as sorting
+_SHORT = 16  # longest segment whose elements are compared one by one, which is several times as fast as sorting
+
+
+class RaggedLists(NamedTuple):
+    """Lists of integers (n), of which some may be null.
+
+    Attributes:
+        values: int32, all lists in order.
+        offsets: int64 (n + 1); null lists are empty.
+        valid: bool (n): not null.
+    """
+
+    values: npt.NDArray[np.int32]
+    offsets: Offsets
+    valid: BoolArray
+
+    @property
+    def lengths(self) -> Offsets:
+        """The length (int64) of each list."""
+        return np.diff(self.offsets)
 
 
 def offsets_of(lengths: IntArray) -> Offsets:
-    """Offsets (int64, n + 1) of segments with these lengths (n)."""
+    """Return the offsets (int64, n + 1) of segments with these lengths (n)."""
     out = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=out[1:])
     return out
 
 
 def row_of(offsets: Offsets) -> Offsets:
-    """For each flat element (int64), the segment it belongs to."""
+    """Return the segment (int64) of each flat element."""
     return np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets))
 
 
 def position_of(offsets: Offsets) -> Offsets:
-    """For each flat element (int64), its position inside its segment, from 0."""
+    """Return the position (int64, from 0) of each flat element in its segment."""
     lengths = np.diff(offsets)
     return np.arange(int(offsets[-1]), dtype=np.int64) - np.repeat(offsets[:-1], lengths)
 
 
 def first_true(mask: BoolArray, offsets: Offsets) -> Offsets:
-    """For each segment (int64), the flat index of its first True, or -1."""
+    """Return the flat index (int64) of the first True of each segment, or -1."""
     hits = np.flatnonzero(mask)
-    # The first hit at or after a segment's begin is its own only if it lies before the segment's end.
+    # The first hit at or after a segment's begin belongs to it only if it lies before the segment's end.
     where = np.searchsorted(hits, offsets[:-1])
     found = np.full(len(offsets) - 1, -1, dtype=np.int64)
     inside = where < len(hits)
@@ -48,23 +69,23 @@ def first_true(mask: BoolArray, offsets: Offsets) -> Offsets:
 
 
 def count_true(mask: BoolArray, offsets: Offsets) -> Offsets:
-    """For each segment (int64), how many of its elements are True."""
+    """Return how many elements (int64) of each segment are True."""
     total = np.zeros(len(mask) + 1, dtype=np.int64)
     np.cumsum(mask, out=total[1:])
     return total[offsets[1:]] - total[offsets[:-1]]
 
 
 def any_true(mask: BoolArray, offsets: Offsets) -> BoolArray:
-    """For each segment, whether any of its elements is True."""
+    """Return whether any element of each segment is True."""
     return count_true(mask, offsets) > 0
 
 
 def has_repeat(flat: IntArray, offsets: Offsets) -> BoolArray:
-    """For each segment, whether some value occurs in it more than once."""
+    """Return whether any value occurs more than once in each segment."""
     rows = row_of(offsets)
     out = np.zeros(len(offsets) - 1, dtype=np.bool_)
     longest = int(np.diff(offsets).max(initial=0))
-    if longest <= _SHORT:  # as replica lists are: every element against those behind it
+    if longest <= _SHORT:  # as replica lists are: every element against those after it
         for apart in range(1, longest):
             same = (flat[apart:] == flat[:-apart]) & (rows[apart:] == rows[:-apart])
             out[rows[apart:][same]] = True
@@ -76,8 +97,8 @@ def has_repeat(flat: IntArray, offsets: Offsets) -> BoolArray:
     return out
 
 
-def contained(flat: IntArray, offsets: Offsets, other_flat: IntArray, other_offsets: Offsets) -> BoolArray:
-    """For each flat element, whether it occurs in the segment of `other` with the same number.
+def is_in_segment(flat: IntArray, offsets: Offsets, other_flat: IntArray, other_offsets: Offsets) -> BoolArray:
+    """Return whether each flat element occurs in the segment of `other` with the same number.
 
     Both have the same number of segments; values are any int32.
     """
@@ -98,8 +119,14 @@ def contained(flat: IntArray, offsets: Offsets, other_flat: IntArray, other_offs
 
 
 def take_segments(flat: IntArray, offsets: Offsets, rows: IntArray) -> tuple[IntArray, Offsets]:
-    """The segments `rows`, in that order, as a new (flat, offsets)."""
+    """Return (flat, offsets) of the segments `rows`, in that order."""
     lengths = np.diff(offsets)[rows]
     new_offsets = offsets_of(lengths)
-    index = np.repeat(offsets[:-1][rows] - new_offsets[:-1], lengths) + np.arange(int(new_offsets[-1]))
-    return flat[index], new_offsets
+    return flat[expand_ranges(offsets[:-1][rows], lengths)], new_offsets
+
+
+def expand_ranges(begins: IntArray, lengths: IntArray) -> IntArray:
+    """Return begin, begin + 1, ... of each range, one range after another; negative lengths count as 0."""
+    lengths = np.maximum(lengths, 0)
+    offsets = offsets_of(lengths)
+    return np.repeat(begins - offsets[:-1], lengths) + np.arange(int(offsets[-1]))

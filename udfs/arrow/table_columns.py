@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 TEXT, INT, LONG, DOUBLE, FLAG, BINARY = (pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_(), pa.binary())
@@ -22,6 +24,11 @@ def column(name: str, data_type: pa.DataType, comment: str, required: bool = Fal
         The Arrow field.
     """
     return pa.field(name, data_type, nullable=not required, metadata={"comment": comment})
+
+
+def schema_of(columns: Iterable[pa.Field]) -> pa.Schema:
+    """Return the Arrow schema of rows with these columns: names and types alone."""
+    return pa.schema([(c.name, c.type) for c in columns])
 
 
 def get_comment(field: pa.Field) -> str:

@@ -1,4 +1,4 @@
-"""gold.durability out of the sums: what is lost for good when some brokers, or racks, fail together."""
+"""gold.durability: what is lost for good when some brokers, or racks, fail together."""
 
 from __future__ import annotations
 
@@ -9,84 +9,88 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from udfs.arrow.ragged import offsets_of, row_of
-from udfs.durability.kernels.loss_probability import EXACT, copysets, expected_lost, loss_probability, scatter_width
-from udfs.failures.failure_rows import Outcome
+from udfs.arrow.table_columns import DOUBLE, INT, LONG, TEXT, column, schema_of
+from udfs.durability.kernels.loss_probability import (
+    EXACT,
+    SearchEffort,
+    compute_expected_loss,
+    compute_loss_probability,
+    count_scatter_widths,
+    find_copysets,
+)
+from udfs.failures.failure_outcomes import SchemeAggregates
 
 BROKERS, RACKS = "broker", "rack"
-DURABILITY = pa.schema(
-    [
-        ("failure_unit", pa.string()),
-        ("failures", pa.int32()),
-        ("units", pa.int64()),
-        ("copysets", pa.int64()),
-        ("scatter_width_mean", pa.float64()),
-        ("scatter_width_min", pa.int64()),
-        ("scatter_width_max", pa.int64()),
-        ("loss_probability", pa.float64()),
-        ("loss_probability_low", pa.float64()),
-        ("loss_probability_high", pa.float64()),
-        ("method", pa.string()),
-        ("lost_partitions_mean", pa.float64()),
-        ("lost_bytes_mean", pa.float64()),
-        ("already_lost_partitions", pa.int64()),
-    ]
+DURABILITY_COLUMNS = (
+    column("failure_unit", TEXT, "what fails: broker or rack", required=True),
+    column("failures", INT, "how many fail together, any of them with equal probability", required=True),
+    column("units", LONG, "live brokers; racks with a live broker", required=True),
+    column("copysets", LONG, "distinct sets of live brokers (or racks) that hold partitions", required=True),
+    column("scatter_width_mean", DOUBLE, "other brokers that share a partition with a broker, mean", required=True),
+    column("scatter_width_min", LONG, "the same for the broker with fewest", required=True),
+    column("scatter_width_max", LONG, "the same for the broker with most", required=True),
+    column("loss_probability", DOUBLE, "probability that some partition loses every live replica", required=True),
+    column("loss_probability_low", DOUBLE, "lower end of its 95 % interval; null = exact"),
+    column("loss_probability_high", DOUBLE, "upper end of its 95 % interval; null = exact"),
+    column("method", TEXT, "exact: by counting; monte_carlo: by random draws", required=True),
+    column("lost_partitions_mean", DOUBLE, "expected number of partitions lost; null for racks"),
+    column("lost_bytes_mean", DOUBLE, "expected bytes lost (one replica each); null = unknown, or racks"),
+    column("already_lost_partitions", LONG, "partitions without a live replica now, left out", required=True),
 )
 
 
 @dataclass(frozen=True)
 class DurabilityPlan:
-    """failures: how many brokers (or racks) fail together, each of these; steps, trials: see loss_probability."""
+    """What to compute. failure_counts: how many brokers (or racks) fail together, each of these numbers."""
 
-    failures: tuple[int, ...]
-    steps: int
-    trials: int
-    seed: int
+    failure_counts: tuple[int, ...]
+    effort: SearchEffort
 
 
 def _rack_sets(
     offsets: npt.NDArray[np.int64], members: npt.NDArray[np.int32], racks: tuple[str | None, ...], names: list[str]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """The distinct sets of racks that copysets lie on; one with a broker without rack is on no set of racks."""
-    place = {name: i for i, name in enumerate(names)}
-    of_broker = np.array([-1 if rack is None else place[rack] for rack in racks], dtype=np.int64)
-    key = row_of(offsets) * (len(names) + 1) + of_broker[members] + 1
+    """Return the distinct sets of racks of copysets. A copyset with a broker of unknown rack has none."""
+    index = {name: i for i, name in enumerate(names)}
+    rack_of_broker = np.array([-1 if rack is None else index[rack] for rack in racks], dtype=np.int64)
+    key = row_of(offsets) * (len(names) + 1) + rack_of_broker[members] + 1
     distinct = np.unique(key)
     row, rack = distinct // (len(names) + 1), distinct % (len(names) + 1) - 1
-    outside = np.zeros(len(offsets) - 1, dtype=np.bool_)
-    outside[row[rack < 0]] = True
-    keep = ~outside[row]
-    lengths = np.bincount(row[keep], minlength=len(offsets) - 1)[~outside]
-    return copysets(offsets_of(lengths), rack[keep].astype(np.int32), len(names))
+    is_unknown = np.zeros(len(offsets) - 1, dtype=np.bool_)
+    is_unknown[row[rack < 0]] = True
+    keep = ~is_unknown[row]
+    lengths = np.bincount(row[keep], minlength=len(offsets) - 1)[~is_unknown]
+    return find_copysets(offsets_of(lengths), rack[keep].astype(np.int32), len(names))
 
 
-def durability(outcome: Outcome, racks: tuple[str | None, ...], plan: DurabilityPlan) -> pa.Table:
-    """A row for each number of brokers, and of racks, that fail together (schema DURABILITY)."""
-    offsets, members = outcome.counts("copyset_offsets"), outcome.sums["copyset_members"].astype(np.int32)
-    rows = _unit_rows(BROKERS, offsets, members, len(outcome.ids), plan)
-    width = np.arange(len(outcome.counts("width_count")))
-    count, size = outcome.counts("width_count"), outcome.counts("width_bytes")
-    sized = outcome.counts("known")[0] > 0 and outcome.counts("width_unsized")[1:].sum() == 0
-    n = len(outcome.ids)
-    for k, row in zip((k for k in plan.failures if k <= n), rows, strict=True):
-        row["lost_partitions_mean"] = expected_lost(width, count.astype(np.float64), n, k)
-        row["lost_bytes_mean"] = expected_lost(width, size.astype(np.float64), n, k) if sized else None
+def durability_rows(aggregates: SchemeAggregates, racks: tuple[str | None, ...], plan: DurabilityPlan) -> pa.Table:
+    """Return a row of gold.durability for each number of brokers, and of racks, that fail together."""
+    n, offsets = len(aggregates.ids), aggregates.counts("copyset_offsets")
+    members = aggregates.sums["copyset_members"].astype(np.int32)
+    count, size = aggregates.counts("width_count"), aggregates.counts("width_bytes")
+    width = np.arange(len(count))
+    is_sized = aggregates.counts("known")[0] > 0 and aggregates.counts("width_unsized")[1:].sum() == 0
+    rows = _unit_rows(BROKERS, offsets, members, n, plan)
+    for k, row in zip((k for k in plan.failure_counts if k <= n), rows, strict=True):
+        row["lost_partitions_mean"] = compute_expected_loss(width, count.astype(np.float64), n, k)
+        row["lost_bytes_mean"] = compute_expected_loss(width, size.astype(np.float64), n, k) if is_sized else None
     names = sorted({rack for rack in racks if rack is not None})
     if names:
         rows += _unit_rows(RACKS, *_rack_sets(offsets, members, racks, names), len(names), plan)
     for row in rows:
         row["already_lost_partitions"] = int(count[0])
-    return pa.Table.from_pylist(rows, schema=DURABILITY)
+    return pa.Table.from_pylist(rows, schema=schema_of(DURABILITY_COLUMNS))
 
 
 def _unit_rows(
     unit: str, offsets: npt.NDArray[np.int64], members: npt.NDArray[np.int32], units: int, plan: DurabilityPlan
 ) -> list[dict[str, object]]:
-    scatter = scatter_width(offsets, members, units) if units else np.zeros(1, dtype=np.int64)
+    scatter = count_scatter_widths(offsets, members, units) if units else np.zeros(1, dtype=np.int64)
     rows: list[dict[str, object]] = []
-    for k in plan.failures:
+    for k in plan.failure_counts:
         if k > units:
             continue
-        chance, low, high, method = loss_probability(offsets, members, units, k, plan.steps, plan.trials, plan.seed)
+        loss = compute_loss_probability(offsets, members, units, k, plan.effort)
         rows.append(
             {
                 "failure_unit": unit,
@@ -96,10 +100,10 @@ def _unit_rows(
                 "scatter_width_mean": float(scatter.mean()),
                 "scatter_width_min": int(scatter.min()),
                 "scatter_width_max": int(scatter.max()),
-                "loss_probability": chance,
-                "loss_probability_low": None if method == EXACT else low,
-                "loss_probability_high": None if method == EXACT else high,
-                "method": method,
+                "loss_probability": loss.probability,
+                "loss_probability_low": None if loss.method == EXACT else loss.low,
+                "loss_probability_high": None if loss.method == EXACT else loss.high,
+                "method": loss.method,
             }
         )
     return rows

@@ -1,7 +1,5 @@
-"""What each failure does to each scheme: partitions and topics in, sums by broker, and tables out of the sums.
+"""What each failure does to a cluster under each scheme: partitions and topics in, rows of gold tables out.
 
-groups.py    partitions, or topics and a scheme -> the kernels' arrays
-scenarios.py which brokers fail together
-sums.py      what one pass over partitions adds up, and how parts of a cluster come together
-failures.py  held.py  durability.py  seeds.py  capacity.py    the sums -> rows of gold tables
+Partitions become arrays (partition_groups), kernels add them up shard by shard (aggregates, shards), and the sums
+become outcomes (failure_outcomes) and rows (failure_rows, headroom, broker_loads, ...). `what-if` takes the same way.
 """

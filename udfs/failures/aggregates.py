@@ -1,14 +1,12 @@
-"""What one pass over some partitions of a cluster adds up, and how the parts of a cluster come together.
+"""What one pass over some partitions of a cluster adds up, and how the shards of a cluster are put together.
 
-All of it is named arrays. Most of them add up element by element; the exceptions are lists that are put one behind the
-other, and copysets, of which each counts once.
+Aggregates are named arrays. Most add up element by element; joint takeovers and copysets are merged by key.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,99 +14,105 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from udfs.arrow.ragged import offsets_of, row_of
-from udfs.durability.kernels.loss_probability import copysets
-from udfs.failures.kernels.broker_sums import COUNTS, TOTALS, WEIGHTS, sum_held, sum_successors
-from udfs.failures.kernels.failure_sums import EVENTS, LOADS, MOST_REPLICAS, NOBODY, UNKNOWN, Group, sum_failures
+from udfs.durability.kernels.loss_probability import find_copysets
+from udfs.failures.kernels.broker_sums import COUNTS, TOTALS, WEIGHTS, count_brokers, count_successors
+from udfs.failures.kernels.failure_sums import sum_failures
+from udfs.failures.kernels.partition_arrays import (
+    EVENTS,
+    FETCH,
+    LOADS,
+    MAX_REPLICAS,
+    NO_BROKER,
+    UNKNOWN,
+    BrokerCounts,
+    FailureSums,
+    PairSums,
+    RestartSums,
+    ScenarioSums,
+)
 from udfs.failures.kernels.rolling_restart import sum_restart
-from udfs.failures.kernels.scenario_sums import pair_leaders, sum_scenarios
-from udfs.failures.partition_groups import Placement, first_replicas
+from udfs.failures.kernels.scenario_sums import sum_pairs, sum_scenarios
+from udfs.failures.partition_groups import Placement, truncate_replicas
 from udfs.failures.scenarios import Scenarios
-from udfs.placement.kernels.topic_arrays import Placed
+from udfs.placement.kernels.topic_arrays import TopicPlacements
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
 
-# Not added up, but put one behind the other.
-_LISTS = ("third_key", "third_sum")
+# Merged by key, not added up.
+JOINT = ("joint_key", "joint_sum")
 _COPYSETS = ("copyset_offsets", "copyset_members")
-_WIDTHS = MOST_REPLICAS + 1
+_WIDTHS = MAX_REPLICAS + 1
 
 
-@dataclass(frozen=True)
-class Want:
-    """What to add up. pairs: whether all pairs of brokers."""
+def aggregate_failures(placement: Placement, brokers: int, scenarios: Scenarios, pairs: bool) -> dict[str, Array]:
+    """Add up what brokers lead, and single failures, pairs and scenarios, over one placement of a shard.
 
-    scenarios: Scenarios
-    pairs: bool
+    Args:
+        placement: of a shard's partitions.
+        brokers: number n of live brokers.
+        scenarios: s sets of brokers that fail together.
+        pairs: whether to add up all pairs of brokers.
 
-
-def _fields(group: Group) -> dict[str, Any]:
-    """The arguments that all kernels have: by name."""
-    return {name: getattr(group, name) for name in group.__dataclass_fields__}
-
-
-def sum_placement(placement: Placement, brokers: int, want: Want) -> dict[str, Array]:
-    """The sums over one placement of a share on n = `brokers` live brokers.
-
-    held_counts (n, COUNTS), held_loads (n, WEIGHTS), totals (TOTALS): of held.py.   known (3): see Placement.
-    now, led, singles, taken, pairs: of failure_sums.py; third_key (e), third_sum (e, 3): its third entries, by key.
-    scenario_events, scenario_lost, scenario_taken: of failure_scenarios.py.
-    during, from_then, moved, returned: of rolling_restart.py.
-    copyset_offsets, copyset_members: of durability.py, over live replicas.
-    width_count, width_bytes, width_unsized (_WIDTHS): partitions by live replicas, their bytes, those of no known
-    size.
+    Returns:
+        The fields of FailureSums, with joint_key and joint_sum (float64 (e, 3): takeovers and rates) by distinct key.
+        scenario_events, scenario_losses, scenario_takeovers: of ScenarioSums.
+        broker_counts, broker_loads, totals: of BrokerCounts.
+        known: int64 (3), see Placement.
     """
-    group, n = placement.group, brokers
-    counts, loads, totals = np.zeros((n, COUNTS), np.int64), np.zeros((n, WEIGHTS)), np.zeros(TOTALS, np.int64)
-    sum_held(group.offsets, group.broker, group.in_isr, group.leader, group.size, group.rate, counts, loads, totals)
-
-    group = first_replicas(group, MOST_REPLICAS)
-    given = _fields(group)
-    now, led = np.zeros(EVENTS, np.int64), np.zeros((n, LOADS))
-    singles, taken = np.zeros((n, EVENTS), np.int64), np.zeros((n, n, LOADS))
-    of_pairs = n if want.pairs else 0
-    pairs = np.zeros((of_pairs, of_pairs, EVENTS), np.int64)
-    partitions = len(group.leader)
-    room = 2 * partitions if want.pairs else 0
-    third, third_from = np.empty(room, np.int64), np.empty(room, np.int64)
-    entries = sum_failures(
-        **given, now=now, led=led, singles=singles, taken=taken, pairs=pairs, third=third, third_from=third_from
+    group, n, s = truncate_replicas(placement.group, MAX_REPLICAS), brokers, len(scenarios.kind)
+    counts = BrokerCounts(np.zeros((n, COUNTS), np.int64), np.zeros((n, WEIGHTS)), np.zeros(TOTALS, np.int64))
+    count_brokers(placement.group, counts)
+    paired, room = (n, 2 * len(group.leader)) if pairs else (0, 0)
+    sums = FailureSums(
+        np.zeros(EVENTS, np.int64),
+        np.zeros((n, LOADS)),
+        np.zeros((n, EVENTS), np.int64),
+        np.zeros((n, n, LOADS)),
+        np.zeros((paired, paired, EVENTS), np.int64),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
     )
-    third_key, third_sum = _by_key(third[:entries], group.rate[third_from[:entries]])
+    entries = sum_failures(group, sums)
+    out = sums._asdict()
+    rates = group.rate[out.pop("joint_partition")[:entries]]
+    out |= _sum_by_key(sums.joint_key[:entries], np.column_stack([np.ones(entries), rates]))
+    by_scenario = ScenarioSums(np.zeros((s, EVENTS), np.int64), np.zeros((s, n, LOADS)), np.zeros((s, n, LOADS)))
+    sum_scenarios(group, *scenarios.by_broker(n), by_scenario)
+    named = {f"scenario_{name}": values for name, values in by_scenario._asdict().items()}
+    return out | named | counts._asdict() | {"known": placement.known}
 
-    s = len(want.scenarios.kind)
-    events = np.zeros((s, EVENTS), np.int64)
-    lost, gained = np.zeros((s, n, LOADS)), np.zeros((s, n, LOADS))
-    member_offsets, member = want.scenarios.of_brokers(n)
-    sum_scenarios(**given, member_offsets=member_offsets, member=member, events=events, lost=lost, taken=gained)
-    during, from_then = np.zeros((n, EVENTS), np.int64), np.zeros((n, EVENTS), np.int64)
-    moved, returned = np.zeros((n, n, 3)), np.zeros((n, 3))
-    sum_restart(**given, during=during, from_then=from_then, moved=moved, returned=returned)
 
-    live = group.broker != NOBODY
-    rows = row_of(group.offsets)
-    width = np.bincount(rows[live], minlength=partitions)
-    sets = copysets(offsets_of(width), group.broker[live], n)
+def aggregate_placement(placement: Placement, brokers: int, scenarios: Scenarios, pairs: bool) -> dict[str, Array]:
+    """Add up everything that the gold tables are computed from over one placement of a shard.
+
+    Args:
+        placement: of a shard's partitions.
+        brokers: number n of live brokers.
+        scenarios: sets of brokers that fail together.
+        pairs: whether to add up all pairs of brokers.
+
+    Returns:
+        What `aggregate_failures` returns, and:
+        restart_events, restart_lasting_events, restart_takeovers, restart_returns: of RestartSums.
+        copyset_offsets, copyset_members: of `find_copysets`, over live replicas.
+        width_count, width_bytes, width_unsized: int64 (_WIDTHS), partitions by number of live replicas, their bytes,
+        and those of unknown size.
+    """
+    n = brokers
+    group = truncate_replicas(placement.group, MAX_REPLICAS)
+    restart = RestartSums(
+        np.zeros((n, EVENTS), np.int64), np.zeros((n, EVENTS), np.int64), np.zeros((n, n, FETCH)), np.zeros((n, FETCH))
+    )
+    sum_restart(group, restart)
+
+    live = group.broker != NO_BROKER
+    width = np.bincount(row_of(group.offsets)[live], minlength=len(group.leader))
+    sets = find_copysets(offsets_of(width), group.broker[live], n)
     size = np.maximum(group.size, 0)
     return {
-        "held_counts": counts,
-        "held_loads": loads,
-        "totals": totals,
-        "known": placement.known,
-        "now": now,
-        "led": led,
-        "singles": singles,
-        "taken": taken,
-        "pairs": pairs,
-        "third_key": third_key,
-        "third_sum": third_sum,
-        "scenario_events": events,
-        "scenario_lost": lost,
-        "scenario_taken": gained,
-        "during": during,
-        "from_then": from_then,
-        "moved": moved,
-        "returned": returned,
+        **aggregate_failures(placement, n, scenarios, pairs),
+        **{f"restart_{name}": values for name, values in restart._asdict().items()},
         "copyset_offsets": sets[0],
         "copyset_members": sets[1],
         "width_count": np.bincount(width, minlength=_WIDTHS),
@@ -117,97 +121,83 @@ def sum_placement(placement: Placement, brokers: int, want: Want) -> dict[str, A
     }
 
 
-def _by_key(key: npt.NDArray[np.int64], rate: npt.NDArray[np.float64]) -> tuple[Array, Array]:
-    """(distinct keys, rising; float64 (e, 3): entries and rates of each)."""
-    keys, where = np.unique(key, return_inverse=True)
-    out = np.empty((len(keys), 3))
-    out[:, 0] = np.bincount(where, minlength=len(keys))
-    for column in (0, 1):
-        out[:, 1 + column] = np.bincount(where, weights=rate[:, column], minlength=len(keys))
-    return keys, out
+def _sum_by_key(key: Array, values: Array) -> dict[str, Array]:
+    """Return the distinct keys, rising, and the sums (float64 (e, 3)) of the values (flat, 3) of each."""
+    keys, entry = np.unique(key, return_inverse=True)
+    sums = [np.bincount(entry, weights=values[:, column], minlength=len(keys)) for column in range(3)]
+    return {"joint_key": keys, "joint_sum": np.column_stack(sums).astype(np.float64, copy=False)}
 
 
-def sum_seed(placed: Placed, brokers: int) -> dict[str, Array]:
-    """What a placement by one more seed is asked for: seed_led (1, n), seed_taken (1, n, n), leaders by broker.
+def aggregate_seed(placed: TopicPlacements, brokers: int) -> dict[str, Array]:
+    """Count leaders and takeovers of a placement by one more seed: seed_leaders (1, n), seed_takeovers (1, n, n).
 
-    placed: on brokers 0 to n - 1.   All in sync: the second replica takes over from the first.
+    placed: on brokers 0 to n - 1, all replicas in sync, so the second replica takes over from the first.
     """
-    led, taken = np.zeros(brokers, np.int64), np.zeros((brokers, brokers), np.int32)
-    sum_successors(placed.replica_offsets, placed.broker, led, taken)
-    return {"seed_led": led[None], "seed_taken": taken[None]}
+    leaders, takeovers = np.zeros(brokers, np.int64), np.zeros((brokers, brokers), np.int32)
+    count_successors(placed.replica_offsets, placed.broker, leaders, takeovers)
+    return {"seed_leaders": leaders[None], "seed_takeovers": takeovers[None]}
 
 
-def stacked(parts: Iterable[Arrays]) -> dict[str, Array]:
-    """Arrays of several seeds, one behind the other."""
-    held = list(parts)
-    return {name: np.concatenate([part[name] for part in held]) for name in held[0]} if held else {}
+def stack_seeds(seeds: Iterable[Arrays]) -> dict[str, Array]:
+    """Concatenate the arrays of several seeds."""
+    parts = list(seeds)
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
 
 
-def added(parts: Iterable[Arrays], brokers: int) -> dict[str, Array]:
-    """The sums of all parts of a cluster, from those of each."""
+def add_shards(shards: Iterable[Arrays], brokers: int) -> dict[str, Array]:
+    """Put the aggregates of all shards of a cluster together."""
     out: dict[str, Array] = {}
     lists: dict[str, list[Array]] = {}
-    for part in parts:
-        for name, values in part.items():
-            if name in _LISTS or name in _COPYSETS:
+    for shard in shards:
+        for name, values in shard.items():
+            if name in (*JOINT, *_COPYSETS):
                 lists.setdefault(name, []).append(values)
-            elif name in out:
-                out[name] = out[name] + values
             else:
-                out[name] = values
-    if "third_key" in lists:
-        out |= _merged_third(lists)
+                out[name] = out[name] + values if name in out else values
+    if "joint_key" in lists:
+        out |= _sum_by_key(*(np.concatenate(lists[name]) for name in JOINT))
     if "copyset_offsets" in lists:
         lengths = np.concatenate([np.diff(offsets) for offsets in lists["copyset_offsets"]])
         members = np.concatenate(lists["copyset_members"]).astype(np.int32)
-        sets = copysets(offsets_of(lengths), members, brokers)
-        out["copyset_offsets"], out["copyset_members"] = sets
+        out |= zip(_COPYSETS, find_copysets(offsets_of(lengths), members, brokers), strict=True)
     return out
 
 
-def _merged_third(lists: Mapping[str, list[Array]]) -> dict[str, Array]:
-    keys, where = np.unique(np.concatenate(lists["third_key"]), return_inverse=True)
-    every = np.concatenate(lists["third_sum"])
-    total = np.column_stack([np.bincount(where, weights=every[:, c], minlength=len(keys)) for c in range(3)])
-    return {"third_key": keys, "third_sum": total.astype(np.float64, copy=False)}  # where nothing is summed, ints
+def finish_pairs(sums: Arrays) -> dict[str, Array]:
+    """Replace pair_events and the joint takeovers of a whole cluster by the outcome of each pair a < b.
 
-
-def with_pairs(sums: Arrays) -> dict[str, Array]:
-    """The sums of a whole cluster with pairs in their final form, in place of `pairs` and the third entries.
-
-    pair_worst, pair_total: float64 (pairs, 3); pair_broker: int32, pair_receivers: int64 (pairs): of pair_leaders.
-    pair_events: int64 (pairs, EVENTS), as `now` is after both failures.   Pairs a < b: (0, 1), (0, 2), ...
+    pair_worst, pair_total, pair_worst_broker, pair_takeover_brokers: of PairSums. pair_events: int64 (pairs, EVENTS)
+    after both failures.
     """
-    out = {name: values for name, values in sums.items() if name not in ("pairs", *_LISTS)}
-    n = len(sums["pairs"])
+    out = {name: values for name, values in sums.items() if name not in JOINT}
+    n = len(sums["pair_events"])
     a, b = np.triu_indices(n, 1)
-    worst, total = np.empty((len(a), 3)), np.empty((len(a), 3))
-    broker, takeover_brokers = np.empty(len(a), np.int32), np.empty(len(a), np.int64)
+    count, loads = len(a), FETCH
+    pairs = PairSums(
+        np.empty((count, loads)), np.empty((count, loads)), np.empty(count, np.int32), np.empty(count, np.int64)
+    )
     if n:
-        led, taken = (np.ascontiguousarray(sums[name][..., :3]) for name in ("led", "taken"))
-        third_key, third_sum = (np.ascontiguousarray(sums[name]) for name in _LISTS)
-        pair_leaders(led, taken, third_key, third_sum, worst, broker, takeover_brokers, total)
-    events = sums["now"] + sums["singles"][a] + sums["singles"][b] + sums["pairs"][a, b]
-    return out | {
-        "pair_worst": worst,
-        "pair_total": total,
-        "pair_broker": broker,
-        "pair_receivers": takeover_brokers,
-        "pair_events": events,
-    }
+        leader_loads, takeovers = (
+            np.ascontiguousarray(sums[name][..., :loads]) for name in ("leader_loads", "takeovers")
+        )
+        joint_key, joint_sum = (np.ascontiguousarray(sums[name]) for name in JOINT)
+        sum_pairs(leader_loads, takeovers, joint_key, joint_sum, pairs)
+    single = sums["single_events"]
+    out["pair_events"] = sums["events"] + single[a] + single[b] + sums["pair_events"][a, b]
+    return out | {f"pair_{name}": values for name, values in pairs._asdict().items()}
 
 
-def packed(arrays: Arrays) -> bytes:
-    """The arrays as bytes, compressed."""
+def pack_arrays(arrays: Arrays) -> bytes:
+    """Serialize named arrays, compressed."""
     out = io.BytesIO()
     np.savez(out, **dict(arrays))  # type: ignore[arg-type]
     data = out.getvalue()
     return len(data).to_bytes(8, "little") + bytes(pa.compress(data, codec="lz4", asbytes=True))
 
 
-def unpacked(data: bytes) -> dict[str, Array]:
-    """The arrays of `packed`."""
+def unpack_arrays(data: bytes) -> dict[str, Array]:
+    """Deserialize what `pack_arrays` wrote."""
     size = int.from_bytes(data[:8], "little")
     whole = pa.decompress(data[8:], decompressed_size=size, codec="lz4", asbytes=True)
-    with np.load(io.BytesIO(whole), allow_pickle=False) as held:
-        return {name: held[name] for name in held.files}
+    with np.load(io.BytesIO(whole), allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}

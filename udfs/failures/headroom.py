@@ -1,4 +1,4 @@
-"""Which survivors would be over their capacity, and how much headroom every failure of a kind takes."""
+"""gold.headroom and gold.over_capacity: the headroom that failures require, and the survivors over capacity."""
 
 from __future__ import annotations
 
@@ -6,93 +6,117 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from udfs.failures.failure_rows import Outcome, followed
-from udfs.failures.kernels.failure_sums import BYTES_IN, BYTES_OUT, FETCH, LEADERS
+from udfs.arrow.table_columns import DOUBLE, INT, LONG, TEXT, column, schema_of
+from udfs.failures.failure_outcomes import SchemeAggregates, SurvivorLoads, survivor_loads
+from udfs.failures.failure_rows import KIND, SCENARIO_COLUMNS
+from udfs.failures.kernels.partition_arrays import BYTES_IN, BYTES_OUT, FETCH, LEADERS
 
 Floats = npt.NDArray[np.float64]
 
 RESOURCES = {"leaders": LEADERS, "bytes_in_per_s": BYTES_IN, "bytes_out_per_s": BYTES_OUT, "fetch_per_s": FETCH}
-UNIFORM, FILE = "uniform", "file"
-HEADROOM = pa.schema(
-    [
-        ("scenario_kind", pa.string()),
-        ("resource", pa.string()),
-        ("capacity_source", pa.string()),
-        ("required_headroom_ratio", pa.float64()),
-        ("worst_scenario", pa.string()),
-        ("worst_broker", pa.int32()),
-        ("worst_load", pa.float64()),
-        ("scenarios", pa.int64()),
-        ("scenarios_over_capacity", pa.int64()),
-    ]
+_RESOURCE = column("resource", TEXT, ", ".join(RESOURCES), required=True)
+HEADROOM_COLUMNS = (
+    KIND,
+    _RESOURCE,
+    column(
+        "capacity_source", TEXT, "uniform: the mean load of the live brokers now; file: capacity.file", required=True
+    ),
+    column(
+        "required_headroom_ratio",
+        DOUBLE,
+        "smallest headroom with which no survivor is over capacity: capacities of 1 + this times the mean (or times "
+        "those of the file); below 0 = to spare; null = a broker of capacity 0 gets load. No row where nothing is led",
+    ),
+    column("worst_scenario", TEXT, "the failure that requires it", required=True),
+    column("worst_broker", INT, "the survivor that requires it", required=True),
+    column("worst_load", DOUBLE, "load of that survivor: leaders, or bytes per second", required=True),
+    column("scenarios", LONG, "failures of this kind", required=True),
+    column("scenarios_over_capacity", LONG, "of those, failures that put a survivor over its capacity", required=True),
 )
-OVER = pa.schema(
-    [
-        ("scenario_kind", pa.string()),
-        ("scenario", pa.string()),
-        ("failed_brokers", pa.list_(pa.int32())),
-        ("broker_id", pa.int32()),
-        ("resource", pa.string()),
-        ("load_after", pa.float64()),
-        ("capacity", pa.float64()),
-        ("excess_load", pa.float64()),
-        ("load_over_capacity_ratio", pa.float64()),
-    ]
+OVER_CAPACITY_COLUMNS = (
+    *SCENARIO_COLUMNS,
+    column("broker_id", INT, "the survivor", required=True),
+    _RESOURCE,
+    column("load_after", DOUBLE, "its load afterwards: leaders, or bytes per second", required=True),
+    column("capacity", DOUBLE, "its capacity: of capacity.file, else 1 + capacity.headroom times the mean now"),
+    column("excess_load", DOUBLE, "load_after less capacity", required=True),
+    column("load_over_capacity_ratio", DOUBLE, "load_after over capacity; null = capacity 0"),
 )
 
 
-def capacity(outcome: Outcome, limits: Floats | None, headroom: float) -> tuple[pa.Table, pa.Table]:
-    """(rows of HEADROOM, rows of OVER).
+def headroom_rows(
+    aggregates: SchemeAggregates, limits: Floats | None = None, headroom: float = 0
+) -> tuple[pa.Table, pa.Table]:
+    """Compute the headroom that each kind of failure requires, and the survivors over their capacity.
 
-    limits: float64 (n, loads) capacities, NaN = no limit; None = the same for all, 1 + headroom times the mean load of
-    a live broker as it is.   required_headroom_ratio: by how much capacities (uniform: the mean) must be exceeded so
-    that no survivor of any failure of this kind is over.
+    Args:
+        aggregates: of a cluster under a scheme.
+        limits: float64 (n, loads), capacities, NaN = no limit; None = 1 + headroom times the mean load of a live
+            broker now, for every broker.
+        headroom: ratio >= 0.
+
+    Returns:
+        Rows of HEADROOM_COLUMNS and rows of OVER_CAPACITY_COLUMNS.
     """
-    led = outcome.array("led")
+    led = aggregates.floats("leader_loads")
     mean = led.mean(axis=0) if len(led) else np.zeros(led.shape[1])
     unit = np.broadcast_to(mean, led.shape) if limits is None else limits
-    room = unit * (1 + headroom) if limits is None else unit
-    needed, over = [], []
-    for one in followed(outcome):
-        kind, names, failed = one.after.kind, one.after.name.to_pylist(), one.after.failed_lists.to_pylist()
+    capacity = unit * (1 + headroom) if limits is None else unit
+    source = "uniform" if limits is None else "file"
+    required: list[dict[str, object]] = []
+    over: list[dict[str, object]] = []
+    for loads in survivor_loads(aggregates):
         for resource, load in RESOURCES.items():
-            if not outcome.rates_known[load] or not one.survive.any() or not led[:, load].any():
+            if not aggregates.is_known[load] or not loads.survives.any() or not led[:, load].any():
                 continue
-            shown = np.where(one.survive, one.then[:, :, load], np.nan)
+            after = np.where(loads.survives, loads.after[:, :, load], np.nan)
             with np.errstate(invalid="ignore", divide="ignore"):
-                share = np.where(unit[None, :, load] > 0, shown / unit[None, :, load], np.where(shown > 0, np.inf, 0.0))
-                share[np.isnan(shown) | np.isnan(unit[None, :, load] + 0 * shown)] = np.nan
-                too_much = shown > room[None, :, load]
-            if np.isnan(share).all():
+                used = np.where(unit[None, :, load] > 0, after / unit[None, :, load], np.where(after > 0, np.inf, 0.0))
+                used[np.isnan(after) | np.isnan(unit[None, :, load] + 0 * after)] = np.nan
+                is_over = after > capacity[None, :, load]
+            if np.isnan(used).all():
                 continue
-            scenario, broker = np.unravel_index(np.nanargmax(share), share.shape)
-            ratio = float(share[scenario, broker]) - 1
-            needed.append(
+            names = loads.outcomes.name
+            scenario, broker = np.unravel_index(np.nanargmax(used), used.shape)
+            ratio = float(used[scenario, broker]) - 1
+            required.append(
                 {
-                    "scenario_kind": kind,
+                    "scenario_kind": str(loads.outcomes.kind),
                     "resource": resource,
-                    "capacity_source": UNIFORM if limits is None else FILE,
+                    "capacity_source": source,
                     "required_headroom_ratio": ratio if np.isfinite(ratio) else None,
-                    "worst_scenario": names[scenario],
-                    "worst_broker": int(outcome.ids[broker]),
-                    "worst_load": float(shown[scenario, broker]),
+                    "worst_scenario": names[int(scenario)].as_py(),
+                    "worst_broker": int(aggregates.ids[broker]),
+                    "worst_load": float(after[scenario, broker]),
                     "scenarios": len(names),
-                    "scenarios_over_capacity": int(too_much.any(axis=1).sum()),
+                    "scenarios_over_capacity": int(is_over.any(axis=1).sum()),
                 }
             )
-            for s, b in zip(*np.nonzero(too_much), strict=True):
-                load_after, limit = float(shown[s, b]), float(room[b, load])
-                over.append(
-                    {
-                        "scenario_kind": kind,
-                        "scenario": names[s],
-                        "failed_brokers": failed[s],
-                        "broker_id": int(outcome.ids[b]),
-                        "resource": resource,
-                        "load_after": load_after,
-                        "capacity": limit,
-                        "excess_load": load_after - limit,
-                        "load_over_capacity_ratio": load_after / limit if limit > 0 else None,
-                    }
-                )
-    return pa.Table.from_pylist(needed, schema=HEADROOM), pa.Table.from_pylist(over, schema=OVER)
+            over += _over_capacity(loads, aggregates.ids, resource, is_over, capacity[:, load])
+    return (
+        pa.Table.from_pylist(required, schema=schema_of(HEADROOM_COLUMNS)),
+        pa.Table.from_pylist(over, schema=schema_of(OVER_CAPACITY_COLUMNS)),
+    )
+
+
+def _over_capacity(
+    loads: SurvivorLoads, ids: npt.NDArray[np.int32], resource: str, is_over: npt.NDArray[np.bool_], capacity: Floats
+) -> list[dict[str, object]]:
+    """Return rows of the survivors that are over. is_over: bool (s, n); capacity: float64 (n), of this resource."""
+    failed, rows = loads.outcomes.failed_brokers, []
+    for s, b in zip(*np.nonzero(is_over), strict=True):
+        load_after, limit = float(loads.after[s, b, RESOURCES[resource]]), float(capacity[b])
+        rows.append(
+            {
+                "scenario_kind": str(loads.outcomes.kind),
+                "scenario": loads.outcomes.name[int(s)].as_py(),
+                "failed_brokers": failed[int(s)].as_py(),
+                "broker_id": int(ids[b]),
+                "resource": resource,
+                "load_after": load_after,
+                "capacity": limit,
+                "excess_load": load_after - limit,
+                "load_over_capacity_ratio": load_after / limit if limit > 0 else None,
+            }
+        )
+    return rows

@@ -1,71 +1,197 @@
-"""Schemes side by side on made-up mixes of topics: what a down broker does, and what can be lost, over many seeds."""
+"""Compare placement schemes on synthetic clusters over many seeds: takeovers after a failure, and the risk of loss."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import comb
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from udfs.durability.kernels.loss_probability import copysets
-from udfs.failures.aggregates import sum_seed
-from udfs.failures.seed_rows import metrics_of
-from udfs.placement.kernels.java_random import scrambled
-from udfs.placement.kernels.topic_arrays import BrokerLists, Placed, Topics
-from udfs.placement.kernels.topic_seeds import topic_seeds
-from udfs.placement.schemes import SCHEMES
-from udfs.placement.topic_batches import text_of
+from udfs.durability.kernels.loss_probability import find_copysets
+from udfs.failures.aggregates import aggregate_seed
+from udfs.failures.scheme_distribution import METRICS, measure_placement
+from udfs.placement.kernels.java_random import scramble_seeds
+from udfs.placement.kernels.topic_arrays import BrokerLists, TopicPlacements, Topics
+from udfs.placement.kernels.topic_seeds import compute_topic_seeds
+from udfs.placement.schemes import KAFKA, KAFKA_RACK_UNAWARE, KRAFT, NAIVE, SCHEMES, find_place_function
+from udfs.placement.topic_batches import get_utf8_buffers
+
+STUDIED_SCHEMES = (NAIVE, KAFKA_RACK_UNAWARE, KAFKA, KRAFT)
+_WORST_SURVIVOR, _FEWEST_TAKEOVER = METRICS.index("worst_survivor_ratio"), METRICS.index("fewest_takeover_brokers")
 
 
 @dataclass(frozen=True)
-class Mix:
-    """topics of the same number of partitions and replicas, on brokers that are on racks in turn (0 = on none)."""
+class SyntheticCluster:
+    """A cluster whose topics all have the same size; brokers are on the racks in turn (0 = no racks)."""
 
     brokers: int
     racks: int
-    partitions: int
+    partitions_per_topic: int
     replication_factor: int
     topics: int
 
 
 @dataclass(frozen=True)
-class Figures:
-    """Of one scheme on one mix, a value a seed (float64).
+class StudyGrid:
+    """The synthetic clusters to study: every combination of these values.
 
-    worst_survivor: most leaders over the mean, of the worst survivor of the worst single failure.
-    takeover_brokers: survivors that take over, of the failure with fewest.   copysets: distinct replica sets.
-    loss: the chance that as many failures as replicas lose some partition.
+    Attributes:
+        brokers: Numbers of brokers.
+        racks: Numbers of racks; 0 = no racks.
+        partitions_per_topic: Numbers of partitions.
+        replication_factors: Replication factors.
+        leaders_per_broker: Partitions that a broker leads on average; determines the number of topics.
+        first_seed: The first seed.
+        seeds: Number of seeds.
     """
 
-    worst_survivor: npt.NDArray[np.float64]
-    takeover_brokers: npt.NDArray[np.float64]
-    copysets: npt.NDArray[np.float64]
-    loss: npt.NDArray[np.float64]
+    brokers: tuple[int, ...]
+    racks: tuple[int, ...]
+    partitions_per_topic: tuple[int, ...]
+    replication_factors: tuple[int, ...]
+    leaders_per_broker: int
+    first_seed: int
+    seeds: int
+
+    def list_clusters(self) -> list[SyntheticCluster]:
+        """Return the combinations that can be placed."""
+        return [
+            SyntheticCluster(n, racks, size, factor, max(1, math.ceil(n * self.leaders_per_broker / size)))
+            for n, racks, size, factor in product(
+                self.brokers, self.racks, self.partitions_per_topic, self.replication_factors
+            )
+            if racks <= n and factor <= n
+        ]
+
+    def count_partitions(self) -> int:
+        """Return how many partitions the study places with each scheme."""
+        return self.seeds * sum(cluster.topics * cluster.partitions_per_topic for cluster in self.list_clusters())
 
 
-def _place(mix: Mix, scheme: str, seed: int) -> Placed:
-    place = SCHEMES[scheme].place
-    assert place is not None
-    count = mix.topics
-    ids = np.arange(mix.brokers, dtype=np.int32)
-    racks = [f"rack-{i % mix.racks}" for i in range(mix.brokers)] if mix.racks else None
-    lists = BrokerLists.of(ids, np.array([0, mix.brokers]), racks)
-    names = text_of(pa.array([f"topic-{i}" for i in range(count)]))
-    cluster = text_of(pa.array([f"{mix.brokers}x{mix.racks}"] * count))
-    sizes = np.full(count, mix.partitions, dtype=np.int64)
-    asked = Topics.of(sizes, np.full(count, mix.replication_factor, dtype=np.int64), np.zeros(count, dtype=np.int64))
-    return place(asked, lists, scrambled(topic_seeds(seed, cluster, names)))
+@dataclass(frozen=True)
+class Percentiles:
+    """Percentiles over seeds; None = undefined for all of them."""
+
+    p05: float | None
+    p50: float | None
+    p95: float | None
+
+    @classmethod
+    def from_values(cls, values: npt.NDArray[np.float64]) -> Percentiles:
+        """Compute the percentiles of values (seeds), NaN = undefined."""
+        known = values[~np.isnan(values)]
+        return cls(*np.percentile(known, [5, 50, 95]).tolist()) if len(known) else cls(None, None, None)
 
 
-def study(mix: Mix, scheme: str, first_seed: int, seeds: int) -> Figures:
-    """The figures of a scheme over seeds first_seed, first_seed + 1, ...; one that draws nothing has just one."""
+@dataclass(frozen=True)
+class SchemeFigures:
+    """Figures of one scheme on one synthetic cluster.
+
+    Attributes:
+        worst_survivor_ratio: Leaders over the mean, of the most loaded survivor of the worst single failure.
+        fewest_takeover_brokers: Brokers that take over, in the single failure with fewest.
+        copysets: Distinct replica sets.
+        loss_probability: Probability that as many failures as replicas lose some partition.
+    """
+
+    worst_survivor_ratio: Percentiles
+    fewest_takeover_brokers: Percentiles
+    copysets: Percentiles
+    loss_probability: Percentiles
+
+
+@dataclass(frozen=True)
+class StudiedCluster:
+    """A synthetic cluster and the figures of each scheme."""
+
+    cluster: SyntheticCluster
+    schemes: Mapping[str, SchemeFigures]
+
+
+@dataclass(frozen=True)
+class SchemeVerdict:
+    """In how many clusters kraft has a higher or lower value than kafka.
+
+    By the median, and beyond the middle 90 % of the seeds of both. Ratios are kraft's median over kafka's.
+    """
+
+    clusters: int
+    kraft_higher: int
+    kraft_higher_beyond_seeds: int
+    kraft_lower: int
+    kraft_lower_beyond_seeds: int
+    kraft_over_kafka_median: float | None
+    kraft_over_kafka_min: float | None
+    kraft_over_kafka_max: float | None
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """The result of a study; verdicts by name of the figure."""
+
+    first_seed: int
+    seeds: int
+    clusters: Sequence[StudiedCluster]
+    verdicts: Mapping[str, SchemeVerdict]
+
+
+def place_cluster(cluster: SyntheticCluster, scheme: str, seed: int) -> TopicPlacements:
+    """Place the topics of a synthetic cluster by a scheme."""
+    n, count = cluster.brokers, cluster.topics
+    racks = [f"rack-{i % cluster.racks}" for i in range(n)] if cluster.racks else None
+    lists = BrokerLists.create(np.arange(n, dtype=np.int32), np.array([0, n]), racks)
+    names = get_utf8_buffers(pa.array([f"topic-{i}" for i in range(count)]))
+    clusters = get_utf8_buffers(pa.array([f"{n}x{cluster.racks}"] * count))
+    values = (cluster.partitions_per_topic, cluster.replication_factor, 0)
+    topics = Topics.create(*(np.full(count, value, dtype=np.int64) for value in values))
+    return find_place_function(scheme)(topics, lists, scramble_seeds(compute_topic_seeds(seed, clusters, names)))
+
+
+def measure_scheme(
+    cluster: SyntheticCluster, scheme: str, first_seed: int, seeds: int
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Return the fields of SchemeFigures by seed, from first_seed; a scheme that is not random has a single seed."""
     rows = []
-    for seed in range(first_seed, first_seed + (seeds if SCHEMES[scheme].draws else 1)):
-        placed = _place(mix, scheme, seed)
-        summed = sum_seed(placed, mix.brokers)
-        metrics = metrics_of(summed["seed_led"][0].astype(np.float64), summed["seed_taken"][0].astype(np.float64))
-        sets = len(copysets(placed.replica_offsets, placed.broker, mix.brokers)[0]) - 1
-        rows.append((metrics[1], metrics[3], sets, sets / comb(mix.brokers, mix.replication_factor)))
-    return Figures(*np.array(rows, dtype=np.float64).T)
+    for seed in range(first_seed, first_seed + (seeds if SCHEMES[scheme].is_random else 1)):
+        placements = place_cluster(cluster, scheme, seed)
+        sums = aggregate_seed(placements, cluster.brokers)
+        leaders, takeovers = (sums[name][0].astype(np.float64) for name in ("seed_leaders", "seed_takeovers"))
+        metrics = measure_placement(leaders, takeovers)
+        copysets = len(find_copysets(placements.replica_offsets, placements.broker, cluster.brokers)[0]) - 1
+        loss = copysets / math.comb(cluster.brokers, cluster.replication_factor)
+        rows.append((metrics[_WORST_SURVIVOR], metrics[_FEWEST_TAKEOVER], copysets, loss))
+    return dict(zip(SchemeFigures.__annotations__, np.array(rows, dtype=np.float64).T, strict=True))
+
+
+def _judge(clusters: Sequence[StudiedCluster], figure: str) -> SchemeVerdict:
+    pairs = [tuple(getattr(c.schemes[scheme], figure) for scheme in (KAFKA, KRAFT)) for c in clusters]
+    pairs = [(kafka, kraft) for kafka, kraft in pairs if kafka.p50 and kraft.p50]
+    ratios = sorted(kraft.p50 / kafka.p50 for kafka, kraft in pairs)
+    return SchemeVerdict(
+        clusters=len(pairs),
+        kraft_higher=sum(kraft.p50 > kafka.p50 for kafka, kraft in pairs),
+        kraft_higher_beyond_seeds=sum(kraft.p05 > kafka.p95 for kafka, kraft in pairs),
+        kraft_lower=sum(kraft.p50 < kafka.p50 for kafka, kraft in pairs),
+        kraft_lower_beyond_seeds=sum(kraft.p95 < kafka.p05 for kafka, kraft in pairs),
+        kraft_over_kafka_median=float(np.median(ratios)) if ratios else None,
+        kraft_over_kafka_min=ratios[0] if ratios else None,
+        kraft_over_kafka_max=ratios[-1] if ratios else None,
+    )
+
+
+def run_study(grid: StudyGrid) -> StudyResult:
+    """Measure all schemes on every cluster of the grid."""
+    clusters = []
+    for cluster in grid.list_clusters():
+        figures = {}
+        for scheme in STUDIED_SCHEMES:
+            if cluster.racks or scheme != KAFKA_RACK_UNAWARE:  # without racks, kafka is the same
+                values = measure_scheme(cluster, scheme, grid.first_seed, grid.seeds)
+                figures[scheme] = SchemeFigures(*map(Percentiles.from_values, values.values()))
+        clusters.append(StudiedCluster(cluster, figures))
+    verdicts = {figure: _judge(clusters, figure) for figure in ("worst_survivor_ratio", "copysets")}
+    return StudyResult(grid.first_seed, grid.seeds, clusters, verdicts)

@@ -1,317 +1,303 @@
-"""How hot the hottest broker gets over many seeds: one cluster's topics, by one scheme. The kernels do the counting."""
+"""How many leaders the hottest broker has over many seeds: one cluster's topics, placed by one scheme."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from udfs.arrow.ragged import offsets_of, take_segments
-from udfs.hotspots.kernels import leader_counts
-from udfs.hotspots.kernels.balls_in_bins import Fullest, fullest
-from udfs.placement.kernels import kafka_errors
-from udfs.placement.kernels.java_random import scrambled
-from udfs.placement.kernels.rack_aware_round_robin import alternate
-from udfs.placement.kernels.topic_arrays import NO_RACK, BrokerLists, Ints, Topics
-from udfs.placement.kernels.topic_seeds import Words, run_words, seeds_of, topic_hashes
-from udfs.placement.schemes import KAFKA, KAFKA_RACK_UNAWARE, KRAFT, NAIVE, SCHEMES
-from udfs.placement.topic_batches import LiveBrokers, text_of
+from udfs.arrow.table_columns import DOUBLE, LONG, column
+from udfs.hotspots.kernels.balls_in_bins import FullestBin, find_fullest_bin
+from udfs.hotspots.kernels.leader_counts import BrokerCounts, ClusterTopics
+from udfs.hotspots.leader_counting import (
+    count_replicas,
+    count_whole_rounds,
+    create_broker_lists,
+    estimate_cost,
+    find_errors,
+)
+from udfs.placement.kernels.topic_arrays import Ints
+from udfs.placement.kernels.topic_seeds import mix_run_seeds
+from udfs.placement.schemes import KRAFT, SCHEMES
+from udfs.placement.topic_batches import LiveBrokers
 
-Flags = npt.NDArray[np.bool_]
+_SEEDS_AT_ONCE = 1000
+_PERCENTILES = {"p5": 5, "p50": 50, "p95": 95, "p99": 99, "highest": 100}
+_EXCEEDANCE = pa.struct([("above_ratio", DOUBLE), ("probability", DOUBLE)])
 
-_BLOCK = 1000  # seeds whose counts are held at once
+
+def _percentile_columns(counted: str, *names: str) -> tuple[pa.Field, ...]:
+    meaning = {name: f"at most this in {percent} % of the seeds" for name, percent in _PERCENTILES.items()}
+    meaning["highest"] = "the highest of all seeds"
+    comment = f"{counted} of the hottest broker over the mean: "
+    return tuple(column(f"{counted}_max_over_mean_{name}_ratio", DOUBLE, comment + meaning[name]) for name in names)
+
+
+# Columns of gold.hotspot_distribution after its keys.
+DISTRIBUTION_COLUMNS: tuple[pa.Field, ...] = (
+    column(
+        "seeds",
+        LONG,
+        "seeds tried, from run.seed; fewer than hotspots.seeds if these would exceed hotspots.max_placed_topics; "
+        "1 = the scheme is not random; 0 = no topic can be placed, and columns that depend on seeds are null",
+        required=True,
+    ),
+    column("brokers", LONG, "live brokers", required=True),
+    column("unplaceable_topics", LONG, "topics that the scheme cannot place; not counted", required=True),
+    column("partitions", LONG, "partitions placed", required=True),
+    column("single_partition_topics", LONG, "topics with one partition", required=True),
+    column("leaders_mean", DOUBLE, "leaders per live broker"),
+    *_percentile_columns("leaders", *_PERCENTILES),
+    *_percentile_columns("replicas", "p50", "p95", "highest"),
+    column(
+        "exceedance_probabilities",
+        pa.list_(_EXCEEDANCE),
+        "share of the seeds (0 to 1) with leaders max/mean above each of hotspots.thresholds",
+    ),
+    column("observed_leaders_max", LONG, "leaders of the hottest live broker now; null = no live broker leads"),
+    column("observed_max_over_mean_ratio", DOUBLE, "that number over the mean of the live brokers"),
+    column("observed_percent", DOUBLE, "seeds with a max/mean of at most the observed one, %"),
+    column(
+        "single_partition_leaders_max_expected",
+        DOUBLE,
+        "expected leaders of the hottest broker, of single-partition topics alone (balls into bins)",
+    ),
+    column("single_partition_max_over_mean_expected_ratio", DOUBLE, "that number over their mean"),
+    column(
+        "random_leaders_max_expected",
+        DOUBLE,
+        "expected leaders of the hottest broker if whole rounds stay and every other partition falls on any broker, "
+        "independent of its topic (balls into bins)",
+    ),
+    column("random_max_over_mean_expected_ratio", DOUBLE, "that number over leaders_mean"),
+)
 
 
 @dataclass(frozen=True)
-class Mix:
-    """The topics of a cluster, as far as leaders are concerned.
+class TrialOptions:
+    """What to try.
 
-    names: uint64 (t), of topic_hashes.   partitions, factor: int64 (t), as asked for.
-    listed (flat), listed_offsets (t + 1): int64, just these partitions of a topic are wanted; none = all.
+    Attributes:
+        schemes: Computed schemes.
+        run_seed: The first seed.
+        seeds: Number of seeds.
+        max_placed_topics: Limit of seeds times the cost of a seed, see `estimate_cost`.
+        thresholds: Ratios of max/mean whose exceedance probability is of interest.
+        chunks: Number of parts that the seeds are divided into, for parallel work.
     """
 
-    names: Words
-    partitions: Ints
-    factor: Ints
-    listed: Ints
-    listed_offsets: Ints
-
-    def only(self, rows: Flags) -> Mix:
-        """The topics that are marked (t)."""
-        listed, offsets = take_segments(self.listed, self.listed_offsets, np.flatnonzero(rows))
-        return Mix(self.names[rows], self.partitions[rows], self.factor[rows], listed.astype(np.int64), offsets)
-
-    def shown(self) -> Ints:
-        """The partitions wanted of each topic (t)."""
-        listed = np.diff(self.listed_offsets)
-        return np.where(listed > 0, listed, self.partitions)
-
-
-def mix_of(cluster: str, topics: pa.Table) -> Mix:
-    """Of a cluster's topics: topic, partitions, replication_factor, partition_loads as in silver.topics."""
-    names, partitions, factor, loads = (
-        topics[name].combine_chunks() for name in ("topic", "partitions", "replication_factor", "partition_loads")
-    )
-    ids = pc.struct_field(loads.flatten(), "partition")
-    offsets = offsets_of(int64(pc.list_value_length(loads)))
-    last = np.maximum.reduceat(np.append(int64(ids), -1), offsets[:-1]) if len(offsets) > 1 else offsets[:-1]
-    asked = int64(partitions)
-    # Listed are all partitions of a topic with loads: only where some are missing does it matter which.
-    gaps = ~((np.diff(offsets) == asked) & (last == asked - 1))
-    listed, kept = take_segments(int64(ids), offsets, np.flatnonzero(gaps))
-    lengths = np.zeros(len(asked), dtype=np.int64)
-    lengths[gaps] = np.diff(kept)
-    hashes = names_of(pa.array([cluster] * len(asked), pa.string()), names.cast(pa.string()))
-    return Mix(hashes.to_numpy().view(np.uint64), asked, int64(factor), listed.astype(np.int64), offsets_of(lengths))
-
-
-def int64(values: pa.Array) -> Ints:
-    """The values, 0 for null."""
-    return np.asarray(pc.fill_null(values, pa.scalar(0, values.type)).to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
-def names_of(cluster: pa.Array, topic: pa.Array) -> pa.Array:
-    """Body of a scalar Arrow UDF: `Mix.names` as int64, of topics (strings without nulls) of clusters."""
-    return pa.array(topic_hashes(text_of(cluster), text_of(topic)).view(np.int64), pa.int64())
+    schemes: Sequence[str]
+    run_seed: int
+    seeds: int
+    max_placed_topics: int
+    thresholds: Sequence[float] = ()
+    chunks: int = 1
 
 
 @dataclass(frozen=True)
-class Counts:
-    """int64 (seeds, brokers) each: the leaders and replicas of each broker, in the order of the brokers given."""
+class TrialFacts:
+    """What is known of a trial apart from its seeds. Expected values are None if no topic can be placed."""
 
-    leaders: Ints
-    replicas: Ints
-
-
-def _whole(mix: Mix, brokers: int) -> leader_counts.Arcs:
-    return leader_counts.Arcs.of(mix.partitions, mix.listed, mix.listed_offsets, brokers)
-
-
-def _round_robin(mix: Mix, order: Ints, runs: Words, draws: bool) -> Counts:
-    """By the round robin over the brokers in this order (places in the list given)."""
-    counts = _none(runs, order)
-    arcs = _whole(mix, len(order))
-    flat = (arcs.whole, arcs.offsets, arcs.begin, arcs.length, arcs.turn, mix.factor)
-    leader_counts.count_round_robin(runs, mix.names, draws, *flat, counts.leaders, counts.replicas)
-    return _in_order(counts, order)
-
-
-def _none(runs: Words, order: Ints) -> Counts:
-    shape = (len(runs), len(order))
-    return Counts(np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64))
-
-
-def _in_order(counts: Counts, order: Ints) -> Counts:
-    """Counts of brokers in this order (places in the list given), in the order given."""
-    back = np.argsort(order)
-    return Counts(counts.leaders[:, back], counts.replicas[:, back])
-
-
-def _count_unaware(mix: Mix, lists: BrokerLists, runs: Words) -> Counts:
-    return _round_robin(mix, np.arange(len(lists.ids)), runs, draws=True)
-
-
-def _count_kafka(mix: Mix, lists: BrokerLists, runs: Words) -> Counts:
-    if lists.rack[0] == NO_RACK:
-        return _count_unaware(mix, lists, runs)
-    ids, rack = np.empty_like(lists.ids), np.empty_like(lists.rack)
-    racks = alternate(lists.ids, lists.rack_rank[lists.rack], ids, rack)
-    by_id = np.argsort(lists.ids)
-    order = by_id[np.searchsorted(lists.ids[by_id], ids)]
-    counts = _none(runs, order)
-    for width in np.unique(mix.factor).tolist():
-        part = mix.only(mix.factor == width)
-        arcs = _whole(part, len(order))
-        flat = (arcs.whole, arcs.offsets, arcs.begin, arcs.length, arcs.turn)
-        leader_counts.count_rack_aware(runs, part.names, *flat, width, rack, racks, counts.leaders, counts.replicas)
-    return _in_order(counts, order)
-
-
-def _count_naive(mix: Mix, lists: BrokerLists, runs: Words) -> Counts:
-    return _round_robin(mix, np.argsort(lists.ids), runs, draws=False)
-
-
-def _count_kraft(mix: Mix, lists: BrokerLists, runs: Words) -> Counts:
-    order = np.argsort(lists.ids)
-    counts = _none(runs, order)
-    places = np.argsort(order).astype(np.int32)  # by id, as the placement sorts them
-    rank = np.append(lists.rack_rank, NO_RACK).astype(np.int32)[lists.rack]
-    hashes = np.append(lists.rack_hash, 0).astype(np.int32)[lists.rack]
-    short_cut = _short_cut(mix, lists)
-    simple, other = mix.only(short_cut), mix.only(~short_cut)
-    if len(simple.names):
-        whole, rest = np.divmod(simple.partitions, len(order))
-        flat = (runs, simple.names, whole, rest, simple.factor)
-        leader_counts.count_striped_one_rack(*flat, counts.leaders, counts.replicas)
-    if len(other.names):
-        asked = (other.names, other.partitions, other.factor, other.listed, other.listed_offsets)
-        leader_counts.count_striped(runs, *asked, places, rank, hashes, counts.leaders, counts.replicas)
-    return _in_order(counts, order)
-
-
-def _short_cut(mix: Mix, lists: BrokerLists) -> Flags:
-    """The topics (t) that kraft need not place to count them: whole ones, all brokers being in one rack, or in none."""
-    one_rack = len(np.unique(lists.rack)) == 1
-    return np.asarray((np.diff(mix.listed_offsets) == 0) & one_rack, dtype=np.bool_)
-
-
-def _cost(scheme: str, mix: Mix, lists: BrokerLists) -> int:
-    """What a seed costs: arithmetic on so many topics (or replicas) and brokers."""
-    n = len(lists.ids)
-    if scheme == KRAFT:
-        simple = _short_cut(mix, lists)
-        shuffled = np.where(mix.partitions > n, mix.partitions, 1)
-        return n + int(np.where(simple, shuffled, mix.partitions * mix.factor).sum())
-    pairs = n * n if scheme == KAFKA and n and lists.rack[0] != NO_RACK else 0
-    return n + len(mix.names) + len(mix.listed) + pairs
-
-
-def _by_placing(scheme: str) -> Callable[[Mix, BrokerLists, Words], Counts]:
-    """For a scheme without a way of counting: every seed is placed."""
-
-    def count(mix: Mix, lists: BrokerLists, runs: Words) -> Counts:
-        place = SCHEMES[scheme].place
-        assert place is not None
-        topics = _topics(mix)
-        counts = _none(runs, lists.ids.astype(np.int64))
-        by_id = np.argsort(lists.ids)
-        for s, run in enumerate(runs):
-            placed = place(topics, lists, scrambled(seeds_of(mix.names, run)))
-            at = by_id[np.searchsorted(lists.ids[by_id], placed.broker)]
-            counts.replicas[s] = np.bincount(at, minlength=len(by_id))
-            counts.leaders[s] = np.bincount(at[placed.replica_offsets[:-1]], minlength=len(by_id))
-        return counts
-
-    return count
-
-
-def _topics(mix: Mix) -> Topics:
-    zero = np.zeros_like(mix.partitions)
-    return Topics.of(mix.partitions, mix.factor, zero, listed=mix.listed, listed_offsets=mix.listed_offsets)
-
-
-_COUNTERS = {KAFKA: _count_kafka, KAFKA_RACK_UNAWARE: _count_unaware, KRAFT: _count_kraft, NAIVE: _count_naive}
+    brokers: int
+    unplaceable_topics: int
+    partitions: int
+    replica_count: int
+    single_partition_topics: int
+    observed_leaders_max: int | None
+    observed_max_over_mean_ratio: float | None
+    single_partition_leaders_max_expected: float | None = None
+    single_partition_leaders_max_p95: int | None = None
+    random_leaders_max_expected: float | None = None
+    random_leaders_max_p95: int | None = None
 
 
 @dataclass(frozen=True)
-class Trial:
-    """A cluster's topics to be placed by one scheme over its live brokers, again and again.
+class PlacementTrial:
+    """A cluster's topics, placed by one scheme over its live brokers with many seeds.
 
-    mix: the topics that can be placed.   rejected: how many cannot.   seeds: how many to try.
+    Attributes:
+        scheme: A computed scheme.
+        brokers: Live brokers.
+        topics: The topics that can be placed.
+        unplaceable_topics: Number of those that cannot.
+        seeds: Number of seeds to try.
     """
 
     scheme: str
     brokers: LiveBrokers
-    mix: Mix
-    rejected: int
+    topics: ClusterTopics
+    unplaceable_topics: int
     seeds: int
 
-    @staticmethod
-    def of(scheme: str, mix: Mix, brokers: LiveBrokers, seeds: int, work: int) -> Trial:
-        """seeds: how many to try; fewer where these would cost more than `work`, counted in topics (see _cost)."""
-        lists = _lists(brokers)
-        topics = _topics(mix)
-        if scheme == KRAFT:
-            refusal = kafka_errors.of_striped(topics, lists)
-        else:
-            known = np.empty(1, dtype=np.int8)
-            kafka_errors.racks_known(lists.offsets, lists.rack, known)
-            refusal = kafka_errors.of_admin_utils(topics, lists, (known == kafka_errors.SOME_KNOWN) & (scheme == KAFKA))
-        good = mix.only(refusal == 0)
-        cost = _cost(scheme, good, lists)
-        tried = max(1, min(seeds, work // max(1, cost))) if SCHEMES[scheme].draws else 1
-        return Trial(scheme, brokers, good, len(mix.names) - len(good.names), tried if good.shown().any() else 0)
+    @classmethod
+    def create(
+        cls, scheme: str, topics: ClusterTopics, brokers: LiveBrokers, seeds: int, max_placed_topics: int
+    ) -> PlacementTrial:
+        """Prepare a trial of so many seeds, or of fewer if these would exceed `max_placed_topics`."""
+        lists = create_broker_lists(brokers)
+        placeable = topics.select(find_errors(scheme, topics, lists) == 0)
+        affordable = max(1, max_placed_topics // max(1, estimate_cost(scheme, placeable, lists)))
+        seeds = min(seeds, affordable) if SCHEMES[scheme].is_random else 1
+        rejected = len(topics.name_hash) - len(placeable.name_hash)
+        return cls(scheme, brokers, placeable, rejected, seeds if placeable.count_rows().any() else 0)
 
-    def counts(self, run_seed: int, first: int = 0, until: int | None = None) -> Counts:
-        """The counts by seeds first to until - 1 (all): seed i places as a run with run.seed = run_seed + i does."""
-        lists = _lists(self.brokers)
-        runs = run_words(run_seed + first, (self.seeds if until is None else until) - first)
-        if not len(runs):
-            return _none(runs, lists.ids.astype(np.int64))
-        return (_COUNTERS.get(self.scheme) or _by_placing(self.scheme))(self.mix, lists, runs)
+    def count(self, run_seed: int, first: int = 0, until: int | None = None) -> BrokerCounts:
+        """Count leaders and replicas by seeds first to until - 1 (default: all).
 
-    def hottest(self, run_seed: int, first: int = 0, until: int | None = None) -> Counts:
-        """int64 (seeds) each: the leaders and the replicas of the broker that has most of them, by these seeds."""
+        Seed i places what a run with run.seed = run_seed + i does.
+        """
+        run_words = mix_run_seeds(run_seed + first, (self.seeds if until is None else until) - first)
+        return count_replicas(self.scheme, self.topics, create_broker_lists(self.brokers), run_words)
+
+    def find_hottest(self, run_seed: int, first: int = 0, until: int | None = None) -> tuple[Ints, Ints]:
+        """Return (leaders, replicas) of the broker with most of them, by seed: int64 (seeds)."""
         end = self.seeds if until is None else until
-        blocks = [self.counts(run_seed, at, min(at + _BLOCK, end)) for at in range(first, end, _BLOCK)]
+        starts = range(first, end, _SEEDS_AT_ONCE)
+        blocks = [self.count(run_seed, start, min(start + _SEEDS_AT_ONCE, end)) for start in starts]
         none = np.empty(0, dtype=np.int64)
-        return Counts(
+        return (
             np.concatenate([none, *(block.leaders.max(axis=1) for block in blocks)]),
             np.concatenate([none, *(block.replicas.max(axis=1) for block in blocks)]),
         )
 
-    @property
-    def singles(self) -> int:
-        """Topics of which one partition is wanted."""
-        return int((self.mix.shown() == 1).sum())
+    @cached_property
+    def single_partition_topics(self) -> int:
+        """Topics of which one partition is placed."""
+        return int((self.topics.count_rows() == 1).sum())
 
     @property
     def partitions(self) -> int:
-        """Partitions wanted of all topics."""
-        return int(self.mix.shown().sum())
+        """Partitions placed."""
+        return int(self.topics.count_rows().sum())
 
-    @property
-    def replicas(self) -> int:
-        """Replicas of these."""
-        return int((self.mix.shown() * self.mix.factor).sum())
+    def expect_single_partition_leaders(self) -> FullestBin:
+        """Return the distribution of the hottest broker's leaders of single-partition topics alone.
 
-    def expected_singles(self) -> Fullest:
-        """The hottest broker's leaders of single-partition topics alone: each falls on some broker, whatever the rest.
-
-        kraft draws a rack first, then a broker of it: those of a small rack are hit more.
+        Each falls on any broker. KRaft's scheme draws a rack first, so brokers of a small rack are hit more often.
         """
         sizes = np.array([len(self.brokers.ids)])
         if self.scheme == KRAFT and self.brokers.racks:
-            sizes = np.unique(_lists(self.brokers).rack, return_counts=True)[1]
+            sizes = np.unique(create_broker_lists(self.brokers).rack, return_counts=True)[1]
         sizes, racks = np.unique(sizes, return_counts=True)
-        return fullest(self.singles, 1.0 / (racks.sum() * sizes), racks * sizes)
+        return find_fullest_bin(self.single_partition_topics, 1.0 / (racks.sum() * sizes), racks * sizes)
 
-    def expected_blind(self) -> tuple[int, Fullest]:
-        """(leaders that whole rounds give every broker, the fullest broker if the others each fell on any broker)."""
-        arcs = _whole(self.mix, len(self.brokers.ids))
+    def expect_random_leaders(self) -> tuple[int, FullestBin]:
+        """Return (leaders that whole rounds give every broker, distribution of the hottest broker's other leaders).
+
+        The others are assumed to fall on any broker, independent of their topic.
+        """
         n = len(self.brokers.ids)
-        return int(arcs.whole.sum()), fullest(int(arcs.length.sum()), np.array([1.0 / n]), np.array([n]))
+        rounds, others = count_whole_rounds(self.topics, n)
+        return rounds, find_fullest_bin(others, np.array([1.0 / n]), np.array([n]))
 
-
-def _lists(brokers: LiveBrokers) -> BrokerLists:
-    ids = np.asarray(brokers.ids, dtype=np.int32)
-    return BrokerLists.of(ids, np.array([0, len(ids)]), brokers.racks)
+    def find_facts(self, leaders: Sequence[int]) -> TrialFacts:
+        """Return what is known apart from seeds; leaders: of each live broker now."""
+        total, most = sum(leaders), max(leaders, default=0)
+        facts = TrialFacts(
+            brokers=len(self.brokers.ids),
+            unplaceable_topics=self.unplaceable_topics,
+            partitions=self.partitions,
+            replica_count=int((self.topics.count_rows() * self.topics.replication_factor).sum()),
+            single_partition_topics=self.single_partition_topics,
+            observed_leaders_max=most if total else None,
+            observed_max_over_mean_ratio=most * len(leaders) / total if total else None,
+        )
+        if not self.seeds:
+            return facts
+        rounds, random = self.expect_random_leaders()
+        expected = (rounds + random.mean, rounds + random.percentile(95))
+        facts = replace(facts, random_leaders_max_expected=expected[0], random_leaders_max_p95=expected[1])
+        if not self.single_partition_topics:
+            return facts
+        single = self.expect_single_partition_leaders()
+        return replace(
+            facts,
+            single_partition_leaders_max_expected=single.mean,
+            single_partition_leaders_max_p95=single.percentile(95),
+        )
 
 
 @dataclass(frozen=True)
 class HotspotDistribution:
-    """What seeds say of the hottest broker (its leaders, or its replicas).
+    """Leaders, or replicas, of the hottest broker over seeds.
 
-    hottest: int64 (seeds), of each seed, ascending.   mean: of all brokers, the same for every seed.
+    Attributes:
+        hottest: int64 (seeds), ascending.
+        mean: Mean of all brokers, the same for every seed.
     """
 
     hottest: Ints
     mean: float
 
-    @staticmethod
-    def of(hottest: npt.ArrayLike, total: int, brokers: int) -> HotspotDistribution | None:
-        """None if there is nothing on any broker. hottest: (seeds), in any order; total: on all brokers."""
+    @classmethod
+    def create(cls, hottest: npt.ArrayLike, total: int, brokers: int) -> HotspotDistribution | None:
+        """Build the distribution of `hottest` (seeds) with `total` on all brokers; None if that is nothing."""
         values = np.sort(np.asarray(hottest, dtype=np.int64))
-        return HotspotDistribution(values, total / brokers) if len(values) and total else None
+        return cls(values, total / brokers) if len(values) and total else None
 
     def percentile(self, percent: float) -> int:
-        """The least count that `percent` % of the seeds do not pass."""
+        """Return the smallest count that at least `percent` % of the seeds do not exceed."""
         return int(self.hottest[max(0, int(np.ceil(len(self.hottest) * percent / 100.0)) - 1)])
 
-    def above(self, ratio: float) -> float:
-        """The share of seeds whose hottest broker has more than `ratio` times the mean."""
+    def exceedance_probability(self, ratio: float) -> float:
+        """Return the share of seeds whose hottest broker has more than `ratio` times the mean."""
         return float((self.hottest > ratio * self.mean * (1.0 + 1e-12)).mean())
 
-    def percent_up_to(self, ratio: float) -> float:
-        """The seeds whose hottest broker has at most `ratio` times the mean, %."""
-        return 100.0 * (1.0 - self.above(ratio))
+    def percent_at_most(self, ratio: float) -> float:
+        """Return the share of seeds whose hottest broker has at most `ratio` times the mean, %."""
+        return 100.0 * (1.0 - self.exceedance_probability(ratio))
+
+    def ratios(self) -> dict[str, float]:
+        """Return the percentiles over the mean, by name."""
+        return {name: self.percentile(percent) / self.mean for name, percent in _PERCENTILES.items()}
 
 
-def observed_max(leaders: Sequence[int]) -> tuple[int | None, float | None]:
-    """(leaders of the hottest broker, that over the mean), of each live broker's leaders; None where none leads."""
-    total = sum(leaders)
-    return (max(leaders), max(leaders) * len(leaders) / total) if total else (None, None)
+@dataclass(frozen=True)
+class SchemeHotspots:
+    """The hottest broker by one scheme over many seeds; distributions are None if no topic can be placed."""
+
+    facts: TrialFacts
+    seeds: int
+    leaders: HotspotDistribution | None
+    replicas: HotspotDistribution | None
+    thresholds: Sequence[float]
+
+    @classmethod
+    def create(
+        cls, facts: TrialFacts, leaders: npt.ArrayLike, replicas: npt.ArrayLike, thresholds: Sequence[float]
+    ) -> SchemeHotspots:
+        """Build it from the hottest broker's leaders and replicas by seed, of all seeds."""
+        return cls(
+            facts,
+            len(np.asarray(leaders)),
+            HotspotDistribution.create(leaders, facts.partitions, facts.brokers),
+            HotspotDistribution.create(replicas, facts.replica_count, facts.brokers),
+            thresholds,
+        )
+
+    def to_row(self) -> dict[str, object]:
+        """Return the values of DISTRIBUTION_COLUMNS and of `facts` by name."""
+        facts, leaders = self.facts, self.leaders
+        row: dict[str, object] = dict.fromkeys(c.name for c in DISTRIBUTION_COLUMNS)
+        row |= {"seeds": self.seeds} | vars(facts)
+        for counted, distribution in (("leaders", leaders), ("replicas", self.replicas)):
+            for name, ratio in (distribution.ratios() if distribution else {}).items():
+                row[f"{counted}_max_over_mean_{name}_ratio"] = ratio
+        if leaders is None:
+            return row
+        row["leaders_mean"] = leaders.mean
+        row["exceedance_probabilities"] = [
+            {"above_ratio": ratio, "probability": leaders.exceedance_probability(ratio)} for ratio in self.thresholds
+        ]
+        if facts.random_leaders_max_expected is not None:
+            row["random_max_over_mean_expected_ratio"] = facts.random_leaders_max_expected / leaders.mean
+        if facts.single_partition_leaders_max_expected is not None:
+            mean = facts.single_partition_topics / facts.brokers
+            row["single_partition_max_over_mean_expected_ratio"] = facts.single_partition_leaders_max_expected / mean
+        if facts.observed_max_over_mean_ratio is not None:
+            row["observed_percent"] = leaders.percent_at_most(facts.observed_max_over_mean_ratio)
+        return row

@@ -1,4 +1,4 @@
-"""Where each topic's placement comes from, one cluster at a time: Arrow tables in, one out. The kernels judge."""
+"""The placement origin of topics, one cluster at a time: Arrow tables in, one table out."""
 
 from __future__ import annotations
 
@@ -7,166 +7,205 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.ragged import offsets_of, take_segments
-from udfs.origin.kernels import scheme_patterns
-from udfs.origin.kernels.origin_search import NONE, NOT_JUDGED, Origins, find_origins
-from udfs.origin.kernels.round_robin_fit import UNKNOWN, Observed
-from udfs.origin.kernels.scheme_patterns import Brokers, Pattern
+from udfs.arrow.columns import to_array, to_lists, to_numpy
+from udfs.arrow.ragged import offsets_of, row_of, take_segments
+from udfs.arrow.table_columns import INT, INTS, LONG, TEXT, TEXTS, column, schema_of
+from udfs.origin.kernels.origin_search import TopicOrigins, find_origins
+from udfs.origin.kernels.round_robin_fit import UNKNOWN, ObservedTopics
+from udfs.origin.kernels.scheme_patterns import CandidateBrokers, Mask, Origin, Pattern
 from udfs.placement import schemes
-from udfs.placement.kernels.java_hash import rack_names
-from udfs.placement.kernels.topic_arrays import NO_RACK
+from udfs.placement.kernels.java_hash import index_rack_names
+from udfs.placement.kernels.topic_arrays import NO_RACK, Ids, Ints
 
-KAFKA_RACK_AWARE = "kafka_rack_aware"
-BY_HAND, NOT_KNOWN = "none", "unknown"
-NAMES = (schemes.KAFKA, KAFKA_RACK_AWARE, schemes.KRAFT, schemes.NAIVE)  # by the numbers of origin_patterns
-_TITLES = ("Kafka's round robin", "Kafka's rack-aware round robin", "KRaft's striped placement", "the naive pattern")
+ORIGIN_NAMES = {
+    Origin.KAFKA: schemes.KAFKA,
+    Origin.KAFKA_RACK_AWARE: "kafka_rack_aware",
+    Origin.KRAFT: schemes.KRAFT,
+    Origin.NAIVE: schemes.NAIVE,
+    Origin.MANUAL: "none",
+    Origin.UNKNOWN: "unknown",
+}
+_TITLES = {
+    Origin.KAFKA: "Kafka's round robin",
+    Origin.KAFKA_RACK_AWARE: "Kafka's rack-aware round robin",
+    Origin.KRAFT: "KRaft's striped placement",
+    Origin.NAIVE: "the naive scheme",
+}
 
-# What is given: a row per topic, with the partitions that are shown in any order, and a row per broker.
-SHOWN = pa.list_(pa.struct([("partition", pa.int32()), ("replicas", pa.list_(pa.int32()))]))
-TOPICS = pa.schema(
-    [("cluster_id", pa.string()), ("snapshot_id", pa.string()), ("topic", pa.string()), ("shown", SHOWN)]
+# Input: a row per topic with its partitions in any order, and a row per broker.
+PARTITIONS = pa.list_(pa.struct([("partition", INT), ("replicas", INTS)]))
+TOPICS = pa.schema([("cluster_id", TEXT), ("snapshot_id", TEXT), ("topic", TEXT), ("partitions", PARTITIONS)])
+BROKERS = pa.schema([("broker_id", INT), ("rack", TEXT), ("live", pa.bool_())])
+
+# Columns of gold.topic_origin after cluster_id and snapshot_id.
+ORIGIN_COLUMNS: tuple[pa.Field, ...] = (
+    column("topic", TEXT, "topic name", required=True),
+    column(
+        "origin",
+        TEXT,
+        "scheme that could have placed the topic; of several, the one that explains most of the cluster: kafka (no "
+        "racks), kafka_rack_aware, kraft, naive; none = placed manually or changed since; unknown = no known replicas",
+        required=True,
+    ),
+    column(
+        "matching_schemes",
+        TEXTS,
+        "every scheme that could have placed the topic, also over a broker order that no other topic shares",
+        required=True,
+    ),
+    column("evidence", LONG, "replicas that could have contradicted the scheme; 0 = inconclusive", required=True),
+    column(
+        "broker_order",
+        INTS,
+        "brokers in the order placed over: for kafka known up to rotation, from the smallest id; for kafka_rack_aware "
+        "alternating between racks; null for kraft and none",
+    ),
+    column("start_index", INT, "position in broker_order of partition 0's leader"),
+    column("shift", INT, "shift of the followers, modulo brokers - 1; null = unknown, as with one replica"),
+    column("expanded_from_partition", INT, "first partition that was added later; null = none"),
+    column("partitions_checked", LONG, "partitions with known replicas", required=True),
+    column(
+        "first_mismatch_partition",
+        INT,
+        "for origin none: first partition that deviates from the scheme that explains most of the cluster",
+    ),
+    column("note", TEXT, "explanation"),
 )
-BROKERS = pa.schema([("broker_id", pa.int32()), ("rack", pa.string()), ("live", pa.bool_())])
-ORIGINS = pa.schema(
-    [
-        ("cluster_id", pa.string()),
-        ("snapshot_id", pa.string()),
-        ("topic", pa.string()),
-        ("origin", pa.string()),
-        ("matching_schemes", pa.list_(pa.string())),
-        ("evidence", pa.int64()),
-        ("broker_order", pa.list_(pa.int32())),
-        ("start_index", pa.int32()),
-        ("shift", pa.int32()),
-        ("expanded_from_partition", pa.int32()),
-        ("partitions_checked", pa.int64()),
-        ("first_mismatch_partition", pa.int32()),
-        ("note", pa.string()),
-    ]
-)
+TOPIC_ORIGINS = pa.schema([("cluster_id", TEXT), ("snapshot_id", TEXT), *schema_of(ORIGIN_COLUMNS)])
 
 
-def observed_of(shown: pa.Array) -> tuple[Observed, npt.NDArray[np.int32]]:
-    """(partitions with known replicas, broker ids that `Observed.broker` still holds) of topics (type SHOWN)."""
-    lengths = pc.fill_null(pc.list_value_length(shown), 0).to_numpy(zero_copy_only=False)
-    flat = shown.flatten()
-    partition = pc.struct_field(flat, "partition").to_numpy(zero_copy_only=False).astype(np.int64)
-    replicas = pc.struct_field(flat, "replicas")
-    topic = np.repeat(np.arange(len(lengths)), lengths)
-    widths = pc.fill_null(pc.list_value_length(replicas), 0).to_numpy(zero_copy_only=False)
-    ids = replicas.flatten().to_numpy(zero_copy_only=False).astype(np.int32)
-    known = np.flatnonzero(widths > 0)
+def read_topics(partitions: pa.Array) -> tuple[ObservedTopics, Ids]:
+    """Read topics, each a list of type PARTITIONS.
+
+    Returns:
+        The partitions with known replicas, with broker ids in place of indices; and these ids, distinct and sorted.
+    """
+    lengths = to_numpy(pc.list_value_length(partitions)).astype(np.int64)
+    flat = partitions.flatten()
+    partition = to_numpy(pc.struct_field(flat, "partition")).astype(np.int64)
+    replicas = to_lists(pc.struct_field(flat, "replicas"))
+    topic = row_of(offsets_of(lengths))
+    known = np.flatnonzero(np.diff(replicas.offsets) > 0)
     order = known[np.lexsort((partition[known], topic[known]))]
-    broker, replica_offsets = take_segments(ids, offsets_of(widths), order)
+    broker, replica_offsets = take_segments(replicas.values, replicas.offsets, order)
     row_offsets = offsets_of(np.bincount(topic[order], minlength=len(lengths)))
-    return Observed(row_offsets, partition[order], replica_offsets, broker.astype(np.int32)), np.unique(broker)
+    return ObservedTopics(row_offsets, partition[order], replica_offsets, broker.astype(np.int32)), np.unique(broker)
 
 
-def brokers_of(brokers: pa.Table, seen: npt.NDArray[np.integer]) -> Brokers:
-    """These brokers (schema BROKERS) and all that are seen in replicas; these are not live unless given so."""
-    given = brokers["broker_id"].to_numpy().astype(np.int32)
-    ids = np.union1d(given, seen).astype(np.int32)
-    place = np.searchsorted(ids, given)
-    codes, rank, _ = rack_names(brokers["rack"].to_pylist())
+def read_brokers(brokers: pa.Table, with_replicas: npt.NDArray[np.integer]) -> CandidateBrokers:
+    """Read brokers (schema BROKERS), and add those with replicas, which are not live unless the table says so."""
+    known = to_numpy(brokers["broker_id"]).astype(np.int32)
+    ids = np.union1d(known, with_replicas).astype(np.int32)
+    at = np.searchsorted(ids, known)
+    codes, rank, _ = index_rack_names(brokers["rack"].to_pylist())
     live, rack = np.zeros(len(ids), dtype=np.bool_), np.full(len(ids), NO_RACK, dtype=np.int32)
-    live[place] = brokers["live"].to_numpy()
-    rack[place] = np.append(rank, NO_RACK)[codes]
-    return Brokers(ids, live, rack)
+    live[at] = to_numpy(brokers["live"], False)
+    rack[at] = np.append(rank, NO_RACK)[codes]
+    return CandidateBrokers(ids, live, rack)
 
 
-def _over(pattern: Pattern, brokers: Brokers) -> str:
-    """What is to be said of the brokers that a pattern is over; empty if these are just the live ones."""
+def _describe_order(pattern: Pattern, brokers: CandidateBrokers) -> str:
+    """Describe the brokers of a pattern if they are not just the live ones."""
     members = np.zeros(len(brokers.ids), dtype=np.bool_)
     members[pattern.order] = True
-    said = []
-    if (brokers.live & ~members).any():
-        said.append(f"without {', '.join(map(str, brokers.ids[brokers.live & ~members][:5]))}")
-    if (members & ~brokers.live).any():
-        said.append(f"with {', '.join(map(str, brokers.ids[members & ~brokers.live][:5]))}, not live")
-    return f"over {len(pattern.order)} brokers: {'; '.join(said)}" if said else ""
+    missing, down = brokers.ids[brokers.live & ~members], brokers.ids[members & ~brokers.live]
+    parts = [f"without {', '.join(map(str, missing[:5]))}"] if len(missing) else []
+    if len(down):
+        parts.append(f"with {', '.join(map(str, down[:5]))}, not live")
+    return f"over {len(pattern.order)} brokers: {'; '.join(parts)}" if parts else ""
 
 
-def _notes(found: Origins, observed: Observed, brokers: Brokers, left_out: npt.NDArray[np.int64]) -> list[str | None]:
-    over = [_over(pattern, brokers) for pattern in found.patterns]
-    width = np.diff(observed.replica_offsets)
+def _describe_mismatch(origins: TopicOrigins, topic: int, observed: ObservedTopics) -> str:
+    """Describe where a manually placed topic deviates from its cluster's leading scheme."""
+    title = _TITLES[origins.patterns[origins.pattern[topic]].scheme]
+    begin, row = int(observed.row_offsets[topic]), int(origins.fits.until[topic])
+    if row == observed.row_offsets[topic + 1]:
+        return f"fits {title} only with an expansion too short to be conclusive"
+    note = f"deviates from {title} at partition {observed.partition[row]}"
+    width, expected = (int(np.diff(observed.replica_offsets[r : r + 2])[0]) for r in (row, begin))
+    return note if width == expected else f"{note}, which has replication factor {width} instead of {expected}"
+
+
+def _write_notes(
+    origins: TopicOrigins, observed: ObservedTopics, brokers: CandidateBrokers, unchecked: Ints
+) -> list[str | None]:
+    orders = [_describe_order(pattern, brokers) for pattern in origins.patterns]
     notes: list[str | None] = []
-    for i, scheme in enumerate(found.scheme.tolist()):
-        number = int(found.pattern[i])
-        if scheme == NOT_JUDGED:
+    for i, origin in enumerate(origins.origin.tolist()):
+        if origin == Origin.UNKNOWN:
             notes.append("no replicas are known")
             continue
-        pattern = found.patterns[number]
-        said = []
-        if scheme == NONE:
-            until, begin = found.until[i], observed.row_offsets[i]
-            if until == observed.row_offsets[i + 1]:
-                said.append(f"{_TITLES[pattern.scheme]} only with a growth too small to tell")
-            else:
-                said.append(f"breaks {_TITLES[pattern.scheme]} at partition {observed.partition[until]}")
-                if width[until] != width[begin]:
-                    said.append(f"whose replication factor is {width[until]} instead of {width[begin]}")
-            if found.own_size[i]:
-                said.append(f"could be Kafka's over an order of {found.own_size[i]} brokers that no other topic tells")
+        number = int(origins.pattern[i])
+        pattern = origins.patterns[number]
+        parts = []
+        if origin == Origin.MANUAL:
+            parts.append(_describe_mismatch(origins, i, observed))
+            if size := origins.own_order_size[i]:
+                parts.append(f"could be Kafka's round robin over an order of {size} brokers that no other topic shares")
         else:
-            if found.evidence[i] == 0:
-                said.append("too small to tell")
-            if pattern.scheme == scheme_patterns.KRAFT and not pattern.shuffles:
-                said.append("as KRaft placed before 4.1")
-            if over[number]:
-                said.append(over[number])
-        if found.expanded_from_partition[i] != UNKNOWN:
-            said.append(f"grown from partition {found.expanded_from_partition[i]}")
-        if left_out[i]:
-            said.append(f"{left_out[i]} partitions without known replicas are left out")
-        notes.append("; ".join(said) or None)
+            if origins.fits.evidence[i] == 0:
+                parts.append("too small to be conclusive")
+            if pattern.scheme == Origin.KRAFT and not pattern.shuffles:
+                parts.append("as KRaft placed before Kafka 4.1")
+            parts += filter(None, [orders[number]])
+        if origins.fits.expanded_from_partition[i] != UNKNOWN:
+            parts.append(f"expanded from partition {origins.fits.expanded_from_partition[i]}")
+        if count := unchecked[i]:
+            parts.append(f"{count} {'partition has' if count == 1 else 'partitions have'} no known replicas")
+        notes.append("; ".join(parts) or None)
     return notes
 
 
-def _lists_of_names(matching_schemes: npt.NDArray[np.bool_]) -> pa.Array:
-    which = np.nonzero(matching_schemes)[1]
-    offsets = pa.array(offsets_of(matching_schemes.sum(axis=1)), pa.int32())
-    return pa.ListArray.from_arrays(offsets, pa.array(NAMES).take(pa.array(which)))
+def _name_schemes(matching: Mask) -> pa.Array:
+    names = pa.array([ORIGIN_NAMES[Origin(i)] for i in range(matching.shape[1])]).take(
+        pa.array(np.nonzero(matching)[1])
+    )
+    return pa.ListArray.from_arrays(pa.array(offsets_of(matching.sum(axis=1)), pa.int32()), names)
 
 
-def topic_origins(topics: pa.Table, brokers: pa.Table) -> pa.Table:
-    """The origin (schema ORIGINS) of each of one cluster's topics (schema TOPICS), among these brokers (BROKERS)."""
+def find_topic_origins(topics: pa.Table, brokers: pa.Table) -> pa.Table:
+    """Find the origin of each of one cluster's topics.
+
+    Args:
+        topics: Schema TOPICS.
+        brokers: Schema BROKERS.
+
+    Returns:
+        Schema TOPIC_ORIGINS, a row per topic.
+    """
     topics = topics.select(TOPICS.names).cast(TOPICS)
     if topics.num_rows == 0:
-        return ORIGINS.empty_table()
-    shown = pa.concat_arrays(topics["shown"].chunks)
-    raw, seen = observed_of(shown)
-    judged_over = brokers_of(brokers.select(BROKERS.names).cast(BROKERS), seen)
-    place = np.searchsorted(judged_over.ids, raw.broker).astype(np.int32)
-    observed = Observed(raw.row_offsets, raw.partition, raw.replica_offsets, place)
-    found = find_origins(observed, judged_over)
+        return TOPIC_ORIGINS.empty_table()
+    partitions = to_array(topics["partitions"])
+    observed, ids = read_topics(partitions)
+    candidates = read_brokers(brokers.select(BROKERS.names).cast(BROKERS), ids)
+    observed = observed._replace(broker=np.searchsorted(candidates.ids, observed.broker).astype(np.int32))
+    origins = find_origins(observed, candidates)
+    fits, pattern = origins.fits, origins.pattern
 
-    rows = np.diff(observed.row_offsets)
-    left_out = pc.fill_null(pc.list_value_length(shown), 0).to_numpy(zero_copy_only=False) - rows
-    explained = found.scheme >= 0
-    names = np.array([*NAMES, NOT_KNOWN, BY_HAND], dtype=object)[found.scheme]  # -1 and -2 count from the end
-    kinds = np.array([pattern.scheme for pattern in found.patterns] or [0])[found.pattern]
-    ordered = explained & (kinds != scheme_patterns.KRAFT)
-    orders = pa.array([judged_over.ids[pattern.order] for pattern in found.patterns], pa.list_(pa.int32()))
-    breaks = ~explained & (found.scheme == NONE) & (found.until < observed.row_offsets[1:])
-    broken = np.append(observed.partition, 0)[np.minimum(found.until, len(observed.partition))]
+    checked = np.diff(observed.row_offsets)
+    is_explained = origins.origin >= 0
+    schemes_of_patterns = np.array([int(p.scheme) for p in origins.patterns] or [0])[pattern]
+    has_order = is_explained & (schemes_of_patterns != Origin.KRAFT)
+    orders = pa.array([candidates.ids[p.order] for p in origins.patterns], INTS)
+    deviates = (origins.origin == Origin.MANUAL) & (fits.until < observed.row_offsets[1:])
+    mismatch = np.append(observed.partition, 0)[np.minimum(fits.until, len(observed.partition))]
+    unchecked = to_numpy(pc.list_value_length(partitions)) - checked
 
-    def ints(values: npt.NDArray[np.int64], where: npt.NDArray[np.bool_]) -> pa.Array:
-        return pa.array(values, pa.int32(), mask=~where)
+    def nullable(values: Ints, where: Mask) -> pa.Array:
+        return pa.array(values, INT, mask=~(where & (values != UNKNOWN)))
 
-    grown = found.scheme >= 0
-    return pa.Table.from_arrays(
-        [
-            *(topics[name] for name in ("cluster_id", "snapshot_id", "topic")),
-            pa.array(names, pa.string()),
-            _lists_of_names(found.matching_schemes),
-            pa.array(found.evidence),
-            orders.take(pa.array(found.pattern, mask=~ordered)),
-            ints(found.start, ordered & (found.start != UNKNOWN)),
-            ints(found.shift, ordered & (found.shift != UNKNOWN)),
-            ints(found.expanded_from_partition, grown & (found.expanded_from_partition != UNKNOWN)),
-            pa.array(rows),
-            ints(broken, breaks),
-            pa.array(_notes(found, observed, judged_over, left_out), pa.string()),
-        ],
-        schema=ORIGINS,
-    )
+    columns = {
+        **{name: topics[name] for name in ("cluster_id", "snapshot_id", "topic")},
+        "origin": [ORIGIN_NAMES[Origin(code)] for code in origins.origin.tolist()],
+        "matching_schemes": _name_schemes(origins.matching_schemes),
+        "evidence": fits.evidence,
+        "broker_order": orders.take(pa.array(pattern, mask=~has_order)),
+        "start_index": nullable(fits.start, has_order),
+        "shift": nullable(fits.shift, has_order),
+        "expanded_from_partition": nullable(fits.expanded_from_partition, is_explained),
+        "partitions_checked": checked,
+        "first_mismatch_partition": nullable(mismatch, deviates),
+        "note": _write_notes(origins, observed, candidates, unchecked),
+    }
+    return pa.table(columns, schema=TOPIC_ORIGINS)

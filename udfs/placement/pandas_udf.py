@@ -1,39 +1,78 @@
-"""The placement kernels as a pandas UDF, for notebooks and queries; the stages use `placer`, which is faster."""
+"""Kafka's placement as a pandas UDF: the function that the pipeline, notebooks and SQL queries call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pandas as pd
+import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type
 
-from udfs.placement.topic_batches import assign_replicas
+from udfs.placement.topic_batches import (
+    TOPIC_PLACEMENT,
+    LiveBrokersBySnapshot,
+    TopicBatch,
+    find_broker_lists,
+    place_topics,
+)
+
+SPARK_TYPE = from_arrow_type(TOPIC_PLACEMENT)
 
 
-def replica_lists(
-    scheme: str,
-    run_seed: int,
-    cluster: Column,
-    topic: Column,
-    partitions: Column,
-    factor: Column,
-    brokers: Column,
-    racks: Column | None = None,
-) -> Column:
-    """For each topic (a row), the replica lists of its partitions: array<array<int>>, null where Kafka would reject.
+def placement_udf(scheme: str, run_seed: int, live_brokers: LiveBrokersBySnapshot) -> Callable[..., Column]:
+    """Make a pandas UDF that places topics as Kafka would, bit for bit.
 
-    cluster, topic: string.   partitions, factor: int.   brokers: array<int>, ids in the order to place over.
-    racks: array<string>, the rack of each of these brokers, null = none.
+    The UDF takes the columns cluster_id, snapshot_id, topic, partitions, replication_factor and, where only some
+    partitions are to be placed, their ids (array<int>). It returns a struct per topic: `replicas` (array<int>, the
+    replicas of its partitions one after another, replication_factor each; empty where Kafka reports an error),
+    `start_index`, `shift`, `seed` and `error`. `partition_replicas` cuts the array.
+
+    Args:
+        scheme: A computed scheme of udfs/placement/schemes.py: kafka, kafka_rack_unaware, kraft or naive.
+        run_seed: Seed of the run; each topic is seeded by it, its cluster and its name.
+        live_brokers: Brokers to place over, by cluster and snapshot. They travel with the function: a list of brokers
+            beside every topic would cost more than placing it.
+
+    Returns:
+        The UDF. Use it on columns, or `spark.udf.register("place_topic", placement_udf(...))` for SQL.
     """
 
-    def place(c: pd.Series, t: pd.Series, p: pd.Series, f: pd.Series, b: pd.Series) -> pd.Series:
-        return assign_replicas(scheme, run_seed, c, t, p, f, b)
+    def place(
+        cluster: pd.Series,
+        snapshot: pd.Series,
+        topic: pd.Series,
+        partitions: pd.Series,
+        factor: pd.Series,
+        *ids: pd.Series,
+    ) -> pd.DataFrame:
+        types = (pa.string(), pa.string(), pa.int32(), pa.int32(), pa.list_(pa.int32()))
+        columns = zip((cluster, topic, partitions, factor, *ids), types, strict=False)
+        batch = TopicBatch(*(pa.array(series, data_type, from_pandas=True) for series, data_type in columns))
+        lists, of_list = find_broker_lists(batch.cluster, pa.array(snapshot, pa.string()), live_brokers)
+        placed = place_topics(batch, lists, of_list, scheme, run_seed)
+        # Series of Arrow types reach Spark without a Python object per topic.
+        fields = zip(TOPIC_PLACEMENT, placed.flatten(), strict=True)
+        return pd.DataFrame(
+            {field.name: pd.Series(values, dtype=pd.ArrowDtype(field.type)) for field, values in fields}
+        )
 
-    def place_in_racks(c: pd.Series, t: pd.Series, p: pd.Series, f: pd.Series, b: pd.Series, r: pd.Series) -> pd.Series:
-        return assign_replicas(scheme, run_seed, c, t, p, f, b, r)
+    # Spark leaves a nondeterministic function where it is; it could call another one twice.
+    udf: Callable[..., Column] = F.pandas_udf(place, SPARK_TYPE).asNondeterministic()  # type: ignore[attr-defined]
+    return udf
 
-    columns = (cluster, topic, partitions, factor, brokers)
-    body: Callable[..., pd.Series] = place if racks is None else place_in_racks
-    wrapped: Callable[..., Column] = F.pandas_udf(body, "array<array<int>>")  # type: ignore[attr-defined]
-    return wrapped(*columns) if racks is None else wrapped(*columns, racks)
+
+def partition_replicas(placement: str, position: str, replication_factor: str) -> Column:
+    """Cut the replicas of one partition out of a placement.
+
+    Args:
+        placement: Column that the UDF returned.
+        position: Column with the position of the partition among those placed, from 0.
+        replication_factor: Column with the topic's replication factor.
+
+    Returns:
+        array<int>, preferred leader first; null where the topic cannot be placed.
+    """
+    part = f"slice({placement}.replicas, {position} * {replication_factor} + 1, {replication_factor})"
+    return F.expr(f"if({placement}.error IS NULL, {part}, NULL)")

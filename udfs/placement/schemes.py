@@ -1,16 +1,17 @@
-"""The placement schemes by name. A new scheme is one entry here; the stages take them as they come.
+"""The placement schemes by name. To add a scheme, add an entry to SCHEMES; all stages and commands use them from there.
 
-The names are needed by every command, the compiled kernels by few: these are imported when first called.
+Every command needs the names, few need the compiled kernels: these are imported at the first call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, Placed, Topics
+    from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, TopicPlacements, Topics
 
 OBSERVED = "observed"
 MANUAL = "manual"
@@ -19,60 +20,77 @@ KAFKA = "kafka"
 KAFKA_RACK_UNAWARE = "kafka_rack_unaware"
 KRAFT = "kraft"
 
-# (topics, broker lists, states of the generators, which are advanced) -> replicas
-Place = Callable[["Topics", "BrokerLists", "Ints"], "Placed"]
+# (topics, broker lists, generator states, which the call advances) -> placements
+PlaceFunction = Callable[["Topics", "BrokerLists", "Ints"], "TopicPlacements"]
 
 
 @dataclass(frozen=True)
 class Scheme:
     """A way to place replicas.
 
-    place: see above; None where the replicas are given, not computed.   draws: whether it depends on a seed.
+    Attributes:
+        name: Name in settings, options and tables.
+        title: Description for people.
+        place: Function that places topics; None if the replicas are input.
+        is_random: Whether the placement depends on a seed.
     """
 
     name: str
     title: str
-    place: Place | None = None
-    draws: bool = False
+    place: PlaceFunction | None = None
+    is_random: bool = False
 
 
-def _kafka(topics: Topics, lists: BrokerLists, states: Ints) -> Placed:
-    from udfs.placement.kernels import admin_utils
+def _import_on_call(module: str, function: str, **options: bool) -> PlaceFunction:
+    def place(topics: Topics, lists: BrokerLists, states: Ints) -> TopicPlacements:
+        kernel: Callable[..., TopicPlacements] = getattr(import_module(f"udfs.placement.kernels.{module}"), function)
+        return kernel(topics, lists, states, **options)
 
-    return admin_utils.kafka(topics, lists, states)
-
-
-def _kafka_rack_unaware(topics: Topics, lists: BrokerLists, states: Ints) -> Placed:
-    from udfs.placement.kernels import admin_utils
-
-    return admin_utils.kafka(topics, lists, states, use_racks=False)
-
-
-def _kraft(topics: Topics, lists: BrokerLists, states: Ints) -> Placed:
-    from udfs.placement.kernels import striped
-
-    return striped.striped(topics, lists, states)
-
-
-def _naive(topics: Topics, lists: BrokerLists, states: Ints) -> Placed:
-    from udfs.placement.kernels import admin_utils
-
-    return admin_utils.naive(topics, lists)
+    return place
 
 
 SCHEMES: dict[str, Scheme] = {
     scheme.name: scheme
     for scheme in (
-        Scheme(OBSERVED, "as the cluster is now"),
-        Scheme(KAFKA, "Kafka's round robin plus shift, over racks in turn if brokers have any", _kafka, True),
-        Scheme(KAFKA_RACK_UNAWARE, "Kafka's round robin plus shift, whatever the racks", _kafka_rack_unaware, True),
-        Scheme(KRAFT, "KRaft's striped placement, anew for each topic", _kraft, True),
-        Scheme(NAIVE, "replica j of partition i on broker (i + j) mod n", _naive),
-        Scheme(MANUAL, "as written by hand: id:id,id:id"),
+        Scheme(OBSERVED, "current replicas of the cluster"),
+        Scheme(
+            KAFKA,
+            "Kafka's round robin with a shift, rack-aware if brokers have racks",
+            _import_on_call("admin_utils", "place_kafka"),
+            is_random=True,
+        ),
+        Scheme(
+            KAFKA_RACK_UNAWARE,
+            "Kafka's round robin with a shift, ignoring racks",
+            _import_on_call("admin_utils", "place_kafka", use_racks=False),
+            is_random=True,
+        ),
+        Scheme(
+            KRAFT,
+            "KRaft's striped placement, new draws for each topic",
+            _import_on_call("striped", "place_striped"),
+            is_random=True,
+        ),
+        Scheme(
+            NAIVE, "replica j of partition i on broker (i + j) mod n", _import_on_call("admin_utils", "place_naive")
+        ),
+        Scheme(MANUAL, "written by hand: id:id,id:id"),
     )
 }
 
 
-def computed(name: str) -> bool:
-    """Whether the scheme places topics by itself."""
+def is_computed(name: str) -> bool:
+    """Return whether the scheme computes placements, rather than taking replicas as input."""
     return SCHEMES[name].place is not None
+
+
+def find_place_function(name: str) -> PlaceFunction:
+    """Return the function that places topics by a scheme.
+
+    Raises:
+        ValueError: If the scheme does not compute placements.
+    """
+    place = SCHEMES[name].place
+    if place is None:
+        raise ValueError(f"scheme {name} does not compute placements")
+    return place

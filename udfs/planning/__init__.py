@@ -1,1 +1,1 @@
-"""Plans: from a cluster as it is to replica lists that meet a goal, with a proof of how little it takes. No Spark."""
+"""Plans: from a cluster model and a request to replica lists that meet a goal, with proven bounds. No Spark."""

@@ -1,308 +1,338 @@
-"""What is told of a searched plan: bounds, what was relaxed or missed and which partition forces it, reasons."""
+"""Certificates: what planners prove about the assignments that they propose.
+
+Each planner has its own certificate. All of them list proofs, targets that had to be relaxed and targets that the plan
+misses. `to_json` of a certificate is the published object of plan.json.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
+from udfs.json_output import json_inline, json_key, json_object
+from udfs.planning.plan_request import MIN_BYTES, MIN_MOVES
 
-from udfs.arrow.ragged import any_true, row_of
-from udfs.planning.annealing.kernels.search_state import Limits, State, Work, new_state
-from udfs.planning.annealing.search import TOLERANCE, Found, Task, excess, room_for_takeovers
-from udfs.planning.annealing.search_limits import NO_LIMIT, Units
-from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, ProposedAssignment, changed, moved
-from udfs.planning.constraints import Rules
-from udfs.planning.plan_request import PlanRequest
-
-REASONS = (
-    "a replica is on a broker to be emptied",
-    "its replicas break the limit of a rack, or are too few",
-    "a broker that held nothing is filled",
-    "it alone is more than a survivor can take over: leader, successor or a replica have another broker",
-    "a broker holds too many bytes",
-    "a broker takes too many bytes in",
-    "a broker holds too many replicas",
-    "it makes room where something else goes",
-    "leaders, or their bytes out, are evened out",
-    "another broker takes over first when the leader's fails",
-)
-_WORDS = {
-    "replicas": "replicas",
-    "leaders": "leaders",
-    "disk": "disk",
-    "bytes_in": "bytes in",
-    "bytes_out": "bytes out of leaders",
-    "failover": "leaders of the worst survivor",
-    "failover_out": "bytes out of the worst survivor",
-}
-_MUCH = 1.15  # times the bound, what is copied is explained
-_NAMED = 8  # partitions, or brokers, that one text names
+BYTES_COPIED, REPLICAS_COPIED, LEADERS_CHANGED = "bytes copied", "replicas copied", "preferred leaders changed"
+WORST_SURVIVOR = "leaders of the worst survivor of a failure, over the mean"
+_QUANTITIES = {MIN_BYTES: BYTES_COPIED, MIN_MOVES: REPLICAS_COPIED, "all": BYTES_COPIED}
 
 
-def reasons_of(
-    model: ClusterModel, rules: Rules, limits: Limits, units: Units, proposal: ProposedAssignment, oversized: Flags
-) -> tuple[npt.NDArray[np.int16], tuple[str, ...]]:
-    """(for each partition the number of its reason, -1 = unchanged; REASONS)."""
-    differs = changed(model, proposal.offsets, proposal.replicas)
-    copied = any_true(moved(model, proposal.offsets, proposal.replicas), proposal.offsets)
-    held = np.bincount(model.replicas, minlength=model.brokers)
-    row = model.row
-    disk = np.bincount(model.replicas, model.size[row] / units.disk, model.brokers)
-    into = np.bincount(model.replicas, model.rate_in[row] / units.into, model.brokers)
-    gone = moved(model.placed(proposal.offsets, proposal.replicas), model.offsets, model.replicas)
+@dataclass(frozen=True)
+class Proof:
+    """The value of a quantity that a plan minimizes, with a lower bound that holds for every plan."""
 
-    def leaves(brokers: Flags) -> Flags:
-        return any_true(gone & brokers[model.replicas], model.offsets)
-
-    arrives = moved(model, proposal.offsets, proposal.replicas) & (held == 0)[proposal.replicas]
-    first, others = proposal.replicas[proposal.offsets[:-1]], model.replicas[model.offsets[:-1]]
-    choices = (
-        copied & leaves(rules.must_leave),
-        copied & ((rules.factor != model.factor) | leaves(~model.live)),
-        any_true(arrives, proposal.offsets),
-        oversized,
-        copied & leaves(disk > np.minimum(limits.disk, NO_LIMIT)),
-        copied & leaves(into > limits.into),
-        copied & leaves(held > limits.replicas_high),
-        copied,
-        first != others,
-        np.ones(model.partitions, dtype=np.bool_),
-    )
-    reason = np.select(choices, range(len(choices)), -1)
-    return np.where(differs, reason, -1).astype(np.int16), REASONS
+    quantity: str
+    value: float
+    lower_bound: float
+    gap: float
 
 
-def certificate_of(
-    model: ClusterModel,
-    rules: Rules,
-    request: PlanRequest,
-    units: Units,
-    task: Task,
-    found: Found,
-    proposal: ProposedAssignment,
-    loose: tuple[float, float],
-) -> dict[str, Any]:
-    """Objective, bounds, what was relaxed and missed: plain values.
+@json_object
+class CopysetChange:
+    """Copysets (distinct replica sets of live brokers) before the plan, before and after their reduction.
 
-    loose: what expand and drain kept disk and bytes in to, and what nobody can keep them below.
+    Attributes:
+        failures: Brokers that fail at once.
+        loss_before: Probability that these failures lose a partition; None with fewer live brokers than failures.
+        loss_of_plan: The same with the plan before the reduction.
+        loss: The same with the plan after the reduction.
     """
-    work = task.work
-    state = new_state(work, found.limits, found.slots)
-    copies = moved(model, proposal.offsets, proposal.replicas)
-    rows = row_of(proposal.offsets)[copies]
-    copied = float(model.size[rows].sum())
-    over = excess(task.limits, state)
-    too_many = np.maximum(state.replicas - task.limits.replicas_high, 0.0)
-    # What should have left and did not is no part of what any plan that does as much must copy.
-    leaving = rules.must_leave[model.replicas]
-    stayed = leaving & ~moved(model.placed(proposal.offsets, proposal.replicas), model.offsets, model.replicas)
-    free = stayed & ~rules.fixed[model.row]
-    left = float(model.size[model.row[free]].sum())
-    bound = task.covering.where_reached(over["disk"], over["bytes_in"], too_many) * units.disk - left
-    bound = min(max(bound, 0.0), copied)
-    moves = int(copies.sum())
-    fewest = _fewest_moves(model, rules, task, state, int(free.sum()))
-    by_moves = request.goal != "balance"
-    return {
-        "goal": request.goal,
-        "objective": "min-moves" if by_moves else "all",
-        "value": moves if by_moves else round(copied),
-        "lower_bound": fewest if by_moves else round(bound),
-        "gap": moves - fewest if by_moves else round(copied - bound),
-        "moves": moves,
-        "moves_lower_bound": fewest,
-        "bytes": round(copied),
-        "bytes_lower_bound": round(bound),
-        "reached": _reached(model, units, found.limits, state),
-        "relaxed": [
-            *_relaxed(model, request, units, task, found, state, loose),
-            *(_dear(model, work, found, rows, copied, bound) if not by_moves else ()),
-            *_budgeted(model, request, copied, moves),
-        ],
-        "missed": [*_not_empty(model, rules, proposal), *_missed(model, units, task, found, state)],
-    }
+
+    before: int = json_key("copysets_before")
+    of_plan: int = json_key("copysets_of_plan")
+    after: int = json_key("copysets")
+    failures: int = json_key("copysets_deaths")
+    loss_before: float | None = json_key("copysets_loss_before")
+    loss_of_plan: float | None = json_key("copysets_loss_of_plan")
+    loss: float | None = json_key("copysets_loss")
 
 
-def _fewest_moves(model: ClusterModel, rules: Rules, task: Task, state: State, stayed: int) -> int:
-    """No plan that reaches as much moves fewer: what left, and what each broker had above or below.
+@json_object
+class Certificate:
+    """What a planner proves about the assignment that it proposes."""
 
-    stayed: replicas that should have left and did not.
+    copysets: CopysetChange | None = json_inline(default=None, kw_only=True)
+
+    @property
+    def proofs(self) -> list[Proof]:
+        """Return the bounds, that of the goal first."""
+        return []
+
+    @property
+    def relaxed_targets(self) -> list[str]:
+        """Return the targets that this cluster makes impossible, and why."""
+        return list(getattr(self, "relaxed", ()))
+
+    @property
+    def missed_targets(self) -> list[str]:
+        """Return the targets that the plan does not reach."""
+        return list(getattr(self, "missed", ()))
+
+
+@json_object
+class BoundCertificate(Certificate):
+    """One quantity with its lower bound."""
+
+    goal: str
+    quantity: str = json_key("objective")
+    value: float
+    lower_bound: float
+    gap: float
+
+    @property
+    def proofs(self) -> list[Proof]:
+        """Return the bound."""
+        return [Proof(self.quantity, float(self.value), float(self.lower_bound), float(self.gap))]
+
+
+# ---- leadership
+
+
+@json_object
+class ForcedLeaders:
+    """Brokers whose replica sets force one of them above the ceiling, or below the floor, of leaders."""
+
+    text: str
+    brokers: list[int]
+    partitions: int
+    max_at_least: int | None = json_key("max_at_least", omit_none=True, default=None)
+    min_at_most: int | None = json_key("min_at_most", omit_none=True, default=None)
+
+
+@json_object
+class TopicPrice:
+    """Preferred leaders with limits for each topic, less those without: changes, and leaders of the extreme brokers.
+
+    Attributes:
+        topics_above_limit_without: Topics above their limit where leaders are chosen without these limits.
     """
-    held = np.bincount(model.replicas, minlength=model.brokers)
-    stays = ~rules.must_leave & model.live
-    leaves = int((rules.must_leave[model.replicas] & ~rules.fixed[model.row]).sum()) - stayed
-    high = np.maximum(task.limits.replicas_high, state.replicas)
-    low = np.minimum(task.limits.replicas_low, state.replicas)
-    over = np.maximum(held - high, 0.0)[stays].sum()
-    under = np.maximum(low - held, 0.0)[stays].sum()
-    return int(max(over + leaves, under))
+
+    changes: int
+    max_leaders: int = json_key("max")
+    min_leaders: int = json_key("min")
+    topics_above_limit_without: int = json_key("topics_above_least_without")
 
 
-def _not_empty(model: ClusterModel, rules: Rules, proposal: ProposedAssignment) -> Iterator[str]:
-    """Brokers that should hold nothing afterwards, and do."""
-    held = np.bincount(proposal.replicas, minlength=model.brokers)
-    led = np.bincount(proposal.replicas[proposal.offsets[:-1]], minlength=model.brokers)
-    for broker in np.flatnonzero(rules.must_leave & (held > 0)).tolist():
-        yield (
-            f"broker {model.broker_ids[broker]} is not empty: it still holds {held[broker]} replicas, "
-            f"and leads {led[broker]}"
-        )
+@json_object
+class TopicSpread:
+    """How the leaders of single topics are spread, against the lowest limits that their replica sets allow."""
+
+    topics_above_limit_before: int = json_key("topics_above_least_before")
+    topics_above_limit: int = json_key("topics_above_least")
+    highest_limit: int = json_key("most_of_a_topic_bound")
+    price: TopicPrice = json_key("price_of_topics")
 
 
-def _reached(model: ClusterModel, units: Units, limits: Limits, state: State) -> dict[str, dict[str, Any]]:
-    """{metric: fullest broker over the mean, and which}."""
-    counted = np.flatnonzero(units.counted)
-    if not len(counted):
-        return {}
-    loads: dict[str, Floats] = {
-        "replicas": state.replicas / max(units.replicas, 1e-300),
-        "leaders": state.leaders / max(units.leaders, 1e-300),
-        "disk": state.disk,
-        "bytes_in": state.into,
-        "bytes_out": state.out,
-    }
-    out = {}
-    for name, load in loads.items():
-        worst = int(counted[np.argmax(load[counted])])
-        out[name] = {
-            "max_over_mean": round(float(load[worst]), 6),
-            "broker": int(model.broker_ids[worst]),
-            "min_over_mean": round(float(load[counted].min()), 6),
-        }
-    return out
+@dataclass(frozen=True)
+class FailoverPrice:
+    """Preferred leaders that change beyond the fewest, so that failures burden survivors less."""
+
+    changes: int
 
 
-def _relaxed(
-    model: ClusterModel,
-    request: PlanRequest,
-    units: Units,
-    task: Task,
-    found: Found,
-    state: State,
-    loose: tuple[float, float],
-) -> Iterator[str]:
-    """Limits that could not be kept to by anybody, or were given up, each with the partitions that force it."""
-    work, of = task.work, request.targets
-    reached = _survivor_out(units, task, found, state)
-    if found.failover_out > task.failover_out + 1e-9 and reached > task.failover_out + TOLERANCE[""]:
-        rows = np.flatnonzero(found.oversized & (work.out > room_for_takeovers(task)))
-        rows = rows[np.argsort(-work.out[rows], kind="stable")]
-        count = f"{len(rows)} partitions are" if len(rows) != 1 else "1 partition is"
-        more = "; no single partition forces it"
-        if len(rows):
-            names = _named(model, rows, work.out)
-            more = f": {count} each more than a survivor at its limit has room for, the largest {names} of a mean"
-        yield (
-            f"bytes out of the worst survivor: {reached:.3f} times the mean is the least that was found, the target is "
-            f"{task.failover_out:g}{more}"
-        )
-    ratio, least = loose
-    if ratio > of.loose + 1e-9:
-        rows = np.argsort(-np.maximum(work.disk, work.into), kind="stable")
-        names = _named(model, rows, np.maximum(work.disk, work.into))
-        proven = (
-            f"; less than {least:.3f} is impossible: what is heavy there is {names} of a broker's mean"
-            if least > of.loose + 5e-4
-            else "; that less is impossible is not proven, plans.target_extra_moves may allow for more"
-        )
-        yield (
-            f"disk and bytes in: {ratio:.3f} times the mean is the least that was found with at most "
-            f"{of.extra_moves:.0%} more moves than the fewest, the target is {of.loose:g}{proven}"
-        )
-    for name, load, limit in (("disk", work.disk, task.limits.disk), ("bytes in", work.into, task.limits.into)):
-        rows = np.flatnonzero(load > float(np.median(limit[units.counted])) if units.brokers else load < 0)
-        if len(rows):
-            rows = rows[np.argsort(-load[rows], kind="stable")]
-            yield f"{name}: one partition is more than a broker should hold: {_named(model, rows, load)} of the mean"
-    if work.out.max(initial=0.0) > max(of.bytes_out, 1.0):
-        rows = np.argsort(-work.out, kind="stable")[:1]
-        yield f"bytes out: one partition's leader is more than a broker should lead: {_named(model, rows, work.out)}"
+@json_object
+class LeaderCertificate(Certificate):
+    """Preferred leaders: the fewest changes, and leaders per broker that may lead.
 
-
-def _budgeted(model: ClusterModel, request: PlanRequest, copied: float, moves: int) -> Iterator[str]:
-    """That a budget was in the way: so little is left of it that the next partition may not be paid for."""
-    largest = float(model.size.max(initial=0.0))
-    if request.max_bytes is not None and copied + largest > request.max_bytes:
-        yield f"the budget of {request.max_bytes} bytes: {copied:.0f} are copied; what is missed may need more"
-    if request.max_moves is not None and moves >= request.max_moves - 1:
-        yield f"the budget of {request.max_moves} replicas: {moves} are copied; what is missed may need more"
-
-
-def _survivor_out(units: Units, task: Task, found: Found, state: State) -> float:
-    """What the worst survivor of any one failure leads of bytes out, over the mean of survivors; 0 without
-    survivors."""
-    counted = np.flatnonzero(units.counted)
-    if len(counted) < 2:
-        return 0.0
-    first = task.work.offsets[:-1]
-    single = np.diff(task.work.offsets) == 1
-    lost = np.bincount(found.slots[first[single]], task.work.out[single], len(task.work.rack))[counted]
-    after = state.out[counted][:, None] + state.taken_out[np.ix_(counted, counted)]
-    np.fill_diagonal(after, 0.0)
-    mean = (state.out[counted].sum() - lost) / (len(counted) - 1)
-    return float((after.max(axis=0) / np.maximum(mean, 1e-300)).max()) if mean.max() > 0 else 0.0
-
-
-def _dear(model: ClusterModel, work: Work, found: Found, rows: Ints, copied: float, bound: float) -> Iterator[str]:
-    """Why much more is copied than the bound, which knows nothing of who takes over: partitions that are oversized
-    partitions.
-
-    rows: the partition of each replica copied.
+    Attributes:
+        even: Whether all brokers are at the floor or the ceiling of the mean.
+        ineligible_leaders: Leaders left on brokers that should not lead, by broker id.
     """
-    rows = rows[found.oversized[rows]]
-    if copied > _MUCH * bound and len(rows):
-        large = np.unique(rows)
-        large = large[np.argsort(-work.out[large], kind="stable")]
-        yield (
-            f"bytes copied: {copied / max(bound, 1.0) - 1:.1%} above what disk, bytes in and replicas alone force: "
-            f"{model.size[rows].sum():.0f} of them are of {len(large)} partitions which one survivor can hardly take "
-            f"over beside its own: {_named(model, large, work.out)} of a broker's mean bytes out"
-        )
+
+    goal: str
+    changes: int = json_key("objective")
+    changes_lower_bound: int = json_key("bound")
+    gap: int
+    brokers: int
+    mean: float
+    ceiling: int
+    floor: int
+    max_leaders: int = json_key("max")
+    min_leaders: int = json_key("min")
+    max_leaders_before: int = json_key("max_before")
+    min_leaders_before: int = json_key("min_before")
+    even: bool
+    forced: list[ForcedLeaders]
+    relaxed: list[str]
+    ineligible_leaders: dict[int, int] = json_key("led_by_brokers_that_should_not")
+    topics: TopicSpread | None = json_inline(default=None)
+    failover_price: FailoverPrice | None = json_key("price_of_failover", omit_none=True, default=None)
+
+    @property
+    def proofs(self) -> list[Proof]:
+        """Return the bound of changed preferred leaders."""
+        return [Proof(LEADERS_CHANGED, float(self.changes), float(self.changes_lower_bound), float(self.gap))]
 
 
-def _missed(model: ClusterModel, units: Units, task: Task, found: Found, state: State) -> Iterator[str]:
-    """Limits that some brokers exceed in the end: how far the worst is from them, and its largest partitions there."""
-    work, limits = task.work, found.limits
-    row, first = work.row, work.offsets[:-1]
-    loads = {"disk": work.disk, "bytes_in": work.into, "bytes_out": work.out, "failover_out": work.out}
-    reached = {
-        "replicas": state.replicas,
-        "leaders": state.leaders,
-        "disk": state.disk,
-        "bytes_in": state.into,
-        "bytes_out": state.out,
-        "failover": state.leaders + state.worst + limits.survivor_leaders.min(initial=np.inf),
-        "failover_out": state.out + state.worst_out + limits.survivor_out.min(initial=np.inf),
-    }
-    few = {"replicas": limits.replicas_low, "leaders": limits.leaders_low}
-    for name, over in excess(limits, state).items():
-        brokers = np.flatnonzero((over > TOLERANCE.get(name, TOLERANCE[""])) & units.counted)
-        if not len(brokers):
-            continue
-        brokers = brokers[np.argsort(-over[brokers], kind="stable")]
-        worst = brokers[0]
-        too_few = name in few and reached[name][worst] < few[name][worst]
-        wanted = reached[name][worst] + over[worst] * (1 if too_few else -1)
-        figures = f"{reached[name][worst]:.4f}", f"{wanted:.4f} of the mean"
-        if name not in loads:
-            figures = f"{reached[name][worst]:.0f}", f"{wanted:.0f}"
-        others = f", and {len(brokers) - 1} more" if len(brokers) > 1 else ""
-        bound = "least" if too_few else "most"
-        who = f"{_WORDS[name]}: broker {model.broker_ids[worst]}"
-        text = f"{who} has {figures[0]}, wanted at {bound} {figures[1]}{others}"
-        if name in loads:
-            mine = np.flatnonzero(found.slots == worst)
-            if name == "bytes_out":
-                mine = mine[mine == first[row[mine]]]
-            elif name == "failover_out":
-                mine = mine[mine == first[row[mine]] + 1]
-            rows = row[mine]
-            rows = rows[np.argsort(-loads[name][rows], kind="stable")]
-            text += f"; its largest there are {_named(model, rows, loads[name])}"
-        yield text
+@json_object
+class ForcedTakeover:
+    """Brokers that keep the worst survivor of a failure from leading less.
+
+    Attributes:
+        failed_broker: Broker that fails.
+        leaders_anyway: Leaders that the brokers have whatever is chosen.
+        only_these_can_take: Partitions that nobody else can take over.
+    """
+
+    text: str
+    failed_broker: int = json_key("dies")
+    brokers: list[int]
+    leaders_anyway: int = json_key("lead_anyway")
+    only_these_can_take: int
+    max_at_least: int
 
 
-def _named(model: ClusterModel, rows: npt.NDArray[np.integer], load: Floats) -> str:
-    return ", ".join(f"{model.name(int(row))} ({load[row]:.3f})" for row in rows[:_NAMED])
+@json_object
+class FailureTakeover:
+    """Leaders of the worst survivor of one broker's failure: lowest limit, lower bound, value, mean of survivors."""
+
+    limit: int
+    lower_bound: int = json_key("bound")
+    worst: int
+    mean: float
+
+
+@json_object
+class TakeoverCertificate(Certificate):
+    """Successors: the least loaded worst survivor of any single failure, with the fewest changed lists.
+
+    Attributes:
+        changes: Lists that change.
+        cost: Price of these changes; lists that change anyway are cheaper than others.
+        worst_ratio: Leaders of the worst survivor of the worst failure over the survivors' mean.
+        failures: By id of the failed broker.
+    """
+
+    goal: str
+    changes: int = json_key("objective")
+    cost: int
+    cost_lower_bound: int = json_key("bound")
+    gap: int
+    limits: str
+    target: float
+    worst_ratio: float
+    worst_ratio_before: float
+    worst_ratio_lower_bound: float = json_key("worst_ratio_bound")
+    failures: dict[int, FailureTakeover] = json_key("deaths")
+    failures_above_target: int = json_key("deaths_above_target")
+    forced: list[ForcedTakeover]
+    relaxed: list[str]
+
+    @property
+    def proofs(self) -> list[Proof]:
+        """Return the bound of the worst survivor. The cost of the order says nothing to a person."""
+        gap = max(self.worst_ratio - self.worst_ratio_lower_bound, 0.0)
+        return [Proof(WORST_SURVIVOR, self.worst_ratio, self.worst_ratio_lower_bound, gap)]
+
+
+@json_object
+class LeadershipCertificate(Certificate):
+    """Preferred leaders and their successors, ordered one after the other; leaders is None where they were kept."""
+
+    goal: str
+    lists_changed: int
+    leaders: LeaderCertificate | None
+    failover: TakeoverCertificate
+
+    @property
+    def proofs(self) -> list[Proof]:
+        """Return the bounds of successors, then those of leaders."""
+        return self.failover.proofs + (self.leaders.proofs if self.leaders else [])
+
+    @property
+    def relaxed_targets(self) -> list[str]:
+        """Return the relaxed targets of leaders, then those of successors."""
+        leaders = self.leaders.relaxed if self.leaders else []
+        return list(dict.fromkeys([*leaders, *self.failover.relaxed]))
+
+
+@json_object
+class SurvivorCertificate(BoundCertificate):
+    """The bytes out of the worst survivor after the failure that is worst for it."""
+
+    failed_broker: int | None = json_key("dead_broker")
+
+
+@json_object
+class BytesOutCertificate(Certificate):
+    """Leaders and successors by bytes out: the fullest leader and the fullest survivor, against their lower bounds."""
+
+    goal: str
+    changes: int
+    by: str = "bytes"
+    relaxed: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+    leaders: BoundCertificate | None = json_key("leaders", omit_none=True, default=None)
+    failover: SurvivorCertificate | None = json_key("failover", omit_none=True, default=None)
+
+    @property
+    def proofs(self) -> list[Proof]:
+        """Return the bounds, that of the goal first."""
+        parts = (self.leaders, self.failover) if self.goal == "leaders" else (self.failover, self.leaders)
+        return [proof for part in parts if part for proof in part.proofs]
+
+
+# ---- plans that copy replicas
+
+
+@json_object
+class CopyCertificate(Certificate):
+    """What a plan copies: the value of its objective and the number of moves, with their lower bounds."""
+
+    objective: str
+    value: float
+    lower_bound: float
+    gap: float
+    moves: int
+    moves_lower_bound: int
+    bytes: float
+    relaxed: list[str]
+    missed: list[str]
+
+    @property
+    def proofs(self) -> list[Proof]:
+        """Return the bound of the objective, then that of the moves unless a budget paid for a part of the plan."""
+        quantity = _QUANTITIES.get(self.objective, self.objective)
+        proofs = [Proof(quantity, float(self.value), float(self.lower_bound), float(self.gap))]
+        if quantity != REPLICAS_COPIED and self.moves >= self.moves_lower_bound:
+            gap = float(self.moves - self.moves_lower_bound)
+            proofs.append(Proof(REPLICAS_COPIED, float(self.moves), float(self.moves_lower_bound), gap))
+        return proofs
+
+
+@json_object
+class CountCertificate(CopyCertificate):
+    """A plan by replica counts.
+
+    Attributes:
+        attained: Whether the lists reach the bound of the flow, but for rounding to steps.
+        step_bytes: Bytes in one step of the flow's costs.
+        replicas_min: Fewest replicas on a broker that receives some.
+        replicas_max: Most replicas on a broker that receives some.
+    """
+
+    attained: bool
+    step_bytes: float
+    replicas_min: int
+    replicas_max: int
+
+
+@dataclass(frozen=True)
+class ReachedLoad:
+    """The fullest broker over the mean, its id, and the emptiest broker over the mean."""
+
+    max_over_mean: float
+    broker: int
+    min_over_mean: float
+
+
+@json_object
+class BalanceCertificate(CopyCertificate):
+    """A plan that balances all loads at once.
+
+    Attributes:
+        reached: By metric: replicas, leaders, disk, bytes_in, bytes_out.
+    """
+
+    goal: str
+    bytes_lower_bound: float
+    reached: dict[str, ReachedLoad]

@@ -1,137 +1,214 @@
-"""A cluster as planners see it - flat arrays over brokers and partitions - and what they give back."""
+"""The cluster model that planners start from, as flat arrays over brokers and partitions, and what they propose."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from enum import IntEnum
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.ragged import any_true, contained, has_repeat, offsets_of, row_of
+from udfs.arrow.ragged import any_true, has_repeat, is_in_segment, offsets_of, row_of
+from udfs.planning.certificates import Certificate
 
 Ints = npt.NDArray[np.int64]
-Places = npt.NDArray[np.int32]
+Int32s = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-# Why a partition is left as it is, whatever the goal. Codes of ClusterModel.frozen.
-FREE, EXCLUDED, IN_FLIGHT, DELETED, OFFLINE, FROZEN = range(6)
-FROZEN_WORDS = (
+
+class FreezeReason(IntEnum):
+    """Why a partition stays as it is, whatever the goal: the codes in ClusterModel.frozen."""
+
+    FREE = 0
+    EXCLUDED = 1
+    IN_FLIGHT = 2
+    DELETED = 3
+    OFFLINE = 4
+    DOWN_REPLICA = 5
+
+    @property
+    def explanation(self) -> str:
+        """Return the reason in words; empty for FREE."""
+        return _EXPLANATIONS[self]
+
+
+_EXPLANATIONS = (
     "",
     "its topic is excluded",
     "it is being reassigned",
     "its topic is being deleted",
     "none of its replicas is on a live broker",
-    "a replica is on a down broker, which no file for Kafka may name: repair it first",
+    "it has a replica on a down broker, which Kafka's tools reject: repair it first",
 )
+FREE = FreezeReason.FREE
+
+
+class ReplicaLists(Protocol):
+    """Replica lists: offsets, int64 (p + 1), and replicas, int32 (r), as in ClusterModel."""
+
+    @property
+    def offsets(self) -> Ints:
+        """Return the range of each partition in `replicas`."""
+
+    @property
+    def replicas(self) -> Int32s:
+        """Return the brokers."""
 
 
 @dataclass(frozen=True)
 class ClusterModel:
-    """One cluster before a plan. n brokers, p partitions in order of topic name and id, r replicas.
+    """One cluster before a plan: n brokers, p partitions by topic name and id, r replicas.
 
-    broker_ids: int32 (n), rising. Brokers are meant by their places in it everywhere else.
-    rack: int32 (n), into rack_names; all 0 if not every live broker has a rack, as then Kafka knows of none.
-    live, draining: bool (n); draining = the source wants it empty.
-    topic: int32 (p), into topic_names (rising).   partition: int32 (p), ids.
-    offsets: int64 (p + 1), replicas: int32 (r), places, preferred leader first.
-    size: float64 (p), bytes of a replica; rate_in, rate_out: float64 (p), bytes per second; 0 where not known.
-    known: which of the three any partition has.   frozen: int8 (p), FREE or why it must stay as it is.
-    min_isr: int32 (p).
-    as_is: int32 (r), places in the source's own order, where a down broker may be first; None = as replicas.
-    leader: int32 (p), the place that leads now, -1 = none or not known; None = the first of replicas.
+    Brokers, racks and topics are referred to by index everywhere, not by id or name.
+
+    Attributes:
+        cluster_id: Id of the cluster.
+        broker_ids: int32 (n), ascending.
+        rack: int32 (n), index into rack_names; all 0 if a live broker has no rack, as Kafka then ignores racks.
+        rack_names: Names of racks, ascending.
+        live: bool (n).
+        draining: bool (n), brokers that the source wants to be empty.
+        topic_names: Names of topics, ascending.
+        topic: int32 (p), index into topic_names.
+        partition: int32 (p), ids.
+        offsets: int64 (p + 1), range of each partition in `replicas`.
+        replicas: int32 (r), brokers; the preferred leader first, live ones before down ones.
+        size: float64 (p), bytes of one replica; 0 where not known.
+        rate_in: float64 (p), bytes per second written; 0 where not known.
+        rate_out: float64 (p), bytes per second read; 0 where not known.
+        known: Whether any partition has a size, a rate in, a rate out.
+        frozen: int8 (p), FreezeReason.
+        min_isr: int32 (p), min.insync.replicas.
+        source_replicas: int32 (r), brokers in the source's order, which may begin with a down one; None = as replicas.
+        leader: int32 (p), the current leader, -1 = none or not known; None = the first of replicas.
     """
 
     cluster_id: str
-    broker_ids: Places
-    rack: Places
+    broker_ids: Int32s
+    rack: Int32s
     rack_names: tuple[str, ...]
     live: Flags
     draining: Flags
     topic_names: tuple[str, ...]
-    topic: Places
-    partition: Places
+    topic: Int32s
+    partition: Int32s
     offsets: Ints
-    replicas: Places
+    replicas: Int32s
     size: Floats
     rate_in: Floats
     rate_out: Floats
     known: tuple[bool, bool, bool]
     frozen: npt.NDArray[np.int8]
-    min_isr: Places
-    as_is: Places | None = None
-    leader: Places | None = None
+    min_isr: Int32s
+    source_replicas: Int32s | None = None
+    leader: Int32s | None = None
 
     @property
     def brokers(self) -> int:
-        """How many brokers there are, down ones too."""
+        """Return the number of brokers, including down ones."""
         return len(self.broker_ids)
 
     @property
     def partitions(self) -> int:
-        """How many partitions there are."""
+        """Return the number of partitions."""
         return len(self.partition)
 
     @property
     def factor(self) -> Ints:
-        """Replicas of each partition: int64 (p)."""
+        """Return the replication factor of each partition: int64 (p)."""
         return np.diff(self.offsets)
 
     @property
     def row(self) -> Ints:
-        """The partition of each replica: int64 (r)."""
+        """Return the partition of each replica: int64 (r)."""
         return row_of(self.offsets)
 
+    @property
+    def source_order(self) -> Int32s:
+        """Return the replicas in the source's order: int32 (r)."""
+        return self.replicas if self.source_replicas is None else self.source_replicas
+
+    @property
+    def preferred_leaders(self) -> Ints:
+        """Return the preferred leader of each partition: int64 (p), a broker, or -1 if the first replica is down."""
+        return self._live_replica(0)
+
+    @property
+    def successors(self) -> Ints:
+        """Return the broker that leads each partition after its leader fails: int64 (p), -1 = none."""
+        return self._live_replica(1)
+
+    def _live_replica(self, position: int) -> Ints:
+        brokers = np.full(self.partitions, -1, dtype=np.int64)
+        rows = np.flatnonzero(self.factor > position)
+        broker = self.replicas[self.offsets[:-1][rows] + position]
+        brokers[rows] = np.where(self.live[broker], broker, -1)
+        return brokers
+
+    @property
+    def current_leaders(self) -> Int32s:
+        """Return the leader of each partition, int32 (p); the first replica where none is known, or it is down."""
+        first = self.replicas[self.offsets[:-1]]
+        if self.leader is None:
+            return first
+        known = self.leader >= 0
+        holds = is_in_segment(self.leader, np.arange(self.partitions + 1), self.replicas, self.offsets)
+        known[known] = self.live[self.leader[known]]
+        return np.where(known & holds, self.leader, first)
+
+    def find_changed(self, lists: ReplicaLists) -> Flags:
+        """Find the partitions (bool, p) whose replica list differs from the model's, in order at least."""
+        same_length: Flags = np.diff(lists.offsets) == self.factor
+        changed: Flags = ~same_length
+        rows = row_of(lists.offsets)
+        comparable = same_length[rows]
+        old = self.offsets[:-1][rows[comparable]] + np.flatnonzero(comparable) - lists.offsets[:-1][rows[comparable]]
+        changed[rows[comparable][self.replicas[old] != lists.replicas[comparable]]] = True
+        return changed
+
+    def find_copied(self, lists: ReplicaLists) -> Flags:
+        """Find the replicas (bool, r) of the lists that must be copied, as their broker does not hold the partition."""
+        holds: Flags = is_in_segment(lists.replicas, lists.offsets, self.replicas, self.offsets)
+        return ~holds
+
     def name(self, row: int) -> str:
-        """A partition as people write it: orders-3."""
+        """Return the name of a partition: orders-3."""
         return f"{self.topic_names[self.topic[row]]}-{self.partition[row]}"
 
-    def ids(self, places: npt.NDArray[np.integer] | Sequence[int]) -> list[int]:
-        """Broker ids of places."""
-        return [int(broker) for broker in self.broker_ids[np.asarray(places, dtype=np.int64)]]
+    def ids(self, brokers: npt.NDArray[np.integer] | Sequence[int]) -> list[int]:
+        """Return the ids of brokers by index."""
+        return [int(broker) for broker in self.broker_ids[np.asarray(brokers, dtype=np.int64)]]
 
-    def placed(self, offsets: Ints, replicas: Places) -> ClusterModel:
-        """The same cluster with these replica lists."""
-        return replace(self, offsets=offsets, replicas=replicas, as_is=None, leader=None)
+    def with_lists(self, offsets: Ints, replicas: Int32s) -> ClusterModel:
+        """Return the same cluster with other replica lists."""
+        return replace(self, offsets=offsets, replicas=replicas, source_replicas=None, leader=None)
 
 
 @dataclass(frozen=True)
 class ProposedAssignment:
-    """Replica lists that a planner proposes for a model.
+    """Replica lists that a planner proposes for a cluster model.
 
-    offsets: int64 (p + 1), replicas: int32, as in ClusterModel.   reason: int16 (p), into reasons; -1 = unchanged.
-    certificate: objective, bound, gap, what was relaxed or missed: plain values, the same for the same model.
+    Attributes:
+        offsets: int64 (p + 1), as in ClusterModel.
+        replicas: int32 (r), as in ClusterModel.
+        reason: int16 (p), index into reasons; -1 = unchanged.
+        reasons: Why lists change, in words.
+        certificate: What is proven about the proposal; the same for the same model.
     """
 
     offsets: Ints
-    replicas: Places
+    replicas: Int32s
     reason: npt.NDArray[np.int16]
     reasons: tuple[str, ...]
-    certificate: Mapping[str, Any] = field(default_factory=dict)
+    certificate: Certificate = field(default_factory=Certificate)
 
 
-def changed(model: ClusterModel, offsets: Ints, replicas: Places) -> Flags:
-    """Which partitions (bool, p) have another replica list than in `model`, be it only in order."""
-    same: Flags = np.diff(offsets) == model.factor
-    out: Flags = ~same
-    rows = row_of(offsets)
-    mine = same[rows]
-    at = model.offsets[:-1][rows[mine]] + np.flatnonzero(mine) - offsets[:-1][rows[mine]]
-    out[rows[mine][model.replicas[at] != replicas[mine]]] = True
-    return out
-
-
-def moved(model: ClusterModel, offsets: Ints, replicas: Places) -> Flags:
-    """For each replica of the lists (bool), whether its broker holds none of the partition now: it must be copied."""
-    held: Flags = contained(replicas, offsets, model.replicas, model.offsets)
-    return ~held
-
-
-def model_of(
+def build_model(
     cluster_id: str,
     brokers: pa.Table,
     partitions: pa.Table,
@@ -139,10 +216,17 @@ def model_of(
     exclude_topics: Sequence[str] = (),
     default_min_isr: int = 1,
 ) -> ClusterModel:
-    """The model of one cluster's brokers, partitions and topics (columns as in silver).
+    """Build the model of a cluster.
 
-    Partitions without known replicas are left out. Live replicas come first in a list: a down broker
-    cannot lead.
+    Partitions without known replicas are left out. Live replicas come first in a list, as a down broker cannot lead.
+
+    Args:
+        cluster_id: Id of the cluster.
+        brokers: Columns as in silver.brokers.
+        partitions: Columns as in silver.partitions.
+        topics: Columns as in silver.topics.
+        exclude_topics: Names of topics to freeze.
+        default_min_isr: min.insync.replicas of topics whose sources do not show it.
     """
     brokers = brokers.sort_by("broker_id")
     broker_ids = _array(brokers["broker_id"], 0).astype(np.int32)
@@ -150,32 +234,32 @@ def model_of(
     draining = _array(brokers["draining"], False).astype(np.bool_)
     rack, rack_names = _racks(brokers["rack"].to_pylist(), live)
 
-    known = partitions.filter(pc.is_valid(partitions["replicas"]))
-    known = known.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
-    names = pa.array(sorted(set(known["topic"].to_pylist())), pa.string())
-    topic = pc.index_in(_whole(known["topic"]), value_set=names)
-    lists = _whole(known["replicas"])
+    placed = partitions.filter(pc.is_valid(partitions["replicas"]))
+    placed = placed.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
+    names = pa.array(sorted(set(placed["topic"].to_pylist())), pa.string())
+    topic = pc.index_in(_combine(placed["topic"]), value_set=names)
+    lists = _combine(placed["replicas"])
     offsets = offsets_of(_array(pc.list_value_length(lists), 0).astype(np.int64))
     ids = _array(lists.flatten(), 0).astype(np.int32)
     replicas = np.searchsorted(broker_ids, ids).astype(np.int32)
     if len(ids) and (replicas.max() >= len(broker_ids) or (broker_ids[replicas] != ids).any()):
         raise ValueError("a replica is on a broker that is not among the brokers")
     assert not has_repeat(replicas, offsets).any()
-    # Stable: the order among the live, and among the down, stays.
+    # Stable: live replicas keep their order among themselves, and so do down ones.
     order = np.lexsort((np.arange(len(ids)), ~live[replicas], row_of(offsets)))
-    as_is, replicas = replicas, replicas[order]
+    source_replicas, replicas = replicas, replicas[order]
 
-    topic_rows = pc.index_in(_whole(known["topic"]), value_set=_whole(topics["topic"]))
-    deleted = _array(_whole(topics["marked_for_deletion"]).take(topic_rows), False).astype(np.bool_)
-    min_isr = _array(_whole(topics["min_insync_replicas"]).take(topic_rows), default_min_isr).astype(np.int32)
+    topic_rows = pc.index_in(_combine(placed["topic"]), value_set=_combine(topics["topic"]))
+    deleted = _array(_combine(topics["marked_for_deletion"]).take(topic_rows), False).astype(np.bool_)
+    min_isr = _array(_combine(topics["min_insync_replicas"]).take(topic_rows), default_min_isr).astype(np.int32)
     frozen = np.zeros(len(offsets) - 1, dtype=np.int8)
-    frozen[~any_true(live[replicas], offsets)] = OFFLINE
-    frozen[np.asarray(pc.is_in(_whole(known["topic"]), value_set=pa.array(list(exclude_topics), pa.string())))] = (
-        EXCLUDED
+    frozen[~any_true(live[replicas], offsets)] = FreezeReason.OFFLINE
+    frozen[np.asarray(pc.is_in(_combine(placed["topic"]), value_set=pa.array(list(exclude_topics), pa.string())))] = (
+        FreezeReason.EXCLUDED
     )
-    frozen[deleted] = DELETED
-    frozen[_in_flight(known)] = IN_FLIGHT
-    loads = [known[name] for name in ("size_bytes", "bytes_in_per_s", "bytes_out_per_s")]
+    frozen[deleted] = FreezeReason.DELETED
+    frozen[_is_reassigned(placed)] = FreezeReason.IN_FLIGHT
+    loads = [placed[name] for name in ("size_bytes", "bytes_in_per_s", "bytes_out_per_s")]
     size, rate_in, rate_out = (_array(column, 0).astype(np.float64) for column in loads)
     return ClusterModel(
         cluster_id,
@@ -186,7 +270,7 @@ def model_of(
         draining,
         tuple(names.to_pylist()),
         _array(topic, 0).astype(np.int32),
-        _array(known["partition"], 0).astype(np.int32),
+        _array(placed["partition"], 0).astype(np.int32),
         offsets,
         replicas,
         size,
@@ -195,41 +279,41 @@ def model_of(
         (loads[0].null_count < len(size), loads[1].null_count < len(size), loads[2].null_count < len(size)),
         frozen,
         min_isr,
-        as_is,
-        _leaders(known, broker_ids),
+        source_replicas,
+        _leaders(placed, broker_ids),
     )
 
 
-def _racks(names: Sequence[str | None], live: Flags) -> tuple[Places, tuple[str, ...]]:
+def _racks(names: Sequence[str | None], live: Flags) -> tuple[Int32s, tuple[str, ...]]:
     known = sorted({name for name in names if name is not None})
-    if any(name is None for name, lives in zip(names, live.tolist(), strict=True) if lives) or not known:
+    if any(name is None for name, is_live in zip(names, live.tolist(), strict=True) if is_live) or not known:
         return np.zeros(len(names), dtype=np.int32), ()
-    place = {name: i for i, name in enumerate(known)}
-    # A down broker without a rack is nowhere: a place of its own, so that it is in no other's way.
-    return np.array([place.get(name or "", len(known)) for name in names], dtype=np.int32), tuple(known)
+    number = {name: i for i, name in enumerate(known)}
+    # Down brokers without a rack share an extra rack, so that they do not count for any other.
+    return np.array([number.get(name or "", len(known)) for name in names], dtype=np.int32), tuple(known)
 
 
-def _leaders(partitions: pa.Table, broker_ids: Places) -> Places | None:
+def _leaders(partitions: pa.Table, broker_ids: Int32s) -> Int32s | None:
     if "leader" not in partitions.column_names:
         return None
     ids = _array(partitions["leader"], -1)
-    places = np.searchsorted(broker_ids, ids)
-    # Nobody leads, nobody says who does, or a broker that no source knows.
-    unknown = (places == len(broker_ids)) | (np.append(broker_ids, -1)[places] != ids)
-    return np.where(unknown, -1, places).astype(np.int32)
+    brokers = np.searchsorted(broker_ids, ids)
+    # No leader, no known leader, or a leader that no source lists as a broker.
+    unknown = (brokers == len(broker_ids)) | (np.append(broker_ids, -1)[brokers] != ids)
+    return np.where(unknown, -1, brokers).astype(np.int32)
 
 
-def _in_flight(partitions: pa.Table) -> Flags:
+def _is_reassigned(partitions: pa.Table) -> Flags:
     out = np.zeros(partitions.num_rows, dtype=np.bool_)
     for name in ("adding_replicas", "removing_replicas"):
-        out |= _array(pc.list_value_length(_whole(partitions[name])), 0) > 0
+        out |= _array(pc.list_value_length(_combine(partitions[name])), 0) > 0
     return out
 
 
-def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+def _combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _array(column: pa.ChunkedArray | pa.Array, missing: int | float | bool) -> npt.NDArray[Any]:
-    array = _whole(column)
+    array = _combine(column)
     return np.asarray(pc.fill_null(array, pa.scalar(missing, array.type)).to_numpy(zero_copy_only=False))

@@ -1,207 +1,210 @@
-"""What a plan must keep to: who takes or loses replicas, racks, factors, capacity, budgets."""
+"""Constraints of a plan: which brokers receive or lose replicas, racks, replication factors, capacity, budgets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from udfs.arrow.ragged import any_true
-from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Ints, Places
-from udfs.planning.plan_text import listed
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Int32s, Ints
+from udfs.planning.plan_request import PlanRequest
+from udfs.planning.plan_text import join_names
 
-GOALS = ("balance", "expand", "drain", "replace", "rf", "repair")
-# Goals that even out the whole cluster. The others touch only partitions that they are about, and move nothing else.
+COPYING_GOALS = ("balance", "expand", "drain", "replace", "rf", "repair")
+# Goals that even out the whole cluster. The others change only partitions that they concern.
 EVEN_GOALS = ("balance", "expand", "drain")
+_LISTED = 20  # names in a message
 
 
-class Infeasible(Exception):
-    """No plan keeps to the rules; `reasons` says why, in words."""
+class InfeasibleRequest(Exception):
+    """No plan meets the constraints.
+
+    Attributes:
+        reasons: Why, in words.
+    """
 
     def __init__(self, reasons: Sequence[str]) -> None:
+        """Initialize with the reasons."""
         super().__init__("; ".join(reasons))
         self.reasons = tuple(reasons)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is asked for beside the goal. Brokers are meant by id.
-
-    brokers: which to drain, or to fill (expand); empty = those that the source drains, or that hold nothing.
-    instead: for replace, who takes over from whom.   excluded: brokers that keep what they have and get no more.
-    replication_factor: for rf, of `topics` (empty = all).   wanted: int64 (p), for repair; else the topic's usual one.
-    max_replicas, max_bytes: (n), limits of each broker.   byte_budget, move_budget: of the whole plan.
-    allow_fewer_racks: whether a rack may be left without any broker.
-    """
-
-    brokers: tuple[int, ...] = ()
-    instead: Mapping[int, int] = field(default_factory=dict)
-    topics: tuple[str, ...] = ()
-    replication_factor: int | None = None
-    wanted: Ints | None = None
-    excluded: tuple[int, ...] = ()
-    max_replicas: Ints | None = None
-    max_bytes: Floats | None = None
-    byte_budget: float | None = None
-    move_budget: int | None = None
-    allow_fewer_racks: bool = False
-
-
-@dataclass(frozen=True)
 class Rules:
-    """What is legal for one goal. Places of brokers and partitions are those of the model.
+    """What the lists of a plan must comply with. Brokers and partitions are in the model's order.
 
-    receives: bool (n), may get replicas.   must_leave: bool (n), may hold none afterwards.
-    instead: int32 (n), who takes over what a broker must lose, as far as legal; -1 = anybody.
-    fixed: bool (p), its list stays as it is.   factor: int64 (p), replicas wanted.   cap: int64 (p), most in one rack.
-    even: whether replica counts come before moves; else only what must move does.
-    max_replicas: int64 (n); who has more keeps it if counts come second.   max_bytes: float64 (n), or infinite.
-    byte_budget, move_budget: None = no limit.
-    left_out: bool (p), what the goal is about and cannot change, as it is frozen.
+    Attributes:
+        goal: Name of the goal.
+        receives: bool (n), brokers that may get replicas.
+        must_leave: bool (n), brokers that may hold nothing afterwards.
+        replacement: int32 (n), the broker that takes over the replicas that a broker loses, as far as legal; -1 = any.
+        fixed: bool (p), partitions whose list stays as it is.
+        factor: int64 (p), replicas afterwards.
+        rack_cap: int64 (p), most replicas in one rack.
+        even: Whether even replica counts come before few moves.
+        broker_replicas: int64 (n), capacity; brokers above it keep what they have if moves come first.
+        broker_bytes: float64 (n), capacity, or infinite.
+        blocked: bool (p), partitions that the goal concerns, but which are frozen.
+        byte_budget: Bytes that the plan may copy; None = no limit.
+        move_budget: Replicas that the plan may copy; None = no limit.
+        allow_fewer_racks: Whether a rack may be left without any broker.
     """
 
     goal: str
     receives: Flags
     must_leave: Flags
-    instead: Places
+    replacement: Int32s
     fixed: Flags
     factor: Ints
-    cap: Ints
+    rack_cap: Ints
     even: bool
-    max_replicas: Ints
-    max_bytes: Floats
-    left_out: Flags
+    broker_replicas: Ints
+    broker_bytes: Floats
+    blocked: Flags
     byte_budget: float | None = None
     move_budget: int | None = None
     allow_fewer_racks: bool = False
 
 
-def rules_for(model: ClusterModel, goal: str, request: Asked | None = None) -> Rules:
-    """The rules of a goal. ValueError for a request that makes no sense, as a broker that is not there."""
-    request = request or Asked()
-    if goal not in GOALS:
-        raise ValueError(f"goal {goal!r}: must be one of {', '.join(GOALS)}")
-    if request.brokers and goal not in ("expand", "drain"):
-        raise ValueError(f"goal {goal} takes no list of brokers")
-    receives = model.live & ~model.draining
-    receives[_places(model, request.excluded)] = False
+def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
+    """Derive the rules of a request.
+
+    Raises:
+        ValueError: The request makes no sense in this cluster.
+    """
+    goal = request.goal
+    if goal not in COPYING_GOALS:
+        raise ValueError(f"goal {goal!r}: must be one of {', '.join(COPYING_GOALS)}")
+    faults = check_request(model, request)
+    if faults:
+        raise ValueError("; ".join(faults))
+    targets = np.isin(model.broker_ids, select_target_brokers(model, request))
+    receives = model.live & ~model.draining & ~np.isin(model.broker_ids, request.exclude_brokers)
     must_leave = np.zeros(model.brokers, dtype=np.bool_)
-    instead = np.full(model.brokers, -1, dtype=np.int32)
+    replacement = np.full(model.brokers, -1, dtype=np.int32)
     factor = model.factor
     if goal == "drain":
-        must_leave[_places(model, request.brokers)] = True
-        if not request.brokers:
-            must_leave |= model.draining
-        if not must_leave.any():
-            raise ValueError("no broker to drain: the source names none, so name some")
-    elif goal == "expand":
-        receives &= _filled(model, request.brokers)
+        must_leave = targets
+    elif goal == "expand" and request.brokers:
+        receives &= targets | (np.bincount(model.replicas, minlength=model.brokers) > 0)
     elif goal == "replace":
-        instead = _instead(model, request.instead, receives)
-        must_leave |= instead >= 0
+        old, new = np.array(request.replacements, dtype=np.int64).T
+        replacement[np.searchsorted(model.broker_ids, old)] = np.searchsorted(model.broker_ids, new)
+        must_leave = replacement >= 0
     elif goal == "rf":
-        factor = _wished_factor(model, request)
+        chosen = np.isin(model.topic_names, request.topics) if request.topics else np.ones(len(model.topic_names), bool)
+        factor = np.where(chosen[model.topic], np.int64(request.factor or 0), factor)
     elif goal == "repair":
-        must_leave |= ~model.live
-        factor = np.maximum(factor, usual_factor(model) if request.wanted is None else request.wanted)
+        must_leave = ~model.live
+        factor = np.maximum(factor, find_usual_factors(model))
     receives &= ~must_leave
     racks = len(np.unique(model.rack[model.live & ~must_leave]))
-    cap = -(-factor // max(racks, 1))
+    rack_cap = -(-factor // max(racks, 1))
     fixed = model.frozen != FREE
-    left_out = fixed & _concerned(model, must_leave, factor, cap, goal)
+    blocked = fixed & _find_concerned(model, must_leave, factor, rack_cap, goal)
     factor = np.where(fixed, model.factor, factor)
     if goal not in EVEN_GOALS:
-        fixed = fixed | ~_concerned(model, must_leave, factor, cap, goal)
-    no_limit = np.full(model.brokers, int(factor.sum()) + 1, dtype=np.int64)
+        fixed = fixed | ~_find_concerned(model, must_leave, factor, rack_cap, goal)
+    no_limit = int(factor.sum()) + 1
+    broker_replicas = no_limit if request.broker_replicas is None else min(request.broker_replicas, no_limit)
+    broker_bytes = np.inf if request.broker_bytes is None else float(request.broker_bytes)
     return Rules(
         goal,
         receives,
         must_leave,
-        instead,
+        replacement,
         fixed,
         factor,
-        cap,
+        rack_cap,
         goal in EVEN_GOALS,
-        no_limit if request.max_replicas is None else np.minimum(request.max_replicas, no_limit),
-        np.full(model.brokers, np.inf) if request.max_bytes is None else request.max_bytes,
-        left_out,
-        request.byte_budget,
-        request.move_budget,
+        np.full(model.brokers, broker_replicas, dtype=np.int64),
+        np.full(model.brokers, broker_bytes),
+        blocked,
+        request.max_bytes,
+        request.max_moves,
         request.allow_fewer_racks,
     )
 
 
-def staying(model: ClusterModel, rules: Rules) -> Flags:
-    """Which brokers (bool, n) are there afterwards: live, and emptied neither by the plan nor by the source."""
+def find_staying_brokers(model: ClusterModel, rules: Rules) -> Flags:
+    """Find the brokers (bool, n) that remain: live, and emptied neither by the plan nor by the source."""
     return model.live & ~rules.must_leave & ~model.draining
 
 
-def usual_factor(model: ClusterModel) -> Ints:
-    """The most frequent number of replicas in each partition's topic, of two the larger: int64 (p)."""
+def find_usual_factors(model: ClusterModel) -> Ints:
+    """Find the most frequent replication factor in each partition's topic, the larger of two: int64 (p)."""
     factor = model.factor
     pairs, times = np.unique(np.stack([model.topic.astype(np.int64), factor]), axis=1, return_counts=True)
     order = np.lexsort((pairs[1], times, pairs[0]))
     usual = np.zeros(len(model.topic_names), dtype=np.int64)
-    usual[pairs[0][order]] = pairs[1][order]  # the last of a topic stays
+    usual[pairs[0][order]] = pairs[1][order]  # the last of a topic remains
     return usual[model.topic]
 
 
-def over_cap(model: ClusterModel, cap: Ints) -> Flags:
-    """Which partitions (bool, p) have more replicas in one rack than `cap` (p)."""
+def find_rack_violations(model: ClusterModel, rack_cap: Ints) -> Flags:
+    """Find the partitions (bool, p) with more replicas in one rack than `rack_cap` (p)."""
     row = model.row
     racks = int(model.rack.max(initial=0)) + 1
     keys, times = np.unique(row * racks + model.rack[model.replicas], return_counts=True)
-    out = np.zeros(model.partitions, dtype=np.bool_)
-    out[keys[times > cap[keys // racks]] // racks] = True
-    return out
+    violates = np.zeros(model.partitions, dtype=np.bool_)
+    violates[keys[times > rack_cap[keys // racks]] // racks] = True
+    return violates
 
 
-def _places(model: ClusterModel, ids: Sequence[int]) -> Ints:
-    wanted = np.asarray(sorted(set(ids)), dtype=np.int64)
-    places = np.searchsorted(model.broker_ids, wanted).astype(np.int64)
-    found = places < model.brokers
-    found[found] = model.broker_ids[places[found]] == wanted[found]
-    if not found.all():
-        raise ValueError(f"no such broker: {listed(str(broker) for broker in wanted[~found])}")
-    return places
+def _find_concerned(model: ClusterModel, must_leave: Flags, factor: Ints, rack_cap: Ints, goal: str) -> Flags:
+    concerned: Flags = (factor != model.factor) | any_true(must_leave[model.replicas], model.offsets)
+    return concerned | find_rack_violations(model, rack_cap) if goal == "repair" else concerned
 
 
-def _filled(model: ClusterModel, ids: Sequence[int]) -> Flags:
-    holds = np.bincount(model.replicas, minlength=model.brokers) > 0
-    if not ids and not (model.live & ~model.draining & ~holds).any():
-        raise ValueError("no live broker is empty: name those to fill")
-    if not ids:
-        return np.ones(model.brokers, dtype=np.bool_)
-    holds[_places(model, ids)] = True
-    return holds
+# ---- whether a request makes sense
 
 
-def _instead(model: ClusterModel, request: Mapping[int, int], receives: Flags) -> Places:
-    out = np.full(model.brokers, -1, dtype=np.int32)
-    if not request:
-        raise ValueError("no broker to replace: name some, and who takes over")
-    _places(model, [*request.keys(), *request.values()])
-    for old, new in sorted(request.items()):
-        to = _places(model, [new])[0]
-        if new in request or not receives[to]:
-            raise ValueError(f"broker {new} cannot take over from {old}: it is down, excluded, or to be emptied itself")
-        out[_places(model, [old])] = to
-    return out
+def select_target_brokers(model: ClusterModel, request: PlanRequest) -> list[int]:
+    """Return the ids of the brokers that expand fills or drain empties: by default what the cluster itself shows."""
+    if request.brokers or request.goal not in ("expand", "drain"):
+        return list(request.brokers)
+    empty = np.bincount(model.replicas, minlength=model.brokers) == 0
+    fills = model.live & ~model.draining & empty
+    return model.ids(np.flatnonzero(fills if request.goal == "expand" else model.draining))
 
 
-def _wished_factor(model: ClusterModel, request: Asked) -> Ints:
-    if request.replication_factor is None or request.replication_factor < 1:
-        raise ValueError(f"replication factor {request.replication_factor}: must be 1 or more")
-    place = {name: i for i, name in enumerate(model.topic_names)}
-    unknown = [name for name in request.topics if name not in place]
-    if unknown:
-        raise ValueError(f"no such topic: {listed(unknown)}")
-    meant = np.zeros(len(place), dtype=np.bool_)
-    meant[[place[name] for name in request.topics] if request.topics else slice(None)] = True
-    return np.where(meant[model.topic], request.replication_factor, model.factor)
+def check_request(model: ClusterModel, request: PlanRequest) -> list[str]:
+    """Explain why a request makes no sense in this cluster; an empty list if it does."""
+    return list(_find_unknown_names(model, request)) or list(_find_faults(model, request))
 
 
-def _concerned(model: ClusterModel, must_leave: Flags, factor: Ints, cap: Ints, goal: str) -> Flags:
-    out: Flags = (factor != model.factor) | any_true(must_leave[model.replicas], model.offsets)
-    return out | over_cap(model, cap) if goal == "repair" else out
+def _find_unknown_names(model: ClusterModel, request: PlanRequest) -> Iterator[str]:
+    named = {*request.brokers, *(id_ for pair in request.replacements for id_ in pair), *request.exclude_brokers}
+    known = model.broker_ids.tolist()
+    missing = sorted(named - set(known))
+    if missing:
+        yield f"there is no broker {join_names(missing, _LISTED)}; there are {join_names(known, _LISTED) or 'none'}"
+    absent = sorted(set(request.topics) - set(model.topic_names))
+    if absent:
+        yield f"there is no topic {join_names(absent, _LISTED)} with known replicas"
+
+
+def _find_faults(model: ClusterModel, request: PlanRequest) -> Iterator[str]:
+    live, draining = (set(model.ids(np.flatnonzero(flags))) for flags in (model.live, model.draining))
+    targets = select_target_brokers(model, request)
+    if request.brokers and request.goal not in ("drain", "expand"):
+        yield f"the goal {request.goal} takes no list of brokers"
+    if request.goal == "drain" and not targets:
+        yield "there is no broker to drain: the source marks none as draining, so name some with --brokers"
+    if request.goal == "expand":
+        if not targets:
+            yield "there is no empty live broker to fill: name the brokers to fill with --brokers"
+        unfit = sorted(set(request.brokers) - (live - draining))
+        if unfit:
+            yield f"broker {join_names(unfit, _LISTED)} cannot be filled: it is down or draining"
+    if request.goal == "replace":
+        if not request.replacements:
+            yield "there is no broker to replace: name each broker and its replacement with --replace, as in 7=66"
+        fit = live - draining - {old for old, _ in request.replacements} - set(request.exclude_brokers)
+        for old, new in request.replacements:
+            if new not in fit:
+                yield f"broker {new} cannot replace {old}: it is down, excluded, draining or replaced itself"
+    if request.goal == "rf" and (request.factor is None or request.factor < 1):
+        yield "there is no replication factor: set one of 1 or more with --rf"

@@ -1,54 +1,96 @@
-"""The goals of plans by name. A new goal is one entry here; `plan --goal` and `plans.goal` take them as they come.
+"""The registry of goals: `plan --goal`, the setting plans.goal and the tables of plans know every goal listed here.
 
-The names are needed by every command, the planners by few: these are imported when first called.
+Settings and all commands read the registry, few of them plan: planners are imported when they are first called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from udfs.planning.plan_request import ALL, MIN_BYTES, MIN_MOVES
 
 if TYPE_CHECKING:
     from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
     from udfs.planning.plan_request import PlanRequest
 
-# What it was asked of, and how -> replica lists; udfs.planning.constraints.Infeasible where none keeps to the rules.
+# Raises udfs.planning.constraints.InfeasibleRequest where no plan meets the constraints.
 Planner = Callable[["ClusterModel", "PlanRequest"], "ProposedAssignment"]
+
+_EVERY_GOAL = ("--exclude-topics", "--seed")
+_COPYING_OPTIONS = ("--exclude-brokers", "--max-bytes", "--max-moves", "--objective")
+_REQUIRED = {
+    "--replace": "name each broker and its replacement, as in --replace 7=66,8=67",
+    "--rf": "set the replication factor, as in --rf 3",
+}
+_COUNTS = (MIN_BYTES, MIN_MOVES)
+_ALL = (ALL, *_COUNTS)
 
 
 @dataclass(frozen=True)
 class Goal:
-    """A kind of plan."""
+    """A kind of plan.
+
+    Attributes:
+        name: Name for `plan --goal`.
+        title: What the plan achieves.
+        plan: Planner: from a cluster model and a request to replica lists with a certificate.
+        options: Options of `plan` that have a meaning for this goal; any other is rejected.
+        required_options: Options that the goal cannot do without, each with the remedy where it is missing.
+        objectives: Values that --objective may have.
+    """
 
     name: str
     title: str
     plan: Planner
+    options: tuple[str, ...] = _EVERY_GOAL
+    required_options: Mapping[str, str] = field(default_factory=dict)
+    objectives: tuple[str, ...] = ()
 
 
-def _later(planner: str) -> Planner:
-    """The planner of that name, imported when it is called."""
+def _import_later(planner: str) -> Planner:
+    """Return the planner of that name in goal_planners, which is imported when it is called."""
 
     def plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
-        from udfs.planning import planners
+        from udfs.planning import goal_planners
 
-        proposal: ProposedAssignment = getattr(planners, planner)(model, request)
+        proposal: ProposedAssignment = getattr(goal_planners, planner)(model, request)
         return proposal
 
     return plan
 
 
-_even, _by_counts = _later("even"), _later("by_counts")
+def _make_goal(name: str, title: str, planner: str, *options: str, objectives: tuple[str, ...] = ()) -> Goal:
+    required = {option: _REQUIRED[option] for option in options if option in _REQUIRED}
+    copying = _COPYING_OPTIONS if objectives else ()
+    return Goal(name, title, _import_later(planner), (*_EVERY_GOAL, *copying, *options), required, objectives)
+
+
+_LEADERS = ("--per-topic", "--by-bytes")
+_FEWER_RACKS = "--allow-fewer-racks"
+_EVEN, _BY_COUNTS = "plan_even_cluster", "plan_by_counts"
 GOALS: dict[str, Goal] = {
     goal.name: goal
     for goal in (
-        Goal("leaders", "preferred leaders even, by order alone", _later("even_leaders")),
-        Goal("failover", "the worst survivor of any failure least, by order alone", _later("even_successors")),
-        Goal("balance", "replicas, leaders, disk and rates even", _even),
-        Goal("drain", "brokers emptied", _even),
-        Goal("expand", "brokers filled", _even),
-        Goal("replace", "brokers take over from others", _by_counts),
-        Goal("repair", "racks, down brokers and missing replicas put right", _by_counts),
-        Goal("rf", "another replication factor", _by_counts),
+        _make_goal("leaders", "even out preferred leaders by reordering replica lists", "plan_leaders", *_LEADERS),
+        _make_goal(
+            "failover",
+            "relieve the worst survivor of any broker failure by reordering replica lists",
+            "plan_failover",
+            *_LEADERS,
+            "--keep-leaders",
+        ),
+        _make_goal("balance", "even out replicas, leaders, disk and traffic", _EVEN, "--copysets", objectives=_ALL),
+        _make_goal("drain", "empty brokers", _EVEN, "--brokers", _FEWER_RACKS, "--copysets", objectives=_ALL),
+        _make_goal("expand", "fill empty brokers", _EVEN, "--brokers", "--copysets", objectives=_ALL),
+        _make_goal("replace", "replace brokers by others", _BY_COUNTS, "--replace", _FEWER_RACKS, objectives=_COUNTS),
+        _make_goal("repair", "restore racks, down and missing replicas", _BY_COUNTS, objectives=_COUNTS),
+        _make_goal("rf", "change the replication factor", _BY_COUNTS, "--rf", "--topics", objectives=_COUNTS),
     )
 }
+
+
+def goals_with_option(option: str) -> list[str]:
+    """Return the names of the goals that take an option of `plan`."""
+    return [goal.name for goal in GOALS.values() if option in goal.options]

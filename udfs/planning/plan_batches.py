@@ -1,4 +1,4 @@
-"""Whole clusters on their way to a planner, and plans on their way back: as Arrow IPC batches, one cluster a group."""
+"""Whole clusters on their way to a planner, and plans on their way back: Arrow IPC batches, one cluster per group."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow import ipc
-from udfs.planning.cluster_model import model_of
-from udfs.planning.constraints import Infeasible
-from udfs.planning.plan_maker import make_plan, without_frozen
-from udfs.planning.plan_metrics import Effort
+from udfs.planning.cluster_model import ClusterModel, build_model
+from udfs.planning.constraints import InfeasibleRequest, check_request
+from udfs.planning.goal_planners import freeze_partitions_on_down_brokers, make_plan
+from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.plan_rows import MOVES, PLAN, move_rows, no_plan_row, plan_row
-from udfs.planning.plan_summary import told
-from udfs.planning.request_checks import nonsense
-from udfs.planning.waves import Limits
+from udfs.planning.plan_rows import MOVES, PLAN, build_infeasible_row, build_move_rows, build_plan_row
+from udfs.planning.plan_summary import summarize_plan
+from udfs.planning.waves import WaveLimits
 
 _INTS = pa.list_(pa.int32())
-# What a planner is told, without keys. No list is null.
+# Columns that a planner reads, without keys. No list is null.
 BROKERS = pa.schema([("broker_id", pa.int32()), ("rack", pa.string()), ("live", pa.bool_()), ("draining", pa.bool_())])
 TOPICS = pa.schema([("topic", pa.string()), ("marked_for_deletion", pa.bool_()), ("min_insync_replicas", pa.int32())])
 PARTITIONS = pa.schema(
@@ -36,81 +35,88 @@ PARTITIONS = pa.schema(
         ("bytes_out_per_s", pa.float64()),
     ]
 )
-KINDS = {"brokers": BROKERS, "topics": TOPICS, "partitions": PARTITIONS}
-KEYED = (("cluster_id", pa.string()), ("snapshot_id", pa.string()))
-IPC_BATCHES = pa.schema([*KEYED, ("kind", pa.string()), ("ipc_batch", pa.binary())])
-PLANNED = pa.schema([*KEYED, ("goal", pa.string()), ("plan", pa.binary()), ("moves", pa.binary())])
-_PARTS = {"plan": PLAN, "moves": MOVES}
+INPUT_SCHEMAS = {"brokers": BROKERS, "topics": TOPICS, "partitions": PARTITIONS}
+_KEYS = (("cluster_id", pa.string()), ("snapshot_id", pa.string()))
+IPC_BATCHES = pa.schema([*_KEYS, ("kind", pa.string()), ("ipc_batch", pa.binary())])
+PACKED_PLANS = pa.schema([*_KEYS, ("goal", pa.string()), ("plan", pa.binary()), ("moves", pa.binary())])
+_PART_SCHEMAS = {"plan": PLAN, "moves": MOVES}
 
 Keys = tuple[pa.Scalar, ...]
 
 
-def packer(kind: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow`: rows with cluster_id, snapshot_id and the columns of a kind -> IPC_BATCHES."""
-    schema = KINDS[kind]
+def make_packer(kind: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make a function for `mapInArrow`: rows with cluster_id, snapshot_id and the columns of a kind -> IPC_BATCHES."""
+    schema = INPUT_SCHEMAS[kind]
 
-    def split(rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        codes = [pc.dictionary_encode(rows[name].combine_chunks()) for name, _ in KEYED]
-        clusters, snapshots = (np.asarray(code.indices).astype(np.int64) for code in codes)
-        key = clusters * len(codes[1].dictionary) + snapshots
-        for one in np.unique(key).tolist():
-            cluster, snapshot = divmod(one, len(codes[1].dictionary))
-            part = rows.select(schema.names).filter(pa.array(key == one)).cast(schema)
-            values = [codes[0].dictionary[cluster], codes[1].dictionary[snapshot], kind, ipc.packed(part)]
-            arrays = [
-                pa.array([v.as_py() if isinstance(v, pa.Scalar) else v], f.type)
-                for v, f in zip(values, IPC_BATCHES, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=IPC_BATCHES)
+    def pack(rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        clusters, snapshots = (pc.dictionary_encode(rows[name].combine_chunks()) for name, _ in _KEYS)
+        count = len(snapshots.dictionary)
+        codes = np.asarray(clusters.indices).astype(np.int64) * count + np.asarray(snapshots.indices)
+        for code in np.unique(codes).tolist():
+            part = rows.select(schema.names).filter(pa.array(codes == code)).cast(schema)
+            keys = clusters.dictionary[code // count].as_py(), snapshots.dictionary[code % count].as_py()
+            yield _one_row(IPC_BATCHES, *keys, kind, ipc.pack_table(part)).to_batches()[0]
 
-    return lambda batches: ipc.in_ipc_batches(batches, split)
+    return lambda batches: ipc.rebatch(batches, pack)
 
 
-def planner(request: PlanRequest, limits: Limits, effort: Effort, min_isr: int) -> Callable[[Keys, pa.Table], pa.Table]:
-    """For `applyInArrow` by cluster and snapshot: Arrow IPC batches -> one row of PLANNED.
+def make_planner(
+    request: PlanRequest, limits: WaveLimits, options: MetricOptions, min_isr: int
+) -> Callable[[Keys, pa.Table], pa.Table]:
+    """Make a function for `applyInArrow` by cluster and snapshot: IPC_BATCHES -> one row of PACKED_PLANS.
 
-    min_isr: of topics whose sources show none.
+    Args:
+        request: The same for every cluster.
+        limits: Limits of waves.
+        options: How much work metrics may take.
+        min_isr: min.insync.replicas of topics whose sources do not show it.
     """
 
-    def plan(key: Keys, held: pa.Table) -> pa.Table:
+    def plan(key: Keys, batches: pa.Table) -> pa.Table:
         cluster_id, snapshot_id = (scalar.as_py() for scalar in key)
-        tables = {
-            kind: ipc.unpacked(held.filter(pc.field("kind") == kind)["ipc_batch"].to_pylist(), schema)
-            for kind, schema in KINDS.items()
-        }
-        of_cluster = (tables["brokers"], tables["partitions"], tables["topics"])
-        model = model_of(cluster_id, *of_cluster, request.exclude_topics, min_isr)
-        model = without_frozen(model, request.goal)
-        moves = MOVES.empty_table()
-        reasons: list[str] | tuple[str, ...] = nonsense(model, request)
-        try:
-            proposal = None if reasons else make_plan(model, request)
-        except Infeasible as error:
-            proposal, reasons = None, error.reasons
-        if proposal is None:
-            row = no_plan_row(request, reasons)
-        else:
-            found = told(model, request, proposal, limits, effort)
-            row, moves = plan_row(request, found), move_rows(request, found)
-        values = [cluster_id, snapshot_id, request.goal, ipc.packed(row), ipc.packed(moves)]
-        arrays = [pa.array([v], f.type) for v, f in zip(values, PLANNED, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=PLANNED)
+        brokers, partitions, topics = (
+            ipc.unpack_tables(batches.filter(pc.field("kind") == kind)["ipc_batch"].to_pylist(), INPUT_SCHEMAS[kind])
+            for kind in ("brokers", "partitions", "topics")
+        )
+        model = build_model(cluster_id, brokers, partitions, topics, request.exclude_topics, min_isr)
+        model = freeze_partitions_on_down_brokers(model, request.goal)
+        row, moves = _plan_rows(request, limits, options, model)
+        return _one_row(PACKED_PLANS, cluster_id, snapshot_id, request.goal, ipc.pack_table(row), ipc.pack_table(moves))
 
     return plan
 
 
-def keyed(part: str) -> pa.Schema:
-    """The schema of a part of PLANNED - plan, moves - with the keys in front."""
-    return pa.schema([*KEYED, *_PARTS[part]])
+def _plan_rows(
+    request: PlanRequest, limits: WaveLimits, options: MetricOptions, model: ClusterModel
+) -> tuple[pa.Table, pa.Table]:
+    faults = check_request(model, request)
+    if faults:
+        return build_infeasible_row(request, faults), MOVES.empty_table()
+    try:
+        proposal = make_plan(model, request)
+    except InfeasibleRequest as error:
+        return build_infeasible_row(request, error.reasons), MOVES.empty_table()
+    summary = summarize_plan(model, request, proposal, limits, options)
+    return build_plan_row(request, summary), build_move_rows(request, summary)
 
 
-def unpacker(part: str) -> Callable[[pa.Table], pa.Table]:
-    """For `applyInArrow` by cluster, snapshot and goal: a row with PLANNED's keys and one part -> that part's rows."""
+def _one_row(schema: pa.Schema, *values: str | bytes) -> pa.Table:
+    arrays = [pa.array([value], field.type) for value, field in zip(values, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
-    def rows(row: pa.Table) -> pa.Table:
-        found = ipc.unpacked(row[part].to_pylist(), _PARTS[part])
-        keys = [pa.repeat(row[name][0], found.num_rows) for name, _ in KEYED]
-        columns = [column.combine_chunks() for column in found.columns]
-        return pa.Table.from_arrays([*keys, *columns], schema=keyed(part))
 
-    return rows
+def schema_with_keys(part: str) -> pa.Schema:
+    """Return the schema of a part of PACKED_PLANS, plan or moves, with the keys in front."""
+    return pa.schema([*_KEYS, *_PART_SCHEMAS[part]])
+
+
+def make_unpacker(part: str) -> Callable[[pa.Table], pa.Table]:
+    """Make a function for `applyInArrow` by cluster, snapshot and goal: the keys and one part -> that part's rows."""
+
+    def unpack(row: pa.Table) -> pa.Table:
+        rows = ipc.unpack_tables(row[part].to_pylist(), _PART_SCHEMAS[part])
+        keys = [pa.repeat(row[name][0], rows.num_rows) for name, _ in _KEYS]
+        columns = [column.combine_chunks() for column in rows.columns]
+        return pa.Table.from_arrays([*keys, *columns], schema=schema_with_keys(part))
+
+    return unpack

@@ -1,10 +1,12 @@
-"""Before and after a plan: how even brokers are, what failures do, what failures lose. Leaders are the preferred
-ones."""
+"""A cluster before and after a plan: how even its brokers are, what failures do, and what failures lose.
+
+All numbers count preferred leaders, with all live replicas in sync.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -13,101 +15,219 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.ragged import offsets_of, row_of
-from udfs.durability.durability_rows import BROKERS, DurabilityPlan, durability
-from udfs.failures.aggregates import Want, added, sum_placement, with_pairs
-from udfs.failures.failure_rows import Outcome, summary
-from udfs.failures.headroom import RESOURCES, capacity
-from udfs.failures.kernels.failure_sums import NOBODY, UNKNOWN, Group
+from udfs.durability.durability_rows import BROKERS, DurabilityPlan, durability_rows
+from udfs.durability.kernels.loss_probability import SearchEffort
+from udfs.failures.aggregates import aggregate_placement, finish_pairs
+from udfs.failures.failure_outcomes import SchemeAggregates
+from udfs.failures.failure_rows import summary_rows
+from udfs.failures.headroom import RESOURCES, headroom_rows
+from udfs.failures.kernels.partition_arrays import NO_BROKER, UNKNOWN, PartitionGroup
 from udfs.failures.partition_groups import Placement
-from udfs.failures.scenarios import BROKER, PAIR, RACK, Cluster, RandomPlan, scenarios_of
-from udfs.planning.cluster_model import ClusterModel, Flags, Floats, ProposedAssignment, changed, moved
-from udfs.planning.constraints import over_cap
-from udfs.planning.replica_order import leaders_of, successors_of
+from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_scenarios
+from udfs.json_output import json_key, json_object
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, ProposedAssignment
+from udfs.planning.constraints import find_rack_violations
+from udfs.planning.replica_order import compute_leader_loads
 
-MOST_FAILURES = 5  # at once, of the chance of loss
+MAX_FAILURES = 5  # at once, of the loss probability
 _DIGITS = 6  # of a ratio: sums of rates may differ in the last bits from one machine to the next
-_ANY_LOAD = 1e18  # headroom that nothing exceeds: what is over capacity is not asked here
-_WORST = (
-    "worst_survivor_ratio",
-    "worst_survivor_bytes_in_ratio",
-    "worst_survivor_bytes_out_ratio",
-    "worst_survivor_fetch_ratio",
-)
-_MOST = ("offline_partitions", "newly_offline_partitions", "under_min_isr_partitions", "single_isr_partitions")
+_NO_CAPACITY = 1e18  # headroom that no load exceeds: required headroom is computed, exceeded capacity is not
 
 
 @dataclass(frozen=True)
-class Effort:
-    """max_pairs: with more pairs of brokers than that, pairs are left out. steps, trials, seed: see DurabilityPlan."""
+class MetricOptions:
+    """How much work metrics may take.
+
+    Attributes:
+        max_pairs: Above this number of broker pairs, failures of two brokers are left out.
+        effort: For loss probabilities.
+    """
 
     max_pairs: int = 1_000_000
-    steps: int = 1_000_000
-    trials: int = 20_000
-    seed: int = 0
+    effort: SearchEffort = field(default_factory=lambda: SearchEffort(1_000_000, 20_000, 0))
 
 
-def metrics(model: ClusterModel, proposal: ProposedAssignment, effort: Effort) -> dict[str, Any]:
-    """What the proposal moves, and the cluster before and after it: plain values, always in the same order.
+@dataclass(frozen=True)
+class LoadSpread:
+    """A load over brokers: largest, smallest and standard deviation over the mean; None where it is not known."""
 
-    moves, bytes_to_copy: replicas that are copied, and their bytes (None = no size is known).   lists_changed:
-    partitions, be it only in order.   leader_changes: partitions with another preferred leader.   before, after: see
-    state_of.
+    max_over_mean: float | None = None
+    min_over_mean: float | None = None
+    cv: float | None = None
+
+
+@json_object
+class Balance:
+    """How even the live brokers are that are not to be emptied.
+
+    Attributes:
+        worst_survivor_ratio: Leaders of the worst survivor of any single failure over the survivors' mean.
+        worst_survivor_bytes_out_ratio: The same by bytes per second out.
     """
-    new = moved(model, proposal.offsets, proposal.replicas)
-    after = model.placed(proposal.offsets, proposal.replicas)
+
+    brokers: int
+    replicas: LoadSpread
+    leaders: LoadSpread
+    size_bytes: LoadSpread
+    bytes_in_per_s: LoadSpread
+    bytes_out_per_s: LoadSpread
+    rack_violations: int
+    worst_survivor_ratio: float | None = json_key("worst_survivor_leaders")
+    worst_survivor_bytes_out_ratio: float | None = json_key("worst_survivor_bytes_out")
+
+
+@json_object
+class WorstFailure:
+    """The worst of all failures of a kind, each column by itself, as in gold.failure_summary.
+
+    Attributes:
+        scenario: The failure with the most loaded survivor; None if nobody leads anything after any of them.
+    """
+
+    scenario: str | None = json_key("worst")
+    worst_survivor_ratio: float | None = json_key("leaders_worst_over_mean")
+    worst_survivor_bytes_in_ratio: float | None = json_key("bytes_in_worst_over_mean")
+    worst_survivor_bytes_out_ratio: float | None = json_key("bytes_out_worst_over_mean")
+    worst_survivor_fetch_ratio: float | None = json_key("fetch_worst_over_mean")
+    offline_partitions: int
+    newly_offline_partitions: int
+    under_min_isr_partitions: int
+    single_isr_partitions: int = json_key("at_one_replica_partitions")
+
+
+@json_object
+class FailureMetrics:
+    """The worst failure of a broker, of a pair of brokers and of a rack; None where there is no such failure."""
+
+    live_brokers: int = json_key("living_brokers")
+    broker: WorstFailure | None
+    pair: WorstFailure | None
+    rack: WorstFailure | None
+
+
+@json_object
+class LossRisk:
+    """What simultaneous failures lose, as in gold.durability; mappings are by number of failed brokers."""
+
+    copysets: int | None
+    scatter_width_mean: float | None
+    already_lost_partitions: int | None = json_key("lost_already_partitions")
+    loss_probability: dict[int, float | None]
+    lost_partitions_mean: dict[int, float | None]
+
+
+@dataclass(frozen=True)
+class ClusterState:
+    """One state of a cluster in numbers; None = not known, or not defined.
+
+    Brokers that are to be emptied and hold nothing count as switched off.
+
+    Attributes:
+        headroom: Required headroom ratio by kind of failure (broker, rack) and resource.
+    """
+
+    balance: Balance
+    failures: FailureMetrics
+    durability: LossRisk
+    headroom: dict[str, dict[str, float | None]]
+
+
+@dataclass(frozen=True)
+class PlanMetrics:
+    """What a plan changes, and the cluster before and after it.
+
+    Attributes:
+        moves: Replicas to copy.
+        bytes_to_copy: Their bytes; None if no size is known.
+        lists_changed: Partitions whose replica list changes, in order at least.
+        leader_changes: Partitions whose preferred leader changes.
+    """
+
+    moves: int
+    bytes_to_copy: int | None
+    lists_changed: int
+    leader_changes: int
+    before: ClusterState
+    after: ClusterState
+
+
+def measure_plan(model: ClusterModel, proposal: ProposedAssignment, options: MetricOptions) -> PlanMetrics:
+    """Compute what a proposal moves, and the cluster's state before and after it."""
+    new = model.find_copied(proposal)
+    after = model.with_lists(proposal.offsets, proposal.replicas)
     copied = float(model.size[row_of(proposal.offsets)[new]].sum())
-    return {
-        "moves": int(new.sum()),
-        "bytes_to_copy": round(copied) if model.known[0] else None,
-        "lists_changed": int(changed(model, proposal.offsets, proposal.replicas).sum()),
-        "leader_changes": int((leaders_of(model) != leaders_of(after)).sum()),
-        "before": state_of(model, effort),
-        "after": state_of(after, effort),
+    return PlanMetrics(
+        int(new.sum()),
+        round(copied) if model.known[0] else None,
+        int(model.find_changed(proposal).sum()),
+        int((model.preferred_leaders != after.preferred_leaders).sum()),
+        measure_state(model, options),
+        measure_state(after, options),
+    )
+
+
+def measure_state(model: ClusterModel, options: MetricOptions) -> ClusterState:
+    """Compute the metrics of one state of a cluster."""
+    holds = np.bincount(model.replicas, minlength=model.brokers) > 0
+    brokers = np.flatnonzero(model.live & (holds | ~model.draining))
+    names = model.rack_names
+    racks = tuple(names[rack] if names else None for rack in model.rack[brokers].tolist())
+    cluster = Cluster(tuple(model.ids(brokers)), racks, (), model.partitions)
+    n = len(brokers)
+    scenarios = build_scenarios(model.cluster_id, cluster, RandomSets())
+    pairs = n * (n - 1) // 2 <= options.max_pairs
+    sums = finish_pairs(aggregate_placement(_placement(model, brokers), n, scenarios, pairs))
+    aggregates = SchemeAggregates(model.broker_ids[brokers], scenarios, sums)
+    failure_counts = tuple(range(1, min(int(model.factor.max(initial=1)), MAX_FAILURES, n) + 1))
+    plan = DurabilityPlan(failure_counts, options.effort)
+    losses = [row for row in durability_rows(aggregates, racks, plan).to_pylist() if row["failure_unit"] == BROKERS]
+    failures = summary_rows(aggregates)
+    required = {
+        (row["scenario_kind"], row["resource"]): _rounded(row["required_headroom_ratio"])
+        for row in reversed(headroom_rows(aggregates, None, _NO_CAPACITY)[0].to_pylist())
     }
+    worst = (_worst_failure(failures, kind) for kind in (ScenarioKind.BROKER, ScenarioKind.PAIR, ScenarioKind.RACK))
+    return ClusterState(
+        measure_balance(model),
+        FailureMetrics(n, *worst),
+        _loss_risk(losses),
+        {
+            kind: {resource: required.get((kind, resource)) for resource in RESOURCES}
+            for kind in (ScenarioKind.BROKER, ScenarioKind.RACK)
+        },
+    )
 
 
-def state_of(model: ClusterModel, effort: Effort) -> dict[str, Any]:
-    """One state of a cluster in numbers; None = not known, or there is nothing that it could be of.
-
-    balance: over live brokers that are not to be emptied.   failures, durability, headroom: as in the gold tables,
-    with all live replicas in sync; brokers that are to be emptied and hold nothing are taken as switched off.
-    """
-    return {"balance": balance(model), **_outcomes(model, effort)}
-
-
-def balance(model: ClusterModel) -> dict[str, Any]:
-    """How even the brokers are, and the worst survivor of any single failure, by leaders and by bytes out."""
+def measure_balance(model: ClusterModel) -> Balance:
+    """Compute how even the brokers are, and the worst survivor of any single failure."""
     counted = model.live & ~model.draining
-    n, row, leader = model.brokers, model.row, leaders_of(model)
+    n, row, leader = model.brokers, model.row, model.preferred_leaders
     led = leader >= 0
 
-    def held(weight: Floats) -> Floats:
-        return np.asarray(np.bincount(model.replicas, weight[row], n), dtype=np.float64)
+    def of_replicas(weight: Floats) -> npt.NDArray[Any]:
+        return np.bincount(model.replicas, weight[row], n)[counted]
 
-    sized, into, out = model.known
-    loads = {
-        "replicas": np.bincount(model.replicas, minlength=n),
-        "leaders": np.bincount(leader[led], minlength=n),
-        "size_bytes": held(model.size) if sized else None,
-        "bytes_in_per_s": held(model.rate_in) if into else None,
-        "bytes_out_per_s": np.bincount(leader[led], model.rate_out[led], n) if out else None,
-    }
+    has_size, has_bytes_in, has_bytes_out = model.known
     racks = max(1, len(np.unique(model.rack[counted])))
-    return {
-        "brokers": int(counted.sum()),
-        **{name: _spread(None if load is None else load[counted]) for name, load in loads.items()},
-        "rack_violations": int(over_cap(model, -(-model.factor // racks)).sum()),
-        "worst_survivor_leaders": _worst_survivor(model, None, counted),
-        "worst_survivor_bytes_out": _worst_survivor(model, model.rate_out, counted) if out else None,
-    }
+    bytes_out = np.bincount(leader[led], model.rate_out[led], n)[counted]
+    return Balance(
+        int(counted.sum()),
+        _spread(np.bincount(model.replicas, minlength=n)[counted]),
+        _spread(np.bincount(leader[led], minlength=n)[counted]),
+        _spread(of_replicas(model.size)) if has_size else LoadSpread(),
+        _spread(of_replicas(model.rate_in)) if has_bytes_in else LoadSpread(),
+        _spread(bytes_out) if has_bytes_out else LoadSpread(),
+        int(find_rack_violations(model, -(-model.factor // racks)).sum()),
+        _worst_survivor(model, None, counted),
+        _worst_survivor(model, model.rate_out, counted) if has_bytes_out else None,
+    )
 
 
-def _spread(load: npt.NDArray[Any] | None) -> dict[str, float | None]:
-    names = ("max_over_mean", "min_over_mean", "cv")
-    if load is None or not len(load) or not load.any():
-        return dict.fromkeys(names)
+def _spread(load: npt.NDArray[Any]) -> LoadSpread:
+    if not len(load) or not load.any():
+        return LoadSpread()
     mean = load.mean()
-    return dict(zip(names, map(_rounded, (load.max() / mean, load.min() / mean, load.std() / mean)), strict=True))
+    return LoadSpread(_rounded(load.max() / mean), _rounded(load.min() / mean), _rounded(load.std() / mean))
 
 
 def _rounded(value: float | None) -> float | None:
@@ -115,19 +235,11 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _worst_survivor(model: ClusterModel, weight: Floats | None, counted: Flags) -> float | None:
-    """The most that a survivor leads after any single failure, over the survivors' mean. What nobody takes over is
-    lost.
+    """The largest load of a survivor's leaders after any single failure, over the survivors' mean.
 
-    weight: float64 (p); None = each partition counts as one.
+    Partitions without a successor are lost. weight: float64 (p); None = each partition counts as one.
     """
-    n, leader, successor = model.brokers, leaders_of(model), successors_of(model)
-    led, both = leader >= 0, (leader >= 0) & (successor >= 0)
-    loads = np.bincount(leader[both] * n + successor[both], None if weight is None else weight[both], n * n).reshape(
-        n, n
-    )
-    loads = loads + np.bincount(leader[led], None if weight is None else weight[led], n)
-    np.fill_diagonal(loads, 0)
-    loads = loads[np.ix_(counted, counted)]
+    loads = compute_leader_loads(model, weight)[np.ix_(counted, counted)]
     total, survivors = loads.sum(axis=1), len(loads) - 1
     if survivors < 1 or not total.any():
         return None
@@ -135,89 +247,52 @@ def _worst_survivor(model: ClusterModel, weight: Floats | None, counted: Flags) 
     return _rounded(worst.max())
 
 
-def _outcomes(model: ClusterModel, effort: Effort) -> dict[str, Any]:
-    holds = np.bincount(model.replicas, minlength=model.brokers) > 0
-    places = np.flatnonzero(model.live & (holds | ~model.draining))
-    names = model.rack_names
-    racks = tuple(names[rack] if names else None for rack in model.rack[places].tolist())
-    cluster = Cluster(tuple(model.ids(places)), racks, (), model.partitions)
-    n = len(places)
-    scenarios = scenarios_of(model.cluster_id, cluster, RandomPlan((), 0, effort.seed))
-    want = Want(scenarios, n * (n - 1) // 2 <= effort.max_pairs)
-    sums = with_pairs(added([sum_placement(_placement(model, places), n, want)], n))
-    outcome = Outcome(model.broker_ids[places], scenarios, sums)
-    failure_counts = tuple(range(1, min(int(model.factor.max(initial=1)), MOST_FAILURES, n) + 1))
-    lost = durability(
-        outcome, racks, DurabilityPlan(failure_counts, effort.steps, effort.trials, effort.seed)
-    ).to_pylist()
-    of_brokers = [row for row in lost if row["failure_unit"] == BROKERS]
-    every, needed = summary(outcome), capacity(outcome, None, _ANY_LOAD)[0].to_pylist()
-    kinds = (BROKER, PAIR, RACK)
-    return {
-        "failures": {"live_brokers": n, **{kind: _worst_of(every, kind) for kind in kinds}},
-        "durability": _losses(of_brokers),
-        "headroom": {
-            kind: {
-                resource: next(
-                    (_rounded(row["required_headroom_ratio"]) for row in needed if _is(row, kind, resource)), None
-                )
-                for resource in RESOURCES
-            }
-            for kind in (BROKER, RACK)
-        },
-    }
-
-
-def _is(row: dict[str, Any], kind: str, resource: str) -> bool:
-    return bool(row["scenario_kind"] == kind and row["resource"] == resource)
-
-
-def _worst_of(every: pa.Table, kind: str) -> dict[str, Any] | None:
-    """The worst of all failures of a kind, each column by itself; None if there are none."""
-    mine = every.filter(pc.field("scenario_kind") == kind)
-    if not mine.num_rows:
+def _worst_failure(failures: pa.Table, kind: str) -> WorstFailure | None:
+    rows = failures.filter(pc.field("scenario_kind") == kind)
+    if not rows.num_rows:
         return None
-    ratios = mine["worst_survivor_ratio"]
-    found: dict[str, Any] = {"worst": None}
+    ratios = rows["worst_survivor_ratio"]
+    scenario = None
     if ratios.null_count < len(ratios):
-        at = np.nanargmax(np.round(ratios.to_numpy(), _DIGITS))
-        found["worst"] = mine["scenario"][int(at)].as_py()
-    columns = {name: mine[name] for name in _WORST}
-    found |= {name: _rounded(pc.max(column).as_py()) for name, column in columns.items()}
-    return found | {name: pc.max(mine[name]).as_py() for name in _MOST}
+        scenario = rows["scenario"][int(np.nanargmax(np.round(ratios.to_numpy(), _DIGITS)))].as_py()
+
+    def largest(column: str) -> Any:
+        value = pc.max(rows[column]).as_py()
+        return _rounded(value) if isinstance(value, float) else value
+
+    return WorstFailure(scenario, *(largest(f.name) for f in fields(WorstFailure)[1:]))
 
 
-def _losses(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    first = rows[0] if rows else dict.fromkeys(("copysets", "scatter_width_mean", "already_lost_partitions"))
-    return {
-        "copysets": first["copysets"],
-        "scatter_width_mean": _rounded(first["scatter_width_mean"]),
-        "already_lost_partitions": first["already_lost_partitions"],
-        "loss_probability": {str(row["failures"]): _rounded(row["loss_probability"]) for row in rows},
-        "lost_partitions_mean": {str(row["failures"]): _rounded(row["lost_partitions_mean"]) for row in rows},
-    }
+def _loss_risk(rows: list[dict[str, Any]]) -> LossRisk:
+    first = rows[0] if rows else {}
+    return LossRisk(
+        first.get("copysets"),
+        _rounded(first.get("scatter_width_mean")),
+        first.get("already_lost_partitions"),
+        {row["failures"]: _rounded(row["loss_probability"]) for row in rows},
+        {row["failures"]: _rounded(row["lost_partitions_mean"]) for row in rows},
+    )
 
 
-def _placement(model: ClusterModel, places: npt.NDArray[np.int64]) -> Placement:
-    """The model's lists over the brokers at `places`, live replicas in sync, led by the first if it lives."""
-    index = np.full(model.brokers + 1, NOBODY, dtype=np.int32)
-    index[places] = np.arange(len(places))
+def _placement(model: ClusterModel, brokers: npt.NDArray[np.int64]) -> Placement:
+    """The model's lists over the brokers at `brokers`, live replicas in sync, led by the first if it is live."""
+    index = np.full(model.brokers + 1, NO_BROKER, dtype=np.int32)
+    index[brokers] = np.arange(len(brokers))
     broker = index[model.replicas]
     r, p = len(broker), model.partitions
-    sized, into, out = model.known
-    rate = np.ascontiguousarray(np.column_stack([model.rate_in, model.rate_out]))
-    group = Group(
+    has_size, has_bytes_in, has_bytes_out = model.known
+    group = PartitionGroup(
         model.offsets,
         broker,
-        broker != NOBODY,
+        broker != NO_BROKER,
         np.zeros(r, dtype=np.bool_),
         np.full(r, UNKNOWN, dtype=np.int64),
-        index[leaders_of(model)],  # nobody is at the last place
+        index[model.preferred_leaders],  # -1 finds NO_BROKER at the last place
         model.min_isr.astype(np.int32),
         np.zeros(p, dtype=np.bool_),
-        np.round(model.size).astype(np.int64) if sized else np.full(p, UNKNOWN, dtype=np.int64),
-        rate,
+        np.round(model.size).astype(np.int64) if has_size else np.full(p, UNKNOWN, dtype=np.int64),
+        np.ascontiguousarray(np.column_stack([model.rate_in, model.rate_out])),
     )
     rows = offsets_of(np.bincount(model.topic, minlength=len(model.topic_names)))
-    known = np.array([p * sized, p * into, p * out], dtype=np.int64)
+    known = np.array([p * has_size, p * has_bytes_in, p * has_bytes_out], dtype=np.int64)
     return Placement(group, rows, np.full(p, np.nan), known)

@@ -1,32 +1,30 @@
-"""What a user wants of a plan: the goal, what must hold, and what should, in order."""
+"""Plan requests: the goal of a plan, its constraints, and its targets by priority."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from udfs.json_output import json_key, json_object
+
 ALL, MIN_BYTES, MIN_MOVES = "all", "min-bytes", "min-moves"
 OBJECTIVES = (ALL, MIN_BYTES, MIN_MOVES)
 
-# What brokers should be alike in, by name as in conf/; the order in conf/ is the order of importance.
-REPLICAS, LEADERS, DISK, BYTES_IN, BYTES_OUT, FAILOVER, COPYSETS = (
-    "replicas",
-    "leaders",
-    "disk",
-    "bytes_in",
-    "bytes_out",
-    "failover",
-    "copysets",
-)
+# What a plan evens out over brokers, by name as in plans.priorities, and the default order of importance.
+REPLICAS, LEADERS, DISK = "replicas", "leaders", "disk"
+BYTES_IN, BYTES_OUT, FAILOVER, COPYSETS = "bytes_in", "bytes_out", "failover", "copysets"
 PRIORITIES = (REPLICAS, LEADERS, DISK, BYTES_IN, BYTES_OUT, FAILOVER, COPYSETS)
 
 
-@dataclass(frozen=True)
+@json_object
 class Targets:
-    """How much the fullest broker may have over the mean of brokers that may hold replicas (1.01 = 1 % more).
+    """Loads of the fullest broker over the mean of all brokers that may hold replicas (1.01 = 1 % more).
 
-    least: what the emptiest should have of replicas and leaders. failover: the worst survivor of the failure of any one
-    broker, over the mean of survivors, by leaders; failover_out: by bytes out.   loose: what expand and drain
-    keep disk and bytes to instead; extra_moves: how many more replicas these may copy for that than they must.
+    Attributes:
+        failover: Leaders of the worst survivor of any single failure, over the survivors' mean.
+        failover_out: Bytes out of the worst survivor of any single failure, over the survivors' mean.
+        min_over_mean: Replicas and leaders of the emptiest broker over the mean.
+        loose_bytes: Disk and bytes in for the goals expand and drain, which move few replicas.
+        extra_moves: Share of replicas that expand and drain may copy for that beyond the fewest.
     """
 
     replicas: float = 1.01
@@ -36,23 +34,35 @@ class Targets:
     bytes_out: float = 1.009
     failover: float = 1.05
     failover_out: float = 1.15
-    least: float = 0.955
-    loose: float = 1.03
+    min_over_mean: float = json_key("least", default=0.955)
+    loose_bytes: float = json_key("loose", default=1.03)
     extra_moves: float = 0.02
 
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """One plan to make.
+    """One plan to make. Brokers are meant by their ids.
 
-    goal: of goals.GOALS.   brokers: ids - to fill (expand), to empty (drain); none = those that hold nothing, those
-    that the source wants empty.   replacements: (from, to) ids.   factor: wanted RF (rf).   topics: names that rf is
-    for, none = all.   exclude_topics, exclude_brokers: left as they are; get nothing more.
-    max_bytes, max_moves: budget.
-    broker_replicas, broker_bytes: what any broker can hold, None = no limit.   keep_leaders: failover alone.
-    per_topic: each topic's leaders spread too; by_bytes: leaders and failover by bytes out, not by counts alone.
-    allow_fewer_racks: a drained rack may leave partitions on fewer racks.
-    priorities: of PRIORITIES, the most important first; what is not named is not looked at.
+    Attributes:
+        goal: A name in udfs.planning.goals.GOALS.
+        brokers: Brokers to fill (expand) or to empty (drain); by default those that hold nothing, or those that the
+            source drains.
+        replacements: Pairs of a broker to replace and the broker that takes over.
+        factor: Replication factor for the goal rf.
+        topics: Topics for the goal rf; empty = all.
+        exclude_topics: Topics that stay as they are.
+        exclude_brokers: Brokers that get no more replicas.
+        max_bytes: Bytes that the plan may copy; None = no limit.
+        max_moves: Replicas that the plan may copy; None = no limit.
+        broker_replicas: Replicas that any broker can hold; None = no limit.
+        broker_bytes: Bytes that any broker can hold; None = no limit.
+        objective: One of OBJECTIVES.
+        keep_leaders: For the goal failover, whether preferred leaders stay.
+        per_topic: Whether the leaders of each topic are spread as well.
+        by_bytes: Whether the goals leaders and failover even out bytes out instead of counts.
+        allow_fewer_racks: Whether a rack may be left without any broker.
+        priorities: Some of PRIORITIES, the most important first; the others have no target.
+        seed: Seed of randomized searches.
     """
 
     goal: str

@@ -4,92 +4,99 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from udfs.arrow.ragged import contained, count_true, offsets_of, take_segments
-from udfs.planning.cluster_model import ClusterModel, Flags, Ints, Places, moved
+from udfs.arrow.ragged import count_true, is_in_segment, offsets_of, take_segments
+from udfs.arrow.table_columns import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
+from udfs.json_output import to_json
+from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.plan_summary import Planned, frozen_counts, proofs, texts
-from udfs.planning.waves import reports, to_change
+from udfs.planning.plan_summary import PlanSummary, count_frozen_partitions
+from udfs.planning.waves import find_reassigned_partitions, report_waves
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric that has a column before and one after. path: where it is in a state of udfs.planning.plan_metrics."""
+    """A metric with a column before and one after the plan.
+
+    Attributes:
+        name: Name of the columns, without _before and _after.
+        path: JSON keys to it in a state of udfs.planning.plan_metrics.
+        description: Its meaning.
+        data_type: Arrow type.
+    """
 
     name: str
     path: tuple[str, ...]
-    says: str
-    whole: bool = False
+    description: str
+    data_type: pa.DataType = DOUBLE
 
 
-_BALANCED = (
-    ("replicas", "replicas", "replicas"),
-    ("leaders", "leaders", "preferred leaders"),
-    ("disk", "size_bytes", "bytes held"),
-    ("bytes_in", "bytes_in_per_s", "bytes per second in, to leaders and followers"),
-    ("bytes_out", "bytes_out_per_s", "bytes per second out of leaders"),
-)
-_SPREADS = (
-    ("max_over_mean", "of the broker with most, over the mean"),
-    ("min_over_mean", "of the broker with least, over the mean"),
-)
+def _spread_metrics(name: str, key: str, load: str) -> tuple[Metric, Metric]:
+    return (
+        Metric(f"{name}_max_over_mean", ("balance", key, "max_over_mean"), f"{load} of the fullest broker / mean"),
+        Metric(f"{name}_min_over_mean", ("balance", key, "min_over_mean"), f"{load} of the emptiest broker / mean"),
+    )
+
+
 METRICS = (
-    *(
-        Metric(f"{name}_{spread}", ("balance", key, spread), f"{what} {of}")
-        for name, key, what in _BALANCED
-        for spread, of in _SPREADS
-    ),
+    *_spread_metrics("replicas", "replicas", "replicas"),
+    *_spread_metrics("leaders", "leaders", "preferred leaders"),
+    *_spread_metrics("disk", "size_bytes", "bytes on disk"),
+    *_spread_metrics("bytes_in", "bytes_in_per_s", "bytes per second in, to leaders and followers,"),
+    *_spread_metrics("bytes_out", "bytes_out_per_s", "bytes per second out of leaders"),
     Metric(
         "worst_survivor_ratio",
         ("balance", "worst_survivor_leaders"),
-        "leaders of the worst survivor of any single failure, over the survivors' mean",
+        "leaders of the worst survivor of any single broker failure / mean of the survivors",
     ),
     Metric(
-        "worst_survivor_bytes_out_ratio", ("balance", "worst_survivor_bytes_out"), "the same by bytes per second out"
+        "worst_survivor_bytes_out_ratio",
+        ("balance", "worst_survivor_bytes_out"),
+        "bytes per second out of the worst survivor of any single broker failure / mean of the survivors",
     ),
     *(
         Metric(
             f"worst_survivor_ratio_of_{kind}s",
-            ("failures", kind, "worst_survivor_ratio"),
-            f"leaders of the worst survivor of any {kind}'s failure, over the survivors' mean",
+            ("failures", kind, "leaders_worst_over_mean"),
+            f"leaders of the worst survivor of any failure of a {what} / mean of the survivors",
         )
-        for kind in ("pair", "rack")
+        for kind, what in (("pair", "pair of brokers"), ("rack", "rack"))
     ),
     Metric(
         "newly_offline_partitions",
         ("failures", "broker", "newly_offline_partitions"),
-        "partitions that the worst single failure takes offline",
-        whole=True,
+        "partitions that the worst single broker failure takes offline",
+        LONG,
     ),
     Metric(
         "under_min_isr_partitions",
         ("failures", "broker", "under_min_isr_partitions"),
-        "led partitions that reject acks=all after the worst single failure",
-        whole=True,
+        "online partitions below min.insync.replicas after the worst single broker failure: they reject acks=all",
+        LONG,
     ),
     Metric(
         "rack_violations",
         ("balance", "rack_violations"),
-        "partitions with more replicas in a rack than replicas over racks, rounded up",
-        whole=True,
+        "partitions with more replicas in a rack than replication factor / racks, rounded up",
+        LONG,
     ),
-    Metric("copysets", ("durability", "copysets"), "distinct sets of live brokers that partitions lie on", whole=True),
+    Metric("copysets", ("durability", "copysets"), "distinct sets of live brokers that hold a partition", LONG),
     Metric(
         "scatter_width_mean",
         ("durability", "scatter_width_mean"),
-        "other brokers that share a partition with a broker, mean",
+        "mean number of other brokers that share a partition with a broker",
     ),
     *(
         Metric(
             f"loss_probability_of_{k}_brokers",
             ("durability", "loss_probability", str(k)),
-            f"chance that some partition is lost if {k} brokers fail for good; null where k is more than replicas",
+            f"probability that a partition is lost if {k} brokers fail for good; null above the replication factor",
         )
         for k in range(1, 6)
     ),
@@ -97,126 +104,121 @@ METRICS = (
         Metric(
             f"required_headroom_{resource}",
             ("headroom", "broker", resource),
-            f"headroom that every single failure takes, by {resource}, as in gold.headroom",
+            f"headroom ratio that the worst single broker failure requires, by {what}, as in gold.headroom",
         )
-        for resource in ("leaders", "bytes_out_per_s")
+        for resource, what in (("leaders", "leaders"), ("bytes_out_per_s", "bytes per second out"))
     ),
 )
 
-_IDS, _TEXTS = pa.list_(pa.int32()), pa.list_(pa.string())
-PLAN = pa.schema(
-    [
-        ("goal", pa.string()),
-        ("feasible", pa.bool_()),
-        ("reasons", _TEXTS),
-        ("objective", pa.string()),
-        ("objective_value", pa.float64()),
-        ("lower_bound", pa.float64()),
-        ("gap", pa.float64()),
-        ("moves", pa.int64()),
-        ("copied_bytes", pa.int64()),
-        ("changed_partitions", pa.int64()),
-        ("leader_changes", pa.int64()),
-        ("frozen_partitions", pa.int64()),
-        ("waves", pa.int64()),
-        ("copy_duration_s", pa.float64()),
-        ("relaxed_targets", _TEXTS),
-        ("missed_targets", _TEXTS),
-        *(
-            (f"{metric.name}_{when}", pa.int64() if metric.whole else pa.float64())
-            for metric in METRICS
-            for when in ("before", "after")
-        ),
-        ("plan_request", pa.string()),
-        ("certificate", pa.string()),
-        ("metrics", pa.string()),
-    ]
+_GOAL = column("goal", TEXT, "goal of the plan, as in plans.goal: leaders, failover, balance, ...", required=True)
+PLAN_COLUMNS = (
+    _GOAL,
+    column("feasible", FLAG, "whether a plan meets all constraints", required=True),
+    column("reasons", TEXTS, "why no plan meets them; else empty", required=True),
+    column("objective", TEXT, "quantity that the plan minimizes"),
+    column("objective_value", DOUBLE, "value of the objective"),
+    column("lower_bound", DOUBLE, "proven lower bound of the objective"),
+    column("gap", DOUBLE, "objective_value minus lower_bound; 0 = the plan is proven to be optimal"),
+    column("moves", LONG, "replicas to copy"),
+    column("copied_bytes", LONG, "bytes to copy; null = no size is known"),
+    column("changed_partitions", LONG, "partitions whose replica list changes, in order at least"),
+    column("leader_changes", LONG, "partitions whose preferred leader changes"),
+    column("frozen_partitions", LONG, "partitions that the plan must not change: being reassigned, deleted, offline"),
+    column("waves", LONG, "waves of the plan"),
+    column("copy_duration_s", DOUBLE, "estimated duration of copying, at plans.throttle_bytes_per_s per broker"),
+    column("relaxed_targets", TEXTS, "targets that this cluster makes impossible, and why; null = no plan"),
+    column("missed_targets", TEXTS, "targets that the plan does not reach; null = no plan"),
+    *(
+        column(f"{metric.name}_{when}", metric.data_type, f"{metric.description}; {state}")
+        for metric in METRICS
+        for when, state in (("before", "now"), ("after", "after the plan"))
+    ),
+    column("plan_request", TEXT, "the complete plan request, as JSON", required=True),
+    column("certificate", TEXT, "all that is proven, as JSON; null = no plan"),
+    column("metrics", TEXT, "every metric before and after the plan, as JSON; null = no plan"),
 )
-MOVES = pa.schema(
-    [
-        ("goal", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("replicas_before", _IDS),
-        ("replicas_after", _IDS),
-        ("adding_replicas", _IDS),
-        ("removing_replicas", _IDS),
-        ("copied_bytes", pa.int64()),
-        ("first_wave", pa.int32()),
-        ("last_wave", pa.int32()),
-        ("reason", pa.string()),
-    ]
+MOVE_COLUMNS = (
+    _GOAL,
+    column("topic", TEXT, "topic name", required=True),
+    column("partition", INT, "partition id", required=True),
+    column("replicas_before", INTS, "replicas in the source's order", required=True),
+    column("replicas_after", INTS, "planned replicas, preferred leader first", required=True),
+    column("adding_replicas", INTS, "brokers that copy the partition", required=True),
+    column("removing_replicas", INTS, "brokers that drop the partition", required=True),
+    column("copied_bytes", LONG, "bytes to copy for the partition; null = no size is known"),
+    column("first_wave", INT, "wave of its first step, from 1", required=True),
+    column("last_wave", INT, "wave of its last step", required=True),
+    column("reason", TEXT, "why the partition changes", required=True),
 )
+PLAN, MOVES = schema_of(PLAN_COLUMNS), schema_of(MOVE_COLUMNS)
 
 
-def plan_row(request: PlanRequest, found: Planned) -> pa.Table:
-    """The row of a plan (schema PLAN)."""
-    certificate, figures = found.proposal.certificate, found.metrics
-    proof = next(proofs(certificate, request.goal), None)
+def build_plan_row(request: PlanRequest, summary: PlanSummary) -> pa.Table:
+    """Build the row of a plan (schema PLAN)."""
+    certificate, metrics = summary.proposal.certificate, to_json(summary.metrics)
+    proof = next(iter(certificate.proofs), None)
     row: dict[str, Any] = {
         "goal": request.goal,
         "feasible": True,
         "reasons": [],
-        "objective": proof and proof.what,
+        "objective": proof and proof.quantity,
         "objective_value": proof and proof.value,
-        "lower_bound": proof and proof.bound,
+        "lower_bound": proof and proof.lower_bound,
         "gap": proof and proof.gap,
-        "moves": figures["moves"],
-        "copied_bytes": figures["bytes_to_copy"],
-        "changed_partitions": int(to_change(found.model, found.proposal).sum()),
-        "leader_changes": figures["leader_changes"],
-        "frozen_partitions": sum(frozen_counts(found.model).values()),
-        "waves": found.waves.waves,
-        "copy_duration_s": sum(report.seconds for report in reports(found.model, found.waves)),
-        "relaxed_targets": texts(certificate, "relaxed"),
-        "missed_targets": texts(certificate, "missed"),
-        "plan_request": _json(asdict(request)),
-        "certificate": _json(certificate),
-        "metrics": _json(figures),
+        "moves": summary.metrics.moves,
+        "copied_bytes": summary.metrics.bytes_to_copy,
+        "changed_partitions": int(find_reassigned_partitions(summary.model, summary.proposal).sum()),
+        "leader_changes": summary.metrics.leader_changes,
+        "frozen_partitions": sum(count_frozen_partitions(summary.model).values()),
+        "waves": summary.waves.waves,
+        "copy_duration_s": sum(report.seconds for report in report_waves(summary.model, summary.waves)),
+        "relaxed_targets": certificate.relaxed_targets,
+        "missed_targets": certificate.missed_targets,
+        "plan_request": _to_text(request),
+        "certificate": _to_text(certificate),
+        "metrics": _to_text(metrics),
     }
     for metric in METRICS:
         for when in ("before", "after"):
-            row[f"{metric.name}_{when}"] = value_at(figures[when], metric.path)
+            row[f"{metric.name}_{when}"] = read_metric(metrics[when], metric)
     return pa.Table.from_pylist([row], schema=PLAN)
 
 
-def no_plan_row(request: PlanRequest, reasons: Sequence[str]) -> pa.Table:
-    """The row of a request that no plan meets (schema PLAN)."""
-    row = {"goal": request.goal, "feasible": False, "reasons": list(reasons), "plan_request": _json(asdict(request))}
+def build_infeasible_row(request: PlanRequest, reasons: Sequence[str]) -> pa.Table:
+    """Build the row of a request that no plan meets (schema PLAN)."""
+    row = {"goal": request.goal, "feasible": False, "reasons": list(reasons), "plan_request": _to_text(request)}
     return pa.Table.from_pylist([row], schema=PLAN)
 
 
-def value_at(state: Mapping[str, Any], path: Sequence[str]) -> Any:
-    """A metric of a state; None where it, or what it is part of, is not known."""
-    found: Any = state
-    for name in path:
-        found = None if found is None else found.get(name)
-    return found
+def read_metric(state: Mapping[str, Any], metric: Metric) -> Any:
+    """Read a metric of a state (as JSON); None where it, or what it is part of, is not known."""
+    value: Any = state
+    for key in metric.path:
+        value = None if value is None else value.get(key)
+    return value
 
 
-def move_rows(request: PlanRequest, found: Planned) -> pa.Table:
-    """A row for every partition that changes (schema MOVES), by topic and id."""
-    model, proposal, waves = found.model, found.proposal, found.waves
-    rows = np.flatnonzero(to_change(model, proposal))
-    as_is = model.replicas if model.as_is is None else model.as_is
-    new = moved(model, proposal.offsets, proposal.replicas)
-    gone = ~contained(as_is, model.offsets, proposal.replicas, proposal.offsets)
-    copied = count_true(new, proposal.offsets)[rows] * model.size[rows]
+def build_move_rows(request: PlanRequest, summary: PlanSummary) -> pa.Table:
+    """Build a row for every partition that changes (schema MOVES), by topic and id."""
+    model, proposal, waves = summary.model, summary.proposal, summary.waves
+    rows = np.flatnonzero(find_reassigned_partitions(model, proposal))
+    before, after = (model.source_order, model.offsets), (proposal.replicas, proposal.offsets)
+    added = model.find_copied(proposal)
+    removed = ~is_in_segment(*before, *after)
+    copied = count_true(added, proposal.offsets)[rows] * model.size[rows]
     first, last = np.full(model.partitions, waves.waves, dtype=np.int64), np.full(model.partitions, -1)
     np.minimum.at(first, waves.row, waves.wave)
     np.maximum.at(last, waves.row, waves.wave)
     reasons = pa.array([*proposal.reasons, ""], pa.string())
     reason = np.where(proposal.reason[rows] < 0, len(proposal.reasons), proposal.reason[rows])
-    names = pa.array(model.topic_names, pa.string())
-    every, every_new = np.ones(len(as_is), dtype=np.bool_), np.ones(len(proposal.replicas), dtype=np.bool_)
     columns = [
         pa.repeat(request.goal, len(rows)),
-        names.take(pa.array(model.topic[rows])),
+        pa.array(model.topic_names, pa.string()).take(pa.array(model.topic[rows])),
         pa.array(model.partition[rows], pa.int32()),
-        _ids(model, as_is, model.offsets, every, rows),
-        _ids(model, proposal.replicas, proposal.offsets, every_new, rows),
-        _ids(model, proposal.replicas, proposal.offsets, new, rows),
-        _ids(model, as_is, model.offsets, gone, rows),
+        _broker_lists(model, *before, np.ones(len(before[0]), dtype=np.bool_), rows),
+        _broker_lists(model, *after, np.ones(len(after[0]), dtype=np.bool_), rows),
+        _broker_lists(model, *after, added, rows),
+        _broker_lists(model, *before, removed, rows),
         pa.array(np.round(copied).astype(np.int64)) if model.known[0] else pa.nulls(len(rows), pa.int64()),
         pa.array(first[rows] + 1, pa.int32()),
         pa.array(last[rows] + 1, pa.int32()),
@@ -225,18 +227,14 @@ def move_rows(request: PlanRequest, found: Planned) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=MOVES)
 
 
-def _ids(model: ClusterModel, flat: Places, offsets: Ints, keep: Flags, rows: npt.NDArray[np.int64]) -> pa.ListArray:
-    """Of the segments `rows`, the broker ids of what is to be kept."""
-    lengths = offsets_of(count_true(keep, offsets))
-    values, ends = take_segments(flat[keep], lengths, rows)
+def _broker_lists(
+    model: ClusterModel, replicas: Int32s, offsets: Ints, keep: Flags, rows: npt.NDArray[np.int64]
+) -> pa.ListArray:
+    """The broker ids of the lists `rows`, of the replicas to keep."""
+    kept_offsets = offsets_of(count_true(keep, offsets))
+    values, ends = take_segments(replicas[keep], kept_offsets, rows)
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(model.broker_ids[values], pa.int32()))
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False, default=_plain)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    raise TypeError(f"{value!r} is a {type(value).__name__}, which JSON does not have")
+def _to_text(value: Any) -> str:
+    return json.dumps(to_json(value), separators=(",", ":"), allow_nan=False)

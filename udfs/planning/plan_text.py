@@ -1,4 +1,4 @@
-"""Partitions and brokers in few words."""
+"""Brokers and partitions in sentences: the first few by name, and how many more there are."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ import numpy.typing as npt
 from udfs.planning.cluster_model import ClusterModel
 
 
-def some(model: ClusterModel, rows: npt.NDArray[np.integer]) -> str:
-    """Partitions in few words: t1-0 and 12 others."""
-    if len(rows) == 1:
-        return model.name(int(rows[0]))
-    return f"{model.name(int(rows[0]))} and {len(rows) - 1} other{'s' if len(rows) > 2 else ''}"
+def join_names(names: Iterable[object], limit: int = 8) -> str:
+    """Join the first `limit` names: 1, 2 and 7 more."""
+    texts = [str(name) for name in names]
+    return ", ".join(texts[:limit]) + (f" and {len(texts) - limit} more" if len(texts) > limit else "")
 
 
-def brokers_text(model: ClusterModel, places: npt.NDArray[np.integer]) -> str:
-    """Brokers by id: brokers 1, 2 and 7 more."""
-    ids = [str(broker) for broker in model.ids(places)]
-    return ("broker " if len(ids) == 1 else "brokers ") + listed(ids)
+def count_of(number: int, noun: str) -> str:
+    """Write a number with its noun: 1 replica, 2 replicas."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
-def listed(words: Iterable[str]) -> str:
-    """The first of them, with commas, and how many more there are."""
-    parts = list(words)
-    return ", ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
+def describe_brokers(model: ClusterModel, brokers: npt.NDArray[np.integer]) -> str:
+    """Name brokers by their ids: broker 1; brokers 1, 2 and 7 more."""
+    return f"broker{'s' if len(brokers) > 1 else ''} {join_names(model.ids(brokers))}"
+
+
+def describe_partitions(model: ClusterModel, rows: npt.NDArray[np.integer]) -> str:
+    """Name the first of some partitions: t1-0 and 12 others."""
+    first, others = model.name(int(rows[0])), len(rows) - 1
+    return f"{first} and {others} other{'s' if others > 1 else ''}" if others else first

@@ -1,71 +1,91 @@
-"""Replica lists put in another order: nothing is copied."""
+"""The order of replica lists: preferred leaders, successors, and lists that are reordered without copying anything."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from udfs.arrow.ragged import position_of, row_of
-from udfs.planning.cluster_model import ClusterModel, Flags, Ints, Places
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints
 
-# Texts of a proposal are told apart by int16; with more, all partitions share a general one.
-MOST_REASONS = 30_000
+Array = npt.NDArray[Any]
+
+# Reasons of a proposal are numbered with int16. Above this number, all partitions share a general reason.
+MAX_REASONS = 30_000
 
 
-def brought(offsets: Ints, replicas: Places, at: Ints, place: int) -> Places:
-    """The lists (int32, r) in which the replicas `at` stand at `place` of theirs, and the others keep their order.
+def promote_replicas(offsets: Ints, replicas: Int32s, chosen: Ints, position: int) -> Int32s:
+    """Move chosen replicas forward to `position` of their lists; the others keep their order.
 
-    at: int64, indices of replicas, at most one a partition, none before `place` of its list.
+    Args:
+        offsets: int64 (p + 1), list boundaries.
+        replicas: int32 (r), brokers by index.
+        chosen: int64, indices of replicas, at most one per partition, none before `position` of its list.
+        position: 0 for the preferred leader, 1 for its successor.
+
+    Returns:
+        The replicas in their new order, int32 (r).
     """
-    row, position = row_of(offsets), position_of(offsets)
+    row, old = row_of(offsets), position_of(offsets)
     until = np.full(len(offsets) - 1, -1, dtype=np.int64)
-    until[row[at]] = position[at]
-    to = position + ((position >= place) & (position < until[row]))
-    to[at] = place
+    until[row[chosen]] = old[chosen]
+    new = old + ((old >= position) & (old < until[row]))
+    new[chosen] = position
     out = np.empty_like(replicas)
-    out[offsets[:-1][row] + to] = replicas
+    out[offsets[:-1][row] + new] = replicas
     return out
 
 
-def leaders_of(model: ClusterModel) -> Ints:
-    """The preferred leader of each partition: int64 (p), a place, or -1 where the first replica is not live."""
-    out = np.full(model.partitions, -1, dtype=np.int64)
-    filled = np.flatnonzero(model.factor)
-    first = model.replicas[model.offsets[:-1][filled]]
-    out[filled] = np.where(model.live[first], first, -1)
-    return out
+def compute_leader_loads(model: ClusterModel, weight: Floats | None = None, taken_over: Flags | None = None) -> Array:
+    """Compute the load of the leaders of each broker after each failure.
+
+    Args:
+        model: The cluster.
+        weight: float64 (p), load of each leader; None = 1.
+        taken_over: bool (p), partitions whose successor takes over; None = all. Without a successor, they are lost.
+
+    Returns:
+        int64 or float64 (n, n), by failed broker and survivor; 0 for the failed broker itself.
+    """
+    n, leader, successor = model.brokers, model.preferred_leaders, model.successors
+    led = leader >= 0
+    taken = led & (successor >= 0)
+    if taken_over is not None:
+        taken &= taken_over
+    keys = leader[taken] * n + successor[taken]
+    loads = np.bincount(keys, None if weight is None else weight[taken], n * n).reshape(n, n)
+    loads = loads + np.bincount(leader[led], None if weight is None else weight[led], n)
+    np.fill_diagonal(loads, 0)
+    return loads
 
 
-def successors_of(model: ClusterModel) -> Ints:
-    """Who leads each partition after its leader's broker fails: int64 (p), a place, or -1 if nobody."""
-    out = np.full(model.partitions, -1, dtype=np.int64)
-    rows = np.flatnonzero(model.factor > 1)
-    second = model.replicas[model.offsets[:-1][rows] + 1]
-    out[rows] = np.where(model.live[second], second, -1)
-    return out
+def find_eligible_leaders(model: ClusterModel, may_lead: Flags | None) -> Flags:
+    """Find the brokers (bool, n) that may lead: live, not draining, and in `may_lead` (bool, n) if that is set."""
+    eligible: Flags = model.live & ~model.draining
+    return eligible if may_lead is None else eligible & may_lead
 
 
-def may_lead_of(model: ClusterModel, may_lead: Flags | None) -> Flags:
-    """Which brokers (bool, n) may lead: live, not draining, and among `may_lead` where that is given."""
-    allowed: Flags = model.live & ~model.draining
-    return allowed if may_lead is None else allowed & may_lead
+def encode_reasons(
+    codes: Ints, describe: Callable[[int], str], general: str
+) -> tuple[npt.NDArray[np.int16], tuple[str, ...]]:
+    """Number the distinct reasons of a proposal.
 
+    Args:
+        codes: int64 (p), what the reason of each partition depends on; -1 = unchanged.
+        describe: Text of a code.
+        general: Text for all partitions if there are more than MAX_REASONS codes.
 
-def told(codes: Ints, text: Callable[[int], str], otherwise: str) -> tuple[npt.NDArray[np.int16], tuple[str, ...]]:
-    """(reason, reasons) of a proposal: the text of each code (int64 (p), -1 = none), `otherwise` if they are too
-    many."""
+    Returns:
+        The reason of each partition (int16, p, -1 = unchanged), and the texts.
+    """
     reason = np.full(len(codes), -1, dtype=np.int16)
     rows = np.flatnonzero(codes >= 0)
     distinct, which = np.unique(codes[rows], return_inverse=True)
-    if len(distinct) > MOST_REASONS:
+    if len(distinct) > MAX_REASONS:
         reason[rows] = 0
-        return reason, (otherwise,)
+        return reason, (general,)
     reason[rows] = which
-    return reason, tuple(text(code) for code in distinct.tolist())
-
-
-def some(ids: list[int]) -> str:
-    """The first few ids, and how many more there are."""
-    return ", ".join(map(str, ids[:8])) + (f" and {len(ids) - 8} more" if len(ids) > 8 else "")
+    return reason, tuple(describe(code) for code in distinct.tolist())

@@ -1,4 +1,4 @@
-"""Events of a cluster as plain values, and as rows of the event log."""
+"""Events of a cluster and its initial state as plain values, and as rows of the event log."""
 
 from __future__ import annotations
 
@@ -8,43 +8,45 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from udfs.simulation.event_names import KINDS
-from udfs.simulation.kernels.codes import HELD_BROKER, HELD_CLUSTER, HELD_PARTITION
-from udfs.simulation.kernels.simulation_state import RULES
+from udfs.simulation.kernels.codes import EventKind
+from udfs.simulation.kernels.simulation_arrays import SETTINGS
 from udfs.simulation.simulation_schemas import EVENTS
 
-Key = tuple[str, int]
-List = tuple[int, ...]
+TopicPartition = tuple[str, int]
+BrokerIds = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Event:
-    """One event. at_ms: milliseconds since the begin, or of the log's clock.   kind: a code of replay_codes.
+    """An event of a cluster. Attributes are columns of EVENTS (None = null), which describes those not listed here.
 
-    broker: an id, or None.   partition: (topic, number), or None.   value: what the kind says: a number, a
-    flag; of a creation 1 = its request is rejected.
-    replicas: the new AR (a creation, a reassignment), or the ISR (isr); of a record, None = unchanged, as the others.
-    leader_epoch: of a record; -1 = one more where the leader is named.   whole: a record that says everything.
-    offset: where it stands in a log, or in a scenario.
-    request: number of the request that an append or a fetch belongs to, of its `parts` partitions; unique in a replay.
-    wait_ms: a produce's timeout, a fetch's longest wait.   fetch_offset: None = the replica's own log end.
-    leo, hw: what an `offsets` event says of the broker's replica, None = nothing. A fetch without broker: a consumer's.
+    Attributes:
+        kind: A code of udfs/simulation/kernels/codes.py.
+        broker: Column broker_id.
+        partition: Columns topic and partition.
+        value: A number or flag that depends on the kind; of a creation, 1 = the request is rejected.
+        last_known: Column last_known_elr.
+        adding: Column adding_replicas.
+        removing: Column removing_replicas.
+        is_full_record: Whether a record states everything, as a PARTITION_RECORD does.
+        leo: Column log_end_offset.
+        hw: Column high_watermark.
     """
 
     at_ms: int
     kind: int
     broker: int | None = None
-    partition: Key | None = None
+    partition: TopicPartition | None = None
     value: int = 0
-    replicas: List | None = None
-    isr: List | None = None
-    elr: List | None = None
-    last_known: List | None = None
-    adding: List | None = None
-    removing: List | None = None
+    replicas: BrokerIds | None = None
+    isr: BrokerIds | None = None
+    elr: BrokerIds | None = None
+    last_known: BrokerIds | None = None
+    adding: BrokerIds | None = None
+    removing: BrokerIds | None = None
     leader: int | None = None
     leader_epoch: int = -1
-    whole: bool = False
+    is_full_record: bool = False
     offset: int = 0
     request: int | None = None
     parts: int = 1
@@ -58,19 +60,30 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Held:
-    """A partition at the begin. leader: an id, or None.   controller_epoch: of who wrote it.
+class InitialPartition:
+    """A partition in the initial state.
 
-    leos, hws: of each replica, None = not known; empty = of none.
+    Attributes:
+        key: Topic and number.
+        replicas: Replicas, preferred leader first.
+        isr: In-sync replicas.
+        leader: Leader's id, or None.
+        leader_epoch: Leader epoch.
+        controller_epoch: Epoch of the controller that wrote it.
+        elr: Eligible leader replicas.
+        unclean: Whether unclean elections are allowed.
+        min_isr: min.insync.replicas.
+        leos: Log end offset of each replica, None = unknown; () = all unknown.
+        hws: High watermark of each replica, None = unknown; () = all unknown.
     """
 
-    key: Key
-    replicas: List
-    isr: List
+    key: TopicPartition
+    replicas: BrokerIds
+    isr: BrokerIds
     leader: int | None
     leader_epoch: int = 0
     controller_epoch: int = 0
-    elr: List = ()
+    elr: BrokerIds = ()
     unclean: bool = False
     min_isr: int = 1
     leos: tuple[int | None, ...] = ()
@@ -78,13 +91,15 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Rules:
-    """How a cluster is run: Kafka's settings of the same names.
+class ClusterSettings:
+    """Settings of a cluster. Most are Kafka's of the same names; times are in ms.
 
-    first_check_ms: of the leaders' imbalance, after a controller has started (ZooKeeper).
-    message_bytes: how large a message is, for fetches that wait for bytes.
-    truncate_to: "epoch" (since 0.11) or "high_watermark".
-    isr_joins_at_epoch_start: who joins an ISR must have reached where the leader's epoch began, too (since 2.1).
+    Attributes:
+        first_check_ms: From a controller's start to its first check of the leaders' imbalance (ZooKeeper).
+        message_bytes: Size of a message, for fetches that wait for bytes.
+        truncate_to: What followers truncate to: "epoch" (since 0.11) or "high_watermark".
+        isr_joins_at_epoch_start: Whether a replica that joins the ISR must have reached the start of the leader's epoch
+            too (since 2.1).
     """
 
     kraft: bool = False
@@ -100,17 +115,19 @@ class Rules:
     checkpoint_ms: int = 5_000
     isr_joins_at_epoch_start: bool = True
 
-    def packed(self) -> list[int]:
-        """As the kernels read them; KRaft looks at no percentage, and at first after as long as between two looks.
+    def to_numbers(self) -> list[int]:
+        """Return the settings as the kernels read them.
 
-        Source: PeriodicTaskControlManager.activate of 4.1.
+        KRaft ignores the imbalance percentage; its first check comes after the usual interval. Source:
+        PeriodicTaskControlManager.activate of Kafka 4.1.
         """
+        check_ms = max(self.leader_imbalance_check_ms, 1)
         values = [
             self.kraft,
             self.elr,
             self.auto_leader_rebalance,
-            max(self.leader_imbalance_check_ms, 1),
-            max(self.leader_imbalance_check_ms, 1) if self.kraft else self.first_check_ms,
+            check_ms,
+            check_ms if self.kraft else self.first_check_ms,
             -1 if self.kraft else self.leader_imbalance_percent,
             self.replica_lag_time_max_ms,
             self.replica_lag_max_messages,
@@ -119,97 +136,104 @@ class Rules:
             max(self.checkpoint_ms, 1),
             self.isr_joins_at_epoch_start,
         ]
-        assert len(values) == RULES
+        assert len(values) == SETTINGS
         return [int(value) for value in values]
 
 
 @dataclass(frozen=True)
-class Begin:
-    """How a cluster stands before the first event. live: ids; brokers: all that it has, live or not."""
+class InitialState:
+    """A cluster before the first event. brokers: all ids; live: those of live brokers."""
 
     brokers: tuple[int, ...] = ()
     live: frozenset[int] = frozenset()
-    partitions: tuple[Held, ...] = ()
+    partitions: tuple[InitialPartition, ...] = ()
     controller: int | None = None
     controller_epoch: int = 0
-    rules: Rules = field(default_factory=Rules)
+    settings: ClusterSettings = field(default_factory=ClusterSettings)
 
 
-def event_log(
-    begin: Begin, events: Sequence[Event], end_at: int | None = None, cluster: str = "", snapshot: str = ""
+# The columns of EVENTS that are an attribute of Event of another name.
+_ATTRIBUTES = {
+    "broker_id": "broker",
+    "last_known_elr": "last_known",
+    "adding_replicas": "adding",
+    "removing_replicas": "removing",
+    "log_end_offset": "leo",
+    "high_watermark": "hw",
+}
+
+
+def build_event_log(
+    initial_state: InitialState,
+    events: Sequence[Event],
+    end_at: int | None = None,
+    cluster: str = "",
+    snapshot: str = "",
 ) -> pa.Table:
-    """The rows of EVENTS for a cluster from its begin through its events.
+    """Build the event log (schema EVENTS) of a cluster.
 
-    end_at: until when time goes on after the last event, ms; None = it does not.
+    Args:
+        initial_state: The cluster before the first event.
+        events: Events, in their order.
+        end_at: Until when time goes on after the last event, ms; None = until the last event.
+        cluster: cluster_id of the rows.
+        snapshot: snapshot_id of the rows.
     """
-    times = [event.at_ms for event in events]
-    start, end = (times[0], times[-1]) if times else (end_at or 0, end_at or 0)
-    controller = -1 if begin.controller is None else begin.controller
-    numbers = [*begin.rules.packed(), start, max(end, end_at or end), len(events), controller, begin.controller_epoch]
-    first: list[dict[str, object]] = [{"kind": KINDS[HELD_CLUSTER], "numbers": numbers}]
-    first += [
-        {"kind": KINDS[HELD_BROKER], "broker_id": broker, "value": int(broker in begin.live)}
-        for broker in sorted({*begin.brokers, *begin.live})
+    times = [event.at_ms for event in events] or [end_at or 0]
+    start, end = times[0], max(times[-1], end_at or times[-1])
+    controller = -1 if initial_state.controller is None else initial_state.controller
+    settings = initial_state.settings.to_numbers()
+    numbers = [*settings, start, end, len(events), controller, initial_state.controller_epoch]
+    rows: list[dict[str, object]] = [{"kind": EventKind.INITIAL_CLUSTER.label, "numbers": numbers}]
+    rows += [
+        {"kind": EventKind.INITIAL_BROKER.label, "broker_id": broker, "value": int(broker in initial_state.live)}
+        for broker in sorted({*initial_state.brokers, *initial_state.live})
     ]
-    first += [_held(one) for one in begin.partitions]
-    columns = _columns(events)
-    size = len(events)
-    at_first = pa.Table.from_pylist([{**row, "event": -1, "at_ms": start} for row in first], schema=EVENTS)
-    following = pa.Table.from_arrays(
-        [columns.get(field.name, pa.nulls(size, field.type)) for field in EVENTS], schema=EVENTS
-    )
-    both = pa.concat_tables([at_first, following])
-    for i, name in enumerate((cluster, snapshot)):
-        both = both.set_column(i, EVENTS.field(i), pa.repeat(name, both.num_rows))
-    return both
+    rows += [_describe_partition(partition) for partition in initial_state.partitions]
+    key = {"cluster_id": cluster, "snapshot_id": snapshot}
+    initial = pa.Table.from_pylist([{**key, **row, "event": -1, "at_ms": start} for row in rows], schema=EVENTS)
+    columns = [_read_column(events, key, column) for column in EVENTS]
+    return pa.concat_tables([initial, pa.Table.from_arrays(columns, schema=EVENTS)])
 
 
-def _held(one: Held) -> dict[str, object]:
-    numbers = [int(one.unclean), one.min_isr, one.controller_epoch]
-    if one.leos or one.hws:
-        for values in (one.leos, one.hws):
-            numbers += [value or 0 for value in values] or [0] * len(one.replicas)
+def _describe_partition(partition: InitialPartition) -> dict[str, object]:
+    numbers = [int(partition.unclean), partition.min_isr, partition.controller_epoch]
+    if partition.leos or partition.hws:
+        for offsets in (partition.leos, partition.hws):
+            numbers += [offset or 0 for offset in offsets] or [0] * len(partition.replicas)
     return {
-        "kind": KINDS[HELD_PARTITION],
-        "topic": one.key[0],
-        "partition": one.key[1],
-        "replicas": one.replicas,
-        "isr": one.isr,
-        "elr": one.elr,
-        "leader": -1 if one.leader is None else one.leader,
-        "leader_epoch": one.leader_epoch,
+        "kind": EventKind.INITIAL_PARTITION.label,
+        "topic": partition.key[0],
+        "partition": partition.key[1],
+        "replicas": partition.replicas,
+        "isr": partition.isr,
+        "elr": partition.elr,
+        "leader": -1 if partition.leader is None else partition.leader,
+        "leader_epoch": partition.leader_epoch,
         "numbers": numbers,
     }
 
 
-def _columns(events: Sequence[Event]) -> dict[str, pa.Array]:
-    def of(name: str, values: Iterable[object]) -> pa.Array:
-        return pa.array(list(values), EVENTS.field(name).type)
-
-    return {
-        "event": pa.array(np.arange(len(events))),
-        "at_ms": of("at_ms", (e.at_ms for e in events)),
-        "offset": of("offset", (e.offset for e in events)),
-        "kind": of("kind", (KINDS[e.kind] for e in events)),
-        "broker_id": of("broker_id", (e.broker for e in events)),
-        "topic": of("topic", (e.partition and e.partition[0] for e in events)),
-        "partition": of("partition", (e.partition and e.partition[1] for e in events)),
-        "value": of("value", (int(e.whole) or e.value for e in events)),
-        "replicas": of("replicas", (e.replicas for e in events)),
-        "isr": of("isr", (e.isr for e in events)),
-        "elr": of("elr", (e.elr for e in events)),
-        "last_known_elr": of("last_known_elr", (e.last_known for e in events)),
-        "adding_replicas": of("adding_replicas", (e.adding for e in events)),
-        "removing_replicas": of("removing_replicas", (e.removing for e in events)),
-        "leader": of("leader", (e.leader for e in events)),
-        "leader_epoch": of("leader_epoch", (e.leader_epoch for e in events)),
-        "request": of("request", (e.request for e in events)),
-        "parts": of("parts", (e.parts for e in events)),
-        "acks": of("acks", (e.acks for e in events)),
-        "messages": of("messages", (e.messages for e in events)),
-        "wait_ms": of("wait_ms", (e.wait_ms for e in events)),
-        "min_bytes": of("min_bytes", (e.min_bytes for e in events)),
-        "fetch_offset": of("fetch_offset", (e.fetch_offset for e in events)),
-        "log_end_offset": of("log_end_offset", (e.leo for e in events)),
-        "high_watermark": of("high_watermark", (e.hw for e in events)),
-    }
+def _read_column(events: Sequence[Event], key: dict[str, str], column: pa.Field) -> pa.Array:
+    """Return one column of EVENTS for these events."""
+    values: Iterable[object]
+    labels = EventKind.labels()
+    match column.name:
+        case "cluster_id" | "snapshot_id":
+            return pa.repeat(key[column.name], len(events))
+        case "event":
+            return pa.array(np.arange(len(events)))
+        case "numbers":
+            return pa.nulls(len(events), column.type)
+        case "kind":
+            values = (labels[event.kind] for event in events)
+        case "topic":
+            values = (event.partition and event.partition[0] for event in events)
+        case "partition":
+            values = (event.partition and event.partition[1] for event in events)
+        case "value":
+            values = (int(event.is_full_record) or event.value for event in events)
+        case name:
+            attribute = _ATTRIBUTES.get(name, name)
+            values = (getattr(event, attribute) for event in events)
+    return pa.array(list(values), column.type)

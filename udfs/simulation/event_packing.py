@@ -1,51 +1,81 @@
-"""Event logs as the flat arrays that the kernels fold: any number of clusters in one call, no loop over rows."""
+"""Pack event logs into the flat arrays that the kernels read: any number of clusters in one call, no loop over rows.
+
+A *place* is a broker of a cluster, by id; a *row* is a partition of a cluster; a *slot* is a broker that a partition
+ever has a replica on. Places and rows count through all clusters, slots from 0 in each partition.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from udfs.simulation.event_names import KINDS
-from udfs.simulation.kernels import codes as k
-from udfs.simulation.kernels import simulation_state as st
-from udfs.simulation.kernels.broker_timeline import C_AT, C_BROKER, C_EVENT, C_ID, C_KIND, C_VALUE, CLUSTER_EVENT
-from udfs.simulation.kernels.metadata_records import ABSENT_LIST, SAME_LEADER
-from udfs.simulation.kernels.simulation_state import LONG_AGO, NEVER, Ints, Own, State
-from udfs.simulation.simulation_schemas import LISTS
-
-_OF_CLUSTERS = (
-    k.BROKER_DOWN,
-    k.BROKER_UP,
-    k.SHUTDOWN,
-    k.CONTROLLER_LOST,
-    k.OLD_CONTROLLER,  # changes nothing; what is said to it is told by steps.py
-    k.FENCED,
-    k.UNFENCED,
-    k.LED_BY,
+from udfs.arrow.ragged import expand_ranges
+from udfs.simulation.event_columns import CLUSTER_KINDS, UNKNOWN, EventColumns, ListColumn, fill_rows, read_ints
+from udfs.simulation.kernels.broker_timeline import ClusterEvent
+from udfs.simulation.kernels.codes import NONE, EventKind, PartitionState, ReplicaState
+from udfs.simulation.kernels.metadata_records import UNCHANGED_LEADER
+from udfs.simulation.kernels.simulation_arrays import (
+    LONG_AGO,
+    NEVER,
+    SETTINGS,
+    BrokerFlag,
+    ClusterSetup,
+    Ints,
+    Partition,
+    PartitionEvent,
+    PartitionEvents,
+    PartitionHealth,
+    Replica,
+    RequestList,
+    RequestStatus,
+    SimulationState,
 )
-# What every share of a cluster needs, whichever partitions it has.
-OF_EVERY_SHARD = (*_OF_CLUSTERS, k.REBALANCED_LEADERS, k.HELD_CLUSTER, k.HELD_BROKER)
-_WITH_LIST = (k.CREATE, k.REASSIGN, k.SET_ISR)
-_DATA = (k.APPEND, k.FETCH, k.OFFSETS)
-UNKNOWN = -1
-FIRST_OFFSET = 3  # of `numbers` of a partition at first
-# Of `numbers` of a cluster at first, after rules, start, end and events.
-N_CONTROLLER, N_EPOCH, NUMBERS = range(st.RULES + 3, st.RULES + 6)
+
+_KINDS_WITH_LIST = (EventKind.CREATE_PARTITION, EventKind.REASSIGN_PARTITION, EventKind.ALTER_ISR)
+_JOINT_KINDS = (EventKind.TOPIC_DELETION_STARTED, EventKind.TOPIC_DELETION_COMPLETED, EventKind.CREATION_BLOCKED)
+_DATA_KINDS = (EventKind.APPEND, EventKind.FETCH, EventKind.REPLICA_OFFSETS)
+_FIRST_OFFSET = 3  # position of the first log end offset in `numbers` of an initial partition
+# Positions in `numbers` of an initial cluster, after its settings, start, end and number of events.
+N_CONTROLLER, N_EPOCH, NUMBERS = range(SETTINGS + 3, SETTINGS + 6)
+_UNKNOWN_AT_FIRST = (
+    RequestStatus.ANSWERED_BY,
+    RequestStatus.ANSWERED_AT,
+    RequestStatus.BASE_OFFSET,
+    RequestStatus.HIGH_WATERMARK,
+    RequestStatus.LOST_AT,
+)
+# Columns of partition events that are columns of the table, and what null means.
+_EVENT_COLUMNS = (
+    (PartitionEvent.ACKS, "acks", 1),
+    (PartitionEvent.MESSAGES, "messages", 0),
+    (PartitionEvent.WAIT_MS, "wait_ms", 0),
+    (PartitionEvent.MIN_BYTES, "min_bytes", 1),
+    (PartitionEvent.OFFSET, "fetch_offset", UNKNOWN),
+    (PartitionEvent.PARTS, "parts", 1),
+    (PartitionEvent.LEADER_EPOCH, "leader_epoch", UNKNOWN),
+)
 
 
 @dataclass(frozen=True)
-class Packed:
-    """Clusters, brokers and partitions of a call, in the order of their places and rows, and the arrays.
+class PackedLog:
+    """An event log as arrays. Shapes: c clusters, n brokers (places), p partitions (rows), e events.
 
-    clusters: [(cluster_id, snapshot_id)].   brokers: int64 (n), ids; broker_cluster: int64 (n).   topics: of each
-    partition row (p), partitions: int64 (p).   numbers: int64 (c, NUMBERS), of clusters at first.   flags: int64
-    (n), who is LIVE at first.   of_clusters: int64 (e, CLUSTER_EVENT), cluster by cluster, and where each begins
-    (c + 1).   request: int64 (own events), numbers that answers name.   checks: int64 (k, 4), cluster, time, event,
-    place of a broker whose leaders are rebalanced then.
+    Attributes:
+        clusters: (cluster_id, snapshot_id) of each cluster.
+        brokers: int64 (n), broker ids.
+        broker_cluster: int64 (n), the cluster of each broker.
+        topics: Topic of each partition.
+        partitions: int64 (p), partition numbers.
+        numbers: int64 (c, NUMBERS), settings and times of each cluster, its initial controller and epoch.
+        flags: int64 (n), LIVE or 0 initially.
+        cluster_events: int64 (e, ClusterEvent), events of brokers and controllers, by cluster and order.
+        cluster_events_begin: int64 (c + 1), where the events of each cluster begin.
+        state: Partitions and replicas, initially.
+        own: Events of partitions.
+        request: int64 (e), the request number of each of these events, or -1.
+        checks: int64 (k, 4), automatic rebalances: cluster, time, event, place of the preferred broker.
     """
 
     clusters: tuple[tuple[str, str], ...]
@@ -55,349 +85,282 @@ class Packed:
     partitions: Ints
     numbers: Ints
     flags: Ints
-    of_clusters: Ints
-    of_clusters_begin: Ints
-    state: State
-    own: Own
+    cluster_events: Ints
+    cluster_events_begin: Ints
+    state: SimulationState
+    own: PartitionEvents
     request: Ints
     checks: Ints
 
 
-def pack(table: pa.Table) -> Packed:
-    """The arrays of a table of EVENTS or of WIRE (schema.py), in any order of rows.
+def pack_event_log(table: pa.Table) -> PackedLog:
+    """Pack a table of schema EVENTS or WIRE, whose rows may be in any order.
 
-    Each cluster has its row `cluster at first`; rows of brokers and controllers may be there more than once.
+    Each cluster needs its row "cluster at first"; rows of brokers and controllers may occur more than once.
+
+    Raises:
+        ValueError: A cluster has no or several such rows.
     """
-    return _Packer(table.combine_chunks()).packed()
-
-
-def _ints(column: Any, missing: int) -> Ints:
-    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return np.asarray(pc.fill_null(values.cast(pa.int64()), missing))
-
-
-def _codes(column: Any) -> tuple[Ints, pa.Array]:
-    encoded = column.combine_chunks().dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    return _ints(encoded.indices, UNKNOWN), encoded.dictionary
-
-
-class _Lists:
-    """A column of lists: how long each is (-1 = null), and its values one behind another."""
-
-    def __init__(self, size: Ints, values: Ints) -> None:
-        self.size, self.values = size, values
-        length = np.maximum(size, 0)
-        self.row: Ints = np.repeat(np.arange(len(size)), length)
-        begin = np.cumsum(length) - length
-        self.position: Ints = np.arange(len(self.row)) - begin[self.row]
-
-
-def _column(column: Any) -> _Lists:
-    array = column.combine_chunks()
-    size = np.asarray(pc.fill_null(pc.list_value_length(array), ABSENT_LIST)).astype(np.int64)
-    return _Lists(size, np.asarray(array.flatten()).astype(np.int64))
-
-
-def _unwired(column: Any) -> list[_Lists]:
-    """The lists that travelled in one, as WIRE tells."""
-    whole = _column(column)
-    there = whole.size > 0
-    place = np.cumsum(np.maximum(whole.size, 0)) - np.maximum(whole.size, 0)
-    out = []
-    for _ in range(len(LISTS) + 1):
-        size = np.full(len(there), ABSENT_LIST)
-        size[there] = whole.values[place[there]]
-        length = np.maximum(size, 0)
-        starts = np.cumsum(length) - length
-        values = whole.values[np.repeat(place + 1 - starts, length) + np.arange(int(length.sum()))]
-        out.append(_Lists(size, values))
-        place = place + np.where(there, 1 + length, 0)
-    return out
-
-
-def _kinds(table: pa.Table) -> Ints:
-    return _ints(pc.index_in(table["kind"], value_set=pa.array(KINDS)), UNKNOWN)
-
-
-def _once(table: pa.Table) -> pa.Table:
-    """The table with each row of brokers and controllers once: these go to every share, and a worker has several."""
-    kind = _kinds(table)
-    of_clusters = np.flatnonzero(np.isin(kind, OF_EVERY_SHARD))
-    key = [_codes(table[name].take(pa.array(of_clusters)))[0] for name in ("cluster_id", "snapshot_id")]
-    key += [_ints(table[name], UNKNOWN)[of_clusters] for name in ("event", "at_ms", "broker_id")]
-    _, first = np.unique(np.stack([*key, kind[of_clusters]]), axis=1, return_index=True)
-    if len(first) == len(of_clusters):
-        return table
-    kept = np.ones(len(kind), np.bool_)
-    kept[of_clusters] = False
-    kept[of_clusters[first]] = True
-    return table.filter(pa.array(kept)).combine_chunks()
+    return _Packer(EventColumns(table.combine_chunks())).pack()
 
 
 class _Packer:
-    def __init__(self, table: pa.Table) -> None:
-        table = _once(table)
-        self.table = table
-        self.kind = _kinds(table)
-        key = pc.binary_join_element_wise(table["cluster_id"], table["snapshot_id"], "\0")
-        self.cluster, words = _codes(key)
-        self.clusters = tuple(
-            (cluster, snapshot) for cluster, _, snapshot in (w.partition("\0") for w in words.to_pylist())
-        )
-        self.event = _ints(table["event"], UNKNOWN)
-        self.at = _ints(table["at_ms"], 0)
-        self.broker = _ints(table["broker_id"], UNKNOWN)
-        self.value = _ints(table["value"], 0)
-        wired = "lists" in table.column_names
-        every = _unwired(table["lists"]) if wired else [_column(table[name]) for name in (*LISTS, "numbers")]
-        self.lists, self.numbers = every[:-1], every[-1]
-        self.leader = _ints(table["leader"], SAME_LEADER)
+    def __init__(self, columns: EventColumns) -> None:
+        self._columns = columns
+        self._kind, self._cluster = columns.kind, columns.cluster
+        self._number_partitions()
+        self._number_brokers()
+        self._number_slots()
 
-    def packed(self) -> Packed:
-        self._rows()
-        self._places()
-        self._slots()
-        own, requests = self._own()
-        numbers = self._numbers()
-        of_clusters, begin = self._of_clusters()
-        return Packed(
-            self.clusters,
-            self.broker_id,
-            self.broker_cluster,
-            self.topic_of,
-            self.partition_of,
+    def pack(self) -> PackedLog:
+        columns, clusters = self._columns, np.arange(len(self._columns.clusters) + 1)
+        numbers = self._pack_numbers()
+        own, request = self._pack_own_events()
+        cluster_events, cluster = self._pack_cluster_events()
+        return PackedLog(
+            columns.clusters,
+            self._brokers,
+            self._broker_cluster,
+            columns.topics.take(pa.array(self._row_topic)),
+            self._partitions,
             numbers,
-            self.flags_at_first,
-            of_clusters,
-            begin,
-            self._state(numbers),
+            self._flags,
+            cluster_events,
+            np.searchsorted(cluster, clusters).astype(np.int64),
+            self._pack_state(numbers, own.events),
             own,
-            requests,
-            self._checks(),
+            request,
+            self._pack_checks(),
         )
 
-    def _rows(self) -> None:
-        """A row for each partition of a cluster; row -1 for events of none."""
-        topics, words = _codes(self.table["topic"])
-        number = _ints(self.table["partition"], UNKNOWN)
-        key = ((self.cluster * max(len(words), 1) + topics) << 32) + number
-        there = topics >= 0
-        unique, inverse = np.unique(key[there], return_inverse=True)
-        self.row = np.full(len(key), UNKNOWN)
-        self.row[there] = inverse
-        self.partition_of = unique & 0xFFFFFFFF
-        topic = (unique >> 32) % max(len(words), 1)
-        self.cluster_of = (unique >> 32) // max(len(words), 1)
-        self.topic_of = words.take(pa.array(topic))
+    # ---- numbers for partitions, brokers and slots
 
-    def _places(self) -> None:
-        """A place for each broker of a cluster, by id."""
-        listed = [(self.cluster[one.row], one.values) for one in self.lists]
-        named = (self.broker >= 0) & (self.kind != k.LED_BY)
-        led = self.leader >= 0
-        listed += [(self.cluster[named], self.broker[named]), (self.cluster[led], self.leader[led])]
-        key = np.concatenate([(cluster << 32) + broker for cluster, broker in listed])
-        self.place_key = np.unique(key)
-        self.broker_id, self.broker_cluster = self.place_key & 0xFFFFFFFF, self.place_key >> 32
-        self.flags_at_first = np.zeros(len(self.place_key), np.int64)
-        held = self.kind == k.HELD_BROKER
-        self.flags_at_first[self._place(self.cluster[held], self.broker[held])] = self.value[held]
+    def _number_partitions(self) -> None:
+        """Number the partitions of all clusters; row -1 for events of none."""
+        columns, topics = self._columns, max(len(self._columns.topics), 1)
+        key = ((self._cluster * topics + columns.topic) << 32) + read_ints(columns.table["partition"], UNKNOWN)
+        has_topic = columns.topic >= 0
+        unique, row = np.unique(key[has_topic], return_inverse=True)
+        self._row = np.full(len(key), UNKNOWN)
+        self._row[has_topic] = row
+        self._partitions = unique & 0xFFFFFFFF
+        self._row_cluster, self._row_topic = np.divmod(unique >> 32, topics)
 
-    def _place(self, cluster: Ints, broker: Ints) -> Ints:
-        """Places of brokers; -1 for those that no list and no broker names (a controller may be no broker)."""
-        if not len(self.place_key):
+    def _number_brokers(self) -> None:
+        columns = self._columns
+        listed = [(self._cluster[ids.row], ids.values) for ids in columns.lists]
+        # A quorum's leader may be no broker.
+        for ids, is_named in (
+            (columns.broker, self._kind != EventKind.CONTROLLER_CHANGE),
+            (columns.leader, columns.leader >= 0),
+        ):
+            chosen = is_named & (ids >= 0)
+            listed.append((self._cluster[chosen], ids[chosen]))
+        self._place_key = np.unique(np.concatenate([(cluster << 32) + broker for cluster, broker in listed]))
+        self._brokers, self._broker_cluster = self._place_key & 0xFFFFFFFF, self._place_key >> 32
+        self._flags = np.zeros(len(self._place_key), np.int64)
+        initial = self._kind == EventKind.INITIAL_BROKER
+        self._flags[self._find_places(self._cluster[initial], columns.broker[initial])] = columns.value[initial]
+
+    def _find_places(self, cluster: Ints, broker: Ints) -> Ints:
+        """Find the places of brokers; -1 for unknown ones."""
+        if not len(self._place_key):
             return np.full(len(broker), UNKNOWN)
         key = (cluster << 32) + broker
-        found = np.minimum(np.searchsorted(self.place_key, key), len(self.place_key) - 1)
-        return np.where((broker >= 0) & (self.place_key[found] == key), found, UNKNOWN)
+        place = np.minimum(np.searchsorted(self._place_key, key), len(self._place_key) - 1)
+        return np.where((broker >= 0) & (self._place_key[place] == key), place, UNKNOWN)
 
-    def _slots(self) -> None:
-        """Slots: the brokers that a partition ever has something to do with."""
-        n = max(len(self.place_key), 1)
-        pairs = []
-        for one in self.lists:
-            row = self.row[one.row]
-            pairs.append((row, self._place(self.cluster[one.row], one.values)))
-        here = (self.row >= 0) & (self.broker >= 0)
-        pairs.append((self.row[here], self._place(self.cluster[here], self.broker[here])))
-        led = (self.row >= 0) & (self.leader >= 0)
-        pairs.append((self.row[led], self._place(self.cluster[led], self.leader[led])))
-        self.slot_key = np.unique(np.concatenate([row * n + place for row, place in pairs]))
-        row = self.slot_key // n
-        self.slots = np.bincount(row, minlength=len(self.partition_of)).astype(np.int64)
-        self.slot_begin = np.concatenate([[0], np.cumsum(self.slots)]).astype(np.int64)
-        self.member = self.slot_key % n
-
-    def _slot_of(self, row: Ints, cluster: Ints, broker: Ints) -> Ints:
-        """Slots of brokers in partition rows; -1 for no broker."""
-        if not len(self.slot_key):
-            return np.full(len(broker), UNKNOWN)
-        place, n = self._place(cluster, broker), max(len(self.place_key), 1)
-        found = np.minimum(np.searchsorted(self.slot_key, row * n + place), len(self.slot_key) - 1)
-        return np.where(place >= 0, found - self.slot_begin[np.maximum(row, 0)], UNKNOWN)
-
-    # ---- events of partitions
-
-    def _own(self) -> tuple[Own, Ints]:
-        """(the events of partitions, by row and order; numbers of requests)."""
-        mine = np.flatnonzero((self.row >= 0) & (self.kind != k.HELD_PARTITION))
-        follows = (self.kind[mine] >= k.DELETION_STARTS) & (self.kind[mine] <= k.TOPIC_HELD)
-        mine = mine[np.lexsort((follows, self.event[mine], self.row[mine]))]
-        lists, place = self._packed_lists()
-        events = np.zeros((len(mine), st.EVENT), np.int64)
-        table, kind = self.table, self.kind[mine]
-        events[:, st.E_EVENT], events[:, st.E_AT], events[:, st.E_KIND] = self.event[mine], self.at[mine], kind
-        events[:, st.E_BROKER] = self._slot_of(self.row[mine], self.cluster[mine], self.broker[mine])
-        events[:, st.E_LIST], events[:, st.E_VALUE] = place[mine], self.value[mine]
-        for column, name, missing in (
-            (st.E_ACKS, "acks", 1),
-            (st.E_MESSAGES, "messages", 0),
-            (st.E_WAIT_MS, "wait_ms", 0),
-            (st.E_MIN_BYTES, "min_bytes", 1),
-            (st.E_OFFSET, "fetch_offset", UNKNOWN),
-            (st.E_PARTS, "parts", 1),
-            (st.E_EPOCH, "leader_epoch", UNKNOWN),
-        ):
-            events[:, column] = _ints(table[name], missing)[mine]
-        known = kind == k.OFFSETS
-        events[known, st.E_OFFSET] = _ints(table["log_end_offset"], UNKNOWN)[mine[known]]
-        events[known, st.E_LIST] = _ints(table["high_watermark"], UNKNOWN)[mine[known]]
-        requests = np.zeros((len(mine), st.REQUEST), np.int64)
-        requests[:, st.Q_BY] = requests[:, st.Q_AT] = requests[:, st.Q_BASE] = UNKNOWN
-        requests[:, st.Q_HW] = requests[:, st.Q_LOST_AT] = UNKNOWN
-        self.has_data = np.zeros(len(self.partition_of), np.int64)
-        self.has_data[self.row[mine[np.isin(kind, _DATA)]]] = 1
-        number = _ints(table["request"], UNKNOWN)[mine]
-        row = self.row[mine]
-        self.own_begin = np.searchsorted(row, np.arange(len(self.partition_of) + 1)).astype(np.int64)
-        return Own(events, lists, requests, np.zeros((st.WORK, len(row)), np.int64)), number
-
-    def _packed_lists(self) -> tuple[Ints, Ints]:
-        """(lists of slots, where each row of the table has its own): of a record its leader, epoch and six lists."""
-        record = self.kind == k.RECORD
-        single = np.isin(self.kind, _WITH_LIST) & (self.lists[0].size >= 0)
-        parts = [
-            np.where(record | (single & (i == 0)), 1 + np.maximum(one.size, 0), 0) for i, one in enumerate(self.lists)
+    def _number_slots(self) -> None:
+        columns = self._columns
+        pairs = [(ids.row, ids.values) for ids in columns.lists]
+        for ids in (columns.broker, columns.leader):
+            chosen = np.flatnonzero((self._row >= 0) & (ids >= 0))
+            pairs.append((chosen, ids[chosen]))
+        keys = [
+            self._row[event] * self._places + self._find_places(self._cluster[event], broker) for event, broker in pairs
         ]
-        size = np.sum(parts, axis=0) + 2 * record
-        place = np.concatenate([[0], np.cumsum(size)])[:-1].astype(np.int64)
+        self._slot_key = np.unique(np.concatenate(keys))
+        row, self._member = np.divmod(self._slot_key, self._places)
+        self._slots = np.bincount(row, minlength=len(self._partitions)).astype(np.int64)
+        self._slot_begin = np.concatenate([[0], np.cumsum(self._slots)]).astype(np.int64)
+
+    @property
+    def _places(self) -> int:
+        return max(len(self._place_key), 1)
+
+    def _find_slots(self, event: Ints, broker: Ints) -> Ints:
+        """Find the slots of brokers in the partitions of these events (rows of the table); -1 for no broker."""
+        if not len(self._slot_key):
+            return np.full(len(broker), UNKNOWN)
+        row, place = self._row[event], self._find_places(self._cluster[event], broker)
+        slot = np.minimum(np.searchsorted(self._slot_key, row * self._places + place), len(self._slot_key) - 1)
+        return np.where(place >= 0, slot - self._slot_begin[np.maximum(row, 0)], UNKNOWN)
+
+    # ---- events
+
+    def _pack_own_events(self) -> tuple[PartitionEvents, Ints]:
+        """Return (the events of partitions, by row and order; their request numbers)."""
+        columns, table = self._columns, self._columns.table
+        chosen = np.flatnonzero((self._row >= 0) & (self._kind != EventKind.INITIAL_PARTITION))
+        is_joint = np.isin(self._kind[chosen], _JOINT_KINDS)
+        chosen = chosen[np.lexsort((is_joint, columns.event[chosen], self._row[chosen]))]
+        lists, place = self._pack_lists()
+        kind, row = self._kind[chosen], self._row[chosen]
+        values = {
+            PartitionEvent.NUMBER: columns.event[chosen],
+            PartitionEvent.TIME: columns.at[chosen],
+            PartitionEvent.KIND: kind,
+            PartitionEvent.SLOT: self._find_slots(chosen, columns.broker[chosen]),
+            PartitionEvent.LIST: place[chosen],
+            PartitionEvent.VALUE: columns.value[chosen],
+        }
+        values |= {column: read_ints(table[name], missing)[chosen] for column, name, missing in _EVENT_COLUMNS}
+        events = fill_rows(len(chosen), PartitionEvent, values)
+        has_offsets = kind == EventKind.REPLICA_OFFSETS
+        events[has_offsets, PartitionEvent.OFFSET] = read_ints(table["log_end_offset"], UNKNOWN)[chosen[has_offsets]]
+        events[has_offsets, PartitionEvent.LIST] = read_ints(table["high_watermark"], UNKNOWN)[chosen[has_offsets]]
+        requests = fill_rows(len(chosen), RequestStatus, dict.fromkeys(_UNKNOWN_AT_FIRST, UNKNOWN))
+        self._own_begin = np.searchsorted(row, np.arange(len(self._partitions) + 1)).astype(np.int64)
+        own = PartitionEvents(events, lists, requests, np.zeros((len(RequestList), len(row)), np.int64))
+        return own, read_ints(table["request"], UNKNOWN)[chosen]
+
+    def _pack_lists(self) -> tuple[Ints, Ints]:
+        """Return (lists of slots, each after its length; where those of each row of the table begin).
+
+        A record has its leader, its epoch and six lists.
+        """
+        columns = self._columns
+        is_record = self._kind == EventKind.PARTITION_RECORD
+        has_one = np.isin(self._kind, _KINDS_WITH_LIST) & (columns.lists[0].size >= 0)
+        sizes = [
+            np.where(is_record | (has_one & (i == 0)), 1 + np.maximum(ids.size, 0), 0)
+            for i, ids in enumerate(columns.lists)
+        ]
+        size = np.sum(sizes, axis=0) + 2 * is_record
+        place = (np.cumsum(size) - size).astype(np.int64)
         out = np.zeros(int(size.sum()), np.int64)
-        leader = self.leader[record]
-        slot = self._slot_of(self.row[record], self.cluster[record], leader)
-        out[place[record]] = np.where(leader == SAME_LEADER, SAME_LEADER, slot)
-        out[place[record] + 1] = _ints(self.table["leader_epoch"], UNKNOWN)[record]
-        start = place + 2 * record
-        for one, part in zip(self.lists, parts, strict=True):
-            there = part > 0
-            out[start[there]] = one.size[there]
-            chosen = there[one.row]
-            row = one.row[chosen]
-            values = self._slot_of(self.row[row], self.cluster[row], one.values[chosen])
-            out[start[row] + 1 + one.position[chosen]] = values
-            start = start + part
+        record = np.flatnonzero(is_record)
+        leader = columns.leader[record]
+        out[place[record]] = np.where(leader == UNCHANGED_LEADER, UNCHANGED_LEADER, self._find_slots(record, leader))
+        out[place[record] + 1] = read_ints(columns.table["leader_epoch"], UNKNOWN)[record]
+        begin = place + 2 * is_record
+        for ids, part in zip(columns.lists, sizes, strict=True):
+            has_list = part > 0
+            out[begin[has_list]] = ids.size[has_list]
+            chosen = has_list[ids.row]
+            row = ids.row[chosen]
+            out[begin[row] + 1 + ids.position[chosen]] = self._find_slots(row, ids.values[chosen])
+            begin = begin + part
         return out, place
 
-    # ---- events of clusters, and how all is at first
+    def _pack_cluster_events(self) -> tuple[Ints, Ints]:
+        """Return (events of brokers and controllers, by cluster and order; their clusters)."""
+        columns = self._columns
+        chosen = np.flatnonzero(np.isin(self._kind, CLUSTER_KINDS))
+        chosen = chosen[np.lexsort((columns.event[chosen], self._cluster[chosen]))]
+        cluster, broker = self._cluster[chosen], columns.broker[chosen]
+        values = {
+            ClusterEvent.NUMBER: columns.event[chosen],
+            ClusterEvent.TIME: columns.at[chosen],
+            ClusterEvent.KIND: self._kind[chosen],
+            ClusterEvent.BROKER: self._find_places(cluster, broker),
+            ClusterEvent.BROKER_ID: broker,
+            ClusterEvent.VALUE: columns.value[chosen],
+        }
+        return fill_rows(len(chosen), ClusterEvent, values), cluster
 
-    def _of_clusters(self) -> tuple[Ints, Ints]:
-        mine = np.flatnonzero(np.isin(self.kind, _OF_CLUSTERS))
-        mine = mine[np.lexsort((self.event[mine], self.cluster[mine]))]
-        events = np.empty((len(mine), CLUSTER_EVENT), np.int64)
-        events[:, C_EVENT], events[:, C_AT], events[:, C_KIND] = self.event[mine], self.at[mine], self.kind[mine]
-        events[:, C_BROKER] = self._place(self.cluster[mine], self.broker[mine])
-        events[:, C_VALUE], events[:, C_ID] = self.value[mine], self.broker[mine]
-        return events, np.searchsorted(self.cluster[mine], np.arange(len(self.clusters) + 1)).astype(np.int64)
+    def _pack_checks(self) -> Ints:
+        columns = self._columns
+        chosen = np.flatnonzero(self._kind == EventKind.LEADERS_REBALANCED)
+        chosen = chosen[np.lexsort((columns.broker[chosen], columns.event[chosen], self._cluster[chosen]))]
+        cluster = self._cluster[chosen]
+        place = self._find_places(cluster, columns.broker[chosen])
+        return np.stack([cluster, columns.at[chosen], columns.event[chosen], place], axis=1)
 
-    def _checks(self) -> Ints:
-        mine = np.flatnonzero(self.kind == k.REBALANCED_LEADERS)
-        mine = mine[np.lexsort((self.broker[mine], self.event[mine], self.cluster[mine]))]
-        place = self._place(self.cluster[mine], self.broker[mine])
-        return np.stack([self.cluster[mine], self.at[mine], self.event[mine], place], axis=1)
+    # ---- initial state
 
-    def _numbers(self) -> Ints:
-        """Of each cluster at first: rules, start, end, events, controller's place, its epoch."""
-        held = np.flatnonzero(self.kind == k.HELD_CLUSTER)
-        numbers = np.zeros((len(self.clusters), NUMBERS), np.int64)
-        if len(held) != len(self.clusters) or len(set(self.cluster[held].tolist())) != len(held):
-            raise ValueError("each cluster of an event log needs one row 'cluster at first'")
-        said = self.kind[self.numbers.row] == k.HELD_CLUSTER
-        row = self.cluster[self.numbers.row[said]]
-        numbers[row, self.numbers.position[said]] = self.numbers.values[said]
-        numbers[:, N_CONTROLLER] = self._place(np.arange(len(self.clusters)), numbers[:, N_CONTROLLER])
+    def _pack_numbers(self) -> Ints:
+        clusters, lists = len(self._columns.clusters), self._columns.numbers
+        initial = self._cluster[self._kind == EventKind.INITIAL_CLUSTER]
+        if len(initial) != clusters or len(np.unique(initial)) != clusters:
+            raise ValueError("each cluster of an event log needs exactly one row 'cluster at first'")
+        numbers = np.zeros((clusters, NUMBERS), np.int64)
+        chosen = self._kind[lists.row] == EventKind.INITIAL_CLUSTER
+        numbers[self._cluster[lists.row[chosen]], lists.position[chosen]] = lists.values[chosen]
+        numbers[:, N_CONTROLLER] = self._find_places(np.arange(clusters), numbers[:, N_CONTROLLER])
         return numbers
 
-    def _state(self, numbers: Ints) -> State:
-        p, s = len(self.partition_of), len(self.member)
-        now, slot = np.zeros((p, st.NOW), np.int64), np.zeros((s, st.SLOT), np.int64)
-        squares = np.concatenate([[0], np.cumsum(self.slots**2)]).astype(np.int64)
-        now[:, st.SLOT_BEGIN], now[:, st.SLOTS], now[:, st.COMMON_BEGIN] = (
-            self.slot_begin[:-1],
-            self.slots,
-            squares[:-1],
+    def _pack_state(self, numbers: Ints, own_events: Ints) -> SimulationState:
+        p, s = len(self._partitions), len(self._member)
+        now, slot = np.zeros((p, len(Partition)), np.int64), np.zeros((s, len(Replica)), np.int64)
+        squares = np.concatenate([[0], np.cumsum(self._slots**2)]).astype(np.int64)
+        now[:, Partition.REPLICA_BEGIN], now[:, Partition.SLOTS] = self._slot_begin[:-1], self._slots
+        now[:, Partition.PREFIX_BEGIN], now[:, Partition.CLUSTER] = squares[:-1], self._row_cluster
+        now[:, [Partition.LEADER, Partition.LAST_KNOWN_LEADER, Partition.PREVIOUS_LEADER]] = NONE
+        now[:, Partition.MIN_ISR], now[:, Partition.NEXT_DEADLINE], now[:, Partition.LAST_EVENT] = 1, NEVER, UNKNOWN
+        now[:, Partition.TIME] = numbers[self._row_cluster, ClusterSetup.START_TIME]
+        now[:, Partition.NEXT_EVENT] = now[:, Partition.EVENT_BEGIN] = self._own_begin[:-1]
+        now[:, Partition.EVENT_END] = self._own_begin[1:]
+        data = np.flatnonzero(np.isin(own_events[:, PartitionEvent.KIND], _DATA_KINDS))
+        now[np.searchsorted(now[:, Partition.EVENT_END], data, side="right"), Partition.HAS_DATA] = 1
+        slot[:, Replica.BROKER] = self._member
+        slot[:, [Replica.WAITING_FETCH, Replica.REMOTE_LEO]] = -1
+        slot[:, [Replica.LAST_CAUGHT_UP_AT, Replica.LAST_FETCH_AT, Replica.HW_CHANGED_AT]] = LONG_AGO
+        slot[:, Replica.LAST_FETCH_LEADER_LEO] = NEVER
+        state = SimulationState(
+            now, slot, np.zeros(int(squares[-1]), np.int64), np.full((p, len(PartitionHealth)), UNKNOWN)
         )
-        now[:, st.CLUSTER] = self.cluster_of
-        now[:, [st.LEADER, st.LAST_KNOWN, st.LAST_LEADER]] = k.NOBODY
-        now[:, st.MIN_ISR], now[:, st.DEADLINE], now[:, st.LAST_EVENT] = 1, NEVER, UNKNOWN
-        now[:, st.AT] = numbers[self.cluster_of, st.START_AT]
-        now[:, st.OWN_BEGIN], now[:, st.OWN_END] = self.own_begin[:-1], self.own_begin[1:]
-        now[:, st.OWN] = self.own_begin[:-1]
-        now[:, st.HAS_DATA] = self.has_data
-        slot[:, st.MEMBER] = self.member
-        slot[:, st.WAITS] = slot[:, st.REMOTE] = -1
-        slot[:, [st.CAUGHT_UP_AT, st.FETCHED_AT, st.HW_AT]], slot[:, st.FETCHED_LEO] = LONG_AGO, NEVER
-        state = State(now, slot, np.zeros(int(squares[-1]), np.int64), np.full((p, st.SEEN), UNKNOWN))
-        self._hold(state)
+        self._set_initial_partitions(state)
         return state
 
-    def _hold(self, state: State) -> None:
-        """Nothing; partitions that are there at first are so in the state."""
-        held = np.flatnonzero(self.kind == k.HELD_PARTITION)
-        row = self.row[held]
-        now, slot = state.now, state.slot
-        for which, one in ((st.AR, self.lists[0]), (st.ISR, self.lists[1]), (st.ELR, self.lists[2])):
-            now[row, which] = np.maximum(one.size[held], 0)
-            chosen = self.kind[one.row] == k.HELD_PARTITION
-            of = self.row[one.row[chosen]]
-            slots = self._slot_of(of, self.cluster[one.row[chosen]], one.values[chosen])
-            slot[self.slot_begin[of] + one.position[chosen], which] = slots
-            if which == st.AR:
-                at = self.slot_begin[of] + slots
-                live = self.flags_at_first[self.member[at]] & st.LIVE != 0
-                slot[at, st.REMOTE], slot[at, st.CAUGHT_UP_AT] = 0, now[of, st.AT]
-                slot[at, st.REPLICA_STATE] = np.where(live, k.ONLINE, k.OFFLINE)
-        leader = self._slot_of(row, self.cluster[held], self.leader[held])
-        now[row, st.LEADER] = now[row, st.LAST_LEADER] = leader
-        now[row, st.EPOCH] = _ints(self.table["leader_epoch"], 0)[held]
-        now[row, st.STATE] = np.where(leader >= 0, k.ONLINE, k.OFFLINE)
-        numbers = self.numbers
-        self._offsets_at_first(state, numbers)
-        for position, column in enumerate((st.UNCLEAN_ALLOWED, st.MIN_ISR, st.WRITTEN)):
-            chosen = (numbers.position == position) & (self.kind[numbers.row] == k.HELD_PARTITION)
-            now[self.row[numbers.row[chosen]], column] = numbers.values[chosen]
-        known = np.zeros(len(now), np.int64)  # where nobody leads: what any replica knows
-        np.maximum.at(known, np.repeat(np.arange(len(self.slots)), self.slots), slot[:, st.HW])
-        led, unled = row[leader >= 0], row[leader < 0]
-        now[led, st.COMMITTED] = slot[self.slot_begin[led] + now[led, st.LEADER], st.HW]
-        now[unled, st.COMMITTED] = known[unled]
+    def _set_initial_partitions(self, state: SimulationState) -> None:
+        columns, now, slot = self._columns, state.partitions, state.replicas
+        initial = np.flatnonzero(self._kind == EventKind.INITIAL_PARTITION)
+        row = self._row[initial]
+        for which, ids in zip((Replica.AR, Replica.ISR, Replica.ELR), columns.lists[:3], strict=True):
+            now[row, which] = np.maximum(ids.size[initial], 0)
+            chosen = self._kind[ids.row] == EventKind.INITIAL_PARTITION
+            event = ids.row[chosen]
+            slots, begin = self._find_slots(event, ids.values[chosen]), self._slot_begin[self._row[event]]
+            slot[begin + ids.position[chosen], which] = slots
+            if which == Replica.AR:
+                at = begin + slots
+                is_live = self._flags[self._member[at]] & BrokerFlag.LIVE != 0
+                slot[at, Replica.REMOTE_LEO] = 0
+                slot[at, Replica.LAST_CAUGHT_UP_AT] = now[self._row[event], Partition.TIME]
+                slot[at, Replica.STATE] = np.where(is_live, ReplicaState.ONLINE, ReplicaState.OFFLINE)
+        leader = self._find_slots(initial, columns.leader[initial])
+        now[row, Partition.LEADER] = now[row, Partition.PREVIOUS_LEADER] = leader
+        now[row, Partition.LEADER_EPOCH] = read_ints(columns.table["leader_epoch"], 0)[initial]
+        now[row, Partition.STATE] = np.where(leader >= 0, PartitionState.ONLINE, PartitionState.OFFLINE)
+        numbers = columns.numbers
+        is_partition = self._kind[numbers.row] == EventKind.INITIAL_PARTITION
+        self._set_initial_offsets(state, numbers, is_partition & (numbers.position >= _FIRST_OFFSET))
+        for position, column in enumerate((Partition.UNCLEAN_ELECTION, Partition.MIN_ISR, Partition.CONTROLLER_EPOCH)):
+            chosen = is_partition & (numbers.position == position)
+            now[self._row[numbers.row[chosen]], column] = numbers.values[chosen]
+        led, leaderless = row[leader >= 0], row[leader < 0]
+        now[led, Partition.COMMITTED_OFFSET] = slot[self._slot_begin[led] + now[led, Partition.LEADER], Replica.HW]
+        # Without a leader: the highest watermark that any replica knows.
+        at = expand_ranges(self._slot_begin[leaderless], self._slots[leaderless])
+        np.maximum.at(
+            now[:, Partition.COMMITTED_OFFSET], np.repeat(leaderless, self._slots[leaderless]), slot[at, Replica.HW]
+        )
 
-    def _offsets_at_first(self, state: State, numbers: _Lists) -> None:
-        """Nothing; logs are as long as is said, and share what the shorter has."""
-        chosen = (self.kind[numbers.row] == k.HELD_PARTITION) & (numbers.position >= FIRST_OFFSET)
+    def _set_initial_offsets(self, state: SimulationState, numbers: ListColumn, chosen: np.ndarray) -> None:
+        """Set log ends and high watermarks; two logs share what the shorter one has."""
         if not chosen.any():
             return
-        table_row, value, ar = numbers.row[chosen], numbers.values[chosen], self.lists[0]
-        position, size = numbers.position[chosen] - FIRST_OFFSET, ar.size[table_row]
-        ids = ar.values[np.searchsorted(ar.row, table_row) + position % size]
-        row = self.row[table_row]
-        at = self.slot_begin[row] + self._slot_of(row, self.cluster[table_row], ids)
+        event, value, replicas = numbers.row[chosen], numbers.values[chosen], self._columns.lists[0]
+        position, size = numbers.position[chosen] - _FIRST_OFFSET, replicas.size[event]
+        ids = replicas.values[np.searchsorted(replicas.row, event) + position % size]
+        row = self._row[event]
+        at = self._slot_begin[row] + self._find_slots(event, ids)
         is_leo = position < size
-        state.now[row, st.HAS_DATA] = state.now[row, st.SEEN_DATA] = 1
-        state.slot[at[is_leo], st.LEO] = state.slot[at[is_leo], st.REMOTE] = value[is_leo]
-        state.slot[at[~is_leo], st.HW] = state.slot[at[~is_leo], st.CHECKPOINT] = value[~is_leo]
-        pair = np.repeat(np.arange(len(self.slots)), self.slots**2)
-        nth = np.arange(len(pair)) - state.now[pair, st.COMMON_BEGIN]
-        width, begin = self.slots[pair], self.slot_begin[pair]
-        leo = state.slot[:, st.LEO]
-        state.common[:] = np.minimum(leo[begin + nth // width], leo[begin + nth % width])
+        state.partitions[row, Partition.HAS_DATA] = state.partitions[row, Partition.DATA_STARTED] = 1
+        state.replicas[at[is_leo], Replica.LEO] = state.replicas[at[is_leo], Replica.REMOTE_LEO] = value[is_leo]
+        state.replicas[at[~is_leo], Replica.HW] = state.replicas[at[~is_leo], Replica.CHECKPOINTED_HW] = value[~is_leo]
+        pair = np.repeat(np.arange(len(self._slots)), self._slots**2)
+        nth = np.arange(len(pair)) - state.partitions[pair, Partition.PREFIX_BEGIN]
+        width, begin, leo = self._slots[pair], self._slot_begin[pair], state.replicas[:, Replica.LEO]
+        state.common_prefixes[:] = np.minimum(leo[begin + nth // width], leo[begin + nth % width])

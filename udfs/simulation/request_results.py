@@ -1,4 +1,4 @@
-"""Requests of several partitions as wholes: a kernel answers each part alone, a broker the request once.
+"""Join the parts of requests of several partitions: kernels answer each part alone, a broker answers the request once.
 
 The rules are those of docs/replay-rules.md. Sources: DelayedProduce, DelayedFetch of Kafka 2.8.
 """
@@ -12,265 +12,241 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.simulation.event_names import ANSWERS, ERRORS
-from udfs.simulation.kernels import codes as k
-from udfs.simulation.kernels.simulation_state import Ints
+from udfs.simulation.event_columns import Bools, code_rows, known_values, name_codes, read_ints
+from udfs.simulation.kernels.codes import AnsweredBy, RequestError
+from udfs.simulation.kernels.simulation_arrays import Ints
 from udfs.simulation.simulation_schemas import JOINED_REQUESTS, REQUESTS
 
-Bools = npt.NDArray[np.bool_]
 _NEVER = np.iinfo(np.int64).max
-_REPLICA = "fetch of a replica"  # each of its parts is a fetch of its own
-_PRODUCE = "produce"
-_FAILS, _GONE = k.ANSWERS, k.ANSWERS + 1  # ends of a fetch whose answer is a part's: one fails, or all leaders failed
+# What ends a fetch that a part's answer ends: the part fails, or all of its leaders have failed.
+_PART_FAILS, _ALL_LEADERS_FAIL = len(AnsweredBy), len(AnsweredBy) + 1
 
 
-def joined(requests: pa.Table) -> pa.Table:
-    """The rows of REQUESTS as JOINED_REQUESTS, by event: delayed, error, answer and wait are the whole request's.
+def join_requests(requests: pa.Table) -> pa.Table:
+    """Join the parts of requests.
 
-    All parts of a request have to be in `requests`, which may hold those of any number of clusters. part_error,
-    part_answered_at_ms: the part's own; what would befall a part after the answer of a whole fetch does not befall it.
-    error: of the part that failed first.   messages of a fetch: what the part could read when the whole was answered.
+    delayed, error, answer and waiting time become those of the whole request: the error is that of the part that failed
+    first. Fetches of replicas stay as they are: each of their parts is a fetch of its own. What would happen to a part
+    after the answer of the whole request does not happen; `messages` of a fetch is what the part could read when the
+    whole was answered.
+
+    Args:
+        requests: Rows of REQUESTS, all parts of each request, of any number of clusters.
+
+    Returns:
+        Rows of JOINED_REQUESTS, by event.
     """
     by_event = [(name, "ascending") for name in ("cluster_id", "snapshot_id", "event", "topic", "partition")]
-    return _Joiner(requests.select(REQUESTS.names).cast(REQUESTS).sort_by(by_event).combine_chunks()).table()
+    return _Joiner(requests.select(REQUESTS.names).cast(REQUESTS).sort_by(by_event).combine_chunks()).join()
 
 
-def _codes(column: Any, names: tuple[str, ...]) -> Ints:
-    return _ints(pc.index_in(column, value_set=pa.array(names)), -1)
-
-
-def _ints(column: Any, missing: int) -> Ints:
-    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return np.array(pc.fill_null(values.cast(pa.int64()), missing))
-
-
-def _true(column: Any) -> Bools:
-    said: Bools = _ints(column, 0) != 0
-    return said
+def _read_codes(column: Any, names: tuple[str, ...]) -> Ints:
+    return read_ints(pc.index_in(column, value_set=pa.array(names)), -1)
 
 
 class _Joiner:
-    """Columns of all rows, which change to those of the whole; `row` are the rows of requests with several parts."""
+    """Columns of all rows; those of requests with several parts are changed to the values of the whole."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
-        self._at = _ints(table["at_ms"], 0)
-        self._error = _codes(table["error"], ERRORS)
-        self._by = _codes(table["answered_by"], ANSWERS)
-        self._answered = _ints(table["answered_at_ms"], _NEVER)
-        self._delayed = _true(table["delayed"])
-        self._messages = _ints(table["messages"], 0)
-        self._deadline = _ints(table["deadline_ms"], _NEVER)
-        self._high_watermark = _ints(table["high_watermark"], -1)
+        self._at = self._ints("at_ms", 0)
+        self._error = _read_codes(table["error"], RequestError.labels())
+        self._by = _read_codes(table["answered_by"], AnsweredBy.labels())
+        self._answered = self._ints("answered_at_ms", _NEVER)
+        self._delayed = self._ints("delayed", 0) != 0
+        self._messages = self._ints("messages", 0)
+        self._deadline = self._ints("deadline_ms", _NEVER)
+        self._high_watermark = self._ints("high_watermark", -1)
         self._part_error, self._part_answered = self._error.copy(), self._answered.copy()
 
-    def table(self) -> pa.Table:
-        several = (_ints(self._table["parts"], 1) > 1) & np.asarray(pc.is_valid(self._table["request"]))
-        produce = np.asarray(pc.equal(self._table["kind"], _PRODUCE))
-        replica = np.asarray(pc.equal(self._table["kind"], _REPLICA))
-        self._join_produces(np.flatnonzero(several & produce))
-        self._join_fetches(np.flatnonzero(several & ~produce & ~replica))
-        return self._columns()
-
-    def _groups(self, rows: Ints) -> tuple[Ints, int]:
-        """(the request of each of these rows, from 0 on; how many there are)."""
-        chosen = self._table.select(["cluster_id", "snapshot_id", "request"]).take(pa.array(rows))
-        key = [_ints(chosen[name].combine_chunks().dictionary_encode().indices, -1) for name in chosen.column_names]
-        order = np.lexsort(key)
-        sorted_key = np.stack(key)[:, order]
-        new = np.any(sorted_key[:, 1:] != sorted_key[:, :-1], axis=0)
-        of = np.empty(len(rows), np.int64)
-        of[order] = np.concatenate([[0], np.cumsum(new)])
-        return of, int(of.max()) + 1
-
-    # ---- produce
-
-    def _join_produces(self, rows: Ints) -> None:
-        """Nothing; a produce is answered when its last part is: never, if one never is."""
-        if not len(rows):
-            return
-        of, size = self._groups(rows)
-        written = np.asarray(pc.is_valid(self._table["base_offset"]))[rows]
-        self._delayed[rows] = (
-            (_ints(self._table["acks"], 1)[rows] == -1)
-            & (_sum(of, size, self._messages[rows]) > 0)[of]
-            & (_sum(of, size, written) > 0)[of]
-        )
-        self._deadline[rows] = np.where(self._delayed[rows], _least(of, size, self._deadline[rows])[of], _NEVER)
-        last = self._last(rows, of)[of]
-        answered = self._answered[last]
-        first = self._first_failed(rows, of)[of]
-        error = np.where(answered == _NEVER, self._error[last], self._error[first])
-        self._by[rows], self._error[rows], self._answered[rows] = self._by[last], error, answered
-
-    def _last(self, rows: Ints, of: Ints) -> Ints:
-        """Of each request the row of its last answer; of those at one time, rather one that was waited for."""
-        lost = self._error[rows] == k.DISCONNECTED
-        waited = ~np.isin(self._by[rows], (k.AT_ONCE, k.NOTHING_AWAITED, k.BY_APPEND))
-        order = np.lexsort((rows, waited, lost, self._answered[rows], of))
-        ends = np.append(of[order][1:] != of[order][:-1], True)
-        found: Ints = rows[order[ends]]
-        return found
-
-    def _first_failed(self, rows: Ints, of: Ints) -> Ints:
-        """Of each request the row whose error came first, or any row if there is none."""
-        good = self._error[rows] == k.NO_ERROR
-        order = np.lexsort((rows, self._answered[rows], good, of))
-        begins = np.append(True, of[order][1:] != of[order][:-1])
-        found: Ints = rows[order[begins]]
-        return found
-
-    # ---- fetch of a consumer
-
-    def _join_fetches(self, rows: Ints) -> None:
-        """Nothing; a fetch is answered at once, or when enough can be read, a part fails, or its time is over."""
-        if not len(rows):
-            return
-        of, size = self._groups(rows)
-        read = _Read(self._table, rows, of)
-        how, answered = self._ends(rows, of, size, read)
-        befell = self._befell(rows, how[of], answered[of], read)
-        gone = befell & (self._error[rows] == k.DISCONNECTED)
-        self._part_error[rows] = np.where(befell, self._error[rows], k.NO_ERROR)
-        self._part_answered[rows] = np.where(gone, _NEVER, np.minimum(self._answered[rows], answered[of]))
-        self._error[rows] = self._part_error[rows]
-        first = self._first_failed(rows, of)
-        by = np.where(np.isin(how, (_FAILS, _GONE)), self._by[first], how)
-        self._error[rows] = self._error[first][of]
-        self._by[rows], self._answered[rows] = by[of], answered[of]
-        self._delayed[rows] = how[of] != k.AT_ONCE
-        self._deadline[rows] = np.where(self._delayed[rows], self._deadline[rows], _NEVER)
-        self._give(rows, read, np.where(how == k.AT_ONCE, -1, answered)[of], befell)
-
-    def _ends(self, rows: Ints, of: Ints, size: int, read: _Read) -> tuple[Ints, Ints]:
-        """(what ends each fetch: an answer's code, _FAILS or _GONE; when)."""
-        least = _greatest(of, size, _ints(self._table["min_bytes"], 1)[rows])
-        at_once = (_sum(of, size, ~self._delayed[rows]) > 0) | (_sum(of, size, read.at_first) >= least)
-        over = np.where(self._by[rows] == k.BY_TIMEOUT, self._answered[rows], _NEVER)
-        times = {
-            k.AT_ONCE: np.where(at_once, _greatest(of, size, self._at[rows]), _NEVER),
-            k.BY_HIGH_WATERMARK: read.first_time(least, size),  # a part reads before it fails at the same time
-            _FAILS: _least(of, size, self._failed_at(rows, read)),
-            k.BY_TIMEOUT: _least(of, size, over),
+    def join(self) -> pa.Table:
+        kind = self._table["kind"]
+        has_parts = (self._ints("parts", 1) > 1) & np.asarray(pc.is_valid(self._table["request"]))
+        for name, join in (("produce", self._join_produces), ("fetch of a consumer", self._join_fetches)):
+            rows = np.flatnonzero(has_parts & np.asarray(pc.equal(kind, name)))
+            if len(rows):
+                join(rows, *self._number_requests(rows))
+        changed = {
+            "delayed": pa.array(self._delayed),
+            "error": name_codes(RequestError.labels(), self._error),
+            "answered_by": name_codes(AnsweredBy.labels(), self._by),
+            "answered_at_ms": known_values(self._answered, self._answered != _NEVER),
+            "waited_ms": known_values(self._answered - self._at, self._answered != _NEVER),
+            "messages": pa.array(self._messages),
+            "high_watermark": known_values(self._high_watermark, self._high_watermark != -1),
+            "deadline_ms": known_values(self._deadline, self._deadline != _NEVER),
+            "part_error": name_codes(RequestError.labels(), self._part_error),
+            "part_answered_at_ms": known_values(self._part_answered, self._part_answered != _NEVER),
         }
-        each = np.stack(list(times.values()))
-        which, answered = each.argmin(axis=0), each.min(axis=0)
-        how = np.array(list(times))[which]
-        how[at_once] = k.AT_ONCE
-        how[answered == _NEVER] = k.WAITING
-        # Where the leader of every part has failed, nobody is there to answer.
-        all_gone = _least(of, size, np.where(read.gone_at <= answered[of], 1, 0)) == 1
-        all_gone &= how == _FAILS
-        how[all_gone], answered[all_gone] = _GONE, _NEVER
+        columns = [changed[name] if name in changed else self._table[name] for name in JOINED_REQUESTS.names]
+        return pa.table(columns, schema=JOINED_REQUESTS)
+
+    def _ints(self, name: str, missing: int) -> Ints:
+        return read_ints(self._table[name], missing)
+
+    def _number_requests(self, rows: Ints) -> tuple[Ints, int]:
+        """Return (the request of each of these rows, from 0; how many requests there are)."""
+        code = code_rows(self._table, ("cluster_id", "snapshot_id", "request"))[rows]
+        requests, request = np.unique(code, return_inverse=True)
+        return request, len(requests)
+
+    # ---- produce requests
+
+    def _join_produces(self, rows: Ints, request: Ints, size: int) -> None:
+        """Answer produce requests when their last part is answered; never, if one part never is."""
+        is_written = np.asarray(pc.is_valid(self._table["base_offset"]))[rows]
+        self._delayed[rows] = (
+            (self._ints("acks", 1)[rows] == -1)
+            & (_sum(request, size, self._messages[rows]) > 0)[request]
+            & (_sum(request, size, is_written) > 0)[request]
+        )
+        deadline = _min(request, size, self._deadline[rows])[request]
+        self._deadline[rows] = np.where(self._delayed[rows], deadline, _NEVER)
+        last = self._find_last(rows, request)[request]
+        first_failed = self._find_first_failed(rows, request)[request]
+        answered, by = self._answered[last], self._by[last]
+        error = np.where(answered == _NEVER, self._error[last], self._error[first_failed])
+        self._by[rows], self._error[rows], self._answered[rows] = by, error, answered
+
+    def _find_last(self, rows: Ints, request: Ints) -> Ints:
+        """Find the row of each request's last answer; of several at one time, prefer one that had to wait."""
+        is_lost = self._error[rows] == RequestError.DISCONNECTED
+        waited = ~np.isin(self._by[rows], (AnsweredBy.AT_ONCE, AnsweredBy.NOTHING_AWAITED, AnsweredBy.APPEND))
+        order = np.lexsort((rows, waited, is_lost, self._answered[rows], request))
+        chosen: Ints = rows[order[np.append(np.diff(request[order]) != 0, True)]]
+        return chosen
+
+    def _find_first_failed(self, rows: Ints, request: Ints) -> Ints:
+        """Find the row of each request's first error, or any row of it if there is none."""
+        is_good = self._error[rows] == RequestError.NONE
+        order = np.lexsort((rows, self._answered[rows], is_good, request))
+        chosen: Ints = rows[order[np.append(True, np.diff(request[order]) != 0)]]
+        return chosen
+
+    # ---- fetches of consumers
+
+    def _join_fetches(self, rows: Ints, request: Ints, size: int) -> None:
+        """Answer fetches at once, or when enough is readable, a part fails, or the time is over."""
+        readable = _Readable(self._table, rows, request)
+        how, answered = self._end_fetches(rows, request, size, readable)
+        failed = self._fails_before(rows, how[request], answered[request], readable)
+        is_lost = failed & (self._error[rows] == RequestError.DISCONNECTED)
+        self._part_error[rows] = np.where(failed, self._error[rows], RequestError.NONE)
+        self._part_answered[rows] = np.where(is_lost, _NEVER, np.minimum(self._answered[rows], answered[request]))
+        self._error[rows] = self._part_error[rows]
+        first_failed = self._find_first_failed(rows, request)
+        by = np.where(np.isin(how, (_PART_FAILS, _ALL_LEADERS_FAIL)), self._by[first_failed], how)
+        self._error[rows] = self._error[first_failed][request]
+        self._by[rows], self._answered[rows] = by[request], answered[request]
+        self._delayed[rows] = how[request] != AnsweredBy.AT_ONCE
+        self._deadline[rows] = np.where(self._delayed[rows], self._deadline[rows], _NEVER)
+        self._set_messages(rows, readable, np.where(how == AnsweredBy.AT_ONCE, -1, answered)[request], failed)
+
+    def _end_fetches(self, rows: Ints, request: Ints, size: int, readable: _Readable) -> tuple[Ints, Ints]:
+        """Return (what ends each fetch: a code of answers, _PART_FAILS or _ALL_LEADERS_FAIL; when)."""
+        least = _max(request, size, self._ints("min_bytes", 1)[rows])
+        at_once = _sum(request, size, ~self._delayed[rows]) > 0
+        at_once |= _sum(request, size, readable.at_first) >= least
+        times = {
+            AnsweredBy.AT_ONCE: np.where(at_once, _max(request, size, self._at[rows]), _NEVER),
+            # A part reads before it fails at the same time.
+            AnsweredBy.HIGH_WATERMARK: readable.find_times(least, size),
+            _PART_FAILS: _min(request, size, self._failure_times(rows, readable)),
+            AnsweredBy.TIMEOUT: _min(
+                request, size, np.where(self._by[rows] == AnsweredBy.TIMEOUT, self._answered[rows], _NEVER)
+            ),
+        }
+        all_times = np.stack(list(times.values()))
+        answered = all_times.min(axis=0)
+        how = np.array(list(times))[all_times.argmin(axis=0)]
+        how[at_once] = AnsweredBy.AT_ONCE
+        how[answered == _NEVER] = AnsweredBy.WAITING
+        # Where the leaders of all parts have failed, no broker is left to answer.
+        all_lost = _min(request, size, np.where(readable.lost_at <= answered[request], 1, 0)) == 1
+        all_lost &= how == _PART_FAILS
+        how[all_lost], answered[all_lost] = _ALL_LEADERS_FAIL, _NEVER
         return how, answered
 
-    def _failed_at(self, rows: Ints, read: _Read) -> Ints:
-        """When each part failed, its leader's failure included; _NEVER = it has not."""
-        failed = self._error[rows] != k.NO_ERROR
-        return np.minimum(np.where(failed, self._answered[rows], _NEVER), read.gone_at)
+    def _failure_times(self, rows: Ints, readable: _Readable) -> Ints:
+        """Return when each part failed, its leader's failure included; _NEVER = it did not."""
+        failed = self._error[rows] != RequestError.NONE
+        return np.minimum(np.where(failed, self._answered[rows], _NEVER), readable.lost_at)
 
-    def _befell(self, rows: Ints, how: Ints, answered: Ints, read: _Read) -> Bools:
-        """Whether the part failed, and before the whole was answered."""
-        failed = self._error[rows] != k.NO_ERROR
-        at_once = (how == k.AT_ONCE) & (self._by[rows] == k.AT_ONCE)
-        before = (how == _FAILS) & (self._failed_at(rows, read) <= answered)
-        befell: Bools = failed & (at_once | before | (how == _GONE))
-        return befell
+    def _fails_before(self, rows: Ints, how: Ints, answered: Ints, readable: _Readable) -> Bools:
+        """Return whether each part failed before the whole was answered."""
+        at_once = (how == AnsweredBy.AT_ONCE) & (self._by[rows] == AnsweredBy.AT_ONCE)
+        before = (how == _PART_FAILS) & (self._failure_times(rows, readable) <= answered)
+        fails: Bools = (self._error[rows] != RequestError.NONE) & (at_once | before | (how == _ALL_LEADERS_FAIL))
+        return fails
 
-    def _give(self, rows: Ints, read: _Read, until: Ints, befell: Bools) -> None:
-        """Nothing; what each part read. until: when the answer went out, -1 = with what was there at arrival."""
-        size = np.where(befell | (self._answered[rows] == _NEVER), 0, read.until(until))
-        messages = size // np.maximum(_ints(self._table["message_bytes"], 1)[rows], 1)
-        end = _ints(self._table["base_offset"], 0)[rows] + messages
+    def _set_messages(self, rows: Ints, readable: _Readable, until: Ints, failed: Bools) -> None:
+        """Set what each part read. until: when the answer was sent; -1 = with what was readable at arrival."""
+        is_unread = failed | (self._answered[rows] == _NEVER)
+        size = np.where(is_unread, 0, readable.count_bytes(until))
+        messages = size // np.maximum(self._ints("message_bytes", 1)[rows], 1)
+        end = self._ints("base_offset", 0)[rows] + messages
         self._messages[rows] = messages
-        hw = np.where(self._answered[rows] == _NEVER, -1, self._high_watermark[rows])
-        self._high_watermark[rows] = np.where(messages > 0, end, hw)
-
-    # ---- answers
-
-    def _columns(self) -> pa.Table:
-        waited = self._answered - self._at
-        columns = {
-            "delayed": pa.array(self._delayed),
-            "error": _words(ERRORS, self._error),
-            "answered_by": _words(ANSWERS, self._by),
-            "answered_at_ms": _known(self._answered, _NEVER),
-            "waited_ms": pa.array(waited, mask=self._answered == _NEVER),
-            "messages": pa.array(self._messages),
-            "high_watermark": _known(self._high_watermark, -1),
-            "deadline_ms": _known(self._deadline, _NEVER),
-            "part_error": _words(ERRORS, self._part_error),
-            "part_answered_at_ms": _known(self._part_answered, _NEVER),
-        }
-        rows = [columns[name] if name in columns else self._table[name] for name in JOINED_REQUESTS.names]
-        return pa.table(rows, schema=JOINED_REQUESTS)
+        high_watermark = np.where(self._answered[rows] == _NEVER, -1, self._high_watermark[rows])
+        self._high_watermark[rows] = np.where(messages > 0, end, high_watermark)
 
 
-class _Read:
-    """What the parts of fetches could read: of those that wait as their progress tells, of the others at arrival."""
+class _Readable:
+    """What the parts of fetches could read: by their progress if they waited, else at their arrival."""
 
-    def __init__(self, table: pa.Table, rows: Ints, of: Ints) -> None:
+    def __init__(self, table: pa.Table, rows: Ints, request: Ints) -> None:
         progress = table.select(["progress_ms", "progress_bytes"]).take(pa.array(rows)).combine_chunks()
-        times, sizes = (progress[name].combine_chunks() for name in progress.column_names)
+        times, sizes = (column.combine_chunks() for column in progress.columns)
         count = np.asarray(pc.fill_null(pc.list_value_length(times), 0)).astype(np.int64)
         part = np.repeat(np.arange(len(rows)), count)
-        at, size = (np.asarray(one.flatten()).astype(np.int64) for one in (times, sizes))
-        leader_failed = size < 0
-        self.gone_at: Ints = np.full(len(rows), _NEVER)
-        self.gone_at[part[leader_failed]] = at[leader_failed]
-        self._at, self._bytes, self._part = at[~leader_failed], size[~leader_failed], part[~leader_failed]
+        at, size = (np.asarray(values.flatten()).astype(np.int64) for values in (times, sizes))
+        is_lost = size < 0  # the leader has failed
+        self.lost_at: Ints = np.full(len(rows), _NEVER)
+        self.lost_at[part[is_lost]] = at[is_lost]
+        self._at, self._bytes, self._part = at[~is_lost], size[~is_lost], part[~is_lost]
         self._count = np.bincount(self._part, minlength=len(rows)).astype(np.int64)
         self._begin = np.cumsum(self._count) - self._count
-        self._of = of[self._part]
-        self._late = np.zeros(len(self._at), np.bool_)  # after enough could be read, be it in the same millisecond
+        self._request = request[self._part]
+        self._is_late = np.zeros(len(self._at), np.bool_)  # after enough was readable, if in the same millisecond
         waited = self._count > 0
-        messages = _ints(table["messages"], 0)[rows] * _ints(table["message_bytes"], 0)[rows]
-        self.at_first: Ints = messages
+        bytes_at_arrival = read_ints(table["messages"], 0) * read_ints(table["message_bytes"], 0)
+        self.at_first: Ints = bytes_at_arrival[rows]
         self.at_first[waited] = self._bytes[self._begin[waited]]
 
-    def first_time(self, least: Ints, size: int) -> Ints:
-        """Of each of `size` requests, when all its parts together could read so much; _NEVER = at no time."""
-        first = np.zeros(len(self._bytes), np.bool_)
-        first[self._begin[self._count > 0]] = True
-        more = self._bytes - np.where(first, 0, np.roll(self._bytes, 1))
-        order = np.lexsort((self._at, self._of))
-        of, whole = self._of[order], _sum(self._of, size, more)
-        running = np.cumsum(more[order]) - (np.cumsum(whole) - whole)[of]
-        enough = running >= least[of]
-        self._late[order[1:]] = enough[:-1] & (of[1:] == of[:-1])
-        return _least(of[enough], size, self._at[order][enough])
+    def find_times(self, least: Ints, size: int) -> Ints:
+        """Find when all parts of each of `size` requests together could read `least` bytes; _NEVER = at no time."""
+        is_first = np.zeros(len(self._bytes), np.bool_)
+        is_first[self._begin[self._count > 0]] = True
+        more = self._bytes - np.where(is_first, 0, np.roll(self._bytes, 1))
+        order = np.lexsort((self._at, self._request))
+        request, total = self._request[order], _sum(self._request, size, more)
+        running = np.cumsum(more[order]) - (np.cumsum(total) - total)[request]
+        is_enough = running >= least[request]
+        self._is_late[order[1:]] = is_enough[:-1] & (request[1:] == request[:-1])
+        return _min(request[is_enough], size, self._at[order][is_enough])
 
-    def until(self, at: Ints) -> Ints:
-        """Bytes that each part could read at that time; -1 = at its arrival."""
-        noted = (self._at <= at[self._part]) & ~self._late
-        count = np.bincount(self._part[noted], minlength=len(at))
+    def count_bytes(self, at: Ints) -> Ints:
+        """Return the bytes that each part could read at that time; -1 = at its arrival."""
+        is_before = (self._at <= at[self._part]) & ~self._is_late
+        count = np.bincount(self._part[is_before], minlength=len(at))
         out = self.at_first.copy()
-        later = count > 0
-        out[later] = self._bytes[(self._begin + count - 1)[later]]
+        waited = count > 0
+        out[waited] = self._bytes[(self._begin + count - 1)[waited]]
         return out
 
 
-def _sum(of: Ints, size: int, values: npt.NDArray[Any]) -> Ints:
+def _sum(group: Ints, size: int, values: npt.NDArray[Any]) -> Ints:
     out = np.zeros(size, np.int64)
-    np.add.at(out, of, values)
+    np.add.at(out, group, values)
     return out
 
 
-def _least(of: Ints, size: int, values: Ints) -> Ints:
+def _min(group: Ints, size: int, values: Ints) -> Ints:
     out = np.full(size, _NEVER)
-    np.minimum.at(out, of, values)
+    np.minimum.at(out, group, values)
     return out
 
 
-def _greatest(of: Ints, size: int, values: Ints) -> Ints:
+def _max(group: Ints, size: int, values: Ints) -> Ints:
     out = np.full(size, -1)
-    np.maximum.at(out, of, values)
+    np.maximum.at(out, group, values)
     return out
-
-
-def _words(names: tuple[str, ...], codes: Ints) -> pa.Array:
-    return pa.array(names, pa.string()).take(pa.array(codes))
-
-
-def _known(values: Ints, unknown: int) -> pa.Array:
-    return pa.array(values, mask=values == unknown)

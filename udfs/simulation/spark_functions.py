@@ -1,136 +1,163 @@
-"""The fold where Spark spreads it: some partitions of some clusters in one call, their rows out as Arrow IPC
-batches."""
+"""The simulation in Spark: functions for `mapInArrow`.
+
+Events travel as Arrow IPC batches, packed once: rows (WIRE) of one snapshot and one shard of its partitions, or of
+every shard. A worker simulates its shards in one call and returns its rows as Arrow IPC batches.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.simulation.cluster_actions import rows_together
-from udfs.simulation.event_names import KINDS
-from udfs.simulation.event_packing import pack
-from udfs.simulation.event_shards import Batches, gathered, ipc_batch
-from udfs.simulation.kernels.codes import DELETE
-from udfs.simulation.request_results import joined
-from udfs.simulation.result_tables import Rows
-from udfs.simulation.simulation_schemas import HEALTH, KEY, LEADERSHIPS, REQUESTS, STATES_AT_END, TRANSITIONS, WIRE
-from udfs.simulation.simulator import folded
+from udfs.arrow.ipc import pack_table, unpack_tables
+from udfs.simulation.event_columns import code_rows
+from udfs.simulation.event_packing import pack_event_log
+from udfs.simulation.joint_events import find_joint_events
+from udfs.simulation.kernels.codes import EventKind
+from udfs.simulation.kernels.simulation_arrays import Ints
+from udfs.simulation.request_results import join_requests
+from udfs.simulation.result_tables import ResultTables
+from udfs.simulation.simulation_schemas import (
+    HEALTH,
+    KEY,
+    KEY_NAMES,
+    LEADERSHIPS,
+    REQUESTS,
+    STATES_AT_END,
+    TRANSITIONS,
+    WIRE,
+)
+from udfs.simulation.simulator import simulate_packed
 
-# What an Arrow IPC batch holds rows of, and their schema.
-PARTS = {
+EVERY_SHARD = -1
+SHARDS = pa.schema([*KEY, pa.field("bucket", pa.int32()), pa.field("rows", pa.binary())])
+RESULTS = pa.schema([*KEY, pa.field("part", pa.string()), pa.field("rows", pa.binary())])
+# The rows that each part of RESULTS holds.
+RESULT_SCHEMAS = {
     "leaderships": LEADERSHIPS,
     "transitions": TRANSITIONS,
     "health": HEALTH,
     "requests": REQUESTS,
     "requests_of_parts": REQUESTS,
-    "at_the_end": STATES_AT_END,
+    "final_partitions": STATES_AT_END,
 }
-IPC_BATCHES = pa.schema([*KEY, pa.field("part", pa.string()), pa.field("rows", pa.binary())])
-_KEY = [field.name for field in KEY]
-_IPC_BATCH_ROWS = 200_000
-_BATCH_ROWS = 20_000
-_BATCH_IPC_BATCHES = 1_000
+_SHARD_ROWS = 500_000
+_RESULT_ROWS = 200_000
+_BATCH_ROWS = 20_000  # a batch costs Spark as much as thousands of rows
+_MAX_UNPACKED = 1_000
+
+Batches = Iterable[pa.RecordBatch]
 
 
-def replayer() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """For mapInArrow: a column `rows` of SHARDS -> IPC_BATCHES. A worker has whole partitions, all rows of their
-    clusters'
-    brokers and controllers, and what their partitions do together.
+def shard_events(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Pack rows of WIRE, with the `bucket` of their shard, into rows of SHARDS."""
+    pending: list[pa.RecordBatch] = []
+    for batch in batches:
+        pending.append(batch)
+        if sum(part.num_rows for part in pending) >= _SHARD_ROWS:
+            yield from _pack_shards(pa.Table.from_batches(pending))
+            pending = []
+    if any(part.num_rows for part in pending):
+        yield from _pack_shards(pa.Table.from_batches(pending))
+
+
+def simulate_shards(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Simulate the shards in a column `rows`; yield RESULTS.
+
+    A worker needs all rows of its partitions, of their clusters' brokers and controllers, and their joint events.
+    """
+    events = _unpack_events(batches)
+    if events is None:
+        return
+    tables = ResultTables(simulate_packed(pack_event_log(events)))
+    del events
+    requests = tables.requests
+    has_parts = pc.greater(requests["parts"], 1)
+    for part in RESULT_SCHEMAS:
+        match part:
+            case "requests":
+                rows = requests.filter(pc.invert(has_parts))
+            case "requests_of_parts":
+                rows = requests.filter(has_parts)
+            case _:
+                rows = getattr(tables, part)
+        for begin, end in _list_runs(code_rows(rows, KEY_NAMES)):
+            for first in range(begin, end, _RESULT_ROWS):
+                yield _pack_batch(RESULTS, part, rows.slice(first, min(_RESULT_ROWS, end - first)))
+
+
+def unpack_results(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Unpack a column `rows` of RESULTS, all of one part."""
+    pending: list[pa.Table] = []
+    for batch in batches:
+        for value in batch.column(0):
+            pending.append(pa.ipc.open_stream(value.as_buffer()).read_all())
+            if pending[-1].num_rows >= _BATCH_ROWS or len(pending) >= _MAX_UNPACKED:
+                yield from pa.concat_tables(pending).combine_chunks().to_batches(_BATCH_ROWS)
+                pending = []
+    if pending:
+        yield from pa.concat_tables(pending).combine_chunks().to_batches(_BATCH_ROWS)
+
+
+def join_request_parts(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Join rows of REQUESTS, all parts of each request, into rows of JOINED_REQUESTS."""
+    filled = [batch for batch in batches if batch.num_rows]
+    if filled:
+        yield from join_requests(pa.Table.from_batches(filled)).to_batches(_BATCH_ROWS)
+
+
+def joint_event_finder(rebalanced: Collection[tuple[str, str]]) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """Return a function that finds joint events (WIRE) in a column `rows` of SHARDS, all shards of some clusters.
+
+    Args:
+        rebalanced: (cluster_id, snapshot_id) of clusters whose leaders may be rebalanced automatically; of the others,
+            only deleted topics are considered.
     """
 
-    def body(batches: Batches) -> Iterator[pa.RecordBatch]:
-        table = gathered(batches)
-        if table is None:
-            return
-        of = folded(pack(table))
-        del table
-        rows = Rows(of)
-        requests = rows.requests()
-        several = pc.greater(requests["parts"], 1)
-        made = {"requests": requests.filter(pc.invert(several)), "requests_of_parts": requests.filter(several)}
-        for part in PARTS:
-            yield from _ipc_batches(part, made[part] if part in made else getattr(rows, part)())
+    def find(batches: Batches) -> Iterator[pa.RecordBatch]:
+        events = _unpack_events(batches)
+        if events is not None:
+            yield from find_joint_events(pack_event_log(_filter_relevant(events, rebalanced)), WIRE).to_batches()
 
-    return body
+    return find
 
 
-def _ipc_batches(part: str, table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Rows of one snapshot each; rows of a snapshot stand together."""
-    for begin, end in _runs(table):
-        for first in range(begin, end, _IPC_BATCH_ROWS):
-            yield ipc_batch(IPC_BATCHES, part, table.slice(first, min(_IPC_BATCH_ROWS, end - first)))
+def _filter_relevant(events: pa.Table, rebalanced: Collection[tuple[str, str]]) -> pa.Table:
+    keys = {tuple(key.values()) for key in events.select(KEY_NAMES).group_by(KEY_NAMES).aggregate([]).to_pylist()}
+    if keys <= set(rebalanced):
+        return events
+    key = pc.binary_join_element_wise(*(events[name] for name in KEY_NAMES), "\0")
+    is_rebalanced = pc.is_in(key, pa.array(["\0".join(one) for one in rebalanced], pa.string()))
+    topic = pc.binary_join_element_wise(key, events["topic"], "\0")
+    deleted = topic.filter(pc.equal(events["kind"], EventKind.DELETE_PARTITION.label)).unique()
+    return events.filter(pc.or_(is_rebalanced, pc.or_(pc.is_null(topic), pc.is_in(topic, deleted))))
 
 
-def _runs(table: pa.Table) -> list[tuple[int, int]]:
-    """Where the rows of each snapshot begin and end."""
-    if not table.num_rows:
-        return []
-    changed = np.zeros(table.num_rows, np.bool_)
-    changed[0] = True
-    for field in KEY:
-        code = np.asarray(table[field.name].combine_chunks().dictionary_encode().indices)
-        changed[1:] |= code[1:] != code[:-1]
-    begins = np.flatnonzero(changed).tolist()
-    return list(zip(begins, [*begins[1:], table.num_rows], strict=True))
+def _unpack_events(batches: Batches) -> pa.Table | None:
+    ipc_batches = [value.as_buffer() for batch in batches for value in batch.column("rows")]
+    return unpack_tables(ipc_batches, WIRE).combine_chunks() if ipc_batches else None
 
 
-def unpacker() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """For mapInArrow: a column `rows` of Arrow IPC batches of one part -> their rows."""
-
-    def body(batches: Batches) -> Iterator[pa.RecordBatch]:
-        held: list[pa.Table] = []
-        for batch in batches:
-            for one in batch.column(0):
-                held.append(pa.ipc.open_stream(one.as_buffer()).read_all())
-                if held[-1].num_rows >= _BATCH_ROWS or len(held) >= _BATCH_IPC_BATCHES:
-                    yield from _together(held)
-                    held = []
-        yield from _together(held)
-
-    return body
+def _pack_shards(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    code = code_rows(table, ("bucket", *KEY_NAMES))
+    order = np.argsort(code, kind="stable")
+    bucket = np.asarray(table["bucket"])[order]
+    rows = table.select(WIRE.names).cast(WIRE).combine_chunks().take(pa.array(order))
+    for begin, end in _list_runs(code[order]):
+        yield _pack_batch(SHARDS, int(bucket[begin]), rows.slice(begin, end - begin))
 
 
-def _together(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:
-    """Few batches, as each costs Spark as much as thousands of rows."""
-    if tables:
-        yield from pa.concat_tables(tables).combine_chunks().to_batches(_BATCH_ROWS)
+def _list_runs(code: Ints) -> list[tuple[int, int]]:
+    """List (begin, end) of each run of rows with the same code."""
+    ends = (np.flatnonzero(np.diff(code)) + 1).tolist()
+    return list(zip([0, *ends], [*ends, len(code)], strict=True)) if len(code) else []
 
 
-def joiner() -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """For mapInArrow: rows of REQUESTS, all parts of each -> JOINED_REQUESTS."""
-
-    def body(batches: Batches) -> Iterator[pa.RecordBatch]:
-        held = [batch for batch in batches if batch.num_rows]
-        if held:
-            yield from joined(pa.Table.from_batches(held)).to_batches(_BATCH_ROWS)
-
-    return body
-
-
-def coupler(whole: Collection[tuple[str, str]]) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """For mapInArrow: a column `rows` of SHARDS, all of some clusters -> rows (WIRE) of what partitions do together.
-
-    whole: (cluster_id, snapshot_id) of which all partitions are looked at; of others, the topics that are deleted.
-    """
-
-    def body(batches: Batches) -> Iterator[pa.RecordBatch]:
-        table = gathered(batches)
-        if table is not None:
-            yield from rows_together(pack(_of_interest(table, whole)), WIRE).to_batches()
-
-    return body
-
-
-def _of_interest(table: pa.Table, whole: Collection[tuple[str, str]]) -> pa.Table:
-    keys = {tuple(key.values()) for key in table.select(_KEY).group_by(_KEY).aggregate([]).to_pylist()}
-    if keys <= set(whole):
-        return table
-    key = pc.binary_join_element_wise(*(table[name] for name in _KEY), "\0")
-    every = pc.is_in(key, pa.array(["\0".join(one) for one in whole], pa.string()))
-    topic = pc.binary_join_element_wise(key, table["topic"], "\0")
-    deleted = topic.filter(pc.equal(table["kind"], KINDS[DELETE])).unique()
-    mine = pc.or_(pc.is_null(topic), pc.is_in(topic, deleted))
-    return table.filter(pc.or_(every, mine))
+def _pack_batch(schema: pa.Schema, label: int | str, rows: pa.Table) -> pa.RecordBatch:
+    """Pack rows of one snapshot into one row: its key, the label, the rows."""
+    key = [rows[name][0].as_py() for name in KEY_NAMES]
+    row = dict(zip(schema.names, (*key, label, pack_table(rows)), strict=True))
+    return pa.RecordBatch.from_pylist([row], schema=schema)

@@ -1,67 +1,81 @@
-"""Checked values: what a field says as the type a fact needs, or a fault that names field and value."""
+"""Checks values: returns a field's value as the type a fact needs, or raises an error that names field and value."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-
-import pyarrow as pa
-
-from pipelines.ingest.records import IGNORED, FactBuilder, Records
-from pipelines.ingest.topic_names import bad_topic_name
 
 INT32 = 2**31 - 1
 INT64 = 2**63 - 1
-SHOWN = 80  # characters of a faulty value that a reason repeats
-
-Fact = tuple[str, dict[str, Any]]
+_QUOTED = 80  # characters of a bad value that a reason repeats
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
-_MISSING = object()
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class BadValueError(Exception):
-    """A value that makes its record a fault; the text is the reason."""
+    """A value that cannot be used. Its record is rejected; the text is the reason."""
 
 
 def unparsable(problem: str) -> BadValueError:
-    """The fault of a record that cannot be understood."""
+    """Return the error of a record that cannot be understood."""
     return BadValueError(f"unparsable: {problem}")
 
 
-def ignored(reason: str) -> list[Fact]:
-    """The facts of a record that carries nothing for us."""
-    return [(IGNORED, {"reasons": [reason]})]
-
-
-def shown(value: object) -> str:
-    """The value as JSON, ASCII only and short enough for a reason."""
+def quote(value: object) -> str:
+    """Return the value as JSON, ASCII only and short enough for a reason."""
     try:
         text = json.dumps(value)
     except (TypeError, ValueError, RecursionError):
         text = ascii(value)
-    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+    return text if len(text) <= _QUOTED else text[: _QUOTED - 3] + "..."
 
 
-def parse_each(records: Records, facts_of: Callable[[str | None, str], Iterable[Fact]]) -> pa.Table:
-    """Facts of all records, each parsed alone by `facts_of(context, raw)`; its BadValueError is a fault."""
-    builder = FactBuilder()
-    for number, line, context, raw in records:
-        try:
-            facts = list(facts_of(context, raw))
-        except BadValueError as fault:
-            builder.fault(number, line, str(fault))
-            continue
-        for kind, fields in facts:
-            builder.add(number, line, kind, **fields)
-    return builder.table()
+def explain_bad_topic_name(topic: str | None) -> str | None:
+    """Return why Kafka rejects this topic name, or None if it accepts it."""
+    if topic is None or (_TOPIC_NAME.fullmatch(topic) and topic not in (".", "..")):
+        return None
+    return f"bad topic name {topic!r}: 1 to 249 of a-z A-Z 0-9 . _ - are allowed, and not '.' or '..'"
 
 
-def loads(raw: str, what: str = "the line") -> Any:
-    """The JSON value of `raw`."""
+class JsonObject(dict[str, Any]):
+    """A JSON object whose values are checked as they are read; a missing key is an error."""
+
+    def require(self, key: str) -> Any:
+        """Return the value of a key that must be present."""
+        if key not in self:
+            raise unparsable(f"{key} is missing")
+        return self[key]
+
+    def get_int(self, key: str, low: int = 0, high: int = INT32) -> int:
+        """Return a value by `as_int`."""
+        return as_int(self.require(key), key, low, high)
+
+    def get_number(self, key: str) -> float:
+        """Return a value by `as_number`."""
+        return as_number(self.require(key), key)
+
+    def get_text(self, key: str) -> str:
+        """Return a value by `as_text`."""
+        return as_text(self.require(key), key)
+
+    def find_text(self, key: str) -> str | None:
+        """Return a value by `as_text`, or None for null or a missing key."""
+        return None if self.get(key) is None else as_text(self[key], key)
+
+    def get_broker_ids(self, key: str) -> list[int]:
+        """Return a value by `as_broker_ids`."""
+        return as_broker_ids(self.require(key), key)
+
+    def get_object(self, key: str) -> JsonObject:
+        """Return a value by `as_object`."""
+        return as_object(self.require(key), key)
+
+
+def parse_json(raw: str, what: str = "the line") -> Any:
+    """Return the JSON value of `raw`."""
     try:
         return json.loads(raw)
     except json.JSONDecodeError as error:
@@ -71,85 +85,82 @@ def loads(raw: str, what: str = "the line") -> Any:
         raise unparsable(f"{what} is not usable JSON") from None
 
 
-def as_object(value: object, what: str) -> dict[str, Any]:
-    """The value as a JSON object."""
+def parse_object(raw: str, what: str, text: str = "the line") -> JsonObject:
+    """Return the JSON object of `raw`; what, text: names of the object and of its text, for a reason."""
+    return as_object(parse_json(raw, text), what)
+
+
+def as_object(value: object, what: str) -> JsonObject:
+    """Return the value as a JSON object."""
     if not isinstance(value, dict):
-        raise unparsable(f"{what} is {shown(value)}, expected an object")
-    return value
+        raise unparsable(f"{what} is {quote(value)}, expected an object")
+    return JsonObject(value)
 
 
 def as_list(value: object, what: str) -> list[Any]:
-    """The value as a JSON array."""
+    """Return the value as a JSON array."""
     if not isinstance(value, list):
-        raise unparsable(f"{what} is {shown(value)}, expected a list")
+        raise unparsable(f"{what} is {quote(value)}, expected a list")
     return value
 
 
 def as_int(value: object, what: str, low: int = 0, high: int = INT32) -> int:
-    """The value as a whole number in [low, high]; text of digits is accepted, true and 1.0 are not."""
+    """Return the value as a whole number in [low, high]; text of digits is accepted, true and 1.0 are not."""
     if type(value) is not int:
         if isinstance(value, str) and len(value) < 24 and _WHOLE.fullmatch(value.strip()):
             value = int(value)
         else:
-            raise unparsable(f"{what} is {shown(value)}, expected a whole number")
+            raise unparsable(f"{what} is {quote(value)}, expected a whole number")
     if not low <= value <= high:
-        raise unparsable(f"{what} is {shown(value)}, expected {low} to {high}")
+        raise unparsable(f"{what} is {quote(value)}, expected {low} to {high}")
     return value
 
 
 def as_number(value: object, what: str) -> float:
-    """The value as a finite number >= 0."""
+    """Return the value as a finite number >= 0."""
     if isinstance(value, str):
         try:
-            value = float(value) if "_" not in value else None  # Python would take 1_000
+            value = float(value) if "_" not in value else None  # Python accepts 1_000
         except ValueError:
-            raise unparsable(f"{what} is {shown(value)}, expected a number") from None
+            raise unparsable(f"{what} is {quote(value)}, expected a number") from None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise unparsable(f"{what} is {shown(value)}, expected a number")
+        raise unparsable(f"{what} is {quote(value)}, expected a number")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number) or number < 0:
-        raise unparsable(f"{what} is {shown(value)}, expected a number >= 0")
+        raise unparsable(f"{what} is {quote(value)}, expected a number >= 0")
     return number
 
 
-def as_ints(value: object, what: str) -> list[int]:
-    """The value as a list of broker ids."""
+def as_broker_ids(value: object, what: str) -> list[int]:
+    """Return the value as a list of broker ids."""
     return [as_int(item, f"{what}[{i}]") for i, item in enumerate(as_list(value, what))]
 
 
 def as_text(value: object, what: str) -> str:
-    """The value as text that can be stored (JSON can spell half a surrogate pair, UTF-8 cannot)."""
+    """Return the value as text that UTF-8 can encode (JSON can spell half a surrogate pair)."""
     if not isinstance(value, str):
-        raise unparsable(f"{what} is {shown(value)}, expected text")
+        raise unparsable(f"{what} is {quote(value)}, expected text")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
-        raise unparsable(f"{what} is {shown(value)}, which is not valid text") from None
+        raise unparsable(f"{what} is {quote(value)}, which is not valid text") from None
     return value
 
 
 def as_topic(value: object, what: str) -> str:
-    """The value as a topic name that Kafka takes."""
+    """Return the value as a topic name that Kafka accepts."""
     name = as_text(value, what)
-    problem = bad_topic_name(name)
+    problem = explain_bad_topic_name(name)
     if problem:
         raise BadValueError(problem)
     return name
 
 
 def as_bool(value: object, what: str) -> bool:
-    """The value as true or false."""
+    """Return the value as true or false."""
     if not isinstance(value, bool):
-        raise unparsable(f"{what} is {shown(value)}, expected true or false")
-    return value
-
-
-def need(data: Mapping[str, Any], key: str) -> Any:
-    """The value under the key, which must be there."""
-    value = data.get(key, _MISSING)
-    if value is _MISSING:
-        raise unparsable(f"{key} is missing")
+        raise unparsable(f"{what} is {quote(value)}, expected true or false")
     return value

@@ -1,14 +1,14 @@
-"""The tolerant parser of one line of `kafka-topics --describe`, of any version and as people keep it."""
+"""Parses one line of `kafka-topics --describe` of any version, also as mails, tickets and scripts change it."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
 
-from pipelines.ingest.formats.checked_values import INT32, Fact, ignored, shown, unparsable
+from pipelines.ingest.facts import Fact, FactKind, ignore
+from pipelines.ingest.formats.checked_values import INT32, quote, unparsable
 from pipelines.ingest.formats.describe_configs import split_configs
-from pipelines.ingest.formats.noise_lines import ELLIPSIS, noise_reason
-from pipelines.ingest.records import FAULT, PARTITION, TOPIC
+from pipelines.ingest.formats.noise_lines import classify_noise
 
 _PARTITION_LABELS = ("Partition", "Leader", "Replicas", "Isr")
 _LABELS = (
@@ -17,7 +17,7 @@ _LABELS = (
     *("Configs", "Leader", "Topic", "Elr", "Isr"),
 )
 # Quote marks and indent; the number `grep -n` puts first; the container name of docker compose.
-_LEAD = re.compile(r"[\s>|\"'`*]*(?:[\w.-]+\s+\|\s*|[0-9]+[:-])?[\s>|\"'`*]*")
+_INDENT = re.compile(r"[\s>|\"'`*]*(?:[\w.-]+\s+\|\s*|[0-9]+[:-])?[\s>|\"'`*]*")
 _TOPIC = re.compile(r"topic\s?:", re.I)
 _CUT_TOPIC = re.compile(r"(?:T|To|Top|Topi|Topic)\s*(?:\.{2,}|…)")
 _CUT = re.compile(r"\s*(?:\.{2,}|…)[\s\])]*$")
@@ -39,7 +39,10 @@ _NO_INTS = ("n/a", "none", "null")
 
 @dataclass
 class _Fields:
-    """Labels (lower case) and their values, in order; `cut` is the label whose value may be incomplete."""
+    """Labels (lower case) and their values, in order.
+
+    `cut` is the label whose value may be incomplete, `last` the label that was added last.
+    """
 
     values: dict[str, str] = field(default_factory=dict)
     cut: str | None = None
@@ -47,23 +50,23 @@ class _Fields:
     last: str | None = None
 
 
-def line_facts(_context: str | None, raw: str) -> list[Fact]:
-    """The facts of one line: a topic, a partition, or why it is ignored; else a BadValueError."""
-    line = raw[_LEAD.match(raw).end() :]  # type: ignore[union-attr]
+def parse_line(_context: str | None, raw: str) -> list[Fact]:
+    """Return the facts of one line: a topic, a partition, or why it is ignored. Raises: BadValueError."""
+    line = raw[_INDENT.match(raw).end() :]  # type: ignore[union-attr]
     if not _TOPIC.match(line):
         if _CUT_TOPIC.fullmatch(line.rstrip()):
             raise unparsable("cut off in Topic")
         if _WHOLE_TABLE.search(raw):
-            raise unparsable(f"text before Topic: {shown(raw[: _WHOLE_TABLE.search(raw).start()])}")  # type: ignore[union-attr]
-        return ignored(noise_reason(raw))
+            raise unparsable(f"text before Topic: {quote(raw[: _WHOLE_TABLE.search(raw).start()])}")  # type: ignore[union-attr]
+        return ignore(classify_noise(raw))
     fields = _split(line)
     values = fields.values
     if "partitioncount" in values or "replicationfactor" in values:
-        return _topic(fields)
+        return _parse_topic(fields)
     if any(label.lower() in values for label in _PARTITION_LABELS):
-        return _partition(fields)
+        return _parse_partition(fields)
     if not _looks_like_table(line, fields):
-        return ignored(noise_reason(raw) if noise_reason(raw) != ELLIPSIS else ELLIPSIS)
+        return ignore(classify_noise(raw))
     raise unparsable("cut off before Partition or PartitionCount")
 
 
@@ -82,7 +85,7 @@ def _split(line: str) -> _Fields:
     cut = _CUT.search(line)
     if cut:
         fields.was_cut = True
-        line = line[: cut.start()] + _blanks(cut.group())
+        line = line[: cut.start()] + _leading_blanks(cut.group())
     configs = _CONFIGS.search(line)
     tail = ""
     if configs:
@@ -92,19 +95,19 @@ def _split(line: str) -> _Fields:
     if configs:
         _split_configs_tail(tail, fields)
     if fields.was_cut and fields.last is not None:
-        # Only a tab ends a value for sure: `11 ...` may have been 11,12.
+        # Only a tab surely ends a value: `11 ...` may have been 11,12.
         value = fields.values[fields.last]
-        ended = cut is not None and "\t" in _blanks(cut.group()) and value and not value.endswith(",")
+        ended = cut is not None and "\t" in _leading_blanks(cut.group()) and value and not value.endswith(",")
         fields.cut = None if ended else fields.last
     return fields
 
 
-def _blanks(text: str) -> str:
-    """The blanks that the text begins with."""
+def _leading_blanks(text: str) -> str:
+    """Return the blanks that the text begins with."""
     return text[: len(text) - len(text.lstrip())]
 
 
-def _put(fields: _Fields, label: str, value: str) -> None:
+def _add(fields: _Fields, label: str, value: str) -> None:
     label = " ".join(label.lower().split())
     if label in fields.values and label in _KNOWN_LOWER:
         raise unparsable(f"{label} appears twice")
@@ -113,7 +116,7 @@ def _put(fields: _Fields, label: str, value: str) -> None:
 
 
 def _split_chunk(chunk: str, fields: _Fields) -> None:
-    """Add the fields of what stands between two tabs: one, or more where tabs became spaces."""
+    """Add the fields between two tabs: one, or more where tabs became spaces."""
     if not chunk or chunk.isspace():
         return
     own = _CHUNK.match(chunk)
@@ -124,163 +127,144 @@ def _split_chunk(chunk: str, fields: _Fields) -> None:
     elif found:
         label, begin = found[0].group(1), found[0].end()
         found = found[1:]
-    else:  # no label at all: the rest of a value that held a tab, or of a cut label
+    else:  # no label: the rest of a value that contained a tab, or of a cut label
         if fields.last is not None:
             fields.values[fields.last] = f"{fields.values[fields.last]} {chunk.strip()}".strip()
         return
     for match in found:
         value = chunk[begin : match.start()]
-        word = None
-        if label.lower() not in ("topic", "topicid", "configs"):
-            word = _FIRST_WORD.search(value)  # "Offline Replicas:" is not "Replicas:"
-        if word:
-            _put_value(fields, label, value[: word.start()])
-            label = f"{word.group(1)} {match.group(1)}"
-        else:
-            _put_value(fields, label, value)
-            label = match.group(1)
+        word = None if label.lower() in ("topic", "topicid", "configs") else _FIRST_WORD.search(value)
+        # "Offline Replicas:" is not "Replicas:".
+        _add_known(fields, label, value[: word.start()] if word else value)
+        label = f"{word.group(1)} {match.group(1)}" if word else match.group(1)
         begin = match.end()
-    _put_value(fields, label, chunk[begin:])
+    _add_known(fields, label, chunk[begin:])
 
 
-def _put_value(fields: _Fields, label: str, value: str) -> None:
-    """Add a field, leaving out the unknown labels (and their values) that stand in its value."""
+def _add_known(fields: _Fields, label: str, value: str) -> None:
+    """Add a field; unknown labels inside its value, and their values, become fields of their own."""
     unknown = _UNKNOWN.search(value)
     if unknown is None:
-        _put(fields, label, value)
+        _add(fields, label, value)
         return
-    _put(fields, label, value[: unknown.start()])
-    rest = value[unknown.start() :]
-    name, _, other = rest.partition(":")
-    _put_value(fields, name, other)
+    _add(fields, label, value[: unknown.start()])
+    name, _, rest = value[unknown.start() :].partition(":")
+    _add_known(fields, name, rest)
 
 
 def _split_configs_tail(tail: str, fields: _Fields) -> None:
-    after = None
+    """Add the configs, and the fields after them."""
+    end = len(tail)
     for match in _AFTER_CONFIGS.finditer(tail):
         before = tail[: match.start()]
         if before.count("{") == before.count("}") and before.count('"') % 2 == 0:
-            after = match
+            end = match.start()
             break
-    if after is None:
-        _put(fields, "configs", tail)
-        return
-    _put(fields, "configs", tail[: after.start()])
-    for chunk in tail[after.start() :].split("\t"):
+    _add(fields, "configs", tail[:end])
+    for chunk in tail[end:].split("\t"):
         _split_chunk(chunk, fields)
 
 
-def _topic(fields: _Fields) -> list[Fact]:
-    """The topic, and a fault beside it where something on its line is not to be used."""
-    topic = _name(fields)
+def _parse_topic(fields: _Fields) -> list[Fact]:
+    """Return the topic, and a rejection where a part of its line cannot be used."""
+    topic = _get_topic(fields)
     configs = fields.values.get("configs")
     pairs, problems = split_configs(configs or "", cut=fields.cut == "configs")
     if fields.was_cut and not problems:
         problems = [f"cut off in {fields.cut}" if fields.cut else f"cut off behind {fields.last}"]
-    facts: list[Fact] = [
-        (
-            TOPIC,
-            {
-                "topic": topic,
-                "topic_id": fields.values.get("topicid") or None,
-                "partition_count": _int(fields, "PartitionCount"),
-                "replication_factor": _int(fields, "ReplicationFactor"),
-                "marked_for_deletion": _marked(fields),
-                "configs": None if configs is None else pairs,
-            },
-        )
-    ]
+    values = {
+        "topic": topic,
+        "topic_id": fields.values.get("topicid") or None,
+        "partition_count": _get_int(fields, "PartitionCount"),
+        "replication_factor": _get_int(fields, "ReplicationFactor"),
+        "marked_for_deletion": _get_deletion_mark(fields),
+        "configs": None if configs is None else pairs,
+    }
+    facts: list[Fact] = [(FactKind.TOPIC, values)]
     if problems:
         reasons = [f"unparsable: {problem}; the rest of the line is used" for problem in problems]
-        facts.append((FAULT, {"topic": topic, "reasons": reasons}))
+        facts.append((FactKind.REJECTED, {"topic": topic, "reasons": reasons}))
     return facts
 
 
-def _partition(fields: _Fields) -> list[Fact]:
-    topic = _name(fields)
-    leader = _leader(fields)
-    isr = _ids(fields, "Isr")
+def _parse_partition(fields: _Fields) -> list[Fact]:
+    topic = _get_topic(fields)
+    leader = _get_leader(fields)
+    isr = _get_ids(fields, "Isr")
     if not isr and leader >= 0 and fields.last == "isr":
         raise unparsable(f"Isr is empty although Leader is {leader} (cut off?)")
-    facts: list[Fact] = [
-        (
-            PARTITION,
-            {
-                "topic": topic,
-                "partition": _int(fields, "Partition"),
-                "leader": leader,
-                "replicas": _ids(fields, "Replicas", least=1),
-                "isr": isr,
-                "elr": _optional_ids(fields, "Elr"),
-                "last_known_elr": _optional_ids(fields, "LastKnownElr"),
-                "adding_replicas": _optional_ids(fields, "Adding Replicas"),
-                "removing_replicas": _optional_ids(fields, "Removing Replicas"),
-            },
-        )
-    ]
-    if _marked(fields):  # Kafka 2.2 to 2.7 say it on every line; a filtered output has no other
-        facts.append((TOPIC, {"topic": topic, "marked_for_deletion": True}))
+    values = {
+        "topic": topic,
+        "partition": _get_int(fields, "Partition"),
+        "leader": leader,
+        "replicas": _get_ids(fields, "Replicas", min_size=1),
+        "isr": isr,
+        "elr": _get_optional_ids(fields, "Elr"),
+        "last_known_elr": _get_optional_ids(fields, "LastKnownElr"),
+        "adding_replicas": _get_optional_ids(fields, "Adding Replicas"),
+        "removing_replicas": _get_optional_ids(fields, "Removing Replicas"),
+    }
+    facts: list[Fact] = [(FactKind.PARTITION, values)]
+    if _get_deletion_mark(fields):  # Kafka 2.2 to 2.7 say it on every line; a filtered output has no other
+        facts.append((FactKind.TOPIC, {"topic": topic, "marked_for_deletion": True}))
     return facts
 
 
-def _need(fields: _Fields, label: str) -> str:
+def _get_required(fields: _Fields, label: str) -> str:
     value = fields.values.get(label.lower())
     if value is None:
         raise unparsable(f"{label} is missing (cut off?)")
     if fields.cut == label.lower():
-        raise unparsable(f"cut off in {label}, after {shown(value)}")
+        raise unparsable(f"cut off in {label}, after {quote(value)}")
     return value
 
 
-def _name(fields: _Fields) -> str:
-    name = _need(fields, "Topic")
+def _get_topic(fields: _Fields) -> str:
+    name = _get_required(fields, "Topic")
     if not name:
         raise unparsable("Topic is empty")
     return name
 
 
-def _int(fields: _Fields, label: str) -> int:
-    text = _need(fields, label)
+def _get_int(fields: _Fields, label: str, expected: str = "a whole number") -> int:
+    text = _get_required(fields, label)
     if not (text.isascii() and text.isdigit()):
-        raise unparsable(f"{label} is {shown(text)}, expected a whole number")
-    return _small(text, label)
+        raise unparsable(f"{label} is {quote(text)}, expected {expected}")
+    return _to_int32(text, label)
 
 
-def _small(text: str, label: str) -> int:
+def _get_leader(fields: _Fields) -> int:
+    if _get_required(fields, "Leader").lower() in ("none", "-1"):
+        return -1
+    return _get_int(fields, "Leader", "a broker id, none or -1")
+
+
+def _to_int32(text: str, label: str) -> int:
     # int() of thousands of digits raises; ten digits are enough for an int32
     number = int(text) if len(text.lstrip("0")) <= 10 else INT32 + 1
     if number > INT32:
-        raise unparsable(f"{label} is {shown(text)}, expected 0 to {INT32}")
+        raise unparsable(f"{label} is {quote(text)}, expected 0 to {INT32}")
     return number
 
 
-def _leader(fields: _Fields) -> int:
-    text = _need(fields, "Leader")
-    if text.lower() in ("none", "-1"):
-        return -1
-    if not (text.isascii() and text.isdigit()):
-        raise unparsable(f"Leader is {shown(text)}, expected a broker id, none or -1")
-    return _small(text, "Leader")
-
-
-def _ids(fields: _Fields, label: str, least: int = 0) -> list[int]:
-    text = _need(fields, label)
-    if not text and not least:
+def _get_ids(fields: _Fields, label: str, min_size: int = 0) -> list[int]:
+    text = _get_required(fields, label)
+    if not text and not min_size:
         return []
     if not text.isascii() or not _INTS.fullmatch(text):
-        raise unparsable(f"{label} is {shown(text)}, expected broker ids with commas between")
-    return [_small(item.strip(), label) for item in text.split(",")]
+        raise unparsable(f"{label} is {quote(text)}, expected broker ids with commas between")
+    return [_to_int32(item.strip(), label) for item in text.split(",")]
 
 
-def _optional_ids(fields: _Fields, label: str) -> list[int] | None:
+def _get_optional_ids(fields: _Fields, label: str) -> list[int] | None:
     text = fields.values.get(label.lower())
-    # Cut off behind Isr: what the line says up to there is whole, this column is unknown.
+    # Cut off after Isr: the columns before are complete, this one is unknown.
     if text is None or text.lower() in _NO_INTS or fields.cut == label.lower():
         return None
-    return _ids(fields, label)
+    return _get_ids(fields, label)
 
 
-def _marked(fields: _Fields) -> bool | None:
+def _get_deletion_mark(fields: _Fields) -> bool | None:
     text = fields.values.get("markedfordeletion")
     return True if text is not None and text.lower() == "true" else None
 

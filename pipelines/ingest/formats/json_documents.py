@@ -1,50 +1,262 @@
-"""Helpers of the formats that are JSON documents, alone or among a tool's text lines."""
+"""Reads JSON documents of any size, alone or amid a tool's text lines, as the elements of named arrays.
+
+Only one element at a time becomes Python objects: a 300 MB document on one line needs memory for its text and no more.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable, Generator, Iterable, Iterator
+from enum import StrEnum, auto
+from typing import Any, NamedTuple
 
-from pipelines.ingest.formats.checked_values import Fact, ignored, shown, unparsable
-from pipelines.ingest.formats.noise_lines import PROSE, TOOL_MESSAGE, noise_reason
-from pipelines.ingest.json_elements import BROKEN, LINE, OTHER, Event
-
-# Contexts of records that are no element; every other context is the format's own.
-TEXT = "text"
-FRAGMENT = "broken: "
-FOREIGN = "other: "
+from pipelines.ingest.facts import Fact, ignore
+from pipelines.ingest.formats.checked_values import quote, unparsable
+from pipelines.ingest.formats.noise_lines import PROSE, TOOL_MESSAGE, classify_noise
+from pipelines.ingest.source_format import ParseRecord, Row
 
 TOPIC_TO_MOVE = "topic to move"
 
+_ANY = "*"
+_MAX_RAW = 2_000  # characters of a broken or foreign document that its record keeps
+# Contexts of records that are no element; every other context is the format's own.
+_TEXT, _BROKEN, _FOREIGN = "text", "broken: ", "other: "
+
 _KEY = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:')
 _PIECE = re.compile(r'\s*[\[\]{}",]')
-OUTSIDE = (LINE, OTHER, BROKEN)  # kinds of events that are no element
+_SPACE = re.compile(r"[ \t\r\n]*")
+_DOCUMENT_BEGIN = re.compile(r"[ \t]*(?:\{|\[\s*(?:[\[{\]]|$))")
+_DECODER = json.JSONDecoder()
+
+Path = tuple[str | int, ...]
 
 
-def keys_in(text: str) -> set[str]:
-    """Every key that the JSON in the text has."""
+class EventKind(StrEnum):
+    """What a walk over JSON documents meets."""
+
+    LINE = auto()  # a line of text outside of any document; `raw` is the line
+    START = auto()  # a container on the way to a named array begins
+    ELEMENT = auto()  # an element of a named array; `raw` is its text
+    VALUE = auto()  # any other value beside the way; `value` is decoded
+    END = auto()  # a container on the way to a named array ends
+    FOREIGN = auto()  # a document that has none of the named arrays; `raw` is its beginning
+    BROKEN = auto()  # the document breaks off or is not JSON here; `value` is the reason, `raw` the text here
+
+
+class Event(NamedTuple):
+    """One step of a walk: its kind, where in the document, on which line of the file."""
+
+    kind: EventKind
+    path: Path
+    line: int
+    raw: str
+    value: Any = None
+
+
+def walk_documents(text: str, arrays: Iterable[tuple[str, ...]]) -> Iterator[Event]:
+    """Yield the events of all documents and of the lines around them, in file order.
+
+    Args:
+        text: Text of a file.
+        arrays: Paths of arrays, with `*` for any index: `("brokers", "*", "logDirs")`; `()` is a top-level array.
+    """
+    walker = _Walker(text, arrays)
+    position, size = 0, len(text)
+    while position < size:
+        if _DOCUMENT_BEGIN.match(text, position):
+            position = yield from walker.walk_document(walker.skip_space(position))
+            end = _find_line_end(text, position)
+            if not text[position:end].strip():
+                position = end + 1
+                continue
+            if _DOCUMENT_BEGIN.match(text, position):
+                continue
+        end = _find_line_end(text, position)
+        yield Event(EventKind.LINE, (), walker.get_line(position), text[position:end])
+        position = end + 1
+
+
+def _find_line_end(text: str, position: int) -> int:
+    end = text.find("\n", position)
+    return len(text) if end < 0 else end
+
+
+class _BreakError(Exception):
+    """The document cannot be read beyond this position; the text says why."""
+
+    def __init__(self, position: int, problem: str) -> None:
+        super().__init__(problem)
+        self.position = position
+
+
+class _Walker:
+    def __init__(self, text: str, arrays: Iterable[tuple[str, ...]]) -> None:
+        self._text = text
+        self._arrays = frozenset(arrays)
+        self._ways = frozenset(path[:i] for path in self._arrays for i in range(len(path) + 1))
+        self._counted_to = 0  # text position up to which line ends are counted
+        self._line = 1
+        self._has_array = False  # whether the current document has a named array
+
+    def get_line(self, position: int) -> int:
+        """Return the line number of a position; positions must come in ascending order (each is counted once)."""
+        if position > self._counted_to:
+            self._line += self._text.count("\n", self._counted_to, position)
+            self._counted_to = position
+        return self._line
+
+    def skip_space(self, position: int) -> int:
+        return _SPACE.match(self._text, position).end()  # type: ignore[union-attr]
+
+    def walk_document(self, begin: int) -> Generator[Event, None, int]:
+        """Yield the events of the document that begins here; return the position behind it."""
+        self._has_array = False
+        line = self.get_line(begin)
+        try:
+            end = yield from self._walk_value(begin, (), ())
+        except _BreakError as error:
+            at = min(error.position, len(self._text))
+            line_end = _find_line_end(self._text, at)
+            raw = self._text[at : min(line_end, at + _MAX_RAW)]
+            yield Event(EventKind.BROKEN, (), self.get_line(at), raw, str(error))
+            return line_end
+        if not self._has_array:
+            yield Event(EventKind.FOREIGN, (), line, self._text[begin : min(end, begin + _MAX_RAW)])
+        return end
+
+    def _walk_value(self, begin: int, path: Path, pattern: tuple[str, ...]) -> Generator[Event, None, int]:
+        first = self._text[begin : begin + 1]
+        is_named = first == "[" and pattern in self._arrays
+        self._has_array |= is_named
+        if is_named or (first == "{" and pattern in self._ways) or (first == "[" and (*pattern, _ANY) in self._ways):
+            return (yield from self._walk_container(begin, path, pattern))
+        value, end = self._decode(begin)
+        yield Event(EventKind.VALUE, path, self.get_line(begin), "", value)
+        return end
+
+    def _walk_container(self, begin: int, path: Path, pattern: tuple[str, ...]) -> Generator[Event, None, int]:
+        text = self._text
+        is_object = text[begin] == "{"
+        close = "}" if is_object else "]"
+        below = (*pattern, _ANY)
+        has_elements = not is_object and pattern in self._arrays and below not in self._ways
+        yield Event(EventKind.START, path, self.get_line(begin), "")
+        position = self.skip_space(begin + 1)
+        index = 0
+        while index or text[position : position + 1] != close:
+            if is_object:
+                key, position = self._read_key(position)
+                end = yield from self._walk_value(position, (*path, key), (*pattern, key))
+            elif has_elements:
+                value, end = self._decode(position)
+                yield Event(EventKind.ELEMENT, (*path, index), self.get_line(position), text[position:end], value)
+            else:
+                end = yield from self._walk_value(position, (*path, index), below)
+            index += 1
+            position = self.skip_space(end)
+            mark = text[position : position + 1]
+            if mark == close:
+                break
+            if mark != ",":
+                raise self._expected(position, f"a comma or {close}")
+            position = self.skip_space(position + 1)
+        yield Event(EventKind.END, path, self.get_line(position), "")
+        return position + 1
+
+    def _read_key(self, position: int) -> tuple[str, int]:
+        """Return (the key that stands here, position of its value)."""
+        if self._text[position : position + 1] != '"':
+            raise self._expected(position, "a key")
+        key, end = self._decode(position)
+        position = self.skip_space(end)
+        if self._text[position : position + 1] != ":":
+            raise self._expected(position, "a colon")
+        return key, self.skip_space(position + 1)
+
+    def _decode(self, begin: int) -> tuple[Any, int]:
+        try:
+            return _DECODER.raw_decode(self._text, begin)
+        except json.JSONDecodeError as error:
+            at_end = error.pos >= len(self._text) or error.msg.startswith("Unterminated")
+            raise _BreakError(begin, "the JSON breaks off" if at_end else f"not JSON: {error.msg}") from None
+        except (ValueError, RecursionError):
+            raise _BreakError(begin, "not usable JSON: too deep, or a number too long") from None
+
+    def _expected(self, position: int, what: str) -> _BreakError:
+        if position >= len(self._text):
+            return _BreakError(position, "the JSON breaks off")
+        return _BreakError(position, f"not JSON: expected {what}, found {self._text[position]!r}")
+
+
+def find_keys(text: str) -> set[str]:
+    """Return every key that the JSON in the text has."""
     return set(_KEY.findall(text))
 
 
-def outside_record(event: Event, arrays: str) -> tuple[int, str | None, str]:
-    """The record of a line outside of documents, a broken one, or one without the arrays we look for."""
-    if event.kind == BROKEN:
-        return event.line, FRAGMENT + str(event.value), event.raw
-    if event.kind == OTHER:
-        return event.line, FOREIGN + arrays, event.raw
-    return event.line, TEXT, event.raw
+def to_row(event: Event, arrays: str) -> Row | None:
+    """Return the row of a line outside of documents, of a broken document or of a foreign one, else None.
+
+    Args:
+        event: Any event.
+        arrays: Names of the arrays that the format reads, for a reason.
+    """
+    match event.kind:
+        case EventKind.LINE:
+            return event.line, _TEXT, event.raw
+        case EventKind.BROKEN:
+            return event.line, _BROKEN + str(event.value), event.raw
+        case EventKind.FOREIGN:
+            return event.line, _FOREIGN + arrays, event.raw
+    return None
 
 
-def outside_facts(context: str, raw: str) -> list[Fact] | None:
-    """Facts of such a record; None when the context is another."""
-    if context == TEXT:
-        reason = noise_reason(raw)
+def read_elements(
+    text: str, arrays: Iterable[tuple[str, ...]], names: str, get_context: Callable[[Event], str]
+) -> Iterator[Row]:
+    """Yield a row for each element of these arrays (see walk_documents), and for all that is outside of them.
+
+    Args:
+        text: Text of a file.
+        arrays: Paths of the arrays.
+        names: Names of the arrays, for a reason.
+        get_context: Event of an element -> context of its record.
+    """
+    for event in walk_documents(text, arrays):
+        row = to_row(event, names)
+        if row is not None:
+            yield row
+        elif event.kind == EventKind.ELEMENT:
+            yield event.line, get_context(event), event.raw
+
+
+def get_array(event: Event) -> str:
+    """Return the name of the top-level array that an element is in."""
+    return str(event.path[0])
+
+
+def parse_elements(parse_element: Callable[[str, str], list[Fact]]) -> ParseRecord:
+    """Return a parser of the records of `to_row` and, by `parse_element` (context, raw text), of elements."""
+
+    def parse_record(context: str | None, raw: str) -> list[Fact]:
+        context = context or ""
+        facts = _parse_outside(context, raw)
+        return parse_element(context, raw) if facts is None else facts
+
+    return parse_record
+
+
+def _parse_outside(context: str, raw: str) -> list[Fact] | None:
+    """Return the facts of a record that is no element, or None for an element."""
+    if context == _TEXT:
+        reason = classify_noise(raw)
         if reason == PROSE and _PIECE.match(raw):
             raise unparsable("a piece of JSON outside of its document")
-        return ignored(TOOL_MESSAGE if reason == PROSE else reason)
-    if context.startswith(FRAGMENT):
-        raise unparsable(f"{context[len(FRAGMENT) :]}, at {shown(raw[:60])}")
-    if context.startswith(FOREIGN):
-        if keys_in(raw) - {"version"} == {"topics", "topic"}:  # kept beside what --generate made of it
-            return ignored(TOPIC_TO_MOVE)
-        raise unparsable(f"a JSON document without {context[len(FOREIGN) :]}")
+        return ignore(TOOL_MESSAGE if reason == PROSE else reason)
+    if context.startswith(_BROKEN):
+        raise unparsable(f"{context[len(_BROKEN) :]}, at {quote(raw[:60])}")
+    if context.startswith(_FOREIGN):
+        if find_keys(raw) - {"version"} == {"topics", "topic"}:  # the input of --generate, saved beside its output
+            return ignore(TOPIC_TO_MOVE)
+        raise unparsable(f"a JSON document without {context[len(_FOREIGN) :]}")
     return None

@@ -1,11 +1,8 @@
-"""Lines that carry nothing for us, by name: what people leave around a tool's output."""
+"""Names lines that say nothing about a cluster: what people save along with a tool's output."""
 
 from __future__ import annotations
 
 import re
-
-from pipelines.ingest.records import Records
-from pipelines.ingest.text import lines_of
 
 BLANK = "blank line"
 ELLIPSIS = "ellipsis"
@@ -45,8 +42,8 @@ _LOG_LINE = re.compile(
 )
 
 
-def noise_reason(line: str) -> str:
-    """Why a line that is no data of its format is ignored; 'prose' when nothing more is known."""
+def classify_noise(line: str) -> str:
+    """Return why a line that is no data of its format is ignored: `prose` when nothing more is known."""
     if not line or line.isspace():
         return BLANK
     if _ELLIPSIS.fullmatch(line):
@@ -56,14 +53,3 @@ def noise_reason(line: str) -> str:
     if _PROMPT.match(line):
         return PROMPT
     return PROSE
-
-
-def is_log_line(line: str) -> bool:
-    """True for a line of a logger or a stack trace."""
-    return _LOG_LINE.match(line) is not None
-
-
-def line_records(text: str) -> Records:
-    """One record per physical line, without context."""
-    lines = lines_of(text)
-    return Records(range(len(lines)), range(1, len(lines) + 1), [None] * len(lines), lines)

@@ -5,82 +5,58 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-import pyarrow as pa
+from pipelines.ingest.facts import Fact, FactKind, ignore
+from pipelines.ingest.formats.checked_values import parse_object
+from pipelines.ingest.formats.json_documents import EventKind, parse_elements, to_row, walk_documents
+from pipelines.ingest.source_format import Format, Records, Row
 
-from pipelines.ingest.formats.checked_values import (
-    Fact,
-    as_int,
-    as_ints,
-    as_object,
-    as_text,
-    ignored,
-    loads,
-    need,
-    parse_each,
-)
-from pipelines.ingest.formats.json_documents import OUTSIDE, outside_facts, outside_record
-from pipelines.ingest.json_elements import ELEMENT, LINE, events
-from pipelines.ingest.records import PARTITION, Format, Records
-
-PROPOSED = "proposed assignment"
-
+_CURRENT, _PROPOSED = "current", "proposed"
 _ELEMENT = re.compile(r'"partitions"\s*:\s*\[\s*(?:\{[^{}]*"(?:topic|partition)"\s*:|\])')
-_IS_CURRENT = re.compile(r"\s*Current partition replica assignment", re.I)
-_IS_PROPOSED = re.compile(r"\s*Proposed partition reassignment", re.I)
+_TITLES = (
+    (re.compile(r"\s*Current partition replica assignment", re.I), _CURRENT),
+    (re.compile(r"\s*Proposed partition reassignment", re.I), _PROPOSED),
+)
 
 
-def _score(lines: Sequence[str]) -> float:
+def _detect(lines: Sequence[str]) -> float:
     text = "\n".join(lines)
     if '"logDirs"' in text or '"brokers"' in text or not _ELEMENT.search(text):
         return 0.0
     return 0.9 if '"replicas"' in text else 0.5
 
 
-def _frame(text: str, _path: str) -> Records:
-    return Records.of(_rows(text))
+def _read_records(text: str, _path: str) -> Records:
+    return Records.from_rows(_read_rows(text))
 
 
-def _rows(text: str) -> Iterator[tuple[int, str | None, str]]:
-    role = "current"
-    for event in events(text, [("partitions",)]):
-        if event.kind == LINE:
-            if _IS_PROPOSED.match(event.raw):
-                role = "proposed"
-            elif _IS_CURRENT.match(event.raw):
-                role = "current"
-        if event.kind in OUTSIDE:
-            yield outside_record(event, "partitions")
-        elif event.kind == ELEMENT:
-            yield event.line, role, event.raw
+def _read_rows(text: str) -> Iterator[Row]:
+    assignment = _CURRENT
+    for event in walk_documents(text, [("partitions",)]):
+        if event.kind == EventKind.LINE:
+            assignment = next((name for title, name in _TITLES if title.match(event.raw)), assignment)
+        row = to_row(event, "partitions")
+        if row is not None:
+            yield row
+        elif event.kind == EventKind.ELEMENT:
+            yield event.line, assignment, event.raw
 
 
-def _facts(context: str | None, raw: str) -> list[Fact]:
-    outside = outside_facts(context or "", raw)
-    if outside is not None:
-        return outside
-    if context == "proposed":
-        return ignored(PROPOSED)
-    found = as_object(loads(raw, "the partition"), "the partition")
-    return [
-        (
-            PARTITION,
-            {
-                "topic": as_text(need(found, "topic"), "topic"),
-                "partition": as_int(need(found, "partition"), "partition"),
-                "replicas": as_ints(need(found, "replicas"), "replicas"),
-            },
-        )
-    ]
-
-
-def _parse(records: Records) -> pa.Table:
-    return parse_each(records, _facts)
+def _parse_partition(assignment: str, raw: str) -> list[Fact]:
+    if assignment == _PROPOSED:
+        return ignore("proposed assignment")
+    partition = parse_object(raw, "the partition", "the partition")
+    values = {
+        "topic": partition.get_text("topic"),
+        "partition": partition.get_int("partition"),
+        "replicas": partition.get_broker_ids("replicas"),
+    }
+    return [(FactKind.PARTITION, values)]
 
 
 FORMAT = Format(
     name="reassignment",
     title="reassignment JSON, alone or as kafka-reassign-partitions prints it",
-    score=_score,
-    frame=_frame,
-    parse=_parse,
+    detect=_detect,
+    parse_record=parse_elements(_parse_partition),
+    read_records=_read_records,
 )

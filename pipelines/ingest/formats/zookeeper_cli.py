@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-import pyarrow as pa
-
-from pipelines.ingest.formats.broker_registrations import Mentions, unregistered
-from pipelines.ingest.formats.checked_values import (
-    BadValueError,
-    Fact,
-    as_object,
-    ignored,
-    loads,
-    parse_each,
-    unparsable,
+from pipelines.ingest.facts import Fact, FactKind, ignore
+from pipelines.ingest.formats.checked_values import BadValueError, unparsable
+from pipelines.ingest.formats.noise_lines import LOG_LINE, PROMPT, classify_noise
+from pipelines.ingest.formats.zookeeper_json import (
+    WITHOUT_PLACEMENT,
+    find_broker,
+    find_chroot,
+    is_broker_listing,
+    parse_listing,
+    parse_znode,
 )
-from pipelines.ingest.formats.noise_lines import PROMPT, noise_reason
-from pipelines.ingest.formats.znodes import WITHOUT_PLACEMENT, listing_facts, znode_facts
-from pipelines.ingest.records import IGNORED, Format, Records
-from pipelines.ingest.text import lines_of
+from pipelines.ingest.source_format import Format, Records
+from pipelines.ingest.text import split_lines
 
-STAT = "stat line"
-NO_NODE = "node does not exist"
+_STAT_LINE = "stat line"
+_NO_SUCH_NODE = "node does not exist"
+_MISSING = "missing"  # an operation: the requested znode does not exist
 
-_MISSING = "missing"  # an operation: the znode that was asked for is not there
+Request = tuple[str, str]  # operation, path of its znode
 
 _ZK_PROMPT = re.compile(r"\s*\[zk: [^\]]*\]\s?")
 _STAT = re.compile(
@@ -40,84 +39,84 @@ _COMMAND = re.compile(
     r"(?:.*?\bzkCli(?:\.sh|\.cmd)?\s.*?|.*?\bzookeeper-shell(?:\.sh|\.bat)?\s.*?|[$#%>]\s+)?"
     r"\b(?P<op>get|ls2|ls|stat|getEphemerals)\s+(?P<rest>.*/.*)"
 )
-# A bare path, perhaps dressed up by the script that printed it (`=== /brokers/ids/0 ===`).
+# A bare path, perhaps decorated by the script that printed it (`=== /brokers/ids/0 ===`).
 _BARE_PATH = re.compile(r"[\s=#>*:-]*(?P<path>/[\w./-]+)[\s=#*:-]*")
 _PATH_AND_DATA = re.compile(r"\s*(?P<path>/[\w./-]+)[\s=:]+(?P<data>\{.*)")
 _LISTING = re.compile(r"\[[^\[\]{}\":]*\]?")
 _SCALAR = re.compile(r"null|-?[0-9]+")
-_SIGN = re.compile(r"\s*\[zk: |.*\bzkCli(?:\.sh|\.cmd)?\b|[cmp]Zxid = 0x|.*\bzookeeper-shell\b.*\b(?:get|ls) /")
+_SESSION = re.compile(r"\s*\[zk: |.*\bzkCli(?:\.sh|\.cmd)?\b|[cmp]Zxid = 0x|.*\bzookeeper-shell\b.*\b(?:get|ls) /")
 _BROKERS_COMMAND = re.compile(
     r"[\s=#>*$:-]*(?:(?:get|ls2?|stat)\s+(?:-\w+\s+)*)?/\S*(?:brokers/(?:ids|topics)|config/topics|controller)(?:/\S*)?\b"
 )
 
 
-def _score(lines: Sequence[str]) -> float:
-    if any(_SIGN.match(line) for line in lines):
+def _detect(lines: Sequence[str]) -> float:
+    if any(_SESSION.match(line) for line in lines):
         return 0.92
     commands = sum(1 for line in lines if len(line) < 1000 and _BROKERS_COMMAND.match(line))
     return 0.7 if commands and any(line.lstrip()[:1] in ("{", "[") or "{" in line for line in lines) else 0.0
 
 
-def _frame(text: str, _path: str) -> Records:
-    rows = list(_rows(text))
-    mentions = Mentions()
-    for _, context, line in rows:
-        _note(mentions, context, line)
-    return Records.of((number, _context(context, mentions, line), line) for number, context, line in rows)
+def _read_records(text: str, _path: str) -> Records:
+    rows = list(_read_requests(text))
+    mentions = _Mentions()
+    for _, request, line in rows:
+        _add_mentions(mentions, request, line)
+    return Records.from_rows((number, _build_context(request, mentions, line), line) for number, request, line in rows)
 
 
-def _rows(text: str) -> Iterator[tuple[int, tuple[str, str] | None, str]]:
-    """(line number, (operation, path) of the znode whose data or children or absence it shows, line)."""
-    pending: tuple[str, str] | None = None
-    for number, line in enumerate(lines_of(text), 1):
-        context: tuple[str, str] | None = None
-        rest = _without_prompt(line)
-        command = _command(rest)
+def _read_requests(text: str) -> Iterator[tuple[int, Request | None, str]]:
+    """Yield (line number, request that the line answers: its data, its listing or its absence; line)."""
+    pending: Request | None = None
+    for number, line in enumerate(split_lines(text), 1):
+        request: Request | None = None
+        rest = _strip_prompt(line)
+        command = _parse_command(rest)
         if command is not None:
             pending = command
         elif _NO_NODE.search(line):
             if named := _MISSING_PATH.search(line):
-                context = _MISSING, named[1]
+                request = _MISSING, named[1]
             elif pending is not None:
-                context = _MISSING, pending[1]
+                request = _MISSING, pending[1]
             pending = None
         elif pending is not None and _is_answer(rest, pending[0]):
-            context = pending
+            request = pending
             if pending[0] == "get" or pending[0].startswith("ls"):
                 pending = None
-        yield number, context, line
+        yield number, request, line
 
 
-def _note(mentions: Mentions, context: tuple[str, str] | None, line: str) -> None:
-    both = _PATH_AND_DATA.fullmatch(line) if context is None else None
-    with suppress(BadValueError):  # the record will be a fault
-        if both:
-            mentions.note(both["path"], znode_facts(both["path"], both["data"]))
-        elif context is not None and context[0] != _MISSING:
-            mentions.note(context[1], _answer(*context, line))
+def _add_mentions(mentions: _Mentions, request: Request | None, line: str) -> None:
+    znode = _PATH_AND_DATA.fullmatch(line) if request is None else None
+    with suppress(BadValueError):  # the record will be rejected
+        if znode:
+            mentions.add(znode["path"], parse_znode(znode["path"], znode["data"]))
+        elif request is not None and request[0] != _MISSING:
+            mentions.add(request[1], _parse_answer(*request, line))
 
 
-def _context(context: tuple[str, str] | None, mentions: Mentions, line: str) -> str | None:
-    """The context as text, with the brokers that are not registered as the line shows it."""
-    if context is None:
+def _build_context(request: Request | None, mentions: _Mentions, line: str) -> str | None:
+    """Return the context of a line: its request, and the brokers that it shows to be unregistered."""
+    if request is None:
         return None
-    operation, path = context
+    operation, path = request
     absent: list[int] = []
-    with suppress(BadValueError):  # the record will be a fault
+    with suppress(BadValueError):  # the record will be rejected
         if operation == _MISSING:
-            absent = mentions.missing(path)
+            absent = mentions.find_missing(path)
         elif operation.startswith("ls"):
-            absent = mentions.left_out(path, _answer(operation, path, line))
+            absent = mentions.find_unlisted(path, _parse_answer(operation, path, line))
     return json.dumps({"op": operation, "path": path} | ({"absent": absent} if absent else {}))
 
 
-def _without_prompt(line: str) -> str:
+def _strip_prompt(line: str) -> str:
     prompt = _ZK_PROMPT.match(line)
     return (line[prompt.end() :] if prompt else line).strip()
 
 
-def _command(line: str) -> tuple[str, str] | None:
-    """(operation, path) of a line that is a command or a bare path."""
+def _parse_command(line: str) -> Request | None:
+    """Return the request of a line that is a command or a bare path."""
     if len(line) > 2000:
         return None
     bare = _BARE_PATH.fullmatch(line)
@@ -141,53 +140,89 @@ def _is_answer(line: str, operation: str) -> bool:
     return line[:1] == "{" or _SCALAR.fullmatch(line) is not None
 
 
-def _facts(context: str | None, raw: str) -> list[Fact]:
-    line = _without_prompt(raw)
+def _parse_record(context: str | None, raw: str) -> list[Fact]:
+    line = _strip_prompt(raw)
     if context is not None:
-        around = as_object(loads(context, "the context"), "the context")
-        absent = unregistered(around.get("absent", []))
-        if around["op"] == _MISSING:
-            return absent or ignored(NO_NODE)
-        found = _answer(around["op"], around["path"], raw)
-        return [fact for fact in found if not absent or fact[0] != IGNORED] + absent
+        request = json.loads(context)
+        absent = _build_unregistered(request.get("absent", []))
+        if request["op"] == _MISSING:
+            return absent or ignore(_NO_SUCH_NODE)
+        facts = _parse_answer(request["op"], request["path"], raw)
+        return [fact for fact in facts if not absent or fact[0] != FactKind.IGNORED] + absent
     if _STAT.match(raw):
-        return ignored(STAT)
+        return ignore(_STAT_LINE)
     if _NO_NODE.search(raw):
-        return ignored(NO_NODE)
+        return ignore(_NO_SUCH_NODE)
     if _WATCH.match(raw):
-        return ignored("log line")
+        return ignore(LOG_LINE)
     if not line and raw.strip():
-        return ignored(PROMPT)
-    both = _PATH_AND_DATA.fullmatch(line)
-    if both:
-        return znode_facts(both["path"], both["data"])
+        return ignore(PROMPT)
+    znode = _PATH_AND_DATA.fullmatch(line)
+    if znode:
+        return parse_znode(znode["path"], znode["data"])
     if line[:1] in ("{", "}", '"'):
         raise unparsable("a data line without the path of its znode")
-    if _command(line) is not None or _ZK_PROMPT.match(raw):
-        return ignored(PROMPT)
+    if _parse_command(line) is not None or _ZK_PROMPT.match(raw):
+        return ignore(PROMPT)
     if line == "null":
-        return ignored(WITHOUT_PLACEMENT)
+        return ignore(WITHOUT_PLACEMENT)
     if _LISTING.fullmatch(line):
-        return ignored("listing")
-    return ignored(noise_reason(raw))
+        return ignore("listing")
+    return ignore(classify_noise(raw))
 
 
-def _answer(operation: str, path: str, raw: str) -> list[Fact]:
-    """Facts of what a command printed."""
-    line = _without_prompt(raw)
+def _parse_answer(operation: str, path: str, raw: str) -> list[Fact]:
+    """Return the facts of what a command printed."""
+    line = _strip_prompt(raw)
     if operation == "get":
-        return znode_facts(path, None if line == "null" else line)
-    return _listing(path, line)
+        return parse_znode(path, None if line == "null" else line)
+    return _parse_listing(path, line)
 
 
-def _listing(path: str, line: str) -> list[Fact]:
+def _parse_listing(path: str, line: str) -> list[Fact]:
     if not line.endswith("]"):
         raise unparsable(f"the listing of {path} is cut off")
-    return listing_facts(path, [name.strip() for name in line[1:-1].split(",") if name.strip()])
+    return parse_listing(path, [name.strip() for name in line[1:-1].split(",") if name.strip()])
 
 
-def _parse(records: Records) -> pa.Table:
-    return parse_each(records, _facts)
+class _Mentions:
+    """The broker ids that a session mentions, by the path that their cluster is under.
+
+    A listing of broker ids shows that all others are unregistered; the rest of the session names these.
+    """
+
+    def __init__(self) -> None:
+        self._ids: defaultdict[str, set[int]] = defaultdict(set)
+        self._shown: set[str] = set()  # paths under which a znode was found
+
+    def add(self, path: str, facts: list[Fact]) -> None:
+        """Add the facts of a znode."""
+        chroot = find_chroot(path)
+        if chroot is None:
+            return
+        self._shown.add(chroot)
+        ids = self._ids[chroot]
+        for _, fact in facts:
+            ids.update(fact.get("replicas") or (), fact.get("isr") or ())
+            ids.update(i for i in (fact.get("broker_id"), fact.get("leader")) if i is not None and i >= 0)
+
+    def find_unlisted(self, path: str, listing: list[Fact]) -> list[int]:
+        """Return mentioned ids that a listing of `path` lacks, ascending; none if it does not list brokers."""
+        chroot = find_chroot(path)
+        if chroot is None or not is_broker_listing(path):
+            return []
+        return sorted(self._ids[chroot].difference(fact.get("broker_id", -1) for _, fact in listing))
+
+    def find_missing(self, path: str) -> list[int]:
+        """Return the ids that are unregistered because there is no znode `path`."""
+        if self._shown and find_chroot(path) not in self._shown:
+            return []  # the cluster is under another path: the session looked in the wrong place first
+        broker_id = find_broker(path)
+        return self.find_unlisted(path, []) if broker_id is None else [broker_id]
 
 
-FORMAT = Format(name="zookeeper-cli", title="text of a zkCli.sh session", score=_score, frame=_frame, parse=_parse)
+def _build_unregistered(ids: list[int]) -> list[Fact]:
+    return [(FactKind.BROKER, {"broker_id": i, "registered": False}) for i in ids]
+
+
+FORMAT = Format("zookeeper-cli", "text of a zkCli.sh session", _detect, _parse_record, _read_records)

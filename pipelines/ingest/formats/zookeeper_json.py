@@ -1,43 +1,186 @@
-"""A dump of ZooKeeper's znodes: one JSON object a line, with path and data."""
+"""ZooKeeper's znodes: what each says, and the format of a dump with one JSON object of path and data a line."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
-import pyarrow as pa
-
-from pipelines.ingest.formats.checked_values import Fact, as_object, as_text, ignored, loads, need, parse_each
-from pipelines.ingest.formats.noise_lines import line_records, noise_reason
-from pipelines.ingest.formats.znodes import znode_facts
-from pipelines.ingest.records import Format, Records
-
-_PATH = re.compile(r'\s*\{.*"path"\s*:\s*"/')
-
-
-def _score(lines: Sequence[str]) -> float:
-    return 0.95 if any(_PATH.match(line) for line in lines) else 0.0
-
-
-def _frame(text: str, _path: str) -> Records:
-    return line_records(text)
-
-
-def _facts(_context: str | None, raw: str) -> list[Fact]:
-    line = raw.strip()
-    if line[:1] not in ("{", "[", '"', "}", "]") or noise_reason(line) == "ellipsis":
-        return ignored(noise_reason(raw))
-    if line in ("[", "]"):  # the lines may stand in a JSON array, with commas between
-        return ignored("array bracket")
-    znode = as_object(loads(line.rstrip(",")), "the line")
-    path = as_text(need(znode, "path"), "path")
-    return znode_facts(path, need(znode, "data"))
-
-
-def _parse(records: Records) -> pa.Table:
-    return parse_each(records, _facts)
-
-
-FORMAT = Format(
-    name="zookeeper-json", title="ZooKeeper dump, JSON lines of path and data", score=_score, frame=_frame, parse=_parse
+from pipelines.ingest.facts import Fact, FactKind, ignore
+from pipelines.ingest.formats.checked_values import (
+    JsonObject,
+    as_broker_ids,
+    as_int,
+    as_list,
+    as_object,
+    as_text,
+    parse_json,
+    parse_object,
+    quote,
+    unparsable,
 )
+from pipelines.ingest.formats.noise_lines import ELLIPSIS, classify_noise
+from pipelines.ingest.source_format import Format
+
+WITHOUT_PLACEMENT = "znode without placement"
+
+# A cluster may live under a path of its own (a chroot); none of its parts is one of Kafka's own top nodes.
+_CHROOT = r"(?:/(?!(?:brokers|config|admin|consumers|controller|zookeeper|cluster)(?:/|$))[^/]+)*"
+_BROKER = re.compile(_CHROOT + r"/brokers/ids/([^/]+)")
+_TOPIC = re.compile(_CHROOT + r"/brokers/topics/([^/]+)")
+_STATE = re.compile(_CHROOT + r"/brokers/topics/([^/]+)/partitions/([^/]+)/state")
+_CONFIG = re.compile(_CHROOT + r"/config/topics/([^/]+)")
+_CONTROLLER = re.compile(_CHROOT + r"/controller")
+_EPOCH = re.compile(_CHROOT + r"/controller_epoch")
+_DELETED = re.compile(_CHROOT + r"/admin/delete_topics/([^/]+)")
+_BROKERS = re.compile(_CHROOT + r"/brokers/ids/?")
+_PARTITIONS = re.compile(_CHROOT + r"/brokers/topics/([^/]+)/partitions/?")
+_KAFKA = re.compile("(" + _CHROOT + r")/(?:brokers|config|admin|controller)(?:/.*)?")
+_PATH_KEY = re.compile(r'\s*\{.*"path"\s*:\s*"/')
+_ENDPOINT = re.compile(r"[A-Za-z0-9_.-]*://(\[[^\]]*\]|[^:/]*):([0-9]+)")
+
+
+def parse_znode(path: str, data: object) -> list[Fact]:
+    """Return the facts of a znode; data: its JSON as text or decoded, or None."""
+    path = path.rstrip("/") or "/"
+    if match := _STATE.fullmatch(path):
+        return [_parse_state(match[1], match[2], _parse_data(data, path))]
+    if match := _TOPIC.fullmatch(path):
+        return _parse_topic(match[1], _parse_data(data, path))
+    if match := _BROKER.fullmatch(path):
+        return [_parse_broker(match[1], data, path)]
+    if match := _CONFIG.fullmatch(path):
+        return [_parse_configs(match[1], _parse_data(data, path))]
+    if _CONTROLLER.fullmatch(path):
+        return [(FactKind.BROKER, {"broker_id": _parse_data(data, path).get_int("brokerid"), "controller": True})]
+    if _EPOCH.fullmatch(path) and data is not None:
+        epoch = as_int(parse_json(data, path) if isinstance(data, str) else data, "controller_epoch")
+        return [(FactKind.IGNORED, {"reasons": [WITHOUT_PLACEMENT], "controller_epoch": epoch})]
+    if match := _DELETED.fullmatch(path):
+        return [(FactKind.TOPIC, {"topic": as_text(match[1], "path"), "marked_for_deletion": True})]
+    return ignore(WITHOUT_PLACEMENT)
+
+
+def parse_listing(path: str, children: list[str]) -> list[Fact]:
+    """Return the facts of a znode's listing: the names of its children."""
+    path = path.rstrip("/") or "/"
+    if _BROKERS.fullmatch(path):
+        ids = [as_int(child, "broker id") for child in children]
+        return [(FactKind.BROKER, {"broker_id": i, "registered": True}) for i in ids] or ignore("listing of no broker")
+    if match := _PARTITIONS.fullmatch(path):
+        for child in children:
+            as_int(child, "partition")
+        return [(FactKind.TOPIC, {"topic": match[1], "partition_count": len(children)})]
+    return ignore("listing")
+
+
+def find_chroot(path: str) -> str | None:
+    """Return the path that a znode's cluster is under, empty for the root; None for a znode that is not Kafka's."""
+    match = _KAFKA.fullmatch(path.rstrip("/"))
+    return match[1] if match else None
+
+
+def is_broker_listing(path: str) -> bool:
+    """Return whether the children of the znode are all the registered brokers."""
+    return _BROKERS.fullmatch(path) is not None
+
+
+def find_broker(path: str) -> int | None:
+    """Return the broker whose registration the znode is, or None for another znode."""
+    match = _BROKER.fullmatch(path.rstrip("/"))
+    return as_int(match[1], "broker id") if match else None
+
+
+def _parse_data(data: object, path: str) -> JsonObject:
+    if data is None:
+        raise unparsable(f"{path} has no data")
+    return as_object(parse_json(data, f"the data of {path}") if isinstance(data, str) else data, f"the data of {path}")
+
+
+def _parse_broker(name: str, data: object, path: str) -> Fact:
+    fact: dict[str, Any] = {"broker_id": as_int(name, "broker id"), "registered": True}
+    if data is None:  # the znode exists, so the broker is registered
+        return FactKind.BROKER, fact
+    found = _parse_data(data, path)
+    fact["rack"] = found.find_text("rack")
+    host, port = found.get("host"), found.get("port")
+    if host is None or port in (None, -1, "-1"):  # versions 4 and 5 without a PLAINTEXT listener
+        host, port = _parse_first_endpoint(found.get("endpoints"))
+    fact["host"] = None if host is None else as_text(host, "host")
+    fact["port"] = None if port is None else as_int(port, "port", 0, 65535)
+    return FactKind.BROKER, fact
+
+
+def _parse_first_endpoint(endpoints: object) -> tuple[str | None, str | None]:
+    if not endpoints:
+        return None, None
+    first = as_text(as_list(endpoints, "endpoints")[0], "endpoints[0]")
+    match = _ENDPOINT.fullmatch(first)
+    if match is None:
+        raise unparsable(f"endpoints[0] is {quote(first)}, expected PROTOCOL://host:port")
+    return match[1].strip("[]") or None, match[2]
+
+
+def _parse_topic(topic: str, found: JsonObject) -> list[Fact]:
+    topic = as_text(topic, "topic")
+    assigned = found.get_object("partitions")
+    moves = {
+        key: as_object({} if found.get(key) is None else found[key], key)
+        for key in ("adding_replicas", "removing_replicas")
+    }
+    topic_id = found.find_text("topic_id")
+    facts = [(FactKind.TOPIC, {"topic": topic, "topic_id": topic_id, "partition_count": len(assigned)})]
+    for key, replicas in assigned.items():
+        values: dict[str, Any] = {
+            "topic": topic,
+            "topic_id": topic_id,
+            "partition": as_int(key, "partition"),
+            "replicas": as_broker_ids(replicas, f"partitions.{quote(key)}"),
+        }
+        for column, lists in moves.items():
+            if key in lists:
+                values[column] = as_broker_ids(lists[key], f"{column}.{quote(key)}")
+        facts.append((FactKind.PARTITION, values))
+    return facts
+
+
+def _parse_state(topic: str, partition: str, found: JsonObject) -> Fact:
+    return FactKind.PARTITION, {
+        "topic": as_text(topic, "topic"),
+        "partition": as_int(partition, "partition"),
+        "leader": found.get_int("leader", -1),
+        "leader_epoch": _get_int(found, "leader_epoch", -1),
+        "controller_epoch": _get_int(found, "controller_epoch", 0),
+        "isr": found.get_broker_ids("isr"),
+    }
+
+
+def _get_int(found: JsonObject, key: str, low: int) -> int | None:
+    return found.get_int(key, low) if key in found else None
+
+
+def _parse_configs(topic: str, found: JsonObject) -> Fact:
+    configs = []
+    for key, value in found.get_object("config").items():
+        if isinstance(value, (dict, list)) or value is None:
+            raise unparsable(f"config {quote(key)} is {quote(value)}, expected text")
+        text = value if isinstance(value, str) else quote(value)
+        configs.append((as_text(key, "config key"), as_text(text, f"config {quote(key)}")))
+    return FactKind.CONFIG, {"topic": as_text(topic, "topic"), "configs": configs}
+
+
+def _detect(lines: Sequence[str]) -> float:
+    return 0.95 if any(_PATH_KEY.match(line) for line in lines) else 0.0
+
+
+def _parse_record(_context: str | None, raw: str) -> list[Fact]:
+    line = raw.strip()
+    if line[:1] not in ("{", "[", '"', "}", "]") or classify_noise(line) == ELLIPSIS:
+        return ignore(classify_noise(raw))
+    if line in ("[", "]"):  # the lines may be in a JSON array, separated by commas
+        return ignore("array bracket")
+    znode = parse_object(line.rstrip(","), "the line")
+    return parse_znode(znode.get_text("path"), znode.require("data"))
+
+
+FORMAT = Format("zookeeper-json", "ZooKeeper dump, JSON lines of path and data", _detect, _parse_record)

@@ -1,5 +1,5 @@
-"""From the facts of all of a cluster's sources to one statement per partition, topic and broker.
+"""Merges the facts of all of a cluster's sources into one statement per partition, topic and broker.
 
-`resolve` works on any shard of a cluster that holds whole topics, so that Spark can spread the work and a command
-without Spark can call it once; `brokers` then needs the cluster as a whole.
+`merge_facts` works on any shard of a cluster that has whole topics: Spark spreads the work, and a command without Spark
+calls it once. `infer_brokers` and `infer_state` then need the brokers of the whole cluster.
 """

@@ -1,54 +1,172 @@
-"""Partitions of which no source tells leader and ISR (a reassignment, a model): taken as healthy, and marked so."""
+"""Infers what sources do not show: which brokers are live, and leader and ISR of partitions without a state.
+
+Both need the brokers of the whole cluster. `what-if` and the pipeline call the same functions.
+
+Evidence for a live broker, strongest first: a registration (ZooKeeper, KRaft), a fence; an answer to kafka-log-dirs;
+the partitions (a broker that leads, or is in the ISR of a partition with a leader, is live); being the controller; no
+entry in a list of all brokers; no registration where others are shown; no part in any ISR, for a broker that has
+replicas. A replica on an unregistered broker is legitimate: that broker is down.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.merge.merged_schemas import PARTITIONS
-from udfs.arrow.columns import Lists, flags, numbers, valid, whole
-from udfs.arrow.ragged import count_true, first_true, offsets_of, row_of
+from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, FIRST_USED, INFERRED_PARTITIONS, STATE_INFERRED, USAGE
+from udfs.arrow.columns import is_valid, to_array, to_flags, to_list_array, to_lists, to_numpy
+from udfs.arrow.ragged import RaggedLists, count_true, first_true, offsets_of, row_of
 
-SETTLED = PARTITIONS.append(pa.field("state_inferred", pa.bool_()))
+# What leader and ISR of a partition become.
+STATE = pa.struct([INFERRED_PARTITIONS.field("leader"), INFERRED_PARTITIONS.field("isr"), STATE_INFERRED])
 
 
-def settle(partitions: pa.Table, down: np.ndarray) -> pa.Table:
-    """The partitions (schema SETTLED) with leader and ISR known for all that have replicas.
+def count_usage(partitions: pa.Table) -> pa.Table:
+    """Count what each broker does in these partitions (schema USAGE; partitions: schema PARTITIONS)."""
+    replicas, isr = to_lists(partitions["replicas"]), to_lists(partitions["isr"])
+    leader = to_numpy(partitions["leader"], -1).astype(np.int64)
+    has_leader = np.repeat(leader >= 0, isr.lengths)
+    unknown = np.repeat(~is_valid(partitions["leader"]) & ~isr.valid, replicas.lengths)
+    counted = (replicas.values, leader[leader >= 0], isr.values[has_leader], replicas.values[unknown])
+    # The ISR of a leaderless partition counts as nothing, but names brokers: its replicas may be unknown.
+    # Each part has few distinct ids; sorting all replicas at once costs more than all the rest.
+    distinct = [np.unique(part, return_counts=True) for part in (*counted, isr.values)]
+    ids = np.unique(np.concatenate([found.astype(np.int64) for found, _ in distinct]))
+    counts = np.zeros((len(counted), len(ids)), dtype=np.int64)
+    for row, (found, count) in zip(counts, distinct, strict=False):
+        row[np.searchsorted(ids, found)] = count
+    return pa.Table.from_arrays([pa.array(ids, pa.int32()), *map(pa.array, counts)], schema=USAGE)
 
-    partitions: schema PARTITIONS.   down: int32 ids of down brokers.
-    Where nothing is said, the ISR is the live replicas and the leader the first of them. Without replicas, leader
-    and ISR stay as they are said: a ZooKeeper dump may hold a partition's state without its assignment.
+
+def infer_brokers(registrations: pa.Table, usage: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Infer which brokers of a cluster are live.
+
+    Args:
+        registrations: Schema REGISTRATIONS.
+        usage: Schema USAGE. Broker ids are unique in each.
+
+    Returns:
+        One row per broker (schema BROKERS); conflicts: down brokers that lead partitions all the same.
     """
-    replicas, isr = Lists.of(partitions["replicas"]), Lists.of(partitions["isr"])
-    silent = replicas.valid & ~valid(partitions["leader"]) & ~isr.valid
-    live = ~np.isin(replicas.flat, down)
-    first = first_true(live, replicas.offsets)
-    inferred = np.where(first >= 0, replicas.flat[first] if len(replicas.flat) else -1, -1)
-    said = numbers(partitions["leader"], -1)
-    leader = pa.array(
-        np.where(silent, inferred, said).astype(np.int32), mask=~(replicas.valid | valid(partitions["leader"]))
-    )
-
-    lengths = np.where(silent, count_true(live, replicas.offsets), np.diff(isr.offsets))
-    offsets = offsets_of(lengths)
-    flat = np.empty(int(offsets[-1]), dtype=np.int32)
-    from_replicas = silent[row_of(offsets)]
-    flat[from_replicas] = replicas.flat[live & silent[row_of(replicas.offsets)]]
-    flat[~from_replicas] = isr.flat[~silent[row_of(isr.offsets)]]
-    in_sync = Lists(flat, offsets, replicas.valid | isr.valid).to_arrow()
-
-    names = partitions.schema.names
-    table = partitions.set_column(names.index("leader"), "leader", leader)
-    table = table.set_column(names.index("isr"), "isr", in_sync)
-    return table.append_column("state_inferred", pa.array(silent)).cast(SETTLED)
+    declared = {row["broker_id"]: row for row in registrations.to_pylist()}
+    used = {row["broker_id"]: row for row in usage.to_pylist()}
+    shows_registrations = any(row["registered"] for row in declared.values())
+    defaults = {**dict.fromkeys(registrations.schema.names), **dict.fromkeys(USAGE.names, 0)}
+    rows = []
+    for broker_id in sorted(declared.keys() | used.keys()):
+        row = {**defaults, **declared.get(broker_id, {}), **used.get(broker_id, {}), "broker_id": broker_id}
+        only_in_isr = broker_id in used and not row["replicas"]  # of leaderless partitions with unknown replicas
+        row["live"], row["live_reason"] = _infer_live(row, shows_registrations, only_in_isr)
+        row.update(draining=bool(row["draining"]), controller=bool(row["controller"]))
+        rows.append({name: row[name] for name in BROKERS.names})
+    brokers = pa.Table.from_pylist(rows, BROKERS)
+    return brokers, find_leading_down_brokers(brokers)
 
 
-def down_brokers(brokers: pa.Table) -> np.ndarray:
-    """Ids (int32) of the down among brokers (schema BROKERS)."""
-    return numbers(brokers["broker_id"]).astype(np.int32)[~flags(brokers["live"])]
+def _infer_live(row: dict[str, Any], shows_registrations: bool, only_in_isr: bool) -> tuple[bool, str]:
+    if row["registered"] is False:
+        return False, "unregistered"
+    if row["fenced"]:
+        return False, "fenced"
+    if row["registered"]:
+        return True, "registered"
+    if row["answers"]:
+        return True, "answers"
+    if row["leaders"] or row["in_sync"]:
+        return True, "leads or is in sync"  # also where registrations are shown: they may be an excerpt
+    if row["controller"]:
+        return True, "is the controller"  # an ephemeral znode: it disappears with its broker
+    if row["listed"] is False:
+        return False, "not in the broker list"  # a model's `removed` may still name it
+    if shows_registrations:
+        return False, "not registered"
+    if row["unknown"] == row["replicas"] and not only_in_isr:
+        return True, "nothing says otherwise"
+    return False, "leads nothing and is in no ISR"
 
 
-def live_brokers(brokers: pa.Table) -> np.ndarray:
-    """Ids (int32, ascending) of the live among brokers (schema BROKERS)."""
-    return np.sort(whole(brokers["broker_id"]).filter(pc.fill_null(whole(brokers["live"]), False)).to_numpy())
+def find_leading_down_brokers(brokers: pa.Table) -> pa.Table:
+    """Return a conflict (schema CONFLICTS) for each down broker that leads partitions all the same.
+
+    Args:
+        brokers: Schema BROKERS.
+    """
+    rows = brokers.filter(pc.and_(pc.invert(brokers["live"]), pc.greater(brokers["leaders"], 0)))
+    conflicts = [
+        {
+            "entity": f"broker {row['broker_id']}",
+            "field": "live",
+            "value": f"down: {row['live_reason']}",
+            "other_value": f"leads {row['leaders']} partition{'' if row['leaders'] == 1 else 's'}",
+            "outcome": FIRST_USED,
+        }
+        for row in rows.to_pylist()
+    ]
+    return pa.Table.from_pylist(conflicts, CONFLICTS)
+
+
+def infer_state(partitions: pa.Table, brokers: pa.Table) -> pa.Table:
+    """Infer leader and ISR where no source shows them (a reassignment, a model).
+
+    Args:
+        partitions: Schema PARTITIONS.
+        brokers: Schema BROKERS.
+
+    Returns:
+        The partitions (schema INFERRED_PARTITIONS).
+    """
+    replicas = to_lists(partitions["replicas"])
+    is_down = np.isin(replicas.values, get_down_brokers(brokers))
+    state = infer_leader_and_isr(replicas, to_array(partitions["leader"]), to_lists(partitions["isr"]), is_down)
+    columns = {name: partitions[name] for name in partitions.schema.names}
+    columns |= dict(zip(STATE.names, state.flatten(), strict=True))
+    return pa.table(columns).select(INFERRED_PARTITIONS.names).cast(INFERRED_PARTITIONS)
+
+
+def infer_leader_and_isr(
+    replicas: RaggedLists, leader: pa.Array, isr: RaggedLists, is_down: npt.NDArray[np.bool_]
+) -> pa.StructArray:
+    """Infer leader and ISR of partitions where neither is known: as healthy as the live brokers allow.
+
+    The ISR is the live replicas, the leader the first of them. Without replicas, leader and ISR stay as they are: a
+    ZooKeeper dump may have a partition's state without its assignment.
+
+    Args:
+        replicas: Replicas of each partition (n).
+        leader: int32 (n); -1 = none, null = unknown.
+        isr: In-sync replicas of each partition (n).
+        is_down: For each flat replica, whether its broker is down.
+
+    Returns:
+        Structs of type STATE (n).
+    """
+    unknown = replicas.valid & ~is_valid(leader) & ~isr.valid
+    first = first_true(~is_down, replicas.offsets)
+    first_live = np.where(first >= 0, replicas.values[first] if len(replicas.values) else -1, -1)
+    leaders = np.where(unknown, first_live, to_numpy(leader, -1)).astype(np.int32)
+
+    offsets = offsets_of(np.where(unknown, count_true(~is_down, replicas.offsets), isr.lengths))
+    values = np.empty(int(offsets[-1]), dtype=np.int32)
+    is_inferred = unknown[row_of(offsets)]
+    values[is_inferred] = replicas.values[~is_down & unknown[row_of(replicas.offsets)]]
+    values[~is_inferred] = isr.values[~unknown[row_of(isr.offsets)]]
+    columns = [
+        pa.array(leaders, mask=~(replicas.valid | is_valid(leader))),
+        to_list_array(RaggedLists(values, offsets, replicas.valid | isr.valid)),
+        pa.array(unknown),
+    ]
+    return pa.StructArray.from_arrays(columns, fields=list(STATE))
+
+
+def get_down_brokers(brokers: pa.Table) -> npt.NDArray[np.int32]:
+    """Return the ids (int32) of the down brokers of a table (schema BROKERS)."""
+    return to_numpy(brokers["broker_id"]).astype(np.int32)[~to_flags(brokers["live"])]
+
+
+def get_live_brokers(brokers: pa.Table) -> npt.NDArray[np.int32]:
+    """Return the ids (int32, ascending) of the live brokers of a table (schema BROKERS)."""
+    return np.sort(to_numpy(brokers["broker_id"]).astype(np.int32)[to_flags(brokers["live"])])

@@ -1,6 +1,6 @@
-"""The KRaft metadata log folded: records in order -> the facts that hold at its end.
+"""Replays a KRaft metadata log: records in order -> the facts that are true at its end.
 
-Source: PartitionRegistration.merge and BrokerRegistration of Kafka 4.1 - a change record holds only what it changes,
+Source: PartitionRegistration.merge and BrokerRegistration of Kafka 4.1 - a change record has only what it changes,
 and a new leader adds one to the leader epoch.
 """
 
@@ -10,25 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.ingest.records import (
-    BROKER,
-    BROKER_CHANGE,
-    BROKER_REMOVED,
-    CLEAR_ELR,
-    CONFIG,
-    PARTITION,
-    PARTITION_CHANGE,
-    TOPIC,
-    TOPIC_REMOVED,
-)
+from pipelines.ingest.facts import FactKind
 
 _CHANGES = ("leader", "replicas", "isr", "elr", "last_known_elr", "adding_replicas", "removing_replicas")
-# Where a fact stands: that of the last record that changed it.
+# Taken from the last record that changed a fact.
 _ORIGIN = ("record_number", "line_number", "fact")
-_HANDLED = {BROKER, BROKER_CHANGE, BROKER_REMOVED, CLEAR_ELR, CONFIG, PARTITION, PARTITION_CHANGE, TOPIC, TOPIC_REMOVED}
+_WITHOUT_STATE = (FactKind.IGNORED, FactKind.REJECTED, FactKind.REPLICA, FactKind.OFFSET)
 
 
-class _Fold:
+class _LogState:
     """State of one log. Partitions are found by topic id and number, as the log names them."""
 
     def __init__(self) -> None:
@@ -40,78 +30,83 @@ class _Fold:
 
     def apply(self, fact: dict[str, Any]) -> None:
         kind, topic_id = fact["kind"], fact["topic_id"]
-        if kind == TOPIC:
+        if kind == FactKind.TOPIC:
             self.topics[topic_id] = fact
-        elif kind == PARTITION:
+        elif kind == FactKind.PARTITION:
             self.partitions.setdefault(topic_id, {})[fact["partition"]] = fact
-        elif kind == PARTITION_CHANGE:
-            self._change(fact)
-        elif kind == TOPIC_REMOVED:
+        elif kind == FactKind.PARTITION_CHANGE:
+            self._change_partition(fact)
+        elif kind == FactKind.TOPIC_REMOVED:
             self.topics.pop(topic_id, None)
             self.partitions.pop(topic_id, None)
             self.configs.pop(fact["topic"], None)
-        elif kind == CLEAR_ELR:
+        elif kind == FactKind.CLEAR_ELR:
             self._clear_elr(fact["topic"])
-        elif kind == CONFIG:
-            self._config(fact)
+        elif kind == FactKind.CONFIG:
+            self._change_config(fact)
         else:
-            self._broker(fact)
+            self._change_broker(fact)
 
-    def _change(self, fact: dict[str, Any]) -> None:
-        held = self.partitions.get(fact["topic_id"], {}).get(fact["partition"])
-        if held is None:
+    def _change_partition(self, fact: dict[str, Any]) -> None:
+        partition = self.partitions.get(fact["topic_id"], {}).get(fact["partition"])
+        if partition is None:
             reason = f"changes partition {fact['topic']}-{fact['partition']}, which the log has not created"
             self.faults.append((fact, reason))
             return
-        epoch = held["leader_epoch"]
+        epoch = partition["leader_epoch"]
         for name in _CHANGES:
             if fact[name] is not None:
-                held[name] = fact[name]
+                partition[name] = fact[name]
         if fact["leader"] is not None and epoch is not None:
-            held["leader_epoch"] = epoch + 1
-        held.update({name: fact[name] for name in _ORIGIN})
+            partition["leader_epoch"] = epoch + 1
+        partition.update({name: fact[name] for name in _ORIGIN})
 
     def _clear_elr(self, topic: str | None) -> None:
         for partitions in self.partitions.values():
-            for held in partitions.values():
-                if topic is None or held["topic"] == topic:
-                    held["elr"], held["last_known_elr"] = [], []
+            for partition in partitions.values():
+                if topic is None or partition["topic"] == topic:
+                    partition["elr"], partition["last_known_elr"] = [], []
 
-    def _config(self, fact: dict[str, Any]) -> None:
-        held = self.configs.setdefault(fact["topic"], {**fact, "configs": {}})
+    def _change_config(self, fact: dict[str, Any]) -> None:
+        configs = self.configs.setdefault(fact["topic"], {**fact, "configs": {}})
         for key, value in fact["configs"]:
-            held["configs"].pop(key, None)
+            configs["configs"].pop(key, None)
             if value is not None:
-                held["configs"][key] = value
-        held.update({name: fact[name] for name in _ORIGIN})
+                configs["configs"][key] = value
+        configs.update({name: fact[name] for name in _ORIGIN})
 
-    def _broker(self, fact: dict[str, Any]) -> None:
+    def _change_broker(self, fact: dict[str, Any]) -> None:
         broker_id = fact["broker_id"]
-        if fact["kind"] == BROKER:
+        if fact["kind"] == FactKind.BROKER:
             self.brokers[broker_id] = fact
-        elif fact["kind"] == BROKER_REMOVED:
-            self.brokers[broker_id] = {**self.brokers.get(broker_id, fact), "kind": BROKER, "registered": False}
+        elif fact["kind"] == FactKind.BROKER_REMOVED:
+            self.brokers[broker_id] = {
+                **self.brokers.get(broker_id, fact),
+                "kind": FactKind.BROKER,
+                "registered": False,
+            }
         elif broker_id in self.brokers:
             if fact["fenced"] is not None:
                 self.brokers[broker_id]["fenced"] = fact["fenced"]
         else:
             self.faults.append((fact, f"changes broker {broker_id}, which the log has not registered"))
 
-    def rows(self) -> list[dict[str, Any]]:
+    def build_rows(self) -> list[dict[str, Any]]:
         rows = [*self.topics.values(), *self.brokers.values()]
         for partitions in self.partitions.values():
             rows.extend(partitions.values())
-        rows.extend({**held, "configs": list(held["configs"].items())} for held in self.configs.values())
+        rows.extend({**fact, "configs": list(fact["configs"].items())} for fact in self.configs.values())
         return rows
 
 
-def fold_log(facts: pa.Table) -> tuple[pa.Table, list[tuple[dict[str, Any], str]]]:
-    """(facts that hold at the end of one log, [(fact, why it cannot be applied)]).
+def replay_log(facts: pa.Table) -> tuple[pa.Table, list[tuple[dict[str, Any], str]]]:
+    """Return (facts that are true at the end of one log, [(fact, why it cannot be applied)]).
 
-    facts: rows of one KRaft log, of the kinds that a log has. A change after a snapshot's begin needs the snapshot.
+    Args:
+        facts: Facts of one KRaft log. Changes after the begin of a snapshot need the snapshot.
     """
-    fold = _Fold()
+    state = _LogState()
     for fact in facts.sort_by("record_number").to_pylist():
-        if fact["kind"] in _HANDLED:
-            fold.apply(fact)
-    return pa.Table.from_pylist(fold.rows(), schema=facts.schema), fold.faults
+        if fact["kind"] not in _WITHOUT_STATE:
+            state.apply(fact)
+    return pa.Table.from_pylist(state.build_rows(), schema=facts.schema), state.faults

@@ -1,7 +1,7 @@
 "use strict";
-// Pictures of brokers by brokers: who fails across, who survives down. A pointer or the arrow keys read their cells.
+// Heat maps of brokers by brokers: failed brokers in columns, survivors in rows. Pointer and arrow keys read cells.
 const heatMaps = (() => {
-  const LABELLED = 12, FEW = 60; // up to so many brokers, cells show their numbers, and a grey diagonal
+  const LABELLED = 12, FEW = 60; // numbers of brokers up to which cells show their values, and the diagonal is grey
   const make = (name, attributes = {}, ...children) => {
     const element = document.createElement(name);
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
@@ -9,12 +9,12 @@ const heatMaps = (() => {
     return element;
   };
 
-  // say: what a cell means, in words.   text: what it shows where there is room.   own: the diagonal's colour.
+  // say: describes a cell; text: its label; own: colour of the diagonal.
   function heat({ name, brokers, valueAt, colour, say, crossed = () => false, text = String, own = "#8886" }) {
     const n = brokers.length, scale = Math.max(n > LABELLED ? 1 : 40, Math.floor(720 / n)), size = n * scale;
     const canvas = make("canvas", { width: size, height: size, tabindex: 0, role: "img", "aria-label": `${name}: ${n} by ${n} brokers; arrow keys read cells` });
     if (n > LABELLED) canvas.className = "pixels";
-    const told = make("output", {}, "Point at a cell, or use the arrow keys.");
+    const description = make("output", {}, "Point at a cell, or use the arrow keys.");
     const pen = canvas.getContext("2d");
     pen.textAlign = "center";
     pen.textBaseline = "middle";
@@ -26,21 +26,21 @@ const heatMaps = (() => {
         pen.fillRect(x * scale, y * scale, scale, scale);
         if (x !== y && crossed(x, y)) cross(pen, x, y, scale);
         if (n <= LABELLED && x !== y && value !== null) {
-          const said = text(value);
-          pen.font = `${Math.floor(Math.min(scale * 0.34, (scale * 1.5) / said.length))}px system-ui, sans-serif`;
+          const label = text(value);
+          pen.font = `${Math.floor(Math.min(scale * 0.34, (scale * 1.5) / label.length))}px system-ui, sans-serif`;
           pen.fillStyle = d3.lab(fill).l > 60 ? "#000" : "#fff";
-          pen.fillText(said, (x + 0.5) * scale, (y + 0.5) * scale);
+          pen.fillText(label, (x + 0.5) * scale, (y + 0.5) * scale);
         }
       }
     }
-    read(canvas, brokers, told, (x, y) => say(x, y, valueAt(x, y) ?? 0));
+    read(canvas, brokers, description, (x, y) => say(x, y, valueAt(x, y) ?? 0));
     const across = make("div", { class: "across", "aria-hidden": "true" }, ...ticks(brokers, "left"));
     const down = make("div", { class: "down", "aria-hidden": "true" }, ...ticks(brokers, "top"));
     down.style.width = `${Math.max(...brokers.map((id) => String(id).length))}ch`;
-    return make("div", { class: "heat" }, make("h4", {}, name), make("div", { class: "axes" }, across, down, canvas), told);
+    return make("div", { class: "heat" }, make("h4", {}, name), make("div", { class: "axes" }, across, down, canvas), description);
   }
 
-  // In cells of few pixels a cross is a white cell.
+  // In a cell of few pixels, a white cell stands for a cross.
   function cross(pen, x, y, scale) {
     const [left, top] = [x * scale, y * scale];
     if (scale < 8) {
@@ -58,7 +58,7 @@ const heatMaps = (() => {
     pen.stroke();
   }
 
-  // Ids of all brokers, or of some in even steps.
+  // Ids of all brokers, or of some at even distances.
   function ticks(brokers, side) {
     const n = brokers.length, step = n <= LABELLED ? 1 : Math.ceil(n / 6);
     return brokers.flatMap((id, i) => {
@@ -69,24 +69,24 @@ const heatMaps = (() => {
     });
   }
 
-  function read(canvas, brokers, told, say) {
+  function read(canvas, brokers, description, say) {
     const n = brokers.length;
     let at = [0, Math.min(1, n - 1)];
-    const tell = () => { told.textContent = at[0] === at[1] ? `broker ${brokers[at[0]]} itself` : say(at[0], at[1]); };
+    const describe = () => { description.textContent = at[0] === at[1] ? `broker ${brokers[at[0]]} itself` : say(at[0], at[1]); };
     canvas.addEventListener("pointermove", (event) => {
       const box = canvas.getBoundingClientRect();
       const cell = (value, length) => Math.max(0, Math.min(n - 1, Math.floor((value / length) * n)));
       at = [cell(event.clientX - box.left, box.width), cell(event.clientY - box.top, box.height)];
-      tell();
+      describe();
     });
     canvas.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
       if (!step) return;
       event.preventDefault();
       at = at.map((value, i) => Math.max(0, Math.min(n - 1, value + step[i])));
-      tell();
+      describe();
     });
-    canvas.addEventListener("focus", tell);
+    canvas.addEventListener("focus", describe);
   }
 
   function rampOf(colour, low, high) {

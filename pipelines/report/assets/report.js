@@ -1,12 +1,12 @@
 "use strict";
-// Draws what the page's data say. Texts go in as text alone: names of topics and clusters are anybody's.
+// Draws the charts. Names of topics and clusters are inserted as text only, as they may hold anything.
 (() => {
   const clusters = JSON.parse(document.getElementById("data").textContent);
   const { heat, rampOf, make, FEW } = heatMaps;
-  // Okabe and Ito's colours: told apart by the colour-blind, on light and dark ground. Schemes that were added take the last.
+  // Okabe and Ito's colours, which colour-blind people can distinguish; schemes added by the user get the last ones.
   const COLOURS = { observed: "#0072b2", kafka: "#e69f00", kraft: "#cc79a7", naive: "#d55e00" }, OTHERS = ["#009e73", "#56b4e9", "#b8a900"];
-  const held = clusters.flatMap((one) => [...Object.keys(one.worst), ...Object.keys(one.takeovers.schemes)]);
-  [...new Set(held)].filter((one) => !(one in COLOURS)).forEach((one, i) => { COLOURS[one] = OTHERS[i % OTHERS.length]; });
+  const schemesInUse = clusters.flatMap((one) => [...Object.keys(one.worst), ...Object.keys(one.takeovers.schemes)]);
+  [...new Set(schemesInUse)].filter((one) => !(one in COLOURS)).forEach((one, i) => { COLOURS[one] = OTHERS[i % OTHERS.length]; });
   const SCHEMES = Object.keys(COLOURS);
   const ramp = d3.interpolateViridis;
 
@@ -16,19 +16,19 @@
   const coloursOf = (rows) => ({ domain: schemesOf(rows), range: schemesOf(rows).map((one) => COLOURS[one]), legend: true });
   const plot = (where, label, options) =>
     Plot.plot({ width: width(where), height: 260, marginLeft: 48, marginTop: 30, marginBottom: 44, ariaLabel: label, style: { background: "none", fontSize: "12px" }, ...options });
-  // Ticks of counts: none between two of them.
+  // Integer ticks.
   const whole = (values, where) => [...new Set(d3.ticks(d3.min(values), d3.max(values), where.clientWidth < 420 ? 4 : 8).map(Math.round))];
   const ids = (values) => (values.length > 30 ? values.filter((_, i) => i % Math.ceil(values.length / 20) === 0) : values);
   const brokerScale = (values, label) => ({ label, domain: values, type: "band", ticks: ids(values), tickFormat: String, tickRotate: values.length > 12 ? -60 : 0 });
 
-  // What each of these says rests on brokers that live.
-  const NOBODY = "No broker is known to live.", OF_THE_LIVE = ["leaders", "worst", "takeovers", "pairs", "racks", "copysets", "plan"];
+  // Charts that need a live broker.
+  const NO_LIVE_BROKER = "No live broker is known.", OF_LIVE_BROKERS = ["leaders", "worst", "takeovers", "pairs", "racks", "copysets", "plan"];
 
   const charts = {
     leaders(cluster, where) {
       const rows = cluster.brokers;
       const mean = d3.mean(rows, (d) => d.leaders);
-      return plot(where, "Leaders of each broker", {
+      return plot(where, "Leaders per broker", {
         x: brokerScale(rows.map((d) => d.broker_id), "broker"),
         y: { label: "leaders", grid: true },
         marks: [
@@ -39,17 +39,17 @@
       });
     },
     worst(cluster, where) {
-      const rows = Object.entries(cluster.worst).flatMap(([scheme, held]) => held.map(([failed, ratio]) => ({ scheme, failed, ratio })));
-      if (!rows.length) return nothing("No failure leaves a survivor that leads anything.");
+      const rows = Object.entries(cluster.worst).flatMap(([scheme, pairs]) => pairs.map(([failed, ratio]) => ({ scheme, failed, ratio })));
+      if (!rows.length) return nothing("No failure leaves a survivor with leaders.");
       const failed = [...new Set(rows.map((d) => d.failed))].sort(d3.ascending);
-      // A naive placement far beyond the others would press them into one line: it then lies beyond the axis, and is told.
+      // A naive placement far above the others would flatten them: it is then left off the chart and described below.
       const naive = rows.filter((d) => d.scheme === "naive"), others = rows.filter((d) => d.scheme !== "naive");
       const most = d3.max(others, (d) => d.ratio), beyond = naive.length && others.length && d3.max(naive, (d) => d.ratio) > 3 * most;
       const shown = (beyond ? others : rows).sort((a, b) => SCHEMES.indexOf(b.scheme) - SCHEMES.indexOf(a.scheme));
-      const chart = plot(where, "The worst survivor of each broker's failure", {
+      const chart = plot(where, "Worst survivor after the failure of each broker", {
         color: { ...coloursOf(shown), legend: false },
         symbol: { domain: schemesOf(shown), legend: true },
-        x: brokerScale(failed, "broker that fails"),
+        x: brokerScale(failed, "failed broker"),
         y: { label: "worst survivor / mean", grid: true, nice: true },
         marks: [
           Plot.ruleY([1], { stroke: "currentColor", strokeDasharray: "5,4" }),
@@ -58,19 +58,19 @@
       });
       if (!beyond) return chart;
       const [low, high] = d3.extent(naive, (d) => d.ratio);
-      return make("div", {}, chart, make("p", { class: "muted" }, `naive lies beyond the axis: ${low.toFixed(2)} to ${high.toFixed(2)} times the mean.`));
+      return make("div", {}, chart, make("p", { class: "muted" }, `naive is off the scale: ${low.toFixed(2)} to ${high.toFixed(2)} times the mean.`));
     },
     takeovers(cluster) {
       const { ids: brokers, schemes } = cluster.takeovers, n = brokers.length;
-      const held = SCHEMES.filter((one) => schemes[one]);
-      if (!held.length) return nothing("Nobody takes over from anybody: each partition has one replica, or there is one broker.");
-      // Colours end where the schemes beside naive end: naive has one neighbour take all, and would leave them dark.
-      const rest = held.filter((one) => one !== "naive"), most = d3.max(held, (one) => d3.max(schemes[one]));
-      const top = Math.max(1, d3.max(rest.length ? rest : held, (one) => d3.max(schemes[one])));
+      const present = SCHEMES.filter((one) => schemes[one]);
+      if (!present.length) return nothing("No takeovers: each partition has one replica, or there is one broker.");
+      // The colour scale ends at the maximum of the other schemes: under naive, one neighbour takes everything.
+      const rest = present.filter((one) => one !== "naive"), most = d3.max(present, (one) => d3.max(schemes[one]));
+      const top = Math.max(1, d3.max(rest.length ? rest : present, (one) => d3.max(schemes[one])));
       const colour = d3.scaleSequentialSqrt([0, top], ramp).clamp(true);
       const say = (scheme) => (x, y, value) => `${scheme}: if broker ${brokers[x]} fails, broker ${brokers[y]} takes over ${value} partitions`;
       const own = n > FEW ? ramp(0) : undefined;
-      const heats = held.map((scheme) => heat({ name: scheme, brokers, valueAt: (x, y) => schemes[scheme][x * n + y], colour, say: say(scheme), own }));
+      const heats = present.map((scheme) => heat({ name: scheme, brokers, valueAt: (x, y) => schemes[scheme][x * n + y], colour, say: say(scheme), own }));
       const key = rampOf(colour, "0", most > top ? `${top} partitions or more` : `${top} partitions`);
       return make("div", {}, make("div", { class: n > FEW ? "heats many" : "heats" }, ...heats), key);
     },
@@ -89,11 +89,11 @@
       const say = (x, y) => {
         const row = grid[x * n + y];
         if (!row) return "";
-        const ratio = row[2] === null ? "nobody is left to lead" : `the worst survivor leads ${row[2].toFixed(2)} times the mean`;
-        return `brokers ${brokers[x]} and ${brokers[y]} fail: ${ratio}, ${row[3]} partitions newly offline, ${row[4]} reject acks=all`;
+        const ratio = row[2] === null ? "no survivor has leaders" : `the worst survivor leads ${row[2].toFixed(2)} times the mean`;
+        return `brokers ${brokers[x]} and ${brokers[y]} fail: ${ratio}, ${row[3]} partitions newly offline, ${row[4]} below min.insync.replicas`;
       };
       const one = heat({
-        name: "as it is", brokers, valueAt: (x, y) => grid[x * n + y]?.[2] ?? null, colour, say, own: "#777",
+        name: "observed", brokers, valueAt: (x, y) => grid[x * n + y]?.[2] ?? null, colour, say, own: "#777",
         crossed: (x, y) => (grid[x * n + y]?.[3] ?? 0) > 0, text: (ratio) => ratio.toFixed(2),
       });
       const offline = rows.filter((d) => d[3] > 0).length;
@@ -102,13 +102,13 @@
     },
     racks(cluster, where) {
       const rows = cluster.racks.map((d) => ({ ...d, rack: d.scenario.replace(/^rack:/, "") })).sort((a, b) => SCHEMES.indexOf(a.scheme) - SCHEMES.indexOf(b.scheme));
-      if (!rows.length) return nothing("No racks are known.");
+      if (!rows.length) return nothing("Racks are unknown.");
       const known = rows.filter((d) => d.worst_survivor_ratio !== null);
       const lost = rows.filter((d) => d.scheme === "observed");
-      const said = lost.map((d) => `${d.rack}: ${d.newly_offline_partitions} partitions newly offline, ${d.under_min_isr_partitions} reject acks=all`).join("; ");
-      const bars = plot(where, "The worst survivor of each rack's failure", {
+      const summary = lost.map((d) => `${d.rack}: ${d.newly_offline_partitions} partitions newly offline, ${d.under_min_isr_partitions} below min.insync.replicas`).join("; ");
+      const bars = plot(where, "Worst survivor after the failure of each rack", {
         color: coloursOf(known),
-        fx: { label: "rack that fails", labelOffset: 38 },
+        fx: { label: "failed rack", labelOffset: 38 },
         x: { axis: null, domain: schemesOf(known) },
         y: { label: "worst survivor / mean", grid: true },
         marks: [
@@ -116,16 +116,16 @@
           Plot.ruleY([1], { stroke: "currentColor", strokeDasharray: "5,4" }),
         ],
       });
-      return make("div", {}, known.length ? bars : nothing("No rack's failure leaves a survivor."), make("p", { class: "muted" }, `As it is: ${said}.`));
+      return make("div", {}, known.length ? bars : nothing("No rack failure leaves a survivor."), make("p", { class: "muted" }, `Observed: ${summary}.`));
     },
     copysets(cluster, where) {
       const rows = cluster.durability.filter((d) => d.loss_probability !== null);
-      if (!rows.length) return nothing("No replica sets are known.");
-      // One failure loses what has one replica: where there is none, that line says nothing.
+      if (!rows.length) return nothing("Replicas are unknown.");
+      // A single failure loses only partitions with one replica; without such partitions its line is left out.
       const counts = [...new Set(rows.map((d) => d.failures))].filter((k) => k >= 2 || rows.some((d) => d.failures === k && d.loss_probability > 0));
       const chosen = rows.filter((d) => counts.includes(d.failures));
-      if (!chosen.length) return nothing("Two brokers cannot fail here, and one takes nothing with it.");
-      // One label where lines end (nearly) together.
+      if (!chosen.length) return nothing("There are fewer than two brokers, and losing one loses no data.");
+      // One label for lines that end close together.
       const most = d3.max(chosen, (d) => d.loss_probability) || 1, ends = [];
       for (const end of d3.sort(counts.map((k) => d3.greatest(chosen.filter((d) => d.failures === k), (d) => d.copysets)), (d) => d.loss_probability)) {
         const last = ends.at(-1);
@@ -133,24 +133,24 @@
         else ends.push([end]);
       }
       const who = (some) => (some.length > 1 ? `${d3.min(some, (d) => d.failures)} to ${d3.max(some, (d) => d.failures)} fail` : some[0].failures === 1 ? "1 fails" : `${some[0].failures} fail`);
-      return plot(where, "Replica sets against the chance of a loss", {
+      return plot(where, "Copysets and the probability of data loss", {
         color: coloursOf(chosen),
-        x: { label: "distinct replica sets (copysets)", grid: true, nice: true, ticks: whole(chosen.map((d) => d.copysets), where), tickFormat: "d" },
+        x: { label: "copysets (distinct replica sets)", grid: true, nice: true, ticks: whole(chosen.map((d) => d.copysets), where), tickFormat: "d" },
         y: { label: "P(some partition is lost)", grid: true, domain: [0, most], nice: true },
         marks: [
           Plot.line(chosen, { x: "copysets", y: "loss_probability", z: "failures", sort: "copysets", stroke: "currentColor", strokeOpacity: 0.35 }),
-          Plot.dot(chosen, { x: "copysets", y: "loss_probability", fill: "scheme", r: 5, tip: true, title: (d) => `${d.scheme}: ${d.copysets} replica sets; if ${d.failures} brokers fail at once, some partition is lost with probability ${d.loss_probability.toPrecision(3)}` }),
+          Plot.dot(chosen, { x: "copysets", y: "loss_probability", fill: "scheme", r: 5, tip: true, title: (d) => `${d.scheme}: ${d.copysets} copysets; if ${d.failures} brokers fail for good, some partition is lost with probability ${d.loss_probability.toPrecision(3)}` }),
           Plot.text(ends, { x: (some) => some[0].copysets, y: (some) => d3.mean(some, (d) => d.loss_probability), text: who, dx: 10, textAnchor: "start", fill: "currentColor" }),
         ],
         marginRight: 75,
       });
     },
     trend(cluster, where) {
-      const names = { leaders_max_over_mean_ratio: "leaders now, max/mean", worst_survivor_ratio: "worst survivor of a failure, max/mean" };
+      const names = { leaders_max_over_mean_ratio: "leaders now, max/mean", worst_survivor_ratio: "worst survivor of any single failure, max/mean" };
       const rows = cluster.trend.filter((d) => names[d.metric] && d.value !== null).map((d) => ({ ...d, at: new Date(d.as_of), what: names[d.metric] }));
-      if (new Set(cluster.trend.map((d) => d.as_of)).size < 2) return nothing("The tables hold one run over this cluster: run again with a later snapshot, and it shows here how things went.");
-      if (!rows.length) return nothing("In none of the runs did a broker live that leads anything.");
-      return plot(where, "Over time", {
+      if (new Set(cluster.trend.map((d) => d.as_of)).size < 2) return nothing("There is one run for this cluster. Later runs appear here.");
+      if (!rows.length) return nothing("No run had a live broker with leaders.");
+      return plot(where, "History", {
         color: { legend: true, domain: Object.values(names), range: [COLOURS.observed, COLOURS.naive] },
         x: { label: "run (UTC)", type: "utc", inset: 24, ticks: where.clientWidth < 420 ? 3 : 5 },
         y: { label: "ratio", grid: true, nice: true },
@@ -163,8 +163,8 @@
     },
     plan(cluster, where) {
       const plan = cluster.plans[0];
-      if (!plan) return nothing("No plan was made: name a goal, as in --set plans.goal=leaders.");
-      if (!plan.feasible) return nothing(`Goal ${plan.goal}: no plan is possible. ${plan.reasons.join(" ")}`);
+      if (!plan) return nothing("There is no plan. Set a goal, as in --set plans.goal=leaders.");
+      if (!plan.feasible) return nothing(`Goal ${plan.goal}: infeasible. ${plan.reasons.join(" ")}`);
       const what = {
         replicas_max_over_mean: "replicas", leaders_max_over_mean: "preferred leaders", disk_max_over_mean: "disk",
         bytes_in_max_over_mean: "bytes in", bytes_out_max_over_mean: "bytes out",
@@ -172,8 +172,8 @@
         worst_survivor_ratio_of_pairs: "worst survivor of pairs", worst_survivor_ratio_of_racks: "worst survivor of racks",
       };
       const rows = Object.entries(what).map(([key, name]) => ({ name, before: plan[`${key}_before`], after: plan[`${key}_after`] })).filter((d) => d.before !== null && d.after !== null);
-      const text = `Goal ${plan.goal}: ${plan.changed_partitions} partitions change, ${plan.leader_changes} of them their preferred leader; ${plan.moves} replicas are copied` +
-        (plan.gap === 0 ? ", and no plan does with less." : ".");
+      const text = `Goal ${plan.goal}: ${plan.changed_partitions} partitions change, ${plan.leader_changes} get another preferred leader, ${plan.moves} replicas are copied` +
+        (plan.gap === 0 ? "; no plan needs less." : ".");
       return make("div", {}, make("p", {}, text), plot(where, "Before and after the plan", {
         height: 80 + 28 * rows.length, marginLeft: 165,
         color: { legend: true, domain: ["before", "after"], range: [COLOURS.naive, COLOURS.observed] },
@@ -192,7 +192,7 @@
   function draw(where) {
     const cluster = clusters[Number(where.dataset.cluster)], name = where.dataset.chart;
     const details = make("details", { class: "sql" }, make("summary", {}, "SQL"), make("pre", { tabindex: 0 }, make("code", {}, cluster.sql[SQL_OF[name] ?? name])));
-    const shown = cluster.brokers.length || !OF_THE_LIVE.includes(name) ? charts[name](cluster, where) : nothing(NOBODY);
+    const shown = cluster.brokers.length || !OF_LIVE_BROKERS.includes(name) ? charts[name](cluster, where) : nothing(NO_LIVE_BROKER);
     where.replaceChildren(shown, details);
     where.dataset.drawn = String(where.clientWidth);
   }

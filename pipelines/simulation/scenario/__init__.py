@@ -1,1 +1,1 @@
-"""A scenario that a person writes: a cluster, and sentences of what happens to it. The grammar is in docs/replay.md."""
+"""Scenarios: a cluster, and sentences about what happens to it, in YAML. The grammar is in docs/replay.md."""

@@ -1,4 +1,4 @@
-"""A scenario's file as events."""
+"""Read a scenario's file as events."""
 
 from __future__ import annotations
 
@@ -9,133 +9,147 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from pipelines.simulation.scenario import broker_sentences, data_sentences, topic_sentences
-from pipelines.simulation.scenario import group_sentences as groups
-from pipelines.simulation.scenario.scenario_cluster import Made, Maker, Said, Told
-from pipelines.simulation.scenario.scenario_header import FETCH_EVERY, Settings, begin_of, reject_cluster, settings_of
-from pipelines.simulation.scenario.sentence_patterns import keys_of, too_large
-from pipelines.simulation.scenario.sentence_times import EXAMPLES, LESS, MOST, read_times, too_many
-from pipelines.simulation.scenario.yaml_document import Page, read_page
-from udfs.simulation.cluster_events import Begin, Event
-from udfs.simulation.groups.group_simulation import GroupEvent
+from pipelines.simulation.scenario import client_sentences, cluster_sentences
+from pipelines.simulation.scenario.scenario_cluster import EventMaker, NewEvents, ScenarioCluster, SentenceTime
+from pipelines.simulation.scenario.scenario_file import FETCH_EVERY, ScenarioFile, ScenarioSettings, read_scenario_file
+from pipelines.simulation.scenario.sentence_syntax import (
+    EXAMPLES,
+    MAX_EVENTS,
+    REPEAT_LESS,
+    TOO_MANY_EVENTS,
+    SyntaxFault,
+    check_sizes,
+    parse_partitions,
+    parse_times,
+)
+from udfs.simulation.cluster_events import Event, InitialState, TopicPartition
+from udfs.simulation.group_simulation import GroupEvent
 
 SUFFIXES = (".yaml", ".yml")
-_KEYS = ("brokers", "controller", "topics", "settings", "events")
-_SENTENCES: tuple[tuple[re.Pattern[str], Maker], ...] = tuple(
-    (re.compile(pattern), maker)
-    for theme in (broker_sentences, topic_sentences, data_sentences, groups)
-    for pattern, maker in theme.SENTENCES
+_SENTENCES: tuple[tuple[re.Pattern[str], EventMaker], ...] = tuple(
+    (re.compile(pattern), make) for pattern, make in (*cluster_sentences.SENTENCES, *client_sentences.SENTENCES)
 )
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """begin: None where the scenario is to be told of a source.   events, groups: by time, then as written.
+    """A scenario.
 
-    settings: fields of Rules that it sets.
+    Attributes:
+        initial_state: The cluster; None if the scenario is given with a source.
+        events: Events, by time, then as written.
+        settings: Fields of ClusterSettings that it sets.
+        group_events: Events of consumer groups, likewise.
     """
 
-    begin: Begin | None
+    initial_state: InitialState | None
     events: tuple[Event, ...]
     settings: Mapping[str, Any]
-    groups: tuple[GroupEvent, ...] = ()
+    group_events: tuple[GroupEvent, ...] = ()
 
 
 @dataclass(frozen=True)
-class _Phrase:
-    """A sentence that is understood: when, and what it makes then. line: None = nobody has written it."""
+class _Sentence:
+    """A parsed sentence. line: None = implied; remedy: if it makes too many events."""
 
     times: range
-    tell: Callable[[Told, Said], Made]
+    make: Callable[[ScenarioCluster, SentenceTime], NewEvents]
     line: int | None
-    remedy: str = LESS  # if it makes too many events
-    maker: Maker | None = None
-    words: re.Match[str] | None = None
+    remedy: str = REPEAT_LESS
+    maker: EventMaker | None = None
+    match: re.Match[str] | None = None
 
 
 def is_scenario(path: str) -> bool:
-    """Whether a source on the command line is a scenario."""
+    """Return whether a source on the command line is a scenario."""
     return path.endswith(SUFFIXES)
 
 
-def read_scenario(path: str, beside: Begin | None, until_ms: int | None = None) -> Scenario:
-    """The scenario in this file. SourceError with its line.
+def read_scenario(path: str, source_state: InitialState | None, until_ms: int | None = None) -> Scenario:
+    """Read a scenario.
 
-    beside: how the source stands that it is told of.   until_ms: time goes on until then; None = until the last event.
+    Args:
+        path: Its file.
+        source_state: State of the source that it is given with, or None.
+        until_ms: Until when time goes on; None = until the last event.
+
+    Raises:
+        SourceError: The scenario is wrong; the message names the line.
     """
-    page = read_page(path, _KEYS)
-    settings = settings_of(page)
-    if beside is not None:
-        reject_cluster(page)
-    begin = begin_of(page, settings.rules) if beside is None else beside
-    written = page.sentences("events", f"Write sentences: {EXAMPLES}.")
-    phrases = [_phrase(page, sentence, line) for sentence, line in written]
-    phrases.extend(_fetches(page, phrases, settings, until_ms))
-    rules = replace(begin.rules, **settings.rules)
-    if rules.elr and not rules.kraft:
-        remedy = "Write kraft: true too, or leave elr out."
-        page.fail("settings: elr is true, and kraft is not: ZooKeeper has no ELR", remedy, page.line("settings"))
-    events: list[Event] = []
-    of_groups: list[GroupEvent] = []
-    for one in _made(Told(page, begin, rules), phrases):
-        if isinstance(one, Event):
-            events.append(one)
-        else:
-            of_groups.append(one)
-    return Scenario(begin if beside is None else None, tuple(events), settings.rules, tuple(of_groups))
+    file = read_scenario_file(path)
+    settings = file.read_settings()
+    if source_state is not None:
+        file.reject_cluster()
+    initial_state = source_state or file.read_cluster(settings.cluster)
+    sentences = [_parse(file, *written) for written in file.read_sentences(f"Write sentences: {EXAMPLES}.")]
+    sentences.extend(_imply_fetches(file, sentences, settings, until_ms))
+    cluster_settings = replace(initial_state.settings, **settings.cluster)
+    if cluster_settings.elr and not cluster_settings.kraft:
+        problem = "settings: elr is true, but kraft is not: ZooKeeper has no ELR"
+        file.fail(problem, "Add kraft: true, or remove elr.", file.get_line("settings"))
+    all_events = list(_make_events(ScenarioCluster(file, initial_state, cluster_settings), sentences))
+    events = tuple(event for event in all_events if isinstance(event, Event))
+    group_events = tuple(event for event in all_events if isinstance(event, GroupEvent))
+    return Scenario(initial_state if source_state is None else None, events, settings.cluster, group_events)
 
 
-def _phrase(page: Page, sentence: str, line: int) -> _Phrase:
-    times, what = read_times(page, sentence, line)
-    maker, words = _understood(what) or (None, None)
-    if maker is None or words is None:
-        if large := too_large(what, _understood):
-            page.fail(f"{large[0]} is too large a number", f"Write at most {large[1]:,}.", line)
-        page.fail(f"{what!r} is not understood", f"Write, for example, {EXAMPLES}; all forms: docs/replay.md.", line)
-    return _Phrase(times, partial(_told_by, maker, words), line, maker=maker, words=words)
+def _parse(file: ScenarioFile, sentence: str, line: int) -> _Sentence:
+    try:
+        times, text = parse_times(sentence)
+        if (maker_match := _find_maker(text)) is None:
+            check_sizes(text, _find_maker)
+            remedy = f"Write, for example, {EXAMPLES}; all forms: docs/replay.md."
+            raise SyntaxFault(f"{text!r} matches no sentence", remedy)
+    except SyntaxFault as fault:
+        problem, remedy = fault.args
+        file.fail(problem, remedy, line)
+    maker, match = maker_match
+    return _Sentence(times, lambda cluster, time: maker(cluster, time, match), line, maker=maker, match=match)
 
 
-def _understood(what: str) -> tuple[Maker, re.Match[str]] | None:
-    """The sentence's form, and its words."""
-    found = ((maker, words) for pattern, maker in _SENTENCES if (words := pattern.fullmatch(what)))
-    return next(found, None)
+def _find_maker(text: str) -> tuple[EventMaker, re.Match[str]] | None:
+    maker_match = ((maker, match) for pattern, maker in _SENTENCES if (match := pattern.fullmatch(text)))
+    return next(maker_match, None)
 
 
-def _told_by(maker: Maker, words: re.Match[str], told: Told, said: Said) -> Made:
-    return maker(told, said, words)
-
-
-def _fetches(page: Page, phrases: Sequence[_Phrase], settings: Settings, until_ms: int | None) -> Iterator[_Phrase]:
-    """Followers fetch what is produced every so often, where the scenario does not say who fetches when."""
-    writes = [phrase for phrase in phrases if phrase.maker is data_sentences.produced]
-    told = any(
-        phrase.maker in (data_sentences.fetched_by_replica, data_sentences.fetched_by_followers) for phrase in phrases
+def _imply_fetches(
+    file: ScenarioFile, sentences: Sequence[_Sentence], settings: ScenarioSettings, until_ms: int | None
+) -> Iterator[_Sentence]:
+    """Let followers fetch what is produced, if the scenario does not say who fetches when."""
+    writes = [one for one in sentences if one.maker is client_sentences.produce]
+    has_fetches = any(
+        one.maker in (client_sentences.fetch_as_replica, client_sentences.fetch_as_followers) for one in sentences
     )
-    if not writes or told or not settings.fetch_every_ms:
+    if not writes or has_fetches or not settings.fetch_every_ms:
         return
-    keys = dict.fromkeys(key for phrase in writes if phrase.words for key in keys_of(phrase.words[2]))
-    first = min(phrase.times[0] for phrase in writes)
-    last = until_ms if until_ms is not None else max(phrase.times[-1] for phrase in phrases)
+    keys = dict.fromkeys(key for one in writes if one.match for key in parse_partitions(one.match[2]))
+    first = min(one.times[0] for one in writes)
+    last = until_ms if until_ms is not None else max(one.times[-1] for one in sentences)
     remedy = f"Under settings, set {FETCH_EVERY} higher, or to 0 and write who fetches."
     times = range(first, last + 1, settings.fetch_every_ms)
-    if len(times) > MOST:
-        too_many(page, None, remedy)
-    yield _Phrase(times, partial(_fetched, list(keys), settings.fetch_every_ms), None, remedy)
+    if len(times) > MAX_EVENTS:
+        file.fail(TOO_MANY_EVENTS, remedy)
+    yield _Sentence(times, partial(_fetch, list(keys), settings.fetch_every_ms), None, remedy)
 
 
-def _fetched(keys: Sequence[tuple[str, int]], every_ms: int, told: Told, said: Said) -> Iterator[Event]:
-    """A follower has one fetch open at a time: it is answered before the next, and tells of the high watermark."""
-    return data_sentences.fetches_of(told, said, keys, {"wait": min(every_ms, data_sentences.FETCH_MS)})
+def _fetch(
+    keys: Sequence[TopicPartition], every_ms: int, cluster: ScenarioCluster, time: SentenceTime
+) -> Iterator[Event]:
+    """Make a fetch of each replica; it is answered before the next one, and its answer has the high watermark."""
+    options = {"wait": min(every_ms, client_sentences.FETCH_WAIT_MS)}
+    return client_sentences.fetch_partitions(cluster, time, keys, options)
 
 
-def _made(told: Told, phrases: Sequence[_Phrase]) -> Iterator[Event | GroupEvent]:
-    """What all of them make, by time; of the same time as written."""
-    moments = sorted((at, number) for number, phrase in enumerate(phrases) for at in phrase.times)
-    made: Counter[int] = Counter()
+def _make_events(cluster: ScenarioCluster, sentences: Sequence[_Sentence]) -> Iterator[Event | GroupEvent]:
+    """Make the events of all sentences, by time; at the same time, in the order of the sentences."""
+    moments = sorted((at, number) for number, one in enumerate(sentences) for at in one.times)
+    counts: Counter[int] = Counter()
     for place, (at, number) in enumerate(moments):
-        phrase = phrases[number]
-        for one in phrase.tell(told, Said(at, place, phrase.line)):
-            made[number] += 1
-            if made[number] > MOST:
-                too_many(told.page, phrase.line, phrase.remedy)
-            yield one
+        sentence = sentences[number]
+        time = SentenceTime(at, place, sentence.line)
+        cluster.advance(time)
+        for event in sentence.make(cluster, time):
+            counts[number] += 1
+            if counts[number] > MAX_EVENTS:
+                cluster.fail(TOO_MANY_EVENTS, sentence.remedy)
+            yield event

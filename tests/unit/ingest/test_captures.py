@@ -1,13 +1,13 @@
-"""The two real clusters: what their captures say agrees between formats, to the last partition."""
+"""The captures of the two real clusters agree between formats, to the last partition."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from pipelines.ingest.records import FAULT
+from pipelines.ingest.facts import FactKind
 
-from .facts import SAMPLES, table_of
+from .facts import SAMPLES, load_facts
 
 KRAFT, ZOOKEEPER = SAMPLES / "kafka-4.1.1-kraft", SAMPLES / "kafka-2.8.2-zookeeper"
 KRAFT_LATER, ZOOKEEPER_LATER = SAMPLES / "captures" / KRAFT.name, SAMPLES / "captures" / ZOOKEEPER.name
@@ -16,13 +16,13 @@ State = dict[tuple[str, int], dict[str, Any]]
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = table_of(path).to_pylist()
-    assert not [row for row in found if row["kind"] == FAULT]
+    found: list[dict[str, Any]] = load_facts(path).to_pylist()
+    assert not [row for row in found if row["kind"] == FactKind.REJECTED]
     return found
 
 
 def partitions(path: Path, *columns: str) -> State:
-    """Columns of each partition; those of several facts of one partition are put together."""
+    """Return columns of each partition, from all facts about it."""
     state: State = {}
     for row in rows(path):
         if row["kind"] == "partition":
@@ -31,8 +31,8 @@ def partitions(path: Path, *columns: str) -> State:
     return state
 
 
-def folded(path: Path) -> State:
-    """State of the partitions at the end of a KRaft log, by the rules of the log."""
+def compute_log_end(path: Path) -> State:
+    """Return the state of the partitions at the end of a KRaft log, by the rules of the log."""
     state: State = {}
     for row in rows(path):
         key = (row["topic"], row["partition"])
@@ -65,7 +65,7 @@ def test_each_topic_of_both_clusters_shows_as_many_partitions_as_it_declares() -
         assert declared == {topic: shown.count(topic) for topic in declared}
 
 
-def test_the_zookeeper_dumps_say_what_the_describes_say() -> None:
+def test_the_zookeeper_dumps_agree_with_the_describes() -> None:
     columns = ("leader", "replicas", "isr")
     for describe, dump in (
         (ZOOKEEPER / "topics-describe.txt", ZOOKEEPER / "zookeeper-dump.jsonl"),
@@ -79,7 +79,7 @@ def test_the_zookeeper_dumps_say_what_the_describes_say() -> None:
         assert ids[0] == ids[1]
 
 
-def test_the_zookeeper_dumps_show_which_brokers_live() -> None:
+def test_the_zookeeper_dumps_show_which_brokers_are_live() -> None:
     def registered(path: Path) -> list[int]:
         return [row["broker_id"] for row in rows(path) if row["registered"]]
 
@@ -87,13 +87,13 @@ def test_the_zookeeper_dumps_show_which_brokers_live() -> None:
     assert registered(ZOOKEEPER_LATER / "zookeeper-dump.broker-1001-down.jsonl") == [1000, 1002, 1003, 1004]
 
 
-def test_the_kraft_log_folds_to_the_describe_after_it() -> None:
+def test_the_state_at_the_end_of_the_kraft_log_is_the_describe_after_it() -> None:
     columns = ("leader", "replicas", "isr", "elr", "last_known_elr")
     describe = partitions(KRAFT_LATER / "topics-describe.broker-2-down.txt", *columns)
-    assert folded(KRAFT_LATER / "cluster-metadata-dump.until-broker-2-down.txt") == describe
+    assert compute_log_end(KRAFT_LATER / "cluster-metadata-dump.until-broker-2-down.txt") == describe
 
 
-def test_the_broker_list_is_that_of_the_kraft_log() -> None:
+def test_the_broker_list_agrees_with_the_kraft_log() -> None:
     columns = ("broker_id", "rack", "host", "port")
 
     def brokers(path: Path) -> list[tuple[Any, ...]]:
@@ -113,12 +113,12 @@ def test_the_files_of_the_kraft_cluster_agree() -> None:
     assert set(ends) == set(state)
     for broker in (0, 1):
         marks = [r for r in rows(KRAFT / f"replication-offset-checkpoint.broker-{broker}") if r["kind"] == "replica"]
-        held = {key for key, value in state.items() if broker in value["replicas"]}
-        assert {(r["topic"], r["partition"]) for r in marks} == held
+        expected = {key for key, value in state.items() if broker in value["replicas"]}
+        assert {(r["topic"], r["partition"]) for r in marks} == expected
         assert all(r["high_watermark"] == ends[r["topic"], r["partition"]] for r in marks)
 
 
-def test_the_filtered_describe_is_part_of_the_whole_one() -> None:
+def test_the_filtered_describe_is_part_of_the_full_one() -> None:
     columns = ("leader", "replicas", "isr", "elr")
     whole = partitions(KRAFT_LATER / "topics-describe.broker-2-down.txt", *columns)
     part = partitions(KRAFT_LATER / "topics-describe-under-replicated.broker-2-down.txt", *columns)

@@ -1,4 +1,4 @@
-"""When a list of brokers counts as complete, and what that means for replicas elsewhere and for removed brokers."""
+"""When a broker list is complete, and what follows for replicas on other brokers and for removed brokers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pipelines.ingest.merge.cluster_merge import resolve
-from pipelines.ingest.records import BROKER, FAULT
-from pipelines.ingest.snapshot import Snapshot, framed, load_snapshot, sourced
+from pipelines.ingest.facts import FactKind
+from pipelines.ingest.merge.cluster_merge import merge_facts
+from pipelines.ingest.snapshot import Snapshot, load_snapshot, parse_facts, read_records
 from pipelines.ingest.sources import find_source
 
 DESCRIBE = (
@@ -81,7 +81,7 @@ def test_a_quarantined_partition_or_removal_leaves_a_model_complete(tmp_path: Pa
     assert snapshot.quarantined[-1]["reasons"] == ["partition t-2: replica 9 is not in the cluster's broker list"]
 
 
-def test_a_removed_broker_that_is_not_listed_is_down_and_still_holds_replicas(tmp_path: Path) -> None:
+def test_a_removed_broker_that_is_not_listed_is_down_and_still_has_replicas(tmp_path: Path) -> None:
     snapshot = model(tmp_path, removed=[9, 2])
     brokers = {b["broker_id"]: (b["live"], b["live_reason"], b["draining"]) for b in snapshot.brokers.to_pylist()}
     assert brokers == {
@@ -94,30 +94,33 @@ def test_a_removed_broker_that_is_not_listed_is_down_and_still_holds_replicas(tm
     assert snapshot.partitions["isr"].to_pylist() == [[1, 2], [1]]
 
 
-def test_a_removed_broker_whose_entry_is_quarantined_is_not_taken_for_down(tmp_path: Path) -> None:
+def test_a_removed_broker_with_a_quarantined_entry_is_live(tmp_path: Path) -> None:
     snapshot = model(tmp_path, removed=[9], brokers=[{"id": 1}, {"id": 2}, {"id": 9, "rack": 9}])
     assert {b["broker_id"]: b["live"] for b in snapshot.brokers.to_pylist()} == {1: True, 2: True, 9: True}
 
 
-def test_a_removed_broker_that_answers_lives(tmp_path: Path) -> None:
+def test_a_removed_broker_that_answers_is_live(tmp_path: Path) -> None:
     answer = {"version": 1, "brokers": [{"broker": 9, "logDirs": []}]}
     (tmp_path / "dirs.txt").write_text(json.dumps(answer))
     snapshot = model(tmp_path, removed=[9])
     assert snapshot.brokers["live_reason"].to_pylist()[-1] == "answers"
 
 
-def test_a_share_that_sees_a_faulty_entry_only_to_look_at_it_does_not_account_for_it(tmp_path: Path) -> None:
+def test_a_shard_does_not_count_records_whose_home_is_another_shard(tmp_path: Path) -> None:
     (tmp_path / "brokers.txt").write_text("broker_id,port\n1,1\n2,2\n3,many\n")
     (tmp_path / "describe.txt").write_text(DESCRIBE)
-    files = framed(find_source(str(tmp_path)), None)
-    facts = pa.concat_tables([sourced(f.parse(records), name, f.name) for name, f, records in files])
-    elsewhere = pc.and_(pc.equal(facts["source"], "brokers.txt"), pc.is_in(facts["kind"], pa.array([BROKER, FAULT])))
+    files = read_records(find_source(str(tmp_path)), None)
+    facts = parse_facts(files)
+    elsewhere = pc.and_(
+        pc.equal(facts["source"], "brokers.txt"),
+        pc.is_in(facts["kind"], pa.array([FactKind.BROKER, FactKind.REJECTED])),
+    )
     home = facts.schema.get_field_index("home")
     facts = facts.set_column(home, "home", pc.invert(elsewhere)).combine_chunks()
-    resolution = resolve(facts)
-    assert resolution.quarantine.num_rows == 0
-    assert resolution.partitions.num_rows == 2
-    assert {(a["source"], a["verdict"]): a["records"] for a in resolution.accounts.to_pylist()} == {
+    entities = merge_facts(facts)
+    assert entities.quarantine.num_rows == 0
+    assert entities.partitions.num_rows == 2
+    assert {(a["source"], a["outcome"]): a["records"] for a in entities.outcomes.to_pylist()} == {
         ("brokers.txt", "ignored"): 1,
-        ("describe.txt", "kept"): 3,
+        ("describe.txt", "accepted"): 3,
     }

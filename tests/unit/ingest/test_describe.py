@@ -1,4 +1,4 @@
-"""`kafka-topics --describe` of every version, and as people keep it."""
+"""`kafka-topics --describe` of every version, also as mails, tickets and scripts change it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.formats.checked_values import parse_each
+from pipelines.ingest.facts import FactKind
 from pipelines.ingest.formats.describe import FORMAT
 from pipelines.ingest.formats.describe_configs import split_configs
-from pipelines.ingest.formats.describe_line import line_facts
-from pipelines.ingest.formats.noise_lines import line_records
-from pipelines.ingest.records import FAULT, IGNORED, PARTITION, TOPIC
+from pipelines.ingest.formats.describe_line import parse_line
 from pipelines.ingest.snapshot import load_snapshot
+from pipelines.ingest.source_format import parse_each, read_lines
 from pipelines.ingest.sources import find_source
 
-from .facts import BAD_DIR, FORMATS_DIR, bare, checked, facts, faults, reasons, short, table_of
+from .facts import BAD_DIR, FORMATS_DIR, check_facts, drop_kind, facts, faults, load_facts, reasons, shorten
 
 ORDERS_ID = "uvI100-vS2WmgO9_X9Uk5Q"
 
@@ -27,20 +26,20 @@ def partition(topic: str, number: int, leader: int, replicas: list[int], isr: li
     return {"topic": topic, "partition": number, "leader": leader, "replicas": replicas, "isr": isr} | more
 
 
-def both(line: str) -> list[dict[str, Any]]:
-    """The facts of one line, through the format's own parse."""
-    records = line_records(line)
-    return short(checked(records, FORMAT.parse(records)))
+def parse_facts(line: str) -> list[dict[str, Any]]:
+    """Return the facts of one line."""
+    records = read_lines(line)
+    return shorten(check_facts(records, FORMAT.parse_facts(records)))
 
 
-def one(line: str) -> dict[str, Any]:
-    """The only fact of one line."""
-    (row,) = both(line)
+def parse_fact(line: str) -> dict[str, Any]:
+    """Return the only fact of one line."""
+    (row,) = parse_facts(line)
     return row
 
 
 def test_0_8_0_has_lower_case_labels_and_no_header() -> None:
-    assert bare(facts("describe-0.8.0.txt")) == [
+    assert drop_kind(facts("describe-0.8.0.txt")) == [
         partition("orders", 0, 0, [0, 1], [0, 1]),
         partition("orders", 1, 1, [1, 2], [1, 2]),
         partition("orders", 2, -1, [2], []),
@@ -49,7 +48,7 @@ def test_0_8_0_has_lower_case_labels_and_no_header() -> None:
 
 
 def test_0_8_1_to_2_1_have_a_header_without_spaces() -> None:
-    assert bare(facts("describe-0.8.1.txt", TOPIC)) == [
+    assert drop_kind(facts("describe-0.8.1.txt", FactKind.TOPIC)) == [
         {"topic": "orders", "partition_count": 3, "replication_factor": 2, "configs": []},
         {
             "topic": "audit",
@@ -59,11 +58,11 @@ def test_0_8_1_to_2_1_have_a_header_without_spaces() -> None:
             "marked_for_deletion": True,
         },
     ]
-    assert bare(facts("describe-0.8.1.txt", PARTITION))[2] == partition("orders", 2, -1, [2, 0], [])
+    assert drop_kind(facts("describe-0.8.1.txt", FactKind.PARTITION))[2] == partition("orders", 2, -1, [2, 0], [])
 
 
 def test_2_2_has_spaces_and_no_topic_id() -> None:
-    assert bare(facts("describe-2.2.txt")) == [
+    assert drop_kind(facts("describe-2.2.txt")) == [
         {"topic": "orders", "partition_count": 2, "replication_factor": 2, "configs": [("min.insync.replicas", "2")]},
         partition("orders", 0, 0, [0, 1], [0, 1]),
         partition("orders", 1, 1, [1, 2], [2, 1]),
@@ -73,23 +72,23 @@ def test_2_2_has_spaces_and_no_topic_id() -> None:
     ]
 
 
-def test_a_mark_on_a_partition_line_marks_the_topic_also_without_a_header(tmp_path: Path) -> None:
+def test_a_deletion_mark_on_a_partition_line_marks_the_topic_without_a_header(tmp_path: Path) -> None:
     file = tmp_path / "describe.txt"
     line = "\tTopic: t\tPartition: {}\tLeader: 1\tReplicas: 1\tIsr: 1{}\n"
     file.write_text(line.format(0, "\tMarkedForDeletion: true") + line.format(1, "\tMarkedForDeletion: true"))
     snapshot = load_snapshot(find_source(str(file)))
     assert [topic["marked_for_deletion"] for topic in snapshot.topics.to_pylist()] == [True]
-    assert snapshot.accounts.to_pylist() == [
-        {"source": "describe.txt", "verdict": "kept", "reason": None, "records": 2}
+    assert snapshot.outcomes.to_pylist() == [
+        {"source": "describe.txt", "outcome": "accepted", "reason": None, "records": 2}
     ]
 
 
 def test_2_8_has_topic_ids() -> None:
-    assert facts("describe-2.8.txt", TOPIC)[0]["topic_id"] == ORDERS_ID
+    assert facts("describe-2.8.txt", FactKind.TOPIC)[0]["topic_id"] == ORDERS_ID
 
 
 def test_3_8_has_eligible_leader_replicas_that_are_unknown_empty_or_filled() -> None:
-    assert bare(facts("describe-3.8-elr.txt", PARTITION)) == [
+    assert drop_kind(facts("describe-3.8-elr.txt", FactKind.PARTITION)) == [
         partition("orders", 0, 0, [0, 1, 2], [0, 1, 2]),
         partition("orders", 1, 1, [1, 2, 0], [1, 2, 0], elr=[], last_known_elr=[]),
         partition("orders", 2, 2, [2, 0, 1], [2], elr=[0], last_known_elr=[]),
@@ -97,8 +96,8 @@ def test_3_8_has_eligible_leader_replicas_that_are_unknown_empty_or_filled() -> 
     ]
 
 
-def test_a_reassignment_under_way_shows_what_is_added_and_removed() -> None:
-    assert bare(facts("describe-reassigning.txt", PARTITION)) == [
+def test_a_reassignment_shows_adding_and_removing_replicas() -> None:
+    assert drop_kind(facts("describe-reassigning.txt", FactKind.PARTITION)) == [
         partition("orders", 0, 0, [3, 0, 1], [0, 1], adding_replicas=[3], removing_replicas=[1]),
         partition(
             *("orders", 1, 1, [3, 1, 2], [1, 2]), adding_replicas=[3], removing_replicas=[], elr=[], last_known_elr=[]
@@ -107,11 +106,11 @@ def test_a_reassignment_under_way_shows_what_is_added_and_removed() -> None:
 
 
 def test_filtered_output_has_no_header() -> None:
-    assert [row["kind"] for row in facts("describe-filtered.txt")] == [PARTITION] * 3
+    assert [row["kind"] for row in facts("describe-filtered.txt")] == [FactKind.PARTITION] * 3
 
 
-def test_config_values_may_hold_commas_colons_spaces_equals_and_json() -> None:
-    configs = {row["topic"]: dict(row["configs"]) for row in facts("describe-configs.txt", TOPIC)}
+def test_config_values_may_contain_commas_colons_spaces_equals_and_json() -> None:
+    configs = {row["topic"]: dict(row["configs"]) for row in facts("describe-configs.txt", FactKind.TOPIC)}
     assert configs == {
         "throttled": {"leader.replication.throttled.replicas": "0:1,0:2,1:1", "min.insync.replicas": "1"},
         "policies": {"cleanup.policy": "compact,delete", "preallocate": "true", "retention.ms": "1000"},
@@ -125,8 +124,8 @@ def test_config_values_may_hold_commas_colons_spaces_equals_and_json() -> None:
     }
 
 
-def test_columns_of_other_distributions_may_stand_anywhere() -> None:
-    assert bare(facts("describe-confluent.txt")) == [
+def test_columns_of_other_distributions_may_be_anywhere() -> None:
+    assert drop_kind(facts("describe-confluent.txt")) == [
         {
             "topic": "orders",
             "topic_id": ORDERS_ID,
@@ -141,14 +140,14 @@ def test_columns_of_other_distributions_may_stand_anywhere() -> None:
 
 
 def test_an_empty_field_before_a_filled_one_stays_empty() -> None:
-    rows = bare(facts("describe-empty-field.txt"))
+    rows = drop_kind(facts("describe-empty-field.txt"))
     assert [row["isr"] for row in rows] == [[]] * 4
     assert [row["elr"] for row in rows] == [[1, 2]] * 4
     assert [row["last_known_elr"] for row in rows] == [[], [], [], [1]]
 
 
-def test_what_people_keep_around_the_table_is_ignored_by_name() -> None:
-    assert bare(facts("describe-as-kept.txt", TOPIC, PARTITION)) == [
+def test_other_lines_around_the_table_are_ignored_by_reason() -> None:
+    assert drop_kind(facts("describe-as-kept.txt", FactKind.TOPIC, FactKind.PARTITION)) == [
         {
             "topic": "orders",
             "topic_id": ORDERS_ID,
@@ -165,23 +164,23 @@ def test_what_people_keep_around_the_table_is_ignored_by_name() -> None:
     assert reasons("describe-as-kept.txt") == {"prose": 2, "blank line": 2, "prompt": 3, "log line": 3, "ellipsis": 1}
 
 
-def test_a_line_cut_off_before_its_isr_is_whole_is_a_fault() -> None:
-    table = table_of(FORMATS_DIR / "describe-cut-off.txt").to_pylist()
+def test_a_line_cut_off_before_the_end_of_its_isr_is_rejected() -> None:
+    table = load_facts(FORMATS_DIR / "describe-cut-off.txt").to_pylist()
     kinds = {row["line_number"]: row["kind"] for row in table}
-    assert [n for n, kind in kinds.items() if kind == FAULT] == [1, *range(4, 13)]
-    assert [n for n, kind in kinds.items() if kind == IGNORED] == [13, 14]
-    assert all(row["reasons"][0].startswith("unparsable: ") for row in table if row["kind"] == FAULT)
+    assert [n for n, kind in kinds.items() if kind == FactKind.REJECTED] == [1, *range(4, 13)]
+    assert [n for n, kind in kinds.items() if kind == FactKind.IGNORED] == [13, 14]
+    assert all(row["reasons"][0].startswith("unparsable: ") for row in table if row["kind"] == FactKind.REJECTED)
     # behind Isr, only the column that is cut stays unknown; of the configs, the pair that is
-    assert bare(short(table_of(FORMATS_DIR / "describe-cut-off.txt"), PARTITION)) == [
+    assert drop_kind(shorten(load_facts(FORMATS_DIR / "describe-cut-off.txt"), FactKind.PARTITION)) == [
         partition("orders", 0, 0, [0, 1], [0, 1]),
         partition("orders", 1, 1, [1, 2], [1, 2]),
     ]
-    assert facts("describe-cut-off.txt", TOPIC)[0]["configs"] == [("min.insync.replicas", "1")]
+    assert facts("describe-cut-off.txt", FactKind.TOPIC)[0]["configs"] == [("min.insync.replicas", "1")]
 
 
 @pytest.mark.parametrize("dots", ["...", " ...", "..", " ..", "…", " … ", "...]"])
 @pytest.mark.parametrize(
-    ("configs", "kept"),
+    ("configs", "accepted"),
     [
         ("cleanup.policy=compact,de", []),
         ("cleanup.policy=compact,", []),
@@ -194,20 +193,24 @@ def test_a_line_cut_off_before_its_isr_is_whole_is_a_fault() -> None:
         ("", []),
     ],
 )
-def test_a_config_value_that_is_cut_off_is_not_used_and_said_to_be_cut(
-    configs: str, kept: list[tuple[str, str]], dots: str
-) -> None:
+def test_a_config_value_that_is_cut_off_is_rejected(configs: str, accepted: list[tuple[str, str]], dots: str) -> None:
     line = f"Topic: t\tPartitionCount: 1\tReplicationFactor: 2\tConfigs: {configs}{dots}"
-    topic, fault = both(line)
-    assert topic == {"kind": TOPIC, "topic": "t", "partition_count": 1, "replication_factor": 2, "configs": kept}
-    assert fault["kind"] == FAULT
+    topic, fault = parse_facts(line)
+    assert topic == {
+        "kind": FactKind.TOPIC,
+        "topic": "t",
+        "partition_count": 1,
+        "replication_factor": 2,
+        "configs": accepted,
+    }
+    assert fault["kind"] == FactKind.REJECTED
     assert fault["topic"] == "t"  # so both facts of the record go the same way
     assert all("cut off" in reason for reason in fault["reasons"])
 
 
-def test_a_config_value_that_somebody_shortened_inside_of_the_line_is_not_used() -> None:
+def test_a_config_value_that_is_shortened_inside_of_the_line_is_rejected() -> None:
     start = "Topic: t\tPartitionCount: 1\tReplicationFactor: 2\t"
-    topic, fault = both(start + "Configs: cleanup.policy=compact,de...,a.b=1\tMarkedForDeletion: true")
+    topic, fault = parse_facts(start + "Configs: cleanup.policy=compact,de...,a.b=1\tMarkedForDeletion: true")
     assert topic["configs"] == [("a.b", "1")]
     assert topic["marked_for_deletion"]
     assert fault["reasons"] == [
@@ -216,21 +219,21 @@ def test_a_config_value_that_somebody_shortened_inside_of_the_line_is_not_used()
 
 
 def test_a_tab_before_the_dots_ends_the_value() -> None:
-    topic, fault = both("Topic: t\tPartitionCount: 1\tReplicationFactor: 2\tConfigs: a.b=1\t...")
+    topic, fault = parse_facts("Topic: t\tPartitionCount: 1\tReplicationFactor: 2\tConfigs: a.b=1\t...")
     assert topic["configs"] == [("a.b", "1")]
     assert fault["reasons"] == ["unparsable: cut off behind configs; the rest of the line is used"]
     line = "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1\t..."
-    assert one(line) == {"kind": PARTITION} | partition("t", 0, 1, [1, 2], [1])
+    assert parse_fact(line) == {"kind": FactKind.PARTITION} | partition("t", 0, 1, [1, 2], [1])
 
 
 @pytest.mark.parametrize("isr", ["11 ...", "11...", "1,1...", "1,1 …", "1..", "11 ..", "1, ..."])
-def test_a_list_that_is_cut_off_is_not_taken_for_a_whole_one(isr: str) -> None:
-    row = one(f"\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,11,12\tIsr: {isr}")
-    assert row["kind"] == FAULT
+def test_a_list_that_is_cut_off_is_rejected(isr: str) -> None:
+    row = parse_fact(f"\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,11,12\tIsr: {isr}")
+    assert row["kind"] == FactKind.REJECTED
     assert row["reasons"][0].startswith("unparsable: cut off in Isr")
 
 
-def test_a_header_with_cut_or_bad_configs_is_quarantined_and_its_rest_used(tmp_path: Path) -> None:
+def test_a_header_with_cut_or_bad_configs_is_quarantined_and_the_rest_is_used(tmp_path: Path) -> None:
     file = tmp_path / "describe.txt"
     line = "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n"
     for configs in ("min.insync.replicas=2,cleanup.policy=compact,de...", "nonsense,min.insync.replicas=2"):
@@ -239,22 +242,22 @@ def test_a_header_with_cut_or_bad_configs_is_quarantined_and_its_rest_used(tmp_p
         (topic,) = snapshot.topics.to_pylist()
         assert topic["configs"] == [("min.insync.replicas", "2")]
         assert [row["line_number"] for row in snapshot.quarantined] == [1]
-        assert [(row["verdict"], row["records"]) for row in snapshot.accounts.to_pylist()] == [
-            ("kept", 1),
+        assert [(row["outcome"], row["records"]) for row in snapshot.outcomes.to_pylist()] == [
+            ("accepted", 1),
             ("quarantined", 1),
         ]
 
 
 @pytest.mark.parametrize("tail", ["...", "…", ""])
-def test_a_cut_anywhere_before_the_isr_is_never_taken_for_prose(tail: str) -> None:
+def test_a_line_cut_off_before_the_isr_is_never_ignored_as_prose(tail: str) -> None:
     line = "\tTopic: orders\tPartition: 17\tLeader: 12\tReplicas: 12,13\tIsr: 12,13"
     for end in range(len("\tTopic: o"), line.index("Isr: ") + 5):
-        assert one(line[:end] + tail)["kind"] == FAULT, line[:end]
+        assert parse_fact(line[:end] + tail)["kind"] == FactKind.REJECTED, line[:end]
         spaced = line[:end].replace("\t", "  ") + tail
-        assert one(spaced)["kind"] == FAULT, spaced
+        assert parse_fact(spaced)["kind"] == FactKind.REJECTED, spaced
 
 
-def test_bad_lines_say_which_field_and_value() -> None:
+def test_reasons_of_bad_lines_name_field_and_value() -> None:
     found = faults("describe-bad-lines.txt")
     assert {line: reason.removeprefix("unparsable: ") for line, reason in found.items()} == {
         5: 'Partition is "x", expected a whole number',
@@ -269,15 +272,15 @@ def test_bad_lines_say_which_field_and_value() -> None:
     }
 
 
-def test_what_is_wrong_in_meaning_only_comes_through_as_it_is() -> None:
-    rows = bare(facts("describe-bad-lines.txt", PARTITION, folder=BAD_DIR))
+def test_lines_with_impossible_values_are_parsed_and_left_to_the_merge() -> None:
+    rows = drop_kind(facts("describe-bad-lines.txt", FactKind.PARTITION, folder=BAD_DIR))
     assert rows == [
         partition("orders", 0, 1, [1, 1], [1]),
         partition("orders", 1, 3, [1, 2], [1, 2]),
         partition("orders", 2, 1, [1, 2], [1, 3]),
         partition("bad name!", 0, 1, [1, 2], [1, 2]),
     ]
-    assert facts("describe-bad-lines.txt", TOPIC, folder=BAD_DIR)[1]["topic"] == "bad name!"
+    assert facts("describe-bad-lines.txt", FactKind.TOPIC, folder=BAD_DIR)[1]["topic"] == "bad name!"
 
 
 @pytest.mark.parametrize(
@@ -293,8 +296,8 @@ def test_what_is_wrong_in_meaning_only_comes_through_as_it_is() -> None:
          partition("t", 0, 2147483647, [2147483647], [2147483647])),
     ],
 )  # fmt: skip
-def test_unusual_lines_that_are_clear_are_read(line: str, expected: dict[str, Any]) -> None:
-    assert one(line) == {"kind": PARTITION} | expected
+def test_unusual_but_clear_lines_are_read(line: str, expected: dict[str, Any]) -> None:
+    assert parse_fact(line) == {"kind": FactKind.PARTITION} | expected
 
 
 @pytest.mark.parametrize(
@@ -318,7 +321,7 @@ def test_unusual_lines_that_are_clear_are_read(line: str, expected: dict[str, An
     ],
 )
 def test_other_lines_are_ignored_with_their_reason(line: str, reason: str) -> None:
-    assert one(line or "\n") == {"kind": IGNORED, "reasons": [reason]}
+    assert parse_fact(line or "\n") == {"kind": FactKind.IGNORED, "reasons": [reason]}
 
 
 @pytest.mark.parametrize(
@@ -335,13 +338,13 @@ def test_other_lines_are_ignored_with_their_reason(line: str, reason: str) -> No
         "Topic: t\tPartition: " + "9" * 5000 + "\tLeader: 1\tReplicas: 1\tIsr: 1",
     ],
 )
-def test_a_table_line_that_is_not_clear_is_a_fault(line: str) -> None:
-    row = one(line)
-    assert row["kind"] == FAULT
+def test_an_ambiguous_table_line_is_rejected(line: str) -> None:
+    row = parse_fact(line)
+    assert row["kind"] == FactKind.REJECTED
     assert row["reasons"][0].startswith("unparsable: ")
 
 
-def test_only_the_piece_of_configs_that_is_bad_is_left_out() -> None:
+def test_only_bad_configs_are_left_out() -> None:
     problem = 'Configs has "nonsense", expected key=value'
     assert split_configs("nonsense") == ([], [problem])
     assert split_configs("nonsense,a.b=1") == ([("a.b", "1")], [problem])
@@ -405,9 +408,9 @@ def topic_lines(draw: st.DrawFn) -> str:
 
 
 @given(st.lists(partition_lines() | topic_lines() | st.text(max_size=40), min_size=1, max_size=12))
-def test_the_columns_and_the_line_parser_agree(lines: list[str]) -> None:
-    records = line_records("\n".join(line.replace("\n", " ") for line in lines) + "\n")
-    assert checked(records, FORMAT.parse(records)).equals(parse_each(records, line_facts))
+def test_the_batch_parser_and_the_line_parser_agree(lines: list[str]) -> None:
+    records = read_lines("\n".join(line.replace("\n", " ") for line in lines) + "\n")
+    assert check_facts(records, FORMAT.parse_facts(records)).equals(parse_each(records, parse_line))
 
 
 @given(st.data())
@@ -416,14 +419,14 @@ def test_no_damage_to_a_line_raises(data: st.DataObject) -> None:
     begin = data.draw(st.integers(0, len(line)))
     end = data.draw(st.integers(begin, len(line)))
     damaged = line[:begin] + data.draw(st.text(max_size=6)) + line[end:]
-    records = line_records(damaged + "\n")
-    checked(records, FORMAT.parse(records))
+    records = read_lines(damaged + "\n")
+    check_facts(records, FORMAT.parse_facts(records))
 
 
 def test_many_lines_keep_their_order_and_numbers() -> None:
     header = "Topic: t\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: a.b={1}\n"
     block = header + "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n\n"
-    records = line_records(block * 50_000)
-    table = checked(records, FORMAT.parse(records))
+    records = read_lines(block * 50_000)
+    table = check_facts(records, FORMAT.parse_facts(records))
     assert table["record_number"].to_pylist() == list(range(150_000))
-    assert table["kind"].to_pylist()[:3] == [TOPIC, PARTITION, IGNORED]
+    assert table["kind"].to_pylist()[:3] == [FactKind.TOPIC, FactKind.PARTITION, FactKind.IGNORED]

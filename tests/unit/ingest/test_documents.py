@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest import json_elements as walk
-from pipelines.ingest.detect import recognise
+from pipelines.ingest.facts import FactKind
+from pipelines.ingest.format_registry import FORMATS, detect_format
 from pipelines.ingest.formats import log_dirs
-from pipelines.ingest.formats.checked_values import parse_each
-from pipelines.ingest.formats.format_registry import FORMATS
-from pipelines.ingest.records import BROKER, FAULT, PARTITION, REPLICA, Records
-from pipelines.ingest.topic_names import bad_topic_name
+from pipelines.ingest.formats.checked_values import explain_bad_topic_name
+from pipelines.ingest.formats.json_documents import Event, EventKind, walk_documents
+from pipelines.ingest.source_format import Records, parse_each
 
-from .facts import FORMATS_DIR, bare, checked, facts, faults, reasons, short, table_of
+from .facts import FORMATS_DIR, check_facts, drop_kind, facts, faults, load_facts, reasons, shorten
 
 
 def log(topic: str, partition: int, broker: int, size: int, lag: int | None, future: bool) -> dict[str, object]:
@@ -27,13 +26,13 @@ def log(topic: str, partition: int, broker: int, size: int, lag: int | None, fut
 
 @pytest.mark.parametrize("name", ["log-dirs.txt", "log-dirs-pretty.json"])
 def test_log_dirs_with_keys_in_any_order(name: str) -> None:
-    assert bare(facts(name, REPLICA)) == [
+    assert drop_kind(facts(name, FactKind.REPLICA)) == [
         log("orders", 0, 1, 100, 0, False),
         log("a-b-c", 12, 1, 5_000_000_000, 7, True),
         log("orders", 0, 2, 90, None, False),
     ]
     # broker 3 has no log dir, and yet it answered
-    assert bare(facts(name, BROKER)) == [{"broker_id": i, "registered": True} for i in (1, 2, 3)]
+    assert drop_kind(facts(name, FactKind.BROKER)) == [{"broker_id": i, "registered": True} for i in (1, 2, 3)]
 
 
 _element = st.builds(
@@ -58,9 +57,11 @@ _place = st.sampled_from(
 
 
 @given(st.lists(st.tuples(st.just(1), _place, _element), max_size=6))
-def test_the_columns_and_the_element_parser_of_log_dirs_agree(rows: list[tuple[int, str, str]]) -> None:
-    records = Records.of(rows)
-    assert checked(records, log_dirs.FORMAT.parse(records)).equals(parse_each(records, log_dirs._facts))
+def test_the_batch_parser_and_the_element_parser_of_log_dirs_agree(rows: list[tuple[int, str, str]]) -> None:
+    records = Records.from_rows(rows)
+    assert check_facts(records, log_dirs.FORMAT.parse_facts(records)).equals(
+        parse_each(records, log_dirs.FORMAT.parse_record)
+    )
 
 
 def test_the_lines_around_the_document_are_ignored_by_name() -> None:
@@ -69,43 +70,43 @@ def test_the_lines_around_the_document_are_ignored_by_name() -> None:
 
 def test_elements_keep_the_line_on_which_they_begin() -> None:
     text = (FORMATS_DIR / "log-dirs-pretty.json").read_text().splitlines()
-    for row in table_of(FORMATS_DIR / "log-dirs-pretty.json").to_pylist():
+    for row in load_facts(FORMATS_DIR / "log-dirs-pretty.json").to_pylist():
         assert text[row["line_number"] - 1].strip() == "{"
 
 
 @pytest.mark.parametrize("name", ["log-dirs.txt", "log-dirs-pretty.json"])
 def test_a_failed_log_dir_is_reported_with_its_error(name: str) -> None:
-    (row,) = facts(name, FAULT)
+    (row,) = facts(name, FactKind.REJECTED)
     assert row["reasons"] == ['log dir "/d2" of broker 1 failed: "KAFKA_STORAGE_ERROR"; its replicas are not shown']
 
 
 @pytest.mark.parametrize("topic", ["bad name!", ".", "..", "t" * 250])
-def test_a_bad_topic_name_of_a_log_is_rejected_for_the_same_reason_as_elsewhere(topic: str) -> None:
+def test_a_bad_topic_name_of_a_log_has_the_same_reason_as_elsewhere(topic: str) -> None:
     replica = {"partition": f"{topic}-0", "size": 1, "offsetLag": 0, "isFuture": False}
     document = {"version": 1, "brokers": [{"broker": 1, "logDirs": [{"logDir": "/d", "partitions": [replica]}]}]}
     for text in (json.dumps(document), json.dumps(document, separators=(",", ":"))):
-        records = log_dirs.FORMAT.frame(text, "x")
-        (row,) = short(checked(records, log_dirs.FORMAT.parse(records)), FAULT)
-        assert row["reasons"] == [bad_topic_name(topic)]
+        records = log_dirs.FORMAT.read_records(text, "x")
+        (row,) = shorten(check_facts(records, log_dirs.FORMAT.parse_facts(records)), FactKind.REJECTED)
+        assert row["reasons"] == [explain_bad_topic_name(topic)]
 
 
-def test_bad_log_dirs_are_faults_one_by_one() -> None:
-    rows = table_of(FORMATS_DIR.parent / "bad" / "log-dirs-bad.json").to_pylist()
+def test_bad_log_dirs_are_rejected_one_by_one() -> None:
+    rows = load_facts(FORMATS_DIR.parent / "bad" / "log-dirs-bad.json").to_pylist()
     assert [(row["kind"], (row["reasons"] or [""])[0].removeprefix("unparsable: ")) for row in rows] == [
-        ("fault", "broker is true, expected a whole number"),
-        ("fault", "broker is true, expected a whole number"),
+        ("rejected", "broker is true, expected a whole number"),
+        ("rejected", "broker is true, expected a whole number"),
         ("broker", ""),
-        ("fault", 'partition is "nodash", expected topic-number'),
-        ("fault", "size is -5, expected 0 to 9223372036854775807"),
-        ("fault", "size is missing"),
-        ("fault", 'size is "big", expected a whole number'),
-        ("fault", "the replica is 7, expected an object"),
+        ("rejected", 'partition is "nodash", expected topic-number'),
+        ("rejected", "size is -5, expected 0 to 9223372036854775807"),
+        ("rejected", "size is missing"),
+        ("rejected", 'size is "big", expected a whole number'),
+        ("rejected", "the replica is 7, expected an object"),
     ]
 
 
-def test_a_document_that_breaks_off_keeps_what_was_whole() -> None:
-    rows = table_of(FORMATS_DIR.parent / "bad" / "log-dirs-cut.txt").to_pylist()
-    assert [row["kind"] for row in rows[3:]] == ["broker", "fault", "replica", "replica", "fault", "fault"]
+def test_complete_elements_of_a_document_that_breaks_off_are_used() -> None:
+    rows = load_facts(FORMATS_DIR.parent / "bad" / "log-dirs-cut.txt").to_pylist()
+    assert [row["kind"] for row in rows[3:]] == ["broker", "rejected", "replica", "replica", "rejected", "rejected"]
     assert "the JSON breaks off" in rows[-1]["reasons"][0]
 
 
@@ -119,15 +120,15 @@ ORDERS = [
     "name", ["reassignment.json", "reassignment-pretty.json", "reassign-generate.txt", "reassign-execute-old.txt"]
 )
 def test_the_current_assignment_is_the_state(name: str) -> None:
-    assert bare(facts(name, PARTITION)) == ORDERS
+    assert drop_kind(facts(name, FactKind.PARTITION)) == ORDERS
 
 
-def test_the_proposed_assignment_is_not() -> None:
+def test_the_proposed_assignment_is_ignored() -> None:
     assert reasons("reassign-generate.txt") == {"proposed assignment": 2, "tool message": 2, "blank line": 1}
 
 
 def test_bad_reassignments() -> None:
-    found = [row["reasons"] for row in table_of(FORMATS_DIR.parent / "bad" / "reassignment-bad.json").to_pylist()]
+    found = [row["reasons"] for row in load_facts(FORMATS_DIR.parent / "bad" / "reassignment-bad.json").to_pylist()]
     assert found == [
         ['unparsable: replicas[0] is "a", expected a whole number'],
         ["unparsable: replicas is missing"],
@@ -165,40 +166,40 @@ def test_a_model_has_racks_brokers_to_empty_and_loads() -> None:
 
 
 def test_a_bad_model() -> None:
-    rows = table_of(FORMATS_DIR.parent / "bad" / "model-bad.json").to_pylist()
-    assert {row["kind"] for row in rows} == {"fault"}
+    rows = load_facts(FORMATS_DIR.parent / "bad" / "model-bad.json").to_pylist()
+    assert {row["kind"] for row in rows} == {"rejected"}
     assert len(rows) == 5
 
 
-def test_what_a_tool_is_given_is_ignored_by_name() -> None:
+def test_the_input_of_a_tool_is_ignored_by_reason() -> None:
     assert facts("topics-to-move.json") == [{"kind": "ignored", "reasons": ["topic to move"]}] * 2
     assert facts("election.json") == [{"kind": "ignored", "reasons": ["partition to elect a leader of"]}] * 2
 
 
-def test_topics_to_move_beside_what_was_generated_of_them_are_ignored_too() -> None:
+def test_topics_to_move_beside_the_generated_assignment_are_ignored() -> None:
     text = '{"topics":[{"topic":"orders"}]}\n' + (FORMATS_DIR / "reassign-generate.txt").read_text()
-    form = recognise(text, "x")
+    form = detect_format(text, "x")
     assert form.name == "reassignment"
-    records = form.frame(text, "x")
-    rows = short(checked(records, form.parse(records)))
+    records = form.read_records(text, "x")
+    rows = shorten(check_facts(records, form.parse_facts(records)))
     assert rows[0] == {"kind": "ignored", "reasons": ["topic to move"]}
-    assert not [row for row in rows if row["kind"] == FAULT]
+    assert not [row for row in rows if row["kind"] == FactKind.REJECTED]
 
 
-def test_a_list_that_only_resembles_a_tools_input_keeps_its_faults() -> None:
+def test_a_list_that_only_resembles_the_input_of_a_tool_is_rejected() -> None:
     for text, name in (
         ('{"topics":[{"topic":"a","partitions":3,"rf":2},{"topic":"b"}]}', "topic-list"),
         ('{"partitions":[{"topic":"a","partition":0,"replicas":[1]},{"topic":"a","partition":1}]}', "reassignment"),
     ):
-        form = recognise(text, "x")
+        form = detect_format(text, "x")
         assert form.name == name
-        records = form.frame(text, "x")
-        assert [row["kind"] for row in short(checked(records, form.parse(records)))][1] == FAULT
-    records = FORMATS["tool-input"].frame('{"partitions":[{"topic":"a","partition":0,"replicas":[1]}]}', "x")
-    assert [row["kind"] for row in short(FORMATS["tool-input"].parse(records))] == [FAULT]
+        records = form.read_records(text, "x")
+        assert [row["kind"] for row in shorten(check_facts(records, form.parse_facts(records)))][1] == FactKind.REJECTED
+    records = FORMATS["tool-input"].read_records('{"partitions":[{"topic":"a","partition":0,"replicas":[1]}]}', "x")
+    assert [row["kind"] for row in shorten(FORMATS["tool-input"].parse_facts(records))] == [FactKind.REJECTED]
 
 
-def test_tool_output_carries_nothing() -> None:
+def test_tool_output_is_ignored() -> None:
     assert reasons("reassign-verify.txt") == {"tool message": 3, "blank line": 1}
     assert reasons("leader-election.txt") == {"tool message": 2}
 
@@ -206,8 +207,8 @@ def test_tool_output_carries_nothing() -> None:
 # --- the walk --------------------------------------------------------------------------------------------
 
 
-def elements(text: str, *wanted: tuple[str, ...]) -> list[walk.Event]:
-    return [event for event in walk.events(text, wanted) if event.kind == walk.ELEMENT]
+def elements(text: str, *arrays: tuple[str, ...]) -> list[Event]:
+    return [event for event in walk_documents(text, arrays) if event.kind == EventKind.ELEMENT]
 
 
 _JSON = st.recursive(
@@ -218,7 +219,9 @@ _JSON = st.recursive(
 
 
 @given(st.lists(_JSON, max_size=5), _JSON, st.sampled_from([None, 1, "\t"]))
-def test_elements_are_those_of_the_array_wherever_it_stands(items: list[object], other: object, indent: object) -> None:
+def test_elements_of_the_array_are_found_anywhere_in_the_document(
+    items: list[object], other: object, indent: object
+) -> None:
     text = json.dumps({"before": other, "deep": [{"array": items, "x": other}], "after": other}, indent=indent)  # type: ignore[arg-type]
     found = elements("a line\n" + text + "\nanother", ("deep", "*", "array"))
     assert [event.value for event in found] == items
@@ -231,8 +234,8 @@ def test_elements_are_those_of_the_array_wherever_it_stands(items: list[object],
     [
         ('{"a":[1,2]}', ["element", "element"]),
         ('{"a":[]}', []),
-        ('{"a":{}}', ["other"]),
-        ('{"b":1}', ["other"]),
+        ('{"a":{}}', ["foreign"]),
+        ('{"b":1}', ["foreign"]),
         ('{"a":[1,', ["element", "broken"]),
         ('{"a":[1 2]}', ["element", "broken"]),
         ('{"a":[1 2]}\n\nend', ["element", "broken", "line", "line"]),
@@ -246,9 +249,9 @@ def test_elements_are_those_of_the_array_wherever_it_stands(items: list[object],
         ("", []),
     ],
 )
-def test_what_the_walk_reports(text: str, kinds: list[str]) -> None:
-    quiet = (walk.START, walk.END, walk.VALUE)
-    assert [event.kind for event in walk.events(text, [("a",)]) if event.kind not in quiet] == kinds
+def test_the_events_of_a_walk(text: str, kinds: list[str]) -> None:
+    quiet = (EventKind.START, EventKind.END, EventKind.VALUE)
+    assert [event.kind for event in walk_documents(text, [("a",)]) if event.kind not in quiet] == kinds
 
 
 def test_line_numbers_are_counted_once() -> None:
@@ -281,5 +284,5 @@ def test_no_damage_to_a_document_raises(name: str, at: int, cut: int, extra: str
     damaged = text[:begin] + extra + text[begin + cut :]
     if form.name in ("broker-list", "topic-list") and damaged.lstrip()[:1] not in ("{", "[") and name[-3:] != "csv":
         return
-    records = form.frame(damaged, name)
-    checked(records, form.parse(records))
+    records = form.read_records(damaged, name)
+    check_facts(records, form.parse_facts(records))

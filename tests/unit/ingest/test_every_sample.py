@@ -1,4 +1,4 @@
-"""Every file of data_samples: its format, and that kept, faulted and ignored records add up."""
+"""Every file of data_samples has the expected format, and each of its records becomes a fact."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import SourceError
-from pipelines.ingest.detect import recognise
-from pipelines.ingest.formats.format_registry import FORMATS
+from pipelines.ingest.format_registry import FORMATS, detect_format
 from pipelines.ingest.text import read_text
 
-from .facts import BAD_DIR, SAMPLES, table_of
+from .facts import BAD_DIR, SAMPLES, load_facts
 
 # The beginning of a sample's name says its format; the longest that fits counts.
 NAMES = {
@@ -52,15 +51,15 @@ def expected_format(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", READ, ids=lambda p: str(p.relative_to(SAMPLES)))
-def test_a_sample_is_recognised_and_every_record_becomes_a_fact(path: Path) -> None:
-    assert recognise(read_text(path), str(path)).name == expected_format(path)
-    assert table_of(path).num_rows > 0  # table_of compares the records with the facts
+def test_the_format_of_a_sample_is_detected_and_every_record_becomes_a_fact(path: Path) -> None:
+    assert detect_format(read_text(path), str(path)).name == expected_format(path)
+    assert load_facts(path).num_rows > 0  # table_of compares the records with the facts
 
 
 @pytest.mark.parametrize("name", REJECTED)
-def test_a_file_that_cannot_be_read_as_a_whole_is_rejected_by_name(name: str) -> None:
+def test_the_error_of_a_rejected_file_names_the_file(name: str) -> None:
     with pytest.raises(SourceError, match=REJECTED[name]) as error:
-        table_of(BAD_DIR / name)
+        load_facts(BAD_DIR / name)
     assert str(BAD_DIR / name) in str(error.value)
 
 
@@ -76,7 +75,7 @@ def test_the_readme_explains_every_sample() -> None:
 
 def test_an_unknown_text_names_its_first_line_the_formats_and_the_option() -> None:
     with pytest.raises(SourceError) as error:
-        recognise("\n\nhello there\n", "x.txt")
+        detect_format("\n\nhello there\n", "x.txt")
     message = str(error.value)
     assert "x.txt" in message
     assert "'hello there'" in message
@@ -84,14 +83,14 @@ def test_an_unknown_text_names_its_first_line_the_formats_and_the_option() -> No
     assert all(name in message for name in FORMATS)
 
 
-def test_data_behind_a_long_log_is_found() -> None:
+def test_data_after_a_long_log_is_found() -> None:
     log = "[2024-05-06 07:08:09,123] INFO starting\n" * 5000
     table = "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n"
-    assert recognise(log + table + log, "x").name == "describe"
+    assert detect_format(log + table + log, "x").name == "describe"
 
 
 def test_a_model_with_many_brokers_before_its_partitions_is_no_broker_list() -> None:
     brokers = ",\n".join(f'{{"id":{i},"rack":"r"}}' for i in range(5000))
     text = f'{{"name":"m","brokers":[\n{brokers}],\n"removed":[],"partitions":[]}}'
-    assert recognise(text, "x").name == "model"
-    assert recognise(text.replace("\n", ""), "x").name == "model"
+    assert detect_format(text, "x").name == "model"
+    assert detect_format(text.replace("\n", ""), "x").name == "model"

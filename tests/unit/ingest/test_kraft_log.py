@@ -7,10 +7,10 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines.ingest.facts import FactKind
 from pipelines.ingest.formats.kraft_log import FORMAT
-from pipelines.ingest.records import FAULT, IGNORED
 
-from .facts import FORMATS_DIR, checked, facts, faults, reasons, short
+from .facts import FORMATS_DIR, check_facts, facts, faults, reasons, shorten
 
 T1, T3 = "A" * 22, "C" * 22
 
@@ -24,7 +24,7 @@ def at(host: str) -> dict[str, object]:
 
 
 def test_the_records_of_a_log_in_order() -> None:
-    rows = [row for row in facts("kraft-log.txt") if row["kind"] != IGNORED]
+    rows = [row for row in facts("kraft-log.txt") if row["kind"] != FactKind.IGNORED]
     placed = {"adding_replicas": [], "removing_replicas": [], "elr": [], "last_known_elr": [], "leader_epoch": 0}
     orders = {"topic": "orders", "topic_id": T1}
     assert rows == [
@@ -66,7 +66,7 @@ def test_the_records_of_a_log_in_order() -> None:
     ]  # fmt: skip
 
 
-def test_transactions_that_never_ended_count_for_nothing() -> None:
+def test_records_of_unfinished_transactions_are_ignored() -> None:
     ignored = reasons("kraft-log.txt")
     assert ignored["aborted transaction"] == 4
     assert ignored["unfinished transaction"] == 2
@@ -76,10 +76,10 @@ def test_transactions_that_never_ended_count_for_nothing() -> None:
     assert ignored["FEATURE_LEVEL_RECORD carries no placement"] == 1
 
 
-def test_records_of_a_type_that_is_not_known_are_quarantined() -> None:
-    """They might say where replicas are."""
-    records = FORMAT.frame(_record("PARTITION_MOVED_RECORD", topicId=T1), "x")
-    (fault,) = short(checked(records, FORMAT.parse(records)), FAULT)
+def test_records_of_an_unknown_type_are_quarantined() -> None:
+    """They might say something about placement."""
+    records = FORMAT.read_records(_record("PARTITION_MOVED_RECORD", topicId=T1), "x")
+    (fault,) = shorten(check_facts(records, FORMAT.parse_facts(records)), FactKind.REJECTED)
     assert 'records of type "PARTITION_MOVED_RECORD" are not known: Kafka 4.1 writes none' in fault["reasons"][0]
 
 
@@ -87,29 +87,29 @@ def test_a_topic_of_an_aborted_transaction_stays_unknown() -> None:
     topic = _record("TOPIC_RECORD", name="t", topicId=T1)
     begin, abort = _record("BEGIN_TRANSACTION_RECORD"), _record("ABORT_TRANSACTION_RECORD")
     change = _record("PARTITION_CHANGE_RECORD", partitionId=0, topicId=T1)
-    records = FORMAT.frame("\n".join([begin, topic, change, abort, change]), "x")
-    kinds = [row["kind"] for row in short(checked(records, FORMAT.parse(records)))]
-    assert kinds == [IGNORED] * 4 + [FAULT]
+    records = FORMAT.read_records("\n".join([begin, topic, change, abort, change]), "x")
+    kinds = [row["kind"] for row in shorten(check_facts(records, FORMAT.parse_facts(records)))]
+    assert kinds == [FactKind.IGNORED] * 4 + [FactKind.REJECTED]
 
 
-def test_a_change_after_the_topic_was_removed_is_a_fault() -> None:
+def test_a_change_after_the_topic_was_removed_is_rejected() -> None:
     text = (FORMATS_DIR / "kraft-log.txt").read_text()
     late = "\n" + _record("PARTITION_CHANGE_RECORD", partitionId=0, topicId=T3)
     end = text.rindex("| offset: 26")  # before the transaction that never ends
-    records = FORMAT.frame(text[:end] + late, "x")
-    (fault,) = short(checked(records, FORMAT.parse(records)), FAULT)
+    records = FORMAT.read_records(text[:end] + late, "x")
+    (fault,) = shorten(check_facts(records, FORMAT.parse_facts(records)), FactKind.REJECTED)
     assert "is of no topic" in fault["reasons"][0]
 
 
 def test_a_snapshot_and_bare_payloads_are_read_the_same_way() -> None:
-    assert [row["kind"] for row in facts("kraft-snapshot.txt") if row["kind"] != IGNORED] == [
+    assert [row["kind"] for row in facts("kraft-snapshot.txt") if row["kind"] != FactKind.IGNORED] == [
         *("topic", "partition", "partition", "config", "broker", "broker")
     ]
     assert facts("kraft-payloads.jsonl")[3] == {"kind": "clear_elr"}  # of all topics
     assert facts("kraft-payloads.jsonl")[0]["fenced"] is False
 
 
-def test_bad_records_are_faults_that_name_key_and_value() -> None:
+def test_reasons_of_bad_records_name_key_and_value() -> None:
     assert {n: reason.removeprefix("unparsable: ") for n, reason in faults("kraft-bad.txt").items()} == {
         2: f'topicId "{T1}" is of no topic that the log has created',
         4: "replicas[0] is true, expected a whole number",
@@ -129,5 +129,5 @@ _TEXT = (FORMATS_DIR / "kraft-log.txt").read_text()
 
 @given(st.integers(0, len(_TEXT)), st.integers(0, 200), st.text(max_size=5))
 def test_no_damage_to_a_log_raises(at: int, cut: int, extra: str) -> None:
-    records = FORMAT.frame(_TEXT[:at] + extra + _TEXT[at + cut :], "x")
-    checked(records, FORMAT.parse(records))
+    records = FORMAT.read_records(_TEXT[:at] + extra + _TEXT[at + cut :], "x")
+    check_facts(records, FORMAT.parse_facts(records))

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.errors import SettingsError, SourceError
-from pipelines.ingest.detect import by_name, recognise
-from pipelines.ingest.formats.format_registry import FORMATS
-from pipelines.ingest.topic_names import bad_topic_name
+from pipelines.ingest.format_registry import FORMATS, detect_format, get_format
+from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 
-from .facts import FORMATS_DIR, bare, checked, facts, faults, reasons, short
+from .facts import FORMATS_DIR, check_facts, drop_kind, facts, faults, reasons, shorten
 
 
 def broker(number: int, rack: str | None = None, **more: object) -> dict[str, object]:
@@ -21,7 +20,7 @@ def broker(number: int, rack: str | None = None, **more: object) -> dict[str, ob
 
 
 def test_a_broker_list_as_csv() -> None:
-    assert bare(facts("brokers.csv", "broker")) == [
+    assert drop_kind(facts("brokers.csv", "broker")) == [
         broker(1, "east", host="b1", port=9092),
         broker(2, "west", host="b2", port=9092),
         broker(3, host="b3"),
@@ -31,11 +30,11 @@ def test_a_broker_list_as_csv() -> None:
 
 @pytest.mark.parametrize("name", ["brokers-semicolon.csv", "brokers-tab.csv", "brokers-list.json"])
 def test_a_broker_list_with_other_delimiters_names_and_shapes(name: str) -> None:
-    assert bare(facts(name, "broker")) == [broker(1, "east"), broker(2, "west")]
+    assert drop_kind(facts(name, "broker")) == [broker(1, "east"), broker(2, "west")]
 
 
 def test_a_broker_list_as_json() -> None:
-    assert bare(facts("brokers.json")) == [broker(1, "east"), broker(2, "west", host="b2", port=9092), broker(3)]
+    assert drop_kind(facts("brokers.json")) == [broker(1, "east"), broker(2, "west", host="b2", port=9092), broker(3)]
 
 
 def test_bad_values_of_a_broker_list_name_column_and_value() -> None:
@@ -52,10 +51,10 @@ def test_a_topic_list_with_loads() -> None:
     orders = {"topic": "orders", "partition_count": 6, "replication_factor": 3}
     audit = {"topic": "audit", "partition_count": 1, "replication_factor": 2}
     loads = {"bytes_in_per_s": 1000.5, "bytes_out_per_s": 3000.0, "size_bytes": 5_000_000_000}
-    assert bare(facts("topics.csv", "topic")) == [orders | loads, audit]
-    assert bare(facts("topics.json", "topic")) == [orders | {"bytes_in_per_s": 1000.5}, audit]
-    assert bare(facts("topics-short-names.csv", "topic")) == [orders]
-    assert bare(facts("topics-list.json", "topic")) == [orders]
+    assert drop_kind(facts("topics.csv", "topic")) == [orders | loads, audit]
+    assert drop_kind(facts("topics.json", "topic")) == [orders | {"bytes_in_per_s": 1000.5}, audit]
+    assert drop_kind(facts("topics-short-names.csv", "topic")) == [orders]
+    assert drop_kind(facts("topics-list.json", "topic")) == [orders]
 
 
 def test_bad_values_of_a_topic_list_name_topic_and_value() -> None:
@@ -70,11 +69,11 @@ def test_bad_values_of_a_topic_list_name_topic_and_value() -> None:
 
 def test_two_columns_of_one_meaning_are_rejected() -> None:
     with pytest.raises(SourceError, match="line 1: id and broker are the same column"):
-        FORMATS["broker-list"].frame("id,broker\n1,2\n", "x.csv")
+        FORMATS["broker-list"].read_records("id,broker\n1,2\n", "x.csv")
 
 
 def test_offsets() -> None:
-    assert bare(facts("offsets.txt", "offset")) == [
+    assert drop_kind(facts("offsets.txt", "offset")) == [
         {"topic": "orders", "partition": 0, "log_end_offset": 120},
         {"topic": "orders", "partition": 2, "log_end_offset": 0},
         {"topic": "a.b-c_d", "partition": 11, "log_end_offset": 5_000_000_000},
@@ -86,8 +85,8 @@ def test_offsets() -> None:
 
 def parsed(name: str, line: str) -> dict[str, object]:
     text = line if name == "offsets" else f"0\n1\n{line}\n"
-    records = FORMATS[name].frame(text, "x.broker-1")
-    return short(checked(records, FORMATS[name].parse(records)))[-1]
+    records = FORMATS[name].read_records(text, "x.broker-1")
+    return shorten(check_facts(records, FORMATS[name].parse_facts(records)))[-1]
 
 
 @pytest.mark.parametrize("line", ["t:0:", "t:0:-1", "t:0: ", "kafka.t:3:-1"])
@@ -99,27 +98,27 @@ def test_an_offset_that_is_unknown_is_ignored_by_name(line: str) -> None:
     "line",
     [":0:1", "::1", "t::1", "t:0:-2", "t:0:1-2", "t:0:,5", "t:0:7,x", "t:0:7,-1", "t:1", "t:0:12...", "t:0:12 …"],
 )
-def test_a_line_that_is_nearly_an_offset_is_a_fault(line: str) -> None:
-    assert parsed("offsets", line)["kind"] == "fault"
+def test_a_line_that_is_nearly_an_offset_is_rejected(line: str) -> None:
+    assert parsed("offsets", line)["kind"] == "rejected"
 
 
 @pytest.mark.parametrize("topic", ["kafka.orders", "java.events", "org.apache.x", "ERROR", "Exceptions"])
 def test_a_topic_named_like_a_log_line_has_its_offset(topic: str) -> None:
     line = f"{topic}:0:5"
-    assert recognise(line, "x").name == "offsets"
+    assert detect_format(line, "x").name == "offsets"
     assert parsed("offsets", line) == {"kind": "offset", "topic": topic, "partition": 0, "log_end_offset": 5}
     assert parsed("offsets", "2024-05-06T07:08:09")["reasons"] == ["log line"]
 
 
 @pytest.mark.parametrize("topic", ["bad name!", ".", "..", "t" * 250])
-def test_a_bad_topic_name_is_rejected_for_the_same_reason_as_elsewhere(topic: str) -> None:
-    rejected = {"kind": "fault", "reasons": [bad_topic_name(topic)]}
+def test_a_bad_topic_name_has_the_same_reason_as_elsewhere(topic: str) -> None:
+    rejected = {"kind": "rejected", "reasons": [explain_bad_topic_name(topic)]}
     assert parsed("offsets", f"{topic}:0:5") == rejected
     assert parsed("offset-checkpoint", f"{topic} 0 5") == rejected
 
 
-def test_a_checkpoint_is_of_the_broker_in_its_name() -> None:
-    assert bare(facts("replication-offset-checkpoint.broker-3", "replica")) == [
+def test_the_name_of_a_checkpoint_says_its_broker() -> None:
+    assert drop_kind(facts("replication-offset-checkpoint.broker-3", "replica")) == [
         {"topic": "orders", "partition": 0, "broker_id": 3, "high_watermark": 118},
         {"topic": "orders", "partition": 2, "broker_id": 3, "high_watermark": 0},
         {"topic": "a.b-c_d", "partition": 11, "broker_id": 3, "high_watermark": 5_000_000_000},
@@ -140,14 +139,14 @@ def test_a_checkpoint_is_of_the_broker_in_its_name() -> None:
         ("replication-offset-checkpoint", None),
     ],
 )
-def test_where_the_broker_of_a_checkpoint_is_looked_for(path: str, expected: int | None) -> None:
+def test_the_broker_of_a_checkpoint_is_in_its_path(path: str, expected: int | None) -> None:
     form = FORMATS["offset-checkpoint"]
     if expected is None:
-        with pytest.raises(SourceError, match=r"Name the file so .*broker-0"):
-            form.frame("0\n1\nt 0 5\n", path)
+        with pytest.raises(SourceError, match=r"Put the broker.*broker-0"):
+            form.read_records("0\n1\nt 0 5\n", path)
         return
-    records = form.frame("0\n1\nt 0 5\n", path)
-    assert short(form.parse(records), "replica")[0]["broker_id"] == expected
+    records = form.read_records("0\n1\nt 0 5\n", path)
+    assert shorten(form.parse_facts(records), "replica")[0]["broker_id"] == expected
 
 
 def test_a_wrong_count_and_bad_entries_of_a_checkpoint() -> None:
@@ -159,9 +158,9 @@ def test_a_wrong_count_and_bad_entries_of_a_checkpoint() -> None:
 
 
 def test_an_unknown_format_name_lists_the_known_ones() -> None:
-    assert by_name("describe") is FORMATS["describe"]
+    assert get_format("describe") is FORMATS["describe"]
     with pytest.raises(SettingsError, match=r"'descrbe'.*describe, zookeeper-json"):
-        by_name("descrbe")
+        get_format("descrbe")
 
 
 _TEXTS = {
@@ -175,16 +174,16 @@ _TEXTS = {
 def test_no_damage_to_a_list_raises(name: str, at: int, cut: int, extra: str) -> None:
     text = _TEXTS[name]
     form = FORMATS[name]
-    records = form.frame(text[:at] + extra + text[at + cut :], "checkpoint.broker-1")
-    checked(records, form.parse(records))
+    records = form.read_records(text[:at] + extra + text[at + cut :], "checkpoint.broker-1")
+    check_facts(records, form.parse_facts(records))
 
 
 @given(st.text(max_size=200), st.sampled_from(sorted(FORMATS)))
-def test_no_text_makes_a_format_raise_anything_but_its_own_error(text: str, name: str) -> None:
+def test_no_text_makes_a_format_raise_anything_but_a_source_error(text: str, name: str) -> None:
     form = FORMATS[name]
-    assert 0 <= form.score(text.split("\n")) <= 1
+    assert 0 <= form.detect(text.split("\n")) <= 1
     try:
-        records = form.frame(text, "x.broker-1")
+        records = form.read_records(text, "x.broker-1")
     except SourceError:
         return
-    checked(records, form.parse(records))
+    check_facts(records, form.parse_facts(records))

@@ -1,4 +1,4 @@
-"""Odd values in otherwise good sources cost a warning or a row, never the run."""
+"""Odd values in otherwise good sources lead to a warning or a quarantined row, and never stop the run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.what_if_output import TopicDefaults, what_if
+from pipelines.cli.what_if_answers import TopicDefaults, evaluate_failure
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
@@ -54,7 +54,7 @@ def test_an_absurd_topic_list_row_is_quarantined(tmp_path: Path) -> None:
     assert snapshot.partitions.num_rows == 2
 
 
-def test_different_loads_of_one_partition_are_reported_as_what_they_are(tmp_path: Path) -> None:
+def test_different_loads_of_one_partition_are_a_conflict(tmp_path: Path) -> None:
     part = {"topic": "t", "partition": 0, "replicas": [1, 2], "in_kbps": 1, "out_kbps": 1}
     brokers = [{"id": 1, "rack": "a"}, {"id": 2, "rack": "b"}]
     model = {"name": "m", "brokers": brokers, "removed": [], "partitions": [{**part, "size_mb": s} for s in (1, 2)]}
@@ -63,7 +63,7 @@ def test_different_loads_of_one_partition_are_reported_as_what_they_are(tmp_path
     assert [row["outcome"] for row in snapshot.conflicts.to_pylist()] == ["value is used, other_value is not"]
 
 
-def test_one_registration_beside_a_describe_kills_nobody(tmp_path: Path) -> None:
+def test_one_registration_beside_a_describe_takes_no_broker_down(tmp_path: Path) -> None:
     (tmp_path / "describe.txt").write_text(HEADER.format(count=1, configs="") + LINE.format(partition=0))
     znode = {"path": "/brokers/ids/2", "data": json.dumps({"host": "h", "port": 1, "version": 5, "endpoints": []})}
     (tmp_path / "ids.jsonl").write_text(json.dumps(znode) + "\n")
@@ -76,17 +76,17 @@ def test_an_election_from_the_elr_leaves_one_replica(tmp_path: Path) -> None:
     snapshot = load(
         tmp_path, line + "\tTopic: t\tPartition: 1\tLeader: 2\tReplicas: 2,3\tIsr: 2,3\tElr: \tLastKnownElr: \n"
     )
-    answer = what_if(snapshot, [1], TopicDefaults())
-    assert answer["partitions"][0]["leader_after"] == 3
-    assert answer["summary"]["at_one_replica_after"] == 1
+    answer = evaluate_failure(snapshot, [1], TopicDefaults())
+    assert answer.partitions[0].leader_after == 3
+    assert answer.summary.single_isr_partitions == 1
 
 
 def test_a_name_without_a_path_is_rejected() -> None:
-    with pytest.raises(SourceError, match="the path behind '=' is empty"):
+    with pytest.raises(SourceError, match="the path after '=' is empty"):
         find_source("prod=")
 
 
-def test_each_line_of_a_clash_says_where_the_others_are(tmp_path: Path) -> None:
+def test_reasons_of_conflicting_lines_name_the_other_lines(tmp_path: Path) -> None:
     other = LINE.format(partition=0).replace("Leader: 1", "Leader: 2")
     snapshot = load(tmp_path, LINE.format(partition=0) + other + LINE.format(partition=0) + LINE.format(partition=1))
     assert {row["line_number"]: row["reasons"] for row in snapshot.quarantined} == {

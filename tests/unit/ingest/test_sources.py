@@ -1,4 +1,4 @@
-"""What a folder is taken to hold: its files; what else is there is named, what is hidden is not."""
+"""The source of a folder is its files. Other entries are named; hidden entries are not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pipelines.cli import main
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot import load_snapshot
-from pipelines.ingest.sources import Source, find_source, snapshot_id_of
+from pipelines.ingest.sources import Source, compute_snapshot_id, find_source
 
 DESCRIBE = "\tTopic: t\tPartition: 0\tLeader: 5\tReplicas: 5\tIsr: 5\n"
 
@@ -28,11 +28,11 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_what_a_folder_holds_beside_files_is_named(folder: Path) -> None:
+def test_entries_of_a_folder_that_are_not_files_are_named(folder: Path) -> None:
     source = find_source(str(folder))
     assert [file.name for file in source.files] == ["describe.txt"]
     assert source.skipped == ("gone", "older/")
-    assert source.warnings == [f"{folder}: not read, only files right in the folder are: gone, older/"]
+    assert source.warnings == [f"{folder}: not read, as only files directly in the folder are: gone, older/"]
     assert load_snapshot(source).skipped == source.skipped
 
 
@@ -44,17 +44,19 @@ def test_a_folder_of_files_only_gives_no_warning(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [["inspect"], ["what-if", "--fail", "5"]])
-def test_the_commands_warn_of_it(folder: Path, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_warn_about_skipped_entries(
+    folder: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     answers = folder.parent / "answer.json"
     assert main([*command, str(folder), "--json", str(answers)]) == 0
     assert capsys.readouterr().err == (
-        f"kafka-placement: warning: {folder}: not read, only files right in the folder are: gone, older/\n"
+        f"kafka-placement: warning: {folder}: not read, as only files directly in the folder are: gone, older/\n"
     )
     answer = json.loads(answers.read_text())
     assert answer["skipped"] == ["gone", "older/"] if command == ["inspect"] else answer["summary"]["skipped_entries"]
 
 
-def test_a_folder_without_files_names_what_it_has(tmp_path: Path) -> None:
+def test_the_error_of_a_folder_without_files_names_its_entries(tmp_path: Path) -> None:
     (tmp_path / ".hidden").write_text("x")
     with pytest.raises(SourceError, match=r"the folder has no files\."):
         find_source(str(tmp_path))
@@ -63,18 +65,18 @@ def test_a_folder_without_files_names_what_it_has(tmp_path: Path) -> None:
         find_source(str(tmp_path))
 
 
-def test_a_folder_of_which_no_file_can_be_read_is_rejected(tmp_path: Path) -> None:
+def test_a_folder_without_a_readable_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").touch()
     (tmp_path / "segment.log").write_bytes(bytes(100))
     with pytest.raises(SourceError, match=r"segment\.log: is binary"):
         load_snapshot(find_source(str(tmp_path)))
 
 
-def test_a_path_that_the_system_rejects_is_an_error_of_ours() -> None:
+def test_a_path_that_the_system_rejects_is_a_source_error() -> None:
     with pytest.raises(SourceError, match="cannot be read"):
         find_source("a" * 300)
 
 
-def test_a_file_that_vanishes_is_an_error_of_ours(tmp_path: Path) -> None:
+def test_a_file_that_vanishes_is_a_source_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="cannot be read"):
-        snapshot_id_of(Source("x", (tmp_path / "gone",)), None)
+        compute_snapshot_id(Source("x", (tmp_path / "gone",)), None)

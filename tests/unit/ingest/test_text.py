@@ -8,26 +8,26 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import SourceError
-from pipelines.ingest.text import lines_of, read_text
+from pipelines.ingest.text import read_text, split_lines
 
-from .facts import BAD_DIR, FORMATS_DIR, short, table_of
+from .facts import BAD_DIR, FORMATS_DIR, load_facts, shorten
 
 
 @pytest.mark.parametrize("name", ["describe-crlf.txt", "describe-utf16.txt", "describe-bom.txt", "describe-2.8.txt.gz"])
 def test_the_same_text_saved_in_other_ways_gives_the_same_facts(name: str) -> None:
-    assert table_of(FORMATS_DIR / name).equals(table_of(FORMATS_DIR / "describe-2.8.txt"))
+    assert load_facts(FORMATS_DIR / name).equals(load_facts(FORMATS_DIR / "describe-2.8.txt"))
 
 
-def test_line_ends_of_windows_do_not_move_line_numbers(tmp_path: Path) -> None:
+def test_windows_line_ends_do_not_change_line_numbers(tmp_path: Path) -> None:
     file = tmp_path / "x"
     file.write_bytes(b"a\r\n\r\nb\r\r\nc\x0cd\xe2\x80\xa8e\n")
-    assert lines_of(read_text(file)) == ["a", "", "b", "c\x0cd\u2028e"]
+    assert split_lines(read_text(file)) == ["a", "", "b", "c\x0cd\u2028e"]
 
 
-def test_a_byte_that_is_no_utf8_costs_one_line_only(tmp_path: Path) -> None:
+def test_a_byte_that_is_not_utf8_affects_one_line_only(tmp_path: Path) -> None:
     file = tmp_path / "x"
     file.write_bytes(b"\tTopic: caf\xe9\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n" * 2)
-    assert [row["topic"] for row in short(table_of(file))] == ["caf\ufffd"] * 2
+    assert [row["topic"] for row in shorten(load_facts(file))] == ["caf\ufffd"] * 2
 
 
 @pytest.mark.parametrize("codec", ["utf-16", "utf-32"])
@@ -47,7 +47,7 @@ def test_a_byte_order_mark_says_the_encoding(tmp_path: Path, codec: str) -> None
         ("", "is a folder"),
     ],
 )
-def test_what_cannot_be_read_is_rejected_with_its_name_and_a_remedy(name: str, problem: str) -> None:
+def test_the_error_of_an_unreadable_file_names_the_file(name: str, problem: str) -> None:
     with pytest.raises(SourceError, match=problem) as error:
         read_text(BAD_DIR / name)
     assert str(BAD_DIR / name) in str(error.value)

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines.ingest.facts import FactKind
 from pipelines.ingest.formats import zookeeper_cli, zookeeper_json
 from pipelines.ingest.formats.checked_values import BadValueError
-from pipelines.ingest.formats.znodes import znode_facts
-from pipelines.ingest.records import BROKER, CONFIG, PARTITION, TOPIC
+from pipelines.ingest.formats.zookeeper_json import parse_znode
 from pipelines.ingest.snapshot import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
 
-from .facts import BAD_DIR, FORMATS_DIR, bare, checked, facts, faults, reasons, short, table_of
+from .facts import BAD_DIR, FORMATS_DIR, check_facts, drop_kind, facts, faults, load_facts, reasons, shorten
 
 
 def test_brokers_of_all_versions() -> None:
-    assert bare(facts("zookeeper-versions.jsonl", BROKER)) == [
+    assert drop_kind(facts("zookeeper-versions.jsonl", FactKind.BROKER)) == [
         {"broker_id": 1, "registered": True, "host": "b1", "port": 9092},
         {"broker_id": 2, "registered": True, "host": "b2", "port": 9092},
         {"broker_id": 3, "registered": True, "rack": "east", "host": "b3", "port": 9092},
@@ -32,7 +32,7 @@ def test_brokers_of_all_versions() -> None:
 
 def test_topics_of_all_versions() -> None:
     topic_id = "5gfb0WaGRD-gbXnSt6fEKQ"
-    rows = bare(facts("zookeeper-versions.jsonl", TOPIC, PARTITION))
+    rows = drop_kind(facts("zookeeper-versions.jsonl", FactKind.TOPIC, FactKind.PARTITION))
     assert rows[:7] == [
         {"topic": "v1", "partition_count": 2},
         {"topic": "v1", "partition": 0, "replicas": [1, 2]},
@@ -51,20 +51,24 @@ def test_topics_of_all_versions() -> None:
 
 
 def test_configs_also_of_a_topic_that_is_named_like_a_znode() -> None:
-    assert bare(facts("zookeeper-versions.jsonl", CONFIG)) == [
+    assert drop_kind(facts("zookeeper-versions.jsonl", FactKind.CONFIG)) == [
         {"topic": "v1", "configs": [("min.insync.replicas", "2"), ("cleanup.policy", "compact,delete")]},
         {"topic": "controller", "configs": []},
     ]
 
 
 def test_a_cluster_may_live_under_a_path_of_its_own() -> None:
-    assert znode_facts("/kafka/east/controller", '{"brokerid":3}') == [(BROKER, {"broker_id": 3, "controller": True})]
-    assert znode_facts("/kafka/brokers/topics/t", {"partitions": {"0": [1]}})[1][1]["replicas"] == [1]
-    assert znode_facts("/config/users/controller", "{}")[0][1]["reasons"] == ["znode without placement"]
+    assert parse_znode("/kafka/east/controller", '{"brokerid":3}') == [
+        (FactKind.BROKER, {"broker_id": 3, "controller": True})
+    ]
+    assert parse_znode("/kafka/brokers/topics/t", {"partitions": {"0": [1]}})[1][1]["replicas"] == [1]
+    assert parse_znode("/config/users/controller", "{}")[0][1]["reasons"] == ["znode without placement"]
 
 
 def test_a_session_gives_the_znodes_that_it_shows() -> None:
-    assert bare(facts("zookeeper-cli.txt", BROKER, TOPIC, PARTITION, CONFIG)) == [
+    assert drop_kind(
+        facts("zookeeper-cli.txt", FactKind.BROKER, FactKind.TOPIC, FactKind.PARTITION, FactKind.CONFIG)
+    ) == [
         {"broker_id": 1, "registered": True},
         {"broker_id": 2, "registered": True},
         {"broker_id": 3, "registered": True},
@@ -90,8 +94,8 @@ def test_a_session_gives_the_znodes_that_it_shows() -> None:
     }
 
 
-def test_one_shot_commands_and_bare_paths_name_the_znode_too() -> None:
-    rows = bare(facts("zookeeper-cli-one-shot.txt", BROKER, TOPIC, PARTITION))
+def test_one_shot_commands_and_bare_paths_name_the_znode() -> None:
+    rows = drop_kind(facts("zookeeper-cli-one-shot.txt", FactKind.BROKER, FactKind.TOPIC, FactKind.PARTITION))
     assert rows == [
         {"topic": "orders", "partition_count": 1},
         {"topic": "orders", "partition": 0, "replicas": [1, 2]},
@@ -107,16 +111,16 @@ def session(*commands: tuple[str, str]) -> str:
     return "".join(f"[zk: h:2181(CONNECTED) {i}] {c}\n{answer}\n" for i, (c, answer) in enumerate(commands))
 
 
-def said_of_brokers(*commands: tuple[str, str]) -> list[dict[str, object]]:
-    records = zookeeper_cli.FORMAT.frame(session(*commands), "x")
-    return bare(short(checked(records, zookeeper_cli.FORMAT.parse(records)), BROKER))
+def broker_facts(*commands: tuple[str, str]) -> list[dict[str, object]]:
+    records = zookeeper_cli.FORMAT.read_records(session(*commands), "x")
+    return drop_kind(shorten(check_facts(records, zookeeper_cli.FORMAT.parse_facts(records)), FactKind.BROKER))
 
 
-def seen(*ids: int) -> list[dict[str, object]]:
+def registered(*ids: int) -> list[dict[str, object]]:
     return [{"broker_id": i, "registered": True} for i in ids]
 
 
-def gone(*ids: int) -> list[dict[str, object]]:
+def unregistered(*ids: int) -> list[dict[str, object]]:
     return [{"broker_id": i, "registered": False} for i in ids]
 
 
@@ -126,11 +130,11 @@ LIST = "ls /brokers/ids"
 NO_IDS = "Node does not exist: /brokers/ids"
 
 
-def test_a_listing_says_who_is_not_registered_of_all_that_the_session_names() -> None:
-    assert said_of_brokers((LIST, "[1, 2]"), TOPIC_OF_3) == seen(1, 2) + gone(3)
-    assert said_of_brokers((LIST, "[]"), TOPIC_OF_3) == gone(1, 2, 3)
-    assert said_of_brokers((LIST, NO_IDS), TOPIC_OF_3) == gone(1, 2, 3)
-    assert said_of_brokers((LIST, "[1, 2, 3]"), TOPIC_OF_3) == seen(1, 2, 3)
+def test_a_listing_shows_which_mentioned_brokers_are_not_registered() -> None:
+    assert broker_facts((LIST, "[1, 2]"), TOPIC_OF_3) == registered(1, 2) + unregistered(3)
+    assert broker_facts((LIST, "[]"), TOPIC_OF_3) == unregistered(1, 2, 3)
+    assert broker_facts((LIST, NO_IDS), TOPIC_OF_3) == unregistered(1, 2, 3)
+    assert broker_facts((LIST, "[1, 2, 3]"), TOPIC_OF_3) == registered(1, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -141,22 +145,22 @@ def test_a_listing_says_who_is_not_registered_of_all_that_the_session_names() ->
         "Node does not exist",
     ],
 )
-def test_a_missing_registration_says_that_the_broker_is_not_registered(answer: str) -> None:
-    assert said_of_brokers(("get /brokers/ids/3", answer)) == gone(3)
+def test_a_missing_znode_shows_that_the_broker_is_not_registered(answer: str) -> None:
+    assert broker_facts(("get /brokers/ids/3", answer)) == unregistered(3)
 
 
-def test_another_missing_node_says_nothing_of_brokers() -> None:
-    assert said_of_brokers(("get /brokers/topics/t", "Node does not exist: /brokers/topics/t"), TOPIC_OF_3) == []
-    assert said_of_brokers(("get /brokers/ids/x", "Node does not exist: /brokers/ids/x"), TOPIC_OF_3) == []
-    assert said_of_brokers(("ls /brokers/topics", "[]"), TOPIC_OF_3) == []
+def test_another_missing_znode_says_nothing_about_brokers() -> None:
+    assert broker_facts(("get /brokers/topics/t", "Node does not exist: /brokers/topics/t"), TOPIC_OF_3) == []
+    assert broker_facts(("get /brokers/ids/x", "Node does not exist: /brokers/ids/x"), TOPIC_OF_3) == []
+    assert broker_facts(("ls /brokers/topics", "[]"), TOPIC_OF_3) == []
 
 
-def test_a_cluster_that_was_looked_for_in_the_wrong_place_is_not_down() -> None:
+def test_a_missing_znode_under_a_wrong_path_takes_no_broker_down() -> None:
     wrong = [(LIST, NO_IDS), ("get /brokers/ids/1", "Node does not exist: /brokers/ids/1")]
-    assert said_of_brokers(*wrong, ("ls /kafka/brokers/ids", "[1]")) == seen(1)
+    assert broker_facts(*wrong, ("ls /kafka/brokers/ids", "[1]")) == registered(1)
 
 
-def snapshot_of(folder: Path, *commands: tuple[str, str]) -> Snapshot:
+def load_session(folder: Path, *commands: tuple[str, str]) -> Snapshot:
     file = folder / "session.txt"
     file.write_text(session(*commands))
     return load_snapshot(find_source(str(file)))
@@ -168,27 +172,27 @@ def snapshot_of(folder: Path, *commands: tuple[str, str]) -> Snapshot:
 @pytest.mark.parametrize("turned", [False, True])
 def test_listings_that_differ_are_a_conflict(tmp_path: Path, second: tuple[str, str], turned: bool) -> None:
     both = [(LIST, "[1, 2, 3]"), second]
-    snapshot = snapshot_of(tmp_path, *(both[::-1] if turned else both), TOPIC_OF_3, STATE_OF_3)
+    snapshot = load_session(tmp_path, *(both[::-1] if turned else both), TOPIC_OF_3, STATE_OF_3)
     (row,) = [row for row in snapshot.conflicts.to_pylist() if row["entity"] == "broker 3"]
     assert (row["field"], {row["value"], row["other_value"]}) == ("registered", {"True", "False"})
     assert sorted([row["line_number"], row["other_line_number"]]) == [2, 4]
 
 
-def test_an_empty_listing_kills_all_brokers(tmp_path: Path) -> None:
-    snapshot = snapshot_of(tmp_path, (LIST, "[]"), TOPIC_OF_3, STATE_OF_3)
+def test_after_an_empty_listing_all_brokers_are_down(tmp_path: Path) -> None:
+    snapshot = load_session(tmp_path, (LIST, "[]"), TOPIC_OF_3, STATE_OF_3)
     assert {(b["broker_id"], b["live"], b["live_reason"]) for b in snapshot.brokers.to_pylist()} == {
         (i, False, "unregistered") for i in (1, 2, 3)
     }
     assert "broker 1" in snapshot.conflicts["entity"].to_pylist()  # it leads
 
 
-def test_an_empty_listing_beside_no_broker_is_named() -> None:
-    records = zookeeper_cli.FORMAT.frame(session((LIST, "[]")), "x")
-    rows = short(checked(records, zookeeper_cli.FORMAT.parse(records)))
+def test_an_empty_listing_without_mentioned_brokers_is_ignored() -> None:
+    records = zookeeper_cli.FORMAT.read_records(session((LIST, "[]")), "x")
+    rows = shorten(check_facts(records, zookeeper_cli.FORMAT.parse_facts(records)))
     assert rows[1] == {"kind": "ignored", "reasons": ["listing of no broker"]}
 
 
-def test_bad_znodes_are_faults_that_name_key_and_value() -> None:
+def test_reasons_of_bad_znodes_name_key_and_value() -> None:
     found = faults("zookeeper-bad.jsonl")
     assert list(found) == list(range(1, 10))
     assert found[1] == 'unparsable: partitions."0"[0] is true, expected a whole number'
@@ -204,15 +208,15 @@ def test_bad_znodes_are_faults_that_name_key_and_value() -> None:
 
 
 @pytest.mark.parametrize("data", ["[1]", "null", '"x"', "{", "[" * 100_000, "9" * 10_000, '{"partitions":[]}'])
-def test_data_of_another_shape_is_a_fault(data: str) -> None:
+def test_data_of_another_type_is_rejected(data: str) -> None:
     with pytest.raises(BadValueError, match="unparsable"):
-        znode_facts("/brokers/topics/t", data)
+        parse_znode("/brokers/topics/t", data)
 
 
-def test_a_half_surrogate_pair_is_a_fault_not_a_crash() -> None:
+def test_a_half_surrogate_pair_is_rejected() -> None:
     line = json.dumps({"path": "/brokers/ids/1", "data": '{"rack":"\\ud800","host":"b","port":1}'})
-    records = zookeeper_json.FORMAT.frame(line, "x")
-    (row,) = short(checked(records, zookeeper_json.FORMAT.parse(records)))
+    records = zookeeper_json.FORMAT.read_records(line, "x")
+    (row,) = shorten(check_facts(records, zookeeper_json.FORMAT.parse_facts(records)))
     assert "not valid text" in row["reasons"][0]
 
 
@@ -222,17 +226,17 @@ _SESSION = (FORMATS_DIR / "zookeeper-cli.txt").read_text()
 
 @given(st.sampled_from(_LINES), st.integers(0, 300), st.integers(0, 20), st.text(max_size=5))
 def test_no_damage_to_a_dump_raises(line: str, at: int, cut: int, extra: str) -> None:
-    records = zookeeper_json.FORMAT.frame(line[:at] + extra + line[at + cut :] + "\n", "x")
-    checked(records, zookeeper_json.FORMAT.parse(records))
+    records = zookeeper_json.FORMAT.read_records(line[:at] + extra + line[at + cut :] + "\n", "x")
+    check_facts(records, zookeeper_json.FORMAT.parse_facts(records))
 
 
 @given(st.integers(0, len(_SESSION)), st.integers(0, 200), st.text(max_size=5))
 def test_no_damage_to_a_session_raises(at: int, cut: int, extra: str) -> None:
-    records = zookeeper_cli.FORMAT.frame(_SESSION[:at] + extra + _SESSION[at + cut :], "x")
-    checked(records, zookeeper_cli.FORMAT.parse(records))
+    records = zookeeper_cli.FORMAT.read_records(_SESSION[:at] + extra + _SESSION[at + cut :], "x")
+    check_facts(records, zookeeper_cli.FORMAT.parse_facts(records))
 
 
-def test_a_session_and_a_dump_of_the_same_znodes_say_the_same() -> None:
+def test_a_session_and_a_dump_of_the_same_znodes_give_the_same_facts() -> None:
     dump = (FORMATS_DIR / "zookeeper-versions.jsonl").read_text().splitlines()
     session = []
     for line in dump:
@@ -240,12 +244,12 @@ def test_a_session_and_a_dump_of_the_same_znodes_say_the_same() -> None:
         data = znode["data"]
         session.append(f"[zk: localhost:2181(CONNECTED) 3] get {znode['path']}")
         session.append("null" if data is None else data if isinstance(data, str) else json.dumps(data))
-    records = zookeeper_cli.FORMAT.frame("\n".join(session) + "\n", "x")
-    kinds = (BROKER, TOPIC, PARTITION, CONFIG)
-    assert short(checked(records, zookeeper_cli.FORMAT.parse(records)), *kinds) == facts(
+    records = zookeeper_cli.FORMAT.read_records("\n".join(session) + "\n", "x")
+    kinds = (FactKind.BROKER, FactKind.TOPIC, FactKind.PARTITION, FactKind.CONFIG)
+    assert shorten(check_facts(records, zookeeper_cli.FORMAT.parse_facts(records)), *kinds) == facts(
         "zookeeper-versions.jsonl", *kinds
     )
 
 
-def test_the_bad_dump_gives_no_facts_but_faults() -> None:
-    assert {row["kind"] for row in short(table_of(BAD_DIR / "zookeeper-bad.jsonl"))} == {"fault"}
+def test_all_records_of_the_bad_dump_are_rejected() -> None:
+    assert {row["kind"] for row in shorten(load_facts(BAD_DIR / "zookeeper-bad.jsonl"))} == {"rejected"}

@@ -1,4 +1,4 @@
-"""Requests as the golden files write them, for the kernels; and their answers back as lists."""
+"""Requests of the golden files as input of the kernels, and the kernels' output as lists."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from udfs.placement.kernels import admin_utils
-from udfs.placement.kernels.java_random import scrambled
-from udfs.placement.kernels.striped import striped
-from udfs.placement.kernels.topic_arrays import BrokerLists, Placed, Topics
+from udfs.placement.kernels.java_random import scramble_seeds
+from udfs.placement.kernels.striped import place_striped
+from udfs.placement.kernels.topic_arrays import BrokerLists, TopicPlacements, Topics
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 EXAMPLES = json.loads((GOLDEN / "worked_examples.json").read_text())
@@ -18,33 +18,34 @@ ADMIN_UTILS = [json.loads(line) for line in (GOLDEN / "adminutils.jsonl").read_t
 STRIPED = [json.loads(line) for line in (GOLDEN / "striped.jsonl").read_text().splitlines()]
 
 
-def one(*values: int) -> np.ndarray:
+def ints(*values: int) -> np.ndarray:
     return np.array(values, dtype=np.int64)
 
 
-def broker_list(brokers: list[dict]) -> BrokerLists:
+def make_broker_lists(brokers: list[dict]) -> BrokerLists:
     fenced = np.array([b.get("fenced", False) for b in brokers], dtype=np.bool_)
-    return BrokerLists.of(one(*(b["id"] for b in brokers)), one(0, len(brokers)), [b["rack"] for b in brokers], fenced)
+    return BrokerLists.create(
+        ints(*(b["id"] for b in brokers)), ints(0, len(brokers)), [b["rack"] for b in brokers], fenced
+    )
 
 
-def lists(placed: Placed) -> list[list[list[int]]]:
-    """The replica lists of each topic."""
+def to_lists(placed: TopicPlacements) -> list[list[list[int]]]:
+    """Return the replica lists of each topic."""
     rows = [part.tolist() for part in np.split(placed.broker, placed.replica_offsets[1:-1])]
     return [rows[a:b] for a, b in zip(placed.row_offsets[:-1], placed.row_offsets[1:], strict=True)]
 
 
-def ask_admin_utils(case: dict) -> Placed:
-    topics = Topics.of(
-        *(one(case["partitions"]), one(case["replication_factor"]), one(0)),
-        first_partition=one(case["start_partition_id"]),
-        fixed_start=one(case["fixed_start_index"]),
+def place_admin_utils_case(case: dict) -> TopicPlacements:
+    topics = Topics.create(
+        *(ints(case["partitions"]), ints(case["replication_factor"]), ints(0)),
+        start_partition=ints(case["start_partition_id"]),
+        fixed_start_index=ints(case["fixed_start_index"]),
     )
-    return admin_utils.kafka(topics, broker_list(case["brokers"]), scrambled(one(case["seed"])))
+    return admin_utils.place_kafka(topics, make_broker_lists(case["brokers"]), scramble_seeds(ints(case["seed"])))
 
 
-def ask_striped(case: dict) -> Placed:
-    asked = case["topics"]
-    partitions, factor = one(*(t["partitions"] for t in asked)), one(*(t["replication_factor"] for t in asked))
-    shared = np.zeros(len(asked), dtype=np.int64)
-    topics = Topics.of(partitions, factor, shared, stream=shared)
-    return striped(topics, broker_list(case["brokers"]), scrambled(one(case["seed"])))
+def place_striped_case(case: dict) -> TopicPlacements:
+    partitions, factor = (ints(*(t[name] for t in case["topics"])) for name in ("partitions", "replication_factor"))
+    shared = np.zeros(len(partitions), dtype=np.int64)
+    topics = Topics.create(partitions, factor, shared, generator=shared)
+    return place_striped(topics, make_broker_lists(case["brokers"]), scramble_seeds(ints(case["seed"])))

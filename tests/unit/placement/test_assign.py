@@ -1,4 +1,4 @@
-"""`assign`: the golden answers from the golden requests, Kafka's refusals, and the texts for Kafka's tools."""
+"""`assign`: golden requests and answers, Kafka's errors, and the output for Kafka's tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pipelines.cli import main
-from udfs.placement.kernels.java_random import JavaRandom
+from udfs.placement.kernels.java_random import next_int, scramble_seeds
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = ROOT / "tests" / "golden"
@@ -20,10 +20,11 @@ FORMATS = ROOT / "data_samples" / "formats"
 ANSWER = ("replicas", "error", "first_partition")
 
 
-def asked(case: dict) -> dict:
+def remove_answer(case: dict) -> dict:
+    """Return the request of a golden case."""
     out = {key: value for key, value in case.items() if key not in ANSWER}
     if "topics" in out:
-        out["topics"] = [asked(topic) for topic in out["topics"]]
+        out["topics"] = [remove_answer(topic) for topic in out["topics"]]
     return out
 
 
@@ -39,19 +40,19 @@ def answers(tmp_path: Path, *requests: dict | str) -> list[dict]:
 
 
 @pytest.mark.parametrize("name", ["adminutils", "striped"])
-def test_every_golden_case_in_its_own_form(tmp_path: Path, name: str) -> None:
+def test_golden_cases(tmp_path: Path, name: str) -> None:
     cases = [json.loads(line) for line in (GOLDEN / f"{name}.jsonl").read_text().splitlines()]
     assert len(cases) == 400
-    assert answers(tmp_path, *map(asked, cases)) == cases
+    assert answers(tmp_path, *map(remove_answer, cases)) == cases
 
 
-def test_requests_of_all_kinds_together_keep_their_order(tmp_path: Path) -> None:
+def test_requests_of_all_schemes_keep_their_order(tmp_path: Path) -> None:
     cases = [json.loads(line) for n in ("adminutils", "striped") for line in (GOLDEN / f"{n}.jsonl").open()][::7]
     cases = [case for pair in zip(cases, reversed(cases), strict=True) for case in pair]
-    assert answers(tmp_path, *map(asked, cases)) == cases
+    assert answers(tmp_path, *map(remove_answer, cases)) == cases
 
 
-def test_a_bad_line_is_an_error_in_its_place_and_the_others_go_through(tmp_path: Path) -> None:
+def test_an_invalid_line_is_an_error_in_its_place_and_the_others_are_answered(tmp_path: Path) -> None:
     good = {"algorithm": "naive", "brokers": [3, 1], "partitions": 2, "replication_factor": 1}
     bad = {
         "no json": "is no JSON",
@@ -83,11 +84,11 @@ def test_a_bad_line_is_an_error_in_its_place_and_the_others_go_through(tmp_path:
     assert rows[-1]["replicas"] == [[1], [3]]
 
 
-def test_by_hand_as_the_controller_rejects(tmp_path: Path) -> None:
-    def by_hand(text: str) -> dict:
+def test_manual_assignments_get_the_errors_of_the_controller(tmp_path: Path) -> None:
+    def manual_request(text: str) -> dict:
         return {"algorithm": "manual", "brokers": [0, 1, 2], "replica_assignment": text}
 
-    rows = answers(tmp_path, *map(by_hand, ("0:1,2:0", "0:1,1:1", "0:7", "0:1,2", "0:x")))
+    rows = answers(tmp_path, *map(manual_request, ("0:1,2:0", "0:1,1:1", "0:7", "0:1,2", "0:x")))
     assert rows[0]["replicas"] == [[0, 1], [2, 0]]
     rejected = "The manual partition assignment includes "
     assert [row["error"]["message"] for row in rows[1:4]] == [
@@ -100,7 +101,7 @@ def test_by_hand_as_the_controller_rejects(tmp_path: Path) -> None:
     assert "topic topic-5, partition 0, replicas '0:x'" in rows[4]["error"]["message"]
 
 
-def test_a_topic_that_grows_starts_where_kafka_derives_it(tmp_path: Path) -> None:
+def test_added_partitions_begin_where_kafka_derives_it(tmp_path: Path) -> None:
     grows = {"algorithm": "kafka", "brokers": [9, 2, 5], "partitions": 3, "replication_factor": 2}
     # By id: 2, 5, 9. Partition 0's first replica 4 is gone: the first broker that is not below it is 5, index 1.
     (row,) = answers(tmp_path, grows | {"existing_replicas": [[4, 2]]})
@@ -111,7 +112,7 @@ def test_a_topic_that_grows_starts_where_kafka_derives_it(tmp_path: Path) -> Non
     assert row["replicas"][0][0] == 5
 
 
-def test_commands_are_what_a_shell_takes(tmp_path: Path) -> None:
+def test_commands_are_valid_shell_commands(tmp_path: Path) -> None:
     brokers = {"brokers": [1, 2, 3], "seed": 5, "replication_factor": 2}
     text = assign(
         tmp_path,
@@ -121,7 +122,7 @@ def test_commands_are_what_a_shell_takes(tmp_path: Path) -> None:
         {"algorithm": "kafka", "topic": "unknown", "partitions": 1, "start_partition_id": 4, **brokers},
         {"algorithm": "kraft", "topic": "empty", "partitions": 0, **brokers},
         {"algorithm": "kafka", "topic": "a b; rm \ud800", "partitions": 1, **brokers},
-        options=("--as", "commands", "--bootstrap-server", "kafka:1"),
+        options=("--output-format", "commands", "--bootstrap-server", "kafka:1"),
     )
     lines = text.splitlines()
     created = shlex.split(lines[0])
@@ -132,20 +133,22 @@ def test_commands_are_what_a_shell_takes(tmp_path: Path) -> None:
         "# rejected: topic wide: InvalidReplicationFactorException: Replication factor: 4 larger"
     )
     assert "--alter --topic grown --partitions 2 --replica-assignment 1:2," in lines[2]
-    assert lines[3].startswith("# topic unknown grows from partition 4")
+    assert lines[3].startswith("# topic unknown begins at partition 4")
     assert lines[4] == "# topic empty: no partitions to place"
     assert lines[5].startswith("# rejected: 'a b; rm \\ud800': bad topic name")
 
 
-@pytest.mark.parametrize("form", ["commands", "reassignment"])
-def test_a_topic_asked_for_twice_is_an_error(tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("output_format", ["commands", "reassignment"])
+def test_a_topic_requested_twice_is_an_error(
+    tmp_path: Path, output_format: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     request = json.dumps({"algorithm": "naive", "topic": "t", "brokers": [1], "partitions": 1, "replication_factor": 1})
     (tmp_path / "r.jsonl").write_text(f"{request}\n{request}\n")
-    assert main(["assign", str(tmp_path / "r.jsonl"), "--as", form]) == 1
-    assert "topic t is asked for twice" in capsys.readouterr().err
+    assert main(["assign", str(tmp_path / "r.jsonl"), "--output-format", output_format]) == 1
+    assert "topic t is requested twice" in capsys.readouterr().err
 
 
-def test_a_topic_that_grows_leaves_its_siblings_alone(tmp_path: Path) -> None:
+def test_added_partitions_do_not_affect_other_topics(tmp_path: Path) -> None:
     grows = {"partitions": 2, "replication_factor": 1, "existing_replicas": [[3]]}
     other = {"partitions": 2, "replication_factor": 1, "fixed_start_index": 0}
     request = {"algorithm": "kafka", "brokers": [3, 1, 2]}
@@ -153,7 +156,7 @@ def test_a_topic_that_grows_leaves_its_siblings_alone(tmp_path: Path) -> None:
     assert [topic["replicas"] for topic in both["topics"]] == [[[3], [1]], [[1], [2]]]
 
 
-def test_what_looks_like_a_line_end_within_json_is_none(tmp_path: Path) -> None:
+def test_unicode_line_separators_do_not_end_a_request(tmp_path: Path) -> None:
     request = {"algorithm": "naive", "topic": "a\u2028b\x85c", "brokers": [1], "partitions": 1, "replication_factor": 1}
     text = json.dumps(request, ensure_ascii=False)
     (row,) = answers(tmp_path, text)
@@ -161,7 +164,7 @@ def test_what_looks_like_a_line_end_within_json_is_none(tmp_path: Path) -> None:
     assert row["replicas"] == [[1]]
 
 
-def test_a_device_or_pipe_is_written_to_and_a_link_followed(tmp_path: Path) -> None:
+def test_out_may_be_a_pipe_or_a_link(tmp_path: Path) -> None:
     request = tmp_path / "r.jsonl"
     request.write_text('{"algorithm":"naive","brokers":[1],"partitions":1,"replication_factor":1}\n')
     target, link = tmp_path / "target", tmp_path / "link"
@@ -181,7 +184,7 @@ def test_a_device_or_pipe_is_written_to_and_a_link_followed(tmp_path: Path) -> N
 def test_a_reassignment_is_kafkas_json(tmp_path: Path) -> None:
     request = {"algorithm": "naive", "topic": "t", "brokers": [1, 2], "partitions": 2, "replication_factor": 1}
     grown = request | {"topic": "g", "existing_replicas": [[1]], "partitions": 1}
-    document = json.loads(assign(tmp_path, request, grown, options=("--as", "reassignment")))
+    document = json.loads(assign(tmp_path, request, grown, options=("--output-format", "reassignment")))
     assert document == {
         "version": 1,
         "partitions": [
@@ -190,7 +193,7 @@ def test_a_reassignment_is_kafkas_json(tmp_path: Path) -> None:
             {"topic": "g", "partition": 1, "replicas": [2]},
         ],
     }
-    empty = json.loads(assign(tmp_path, "nothing", options=("--as", "reassignment")))
+    empty = json.loads(assign(tmp_path, "nothing", options=("--output-format", "reassignment")))
     assert empty == {"version": 1, "partitions": []}
 
 
@@ -198,11 +201,12 @@ def test_lists_of_topics_and_brokers(tmp_path: Path, capsys: pytest.CaptureFixtu
     brokers = tmp_path / "brokers.csv"
     brokers.write_text("broker_id\n7\n3\n5\n")
     topics = str(FORMATS / "topics.csv")
-    assert main(["assign", topics, "--brokers", str(brokers), "--seed", "11", "--one-stream"]) == 0
+    assert main(["assign", topics, "--brokers", str(brokers), "--seed", "11", "--shared-random"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["topic"] for row in rows] == ["audit", "orders"]
     # One Random(11): start index and shift of audit, then of orders.
-    draws = JavaRandom(np.array([11])).next_int(np.full(4, 3), np.zeros(4, dtype=np.int64)).tolist()
+    states = scramble_seeds(np.array([11]))
+    draws = [next_int(states, 0, 3) for _ in range(4)]
     ids = [3, 5, 7]
     assert rows[0]["replicas"][0][0] == ids[draws[0]]
     assert [replicas[0] for replicas in rows[1]["replicas"]] == [ids[(draws[2] + p) % 3] for p in range(6)]
@@ -215,20 +219,23 @@ def test_lists_of_topics_and_brokers(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((str(FORMATS / "topics.csv"),), "no broker is listed. Name a broker list too: --brokers FILE"),
-        ((str(FORMATS / "topics.csv"), "--scheme", "manual"), "--scheme manual: take one of"),
-        ((str(FORMATS / "topics.csv"), "--as", "xml"), "--as xml: take one of json, commands, reassignment"),
-        ((str(FORMATS / "brokers.csv"),), "no topic with partitions and replication factor is listed"),
+        ((str(FORMATS / "topics.csv"),), "no live broker is known. Add a list of brokers: --brokers FILE"),
+        ((str(FORMATS / "topics.csv"), "--scheme", "manual"), "--scheme manual: choose from"),
+        (
+            (str(FORMATS / "topics.csv"), "--output-format", "xml"),
+            "--output-format xml: choose from json, commands, reassignment",
+        ),
+        ((str(FORMATS / "brokers.csv"),), "no topic has a known number of partitions and replication factor"),
         (("nowhere.csv",), "nowhere.csv: there is no such file or folder"),
         ((str(FORMATS / "topics.csv"), "--out", "/nowhere/out"), "--out /nowhere/out: cannot be written"),
     ],
 )
-def test_wrong_use_is_named(arguments: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_of_wrong_usage(arguments: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["assign", *arguments]) == 1
     assert says in capsys.readouterr().err
 
 
-def test_a_file_that_is_there_stays_until_the_answers_are_whole(tmp_path: Path) -> None:
+def test_an_existing_file_stays_until_the_output_is_complete(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.write_text("before")
     assert main(["assign", str(FORMATS / "topics.csv"), "--out", str(out)]) == 1

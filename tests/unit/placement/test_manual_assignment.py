@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from udfs.placement.manual_assignment import parse_manual
+from udfs.placement.manual_assignment import parse_manual_assignment
 
 EXAMPLES = json.loads((Path(__file__).parents[2] / "golden" / "worked_examples.json").read_text())
 
 
 @pytest.mark.parametrize("case", [e for e in EXAMPLES if e["scheme"] == "manual"], ids=lambda e: e["name"])
 def test_worked_examples(case: dict) -> None:
-    assert parse_manual("t", case["replica_assignment"], case["brokers"]) == case["replicas"]
+    assert parse_manual_assignment("t", case["replica_assignment"], case["brokers"]) == case["replicas"]
 
 
 @pytest.mark.parametrize(
@@ -29,4 +29,4 @@ def test_worked_examples(case: dict) -> None:
 )
 def test_what_is_rejected(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        parse_manual("orders", text, [0, 1, 2])
+        parse_manual_assignment("orders", text, [0, 1, 2])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from udfs.placement.kernels.topic_seeds import topic_seeds
+from udfs.placement.kernels.topic_seeds import compute_topic_seeds
 
 
 def text(*names: str) -> tuple[np.ndarray, np.ndarray]:
@@ -13,7 +13,7 @@ def text(*names: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def seeds(run: int, clusters: list[str], topics: list[str]) -> list[int]:
-    return topic_seeds(run, text(*clusters), text(*topics)).tolist()
+    return compute_topic_seeds(run, text(*clusters), text(*topics)).tolist()
 
 
 def test_other_topics_and_their_order_do_not_matter() -> None:

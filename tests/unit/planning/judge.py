@@ -1,4 +1,4 @@
-"""A judge of plans that knows nothing of planners: it reads a model and a reassignment, and counts."""
+"""An independent judge of plans: it reads a cluster model file and a reassignment file, and counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Model = dict[str, Any]
 
 
 def model(seed: int, brokers: int = 18, racks: int = 3, topics: int = 60, removed: Sequence[int] = ()) -> Model:
-    """A cluster with racks, skewed loads, two brokers that hold nothing, and brokers to be emptied."""
+    """Make a cluster with racks, skewed loads, two empty brokers, and brokers to be emptied."""
     rng = random.Random(seed)
     rack = {broker: f"r{broker % racks}" for broker in range(brokers)}
     partitions = []
@@ -31,17 +31,17 @@ def model(seed: int, brokers: int = 18, racks: int = 3, topics: int = 60, remove
 
 
 def judge(model: Model, plan: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Balance, worst survivor, moves and faults of a model under a reassignment; what it leaves out stays."""
+    """Measure balance, worst survivor, moves and faults of a model with a reassignment; other partitions stay."""
     rack = {broker["id"]: broker["rack"] for broker in model["brokers"]}
     stay = [broker for broker in rack if broker not in model["removed"]]
     racks = len({rack[broker] for broker in stay})
-    wanted = {(p["topic"], p["partition"]): p["replicas"] for p in (plan or {}).get("partitions", [])}
+    planned = {(p["topic"], p["partition"]): p["replicas"] for p in (plan or {}).get("partitions", [])}
     held: dict[str, Counter[int]] = defaultdict(Counter)
     take: dict[str, dict[int, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
     moved = megabytes = changes = violations = bad = 0
     for one in model["partitions"]:
         old = one["replicas"]
-        new = wanted.get((one["topic"], one["partition"]), old)
+        new = planned.get((one["topic"], one["partition"]), old)
         bad += len(set(new)) != len(new) or any(broker not in stay for broker in new)
         added = [broker for broker in new if broker not in old]
         moved, megabytes = moved + len(added), megabytes + len(added) * one["size_mb"]
@@ -76,7 +76,7 @@ def _spread(values: list[float]) -> dict[str, float]:
 
 
 def _worst(led: Counter[int], take: dict[int, Counter[int]], stay: list[int]) -> float:
-    """A partition of one replica has no survivor: what it carries is lost, and not taken over."""
+    """Find the worst survivor over the mean. A partition of one replica is lost, not taken over."""
     worst = 0.0
     for down in stay:
         values = [led[broker] + take[down][broker] for broker in stay if broker != down]

@@ -1,4 +1,4 @@
-"""Made-up clusters with loads, placed by Kafka's own scheme, as models."""
+"""Synthetic clusters with loads, placed by Kafka's own scheme, as cluster models."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import pyarrow as pa
 
 from udfs.arrow.ragged import offsets_of
 from udfs.placement.kernels.topic_arrays import BrokerLists
-from udfs.placement.schemes import KAFKA, SCHEMES
-from udfs.placement.topic_batches import Requests, place_topics
+from udfs.placement.schemes import KAFKA
+from udfs.placement.topic_batches import TopicBatch, place_topics
 from udfs.planning.cluster_model import ClusterModel
 
 
-def model(brokers: int, racks: int, topics: int, seed: int, empty: int = 0, oversized: bool = True) -> ClusterModel:
-    """A cluster whose last `empty` brokers hold nothing; loads are log-normal, the same for a topic's partitions.
+def make_model(
+    brokers: int, racks: int, topics: int, seed: int, empty: int = 0, oversized: bool = True
+) -> ClusterModel:
+    """Make a cluster whose last `empty` brokers hold nothing; loads are log-normal, the same for a topic's partitions.
 
-    Sizes are bytes, one to five bytes are read per byte written; without oversized partitions no partition is above 4
+    Sizes are bytes; one to five bytes are read per byte written. Without oversized partitions, no load is above four
     medians.
     """
     rng = np.random.default_rng(seed)
@@ -24,10 +26,10 @@ def model(brokers: int, racks: int, topics: int, seed: int, empty: int = 0, over
     counts = np.clip(rng.lognormal(1.6, 1.0, topics), 1, 64).astype(np.int32)
     factors = np.where(rng.random(topics) < 0.9, 3, 2).astype(np.int32)
     rack_of = np.arange(brokers) % racks
-    lists = BrokerLists.of(np.arange(old), np.array([0, old]), [f"r{r}" for r in rack_of[:old]])
-    asked = Requests(names, names, pa.array(counts), pa.array(factors))
-    placed = place_topics(asked, lists, np.zeros(topics, dtype=np.int64), SCHEMES[KAFKA], seed)
-    replicas = np.array(placed.field(0).flatten().flatten(), dtype=np.int32)
+    lists = BrokerLists.create(np.arange(old), np.array([0, old]), [f"r{r}" for r in rack_of[:old]])
+    asked = TopicBatch(names, names, pa.array(counts), pa.array(factors))
+    placed = place_topics(asked, lists, np.zeros(topics, dtype=np.int64), KAFKA, seed)
+    replicas = np.array(placed.field(0).flatten(), dtype=np.int32)
     topic = np.repeat(np.arange(topics, dtype=np.int32), counts)
     rate = rng.lognormal(3, 1.6 if oversized else 0.5, topics)
     if not oversized:

@@ -1,4 +1,4 @@
-"""Small clusters and proposals of plans for the tests of what is made of them."""
+"""Small clusters and proposed assignments for the tests of waves and plan files."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from pipelines.plan_files.kafka_json import lists_before
+from pipelines.plan_files.kafka_json import get_source_lists
 from udfs.arrow.ragged import offsets_of
-from udfs.planning.cluster_model import ClusterModel, Places, ProposedAssignment, changed
+from udfs.planning.cluster_model import ClusterModel, Int32s, ProposedAssignment
 
 Lists = Sequence[Sequence[int]]
 Key = tuple[str, int]
 
 
-def flat(lists: Lists) -> Places:
-    """The lists behind one another: int32."""
+def flat(lists: Lists) -> Int32s:
+    """Join lists: int32."""
     return np.array([value for one in lists for value in one], dtype=np.int32)
 
 
@@ -29,7 +29,7 @@ def model_with(
     down: Sequence[int] = (),
     leaders: Sequence[int] | None = None,
 ) -> ClusterModel:
-    """The model of partitions {(topic, id): broker ids in the source's order}."""
+    """Make the model of partitions {(topic, id): broker ids in the source's order}."""
     keys = sorted(lists)
     names = tuple(sorted({topic for topic, _ in keys}))
     ids = np.array(sorted(brokers), dtype=np.int32)
@@ -61,7 +61,7 @@ def model_with(
 
 
 def proposal_with(model: ClusterModel, lists: Mapping[Key, Sequence[int]]) -> ProposedAssignment:
-    """The proposal that sets these partitions, and leaves the others."""
+    """Make the proposal that changes these partitions only."""
     wanted = []
     for row, (begin, end) in enumerate(zip(model.offsets[:-1].tolist(), model.offsets[1:].tolist(), strict=True)):
         key = (model.topic_names[model.topic[row]], int(model.partition[row]))
@@ -69,16 +69,16 @@ def proposal_with(model: ClusterModel, lists: Mapping[Key, Sequence[int]]) -> Pr
         wanted.append(list(lists.get(key, now)))
     offsets = offsets_of(np.array([len(one) for one in wanted], dtype=np.int64))
     replicas = np.searchsorted(model.broker_ids, flat(wanted)).astype(np.int32)
-    reason = np.where(changed(model, offsets, replicas), 0, -1).astype(np.int16)
+    reason = np.where(model.find_changed(model.with_lists(offsets, replicas)), 0, -1).astype(np.int16)
     return ProposedAssignment(offsets, replicas, reason, ("moved away from a full broker",))
 
 
 def partitions_of(
     model: ClusterModel, moves: Mapping[Key, tuple[Sequence[int], Sequence[int]]] | None = None
 ) -> pa.Table:
-    """The partitions table of a model. moves: {partition: (adding, removing)}."""
+    """Make the partitions table of a model. moves: {partition: (adding, removing)}."""
     rows = []
-    for (topic, partition), replicas in lists_before(model, range(model.partitions)).items():
+    for (topic, partition), replicas in get_source_lists(model, range(model.partitions)).items():
         adding, removing = (moves or {}).get((topic, partition), ((), ()))
         row = {"topic": topic, "partition": partition, "replicas": replicas, "state_inferred": False}
         rows.append(row | {"adding_replicas": list(adding) or None, "removing_replicas": list(removing)})
@@ -89,7 +89,7 @@ def partitions_of(
 
 @st.composite
 def models_and_proposals(draw: st.DrawFn) -> tuple[ClusterModel, ProposedAssignment]:
-    """Any lists before and after, on up to 9 brokers with or without racks, some of them down."""
+    """Draw lists before and after a plan, on up to 9 brokers with or without racks, some of them down."""
     brokers = draw(st.lists(st.integers(0, 2000), min_size=2, max_size=9, unique=True).map(sorted))
     down = draw(st.sets(st.sampled_from(brokers), max_size=len(brokers) - 1))
     live = [broker for broker in brokers if broker not in down]

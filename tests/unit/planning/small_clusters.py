@@ -1,4 +1,4 @@
-"""Small clusters for planners, written as lists, and all that could be chosen in them."""
+"""Small clusters, written as replica lists, and all choices that a planner has in them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from udfs.arrow.ragged import offsets_of
-from udfs.planning.cluster_model import FREE, ClusterModel, ProposedAssignment
+from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, ProposedAssignment
 
 
 def cluster(
@@ -21,21 +21,21 @@ def cluster(
     topics: Sequence[int] | None = None,
     rate_out: Sequence[float] | None = None,
 ) -> ClusterModel:
-    """The model of replica lists over brokers 0 to `brokers` - 1; down ones go last in the lists."""
+    """Make the model of replica lists over brokers 0 to `brokers` - 1; down brokers go last in the lists."""
     p = len(lists)
-    gone = set(down)
-    lists = [sorted(replicas, key=lambda b: b in gone) for replicas in lists]
+    down_brokers = set(down)
+    lists = [sorted(replicas, key=lambda b: b in down_brokers) for replicas in lists]
     topic = np.zeros(p, dtype=np.int32) if topics is None else np.array(sorted(topics), dtype=np.int32)
     codes = np.zeros(p, dtype=np.int8)
-    codes[list(frozen)] = 1
-    codes[[i for i, replicas in enumerate(lists) if gone.issuperset(replicas)]] = 4
+    codes[list(frozen)] = FreezeReason.EXCLUDED
+    codes[[i for i, replicas in enumerate(lists) if down_brokers.issuperset(replicas)]] = FreezeReason.OFFLINE
     rates = np.ones(p) if rate_out is None else np.array(rate_out, dtype=np.float64)
     return ClusterModel(
         "small",
         np.arange(brokers, dtype=np.int32),
         np.zeros(brokers, dtype=np.int32),
         (),
-        np.array([b not in gone for b in range(brokers)], dtype=np.bool_),
+        np.array([b not in down_brokers for b in range(brokers)], dtype=np.bool_),
         np.array([b in draining for b in range(brokers)], dtype=np.bool_),
         tuple(f"t{t}" for t in range(int(topic.max(initial=-1)) + 1)),
         topic,
@@ -53,7 +53,7 @@ def cluster(
 
 @st.composite
 def clusters(draw: st.DrawFn, topics: int = 1, partitions: int = 7) -> ClusterModel:
-    """Clusters of up to five brokers, down, draining and frozen ones among them."""
+    """Draw clusters of up to five brokers, with down and draining brokers and frozen partitions."""
     brokers = draw(st.integers(1, 5))
     some_brokers = st.lists(st.integers(0, brokers - 1), max_size=1)
     width = min(3, brokers)
@@ -72,7 +72,7 @@ def clusters(draw: st.DrawFn, topics: int = 1, partitions: int = 7) -> ClusterMo
 
 
 def lists_of(cluster: ClusterModel | ProposedAssignment) -> list[list[int]]:
-    """The replica lists, as lists."""
+    """Return the replica lists as Python lists."""
     return (
         [part.tolist() for part in np.split(cluster.replicas, cluster.offsets[1:-1])]
         if len(cluster.offsets) > 1
@@ -81,12 +81,12 @@ def lists_of(cluster: ClusterModel | ProposedAssignment) -> list[list[int]]:
 
 
 def may_lead(model: ClusterModel) -> set[int]:
-    """Brokers that live and are not draining."""
+    """Return the brokers that are live and not draining."""
     return set(np.flatnonzero(model.live & ~model.draining).tolist())
 
 
 def leader_options(model: ClusterModel) -> list[list[int]]:
-    """For each partition, the brokers that could be its preferred leader; -1 = nobody leads it."""
+    """Return for each partition the brokers that could be its preferred leader; -1 = none."""
     out = []
     for replicas, frozen in zip(lists_of(model), model.frozen.tolist(), strict=True):
         options = [b for b in replicas if b in may_lead(model)] if frozen == FREE else []
@@ -95,7 +95,7 @@ def leader_options(model: ClusterModel) -> list[list[int]]:
 
 
 def successor_options(model: ClusterModel) -> list[list[int]]:
-    """For each partition, the brokers that could lead after its leader's failure; -1 = nobody."""
+    """Return for each partition the brokers that could lead after its leader fails; -1 = none."""
     out = []
     for replicas, frozen in zip(lists_of(model), model.frozen.tolist(), strict=True):
         leads = bool(model.live[replicas[0]])
@@ -106,12 +106,12 @@ def successor_options(model: ClusterModel) -> list[list[int]]:
 
 
 def every(options: list[list[int]]) -> Iterator[tuple[int, ...]]:
-    """Every way to choose."""
+    """Iterate over all choices."""
     return product(*options)
 
 
 def relabelled(model: ClusterModel, places: np.ndarray) -> ClusterModel:
-    """The same cluster with broker b at places[b]."""
+    """Return the same cluster with broker b renamed to places[b]."""
     down, draining = places[~model.live], places[model.draining]
     lists = [[int(places[b]) for b in replicas] for replicas in lists_of(model)]
     frozen = np.flatnonzero(model.frozen == 1).tolist()

@@ -1,4 +1,4 @@
-"""Leaders and successors by bytes out: nothing is copied, counts stay even, and bounds are true and close."""
+"""Leaders and successors by bytes out: nothing is copied, counts stay even, bounds are valid and tight."""
 
 from __future__ import annotations
 
@@ -7,44 +7,43 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.unit.planning.models import model
+from tests.unit.planning.models import make_model
 from tests.unit.planning.test_balance_plan import assert_legal, loads, over_mean, worst_survivor
-from udfs.planning.cluster_model import moved
-from udfs.planning.plan_maker import make_plan
+from udfs.planning.goal_planners import make_plan
 from udfs.planning.plan_request import PlanRequest
 
 EVERYONE = np.ones(18, dtype=np.bool_)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_leaders_by_bytes_come_close_to_what_splitting_would_give(seed: int) -> None:
-    cluster_model = model(18, 3, 300, seed, oversized=False)
+def test_leaders_by_bytes_come_close_to_the_bound_of_split_partitions(seed: int) -> None:
+    cluster_model = make_model(18, 3, 300, seed, oversized=False)
     proposal = make_plan(cluster_model, PlanRequest("leaders", by_bytes=True))
     assert_legal(cluster_model, proposal, EVERYONE)
-    assert not moved(cluster_model, proposal.offsets, proposal.replicas).any()
-    after, told = loads(cluster_model, proposal), proposal.certificate["leaders"]
-    assert told["value"] == pytest.approx(after["bytes_out"].max(), rel=1e-6)
-    assert told["lower_bound"] <= told["value"] <= 1.01 * told["lower_bound"]
+    assert not cluster_model.find_copied(proposal).any()
+    after, proof = loads(cluster_model, proposal), proposal.certificate.leaders
+    assert proof.value == pytest.approx(after["bytes_out"].max(), rel=1e-6)
+    assert proof.lower_bound <= proof.value <= 1.01 * proof.lower_bound
     mean = cluster_model.partitions / 18
     assert after["leaders"].max() <= max(np.ceil(mean), 1.01 * mean)
     assert after["leaders"].min() >= np.floor(mean / 1.01)
 
 
 def test_failover_by_bytes() -> None:
-    cluster_model = model(18, 3, 300, 3, oversized=False)
+    cluster_model = make_model(18, 3, 300, 3, oversized=False)
     by_count = make_plan(cluster_model, PlanRequest("failover"))
     proposal = make_plan(cluster_model, PlanRequest("failover", by_bytes=True))
-    assert not moved(cluster_model, proposal.offsets, proposal.replicas).any()
+    assert not cluster_model.find_copied(proposal).any()
     rate = cluster_model.rate_out
     worst = worst_survivor(cluster_model, proposal, rate, EVERYONE)
     assert worst < worst_survivor(cluster_model, by_count, rate, EVERYONE)
-    told = proposal.certificate["failover"]
-    assert told["value"] == pytest.approx(worst * rate.sum() / 17, rel=1e-6)
-    assert told["lower_bound"] <= told["value"] <= 1.1 * told["lower_bound"]
+    proof = proposal.certificate.failover
+    assert proof.value == pytest.approx(worst * rate.sum() / 17, rel=1e-6)
+    assert proof.lower_bound <= proof.value <= 1.1 * proof.lower_bound
 
 
-def test_leaders_that_are_kept() -> None:
-    cluster_model = model(18, 3, 300, 4, oversized=False)
+def test_leaders_can_stay() -> None:
+    cluster_model = make_model(18, 3, 300, 4, oversized=False)
     proposal = make_plan(cluster_model, PlanRequest("failover", by_bytes=True, keep_leaders=True))
     assert np.array_equal(proposal.replicas[proposal.offsets[:-1]], cluster_model.replicas[cluster_model.offsets[:-1]])
     rate = cluster_model.rate_out
@@ -57,7 +56,7 @@ def test_leaders_that_are_kept() -> None:
     )
 
 
-def test_bytes_that_nobody_knows() -> None:
-    cluster_model = replace(model(18, 3, 30, 5), known=(True, True, False))
+def test_unknown_bytes_out_are_an_error() -> None:
+    cluster_model = replace(make_model(18, 3, 30, 5), known=(True, True, False))
     with pytest.raises(ValueError, match="bytes out"):
         make_plan(cluster_model, PlanRequest("leaders", by_bytes=True))

@@ -1,4 +1,4 @@
-"""Fewer distinct replica sets: as good as the plan in every load, nothing more copied, and held against all lists."""
+"""Fewer copysets: no load gets worse, no more is copied; on small clusters, compared with all possible lists."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.planning.models import model
+from tests.unit.planning.models import make_model
 from tests.unit.planning.plan_models import model_with
 from udfs.arrow.ragged import has_repeat, row_of
-from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, changed, moved
-from udfs.planning.constraints import Asked, Rules, over_cap, rules_for
-from udfs.planning.plan_maker import make_plan
-from udfs.planning.plan_metrics import Effort, metrics
+from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
+from udfs.planning.constraints import Rules, build_rules, find_rack_violations
+from udfs.planning.goal_planners import make_plan
+from udfs.planning.plan_metrics import MetricOptions, measure_plan
 from udfs.planning.plan_request import ALL, COPYSETS, MIN_MOVES, PRIORITIES, PlanRequest
-from udfs.planning.replicas.copyset_reduction import REASON, fewer_sets
-from udfs.planning.replicas.replica_counts import move_by_counts
+from udfs.planning.replicas.copyset_reduction import REASON, reduce_copysets
+from udfs.planning.replicas.replica_counts import plan_replica_counts
 
 pytestmark = pytest.mark.slow
 
@@ -27,23 +27,23 @@ TINY = 1e-6  # of a load: sums in another order
 
 def expanded(seed: int = 1) -> tuple[ClusterModel, Rules, ProposedAssignment]:
     """A plan of counts that fills two empty brokers of fourteen."""
-    cluster_model = model(14, 3, 80, seed, empty=2)
-    rules = rules_for(cluster_model, "expand")
-    return cluster_model, rules, move_by_counts(cluster_model, rules, objective="min-moves")
+    cluster_model = make_model(14, 3, 80, seed, empty=2)
+    rules = build_rules(cluster_model, PlanRequest("expand"))
+    return cluster_model, rules, plan_replica_counts(cluster_model, rules, objective="min-moves")
 
 
 def drained(seed: int = 1) -> tuple[ClusterModel, Rules, ProposedAssignment]:
     """A plan of counts that empties a broker of twelve."""
-    cluster_model = model(12, 3, 80, seed)
-    rules = rules_for(cluster_model, "drain", Asked(brokers=(3,)))
-    return cluster_model, rules, move_by_counts(cluster_model, rules)
+    cluster_model = make_model(12, 3, 80, seed)
+    rules = build_rules(cluster_model, PlanRequest("drain", brokers=(3,)))
+    return cluster_model, rules, plan_replica_counts(cluster_model, rules)
 
 
 def widened() -> tuple[ClusterModel, Rules, ProposedAssignment]:
     """A plan that gives everybody three replicas where some had two, and some racks two."""
-    cluster_model = model(10, 2, 60, 5)
-    rules = rules_for(cluster_model, "rf", Asked(replication_factor=3))
-    return cluster_model, rules, move_by_counts(cluster_model, rules)
+    cluster_model = make_model(10, 2, 60, 5)
+    rules = build_rules(cluster_model, PlanRequest("rf", factor=3))
+    return cluster_model, rules, plan_replica_counts(cluster_model, rules)
 
 
 def sets(offsets: np.ndarray, replicas: np.ndarray) -> int:
@@ -85,88 +85,94 @@ def assert_as_good(
         if not name.startswith("worst"):
             assert after[name].min(initial=0) >= was.min(initial=0) - scale, name
     assert not has_repeat(found.replicas, found.offsets).any()
-    over = over_cap(cluster_model.placed(proposal.offsets, proposal.replicas), rules.cap)
-    assert not (over_cap(cluster_model.placed(found.offsets, found.replicas), rules.cap) & ~over).any()
+    over = find_rack_violations(cluster_model.with_lists(proposal.offsets, proposal.replicas), rules.rack_cap)
+    assert not (
+        find_rack_violations(cluster_model.with_lists(found.offsets, found.replicas), rules.rack_cap) & ~over
+    ).any()
     spent = [
         np.array([new.sum(), cluster_model.size[row_of(one.offsets)[new]].sum()])
         for one, new in both(cluster_model, proposal, found)
     ]
     assert spent[1][0] <= spent[0][0] + more
     assert spent[1][1] <= spent[0][1] or more
-    new = moved(cluster_model.placed(proposal.offsets, proposal.replicas), found.offsets, found.replicas)
+    new = cluster_model.with_lists(proposal.offsets, proposal.replicas).find_copied(found)
     assert rules.receives[found.replicas[new]].all()
-    other = changed(cluster_model.placed(proposal.offsets, proposal.replicas), found.offsets, found.replicas)
+    other = cluster_model.with_lists(proposal.offsets, proposal.replicas).find_changed(found)
     assert not other[rules.fixed].any()
     np.testing.assert_array_equal(found.offsets, proposal.offsets)
-    np.testing.assert_array_equal(found.reason >= 0, changed(cluster_model, found.offsets, found.replicas))
+    np.testing.assert_array_equal(found.reason >= 0, cluster_model.find_changed(found))
 
 
 def both(cluster_model: ClusterModel, *proposals: ProposedAssignment) -> list[tuple[ProposedAssignment, np.ndarray]]:
-    return [(one, moved(cluster_model, one.offsets, one.replicas)) for one in proposals]
+    return [(one, cluster_model.find_copied(one)) for one in proposals]
 
 
 @pytest.mark.parametrize("made", [expanded, drained, widened])
-def test_fewer_sets_of_equal_balance(made: Any) -> None:
-    cluster_model, rules, proposal = made()
-    found = fewer_sets(cluster_model, rules, proposal)
+def test_fewer_sets_of_equal_balance(model_file: Any) -> None:
+    cluster_model, rules, proposal = model_file()
+    found = reduce_copysets(cluster_model, rules, proposal)
     assert_as_good(cluster_model, rules, proposal, found)
-    told = found.certificate
-    assert told["copysets_before"] == sets(cluster_model.offsets, cluster_model.replicas)
-    assert told["copysets_of_plan"] == sets(proposal.offsets, proposal.replicas)
-    assert told["copysets"] == sets(found.offsets, found.replicas) < told["copysets_of_plan"]
-    assert told["copysets_loss"] <= told["copysets_loss_of_plan"]
-    assert told["moves"] == metrics(cluster_model, found, Effort(0))["moves"]
+    copyset_change = found.certificate.copysets
+    assert copyset_change.before == sets(cluster_model.offsets, cluster_model.replicas)
+    assert copyset_change.of_plan == sets(proposal.offsets, proposal.replicas)
+    assert copyset_change.after == sets(found.offsets, found.replicas) < copyset_change.of_plan
+    assert copyset_change.loss <= copyset_change.loss_of_plan
+    assert found.certificate.moves == measure_plan(cluster_model, found, MetricOptions(0)).moves
 
 
-def test_loss_is_that_of_the_metrics() -> None:
+def test_loss_probability_equals_the_metrics() -> None:
     cluster_model, rules, proposal = expanded(2)
-    found = fewer_sets(cluster_model, rules, proposal)
-    told, of = found.certificate, metrics(cluster_model, found, Effort())
-    for name, when in (("copysets_before", "before"), ("copysets", "after")):
-        assert told[name] == of[when]["durability"]["copysets"]
-    failures = str(told["copysets_failures"])
-    assert told["copysets_loss_before"] == of["before"]["durability"]["loss_probability"][failures]
-    assert told["copysets_loss"] == of["after"]["durability"]["loss_probability"][failures]
+    found = reduce_copysets(cluster_model, rules, proposal)
+    change, metrics = found.certificate.copysets, measure_plan(cluster_model, found, MetricOptions())
+    assert change.before == metrics.before.durability.copysets
+    assert change.after == metrics.after.durability.copysets
+    assert change.loss_before == metrics.before.durability.loss_probability[change.failures]
+    assert change.loss == metrics.after.durability.loss_probability[change.failures]
 
 
 def test_the_same_seed_gives_the_same() -> None:
     cluster_model, rules, proposal = drained()
-    one, two = (fewer_sets(cluster_model, rules, proposal, seed=7) for _ in range(2))
+    one, two = (reduce_copysets(cluster_model, rules, proposal, seed=7) for _ in range(2))
     np.testing.assert_array_equal(one.replicas, two.replicas)
     assert one.certificate == two.certificate
 
 
 def test_more_moves_are_used_only_if_allowed() -> None:
     cluster_model, rules, proposal = drained(3)
-    none, some = fewer_sets(cluster_model, rules, proposal), fewer_sets(cluster_model, rules, proposal, more_moves=40)
+    none, some = (
+        reduce_copysets(cluster_model, rules, proposal),
+        reduce_copysets(cluster_model, rules, proposal, more_moves=40),
+    )
     assert_as_good(cluster_model, rules, proposal, some, more=40)
-    assert some.certificate["copysets"] < none.certificate["copysets"]
+    assert some.certificate.copysets.after < none.certificate.copysets.after
     assert REASON in some.reasons
-    tight = replace(rules, move_budget=proposal.certificate["moves"])
-    assert_as_good(cluster_model, tight, proposal, fewer_sets(cluster_model, tight, proposal, more_moves=40), more=0)
+    tight = replace(rules, move_budget=proposal.certificate.moves)
+    assert_as_good(
+        cluster_model, tight, proposal, reduce_copysets(cluster_model, tight, proposal, more_moves=40), more=0
+    )
 
 
-def test_frozen_partitions_stay_and_so_does_a_plan_that_copies_nothing() -> None:
+def test_frozen_partitions_and_plans_without_copies_do_not_change() -> None:
     cluster_model, _, _ = drained(4)
     cluster_model = replace(
         cluster_model, frozen=np.where(np.arange(cluster_model.partitions) % 2, 1, 0).astype(np.int8)
     )
-    rules = rules_for(cluster_model, "balance")
-    proposal = move_by_counts(cluster_model, rules)
-    assert_as_good(cluster_model, rules, proposal, fewer_sets(cluster_model, rules, proposal))
+    rules = build_rules(cluster_model, PlanRequest("balance"))
+    proposal = plan_replica_counts(cluster_model, rules)
+    assert_as_good(cluster_model, rules, proposal, reduce_copysets(cluster_model, rules, proposal))
     nothing = ProposedAssignment(
         cluster_model.offsets, cluster_model.replicas, np.full(cluster_model.partitions, -1, dtype=np.int16), ()
     )
-    found = fewer_sets(cluster_model, rules, nothing)
+    found = reduce_copysets(cluster_model, rules, nothing)
     np.testing.assert_array_equal(found.replicas, cluster_model.replicas)
-    assert found.certificate["copysets"] == found.certificate["copysets_before"]
+    assert found.certificate.copysets.after == found.certificate.copysets.before
 
 
-def test_who_takes_over_from_whom_stays() -> None:
-    cluster_model = model(9, 3, 40, 6, empty=1)
-    rules = rules_for(cluster_model, "replace", Asked(instead={2: 8}))
-    proposal = move_by_counts(cluster_model, rules)
-    np.testing.assert_array_equal(fewer_sets(cluster_model, rules, proposal).replicas, proposal.replicas)
+def test_replacements_do_not_change() -> None:
+    cluster_model = make_model(9, 3, 40, 6, empty=1)
+    rules = build_rules(cluster_model, PlanRequest("replace", replacements=((2, 8),)))
+    proposal = plan_replica_counts(cluster_model, rules)
+    np.testing.assert_array_equal(reduce_copysets(cluster_model, rules, proposal).replicas, proposal.replicas)
 
 
 # ---- against all lists
@@ -181,12 +187,14 @@ def small(seed: int) -> tuple[ClusterModel, Rules, ProposedAssignment]:
         cluster_model, rate_in=rng.integers(1, 3, 9).astype(float), rate_out=rng.integers(1, 3, 9).astype(float)
     )
     cluster_model = replace(cluster_model, frozen=np.array([0] * 3 + [1] * 6, dtype=np.int8))
-    rules = rules_for(cluster_model, "balance")
+    rules = build_rules(cluster_model, PlanRequest("balance"))
     replicas = cluster_model.replicas.copy()
     for p in range(3):
         left = np.setdiff1d(np.arange(5), replicas[2 * p : 2 * p + 2])
         replicas[2 * p + int(rng.integers(2))] = rng.choice(left)
-    reason = np.where(changed(cluster_model, cluster_model.offsets, replicas), 0, -1).astype(np.int16)
+    reason = np.where(
+        cluster_model.find_changed(cluster_model.with_lists(cluster_model.offsets, replicas)), 0, -1
+    ).astype(np.int16)
     return cluster_model, rules, ProposedAssignment(cluster_model.offsets, replicas, reason, ("because",))
 
 
@@ -194,14 +202,14 @@ def fewest(cluster_model: ClusterModel, rules: Rules, proposal: ProposedAssignme
     """The fewest sets of all lists that are as good."""
     counted, best = cluster_model.live, sets(proposal.offsets, proposal.replicas)
     limit = loads(cluster_model, counted, proposal.offsets, proposal.replicas)
-    spent = moved(cluster_model, proposal.offsets, proposal.replicas)
+    spent = cluster_model.find_copied(proposal)
     row = row_of(proposal.offsets)
     others = {1 << a | 1 << b for a, b in proposal.replicas[6:].reshape(-1, 2).tolist()}
     for lists in product(permutations(range(5), 2), repeat=3):
         if len(others | {1 << a | 1 << b for a, b in lists}) >= best:
             continue
         replicas = np.concatenate([np.array(lists).ravel(), proposal.replicas[6:]]).astype(np.int32)
-        new = moved(cluster_model, proposal.offsets, replicas)
+        new = cluster_model.find_copied(cluster_model.with_lists(proposal.offsets, replicas))
         if new.sum() > spent.sum() or cluster_model.size[row[new]].sum() > cluster_model.size[row[spent]].sum():
             continue
         now = loads(cluster_model, counted, proposal.offsets, replicas)
@@ -218,7 +226,7 @@ def test_no_lists_do_better_in_small_clusters() -> None:
     gains = []
     for seed in range(8):
         cluster_model, rules, proposal = small(seed)
-        found = fewer_sets(cluster_model, rules, proposal)
+        found = reduce_copysets(cluster_model, rules, proposal)
         assert_as_good(cluster_model, rules, proposal, found)
         reached, best = sets(found.offsets, found.replicas), fewest(cluster_model, rules, proposal)
         assert reached >= best
@@ -232,16 +240,16 @@ def test_no_lists_do_better_in_small_clusters() -> None:
 @pytest.mark.parametrize("objective", [MIN_MOVES, pytest.param(ALL, marks=pytest.mark.slow)])
 def test_the_plan_of_a_request_with_copysets(objective: str) -> None:
     # Without oversized partitions where all is asked: placing these takes a minute, and is tested in test_heavy.py.
-    cluster_model = model(14, 3, 60, 1) if objective == MIN_MOVES else model(10, 3, 40, 1, oversized=False)
+    cluster_model = make_model(14, 3, 60, 1) if objective == MIN_MOVES else make_model(10, 3, 40, 1, oversized=False)
     request = PlanRequest("drain", (3,), objective=objective)
     plain = make_plan(cluster_model, request)
     found = make_plan(cluster_model, replace(request, priorities=PRIORITIES))
     assert COPYSETS in PRIORITIES
     assert COPYSETS not in request.priorities
-    assert_as_good(cluster_model, rules_for(cluster_model, "drain", Asked(brokers=(3,))), plain, found)
-    assert found.certificate["copysets"] < found.certificate["copysets_of_plan"] == sets(plain.offsets, plain.replicas)
+    assert_as_good(cluster_model, build_rules(cluster_model, PlanRequest("drain", brokers=(3,))), plain, found)
+    assert found.certificate.copysets.after < found.certificate.copysets.of_plan == sets(plain.offsets, plain.replicas)
     counted = np.arange(cluster_model.brokers) != 3
-    for name, told in found.certificate.get("reached", {}).items():
+    for name, reached in getattr(found.certificate, "reached", {}).items():
         load = loads(cluster_model, counted, found.offsets, found.replicas)[name.removeprefix("bytes_")]
-        assert told["max_over_mean"] == pytest.approx(load.max() / load.mean(), abs=TINY)
-        assert told["min_over_mean"] == pytest.approx(load.min() / load.mean(), abs=TINY)
+        assert reached.max_over_mean == pytest.approx(load.max() / load.mean(), abs=TINY)
+        assert reached.min_over_mean == pytest.approx(load.min() / load.mean(), abs=TINY)

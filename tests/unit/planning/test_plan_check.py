@@ -1,4 +1,4 @@
-"""Whether a plan still fits: every state that a cluster may have come to since, and files edited by hand."""
+"""Progress of a plan: every state that a cluster may be in, and files edited by hand."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipelines.cli.plan_check_rendering import render_progress
 from pipelines.errors import SourceError
 from pipelines.plan_files.plan_check import check_plan
 from pipelines.plan_files.plan_folder import write_plan
-from pipelines.plan_files.plan_progress import CHANGED, DONE, FITS, IN_FLIGHT, PARTLY, ChangedRack, PlanState
+from pipelines.plan_files.plan_progress import ChangedRack, PlanProgress, PlanStatus
 from tests.unit.planning.plan_models import Key, model_with, partitions_of, proposal_with
+from udfs.json_output import to_json
 from udfs.planning.cluster_model import ClusterModel
-from udfs.planning.waves import Limits, split
+from udfs.planning.waves import WaveLimits, split_into_waves
 
 BROKERS = (1, 2, 3, 4, 5, 9)
 BEFORE: dict[Key, list[int]] = {
@@ -36,7 +38,9 @@ def plan(tmp_path: Path) -> Path:
     """A plan of three waves: orders-0 takes two, orders-1 is in the first, logs.a-5 in the last."""
     model = model_with(BEFORE, BROKERS, sizes=[1, 1, 70, 200, 30], down=[9])
     proposal = proposal_with(model, AFTER)
-    write_plan(tmp_path / "plan", model, proposal, split(model, proposal, Limits(bytes_in_flight=100)), {})
+    write_plan(
+        tmp_path / "plan", model, proposal, split_into_waves(model, proposal, WaveLimits(bytes_in_flight=100)), {}
+    )
     return tmp_path / "plan"
 
 
@@ -45,19 +49,23 @@ def state(
     lists: Mapping[Key, list[int]],
     moves: Mapping[Key, tuple[Sequence[int], Sequence[int]]] | None = None,
     **more: Any,
-) -> PlanState:
+) -> PlanProgress:
     brokers = more.pop("brokers", BROKERS)
     model = model_with(lists, brokers, down=more.pop("down", [9]), **more)
     found = check_plan(plan, model, partitions_of(model, moves))
-    json.dumps(found.as_dict())
+    json.dumps(to_json(found))
     return found
 
 
-def test_it_fits(plan: Path) -> None:
+def lines_of(progress: PlanProgress) -> list[str]:
+    return list(render_progress(progress))
+
+
+def test_unchanged_cluster_fits(plan: Path) -> None:
     found = state(plan, BEFORE)
-    assert (found.status, found.planned, found.done) == (FITS, 3, 0)
-    assert found.lines() == [
-        "fits: the plan fits: the assignment is as it was when it was made, and nothing is being reassigned",
+    assert (found.status, found.planned, found.done) == (PlanStatus.FITS, 3, 0)
+    assert lines_of(found) == [
+        "fits: the plan fits: the assignment is unchanged since then, and no partition is being reassigned",
         "  partitions as planned: 0 of 3",
         "  next: kafka-reassign-partitions --execute with wave-01.json",
     ]
@@ -68,81 +76,85 @@ def test_it_fits(plan: Path) -> None:
     ]
 
 
-def test_a_wave_is_done(plan: Path) -> None:
+def test_first_wave_done(plan: Path) -> None:
     found = state(plan, BEFORE | FIRST_WAVE)
-    assert (found.status, found.done) == (PARTLY, 1)
+    assert (found.status, found.done) == (PlanStatus.PARTLY_DONE, 1)
     assert [(wave.done, wave.missing) for wave in found.waves] == [(2, 0), (0, 1), (0, 1)]
     assert [(one.topic, one.partition, one.wave) for one in found.pending] == [("logs.a", 5, 3), ("orders", 0, 2)]
-    assert "  wave-01.json: 2 of 2 done" in found.lines()
-    assert "  next: kafka-reassign-partitions --execute with wave-02.json" in found.lines()
+    assert "  wave-01.json: 2 of 2 done" in lines_of(found)
+    assert "  next: kafka-reassign-partitions --execute with wave-02.json" in lines_of(found)
 
 
-def test_all_is_done_but_the_election(plan: Path) -> None:
+def test_done_except_for_an_election(plan: Path) -> None:
     led = [3, 3, 1, 1, 2]  # orders-0 is led by 1 still
     found = state(plan, BEFORE | AFTER, leaders=led)
-    assert (found.status, found.done, found.pending) == (DONE, 3, ())
-    assert [(one.topic, one.partition, one.leader, one.preferred) for one in found.unelected] == [("orders", 0, 1, 4)]
-    assert found.lines()[-1] == ("  preferred leaders that do not lead, see election.json: orders-0 (led by 1, not 4)")
+    assert (found.status, found.done, found.pending) == (PlanStatus.DONE, 3, ())
+    assert [(one.topic, one.partition, one.leader, one.preferred) for one in found.pending_elections] == [
+        ("orders", 0, 1, 4)
+    ]
+    assert lines_of(found)[-1] == (
+        "  preferred leaders that do not lead, see election.json: orders-0 (leader 1, not 4)"
+    )
     after = state(plan, BEFORE | AFTER, leaders=[3, 3, 1, 4, 2])
-    assert (after.status, after.unelected, after.leaders_known) == (DONE, (), True)
+    assert (after.status, after.pending_elections, after.leaders_known) == (PlanStatus.DONE, (), True)
 
 
-def test_without_leaders_in_the_source(plan: Path) -> None:
+def test_source_without_leaders(plan: Path) -> None:
     found = state(plan, BEFORE | AFTER)
-    assert (found.unelected, found.leaders_known) == ((), False)
-    assert found.lines()[-1] == "  note: no source tells who leads, so elections cannot be checked"
+    assert (found.pending_elections, found.leaders_known) == ((), False)
+    assert lines_of(found)[-1] == "  note: no source shows leaders, so elections cannot be checked"
 
 
-def test_moves_in_flight(plan: Path) -> None:
+def test_reassignments_under_way(plan: Path) -> None:
     lists = BEFORE | {("orders", 0): [1, 4, 3, 2], ("b", 0): [3, 1, 2]}
     found = state(plan, lists, {("orders", 0): ([4], [2]), ("b", 0): ([2], [])})
-    assert found.status == IN_FLIGHT
+    assert found.status == PlanStatus.IN_FLIGHT
     assert [(m.topic, m.adding, m.removing, m.target, m.planned) for m in found.in_flight] == [
         ("b", [2], [], [3, 1, 2], False),
         ("orders", [4], [2], [1, 4, 3], True),
     ]
     assert found.changed_partitions == ()
-    line = found.lines()[2]
-    assert line.startswith("  partitions being reassigned: b-0 (adding [2], removing [], not of this plan), orders-0 (")
+    line = lines_of(found)[2]
+    assert line.startswith("  partitions being reassigned: b-0 (adding [2], removing [], not in this plan), orders-0 (")
 
 
 @pytest.mark.parametrize(
     ("lists", "says"),
     [
-        ({("orders", 0): [1, 2, 5]}, "orders-0 is [1, 2, 5], neither as before [1, 2, 3] nor as planned [4, 5, 1]"),
-        ({("b", 2): [1, 3]}, "b-2 is [1, 3], and was not, or not there"),
-        ({("b", 1): [1, 3]}, "b-1 is [1, 3], and was not, or not there"),
+        ({("orders", 0): [1, 2, 5]}, "orders-0 is now [1, 2, 5], was [1, 2, 3], and is planned as [4, 5, 1]"),
+        ({("b", 2): [1, 3]}, "b-2 is now [1, 3], and the plan does not change it"),
+        ({("b", 1): [1, 3]}, "b-1 is now [1, 3], and the plan does not change it"),
     ],
 )
-def test_a_partition_has_changed(plan: Path, lists: dict[Key, list[int]], says: str) -> None:
+def test_changed_partition(plan: Path, lists: dict[Key, list[int]], says: str) -> None:
     found = state(plan, BEFORE | lists)
-    assert found.status == CHANGED
-    assert f"  partitions that have changed: {says}" in found.lines()
+    assert found.status == PlanStatus.CHANGED
+    assert f"  changed partitions: {says}" in lines_of(found)
     ((topic, partition),) = lists
     assert [(one.topic, one.partition) for one in found.changed_partitions] == [(topic, partition)]
 
 
-def test_partitions_and_topics_come_and_go(plan: Path) -> None:
+def test_new_and_missing_partitions_and_topics(plan: Path) -> None:
     without = {key: one for key, one in BEFORE.items() if key not in [("logs.a", 5), ("b", 2)]}
     found = state(plan, without | {("new", 0): [1]})
-    assert found.status == CHANGED
+    assert found.status == PlanStatus.CHANGED
     assert (found.missing_topics, found.new_topics) == (("logs.a",), ("new",))
     assert [(one.topic, one.partition, one.now) for one in found.changed_partitions] == [("b", 2, None)]
-    said = "\n".join(found.lines())
-    assert "topics that are gone: logs.a\n  topics that are new: new" in said
-    assert "b-2 is gone" in said
+    said = "\n".join(lines_of(found))
+    assert "missing topics: logs.a\n  new topics: new" in said
+    assert "b-2 is missing" in said
 
 
-def test_brokers_fail_and_go(plan: Path) -> None:
+def test_failed_and_missing_brokers(plan: Path) -> None:
     failed = state(plan, BEFORE, down=[5, 9])
-    assert (failed.status, failed.down_brokers) == (CHANGED, (5,))
+    assert (failed.status, failed.down_brokers) == (PlanStatus.CHANGED, (5,))
     gone = state(plan, BEFORE, brokers=(1, 2, 3, 4, 9, 10))
-    assert (gone.status, gone.missing_brokers, gone.new_brokers) == (CHANGED, (5,), (10,))
+    assert (gone.status, gone.missing_brokers, gone.new_brokers) == (PlanStatus.CHANGED, (5,), (10,))
     # What the rest of the plan does not need may go.
     part = BEFORE | {("orders", 0): AFTER["orders", 0], ("orders", 1): AFTER["orders", 1]}
-    assert state(plan, part, down=[3, 9]).status == PARTLY
-    assert state(plan, part, down=[2, 9]).status == CHANGED
-    assert state(plan, BEFORE | AFTER, down=[3, 9]).status == DONE
+    assert state(plan, part, down=[3, 9]).status == PlanStatus.PARTLY_DONE
+    assert state(plan, part, down=[2, 9]).status == PlanStatus.CHANGED
+    assert state(plan, BEFORE | AFTER, down=[3, 9]).status == PlanStatus.DONE
 
 
 RACKED = dict(zip(BROKERS, "aabbcc", strict=True))
@@ -153,7 +165,7 @@ def racked(tmp_path: Path) -> Path:
     """The same plan in a cluster whose racks are known, and in which broker 3 is to be emptied."""
     model = racked_model(BEFORE)
     proposal = proposal_with(model, AFTER)
-    write_plan(tmp_path / "racked", model, proposal, split(model, proposal, Limits()), {})
+    write_plan(tmp_path / "racked", model, proposal, split_into_waves(model, proposal, WaveLimits()), {})
     return tmp_path / "racked"
 
 
@@ -163,58 +175,58 @@ def racked_model(lists: Mapping[Key, list[int]], draining: Sequence[int] = (3,),
     return replace(model, draining=np.isin(model.broker_ids, np.array(draining, dtype=np.int32)))
 
 
-def test_racks_that_have_changed(racked: Path) -> None:
-    def now(model: ClusterModel) -> PlanState:
+def test_changed_racks(racked: Path) -> None:
+    def now(model: ClusterModel) -> PlanProgress:
         return check_plan(racked, model, partitions_of(model))
 
-    assert now(racked_model(BEFORE)).status == FITS
+    assert now(racked_model(BEFORE)).status == PlanStatus.FITS
     moved = now(racked_model(BEFORE, b4="c"))
-    assert (moved.status, moved.changed_racks) == (CHANGED, (ChangedRack(4, "b", "c"),))
-    assert "  brokers in another rack than then: 4 is in c, was in b" in moved.lines()
-    assert moved.lines()[0].startswith("changed: the plan does not fit")
+    assert (moved.status, moved.changed_racks) == (PlanStatus.CHANGED, (ChangedRack(4, "b", "c"),))
+    assert "  brokers in another rack than before: 4 is in c, was in b" in lines_of(moved)
+    assert lines_of(moved)[0].startswith("changed: the plan does not fit")
     # The plan leaves 3 out of every list that it sets, and what is done asks nothing of racks any more.
-    assert now(racked_model(BEFORE, b3="c")).status == FITS
-    assert now(racked_model(BEFORE | AFTER, b4="c")).status == DONE
+    assert now(racked_model(BEFORE, b3="c")).status == PlanStatus.FITS
+    assert now(racked_model(BEFORE | AFTER, b4="c")).status == PlanStatus.DONE
 
 
-def test_racks_that_no_source_shows(racked: Path, plan: Path) -> None:
+def test_source_without_racks(racked: Path, plan: Path) -> None:
     model = replace(racked_model(BEFORE), rack_names=(), rack=np.zeros(len(BROKERS), dtype=np.int32))
     found = check_plan(racked, model, partitions_of(model))
-    assert (found.status, found.racks_known) == (FITS, False)
-    assert found.lines()[-1].startswith("  note: no source tells racks now")
+    assert (found.status, found.racks_known) == (PlanStatus.FITS, False)
+    assert lines_of(found)[-1].startswith("  note: no source shows racks now")
     # They are shown now, and were not when the plan was made.
     later = racked_model(BEFORE, draining=())
     shown = check_plan(plan, later, partitions_of(later))
-    assert (shown.status, shown.changed_racks[0]) == (CHANGED, ChangedRack(1, None, "a"))
+    assert (shown.status, shown.changed_racks[0]) == (PlanStatus.CHANGED, ChangedRack(1, None, "a"))
 
 
-def test_brokers_that_are_to_be_emptied_since(racked: Path) -> None:
-    def now(model: ClusterModel) -> PlanState:
+def test_brokers_drained_since(racked: Path) -> None:
+    def now(model: ClusterModel) -> PlanProgress:
         return check_plan(racked, model, partitions_of(model))
 
     found = now(racked_model(BEFORE, draining=(3, 5)))
-    assert (found.status, found.to_empty) == (CHANGED, (5,))
-    assert "  brokers that are to be emptied now, and were not: 5" in found.lines()
-    assert now(racked_model(BEFORE, draining=())).status == FITS
-    assert now(racked_model(BEFORE | AFTER, draining=(3, 5))).status == DONE
+    assert (found.status, found.drained_brokers) == (PlanStatus.CHANGED, (5,))
+    assert "  brokers that the source wants empty, unlike before: 5" in lines_of(found)
+    assert now(racked_model(BEFORE, draining=())).status == PlanStatus.FITS
+    assert now(racked_model(BEFORE | AFTER, draining=(3, 5))).status == PlanStatus.DONE
 
 
-def test_a_plan_of_another_cluster_is_rejected(plan: Path) -> None:
+def test_plan_of_another_cluster_is_rejected(plan: Path) -> None:
     model = replace(model_with(BEFORE, BROKERS, down=[9]), cluster_id="other")
     with pytest.raises(SourceError, match=r"plan is of the cluster 'c', and this one is 'other'.*name it so: c=PATH"):
         check_plan(plan, model, partitions_of(model))
 
 
-def test_a_change_beside_a_plan_that_is_partly_done(plan: Path) -> None:
+def test_unplanned_change_while_partly_done(plan: Path) -> None:
     found = state(plan, BEFORE | FIRST_WAVE | {("b", 0): [1, 3]})
-    assert (found.status, found.done) == (CHANGED, 1)
+    assert (found.status, found.done) == (PlanStatus.CHANGED, 1)
 
 
-def test_nothing_to_do(tmp_path: Path) -> None:
+def test_empty_plan_is_done(tmp_path: Path) -> None:
     model = model_with(BEFORE, BROKERS, down=[9])
     proposal = proposal_with(model, {})
-    write_plan(tmp_path / "plan", model, proposal, split(model, proposal, Limits()), {})
-    assert check_plan(tmp_path / "plan", model, partitions_of(model)).status == DONE
+    write_plan(tmp_path / "plan", model, proposal, split_into_waves(model, proposal, WaveLimits()), {})
+    assert check_plan(tmp_path / "plan", model, partitions_of(model)).status == PlanStatus.DONE
 
 
 def edited(name: str, change: Callable[[str], str], plan: Path) -> str:
@@ -225,7 +237,7 @@ def edited(name: str, change: Callable[[str], str], plan: Path) -> str:
     return str(rejected.value).replace(f"{plan}/", "")
 
 
-def test_files_edited_by_hand(plan: Path) -> None:
+def test_edited_reassignment(plan: Path) -> None:
     said = edited("reassignment.json", lambda text: text.replace("[4,5,1]", "[4,5,2]"), plan)
     assert said == (
         "reassignment.json, line 3: partition orders-0: its replicas are [4, 5, 2], plan.json says [4, 5, 1]. "
@@ -273,19 +285,19 @@ def test_files_edited_by_hand(plan: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_trusted_is_rejected(plan: Path, name: str, old: str, new: str, says: str) -> None:
+def test_damaged_file_is_rejected(plan: Path, name: str, old: str, new: str, says: str) -> None:
     assert old in (plan / name).read_text()
     assert says in edited(name, lambda text: text.replace(old, new, 1), plan)
 
 
 @pytest.mark.parametrize("name", ["plan.json", "reassignment.json", "wave-03.json", "rollback.json", "election.json"])
-def test_a_missing_file(plan: Path, name: str) -> None:
+def test_missing_file(plan: Path, name: str) -> None:
     (plan / name).unlink()
     with pytest.raises(SourceError, match=f"{name}: this file of the plan is missing. Put back"):
         state(plan, BEFORE)
 
 
-def test_a_missing_folder_and_a_file_that_is_no_text(plan: Path) -> None:
+def test_missing_folder_and_binary_file(plan: Path) -> None:
     with pytest.raises(SourceError, match=r"nowhere: there is no such folder. Name the folder that `plan --out` made"):
         state(plan / "nowhere", BEFORE)
     (plan / "plan.json").write_bytes(b"\xff\xfe\xff")
@@ -293,5 +305,5 @@ def test_a_missing_folder_and_a_file_that_is_no_text(plan: Path) -> None:
         state(plan, BEFORE)
 
 
-def test_a_file_of_waves_elsewhere_is_not_read(plan: Path) -> None:
+def test_wave_file_outside_the_folder_is_not_read(plan: Path) -> None:
     assert "waves.0.file" in edited("plan.json", lambda text: text.replace("wave-01.json", "../x.json"), plan)

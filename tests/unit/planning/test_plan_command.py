@@ -1,4 +1,4 @@
-"""`plan`: a goal in, files and a table out; what cannot be is rejected before anything is written."""
+"""`plan` on the command line: files and a table for every goal; impossible requests are rejected without files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.planning import judge
-from tests.unit.planning.plan_commands import Said, assert_rejected, described, line, model_file
+from tests.unit.planning.plan_commands import CommandResult, assert_rejected, describe_line, write_describe, write_model
 
 pytestmark = pytest.mark.slow
 
@@ -34,9 +34,9 @@ ROOT = Path(__file__).parents[3]
     ],
 )
 def test_every_goal(goal: str, more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source, out, answer = model_file(tmp_path), tmp_path / "plan", tmp_path / "answer.json"
-    said = Said(capsys, "plan", source, "--goal", goal, *more, "--out", out, "--json", answer)
-    assert said.code == 0, said.err
+    source, out, answer = write_model(tmp_path), tmp_path / "plan", tmp_path / "answer.json"
+    result = CommandResult(capsys, "plan", source, "--goal", goal, *more, "--out", out, "--json", answer)
+    assert result.code == 0, result.err
     for text in (
         "max/mean",
         "leaders (preferred)",
@@ -46,33 +46,33 @@ def test_every_goal(goal: str, more: list[str], tmp_path: Path, capsys: pytest.C
         "P(loss if",
         "took:",
     ):
-        assert text in said.out
+        assert text in result.out
     found, written = json.loads(answer.read_text()), json.loads((out / "plan.json").read_text())
     assert sorted(path.name for path in out.iterdir()) == sorted(found["files"])
-    for name in ("cluster", "goal", "request", "certificate", "moves", "before", "after"):
+    for name in ("cluster", "goal", "wishes", "certificate", "moves", "before", "after"):
         assert found[name] == written[name], name
     judged = judge.judge(judge.model(3), json.loads((out / "reassignment.json").read_text()))
     assert (judged["moves"], judged["leader_changes"]) == (found["moves"], found["leader_changes"])
     assert judged["bad"] == 0
     if goal in ("leaders", "failover"):
         assert found["moves"] == 0
-        assert "nothing is copied" in said.out
-        assert "--throttle" not in said.out
+        assert "nothing is copied" in result.out
+        assert "--throttle" not in result.out
     elif found["moves"]:
-        assert "--throttle 50000000" in said.out
-    assert Said(capsys, "plan", "--check", out, source).code == 0
+        assert "--throttle 50000000" in result.out
+    assert CommandResult(capsys, "plan", "--check", out, source).code == 0
 
 
-def test_a_budget_is_kept_and_what_was_missed_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source, out = model_file(tmp_path, removed=[3]), tmp_path / "plan"
-    said = Said(capsys, "plan", source, "--goal", "drain", "--max-moves", "5", "--out", out)
-    assert said.code == 0
-    assert "missed: " in said.out
+def test_budget_is_kept_and_missed_targets_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = write_model(tmp_path, removed=[3]), tmp_path / "plan"
+    result = CommandResult(capsys, "plan", source, "--goal", "drain", "--max-moves", "5", "--out", out)
+    assert result.code == 0
+    assert "missed: " in result.out
     assert json.loads((out / "plan.json").read_text())["moves"] <= 5
 
 
-def test_the_same_again_is_the_same_to_the_byte(tmp_path: Path) -> None:
-    source, texts = model_file(tmp_path, removed=[3]), []
+def test_files_are_reproducible(tmp_path: Path) -> None:
+    source, texts = write_model(tmp_path, removed=[3]), []
     for seed in ("1", "2"):  # of Python's hashes
         out = tmp_path / f"plan{seed}"
         command = [sys.executable, "-m", "pipelines.cli", "plan", str(source), "--goal", "drain", "--out", str(out)]
@@ -82,63 +82,65 @@ def test_the_same_again_is_the_same_to_the_byte(tmp_path: Path) -> None:
     assert texts[0] == texts[1]
 
 
-def test_what_is_balanced_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = described(tmp_path, line(0, "1,2"), line(1, "2,3"), line(2, "3,1"))
+def test_balanced_cluster_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_describe(tmp_path, describe_line(0, "1,2"), describe_line(1, "2,3"), describe_line(2, "3,1"))
     out = tmp_path / "plan"
-    said = Said(capsys, "plan", source, "--goal", "leaders", "--out", out)
-    assert said.code == 0
-    assert "nothing is to be reassigned" in said.out
-    assert "kafka-reassign-partitions" not in said.out
+    result = CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", out)
+    assert result.code == 0
+    assert "no reassignment is needed" in result.out
+    assert "kafka-reassign-partitions" not in result.out
     assert json.loads((out / "plan.json").read_text())["changes"] == []
-    assert Said(capsys, "plan", "--check", out, source).out.startswith("done")
+    assert CommandResult(capsys, "plan", "--check", out, source).out.startswith("done")
 
 
-def test_only_an_election_is_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [line(0, "1,2").replace("Leader: 1", "Leader: 2"), line(1, "2,1")]
-    said = Said(capsys, "plan", described(tmp_path, *lines), "--goal", "leaders", "--out", tmp_path / "plan")
-    assert "nothing is to be reassigned" in said.out
-    assert "kafka-leader-election" in said.out
-    assert "1 partition is not led by its preferred leader now" in said.out
+def test_election_without_reassignment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [describe_line(0, "1,2").replace("Leader: 1", "Leader: 2"), describe_line(1, "2,1")]
+    result = CommandResult(
+        capsys, "plan", write_describe(tmp_path, *lines), "--goal", "leaders", "--out", tmp_path / "plan"
+    )
+    assert "no reassignment is needed" in result.out
+    assert "kafka-leader-election" in result.out
+    assert "1 partition is not led by its preferred leader now" in result.out
 
 
-def test_infeasible_is_3_with_the_reason_and_without_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source, out, answer = model_file(tmp_path), tmp_path / "plan", tmp_path / "answer.json"
-    said = Said(capsys, "plan", source, "--goal", "rf", "--rf", "19", "--out", out, "--json", answer)
-    assert said.code == 3
-    assert "only 18 may hold one" in said.err
+def test_infeasible_request_exits_with_3_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out, answer = write_model(tmp_path), tmp_path / "plan", tmp_path / "answer.json"
+    result = CommandResult(capsys, "plan", source, "--goal", "rf", "--rf", "19", "--out", out, "--json", answer)
+    assert result.code == 3
+    assert "only 18 can hold one" in result.err
     assert not out.exists()
     assert not answer.exists()
     assert [path.name for path in tmp_path.iterdir()] == ["model.json"]
 
 
-def test_moves_in_flight_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    moving = line(1, "1,2,3", "\tAdding Replicas: 3\tRemoving Replicas: 2")
-    source = described(tmp_path, line(0, "1,2"), moving, line(2, "1,3"), line(3, "1,3"))
-    said = Said(capsys, "plan", source, "--goal", "leaders", "--out", tmp_path / "plan")
-    assert said.code == 0
-    assert "1 partition stays as it is, because it is being reassigned" in said.err
+def test_partitions_in_flight_are_frozen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    moving = describe_line(1, "1,2,3", "\tAdding Replicas: 3\tRemoving Replicas: 2")
+    source = write_describe(tmp_path, describe_line(0, "1,2"), moving, describe_line(2, "1,3"), describe_line(3, "1,3"))
+    result = CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", tmp_path / "plan")
+    assert result.code == 0
+    assert "1 partition stays as it is: it is being reassigned" in result.err
     wanted = json.loads((tmp_path / "plan" / "reassignment.json").read_text())["partitions"]
     assert 1 not in [entry["partition"] for entry in wanted]
-    assert Said(capsys, "plan", "--check", tmp_path / "plan", source).code == 1
+    assert CommandResult(capsys, "plan", "--check", tmp_path / "plan", source).code == 1
 
 
-def test_a_plan_that_no_longer_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source, out = described(tmp_path, line(0, "1,2"), line(1, "1,2")), tmp_path / "plan"
-    assert Said(capsys, "plan", source, "--goal", "leaders", "--out", out).code == 0
-    described(tmp_path, line(0, "1,2"), line(1, "1,3"))
+def test_outdated_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = write_describe(tmp_path, describe_line(0, "1,2"), describe_line(1, "1,2")), tmp_path / "plan"
+    assert CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", out).code == 0
+    write_describe(tmp_path, describe_line(0, "1,2"), describe_line(1, "1,3"))
     answer = tmp_path / "answer.json"
-    said = Said(capsys, "plan", "--check", out, source, "--json", answer)
-    assert said.code == 1
-    assert said.out.startswith("changed")
+    result = CommandResult(capsys, "plan", "--check", out, source, "--json", answer)
+    assert result.code == 1
+    assert result.out.startswith("changed")
     assert json.loads(answer.read_text())["status"] == "changed"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "text"),
     [
         (["--goal", "drain"], "there is no broker to drain"),
         (["--goal", "drain", "--brokers", "99"], "there is no broker 99"),
-        (["--goal", "expand"], "there is no live broker that holds nothing"),
+        (["--goal", "expand"], "there is no empty live broker"),
         (["--goal", "replace", "--replace", "1=99"], "there is no broker 99"),
         (["--goal", "rf", "--rf", "2", "--topics", "nix"], "there is no topic nix"),
         (["--goal", "leaders", "--exclude-topics", "nix"], "has no topic nix"),
@@ -147,30 +149,28 @@ def test_a_plan_that_no_longer_fits(tmp_path: Path, capsys: pytest.CaptureFixtur
             ["--goal", "balance", "--max-bytes", "1GB"],
             "show no sizes, so --max-bytes cannot be kept to. Use --max-moves",
         ),
-        (["--goal", "leaders", "--by-bytes"], "show no bytes out, which --by-bytes is about. Leave"),
+        (["--goal", "leaders", "--by-bytes"], "show no bytes out, which --by-bytes is about. Leave out"),
     ],
 )
-def test_what_makes_no_sense_is_said(
-    arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_senseless_request_is_explained(
+    arguments: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert_rejected(capsys, tmp_path, arguments, 1, says)
+    assert_rejected(capsys, tmp_path, arguments, 1, text)
 
 
-def test_a_plan_of_another_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source, out = described(tmp_path, line(0, "1,2"), line(1, "1,2")), tmp_path / "plan"
-    assert Said(capsys, "plan", source, "--goal", "leaders", "--out", out).code == 0
+def test_plan_of_another_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = write_describe(tmp_path, describe_line(0, "1,2"), describe_line(1, "1,2")), tmp_path / "plan"
+    assert CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", out).code == 0
     later = source.rename(tmp_path / "later.txt")
-    said = Said(capsys, "plan", "--check", out, later)
-    assert (said.code, "name it so: describe=PATH" in said.err) == (1, True)
-    assert Said(capsys, "plan", "--check", out, f"describe={later}").code == 0
+    result = CommandResult(capsys, "plan", "--check", out, later)
+    assert (result.code, "name it so: describe=PATH" in result.err) == (1, True)
+    assert CommandResult(capsys, "plan", "--check", out, f"describe={later}").code == 0
 
 
-def test_a_source_without_replicas_and_a_folder_of_something_else(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_source_without_replicas_and_foreign_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "brokers.csv").write_text("broker,rack\n1,a\n2,b\n")
-    said = Said(capsys, "plan", tmp_path / "brokers.csv", "--goal", "leaders", "--out", tmp_path / "plan")
-    assert (said.code, "show no replicas" in said.err) == (1, True)
-    source = described(tmp_path, line(0, "1,2"))
-    said = Said(capsys, "plan", source, "--goal", "leaders", "--out", tmp_path)
-    assert (said.code, "which is no file of a plan" in said.err) == (1, True)
+    result = CommandResult(capsys, "plan", tmp_path / "brokers.csv", "--goal", "leaders", "--out", tmp_path / "plan")
+    assert (result.code, "show no replicas" in result.err) == (1, True)
+    source = write_describe(tmp_path, describe_line(0, "1,2"))
+    result = CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", tmp_path)
+    assert (result.code, "which is no file of a plan" in result.err) == (1, True)

@@ -1,4 +1,4 @@
-"""Plans that are carried out wave by wave, and plans of captured clusters: what a check says of each state."""
+"""Plans that are carried out wave by wave, and plans of captured clusters: the status that a check finds."""
 
 from __future__ import annotations
 
@@ -12,58 +12,62 @@ from hypothesis import given, settings
 
 from pipelines.ingest.snapshot import load_snapshot
 from pipelines.ingest.sources import find_source
-from pipelines.plan_files.fingerprints import hashes, ids_in, ranges
-from pipelines.plan_files.kafka_json import key_of, lists_before, lists_of_wave
+from pipelines.plan_files.fingerprints import format_ranges, hash_partitions, parse_ranges
+from pipelines.plan_files.kafka_json import get_key, get_source_lists, get_wave_lists
 from pipelines.plan_files.plan_check import check_plan
 from pipelines.plan_files.plan_folder import write_plan
-from pipelines.plan_files.plan_progress import DONE, FITS, IN_FLIGHT, PARTLY
+from pipelines.plan_files.plan_progress import PlanStatus
 from tests.unit.planning.plan_models import model_with, models_and_proposals, partitions_of, proposal_with
-from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, model_of
-from udfs.planning.waves import Limits, split
+from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, build_model
+from udfs.planning.waves import WaveLimits, split_into_waves
 
 
 @given(models_and_proposals())
 @settings(max_examples=30)
-def test_any_plan_fits_before_and_is_done_wave_by_wave(
+def test_plan_fits_first_and_is_done_wave_by_wave(
     tmp_path_factory: pytest.TempPathFactory, case: tuple[ClusterModel, ProposedAssignment]
 ) -> None:
     model, proposal = case
-    waves = split(model, proposal, Limits(moves_per_broker=1))
+    waves = split_into_waves(model, proposal, WaveLimits(moves_per_broker=1))
     folder = tmp_path_factory.mktemp("plans") / "plan"
     write_plan(folder, model, proposal, waves, {})
     brokers, down = model.broker_ids.tolist(), model.broker_ids[~model.live].tolist()
-    lists = lists_before(model, range(model.partitions))
-    said = []
+    lists = get_source_lists(model, range(model.partitions))
+    statuses = []
     for wave in range(waves.waves + 1):
         now = model_with(lists, brokers, down=down)
         found = check_plan(folder, now, partitions_of(now))
-        said.append(found.status)
+        statuses.append(found.status)
         assert [one.missing for one in found.waves[:wave]] == [0] * wave
         assert all(one.done == 0 for one in found.waves[wave:])
         if wave < waves.waves:
-            lists |= lists_of_wave(model, waves, wave)
-    assert said == ([FITS, *[PARTLY] * (waves.waves - 1), DONE] if waves.waves else [DONE])
+            lists |= get_wave_lists(model, waves, wave)
+    assert statuses == (
+        [PlanStatus.FITS, *[PlanStatus.PARTLY_DONE] * (waves.waves - 1), PlanStatus.DONE]
+        if waves.waves
+        else [PlanStatus.DONE]
+    )
 
 
-def test_equal_lists_have_equal_hashes_and_others_do_not() -> None:
+def test_only_equal_lists_have_equal_hashes() -> None:
     lists = {("t", 0): [1, 2], ("t", 1): [2, 1], ("t", 2): [1, 2], ("t", 3): [1], ("u", 0): [1, 2]}
-    found = hashes(model_with(lists, [1, 2])).tolist()
+    found = hash_partitions(model_with(lists, [1, 2])).tolist()
     assert found[0] == found[2] == found[4]
     assert len(set(found)) == 3
-    assert key_of(model_with(lists, [1, 2]), 4) == ("u", 0)
+    assert get_key(model_with(lists, [1, 2]), 4) == ("u", 0)
 
 
 @pytest.mark.parametrize("ids", [[0], [0, 1, 2], [3, 5, 6, 9], [2**31 - 1]])
 def test_ranges(ids: list[int]) -> None:
-    assert ids_in(ranges(np.array(ids)), len(ids)).tolist() == ids
+    assert parse_ranges(format_ranges(np.array(ids)), len(ids)).tolist() == ids
 
 
 def captured(path: Path) -> tuple[ClusterModel, pa.Table]:
     snapshot = load_snapshot(find_source(str(path)))
-    return model_of("c", snapshot.brokers, snapshot.partitions, snapshot.topics), snapshot.partitions
+    return build_model("c", snapshot.brokers, snapshot.partitions, snapshot.topics), snapshot.partitions
 
 
-def test_a_captured_cluster_with_down_brokers_is_given_back_as_far_as_it_can_be(samples: Path, tmp_path: Path) -> None:
+def test_rollback_of_a_captured_cluster_with_down_brokers(samples: Path, tmp_path: Path) -> None:
     model, partitions = captured(samples / "captures" / "kafka-4.1.1-two-dead" / "topics-describe.brokers-1-4-down.txt")
     live = model.broker_ids[model.live].tolist()
     assert len(live) == model.brokers - 2
@@ -73,25 +77,25 @@ def test_a_captured_cluster_with_down_brokers_is_given_back_as_far_as_it_can_be(
     }
     live = {key: [broker for broker in one if broker in live] for key, one in shown.items()}
     proposal = proposal_with(model, {key: one for key, one in live.items() if one})
-    write_plan(tmp_path / "plan", model, proposal, split(model, proposal, Limits()), {})
+    write_plan(tmp_path / "plan", model, proposal, split_into_waves(model, proposal, WaveLimits()), {})
     document = json.loads((tmp_path / "plan" / "plan.json").read_text())
     rollback = json.loads((tmp_path / "plan" / "rollback.json").read_text())["partitions"]
     assert document["not_in_rollback"]["partitions"] > 100  # all: a plan that only repairs takes down brokers away
     assert len(rollback) + document["not_in_rollback"]["partitions"] == len(document["changes"])
     assert all(shown[one["topic"], one["partition"]] == one["replicas"] for one in rollback)
     assert {id_ for one in rollback for id_ in one["replicas"]} <= set(live)
-    assert check_plan(tmp_path / "plan", model, partitions).status == FITS
+    assert check_plan(tmp_path / "plan", model, partitions).status == PlanStatus.FITS
     whole, partitions = captured(samples / "captures" / "kafka-4.1.1-two-dead" / "topics-describe.txt")
     again = check_plan(tmp_path / "plan", whole, partitions)
-    assert (again.status, again.done, len(again.new_brokers)) == (FITS, 0, 2)
+    assert (again.status, again.done, len(again.new_brokers)) == (PlanStatus.FITS, 0, 2)
 
 
-def test_what_describe_shows_of_a_reassignment(samples: Path, tmp_path: Path) -> None:
+def test_reassignment_in_a_describe(samples: Path, tmp_path: Path) -> None:
     model, partitions = captured(samples / "formats" / "describe-reassigning.txt")
     proposal = proposal_with(model, {})
-    write_plan(tmp_path / "plan", model, proposal, split(model, proposal, Limits()), {})
+    write_plan(tmp_path / "plan", model, proposal, split_into_waves(model, proposal, WaveLimits()), {})
     found = check_plan(tmp_path / "plan", model, partitions)
-    assert found.status == IN_FLIGHT
+    assert found.status == PlanStatus.IN_FLIGHT
     assert [(move.adding, move.removing, move.target) for move in found.in_flight] == [
         ([3], [1], [3, 0]),
         ([3], [], [3, 1, 2]),

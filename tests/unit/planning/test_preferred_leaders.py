@@ -1,4 +1,4 @@
-"""Preferred leaders against all ways to choose them, and against an exact integer program."""
+"""Preferred leaders, compared with all possible choices and with an exact integer program."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from tests.unit.planning.small_clusters import cluster, clusters, every, leader_options, lists_of, may_lead, relabelled
-from udfs.planning.bounds.min_cost_flow import Network, cheapest, lower_bound
-from udfs.planning.cluster_model import ClusterModel, changed, moved
-from udfs.planning.leadership.preferred_leaders import leaders
-from udfs.planning.replica_order import told
+from udfs.json_output import to_json
+from udfs.planning.bounds.min_cost_flow import FlowNetwork, bound_flow_cost, find_cheapest_flow
+from udfs.planning.cluster_model import ClusterModel
+from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders
+from udfs.planning.replica_order import encode_reasons
 
 
 def loads_of(chosen: tuple[int, ...] | list[int], brokers: set[int]) -> list[int]:
@@ -32,35 +33,35 @@ def best(model: ClusterModel) -> tuple[list[int], int]:
 
 @given(clusters())
 def test_no_choice_is_better(model: ClusterModel) -> None:
-    proposal = leaders(model)
+    proposal = plan_preferred_leaders(model)
     loads, changes = best(model)
     chosen = [replicas[0] for replicas in lists_of(proposal)]
     live = [b if model.live[b] else -1 for b in chosen]
     assert loads_of(live, may_lead(model)) == loads
     certificate = proposal.certificate
-    assert certificate["objective"] == certificate["bound"] == changes
-    assert certificate["gap"] == 0
-    assert (certificate["max"], certificate["min"]) == ((loads[0], loads[-1]) if loads else (0, 0))
-    json.dumps(dict(certificate))
+    assert certificate.changes == certificate.changes_lower_bound == changes
+    assert certificate.gap == 0
+    assert (certificate.max_leaders, certificate.min_leaders) == ((loads[0], loads[-1]) if loads else (0, 0))
+    json.dumps(to_json(certificate))
 
 
 @given(clusters())
-def test_only_leaders_change_place(model: ClusterModel) -> None:
-    proposal = leaders(model)
-    assert not moved(model, proposal.offsets, proposal.replicas).any()
-    differs = changed(model, proposal.offsets, proposal.replicas)
+def test_only_leaders_change_position(model: ClusterModel) -> None:
+    proposal = plan_preferred_leaders(model)
+    assert not model.find_copied(proposal).any()
+    differs = model.find_changed(proposal)
     assert ((proposal.reason >= 0) == differs).all()
-    assert differs.sum() == proposal.certificate["objective"]
+    assert differs.sum() == proposal.certificate.changes
     assert not differs[model.frozen > 0].any()
     for before, after in zip(lists_of(model), lists_of(proposal), strict=True):
         assert after == [after[0], *(b for b in before if b != after[0])]
 
 
 @given(clusters())
-def test_what_is_even_stays(model: ClusterModel) -> None:
-    proposal = leaders(model)
-    again = leaders(model.placed(proposal.offsets, proposal.replicas))
-    assert again.certificate["objective"] == 0
+def test_even_leaders_do_not_change(model: ClusterModel) -> None:
+    proposal = plan_preferred_leaders(model)
+    again = plan_preferred_leaders(model.with_lists(proposal.offsets, proposal.replicas))
+    assert again.certificate.changes == 0
     assert again.replicas.tolist() == proposal.replicas.tolist()
     assert not again.reasons
 
@@ -69,30 +70,33 @@ def test_what_is_even_stays(model: ClusterModel) -> None:
 def test_names_of_brokers_do_not_matter(model: ClusterModel, random) -> None:
     places = list(range(model.brokers))
     random.shuffle(places)
-    one, other = leaders(model).certificate, leaders(relabelled(model, np.array(places))).certificate
-    for name in ("objective", "bound", "max", "min", "even", "ceiling", "floor"):
-        assert one[name] == other[name]
+    one, other = (
+        plan_preferred_leaders(model).certificate,
+        plan_preferred_leaders(relabelled(model, np.array(places))).certificate,
+    )
+    for name in ("changes", "changes_lower_bound", "max_leaders", "min_leaders", "even", "ceiling", "floor"):
+        assert getattr(one, name) == getattr(other, name)
 
 
 @given(clusters())
-def test_forced_sets_are_true_and_prove_the_extremes(model: ClusterModel) -> None:
-    certificate = leaders(model).certificate
+def test_forced_brokers_prove_the_extreme_loads(model: ClusterModel) -> None:
+    certificate = plan_preferred_leaders(model).certificate
     options = leader_options(model)
-    assert certificate["even"] == (not certificate["forced"])
-    for entry in certificate["forced"]:
-        inside = set(entry["brokers"])
-        if "max_at_least" in entry:
+    assert certificate.even == (not certificate.forced)
+    for entry in certificate.forced:
+        inside = set(entry.brokers)
+        if entry.max_at_least is not None:
             count = sum(inside.issuperset(brokers) for brokers in options)
-            assert entry["max_at_least"] == -(-count // len(inside)) > certificate["ceiling"]
+            assert entry.max_at_least == -(-count // len(inside)) > certificate.ceiling
         else:
             count = sum(not inside.isdisjoint(brokers) for brokers in options)
-            assert entry["min_at_most"] == count // len(inside) < certificate["floor"]
-        assert entry["partitions"] == count
-    if certificate["max"] > certificate["ceiling"]:
-        assert max(e.get("max_at_least", 0) for e in certificate["forced"]) == certificate["max"]
-    if certificate["min"] < certificate["floor"]:
-        lowest = min(e.get("min_at_most", certificate["floor"]) for e in certificate["forced"])
-        assert lowest == certificate["min"]
+            assert entry.min_at_most == count // len(inside) < certificate.floor
+        assert entry.partitions == count
+    if certificate.max_leaders > certificate.ceiling:
+        assert max(e.max_at_least or 0 for e in certificate.forced) == certificate.max_leaders
+    if certificate.min_leaders < certificate.floor:
+        lowest = min(certificate.floor if e.min_at_most is None else e.min_at_most for e in certificate.forced)
+        assert lowest == certificate.min_leaders
 
 
 def exact(model: ClusterModel, low: int, high: int) -> int | None:
@@ -115,52 +119,52 @@ def test_against_an_integer_program(seed: int) -> None:
     rng = np.random.default_rng(seed)
     brokers, skew = 8, rng.random(8) ** (seed % 3) + 0.05
     lists = [rng.choice(brokers, size=3, replace=False, p=skew / skew.sum()).tolist() for _ in range(61)]
-    certificate = leaders(cluster(lists, brokers)).certificate
+    certificate = plan_preferred_leaders(cluster(lists, brokers)).certificate
     model = cluster(lists, brokers)
     even = exact(model, 7, 8)
-    assert certificate["even"] == (even is not None)
+    assert certificate.even == (even is not None)
     if even is not None:
-        assert certificate["objective"] == certificate["bound"] == even
+        assert certificate.changes == certificate.changes_lower_bound == even
     else:
-        assert exact(model, certificate["min"], certificate["max"]) is not None
-        assert exact(model, certificate["min"] + 1, 61) is None or certificate["min"] == 7
-        assert exact(model, 0, certificate["max"] - 1) is None or certificate["max"] == 8
+        assert exact(model, certificate.min_leaders, certificate.max_leaders) is not None
+        assert exact(model, certificate.min_leaders + 1, 61) is None or certificate.min_leaders == 7
+        assert exact(model, 0, certificate.max_leaders - 1) is None or certificate.max_leaders == 8
 
 
 def test_a_broker_that_should_not_lead_gives_its_leaders_away() -> None:
     model = cluster([[0, 1], [0, 2], [0], [1, 0], [2, 1]], 3)
-    proposal = leaders(model, np.array([False, True, True]))
+    proposal = plan_preferred_leaders(model, np.array([False, True, True]))
     assert lists_of(proposal) == [[1, 0], [2, 0], [0], [1, 0], [2, 1]]
-    assert proposal.certificate["led_by_brokers_that_should_not"] == {"0": 1}
-    assert proposal.certificate["even"]
+    assert proposal.certificate.ineligible_leaders == {0: 1}
+    assert proposal.certificate.even
     assert proposal.reasons[0] == "preferred leader 0 -> 1: broker 0 should not lead"
 
 
-def test_reasons_say_what_was_led() -> None:
-    proposal = leaders(cluster([[0, 1], [0, 1], [0, 2]], 3))
-    assert proposal.certificate["objective"] == 2
+def test_reasons_have_the_leaders_of_both_brokers() -> None:
+    proposal = plan_preferred_leaders(cluster([[0, 1], [0, 1], [0, 2]], 3))
+    assert proposal.certificate.changes == 2
     assert sorted(proposal.reasons) == [
-        "preferred leader 0 -> 1: they led 3 and 0, mean 1.0",
-        "preferred leader 0 -> 2: they led 3 and 0, mean 1.0",
+        "preferred leader 0 -> 1: they lead 3 and 0 partitions, the mean is 1.0",
+        "preferred leader 0 -> 2: they lead 3 and 0 partitions, the mean is 1.0",
     ]
 
 
 def test_the_others_keep_their_order_and_down_brokers_stay_last() -> None:
-    proposal = leaders(cluster([[0, 1, 2, 3], [0, 1, 2, 3], [1, 0]], 4, down=[3]))
+    proposal = plan_preferred_leaders(cluster([[0, 1, 2, 3], [0, 1, 2, 3], [1, 0]], 4, down=[3]))
     assert all(replicas[-1] == 3 for replicas in lists_of(proposal)[:2])
     assert [2, 0, 1, 3] in lists_of(proposal)
 
 
 def test_forced_brokers_are_named() -> None:
     # Two brokers hold six partitions between them; the third has one.
-    proposal = leaders(cluster([[0, 1]] * 6 + [[2, 0]], 3))
-    assert [entry["text"] for entry in proposal.certificate["forced"]] == [
-        "broker 2 can lead at most 1 of them: one leads at most 1"
+    proposal = plan_preferred_leaders(cluster([[0, 1]] * 6 + [[2, 0]], 3))
+    assert [entry.text for entry in proposal.certificate.forced] == [
+        "broker 2 can lead at most 1 partition: one of them leads at most 1"
     ]
-    assert (proposal.certificate["max"], proposal.certificate["min"]) == (3, 1)
-    proposal = leaders(cluster([[0]] * 5 + [[1, 2], [2, 1]], 3))
-    assert proposal.certificate["forced"][0]["brokers"] == [0]
-    assert proposal.certificate["forced"][0]["max_at_least"] == 5
+    assert (proposal.certificate.max_leaders, proposal.certificate.min_leaders) == (3, 1)
+    proposal = plan_preferred_leaders(cluster([[0]] * 5 + [[1, 2], [2, 1]], 3))
+    assert proposal.certificate.forced[0].brokers == [0]
+    assert proposal.certificate.forced[0].max_at_least == 5
 
 
 @pytest.mark.parametrize(
@@ -176,33 +180,33 @@ def test_forced_brokers_are_named() -> None:
     ],
     ids=["nothing", "no partitions", "one broker", "nobody lives", "all frozen", "one replica", "all draining"],
 )
-def test_nothing_to_choose(model: ClusterModel) -> None:
-    proposal = leaders(model)
+def test_no_choices(model: ClusterModel) -> None:
+    proposal = plan_preferred_leaders(model)
     assert lists_of(proposal) == lists_of(model)
-    assert proposal.certificate["objective"] == proposal.certificate["bound"] == 0
+    assert proposal.certificate.changes == proposal.certificate.changes_lower_bound == 0
 
 
-def test_the_same_again() -> None:
+def test_the_same_model_gives_the_same_plan() -> None:
     rng = np.random.default_rng(3)
     model = cluster([rng.choice(20, size=3, replace=False).tolist() for _ in range(500)], 20)
-    assert leaders(model).replicas.tolist() == leaders(model).replicas.tolist()
+    assert plan_preferred_leaders(model).replicas.tolist() == plan_preferred_leaders(model).replicas.tolist()
 
 
-def test_a_bound_holds_whatever_the_flow() -> None:
+def test_the_cost_bound_holds_for_any_flow() -> None:
     rng = np.random.default_rng(5)
     ends = rng.integers(0, 6, size=(2, 40))
     supply = np.array([3, 0, 0, 0, 0, -3])
-    network = Network(ends[0], ends[1], rng.integers(1, 4, 40), rng.integers(0, 9, 40), supply)
-    found = cheapest(network)
+    network = FlowNetwork(ends[0], ends[1], rng.integers(1, 4, 40), rng.integers(0, 9, 40), supply)
+    found = find_cheapest_flow(network)
     assert found is not None
     assert found.cost == found.bound
     for _ in range(20):
         anything = rng.integers(0, network.capacity + 1)
-        assert lower_bound(network, anything) <= found.cost
+        assert bound_flow_cost(network, anything) <= found.cost
 
 
 def test_too_many_reasons_become_one() -> None:
-    reason, reasons = told(np.arange(40_000) - 1, str, "moved")
+    reason, reasons = encode_reasons(np.arange(40_000) - 1, str, "moved")
     assert reasons == ("moved",)
     assert reason[0] == -1
     assert (reason[1:] == 0).all()

@@ -1,4 +1,4 @@
-"""Plans by counts against an exact integer program on small clusters, and what they promise on any."""
+"""Plans by counts, compared with an exact integer program on small clusters; their guarantees on any cluster."""
 
 from __future__ import annotations
 
@@ -12,20 +12,11 @@ from scipy.sparse import lil_array
 
 from tests.unit.planning.plan_models import model_with
 from udfs.arrow.ragged import count_true, has_repeat, row_of
-from udfs.planning.cluster_model import (
-    EXCLUDED,
-    OFFLINE,
-    ClusterModel,
-    Flags,
-    Floats,
-    Ints,
-    ProposedAssignment,
-    changed,
-    moved,
-)
-from udfs.planning.constraints import GOALS, Asked, Infeasible, Rules, over_cap, rules_for
-from udfs.planning.replicas.count_targets import Bounds, even_bounds
-from udfs.planning.replicas.replica_counts import move_by_counts
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Ints, ProposedAssignment
+from udfs.planning.constraints import COPYING_GOALS, InfeasibleRequest, Rules, build_rules, find_rack_violations
+from udfs.planning.plan_request import PlanRequest
+from udfs.planning.replicas.count_targets import CountTargets, compute_count_targets
+from udfs.planning.replicas.replica_counts import plan_replica_counts
 
 
 def random_model(seed: int) -> ClusterModel:
@@ -44,33 +35,30 @@ def random_model(seed: int) -> ClusterModel:
     model = model_with(lists, range(10, 10 + n), racks, sizes, down)
     draining = np.zeros(n, dtype=np.bool_)
     draining[rng.permutation(n)[:1]] = rng.random() < 0.5
-    frozen = np.where(rng.random(partitions) < 0.1, EXCLUDED, 0).astype(np.int8)
-    frozen[count_true(model.live[model.replicas], model.offsets) == 0] = OFFLINE
+    frozen = np.where(rng.random(partitions) < 0.1, FreezeReason.EXCLUDED, 0).astype(np.int8)
+    frozen[count_true(model.live[model.replicas], model.offsets) == 0] = FreezeReason.OFFLINE
     return replace(model, draining=draining, frozen=frozen)
 
 
 def random_rules(model: ClusterModel, seed: int) -> Rules | None:
     """Rules of a random goal, or None if it makes no sense here."""
     rng = np.random.default_rng(seed + 1_000_000)
-    goal = str(rng.choice(GOALS))
+    goal = str(rng.choice(COPYING_GOALS))
     brokers = model.broker_ids.tolist()
-    request = Asked(allow_fewer_racks=True)
+    request = PlanRequest(goal, allow_fewer_racks=True)
     if goal == "replace":
         old, new = (rng.permutation(brokers)[:2]).tolist() if len(brokers) > 1 else (10, 10)
-        request = replace(request, instead={old: new})
+        request = replace(request, replacements=((old, new),))
     if goal == "rf":
-        request = replace(
-            request, replication_factor=int(rng.integers(1, 6)), topics=("t0",) if rng.random() < 0.5 else ()
-        )
+        request = replace(request, factor=int(rng.integers(1, 6)), topics=("t0",) if rng.random() < 0.5 else ())
     if rng.random() < 0.2:
-        request = replace(request, excluded=(int(rng.choice(brokers)),))
-    if rng.random() < 0.2:
-        request = replace(request, max_replicas=rng.integers(2, 20, len(brokers)).astype(np.int64))
+        request = replace(request, exclude_brokers=(int(rng.choice(brokers)),))
+    capacity = rng.integers(2, 20, len(brokers)).astype(np.int64) if rng.random() < 0.2 else None
     try:
-        rules = rules_for(model, goal, request)
+        rules = build_rules(model, request)
     except ValueError:
         return None
-    return rules
+    return rules if capacity is None else replace(rules, broker_replicas=np.minimum(capacity, rules.broker_replicas))
 
 
 def cells(model: ClusterModel) -> Flags:
@@ -83,11 +71,11 @@ def cells(model: ClusterModel) -> Flags:
 def limits(model: ClusterModel, rules: Rules) -> Ints:
     """int64 (n): capacity, or what a broker holds already and need not give away."""
     stays = rules.fixed[model.row] | (not rules.even)
-    return np.maximum(rules.max_replicas, np.bincount(model.replicas[stays], minlength=model.brokers))
+    return np.maximum(rules.broker_replicas, np.bincount(model.replicas[stays], minlength=model.brokers))
 
 
 def least(
-    model: ClusterModel, rules: Rules, price: Floats, bounds: Bounds | None = None, convex: bool = False
+    model: ClusterModel, rules: Rules, price: Floats, bounds: CountTargets | None = None, convex: bool = False
 ) -> float | None:
     """The optimum by integer programming: bytes or moves at `price` (p), or the sum of squares of counts."""
     p, n = model.partitions, model.brokers
@@ -106,12 +94,12 @@ def least(
             continue
         for rack in np.unique(model.rack):
             mine = np.flatnonzero(model.rack == rack)
-            rows.append(([row * n + b for b in mine], [1.0] * len(mine), 0, rules.cap[row]))
+            rows.append(([row * n + b for b in mine], [1.0] * len(mine), 0, rules.rack_cap[row]))
     for b in range(n):
         mine = [row * n + b for row in range(p)]
         if rules.receives[b]:
             top = limits(model, rules)[b]
-            rows.append((mine, [1.0] * p, bounds.lo[b] if bounds else 0, min(bounds.hi[b], top) if bounds else top))
+            rows.append((mine, [1.0] * p, bounds.low[b] if bounds else 0, min(bounds.high[b], top) if bounds else top))
         if convex:
             columns = mine + [p * n + b * most + k for k in range(most)]
             rows.append((columns, [1.0] * p + [-1.0] * most, 0, 0))
@@ -138,12 +126,14 @@ def assert_legal(model: ClusterModel, rules: Rules, proposal: ProposedAssignment
     row = row_of(proposal.offsets)
     assert (np.diff(proposal.offsets) == rules.factor).all()
     assert not has_repeat(proposal.replicas, proposal.offsets).any()
-    new = moved(model, proposal.offsets, proposal.replicas)
+    new = model.find_copied(proposal)
     assert rules.receives[proposal.replicas[new]].all()
     assert not (rules.must_leave[proposal.replicas] & ~rules.fixed[row]).any()
-    differs = changed(model, proposal.offsets, proposal.replicas)
+    differs = model.find_changed(proposal)
     assert not (differs & rules.fixed).any()
-    assert not (over_cap(model.placed(proposal.offsets, proposal.replicas), rules.cap) & ~rules.fixed).any()
+    assert not (
+        find_rack_violations(model.with_lists(proposal.offsets, proposal.replicas), rules.rack_cap) & ~rules.fixed
+    ).any()
     assert ((proposal.reason >= 0) == differs).all()
     counts = np.bincount(proposal.replicas, minlength=model.brokers)
     assert (counts <= limits(model, rules))[rules.receives].all()
@@ -161,20 +151,20 @@ def test_no_integer_program_does_better(block: int) -> None:
         at_all = least(model, rules, price)
         stuck = (rules.must_leave[model.replicas] & (model.frozen != 0)[model.row]).any()
         try:
-            proposal = move_by_counts(model, rules, objective=objective)
-        except Infeasible:
+            proposal = plan_replica_counts(model, rules, objective=objective)
+        except InfeasibleRequest:
             assert at_all is None or stuck, seed
             continue
         assert_legal(model, rules, proposal)
-        new = count_true(moved(model, proposal.offsets, proposal.replicas), proposal.offsets)
-        bounds = even_bounds(model, rules)
+        new = count_true(model.find_copied(proposal), proposal.offsets)
+        bounds = compute_count_targets(model, rules)
         best = least(model, rules, price, bounds) if rules.even else at_all
-        told = proposal.certificate
-        assert told["value"] == float(new @ price), seed
-        assert told["moves_lower_bound"] <= told["moves"]
+        certificate = proposal.certificate
+        assert certificate.value == float(new @ price), seed
+        assert certificate.moves_lower_bound <= certificate.moves
         others = ~rules.receives & ~rules.must_leave & (np.bincount(model.replicas, minlength=model.brokers) > 0)
         if best is not None or not others.any():
-            assert told["value"] == told["lower_bound"] == best, seed
+            assert certificate.value == certificate.lower_bound == best, seed
         if rules.even and not others.any():  # and nobody has more even counts
             counts = np.bincount(proposal.replicas, minlength=model.brokers)
             assert float((counts**2).sum()) == least(model, rules, price, convex=True), seed
@@ -195,13 +185,13 @@ def cluster(partitions: int, brokers: int, racks: int, factor: int, seed: int = 
     return model_with(lists, range(brokers), names, (rng.lognormal(3, 1, partitions) * 1e6).round().tolist())
 
 
-def test_balanced_clusters_stay_as_they_are() -> None:
+def test_balanced_clusters_do_not_change() -> None:
     model = cluster(400, 12, 3, 3)
-    proposal = move_by_counts(model, rules_for(model, "balance"))
-    again = model.placed(proposal.offsets, proposal.replicas)
-    same = move_by_counts(again, rules_for(again, "balance"))
-    assert not changed(again, same.offsets, same.replicas).any()
-    assert (same.certificate["value"], same.certificate["moves"]) == (0, 0)
+    proposal = plan_replica_counts(model, build_rules(model, PlanRequest("balance")))
+    again = model.with_lists(proposal.offsets, proposal.replicas)
+    same = plan_replica_counts(again, build_rules(again, PlanRequest("balance")))
+    assert not again.find_changed(same).any()
+    assert (same.certificate.value, same.certificate.moves) == (0, 0)
     assert (same.reason == -1).all()
 
 
@@ -215,16 +205,16 @@ def test_new_brokers_are_filled_with_no_more_moves_than_the_bound() -> None:
         live=np.ones(15, dtype=np.bool_),
         draining=np.zeros(15, dtype=np.bool_),
     )
-    proposal = move_by_counts(wider, rules_for(wider, "expand"), objective="min-moves")
+    proposal = plan_replica_counts(wider, build_rules(wider, PlanRequest("expand")), objective="min-moves")
     counts = np.bincount(proposal.replicas, minlength=15)
     assert counts.max() - counts.min() <= 1
-    assert proposal.certificate["moves"] == proposal.certificate["moves_lower_bound"]
-    assert proposal.reasons[proposal.reason[proposal.reason >= 0][0]] == "a broker that holds nothing is filled"
+    assert proposal.certificate.moves == proposal.certificate.moves_lower_bound
+    assert proposal.reasons[proposal.reason[proposal.reason >= 0][0]] == "an empty broker is filled"
 
 
 def test_drained_brokers_hold_nothing_and_the_rest_is_even() -> None:
     model = cluster(600, 12, 3, 3)
-    proposal = move_by_counts(model, rules_for(model, "drain", Asked(brokers=(0, 2, 7))))
+    proposal = plan_replica_counts(model, build_rules(model, PlanRequest("drain", brokers=(0, 2, 7))))
     counts = np.bincount(proposal.replicas, minlength=12)
     assert (counts[[0, 2, 7]] == 0).all()
     rest = np.delete(counts, [0, 2, 7])
@@ -232,22 +222,22 @@ def test_drained_brokers_hold_nothing_and_the_rest_is_even() -> None:
 
 
 @pytest.mark.parametrize("racks", [0, 2])
-def test_hubs_without_a_rack_for_each_replica_are_settled(racks: int) -> None:
+def test_hubs_work_with_fewer_racks_than_replicas(racks: int) -> None:
     model = cluster(2000, 12, racks, 2 if racks else 4)
-    grown = rules_for(model, "rf", Asked(replication_factor=7))
-    proposal = move_by_counts(model, grown)
+    grown = build_rules(model, PlanRequest("rf", factor=7))
+    proposal = plan_replica_counts(model, grown)
     assert_legal(model, grown, proposal)
-    assert proposal.certificate["attained"]
+    assert proposal.certificate.attained
     counts = np.bincount(proposal.replicas, minlength=12)
     assert counts.max() - counts.min() <= 1
 
 
-def test_what_stays_keeps_its_order_and_leads() -> None:
+def test_staying_replicas_keep_their_order_and_lead() -> None:
     lists = {("t", 0): [1, 2, 3], ("t", 1): [2, 1, 3], ("t", 2): [3, 2, 1], ("t", 3): [1]}
     model = model_with(lists, [1, 2, 3, 4])
-    proposal = move_by_counts(model, rules_for(model, "replace", Asked(instead={1: 4})))
+    proposal = plan_replica_counts(model, build_rules(model, PlanRequest("replace", replacements=((1, 4),))))
     assert as_lists(model, proposal) == [[4, 2, 3], [2, 4, 3], [3, 2, 4], [4]]
-    proposal = move_by_counts(model, rules_for(model, "drain", Asked(brokers=(1,))))
+    proposal = plan_replica_counts(model, build_rules(model, PlanRequest("drain", brokers=(1,))))
     assert as_lists(model, proposal)[:3] == [[2, 3, 4], [2, 4, 3], [3, 2, 4]]
 
 
@@ -261,34 +251,34 @@ def as_lists(model: ClusterModel, proposal: ProposedAssignment) -> list[list[int
 def test_a_small_rack_that_must_hold_more_is_named() -> None:
     lists = {("t", p): [p % 4, 4] for p in range(40)}
     model = model_with(lists, range(5), ["a", "a", "a", "a", "b"])
-    proposal = move_by_counts(model, rules_for(model, "balance"))
-    assert proposal.certificate["relaxed"] == [
-        "rack a: 4 of 5 brokers can only hold 40 of 80 replicas, 10 each where the mean is 16",
-        "rack b: 1 of 5 brokers must hold 40 of 80 replicas, 40 each where the mean is 16",
+    proposal = plan_replica_counts(model, build_rules(model, PlanRequest("balance")))
+    assert proposal.certificate.relaxed == [
+        "rack a (4 of 5 brokers) can only hold 40 of 80 replicas: 10 each, the mean is 16",
+        "rack b (1 of 5 brokers) must hold 40 of 80 replicas: 40 each, the mean is 16",
     ]
-    assert proposal.certificate["moves"] == 0
+    assert proposal.certificate.moves == 0
 
 
 def test_fewer_replicas_leave_full_brokers_and_keep_leaders() -> None:
     model = cluster(600, 12, 3, 3)
-    proposal = move_by_counts(model, rules_for(model, "rf", Asked(replication_factor=2)))
-    assert proposal.certificate["moves"] == 0
+    proposal = plan_replica_counts(model, build_rules(model, PlanRequest("rf", factor=2)))
+    assert proposal.certificate.moves == 0
     assert (proposal.replicas[proposal.offsets[:-1]] == model.replicas[model.offsets[:-1]]).all()
     counts = np.bincount(proposal.replicas, minlength=12)
     assert counts.max() - counts.min() <= 1
 
 
-def test_repair_touches_only_what_is_broken() -> None:
+def test_repair_changes_only_broken_partitions() -> None:
     lists = {("t", p): [p % 4, 4 + p % 4] for p in range(16)}
     lists[("t", 3)] = [0, 1]  # both in one rack
     lists[("t", 5)] = [6]  # one too few
     model = model_with(lists, range(8), ["a"] * 4 + ["b"] * 4, down=[7])
-    rules = rules_for(model, "repair")
-    proposal = move_by_counts(model, rules)
+    rules = build_rules(model, PlanRequest("repair"))
+    proposal = plan_replica_counts(model, rules)
     assert_legal(model, rules, proposal)
     named = {row: proposal.reasons[code] for row, code in enumerate(proposal.reason.tolist()) if code >= 0}
     assert named == {
-        3: "a rack holds more of its replicas than it may",
+        3: "it has too many replicas in one rack",
         5: "its replication factor changes",
         7: "a replica is on a down broker",
         11: "a replica is on a down broker",
@@ -298,48 +288,50 @@ def test_repair_touches_only_what_is_broken() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
 @pytest.mark.parametrize("kind", ["bytes", "moves"])
-def test_budgets_are_kept_and_what_they_leave_is_bounded(share: float, kind: str) -> None:
+def test_budgets_hold_and_the_rest_is_bounded(share: float, kind: str) -> None:
     model = cluster(600, 12, 3, 2)
-    free = move_by_counts(model, rules_for(model, "balance"))
-    budget = share * free.certificate[kind]
-    request = Asked(byte_budget=budget) if kind == "bytes" else Asked(move_budget=int(budget))
-    proposal = move_by_counts(model, rules_for(model, "balance", request))
-    told = proposal.certificate
-    assert told[kind] <= budget
-    assert told["lower_bound"] <= told["value"] <= told["lower_bound"] + 3
-    assert any("the budget" in words for words in told["missed"])
+    free = plan_replica_counts(model, build_rules(model, PlanRequest("balance")))
+    budget = share * getattr(free.certificate, kind)
+    limits = {"max_bytes": int(budget)} if kind == "bytes" else {"max_moves": int(budget)}
+    proposal = plan_replica_counts(model, build_rules(model, PlanRequest("balance", **limits)))
+    certificate = proposal.certificate
+    assert getattr(certificate, kind) <= budget
+    assert certificate.lower_bound <= certificate.value <= certificate.lower_bound + 3
+    assert any("the budget" in words for words in certificate.missed)
 
 
 def test_a_drain_beyond_its_budget_goes_as_far_as_it_can() -> None:
     model = cluster(600, 12, 3, 3)
-    whole = move_by_counts(model, rules_for(model, "drain", Asked(brokers=(2,)))).certificate["bytes"]
-    proposal = move_by_counts(model, rules_for(model, "drain", Asked(brokers=(2,), byte_budget=whole / 3)))
-    told = proposal.certificate
-    assert told["bytes"] <= whole / 3
-    assert told["value"] == told["lower_bound"] == int((proposal.replicas == 2).sum())
-    assert "broker 2 still holds" in " ".join(told["missed"])
+    whole = plan_replica_counts(model, build_rules(model, PlanRequest("drain", brokers=(2,)))).certificate.bytes
+    proposal = plan_replica_counts(
+        model, build_rules(model, PlanRequest("drain", brokers=(2,), max_bytes=int(whole / 3)))
+    )
+    certificate = proposal.certificate
+    assert certificate.bytes <= whole / 3
+    assert certificate.value == certificate.lower_bound == int((proposal.replicas == 2).sum())
+    assert "broker 2 still holds" in " ".join(certificate.missed)
 
 
-def test_nothing_to_do() -> None:
+def test_no_changes() -> None:
     empty = model_with({}, [1, 2])
-    assert len(move_by_counts(empty, rules_for(empty, "balance")).replicas) == 0
+    assert len(plan_replica_counts(empty, build_rules(empty, PlanRequest("balance"))).replicas) == 0
     alone = model_with({("t", 0): [1], ("t", 1): [1]}, [1])
-    assert as_lists(alone, move_by_counts(alone, rules_for(alone, "balance"))) == [[1], [1]]
-    frozen = replace(cluster(20, 4, 0, 2), frozen=np.full(20, EXCLUDED, dtype=np.int8))
-    assert move_by_counts(frozen, rules_for(frozen, "balance")).certificate["moves"] == 0
+    assert as_lists(alone, plan_replica_counts(alone, build_rules(alone, PlanRequest("balance")))) == [[1], [1]]
+    frozen = replace(cluster(20, 4, 0, 2), frozen=np.full(20, FreezeReason.EXCLUDED, dtype=np.int8))
+    assert plan_replica_counts(frozen, build_rules(frozen, PlanRequest("balance"))).certificate.moves == 0
 
 
-def test_given_counts_are_kept() -> None:
+def test_explicit_counts_are_reached() -> None:
     model = cluster(400, 4, 0, 2)
     lo = np.array([100, 200, 200, 300], dtype=np.int64)
-    proposal = move_by_counts(model, rules_for(model, "balance"), lo, lo)
+    proposal = plan_replica_counts(model, build_rules(model, PlanRequest("balance")), lo, lo)
     assert np.bincount(proposal.replicas, minlength=4).tolist() == lo.tolist()
 
 
 def test_large_partitions_are_spread() -> None:
     model = replace(cluster(300, 6, 0, 2), size=np.where(np.arange(300) % 30 == 0, 1e9, 1.0))
-    rules = rules_for(model, "drain", Asked(brokers=(5,)))
-    proposal = move_by_counts(model, rules)
+    rules = build_rules(model, PlanRequest("drain", brokers=(5,)))
+    proposal = plan_replica_counts(model, rules)
     before = np.bincount(model.replicas, model.size[model.row], 6)
     after = np.bincount(proposal.replicas, model.size[row_of(proposal.offsets)], 6)
     assert after.max() < before.max() + 1e6  # who had most got none of the large ones

@@ -1,4 +1,4 @@
-"""Who leads after a failure, against all orders of followers, and against an exact integer program."""
+"""Successors, compared with all orders of followers and with an exact integer program."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ from tests.unit.planning.small_clusters import (
     relabelled,
     successor_options,
 )
-from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, changed, moved
-from udfs.planning.leadership.leadership_plans import zero_byte
-from udfs.planning.leadership.preferred_leaders import leaders
-from udfs.planning.leadership.takeover_order import failover
+from udfs.json_output import to_json
+from udfs.planning.certificates import FailureTakeover
+from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
+from udfs.planning.leadership.leadership_plans import plan_leadership
+from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders
+from udfs.planning.leadership.takeover_order import plan_takeover_order
 
 
 def led_of(model: ClusterModel) -> Counter[int]:
@@ -71,9 +73,9 @@ def ratio_of(model: ClusterModel, proposal: ProposedAssignment) -> float:
 
 @given(clusters(partitions=8))
 def test_no_order_is_better(model: ClusterModel) -> None:
-    proposal = failover(model)
+    proposal = plan_takeover_order(model)
     expected = best(model)
-    told = proposal.certificate["failures"]
+    told = proposal.certificate.failures
     for failed, (worst, _) in expected.items():
         taken = Counter(
             replicas[1]
@@ -81,22 +83,22 @@ def test_no_order_is_better(model: ClusterModel) -> None:
             if replicas[0] == failed and len(replicas) > 1 and model.live[replicas[1]]
         )
         assert worst_after(model, failed, taken) == worst
-        if str(failed) in told:
-            assert told[str(failed)]["limit"] == told[str(failed)]["bound"] == worst
-    assert proposal.certificate["objective"] == sum(changes for _, changes in expected.values())
-    assert proposal.certificate["gap"] == 0
-    assert proposal.certificate["worst_ratio"] == pytest.approx(ratio_of(model, proposal), abs=1e-5)
-    assert proposal.certificate["worst_ratio_before"] == pytest.approx(
+        if failed in told:
+            assert told[failed].limit == told[failed].lower_bound == worst
+    assert proposal.certificate.changes == sum(changes for _, changes in expected.values())
+    assert proposal.certificate.gap == 0
+    assert proposal.certificate.worst_ratio == pytest.approx(ratio_of(model, proposal), abs=1e-5)
+    assert proposal.certificate.worst_ratio_before == pytest.approx(
         ratio_of(model, ProposedAssignment(model.offsets, model.replicas, proposal.reason, ())), abs=1e-5
     )
-    json.dumps(dict(proposal.certificate))
+    json.dumps(to_json(proposal.certificate))
 
 
 @given(clusters(), st.sampled_from(["each", "worst", "target"]))
-def test_only_followers_change_place(model: ClusterModel, limits) -> None:
-    proposal = failover(model, limits=limits)
-    assert not moved(model, proposal.offsets, proposal.replicas).any()
-    differs = changed(model, proposal.offsets, proposal.replicas)
+def test_only_followers_change_position(model: ClusterModel, limits) -> None:
+    proposal = plan_takeover_order(model, limits=limits)
+    assert not model.find_copied(proposal).any()
+    differs = model.find_changed(proposal)
     assert ((proposal.reason >= 0) == differs).all()
     assert not differs[model.frozen > 0].any()
     for before, after in zip(lists_of(model), lists_of(proposal), strict=True):
@@ -106,21 +108,21 @@ def test_only_followers_change_place(model: ClusterModel, limits) -> None:
 
 
 @given(clusters())
-def test_one_limit_for_all_failures_changes_less_and_is_no_worse(model: ClusterModel) -> None:
-    each, worst = failover(model).certificate, failover(model, limits="worst").certificate
-    assert worst["objective"] <= each["objective"]
-    limit = max((d["limit"] / d["mean"] for d in each["failures"].values() if d["mean"]), default=0)
-    assert worst["worst_ratio"] <= max(each["worst_ratio"], limit) + 1e-5
-    target = failover(model, limits="target", target=1.5).certificate
-    assert target["objective"] <= each["objective"]
-    assert target["worst_ratio"] <= max(1.5, each["worst_ratio"]) + 1e-5
+def test_one_limit_for_all_failures_changes_less_and_is_not_worse(model: ClusterModel) -> None:
+    each, worst = plan_takeover_order(model).certificate, plan_takeover_order(model, limits="worst").certificate
+    assert worst.changes <= each.changes
+    limit = max((d.limit / d.mean for d in each.failures.values() if d.mean), default=0)
+    assert worst.worst_ratio <= max(each.worst_ratio, limit) + 1e-5
+    target = plan_takeover_order(model, limits="target", target=1.5).certificate
+    assert target.changes <= each.changes
+    assert target.worst_ratio <= max(1.5, each.worst_ratio) + 1e-5
 
 
 @given(clusters())
-def test_what_is_best_stays(model: ClusterModel) -> None:
-    proposal = failover(model)
-    again = failover(model.placed(proposal.offsets, proposal.replicas))
-    assert again.certificate["objective"] == 0
+def test_an_optimal_order_does_not_change(model: ClusterModel) -> None:
+    proposal = plan_takeover_order(model)
+    again = plan_takeover_order(model.with_lists(proposal.offsets, proposal.replicas))
+    assert again.certificate.changes == 0
     assert again.replicas.tolist() == proposal.replicas.tolist()
 
 
@@ -128,26 +130,30 @@ def test_what_is_best_stays(model: ClusterModel) -> None:
 def test_names_of_brokers_do_not_matter(model: ClusterModel, random) -> None:
     places = list(range(model.brokers))
     random.shuffle(places)
-    one, other = failover(model).certificate, failover(relabelled(model, np.array(places))).certificate
-    for name in ("objective", "cost", "bound", "worst_ratio", "worst_ratio_bound", "failures_above_target"):
-        assert one[name] == other[name]
-    for failed, numbers in one["failures"].items():
-        assert other["failures"][str(places[int(failed)])]["limit"] == numbers["limit"]
+    one, other = (
+        plan_takeover_order(model).certificate,
+        plan_takeover_order(relabelled(model, np.array(places))).certificate,
+    )
+    same = ("changes", "cost", "cost_lower_bound", "worst_ratio", "worst_ratio_lower_bound", "failures_above_target")
+    for name in same:
+        assert getattr(one, name) == getattr(other, name)
+    for failed, numbers in one.failures.items():
+        assert other.failures[places[failed]].limit == numbers.limit
 
 
 @given(clusters(partitions=8))
-def test_sets_that_forbid_better_are_true(model: ClusterModel) -> None:
+def test_forced_brokers_prove_the_limits(model: ClusterModel) -> None:
     options, led = successor_options(model), led_of(model)
-    certificate = failover(model, target=1.0).certificate
-    assert bool(certificate["forced"]) == (certificate["failures_above_target"] > 0)
-    for entry in certificate["forced"]:
-        inside, failed = set(entry["brokers"]), entry["fails"]
+    certificate = plan_takeover_order(model, target=1.0).certificate
+    assert bool(certificate.forced) == (certificate.failures_above_target > 0)
+    for entry in certificate.forced:
+        inside, failed = set(entry.brokers), entry.failed_broker
         mine = [i for i, replicas in enumerate(lists_of(model)) if replicas[0] == failed]
         forced = sum(inside.issuperset(options[i]) for i in mine)
         least = -(-(sum(led[b] for b in inside) + forced) // len(inside))
-        if entry["only_these_can_take"]:
-            assert least == entry["max_at_least"]
-        assert entry["max_at_least"] == certificate["failures"][str(failed)]["limit"]
+        if entry.only_these_can_take:
+            assert least == entry.max_at_least
+        assert entry.max_at_least == certificate.failures[failed].limit
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -156,15 +162,15 @@ def test_against_an_integer_program(seed: int) -> None:
     brokers, chance = 7, rng.random(7) ** (seed % 3) + 0.1
     lists = [rng.choice(brokers, size=3, replace=False, p=chance / chance.sum()).tolist() for _ in range(140)]
     model = cluster(lists, brokers)
-    certificate = failover(model).certificate
+    certificate = plan_takeover_order(model).certificate
     total = 0
     for failed in range(brokers):
-        limit = certificate["failures"][str(failed)]["limit"]
+        limit = certificate.failures[failed].limit
         changes = exact(model, failed, limit)
         assert changes is not None
         assert exact(model, failed, limit - 1) is None
         total += changes
-    assert total == certificate["objective"]
+    assert total == certificate.changes
 
 
 def exact(model: ClusterModel, failed: int, limit: int) -> int | None:
@@ -188,49 +194,52 @@ def exact(model: ClusterModel, failed: int, limit: int) -> int | None:
 
 def test_a_draining_broker_takes_over_only_where_no_other_can() -> None:
     model = cluster([[0, 2, 1], [0, 2], [1, 0]], 3, draining=[2])
-    proposal = failover(model)
+    proposal = plan_takeover_order(model)
     assert lists_of(proposal) == [[0, 1, 2], [0, 2], [1, 0]]
-    assert proposal.certificate["objective"] == 1
+    assert proposal.certificate.changes == 1
 
 
 def test_brokers_that_should_not_lead_do_not_take_over() -> None:
     model = cluster([[0, 2, 1], [1, 0, 2]], 3)
-    assert lists_of(failover(model, np.array([True, True, False])))[0] == [0, 1, 2]
+    assert lists_of(plan_takeover_order(model, np.array([True, True, False])))[0] == [0, 1, 2]
 
 
 def test_down_brokers_do_not_take_over() -> None:
-    model = cluster([[0, 2, 1]] * 2, 3, failed=[2])
-    assert lists_of(failover(model)) == [[0, 1, 2]] * 2
+    model = cluster([[0, 2, 1]] * 2, 3, down=[2])
+    assert lists_of(plan_takeover_order(model)) == [[0, 1, 2]] * 2
 
 
-def test_what_is_lost_is_not_in_the_mean() -> None:
+def test_lost_partitions_are_not_in_the_mean() -> None:
     # Broker 0 leads two partitions that fail with it: the others have one each.
-    certificate = failover(cluster([[0], [0], [1, 2], [2, 1]], 3)).certificate
-    assert certificate["failures"] == {
-        "0": {"limit": 1, "bound": 1, "worst": 1, "mean": 1.0},
-        "1": {"limit": 2, "bound": 2, "worst": 2, "mean": 2.0},
-        "2": {"limit": 2, "bound": 2, "worst": 2, "mean": 2.0},
+    certificate = plan_takeover_order(cluster([[0], [0], [1, 2], [2, 1]], 3)).certificate
+    assert certificate.failures == {
+        0: FailureTakeover(limit=1, lower_bound=1, worst=1, mean=1.0),
+        1: FailureTakeover(limit=2, lower_bound=2, worst=2, mean=2.0),
+        2: FailureTakeover(limit=2, lower_bound=2, worst=2, mean=2.0),
     }
-    assert certificate["worst_ratio"] == 1.0
+    assert certificate.worst_ratio == 1.0
 
 
 def test_forced_brokers_are_named() -> None:
     # All lead three; of what broker 0 leads, broker 1 alone can take all.
     lists = [[0, 1]] * 3 + [[b, *sorted({0, 1, 2, 3} - {b})] for b in (1, 1, 1, 2, 2, 2, 3, 3, 3)]
-    certificate = failover(cluster(lists, 4)).certificate
-    assert certificate["failures_above_target"] == 1
-    entry = certificate["forced"][0]
-    assert (entry["fails"], entry["brokers"], entry["max_at_least"]) == (0, [1], 6)
-    assert entry["text"] == "broker 0 fails: 1 lead 3 and alone can take 3 more, so one leads at least 6, mean 4.0"
-    assert certificate["worst_ratio"] == certificate["worst_ratio_bound"] == 1.5
+    certificate = plan_takeover_order(cluster(lists, 4)).certificate
+    assert certificate.failures_above_target == 1
+    entry = certificate.forced[0]
+    assert (entry.failed_broker, entry.brokers, entry.max_at_least) == (0, [1], 6)
+    assert entry.text == (
+        "if broker 0 fails, broker 1 leads 3 partitions anyway, and only it can take over 3 more: "
+        "it leads at least 6; the mean is 4.0"
+    )
+    assert certificate.worst_ratio == certificate.worst_ratio_lower_bound == 1.5
 
 
-def test_lists_that_change_anyway_change_first() -> None:
+def test_lists_that_already_change_are_cheaper() -> None:
     model = cluster([[0, 1, 2], [0, 1, 2], [1, 0], [2, 0]], 3)
     for settled in (0, 1):
-        proposal = failover(model, settled=np.arange(4) == settled)
+        proposal = plan_takeover_order(model, settled=np.arange(4) == settled)
         assert np.flatnonzero(proposal.reason >= 0).tolist() == [settled]
-        assert proposal.certificate["objective"] == 1
+        assert proposal.certificate.changes == 1
 
 
 @pytest.mark.parametrize(
@@ -239,43 +248,43 @@ def test_lists_that_change_anyway_change_first() -> None:
         cluster([], 0),
         cluster([], 3),
         cluster([[0], [0]], 1),
-        cluster([[0, 1], [1, 0]], 2, failed=[0, 1]),
+        cluster([[0, 1], [1, 0]], 2, down=[0, 1]),
         cluster([[0, 1, 2], [0, 1, 2]], 3, frozen=[0, 1]),
         cluster([[0], [0], [1]], 2),
         cluster([[0, 1], [0, 1]], 2),
         cluster([[0, 1, 2], [0, 1, 2]], 3, draining=[0, 1, 2]),
     ],
-    ids=["nothing", "empty", "one broker", "nobody lives", "all frozen", "one replica", "one follower", "all draining"],
+    ids=["nothing", "empty", "one broker", "all down", "all frozen", "one replica", "one follower", "all draining"],
 )
-def test_nothing_to_choose(model: ClusterModel) -> None:
-    for proposal in (failover(model), zero_byte(model, keep_leaders=True)):
+def test_no_choices(model: ClusterModel) -> None:
+    for proposal in (plan_takeover_order(model), plan_leadership(model, keep_leaders=True)):
         assert lists_of(proposal) == lists_of(model)
         assert (proposal.reason == -1).all()
 
 
 @given(clusters(topics=2), st.booleans(), st.booleans())
-def test_both_at_once(model: ClusterModel, keep_leaders: bool, by_topic: bool) -> None:
-    proposal = zero_byte(model, keep_leaders, by_topic=by_topic)
-    differs = changed(model, proposal.offsets, proposal.replicas)
-    assert not moved(model, proposal.offsets, proposal.replicas).any()
+def test_leaders_and_successors_together(model: ClusterModel, keep_leaders: bool, by_topic: bool) -> None:
+    proposal = plan_leadership(model, keep_leaders, by_topic=by_topic)
+    differs = model.find_changed(proposal)
+    assert not model.find_copied(proposal).any()
     assert ((proposal.reason >= 0) == differs).all()
-    assert proposal.certificate["lists_changed"] == differs.sum()
+    assert proposal.certificate.lists_changed == differs.sum()
     assert set(proposal.reason[differs].tolist()) == set(range(len(proposal.reasons)))
     if keep_leaders:
         assert [r[0] for r in lists_of(proposal)] == [r[0] for r in lists_of(model)]
     elif not by_topic:
-        first, then = leaders(model), proposal.certificate["leaders"]
-        for name in ("bound", "even", "max", "min"):
-            assert then[name] == first.certificate[name]
-        assert then["gap"] == then["price_of_failover"]["changes"] == then["objective"] - then["bound"] >= 0
-        alone = failover(model.placed(first.offsets, first.replicas)).certificate
-        assert proposal.certificate["failover"]["worst_ratio"] <= alone["worst_ratio"]
-    json.dumps(dict(proposal.certificate))
+        first, then = plan_preferred_leaders(model), proposal.certificate.leaders
+        for name in ("changes_lower_bound", "even", "max_leaders", "min_leaders"):
+            assert getattr(then, name) == getattr(first.certificate, name)
+        assert then.gap == then.failover_price.changes == then.changes - then.changes_lower_bound >= 0
+        alone = plan_takeover_order(model.with_lists(first.offsets, first.replicas)).certificate
+        assert proposal.certificate.failover.worst_ratio <= alone.worst_ratio
+    json.dumps(to_json(proposal.certificate))
 
 
 def test_a_list_that_changes_twice_has_both_reasons() -> None:
     lists = [[0, 1, 2], [0, 1, 2], [0, 1, 2], [1, 0, 2], [1, 0, 2], [1, 0, 2]]
-    proposal = zero_byte(cluster(lists, 3))
+    proposal = plan_leadership(cluster(lists, 3))
     texts = [proposal.reasons[code] for code in proposal.reason.tolist() if code >= 0]
     assert any(text.startswith("preferred leader") for text in texts)
     assert all(text.count("preferred leader") <= 1 and text.count("next leader") <= 1 for text in texts)
@@ -285,10 +294,10 @@ def test_a_list_that_changes_twice_has_both_reasons() -> None:
 def test_other_leaders_are_chosen_where_the_fewest_changes_miss_the_target(seed: int) -> None:
     rng = np.random.default_rng(seed)
     model = cluster([rng.choice(8, size=3, replace=False).tolist() for _ in range(60)], 8)
-    first = leaders(model)
-    alone = failover(model.placed(first.offsets, first.replicas)).certificate["worst_ratio"]
-    certificate = zero_byte(model, target=1.05).certificate
+    first = plan_preferred_leaders(model)
+    alone = plan_takeover_order(model.with_lists(first.offsets, first.replicas)).certificate.worst_ratio
+    certificate = plan_leadership(model, target=1.05).certificate
     assert alone == pytest.approx(10 / (60 / 7), abs=1e-5)
-    assert certificate["failover"]["worst_ratio"] == pytest.approx(9 / (60 / 7), abs=1e-5)  # none can be less
-    assert certificate["leaders"]["even"]
-    assert certificate["leaders"]["gap"] <= 3
+    assert certificate.failover.worst_ratio == pytest.approx(9 / (60 / 7), abs=1e-5)  # none can be less
+    assert certificate.leaders.even
+    assert certificate.leaders.gap <= 3

@@ -1,4 +1,4 @@
-"""A plan in waves: every limit holds in each of them, and every list on the way is legal."""
+"""Waves of a plan: limits hold in each of them, and every intermediate list is legal."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tests.unit.planning.plan_models import model_with, models_and_proposals, proposal_with
 from udfs.arrow.ragged import offsets_of
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
-from udfs.planning.waves import IN, OUT, Limits, Waves, reports, split, to_change
+from udfs.planning.waves import IN, OUT, WaveLimits, Waves, find_reassigned_partitions, report_waves, split_into_waves
 
 LIMITS = st.builds(
-    Limits,
+    WaveLimits,
     st.sampled_from([1.0, 50.0, 100.0, 230.0, np.inf]),
     st.sampled_from([1, 2, 5, 2**63 - 1]),
     st.sampled_from([1.0, 50e6]),
@@ -39,11 +39,11 @@ def of_row(
 @given(models_and_proposals(), LIMITS)
 @settings(max_examples=150)
 def test_every_step_is_legal_and_the_last_is_the_proposal(
-    case: tuple[ClusterModel, ProposedAssignment], limits: Limits
+    case: tuple[ClusterModel, ProposedAssignment], limits: WaveLimits
 ) -> None:
     model, proposal = case
-    waves = split(model, proposal, limits)
-    assert set(waves.row.tolist()) == set(np.flatnonzero(to_change(model, proposal)).tolist())
+    waves = split_into_waves(model, proposal, limits)
+    assert set(waves.row.tolist()) == set(np.flatnonzero(find_reassigned_partitions(model, proposal)).tolist())
     for row in set(waves.row.tolist()):
         lists, when = of_row(model, proposal, waves, row)
         new = at(proposal.offsets, proposal.replicas, row)
@@ -72,12 +72,12 @@ def test_every_step_is_legal_and_the_last_is_the_proposal(
 
 @given(models_and_proposals(), LIMITS)
 @settings(max_examples=150)
-def test_limits_hold_in_every_wave(case: tuple[ClusterModel, ProposedAssignment], limits: Limits) -> None:
+def test_limits_hold_in_every_wave(case: tuple[ClusterModel, ProposedAssignment], limits: WaveLimits) -> None:
     model, proposal = case
-    waves = split(model, proposal, limits)
-    said = reports(model, waves)
-    assert [report.wave for report in said] == list(range(1, waves.waves + 1))
-    for wave, report in enumerate(said):
+    waves = split_into_waves(model, proposal, limits)
+    reports = report_waves(model, waves)
+    assert [report.wave for report in reports] == list(range(1, waves.waves + 1))
+    for wave, report in enumerate(reports):
         sent, received, moves, copies = (
             Counter[int](),
             Counter[int](),
@@ -112,69 +112,73 @@ def test_limits_hold_in_every_wave(case: tuple[ClusterModel, ProposedAssignment]
 
 @given(models_and_proposals(), LIMITS)
 @settings(max_examples=30)
-def test_the_same_again(case: tuple[ClusterModel, ProposedAssignment], limits: Limits) -> None:
-    first, again = split(*case, limits), split(*case, limits)
+def test_waves_are_reproducible(case: tuple[ClusterModel, ProposedAssignment], limits: WaveLimits) -> None:
+    first, again = split_into_waves(*case, limits), split_into_waves(*case, limits)
     for name in ("wave", "row", "offsets", "replicas", "added", "source", "oversized"):
         assert getattr(first, name).tobytes() == getattr(again, name).tobytes()
 
 
-def test_what_copies_nothing_comes_first() -> None:
+def test_steps_without_copies_come_first() -> None:
     lists = {("t", 0): [1, 2, 3], ("t", 1): [1, 2, 3], ("t", 2): [1, 2]}
     model = model_with(lists, [1, 2, 3, 4], sizes=[10, 10, 10])
-    waves = split(model, proposal_with(model, {("t", 0): [3, 2, 1], ("t", 1): [2], ("t", 2): [4, 2]}), Limits())
+    waves = split_into_waves(
+        model, proposal_with(model, {("t", 0): [3, 2, 1], ("t", 1): [2], ("t", 2): [4, 2]}), WaveLimits()
+    )
     assert waves.wave.tolist() == [0, 0, 0]
     assert waves.added.tolist() == [-1, -1, 3]
-    (report,) = reports(model, waves)
+    (report,) = report_waves(model, waves)
     assert (report.partitions, report.replicas_added, report.bytes_to_copy) == (3, 1, 10)
     assert (report.busiest_broker, report.busiest_direction, report.busiest_bytes) == (4, IN, 10)
 
 
-def test_a_partition_gets_one_replica_at_a_time_and_keeps_its_leader() -> None:
+def test_one_replica_at_a_time_while_the_leader_stays() -> None:
     model = model_with({("t", 0): [1, 2, 3]}, range(1, 7), racks=list("abcabc"), sizes=[100])
-    waves = split(model, proposal_with(model, {("t", 0): [4, 5, 6]}), Limits(throttle_bytes_per_s=10))
+    waves = split_into_waves(model, proposal_with(model, {("t", 0): [4, 5, 6]}), WaveLimits(throttle_bytes_per_s=10))
     lists = [model.ids(at(waves.offsets, waves.replicas, k)) for k in range(3)]
     assert lists == [[1, 5, 3], [1, 5, 6], [4, 5, 6]]
     assert waves.wave.tolist() == [0, 1, 2]
     assert model.ids(waves.source) == [1, 1, 1]
-    assert [report.seconds for report in reports(model, waves)] == [10, 10, 10]
+    assert [report.seconds for report in report_waves(model, waves)] == [10, 10, 10]
 
 
-def test_replication_grows_before_anything_goes_and_shrinks_at_the_end() -> None:
+def test_lists_grow_before_replicas_leave_and_shrink_last() -> None:
     model = model_with({("t", 0): [1, 2], ("t", 1): [1, 2, 3, 4]}, range(1, 8))
-    waves = split(model, proposal_with(model, {("t", 0): [5, 6, 1], ("t", 1): [6, 5]}), Limits())
+    waves = split_into_waves(model, proposal_with(model, {("t", 0): [5, 6, 1], ("t", 1): [6, 5]}), WaveLimits())
     lists = [(int(waves.row[k]), model.ids(at(waves.offsets, waves.replicas, k))) for k in range(4)]
     assert lists == [(0, [1, 2, 5]), (1, [1, 6, 3, 4]), (0, [5, 6, 1]), (1, [6, 5])]
 
 
-def test_the_down_go_first() -> None:
+def test_down_replicas_leave_first() -> None:
     model = model_with({("t", 0): [9, 1, 2]}, [1, 2, 3, 4, 9], down=[9])
-    waves = split(model, proposal_with(model, {("t", 0): [1, 3, 4]}), Limits())
+    waves = split_into_waves(model, proposal_with(model, {("t", 0): [1, 3, 4]}), WaveLimits())
     assert model.ids(at(waves.offsets, waves.replicas, 0)) == [1, 2, 3]
 
 
-def test_a_partition_above_the_limit_goes_alone_and_is_named() -> None:
+def test_oversized_partition_moves_alone_and_is_named() -> None:
     lists = {("t", i): [1, 2] for i in range(3)}
     model = model_with(lists, [1, 2, 3], sizes=[500, 40, 40])
-    waves = split(model, proposal_with(model, {("t", i): [1, 3] for i in range(3)}), Limits(bytes_in_flight=100))
+    waves = split_into_waves(
+        model, proposal_with(model, {("t", i): [1, 3] for i in range(3)}), WaveLimits(bytes_in_flight=100)
+    )
     assert waves.row.tolist() == [0, 1, 2]
     assert waves.wave.tolist() == [0, 1, 1]
     assert [model.name(row) for row in waves.oversized.tolist()] == ["t-0"]
 
 
-def test_the_leader_that_the_source_names_is_the_source_of_copies() -> None:
+def test_current_leader_is_the_source_of_copies() -> None:
     model = model_with({("t", 0): [1, 2]}, [1, 2, 3], leaders=[2])
-    waves = split(model, proposal_with(model, {("t", 0): [1, 3]}), Limits())
+    waves = split_into_waves(model, proposal_with(model, {("t", 0): [1, 3]}), WaveLimits())
     assert model.ids(waves.source) == [2]
-    (report,) = reports(model, waves)
+    (report,) = report_waves(model, waves)
     assert report.busiest_direction in (IN, OUT)
 
 
-def test_a_list_that_only_differs_in_where_the_down_stand_is_left() -> None:
+def test_list_that_differs_only_in_the_order_of_down_brokers_stays() -> None:
     model = model_with({("t", 0): [9, 1], ("t", 1): [9, 2]}, [1, 2, 9], down=[9])
     proposal = proposal_with(model, {("t", 0): [9, 1]})  # as the source has it
-    assert not to_change(model, proposal).any()
-    assert split(model, proposal, Limits()).waves == 0
-    assert reports(model, split(model, proposal, Limits())) == []
+    assert not find_reassigned_partitions(model, proposal).any()
+    assert split_into_waves(model, proposal, WaveLimits()).waves == 0
+    assert report_waves(model, split_into_waves(model, proposal, WaveLimits())) == []
 
 
 def test_few_waves_for_a_drain() -> None:
@@ -183,12 +187,12 @@ def test_few_waves_for_a_drain() -> None:
     old = np.stack([np.full(p, n), np.arange(p) % n], axis=1).astype(np.int32)
     new = np.stack([(np.arange(p) + 7) % n, np.arange(p) % n], axis=1).astype(np.int32)
     base = model_with({("t", i): [0, 1] for i in range(p)}, range(n + 1), sizes=[float(i) for i in range(p)])
-    model = base.placed(offsets_of(np.full(p, 2)), old.ravel())
+    model = base.with_lists(offsets_of(np.full(p, 2)), old.ravel())
     proposal = ProposedAssignment(model.offsets, new.ravel(), np.zeros(p, dtype=np.int16), ("drained",))
-    assert split(model, proposal, Limits(moves_per_broker=10)).waves == 10
+    assert split_into_waves(model, proposal, WaveLimits(moves_per_broker=10)).waves == 10
 
 
 @pytest.mark.parametrize("name", ["bytes_in_flight", "moves_per_broker", "throttle_bytes_per_s"])
-def test_a_limit_of_nothing_is_rejected(name: str) -> None:
+def test_limit_of_zero_is_rejected(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is 0, but must be more than 0"):
-        Limits(**{name: 0})
+        WaveLimits(**{name: 0})

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.unit.simulation.interpreter import Controller
-from udfs.simulation.event_names import ANSWERS, ERRORS
+from udfs.simulation.kernels.codes import AnsweredBy, RequestError
 
 
 def partitions_of(rows: list[dict[str, Any]]) -> dict[Any, Any]:
@@ -79,8 +79,8 @@ def told_by(one: Controller) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, 
     parts = Counter(number for number, _ in one.requests)
     requests = {
         key: (
-            ERRORS[a["error"]],
-            ANSWERS[a["answered_by"]] if parts[key[0]] == 1 else None,
+            RequestError.labels()[a["error"]],
+            AnsweredBy.labels()[a["answered_by"]] if parts[key[0]] == 1 else None,
             a["answered_at"],
             a["base_offset"],
             a["messages"],

@@ -30,8 +30,8 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
-from udfs.simulation.cluster_events import Event, Key
-from udfs.simulation.kernels import codes as k
+from udfs.simulation.cluster_events import Event, TopicPartition
+from udfs.simulation.kernels.codes import AnsweredBy, EventKind, RequestError
 
 NEVER = float("-inf")
 Message = tuple[str, int]
@@ -62,7 +62,7 @@ class Replica:
 class Data:
     """What a partition has beside its controller's state."""
 
-    key: Key = ("", 0)
+    key: TopicPartition = ("", 0)
     min_isr: int = 1
     replicas: dict[int, Replica] = field(default_factory=dict)
     committed: int = 0
@@ -101,7 +101,7 @@ def common(one: list[Message], other: list[Message]) -> int:
 
 class DataPlane:
     def __init__(self, controller: Any, first_at: int) -> None:
-        rules = controller.rules
+        rules = controller.settings
         self.cluster = controller
         self.lag_ms = getattr(rules, "replica_lag_time_max_ms", 30_000)
         self.lag_messages = getattr(rules, "replica_lag_max_messages", 0)
@@ -117,7 +117,7 @@ class DataPlane:
 
     # What the controller does.
 
-    def there(self, one: Any, key: Key, leos: tuple[int, ...], hws: tuple[int, ...], at: int) -> None:
+    def there(self, one: Any, key: TopicPartition, leos: tuple[int, ...], hws: tuple[int, ...], at: int) -> None:
         """A partition of the begin."""
         one.key = key
         for i, broker in enumerate(one.ar):
@@ -131,7 +131,7 @@ class DataPlane:
         self.try_high_watermark(one)
         self.show(one)
 
-    def created(self, one: Any, key: Key) -> None:
+    def created(self, one: Any, key: TopicPartition) -> None:
         one.key = key
         one.replicas = {broker: Replica() for broker in one.ar}
 
@@ -150,7 +150,7 @@ class DataPlane:
                 lives = one.serving in self.cluster.live
                 for wait in list(one.waiting):
                     if lives:
-                        self.answer(one, wait, k.NOT_LEADER, k.BY_LEADER)
+                        self.answer(one, wait, RequestError.NOT_LEADER_OR_FOLLOWER, AnsweredBy.LEADER_CHANGE)
                     else:
                         self.drop(one, wait)
             one.serving, one.serving_epoch = leader, one.epoch
@@ -159,8 +159,8 @@ class DataPlane:
         elif leader is not None and one.epoch != one.serving_epoch:
             one.serving_epoch = one.epoch
             one.epoch_start = one.replicas[leader].leo
-            for wait in [wait for wait in one.waiting if wait.event.kind == k.FETCH]:
-                self.answer(one, wait, k.FENCED_EPOCH, k.BY_LEADER)
+            for wait in [wait for wait in one.waiting if wait.event.kind == EventKind.FETCH]:
+                self.answer(one, wait, RequestError.FENCED_LEADER_EPOCH, AnsweredBy.LEADER_CHANGE)
             self.try_high_watermark(one)
         self.show(one)
 
@@ -198,7 +198,7 @@ class DataPlane:
             if in_order:
                 one.replicas[broker].checkpoint = one.replicas[broker].hw
             for wait in list(one.waiting):
-                if wait.event.kind == k.FETCH and wait.event.broker == broker:
+                if wait.event.kind == EventKind.FETCH and wait.event.broker == broker:
                     self.drop(one, wait)
             self.settle(one)
 
@@ -213,7 +213,7 @@ class DataPlane:
 
     def deleted(self, one: Any) -> None:
         for wait in list(one.waiting):
-            self.answer(one, wait, k.UNKNOWN_TOPIC, k.BY_DELETION)
+            self.answer(one, wait, RequestError.UNKNOWN_TOPIC_OR_PARTITION, AnsweredBy.TOPIC_DELETION)
 
     # High watermarks.
 
@@ -236,8 +236,8 @@ class DataPlane:
         self.commit(one, max(one.committed, leader.hw))
         self.show(one)
         for wait in list(one.waiting):
-            if wait.event.kind == k.APPEND:
-                self.try_produce(one, wait, k.BY_HIGH_WATERMARK)
+            if wait.event.kind == EventKind.APPEND:
+                self.try_produce(one, wait, AnsweredBy.HIGH_WATERMARK)
             elif wait.group is not None and wait in one.waiting:
                 self.try_group(wait.group)
 
@@ -245,8 +245,8 @@ class DataPlane:
 
     def open(self, event: Event) -> dict[str, Any]:
         answer = {
-            "error": k.NO_ERROR,
-            "answered_by": k.WAITING,
+            "error": RequestError.NONE,
+            "answered_by": AnsweredBy.WAITING,
             "answered_at": None,
             "base_offset": None,
             "messages": 0,
@@ -265,24 +265,24 @@ class DataPlane:
     def answer(self, one: Any, wait: Waiting, error: int, by: int, messages: int | None = None) -> None:
         one.waiting.remove(wait)
         self.close(wait.answer, error, by, messages)
-        if wait.group is not None and error != k.NO_ERROR:
+        if wait.group is not None and error != RequestError.NONE:
             wait.group.failed_by = by
 
     def drop(self, one: Any, wait: Waiting) -> None:
-        self.answer(one, wait, k.DISCONNECTED, k.BY_BROKER_DOWN)
+        self.answer(one, wait, RequestError.DISCONNECTED, AnsweredBy.BROKER_DOWN)
         wait.answer["answered_at"] = None
 
     def append(self, one: Any, event: Event) -> None:
         answer = self.open(event)
-        error = k.NO_ERROR
+        error = RequestError.NONE
         if one is None:
-            error = k.UNKNOWN_TOPIC
+            error = RequestError.UNKNOWN_TOPIC_OR_PARTITION
         elif one.serving is None:
-            error = k.LEADER_NOT_AVAILABLE
+            error = RequestError.LEADER_NOT_AVAILABLE
         elif event.acks == -1 and len(one.isr) < one.min_isr:
-            error = k.NOT_ENOUGH_REPLICAS
-        if error != k.NO_ERROR:
-            self.close(answer, error, k.NOTHING_AWAITED if event.acks == 0 else k.AT_ONCE)
+            error = RequestError.NOT_ENOUGH_REPLICAS
+        if error != RequestError.NONE:
+            self.close(answer, error, AnsweredBy.NOTHING_AWAITED if event.acks == 0 else AnsweredBy.AT_ONCE)
             return
         leader = one.replicas[one.serving]
         base = leader.leo
@@ -294,24 +294,24 @@ class DataPlane:
             one.appends.append((event, answer, written))
             self.try_high_watermark(one)
         if event.acks == 0:
-            self.close(answer, k.NO_ERROR, k.NOTHING_AWAITED)
+            self.close(answer, RequestError.NONE, AnsweredBy.NOTHING_AWAITED)
         elif event.acks == 1:
-            self.close(answer, k.NO_ERROR, k.BY_APPEND)
+            self.close(answer, RequestError.NONE, AnsweredBy.APPEND)
         elif not event.messages:
-            self.close(answer, k.NO_ERROR, k.AT_ONCE)
+            self.close(answer, RequestError.NONE, AnsweredBy.AT_ONCE)
         else:
             wait = Waiting(event, answer, event.at_ms + event.wait_ms, until=base + event.messages)
             one.waiting.append(wait)
-            self.try_produce(one, wait, k.AT_ONCE)
+            self.try_produce(one, wait, AnsweredBy.AT_ONCE)
         if event.messages:
-            for wait in [wait for wait in one.waiting if wait.event.kind == k.FETCH and wait.group is None]:
+            for wait in [wait for wait in one.waiting if wait.event.kind == EventKind.FETCH and wait.group is None]:
                 if self.readable(one, wait) >= wait.event.min_bytes:
-                    self.deliver(one, wait, k.BY_APPEND)
+                    self.deliver(one, wait, AnsweredBy.APPEND)
 
     def try_produce(self, one: Any, wait: Waiting, by: int) -> None:
         if one.replicas[one.serving].hw >= wait.until:
             enough = len(one.isr) >= one.min_isr
-            self.answer(one, wait, k.NO_ERROR if enough else k.NOT_ENOUGH_AFTER_APPEND, by)
+            self.answer(one, wait, RequestError.NONE if enough else RequestError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, by)
 
     def readable(self, one: Any, wait: Waiting) -> int:
         leader = one.replicas[one.serving]
@@ -321,25 +321,29 @@ class DataPlane:
     def deliver(self, one: Any, wait: Waiting, by: int) -> None:
         leader = one.replicas[one.serving]
         if wait.group is not None:
-            self.answer(one, wait, k.NO_ERROR, by, len(leader.log[wait.offset : leader.hw]))
+            self.answer(one, wait, RequestError.NONE, by, len(leader.log[wait.offset : leader.hw]))
             return
         replica, read = one.replicas[wait.event.broker], leader.log[wait.offset :]
         replica.log[wait.offset :] = read
         replica.hw = min(replica.leo, leader.hw)
-        self.answer(one, wait, k.NO_ERROR, by, len(read))
+        self.answer(one, wait, RequestError.NONE, by, len(read))
 
     def refusal(self, one: Any, event: Event, offset: int) -> int:
         if event.broker is not None and event.broker not in self.cluster.live:
-            return k.BROKER_IS_DOWN
+            return RequestError.BROKER_DOWN
         if one is None:
-            return k.UNKNOWN_TOPIC
+            return RequestError.UNKNOWN_TOPIC_OR_PARTITION
         if one.serving is None:
-            return k.LEADER_NOT_AVAILABLE
+            return RequestError.LEADER_NOT_AVAILABLE
         if event.broker is not None and (event.broker == one.serving or event.broker not in one.ar):
-            return k.NOT_A_REPLICA
+            return RequestError.NOT_ASSIGNED_REPLICA
         if event.leader_epoch >= 0 and event.leader_epoch != one.epoch:
-            return k.FENCED_EPOCH if event.leader_epoch < one.epoch else k.UNKNOWN_EPOCH
-        return k.OUT_OF_RANGE if offset > one.replicas[one.serving].leo else k.NO_ERROR
+            return (
+                RequestError.FENCED_LEADER_EPOCH
+                if event.leader_epoch < one.epoch
+                else RequestError.UNKNOWN_LEADER_EPOCH
+            )
+        return RequestError.OFFSET_OUT_OF_RANGE if offset > one.replicas[one.serving].leo else RequestError.NONE
 
     def fetch(self, one: Any, event: Event) -> None:
         if event.broker is None:
@@ -351,12 +355,12 @@ class DataPlane:
             replica.cut(one.replicas[one.serving].leo)
         offset = event.fetch_offset if event.fetch_offset is not None else replica.leo if replica else 0
         error = self.refusal(one, event, offset)
-        if error != k.NO_ERROR:
-            self.close(answer, error, k.AT_ONCE)
+        if error != RequestError.NONE:
+            self.close(answer, error, AnsweredBy.AT_ONCE)
             return
         now, leader = self.cluster.at, one.replicas[one.serving]
-        for wait in [w for w in one.waiting if w.event.kind == k.FETCH and w.event.broker == event.broker]:
-            self.answer(one, wait, k.NO_ERROR, k.BY_NEWER_FETCH)
+        for wait in [w for w in one.waiting if w.event.kind == EventKind.FETCH and w.event.broker == event.broker]:
+            self.answer(one, wait, RequestError.NONE, AnsweredBy.NEWER_FETCH)
         if not one.told:
             one.told = True
             for other in one.replicas.values():
@@ -380,7 +384,7 @@ class DataPlane:
         wait = Waiting(event, answer, event.at_ms + event.wait_ms, offset=offset)
         one.waiting.append(wait)
         if event.wait_ms <= 0 or self.readable(one, wait) >= event.min_bytes:
-            self.deliver(one, wait, k.AT_ONCE)
+            self.deliver(one, wait, AnsweredBy.AT_ONCE)
         if joins and one.target:
             self.cluster.try_finish(one)
 
@@ -396,15 +400,15 @@ class DataPlane:
             one = self.cluster.partitions.get(wait.event.partition)
             wait.deadline = event.at_ms + event.wait_ms
             error = self.refusal(one, wait.event, wait.offset)
-            if error != k.NO_ERROR:
-                self.close(wait.answer, error, k.AT_ONCE)
+            if error != RequestError.NONE:
+                self.close(wait.answer, error, AnsweredBy.AT_ONCE)
             else:
                 one.waiting.append(wait)
                 good.append((one, wait))
         enough = sum(self.readable(one, wait) for one, wait in good) >= event.min_bytes
         if len(good) < len(group.parts) or event.wait_ms <= 0 or enough:
             for one, wait in good:
-                self.deliver(one, wait, k.AT_ONCE)
+                self.deliver(one, wait, AnsweredBy.AT_ONCE)
 
     def held(self, group: Group) -> list[tuple[Any, Waiting]]:
         return [(one, w) for one in self.cluster.partitions.values() for w in one.waiting if w.group is group]
@@ -415,7 +419,7 @@ class DataPlane:
             return
         if sum(self.readable(one, wait) for one, wait in parts) >= parts[0][1].event.min_bytes:
             for one, wait in parts:
-                self.deliver(one, wait, k.BY_HIGH_WATERMARK)
+                self.deliver(one, wait, AnsweredBy.HIGH_WATERMARK)
 
     def close_groups(self) -> None:
         """At the end of an event: the parts of fetches of which a part has failed."""
@@ -461,10 +465,10 @@ class DataPlane:
         elif what == 1:
             for one in self.cluster.partitions.values():
                 for wait in [wait for wait in one.waiting if wait.deadline <= self.cluster.at]:
-                    if wait.event.kind == k.APPEND:
-                        self.answer(one, wait, k.TIMED_OUT, k.BY_TIMEOUT)
+                    if wait.event.kind == EventKind.APPEND:
+                        self.answer(one, wait, RequestError.REQUEST_TIMED_OUT, AnsweredBy.TIMEOUT)
                     else:
-                        self.deliver(one, wait, k.BY_TIMEOUT)
+                        self.deliver(one, wait, AnsweredBy.TIMEOUT)
         else:
             self.lag_at += self.lag_ms // 2
             for one in self.cluster.partitions.values():

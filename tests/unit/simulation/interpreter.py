@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.unit.simulation.data_interpreter import Data, DataPlane
-from udfs.simulation.cluster_events import Begin, Event, Key
-from udfs.simulation.kernels import codes as k
+from udfs.simulation.cluster_events import Event, InitialState, TopicPartition
+from udfs.simulation.kernels.codes import EventKind
 
 
 @dataclass
@@ -35,28 +35,28 @@ class Controller:
     lost_at.   history: every leadership, ISR and high watermark that was written, in order.
     """
 
-    def __init__(self, begin: Begin, events: list[Event]) -> None:
+    def __init__(self, begin: InitialState, events: list[Event]) -> None:
         first_at = self.at = events[0].at_ms
-        self.rules = begin.rules
+        self.settings = begin.settings
         self.live = set(begin.live)
         self.leaving: set[int] = set()
         self.id, self.epoch = begin.controller, begin.controller_epoch
-        self.partitions: dict[Key, Partition] = {}
-        self.going: dict[Key, Partition] = {}  # nobody is served any more, and not all replicas are deleted
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.going: dict[TopicPartition, Partition] = {}  # nobody is served any more, and not all replicas are deleted
         self.waits: set[str] = set()  # topics whose deletion waits for reassignments
         for one in begin.partitions:
             self.partitions[one.key] = Partition(
                 list(one.replicas), list(one.isr), one.leader, one.leader_epoch, one.controller_epoch, one.unclean
             )
             self.partitions[one.key].min_isr = one.min_isr
-        self.requests: dict[tuple[int, Key], dict[str, Any]] = {}
+        self.requests: dict[tuple[int, TopicPartition], dict[str, Any]] = {}
         self.history: list[dict[str, Any]] = []
         self.data = DataPlane(self, first_at)
         for one in begin.partitions:
             leos, hws = getattr(one, "leos", ()), getattr(one, "hws", ())
             self.data.there(self.partitions[one.key], one.key, leos, hws, first_at)
-        every = begin.rules.leader_imbalance_check_ms
-        self.check = first_at + every if begin.rules.auto_leader_rebalance else None
+        every = begin.settings.leader_imbalance_check_ms
+        self.check = first_at + every if begin.settings.auto_leader_rebalance else None
 
     def note(self, what: str, one: Partition, **more: Any) -> None:
         self.history.append(
@@ -74,7 +74,7 @@ class Controller:
                 break
             self.at = max(self.at, due[0])
             if due[1] == 3:
-                self.check += self.rules.leader_imbalance_check_ms
+                self.check += self.settings.leader_imbalance_check_ms
                 self.rebalance()
             else:
                 self.data.do_due(due[1])
@@ -87,47 +87,52 @@ class Controller:
 
     def take(self, event: Event) -> None:
         one = self.partitions.get(event.partition) if event.partition else None
-        if event.kind == k.BROKER_DOWN:
+        if event.kind == EventKind.BROKER_DOWN:
             self.down(event.broker)
-        elif event.kind == k.BROKER_UP:
+        elif event.kind == EventKind.BROKER_UP:
             self.up(event.broker)
-        elif event.kind == k.SHUTDOWN:
+        elif event.kind == EventKind.CONTROLLED_SHUTDOWN:
             self.shutdown(event.broker)
-        elif event.kind == k.CONTROLLER_LOST:
+        elif event.kind == EventKind.CONTROLLER_LOST:
             self.fail_over(event.broker, event.at_ms)
-        elif event.kind == k.CREATE:
+        elif event.kind == EventKind.CREATE_PARTITION:
             if event.partition[0] not in {key[0] for key in self.deleting()}:
                 self.create(event.partition, list(event.replicas))
-        elif event.kind == k.APPEND:
+        elif event.kind == EventKind.APPEND:
             self.data.append(one, event)
-        elif event.kind == k.FETCH:
+        elif event.kind == EventKind.FETCH:
             self.data.fetch(one, event)
-        elif event.kind == k.OFFSETS:
+        elif event.kind == EventKind.REPLICA_OFFSETS:
             self.data.offsets(one, event)
         elif one is None:
             return
-        elif event.kind == k.DELETE:
+        elif event.kind == EventKind.DELETE_PARTITION:
             one.deleted = True
-        elif event.kind == k.REASSIGN and not one.deleted and not one.new and set(event.replicas) <= self.live:
+        elif (
+            event.kind == EventKind.REASSIGN_PARTITION
+            and not one.deleted
+            and not one.new
+            and set(event.replicas) <= self.live
+        ):
             one.target = list(event.replicas)
             one.ar = one.target + [b for b in one.ar if b not in one.target]
             self.data.assigned(one)
             if not set(one.target) <= set(one.isr):
                 self.write(one, one.leader)
             self.try_finish(one)
-        elif event.kind == k.ELECT_PREFERRED:
+        elif event.kind == EventKind.ELECT_PREFERRED_LEADER:
             self.prefer(one)
-        elif event.kind == k.SET_UNCLEAN:
+        elif event.kind == EventKind.SET_UNCLEAN_ELECTION:
             one.unclean = bool(event.value)
             if one.unclean and one.leader is None and not one.new:
                 self.elect(one)
-        elif event.kind == k.SET_ISR and one.leader in event.replicas and list(event.replicas) != one.isr:
+        elif event.kind == EventKind.ALTER_ISR and one.leader in event.replicas and list(event.replicas) != one.isr:
             one.isr, one.written = list(event.replicas), self.epoch
             self.note("isr", one)
             self.data.try_high_watermark(one)
             if one.target:
                 self.try_finish(one)
-        elif event.kind == k.SET_MIN_ISR:
+        elif event.kind == EventKind.SET_MIN_ISR:
             one.min_isr = event.value
 
     def write(self, one: Partition, leader: int | None, unclean: bool = False) -> None:
@@ -198,7 +203,7 @@ class Controller:
             return
         self.epoch += 1
         if self.check is not None:
-            self.check = at + self.rules.first_check_ms
+            self.check = at + self.settings.first_check_ms
         for one in [*self.partitions.values(), *self.going.values()]:
             one.started, one.done = False, set()
             for broker in list(one.ar):
@@ -246,15 +251,15 @@ class Controller:
                 one.isr = [b for b in one.isr if b in staying]
                 self.write(one, good[0])
 
-    def create(self, key: Key, ar: list[int]) -> None:
+    def create(self, key: TopicPartition, ar: list[int]) -> None:
         self.partitions[key] = Partition(ar, [], None, 0, 0, new=True)
         self.data.created(self.partitions[key], key)
         self.begin(self.partitions[key])
 
-    def deleting(self) -> set[Key]:
+    def deleting(self) -> set[TopicPartition]:
         return {key for key, one in [*self.partitions.items(), *self.going.items()] if one.deleted}
 
-    def delete_topics(self, asked: set[Key], returned: set[int], failed_over: bool) -> None:
+    def delete_topics(self, asked: set[TopicPartition], returned: set[int], failed_over: bool) -> None:
         """A topic's deletion starts when it is asked for, or its reassignments end, or a broker of it returns."""
         now = self.deleting()
         for topic in sorted({key[0] for key in now}):
@@ -311,13 +316,13 @@ class Controller:
         for broker in sorted(self.live):
             mine = [one for one in there if one.ar[0] == broker]
             away = [one for one in mine if one.leader != broker]
-            if mine and 100 * len(away) > self.rules.leader_imbalance_percent * len(mine):
+            if mine and 100 * len(away) > self.settings.leader_imbalance_percent * len(mine):
                 for one in away:
                     if not one.target:
                         self.prefer(one)
 
 
-def interpret(begin: Begin, events: list[Event], end_at: int | None = None) -> Controller:
+def interpret(begin: InitialState, events: list[Event], end_at: int | None = None) -> Controller:
     """end_at: what is due until then happens after the last event; its own time unless said."""
     controller = Controller(begin, events)
     for event in events:

@@ -5,52 +5,65 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from udfs.simulation.cluster_events import Begin, Event, Held, Key, Rules
-from udfs.simulation.kernels import codes as k
+from udfs.simulation.cluster_events import ClusterSettings, Event, InitialPartition, InitialState, TopicPartition
+from udfs.simulation.kernels.codes import EventKind
 
 
-def random_case(seed: int) -> tuple[Begin, list[Event]]:
+def random_case(seed: int) -> tuple[InitialState, list[Event]]:
     draw = random.Random(seed)
     brokers = tuple(sorted(draw.sample(range(1, 20), draw.randint(1, 5))))
     live = frozenset(brokers)
     held = []
     for number in range(draw.randint(0, 4)):
         ar = tuple(draw.sample(brokers, draw.randint(1, min(3, len(brokers)))))
-        held.append(Held((draw.choice("tu"), number), ar, ar, ar[0], 0, 1, unclean=draw.random() < 0.3))
-    rules = Rules(auto_leader_rebalance=draw.random() < 0.5, leader_imbalance_check_ms=draw.choice([300_000, 7_000]))
-    begin = Begin(brokers, live, tuple(held), draw.choice(brokers), 1, rules)
+        held.append(InitialPartition((draw.choice("tu"), number), ar, ar, ar[0], 0, 1, unclean=draw.random() < 0.3))
+    rules = ClusterSettings(
+        auto_leader_rebalance=draw.random() < 0.5, leader_imbalance_check_ms=draw.choice([300_000, 7_000])
+    )
+    begin = InitialState(brokers, live, tuple(held), draw.choice(brokers), 1, rules)
     there = {one.key: list(one.replicas) for one in held}
     events, at = [], 0
     for _ in range(draw.randint(1, 14)):
         at += draw.choice([0, 500, 4_000, 20_000])
         kind = draw.choice(
-            [k.BROKER_DOWN] * 5
-            + [k.BROKER_UP] * 4
-            + [k.SHUTDOWN, k.CONTROLLER_LOST, k.CREATE, k.DELETE]
-            + [k.REASSIGN, k.ELECT_PREFERRED, k.SET_UNCLEAN, k.SET_ISR, k.SET_ISR]
+            [EventKind.BROKER_DOWN] * 5
+            + [EventKind.BROKER_UP] * 4
+            + [
+                EventKind.CONTROLLED_SHUTDOWN,
+                EventKind.CONTROLLER_LOST,
+                EventKind.CREATE_PARTITION,
+                EventKind.DELETE_PARTITION,
+            ]
+            + [
+                EventKind.REASSIGN_PARTITION,
+                EventKind.ELECT_PREFERRED_LEADER,
+                EventKind.SET_UNCLEAN_ELECTION,
+                EventKind.ALTER_ISR,
+                EventKind.ALTER_ISR,
+            ]
         )
         broker = draw.choice(brokers)
-        if kind in (k.BROKER_DOWN, k.BROKER_UP, k.SHUTDOWN):
+        if kind in (EventKind.BROKER_DOWN, EventKind.BROKER_UP, EventKind.CONTROLLED_SHUTDOWN):
             events.append(Event(at, kind, broker))
-        elif kind == k.CONTROLLER_LOST:
+        elif kind == EventKind.CONTROLLER_LOST:
             events.append(Event(at, kind, draw.choice([None, broker])))
-        elif kind == k.CREATE:
+        elif kind == EventKind.CREATE_PARTITION:
             key = ("n", len(there))
             there[key] = draw.sample(brokers, draw.randint(1, min(3, len(brokers))))
             events.append(Event(at, kind, partition=key, replicas=tuple(there[key])))
         elif there:
             key = draw.choice(list(there))
-            if kind == k.REASSIGN:
+            if kind == EventKind.REASSIGN_PARTITION:
                 there[key] = draw.sample(brokers, len(there[key]))
                 events.append(Event(at, kind, partition=key, replicas=tuple(there[key])))
-            elif kind == k.SET_ISR:
+            elif kind == EventKind.ALTER_ISR:
                 isr = draw.sample(there[key], draw.randint(1, len(there[key])))
                 events.append(Event(at, kind, partition=key, replicas=tuple(isr)))
-            elif kind == k.DELETE:
+            elif kind == EventKind.DELETE_PARTITION:
                 events += [Event(at, kind, partition=one) for one in there if one[0] == key[0] or draw.random() < 0.02]
             else:
                 events.append(Event(at, kind, partition=key, value=draw.randint(0, 1)))
-    return begin, events or [Event(at, k.BROKER_DOWN, brokers[0])]
+    return begin, events or [Event(at, EventKind.BROKER_DOWN, brokers[0])]
 
 
 def made(kind: Any, *args: Any, **values: Any) -> Any:
@@ -62,7 +75,7 @@ def made(kind: Any, *args: Any, **values: Any) -> Any:
     return one
 
 
-def random_data_case(seed: int, facts: bool = True, kraft: bool = False) -> tuple[Begin, list[Event]]:
+def random_data_case(seed: int, facts: bool = True, kraft: bool = False) -> tuple[InitialState, list[Event]]:
     """A cluster with data. facts: also what leaders say (ISRs, offsets), and rules under which Kafka may lose or hide.
 
     `offsets` events come first: later ones would be hearsay against logs that have parted.
@@ -76,18 +89,18 @@ class _Case:
         self.brokers = tuple(sorted(draw.sample(range(1, 20), draw.choice([1, 2, 3, 3, 3, 4, 5]))))
         self.live = set(self.brokers)
         self.at, self.requests = draw.choice([0, 0, 1_234, 60_000]), 0
-        self.there: dict[Key, list[int]] = {}  # the AR, as far as one can tell
-        self.leads: dict[Key, int | None] = {}  # likewise
-        self.written: dict[Key, int] = {}
+        self.there: dict[TopicPartition, list[int]] = {}  # the AR, as far as one can tell
+        self.leads: dict[TopicPartition, int | None] = {}  # likewise
+        self.written: dict[TopicPartition, int] = {}
         self.events: list[Event] = []
 
-    def build(self) -> tuple[Begin, list[Event]]:
+    def build(self) -> tuple[InitialState, list[Event]]:
         draw = self.draw
         if draw.random() < 0.1 and len(self.brokers) > 1:
             self.live.discard(draw.choice(self.brokers))
         held = tuple(self.held(number) for number in range(draw.choice([0, 1, 1, 1, 2, 2, 3, 4])))
         rules = made(
-            Rules,
+            ClusterSettings,
             auto_leader_rebalance=draw.random() < 0.4,
             leader_imbalance_check_ms=draw.choice([300_000, 7_000]),
             replica_lag_time_max_ms=draw.choice([30_000, 10_000, 2_000, 600]),
@@ -99,7 +112,7 @@ class _Case:
             kraft=self.kraft,
             elr=self.kraft and draw.random() < 0.5,
         )
-        begin = Begin(
+        begin = InitialState(
             self.brokers, frozenset(self.live), held, draw.choice(sorted(self.live)), draw.randint(1, 3), rules
         )
         size = draw.randint(5, 30)
@@ -112,7 +125,7 @@ class _Case:
             size += 1  # never a part of a fetch alone
         return begin, self.events[:size]
 
-    def held(self, number: int) -> Held:
+    def held(self, number: int) -> InitialPartition:
         draw = self.draw
         ar = draw.sample(self.brokers, min(len(self.brokers), draw.choice([1, 2, 2, 3, 3, 3])))
         key = (draw.choice("tu"), number)
@@ -136,7 +149,7 @@ class _Case:
                 committed = draw.randint(max(more["hws"]), least)
                 more["hws"] = tuple(committed if b == leader else h for b, h in zip(ar, more["hws"], strict=True))
         return made(
-            Held,
+            InitialPartition,
             key,
             tuple(ar),
             tuple(isr) if isr else (ar[0],),
@@ -170,7 +183,7 @@ class _Case:
         else:
             self.rounds(key)
 
-    def rounds(self, key: Key) -> None:
+    def rounds(self, key: TopicPartition) -> None:
         """All followers, once or twice."""
         for _ in range(self.draw.choice([1, 2, 2])):
             for broker in self.draw.sample(self.there[key], len(self.there[key])):
@@ -179,7 +192,7 @@ class _Case:
                     self.fetch(key, broker)
             self.at += self.draw.choice([0, 1, 100])
 
-    def succession(self, key: Key) -> None:
+    def succession(self, key: TopicPartition) -> None:
         """All have it; then leaders go, one after another, and others return or fetch between."""
         draw = self.draw
         self.rounds(key)
@@ -195,15 +208,15 @@ class _Case:
                 self.up(draw.choice(failed))
             if draw.random() < 0.3:
                 if draw.random() < 0.5:
-                    self.put(k.SHUTDOWN, broker=draw.choice(self.there[key]))
+                    self.put(EventKind.CONTROLLED_SHUTDOWN, broker=draw.choice(self.there[key]))
                 else:
-                    self.put(k.ELECT_PREFERRED, partition=key)
+                    self.put(EventKind.ELECT_PREFERRED_LEADER, partition=key)
                     self.leads[key] = self.there[key][0]
             for other in draw.sample(self.there[key], draw.randint(0, len(self.there[key]))):
                 self.fetch(key, other)
             self.down(broker)
 
-    def overtaking(self, key: Key) -> None:
+    def overtaking(self, key: TopicPartition) -> None:
         """A leader whose high watermark is behind, its predecessor in sync, and one who returns with less."""
         draw = self.draw
         old = self.leads.get(key) or self.there[key][0]
@@ -214,8 +227,8 @@ class _Case:
             self.fetch(key, new)
         if draw.random() < 0.5:
             self.there[key] = [new, third, old]
-            self.put(k.REASSIGN, partition=key, replicas=(new, third, old))
-        self.put(k.ELECT_PREFERRED, partition=key)
+            self.put(EventKind.REASSIGN_PARTITION, partition=key, replicas=(new, third, old))
+        self.put(EventKind.ELECT_PREFERRED_LEADER, partition=key)
         self.leads[key] = self.there[key][0]
         self.up(third)
         self.fetch(key, third)
@@ -229,12 +242,12 @@ class _Case:
         self.requests += 1
         return self.requests
 
-    def append(self, key: Key, acks: int | None = None) -> None:
+    def append(self, key: TopicPartition, acks: int | None = None) -> None:
         draw = self.draw
         messages = draw.choice([0, 1, 1, 2, 3, 4, 5])
         self.written[key] += messages
         self.put(
-            k.APPEND,
+            EventKind.APPEND,
             partition=key,
             request=self.number(),
             acks=draw.choice([0, 1, 1, -1, -1, -1]) if acks is None else acks,
@@ -242,14 +255,14 @@ class _Case:
             wait_ms=draw.choice([0, 100, 1_000, 5_000, 30_000, 40_000]),
         )
 
-    def fetch(self, key: Key, broker: int) -> None:
+    def fetch(self, key: TopicPartition, broker: int) -> None:
         draw, more = self.draw, {}
         if self.facts and draw.random() < 0.08:
             more["fetch_offset"] = draw.randint(0, self.written[key] + 1)
         if self.facts and draw.random() < 0.05:
             more["leader_epoch"] = draw.randint(0, 6)
         self.put(
-            k.FETCH,
+            EventKind.FETCH,
             broker=broker,
             partition=key,
             request=self.number(),
@@ -264,7 +277,7 @@ class _Case:
         request, wait_ms, min_bytes = self.number(), draw.choice([0, 500, 5_000, 40_000]), draw.choice([1, 1, 100, 300])
         for key in keys:
             self.put(
-                k.FETCH,
+                EventKind.FETCH,
                 partition=key,
                 request=request,
                 parts=len(keys),
@@ -281,65 +294,82 @@ class _Case:
         for broker in self.there[key]:
             leo = high if broker == self.leads.get(key) else self.draw.choice([high, self.draw.randint(0, high)])
             hw = self.draw.choice([None, self.draw.randint(0, leo)])
-            self.put(k.OFFSETS, broker=broker, partition=key, leo=leo, hw=hw)
+            self.put(EventKind.REPLICA_OFFSETS, broker=broker, partition=key, leo=leo, hw=hw)
 
     def down(self, broker: int) -> None:
         self.live.discard(broker)
         for key, ar in self.there.items():
             if self.leads.get(key) == broker:
                 self.leads[key] = next((b for b in ar if b in self.live), None)
-        self.put(k.BROKER_DOWN, broker=broker)
+        self.put(EventKind.BROKER_DOWN, broker=broker)
 
     def up(self, broker: int) -> None:
         self.live.add(broker)
         for key, ar in self.there.items():
             if self.leads.get(key) is None and broker in ar:
                 self.leads[key] = broker
-        self.put(k.BROKER_UP, broker=broker)
+        self.put(EventKind.BROKER_UP, broker=broker)
 
     def control(self) -> None:
         draw = self.draw
         kind = draw.choice(
-            [k.BROKER_DOWN] * 5
-            + [k.BROKER_UP] * 6
-            + [k.SHUTDOWN, k.SHUTDOWN, k.CONTROLLER_LOST, k.CREATE, k.DELETE, k.REASSIGN, k.REASSIGN]
-            + [k.ELECT_PREFERRED, k.ELECT_PREFERRED, k.SET_UNCLEAN, k.SET_MIN_ISR]
-            + [k.SET_ISR] * self.facts
+            [EventKind.BROKER_DOWN] * 5
+            + [EventKind.BROKER_UP] * 6
+            + [
+                EventKind.CONTROLLED_SHUTDOWN,
+                EventKind.CONTROLLED_SHUTDOWN,
+                EventKind.CONTROLLER_LOST,
+                EventKind.CREATE_PARTITION,
+                EventKind.DELETE_PARTITION,
+                EventKind.REASSIGN_PARTITION,
+                EventKind.REASSIGN_PARTITION,
+            ]
+            + [
+                EventKind.ELECT_PREFERRED_LEADER,
+                EventKind.ELECT_PREFERRED_LEADER,
+                EventKind.SET_UNCLEAN_ELECTION,
+                EventKind.SET_MIN_ISR,
+            ]
+            + [EventKind.ALTER_ISR] * self.facts
         )
         broker = draw.choice(self.brokers)
         failed = [b for b in self.brokers if b not in self.live]
         if failed and draw.random() < 0.6 * len(failed) / len(self.brokers):
-            kind = k.BROKER_UP
-        if kind == k.BROKER_UP and failed:
+            kind = EventKind.BROKER_UP
+        if kind == EventKind.BROKER_UP and failed:
             self.up(draw.choice(failed))
-        elif kind in (k.BROKER_DOWN, k.BROKER_UP):
+        elif kind in (EventKind.BROKER_DOWN, EventKind.BROKER_UP):
             if self.there and draw.random() < 0.5:
                 broker = draw.choice(list(self.there.values()))[0]
             self.down(broker)
-        elif kind == k.SHUTDOWN:
+        elif kind == EventKind.CONTROLLED_SHUTDOWN:
             self.put(kind, broker=broker)
             if draw.random() < 0.6:
                 self.at += draw.choice([0, 100])
                 self.down(broker)
-        elif kind == k.CONTROLLER_LOST:
+        elif kind == EventKind.CONTROLLER_LOST:
             self.put(kind, broker=draw.choice([None, broker]))
-        elif kind == k.CREATE:
+        elif kind == EventKind.CREATE_PARTITION:
             key = ("n", len(self.there))
             self.there[key] = draw.sample(self.brokers, draw.randint(1, min(3, len(self.brokers))))
             self.written[key], self.leads[key] = 0, self.there[key][0]
             self.put(kind, partition=key, replicas=tuple(self.there[key]))
         elif self.there:
             key = draw.choice(list(self.there))
-            if kind == k.REASSIGN:
+            if kind == EventKind.REASSIGN_PARTITION:
                 self.there[key] = draw.sample(self.brokers, len(self.there[key]))
                 self.put(kind, partition=key, replicas=tuple(self.there[key]))
-            elif kind == k.SET_ISR:
+            elif kind == EventKind.ALTER_ISR:
                 isr = draw.sample(self.there[key], draw.randint(1, len(self.there[key])))
                 self.put(kind, partition=key, replicas=tuple(isr))
-            elif kind == k.DELETE:
+            elif kind == EventKind.DELETE_PARTITION:
                 if draw.random() < 0.7:
                     for one in self.there:
                         if one[0] == key[0]:
                             self.put(kind, partition=one)
             else:
-                self.put(kind, partition=key, value=draw.randint(1, 3) if kind == k.SET_MIN_ISR else draw.randint(0, 1))
+                self.put(
+                    kind,
+                    partition=key,
+                    value=draw.randint(1, 3) if kind == EventKind.SET_MIN_ISR else draw.randint(0, 1),
+                )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from udfs.simulation.cluster_events import Begin, Event, Held, Rules
-from udfs.simulation.kernels import codes as k
+from udfs.simulation.cluster_events import ClusterSettings, Event, InitialPartition, InitialState
+from udfs.simulation.kernels.codes import EventKind
 
 
 class _Sequence:
@@ -21,7 +21,7 @@ class _Sequence:
         self.at, self.requests = draw.choice([0, 1_234, 60_000]), 0
         self.keys = [("t", number) for number in range(draw.randint(1, 3))]
         held = tuple(self.held(key, first) for key in self.keys)
-        rules = Rules(
+        rules = ClusterSettings(
             kraft=kraft,
             elr=kraft and draw.random() < 0.5,
             auto_leader_rebalance=draw.random() < 0.4,
@@ -33,18 +33,18 @@ class _Sequence:
             truncate_to=draw.choice(["epoch", "high_watermark"]),
             isr_joins_at_epoch_start=draw.random() < 0.7,
         )
-        self.begin = Begin(first, frozenset(first), held, draw.choice(first), 1, rules)
+        self.begin = InitialState(first, frozenset(first), held, draw.choice(first), 1, rules)
 
-    def held(self, key: tuple[str, int], brokers: tuple[int, ...]) -> Held:
+    def held(self, key: tuple[str, int], brokers: tuple[int, ...]) -> InitialPartition:
         draw = self.draw
         ar = tuple(draw.sample(brokers, min(len(brokers), draw.choice([1, 2, 3, 3]))))
         more: dict[str, Any] = {}
         if draw.random() < 0.3:
             more = {"leos": tuple(sorted((draw.randint(0, 6) for _ in ar), reverse=True)), "hws": (0,) * len(ar)}
         unclean = draw.random() < 0.4
-        return Held(key, ar, ar, ar[0], 0, 1, unclean=unclean, min_isr=draw.choice([1, 1, 2]), **more)
+        return InitialPartition(key, ar, ar, ar[0], 0, 1, unclean=unclean, min_isr=draw.choice([1, 1, 2]), **more)
 
-    def build(self) -> tuple[Begin, list[Event]]:
+    def build(self) -> tuple[InitialState, list[Event]]:
         for _ in range(self.draw.randint(4, 40)):
             self.at += self.draw.choice([0, 0, 0, 1, 100, 500, 4_000, 20_000])
             kind = self.draw.random()
@@ -69,36 +69,56 @@ class _Sequence:
         if kind < 0.35:
             messages = draw.choice([0, 1, 2, 5])
             acks = draw.choice([0, 1, -1, -1])
-            self.put(k.APPEND, partition=key, request=request, acks=acks, messages=messages, wait_ms=wait)
+            self.put(EventKind.APPEND, partition=key, request=request, acks=acks, messages=messages, wait_ms=wait)
         elif kind < 0.85:
             low = draw.random() < 0.1
             more = {"fetch_offset": draw.randint(0, 6)} if low else {}
             size = draw.choice([0, 1, 1, 300])
             for broker in draw.sample(self.brokers, draw.randint(1, len(self.brokers))):
-                self.put(k.FETCH, broker=broker, partition=key, request=request, wait_ms=wait, min_bytes=size, **more)
+                self.put(
+                    EventKind.FETCH, broker=broker, partition=key, request=request, wait_ms=wait, min_bytes=size, **more
+                )
                 self.requests += 1
                 request = self.requests
         elif kind < 0.97:
             keys = draw.sample(self.keys, min(len(self.keys), draw.choice([1, 2])))
             for one in keys:
                 more = {"request": request, "parts": len(keys), "wait_ms": wait, "min_bytes": 200}
-                self.put(k.FETCH, partition=one, fetch_offset=draw.randint(0, 4), **more)
+                self.put(EventKind.FETCH, partition=one, fetch_offset=draw.randint(0, 4), **more)
         else:
             leo, hw = draw.choice([None, draw.randint(0, 8)]), draw.choice([None, 1])
-            self.put(k.OFFSETS, broker=draw.choice(self.brokers), partition=key, leo=leo, hw=hw)
+            self.put(EventKind.REPLICA_OFFSETS, broker=draw.choice(self.brokers), partition=key, leo=leo, hw=hw)
 
     def control(self) -> None:
         draw, key = self.draw, self.draw.choice(self.keys)
-        kinds = [k.BROKER_DOWN] * 4 + [k.BROKER_UP] * 6 + [k.SHUTDOWN] * 2 + [k.CONTROLLER_LOST, k.ELECT_PREFERRED]
-        kinds += [k.CREATE, k.DELETE, k.REASSIGN, k.REASSIGN, k.SET_UNCLEAN, k.SET_MIN_ISR, k.SET_ISR]
+        kinds = (
+            [EventKind.BROKER_DOWN] * 4
+            + [EventKind.BROKER_UP] * 6
+            + [EventKind.CONTROLLED_SHUTDOWN] * 2
+            + [EventKind.CONTROLLER_LOST, EventKind.ELECT_PREFERRED_LEADER]
+        )
+        kinds += [
+            EventKind.CREATE_PARTITION,
+            EventKind.DELETE_PARTITION,
+            EventKind.REASSIGN_PARTITION,
+            EventKind.REASSIGN_PARTITION,
+            EventKind.SET_UNCLEAN_ELECTION,
+            EventKind.SET_MIN_ISR,
+            EventKind.ALTER_ISR,
+        ]
         kind = draw.choice(kinds)
-        if kind in (k.BROKER_DOWN, k.BROKER_UP, k.SHUTDOWN, k.CONTROLLER_LOST):
+        if kind in (
+            EventKind.BROKER_DOWN,
+            EventKind.BROKER_UP,
+            EventKind.CONTROLLED_SHUTDOWN,
+            EventKind.CONTROLLER_LOST,
+        ):
             self.put(kind, broker=draw.choice(self.brokers))
-        elif kind == k.CREATE:
+        elif kind == EventKind.CREATE_PARTITION:
             if draw.random() < 0.5:
                 self.keys.append(key := ("n", len(self.keys)))
             self.put(kind, partition=key, replicas=self.some())
-        elif kind in (k.REASSIGN, k.SET_ISR):
+        elif kind in (EventKind.REASSIGN_PARTITION, EventKind.ALTER_ISR):
             self.put(kind, partition=key, replicas=self.some())
         else:
             self.put(kind, partition=key, value=draw.randint(0, 2))
@@ -106,23 +126,33 @@ class _Sequence:
     def other(self) -> None:
         """What only logs tell."""
         draw, key = self.draw, self.draw.choice(self.keys)
-        kind = draw.choice([k.RECORD, k.RECORD, k.CLEAR_ELR, k.FORGET, k.FENCED, k.UNFENCED, k.LED_BY])
-        if kind in (k.FENCED, k.UNFENCED):
+        kind = draw.choice(
+            [
+                EventKind.PARTITION_RECORD,
+                EventKind.PARTITION_RECORD,
+                EventKind.CLEAR_ELR,
+                EventKind.REMOVE_PARTITION,
+                EventKind.BROKER_FENCED,
+                EventKind.BROKER_UNFENCED,
+                EventKind.CONTROLLER_CHANGE,
+            ]
+        )
+        if kind in (EventKind.BROKER_FENCED, EventKind.BROKER_UNFENCED):
             self.put(kind, broker=draw.choice(self.brokers))
-        elif kind == k.LED_BY:
+        elif kind == EventKind.CONTROLLER_CHANGE:
             self.put(kind, broker=draw.choice(self.begin.brokers), value=draw.randint(2, 9))
-        elif kind == k.RECORD:
+        elif kind == EventKind.PARTITION_RECORD:
             ar = self.some()
             whole = draw.random() < 0.5
             lists = {"replicas": ar, "elr": ar[2:], "last_known": ar[1:2]} if whole or draw.random() < 0.3 else {}
-            self.put(kind, partition=key, isr=ar[:2], leader=draw.choice([*ar, -1]), whole=whole, **lists)
+            self.put(kind, partition=key, isr=ar[:2], leader=draw.choice([*ar, -1]), is_full_record=whole, **lists)
         else:
             self.put(kind, partition=key)
 
 
-def with_data(seed: int) -> tuple[Begin, list[Event]]:
+def with_data(seed: int) -> tuple[InitialState, list[Event]]:
     return _Sequence(seed, False).build()
 
 
-def with_raft(seed: int) -> tuple[Begin, list[Event]]:
+def with_raft(seed: int) -> tuple[InitialState, list[Event]]:
     return _Sequence(seed, True).build()

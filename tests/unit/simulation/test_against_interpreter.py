@@ -10,26 +10,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.samples import Sampled
+from tests.seed_sampler import SeedSampler
 from tests.unit.simulation.random_cases import random_case, random_data_case
 from tests.unit.simulation.stated_cases import with_data, with_raft
-from udfs.simulation.cluster_actions import folded_whole, rows_together
-from udfs.simulation.cluster_events import Begin, Event, Held, event_log
-from udfs.simulation.event_packing import pack
-from udfs.simulation.kernels import codes as k
-from udfs.simulation.result_tables import Rows
+from udfs.simulation.cluster_events import Event, InitialPartition, InitialState, build_event_log
+from udfs.simulation.event_packing import pack_event_log
+from udfs.simulation.joint_events import find_joint_events
+from udfs.simulation.kernels.codes import EventKind
+from udfs.simulation.result_tables import ResultTables
 from udfs.simulation.simulation_schemas import LISTS, WIRE
-from udfs.simulation.simulator import Folded, folded
+from udfs.simulation.simulator import Simulation, simulate_log, simulate_packed
 
 SEQUENCES = 300
-TABLES = ("leaderships", "transitions", "health", "requests", "at_the_end")
+TABLES = ("leaderships", "transitions", "health", "requests", "final_partitions")
 Row = dict[str, Any]
 
 
-def told(*folds: Folded) -> dict[str, list[str]]:
+def told(*folds: Simulation) -> dict[str, list[str]]:
     """All rows of these folds, by table."""
-    rows = [Rows(of) for of in folds]
-    return {name: sorted(str(row) for one in rows for row in getattr(one, name)().to_pylist()) for name in TABLES}
+    rows = [ResultTables(of) for of in folds]
+    return {name: sorted(str(row) for one in rows for row in getattr(one, name).to_pylist()) for name in TABLES}
 
 
 def wired(table: pa.Table) -> pa.Table:
@@ -43,35 +43,35 @@ def wired(table: pa.Table) -> pa.Table:
 
 
 @pytest.mark.slow
-def test_clusters_together_and_partitions_apart(sampled: Sampled) -> None:
+def test_clusters_together_and_partitions_apart(seed_sampler: SeedSampler) -> None:
     """Three clusters in one call; then some of the partitions in each call, as workers of Spark have them."""
-    for seed in sampled.seeds(SEQUENCES // 3):
+    for seed in seed_sampler.seeds(SEQUENCES // 3):
         cases = {"a": with_data(seed), "b": random_case(seed), "c": with_raft(seed)}
-        logs = [event_log(*case, cluster=name) for name, case in cases.items()]
-        alone = told(*map(folded_whole, logs))
+        logs = [build_event_log(*case, cluster=name) for name, case in cases.items()]
+        alone = told(*map(simulate_log, logs))
         log = wired(pa.concat_tables(logs))
-        assert told(folded_whole(log)) == alone, seed
-        log = pa.concat_tables([log, rows_together(pack(log), WIRE)])
+        assert told(simulate_log(log)) == alone, seed
+        log = pa.concat_tables([log, find_joint_events(pack_event_log(log), WIRE)])
         half = np.asarray(pc.fill_null(log["partition"], -1)) % 2
         none = np.asarray(pc.is_null(log["partition"]))
-        shares = [folded(pack(log.filter(pa.array(none | (half == which))))) for which in (0, 1)]
+        shares = [simulate_packed(pack_event_log(log.filter(pa.array(none | (half == which))))) for which in (0, 1)]
         assert told(*shares) == alone, seed
 
 
-def written(begin: Begin, events: list[Event], first: int) -> tuple[list[Row], list[Row]]:
+def written(begin: InitialState, events: list[Event], first: int) -> tuple[list[Row], list[Row]]:
     """(what a fold of the first events wrote; of what the fold of all wrote, as much as happened until then)."""
-    part, whole = (Rows(folded_whole(event_log(begin, some))) for some in (events[:first], events))
+    part, whole = (ResultTables(simulate_log(build_event_log(begin, some))) for some in (events[:first], events))
     out: list[list[Row]] = [[], []]
     for rows, held in zip((part, whole), out, strict=True):
         for name in ("leaderships", "transitions"):
-            held += [{"table": name, **row} for row in getattr(rows, name)().to_pylist()]
+            held += [{"table": name, **row} for row in getattr(rows, name).to_pylist()]
     return out[0], [row for row in out[1] if row["event"] < first and row["at_ms"] <= events[first - 1].at_ms]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [random_case, random_data_case, with_data, with_raft])
-def test_what_is_written_does_not_depend_on_what_comes_later(case: Any, sampled: Sampled) -> None:
-    for seed in sampled.seeds(SEQUENCES):
+def test_what_is_written_does_not_depend_on_what_comes_later(case: Any, seed_sampler: SeedSampler) -> None:
+    for seed in seed_sampler.seeds(SEQUENCES):
         begin, events = case(seed)
         first = random.Random(-seed).randint(1, len(events))
         got, want = written(begin, events, first)
@@ -81,7 +81,10 @@ def test_what_is_written_does_not_depend_on_what_comes_later(case: Any, sampled:
 
 def test_clusters_of_a_call_know_nothing_of_each_other() -> None:
     """Also where a partition waits for a leader from the first step on."""
-    events = [Event(0, k.BROKER_DOWN, 2), Event(5, k.BROKER_UP, 2), Event(9, k.BROKER_UP, 1)]
-    begins = [Begin((1, 2), frozenset({2}), (Held(("t", 0), ar, ar[:1], None),), 2) for ar in ((1,), (1, 2))]
-    logs = [event_log(begin, events, cluster=name) for begin, name in zip(begins, "ab", strict=True)]
-    assert told(folded_whole(pa.concat_tables(logs))) == told(*map(folded_whole, logs))
+    events = [Event(0, EventKind.BROKER_DOWN, 2), Event(5, EventKind.BROKER_UP, 2), Event(9, EventKind.BROKER_UP, 1)]
+    begins = [
+        InitialState((1, 2), frozenset({2}), (InitialPartition(("t", 0), ar, ar[:1], None),), 2)
+        for ar in ((1,), (1, 2))
+    ]
+    logs = [build_event_log(begin, events, cluster=name) for begin, name in zip(begins, "ab", strict=True)]
+    assert told(simulate_log(pa.concat_tables(logs))) == told(*map(simulate_log, logs))

@@ -7,21 +7,22 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli.replay_output import Asked, Timeline, lines, timeline, until_of
+from pipelines.cli.replay_rendering import render_replay
 from pipelines.errors import SourceError
-from udfs.simulation.plain_results import health, leaderships, requests, state_of, transitions
+from pipelines.simulation.cluster_replay import Replay, ReplayRequest, parse_until, run_replay
+from udfs.simulation.result_rows import get_final_state, list_health, list_leaderships, list_requests, list_transitions
 
 
-def told(tmp_path: Path, topics: str, *events: str, settings: str = "") -> Timeline:
+def told(tmp_path: Path, topics: str, *events: str, settings: str = "") -> Replay:
     file = tmp_path / "told.yaml"
     head = [f"settings: {{auto_leader_rebalance: false{settings}}}", "brokers: [1, 2, 3]", "controller: 3"]
     lines = [*head, f"topics: {{{topics}}}", "events:", *(f"  - {event}" for event in events)]
     file.write_text("\n".join(lines) + "\n")
-    return timeline(Asked([str(file)]))
+    return run_replay(ReplayRequest([str(file)]))
 
 
-def at_the_end(of: Timeline, topic: str, partition: int = 0) -> dict[str, Any]:
-    rows = state_of(of.replayed)["partitions"]
+def at_the_end(of: Replay, topic: str, partition: int = 0) -> dict[str, Any]:
+    rows = get_final_state(of.simulation).partitions
     return next(row for row in rows if (row["topic"], row["partition"]) == (topic, partition))
 
 
@@ -39,7 +40,7 @@ KRAFT = ", kraft: true"
 def test_who_shuts_down_is_not_elected(tmp_path: Path, settings: str, events: tuple[str, ...]) -> None:
     of = told(tmp_path, "o: [[1, 2]]", *events, settings=settings)
     assert at_the_end(of, "o")["leader"] is None
-    assert {row["leader"] for row in leaderships(of.replayed)} <= {2, None}
+    assert {row["leader"] for row in list_leaderships(of.simulation)} <= {2, None}
 
 
 @pytest.mark.parametrize("settings", ["", KRAFT])
@@ -52,7 +53,7 @@ def test_a_topic_on_nobody_is_rejected_with_kraft_alone(tmp_path: Path) -> None:
     events = ("t=1 brokers 1,2 down", "t=2 topic n created 1:2", "t=3 brokers 1,2 up")
     assert at_the_end(told(tmp_path, "o: [[3]]", *events), "n")["leader"] == 1
     rejected = told(tmp_path, "o: [[3]]", *events, settings=KRAFT)
-    assert {row["topic"] for row in state_of(rejected.replayed)["partitions"]} == {"o"}
+    assert {row["topic"] for row in get_final_state(rejected.simulation).partitions} == {"o"}
 
 
 def test_partitions_that_are_added_have_the_topics_configs(tmp_path: Path) -> None:
@@ -66,7 +67,7 @@ def test_partitions_that_are_added_have_the_topics_configs(tmp_path: Path) -> No
         "t=6 broker 2 up",
     )
     of = told(tmp_path, "o: [[1, 2]]", *configs)
-    (answer,) = [row for row in requests(of.replayed) if row["kind"] == "produce"]
+    (answer,) = [row for row in list_requests(of.simulation) if row["kind"] == "produce"]
     assert answer["part_error"] == "NOT_ENOUGH_REPLICAS"
     assert at_the_end(of, "o", 1)["leader"] == 2  # unclean
     # A topic of the same name that is created after a deletion has none of them.
@@ -78,7 +79,7 @@ def test_partitions_that_are_added_have_the_topics_configs(tmp_path: Path) -> No
         "t=11 produce 1 to o-0",
     )
     of = told(tmp_path, "o: [[1, 2]]", *configs, *again)
-    assert [row["part_error"] for row in requests(of.replayed) if row["kind"] == "produce"][-1] == "NONE"
+    assert [row["part_error"] for row in list_requests(of.simulation) if row["kind"] == "produce"][-1] == "NONE"
 
 
 def test_below_the_minimum_nothing_is_committed_with_kraft(tmp_path: Path) -> None:
@@ -94,9 +95,9 @@ def test_below_the_minimum_nothing_is_committed_with_kraft(tmp_path: Path) -> No
     )
     elr = ", kraft: true, elr: true, followers_fetch_every_ms: 0"
     of = told(tmp_path, "o: [[1, 2]]", *events, settings=elr)
-    marks = [row["high_watermark"] for row in sorted(health(of.replayed), key=lambda row: row["from_ms"])]
+    marks = [row["high_watermark"] for row in sorted(list_health(of.simulation), key=lambda row: row["from_ms"])]
     assert set(marks) <= {0, None}
-    (read,) = [row for row in requests(of.replayed) if row["kind"] == "fetch of a consumer"]
+    (read,) = [row for row in list_requests(of.simulation) if row["kind"] == "fetch of a consumer"]
     assert read["messages"] == 0
     assert at_the_end(of, "o")["leader"] == 2
 
@@ -106,19 +107,19 @@ def test_a_minimum_above_the_replicas(tmp_path: Path, settings: str, error: str)
     """Since 3.7 it counts as all of them."""
     events = ("t=0 topic o config min.insync.replicas=3", "t=1 produce 5 to o-0 acks=all", "t=9 followers fetch")
     of = told(tmp_path, "o: [[1, 2]]", *events, settings=settings)
-    assert [row["part_error"] for row in requests(of.replayed) if row["kind"] == "produce"] == [error]
+    assert [row["part_error"] for row in list_requests(of.simulation) if row["kind"] == "produce"] == [error]
 
 
 def test_a_reassignment_takes_replicas_of_the_down_too(tmp_path: Path) -> None:
     of = told(tmp_path, "o: [[1, 2]]", "t=1 broker 2 down", "t=2 reassign o-0 to 1,3", "t=3 isr o-0 1,3")
-    states = [row["to_state"] for row in transitions(of.replayed) if row["broker_id"] == 2]
+    states = [row["to_state"] for row in list_transitions(of.simulation) if row["broker_id"] == 2]
     assert states[-3:] == ["ReplicaDeletionStarted", "ReplicaDeletionSuccessful", "NonExistentReplica"]
 
 
 @pytest.mark.parametrize(
     ("event", "said"),
     [
-        ("t=1 isr o-0 1,3", "broker 3 has no replica of o-0: it is not in sync. Its replicas: 1, 2."),
+        ("t=1 isr o-0 1,3", "broker 3 has no replica of o-0 and cannot be in its ISR. Its replicas: 1, 2."),
         ("t=1 topic n created 1:2,3", "has lists of different lengths"),
     ],
 )
@@ -131,18 +132,18 @@ def test_a_character_that_is_no_text(tmp_path: Path) -> None:
     file = tmp_path / "told.yaml"
     file.write_text("brokers: [1]\nevents:\n  - t=1 broker 1 \0down\n")
     with pytest.raises(SourceError, match="line 3: has a character that YAML does not allow"):
-        timeline(Asked([str(file)]))
+        run_replay(ReplayRequest([str(file)]))
 
 
-def lines_of(of: Timeline) -> list[str]:
-    return list(lines(of))
+def lines_of(of: Replay) -> list[str]:
+    return list(render_replay(of))
 
 
 @pytest.mark.parametrize("settings", ["", KRAFT])
 def test_an_isr_as_it_is_already_is_not_written(tmp_path: Path, settings: str) -> None:
     of = told(tmp_path, "o: [[1, 2]]", "t=1 isr o-0 1,2", settings=settings)
-    assert not leaderships(of.replayed)
-    assert "isr of o: nothing to write" in lines_of(of)[0]
+    assert not list_leaderships(of.simulation)
+    assert "isr of o: no change" in lines_of(of)[0]
 
 
 def test_an_isr_with_the_down_is_rejected_with_kraft(tmp_path: Path) -> None:
@@ -150,21 +151,21 @@ def test_an_isr_with_the_down_is_rejected_with_kraft(tmp_path: Path) -> None:
     assert at_the_end(told(tmp_path, "o: [[1, 2]]", *events), "o")["isr"] == [1, 2]
     rejected = told(tmp_path, "o: [[1, 2]]", *events, settings=KRAFT)
     assert at_the_end(rejected, "o")["isr"] == [1]
-    assert sum("nothing to write" in line for line in lines_of(rejected)) == 1
+    assert sum("no change" in line for line in lines_of(rejected)) == 1
 
 
 def test_followers_fetch_until_the_end(tmp_path: Path) -> None:
     file = tmp_path / "told.yaml"
     file.write_text("brokers: [1, 2]\ntopics: {o: [[1, 2]]}\nevents:\n  - t=1 produce 5 to o-0 timeout=5s\n")
-    of = timeline(Asked([str(file)], until=until_of("t=90")))
+    of = run_replay(ReplayRequest([str(file)], until=parse_until("t=90")))
     assert at_the_end(of, "o")["isr"] == [1, 2]
-    assert [row["part_error"] for row in requests(of.replayed) if row["kind"] == "produce"] == ["NONE"]
+    assert [row["part_error"] for row in list_requests(of.simulation) if row["kind"] == "produce"] == ["NONE"]
 
 
 def test_all_of_a_topic_is_rejected_where_nobody_has_one_of_its_partitions(tmp_path: Path) -> None:
     events = ("t=1 broker 1 down", "t=2 topic n created 2,1", "t=3 topic n created 2,3")
     of = told(tmp_path, "o: [[3]]", *events, settings=KRAFT)
-    assert [row["replicas"] for row in state_of(of.replayed)["partitions"] if row["topic"] == "n"] == [[2], [3]]
+    assert [row["replicas"] for row in get_final_state(of.simulation).partitions if row["topic"] == "n"] == [[2], [3]]
     with pytest.raises(SourceError, match="there is no partition n-0"):
         told(tmp_path, "o: [[3]]", *events[:2], "t=4 isr n-0 2", settings=KRAFT)
 
@@ -183,12 +184,12 @@ def test_a_topic_is_created_again_once_its_deletion_is_done(tmp_path: Path) -> N
 def test_replicas_are_online_though_their_brokers_are_down(tmp_path: Path) -> None:
     """KafkaController.onNewPartitionCreation of 2.8; a controller that begins finds them down."""
     of = told(tmp_path, "o: [[3]]", "t=1 brokers 1,2 down", "t=2 topic n created 1:2", "t=3 controller lost")
-    new = [(row["at_ms"], row["to_state"]) for row in transitions(of.replayed) if row["broker_id"] == 1]
+    new = [(row["at_ms"], row["to_state"]) for row in list_transitions(of.simulation) if row["broker_id"] == 1]
     assert new == [(2000, "NewReplica"), (2000, "OnlineReplica"), (3000, "OfflineReplica")]
 
 
 def test_eligible_replicas_need_kraft(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="elr is true, and kraft is not"):
+    with pytest.raises(SourceError, match="elr is true, but kraft is not"):
         told(tmp_path, "o: [[1, 2]]", "t=1 broker 1 down", settings=", elr: true")
 
 
@@ -205,25 +206,25 @@ def test_another_controller_looks_at_leaders(tmp_path: Path, settings: str, seco
         "t=400 broker 3 down",
     ]
     file.write_text("\n".join([*head, "topics: {o: [[1, 2]]}", "events:", *(f"  - {event}" for event in events)]))
-    of = timeline(Asked([str(file)]))
-    rebalanced = [row["at_ms"] // 1000 for row in leaderships(of.replayed) if row["cause"] == "auto rebalance"]
+    of = run_replay(ReplayRequest([str(file)]))
+    rebalanced = [row["at_ms"] // 1000 for row in list_leaderships(of.simulation) if row["cause"] == "auto rebalance"]
     assert rebalanced == [10 + seconds]
 
 
 @pytest.mark.parametrize("settings", ["", KRAFT])
 def test_who_shuts_down_goes_before_it_is_back(tmp_path: Path, settings: str) -> None:
     events = ("t=1 broker 2 shutting down", "t=2 broker 2 up")
-    with pytest.raises(SourceError, match="broker 2 is shutting down: it goes before it is up again"):
+    with pytest.raises(SourceError, match="broker 2 is shutting down: it must go down before it is up again"):
         told(tmp_path, "o: [[1, 2]]", *events, settings=settings)
 
 
 @pytest.mark.parametrize("event", ["topic o deleted", "topic n created 1", "reassign o-0 to 3", "preferred election"])
 def test_nobody_takes_requests_where_no_broker_is_up(tmp_path: Path, event: str) -> None:
-    with pytest.raises(SourceError, match="no broker is up at t=2s: nobody takes the request"):
+    with pytest.raises(SourceError, match="no broker is up at t=2s to take the request"):
         told(tmp_path, "o: [[1, 2]]", "t=1 brokers 1,2,3 down", f"t=2 {event}")
 
 
 def test_a_fetch_of_no_partition_does_not_wait(tmp_path: Path) -> None:
     """DelayedFetch is made only for requests that name partitions."""
-    with pytest.raises(SourceError, match="names no partition waits for nothing: it is answered at once"):
+    with pytest.raises(SourceError, match="a fetch without partitions waits for nothing: it is answered at once"):
         told(tmp_path, "o: [[1, 2]]", "t=1 consumer fetches nothing wait=500ms min=1")

@@ -12,40 +12,42 @@ from typing import Any
 import numpy as np
 import pytest
 
-from udfs.simulation.groups import group_simulation as g
-from udfs.simulation.groups.group_simulation import GroupEvent, GroupRules
-from udfs.simulation.kernels import consumer_groups as k
+from udfs.simulation import group_simulation as g
+from udfs.simulation.group_simulation import GroupEvent, GroupSettings
+from udfs.simulation.kernels.group_codes import GroupCause, GroupError, GroupEventKind, GroupState
 
-AT_ONCE_RULES = GroupRules(initial_rebalance_delay_ms=0)
+AT_ONCE_RULES = GroupSettings(initial_rebalance_delay_ms=0)
 Row = dict[str, Any]
 
 
 def join(at: int, member: str, **more: Any) -> GroupEvent:
-    return GroupEvent(at, k.JOIN, "g", member, **more)
+    return GroupEvent(at, GroupEventKind.JOIN, "g", member, **more)
 
 
 def sync(at: int, member: str, **more: Any) -> GroupEvent:
-    return GroupEvent(at, k.SYNC, "g", member, **more)
+    return GroupEvent(at, GroupEventKind.SYNC, "g", member, **more)
 
 
 def beat(at: int, member: str, **more: Any) -> GroupEvent:
-    return GroupEvent(at, k.HEARTBEAT, "g", member, **more)
+    return GroupEvent(at, GroupEventKind.HEARTBEAT, "g", member, **more)
 
 
 def leave(at: int, member: str) -> GroupEvent:
-    return GroupEvent(at, k.LEAVE, "g", member)
+    return GroupEvent(at, GroupEventKind.LEAVE, "g", member)
 
 
 def coordinator(at: int, kind: int) -> GroupEvent:
     return GroupEvent(at, kind, "g")
 
 
-def told(*events: GroupEvent, rules: GroupRules | None = None, end_at: int | None = None) -> list[Row]:
-    return g.answers(g.replay_groups(events, rules, end_at))
+def told(*events: GroupEvent, settings: GroupSettings | None = None, end_at: int | None = None) -> list[Row]:
+    return g.list_group_requests(g.simulate_groups(events, settings, end_at))
 
 
-def states(*events: GroupEvent, rules: GroupRules | None = None, end_at: int | None = None) -> list[tuple[Any, ...]]:
-    rows = g.transitions(g.replay_groups(events, rules, end_at))
+def states(
+    *events: GroupEvent, settings: GroupSettings | None = None, end_at: int | None = None
+) -> list[tuple[Any, ...]]:
+    rows = g.list_group_transitions(g.simulate_groups(events, settings, end_at))
     return [(row["at_ms"], row["to_state"], row["cause"], row["generation"], row["leader"]) for row in rows]
 
 
@@ -97,15 +99,15 @@ def test_joins_are_answered_when_all_have_joined_again_and_not_before() -> None:
 
 
 def test_the_rebalance_timeout_expels_who_has_not_joined_again() -> None:
-    rules = GroupRules(initial_rebalance_delay_ms=0)
+    rules = GroupSettings(initial_rebalance_delay_ms=0)
     events = (
         join(0, "a", session_ms=90_000, rebalance_ms=20_000),
         sync(0, "a"),
         join(1000, "b", rebalance_ms=30_000),
         beat(1000, "a"),
     )
-    assert told(*events, rules=rules, end_at=30_999)[2]["answered_by"] == "still waiting"
-    rows = told(*events, beat(31_001, "a"), rules=rules)
+    assert told(*events, settings=rules, end_at=30_999)[2]["answered_by"] == "still waiting"
+    rows = told(*events, beat(31_001, "a"), settings=rules)
     # The longest of both timeouts; a led, so b does now.
     assert seen(rows[2]) == (31_000, "rebalance timeout", "NONE", 2, "b")
     assert (rows[3]["error"], rows[4]["error"]) == ("REBALANCE_IN_PROGRESS", "UNKNOWN_MEMBER_ID")
@@ -138,20 +140,20 @@ def test_who_is_silent_is_not_waited_for() -> None:
 
 
 def test_who_was_given_an_id_is_waited_for() -> None:
-    rules = GroupRules(initial_rebalance_delay_ms=0, member_id_required=True)
+    rules = GroupSettings(initial_rebalance_delay_ms=0, member_id_required=True)
     begin = (join(0, "a"), join(0, "a"), sync(1, "a"))
-    assert [row["error"] for row in told(*begin, rules=rules)] == ["MEMBER_ID_REQUIRED", "NONE", "NONE"]
+    assert [row["error"] for row in told(*begin, settings=rules)] == ["MEMBER_ID_REQUIRED", "NONE", "NONE"]
     events = (*begin, join(10, "b"), join(20, "a"))
-    assert told(*events, rules=rules)[-1]["answered_by"] == "still waiting"
-    assert seen(told(*events, join(30, "b"), rules=rules)[4]) == (30, "all joined", "NONE", 2, "a")
-    assert seen(told(*events, leave(30, "b"), rules=rules)[4]) == (30, "member left", "NONE", 2, "a")
-    assert seen(told(*events, rules=rules, end_at=20_000)[4]) == (10_010, "session timeout", "NONE", 2, "a")
+    assert told(*events, settings=rules)[-1]["answered_by"] == "still waiting"
+    assert seen(told(*events, join(30, "b"), settings=rules)[4]) == (30, "all joined", "NONE", 2, "a")
+    assert seen(told(*events, leave(30, "b"), settings=rules)[4]) == (30, "member left", "NONE", 2, "a")
+    assert seen(told(*events, settings=rules, end_at=20_000)[4]) == (10_010, "session timeout", "NONE", 2, "a")
 
 
 def test_a_new_member_waits_five_minutes() -> None:
     events = (join(0, "a", session_ms=400_000, rebalance_ms=600_000), sync(0, "a"), join(10, "b"))
-    assert told(*events, rules=AT_ONCE_RULES, end_at=300_009)[2]["answered_by"] == "still waiting"
-    row = told(*events, rules=AT_ONCE_RULES, end_at=300_010)[2]
+    assert told(*events, settings=AT_ONCE_RULES, end_at=300_009)[2]["answered_by"] == "still waiting"
+    row = told(*events, settings=AT_ONCE_RULES, end_at=300_010)[2]
     assert seen(row)[:3] == (300_010, "session timeout", "UNKNOWN_MEMBER_ID")
 
 
@@ -260,16 +262,21 @@ def test_who_never_syncs_is_expelled() -> None:
     events = [*(join(0, name, session_ms=90_000, rebalance_ms=20_000) for name in "ab"), sync(20_000, "a")]
     assert states(*events, end_at=25_999)[-1][1] == "Stable"
     assert states(*events, end_at=26_000)[-1] == (26_000, "PreparingRebalance", "sync timeout", 1, "a")
-    assert states(*events, rules=GroupRules(sync_timeout=False), end_at=26_000)[-1][1] == "Stable"
+    assert states(*events, settings=GroupSettings(sync_timeout=False), end_at=26_000)[-1][1] == "Stable"
 
 
 # ---- The coordinator.
 
 
 def test_a_coordinator_is_lost_and_another_reads_the_group() -> None:
-    lost = coordinator(8000, k.COORDINATOR_LOST)
+    lost = coordinator(8000, GroupEventKind.COORDINATOR_LOST)
     rows = told(
-        *STABLE, join(7000, "c"), lost, beat(8500, "a"), coordinator(9000, k.COORDINATOR_LOADED), beat(9100, "b")
+        *STABLE,
+        join(7000, "c"),
+        lost,
+        beat(8500, "a"),
+        coordinator(9000, GroupEventKind.COORDINATOR_LOADED),
+        beat(9100, "b"),
     )
     assert seen(rows[4])[:3] == (8000, "coordinator lost", "NOT_COORDINATOR")
     assert rows[5]["error"] == "NOT_COORDINATOR"
@@ -279,8 +286,8 @@ def test_a_coordinator_is_lost_and_another_reads_the_group() -> None:
 
 def test_who_is_read_from_the_log_is_not_new() -> None:
     """Though it had left and come as a new member since: waiting keeps it."""
-    events = (*STABLE, leave(7000, "b"), join(7100, "b"), coordinator(7200, k.COORDINATOR_LOST))
-    events = (*events, coordinator(7300, k.COORDINATOR_LOADED), join(7400, "c"), join(7500, "b"))
+    events = (*STABLE, leave(7000, "b"), join(7100, "b"), coordinator(7200, GroupEventKind.COORDINATOR_LOST))
+    events = (*events, coordinator(7300, GroupEventKind.COORDINATOR_LOADED), join(7400, "c"), join(7500, "b"))
     assert told(*events, beat(15_000, "a"), beat(24_000, "a"))[7]["answered_by"] == "still waiting"
 
 
@@ -292,13 +299,13 @@ def test_what_cannot_be() -> None:
         ([join(1, "a", session_ms=-1)], "event 0 has a timeout below 0"),
     ):
         with pytest.raises(ValueError, match=what):
-            g.replay_groups(events)
+            g.simulate_groups(events)
     assert told() == []
 
 
 def test_one_name_in_two_groups_is_two_members() -> None:
-    events = [GroupEvent(at, k.JOIN, name, "m") for at, name in enumerate("xyx")]
-    found = g.answers(g.replay_groups(events, end_at=9000))
+    events = [GroupEvent(at, GroupEventKind.JOIN, name, "m") for at, name in enumerate("xyx")]
+    found = g.list_group_requests(g.simulate_groups(events, end_at=9000))
     assert [(row["group"], row["leader"], row["answered_at_ms"]) for row in found] == [
         ("x", None, None),  # dropped for the one below
         ("y", "m", 3001),
@@ -337,7 +344,7 @@ class Coordinator:
     """One group. rank: the order of members' timers that are due together."""
 
     group: str
-    rules: GroupRules
+    settings: GroupSettings
     rank: dict[str, int]
     now: int = 0
     event: int | None = None
@@ -454,7 +461,7 @@ class Coordinator:
         self.look_at_syncs()
         self.initial = self.state == "Empty"
         if self.initial:
-            delay = self.rules.initial_rebalance_delay_ms
+            delay = self.settings.initial_rebalance_delay_ms
             self.wait_for_first(delay, max(self.longest() - delay, 0))
         else:
             self.joins = self.after(self.longest(), len(self.rank) + 1, lambda: self.complete("rebalance timeout"))
@@ -467,7 +474,7 @@ class Coordinator:
                 self.complete("initial delay over")
                 return
             self.newcomer = False
-            again = min(self.rules.initial_rebalance_delay_ms, remaining)
+            again = min(self.settings.initial_rebalance_delay_ms, remaining)
             self.wait_for_first(again, max(remaining - delay, 0))
 
         self.joins = self.after(delay, len(self.rank) + 1, over)
@@ -488,7 +495,7 @@ class Coordinator:
             assert row is not None
             self.reply(row, by)
             self.next_beat(member, row, "request answered")
-        if self.rules.sync_timeout:
+        if self.settings.sync_timeout:
             self.syncs = self.after(self.longest(), len(self.rank), self.syncs_over)
 
     def syncs_over(self) -> None:
@@ -507,13 +514,13 @@ class Coordinator:
 
     def on_join(self, event: GroupEvent, row: Row) -> None:
         name, member = event.member, self.members.get(event.member)
-        if not self.rules.min_session_ms <= event.session_ms <= self.rules.max_session_ms:
+        if not self.settings.min_session_ms <= event.session_ms <= self.settings.max_session_ms:
             self.reply(row, "at once", "INVALID_SESSION_TIMEOUT")
         elif member:
             self.on_join_again(member, event, row)
         elif name not in self.pending and event.known:
             self.reply(row, "at once", "UNKNOWN_MEMBER_ID")
-        elif name not in self.pending and self.rules.member_id_required:
+        elif name not in self.pending and self.settings.member_id_required:
             forget = lambda: self.no_longer_pending(name, "session timeout")  # noqa: E731
             self.pending[name] = self.after(event.session_ms, self.rank[name], forget)
             self.reply(row, "at once", "MEMBER_ID_REQUIRED")
@@ -523,7 +530,7 @@ class Coordinator:
             self.newcomer |= self.state == "PreparingRebalance" and self.generation == 0
             member = self.members[name] = Member(name, event.session_ms, event.rebalance_ms, join=row)
             self.leader = self.leader or name
-            self.next_beat(member, None, "", self.rules.new_member_ms)
+            self.next_beat(member, None, "", self.settings.new_member_ms)
             if self.state == "PreparingRebalance":
                 self.look_at_joins("all joined")
             else:
@@ -535,7 +542,7 @@ class Coordinator:
             if member.join is not None:
                 member.join["answered_by"] = "newer request"
             member.join = row
-            if self.rules.rejoin_sets_timeouts:
+            if self.settings.rejoin_sets_timeouts:
                 member.session, member.rebalance = event.session_ms, event.rebalance_ms
             if self.state == "PreparingRebalance":
                 self.look_at_joins("all joined")
@@ -607,13 +614,18 @@ class Coordinator:
     def take(self, place: int, event: GroupEvent) -> Row:
         self.until(event.at_ms)
         self.event = place
-        row: Row = {"event": place, "at_ms": event.at_ms, "kind": g.KINDS[event.kind], "group": event.group}
+        row: Row = {
+            "event": place,
+            "at_ms": event.at_ms,
+            "kind": GroupEventKind(event.kind).label,
+            "group": event.group,
+        }
         row |= {"member": event.member, "answered_at_ms": None, "answered_by": "still waiting", "error": "NONE"}
         row |= {"generation": None, "leader": None, "heartbeat_ended_at_ms": None, "heartbeat_ended_by": None}
-        if event.kind == k.COORDINATOR_LOST:
+        if event.kind == GroupEventKind.COORDINATOR_LOST:
             if self.state != "Dead":
                 self.lost()
-        elif event.kind == k.COORDINATOR_LOADED:
+        elif event.kind == GroupEventKind.COORDINATOR_LOADED:
             if self.state == "Dead":
                 self.loaded()
         elif self.state == "Dead":
@@ -624,23 +636,30 @@ class Coordinator:
         return row
 
 
-def interpreted(events: list[GroupEvent], rules: GroupRules, end_at: int) -> tuple[list[Row], list[Row]]:
-    """Answers and transitions, as udfs.simulation.groups.group_simulation gives them."""
+def interpreted(events: list[GroupEvent], rules: GroupSettings, end_at: int) -> tuple[list[Row], list[Row]]:
+    """Answers and transitions, as udfs.simulation.group_simulation gives them."""
     rank: dict[str, dict[str, int]] = {}
     for event in events:
         names = rank.setdefault(event.group, {})
-        if event.kind < k.COORDINATOR_LOST:
+        if event.kind < GroupEventKind.COORDINATOR_LOST:
             names.setdefault(event.member, len(names))
     groups = {name: Coordinator(name, rules, names) for name, names in rank.items()}
     rows = [groups[event.group].take(place, event) for place, event in enumerate(events)]
     for group in groups.values():
         group.until(max(end_at, group.now))
     history = [row for group in groups.values() for row in group.history]
-    requests = [row for row, event in zip(rows, events, strict=True) if event.kind < k.COORDINATOR_LOST]
+    requests = [row for row, event in zip(rows, events, strict=True) if event.kind < GroupEventKind.COORDINATOR_LOST]
     return requests, sorted(history, key=lambda row: row["at_ms"])
 
 
-WEIGHTS = {k.JOIN: 9, k.SYNC: 7, k.HEARTBEAT: 9, k.LEAVE: 2, k.COORDINATOR_LOST: 0.3, k.COORDINATOR_LOADED: 0.5}
+WEIGHTS = {
+    GroupEventKind.JOIN: 9,
+    GroupEventKind.SYNC: 7,
+    GroupEventKind.HEARTBEAT: 9,
+    GroupEventKind.LEAVE: 2,
+    GroupEventKind.COORDINATOR_LOST: 0.3,
+    GroupEventKind.COORDINATOR_LOADED: 0.5,
+}
 
 
 def random_events(chance: random.Random, group: str) -> list[GroupEvent]:
@@ -651,7 +670,7 @@ def random_events(chance: random.Random, group: str) -> list[GroupEvent]:
     for _ in range(chance.randint(1, 60)):
         at += chance.randint(0, pace)
         (kind,) = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))
-        member = chance.choice(names) if kind < k.COORDINATOR_LOST else ""
+        member = chance.choice(names) if kind < GroupEventKind.COORDINATOR_LOST else ""
         session = chance.choice([0, 1, 3, 8, 15, 40, 99])
         generation = chance.choice([None, None, None, 1, 2])
         known, changed = chance.random() < 0.2, chance.random() < 0.2
@@ -661,10 +680,10 @@ def random_events(chance: random.Random, group: str) -> list[GroupEvent]:
 
 
 RULES = [
-    GroupRules(0, False, False, False, 300, 0, 50),
-    GroupRules(3, False, True, False, 300, 1, 50),
-    GroupRules(5, True, True, True, 12, 0, 50),
-    GroupRules(4, False, True, True, 25, 0, 99),
+    GroupSettings(0, False, False, False, 300, 0, 50),
+    GroupSettings(3, False, True, False, 300, 1, 50),
+    GroupSettings(5, True, True, True, 12, 0, 50),
+    GroupSettings(4, False, True, True, 25, 0, 99),
 ]
 
 
@@ -674,19 +693,23 @@ def test_the_kernel_does_as_the_objects_do(which: int) -> None:
     events = [event for i in range(500) for event in random_events(chance, f"g{i}")]
     events.sort(key=lambda event: event.at_ms)
     end_at = events[-1].at_ms + chance.randint(0, 30)
-    replayed = g.replay_groups(events, RULES[which], end_at)
+    replayed = g.simulate_groups(events, RULES[which], end_at)
     requests, history = interpreted(events, RULES[which], end_at)
-    found = g.answers(replayed)
+    found = g.list_group_requests(replayed)
     for expected, row in zip(requests, found, strict=True):
         assert row == expected
     by_time: Callable[[Row], tuple[int, int]] = lambda row: (row["at_ms"], int(row["group"][1:]))  # noqa: E731
-    assert sorted(g.transitions(replayed), key=by_time) == sorted(history, key=by_time)
+    assert sorted(g.list_group_transitions(replayed), key=by_time) == sorted(history, key=by_time)
     # What is never there proves nothing.
     assert {row["answered_by"] for row in found} >= {"all joined", "leader's sync", "member left", "newer request"}
     assert {row["heartbeat_ended_by"] for row in found} >= {"next heartbeat", "session timeout", "member waits itself"}
-    assert {row["to_state"] for row in history} == set(g.STATES)
+    assert {row["to_state"] for row in history} == set(GroupState.labels())
 
 
 def test_names_are_as_many_as_codes() -> None:
-    assert (len(g.KINDS), len(g.ERRORS), len(g.CAUSES)) == (k.KINDS, k.ERRORS, k.CAUSES)
-    assert np.array_equal(GroupRules().packed(), [3000, 0, 1, 0, 300_000, 6000, 1_800_000])
+    assert (len(GroupEventKind.labels()), len(GroupError.labels()), len(GroupCause.labels())) == (
+        len(GroupEventKind),
+        len(GroupError),
+        len(GroupCause),
+    )
+    assert np.array_equal(GroupSettings().to_numbers(), [3000, 0, 1, 0, 300_000, 6000, 1_800_000])

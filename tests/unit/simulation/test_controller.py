@@ -7,9 +7,10 @@ import pytest
 from tests.unit.simulation.comparison import partitions_by, partitions_of
 from tests.unit.simulation.interpreter import interpret
 from tests.unit.simulation.random_cases import random_case
-from udfs.simulation.cluster_events import Begin, Event, Held, Rules
-from udfs.simulation.kernels import codes as k
-from udfs.simulation.plain_results import leaderships, replay, state_of, transitions
+from udfs.simulation.cluster_events import ClusterSettings, Event, InitialPartition, InitialState
+from udfs.simulation.kernels.codes import EventKind
+from udfs.simulation.result_rows import get_final_state, list_leaderships, list_transitions
+from udfs.simulation.simulator import simulate
 
 SEQUENCES = 1500
 
@@ -18,11 +19,11 @@ SEQUENCES = 1500
 def test_as_plain_python(part: int) -> None:
     for seed in range(part * SEQUENCES // 3, (part + 1) * SEQUENCES // 3):
         begin, events = random_case(seed)
-        got = state_of(replay(begin, events))
+        got = get_final_state(simulate(begin, events))
         want = interpret(begin, events)
-        assert got["controller_epoch"] == want.epoch, seed
-        assert {b["broker_id"] for b in got["brokers"] if b["live"]} == want.live, seed
-        assert partitions_of(got["partitions"]) == partitions_by(want), seed
+        assert got.controller_epoch == want.epoch, seed
+        assert {b.broker_id for b in got.brokers if b.is_live} == want.live, seed
+        assert partitions_of(got.partitions) == partitions_by(want), seed
 
 
 def test_a_leader_is_in_its_isr_and_epochs_never_go_back() -> None:
@@ -30,7 +31,7 @@ def test_a_leader_is_in_its_isr_and_epochs_never_go_back() -> None:
         begin, events = random_case(seed)
         epochs: dict[tuple[str, int], int] = {}
         controllers = begin.controller_epoch
-        for row in leaderships(replay(begin, events)):
+        for row in list_leaderships(simulate(begin, events)):
             key = (row["topic"], row["partition"])
             assert row["leader_epoch"] >= epochs.get(key, 0)
             assert row["controller_epoch"] >= controllers
@@ -40,25 +41,25 @@ def test_a_leader_is_in_its_isr_and_epochs_never_go_back() -> None:
 
 
 def test_leaders_are_first_looked_at_after_an_interval() -> None:
-    rules = Rules(leader_imbalance_check_ms=10_000)
-    begin = Begin((1, 2), frozenset({1, 2}), (Held(("t", 0), (1, 2), (1, 2), 2),), 1, 0, rules)
-    events = [Event(at, k.APPEND, partition=("t", 0), request=at, messages=1) for at in (0, 4_000, 12_000)]
-    found = [(row["cause"], row["at_ms"]) for row in leaderships(replay(begin, events))]
+    rules = ClusterSettings(leader_imbalance_check_ms=10_000)
+    begin = InitialState((1, 2), frozenset({1, 2}), (InitialPartition(("t", 0), (1, 2), (1, 2), 2),), 1, 0, rules)
+    events = [Event(at, EventKind.APPEND, partition=("t", 0), request=at, messages=1) for at in (0, 4_000, 12_000)]
+    found = [(row["cause"], row["at_ms"]) for row in list_leaderships(simulate(begin, events))]
     assert found == [("auto rebalance", 10_000)]
 
 
 def test_nobody_deletes_while_there_is_no_controller() -> None:
     """The next one finds the request. It puts it off while broker 2 is down, and deletes once 2 is up."""
     both = (1, 2)
-    begin = Begin(both, frozenset(both), (Held(("t", 0), both, both, 1),), 1, 0, Rules())
+    begin = InitialState(both, frozenset(both), (InitialPartition(("t", 0), both, both, 1),), 1, 0, ClusterSettings())
     events = [
-        Event(1_000, k.BROKER_DOWN, broker=2),
-        Event(2_000, k.BROKER_DOWN, broker=1),
-        Event(3_000, k.DELETE, partition=("t", 0)),
-        Event(4_000, k.BROKER_UP, broker=1),
+        Event(1_000, EventKind.BROKER_DOWN, broker=2),
+        Event(2_000, EventKind.BROKER_DOWN, broker=1),
+        Event(3_000, EventKind.DELETE_PARTITION, partition=("t", 0)),
+        Event(4_000, EventKind.BROKER_UP, broker=1),
     ]
-    assert [row["state"] for row in state_of(replay(begin, events))["partitions"]] == ["OnlinePartition"]
-    of = replay(begin, [*events, Event(5_000, k.BROKER_UP, broker=2)])
-    assert {row["at_ms"] for row in transitions(of) if row["cause"] == "topic deleted"} == {5_000}
-    assert all(row["legal"] for row in transitions(of))
-    assert not state_of(of)["partitions"]
+    assert [row["state"] for row in get_final_state(simulate(begin, events)).partitions] == ["OnlinePartition"]
+    of = simulate(begin, [*events, Event(5_000, EventKind.BROKER_UP, broker=2)])
+    assert {row["at_ms"] for row in list_transitions(of) if row["cause"] == "topic deleted"} == {5_000}
+    assert all(row["legal"] for row in list_transitions(of))
+    assert not get_final_state(of).partitions

@@ -9,30 +9,36 @@ import pytest
 
 from tests.unit.simulation.interpreter import Controller, interpret
 from tests.unit.simulation.random_cases import made, random_data_case
-from udfs.simulation.cluster_events import Begin, Event, Held, Key, Rules
-from udfs.simulation.kernels import codes as k
+from udfs.simulation.cluster_events import ClusterSettings, Event, InitialPartition, InitialState, TopicPartition
+from udfs.simulation.kernels.codes import AnsweredBy, EventKind, RequestError
 
-T: Key = ("t", 0)
+T: TopicPartition = ("t", 0)
 NO_CHECKS = {"auto_leader_rebalance": False}
 
 
-def begin(ar: Iterable[int], rules: dict[str, Any] | None = None, **held: Any) -> Begin:
+def begin(ar: Iterable[int], rules: dict[str, Any] | None = None, **held: Any) -> InitialState:
     ar = tuple(ar)
     held = {"isr": ar, "leader": ar[0]} | held
-    one = made(Held, T, ar, held.pop("isr"), held.pop("leader"), **held)
-    return Begin(ar, frozenset(ar), (one,), max(ar), 1, made(Rules, **NO_CHECKS, **(rules or {})))
+    one = made(InitialPartition, T, ar, held.pop("isr"), held.pop("leader"), **held)
+    return InitialState(ar, frozenset(ar), (one,), max(ar), 1, made(ClusterSettings, **NO_CHECKS, **(rules or {})))
 
 
 def at(time: int, kind: int, broker: int | None = None, **more: Any) -> Event:
-    return Event(time, kind, broker, None if kind in (k.BROKER_DOWN, k.BROKER_UP, k.SHUTDOWN) else T, **more)
+    return Event(
+        time,
+        kind,
+        broker,
+        None if kind in (EventKind.BROKER_DOWN, EventKind.BROKER_UP, EventKind.CONTROLLED_SHUTDOWN) else T,
+        **more,
+    )
 
 
 def append(time: int, request: int, messages: int, acks: int = 1, **more: Any) -> Event:
-    return at(time, k.APPEND, request=request, messages=messages, acks=acks, **more)
+    return at(time, EventKind.APPEND, request=request, messages=messages, acks=acks, **more)
 
 
 def fetch(time: int, broker: int | None, **more: Any) -> Event:
-    return at(time, k.FETCH, broker, **more)
+    return at(time, EventKind.FETCH, broker, **more)
 
 
 def stands(got: Controller) -> dict[int, tuple[int, int]]:
@@ -74,66 +80,69 @@ def test_consumers_read_below_the_high_watermark() -> None:
     assert (got.partitions[T].replicas[1].leo, got.partitions[T].visible) == (9, 6)
     assert got.requests[1, T]["messages"] == 6  # offsets 0-5
     later = interpret(start, [fetch(0, 2), fetch(1, None, request=1, fetch_offset=6, wait_ms=500), fetch(2, 2)])
-    assert answered(later, 1) == (k.NO_ERROR, k.BY_HIGH_WATERMARK, 2)
+    assert answered(later, 1) == (RequestError.NONE, AnsweredBy.HIGH_WATERMARK, 2)
     assert later.requests[1, T]["messages"] == 3
     never = interpret(start, [fetch(1, None, request=1, fetch_offset=6, wait_ms=500)], end_at=501)
-    assert answered(never, 1) == (k.NO_ERROR, k.BY_TIMEOUT, 501)
-    assert answered(interpret(start, [fetch(1, None, request=1, fetch_offset=10)]), 1)[0] == k.OUT_OF_RANGE
+    assert answered(never, 1) == (RequestError.NONE, AnsweredBy.TIMEOUT, 501)
+    assert (
+        answered(interpret(start, [fetch(1, None, request=1, fetch_offset=10)]), 1)[0]
+        == RequestError.OFFSET_OUT_OF_RANGE
+    )
 
 
 def test_acks() -> None:
     start = begin((1, 2), min_isr=2)
     one = interpret(start, [append(0, 1, 3, acks=0), append(1, 2, 2), append(2, 3, 4, acks=-1, wait_ms=100)])
     assert [one.requests[n, T]["base_offset"] for n in (1, 2, 3)] == [-1, 3, 5]
-    assert answered(one, 1) == (k.NO_ERROR, k.NOTHING_AWAITED, 0)
-    assert answered(one, 2) == (k.NO_ERROR, k.BY_APPEND, 1)
-    assert answered(one, 3) == (k.NO_ERROR, k.WAITING, None)
+    assert answered(one, 1) == (RequestError.NONE, AnsweredBy.NOTHING_AWAITED, 0)
+    assert answered(one, 2) == (RequestError.NONE, AnsweredBy.APPEND, 1)
+    assert answered(one, 3) == (RequestError.NONE, AnsweredBy.WAITING, None)
     events = [append(2, 3, 4, acks=-1, wait_ms=100), fetch(50, 2), fetch(102, 2)]
     late = interpret(start, events)  # the deadline is before what comes at the same time
-    assert answered(late, 3) == (k.TIMED_OUT, k.BY_TIMEOUT, 102)
+    assert answered(late, 3) == (RequestError.REQUEST_TIMED_OUT, AnsweredBy.TIMEOUT, 102)
     in_time = interpret(start, [*events[:2], fetch(101, 2)])
-    assert answered(in_time, 3) == (k.NO_ERROR, k.BY_HIGH_WATERMARK, 101)
-    alone = interpret(start, [at(0, k.BROKER_DOWN, 2), append(1, 3, 4, acks=-1)])
-    assert answered(alone, 3) == (k.NOT_ENOUGH_REPLICAS, k.AT_ONCE, 1)
+    assert answered(in_time, 3) == (RequestError.NONE, AnsweredBy.HIGH_WATERMARK, 101)
+    alone = interpret(start, [at(0, EventKind.BROKER_DOWN, 2), append(1, 3, 4, acks=-1)])
+    assert answered(alone, 3) == (RequestError.NOT_ENOUGH_REPLICAS, AnsweredBy.AT_ONCE, 1)
     assert stands(alone)[1] == (0, 0)
-    after = interpret(start, [append(0, 3, 4, acks=-1, wait_ms=100), at(1, k.BROKER_DOWN, 2)])
-    assert answered(after, 3) == (k.NOT_ENOUGH_AFTER_APPEND, k.BY_HIGH_WATERMARK, 1)
-    nobody = interpret(start, [append(0, 3, 4, acks=-1, wait_ms=100), at(1, k.BROKER_DOWN, 1)])
-    assert answered(nobody, 3) == (k.DISCONNECTED, k.BY_BROKER_DOWN, None)
-    moved = interpret(start, [append(0, 3, 4, acks=-1, wait_ms=100), at(1, k.SHUTDOWN, 1)])
-    assert answered(moved, 3) == (k.NOT_LEADER, k.BY_LEADER, 1)
+    after = interpret(start, [append(0, 3, 4, acks=-1, wait_ms=100), at(1, EventKind.BROKER_DOWN, 2)])
+    assert answered(after, 3) == (RequestError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, AnsweredBy.HIGH_WATERMARK, 1)
+    nobody = interpret(start, [append(0, 3, 4, acks=-1, wait_ms=100), at(1, EventKind.BROKER_DOWN, 1)])
+    assert answered(nobody, 3) == (RequestError.DISCONNECTED, AnsweredBy.BROKER_DOWN, None)
+    moved = interpret(start, [append(0, 3, 4, acks=-1, wait_ms=100), at(1, EventKind.CONTROLLED_SHUTDOWN, 1)])
+    assert answered(moved, 3) == (RequestError.NOT_LEADER_OR_FOLLOWER, AnsweredBy.LEADER_CHANGE, 1)
     assert (moved.requests[3, T]["lost_messages"], moved.requests[3, T]["lost_at"]) == (4, 1)
-    gone = interpret(start, [append(0, 3, 4, acks=-1, wait_ms=100), at(1, k.DELETE)])
-    assert answered(gone, 3) == (k.UNKNOWN_TOPIC, k.BY_DELETION, 1)
+    gone = interpret(start, [append(0, 3, 4, acks=-1, wait_ms=100), at(1, EventKind.DELETE_PARTITION)])
+    assert answered(gone, 3) == (RequestError.UNKNOWN_TOPIC_OR_PARTITION, AnsweredBy.TOPIC_DELETION, 1)
 
 
 def test_a_replicas_fetch_waits_for_bytes() -> None:
     start = begin((1, 2))
     events = [fetch(0, 2, request=1, wait_ms=500, min_bytes=200), append(1, 2, 1), append(2, 3, 1)]
     got = interpret(start, events)
-    assert answered(got, 1) == (k.NO_ERROR, k.BY_APPEND, 2)
+    assert answered(got, 1) == (RequestError.NONE, AnsweredBy.APPEND, 2)
     assert got.requests[1, T]["messages"] == 2
     less = interpret(start, events[:2], end_at=500)
-    assert answered(less, 1) == (k.NO_ERROR, k.BY_TIMEOUT, 500)
+    assert answered(less, 1) == (RequestError.NONE, AnsweredBy.TIMEOUT, 500)
     assert stands(less)[2] == (1, 0)
     newer = interpret(start, [*events[:2], fetch(2, 2, request=5)])
-    assert answered(newer, 1) == (k.NO_ERROR, k.BY_NEWER_FETCH, 2)
-    epoch = interpret(begin((1, 2, 3)), [*events[:1], at(1, k.BROKER_DOWN, 3)])
-    assert answered(epoch, 1) == (k.FENCED_EPOCH, k.BY_LEADER, 1)
+    assert answered(newer, 1) == (RequestError.NONE, AnsweredBy.NEWER_FETCH, 2)
+    epoch = interpret(begin((1, 2, 3)), [*events[:1], at(1, EventKind.BROKER_DOWN, 3)])
+    assert answered(epoch, 1) == (RequestError.FENCED_LEADER_EPOCH, AnsweredBy.LEADER_CHANGE, 1)
 
 
 def test_what_only_the_old_leader_had_is_lost_and_cut() -> None:
-    events = [append(0, 1, 3), fetch(1, 2), append(2, 2, 2), at(3, k.BROKER_DOWN, 1), append(4, 3, 1)]
-    got = interpret(begin((1, 2)), [*events, at(5, k.BROKER_UP, 1)])
+    events = [append(0, 1, 3), fetch(1, 2), append(2, 2, 2), at(3, EventKind.BROKER_DOWN, 1), append(4, 3, 1)]
+    got = interpret(begin((1, 2)), [*events, at(5, EventKind.BROKER_UP, 1)])
     assert (got.requests[1, T]["lost_messages"], got.requests[2, T]["lost_messages"]) == (0, 2)
     assert got.requests[2, T]["lost_at"] == 3
     assert got.partitions[T].replicas[1].log == got.partitions[T].replicas[2].log[:3]
     alone = begin((1, 2), isr=(1,))
-    back = interpret(alone, [append(0, 1, 3), at(1, k.BROKER_DOWN, 1), at(2, k.BROKER_UP, 1)])
+    back = interpret(alone, [append(0, 1, 3), at(1, EventKind.BROKER_DOWN, 1), at(2, EventKind.BROKER_UP, 1)])
     assert back.requests[1, T]["lost_messages"] == 0  # the same leader: nothing
     unclean = begin((1, 2), isr=(1,), unclean=True)
-    got = interpret(unclean, [append(0, 1, 3, acks=-1), at(1, k.BROKER_DOWN, 1)])
-    assert answered(got, 1) == (k.NO_ERROR, k.AT_ONCE, 0)
+    got = interpret(unclean, [append(0, 1, 3, acks=-1), at(1, EventKind.BROKER_DOWN, 1)])
+    assert answered(got, 1) == (RequestError.NONE, AnsweredBy.AT_ONCE, 0)
     assert (got.requests[1, T]["lost_messages"], got.partitions[T].committed) == (3, 0)
 
 
@@ -145,25 +154,36 @@ def test_cutting_to_the_high_watermark_loses_what_was_acknowledged() -> None:
         fetch(1, 3),
         fetch(2, 2),
         fetch(2, 3, wait_ms=500),  # carries 2: all have it; the answer, and with it HW 2, has not come
-        at(3, k.BROKER_DOWN, 1),
-        at(4, k.BROKER_DOWN, 2),
+        at(3, EventKind.BROKER_DOWN, 1),
+        at(4, EventKind.BROKER_DOWN, 2),
     ]
     for rule, lost in (("high_watermark", 2), ("epoch", 0)):
         got = interpret(begin((1, 2, 3), {"truncate_to": rule}), events)
-        assert answered(got, 1) == (k.NO_ERROR, k.BY_HIGH_WATERMARK, 2)
+        assert answered(got, 1) == (RequestError.NONE, AnsweredBy.HIGH_WATERMARK, 2)
         assert got.requests[1, T]["lost_messages"] == lost
 
 
 def test_who_fails_starts_with_its_checkpoint() -> None:
     alone = begin((1,))
-    events = [append(4_999, 1, 3), append(5_000, 2, 2), at(5_001, k.BROKER_DOWN, 1), at(5_002, k.BROKER_UP, 1)]
+    events = [
+        append(4_999, 1, 3),
+        append(5_000, 2, 2),
+        at(5_001, EventKind.BROKER_DOWN, 1),
+        at(5_002, EventKind.BROKER_UP, 1),
+    ]
     start = begin((1, 2), isr=(1,))
     # Leads again, alone in the ISR: tried at once.
     assert interpret(alone, events).partitions[T].visible == 5
     followed = [append(0, 1, 3), fetch(1, 2), fetch(2, 2), append(3, 2, 2), fetch(5_000, 2), fetch(5_001, 2)]
-    after_failure = interpret(start, [*followed, at(5_002, k.BROKER_DOWN, 2), at(5_003, k.BROKER_UP, 2)])
+    after_failure = interpret(
+        start, [*followed, at(5_002, EventKind.BROKER_DOWN, 2), at(5_003, EventKind.BROKER_UP, 2)]
+    )
     assert stands(after_failure)[2] == (5, 3)
-    ended = [at(5_002, k.SHUTDOWN, 2), at(5_003, k.BROKER_DOWN, 2), at(5_004, k.BROKER_UP, 2)]
+    ended = [
+        at(5_002, EventKind.CONTROLLED_SHUTDOWN, 2),
+        at(5_003, EventKind.BROKER_DOWN, 2),
+        at(5_004, EventKind.BROKER_UP, 2),
+    ]
     assert stands(interpret(start, [*followed, *ended]))[2] == (5, 5)
 
 
@@ -188,48 +208,48 @@ def test_who_joins_has_what_the_leader_had_when_its_epoch_began() -> None:
         fetch(1, 4),
         fetch(2, 2),  # carries 2, and hears HW 0, as 4 has not said more
         fetch(3, 4),  # HW 2: answered
-        at(4, k.BROKER_DOWN, 1),  # 2 leads, and its HW is 0
+        at(4, EventKind.BROKER_DOWN, 1),  # 2 leads, and its HW is 0
         fetch(5, 3, wait_ms=500, min_bytes=1_000),  # carries 0 >= HW 0, and has nothing yet
-        at(6, k.BROKER_DOWN, 2),
+        at(6, EventKind.BROKER_DOWN, 2),
     ]
     for rule, leader, lost in ((True, 4, 0), (False, 3, 2)):
         start = begin((1, 2, 3, 4), {"isr_joins_at_epoch_start": rule}, isr=(1, 2, 4))
         led = interpret(start, events[:-2])
         assert (led.partitions[T].committed, led.partitions[T].visible) == (2, 0)
         got = interpret(start, events)
-        assert answered(got, 1) == (k.NO_ERROR, k.BY_HIGH_WATERMARK, 3)
+        assert answered(got, 1) == (RequestError.NONE, AnsweredBy.HIGH_WATERMARK, 3)
         assert (got.partitions[T].leader, got.requests[1, T]["lost_messages"]) == (leader, lost)
 
 
 def test_a_consumers_fetch_of_two_partitions() -> None:
-    other: Key = ("u", 1)
-    held = tuple(Held(key, (1, 2), (1, 2), 1) for key in (T, other))
-    start = Begin((1, 2), frozenset((1, 2)), held, 1, 1, made(Rules, **NO_CHECKS))
+    other: TopicPartition = ("u", 1)
+    held = tuple(InitialPartition(key, (1, 2), (1, 2), 1) for key in (T, other))
+    start = InitialState((1, 2), frozenset((1, 2)), held, 1, 1, made(ClusterSettings, **NO_CHECKS))
     both = [
-        Event(0, k.FETCH, None, key, request=1, parts=2, fetch_offset=0, wait_ms=500, min_bytes=300)
+        Event(0, EventKind.FETCH, None, key, request=1, parts=2, fetch_offset=0, wait_ms=500, min_bytes=300)
         for key in (T, other)
     ]
     fill = [
         event
         for time, key, messages in ((1, T, 2), (5, other, 1))
         for event in (
-            Event(time, k.APPEND, None, key, messages=messages),
-            Event(time + 1, k.FETCH, 2, key),
-            Event(time + 2, k.FETCH, 2, key),
+            Event(time, EventKind.APPEND, None, key, messages=messages),
+            Event(time + 1, EventKind.FETCH, 2, key),
+            Event(time + 2, EventKind.FETCH, 2, key),
         )
     ]
     got = interpret(start, [*both, *fill])
     assert [got.requests[1, key]["messages"] for key in (T, other)] == [2, 1]
     assert {(got.requests[1, key]["answered_by"], got.requests[1, key]["answered_at"]) for key in (T, other)} == {
-        (k.BY_HIGH_WATERMARK, 7)
+        (AnsweredBy.HIGH_WATERMARK, 7)
     }
     fewer = interpret(start, [*both, *fill[:3]], end_at=500)
     assert [got["messages"] for got in fewer.requests.values()] == [2, 0]
-    assert {got["answered_by"] for got in fewer.requests.values()} == {k.BY_TIMEOUT}
-    failed = interpret(start, [*both, *fill[:3], Event(9, k.DELETE, None, other)])
+    assert {got["answered_by"] for got in fewer.requests.values()} == {AnsweredBy.TIMEOUT}
+    failed = interpret(start, [*both, *fill[:3], Event(9, EventKind.DELETE_PARTITION, None, other)])
     assert [(got["error"], got["messages"], got["answered_at"]) for got in failed.requests.values()] == [
-        (k.NO_ERROR, 2, 9),
-        (k.UNKNOWN_TOPIC, 0, 9),
+        (RequestError.NONE, 2, 9),
+        (RequestError.UNKNOWN_TOPIC_OR_PARTITION, 0, 9),
     ]
 
 
@@ -243,10 +263,10 @@ def test_what_must_hold(part: int) -> None:
         assert not broken(interpret(start, events, events[-1].at_ms + 10_000 * (seed % 5)), start, events), seed
 
 
-def broken(got: Controller, start: Begin, events: list[Event]) -> list[dict[str, Any]]:
+def broken(got: Controller, start: InitialState, events: list[Event]) -> list[dict[str, Any]]:
     """What is against the invariants, of a history."""
-    acks = {(e.request, e.partition): e.acks for e in events if e.kind == k.APPEND}
-    leaders: dict[Key, dict[str, Any]] = {}
+    acks = {(e.request, e.partition): e.acks for e in events if e.kind == EventKind.APPEND}
+    leaders: dict[TopicPartition, dict[str, Any]] = {}
     epochs = {one.key: one.leader_epoch for one in start.partitions}
     controllers, out = start.controller_epoch, []
     for row in got.history:
@@ -262,7 +282,7 @@ def broken(got: Controller, start: Begin, events: list[Event]) -> list[dict[str,
             good = row["now"] >= row["was"] or unclean
         else:
             lost = row["answer"]
-            acknowledged = lost["error"] == k.NO_ERROR and lost["answered_at"] is not None
+            acknowledged = lost["error"] == RequestError.NONE and lost["answered_at"] is not None
             good = unclean or not acknowledged or acks[row["request"], row["key"]] != -1
         if not good:
             out.append(row)
@@ -276,6 +296,6 @@ def test_the_invariants_find_what_they_are_for() -> None:
     found = 0
     for seed in range(500):
         start, events = random_data_case(seed, facts=False)
-        object.__setattr__(start.rules, "truncate_to", "high_watermark")
+        object.__setattr__(start.settings, "truncate_to", "high_watermark")
         found += bool(broken(interpret(start, events), start, events))
     assert found

@@ -10,30 +10,40 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.simulation.comparison import told_by
+from tests.unit.simulation.event_helpers import (
+    Row,
+    T,
+    append,
+    cluster,
+    consume,
+    down,
+    fetch,
+    led_partition,
+    partition_event,
+)
 from tests.unit.simulation.interpreter import interpret
 from tests.unit.simulation.random_cases import random_data_case
-from tests.unit.simulation.step_texts import Row, T, append, cluster, consume, down, fetch, held, other
-from udfs.simulation.cluster_events import Begin, Event, Key
-from udfs.simulation.kernels import codes as k
-from udfs.simulation.plain_results import replay
-from udfs.simulation.request_results import joined
-from udfs.simulation.result_tables import Rows
+from udfs.simulation.cluster_events import Event, InitialState, TopicPartition
+from udfs.simulation.kernels.codes import EventKind
+from udfs.simulation.request_results import join_requests
+from udfs.simulation.result_tables import ResultTables
 from udfs.simulation.simulation_schemas import JOINED_REQUESTS, REQUESTS
+from udfs.simulation.simulator import simulate
 
 # ---- requests of several partitions
 
 
 U = ("u", 0)
-BOTH = cluster(held(1, 2, leos=(3, 3), hws=(3, 3)), held(1, 3, key=U, leos=(3, 3), hws=(3, 3)))
+BOTH = cluster(led_partition(1, 2, leos=(3, 3), hws=(3, 3)), led_partition(1, 3, key=U, leos=(3, 3), hws=(3, 3)))
 
 
-def wholes(begin: Begin, *events: Event, end_at: int | None = None) -> list[Row]:
+def wholes(begin: InitialState, *events: Event, end_at: int | None = None) -> list[Row]:
     """The parts of request 7, of T and of U."""
-    rows: list[Row] = joined(Rows(replay(begin, events, end_at)).requests()).to_pylist()
+    rows: list[Row] = join_requests(ResultTables(simulate(begin, events, end_at)).requests).to_pylist()
     return sorted((row for row in rows if row["request"] == 7), key=lambda row: row["topic"])
 
 
-def whole(begin: Begin, *events: Event, end_at: int | None = None) -> tuple[Any, ...]:
+def whole(begin: InitialState, *events: Event, end_at: int | None = None) -> tuple[Any, ...]:
     """(delayed, error, what answered, when), the same for both parts."""
     rows = wholes(begin, *events, end_at=end_at)
     found = {(row["delayed"], row["error"], row["answered_by"], row["answered_at_ms"]) for row in rows}
@@ -59,12 +69,12 @@ T_DONE, U_DONE = [fetch(10, 2), fetch(20, 2)], [fetch(30, 3, key=U), fetch(40, 3
         (T_DONE, (True, "REQUEST_TIMED_OUT", "timeout", 1000), ["NONE", "REQUEST_TIMED_OUT"]),
         ([*T_DONE, down(30, 1)], (True, "DISCONNECTED", "broker down", None), ["NONE", "DISCONNECTED"]),
         (
-            [*T_DONE, Event(30, k.REASSIGN, partition=U, replicas=(3,))],
+            [*T_DONE, Event(30, EventKind.REASSIGN_PARTITION, partition=U, replicas=(3,))],
             (True, "NOT_LEADER_OR_FOLLOWER", "leader changed", 30),
             ["NONE", "NOT_LEADER_OR_FOLLOWER"],
         ),
         (
-            [other(5, k.DELETE), *U_DONE],
+            [partition_event(5, EventKind.DELETE_PARTITION), *U_DONE],
             (True, "UNKNOWN_TOPIC_OR_PARTITION", "high watermark", 40),
             ["UNKNOWN_TOPIC_OR_PARTITION", "NONE"],
         ),
@@ -86,8 +96,8 @@ def test_the_parts_of_a_produce_keep_their_own() -> None:
     assert whole(BOTH, *produce_both(), *T_DONE) == (True, "NONE", "waiting", None)
 
 
-SHORT = cluster(held(1, 2, isr=(1,), min_isr=2), held(1, 3, key=U))
-TOO_SHORT = cluster(held(1, 2, isr=(1,), min_isr=2), held(1, 3, key=U, isr=(1,), min_isr=2))
+SHORT = cluster(led_partition(1, 2, isr=(1,), min_isr=2), led_partition(1, 3, key=U))
+TOO_SHORT = cluster(led_partition(1, 2, isr=(1,), min_isr=2), led_partition(1, 3, key=U, isr=(1,), min_isr=2))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +113,7 @@ TOO_SHORT = cluster(held(1, 2, isr=(1,), min_isr=2), held(1, 3, key=U, isr=(1,),
     ],
 )
 def test_when_a_produce_of_several_is_delayed(
-    begin: Begin, acks: int, messages: tuple[int, int], delayed: bool
+    begin: InitialState, acks: int, messages: tuple[int, int], delayed: bool
 ) -> None:
     rows = wholes(begin, *produce_both(acks, messages), end_at=2000)
     assert [row["delayed"] for row in rows] == [delayed, delayed]
@@ -120,7 +130,7 @@ def consume_both(least: int, wait: int = 500, offsets: tuple[int, int] = (3, 3),
     return [consume(0, offsets[0], **more), consume(0, offsets[1], key=U, **more)]
 
 
-def committed(at: int, messages: int, key: Key = T) -> list[Event]:
+def committed(at: int, messages: int, key: TopicPartition = T) -> list[Event]:
     """So many messages more, and their follower's two fetches."""
     follower = 2 if key == T else 3
     return [append(at, messages, key=key), fetch(at, follower, key=key), fetch(at, follower, key=key)]
@@ -156,7 +166,7 @@ def test_when_a_fetch_of_several_is_delayed(
         ([*committed(10, 1), append(20, 5, key=U)], (True, "NONE", "timeout", 500), [1, 0]),
         ([*committed(10, 1), *committed(500, 5, U)], (True, "NONE", "timeout", 500), [1, 0]),
         (
-            [*committed(10, 1), Event(30, k.REASSIGN, partition=U, replicas=(3,)), *committed(40, 9)],
+            [*committed(10, 1), Event(30, EventKind.REASSIGN_PARTITION, partition=U, replicas=(3,)), *committed(40, 9)],
             (True, "NOT_LEADER_OR_FOLLOWER", "leader changed", 30),
             [1, 0],
         ),
@@ -185,13 +195,13 @@ def test_a_fetch_of_several_that_still_waits() -> None:
 
 def test_single_parts_pass_and_so_do_the_parts_of_a_replica() -> None:
     events = [append(0, 2, -1), consume(1, 3, wait=50), *committed(2, 1), fetch(3, 2, request=9, parts=2)]
-    table = Rows(replay(BOTH, events, 1000)).requests()
-    got = joined(table)
+    table = ResultTables(simulate(BOTH, events, 1000)).requests
+    got = join_requests(table)
     assert got.schema.equals(JOINED_REQUESTS)
     assert got.select(REQUESTS.names).equals(table)
     assert got["part_error"].equals(table["error"])
     assert got["part_answered_at_ms"].equals(table["answered_at_ms"])
-    assert joined(table.slice(0, 0)).num_rows == 0
+    assert join_requests(table.slice(0, 0)).num_rows == 0
 
 
 # ---- many at once: plain Python gives the same
@@ -203,7 +213,7 @@ def test_fetches_as_the_interpreter_says() -> None:
     for seed in range(300):
         begin, events = random_data_case(seed, facts=seed % 3 != 1)
         answers = told_by(interpret(begin, events))[2]
-        for row in joined(Rows(replay(begin, events)).requests()).to_pylist():
+        for row in join_requests(ResultTables(simulate(begin, events)).requests).to_pylist():
             error, by, at, _, messages, _, _ = answers[row["request"], (row["topic"], row["partition"])]
             assert (row["part_error"], row["part_answered_at_ms"], row["messages"]) == (error, at, messages), seed
             assert by in (None, row["answered_by"]) or error == "DISCONNECTED", seed
@@ -211,11 +221,13 @@ def test_fetches_as_the_interpreter_says() -> None:
     assert compared > 90
 
 
-def produces(draw: random.Random) -> tuple[Begin, list[Event]]:
+def produces(draw: random.Random) -> tuple[InitialState, list[Event]]:
     keys = [("t", number) for number in range(4)]
     # One leader of all, as the parts of a request go to one broker.
     lists = [(1, *draw.sample([2, 3], draw.randint(0, 2))) for _ in keys]
-    partitions = [held(*ar, key=key, min_isr=draw.choice([1, 1, 3])) for key, ar in zip(keys, lists, strict=True)]
+    partitions = [
+        led_partition(*ar, key=key, min_isr=draw.choice([1, 1, 3])) for key, ar in zip(keys, lists, strict=True)
+    ]
     events, at = [], 0
     for number in range(40):
         at += draw.choice([0, 1, 7])
@@ -229,8 +241,10 @@ def produces(draw: random.Random) -> tuple[Begin, list[Event]]:
         elif draw.random() < 0.5:
             events.append(down(at, draw.choice([1, 2, 3])))
         else:
-            change = draw.choice([k.DELETE, k.REASSIGN])
-            events.append(Event(at, change, partition=key, replicas=(3,) if change == k.REASSIGN else None))
+            change = draw.choice([EventKind.DELETE_PARTITION, EventKind.REASSIGN_PARTITION])
+            events.append(
+                Event(at, change, partition=key, replicas=(3,) if change == EventKind.REASSIGN_PARTITION else None)
+            )
     return cluster(*partitions), events
 
 
@@ -252,14 +266,14 @@ def test_produces_of_many_clusters() -> None:
     tables = []
     for seed in range(60):
         begin, events = produces(random.Random(seed))
-        rows = Rows(replay(begin, events, events[-1].at_ms + seed % 3 * 30)).requests()
+        rows = ResultTables(simulate(begin, events, events[-1].at_ms + seed % 3 * 30)).requests
         for i, name in enumerate((f"c{seed // 2}", f"s{seed % 2}")):
             rows = rows.set_column(i, REQUESTS.field(i), pa.repeat(name, rows.num_rows))
         tables.append(rows)
     table = pa.concat_tables(tables)
     shuffled = table.take(pa.array(np.random.default_rng(1).permutation(table.num_rows)))
     in_order = shuffled.sort_by([(name, "ascending") for name in ("cluster_id", "snapshot_id", "event")])
-    wholes, alone = joined(shuffled).to_pylist(), in_order.to_pylist()
+    wholes, alone = join_requests(shuffled).to_pylist(), in_order.to_pylist()
     places: dict[tuple[Any, ...], list[int]] = {}
     for i, row in enumerate(alone):
         if row["parts"] > 1:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.cli.replay_output import Asked, Timeline, timeline
-from udfs.simulation.plain_results import leaderships, transitions
+from pipelines.simulation.cluster_replay import Replay, ReplayRequest, run_replay
+from udfs.simulation.result_rows import list_leaderships, list_transitions
 
 Wrote = list[tuple[int, str, int | None, int, list[int]]]
 
 
-def told(tmp_path: Path, topics: str, *events: str, elr: bool = True) -> Timeline:
+def told(tmp_path: Path, topics: str, *events: str, elr: bool = True) -> Replay:
     file = tmp_path / "told.yaml"
     lines = [
         f"settings: {{kraft: true, elr: {str(elr).lower()}}}",
@@ -22,12 +22,12 @@ def told(tmp_path: Path, topics: str, *events: str, elr: bool = True) -> Timelin
         "events:",
     ]
     file.write_text("\n".join([*lines, *(f"  - {event}" for event in events)]) + "\n")
-    return timeline(Asked([str(file)]))
+    return run_replay(ReplayRequest([str(file)]))
 
 
-def wrote(of: Timeline, topic: str) -> Wrote:
+def wrote(of: Replay, topic: str) -> Wrote:
     """(second, cause, leader, leader epoch, ISR) of each row of a topic."""
-    rows = [row for row in leaderships(of.replayed) if row["topic"] == topic]
+    rows = [row for row in list_leaderships(of.simulation) if row["topic"] == topic]
     return [(row["at_ms"] // 1000, row["cause"], row["leader"], row["leader_epoch"], row["isr"]) for row in rows]
 
 
@@ -79,7 +79,7 @@ def test_a_changed_minimum_forgets_who_was_eligible(tmp_path: Path) -> None:
 
 def test_replicas_of_followers_go_offline_for_another_cause(tmp_path: Path) -> None:
     of = told(tmp_path, "a: [[1, 2]], f: [[2, 1]]", "t=10 broker 1 down")
-    causes = {row["topic"]: row["cause"] for row in transitions(of.replayed) if row["broker_id"] == 1}
+    causes = {row["topic"]: row["cause"] for row in list_transitions(of.simulation) if row["broker_id"] == 1}
     assert causes == {"a": "leader failed", "f": "isr shrunk"}
 
 

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.simulation.step_texts import (
+from tests.unit.simulation.event_helpers import (
     T,
     append,
     cluster,
     consume,
+    describe_final_health,
     down,
     fetch,
-    held,
-    other,
-    said,
-    stands,
-    told,
+    led_partition,
+    partition_event,
+    shown_offsets,
+    simulate_requests,
     up,
 )
-from udfs.simulation.cluster_events import Begin, Event, Held
-from udfs.simulation.kernels import codes as k
-from udfs.simulation.kernels import simulation_state as st
-from udfs.simulation.plain_results import leaderships, replay, requests
-from udfs.simulation.simulator import Folded
+from udfs.simulation.cluster_events import Event, InitialPartition, InitialState
+from udfs.simulation.kernels.codes import EventKind
+from udfs.simulation.kernels.simulation_arrays import Partition
+from udfs.simulation.result_rows import list_leaderships, list_requests
+from udfs.simulation.simulator import Simulation, simulate
 
-PAIR = cluster(held(1, 2))
+PAIR = cluster(led_partition(1, 2))
 
 
 # ---- log end offsets and high watermarks
@@ -32,33 +32,49 @@ PAIR = cluster(held(1, 2))
 
 def test_the_high_watermark_is_the_smallest_leo_of_the_isr() -> None:
     """Leader 25, followers 8, 9, 10: 8."""
-    leos = [said(0, 1, leo=25), said(0, 2, leo=8), said(0, 3, leo=9), said(0, 4, leo=10)]
-    found = stands(replay(cluster(held(1, 2, 3, 4)), leos))
+    leos = [
+        shown_offsets(0, 1, leo=25),
+        shown_offsets(0, 2, leo=8),
+        shown_offsets(0, 3, leo=9),
+        shown_offsets(0, 4, leo=10),
+    ]
+    found = describe_final_health(simulate(cluster(led_partition(1, 2, 3, 4)), leos))
     assert (found["log_end_offset"], found["high_watermark"], found["visible_offset"]) == (25, 8, 8)
     # Who is not in the ISR does not hold it back.
-    found = stands(replay(cluster(held(1, 2, 3, 4, isr=(1, 3, 4))), leos))
+    found = describe_final_health(simulate(cluster(led_partition(1, 2, 3, 4, isr=(1, 3, 4))), leos))
     assert found["high_watermark"] == 9
     # It moves only with the smallest.
-    found = stands(replay(cluster(held(1, 2, 3, 4)), [*leos, said(1, 4, leo=20), said(1, 3, leo=20)]))
+    found = describe_final_health(
+        simulate(cluster(led_partition(1, 2, 3, 4)), [*leos, shown_offsets(1, 4, leo=20), shown_offsets(1, 3, leo=20)])
+    )
     assert found["high_watermark"] == 8
-    assert stands(replay(cluster(held(1, 2, 3, 4)), [*leos, said(1, 2, leo=20)]))["high_watermark"] == 9
+    assert (
+        describe_final_health(simulate(cluster(led_partition(1, 2, 3, 4)), [*leos, shown_offsets(1, 2, leo=20)]))[
+            "high_watermark"
+        ]
+        == 9
+    )
 
 
 def test_what_is_known_of_replicas_that_nobody_leads_is_told() -> None:
     """A cluster is captured while the partition is offline."""
     brokers = (1, 2, 9)
-    offline = Held(T, (1, 2), (1,), None, leos=(6, 4), hws=(4, 3))
-    found = stands(replay(Begin(brokers, frozenset((2, 9)), (offline,), 9, 1), [said(1, 2, leo=5)]))
+    offline = InitialPartition(T, (1, 2), (1,), None, leos=(6, 4), hws=(4, 3))
+    found = describe_final_health(
+        simulate(InitialState(brokers, frozenset((2, 9)), (offline,), 9, 1), [shown_offsets(1, 2, leo=5)])
+    )
     assert (found["leader"], found["log_end_offset"], found["lag_messages"]) == (None, None, None)
     assert (found["leo"], found["hw"], found["high_watermark"]) == ({1: 6, 2: 5}, {1: 4, 2: 3}, 4)
 
 
 def test_the_same_by_appends_and_fetches() -> None:
     copied = [append(0, 8), fetch(1, 2), append(2, 1), fetch(3, 3), append(4, 1), fetch(5, 4), append(6, 15)]
-    found = stands(replay(cluster(held(1, 2, 3, 4)), copied))
+    found = describe_final_health(simulate(cluster(led_partition(1, 2, 3, 4)), copied))
     assert found["leo"] == {1: 25, 2: 8, 3: 9, 4: 10}
     assert found["high_watermark"] == 0  # each has told of an empty log only
-    found = stands(replay(cluster(held(1, 2, 3, 4)), [*copied, fetch(7, 2), fetch(7, 3), fetch(7, 4)]))
+    found = describe_final_health(
+        simulate(cluster(led_partition(1, 2, 3, 4)), [*copied, fetch(7, 2), fetch(7, 3), fetch(7, 4)])
+    )
     assert (found["log_end_offset"], found["high_watermark"]) == (25, 8)
     assert found["leo"] == {1: 25, 2: 25, 3: 25, 4: 25}
 
@@ -67,7 +83,7 @@ def test_a_followers_high_watermark_is_one_round_behind() -> None:
     steps = [append(0, 5), fetch(1, 2), fetch(2, 2), append(3, 3), fetch(4, 2), fetch(5, 2)]
     seen = []
     for count in range(1, len(steps) + 1):
-        found = stands(replay(PAIR, steps[:count]))
+        found = describe_final_health(simulate(PAIR, steps[:count]))
         seen.append((found["leo"][1], found["hw"][1], found["leo"][2], found["hw"][2]))
     assert seen == [
         (5, 0, 0, 0),  # the leader appends
@@ -78,19 +94,19 @@ def test_a_followers_high_watermark_is_one_round_behind() -> None:
         (8, 8, 8, 8),
     ]
     # With an append in between, the follower's is one round behind.
-    found = stands(replay(PAIR, [append(0, 5), fetch(1, 2), append(2, 5), fetch(3, 2)]))
+    found = describe_final_health(simulate(PAIR, [append(0, 5), fetch(1, 2), append(2, 5), fetch(3, 2)]))
     assert (found["hw"][1], found["leo"][2], found["hw"][2]) == (5, 10, 5)
 
 
 def test_a_consumer_reads_below_the_high_watermark() -> None:
     """Messages 0-8, LEO 9, high watermark 6: 0-5."""
-    begin = cluster(held(1, 2, leos=(9, 6), hws=(6, 6)))
-    row = told(begin, consume(0))[0]
+    begin = cluster(led_partition(1, 2, leos=(9, 6), hws=(6, 6)))
+    row = simulate_requests(begin, consume(0))[0]
     assert (row["messages"], row["high_watermark"], row["base_offset"]) == (6, 6, 0)
-    assert told(begin, consume(0, 4))[0]["messages"] == 2
-    assert told(begin, consume(0, 7))[0]["messages"] == 0  # written, and not committed
-    assert told(begin, fetch(0, 2))[0]["messages"] == 3  # a replica reads all
-    assert told(begin, consume(0, 10))[0]["error"] == "OFFSET_OUT_OF_RANGE"
+    assert simulate_requests(begin, consume(0, 4))[0]["messages"] == 2
+    assert simulate_requests(begin, consume(0, 7))[0]["messages"] == 0  # written, and not committed
+    assert simulate_requests(begin, fetch(0, 2))[0]["messages"] == 3  # a replica reads all
+    assert simulate_requests(begin, consume(0, 10))[0]["error"] == "OFFSET_OUT_OF_RANGE"
 
 
 # ---- the ISR
@@ -99,84 +115,90 @@ def test_a_consumer_reads_below_the_high_watermark() -> None:
 @pytest.mark.parametrize(("limit", "isr"), [(1000, [1]), (1001, [1, 2])])
 def test_the_isr_shrinks_by_time(limit: int, isr: list[int]) -> None:
     """Caught up at 499, looked at at 1500: 1001 ms are over a limit of 1000, and not over one of 1001."""
-    begin = cluster(held(1, 2), replica_lag_time_max_ms=limit)
+    begin = cluster(led_partition(1, 2), replica_lag_time_max_ms=limit)
     events = [fetch(499, 2), append(500)]
-    found = stands(replay(begin, events, end_at=1500))
+    found = describe_final_health(simulate(begin, events, end_at=1500))
     assert found["isr"] == isr
     assert found["high_watermark"] == (1 if isr == [1] else 0)
 
 
 def test_just_at_the_limit_is_not_over_it() -> None:
-    begin = cluster(held(1, 2), replica_lag_time_max_ms=1000)
-    assert stands(replay(begin, [fetch(500, 2), append(501)], end_at=1500))["isr"] == [1, 2]
-    assert stands(replay(begin, [fetch(500, 2), append(501)], end_at=2000))["isr"] == [1]
+    begin = cluster(led_partition(1, 2), replica_lag_time_max_ms=1000)
+    assert describe_final_health(simulate(begin, [fetch(500, 2), append(501)], end_at=1500))["isr"] == [1, 2]
+    assert describe_final_health(simulate(begin, [fetch(500, 2), append(501)], end_at=2000))["isr"] == [1]
     # Who has all there is stays, however long ago it fetched.
-    assert stands(replay(begin, [fetch(500, 2)], end_at=60_000))["isr"] == [1, 2]
+    assert describe_final_health(simulate(begin, [fetch(500, 2)], end_at=60_000))["isr"] == [1, 2]
     # Who fetches what there was at its last fetch has been caught up then.
     rounds = [fetch(t, 2) for t in range(0, 5000, 250)]
     busy = sorted([*rounds, *(append(t + 1) for t in range(0, 5000, 250))], key=lambda event: event.at_ms)
-    assert leaderships(replay(begin, busy)) == []
+    assert list_leaderships(simulate(begin, busy)) == []
     # Before any fetch is told nobody knows.
-    assert stands(replay(begin, [append(0)], end_at=60_000))["isr"] == [1, 2]
+    assert describe_final_health(simulate(begin, [append(0)], end_at=60_000))["isr"] == [1, 2]
 
 
 def test_each_follower_lags_alone() -> None:
     """At 1500 one is 1001 ms behind, the other 1000."""
-    begin = cluster(held(1, 2, 3), replica_lag_time_max_ms=1000)
+    begin = cluster(led_partition(1, 2, 3), replica_lag_time_max_ms=1000)
     events = [fetch(499, 2), fetch(500, 3), append(501)]
-    assert stands(replay(begin, events, end_at=1500))["isr"] == [1, 3]
-    assert stands(replay(begin, events, end_at=2000))["isr"] == [1]
+    assert describe_final_health(simulate(begin, events, end_at=1500))["isr"] == [1, 3]
+    assert describe_final_health(simulate(begin, events, end_at=2000))["isr"] == [1]
     # The fetches of one say nothing of the other.
     events = [fetch(0, 2), append(1), fetch(1000, 2), fetch(1001, 2)]
-    assert stands(replay(begin, events, end_at=1500))["isr"] == [1, 2]
+    assert describe_final_health(simulate(begin, events, end_at=1500))["isr"] == [1, 2]
 
 
 @pytest.mark.parametrize(("messages", "isr"), [(4000, [1, 2]), (4001, [1])])
 def test_the_isr_shrinks_by_messages(messages: int, isr: list[int]) -> None:
     """replica.lag.max.messages of old versions: at the next check, long before the time."""
-    begin = cluster(held(1, 2), replica_lag_max_messages=4000, replica_lag_time_max_ms=10_000)
-    of = replay(begin, [fetch(0, 2), append(1, messages)], end_at=5000)
-    assert stands(of)["isr"] == isr
-    assert [row["cause"] for row in leaderships(of)] == ["isr shrunk"] * (isr == [1])
+    begin = cluster(led_partition(1, 2), replica_lag_max_messages=4000, replica_lag_time_max_ms=10_000)
+    of = simulate(begin, [fetch(0, 2), append(1, messages)], end_at=5000)
+    assert describe_final_health(of)["isr"] == isr
+    assert [row["cause"] for row in list_leaderships(of)] == ["isr shrunk"] * (isr == [1])
 
 
 def test_who_is_new_to_a_partition_lags_since_its_first_fetch() -> None:
-    begin = cluster(held(1, 2), held(3, key=("u", 0)), replica_lag_time_max_ms=600)
-    events = [fetch(0, 2), append(1), fetch(1000, 2), other(1000, k.SET_ISR, replicas=(1, 2, 3)), fetch(1400, 2)]
-    shrunk = [row for row in leaderships(replay(begin, events)) if row["cause"] == "isr shrunk"]
+    begin = cluster(led_partition(1, 2), led_partition(3, key=("u", 0)), replica_lag_time_max_ms=600)
+    events = [
+        fetch(0, 2),
+        append(1),
+        fetch(1000, 2),
+        partition_event(1000, EventKind.ALTER_ISR, replicas=(1, 2, 3)),
+        fetch(1400, 2),
+    ]
+    shrunk = [row for row in list_leaderships(simulate(begin, events)) if row["cause"] == "isr shrunk"]
     # The last event before names it, not the one that is told next.
     assert [(row["at_ms"], row["event"], row["step"]) for row in shrunk][-1] == (1200, 3, 1)
 
 
-BEHIND = held(1, 2, 3, isr=(1, 3), leos=(10, 4, 8), hws=(8, 4, 8))
+BEHIND = led_partition(1, 2, 3, isr=(1, 3), leos=(10, 4, 8), hws=(8, 4, 8))
 
 
 @pytest.mark.parametrize(("offset", "joins"), [(8, True), (7, False)])
 def test_who_has_reached_the_high_watermark_joins_the_isr(offset: int, joins: bool) -> None:
-    of = replay(cluster(BEHIND), [fetch(0, 2, offset)])
-    assert stands(of)["isr"] == ([1, 3, 2] if joins else [1, 3])
-    assert [row["cause"] for row in leaderships(of)] == ["isr expanded"] * joins
+    of = simulate(cluster(BEHIND), [fetch(0, 2, offset)])
+    assert describe_final_health(of)["isr"] == ([1, 3, 2] if joins else [1, 3])
+    assert [row["cause"] for row in list_leaderships(of)] == ["isr expanded"] * joins
 
 
 def test_who_may_not_join_the_isr() -> None:
-    of = replay(cluster(BEHIND), [fetch(0, 3, 10)])  # it is in the ISR already
-    assert (stands(of)["isr"], leaderships(of)) == ([1, 3], [])
-    begin = cluster(BEHIND, held(4, key=("u", 0)))
-    of = replay(begin, [fetch(0, 4, 10)])  # it is not in the AR
-    assert (stands(of)["isr"], requests(of)[0]["error"]) == ([1, 3], "NOT_ASSIGNED_REPLICA")
-    of = replay(cluster(BEHIND), [Event(0, k.SHUTDOWN, 2), fetch(0, 2, 10)])  # it goes
-    assert stands(of)["isr"] == [1, 3]
+    of = simulate(cluster(BEHIND), [fetch(0, 3, 10)])  # it is in the ISR already
+    assert (describe_final_health(of)["isr"], list_leaderships(of)) == ([1, 3], [])
+    begin = cluster(BEHIND, led_partition(4, key=("u", 0)))
+    of = simulate(begin, [fetch(0, 4, 10)])  # it is not in the AR
+    assert (describe_final_health(of)["isr"], list_requests(of)[0]["error"]) == ([1, 3], "NOT_ASSIGNED_REPLICA")
+    of = simulate(cluster(BEHIND), [Event(0, EventKind.CONTROLLED_SHUTDOWN, 2), fetch(0, 2, 10)])  # it goes
+    assert describe_final_health(of)["isr"] == [1, 3]
 
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_since_2_1_who_joins_has_reached_the_leaders_epoch(asked: bool) -> None:
     """Broker 2 leads from 10 on, and knows of a high watermark of 5: 3, at 7, is between."""
-    partition = held(1, 2, 3, 4, isr=(1, 2, 4), leos=(10, 10, 5, 10), hws=(10, 5, 5, 5))
+    partition = led_partition(1, 2, 3, 4, isr=(1, 2, 4), leos=(10, 10, 5, 10), hws=(10, 5, 5, 5))
     begin = cluster(partition, isr_joins_at_epoch_start=asked)
-    of = replay(begin, [down(1, 1), fetch(3, 3, 7)])
-    assert stands(of)["visible_offset"] == 5
-    assert stands(of)["isr"] == ([2, 4] if asked else [2, 4, 3])
-    assert 3 in stands(replay(begin, [down(1, 1), fetch(3, 3, 10)]))["isr"]
+    of = simulate(begin, [down(1, 1), fetch(3, 3, 7)])
+    assert describe_final_health(of)["visible_offset"] == 5
+    assert describe_final_health(of)["isr"] == ([2, 4] if asked else [2, 4, 3])
+    assert 3 in describe_final_health(simulate(begin, [down(1, 1), fetch(3, 3, 10)]))["isr"]
 
 
 # ---- another leader: truncation, and what is lost
@@ -184,82 +206,84 @@ def test_since_2_1_who_joins_has_reached_the_leaders_epoch(asked: bool) -> None:
 
 def test_an_append_that_all_have_can_be_lost() -> None:
     """All of the AR have it, and nobody waits; then a replica comes anew, and leads, uncleanly."""
-    begin = cluster(held(1, unclean=True), held(2, key=("u", 0)))
-    moved = other(1, k.REASSIGN, replicas=(2, 1))
-    assert requests(replay(begin, [append(0, 3), moved, down(2, 1)]))[0]["lost_messages"] == 3
+    begin = cluster(led_partition(1, unclean=True), led_partition(2, key=("u", 0)))
+    moved = partition_event(1, EventKind.REASSIGN_PARTITION, replicas=(2, 1))
+    assert list_requests(simulate(begin, [append(0, 3), moved, down(2, 1)]))[0]["lost_messages"] == 3
 
 
 @pytest.mark.parametrize(("truncate_to", "lost"), [("high_watermark", 2), ("epoch", 0)])
 def test_truncation_to_the_high_watermark_loses_what_was_committed(truncate_to: str, lost: int) -> None:
     """KIP-101: 3 has all messages and a high watermark that is a round behind when 2 leads; then 2 fails as well."""
-    begin = cluster(held(1, 2, 3, leos=(8, 8, 8), hws=(8, 8, 8)), truncate_to=truncate_to)
+    begin = cluster(led_partition(1, 2, 3, leos=(8, 8, 8), hws=(8, 8, 8)), truncate_to=truncate_to)
     rounds = [append(0, 2, -1), fetch(1, 2), fetch(1, 3), fetch(2, 3), fetch(2, 2)]
-    of = replay(begin, [*rounds, down(3, 1)])
-    assert stands(of)["leo"] == {1: 10, 2: 10, 3: 10 - lost}
-    produce = requests(replay(begin, [*rounds, down(3, 1), down(4, 2)]))[0]
+    of = simulate(begin, [*rounds, down(3, 1)])
+    assert describe_final_health(of)["leo"] == {1: 10, 2: 10, 3: 10 - lost}
+    produce = list_requests(simulate(begin, [*rounds, down(3, 1), down(4, 2)]))[0]
     assert (produce["error"], produce["answered_at_ms"], produce["lost_messages"]) == ("NONE", 2, lost)
     assert produce["lost_at_ms"] == (4 if lost else None)
     # The fetch that completes the high watermark brings it: whoever fetches last is not behind.
     rounds = [append(0, 2, -1), fetch(1, 2), fetch(1, 3), fetch(2, 2), fetch(2, 3)]
-    assert requests(replay(begin, [*rounds, down(3, 1), down(4, 2)]))[0]["lost_messages"] == 0
+    assert list_requests(simulate(begin, [*rounds, down(3, 1), down(4, 2)]))[0]["lost_messages"] == 0
 
 
 @pytest.mark.parametrize(("truncate_to", "common"), [("high_watermark", 1), ("epoch", 2)])
 def test_truncation_to_the_high_watermark_lets_logs_diverge(truncate_to: str, common: int) -> None:
     """KIP-101: 2 lost its unflushed tail, leads and writes anew; 1 returns with a tail below its own high watermark."""
-    begin = cluster(held(1, 2, leos=(2, 2), hws=(2, 2)), truncate_to=truncate_to)
-    crash = [append(0, 0), down(6000, 1), down(6001, 2), said(6002, 2, leo=1, hw=1), up(7000, 2)]
-    of = replay(begin, [*crash, append(7001, 1), up(8000, 1), fetch(8001, 1)])
-    found = stands(of)
+    begin = cluster(led_partition(1, 2, leos=(2, 2), hws=(2, 2)), truncate_to=truncate_to)
+    crash = [append(0, 0), down(6000, 1), down(6001, 2), shown_offsets(6002, 2, leo=1, hw=1), up(7000, 2)]
+    of = simulate(begin, [*crash, append(7001, 1), up(8000, 1), fetch(8001, 1)])
+    found = describe_final_health(of)
     assert found["leader"] == 2
     assert found["leo"] == {1: 2, 2: 2}  # as long, and only by epochs the same
-    slots, state = 2, of.packed.state
-    begin_of = state.now[0, st.COMMON_BEGIN]
-    assert state.common[begin_of + 1] == state.common[begin_of + slots] == common
+    slots, state = 2, of.log.state
+    begin_of = state.partitions[0, Partition.PREFIX_BEGIN]
+    assert state.common_prefixes[begin_of + 1] == state.common_prefixes[begin_of + slots] == common
 
 
 WRITTEN = [append(0, 4, 0), append(1, 4, 1), append(2, 4, -1)]
 
 
-def losses(of: Folded) -> list[tuple[int, int, int | None]]:
-    return [(row["acks"], row["lost_messages"], row["lost_at_ms"]) for row in requests(of) if row["kind"] == "produce"]
+def losses(of: Simulation) -> list[tuple[int, int, int | None]]:
+    return [
+        (row["acks"], row["lost_messages"], row["lost_at_ms"]) for row in list_requests(of) if row["kind"] == "produce"
+    ]
 
 
 def test_what_a_clean_election_loses() -> None:
     # Nothing fetched: what was written with acks 0 and 1 is lost, and what nobody was promised.
-    of = replay(PAIR, [*WRITTEN, down(10, 1)])
+    of = simulate(PAIR, [*WRITTEN, down(10, 1)])
     assert losses(of) == [(0, 4, 10), (1, 4, 10), (-1, 4, 10)]
-    assert requests(of)[2]["error"] == "DISCONNECTED"
+    assert list_requests(of)[2]["error"] == "DISCONNECTED"
     # Fetched to the end once: nothing, if the leader does not know of it either.
-    of = replay(PAIR, [*WRITTEN, fetch(5, 2), down(10, 1)])
+    of = simulate(PAIR, [*WRITTEN, fetch(5, 2), down(10, 1)])
     assert losses(of) == [(0, 0, None), (1, 0, None), (-1, 0, None)]
     behind = [append(0, 4, 0), append(1, 2, 1), fetch(2, 2), append(3, 2, 1)]
-    assert losses(replay(PAIR, [*behind, down(10, 1)])) == [(0, 0, None), (1, 0, None), (1, 2, 10)]
+    assert losses(simulate(PAIR, [*behind, down(10, 1)])) == [(0, 0, None), (1, 0, None), (1, 2, 10)]
     # What was acknowledged to acks=all is on every ISR member.
-    of = replay(PAIR, [*WRITTEN, fetch(5, 2), fetch(6, 2), append(7, 3, 1), down(10, 1)])
+    of = simulate(PAIR, [*WRITTEN, fetch(5, 2), fetch(6, 2), append(7, 3, 1), down(10, 1)])
     assert losses(of) == [(0, 0, None), (1, 0, None), (-1, 0, None), (1, 3, 10)]
-    assert stands(of)["high_watermark"] == 12
+    assert describe_final_health(of)["high_watermark"] == 12
 
 
 def test_what_an_unclean_election_loses() -> None:
     """2 is out of the ISR and leads: what was acknowledged to acks=all by 1 alone goes, too."""
     for unclean in (True, False):
-        begin = cluster(held(1, 2, isr=(1,), unclean=unclean, leos=(5, 5), hws=(5, 5)))
-        of = replay(begin, [*WRITTEN, down(10, 1)])
-        assert requests(of)[2]["error"] == "NONE"
+        begin = cluster(led_partition(1, 2, isr=(1,), unclean=unclean, leos=(5, 5), hws=(5, 5)))
+        of = simulate(begin, [*WRITTEN, down(10, 1)])
+        assert list_requests(of)[2]["error"] == "NONE"
         assert losses(of) == ([(0, 4, 10), (1, 4, 10), (-1, 4, 10)] if unclean else [(a, 0, None) for a in (0, 1, -1)])
-        assert stands(of)["leader"] == (2 if unclean else None)
-        assert stands(of)["high_watermark"] == (5 if unclean else 17)
+        assert describe_final_health(of)["leader"] == (2 if unclean else None)
+        assert describe_final_health(of)["high_watermark"] == (5 if unclean else 17)
         # The same leader back loses nothing; after an unclean election it truncates.
-        of = replay(begin, [*WRITTEN, down(10, 1), up(20, 1)])
-        assert stands(of)["leo"][1] == (5 if unclean else 17)
+        of = simulate(begin, [*WRITTEN, down(10, 1), up(20, 1)])
+        assert describe_final_health(of)["leo"][1] == (5 if unclean else 17)
         assert losses(of)[2][1] == (4 if unclean else 0)
 
 
 def test_the_exposure_by_acks() -> None:
-    found = stands(replay(PAIR, WRITTEN))
+    found = describe_final_health(simulate(PAIR, WRITTEN))
     assert [found[f"exposed_acks_{a}_messages"] for a in ("0", "1", "all")] == [4, 4, 4]
-    found = stands(replay(PAIR, [*WRITTEN, fetch(5, 2, 0), fetch(6, 2, 6)]))
+    found = describe_final_health(simulate(PAIR, [*WRITTEN, fetch(5, 2, 0), fetch(6, 2, 6)]))
     assert [found[f"exposed_acks_{a}_messages"] for a in ("0", "1", "all")] == [0, 2, 4]
 
 
@@ -277,8 +301,8 @@ def test_the_high_watermark_after_a_restart(risen_at: int, gone_at: int, in_orde
     """It rises from 4 to 6, and is written every 5 s. Who shuts down in order writes it once more."""
     events = [append(9000, 2), fetch(9000, 2), fetch(risen_at, 2)]
     if in_order:
-        events.append(Event(gone_at, k.SHUTDOWN, 2))
+        events.append(Event(gone_at, EventKind.CONTROLLED_SHUTDOWN, 2))
     events += [down(gone_at, 2), up(gone_at + 1, 2)]
-    found = stands(replay(cluster(held(1, 2, leos=(4, 4), hws=(4, 4))), events))
+    found = describe_final_health(simulate(cluster(led_partition(1, 2, leos=(4, 4), hws=(4, 4))), events))
     assert found["hw"][2] == hw
     assert found["leo"][2] == 6  # since 0.11 nothing is cut to it

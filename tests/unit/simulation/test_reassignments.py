@@ -9,32 +9,33 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.replay_output import Asked, timeline
+from pipelines.simulation.cluster_replay import ReplayRequest, run_replay
+from tests.unit.simulation.event_helpers import T, cluster, led_partition
 from tests.unit.simulation.interpreter import interpret
-from tests.unit.simulation.step_texts import T, cluster, held
-from udfs.simulation.cluster_events import Begin, Event, Held
-from udfs.simulation.kernels import codes as k
-from udfs.simulation.plain_results import replay, state_of
+from udfs.simulation.cluster_events import Event, InitialPartition, InitialState
+from udfs.simulation.kernels.codes import EventKind
+from udfs.simulation.result_rows import get_final_state
+from udfs.simulation.simulator import simulate
 
 Said = tuple[int, list[int], list[int], int | None]
 
 
 def asked(at: int, *replicas: int) -> Event:
-    return Event(at, k.REASSIGN, partition=T, replicas=replicas)
+    return Event(at, EventKind.REASSIGN_PARTITION, partition=T, replicas=replicas)
 
 
 def in_sync(at: int, *isr: int) -> Event:
-    return Event(at, k.SET_ISR, partition=T, replicas=isr)
+    return Event(at, EventKind.ALTER_ISR, partition=T, replicas=isr)
 
 
 def down(at: int, broker: int) -> Event:
-    return Event(at, k.BROKER_DOWN, broker)
+    return Event(at, EventKind.BROKER_DOWN, broker)
 
 
 def ends(replicas: tuple[int, ...], events: list[Event], kraft: bool) -> Said:
     """(leader epoch, AR, ISR, leader) at the end. Brokers 1 to 5 live at first."""
-    begin = cluster(held(*replicas), held(1, 2, 3, 4, 5, key=("other", 0)), kraft=kraft)
-    found = next(row for row in state_of(replay(begin, events))["partitions"] if row["topic"] == "t")
+    begin = cluster(led_partition(*replicas), led_partition(1, 2, 3, 4, 5, key=("other", 0)), kraft=kraft)
+    found = next(row for row in get_final_state(simulate(begin, events)).partitions if row["topic"] == "t")
     return found["leader_epoch"], found["replicas"], sorted(found["isr"]), found["leader"]
 
 
@@ -70,7 +71,7 @@ def at_the_end(tmp_path: Path, head: str, *events: str) -> dict:
     """Of partition a-0."""
     file = tmp_path / "told.yaml"
     file.write_text("\n".join([head, "events:", *(f"  - {event}" for event in events)]))
-    (row,) = state_of(timeline(Asked([str(file)])).replayed)["partitions"]
+    (row,) = get_final_state(run_replay(ReplayRequest([str(file)])).simulation).partitions
     return row
 
 
@@ -104,7 +105,7 @@ def test_an_unclean_election_ends_a_reassignment_to_who_is_elected(tmp_path: Pat
 
 def test_a_reassignment_ends_when_any_broker_returns() -> None:
     """An unclean election has made the ISR what it is to be; that is seen at the next step of anybody."""
-    begin = Begin((1, 2, 3, 4), frozenset({1, 2, 4}), (Held(T, (1,), (1,), 1, unclean=True),), 4)
-    events = [asked(0, 2), down(1, 1), Event(2, k.BROKER_UP, 3)]
-    (row,) = state_of(replay(begin, events))["partitions"]
+    begin = InitialState((1, 2, 3, 4), frozenset({1, 2, 4}), (InitialPartition(T, (1,), (1,), 1, unclean=True),), 4)
+    events = [asked(0, 2), down(1, 1), Event(2, EventKind.BROKER_UP, 3)]
+    (row,) = get_final_state(simulate(begin, events)).partitions
     assert row["replicas"] == interpret(begin, events).partitions[T].ar == [2]

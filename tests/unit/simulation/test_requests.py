@@ -6,25 +6,25 @@ from typing import Any
 
 import pytest
 
-from tests.unit.simulation.step_texts import (
+from tests.unit.simulation.event_helpers import (
     AWAY,
     T,
     append,
     cluster,
     consume,
+    describe_final_health,
     down,
     fetch,
-    held,
-    one,
-    other,
-    stands,
-    told,
+    find_request,
+    led_partition,
+    partition_event,
+    simulate_requests,
 )
-from udfs.simulation.cluster_events import Begin, Event, Held
-from udfs.simulation.kernels import codes as k
-from udfs.simulation.plain_results import replay
+from udfs.simulation.cluster_events import Event, InitialPartition, InitialState
+from udfs.simulation.kernels.codes import EventKind
+from udfs.simulation.simulator import simulate
 
-PAIR = cluster(held(1, 2))
+PAIR = cluster(led_partition(1, 2))
 
 
 # ---- produce
@@ -39,30 +39,38 @@ PAIR = cluster(held(1, 2))
     ],
 )
 def test_acks(acks: int, base: int, answer: tuple[Any, ...]) -> None:
-    begin = cluster(held(1, 2, leos=(7, 7), hws=(7, 7)))
+    begin = cluster(led_partition(1, 2, leos=(7, 7), hws=(7, 7)))
     events = [append(5, 3, acks), fetch(7, 2), fetch(9, 2)]
-    assert one(begin, *events) == answer
-    row = told(begin, *events)[0]
+    assert find_request(begin, *events) == answer
+    row = simulate_requests(begin, *events)[0]
     assert (row["base_offset"], row["messages"], row["waited_ms"]) == (base, 3, answer[3] - 5)
 
 
 def test_min_isr_before_the_append() -> None:
-    begin = cluster(held(1, 2, 3, isr=(1,), min_isr=2))
-    row = told(begin, append(0, 3, -1))[0]
+    begin = cluster(led_partition(1, 2, 3, isr=(1,), min_isr=2))
+    row = simulate_requests(begin, append(0, 3, -1))[0]
     assert (row["error"], row["answered_by"], row["base_offset"]) == ("NOT_ENOUGH_REPLICAS", "at once", None)
-    assert stands(replay(begin, [append(0, 3, -1)]))["log_end_offset"] == 0  # nothing is written
+    assert describe_final_health(simulate(begin, [append(0, 3, -1)]))["log_end_offset"] == 0  # nothing is written
     for acks in (0, 1):
-        assert told(begin, append(0, 3, acks))[0]["error"] == "NONE"
-    assert told(cluster(held(1, 2, 3, isr=(1, 2), min_isr=2)), append(0, 3, -1))[0]["error"] == "NONE"
+        assert simulate_requests(begin, append(0, 3, acks))[0]["error"] == "NONE"
+    assert (
+        simulate_requests(cluster(led_partition(1, 2, 3, isr=(1, 2), min_isr=2)), append(0, 3, -1))[0]["error"]
+        == "NONE"
+    )
 
 
 def test_min_isr_after_the_append() -> None:
     """The follower leaves while the produce waits: it is written, and not safe."""
-    begin = cluster(held(1, 2, min_isr=2), replica_lag_time_max_ms=1000)
+    begin = cluster(led_partition(1, 2, min_isr=2), replica_lag_time_max_ms=1000)
     events = [fetch(0, 2), append(1, 3, -1, wait=60_000)]
-    assert one(begin, *events, of=1, end_at=2000) == (True, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "high watermark", 1500)
-    begin = cluster(held(1, 2, min_isr=1), replica_lag_time_max_ms=1000)
-    assert one(begin, *events, of=1, end_at=2000) == (True, "NONE", "high watermark", 1500)
+    assert find_request(begin, *events, of=1, end_at=2000) == (
+        True,
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        "high watermark",
+        1500,
+    )
+    begin = cluster(led_partition(1, 2, min_isr=1), replica_lag_time_max_ms=1000)
+    assert find_request(begin, *events, of=1, end_at=2000) == (True, "NONE", "high watermark", 1500)
 
 
 @pytest.mark.parametrize(
@@ -72,20 +80,20 @@ def test_min_isr_after_the_append() -> None:
         (append(0, 1, 1), PAIR, False),  # acks are not all
         (append(0, 1, 0), PAIR, False),
         (append(0, 0, -1), PAIR, False),  # no messages
-        (append(0, 1, -1), cluster(held(1, 2, isr=(1,), min_isr=2)), False),  # the append did not work
+        (append(0, 1, -1), cluster(led_partition(1, 2, isr=(1,), min_isr=2)), False),  # the append did not work
     ],
 )
-def test_when_a_produce_is_delayed(event: Event, begin: Begin, delayed: bool) -> None:
-    row = told(begin, event)[0]
+def test_when_a_produce_is_delayed(event: Event, begin: InitialState, delayed: bool) -> None:
+    row = simulate_requests(begin, event)[0]
     assert row["delayed"] == delayed
     assert (row["answered_at_ms"] is None) == delayed
 
 
 def test_a_produce_to_no_leader() -> None:
-    begin = Begin((1, 2, AWAY), frozenset({2, AWAY}), (Held(T, (1, 2), (1,), None),), AWAY, 1)
-    assert one(begin, append(0, 1, 1)) == (False, "LEADER_NOT_AVAILABLE", "at once", 0)
-    assert one(begin, append(0, 1, 0)) == (False, "LEADER_NOT_AVAILABLE", "nothing awaited", 0)
-    assert one(begin, consume(0)) == (False, "LEADER_NOT_AVAILABLE", "at once", 0)
+    begin = InitialState((1, 2, AWAY), frozenset({2, AWAY}), (InitialPartition(T, (1, 2), (1,), None),), AWAY, 1)
+    assert find_request(begin, append(0, 1, 1)) == (False, "LEADER_NOT_AVAILABLE", "at once", 0)
+    assert find_request(begin, append(0, 1, 0)) == (False, "LEADER_NOT_AVAILABLE", "nothing awaited", 0)
+    assert find_request(begin, consume(0)) == (False, "LEADER_NOT_AVAILABLE", "at once", 0)
 
 
 @pytest.mark.parametrize(
@@ -95,37 +103,47 @@ def test_a_produce_to_no_leader() -> None:
         ([fetch(10, 2)], (True, "REQUEST_TIMED_OUT", "timeout", 1000)),
         ([fetch(10, 2), fetch(1000, 2)], (True, "REQUEST_TIMED_OUT", "timeout", 1000)),  # its deadline comes first
         ([fetch(10, 2), fetch(999, 2)], (True, "NONE", "high watermark", 999)),
-        ([other(50, k.REASSIGN, replicas=(2,))], (True, "NOT_LEADER_OR_FOLLOWER", "leader changed", 50)),
-        ([Event(50, k.SHUTDOWN, 1)], (True, "NOT_LEADER_OR_FOLLOWER", "leader changed", 50)),
+        (
+            [partition_event(50, EventKind.REASSIGN_PARTITION, replicas=(2,))],
+            (True, "NOT_LEADER_OR_FOLLOWER", "leader changed", 50),
+        ),
+        ([Event(50, EventKind.CONTROLLED_SHUTDOWN, 1)], (True, "NOT_LEADER_OR_FOLLOWER", "leader changed", 50)),
         ([down(50, 1)], (True, "DISCONNECTED", "broker down", None)),  # nobody is there to answer
         ([down(50, 2)], (True, "NONE", "high watermark", 50)),  # the ISR is the leader alone
-        ([other(50, k.SET_ISR, replicas=(1,))], (True, "NONE", "high watermark", 50)),
-        ([other(50, k.DELETE)], (True, "UNKNOWN_TOPIC_OR_PARTITION", "topic deleted", 50)),
-        ([other(50, k.REASSIGN, replicas=(1, 2))], (True, "REQUEST_TIMED_OUT", "timeout", 1000)),  # same leader
+        ([partition_event(50, EventKind.ALTER_ISR, replicas=(1,))], (True, "NONE", "high watermark", 50)),
+        ([partition_event(50, EventKind.DELETE_PARTITION)], (True, "UNKNOWN_TOPIC_OR_PARTITION", "topic deleted", 50)),
+        (
+            [partition_event(50, EventKind.REASSIGN_PARTITION, replicas=(1, 2))],
+            (True, "REQUEST_TIMED_OUT", "timeout", 1000),
+        ),  # same leader
     ],
 )
 def test_how_a_delayed_produce_ends(then: list[Event], answer: tuple[Any, ...]) -> None:
-    assert one(PAIR, append(0, 1, -1), *then, end_at=2000) == answer
+    assert find_request(PAIR, append(0, 1, -1), *then, end_at=2000) == answer
 
 
 def test_a_produce_that_still_waits() -> None:
-    assert one(PAIR, append(0, 1, -1), end_at=999) == (True, "NONE", "waiting", None)
+    assert find_request(PAIR, append(0, 1, -1), end_at=999) == (True, "NONE", "waiting", None)
 
 
 def test_an_isr_of_the_leader_alone_waits_for_nobody() -> None:
-    assert one(cluster(held(1)), append(5, 1, -1)) == (True, "NONE", "at once", 5)
+    assert find_request(cluster(led_partition(1)), append(5, 1, -1)) == (True, "NONE", "at once", 5)
 
 
 def test_produces_are_answered_in_their_order() -> None:
     begin, events = PAIR, [append(0, 2, -1), append(1, 2, -1), fetch(2, 2, 0), fetch(3, 2, 2), fetch(4, 2, 4)]
-    found = [(row["base_offset"], row["answered_at_ms"]) for row in told(begin, *events) if row["kind"] == "produce"]
+    found = [
+        (row["base_offset"], row["answered_at_ms"])
+        for row in simulate_requests(begin, *events)
+        if row["kind"] == "produce"
+    ]
     assert found == [(0, 3), (2, 4)]
 
 
 # ---- fetch
 
 
-FULL = cluster(held(1, 2, 3, leos=(3, 3, 3), hws=(3, 3, 3)))
+FULL = cluster(led_partition(1, 2, 3, leos=(3, 3, 3), hws=(3, 3, 3)))
 
 
 @pytest.mark.parametrize(
@@ -141,8 +159,8 @@ FULL = cluster(held(1, 2, 3, leos=(3, 3, 3), hws=(3, 3, 3)))
 )
 @pytest.mark.parametrize("broker", [2, None])
 def test_when_a_fetch_is_delayed(broker: int | None, wait: int, least: int, offset: int, delayed: bool) -> None:
-    event = Event(0, k.FETCH, broker, T, fetch_offset=offset, wait_ms=wait, min_bytes=least)
-    row = told(FULL, event)[0]
+    event = Event(0, EventKind.FETCH, broker, T, fetch_offset=offset, wait_ms=wait, min_bytes=least)
+    row = simulate_requests(FULL, event)[0]
     assert (row["delayed"], row["answered_at_ms"]) == (delayed, None if delayed else 0)
     assert row["error"] == ("OFFSET_OUT_OF_RANGE" if offset == 4 else "NONE")
     assert row["messages"] == (0 if delayed or offset == 4 else 3 - offset)
@@ -159,15 +177,19 @@ def test_when_a_fetch_is_delayed(broker: int | None, wait: int, least: int, offs
         ([append(10, 1), fetch(20, 3)], (True, "NONE", "timeout", 500), 1),  # another's
         ([down(10, 2)], (True, "DISCONNECTED", "broker down", None), 0),
         ([down(10, 1)], (True, "DISCONNECTED", "broker down", None), 0),
-        ([Event(10, k.SHUTDOWN, 1)], (True, "NOT_LEADER_OR_FOLLOWER", "leader changed", 10), 0),
+        ([Event(10, EventKind.CONTROLLED_SHUTDOWN, 1)], (True, "NOT_LEADER_OR_FOLLOWER", "leader changed", 10), 0),
         ([down(10, 3)], (True, "FENCED_LEADER_EPOCH", "leader changed", 10), 0),  # same leader, another epoch
-        ([other(10, k.DELETE)], (True, "UNKNOWN_TOPIC_OR_PARTITION", "topic deleted", 10), 0),
+        (
+            [partition_event(10, EventKind.DELETE_PARTITION)],
+            (True, "UNKNOWN_TOPIC_OR_PARTITION", "topic deleted", 10),
+            0,
+        ),
     ],
 )
 def test_how_a_delayed_fetch_of_a_replica_ends(then: list[Event], answer: tuple[Any, ...], messages: int) -> None:
     events = [fetch(0, 2, wait=500, min_bytes=200), *then]
-    assert one(FULL, *events, end_at=1000) == answer
-    assert told(FULL, *events, end_at=1000)[0]["messages"] == messages
+    assert find_request(FULL, *events, end_at=1000) == answer
+    assert simulate_requests(FULL, *events, end_at=1000)[0]["messages"] == messages
 
 
 CAUGHT_UP = [fetch(10, 2), fetch(10, 3)]
@@ -181,14 +203,14 @@ CAUGHT_UP = [fetch(10, 2), fetch(10, 3)]
         ([append(1, 1), fetch(2, 2), fetch(2, 3), fetch(3, 2), fetch(4, 3)], (True, "NONE", "timeout", 500), 1),
         ([consume(20, 3, wait=500)], (True, "NONE", "timeout", 500), 0),  # any number of a consumer's wait
         ([down(10, 1)], (True, "DISCONNECTED", "broker down", None), 0),
-        ([Event(10, k.SHUTDOWN, 1)], (True, "NOT_LEADER_OR_FOLLOWER", "leader changed", 10), 0),
+        ([Event(10, EventKind.CONTROLLED_SHUTDOWN, 1)], (True, "NOT_LEADER_OR_FOLLOWER", "leader changed", 10), 0),
         ([down(10, 3)], (True, "FENCED_LEADER_EPOCH", "leader changed", 10), 0),
     ],
 )
 def test_how_a_delayed_fetch_of_a_consumer_ends(then: list[Event], answer: tuple[Any, ...], messages: int) -> None:
     events = [consume(0, 3, wait=500, min_bytes=200), *then]
-    assert one(FULL, *events, end_at=1000) == answer
-    assert told(FULL, *events, end_at=1000)[0]["messages"] == messages
+    assert find_request(FULL, *events, end_at=1000) == answer
+    assert simulate_requests(FULL, *events, end_at=1000)[0]["messages"] == messages
 
 
 @pytest.mark.parametrize(
@@ -204,22 +226,24 @@ def test_how_a_delayed_fetch_of_a_consumer_ends(then: list[Event], answer: tuple
 )
 @pytest.mark.parametrize("broker", [2, None])
 def test_the_leader_epoch_of_a_fetch(broker: int | None, epoch: int, offset: int, error: str) -> None:
-    begin = cluster(held(1, 2, leos=(3, 3), hws=(3, 3), leader_epoch=5))
-    event = Event(0, k.FETCH, broker, T, fetch_offset=offset, wait_ms=50, min_bytes=0, leader_epoch=epoch)
-    assert told(begin, event)[0]["error"] == error
+    begin = cluster(led_partition(1, 2, leos=(3, 3), hws=(3, 3), leader_epoch=5))
+    event = Event(0, EventKind.FETCH, broker, T, fetch_offset=offset, wait_ms=50, min_bytes=0, leader_epoch=epoch)
+    assert simulate_requests(begin, event)[0]["error"] == error
 
 
 def test_who_may_not_fetch() -> None:
-    assert told(PAIR, down(0, 2), fetch(1, 2))[0]["error"] == "BROKER_DOWN"
-    assert told(PAIR, fetch(1, 1))[0]["error"] == "NOT_ASSIGNED_REPLICA"
-    assert told(PAIR, down(0, 2), consume(1))[0]["error"] == "NONE"
+    assert simulate_requests(PAIR, down(0, 2), fetch(1, 2))[0]["error"] == "BROKER_DOWN"
+    assert simulate_requests(PAIR, fetch(1, 1))[0]["error"] == "NOT_ASSIGNED_REPLICA"
+    assert simulate_requests(PAIR, down(0, 2), consume(1))[0]["error"] == "NONE"
 
 
 def test_a_rejected_fetch_begins_nowhere() -> None:
     """Whoever asks: the errors that come before the log is read. One that waited and failed then has its offset."""
-    assert told(PAIR, down(0, 2), fetch(1, 2))[0]["base_offset"] is None
-    assert told(PAIR, fetch(1, 1))[0]["base_offset"] is None
-    assert told(FULL, consume(0, 4))[0]["base_offset"] is None  # out of range
-    (failed,) = told(FULL, consume(0, 3, wait=500), Event(10, k.SHUTDOWN, 1), end_at=1000)
+    assert simulate_requests(PAIR, down(0, 2), fetch(1, 2))[0]["base_offset"] is None
+    assert simulate_requests(PAIR, fetch(1, 1))[0]["base_offset"] is None
+    assert simulate_requests(FULL, consume(0, 4))[0]["base_offset"] is None  # out of range
+    (failed,) = simulate_requests(
+        FULL, consume(0, 3, wait=500), Event(10, EventKind.CONTROLLED_SHUTDOWN, 1), end_at=1000
+    )
     assert (failed["error"], failed["base_offset"]) == ("NOT_LEADER_OR_FOLLOWER", 3)
-    assert told(FULL, consume(0, 2))[0]["base_offset"] == 2
+    assert simulate_requests(FULL, consume(0, 2))[0]["base_offset"] == 2

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pipelines.cli.replay_output import Asked, Timeline, timeline
-from udfs.simulation.controller.controller_steps import controller_steps
-from udfs.simulation.plain_results import leaderships, requests, state_of, transitions
+from pipelines.simulation.cluster_replay import Replay, ReplayRequest, run_replay
+from udfs.simulation.controller import list_controller_steps
+from udfs.simulation.result_rows import get_final_state, list_leaderships, list_requests, list_transitions
 
 HEAD = """\
 settings: {auto_leader_rebalance: false}
@@ -20,21 +20,21 @@ events:
 """
 
 
-def told(tmp_path: Path, *events: str) -> Timeline:
+def told(tmp_path: Path, *events: str) -> Replay:
     file = tmp_path / "told.yaml"
     file.write_text(HEAD + "\n".join(f"  - {event}" for event in events) + "\n")
-    return timeline(Asked([str(file)]))
+    return run_replay(ReplayRequest([str(file)]))
 
 
-def there(of: Timeline) -> dict[int, tuple[Any, ...]]:
+def there(of: Replay) -> dict[int, tuple[Any, ...]]:
     """(state, leader, leader epoch, ISR) of the partitions of t at the end."""
-    rows = state_of(of.replayed)["partitions"]
+    rows = get_final_state(of.simulation).partitions
     return {r["partition"]: (r["state"], r["leader"], r["leader_epoch"], r["isr"]) for r in rows if r["topic"] == "t"}
 
 
-def replica(of: Timeline, partition: int, broker: int) -> list[tuple[int, str]]:
+def replica(of: Replay, partition: int, broker: int) -> list[tuple[int, str]]:
     """(second, state) of each transition of a replica of t; an illegal one in brackets."""
-    rows = [r for r in transitions(of.replayed) if (r["topic"], r["partition"]) == ("t", partition)]
+    rows = [r for r in list_transitions(of.simulation) if (r["topic"], r["partition"]) == ("t", partition)]
     mine = [row for row in rows if row["broker_id"] == broker]
     return [(r["at_ms"] // 1000, r["to_state"] if r["legal"] else f"({r['to_state']})") for r in mine]
 
@@ -52,9 +52,9 @@ def test_all_of_a_topic_waits_for_one_replica(tmp_path: Path) -> None:
     }
     assert replica(of, 0, 1) == [(2, state) for state in DELETED]
     assert replica(of, 2, 3) == [(1, "OfflineReplica"), (2, "ReplicaDeletionIneligible")]
-    causes = {row["cause"] for row in leaderships(of.replayed) if row["topic"] == "t" and row["at_ms"] == 2000}
+    causes = {row["cause"] for row in list_leaderships(of.simulation) if row["topic"] == "t" and row["at_ms"] == 2000}
     assert causes == {"topic deleted"}
-    answers = {row["topic"]: row["part_error"] for row in requests(of.replayed) if row["kind"] == "produce"}
+    answers = {row["topic"]: row["part_error"] for row in list_requests(of.simulation) if row["kind"] == "produce"}
     assert answers == {"t": "UNKNOWN_TOPIC_OR_PARTITION", "other": "NONE"}
 
 
@@ -88,7 +88,7 @@ def test_a_reassignment_of_one_partition_holds_the_topic(tmp_path: Path) -> None
     assert replica(of, 1, 2) == [(3, "(ReplicaDeletionIneligible)")]
     of = told(tmp_path, *moving, "t=5 isr t-0 1,3,4")
     assert {p: state for p, (state, *_) in there(of).items()} == dict.fromkeys(range(3), "NonExistentPartition")
-    actions = [row["action"] for row in controller_steps(of.replayed) if row["at_ms"] == 5000]
+    actions = [row.action for row in list_controller_steps(of.simulation) if row.at_ms == 5000]
     assert actions[:2] == ["deletion resumed", "partitions Offline, then NonExistent: 3"]
     assert actions[-1] == "deletion waits"
     assert there(told(tmp_path, *moving, "t=5 isr t-0 1,3,4", "t=6 broker 2 up")) == {}
@@ -108,4 +108,4 @@ def test_it_is_not_created_while_it_is_deleted(tmp_path: Path) -> None:
 def test_the_last_broker_alone(tmp_path: Path) -> None:
     """Deletions of one topic say nothing of another; a broker that returns to lead everything goes on with them."""
     of = told(tmp_path, "t=1 topic t deleted", "t=2 topic other deleted", "t=3 brokers 1,2,3,4 down", "t=4 broker 4 up")
-    assert state_of(of.replayed)["partitions"] == []
+    assert get_final_state(of.simulation).partitions == []

@@ -1,15 +1,15 @@
-"""What could be lost: distinct replica sets (copysets), scatter width, and the chance that k failures lose a partition.
+"""What failures can lose: copysets, scatter width, and the probability that k failures lose a partition.
 
-The k brokers that fail are any k of n with the same chance. A partition is lost when all of its replicas are among
-them;
-whether *some* partition is lost depends on the distinct sets alone. Source for the terms: Cidon et al., "Copysets:
-Reducing the Frequency of Data Loss in Cloud Storage", USENIX ATC 2013.
+Any k of n brokers fail with equal probability. A partition is lost if all of its replicas are on failed brokers, so
+whether some partition is lost depends on the distinct replica sets (copysets) alone. Source of the terms: Cidon et
+al., "Copysets: Reducing the Frequency of Data Loss in Cloud Storage", USENIX ATC 2013.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,37 +21,73 @@ Ints = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
-_MOST_MARKS = 1 << 24  # sets of one width that are looked up in a table of all of them
-_SORT_STEPS = 8  # what sorting a subset costs, in steps of growing one
+_MAX_MARKS = 1 << 24  # sets of one width for which a table by rank is made
+_SORT_STEPS = 8  # cost of sorting a subset, in steps of growing one
 
 EXACT, MONTE_CARLO = "exact", "monte_carlo"
+Z_95 = 1.959963984540054  # quantile of the normal distribution for a 95 % interval
 
 
-def copysets(offsets: Ints, broker: Ids, brokers: int) -> tuple[Ints, Ids]:
-    """The distinct sets of brokers (offsets (c + 1), members (flat, rising)) that partitions lie on.
+@dataclass(frozen=True)
+class SearchEffort:
+    """How much to spend on a probability."""
 
-    offsets: int64 (p + 1).   broker: int32 (r), indices 0..brokers - 1, none twice in a partition.
+    max_exact_steps: int  # counting may take this many steps; otherwise the probability is estimated
+    monte_carlo_samples: int  # random draws of an estimate
+    seed: int
+
+
+@dataclass(frozen=True)
+class LossProbability:
+    """A probability with its 95 % interval, and EXACT or MONTE_CARLO."""
+
+    probability: float
+    low: float
+    high: float
+    method: str
+
+
+class CopysetIndex(NamedTuple):
+    """Which sets of at most k brokers are copysets, by width w = 1..k."""
+
+    ranks: Ints  # sorted ranks of the copysets: their places among all sets of their width
+    begins: Ints  # (k + 2), the copysets of width w are ranks[begins[w]:begins[w + 1]]
+    marks: Bools  # the same as tables by rank
+    mark_begins: Ints  # (k + 1), where the table of width w begins; below 0 = it would be too large
+    binomial: Ints  # (brokers + 1, k + 1), binomial coefficients
+
+
+def find_copysets(offsets: Ints, broker: Ids, brokers: int) -> tuple[Ints, Ids]:
+    """Find the distinct sets of brokers that hold partitions.
+
+    Args:
+        offsets: int64 (p + 1), the replicas of each partition.
+        broker: int32 (r), indices 0..brokers - 1, distinct within a partition.
+        brokers: number of brokers.
+
+    Returns:
+        int64 (c + 1), offsets; int32 (flat), the members of each set, rising.
     """
     width = np.diff(offsets)
-    found: list[npt.NDArray[np.int32]] = []
+    tables: list[npt.NDArray[np.int32]] = []
     for size in np.unique(width[width > 0]).tolist():
         rows = np.flatnonzero(width == size)
         table = np.sort(broker[offsets[:-1][rows, None] + np.arange(size)], axis=1)
-        if brokers**size < 1 << 62:  # as one number: much faster than rows
+        if brokers**size < 1 << 62:  # compare numbers: much faster than rows
             keys = np.zeros(len(table), dtype=np.int64)
             for column in range(size):
                 keys = keys * brokers + table[:, column]
             table = table[np.unique(keys, return_index=True)[1]]
         else:
             table = np.unique(table, axis=0)
-        found.append(table)
-    lengths = np.concatenate([np.full(len(table), table.shape[1]) for table in found]) if found else np.empty(0, int)
-    members = np.concatenate([table.ravel() for table in found]) if found else np.empty(0, dtype=np.int32)
-    return offsets_of(lengths.astype(np.int64)), members.astype(np.int32)
+        tables.append(table)
+    lengths = [np.empty(0, np.int64), *(np.full(len(table), table.shape[1]) for table in tables)]
+    members = [np.empty(0, np.int32), *(table.ravel() for table in tables)]
+    return offsets_of(np.concatenate(lengths)), np.concatenate(members).astype(np.int32)
 
 
-def scatter_width(offsets: Ints, members: Ids, brokers: int) -> Ints:
-    """How many other brokers share a partition with each broker (int64, brokers). Arguments: of copysets."""
+def count_scatter_widths(offsets: Ints, members: Ids, brokers: int) -> Ints:
+    """Count the brokers that share a partition with each broker (int64, brokers). offsets, members: copysets."""
     width = np.diff(offsets)
     keys = [np.empty(0, dtype=np.int64)]
     for size in np.unique(width[width > 1]).tolist():
@@ -62,7 +98,7 @@ def scatter_width(offsets: Ints, members: Ids, brokers: int) -> Ints:
 
 @part
 def _rank(subset: Ids, size: int, binomial: Ints) -> int:
-    """The place of a rising subset among all of its size (combinatorial number system)."""
+    """Return the place of a rising subset among all of its size (combinatorial number system)."""
     rank = 0
     for i in range(size):
         rank += binomial[subset[i], i + 1]
@@ -71,7 +107,7 @@ def _rank(subset: Ids, size: int, binomial: Ints) -> int:
 
 @copying_part
 def _extensions(members: Ids, size: int, k: int, brokers: int, binomial: Ints, out: Ints) -> None:
-    """The rank of every k-subset that holds the set `members` (rising, `size` of them), into out."""
+    """Write the rank of every k-subset that contains the set `members` (rising, `size` of them) to `out`."""
     extra = k - size
     others = np.empty(brokers - size, dtype=np.int32)
     at = 0
@@ -86,7 +122,7 @@ def _extensions(members: Ids, size: int, k: int, brokers: int, binomial: Ints, o
     subset = np.empty(k, dtype=np.int32)
     written = 0
     while True:
-        i = j = 0  # merge: members and the chosen of the others, rising
+        i = j = 0  # merge the members with the chosen others, rising
         for place in range(k):
             if j == extra or (i < size and members[i] < others[chosen[j]]):
                 subset[place] = members[i]
@@ -116,22 +152,8 @@ def _all_extensions(offsets: Ints, members: Ids, k: int, brokers: int, binomial:
             )
 
 
-@dataclass(frozen=True)
-class _Lookup:
-    """Which sets of at most k brokers are copysets, by width w = 1..k.
-
-    ranks, begins: the sorted ranks of the copysets of width w are ranks[begins[w]:begins[w + 1]].
-    marks, mark_begins: the same as a table by rank, from mark_begins[w] on; below 0 = too large for one.
-    """
-
-    ranks: Ints
-    begins: Ints
-    marks: npt.NDArray[np.bool_]
-    mark_begins: Ints
-    binomial: Ints
-
-
-def _lookup(offsets: Ints, members: Ids, brokers: int, k: int) -> _Lookup:
+def index_copysets(offsets: Ints, members: Ids, brokers: int, k: int) -> CopysetIndex:
+    """Index copysets (see `find_copysets`) of at most k brokers."""
     width = np.diff(offsets)
     binomial = np.array([[comb(n, r) for r in range(k + 1)] for n in range(brokers + 1)], dtype=np.int64)
     ranks, begins = [np.empty(0, dtype=np.int64)], [0, 0]
@@ -146,21 +168,19 @@ def _lookup(offsets: Ints, members: Ids, brokers: int, k: int) -> _Lookup:
         ranks.append(np.sort(of_width))
         begins.append(begins[-1] + len(rows))
         room = comb(brokers, w)
-        if len(rows) and room <= _MOST_MARKS:
+        if len(rows) and room <= _MAX_MARKS:
             marks.append(np.zeros(room, dtype=np.bool_))
             marks[-1][of_width] = True
             mark_begins.append(size)
             size += room
         else:
             mark_begins.append(-1)
-    return _Lookup(np.concatenate(ranks), np.array(begins), np.concatenate(marks), np.array(mark_begins), binomial)
+    return CopysetIndex(np.concatenate(ranks), np.array(begins), np.concatenate(marks), np.array(mark_begins), binomial)
 
 
 @part
-def _completes(
-    chosen: Ids, last: int, subset: Ids, ranks: Ints, begins: Ints, marks: Bools, mark_begins: Ints, binomial: Ints
-) -> bool:
-    """Whether some copyset lies within chosen[0..last] (rising) and holds chosen[last]. subset: scratch."""
+def _completes(index: CopysetIndex, chosen: Ids, last: int, subset: Ids) -> bool:
+    """Return whether a copyset lies within chosen[0..last] (rising) and contains chosen[last]. subset: scratch."""
     for mask in range(1 << last):
         w = 0
         for place in range(last):
@@ -169,42 +189,40 @@ def _completes(
                 w += 1
         subset[w] = chosen[last]
         w += 1
-        if begins[w] == begins[w + 1]:
+        if index.begins[w] == index.begins[w + 1]:
             continue
-        rank = _rank(subset, w, binomial)
-        if mark_begins[w] >= 0:
-            if marks[mark_begins[w] + rank]:
+        rank = _rank(subset, w, index.binomial)
+        if index.mark_begins[w] >= 0:
+            if index.marks[index.mark_begins[w] + rank]:
                 return True
             continue
-        of_width = ranks[begins[w] : begins[w + 1]]
-        at = np.searchsorted(of_width, rank)
-        if at < len(of_width) and of_width[at] == rank:
+        ranks = index.ranks[index.begins[w] : index.begins[w + 1]]
+        at = np.searchsorted(ranks, rank)
+        if at < len(ranks) and ranks[at] == rank:
             return True
     return False
 
 
 @compiled
-def _count_lost(
-    k: int, brokers: int, steps: int, ranks: Ints, begins: Ints, marks: Bools, mark_begins: Ints, binomial: Ints
-) -> int:
-    """How many k-subsets hold some copyset; below 0 if that takes more than so many steps.
+def count_lost_sets(index: CopysetIndex, k: int, brokers: int, max_steps: int) -> int:
+    """Count the k-subsets that contain a copyset; return -1 if that takes more than `max_steps`.
 
-    Subsets grow broker by broker; where the beginning holds a copyset, all that begin so are counted at once.
+    Subsets grow broker by broker. Once one contains a copyset, all subsets that begin with it are counted at once.
     """
     chosen, subset = np.full(k, -1, dtype=np.int32), np.empty(k, dtype=np.int32)
     lost = np.int64(0)
     depth = 0
-    taken = 0
+    steps = 0
     while depth >= 0:
         chosen[depth] += 1
         if chosen[depth] > brokers - (k - depth):
             depth -= 1
             continue
-        taken += 1
-        if taken > steps:
+        steps += 1
+        if steps > max_steps:
             return -1
-        if _completes(chosen, depth, subset, ranks, begins, marks, mark_begins, binomial):
-            lost += binomial[brokers - 1 - chosen[depth], k - depth - 1]
+        if _completes(index, chosen, depth, subset):
+            lost += index.binomial[brokers - 1 - chosen[depth], k - depth - 1]
         elif depth + 1 < k:
             depth += 1
             chosen[depth] = chosen[depth - 1]
@@ -212,18 +230,8 @@ def _count_lost(
 
 
 @compiled
-def _hits(
-    k: int,
-    brokers: int,
-    trials: int,
-    seed: int,
-    ranks: Ints,
-    begins: Ints,
-    marks: Bools,
-    mark_begins: Ints,
-    binomial: Ints,
-) -> int:
-    """How many of `trials` random k-subsets hold some copyset."""
+def _count_hits(index: CopysetIndex, k: int, brokers: int, trials: int, seed: int) -> int:
+    """Count how many of `trials` random k-subsets contain a copyset."""
     np.random.seed(seed)  # noqa: NPY002 - the generator that compiled code has
     order, subset = np.arange(brokers).astype(np.int32), np.empty(k, dtype=np.int32)
     hits = 0
@@ -233,58 +241,70 @@ def _hits(
             order[i], order[j] = order[j], order[i]
         chosen = np.sort(order[:k])
         for last in range(k):
-            if _completes(chosen, last, subset, ranks, begins, marks, mark_begins, binomial):
+            if _completes(index, chosen, last, subset):
                 hits += 1
                 break
     return hits
 
 
-def loss_probability(
-    offsets: Ints, members: Ids, brokers: int, k: int, steps: int, trials: int, seed: int
-) -> tuple[float, float, float, str]:
-    """(P(some partition loses every replica | k of the brokers fail), lower, upper bound, method).
+def compute_loss_probability(
+    offsets: Ints, members: Ids, brokers: int, k: int, effort: SearchEffort
+) -> LossProbability:
+    """Compute the probability that some partition loses every replica when k of the brokers fail.
 
-    offsets, members: of copysets.   steps: what counting may take, else `trials` draws and Wilson's interval at 95 %.
-    Counted in the cheaper of two ways: every k-subset that extends a copyset, or k-subsets grown until they hold one.
+    It is counted in the cheaper of two ways: every k-subset that extends a copyset, or k-subsets grown until they
+    contain one. If both are too expensive, it is estimated from random draws, with Wilson's interval.
+
+    Args:
+        offsets: int64 (c + 1), see `find_copysets`.
+        members: int32 (flat), likewise.
+        brokers: number of brokers.
+        k: number of failures.
+        effort: limits.
+
+    Returns:
+        The probability; NaN if k > brokers.
     """
     if k > brokers:
-        return np.nan, np.nan, np.nan, EXACT
+        return LossProbability(np.nan, np.nan, np.nan, EXACT)
     width = np.diff(offsets)
-    sizes, found = np.unique(width[width <= k], return_counts=True)
-    total = sum(int(count) * comb(brokers - w, k - w) for w, count in zip(sizes.tolist(), found.tolist(), strict=True))
+    sizes, counts = np.unique(width[width <= k], return_counts=True)
+    total = sum(int(count) * comb(brokers - w, k - w) for w, count in zip(sizes.tolist(), counts.tolist(), strict=True))
     if total == 0:
-        return 0.0, 0.0, 0.0, EXACT
-    whole = comb(brokers, k)
-    look = _lookup(offsets, members, brokers, k)
-    same = (look.ranks, look.begins, look.marks, look.mark_begins, look.binomial)
+        return LossProbability(0.0, 0.0, 0.0, EXACT)
+    subsets = comb(brokers, k)
+    index = index_copysets(offsets, members, brokers, k)
     lost = -1
-    if total <= min(steps // _SORT_STEPS, whole // 2):
-        small = width <= k
-        counts = np.array([comb(brokers - w, k - w) if w <= k else 0 for w in range(int(width.max()) + 1)])
-        begins = offsets_of(np.where(small, counts[width], 0).astype(np.int64))
+    if total <= min(effort.max_exact_steps // _SORT_STEPS, subsets // 2):
+        extensions = np.array([comb(brokers - w, k - w) if w <= k else 0 for w in range(int(width.max()) + 1)])
         ranks = np.empty(total, dtype=np.int64)
-        _all_extensions(offsets, members, k, brokers, look.binomial, begins, ranks)
+        _all_extensions(offsets, members, k, brokers, index.binomial, offsets_of(extensions[width]), ranks)
         lost = len(np.unique(ranks))
-    elif whole < 1 << 62:
-        lost = _count_lost(k, brokers, steps, *same)
+    elif subsets < 1 << 62:
+        lost = count_lost_sets(index, k, brokers, effort.max_exact_steps)
     if lost >= 0:
-        chance = lost / whole
-        return chance, chance, chance, EXACT
-    share = _hits(k, brokers, trials, seed, *same) / trials
-    low, high = wilson(share, trials)
-    return share, low, high, MONTE_CARLO
+        return LossProbability(lost / subsets, lost / subsets, lost / subsets, EXACT)
+    share = _count_hits(index, k, brokers, effort.monte_carlo_samples, effort.seed) / effort.monte_carlo_samples
+    return LossProbability(share, *wilson_interval(share, effort.monte_carlo_samples), MONTE_CARLO)
 
 
-def wilson(share: float, trials: int) -> tuple[float, float]:
-    """Wilson's interval at 95 % of a share that was found in so many trials."""
-    z = 1.959963984540054
+def wilson_interval(share: float, trials: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a probability, from the share of hits among so many trials."""
+    z = Z_95
     middle = (share + z * z / (2 * trials)) / (1 + z * z / trials)
     half = z / (1 + z * z / trials) * np.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
     return float(max(0.0, middle - half)), float(min(1.0, middle + half))
 
 
-def expected_lost(width: Ints, weight: npt.NDArray[np.float64], brokers: int, k: int) -> float:
-    """Expected weight (partitions, bytes) lost when k of the brokers fail: each partition by its number of replicas."""
+def compute_expected_loss(width: Ints, weight: npt.NDArray[np.float64], brokers: int, k: int) -> float:
+    """Return the expected weight (partitions or bytes) lost when k of the brokers fail.
+
+    Args:
+        width: int64 (w), numbers of replicas.
+        weight: float64 (w), weight of the partitions with so many replicas.
+        brokers: number of brokers.
+        k: number of failures.
+    """
     out = 0.0
     for size in np.unique(width).tolist():
         if 0 < size <= k <= brokers:

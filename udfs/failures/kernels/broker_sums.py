@@ -1,120 +1,117 @@
-"""What brokers hold and lead under a placement: sums over its partitions, for whole clusters and topic by topic."""
+"""What brokers hold and lead under a placement: sums over its partitions, by broker and by topic."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from udfs.failures.kernels.failure_sums import NOBODY, Bools, Floats, Ids, Ints
+from udfs.failures.kernels.partition_arrays import (
+    NO_BROKER,
+    BrokerCounts,
+    Floats,
+    Ids,
+    Ints,
+    PartitionGroup,
+    TopicParts,
+)
 from udfs.kernel_compiler import compiled
 
-# Counts of a broker, and its loads.
-LED, PREFERRED, HELD, IN_SYNC, COUNTS = range(5)
-HELD_SIZE, HELD_IN, LED_OUT, LED_IN, WEIGHTS = range(5)
-# Counts of a whole group: partitions, their replicas, those led by their first replica, those not all in sync.
-PARTITIONS, REPLICAS, BY_FIRST, UNDER_REPLICATED, TOTALS = range(5)
+# Columns of a broker's counts: partitions led, replicas in first position, replicas, in-sync replicas.
+LED, PREFERRED, REPLICAS, IN_SYNC, COUNTS = range(5)
+# Columns of a broker's loads: size and bytes in of its replicas, bytes out and in of what it leads.
+SIZE, REPLICA_BYTES_IN, LEADER_BYTES_OUT, LEADER_BYTES_IN, WEIGHTS = range(5)
+# Columns of totals: partitions, replicas, partitions led by their first replica, partitions with a lagging replica.
+PARTITIONS, ALL_REPLICAS, LED_BY_FIRST, UNDER_REPLICATED, TOTALS = range(5)
 
 
 @compiled
-def sum_held(
-    offsets: Ints,
-    broker: Ids,
-    in_isr: Bools,
-    leader: Ids,
-    size: Ints,
-    rate: Floats,
-    counts: Ints,
-    loads: Floats,
-    totals: Ints,
-) -> None:
-    """Adds up the partitions of a Group. counts: int64 (n, COUNTS); loads: float64 (n, WEIGHTS); totals (TOTALS)."""
-    for i in range(len(leader)):
-        begin, end = offsets[i], offsets[i + 1]
-        totals[PARTITIONS] += 1
-        totals[REPLICAS] += end - begin
-        lags = 0
+def count_brokers(group: PartitionGroup, out: BrokerCounts) -> None:
+    """Add up what each broker holds and leads."""
+    for i in range(len(group.leader)):
+        begin, end = group.offsets[i], group.offsets[i + 1]
+        out.totals[PARTITIONS] += 1
+        out.totals[ALL_REPLICAS] += end - begin
+        lagging = 0
         for at in range(begin, end):
-            b = broker[at]
-            lags += not in_isr[at]
-            if b == NOBODY:
+            b = group.broker[at]
+            lagging += not group.in_isr[at]
+            if b == NO_BROKER:
                 continue
-            counts[b, HELD] += 1
-            counts[b, PREFERRED] += at == begin
-            counts[b, IN_SYNC] += in_isr[at]
-            loads[b, HELD_SIZE] += max(size[i], 0)
-            loads[b, HELD_IN] += rate[i, 0]
-            if b == leader[i]:
-                counts[b, LED] += 1
-                totals[BY_FIRST] += at == begin
-                loads[b, LED_OUT] += rate[i, 1]
-                loads[b, LED_IN] += rate[i, 0]
-        totals[UNDER_REPLICATED] += lags > 0
+            out.broker_counts[b, REPLICAS] += 1
+            out.broker_counts[b, PREFERRED] += at == begin
+            out.broker_counts[b, IN_SYNC] += group.in_isr[at]
+            out.broker_loads[b, SIZE] += max(group.size[i], 0)
+            out.broker_loads[b, REPLICA_BYTES_IN] += group.rate[i, 0]
+            if b == group.leader[i]:
+                out.broker_counts[b, LED] += 1
+                out.totals[LED_BY_FIRST] += at == begin
+                out.broker_loads[b, LEADER_BYTES_OUT] += group.rate[i, 1]
+                out.broker_loads[b, LEADER_BYTES_IN] += group.rate[i, 0]
+        out.totals[UNDER_REPLICATED] += lagging > 0
 
 
 @compiled
-def topic_parts(
-    rows: Ints,
-    offsets: Ints,
-    broker: Ids,
-    in_isr: Bools,
-    leader: Ids,
-    out_rate: Floats,
-    brokers: int,
-    totals: Ints,
-    ends: Ints,
-    part_broker: Ids,
-    part_leaders: Ints,
-    part_in_sync: Ints,
-    part_out: Floats,
-) -> int:
-    """Each topic's in-sync replicas and leaders by broker; how many such parts there are.
+def count_topics(group: PartitionGroup, rows: Ints, out_rate: Floats, brokers: int, out: TopicParts) -> int:
+    """Count each topic's in-sync replicas and leaders by broker. Return the number of parts.
 
-    rows: int64 (topics + 1), the partitions of each topic.   out_rate: float64 (p), NaN = unknown.
-    totals: int64 (topics, TOTALS).   ends: int64 (topics), where the parts of each topic end; part_*: room for r.
+    Args:
+        group: the partitions, topic by topic.
+        rows: int64 (topics + 1), the partitions of each topic.
+        out_rate: float64 (p), bytes per second that consumers fetch; NaN = unknown.
+        brokers: live brokers.
+        out: totals and parts.
     """
-    at_part = np.full(brokers, -1, dtype=np.int64)
-    made = 0
+    part_of_broker = np.full(brokers, -1, dtype=np.int64)
+    # Taken out of the tuples once: each access in a loop would count references.
+    offsets, replicas, in_isr, leaders = group.offsets, group.broker, group.in_isr, group.leader
+    totals, part_broker, part_leaders = out.totals, out.broker, out.leaders
+    part_in_sync, part_rate = out.in_sync, out.out_rate
+    parts = 0
     for t in range(len(rows) - 1):
-        first = made
+        first = parts
         for i in range(rows[t], rows[t + 1]):
             begin, end = offsets[i], offsets[i + 1]
             totals[t, PARTITIONS] += 1
-            totals[t, REPLICAS] += end - begin
-            lags = 0
+            totals[t, ALL_REPLICAS] += end - begin
+            lagging = 0
             for at in range(begin, end):
-                b = broker[at]
-                lags += not in_isr[at]
-                if b == NOBODY:
+                b = replicas[at]
+                lagging += not in_isr[at]
+                if b == NO_BROKER:
                     continue
-                leads = b == leader[i]
-                totals[t, BY_FIRST] += leads and at == begin
+                leads = b == leaders[i]
+                totals[t, LED_BY_FIRST] += leads and at == begin
                 if not in_isr[at]:
                     continue
-                part = at_part[b]
+                part = part_of_broker[b]
                 if part < 0:
-                    part = at_part[b] = made
+                    part = part_of_broker[b] = parts
                     part_broker[part] = b
                     part_leaders[part] = part_in_sync[part] = 0
-                    part_out[part] = 0.0
-                    made += 1
+                    part_rate[part] = 0.0
+                    parts += 1
                 part_in_sync[part] += 1
                 if leads:
                     part_leaders[part] += 1
-                    part_out[part] += out_rate[i]
-            totals[t, UNDER_REPLICATED] += lags > 0
-        for part in range(first, made):
-            at_part[part_broker[part]] = -1
-        ends[t] = made
-    return made
+                    part_rate[part] += out_rate[i]
+            totals[t, UNDER_REPLICATED] += lagging > 0
+        for part in range(first, parts):
+            part_of_broker[part_broker[part]] = -1
+        out.ends[t] = parts
+    return parts
 
 
 @compiled
-def sum_successors(offsets: Ints, broker: Ids, led: Ints, taken: Ids) -> None:
-    """Adds up partitions that are all in sync: the first replica leads, the second takes over.
+def count_successors(offsets: Ints, broker: Ids, leaders: Ints, takeovers: Ids) -> None:
+    """Count leaders and takeovers of partitions whose replicas are all in sync: the second takes over from the first.
 
-    offsets: int64 (p + 1), broker: int32 (r), indices.   led: int64 (n).   taken: int32 (n, n), from the first on.
+    Args:
+        offsets: int64 (p + 1).
+        broker: int32 (r), indices.
+        leaders: int64 (n), filled.
+        takeovers: int32 (n, n), filled: from the failed broker (first) to its successor.
     """
     for i in range(len(offsets) - 1):
         begin = offsets[i]
-        led[broker[begin]] += 1
+        leaders[broker[begin]] += 1
         if offsets[i + 1] - begin > 1:
-            taken[broker[begin], broker[begin + 1]] += 1
+            takeovers[broker[begin], broker[begin + 1]] += 1

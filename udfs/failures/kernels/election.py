@@ -1,72 +1,130 @@
-"""Who leads after brokers failed: Kafka's election rule over flat arrays.
+"""Kafka's leader election: the one rule for tables, `what-if`, views and notebooks.
 
-Rule (checked against real clusters, see docs/design.md): a leader that lives keeps its place; else the first
-replica in assignment order that is live and in the ISR; else the first that is live and in the ELR; else, where
-the topic allows unclean election, the first that is live; else nobody.
+A leader that is live keeps leading. Otherwise the first replica in assignment order that is live and in the ISR takes
+over; else the first that is live and in the ELR; else, where the topic allows unclean election, the first that is
+live; else the partition is offline. Checked against failures of real clusters, see docs/design.md. The controller
+simulation has its own rules for the steps of an election; a test holds the two equal.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from udfs.arrow.ragged import BoolArray, Offsets, any_true, first_true, row_of
-
-NO_LEADER = -1
-
-KEPT, FROM_ISR, FROM_ELR, UNCLEAN, OFFLINE = 0, 1, 2, 3, 4
-CAUSES = ("kept", "isr", "elr", "unclean", "offline")
+from udfs.failures.kernels.partition_arrays import NO_BROKER, Bools, Ids, PartitionGroup
+from udfs.kernel_compiler import compiled, part
 
 
-@dataclass(frozen=True)
-class PartitionArrays:
-    """State of p partitions with r replicas in all.
+class ElectedFrom(IntEnum):
+    """Why a broker leads after a failure; OFFLINE = none does."""
 
-    offsets: int64 (p + 1).   replicas: int32 (r), broker ids in assignment order.
-    in_isr, in_elr: bool (r), whether that replica is in its partition's ISR or ELR.
-    leader: int32 (p), broker id or -1.   unclean: bool (p), whether the topic allows unclean election.
+    KEPT = 0
+    ISR = 1
+    ELR = 2
+    UNCLEAN = 3
+    OFFLINE = 4
+
+
+KEPT, FROM_ISR, FROM_ELR, UNCLEAN, OFFLINE = (code.value for code in ElectedFrom)
+
+
+class ReplicaMasks(NamedTuple):
+    """One partition: bit i of live, isr and elr stands for its replica at position i; leader is a position."""
+
+    live: int
+    isr: int
+    elr: int
+    leader: int
+    unclean: bool
+
+
+class Election(NamedTuple):
+    """Position of the leader (NO_BROKER = offline), live in-sync replicas then, and a code of ElectedFrom."""
+
+    leader: int
+    in_sync: int
+    elected_from: int
+
+
+@part
+def count_bits(value: int) -> int:
+    """Count the bits that are set."""
+    count = 0
+    while value:
+        value &= value - 1
+        count += 1
+    return count
+
+
+@compiled
+def lowest_bit(value: int) -> int:
+    """Return the position of the lowest bit that is set. value: > 0."""
+    position = 0
+    while not value & 1:
+        value >>= 1
+        position += 1
+    return position
+
+
+@compiled
+def elect_leader(replicas: ReplicaMasks, failed: int) -> Election:
+    """Elect the leader of one partition after replicas failed. failed: mask of positions."""
+    left = replicas.live & ~failed
+    in_sync = count_bits(left & replicas.isr)
+    if replicas.leader == NO_BROKER:  # a failure brings no replica back
+        return Election(NO_BROKER, in_sync, OFFLINE)
+    if not (failed >> replicas.leader) & 1:
+        return Election(replicas.leader, in_sync, KEPT)
+    if left & replicas.isr:
+        return Election(lowest_bit(left & replicas.isr), in_sync, FROM_ISR)
+    if left & replicas.elr:  # the new leader starts as the whole ISR, as after an unclean election
+        return Election(lowest_bit(left & replicas.elr), 1, FROM_ELR)
+    if replicas.unclean and left:
+        return Election(lowest_bit(left), 1, UNCLEAN)
+    return Election(NO_BROKER, 0, OFFLINE)
+
+
+@part
+def read_replicas(group: PartitionGroup, i: int, positions: Ids) -> tuple[ReplicaMasks, int]:
+    """Return the masks of partition i and its number of live replicas, whose positions are written to `positions`."""
+    live = isr = elr = 0
+    leader = NO_BROKER
+    live_count = 0
+    begin = group.offsets[i]
+    for at in range(begin, group.offsets[i + 1]):
+        position = at - begin
+        bit = 1 << position
+        if group.in_isr[at]:
+            isr |= bit
+        if group.in_elr[at]:
+            elr |= bit
+        if group.broker[at] != NO_BROKER:
+            live |= bit
+            positions[live_count] = position
+            live_count += 1
+            if group.broker[at] == group.leader[i]:
+                leader = position
+    return ReplicaMasks(live, isr, elr, leader, group.unclean[i]), live_count
+
+
+@compiled
+def elect_leaders(group: PartitionGroup, failed: Bools, positions: Ids, leader: Ids, elected_from: Ids) -> None:
+    """Elect the leader of every partition after replicas failed.
+
+    Args:
+        group: the partitions before the failure, at most MAX_REPLICAS replicas each.
+        failed: bool (r), replicas whose broker fails.
+        positions: int32 (MAX_REPLICAS), scratch.
+        leader: int32 (p), filled with the index of the new leader's broker, or NO_BROKER.
+        elected_from: int32 (p), filled with codes of ElectedFrom.
     """
-
-    offsets: Offsets
-    replicas: npt.NDArray[np.int32]
-    in_isr: BoolArray
-    in_elr: BoolArray
-    leader: npt.NDArray[np.int32]
-    unclean: BoolArray
-
-
-def elect(state: PartitionArrays, live: BoolArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int8]]:
-    """(leader: int32 (p), -1 for none; cause: int8 (p), an index into CAUSES).
-
-    live: bool (r), whether each replica's broker lives after the failure.
-    """
-    rows = row_of(state.offsets)
-    leads = state.replicas == state.leader[rows]
-    leader = np.where(any_true(leads & live, state.offsets), state.leader, np.int32(NO_LEADER)).astype(np.int32)
-    cause = np.where(leader != NO_LEADER, np.int8(KEPT), np.int8(OFFLINE)).astype(np.int8)
-    unclean = state.unclean[rows]
-    for code, eligible in ((FROM_ISR, state.in_isr), (FROM_ELR, state.in_elr), (UNCLEAN, unclean)):
-        if not (cause == OFFLINE).any():
-            break
-        chosen = first_true(live & eligible, state.offsets)
-        use = (cause == OFFLINE) & (chosen >= 0)
-        leader[use] = state.replicas[chosen[use]]
-        cause[use] = code
-    return leader, cause
-
-
-def successor_if_leader_fails(
-    state: PartitionArrays, live: BoolArray
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int8]]:
-    """As `elect`, when of each partition just its own leader fails; leaderless partitions stay OFFLINE.
-
-    live: bool (r), before the failure. One call answers every single-broker failure of a cluster.
-    """
-    rows = row_of(state.offsets)
-    leader, cause = elect(state, live & (state.replicas != state.leader[rows]))
-    orphan = state.leader == NO_LEADER
-    leader[orphan] = NO_LEADER
-    cause[orphan] = OFFLINE
-    return leader, cause
+    for i in range(len(group.leader)):
+        replicas, _ = read_replicas(group, i, positions)
+        begin = group.offsets[i]
+        mask = 0
+        for at in range(begin, group.offsets[i + 1]):
+            if failed[at]:
+                mask |= 1 << (at - begin)
+        election = elect_leader(replicas, mask)
+        leader[i] = NO_BROKER if election.leader == NO_BROKER else group.broker[begin + election.leader]
+        elected_from[i] = election.elected_from

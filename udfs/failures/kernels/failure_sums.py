@@ -1,225 +1,115 @@
-"""What every failure would do to a group of partitions: one pass over them, then arithmetic of the brokers' size.
+"""What every single failure and every pair of failures does to partitions, in one pass over them.
 
-A partition looks only at its own replicas: what happens to it when brokers D fail depends on which of them are in
-D. So each is asked about every one of its brokers, every two of them, and those of its brokers that a scenario names
-together; what two failures do beyond the sum of both is kept by pair. The election rule is that of election.py, on bit
-masks in assignment order.
+A failure concerns only the partitions with a replica on a failed broker. So each partition is elected anew for each of
+its brokers and each pair of them. What a pair does beyond the sum of its single failures is kept by pair.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
 
+from udfs.failures.kernels.election import UNCLEAN, Election, elect_leader, read_replicas
+from udfs.failures.kernels.partition_arrays import (
+    BYTES_IN,
+    BYTES_OUT,
+    EVENTS,
+    FETCH,
+    LEADERS,
+    LOST_MESSAGES,
+    MAX_REPLICAS,
+    NO_BROKER,
+    OFFLINE,
+    OFFLINE_BYTES,
+    SINGLE_ISR,
+    UNCLEAN_ELECTIONS,
+    UNDER_MIN_ISR,
+    UNKNOWN_LAG,
+    UNKNOWN_SIZE,
+    FailureSums,
+    Floats,
+    Ints,
+    PartitionGroup,
+)
 from udfs.kernel_compiler import compiled, part
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Ids = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
 
-# What is counted of a scenario, as the last index of `events`. Of the last four: messages of unclean elections whose
-# new leader's lag is known, and how many such elections it is not known of; bytes of the partitions that go offline,
-# and how many of these have no known size.
-OFFLINE, UNDER_MIN, AT_ONE, UNCLEAN, AT_STAKE, STAKE_UNKNOWN, OFFLINE_BYTES, UNSIZED, EVENTS = range(9)
-# What goes with a leadership, as the last index of loads. FETCH is what a leader sends: to consumers, and bytes in once
-# more for each follower that is in sync.
-LEADERS, BYTES_IN, BYTES_OUT, FETCH, LOADS = range(5)
-NOBODY = -1
-UNKNOWN = -1
-MOST_REPLICAS = 62  # of one partition: a mask has 64 bits
-
-
-@dataclass(frozen=True)
-class Group:
-    """p partitions of one cluster under one scheme, with r live or down replicas in all; n live brokers by index.
-
-    offsets: int64 (p + 1).   broker: int32 (r), index 0..n - 1 of a live broker, NOBODY = a down one.
-    in_isr, in_elr: bool (r).   lag: int64 (r), messages behind the leader, UNKNOWN = not known.
-    leader: int32 (p), index of the broker that leads, NOBODY = none.   min_isr: int32 (p).   unclean: bool (p).
-    size: int64 (p), bytes, UNKNOWN = not known.   rate: float64 (p, 2), bytes per second in and out, 0 = not known.
-    """
-
-    offsets: Ints
-    broker: Ids
-    in_isr: Bools
-    in_elr: Bools
-    lag: Ints
-    leader: Ids
-    min_isr: Ids
-    unclean: Bools
-    size: Ints
-    rate: Floats
+@part
+def count_events(group: PartitionGroup, i: int, leader_before: int, election: Election, out: Ints) -> None:
+    """Write the event counts (int64, EVENTS) of partition i after an election. leader_before: a position."""
+    offline = election.leader == NO_BROKER
+    unclean = election.elected_from == UNCLEAN
+    out[OFFLINE] = offline
+    out[UNDER_MIN_ISR] = not offline and election.in_sync < group.min_isr[i]
+    out[SINGLE_ISR] = not offline and election.in_sync == 1
+    out[UNCLEAN_ELECTIONS] = unclean
+    lag = group.lag[group.offsets[i] + election.leader] if unclean else 0
+    out[LOST_MESSAGES] = max(lag, 0)
+    out[UNKNOWN_LAG] = lag < 0
+    newly_offline = offline and leader_before != NO_BROKER
+    out[OFFLINE_BYTES] = max(group.size[i], 0) if newly_offline else 0
+    out[UNKNOWN_SIZE] = newly_offline and group.size[i] < 0
 
 
 @part
-def bits_of(value: int) -> int:
-    """How many bits are set."""
-    count = 0
-    while value:
-        value &= value - 1
-        count += 1
-    return count
+def add_leadership(out: Floats, rate: Floats, in_sync: int) -> None:
+    """Add a leadership with this many in-sync replicas to loads (float64, LOADS)."""
+    out[LEADERS] += 1.0
+    out[BYTES_IN] += rate[0]
+    out[BYTES_OUT] += rate[1]
+    out[FETCH] += rate[1] + rate[0] * max(in_sync - 1, 0)
 
 
 @compiled
-def lowest(value: int) -> int:
-    """The place of the lowest bit that is set; value > 0."""
-    place = 0
-    while not value & 1:
-        value >>= 1
-        place += 1
-    return place
-
-
-@compiled
-def outcome(live: int, isr: int, elr: int, leader: int, unclean: bool, down: int) -> tuple[int, int, bool]:
-    """(place of the leader or NOBODY, members of the ISR that live, whether its election was unclean).
-
-    live, isr, elr, down: masks of places in assignment order.   leader: the place that leads before.
-    """
-    left = live & ~down
-    in_sync = bits_of(left & isr)
-    if leader == NOBODY:
-        return NOBODY, in_sync, False
-    if not (down >> leader) & 1:
-        return leader, in_sync, False
-    if left & isr:
-        return lowest(left & isr), in_sync, False
-    if left & elr:  # out of an ELR or an unclean election, the new leader begins as the whole ISR
-        return lowest(left & elr), 1, False
-    if unclean and left:
-        return lowest(left), 1, True
-    return NOBODY, 0, False
-
-
-@part
-def _masks(
-    offsets: Ints, broker: Ids, in_isr: Bools, in_elr: Bools, leader: Ids, i: int, places: Ids
-) -> tuple[int, int, int, int, int]:
-    """(live, isr, elr, place of the leader, live replicas) of partition i; places: their places, out."""
-    live = isr = elr = 0
-    led_from = NOBODY
-    live_count = 0
-    for at in range(offsets[i], offsets[i + 1]):
-        place = at - offsets[i]
-        bit = 1 << place
-        if in_isr[at]:
-            isr |= bit
-        if in_elr[at]:
-            elr |= bit
-        if broker[at] != NOBODY:
-            live |= bit
-            places[live_count] = place
-            live_count += 1
-            if broker[at] == leader[i]:
-                led_from = place
-    return live, isr, elr, led_from, live_count
-
-
-@compiled
-def _event(
-    leads: int, after: int, in_sync: int, minimum: int, unclean: bool, size: int, lag: Ints, begin: int, out: Ints
-) -> None:
-    """The counts (int64, EVENTS) of one partition after a failure. lag[begin:]: of its replicas."""
-    out[OFFLINE] = after == NOBODY
-    out[UNDER_MIN] = after != NOBODY and in_sync < minimum
-    out[AT_ONE] = after != NOBODY and in_sync == 1
-    out[UNCLEAN] = unclean
-    behind = lag[begin + after] if unclean else 0
-    out[AT_STAKE] = max(behind, 0)
-    out[STAKE_UNKNOWN] = behind < 0
-    gone = leads != NOBODY and after == NOBODY
-    out[OFFLINE_BYTES] = max(size, 0) if gone else 0
-    out[UNSIZED] = gone and size < 0
-
-
-@part
-def _add(out: Floats, rate: Floats, in_sync: int, sign: float) -> None:
-    """Adds a leadership (float64, LOADS) with in_sync live members of the ISR."""
-    out[LEADERS] += sign
-    out[BYTES_IN] += sign * rate[0]
-    out[BYTES_OUT] += sign * rate[1]
-    out[FETCH] += sign * (rate[1] + rate[0] * max(in_sync - 1, 0))
-
-
-@compiled
-def sum_failures(
-    offsets: Ints,
-    broker: Ids,
-    in_isr: Bools,
-    in_elr: Bools,
-    lag: Ints,
-    leader: Ids,
-    min_isr: Ids,
-    unclean: Bools,
-    size: Ints,
-    rate: Floats,
-    now: Ints,
-    led: Floats,
-    singles: Ints,
-    taken: Floats,
-    pairs: Ints,
-    third: Ints,
-    third_from: Ints,
-) -> int:
-    """Adds up the partitions of a Group; the number of entries of `third`.
-
-    now: int64 (EVENTS), the cluster as it is.   led: float64 (n, LOADS), what each broker leads as it is.
-    singles: int64 (n, EVENTS), what the failure of one broker changes in `now`.
-    taken: float64 (n, n, LOADS), what a broker gains when the first fails; FETCH also where a follower is gone.
-    pairs: int64 (n, n, EVENTS), for a < b: what the failure of both changes beyond the sum of each one's; (0, 0,
-    EVENTS)
-    = not wanted.
-    third: int64 (entries), pair * n + c with pair = a * n + b, a < b: a partition that c takes over only if both fail;
-    third_from: int64 (entries), the partition. Room for 2 entries a partition.
-    """
-    n = np.int64(len(led))
-    places = np.empty(MOST_REPLICAS, dtype=np.int32)
-    base, one, two = np.empty(EVENTS, np.int64), np.empty((MOST_REPLICAS, EVENTS), np.int64), np.empty(EVENTS, np.int64)
-    with_pairs = len(pairs) > 0
+def sum_failures(group: PartitionGroup, out: FailureSums) -> int:
+    """Add up single failures and pairs over a group of partitions. Return how many entries of `out.joint_key` exist."""
+    n = np.int64(len(out.leader_loads))
+    positions = np.empty(MAX_REPLICAS, dtype=np.int32)
+    base, both = np.empty(EVENTS, np.int64), np.empty(EVENTS, np.int64)
+    single = np.empty((MAX_REPLICAS, EVENTS), np.int64)
+    # Taken out of the tuples once: each access in a loop would count references.
+    offsets, broker, leaders, rate = group.offsets, group.broker, group.leader, group.rate
+    events, leader_loads, single_events = out.events, out.leader_loads, out.single_events
+    takeovers, pair_events = out.takeovers, out.pair_events
+    joint_key, joint_partition = out.joint_key, out.joint_partition
     entries = 0
-    for i in range(len(leader)):
-        live, isr, elr, leads, live_count = _masks(offsets, broker, in_isr, in_elr, leader, i, places)
-        begin = offsets[i]
-        after, before, rough = outcome(live, isr, elr, leads, unclean[i], 0)
-        _event(leads, after, before, min_isr[i], rough, size[i], lag, begin, base)
-        now += base
-        if leads != NOBODY:
-            _add(led[leader[i]], rate[i], before, 1.0)
+    for i in range(len(leaders)):
+        replicas, live_count = read_replicas(group, i, positions)
+        begin, leader = offsets[i], leaders[i]
+        before = elect_leader(replicas, 0)
+        count_events(group, i, replicas.leader, before, base)
+        events[:] += base
+        if replicas.leader != NO_BROKER:
+            add_leadership(leader_loads[leader], rate[i], before.in_sync)
         for k in range(live_count):
-            a = broker[begin + places[k]]
-            after, in_sync, rough = outcome(live, isr, elr, leads, unclean[i], 1 << places[k])
-            _event(leads, after, in_sync, min_isr[i], rough, size[i], lag, begin, one[k])
-            one[k] -= base
-            singles[a] += one[k]
-            if after == NOBODY:
+            a = broker[begin + positions[k]]
+            after = elect_leader(replicas, 1 << positions[k])
+            count_events(group, i, replicas.leader, after, single[k])
+            single[k] -= base
+            single_events[a] += single[k]
+            if after.leader == NO_BROKER:
                 continue
-            if places[k] == leads:
-                _add(taken[a, broker[begin + after]], rate[i], in_sync, 1.0)
+            if positions[k] == replicas.leader:
+                add_leadership(takeovers[a, broker[begin + after.leader]], rate[i], after.in_sync)
             else:
-                taken[a, leader[i], FETCH] -= rate[i, 0] * (max(before - 1, 0) - max(in_sync - 1, 0))
-        if not with_pairs:
+                followers_lost = max(before.in_sync - 1, 0) - max(after.in_sync - 1, 0)
+                takeovers[a, leader, FETCH] -= rate[i, 0] * followers_lost
+        if not len(pair_events):
             continue
         for k in range(live_count):
             for j in range(k + 1, live_count):
-                down = (1 << places[k]) | (1 << places[j])
-                after, in_sync, rough = outcome(live, isr, elr, leads, unclean[i], down)
-                _event(leads, after, in_sync, min_isr[i], rough, size[i], lag, begin, two)
-                a, b = broker[begin + places[k]], broker[begin + places[j]]
+                after = elect_leader(replicas, (1 << positions[k]) | (1 << positions[j]))
+                count_events(group, i, replicas.leader, after, both)
+                a, b = broker[begin + positions[k]], broker[begin + positions[j]]
                 if a > b:
                     a, b = b, a
                 for e in range(EVENTS):
-                    pairs[a, b, e] += two[e] - base[e] - one[k, e] - one[j, e]
-                if after != NOBODY and after != leads:
-                    # New only if the successor of the one is the other: else a single failure says it already.
-                    first = places[k] if places[k] == leads else places[j]
-                    other = places[j] if places[k] == leads else places[k]
-                    successor, _, _ = outcome(live, isr, elr, leads, unclean[i], 1 << first)
-                    if successor == other:
-                        third[entries] = (np.int64(a) * n + b) * n + broker[begin + after]
-                        third_from[entries] = i
+                    pair_events[a, b, e] += both[e] - base[e] - single[k, e] - single[j, e]
+                if after.leader != NO_BROKER and after.leader != replicas.leader:
+                    # Only where one broker would take over from the other does the pair differ from its parts.
+                    first = positions[k] if positions[k] == replicas.leader else positions[j]
+                    other = positions[j] if positions[k] == replicas.leader else positions[k]
+                    if elect_leader(replicas, 1 << first).leader == other:
+                        joint_key[entries] = (np.int64(a) * n + b) * n + broker[begin + after.leader]
+                        joint_partition[entries] = i
                         entries += 1
     return entries

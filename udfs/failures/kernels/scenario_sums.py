@@ -1,126 +1,108 @@
-"""Failures of sets of brokers: racks, lists, and pairs out of what failure_sums.py added up."""
+"""Failures of given sets of brokers (racks, custom, random), and pairs out of what `sum_failures` added up."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from udfs.failures.kernels.failure_sums import (
+from udfs.failures.kernels.election import elect_leader, read_replicas
+from udfs.failures.kernels.failure_sums import add_leadership, count_events
+from udfs.failures.kernels.partition_arrays import (
     EVENTS,
     FETCH,
-    MOST_REPLICAS,
-    NOBODY,
-    Bools,
+    MAX_REPLICAS,
+    NO_BROKER,
     Floats,
-    Ids,
     Ints,
-    _add,
-    _event,
-    _masks,
-    outcome,
+    PairSums,
+    PartitionGroup,
+    ScenarioSums,
 )
 from udfs.kernel_compiler import compiled
 
-_CACHED = 6  # places of a partition whose sets are remembered while it is looked at
+_CACHED_POSITIONS = 6  # of a partition: outcomes of sets of these are computed once
 
 
 @compiled
-def sum_scenarios(
-    offsets: Ints,
-    broker: Ids,
-    in_isr: Bools,
-    in_elr: Bools,
-    lag: Ints,
-    leader: Ids,
-    min_isr: Ids,
-    unclean: Bools,
-    size: Ints,
-    rate: Floats,
-    member_offsets: Ints,
-    member: Ints,
-    events: Ints,
-    lost: Floats,
-    taken: Floats,
-) -> None:
-    """Adds up the partitions of a Group under scenarios that each name brokers that fail together.
+def sum_scenarios(group: PartitionGroup, scenario_offsets: Ints, scenario: Ints, out: ScenarioSums) -> None:
+    """Add up scenarios over a group of partitions.
 
-    member_offsets (n + 1), member (flat): the scenarios of each broker, int64.
-    events: int64 (s, EVENTS), what a scenario changes in the cluster as it is.
-    lost, taken: float64 (s, n, LOADS), what a broker loses by it, and what it gains.
+    Args:
+        group: the partitions.
+        scenario_offsets: int64 (n + 1), the scenarios in which each broker fails.
+        scenario: int64 (flat), their numbers.
+        out: the sums.
     """
-    scenarios = len(events)
-    places = np.empty(MOST_REPLICAS, dtype=np.int32)
-    base, after_it = np.empty(EVENTS, np.int64), np.empty(EVENTS, np.int64)
-    down = np.zeros(scenarios, dtype=np.int64)
-    touched = np.empty(scenarios, dtype=np.int64)
-    # Many scenarios kill the same replicas of a partition: what that does is found once.
-    known = np.full(1 << _CACHED, -1, dtype=np.int64)
-    changes = np.empty(1 << _CACHED, dtype=np.bool_)
-    successors, members = np.empty(1 << _CACHED, np.int64), np.empty(1 << _CACHED, np.int64)
-    deltas = np.empty((1 << _CACHED, EVENTS), dtype=np.int64)
-    for i in range(len(leader)):
-        live, isr, elr, leads, live_count = _masks(offsets, broker, in_isr, in_elr, leader, i, places)
-        begin = offsets[i]
+    positions = np.empty(MAX_REPLICAS, dtype=np.int32)
+    base, events = np.empty(EVENTS, np.int64), np.empty(EVENTS, np.int64)
+    failed = np.zeros(len(out.events), dtype=np.int64)
+    concerned = np.empty(len(out.events), dtype=np.int64)
+    # Many scenarios fail the same replicas of a partition: compute each outcome once.
+    slots = 1 << _CACHED_POSITIONS
+    slot_partition = np.full(slots, -1, dtype=np.int64)
+    has_changes = np.empty(slots, dtype=np.bool_)
+    leaders, in_sync_counts = np.empty(slots, np.int64), np.empty(slots, np.int64)
+    changes = np.empty((slots, EVENTS), dtype=np.int64)
+    # Taken out of the tuples once: each access in a loop would count references.
+    offsets, brokers, partition_leaders, rate = group.offsets, group.broker, group.leader, group.rate
+    event_sums, losses, takeovers = out.events, out.losses, out.takeovers
+    for i in range(len(partition_leaders)):
+        replicas, live_count = read_replicas(group, i, positions)
+        begin, leader = offsets[i], partition_leaders[i]
         count = 0
         for k in range(live_count):
-            a = broker[begin + places[k]]
-            for at in range(member_offsets[a], member_offsets[a + 1]):
-                s = member[at]
-                if down[s] == 0:
-                    touched[count] = s
+            broker = brokers[begin + positions[k]]
+            for at in range(scenario_offsets[broker], scenario_offsets[broker + 1]):
+                s = scenario[at]
+                if failed[s] == 0:
+                    concerned[count] = s
                     count += 1
-                down[s] |= 1 << places[k]
+                failed[s] |= 1 << positions[k]
         if count == 0:
             continue
-        after, before, rough = outcome(live, isr, elr, leads, unclean[i], 0)
-        _event(leads, after, before, min_isr[i], rough, size[i], lag, begin, base)
-        for t in range(count):
-            s = touched[t]
-            mask = down[s]
-            down[s] = 0
-            small = mask < (1 << _CACHED)
-            slot = mask if small else 0  # no scenario kills none: the first slot is free for those that are not kept
-            if not small or known[slot] != i:
-                after, in_sync, rough = outcome(live, isr, elr, leads, unclean[i], mask)
-                _event(leads, after, in_sync, min_isr[i], rough, size[i], lag, begin, after_it)
-                known[slot] = i if small else -1
-                successors[slot], members[slot] = after, in_sync
-                changes[slot] = False
+        before = elect_leader(replicas, 0)
+        count_events(group, i, replicas.leader, before, base)
+        for c in range(count):
+            s = concerned[c]
+            mask = failed[s]
+            failed[s] = 0
+            cached = mask < slots
+            slot = mask if cached else 0  # no mask is 0: the first slot is free for outcomes that are not cached
+            if not cached or slot_partition[slot] != i:
+                after = elect_leader(replicas, mask)
+                count_events(group, i, replicas.leader, after, events)
+                slot_partition[slot] = i if cached else -1
+                leaders[slot], in_sync_counts[slot] = after.leader, after.in_sync
+                has_changes[slot] = False
                 for e in range(EVENTS):
-                    deltas[slot, e] = after_it[e] - base[e]
-                    changes[slot] |= deltas[slot, e] != 0
-            if changes[slot]:
+                    changes[slot, e] = events[e] - base[e]
+                    has_changes[slot] |= changes[slot, e] != 0
+            if has_changes[slot]:
                 for e in range(EVENTS):
-                    events[s, e] += deltas[slot, e]
-            if leads == NOBODY:
+                    event_sums[s, e] += changes[slot, e]
+            if replicas.leader == NO_BROKER:
                 continue
-            after, in_sync = successors[slot], members[slot]
-            if after == leads:
-                taken[s, leader[i], FETCH] -= rate[i, 0] * (max(before - 1, 0) - max(in_sync - 1, 0))
+            new_leader, in_sync = leaders[slot], in_sync_counts[slot]
+            if new_leader == replicas.leader:
+                followers_lost = max(before.in_sync - 1, 0) - max(in_sync - 1, 0)
+                takeovers[s, leader, FETCH] -= rate[i, 0] * followers_lost
                 continue
-            _add(lost[s, leader[i]], rate[i], before, 1.0)
-            if after != NOBODY:
-                _add(taken[s, broker[begin + after]], rate[i], in_sync, 1.0)
+            add_leadership(losses[s, leader], rate[i], before.in_sync)
+            if new_leader != NO_BROKER:
+                add_leadership(takeovers[s, brokers[begin + new_leader]], rate[i], in_sync)
 
 
 @compiled
-def pair_leaders(
-    led: Floats,
-    taken: Floats,
-    third_key: Ints,
-    third_sum: Floats,
-    worst: Floats,
-    worst_broker: Ids,
-    takeover_brokers: Ints,
-    total: Floats,
-) -> None:
-    """The leaders and loads of the survivors of each pair a < b, in the order (0, 1), (0, 2), ...
+def sum_pairs(leader_loads: Floats, takeovers: Floats, joint_key: Ints, joint_sum: Floats, out: PairSums) -> None:
+    """Fill in leaders and loads of the survivors of each pair.
 
-    led (n, w), taken (n, n, w): of sum_failures, without FETCH.   third_key (e), rising, third_sum (e, w): its third
-    entries, summed by key.
-    worst, total: float64 (pairs, w), the largest of a survivor and the sum of all; worst_broker: int32 (pairs), of
-    leaders, the lowest index among equals, NOBODY = no survivor.   takeover_brokers: int64 (pairs), who takes over any.
+    Args:
+        leader_loads: float64 (n, w), as of FailureSums without FETCH.
+        takeovers: float64 (n, n, w), likewise.
+        joint_key: int64 (e), the distinct keys of FailureSums, rising.
+        joint_sum: float64 (e, w), what is taken over by key.
+        out: the pairs.
     """
-    n, columns = led.shape
+    n, columns = leader_loads.shape
     gain = np.zeros((n, columns))
     at = 0
     pair = 0
@@ -128,26 +110,26 @@ def pair_leaders(
         for b in range(a + 1, n):
             for c in range(n):
                 for w in range(columns):
-                    gain[c, w] = taken[a, c, w] + taken[b, c, w]
+                    gain[c, w] = takeovers[a, c, w] + takeovers[b, c, w]
             key = (np.int64(a) * n + b) * n
-            while at < len(third_key) and third_key[at] < key + n:
+            while at < len(joint_key) and joint_key[at] < key + n:
                 for w in range(columns):
-                    gain[third_key[at] - key, w] += third_sum[at, w]
+                    gain[joint_key[at] - key, w] += joint_sum[at, w]
                 at += 1
-            worst_broker[pair] = NOBODY
-            takeover_brokers[pair] = 0
+            out.worst_broker[pair] = NO_BROKER
+            out.takeover_brokers[pair] = 0
             for w in range(columns):
-                worst[pair, w] = 0.0
-                total[pair, w] = 0.0
+                out.worst[pair, w] = 0.0
+                out.total[pair, w] = 0.0
             for c in range(n):
                 if c in (a, b):
                     continue
-                takeover_brokers[pair] += gain[c, 0] > 0
+                out.takeover_brokers[pair] += gain[c, 0] > 0
                 for w in range(columns):
-                    value = led[c, w] + gain[c, w]
-                    total[pair, w] += value
-                    if value > worst[pair, w] or (w == 0 and worst_broker[pair] == NOBODY):
-                        worst[pair, w] = value
+                    value = leader_loads[c, w] + gain[c, w]
+                    out.total[pair, w] += value
+                    if value > out.worst[pair, w] or (w == 0 and out.worst_broker[pair] == NO_BROKER):
+                        out.worst[pair, w] = value
                         if w == 0:
-                            worst_broker[pair] = c
+                            out.worst_broker[pair] = c
             pair += 1

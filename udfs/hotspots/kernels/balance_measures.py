@@ -1,8 +1,9 @@
-"""How evenly a load lies on brokers: the measures that people already read, over many groups at once.
+"""How evenly a load is distributed over brokers: well-known measures of many groups at once.
 
-Groups are segments of a flat array (see ragged.py): one per cluster and scheme, or per topic. A group may leave out
-brokers that have nothing: `brokers` says how many there are in all, and the missing count as zeros. A group without
-brokers, or without any load, has no inequality: its ratios are NaN.
+A group is a segment of a flat array (see udfs/arrow/ragged.py): the brokers of a cluster or topic. All measures take
+`values` (float64, flat, >= 0), `offsets` (int64, g + 1) and `brokers` (int64, g) and return one float64 per group. A
+group may leave out brokers without load: `brokers` counts all of them, and missing ones count as zeros. Without
+brokers, or without any load, ratios are NaN.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def _segment_sum(values: Floats, offsets: Offsets) -> Floats:
-    # Not a difference of running sums: beside a huge group, a small one would drown in rounding.
+    # Not a difference of running sums: next to a huge group, a small one would be lost to rounding.
     out = np.zeros(len(offsets) - 1)
     filled = np.diff(offsets) > 0
     if filled.any():
@@ -32,12 +33,12 @@ def _divide(a: Floats, b: Floats) -> Floats:
 
 
 def mean(values: Floats, offsets: Offsets, brokers: Ints) -> Floats:
-    """Mean of each group (g). values: float64 (flat), >= 0; brokers: int64 (g), >= the segment's length."""
+    """Return the mean of each group."""
     return _divide(_segment_sum(values, offsets), brokers.astype(np.float64))
 
 
 def largest(values: Floats, offsets: Offsets, brokers: Ints) -> Floats:
-    """Largest value of each group (g); NaN where there is no broker."""
+    """Return the largest value of each group; NaN where there is no broker."""
     out = np.where(brokers > 0, 0.0, np.nan)
     filled = np.diff(offsets) > 0
     if filled.any():
@@ -46,11 +47,11 @@ def largest(values: Floats, offsets: Offsets, brokers: Ints) -> Floats:
 
 
 def smallest(values: Floats, offsets: Offsets, brokers: Ints) -> Floats:
-    """Smallest value of each group (g); NaN where there is no broker."""
+    """Return the smallest value of each group; NaN where there is no broker."""
     out = np.where(brokers > 0, 0.0, np.nan)
     full = (np.diff(offsets) == brokers) & (brokers > 0)
     if full.any():
-        # reduceat runs to the next begin given: take it over all filled segments, then keep the full ones.
+        # reduceat reduces up to the next offset: run it over all filled segments, then keep the full ones.
         filled = np.diff(offsets) > 0
         low = np.full(len(out), np.nan)
         low[filled] = np.minimum.reduceat(values, offsets[:-1][filled])
@@ -59,21 +60,21 @@ def smallest(values: Floats, offsets: Offsets, brokers: Ints) -> Floats:
 
 
 def max_over_mean(values: Floats, offsets: Offsets, brokers: Ints) -> Floats:
-    """Largest value over the mean, of each group (g): 1 = all equal."""
+    """Return the largest value over the mean: 1 = all equal."""
     return _divide(largest(values, offsets, brokers), mean(values, offsets, brokers))
 
 
 def coefficient_of_variation(values: Floats, offsets: Offsets, brokers: Ints) -> Floats:
-    """Population standard deviation over the mean, of each group (g)."""
+    """Return the population standard deviation over the mean."""
     average = mean(values, offsets, brokers)
-    # Summed as deviations, not as squares minus the squared mean: equal values must give exactly zero.
+    # Sum deviations instead of squares minus the squared mean: equal values must give exactly zero.
     squares = _segment_sum((values - average[row_of(offsets)]) ** 2, offsets)
     squares += (brokers - np.diff(offsets)) * np.nan_to_num(average) ** 2
     return _divide(np.sqrt(_divide(squares, brokers.astype(np.float64))), average)
 
 
 def gini(values: Floats, offsets: Offsets, brokers: Ints) -> Floats:
-    """Gini coefficient of each group (g): 0 = all equal, (n - 1) / n = one broker has all."""
+    """Return the Gini coefficient: 0 = all equal, (n - 1) / n = one broker has everything."""
     rows = row_of(offsets)
     ordered = values[np.lexsort((values, rows))]
     zeros = brokers - np.diff(offsets)
@@ -84,11 +85,11 @@ def gini(values: Floats, offsets: Offsets, brokers: Ints) -> Floats:
 
 
 def jain(values: Floats, offsets: Offsets, brokers: Ints) -> Floats:
-    """Jain's fairness index of each group (g): 1 = all equal, 1 / n = one broker has all."""
+    """Return Jain's fairness index: 1 = all equal, 1 / n = one broker has everything."""
     total = _segment_sum(values, offsets)
     return _divide(total**2, brokers * _segment_sum(values**2, offsets))
 
 
-def shares_above(values: Floats, offsets: Offsets, limit: Floats) -> Ints:
-    """For each group (int64, g), how many of its values exceed the group's limit (g)."""
+def count_above(values: Floats, offsets: Offsets, limit: Floats) -> Ints:
+    """Count the values of each group (int64, g) that exceed the group's limit (g)."""
     return _segment_sum((values > limit[row_of(offsets)]).astype(np.float64), offsets).astype(np.int64)

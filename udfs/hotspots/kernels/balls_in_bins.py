@@ -1,8 +1,9 @@
-"""The fullest of n bins into which m balls are thrown blindly: its exact distribution.
+"""Balls into bins: the exact distribution of the fullest of n bins into which m balls are thrown at random.
 
-P(max <= k) = m! [z^m] prod_i sum_{j<=k} (p_i z)^j / j!, p_i = the chance of bin i. With Poisson weights (mean m p_i) in
-place of (p_i z)^j / j! the coefficient is a probability, up to a factor that all k share, and is read off a discrete
-Fourier transform of N points: what wraps around there is a Poisson variable N and more from its mean, which is nothing.
+P(max <= k) = m! [z^m] prod_i sum_{j<=k} (p_i z)^j / j!, where p_i is the probability of bin i. With Poisson weights
+(mean m p_i) instead of (p_i z)^j / j!, the coefficient is a probability, up to a factor that is the same for all k. It
+is read off a discrete Fourier transform of N points. What wraps around is a Poisson variable at least N from its mean,
+which is negligible.
 """
 
 from __future__ import annotations
@@ -21,26 +22,31 @@ _NEGLIGIBLE = 1e-13
 
 
 @dataclass(frozen=True)
-class Fullest:
-    """The number of balls in the fullest bin. lowest: the least it can be.   at_most: float64, P(max <= lowest + i)."""
+class FullestBin:
+    """Distribution of the number of balls in the fullest bin.
+
+    Attributes:
+        lowest: The smallest possible number.
+        at_most: float64, P(max <= lowest + i).
+    """
 
     lowest: int
     at_most: Floats
 
     @property
     def mean(self) -> float:
-        """Its expectation, in balls."""
+        """Expected number of balls."""
         return float(self.lowest + (1.0 - self.at_most).sum())
 
     def percentile(self, percent: float) -> int:
-        """The least count that is not passed in `percent` % of throws."""
-        found = int(np.searchsorted(self.at_most, percent / 100.0 - _NEGLIGIBLE))
-        return self.lowest + min(found, len(self.at_most) - 1)
+        """Return the smallest count that at least `percent` % of throws do not exceed."""
+        index = int(np.searchsorted(self.at_most, percent / 100.0 - _NEGLIGIBLE))
+        return self.lowest + min(index, len(self.at_most) - 1)
 
 
 @compiled
 def _poisson(mean: float, first: int, out: Floats) -> None:
-    """P(X = first + i) of a Poisson variable, up to a factor; first + len(out) > mean >= first."""
+    """Compute P(X = first + i) of a Poisson variable, up to a factor; first + len(out) > mean >= first."""
     peak = int(mean) - first
     out[peak] = 1.0
     for i in range(peak + 1, len(out)):
@@ -52,10 +58,10 @@ def _poisson(mean: float, first: int, out: Floats) -> None:
 
 @compiled
 def _coefficients(weights: Floats, first: Ints, bins: Ints, balls: int, lowest: int, points: int, out: Floats) -> None:
-    """P(there are `balls` balls, and none of the bins has more than lowest + i), for each i of out.
+    """Compute P(there are `balls` balls, and no bin has more than lowest + i) for each i of out.
 
-    weights: float64 (groups, width), a bin of group g having first[g] + j balls.   bins: int64 (groups).
-    points: odd, of the Fourier transform; its second half mirrors the first.
+    weights: float64 (groups, width), weight of first[g] + j balls in each of the bins[g] bins of group g.
+    points: of the Fourier transform, an odd number; the second half mirrors the first.
     """
     half = (points + 1) // 2
     groups, width = weights.shape
@@ -84,16 +90,21 @@ def _coefficients(weights: Floats, first: Ints, bins: Ints, balls: int, lowest: 
         out[i] = total / points
 
 
-def fullest(balls: int, chance: Floats, bins: Ints) -> Fullest:
-    """Of `balls` >= 0 balls over groups of equal bins: bins int64 (g) > 0 in each, a bin's chance float64 (g).
+def find_fullest_bin(balls: int, probability: Floats, bins: Ints) -> FullestBin:
+    """Compute the distribution of the fullest bin, for groups of equal bins.
 
-    The chances of all bins add up to 1. Time O(balls) for large numbers, memory O(sqrt(balls)).
+    Takes O(balls) time for large numbers, and O(sqrt(balls)) memory.
+
+    Args:
+        balls: Number of balls, >= 0.
+        probability: float64 (groups), probability of one bin of the group. Those of all bins add up to 1.
+        bins: int64 (groups), bins of each group, > 0.
     """
     n = int(bins.sum())
     lowest = -(-balls // n)
     if balls <= 1 or n == 1:
-        return Fullest(balls if n == 1 else lowest, np.ones(1))
-    means = balls * chance
+        return FullestBin(balls if n == 1 else lowest, np.ones(1))
+    means = balls * probability
     spread = 9.0 * np.sqrt(means) + 20.0
     first = np.maximum(0, np.floor(means - spread)).astype(np.int64)
     most = min(balls, int(np.ceil((means + spread + np.log(n)).max())))
@@ -107,9 +118,4 @@ def fullest(balls: int, chance: Floats, bins: Ints) -> Fullest:
     at_most = np.clip(np.maximum.accumulate(out / out[-1]), 0.0, 1.0)
     at_most = at_most[: int(np.searchsorted(at_most, 1.0 - _NEGLIGIBLE)) + 1]
     at_most[-1] = 1.0
-    return Fullest(lowest, at_most)
-
-
-def fullest_of(balls: int, bins: int) -> Fullest:
-    """The same over equal bins."""
-    return fullest(balls, np.array([1.0 / bins]), np.array([bins]))
+    return FullestBin(lowest, at_most)

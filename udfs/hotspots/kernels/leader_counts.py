@@ -1,34 +1,72 @@
-"""How many leaders and replicas each broker gets, for many seeds at once, without placing partition by partition.
+"""Count the leaders and replicas of each broker for many seeds, without placing partition by partition.
 
-By Kafka's round robin, n partitions in a row put one leader on every broker; so a topic of p partitions gives every
-broker p // n, and one more to an arc of p % n brokers from its random start on. An arc is two entries of a difference
-array, so a seed costs O(topics + brokers). Without racks every follower rank is such an arc too.
+In Kafka's round robin over n brokers, n consecutive partitions put one leader on every broker. A topic of p partitions
+therefore gives every broker p // n leaders, and one more to an arc of p % n brokers from its random start. An arc is
+two entries of a difference array, so a seed costs O(topics + brokers). Without racks, every rank of follower is an arc
+too. The kernels take uint64 run_words (seeds) of `mix_run_seeds`, arcs of `find_arcs`, and add to `counts`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from udfs.arrow.ragged import offsets_of, row_of
+from udfs.arrow.ragged import offsets_of, row_of, take_segments
 from udfs.kernel_compiler import compiled, part
-from udfs.placement.kernels.java_random import next_int, shuffle
-from udfs.placement.kernels.rack_aware_round_robin import place_partition
-from udfs.placement.kernels.striped import lay_out, place_topic
+from udfs.placement.kernels.java_random import MULTIPLIER, STATE_MASK, next_int, shuffle
+from udfs.placement.kernels.rack_aware_round_robin import ReplicaScratch, place_partition
+from udfs.placement.kernels.striped import RackLayout, StripedTopic, StripeScratch, lay_out_racks, place_topic
 from udfs.placement.kernels.topic_arrays import Ids, Ints
-from udfs.placement.kernels.topic_seeds import Words, seed_of
-
-_SCRAMBLER = 0x5DEECE66D
-_MASK = (1 << 48) - 1
+from udfs.placement.kernels.topic_seeds import Words, combine_seed
 
 
-@dataclass(frozen=True)
-class Arcs:
-    """What n topics put on `brokers` brokers, as runs of partitions within one round over them.
+class ClusterTopics(NamedTuple):
+    """The t topics of a cluster.
 
-    whole: int64 (n), rounds over all brokers.   offsets: int64 (n + 1), the arcs of each topic in the flat arrays.
-    begin, length, turn: int64 (flat), an arc's first partition modulo brokers, its partitions, its round.
+    Attributes:
+        name_hash: uint64 (t), of `hash_topic_names`.
+        partitions: int64 (t).
+        replication_factor: int64 (t).
+        partition_ids: int64 (flat), the only partitions to count of each topic; none = all of them.
+        partition_id_offsets: int64 (t + 1).
+    """
+
+    name_hash: Words
+    partitions: Ints
+    replication_factor: Ints
+    partition_ids: Ints
+    partition_id_offsets: Ints
+
+    def select(self, rows: npt.NDArray[np.bool_]) -> ClusterTopics:
+        """Return the topics with a flag: rows, bool (t)."""
+        ids, offsets = take_segments(self.partition_ids, self.partition_id_offsets, np.flatnonzero(rows))
+        values = (self.name_hash[rows], self.partitions[rows], self.replication_factor[rows])
+        return ClusterTopics(*values, ids.astype(np.int64), offsets)
+
+    def count_rows(self) -> Ints:
+        """Return the partitions to count of each topic: int64 (t)."""
+        selected = np.diff(self.partition_id_offsets)
+        return np.where(selected > 0, selected, self.partitions)
+
+
+class BrokerCounts(NamedTuple):
+    """Leaders and replicas of each broker, for each seed: int64 (seeds, brokers)."""
+
+    leaders: Ints
+    replicas: Ints
+
+
+class Arcs(NamedTuple):
+    """Topics over n brokers as whole rounds, and arcs: runs of partitions within one round.
+
+    Attributes:
+        whole: int64 (t), whole rounds over the brokers.
+        offsets: int64 (t + 1), the arcs of each topic in the flat arrays.
+        begin: int64 (flat), first partition of an arc, modulo n.
+        length: int64 (flat), partitions of an arc.
+        turn: int64 (flat), round of an arc.
     """
 
     whole: Ints
@@ -37,23 +75,30 @@ class Arcs:
     length: Ints
     turn: Ints
 
-    @staticmethod
-    def of(partitions: Ints, listed: Ints, listed_offsets: Ints, brokers: int) -> Arcs:
-        """Of topics with all of their partitions, or with just those listed where any are (as in topics.Topics)."""
-        shown = np.diff(listed_offsets)
-        whole = np.where(shown > 0, 0, partitions // brokers)
-        rest = np.where(shown > 0, 0, partitions % brokers)
-        offsets = offsets_of(np.where(shown > 0, shown, rest > 0))
-        topic = row_of(offsets)
-        few = shown[topic] > 0
-        begin, length, turn = np.zeros_like(topic), rest[topic], whole[topic]
-        begin[few], length[few], turn[few] = listed % brokers, 1, listed // brokers
-        return Arcs(whole, offsets, begin, length, turn)
+
+def find_arcs(topics: ClusterTopics, brokers: int) -> Arcs:
+    """Split topics into whole rounds and arcs; each selected partition id is an arc of its own."""
+    selected = np.diff(topics.partition_id_offsets)
+    whole = np.where(selected > 0, 0, topics.partitions // brokers)
+    rest = np.where(selected > 0, 0, topics.partitions % brokers)
+    offsets = offsets_of(np.where(selected > 0, selected, rest > 0))
+    topic = row_of(offsets)
+    single = selected[topic] > 0
+    begin, length, turn = np.zeros_like(topic), rest[topic], whole[topic]
+    begin[single], length[single] = topics.partition_ids % brokers, 1
+    turn[single] = topics.partition_ids // brokers
+    return Arcs(whole, offsets, begin, length, turn)
+
+
+@part
+def _seed(state: Ints, name_hash: np.uint64, run_word: np.uint64) -> None:
+    """Set `state` (int64, 1) to that of a topic's generator in a run."""
+    state[0] = (combine_seed(name_hash, run_word) ^ MULTIPLIER) & STATE_MASK
 
 
 @part
 def _add_arc(steps: Ints, begin: int, length: int) -> None:
-    """One more on `length` (1 to n - 1) brokers from `begin` on, around; steps: int64 (n + 1), differences."""
+    """Add one to `length` (1 to n - 1) brokers from `begin`, wrapping around; steps: int64 (n + 1), differences."""
     n = len(steps) - 1
     end = begin + length
     steps[begin] += 1
@@ -64,222 +109,194 @@ def _add_arc(steps: Ints, begin: int, length: int) -> None:
 
 
 @part
-def _take_up(steps: Ints, into: Ints) -> None:
-    """Adds the counts that the differences stand for (n + 1) to `into` (n), and clears them."""
+def _accumulate(steps: Ints, out: Ints) -> None:
+    """Add the counts of the differences (n + 1) to `out` (n), and clear the differences."""
     level = 0
-    for k in range(len(into)):
+    for k in range(len(out)):
         level += steps[k]
-        into[k] += level
+        out[k] += level
     steps[:] = 0
 
 
 @compiled
 def count_round_robin(
-    runs: Words,
-    names: Words,
-    draws: bool,
-    whole: Ints,
-    offsets: Ints,
-    begin: Ints,
-    length: Ints,
-    turn: Ints,
-    factor: Ints,
-    leaders: Ints,
-    replicas: Ints,
+    run_words: Words, topics: ClusterTopics, arcs: Arcs, is_random: bool, counts: BrokerCounts
 ) -> None:
-    """Adds to leaders and replicas, int64 (seeds, n): per seed, what each broker (by place in the list) gets.
+    """Count leaders and replicas of the round robin without racks; brokers in the order placed over.
 
-    runs (seeds), names (topics): see topic_seed.py.   draws: whether start and shift are drawn, and the shift grows;
-    else both are 0, as in the naive scheme.   whole to turn: of Arcs.   factor: int64 (topics), replicas a partition.
+    If not is_random, start index and shift are always 0, as in the naive scheme.
     """
-    n = leaders.shape[1]
+    n = counts.leaders.shape[1]
+    begin, length, turn, factor = arcs.begin, arcs.length, arcs.turn, topics.replication_factor
     state = np.empty(1, dtype=np.int64)
-    lead, hold = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1, dtype=np.int64)
-    lead_all, hold_all = 0, 0
-    for i in range(len(names)):
-        lead_all += whole[i]
-        hold_all += whole[i] * factor[i]
-    for s in range(len(runs)):
-        for i in range(len(names)):
+    leader_steps, follower_steps = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1, dtype=np.int64)
+    leaders_each, replicas_each = 0, 0  # of whole rounds
+    for i in range(len(factor)):
+        leaders_each += arcs.whole[i]
+        replicas_each += arcs.whole[i] * factor[i]
+    for s in range(len(run_words)):
+        for i in range(len(factor)):
             start, shift = 0, 0
-            if offsets[i] == offsets[i + 1]:
+            if arcs.offsets[i] == arcs.offsets[i + 1]:
                 continue
-            if draws:
-                state[0] = (seed_of(names[i], runs[s]) ^ _SCRAMBLER) & _MASK
+            if is_random:
+                _seed(state, topics.name_hash[i], run_words[s])
                 start = next_int(state, 0, n)
                 if factor[i] > 1:
                     shift = next_int(state, 0, n)
-            for a in range(offsets[i], offsets[i + 1]):
+            for a in range(arcs.offsets[i], arcs.offsets[i + 1]):
                 first = begin[a] + start
                 if first >= n:
                     first -= n
-                _add_arc(lead, first, length[a])
-                step = (shift + turn[a]) % (n - 1) if draws and factor[i] > 1 else 0
+                _add_arc(leader_steps, first, length[a])
+                step = (shift + turn[a]) % (n - 1) if is_random and factor[i] > 1 else 0
                 for _rank in range(1, factor[i]):
                     follower = first + 1 + step
                     if follower >= n:
                         follower -= n
-                    _add_arc(hold, follower, length[a])
+                    _add_arc(follower_steps, follower, length[a])
                     step += 1
                     if step == n - 1:
                         step = 0
-        _take_up(lead, leaders[s])
-        _take_up(hold, replicas[s])
+        _accumulate(leader_steps, counts.leaders[s])
+        _accumulate(follower_steps, counts.replicas[s])
         for k in range(n):
-            replicas[s, k] += leaders[s, k] + hold_all
-            leaders[s, k] += lead_all
+            counts.replicas[s, k] += counts.leaders[s, k] + replicas_each
+            counts.leaders[s, k] += leaders_each
 
 
 @compiled
 def count_rack_aware(
-    runs: Words,
-    names: Words,
-    whole: Ints,
-    offsets: Ints,
-    begin: Ints,
-    length: Ints,
-    turn: Ints,
-    width: int,
-    rack: Ids,
-    racks: int,
-    leaders: Ints,
-    replicas: Ints,
+    run_words: Words, topics: ClusterTopics, arcs: Arcs, rack: Ids, racks: int, counts: BrokerCounts
 ) -> None:
-    """As count_round_robin, over the alternated list (rack, racks: of alternate), for topics of one factor (width).
+    """Count leaders and replicas of the rack-aware round robin, for topics of one replication factor.
 
-    A partition's followers are given by its leader and its shift modulo n - 1: equal pairs are counted, and each kind
-    is placed once.
+    Leader and shift modulo n - 1 determine a partition's followers: equal pairs are counted, and each pair is placed
+    once. Brokers are in alternated order, with these racks (int32, n).
     """
-    n = leaders.shape[1]
+    n, width = counts.leaders.shape[1], topics.replication_factor[0]
+    whole, begin, length, turn = arcs.whole, arcs.begin, arcs.length, arcs.turn
     cycle = max(1, n - 1)
     state = np.empty(1, dtype=np.int64)
-    kinds = np.zeros((cycle, n + 1), dtype=np.int64)  # differences along the leaders
-    rounds = np.zeros(cycle + 1, dtype=np.int64)  # of whole rounds, differences along the shifts
-    used, rack_used = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    chosen = np.empty(n, dtype=np.int64)
-    stamp = 0
-    for s in range(len(runs)):
-        every = 0  # whole rounds at every shift
-        for i in range(len(names)):
-            if whole[i] == 0 and offsets[i] == offsets[i + 1]:
+    pair_steps = np.zeros((cycle, n + 1), dtype=np.int64)  # differences along the leaders
+    round_steps = np.zeros(cycle + 1, dtype=np.int64)  # whole rounds, differences along the shifts
+    scratch = ReplicaScratch(
+        np.zeros(1, dtype=np.int64),
+        np.zeros(n, dtype=np.int64),
+        np.zeros(n, dtype=np.int64),
+        np.zeros(n, dtype=np.int64),
+    )
+    for s in range(len(run_words)):
+        rounds = 0  # whole rounds at every shift
+        for i in range(len(topics.name_hash)):
+            if whole[i] == 0 and arcs.offsets[i] == arcs.offsets[i + 1]:
                 continue
-            state[0] = (seed_of(names[i], runs[s]) ^ _SCRAMBLER) & _MASK
+            _seed(state, topics.name_hash[i], run_words[s])
             start = next_int(state, 0, n)
             shift = next_int(state, 0, n)
-            every += whole[i] // cycle
+            rounds += whole[i] // cycle
             if whole[i] % cycle > 0:
-                _add_arc(rounds, shift % cycle, whole[i] % cycle)
-            for a in range(offsets[i], offsets[i + 1]):
+                _add_arc(round_steps, shift % cycle, whole[i] % cycle)
+            for a in range(arcs.offsets[i], arcs.offsets[i + 1]):
                 first = begin[a] + start
-                _add_arc(kinds[(shift + turn[a]) % cycle], first if first < n else first - n, length[a])
+                _add_arc(pair_steps[(shift + turn[a]) % cycle], first if first < n else first - n, length[a])
         for t in range(cycle):
-            every += rounds[t]
-            level = every
-            for first in range(n):
-                level += kinds[t, first]
+            rounds += round_steps[t]
+            level = rounds
+            for leader in range(n):
+                level += pair_steps[t, leader]
                 if level == 0:
                     continue
-                leaders[s, first] += level
-                stamp += 1
-                place_partition(rack, racks, first, t, width, rack_used, used, stamp, chosen)
+                counts.leaders[s, leader] += level
+                place_partition(rack, racks, leader, t, width, scratch)
                 for rank in range(width):
-                    replicas[s, chosen[rank]] += level
-            kinds[t, :] = 0
-        rounds[:] = 0
+                    counts.replicas[s, scratch.replicas[rank]] += level
+            pair_steps[t, :] = 0
+        round_steps[:] = 0
 
 
 @compiled
-def count_striped_one_rack(
-    runs: Words, names: Words, whole: Ints, rest: Ints, factor: Ints, leaders: Ints, replicas: Ints
-) -> None:
-    """Adds to leaders and replicas as count_round_robin, by KRaft's placement over unfenced brokers of one rack.
+def count_striped_one_rack(run_words: Words, topics: ClusterTopics, counts: BrokerCounts) -> None:
+    """Count leaders and replicas of KRaft's placement of whole topics over unfenced brokers (by id) of one rack.
 
-    There a round gives all brokers the same, and the last partitions (rest) are arcs: over the brokers in order, or,
-    behind a round, as shuffled once a round.
+    Every round gives all brokers the same. The last, incomplete round is an arc over the brokers: in the order of their
+    ids in the first round, and in a newly shuffled order in each later one.
     """
-    n = leaders.shape[1]
+    n, factor = counts.leaders.shape[1], topics.replication_factor
     state = np.empty(1, dtype=np.int64)
-    lead, hold = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1, dtype=np.int64)
+    leader_steps, follower_steps = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1, dtype=np.int64)
     order = np.empty(n, dtype=np.int32)
-    lead_all, hold_all = 0, 0
-    for i in range(len(names)):
-        lead_all += whole[i]
-        hold_all += whole[i] * factor[i]
-    for s in range(len(runs)):
-        for i in range(len(names)):
-            if rest[i] == 0:
+    leaders_each, replicas_each = 0, 0  # of whole rounds
+    for i in range(len(factor)):
+        leaders_each += topics.partitions[i] // n
+        replicas_each += topics.partitions[i] // n * factor[i]
+    for s in range(len(run_words)):
+        for i in range(len(factor)):
+            whole, rest = topics.partitions[i] // n, topics.partitions[i] % n
+            if rest == 0:
                 continue
-            state[0] = (seed_of(names[i], runs[s]) ^ _SCRAMBLER) & _MASK
+            _seed(state, topics.name_hash[i], run_words[s])
             start = next_int(state, 0, n)
-            if whole[i] == 0:
-                _add_arc(lead, start, rest[i])
+            if whole == 0:
+                _add_arc(leader_steps, start, rest)
                 for rank in range(1, factor[i]):
                     first = start + rank
-                    _add_arc(hold, first if first < n else first - n, rest[i])
+                    _add_arc(follower_steps, first if first < n else first - n, rest)
                 continue
-            next_int(state, 0, 1)  # among the racks
+            next_int(state, 0, 1)  # the draw of a rack
             for k in range(n):
                 order[k] = k
-            for _round in range(whole[i]):
+            for _round in range(whole):
                 shuffle(state, 0, order)
-            for partition in range(rest[i]):
-                leaders[s, order[(start + partition) % n]] += 1
+            for partition in range(rest):
+                counts.leaders[s, order[(start + partition) % n]] += 1
                 for rank in range(1, factor[i]):
-                    replicas[s, order[(start + partition + rank) % n]] += 1
-        _take_up(lead, leaders[s])
-        _take_up(hold, replicas[s])
+                    counts.replicas[s, order[(start + partition + rank) % n]] += 1
+        _accumulate(leader_steps, counts.leaders[s])
+        _accumulate(follower_steps, counts.replicas[s])
         for k in range(n):
-            replicas[s, k] += leaders[s, k] + hold_all
-            leaders[s, k] += lead_all
+            counts.replicas[s, k] += counts.leaders[s, k] + replicas_each
+            counts.leaders[s, k] += leaders_each
 
 
 @compiled
 def count_striped(
-    runs: Words,
-    names: Words,
-    partitions: Ints,
-    factor: Ints,
-    listed: Ints,
-    listed_offsets: Ints,
-    ids: Ids,
-    rack_rank: Ids,
-    rack_hash: Ids,
-    leaders: Ints,
-    replicas: Ints,
+    run_words: Words, topics: ClusterTopics, ids: Ids, rank: Ids, rack_hash: Ids, counts: BrokerCounts
 ) -> None:
-    """Adds to leaders and replicas as count_round_robin, by KRaft's placement over unfenced brokers.
+    """Count leaders and replicas of KRaft's placement over unfenced brokers, by placing every replica.
 
-    ids: int32 (n), each broker's place in leaders.   rack_rank, rack_hash: int32 (n), see striped.py.
-    listed, listed_offsets: as in topics.Topics. Racks and shuffles leave no short cut: every replica is placed.
+    ids: int32 (n), index of each broker in `counts`; rank, rack_hash: of its rack.
     """
-    n = leaders.shape[1]
+    n = counts.leaders.shape[1]
     brokers, bounds = np.empty(n, dtype=np.int32), np.empty(2 * n + 1, dtype=np.int32)
-    keys, cursors = np.empty(n, dtype=np.int32), np.empty((2 * n, 3), dtype=np.int32)
-    scratch, rack_names = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
-    racks = lay_out(ids, rack_rank, np.zeros(n, dtype=np.bool_), rack_hash, brokers, bounds, keys)
+    draw_order = np.empty(n, dtype=np.int32)
+    racks = lay_out_racks(ids, rank, np.zeros(n, dtype=np.bool_), rack_hash, brokers, bounds, draw_order)
+    layout = RackLayout(brokers, bounds, draw_order, racks)
+    scratch = StripeScratch(
+        np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32), np.empty((2 * n, 3), dtype=np.int32)
+    )
     state = np.empty(1, dtype=np.int64)
     longest = 0
-    for i in range(len(names)):
-        longest = max(longest, partitions[i] * factor[i])
+    for i in range(len(topics.partitions)):
+        longest = max(longest, topics.partitions[i] * topics.replication_factor[i])
     out = np.empty(longest, dtype=np.int32)
-    orders = np.empty_like(listed)
-    for i in range(len(names)):
-        lo, hi = listed_offsets[i], listed_offsets[i + 1]
-        orders[lo:hi] = np.argsort(listed[lo:hi])
-    for s in range(len(runs)):
-        for i in range(len(names)):
-            state[0] = (seed_of(names[i], runs[s]) ^ _SCRAMBLER) & _MASK
-            lo, hi = listed_offsets[i], listed_offsets[i + 1]
-            wanted, order = listed[lo:hi], orders[lo:hi]
-            count = wanted[order[-1]] + 1 if len(wanted) > 0 else partitions[i]
-            place_topic(
-                *(state, 0, brokers, bounds, keys, racks, scratch, rack_names, cursors),
-                *(wanted, order, count, factor[i], out),
-            )
-            shown = len(wanted) if len(wanted) > 0 else partitions[i]
+    orders = np.empty_like(topics.partition_ids)
+    for i in range(len(topics.partitions)):
+        lo, hi = topics.partition_id_offsets[i], topics.partition_id_offsets[i + 1]
+        orders[lo:hi] = np.argsort(topics.partition_ids[lo:hi])
+    for s in range(len(run_words)):
+        for i in range(len(topics.partitions)):
+            _seed(state, topics.name_hash[i], run_words[s])
+            lo, hi = topics.partition_id_offsets[i], topics.partition_id_offsets[i + 1]
+            partition_ids, order = topics.partition_ids[lo:hi], orders[lo:hi]
+            rows, width = topics.partitions[i], topics.replication_factor[i]
+            count = rows
+            if hi > lo:
+                count, rows = partition_ids[order[-1]] + 1, hi - lo
+            place_topic(state, 0, layout, scratch, StripedTopic(count, width, partition_ids, order), out)
             at = 0
-            for _partition in range(shown):
-                leaders[s, out[at]] += 1
-                for _rank in range(factor[i]):
-                    replicas[s, out[at]] += 1
+            for _row in range(rows):
+                counts.leaders[s, out[at]] += 1
+                for _rank in range(width):
+                    counts.replicas[s, out[at]] += 1
                     at += 1

@@ -1,30 +1,54 @@
-"""One pattern - a scheme over one list of brokers - held against all topics of a cluster."""
+"""Patterns: one scheme over one list of brokers, compared with all topics of a cluster."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
-from udfs.origin.kernels.rack_aware_fit import fit_growth, fit_rack_aware
-from udfs.origin.kernels.round_robin_fit import UNKNOWN, Fits, Observed, fit_naive, fit_round_robin
-from udfs.origin.kernels.striped_fit import fit_striped, fit_striped_growth
-from udfs.placement.kernels.rack_aware_round_robin import alternate
+from udfs.origin.kernels.rack_aware_fit import BrokerOrder, create_order, fit_expansions, fit_rack_aware
+from udfs.origin.kernels.round_robin_fit import (
+    UNKNOWN,
+    ObservedTopics,
+    PatternFits,
+    create_fits,
+    fit_naive,
+    fit_round_robin,
+)
+from udfs.origin.kernels.striped_fit import RackPositions, create_draws, fit_striped, fit_striped_expansions
+from udfs.placement.kernels.rack_aware_round_robin import alternate_racks
 from udfs.placement.kernels.topic_arrays import NO_RACK, Ids, Ints
 
-KAFKA, RACK_AWARE, KRAFT, NAIVE = range(4)  # in the order of preference, where nothing else tells
-SCHEMES = 4
-_SURE_GROWTH = 2  # replicas of a growth that could have failed: fewer fit by chance
+_MIN_EVIDENCE = 2  # replicas of an expansion that could be a mismatch: fewer fit by chance
 
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Brokers:
-    """The b brokers that a cluster's topics are judged over, by rising id.
+class Origin(IntEnum):
+    """The scheme that placed a topic. Where nothing else decides, the first matching scheme is preferred."""
 
-    ids: int32 (b).   live: bool (b).   rack: int32 (b), place of the rack's name in Java's order, NO_RACK = not known.
+    UNKNOWN = -2  # no replicas are known
+    MANUAL = -1  # no scheme explains the topic
+    KAFKA = 0
+    KAFKA_RACK_AWARE = 1
+    KRAFT = 2
+    NAIVE = 3
+
+
+SCHEMES = tuple(origin for origin in Origin if origin >= 0)
+
+
+@dataclass(frozen=True)
+class CandidateBrokers:
+    """The b brokers that a cluster's topics may have been placed over, by id.
+
+    Attributes:
+        ids: int32 (b).
+        live: bool (b).
+        rack: int32 (b), rank of the rack's name in Java's order, NO_RACK = unknown.
     """
 
     ids: Ids
@@ -34,115 +58,134 @@ class Brokers:
 
 @dataclass(frozen=True)
 class Pattern:
-    """How all n topics fit one scheme over one list of brokers.
+    """How m topics fit one scheme over one list of brokers.
 
-    order: int32, broker indices in the order placed over; the striped scheme's by id.
-    whole: bool (n), the pattern explains every partition.   sure: bool (n), and no growth too short to tell.
-    shuffles: the striped scheme of 4.1 and later.
+    Attributes:
+        scheme: The scheme.
+        order: int32, broker indices in the order placed over; by id for the striped placement.
+        fits: Fits (m).
+        complete: bool (m), whether the pattern explains every partition.
+        conclusive: bool (m), whether it does so without an expansion that is too short to be conclusive.
+        shuffles: For the striped placement, whether it is that of Kafka 4.1 and later.
     """
 
-    scheme: int
+    scheme: Origin
     order: Ids
-    fits: Fits
-    whole: Mask
-    sure: Mask
+    fits: PatternFits
+    complete: Mask
+    conclusive: Mask
     shuffles: bool = True
 
     @property
     def explained(self) -> int:
-        """Topics that it explains and might not have explained."""
-        return int((self.sure & (self.fits.evidence > 0)).sum())
+        """Number of topics that the pattern explains though it could have failed to."""
+        return int((self.conclusive & (self.fits.evidence > 0)).sum())
 
 
-def place_of(order: Ids, brokers: int) -> Ids:
-    """Each broker's place in the order, int32 (brokers), -1 = not in it."""
-    place = np.full(brokers, -1, dtype=np.int32)
-    place[order] = np.arange(len(order), dtype=np.int32)
-    return place
+def _find_positions(order: Ids, brokers: CandidateBrokers) -> Ids:
+    """Return each broker's position in the order: int32 (b), -1 = not in it."""
+    position = np.full(len(brokers.ids), -1, dtype=np.int32)
+    position[order] = np.arange(len(order), dtype=np.int32)
+    return position
 
 
-def alternated(members: Ids, brokers: Brokers) -> tuple[Ids, Ids, int]:
-    """(members in Kafka's rack-alternated order, the racks beside them from 0, number of racks)."""
+def _alternate(members: Ids, brokers: CandidateBrokers) -> BrokerOrder:
+    """Return these brokers in Kafka's rack-alternated order."""
     order, rack = np.empty_like(members), np.empty_like(members)
-    racks = alternate(members, brokers.rack[members], order, rack)
-    return order, rack, racks
+    racks = alternate_racks(members, brokers.rack[members], order, rack)
+    return create_order(order, rack, racks)
 
 
-def _room(size: int) -> Ints:
-    return np.zeros(size, dtype=np.int64)
+def has_all_racks(members: Ids, brokers: CandidateBrokers) -> bool:
+    """Return whether the racks of all these brokers are known."""
+    return bool((brokers.rack[members] != NO_RACK).all())
 
 
-def grow(observed: Observed, topics: Ints, fits: Fits, order: Ids, sets: list[Ids], brokers: Brokers) -> Mask:
-    """Continues fits (m) to Kafka's round robin by growths over any of these sets; bool (m), growths that are sure."""
-    sure = np.ones(len(topics), dtype=np.bool_)
-    first = np.where(fits.start >= 0, order[np.maximum(fits.start, 0)], -1).astype(np.int64)
-    for members in sets:
-        ways = [(members, np.zeros_like(members), 0)]
-        if (brokers.rack[members] != NO_RACK).all():
-            ways.append(alternated(members, brokers))
-        for over, rack, racks in ways:
-            open_ = np.flatnonzero((fits.until > observed.row_offsets[topics]) & ~_whole(observed, topics, fits))
-            if len(open_) == 0:
-                return sure
-            part = Fits(*(values[open_] for values in fits.arrays))
-            before = part.evidence.copy()
-            place, room = place_of(over, len(brokers.ids)), _room(3 * len(over) + 1)
-            given = (*observed.arrays, topics[open_], place, members, over, rack, racks, room, first[open_])
-            fit_growth(*given, part.until, part.evidence, part.expanded_from_partition)
-            for values, new in zip(fits.arrays, part.arrays, strict=True):
-                values[open_] = new
-            sure[open_] = (part.expanded_from_partition == UNKNOWN) | (part.evidence - before >= _SURE_GROWTH)
-    return sure
-
-
-def _whole(observed: Observed, topics: Ints, fits: Fits) -> Mask:
+def _find_complete(observed: ObservedTopics, topics: Ints, fits: PatternFits) -> Mask:
     begin, end = observed.row_offsets[topics], observed.row_offsets[topics + 1]
-    whole: Mask = (fits.until == end) & (end > begin)
-    return whole
+    complete: Mask = (fits.until == end) & (end > begin)
+    return complete
 
 
-def kafka_pattern(observed: Observed, topics: Ints, order: Ids, sets: list[Ids], brokers: Brokers) -> Pattern:
-    """Kafka's round robin over an order, and growths of it over sets (by rising id) of brokers."""
-    fits = Fits.none(len(topics))
-    fit_round_robin(*observed.arrays, topics, place_of(order, len(brokers.ids)), len(order), *fits.arrays)
-    sure = grow(observed, topics, fits, order, sets, brokers)
-    whole = _whole(observed, topics, fits)
-    return Pattern(KAFKA, order, fits, whole, whole & sure)
+def _add_expansions(
+    observed: ObservedTopics,
+    topics: Ints,
+    fits: PatternFits,
+    order: Ids,
+    member_sets: Sequence[Ids],
+    brokers: CandidateBrokers,
+) -> Mask:
+    """Continue fits to Kafka's round robin by expansions over any set of brokers.
+
+    Return whether each fit (bool, m) does without an expansion that is too short to be conclusive.
+    """
+    conclusive = np.ones(len(topics), dtype=np.bool_)
+    first = np.where(fits.start >= 0, order[np.maximum(fits.start, 0)], -1).astype(np.int64)
+    for members in member_sets:
+        orders = [create_order(members)]
+        if has_all_racks(members, brokers):
+            orders.append(_alternate(members, brokers))
+        for expansion_order in orders:
+            started = fits.until > observed.row_offsets[topics]
+            rows = np.flatnonzero(started & ~_find_complete(observed, topics, fits))
+            if len(rows) == 0:
+                return conclusive
+            part = PatternFits(*(values[rows] for values in fits))
+            before = part.evidence.copy()
+            fit_expansions(observed, topics[rows], members, expansion_order, first[rows], part)
+            for values, new in zip(fits, part, strict=True):
+                values[rows] = new
+            long_enough = part.evidence - before >= _MIN_EVIDENCE
+            conclusive[rows] = (part.expanded_from_partition == UNKNOWN) | long_enough
+    return conclusive
 
 
-def rack_aware_pattern(observed: Observed, topics: Ints, members: Ids, sets: list[Ids], brokers: Brokers) -> Pattern:
-    """Kafka's rack-aware round robin over these brokers (by rising id), all of whose racks are known."""
-    order, rack, racks = alternated(members, brokers)
-    fits, room = Fits.none(len(topics)), _room(3 * len(order) + 1)
-    place = place_of(order, len(brokers.ids))
-    fit_rack_aware(*observed.arrays, topics, place, order, rack, racks, room, *fits.arrays)
-    sure = grow(observed, topics, fits, order, sets, brokers)
-    whole = _whole(observed, topics, fits)
-    return Pattern(RACK_AWARE, order, fits, whole, whole & sure)
+def match_kafka(
+    observed: ObservedTopics, topics: Ints, order: Ids, member_sets: Sequence[Ids], brokers: CandidateBrokers
+) -> Pattern:
+    """Compare topics with Kafka's round robin over an order, and its expansions over sets of brokers (by id)."""
+    fits = create_fits(len(topics))
+    fit_round_robin(observed, topics, _find_positions(order, brokers), len(order), fits)
+    conclusive = _add_expansions(observed, topics, fits, order, member_sets, brokers)
+    complete = _find_complete(observed, topics, fits)
+    return Pattern(Origin.KAFKA, order, fits, complete, complete & conclusive)
 
 
-def striped_pattern(observed: Observed, topics: Ints, members: Ids, brokers: Brokers, shuffles: bool) -> Pattern:
-    """KRaft's placement over these brokers (by rising id); one without a known rack is taken to have none."""
+def match_rack_aware(
+    observed: ObservedTopics, topics: Ints, members: Ids, member_sets: Sequence[Ids], brokers: CandidateBrokers
+) -> Pattern:
+    """Compare topics with Kafka's rack-aware round robin over brokers (by id) whose racks are all known."""
+    order = _alternate(members, brokers)
+    fits = create_fits(len(topics))
+    fit_rack_aware(observed, topics, _find_positions(order.order, brokers), order, fits)
+    conclusive = _add_expansions(observed, topics, fits, order.order, member_sets, brokers)
+    complete = _find_complete(observed, topics, fits)
+    return Pattern(Origin.KAFKA_RACK_AWARE, order.order, fits, complete, complete & conclusive)
+
+
+def match_striped(
+    observed: ObservedTopics, topics: Ints, members: Ids, brokers: CandidateBrokers, shuffles: bool
+) -> Pattern:
+    """Compare topics with KRaft's placement over brokers (by id); brokers of unknown rack count as without a rack."""
     by_rack = members[np.argsort(brokers.rack[members], kind="stable")]
-    _, begins, counts = np.unique(brokers.rack[by_rack], return_index=True, return_counts=True)
-    rack_begin = np.append(begins, len(by_rack)).astype(np.int32)
-    rack_of = np.full(len(brokers.ids), -1, dtype=np.int32)
-    rack_of[by_rack] = np.repeat(np.arange(len(counts)), counts)
-    spot = np.zeros(len(brokers.ids), dtype=np.int32)
-    spot[by_rack] = np.arange(len(by_rack)) - np.repeat(begins, counts)
+    _, begin, counts = np.unique(brokers.rack[by_rack], return_index=True, return_counts=True)
+    rack = np.full(len(brokers.ids), -1, dtype=np.int32)
+    rack[by_rack] = np.repeat(np.arange(len(counts)), counts)
+    position = np.zeros(len(brokers.ids), dtype=np.int32)
+    position[by_rack] = np.arange(len(by_rack)) - np.repeat(begin, counts)
+    racks = RackPositions(rack, position, np.append(begin, len(by_rack)).astype(np.int32))
 
-    fits, room = Fits.none(len(topics)), _room(5 * len(counts) + 2 + len(members) + len(brokers.ids))
-    given = (*observed.arrays, topics, rack_of, spot, rack_begin, shuffles, room)
-    fit_striped(*given, *fits.arrays)
-    sure = np.ones(len(topics), dtype=np.int64)
-    fit_striped_growth(*given, fits.until, fits.evidence, fits.expanded_from_partition, sure)
-    whole = _whole(observed, topics, fits)
-    return Pattern(KRAFT, members, fits, whole, whole & (sure == 1), shuffles)
+    fits, draws = create_fits(len(topics)), create_draws(racks)
+    fit_striped(observed, topics, racks, shuffles, draws, fits)
+    conclusive = np.ones(len(topics), dtype=np.int64)
+    fit_striped_expansions(observed, topics, racks, shuffles, draws, fits, conclusive)
+    complete = _find_complete(observed, topics, fits)
+    return Pattern(Origin.KRAFT, members, fits, complete, complete & (conclusive == 1), shuffles)
 
 
-def naive_pattern(observed: Observed, topics: Ints, members: Ids, brokers: Brokers) -> Pattern:
-    """The naive placement over these brokers (by rising id)."""
-    fits = Fits.none(len(topics))
-    fit_naive(*observed.arrays, topics, place_of(members, len(brokers.ids)), len(members), *fits.arrays)
-    whole = _whole(observed, topics, fits)
-    return Pattern(NAIVE, members, fits, whole, whole)
+def match_naive(observed: ObservedTopics, topics: Ints, members: Ids, brokers: CandidateBrokers) -> Pattern:
+    """Compare topics with the naive placement over brokers (by id)."""
+    fits = create_fits(len(topics))
+    fit_naive(observed, topics, _find_positions(members, brokers), len(members), fits)
+    complete = _find_complete(observed, topics, fits)
+    return Pattern(Origin.NAIVE, members, fits, complete, complete)

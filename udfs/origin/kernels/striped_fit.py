@@ -1,285 +1,258 @@
-"""Whether offsets and shuffles exist with which KRaft's striped placement gives the observed replicas.
+"""Fit observed topics to KRaft's striped placement: do offsets and shuffles exist that give the observed replicas?
 
-Nothing is drawn: what Kafka draws is bound when a replica first tells it, and must then hold. Until as many
-partitions are placed as there are brokers, racks and brokers are in order, from unknown offsets; from then on, in
-each round of as many partitions, racks and each rack's brokers are in an unknown order of their own. Up to 4.0 there
-are no later rounds. Source: striped.py; all brokers taken as unfenced.
+Nothing is drawn: each unknown draw is bound by the first replica that depends on it, and must then hold. Until as many
+partitions are placed as there are brokers (the first epoch), racks and brokers are in order, from unknown offsets.
+In each later epoch, racks and each rack's brokers are in an unknown new order. Up to Kafka 4.0 there are no later
+epochs. Source: udfs/placement/kernels/striped.py; all brokers are assumed to be unfenced.
 
-In which partitions a rack's list is stepped on follows from the stripe alone, so gaps between partitions do no harm.
+The stripe alone determines in which partitions a rack's list advances, so gaps between partitions do not matter.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
+
 from udfs.kernel_compiler import compiled, part
-from udfs.origin.kernels.round_robin_fit import UNKNOWN
+from udfs.origin.kernels.round_robin_fit import UNKNOWN, ObservedTopics, PatternFits, get_width
 from udfs.placement.kernels.topic_arrays import Ids, Ints
 
-FREE = -1
-ENOUGH_ROWS, ENOUGH_EVIDENCE = 4, 6  # of a growth, which is placed afresh: fewer fit too easily
+FREE = -1  # not bound yet
+MISMATCH = -1
+_MIN_ROWS, _MIN_EVIDENCE = 4, 6  # of an expansion, which is placed like a new topic: shorter ones fit by chance
+
+
+class RackPositions(NamedTuple):
+    """n brokers of a cluster by rack.
+
+    Attributes:
+        rack: int32 (brokers of the cluster), rack number, -1 = not one of the n.
+        position: int32 (brokers of the cluster), position within the rack.
+        begin: int32 (racks + 1), cumulative sizes of the racks.
+    """
+
+    rack: Ids
+    position: Ids
+    begin: Ids
+
+
+class BoundDraws(NamedTuple):
+    """What the replicas so far imply about the draws. All arrays are int64, FREE = nothing yet.
+
+    Attributes:
+        offset: (racks), offset of each rack's list in the first epoch.
+        rack_at: (racks), rack in each slot of the current epoch.
+        slot_of: (racks), slot of each rack.
+        broker_at: (n), broker at each seat: the racks' lists one after the other, in the order of the epoch.
+        seat_of: (brokers of the cluster), seat of each broker.
+        used: (racks), brokers used of each slot's rack in the current partition.
+        racks_bound: (1), number of racks with a slot.
+        brokers_bound: (racks), number of brokers with a seat, by rack.
+    """
+
+    offset: Ints
+    rack_at: Ints
+    slot_of: Ints
+    broker_at: Ints
+    seat_of: Ints
+    used: Ints
+    racks_bound: Ints
+    brokers_bound: Ints
+
+
+def create_draws(racks: RackPositions) -> BoundDraws:
+    """Allocate working memory for topics over brokers in these racks."""
+    count, n, brokers = len(racks.begin) - 1, int(racks.begin[-1]), len(racks.rack)
+    sizes = (count, count, count, n, brokers, count, 1, count)
+    return BoundDraws(*(np.zeros(size, dtype=np.int64) for size in sizes))
 
 
 @compiled
-def touched(behind: int, width: int, racks: int, epoch: int) -> int:
-    """In how many of the partitions 0 to epoch - 1 the rack `behind` the first partition's stripe was stepped on.
+def count_steps(distance: int, width: int, racks: int, epoch: int) -> int:
+    """Return in how many of the partitions 0 to epoch - 1 the list of a rack advances.
 
-    width: racks that a partition steps on. Each partition's stripe is one rack further.
+    The rack is `distance` after the first partition's stripe, each stripe is one rack further, and each partition
+    advances the lists of `width` racks.
     """
     rest = epoch % racks
-    near = max(0, min(behind + 1, rest) - max(0, behind - width + 1))
-    far = max(0, rest - (behind - width + 1 + racks))
+    near = max(0, min(distance + 1, rest) - max(0, distance - width + 1))
+    far = max(0, rest - (distance - width + 1 + racks))
     return epoch // racks * width + near + far
 
 
 @part
-def _bind_first(
-    one: int, steps: int, rack_of: Ids, spot: Ids, rack_begin: Ids, rack: int, base: Ints, told: Ints
-) -> bool:
-    """A replica of the first round: the rack is known, its offset perhaps not yet. told[0] counts as evidence."""
-    if rack_of[one] != rack:
-        return False
-    size = rack_begin[rack + 1] - rack_begin[rack]
-    offset = (spot[one] - steps) % size
-    told[0] = 1 if len(rack_begin) > 2 else 0
-    if base[rack] == FREE:
-        base[rack] = offset
-        return True
-    if size > 1:
-        told[0] = 1
-    return bool(base[rack] == offset)
+def _bind_first_epoch(broker: int, steps: int, racks: RackPositions, rack: int, draws: BoundDraws) -> int:
+    """Bind a replica of the first epoch: its rack is known, the rack's offset perhaps not yet.
+
+    Return 1 if the replica could have been a mismatch, 0 if not, MISMATCH if it is one.
+    """
+    if racks.rack[broker] != rack:
+        return MISMATCH
+    size = racks.begin[rack + 1] - racks.begin[rack]
+    offset = (racks.position[broker] - steps) % size
+    if draws.offset[rack] == FREE:
+        draws.offset[rack] = offset
+        return 1 if len(racks.begin) > 2 else 0
+    if draws.offset[rack] != offset:
+        return MISMATCH
+    return 1 if size > 1 or len(racks.begin) > 2 else 0
 
 
 @part
-def _bind_later(
-    one: int,
-    steps: int,
-    rack_of: Ids,
-    rack_begin: Ids,
-    slot: int,
-    rack_at: Ints,
-    slot_of: Ints,
-    broker_at: Ints,
-    seat_of: Ints,
-    told: Ints,
-) -> bool:
-    """A replica of a later round: neither the rack in this slot nor the rack's order is known beforehand."""
-    rack = rack_of[one]
-    told[0] = 0
+def _bind_later_epoch(broker: int, steps: int, racks: RackPositions, slot: int, draws: BoundDraws) -> int:
+    """Bind a replica of a later epoch, where neither the slot's rack nor the rack's order is known; return as above."""
+    rack = racks.rack[broker]
+    evidence = 0
     if rack < 0:
-        return False
-    if rack_at[slot] == FREE:
-        if slot_of[rack] != FREE:
-            return False
-        told[0] = 1 if told[1] > 0 else 0
-        told[1] += 1
-        rack_at[slot], slot_of[rack] = rack, slot
-    elif rack_at[slot] != rack:
-        return False
-    elif len(rack_begin) > 2:
-        told[0] = 1
-    begin = rack_begin[rack]
-    size = rack_begin[rack + 1] - begin
+        return MISMATCH
+    if draws.rack_at[slot] == FREE:
+        if draws.slot_of[rack] != FREE:
+            return MISMATCH
+        evidence = 1 if draws.racks_bound[0] > 0 else 0
+        draws.racks_bound[0] += 1
+        draws.rack_at[slot], draws.slot_of[rack] = rack, slot
+    elif draws.rack_at[slot] != rack:
+        return MISMATCH
+    elif len(racks.begin) > 2:
+        evidence = 1
+    begin = racks.begin[rack]
+    size = racks.begin[rack + 1] - begin
     seat = begin + steps % size
-    if broker_at[seat] == FREE:
-        if seat_of[one] != FREE:
-            return False
-        broker_at[seat], seat_of[one] = one, seat
-        told[2 + rack] += 1
-        if told[2 + rack] > 1:
-            told[0] = 1
-        return True
-    if size > 1:
-        told[0] = 1
-    return bool(broker_at[seat] == one)
+    if draws.broker_at[seat] == FREE:
+        if draws.seat_of[broker] != FREE:
+            return MISMATCH
+        draws.broker_at[seat], draws.seat_of[broker] = broker, seat
+        draws.brokers_bound[rack] += 1
+        return 1 if draws.brokers_bound[rack] > 1 else evidence
+    if draws.broker_at[seat] != broker:
+        return MISMATCH
+    return 1 if size > 1 else evidence
 
 
 @part
 def _fit_partition(
-    first: int,
-    width: int,
-    broker: Ids,
-    rack_of: Ids,
-    spot: Ids,
-    rack_begin: Ids,
-    epoch: int,
-    stripe: int,
-    early: bool,
-    base: Ints,
-    rack_at: Ints,
-    slot_of: Ints,
-    broker_at: Ints,
-    seat_of: Ints,
-    given: Ints,
-    told: Ints,
+    replicas: Ids, racks: RackPositions, draws: BoundDraws, epoch: int, stripe: int, is_first_epoch: bool
 ) -> int:
-    """How many replicas could have failed, or -1 if one does. given: int64 (racks), to work in.
+    """Bind the replicas of one partition, number `epoch` of its epoch, which began at slot `stripe`.
 
-    stripe: slot of this round's first partition.   early: the first round.
+    Return the number of replicas that could have been a mismatch, or MISMATCH if one is.
     """
-    racks = len(rack_begin) - 1
-    n = rack_begin[racks]
-    given[:] = 0
-    here = (stripe + epoch) % racks
-    slot, passed, evidence = here, False, 0
+    count, width, used = len(racks.begin) - 1, len(replicas), draws.used
+    n = racks.begin[count]
+    used[:] = 0
+    first = (stripe + epoch) % count
+    slot, skipped_first, evidence = first, False, 0
     for rank in range(width):
         while rank > 0:
-            if slot == here and not passed:
-                passed = True
+            if slot == first and not skipped_first:
+                skipped_first = True
             else:
-                rack = slot if early else rack_at[slot]
-                if rack == FREE or given[slot] < rack_begin[rack + 1] - rack_begin[rack]:
+                rack = slot if is_first_epoch else draws.rack_at[slot]
+                if rack == FREE or used[slot] < racks.begin[rack + 1] - racks.begin[rack]:
                     break
-            slot = slot + 1 if slot + 1 < racks else 0
-        steps = given[slot] + touched((slot - stripe) % racks, min(width, racks), racks, epoch)
-        one = broker[first + rank]
-        if early:
-            good = _bind_first(one, steps, rack_of, spot, rack_begin, slot, base, told)
+            slot = slot + 1 if slot + 1 < count else 0
+        steps = used[slot] + count_steps((slot - stripe) % count, min(width, count), count, epoch)
+        if is_first_epoch:
+            bound = _bind_first_epoch(replicas[rank], steps, racks, slot, draws)
         else:
-            good = _bind_later(one, steps, rack_of, rack_begin, slot, rack_at, slot_of, broker_at, seat_of, told)
-        if not good:
-            return -1
-        given[slot] += 1
+            bound = _bind_later_epoch(replicas[rank], steps, racks, slot, draws)
+        if bound == MISMATCH:
+            return MISMATCH
+        used[slot] += 1
         if rank < n - 1:
-            evidence += told[0]
+            evidence += bound
         if rank > 0:
-            slot = slot + 1 if slot + 1 < racks else 0
+            slot = slot + 1 if slot + 1 < count else 0
     return evidence
 
 
 @part
-def fit_rows(
-    lo: int,
-    hi: int,
-    begin: int,
-    partition: Ints,
-    replica_offsets: Ints,
-    broker: Ids,
-    rack_of: Ids,
-    spot: Ids,
-    rack_begin: Ids,
-    shuffles: bool,
-    room: Ints,
+def _fit_rows(
+    observed: ObservedTopics, lo: int, hi: int, begin: int, racks: RackPositions, shuffles: bool, draws: BoundDraws
 ) -> tuple[int, int]:
-    """(first row that cannot be, or hi; evidence) of rows lo.. placed as one request from partition id `begin` on.
+    """Fit rows lo to hi - 1 of a topic as one request that begins with partition id `begin`.
 
-    rack_of: int32 (brokers), rack in order, -1 = not one of them.   spot: int32 (brokers), place within the rack.
-    rack_begin: int32 (racks + 1).   room: int64 (5 racks + brokers + n + 2), to work in.
+    Return (first row that cannot be placed so, or hi; evidence before it).
     """
-    racks, brokers = len(rack_begin) - 1, len(rack_of)
-    n = rack_begin[racks]
-    width = replica_offsets[lo + 1] - replica_offsets[lo] if hi > lo else 0
+    count = len(racks.begin) - 1
+    n = racks.begin[count]
+    width = get_width(observed, lo) if hi > lo else 0
     if width == 0 or width > n:
         return lo, 0
-    base, rack_at, slot_of, given = (
-        room[:racks],
-        room[racks : 2 * racks],
-        room[2 * racks : 3 * racks],
-        room[3 * racks :],
-    )
-    given, told = given[:racks], room[4 * racks : 5 * racks + 2]
-    broker_at, seat_of = room[5 * racks + 2 :][:n], room[5 * racks + 2 + n :][:brokers]
-    base[:] = FREE
+    draws.offset[:] = FREE
     length = n if shuffles and n > 1 else 1 << 40
-    # A rack's list that was last stepped on in partition e of a round, and next in partition e of the following one,
-    # is not wound back: it may be passed over, in ways that say little about what is seen. Only with few brokers.
-    winds_back = n - 1 > 2 * (racks - min(width, racks))
-    base[:] = FREE
-    stripe = (rack_of[broker[replica_offsets[lo]]] - (partition[lo] - begin)) % racks
+    # A list that advanced last in partition e of an epoch, and next in partition e of the following one, does not
+    # restart: it may be skipped in ways that say little about what is observed. This needs few brokers.
+    restarts = n - 1 > 2 * (count - min(width, count))
+    stripe = (racks.rack[observed.broker[observed.replica_offsets[lo]]] - (observed.partition[lo] - begin)) % count
     current, evidence = 0, 0
     for row in range(lo, hi):
-        first = replica_offsets[row]
-        if replica_offsets[row + 1] - first != width:
+        replicas = observed.broker[observed.replica_offsets[row] : observed.replica_offsets[row + 1]]
+        if len(replicas) != width:
             return row, evidence
-        for at in range(first, first + width):
-            if rack_of[broker[at]] < 0:
+        for broker in replicas:
+            if racks.rack[broker] < 0:
                 return row, evidence
-        ordinal = partition[row] - begin
-        early = ordinal < length
-        if not early and not winds_back:
+        ordinal = observed.partition[row] - begin
+        is_first_epoch = ordinal < length
+        if not is_first_epoch and not restarts:
             continue
         if ordinal // length != current or row == lo:
             current = ordinal // length
-            rack_at[:], slot_of[:], broker_at[:], seat_of[:], told[:] = FREE, FREE, FREE, FREE, 0
-        from_stripe = stripe if early else 0
-        counted = _fit_partition(
-            *(first, width, broker, rack_of, spot, rack_begin, ordinal % length, from_stripe, early),
-            *(base, rack_at, slot_of, broker_at, seat_of, given, told),
-        )
-        if counted < 0:
+            draws.rack_at[:], draws.slot_of[:], draws.broker_at[:], draws.seat_of[:] = FREE, FREE, FREE, FREE
+            draws.racks_bound[:], draws.brokers_bound[:] = 0, 0
+        first_slot = stripe if is_first_epoch else 0
+        bound = _fit_partition(replicas, racks, draws, ordinal % length, first_slot, is_first_epoch)
+        if bound == MISMATCH:
             return row, evidence
-        # The very first leader is free: it tells the stripe.
-        evidence += counted - (1 if early and row == lo and racks > 1 else 0)
+        # The very first leader always fits: it determines the stripe.
+        evidence += bound - (1 if is_first_epoch and row == lo and count > 1 else 0)
     return hi, evidence
 
 
 @compiled
 def fit_striped(
-    row_offsets: Ints,
-    partition: Ints,
-    replica_offsets: Ints,
-    broker: Ids,
-    topics: Ints,
-    rack_of: Ids,
-    spot: Ids,
-    rack_begin: Ids,
-    shuffles: bool,
-    room: Ints,
-    until: Ints,
-    evidence: Ints,
-    start: Ints,
-    shift: Ints,
-    expanded_from_partition: Ints,
+    observed: ObservedTopics, topics: Ints, racks: RackPositions, shuffles: bool, draws: BoundDraws, fits: PatternFits
 ) -> None:
-    """Fits of these topics (int64, m) to the striped placement over brokers in racks; see fit_rows."""
+    """Fit topics to the striped placement; shuffles: whether later epochs shuffle (Kafka 4.1 and later)."""
     for i in range(len(topics)):
-        lo, hi = row_offsets[topics[i]], row_offsets[topics[i] + 1]
-        start[i], shift[i], expanded_from_partition[i] = UNKNOWN, UNKNOWN, UNKNOWN
-        given = (partition, replica_offsets, broker, rack_of, spot, rack_begin)
-        until[i], evidence[i] = fit_rows(lo, hi, 0, *given, shuffles, room)
+        lo, hi = observed.row_offsets[topics[i]], observed.row_offsets[topics[i] + 1]
+        fits.until[i], fits.evidence[i] = _fit_rows(observed, lo, hi, 0, racks, shuffles, draws)
 
 
 @compiled
-def fit_striped_growth(
-    row_offsets: Ints,
-    partition: Ints,
-    replica_offsets: Ints,
-    broker: Ids,
+def fit_striped_expansions(
+    observed: ObservedTopics,
     topics: Ints,
-    rack_of: Ids,
-    spot: Ids,
-    rack_begin: Ids,
+    racks: RackPositions,
     shuffles: bool,
-    room: Ints,
-    until: Ints,
-    evidence: Ints,
-    expanded_from_partition: Ints,
-    sure: Ints,
+    draws: BoundDraws,
+    fits: PatternFits,
+    conclusive: Ints,
 ) -> None:
-    """Continues the fits of these topics (int64, m) by one growth, where that explains all the rest.
+    """Continue fits by one expansion, if that explains all rows that follow. Other fits stay.
 
-    A growth is placed like a new topic, so almost anything short could be one: sure (int64, m) is 1 where it is long
-    enough to tell. Fits that do not reach the end stay as they are.
+    An expansion is placed like a new topic, so almost any short one fits: `conclusive` (int64, m) is set to 0 then.
     """
-    n = rack_begin[len(rack_begin) - 1]
+    n = racks.begin[len(racks.begin) - 1]
     for i in range(len(topics)):
-        lo, hi = row_offsets[topics[i]], row_offsets[topics[i] + 1]
-        if until[i] <= lo or until[i] >= hi:
+        lo, hi = observed.row_offsets[topics[i]], observed.row_offsets[topics[i] + 1]
+        if fits.until[i] <= lo or fits.until[i] >= hi:
             continue
-        width = replica_offsets[lo + 1] - replica_offsets[lo]
-        for row in range(until[i], max(lo, until[i] - 4 * n), -1):
-            if replica_offsets[row + 1] - replica_offsets[row] != width:
+        width = get_width(observed, lo)
+        for row in range(fits.until[i], max(lo, fits.until[i] - 4 * n), -1):
+            if get_width(observed, row) != width:
                 break
-            given = (partition, replica_offsets, broker, rack_of, spot, rack_begin)
-            end, told = fit_rows(row, hi, partition[row], *given, shuffles, room)
+            end, evidence = _fit_rows(observed, row, hi, observed.partition[row], racks, shuffles, draws)
             if end == hi:
-                long_enough = hi - row >= ENOUGH_ROWS and told >= ENOUGH_EVIDENCE
-                if expanded_from_partition[i] == UNKNOWN or long_enough:
-                    expanded_from_partition[i], sure[i] = partition[row], 1 if long_enough else 0
-                    if long_enough:
-                        _, before = fit_rows(lo, row, 0, *given, shuffles, room)
-                        evidence[i] = before + told
-                    else:
-                        evidence[i] = 0
+                long_enough = hi - row >= _MIN_ROWS and evidence >= _MIN_EVIDENCE
+                if fits.expanded_from_partition[i] == UNKNOWN or long_enough:
+                    fits.expanded_from_partition[i] = observed.partition[row]
+                    conclusive[i], fits.evidence[i] = 0, 0
                 if long_enough:
+                    _, before = _fit_rows(observed, lo, row, 0, racks, shuffles, draws)
+                    conclusive[i], fits.evidence[i] = 1, before + evidence
                     break
-        if expanded_from_partition[i] != UNKNOWN:
-            until[i] = hi
+        if fits.expanded_from_partition[i] != UNKNOWN:
+            fits.until[i] = hi

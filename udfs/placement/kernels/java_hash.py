@@ -1,6 +1,6 @@
-"""How Java orders strings and the keys of a HashMap, where Kafka's draws depend on it.
+"""Java's string order, hash codes and HashMap order, which Kafka's placement of racks depends on.
 
-Source: the documentation of String.hashCode and String.compareTo, and the behaviour of java.util.HashMap (17).
+Source: documentation of String.hashCode and String.compareTo; behaviour of java.util.HashMap (OpenJDK 17).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _SMALLEST_TABLE_WITH_TREES = 64
 _LONGEST_CHAIN = 8
 
 
-def java_hash(text: str) -> int:
-    """`text.hashCode()`: over its UTF-16 units, in 32 bits."""
+def compute_hash_code(text: str) -> int:
+    """Return `text.hashCode()`: a 32-bit hash of the UTF-16 units."""
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -28,25 +28,25 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value >= 1 << 31 else value
 
 
-def rack_names(racks: Sequence[str | None]) -> tuple[Ids, Ids, Ids]:
-    """(index of each rack's name, -1 for None; each name's rank in Java's order; each name's hash): int32."""
+def index_rack_names(racks: Sequence[str | None]) -> tuple[Ids, Ids, Ids]:
+    """Return (name index of each rack, -1 for None; rank of each name in Java's order; hash of each name): int32."""
     names = sorted({rack for rack in racks if rack is not None}, key=lambda n: n.encode("utf-16-be", "surrogatepass"))
     index = {name: i for i, name in enumerate(names)}
     codes = np.array([-1 if rack is None else index[rack] for rack in racks], dtype=np.int32)
-    return codes, np.arange(len(names), dtype=np.int32), np.array([java_hash(n) for n in names], dtype=np.int32)
+    return codes, np.arange(len(names), dtype=np.int32), np.array(list(map(compute_hash_code, names)), dtype=np.int32)
 
 
 @compiled
-def hash_map_order(hashes: Ids, out: Ids) -> None:
-    """The order in which a HashMap gives keys back, as indices; put in as they come, with these hash codes.
+def find_hash_map_order(hashes: Ids, out: Ids) -> None:
+    """Find the iteration order (out: int32, n) of a HashMap whose keys were inserted with these hash codes (int32, n).
 
-    hashes, out: int32 (n). Keys of one bucket keep their order as the table grows. Not followed: buckets of nine keys
-    and more in tables of 64 and more, which Java keeps as trees.
+    Keys of one bucket keep their order when the table grows. Buckets of nine or more keys in tables of 64 or more,
+    which Java turns into trees, are not modelled.
     """
     count = len(hashes)
     size = _FIRST_TABLE
     for i in range(count):
-        # An int32 has its sign; Java's >>> shifts the bits as they are.
+        # An int32 keeps its sign; Java's >>> shifts the bits without it.
         bits = np.int64(hashes[i]) & 0xFFFFFFFF
         spread = bits ^ (bits >> 16)
         if size < _SMALLEST_TABLE_WITH_TREES:

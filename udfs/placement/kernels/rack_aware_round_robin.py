@@ -1,39 +1,65 @@
 """Kafka's rack-aware round robin.
 
-Source: kafka.admin.AdminUtils.assignReplicasToBrokersRackAware and getRackAlternatedBrokerList. The broker list is
-alternated by rack; a follower candidate is passed over while its rack is used and another is not, or while it is
-used itself and another broker is not.
+Source: kafka.admin.AdminUtils.assignReplicasToBrokersRackAware and getRackAlternatedBrokerList. Brokers are put into an
+order that alternates between racks. A candidate for a follower is skipped if its rack already has a replica while
+another rack has none, or if the broker already has a replica while another has none.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-import numpy.typing as npt
 
 from udfs.kernel_compiler import compiled, part
-from udfs.placement.kernels import kafka_errors
-from udfs.placement.kernels.round_robin import crossings, follower_index, remainder, to_int
-from udfs.placement.kernels.topic_arrays import NO_RACK, Ids, Ints
+from udfs.placement.kernels.round_robin import (
+    INDEX_OUT_OF_BOUNDS,
+    INT_END,
+    count_shift_steps,
+    java_remainder,
+    replica_index,
+    wrap_int,
+)
+from udfs.placement.kernels.topic_arrays import NO_RACK, BrokerLists, Ids, Ints, PlacementBuffers, Topics
 
-_INT_MAX = (1 << 31) - 1  # the shift grows at ids > 0 only, and Java's ids turn negative behind this one
+
+class ReplicaScratch(NamedTuple):
+    """Working memory to place the replicas of one partition over up to n brokers.
+
+    Attributes:
+        stamp: int64 (1), number of the current partition, which marks used racks and brokers.
+        rack_used: int64 (n), the last stamp of each rack.
+        broker_used: int64 (n), the last stamp of each broker.
+        replicas: int64 (n), output: index of each replica in the broker order.
+    """
+
+    stamp: Ints
+    rack_used: Ints
+    broker_used: Ints
+    replicas: Ints
+
+
+def create_scratch(brokers: int) -> ReplicaScratch:
+    """Allocate working memory for broker orders of up to so many brokers."""
+    return ReplicaScratch(*(np.zeros(size, dtype=np.int64) for size in (1, brokers, brokers, brokers)))
 
 
 @compiled
-def alternate(ids: Ids, rack: Ids, out_ids: Ids, out_rack: Ids) -> int:
-    """Brokers in Kafka's alternated order: racks in order, ids in order inside, one of each rack in turn.
+def alternate_racks(ids: Ids, rack: Ids, out_ids: Ids, out_rack: Ids) -> int:
+    """Order brokers as Kafka does: racks in order, ids in order within a rack, one broker of each rack in turn.
 
-    ids, rack: int32 (n), racks as ranks of their names.   out_ids, out_rack: int32 (n), racks numbered from 0.
-    Returns the number of racks.
+    rack: ranks of the racks' names; out_rack numbers racks from 0. All arrays are int32 (n). Return the number of
+    racks.
     """
     n = len(ids)
     by_id = np.argsort(ids)
     by_rack = by_id[np.argsort(rack[by_id], kind="mergesort")]
-    turn = np.empty(n, dtype=np.int64)  # a broker's place within its rack
+    turn = np.empty(n, dtype=np.int64)  # a broker's position within its rack
     number = np.empty(n, dtype=np.int64)
     racks = 0
     for i in range(n):
-        here = by_rack[i]
-        if i == 0 or rack[here] != rack[by_rack[i - 1]]:
+        broker = by_rack[i]
+        if i == 0 or rack[broker] != rack[by_rack[i - 1]]:
             racks += 1
             turn[i] = 0
         else:
@@ -47,40 +73,45 @@ def alternate(ids: Ids, rack: Ids, out_ids: Ids, out_rack: Ids) -> int:
 
 
 @compiled
-def alternate_all(ids: Ids, offsets: Ints, rack: Ids, out_ids: Ids, out_rack: Ids, racks: Ints) -> None:
-    """Every list alternated, and its number of racks (int64, m); one without racks stays as given, and has 0."""
+def alternate_lists(lists: BrokerLists, rank: Ids, out_ids: Ids, out_rack: Ids, racks: Ints) -> None:
+    """Order every list with `alternate_racks`; lists without racks keep their order.
+
+    rank: int32 (flat), rank of each broker's rack.   racks: int64 (m), output: racks of each list, 0 = no broker has
+    one.
+    """
     for k in range(len(racks)):
-        lo, hi = offsets[k], offsets[k + 1]
-        if lo == hi or rack[lo] == NO_RACK:
-            out_ids[lo:hi] = ids[lo:hi]
+        lo, hi = lists.offsets[k], lists.offsets[k + 1]
+        if lo == hi or rank[lo] == NO_RACK:
+            out_ids[lo:hi] = lists.ids[lo:hi]
             out_rack[lo:hi] = NO_RACK
             racks[k] = 0
         else:
-            racks[k] = alternate(ids[lo:hi], rack[lo:hi], out_ids[lo:hi], out_rack[lo:hi])
+            racks[k] = alternate_racks(lists.ids[lo:hi], rank[lo:hi], out_ids[lo:hi], out_rack[lo:hi])
 
 
 @part
-def place_partition(
-    rack: Ids, racks: int, leader: int, turn: int, width: int, rack_used: Ints, used: Ints, stamp: int, chosen: Ints
-) -> int:
-    """Indices into the alternated list of one partition's replicas (chosen), the leader's given.
+def place_partition(rack: Ids, racks: int, leader: int, turn: int, width: int, scratch: ReplicaScratch) -> int:
+    """Choose the replicas of one partition (scratch.replicas) with a known leader, an index of the broker order.
 
-    turn: the shift at this partition.   rack_used, used: what bears `stamp` is taken; stamp is new for each partition.
-    Returns 0, or the index below 0 that Java would reject.
+    rack: int32 (n), racks of the alternated order; turn: the shift at this partition. Return 0, or the negative index
+    that Java rejects.
     """
     n = len(rack)
-    base = to_int(turn * racks)
-    overflows = base < 0 or base > (1 << 30)  # a candidate may be asked for n times and more
-    step = remainder(base, n - 1) if n > 1 else 0
-    chosen[0] = leader
-    used[leader] = stamp
+    rack_used, broker_used = scratch.rack_used, scratch.broker_used
+    scratch.stamp[0] += 1
+    stamp = scratch.stamp[0]
+    base = wrap_int(turn * racks)
+    overflows = base < 0 or base > (1 << 30)  # n candidates and more may be tried
+    step = java_remainder(base, n - 1) if n > 1 else 0
+    scratch.replicas[0] = leader
+    broker_used[leader] = stamp
     rack_used[rack[leader]] = stamp
     free_racks = racks - 1
     tried = 0
     for rank in range(1, width):
         while True:
             if overflows:
-                candidate = follower_index(leader, base, tried, n)
+                candidate = replica_index(leader, base, tried, n)
                 if candidate < 0:
                     return candidate
             else:
@@ -91,10 +122,10 @@ def place_partition(
                 if step == n - 1:
                     step = 0
             tried += 1
-            if (free_racks == 0 or rack_used[rack[candidate]] != stamp) and used[candidate] != stamp:
+            if (free_racks == 0 or rack_used[rack[candidate]] != stamp) and broker_used[candidate] != stamp:
                 break
-        chosen[rank] = candidate
-        used[candidate] = stamp
+        scratch.replicas[rank] = candidate
+        broker_used[candidate] = stamp
         if rack_used[rack[candidate]] != stamp:
             rack_used[rack[candidate]] = stamp
             free_racks -= 1
@@ -103,55 +134,27 @@ def place_partition(
 
 @compiled
 def place_rack_aware(
-    ids: Ids,
-    offsets: Ints,
-    rack: Ids,
-    racks: Ints,
-    of_list: Ints,
-    rows: Ints,
-    factor: Ints,
-    origin: Ints,
-    start: Ints,
-    shift: Ints,
-    listed: Ints,
-    listed_offsets: Ints,
-    begins: Ints,
-    out: Ids,
-    refusal: npt.NDArray[np.int8],
-    detail: Ints,
+    topics: Topics, lists: BrokerLists, racks: Ints, rows: Ints, scratch: ReplicaScratch, buffers: PlacementBuffers
 ) -> None:
-    """The replicas of all topics that have rows, into `out` from begins[i] on; see topics.py for the arguments.
-
-    ids, rack, racks: of alternate_all.
-    """
-    longest = 0
-    for k in range(len(racks)):
-        longest = max(longest, offsets[k + 1] - offsets[k])
-    used = np.zeros(longest, dtype=np.int64)
-    rack_used = np.zeros(longest, dtype=np.int64)
-    chosen = np.empty(longest, dtype=np.int64)
-    stamp = 0
+    """Place the partitions (rows: int64, n; 0 = none) of topics over lists in the order of `alternate_lists`."""
     for i in range(len(rows)):
-        lo, hi = offsets[of_list[i]], offsets[of_list[i] + 1]
-        mine, my_rack = ids[lo:hi], rack[lo:hi]
-        n = hi - lo
-        first = max(0, origin[i])
-        at = begins[i]
+        k, first, width = topics.broker_list[i], max(0, topics.start_partition[i]), topics.replication_factor[i]
+        lo, hi = lists.offsets[k], lists.offsets[k + 1]
+        ids, rack, n = lists.ids[lo:hi], lists.rack[lo:hi], hi - lo
+        ids_begin = topics.partition_id_offsets[i]
+        selected = ids_begin < topics.partition_id_offsets[i + 1]
+        at = buffers.begin[i]
         for row in range(rows[i]):
-            partition = first + row
-            if listed_offsets[i] < listed_offsets[i + 1]:
-                partition = listed[listed_offsets[i] + row]
-            leader = remainder(to_int(partition + start[i]), n)
-            stamp += 1
-            bad = leader
+            partition = topics.partition_ids[ids_begin + row] if selected else first + row
+            leader = java_remainder(wrap_int(partition + buffers.start_index[i]), n)
+            index = leader
             if leader >= 0:
-                turn = to_int(shift[i] + crossings(first, min(partition, _INT_MAX), n))
-                bad = place_partition(
-                    my_rack, racks[of_list[i]], leader, turn, factor[i], rack_used, used, stamp, chosen
-                )
-            if bad < 0:
-                refusal[i], detail[i] = kafka_errors.BROKER_INDEX, bad
+                # The shift grows at ids > 0 only, and Java's ids turn negative beyond the largest int.
+                turn = wrap_int(buffers.shift[i] + count_shift_steps(first, min(partition, INT_END - 1), n))
+                index = place_partition(rack, racks[k], leader, turn, width, scratch)
+            if index < 0:
+                buffers.error_code[i], buffers.error_detail[i] = INDEX_OUT_OF_BOUNDS, index
                 break
-            for rank in range(factor[i]):
-                out[at] = mine[chosen[rank]]
+            for rank in range(width):
+                buffers.broker[at] = ids[scratch.replicas[rank]]
                 at += 1

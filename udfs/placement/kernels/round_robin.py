@@ -1,4 +1,4 @@
-"""Kafka's round robin with a shift over brokers without racks, and the arithmetic that it shares with racks.
+"""Kafka's round robin with a shift over brokers without racks, and the Java arithmetic that the rack-aware one shares.
 
 Source: kafka.admin.AdminUtils.assignReplicasToBrokersRackUnaware and replicaIndex.
 """
@@ -6,62 +6,62 @@ Source: kafka.admin.AdminUtils.assignReplicasToBrokersRackUnaware and replicaInd
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from udfs.kernel_compiler import compiled, part
-from udfs.placement.kernels import kafka_errors
-from udfs.placement.kernels.topic_arrays import Ids, Ints
+from udfs.placement.kernels.kafka_errors import ErrorCode
+from udfs.placement.kernels.topic_arrays import BrokerLists, Ids, Ints, PlacementBuffers, Topics
 
-_INT_END = 1 << 31  # sums from here on overflow in Java
-
-
-@part
-def to_int(value: int) -> int:
-    """The value as Java's 32 bits hold it."""
-    return ((value + _INT_END) & 0xFFFFFFFF) - _INT_END
+INT_END = 1 << 31  # sums from here on overflow in Java
+INDEX_OUT_OF_BOUNDS = int(ErrorCode.INDEX_OUT_OF_BOUNDS)
 
 
 @part
-def remainder(value: int, by: int) -> int:
-    """`value % by` as in Java: of the dividend's sign."""
-    return value % by if value >= 0 else -((-value) % by)
+def wrap_int(value: int) -> int:
+    """Return the value after overflow of Java's 32-bit int."""
+    return ((value + INT_END) & 0xFFFFFFFF) - INT_END
 
 
 @part
-def follower_index(first: int, shift: int, rank: int, brokers: int) -> int:
-    """AdminUtils.replicaIndex, overflow included."""
-    return remainder(first + 1 + remainder(to_int(shift + rank), brokers - 1), brokers)
+def java_remainder(value: int, divisor: int) -> int:
+    """Return Java's `value % divisor`, which has the sign of the dividend."""
+    return value % divisor if value >= 0 else -((-value) % divisor)
 
 
 @part
-def crossings(origin: int, partition: int, brokers: int) -> int:
-    """How often the shift has grown at `partition`, of a topic placed from `origin` on: at ids > 0 divisible by n."""
-    return partition // brokers - ((origin - 1) // brokers if origin > 0 else 0)
+def replica_index(leader: int, shift: int, rank: int, brokers: int) -> int:
+    """Return AdminUtils.replicaIndex, including its overflow."""
+    return java_remainder(leader + 1 + java_remainder(wrap_int(shift + rank), brokers - 1), brokers)
 
 
 @part
-def place_contiguous(
-    ids: Ids, first: int, count: int, width: int, start: int, ahead: int, growth: int, out: Ids
+def count_shift_steps(start_partition: int, partition: int, brokers: int) -> int:
+    """Count the increments of the shift up to `partition`: one at each id > 0 that the broker count divides."""
+    return partition // brokers - ((start_partition - 1) // brokers if start_partition > 0 else 0)
+
+
+@part
+def _place_contiguous(
+    ids: Ids, first: int, count: int, width: int, start: int, distance: int, growth: int, out: Ids
 ) -> None:
-    """Partitions first.. (count) of one topic: leader at (id + start) % n, followers from `ahead` behind it.
+    """Place partitions first, first + 1, ... (count) of a topic: leader at (id + start) % n.
 
-    ahead: in [1, n - 1], of the first partition; it grows by `growth` at each later id that is divisible by n.
-    Every remainder is kept by stepping: dividing is what would cost here.
+    `distance`, from the leader to its first follower, is in [1, n - 1] and grows by `growth` at each later id that n
+    divides. Divisions would dominate the time, so every remainder is updated step by step.
     """
     n = len(ids)
     leader = (first + start) % n
-    until = n - first % n  # partitions until the next id that is divisible by n
+    until = n - first % n  # partitions until the next id that n divides
     at = 0
     for _ in range(count):
         if until == 0:
             until = n
-            ahead += growth
-            if ahead >= n:
-                ahead = 1
+            distance += growth
+            if distance >= n:
+                distance = 1
         until -= 1
         out[at] = ids[leader]
         at += 1
-        step = ahead
+        step = distance
         for _rank in range(1, width):
             follower = leader + step
             if follower >= n:
@@ -77,67 +77,54 @@ def place_contiguous(
 
 
 @part
-def place_any(
-    ids: Ids, partitions: Ints, origin: int, width: int, start: int, shift: int, growth: int, out: Ids
-) -> tuple[int, int]:
-    """These partition ids of one topic, in any order, in Java's arithmetic; (refusal, index that Java would reject)."""
+def _place_any(
+    ids: Ids, partitions: Ints, start_partition: int, width: int, start: int, shift: int, growth: int, out: Ids
+) -> int:
+    """Place any partition ids of a topic, with Java's overflow; return 0 or the negative index that Java rejects."""
     n = len(ids)
     at = 0
     for i in range(len(partitions)):
         partition = partitions[i]
-        leader = remainder(to_int(partition + start), n)
+        leader = java_remainder(wrap_int(partition + start), n)
         if leader < 0:
-            return kafka_errors.BROKER_INDEX, leader
+            return leader
         out[at] = ids[leader]
         at += 1
-        turn = to_int(shift + growth * crossings(origin, min(partition, _INT_END - 1), n))
+        turn = wrap_int(shift + growth * count_shift_steps(start_partition, min(partition, INT_END - 1), n))
         for rank in range(width - 1):
-            follower = follower_index(leader, turn, rank, n)
+            follower = replica_index(leader, turn, rank, n)
             if follower < 0:
-                return kafka_errors.BROKER_INDEX, follower
+                return follower
             out[at] = ids[follower]
             at += 1
-    return kafka_errors.NONE, 0
+    return 0
 
 
 @compiled
-def place_round_robin(
-    ids: Ids,
-    offsets: Ints,
-    of_list: Ints,
-    rows: Ints,
-    factor: Ints,
-    origin: Ints,
-    start: Ints,
-    shift: Ints,
-    growth: int,
-    listed: Ints,
-    listed_offsets: Ints,
-    begins: Ints,
-    out: Ids,
-    refusal: npt.NDArray[np.int8],
-    detail: Ints,
-) -> None:
-    """The replicas of all topics that have rows, into `out` from begins[i] on; see topics.py for the arguments.
+def place_round_robin(topics: Topics, lists: BrokerLists, rows: Ints, growth: int, buffers: PlacementBuffers) -> None:
+    """Place the partitions (rows: int64, n; 0 = none) of topics, without regard to racks.
 
-    growth: what the shift grows by in each round over the brokers: 1, or 0 for the naive scheme.
+    growth: increment of the shift in each round over the brokers: 1, or 0 for the naive scheme.
     """
     for i in range(len(rows)):
         count = rows[i]
         if count == 0:
             continue
-        mine = ids[offsets[of_list[i]] : offsets[of_list[i] + 1]]
-        n = len(mine)
-        width = factor[i]
-        first = max(0, origin[i])
-        answer = out[begins[i] : begins[i + 1]]
-        wanted = listed[listed_offsets[i] : listed_offsets[i + 1]]
+        k = topics.broker_list[i]
+        ids = lists.ids[lists.offsets[k] : lists.offsets[k + 1]]
+        n = len(ids)
+        width, start, shift = topics.replication_factor[i], buffers.start_index[i], buffers.shift[i]
+        first = max(0, topics.start_partition[i])
+        out = buffers.broker[buffers.begin[i] : buffers.begin[i + 1]]
+        partitions = topics.partition_ids[topics.partition_id_offsets[i] : topics.partition_id_offsets[i + 1]]
         last = first + count
-        if len(wanted) > 0 or last + start[i] >= _INT_END or shift[i] + last // n + width >= _INT_END:
-            if len(wanted) == 0:
-                wanted = np.arange(first, last)
-            refusal[i], detail[i] = place_any(mine, wanted, first, width, start[i], shift[i], growth, answer)
+        if len(partitions) > 0 or last + start >= INT_END or shift + last // n + width >= INT_END:
+            if len(partitions) == 0:
+                partitions = np.arange(first, last)
+            index = _place_any(ids, partitions, first, width, start, shift, growth, out)
+            if index < 0:
+                buffers.error_code[i], buffers.error_detail[i] = INDEX_OUT_OF_BOUNDS, index
         else:
-            turn = shift[i] + growth * crossings(first, first, n)
-            ahead = turn % (n - 1) + 1 if n > 1 else 1
-            place_contiguous(mine, first, count, width, start[i], ahead, growth, answer)
+            turn = shift + growth * count_shift_steps(first, first, n)
+            distance = turn % (n - 1) + 1 if n > 1 else 1
+            _place_contiguous(ids, first, count, width, start, distance, growth, out)

@@ -1,88 +1,134 @@
-"""KRaft's striped placement: a broker list per rack, racks in turn, unfenced brokers first.
+"""KRaft's striped placement: a broker list for each rack, racks in turn, unfenced brokers first.
 
-Source: org.apache.kafka.metadata.placement.StripedReplicaPlacer of Kafka 4.1 (earlier ones never shuffle).
+Source: org.apache.kafka.metadata.placement.StripedReplicaPlacer of Kafka 4.1 (earlier versions never shuffle).
+
+The brokers of r racks are in 2r lists: list 2k has the unfenced brokers of rack k, list 2k + 1 its fenced ones.
+Racks are numbered in the order of their names; brokers without a rack come first.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from udfs.kernel_compiler import compiled, copying_part, part
-from udfs.placement.kernels import kafka_errors
-from udfs.placement.kernels.java_hash import hash_map_order
+from udfs.placement.kernels.java_hash import find_hash_map_order
 from udfs.placement.kernels.java_random import next_int, shuffle
-from udfs.placement.kernels.topic_arrays import NO_RACK, BrokerLists, Ids, Ints, Placed, Topics, rows_of
+from udfs.placement.kernels.kafka_errors import check_striped
+from udfs.placement.kernels.topic_arrays import BrokerLists, Codes, Ids, Ints, TopicPlacements, Topics, compute_offsets
 
-# A list of brokers is one of 2 * racks: rack r's unfenced ones at 2r, its fenced ones at 2r + 1; racks in the order of
-# their names, brokers without rack first.
+
+class RackLayout(NamedTuple):
+    """n brokers by rack and fence.
+
+    Attributes:
+        brokers: int32 (n), ids; list k is brokers[bounds[k]:bounds[k + 1]].
+        bounds: int32 (2 * racks + 1).
+        draw_order: int32 (racks), racks in the order in which Kafka iterates over its HashMap of them.
+        racks: Number of racks.
+    """
+
+    brokers: Ids
+    bounds: Ids
+    draw_order: Ids
+    racks: int
+
+
+class StripeScratch(NamedTuple):
+    """Working memory for one topic over up to n brokers.
+
+    Attributes:
+        brokers: int32 (n), shuffled copy of the layout's brokers.
+        rack_order: int32 (n), shuffled racks.
+        cursors: int32 (2 * n, 3), for each list how many of its brokers the current epoch has used, the offset at
+            which the epoch began, and the epoch.
+    """
+
+    brokers: Ids
+    rack_order: Ids
+    cursors: Ids
+
+
+class StripedTopic(NamedTuple):
+    """One topic to place.
+
+    Attributes:
+        partitions: Number of partitions to draw for.
+        width: Replicas of each partition; 0 = make the draws only, as for a topic with an error.
+        partition_ids: int64 (k), the partitions to keep; none = all.
+        order: int64 (k), indices that sort partition_ids.
+    """
+
+    partitions: int
+    width: int
+    partition_ids: Ints
+    order: Ints
+
+
+_INDEX, _OFFSET, _EPOCH = 0, 1, 2
 
 
 @copying_part
-def lay_out(
-    ids: Ids, rack_rank: Ids, fenced: npt.NDArray[np.bool_], rack_hash: Ids, brokers: Ids, bounds: Ids, keys: Ids
+def lay_out_racks(
+    ids: Ids, rank: Ids, fenced: npt.NDArray[np.bool_], rack_hash: Ids, brokers: Ids, bounds: Ids, draw_order: Ids
 ) -> int:
-    """The brokers by rack and fence, ids in order.
+    """Sort n brokers by rack, fence and id into `brokers`, `bounds` and `draw_order`, see RackLayout.
 
-    ids, rack_rank (-1 = no rack), rack_hash, fenced: (n), as Kafka is given them.
-    brokers: int32 (n), out.   bounds: int32 (2 * racks + 1), out: list k is brokers[bounds[k]:bounds[k + 1]].
-    keys: int32 (racks), out: racks in the order in which Kafka's HashMap of them is walked.   Returns the racks.
+    ids: in the order that Kafka uses; rank (-1 = none), rack_hash: of each broker's rack. Return the number of racks.
     """
     n = len(ids)
     by_id = np.argsort(ids)
     by_fence = by_id[np.argsort(fenced[by_id], kind="mergesort")]
-    order = by_fence[np.argsort(rack_rank[by_fence], kind="mergesort")]
+    order = by_fence[np.argsort(rank[by_fence], kind="mergesort")]
     racks = 0
     number = np.empty(n, dtype=np.int32)
     for i in range(n):
-        here = order[i]
-        if i == 0 or rack_rank[here] != rack_rank[order[i - 1]]:
+        broker = order[i]
+        if i == 0 or rank[broker] != rank[order[i - 1]]:
             racks += 1
-        number[here] = racks - 1
-        brokers[i] = ids[here]
+        number[broker] = racks - 1
+        brokers[i] = ids[broker]
     bounds[: 2 * racks + 1] = 0
     for i in range(n):
         bounds[2 * number[i] + fenced[i] + 1] += 1
     for k in range(2 * racks):
         bounds[k + 1] += bounds[k]
 
-    met = np.empty(racks, dtype=np.int32)
+    first_seen = np.empty(racks, dtype=np.int32)
     hashes = np.empty(racks, dtype=np.int32)
     known = np.zeros(racks, dtype=np.bool_)
     count = 0
     for i in range(n):
         if not known[number[i]]:
             known[number[i]] = True
-            met[count], hashes[count] = number[i], rack_hash[i]
+            first_seen[count], hashes[count] = number[i], rack_hash[i]
             count += 1
-    hash_map_order(hashes, keys)
+    find_hash_map_order(hashes, draw_order)
     for k in range(racks):
-        keys[k] = met[keys[k]]
+        draw_order[k] = first_seen[draw_order[k]]
     return racks
 
 
-# What a list's cursor holds: how many of its brokers this round has had, where the round began, which round it is.
-_INDEX, _OFFSET, _EPOCH = 0, 1, 2
-
-
 @part
-def _next(brokers: Ids, bounds: Ids, cursors: Ids, which: int, epoch: int) -> int:
-    """The next broker of list `which` in this round, -1 if there is no more."""
-    begin = bounds[which]
-    size = bounds[which + 1] - begin
+def _next_broker(brokers: Ids, bounds: Ids, cursors: Ids, list_: int, epoch: int) -> int:
+    """Return the next broker of a list in this epoch, -1 if all are used."""
+    begin = bounds[list_]
+    size = bounds[list_ + 1] - begin
     if size == 0:
         return -1
-    index, offset = cursors[which, _INDEX], cursors[which, _OFFSET]
-    if cursors[which, _EPOCH] != epoch:
-        cursors[which, _EPOCH] = epoch
+    index, offset = cursors[list_, _INDEX], cursors[list_, _OFFSET]
+    if cursors[list_, _EPOCH] != epoch:
+        cursors[list_, _EPOCH] = epoch
         index = 0
         offset += 1
         if offset == size:
             offset = 0
-        cursors[which, _OFFSET] = offset
+        cursors[list_, _OFFSET] = offset
     if index >= size:
         return -1
-    cursors[which, _INDEX] = index + 1
+    cursors[list_, _INDEX] = index + 1
     at = index + offset
     if at >= size:
         at -= size
@@ -91,61 +137,47 @@ def _next(brokers: Ids, bounds: Ids, cursors: Ids, which: int, epoch: int) -> in
 
 @copying_part
 def place_topic(
-    states: Ints,
-    stream: int,
-    given: Ids,
-    bounds: Ids,
-    keys: Ids,
-    racks: int,
-    scratch: Ids,
-    names: Ids,
-    cursors: Ids,
-    wanted: Ints,
-    order: Ints,
-    count: int,
-    width: int,
-    out: Ids,
+    states: Ints, generator: int, layout: RackLayout, scratch: StripeScratch, topic: StripedTopic, out: Ids
 ) -> None:
-    """One topic's `count` partitions; with `wanted` (ids, rising by `order`), only those are kept.
-
-    given, bounds, keys, racks: of lay_out.   scratch (n), names (racks), cursors (2 * racks, 3): room to work in.
-    width 0: only the draws are made, as for a topic that is rejected.
-    """
+    """Place one topic into `out`, int32 (partitions * width); the layout and `scratch.brokers` are of equal length."""
+    bounds, draw_order, racks = layout.bounds, layout.draw_order, layout.racks
+    rack_order, cursors = scratch.rack_order, scratch.cursors
+    partition_ids, order, width = topic.partition_ids, topic.order, topic.width
     cursors[: 2 * racks] = 0
     unfenced = 0
     for k in range(racks):
-        for which in (2 * keys[k] + 1, 2 * keys[k]):
-            size = bounds[which + 1] - bounds[which]
+        for list_ in (2 * draw_order[k] + 1, 2 * draw_order[k]):
+            size = bounds[list_ + 1] - bounds[list_]
             if size > 0:
-                cursors[which, _OFFSET] = next_int(states, stream, size)
+                cursors[list_, _OFFSET] = next_int(states, generator, size)
         unfenced += bounds[2 * k + 1] - bounds[2 * k]
-        names[k] = k
+        rack_order[k] = k
     if racks == 0:
         return
-    stripe = next_int(states, stream, racks)
+    stripe = next_int(states, generator, racks)
     if width == 0:
         return
-    brokers = given
+    brokers = layout.brokers
     epoch = 0
-    kept = 0
+    written = 0
     at = 0
-    for partition in range(count):
+    for partition in range(topic.partitions):
         if epoch == unfenced and unfenced > 1:
-            if partition == epoch:  # the first time: from here on this topic has lists of its own
-                brokers = scratch
-                brokers[:] = given
-            shuffle(states, stream, names[:racks])
+            if partition == epoch:  # the first shuffle: from here on the topic needs its own lists
+                brokers = scratch.brokers
+                brokers[:] = layout.brokers
+            shuffle(states, generator, rack_order[:racks])
             for k in range(racks):
-                for which in (2 * keys[k] + 1, 2 * keys[k]):
-                    shuffle(states, stream, brokers[bounds[which] : bounds[which + 1]])
+                for list_ in (2 * draw_order[k] + 1, 2 * draw_order[k]):
+                    shuffle(states, generator, brokers[bounds[list_] : bounds[list_ + 1]])
             epoch = 0
         if stripe == racks:
             stripe = 0
-        if len(wanted) > 0:
-            at = order[kept] * width
+        if len(partition_ids) > 0:
+            at = order[written] * width
         first = stripe
         while True:
-            broker = _next(brokers, bounds, cursors, 2 * names[first], epoch)
+            broker = _next_broker(brokers, bounds, cursors, 2 * rack_order[first], epoch)
             if broker >= 0:
                 break
             first += 1
@@ -160,9 +192,9 @@ def place_topic(
                 if rack == first:
                     first = -1  # the leader's rack has had its turn
                 else:
-                    broker = _next(brokers, bounds, cursors, 2 * names[rack], epoch)
+                    broker = _next_broker(brokers, bounds, cursors, 2 * rack_order[rack], epoch)
                     if broker < 0:
-                        broker = _next(brokers, bounds, cursors, 2 * names[rack] + 1, epoch)
+                        broker = _next_broker(brokers, bounds, cursors, 2 * rack_order[rack] + 1, epoch)
                 rack += 1
                 if rack == racks:
                     rack = 0
@@ -170,71 +202,60 @@ def place_topic(
             at += 1
         epoch += 1
         stripe += 1
-        if len(wanted) > 0 and partition == wanted[order[kept]]:
-            kept += 1
-            if kept == len(wanted):
+        if len(partition_ids) > 0 and partition == partition_ids[order[written]]:
+            written += 1
+            if written == len(partition_ids):
                 return
 
 
 @compiled
-def _place(
+def _place_topics(
     states: Ints,
-    stream: Ints,
-    ids: Ids,
-    offsets: Ints,
-    rack_rank: Ids,
+    topics: Topics,
+    lists: BrokerLists,
+    rank: Ids,
     rack_hash: Ids,
-    fenced: npt.NDArray[np.bool_],
-    of_list: Ints,
-    rows: Ints,
-    partitions: Ints,
-    factor: Ints,
-    listed: Ints,
-    listed_offsets: Ints,
-    begins: Ints,
-    refusal: npt.NDArray[np.int8],
+    begin: Ints,
+    error_code: Codes,
     out: Ids,
 ) -> None:
-    lists = len(offsets) - 1
-    # Worked out when a topic first needs it.
-    brokers = np.empty(len(ids), dtype=np.int32)
-    bounds = np.empty(2 * len(ids) + lists, dtype=np.int32)
-    keys = np.empty(len(ids), dtype=np.int32)
-    racks = np.full(lists, -1, dtype=np.int64)
+    ids, offsets = lists.ids, lists.offsets
+    # A list is laid out when a topic first needs it.
+    brokers, draw_order = np.empty_like(ids), np.empty_like(ids)
+    bounds = np.empty(2 * len(ids) + len(offsets) - 1, dtype=np.int32)
+    racks = np.full(len(offsets) - 1, -1, dtype=np.int64)
     longest = 0
-    for k in range(lists):
+    for k in range(len(racks)):
         longest = max(longest, offsets[k + 1] - offsets[k])
-    scratch, names = np.empty(longest, dtype=np.int32), np.empty(longest, dtype=np.int32)
+    copy, rack_order = np.empty(longest, dtype=np.int32), np.empty(longest, dtype=np.int32)
     cursors = np.empty((2 * longest, 3), dtype=np.int32)
-    for i in range(len(of_list)):
-        k = of_list[i]
+    for i in range(len(topics.partitions)):
+        k = topics.broker_list[i]
         lo, hi = offsets[k], offsets[k + 1]
-        mine, my_bounds, my_keys = brokers[lo:hi], bounds[2 * lo + k : 2 * hi + k + 1], keys[lo:hi]
+        laid_out, its_bounds, its_order = brokers[lo:hi], bounds[2 * lo + k : 2 * hi + k + 1], draw_order[lo:hi]
         if racks[k] < 0:
-            racks[k] = lay_out(ids[lo:hi], rack_rank[lo:hi], fenced[lo:hi], rack_hash[lo:hi], mine, my_bounds, my_keys)
-        wanted = listed[listed_offsets[i] : listed_offsets[i + 1]]
-        order = np.argsort(wanted)
-        count = wanted[order[-1]] + 1 if len(wanted) > 0 else max(0, partitions[i])
-        width = factor[i] if refusal[i] == 0 else 0
-        place_topic(
-            *(states, stream[i], mine, my_bounds, my_keys, racks[k], scratch[: hi - lo], names, cursors),
-            *(wanted, order, count, width, out[begins[i] : begins[i + 1]]),
-        )
+            racks[k] = lay_out_racks(
+                ids[lo:hi], rank[lo:hi], lists.fenced[lo:hi], rack_hash[lo:hi], laid_out, its_bounds, its_order
+            )
+        partition_ids = topics.partition_ids[topics.partition_id_offsets[i] : topics.partition_id_offsets[i + 1]]
+        order = np.argsort(partition_ids)
+        count = partition_ids[order[-1]] + 1 if len(partition_ids) > 0 else max(0, topics.partitions[i])
+        width = topics.replication_factor[i] if error_code[i] == 0 else 0
+        layout = RackLayout(laid_out, its_bounds, its_order, racks[k])
+        scratch = StripeScratch(copy[: hi - lo], rack_order, cursors)
+        request = StripedTopic(count, width, partition_ids, order)
+        place_topic(states, topics.generator[i], layout, scratch, request, out[begin[i] : begin[i + 1]])
 
 
-def striped(topics: Topics, lists: BrokerLists, states: Ints) -> Placed:
-    """The placement of a KRaft controller. states: int64 (generators), advanced by what the topics draw.
+def place_striped(topics: Topics, lists: BrokerLists, states: Ints) -> TopicPlacements:
+    """Place topics as a KRaft controller does; states: int64 (generators), advanced by what the topics draw.
 
-    A rejected topic draws too: Kafka lays the racks out before it looks at the request. first_partition counts for
-    nothing: a topic that grows is placed like a new one.
+    Topics with an error draw too, because Kafka lays out the racks before it checks the request. `start_partition` and
+    `fixed_start_index` have no effect: new partitions of an existing topic are placed like a new topic.
     """
-    refusal = kafka_errors.of_striped(topics, lists)
-    row_offsets, replica_offsets, begins = rows_of(topics, refusal)
-    out = np.empty(int(begins[-1]), dtype=np.int32)
-    rank = np.append(lists.rack_rank, NO_RACK).astype(np.int32)[lists.rack]
-    hashes = np.append(lists.rack_hash, 0).astype(np.int32)[lists.rack]  # of Optional.empty()
-    request = (topics.of_list, np.diff(row_offsets), topics.partitions, topics.replication_factor)
-    wanted = (topics.listed, topics.listed_bounds())
-    given = (lists.ids, lists.offsets, rank, hashes, lists.fenced)
-    _place(states, topics.stream, *given, *request, *wanted, begins, refusal, out)
-    return Placed(row_offsets, replica_offsets, out, None, None, refusal, np.zeros(len(refusal), dtype=np.int64))
+    error_code = check_striped(topics, lists)
+    row_offsets, replica_offsets, begin = compute_offsets(topics, error_code)
+    out = np.empty(int(begin[-1]), dtype=np.int32)
+    _place_topics(states, topics, lists, lists.broker_rank(), lists.broker_hash(), begin, error_code, out)
+    detail = np.zeros(len(error_code), dtype=np.int64)
+    return TopicPlacements(row_offsets, replica_offsets, out, None, None, error_code, detail)

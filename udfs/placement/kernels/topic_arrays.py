@@ -1,30 +1,35 @@
-"""What every placement kernel is given and gives back: topics, the broker lists they share, and replicas."""
+"""Input and output of the placement kernels as flat arrays: broker lists, topics to place, and their replicas."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from udfs.arrow.ragged import offsets_of
-from udfs.placement.kernels.java_hash import rack_names
+from udfs.placement.kernels.java_hash import index_rack_names
 
 Ints = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]
+Codes = npt.NDArray[np.int8]
 
 NO_RACK = -1
-DRAWN = -1  # a fixed start index below 0: none was given
+DRAW_START = -1  # as fixed_start_index: draw the start index, as Kafka does
 
 
-@dataclass(frozen=True)
-class BrokerLists:
-    """m lists of brokers; list k is [offsets[k]:offsets[k + 1]] of the flat arrays. No id is twice in a list.
+class BrokerLists(NamedTuple):
+    """m lists of brokers to place over; list k is [offsets[k]:offsets[k + 1]] of the flat arrays.
 
-    ids: int32 (flat), in the order that Kafka is given.   offsets: int64 (m + 1).
-    rack: int32 (flat), index into the rack names, NO_RACK = none.   fenced: bool (flat).
-    rack_rank, rack_hash: int32 (rack names), each name's place in Java's order of them and its Java hash code.
+    Attributes:
+        ids: int32 (flat), broker ids in the order that Kafka uses; distinct within a list.
+        offsets: int64 (m + 1).
+        rack: int32 (flat), index of the broker's rack name, NO_RACK = none.
+        fenced: bool (flat).
+        rack_rank: int32 (rack names), position of each name in Java's sort order.
+        rack_hash: int32 (rack names), Java hash code of each name.
     """
 
     ids: Ids
@@ -34,17 +39,18 @@ class BrokerLists:
     rack_rank: Ids
     rack_hash: Ids
 
-    @staticmethod
-    def of(
+    @classmethod
+    def create(
+        cls,
         ids: npt.NDArray[np.integer],
         offsets: Ints,
         racks: Sequence[str | None] | None = None,
         fenced: npt.NDArray[np.bool_] | None = None,
     ) -> BrokerLists:
-        """Lists from ids (flat) and offsets (m + 1), with the racks' names and fences if there are any (flat)."""
-        codes, rank, hashes = rack_names(racks or [])
-        # Copied: for arrays that may not be written, numba would compile every kernel once more.
-        return BrokerLists(
+        """Build broker lists from ids (flat), offsets (m + 1) and optional rack names and fences (flat)."""
+        codes, rank, hashes = index_rack_names(racks or [])
+        # Copy: numba would compile every kernel again for read-only arrays.
+        return cls(
             np.array(ids, dtype=np.int32),
             np.array(offsets, dtype=np.int64),
             codes if racks else np.full(len(ids), NO_RACK, dtype=np.int32),
@@ -53,52 +59,74 @@ class BrokerLists:
             hashes,
         )
 
+    @property
+    def sizes(self) -> Ints:
+        """Brokers in each list: int64 (m)."""
+        return np.diff(self.offsets)
 
-@dataclass(frozen=True)
-class Topics:
-    """Requests for n topics, good and bad. All arrays int64 (n) but for the last.
+    def broker_rank(self) -> Ids:
+        """Return the rack rank of each broker: int32 (flat), NO_RACK = none."""
+        return np.append(self.rack_rank, NO_RACK).astype(np.int32)[self.rack]
 
-    partitions, replication_factor: as asked for.   of_list: index of the broker list.
-    stream: the generator (index into the states) that the topic draws from; topics draw in their order.
-    first_partition: id of the first partition, below 0 = 0.   fixed_start: Kafka's fixedStartIndex, DRAWN = none.
-    listed (flat), listed_offsets (n + 1): just these partition ids of a topic are wanted; none = all of its partitions.
+    def broker_hash(self) -> Ids:
+        """Return the hash code of each broker's rack: int32 (flat), that of Java's Optional.empty() without a rack."""
+        return np.append(self.rack_hash, 0).astype(np.int32)[self.rack]
+
+
+class Topics(NamedTuple):
+    """n topics to place, valid or not. All arrays are int64 (n) except partition_ids and its offsets.
+
+    Attributes:
+        partitions: Number of partitions requested.
+        replication_factor: Replicas of each partition.
+        broker_list: Index of the broker list to place over.
+        generator: Index of the random generator that the topic draws from; topics draw in their order.
+        start_partition: Kafka's startPartitionId, the id of the first partition to place; below 0 = 0.
+        fixed_start_index: Kafka's fixedStartIndex; DRAW_START = draw it.
+        partition_ids: int64 (flat), the only partitions to place of each topic; none = all of them.
+        partition_id_offsets: int64 (n + 1).
     """
 
     partitions: Ints
     replication_factor: Ints
-    of_list: Ints
-    stream: Ints
-    first_partition: Ints
-    fixed_start: Ints
-    listed: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    listed_offsets: Ints | None = None
+    broker_list: Ints
+    generator: Ints
+    start_partition: Ints
+    fixed_start_index: Ints
+    partition_ids: Ints
+    partition_id_offsets: Ints
 
-    @staticmethod
-    def of(partitions: Ints, replication_factor: Ints, of_list: Ints, **more: Ints) -> Topics:
-        """Requests with the usual rest: from partition 0 on, all drawn, each topic from its own generator."""
+    @classmethod
+    def create(cls, partitions: Ints, replication_factor: Ints, broker_list: Ints, **other: Ints) -> Topics:
+        """Build topics; by default all of their partitions, drawn by a generator for each topic."""
         n = len(partitions)
-        usual = {
-            "stream": np.arange(n, dtype=np.int64),
-            "first_partition": np.zeros(n, dtype=np.int64),
-            "fixed_start": np.full(n, DRAWN, dtype=np.int64),
+        defaults = {
+            "generator": np.arange(n, dtype=np.int64),
+            "start_partition": np.zeros(n, dtype=np.int64),
+            "fixed_start_index": np.full(n, DRAW_START, dtype=np.int64),
+            "partition_ids": np.empty(0, dtype=np.int64),
+            "partition_id_offsets": np.zeros(n + 1, dtype=np.int64),
         }
-        return Topics(partitions, replication_factor, of_list, **(usual | more))
+        return cls(partitions, replication_factor, broker_list, **(defaults | other))
 
-    def listed_bounds(self) -> Ints:
-        """listed_offsets, all 0 where no topic lists any."""
-        return (
-            np.zeros(len(self.partitions) + 1, dtype=np.int64) if self.listed_offsets is None else self.listed_offsets
-        )
+    def count_rows(self) -> Ints:
+        """Return the partitions to place of each topic: int64 (n)."""
+        selected = np.diff(self.partition_id_offsets)
+        return np.where(selected > 0, selected, np.maximum(self.partitions, 0))
 
 
 @dataclass(frozen=True)
-class Placed:
-    """Replicas of n topics. A rejected topic has no rows.
+class TopicPlacements:
+    """The replicas of n topics. A topic with an error has no rows.
 
-    row_offsets: int64 (n + 1), the rows (partitions) of each topic, in the order asked for.
-    replica_offsets: int64 (rows + 1); broker: int32 (flat), the ids of a row's replicas, preferred leader first.
-    start_index, shift: int64 (n), as drawn or fixed, or None where the scheme has no such thing.
-    refusal: int8 (n), see refusals.py; detail: int64 (n), the value that a refusal is about, if any.
+    Attributes:
+        row_offsets: int64 (n + 1), the rows (partitions) of each topic, in the order requested.
+        replica_offsets: int64 (rows + 1).
+        broker: int32 (flat), broker ids of each row's replicas, preferred leader first.
+        start_index: int64 (n), drawn or fixed; None if the scheme has none.
+        shift: int64 (n), followers' shift of the first partition, drawn or fixed; None if the scheme has none.
+        error_code: int8 (n), see `kafka_errors.ErrorCode`.
+        error_detail: int64 (n), the value that the error is about, if any.
     """
 
     row_offsets: Ints
@@ -106,18 +134,37 @@ class Placed:
     broker: Ids
     start_index: Ints | None
     shift: Ints | None
-    refusal: npt.NDArray[np.int8]
-    detail: Ints
+    error_code: Codes
+    error_detail: Ints
 
 
-def rows_of(topics: Topics, refusal: npt.NDArray[np.int8]) -> tuple[Ints, Ints, Ints]:
-    """(row_offsets, replica_offsets, where each topic's replicas begin) of topics placed but for those rejected."""
-    shown = np.diff(topics.listed_bounds())
-    good = refusal == 0
-    rows = np.where(good, np.where(shown > 0, shown, np.maximum(topics.partitions, 0)), 0)
-    width = np.where(good, topics.replication_factor, 0)
-    row_offsets, begins = offsets_of(rows), offsets_of(rows * width)
-    placed = width[rows > 0]
-    if len(placed) and (placed == placed[0]).all():
-        return row_offsets, np.arange(int(row_offsets[-1]) + 1) * placed[0], begins
-    return row_offsets, offsets_of(np.repeat(width, rows)), begins
+class PlacementBuffers(NamedTuple):
+    """Arrays that the AdminUtils kernels read draws from and write n topics' replicas to.
+
+    Attributes:
+        start_index: int64 (n).
+        shift: int64 (n).
+        begin: int64 (n + 1), where each topic's replicas begin in `broker`.
+        broker: int32 (flat), output.
+        error_code: int8 (n), output: set where Java would throw while it places.
+        error_detail: int64 (n), output.
+    """
+
+    start_index: Ints
+    shift: Ints
+    begin: Ints
+    broker: Ids
+    error_code: Codes
+    error_detail: Ints
+
+
+def compute_offsets(topics: Topics, error_code: Codes) -> tuple[Ints, Ints, Ints]:
+    """Return (row_offsets, replica_offsets, begin of each topic's replicas) of the topics without an error."""
+    valid = error_code == 0
+    rows = np.where(valid, topics.count_rows(), 0)
+    width = np.where(valid, topics.replication_factor, 0)
+    row_offsets, begin = offsets_of(rows), offsets_of(rows * width)
+    widths = width[rows > 0]
+    if len(widths) and (widths == widths[0]).all():
+        return row_offsets, np.arange(int(row_offsets[-1]) + 1) * widths[0], begin
+    return row_offsets, offsets_of(np.repeat(width, rows)), begin

@@ -1,4 +1,4 @@
-"""From a model, rules and request to what a search needs: units, limits of every broker, where to begin."""
+"""From a cluster model, rules and request to the arrays of a search: units, cluster, and limits of every broker."""
 
 from __future__ import annotations
 
@@ -7,167 +7,182 @@ from dataclasses import dataclass
 import numpy as np
 
 from udfs.arrow.ragged import any_true
-from udfs.planning import plan_request as W
-from udfs.planning.annealing.kernels.search_state import Limits, Work
-from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, Places
-from udfs.planning.constraints import Rules, staying
-from udfs.planning.plan_request import PlanRequest, Targets
-from udfs.planning.replicas.count_targets import even_bounds
+from udfs.planning.annealing.kernels.search_state import BrokerLimits, ClusterArrays
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints
+from udfs.planning.constraints import Rules, find_staying_brokers
+from udfs.planning.plan_request import BYTES_IN, BYTES_OUT, DISK, FAILOVER, LEADERS, REPLICAS, PlanRequest, Targets
+from udfs.planning.replicas.count_targets import compute_count_targets
 
 NO_LIMIT = 1e18
 
 
 @dataclass(frozen=True)
-class Units:
-    """The means over the brokers that count: of replicas, leaders, disk bytes, bytes per second in and out.
+class LoadUnits:
+    """Means over the counted brokers.
 
-    counted: bool (n), brokers that hold replicas afterwards: live, and not to be emptied.
+    Attributes:
+        counted: bool (n), brokers that can share loads evenly after the plan: live, and not to be emptied.
+        replicas, leaders: Counts.
+        disk: Bytes.
+        bytes_in, bytes_out: Bytes per second.
     """
 
     counted: Flags
     replicas: float
     leaders: float
     disk: float
-    into: float
-    out: float
+    bytes_in: float
+    bytes_out: float
 
     @property
     def brokers(self) -> int:
-        """How many brokers count."""
+        """Number of counted brokers."""
         return int(self.counted.sum())
 
 
-def units_of(model: ClusterModel, rules: Rules) -> Units:
-    """The means when the plan is done."""
-    stays = staying(model, rules)
-    held = np.bincount(model.replicas, minlength=model.brokers)
-    # Who may get nothing more and has less than the others is no part of what can be even; its share is its own.
-    counted = stays & (rules.receives | (held * max(int(stays.sum()), 1) >= rules.factor.sum()))
+def compute_units(model: ClusterModel, rules: Rules) -> LoadUnits:
+    """Compute the means after the plan."""
+    stays = find_staying_brokers(model, rules)
+    replicas = np.bincount(model.replicas, minlength=model.brokers)
+    # A broker that gets nothing more and has less than the others cannot be evened out: it is left out with its load.
+    counted = stays & (rules.receives | (replicas * max(int(stays.sum()), 1) >= rules.factor.sum()))
     apart = ~counted & ~rules.must_leave
-    row, first = model.row, model.replicas[model.offsets[:-1]]
+    row, leader = model.row, model.replicas[model.offsets[:-1]]
     n = max(int(counted.sum()), 1)
 
     def mean(load: Floats) -> float:
         return float((load * rules.factor).sum() - load[row[apart[model.replicas]]].sum()) / n
 
-    ones = np.ones(model.partitions)
-    disk, into = (mean(load) for load in (model.size, model.rate_in))
-    leaders = float((~apart[first]).sum()) / n
-    out = float(model.rate_out[~apart[first]].sum()) / n
-    return Units(counted, mean(ones), leaders, *(max(x, 0.0) or 1.0 for x in (disk, into, out)))
+    disk, bytes_in = mean(model.size), mean(model.rate_in)
+    leaders = float((~apart[leader]).sum()) / n
+    bytes_out = float(model.rate_out[~apart[leader]].sum()) / n
+    loads = (max(load, 0.0) or 1.0 for load in (disk, bytes_in, bytes_out))
+    return LoadUnits(counted, mean(np.ones(model.partitions)), leaders, *loads)
 
 
-def work_of(model: ClusterModel, rules: Rules, units: Units, offsets: Ints, replicas: Places) -> Work:
-    """The search's view of these lists. Partitions with a replica on a down broker keep their list."""
-    rows = np.repeat(np.arange(model.partitions, dtype=np.int32), np.diff(offsets))
-    whole = ~any_true(~model.live[replicas], offsets)
-    return Work(
-        offsets,
-        rows,
-        model.offsets,
-        model.replicas,
-        model.size / units.disk,
-        model.rate_in / units.into,
-        model.rate_out / units.out,
-        model.rack,
-        rules.cap.astype(np.int32),
-        rules.receives,
-        staying(model, rules),
-        ~rules.fixed & whole,
+def build_cluster_arrays(
+    model: ClusterModel, rules: Rules, units: LoadUnits, offsets: Ints, replicas: Int32s
+) -> ClusterArrays:
+    """Build the arrays of a search that starts from these lists. Partitions with a down replica keep their list."""
+    down = any_true(~model.live[replicas], offsets)
+    return ClusterArrays(
+        offsets=offsets,
+        row=np.repeat(np.arange(model.partitions, dtype=np.int32), np.diff(offsets)),
+        initial_offsets=model.offsets,
+        initial=model.replicas,
+        disk=model.size / units.disk,
+        bytes_in=model.rate_in / units.bytes_in,
+        bytes_out=model.rate_out / units.bytes_out,
+        rack=model.rack,
+        rack_limit=rules.rack_cap.astype(np.int32),
+        can_receive=rules.receives,
+        can_lead=find_staying_brokers(model, rules),
+        can_change=~rules.fixed & ~down,
     )
 
 
-def limits_of(
-    model: ClusterModel, rules: Rules, units: Units, request: PlanRequest, work: Work, loose: float
-) -> Limits:
-    """What every broker should keep to; loose: expand's and drain's disk and bytes in, over the mean.
+def compute_limits(
+    model: ClusterModel, rules: Rules, units: LoadUnits, request: PlanRequest, cluster: ClusterArrays, loose: float
+) -> BrokerLimits:
+    """Compute what every broker should keep to. Loads that are not among the priorities have no limit.
 
-    What is not among the priorities has no limit.
+    Args:
+        model: The cluster.
+        rules: Constraints.
+        units: Units of the limits.
+        request: Its targets and priorities.
+        cluster: The arrays of the search.
+        loose: For the goals expand and drain, disk and bytes in over the mean.
     """
-    n, of = model.brokers, request.targets
-    exact = request.goal in ("expand", "drain")
-    low, high = _counts(model, rules, units, of, exact)
-    looks = set(request.priorities)
-    disk = _bytes(model, rules, units, work.disk, max(of.disk, loose) if exact else of.disk)
-    into = _bytes(model, rules, units, work.into, max(of.bytes_in, loose) if exact else of.bytes_in)
-    out = np.full(n, max(of.bytes_out, of.loose) if exact else of.bytes_out)
-    out = np.maximum(out, float(work.out.max(initial=0.0)))  # one partition has one leader
+    n, targets, priorities = model.brokers, request.targets, set(request.priorities)
+    few_moves = request.goal in ("expand", "drain")
+    low, high = _limit_counts(model, rules, units, targets, few_moves)
+    disk_ratio, in_ratio = (max(target, loose) if few_moves else target for target in (targets.disk, targets.bytes_in))
+    disk = _limit_load(model, rules, units, cluster.disk, disk_ratio)
+    bytes_in = _limit_load(model, rules, units, cluster.bytes_in, in_ratio)
+    out_ratio = max(targets.bytes_out, targets.loose_bytes) if few_moves else targets.bytes_out
+    largest_leader = float(cluster.bytes_out.max(initial=0.0))
+    bytes_out = np.full(n, max(out_ratio, largest_leader))
     if request.broker_bytes is not None:
         disk = np.minimum(disk, request.broker_bytes / units.disk)
     if request.broker_replicas is not None:
         high = np.minimum(high, request.broker_replicas)
-    # Who gets nothing more and has less than the others is not to give either.
-    apart = staying(model, rules) & ~units.counted
-    there = int((units.counted | apart).sum())
-    survivors = max(there - 1, 1)
-    # What has one replica is lost with its broker, wherever it is then: evenly, as all else.
-    alone = np.diff(work.offsets) == 1
-    lost = int(alone.sum()) / max(there, 1)
-    lost_out = float(work.out[alone].sum()) / max(there, 1)
-    total_out = float(work.out.sum())
+    # A broker that gets nothing more and has less than the others does not give either.
+    apart = find_staying_brokers(model, rules) & ~units.counted
+    remaining = int((units.counted | apart).sum())
+    survivors = max(remaining - 1, 1)
+    # Partitions with one replica are lost with their broker: spread evenly, as all else.
+    single = np.diff(cluster.offsets) == 1
+    lost, lost_out = (
+        total / max(remaining, 1) for total in (int(single.sum()), float(cluster.bytes_out[single].sum()))
+    )
 
-    def wanted(name: str, limit: Floats) -> Floats:
-        return np.where(units.counted & (name in looks), limit, NO_LIMIT)
+    def limit(name: str, value: Floats | float) -> Floats:
+        return np.where(units.counted & (name in priorities), value, NO_LIMIT)
 
-    def failover(limit: float) -> Floats:
-        if there < 2:  # nobody survives
-            return np.full(n, NO_LIMIT)
-        return np.where((units.counted | apart) & (W.FAILOVER in looks), limit, NO_LIMIT)
+    def limit_survivor(value: float) -> Floats:
+        limited = (units.counted | apart) & (FAILOVER in priorities) & (remaining > 1)
+        return np.where(limited, value, NO_LIMIT)
 
-    held = np.bincount(model.replicas, minlength=n)
+    def floor(name: str, value: Floats | float) -> Floats:
+        return np.where(units.counted & (name in priorities), value, 0.0)
+
     first = model.replicas[model.offsets[:-1]]
-    led, led_out = np.bincount(first, minlength=n), np.bincount(first, work.out, n)
-    high_led = _high(of.leaders, units.leaders)
-    fair = (model.partitions - lost) / survivors
-    return Limits(
-        np.where(apart, held, np.where(units.counted & (W.REPLICAS in looks), low, 0.0)),
-        wanted(W.REPLICAS, high),
-        np.where(apart, led, np.where(units.counted & (W.LEADERS in looks), _low(of.least, units.leaders), 0.0)),
-        np.where(apart, led, wanted(W.LEADERS, np.full(n, high_led))),
-        wanted(W.DISK, disk),
-        wanted(W.BYTES_IN, into),
-        np.where(apart, led_out, wanted(W.BYTES_OUT, out)),
-        failover(max(np.floor(of.failover * fair + 1e-9), np.ceil(fair), high_led)),
-        failover(of.failover_out * (total_out - lost_out) / survivors),
-        np.inf if request.max_bytes is None else request.max_bytes / units.disk,
-        np.inf if request.max_moves is None else float(request.max_moves),
+    replicas, leaders = (np.bincount(brokers, minlength=n) for brokers in (model.replicas, first))
+    max_leaders = _round_high(targets.leaders, units.leaders)
+    mean_survivor = (model.partitions - lost) / survivors
+    max_survivor = max(np.floor(targets.failover * mean_survivor + 1e-9), np.ceil(mean_survivor), max_leaders)
+    survivor_out = targets.failover_out * (float(cluster.bytes_out.sum()) - lost_out) / survivors
+    return BrokerLimits(
+        min_replicas=np.where(apart, replicas, floor(REPLICAS, low)),
+        max_replicas=limit(REPLICAS, high),
+        min_leaders=np.where(apart, leaders, floor(LEADERS, _round_low(targets.min_over_mean, units.leaders))),
+        max_leaders=np.where(apart, leaders, limit(LEADERS, max_leaders)),
+        disk=limit(DISK, disk),
+        bytes_in=limit(BYTES_IN, bytes_in),
+        bytes_out=np.where(apart, np.bincount(first, cluster.bytes_out, n), limit(BYTES_OUT, bytes_out)),
+        survivor_leaders=limit_survivor(max_survivor),
+        survivor_bytes_out=limit_survivor(survivor_out),
+        copied_disk=np.inf if request.max_bytes is None else request.max_bytes / units.disk,
+        copied_replicas=np.inf if request.max_moves is None else float(request.max_moves),
     )
 
 
-def _low(ratio: float, mean: float) -> float:
+def _round_low(ratio: float, mean: float) -> float:
     return float(min(np.ceil(ratio * mean), np.floor(mean)))
 
 
-def _high(ratio: float, mean: float) -> float:
+def _round_high(ratio: float, mean: float) -> float:
     return float(max(np.floor(ratio * mean + 1e-9), np.ceil(mean)))
 
 
-def _counts(model: ClusterModel, rules: Rules, units: Units, of: Targets, exact: bool) -> tuple[Floats, Floats]:
-    even = even_bounds(model, rules)
-    low, high = even.lo.astype(np.float64), even.hi.astype(np.float64)
-    if exact:
+def _limit_counts(
+    model: ClusterModel, rules: Rules, units: LoadUnits, targets: Targets, few_moves: bool
+) -> tuple[Floats, Floats]:
+    even = compute_count_targets(model, rules)
+    low, high = even.low.astype(np.float64), even.high.astype(np.float64)
+    if few_moves:
         return low, high
-    return np.minimum(low, _low(of.least, units.replicas)), np.maximum(high, _high(of.replicas, units.replicas))
+    low = np.minimum(low, _round_low(targets.min_over_mean, units.replicas))
+    return low, np.maximum(high, _round_high(targets.replicas, units.replicas))
 
 
-def _bytes(model: ClusterModel, rules: Rules, units: Units, load: Floats, ratio: float) -> Floats:
-    """float64 (n): ratio times the mean, or times what racks, or one partition that stays, force."""
-    counted, n = units.counted, model.brokers
+def _limit_load(model: ClusterModel, rules: Rules, units: LoadUnits, load: Floats, ratio: float) -> Floats:
+    """Return `ratio` times the mean, or times what racks or one partition that stays require: float64 (n)."""
+    counted, n, factor = units.counted, model.brokers, rules.factor
     in_rack = np.bincount(model.rack[counted], minlength=int(model.rack.max(initial=0)) + 1).astype(np.float64)
     racks = np.flatnonzero(in_rack)
-    room = np.minimum(rules.cap[:, None], in_rack[None, racks])  # p x racks
-    most = np.minimum(room, rules.factor[:, None])
-    least = np.maximum(rules.factor[:, None] - (room.sum(axis=1)[:, None] - room), 0.0)
-    total, each = float((load * rules.factor).sum()), np.ones(n)
+    room = np.minimum(rules.rack_cap[:, None], in_rack[None, racks])  # p x racks
+    most = np.minimum(room, factor[:, None])
+    least = np.maximum(factor[:, None] - (room.sum(axis=1)[:, None] - room), 0.0)
+    total, share = float((load * factor).sum()), np.ones(n)
     for i, rack in enumerate(racks.tolist()):
-        here = counted & (model.rack == rack)
-        each[here] = np.maximum(each[here], load @ least[:, i] / in_rack[rack])
-        elsewhere = counted & (model.rack != rack)
+        here, elsewhere = counted & (model.rack == rack), counted & (model.rack != rack)
+        share[here] = np.maximum(share[here], load @ least[:, i] / in_rack[rack])
         if elsewhere.any():
-            each[elsewhere] = np.maximum(each[elsewhere], (total - load @ most[:, i]) / elsewhere.sum())
-    limit = ratio * each
+            share[elsewhere] = np.maximum(share[elsewhere], (total - load @ most[:, i]) / elsewhere.sum())
+    limit = ratio * share
     # A partition too large for any broker stays where it is, and those brokers' limits are its size.
-    big = np.flatnonzero(load > ratio)
-    slots = np.flatnonzero(np.isin(model.row, big))
+    slots = np.flatnonzero(load[model.row] > ratio)
     np.maximum.at(limit, model.replicas[slots], ratio * load[model.row[slots]])
     return limit

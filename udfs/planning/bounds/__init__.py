@@ -1,1 +1,1 @@
-"""Lower bounds that prove how little any plan must copy or leave uneven."""
+"""Lower bounds for what any plan must copy or leave uneven."""

@@ -1,30 +1,32 @@
-"""What bytes must come to at least, whoever chooses: bounds by maximum flows, with the brokers that prove them."""
+"""Lower bounds for the bytes out of the fullest broker, by maximum flows, with the brokers that prove them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from ortools.graph.python import max_flow
 
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints
-from udfs.planning.leadership.preferred_leaders import Choices, leader_choices
-from udfs.planning.leadership.takeover_order import Successors, successor_choices
-from udfs.planning.replica_order import leaders_of, some, successors_of
+from udfs.planning.leadership.preferred_leaders import find_leader_choices
+from udfs.planning.leadership.takeover_order import find_successor_choices
+from udfs.planning.replica_order import compute_leader_loads
 
-# Loads become integers that add up to about this much: finer than the rates are known, and far from overflow.
-_WHOLE = float(1 << 52)
+# Loads become integers that add up to about this: finer than the rates are known, and far from overflow.
+_INTEGER_TOTAL = float(1 << 52)
 
 
 @dataclass(frozen=True)
 class ByteBounds:
-    """The least that the largest load can be, in each of g cases: one for leaders, one per down broker for successors.
+    """The lowest possible largest load in each of g cases: one case for leaders, one per failed broker for successors.
 
-    split: float64 (g), bytes per second if partitions could be split.   bound: float64 (g), as they are whole.
-    mean: float64 (g), of the brokers that count.   tight: bool (g, n), brokers that force `split`: what they carry in
-    any case and what has no choice outside of them, over how many they are.
-    heaviest: int64 (g), the row of the partition that forces `bound` where that is above `split`, else -1.
+    Attributes:
+        split: float64 (g), bytes per second if partitions could be split.
+        bound: float64 (g), bytes per second with whole partitions.
+        mean: float64 (g), of the brokers that count.
+        tight: bool (g, n), brokers that force `split`: their base loads and what has no choice outside of them, over
+            their number.
+        heaviest: int64 (g), row of the partition that forces `bound` where that is above `split`, else -1.
     """
 
     split: Floats
@@ -35,32 +37,16 @@ class ByteBounds:
 
     @property
     def ratio(self) -> Floats:
-        """The bound over the mean: float64 (g); 0 where there is no load."""
+        """Return the bound over the mean: float64 (g); 0 where there is no load."""
         return np.divide(self.bound, self.mean, out=np.zeros(len(self.mean)), where=self.mean > 0)
-
-    def reason(self, model: ClusterModel, case: int) -> dict[str, Any]:
-        """What forces the bound of a case, to be read and to be checked."""
-        row, ids = int(self.heaviest[case]), model.ids(np.flatnonzero(self.tight[case]))
-        said = f"brokers {some(ids)} and what only these can lead"
-        if row >= 0:
-            said = f"{model.name(row)} with {model.rate_out[row]:.0f} bytes out per second"
-        return {
-            "text": f"{said}: at least {self.bound[case]:.0f} on a broker, mean {self.mean[case]:.0f}",
-            "bound": float(self.bound[case]),
-            "split": float(self.split[case]),
-            "mean": float(self.mean[case]),
-            "ratio": round(float(self.ratio[case]), 6),
-            "partition": model.name(row) if row >= 0 else None,
-            "brokers": ids,
-        }
 
 
 @dataclass(frozen=True)
 class _Cases:
-    """Items with weights that choose brokers, case by case. q items in order of their cases, m choices of theirs.
+    """Items (q, by case) with weights, and the brokers (m) among which they choose.
 
-    case, weight, row: (q).   item, broker: int64 (m).   base: float64 (g, n), loads in any case.
-    counted: bool (g, n), brokers that count.
+    case: int64 (q). weight: float64 (q). row: int64 (q), row of the model. item, broker: int64 (m).
+    base: float64 (g, n), loads whatever is chosen. counted: bool (g, n), brokers that count.
     """
 
     case: Ints
@@ -72,14 +58,14 @@ class _Cases:
     counted: Flags
 
 
-def leaders_by_bytes(model: ClusterModel, may_lead: Flags | None = None) -> ByteBounds:
-    """The least that the broker whose leaders send most (rate_out) can send. One case."""
-    choices: Choices = leader_choices(model, may_lead)
-    leader = leaders_of(model)
+def bound_leader_bytes(model: ClusterModel, may_lead: Flags | None = None) -> ByteBounds:
+    """Bound the bytes out of the leaders on the fullest broker from below. One case."""
+    choices = find_leader_choices(model, may_lead)
+    leader = model.preferred_leaders
     stays = leader >= 0
     stays[choices.partition] = False
     base: Floats = np.bincount(leader[stays], model.rate_out[stays], model.brokers).astype(np.float64)
-    return _bounds(
+    return _compute_bounds(
         _Cases(
             np.zeros(len(choices.partition), dtype=np.int64),
             model.rate_out[choices.partition],
@@ -92,36 +78,32 @@ def leaders_by_bytes(model: ClusterModel, may_lead: Flags | None = None) -> Byte
     )
 
 
-def successors_by_bytes(model: ClusterModel, may_lead: Flags | None = None) -> ByteBounds:
-    """The least that the worst survivor of each broker's failure can send then, leaders being as they are. n cases."""
+def bound_successor_bytes(model: ClusterModel, may_lead: Flags | None = None) -> ByteBounds:
+    """Bound the bytes out of the worst survivor of each broker's failure from below, with leaders as they are."""
     n = model.brokers
-    successors: Successors = successor_choices(model, may_lead)
-    leader, successor = leaders_of(model), successors_of(model)
-    stays = (leader >= 0) & (successor >= 0)
-    stays[successors.partition] = False
-    taken = np.bincount(leader[stays] * n + successor[stays], weights=model.rate_out[stays], minlength=n * n)
-    led = np.bincount(leader[leader >= 0], weights=model.rate_out[leader >= 0], minlength=n)
-    base: Floats = (taken.reshape(n, n) + led).astype(np.float64)
-    np.fill_diagonal(base, 0.0)
-    return _bounds(
+    choices = find_successor_choices(model, may_lead)
+    stays = np.ones(model.partitions, dtype=np.bool_)
+    stays[choices.partition] = False
+    base = compute_leader_loads(model, model.rate_out, stays)
+    return _compute_bounds(
         _Cases(
-            np.repeat(np.arange(n), np.diff(successors.items)),
-            model.rate_out[successors.partition],
-            successors.partition,
-            np.repeat(np.arange(len(successors.partition)), np.diff(successors.offsets)),
-            successors.broker,
+            np.repeat(np.arange(n), np.diff(choices.items)),
+            model.rate_out[choices.partition],
+            choices.partition,
+            np.repeat(np.arange(len(choices.partition)), np.diff(choices.offsets)),
+            choices.broker,
             base,
-            successors.counted & ~np.eye(n, dtype=np.bool_),
+            choices.counted & ~np.eye(n, dtype=np.bool_),
         )
     )
 
 
-def _bounds(cases: _Cases) -> ByteBounds:
-    number = len(cases.base)
+def _compute_bounds(cases: _Cases) -> ByteBounds:
+    count = len(cases.base)
     base = np.where(cases.counted, cases.base, 0.0)
-    total = base.sum(axis=1) + np.bincount(cases.case, weights=cases.weight, minlength=number)
+    total = base.sum(axis=1) + np.bincount(cases.case, weights=cases.weight, minlength=count)
     mean = total / np.maximum(cases.counted.sum(axis=1), 1)
-    # From what is plain - the mean, or what one carries anyway - up to what no set of brokers denies.
+    # From simple bounds - the mean, or one broker's base load - up to a bound that no set of brokers raises.
     split, tight = mean.copy(), cases.counted.copy()
     largest = base.max(axis=1, initial=0.0)
     alone = np.flatnonzero(largest > mean)
@@ -131,52 +113,52 @@ def _bounds(cases: _Cases) -> ByteBounds:
         split[alone] = largest[alone]
     active = total > base.sum(axis=1)
     while active.any():
-        crowded = _crowded(cases, base, split, active)
-        inside = np.ones(len(cases.case), dtype=np.bool_)
-        inside[cases.item[~crowded[cases.case[cases.item], cases.broker]]] = False
-        weight = np.bincount(cases.case[inside], weights=cases.weight[inside], minlength=number)
+        crowded = _find_crowded(cases, base, split, active)
+        confined = np.ones(len(cases.case), dtype=np.bool_)
+        confined[cases.item[~crowded[cases.case[cases.item], cases.broker]]] = False
+        weight = np.bincount(cases.case[confined], weights=cases.weight[confined], minlength=count)
         carried = weight + np.where(crowded, base, 0.0).sum(axis=1)
         forced = carried / np.maximum(crowded.sum(axis=1), 1)
         active = forced > split * (1 + 1e-12)
         split[active], tight[active] = forced[active], crowded[active]
-    bound, heaviest = _whole(cases, split)
+    bound, heaviest = _bound_whole_partitions(cases, split)
     return ByteBounds(split, bound, mean, tight, heaviest)
 
 
-def _crowded(cases: _Cases, base: Floats, limit: Floats, active: Flags) -> Flags:
-    """For the active cases, the brokers (bool, g, n) that have no room for what can go nowhere else."""
-    out, n = np.zeros_like(cases.counted), base.shape[1]
+def _find_crowded(cases: _Cases, base: Floats, limit: Floats, active: Flags) -> Flags:
+    """Find, for the active cases, the brokers (bool, g, n) without capacity for items that have no other choice."""
+    crowded, n = np.zeros_like(cases.counted), base.shape[1]
     items, choices = np.flatnonzero(active[cases.case]), np.flatnonzero(active[cases.case[cases.item]])
     number = np.cumsum(active[cases.case]) - 1
     keys = cases.case[cases.item[choices]] * n + cases.broker[choices]
-    pair, gate = np.unique(keys, return_inverse=True)
-    # Weights rounded down and room up: what is crowded in integers is crowded in fact. Each case has its own scale.
+    pair, group = np.unique(keys, return_inverse=True)
+    # Weights rounded down and capacities up: what is crowded in integers is crowded. Each case has its own scale.
     total = base.sum(axis=1) + np.bincount(cases.case, cases.weight, len(base))
-    scale = _WHOLE / np.maximum(total, np.where(active, limit, 1.0)) / int(active.sum())
+    scale = _INTEGER_TOTAL / np.maximum(total, np.where(active, limit, 1.0)) / int(active.sum())
     case = pair // n
     weight = np.floor(cases.weight[items] * scale[cases.case[items]]).astype(np.int64)
-    room = np.ceil(np.maximum(limit[case] - base.ravel()[pair], 0.0) * scale[case]).astype(np.int64)
+    capacity = np.ceil(np.maximum(limit[case] - base.ravel()[pair], 0.0) * scale[case]).astype(np.int64)
     first, source, sink = len(items), len(items) + len(pair), len(items) + len(pair) + 1
     item = number[cases.item[choices]]
     solver = max_flow.SimpleMaxFlow()
     solver.add_arcs_with_capacity(np.full(first, source), np.arange(first), weight)
-    solver.add_arcs_with_capacity(item, first + gate, weight[item])
-    solver.add_arcs_with_capacity(first + np.arange(len(pair)), np.full(len(pair), sink), room)
+    solver.add_arcs_with_capacity(item, first + group, weight[item])
+    solver.add_arcs_with_capacity(first + np.arange(len(pair)), np.full(len(pair), sink), capacity)
     status = solver.solve(source, sink)
     if status != solver.OPTIMAL:
-        raise ArithmeticError(f"a flow over {len(item)} choices was not solved: {status}")
+        raise ArithmeticError(f"the solver failed on a flow over {len(item)} choices: {status}")
     cut = np.asarray(solver.get_source_side_min_cut(), dtype=np.int64)
-    out.ravel()[pair[cut[(cut >= first) & (cut < source)] - first]] = True
-    return out
+    crowded.ravel()[pair[cut[(cut >= first) & (cut < source)] - first]] = True
+    return crowded
 
 
-def _whole(cases: _Cases, split: Floats) -> tuple[Floats, Ints]:
-    # A partition goes to one broker as a whole, beside what that one carries anyway.
+def _bound_whole_partitions(cases: _Cases, split: Floats) -> tuple[Floats, Ints]:
+    # A partition goes to one broker as a whole, on top of that broker's base load.
     bound, heaviest = split.copy(), np.full(len(split), -1, dtype=np.int64)
     if not len(cases.case):
         return bound, heaviest
-    begins = np.flatnonzero(np.diff(cases.item, prepend=-1))
-    least = cases.weight + np.minimum.reduceat(cases.base[cases.case[cases.item], cases.broker], begins)
+    starts = np.flatnonzero(np.diff(cases.item, prepend=-1))
+    least = cases.weight + np.minimum.reduceat(cases.base[cases.case[cases.item], cases.broker], starts)
     order = np.lexsort((-least, cases.case))
     first = order[np.flatnonzero(np.diff(cases.case[order], prepend=-1))]
     case = cases.case[first]

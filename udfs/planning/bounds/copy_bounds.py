@@ -1,8 +1,8 @@
-"""How few bytes must be copied at least: what each broker has too much of must go, in whatever parts are cheapest.
+"""A lower bound for copied bytes: what exceeds a broker's limits must leave it, whichever replicas are cheapest.
 
-For a broker b that exceeds limits by D (disk), I (bytes in) and C (replicas), any plan takes replicas x from it with
-sum(size x) >= D, sum(rate x) >= I and sum(x) >= C, whatever comes in. With 0 <= x <= 1 this is a linear program; the
-sum over brokers is a bound for all plans. Its duals say what a unit of each excess costs to get rid of.
+From a broker whose excess is D (disk), I (bytes in) and C (replicas), any plan takes replicas x with sum(size x) >= D,
+sum(rate x) >= I and sum(x) >= C, whatever comes in. With 0 <= x <= 1 this is a linear program; the sum over brokers
+bounds all plans. Its duals are what a unit of each excess costs at least.
 """
 
 from __future__ import annotations
@@ -12,49 +12,60 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from udfs.planning.cluster_model import Flags, Floats, Ints, Places
+from udfs.planning.cluster_model import Flags, Floats, Int32s, Ints
 
 
 @dataclass(frozen=True)
-class Covering:
-    """bound: units of disk.   disk, into, replicas: float64 (n), what a unit, or one, of excess costs each broker."""
+class CopyBound:
+    """A lower bound for copied bytes, with its duals.
+
+    Attributes:
+        bound: In units of disk.
+        disk: float64 (n), cost of a unit of excess disk at each broker.
+        into: float64 (n), cost of a unit of excess bytes in at each broker.
+        replicas: float64 (n), cost of an excess replica at each broker.
+    """
 
     bound: float
     disk: Floats
     into: Floats
     replicas: Floats
 
-    def where_reached(self, disk: Floats, into: Floats, replicas: Floats) -> float:
-        """The bound for all plans that leave no more excess (float64, n, each) than this: the same duals prove it."""
+    def allow_excess(self, disk: Floats, into: Floats, replicas: Floats) -> float:
+        """Bound the plans that leave no more excess (float64, n, each) than this: the same duals prove it."""
         left = self.disk @ disk + self.into @ into + self.replicas @ replicas
         return max(0.0, self.bound - float(left))
 
 
-def covering(
-    slots: Places, row: Ints, weights: tuple[Floats, Floats], excess: tuple[Floats, Floats, Floats], may_go: Flags
-) -> Covering:
-    """The bound for replicas on `slots` (int32, r) of partitions `row` (r).
+def bound_copied_bytes(
+    brokers: Int32s, row: Ints, weights: tuple[Floats, Floats], excess: tuple[Floats, Floats, Floats], may_leave: Flags
+) -> CopyBound:
+    """Bound what any plan copies.
 
-    weights: float64 (p) each, disk and bytes in.   excess: float64 (n) each, disk, bytes in, replicas; <= 0 = none.
-    may_go: bool (r), replicas that may leave where they are.
+    Args:
+        brokers: int32 (r), broker of each replica.
+        row: int64 (r), partition of each replica.
+        weights: Disk and bytes in of a replica, float64 (p) each.
+        excess: Disk, bytes in and replicas above the limits, float64 (n) each; <= 0 = none.
+        may_leave: bool (r), replicas that may leave their broker.
     """
     disk, into = weights
     n = len(excess[0])
     prices = np.zeros((3, n))
     total = 0.0
     need = np.maximum(np.stack(excess), 0.0)
-    order = np.argsort(slots, kind="stable")
-    ends = np.searchsorted(slots[order], np.arange(n + 1))
+    order = np.argsort(brokers, kind="stable")
+    ends = np.searchsorted(brokers[order], np.arange(n + 1))
     for b in np.flatnonzero(need.max(axis=0) > 1e-12).tolist():
-        mine = order[ends[b] : ends[b + 1]]
-        mine = mine[may_go[mine]]
-        parts = np.stack([disk[row[mine]], into[row[mine]], np.ones(len(mine))])
-        # What is fixed cannot go; then all that may does.
-        wanted = np.minimum(need[:, b], parts.sum(axis=1) * (1 - 1e-12))
-        scale = np.maximum(wanted, 1e-9)
-        found = linprog(parts[0], A_ub=-parts / scale[:, None], b_ub=-wanted / scale, bounds=(0, 1), method="highs")
+        held = order[ends[b] : ends[b + 1]]
+        held = held[may_leave[held]]
+        parts = np.stack([disk[row[held]], into[row[held]], np.ones(len(held))])
+        # Fixed replicas cannot leave: then all others do.
+        required = np.minimum(need[:, b], parts.sum(axis=1) * (1 - 1e-12))
+        scale = np.maximum(required, 1e-9)
+        found = linprog(parts[0], A_ub=-parts / scale[:, None], b_ub=-required / scale, bounds=(0, 1), method="highs")
         if found.status != 0:
             continue
         total += float(found.fun)
         prices[:, b] = -found.ineqlin.marginals / scale
-    return Covering(total, *prices)
+    return CopyBound(total, *prices)

@@ -1,4 +1,4 @@
-"""Cheapest flows with their proof: OR-tools finds them, prices of the nodes bound them from below."""
+"""Min-cost flows with a proof: OR-tools finds them, prices of the nodes bound their cost from below."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.graph.python import min_cost_flow
 
-from udfs.planning.bounds.kernels.node_prices import settle_potentials
+from udfs.planning.bounds.kernels.node_prices import lower_node_prices
 from udfs.planning.cluster_model import Ints
 
 
 @dataclass(frozen=True)
-class Network:
-    """tail, head, capacity, cost: int64 (arcs); supply: int64 (nodes), negative = wanted, of sum 0."""
+class FlowNetwork:
+    """A flow network.
+
+    Attributes:
+        tail: int64 (arcs), node that the arc leaves.
+        head: int64 (arcs), node that the arc enters.
+        capacity: int64 (arcs).
+        cost: int64 (arcs), of one unit.
+        supply: int64 (nodes), negative = demand; the sum is 0.
+    """
 
     tail: Ints
     head: Ints
@@ -22,28 +30,35 @@ class Network:
     supply: Ints
 
     @staticmethod
-    def of(arcs: list[tuple[Ints, Ints, Ints, Ints]], supply: Ints) -> Network:
-        """Of several groups of arcs (tail, head, capacity, cost), in this order."""
-        tail, head, capacity, cost = (
-            np.concatenate([group[part] for group in arcs]).astype(np.int64) for part in range(4)
-        )
-        return Network(tail, head, capacity, cost, supply)
+    def of(arcs: list[tuple[Ints, Ints, Ints, Ints]], supply: Ints) -> FlowNetwork:
+        """Join groups of arcs (tail, head, capacity, cost), in this order."""
+        tail, head, capacity, cost = (np.concatenate(part).astype(np.int64) for part in zip(*arcs, strict=True))
+        return FlowNetwork(tail, head, capacity, cost, supply)
 
 
 @dataclass(frozen=True)
-class Flow:
-    """flow: int64 (arcs).   cost: of it.   bound: what any flow costs at least, by prices: the same = proven."""
+class MinCostFlow:
+    """A flow, int64 (arcs), its cost, and a lower bound for the cost of any flow: where they are equal, a proof."""
 
     flow: Ints
     cost: int
     bound: int
 
 
-def cheapest(network: Network) -> Flow | None:
-    """The cheapest flow that brings every supply to where it is wanted, or None if there is no way."""
+def find_cheapest_flow(network: FlowNetwork) -> MinCostFlow | None:
+    """Find the cheapest flow that brings every supply to the demands; None if there is no flow."""
     if not len(network.tail):
-        none = np.zeros(0, dtype=np.int64)
-        return None if network.supply.any() else Flow(none, 0, 0)
+        return None if network.supply.any() else MinCostFlow(np.zeros(0, dtype=np.int64), 0, 0)
+    flow = solve_network(network)
+    return None if flow is None else MinCostFlow(flow, int(network.cost @ flow), bound_flow_cost(network, flow))
+
+
+def solve_network(network: FlowNetwork) -> Ints | None:
+    """Find the cheapest flow, int64 (arcs), without a bound; None if there is no flow.
+
+    Raises:
+        ArithmeticError: The solver fails.
+    """
     solver = min_cost_flow.SimpleMinCostFlow()
     arcs = solver.add_arcs_with_capacity_and_unit_cost(network.tail, network.head, network.capacity, network.cost)
     solver.set_nodes_supplies(np.arange(len(network.supply)), network.supply)
@@ -51,17 +66,17 @@ def cheapest(network: Network) -> Flow | None:
     if status == solver.INFEASIBLE:
         return None
     if status != solver.OPTIMAL:
-        raise ArithmeticError(f"a flow over {len(arcs)} arcs was not solved: {status}")
-    flow = np.asarray(solver.flows(arcs), dtype=np.int64)
-    return Flow(flow, int(network.cost @ flow), lower_bound(network, flow))
+        raise ArithmeticError(f"the solver failed on a flow over {len(arcs)} arcs: {status}")
+    return np.asarray(solver.flows(arcs), dtype=np.int64)
 
 
-def lower_bound(network: Network, flow: Ints) -> int:
-    """What any flow costs at least: the dual value of prices that `flow` gives, true whatever `flow` is.
+def bound_flow_cost(network: FlowNetwork, flow: Ints) -> int:
+    """Bound the cost of any flow from below, by the dual value of prices that `flow` gives.
 
-    For any prices y: cost >= sum of y supply + sum over arcs of capacity min(0, cost - y[tail] + y[head]).
+    The bound holds whatever `flow` is. For any prices y:
+    cost >= sum of y supply + sum over arcs of capacity min(0, cost - y[tail] + y[head]).
     """
     distance = np.zeros(len(network.supply), dtype=np.int64)
-    settle_potentials(network.tail, network.head, network.capacity, network.cost, flow, distance)
+    lower_node_prices(network.tail, network.head, network.capacity, network.cost, flow, distance)
     reduced = network.cost + distance[network.tail] - distance[network.head]
     return int(-(distance @ network.supply) + network.capacity @ np.minimum(reduced, 0))

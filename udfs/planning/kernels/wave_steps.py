@@ -1,37 +1,66 @@
-"""The steps of a reassignment - one added replica at a time - and the waves that they go in."""
+"""Steps of a reassignment, one added replica at a time, and the waves that they go in."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-import numpy.typing as npt
 
 from udfs.kernel_compiler import compiled, copying_part, part
-
-Ints = npt.NDArray[np.int64]
-Ids = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from udfs.planning.kernels.array_types import Flags, Floats, Int32s, Ints, ListChanges
 
 NOTHING_ADDED = -1
 
 
+class BrokerPlaces(NamedTuple):
+    """live: bool (n), rack: int32 (n), by broker."""
+
+    live: Flags
+    rack: Int32s
+
+
+class Steps(NamedTuple):
+    """Steps of m partitions.
+
+    Attributes:
+        first: int64 (m + 1), the steps of each partition.
+        source: int32 (m), the current leader, which all copies are read from.
+        added: int32 (steps), the broker that copies, or NOTHING_ADDED.
+        offsets: int64 (steps + 1), into `replicas`.
+        replicas: int32, the list after each step.
+    """
+
+    first: Ints
+    source: Int32s
+    added: Int32s
+    offsets: Ints
+    replicas: Int32s
+
+
+class WaveCapacity(NamedTuple):
+    """What a broker may copy in one wave: bytes in and out together, and replicas received."""
+
+    bytes_in_flight: float
+    moves: int
+
+
 @copying_part
-def _holds(brokers: Ids, broker: int) -> bool:
+def _holds(brokers: Int32s, broker: int) -> bool:
     return bool((brokers == broker).any())
 
 
 @part
-def _in_rack(brokers: Ids, rack: Ids, of: int) -> int:
+def _count_in_rack(brokers: Int32s, rack: Int32s, which: int) -> int:
     count = 0
     for broker in brokers:
-        if rack[broker] == of:
+        if rack[broker] == which:
             count += 1
     return count
 
 
 @part
-def _not_in(brokers: Ids, others: Ids, out: Ids) -> int:
-    """How many of `brokers` are not among `others`; these are in `out`, in order."""
+def _copy_missing(brokers: Int32s, others: Int32s, out: Int32s) -> int:
+    """Copy those of `brokers` that are not among `others` to `out`, in order. Return how many they are."""
     count = 0
     for broker in brokers:
         if not _holds(others, broker):
@@ -41,127 +70,122 @@ def _not_in(brokers: Ids, others: Ids, out: Ids) -> int:
 
 
 @part
-def _swap(now: Ids, old: Ids, new: Ids, drops: Ids, adds: Ids, leader: int, live: Bools, rack: Ids) -> tuple[int, int]:
-    """Places in `drops` (-1 = none goes) and `adds` of the replica that goes next and of the one that comes.
+def _choose_swap(
+    now: Int32s, old: Int32s, new: Int32s, drops: Int32s, adds: Int32s, leader: int, places: BrokerPlaces
+) -> tuple[int, int]:
+    """Choose the indices in `drops` (-1 = none) and `adds` of the replica that goes next and of the one that comes.
 
-    Never the leader goes. A rack gets no more of the partition than it has before or after; a down broker goes before
-    a live one; who comes is in the rack of who goes if one is, else where the partition has least.
+    The leader stays. A rack gets no more of the partition than before or after. A down broker goes before a live one.
+    The new broker is in the rack of the old one if possible, else in the rack with the fewest replicas.
     """
+    rack = places.rack
     best_drop, best_add, least = -1, 0, np.int64(-1)
     for d in range(-1, len(drops)):
         if (d < 0) != (len(drops) == 0) or (d >= 0 and drops[d] == leader):
             continue
         for a in range(len(adds)):
-            home = rack[adds[a]]
-            same = d >= 0 and rack[drops[d]] == home
-            count = _in_rack(now, rack, home) + (0 if same else 1)
-            over = count > max(_in_rack(old, rack, home), _in_rack(new, rack, home))
-            lives = d >= 0 and live[drops[d]]
-            key = np.int64(((over * 2 + lives) * 2 + (not same)) * 32768 + count)
+            to = rack[adds[a]]
+            same = d >= 0 and rack[drops[d]] == to
+            count = _count_in_rack(now, rack, to) + (0 if same else 1)
+            over = count > max(_count_in_rack(old, rack, to), _count_in_rack(new, rack, to))
+            live = d >= 0 and places.live[drops[d]]
+            key = np.int64(((over * 2 + live) * 2 + (not same)) * 32768 + count)
             if least < 0 or key < least:
                 best_drop, best_add, least = d, a, key
     return best_drop, best_add
 
 
 @compiled
-def fill_steps(
-    old_offsets: Ints,
-    old: Ids,
-    new_offsets: Ints,
-    new: Ids,
-    leader: Ids,
-    live: Bools,
-    rack: Ids,
-    first: Ints,
-    offsets: Ints,
-    replicas: Ids,
-    added: Ids,
-) -> None:
-    """Writes the list after each step of m partitions, and who is added by it.
+def fill_steps(lists: ListChanges, places: BrokerPlaces, steps: Steps) -> None:
+    """Fill `replicas` and `added` of the steps.
 
-    old, new: int32 with offsets int64 (m + 1), the lists before and after.   leader: int32 (m), of the list before.
-    live: bool (n), rack: int32 (n), by broker.   first: int64 (m + 1), the steps of a partition.
-    offsets: int64 (steps + 1) of replicas: int32.   added: int32 (steps), or NOTHING_ADDED.
-    Until the last step, the list begins with the leader and has at most as many replicas as before or after.
+    Until the last step, a list begins with the leader and has at most as many replicas as before or after.
     """
     longest = 0
-    for i in range(len(leader)):
-        both = old_offsets[i + 1] - old_offsets[i] + new_offsets[i + 1] - new_offsets[i]
+    for i in range(len(steps.source)):
+        both = lists.old_offsets[i + 1] - lists.old_offsets[i] + lists.new_offsets[i + 1] - lists.new_offsets[i]
         longest = max(longest, both)
-    held, drops, adds = np.empty(longest, np.int32), np.empty(longest, np.int32), np.empty(longest, np.int32)
-    for i in range(len(leader)):
-        before = old[old_offsets[i] : old_offsets[i + 1]]
-        after = new[new_offsets[i] : new_offsets[i + 1]]
-        going, coming = _not_in(before, after, drops), _not_in(after, before, adds)
-        held[0] = leader[i]
+    now, drops, adds = np.empty(longest, np.int32), np.empty(longest, np.int32), np.empty(longest, np.int32)
+    for i in range(len(steps.source)):
+        old = lists.old[lists.old_offsets[i] : lists.old_offsets[i + 1]]
+        new = lists.new[lists.new_offsets[i] : lists.new_offsets[i + 1]]
+        drop_count, add_count = _copy_missing(old, new, drops), _copy_missing(new, old, adds)
+        leader = steps.source[i]
+        now[0] = leader
         size = 1
-        for broker in before:
-            if broker != leader[i]:
-                held[size] = broker
+        for broker in old:
+            if broker != leader:
+                now[size] = broker
                 size += 1
-        for step in range(first[i], first[i + 1] - 1):
-            grows = size < len(after)
-            d, a = _swap(
-                held[:size], before, after, drops[: 0 if grows else going], adds[:coming], leader[i], live, rack
+        for step in range(steps.first[i], steps.first[i + 1] - 1):
+            grows = size < len(new)
+            d, a = _choose_swap(
+                now[:size], old, new, drops[: 0 if grows else drop_count], adds[:add_count], leader, places
             )
             if grows:
-                held[size] = adds[a]
+                now[size] = adds[a]
                 size += 1
             else:
                 for k in range(size):
-                    if held[k] == drops[d]:
-                        held[k] = adds[a]
-                going -= 1
-                drops[d:going] = drops[d + 1 : going + 1].copy()
-            added[step] = adds[a]
-            coming -= 1
-            adds[a:coming] = adds[a + 1 : coming + 1].copy()
-            replicas[offsets[step] : offsets[step + 1]] = held[:size]
-        last = first[i + 1] - 1
-        added[last] = adds[0] if coming else NOTHING_ADDED
-        replicas[offsets[last] : offsets[last + 1]] = after
+                    if now[k] == drops[d]:
+                        now[k] = adds[a]
+                drop_count -= 1
+                drops[d:drop_count] = drops[d + 1 : drop_count + 1].copy()
+            steps.added[step] = adds[a]
+            add_count -= 1
+            adds[a:add_count] = adds[a + 1 : add_count + 1].copy()
+            steps.replicas[steps.offsets[step] : steps.offsets[step + 1]] = now[:size]
+        last = steps.first[i + 1] - 1
+        steps.added[last] = adds[0] if add_count else NOTHING_ADDED
+        steps.replicas[steps.offsets[last] : steps.offsets[last + 1]] = new
 
 
 @compiled
-def assign_waves(
-    first: Ints, added: Ids, source: Ids, size: Floats, order: Ints, brokers: int, most_bytes: float, most_moves: int
-) -> Ids:
-    """The wave of each step: int32 (steps), from 0; a partition's steps are in rising waves.
+def assign_waves(steps: Steps, size: Floats, order: Ints, brokers: int, capacity: WaveCapacity) -> Int32s:
+    """Assign each step to the first wave that has room for it; a partition's steps go in rising waves.
 
-    first: int64 (m + 1), steps of a partition.   added: int32 (steps).   source: int32 (m).   size: float64 (m).
-    order: int64 (m), who is asked first.   In a wave, a broker copies at most `most_bytes` in and out together, and
-    receives at most `most_moves` replicas; a copy that is larger goes where both its brokers copy nothing else.
+    A copy that is larger than the capacity goes in a wave in which its two brokers copy nothing else.
+
+    Args:
+        steps: All steps.
+        size: float64 (m), bytes of one replica.
+        order: int64 (m), the partitions, most important first.
+        brokers: How many there are.
+        capacity: Limits for each broker in a wave.
+
+    Returns:
+        int32 (steps), from 0.
     """
-    out = np.zeros(len(added), dtype=np.int32)
+    out = np.zeros(len(steps.added), dtype=np.int32)
     waiting = np.empty(len(order), dtype=np.int64)
     left = 0
     for i in order:
-        if added[first[i]] != NOTHING_ADDED:
+        if steps.added[steps.first[i]] != NOTHING_ADDED:
             waiting[left] = i
             left += 1
-    step = first[:-1].copy()
+    step = steps.first[:-1].copy()
     load, copies = np.empty(brokers, dtype=np.float64), np.empty(brokers, dtype=np.int64)
     received = np.empty(brokers, dtype=np.int64)
     wave = 0
     while left:
         load[:], copies[:], received[:] = 0, 0, 0
-        kept = 0
+        still_waiting = 0
         for k in range(left):
             i = waiting[k]
-            to, by = added[step[i]], source[i]
-            fits = load[to] + size[i] <= most_bytes and load[by] + size[i] <= most_bytes
-            if received[to] < most_moves and (fits or copies[to] + copies[by] == 0):
+            to, source = steps.added[step[i]], steps.source[i]
+            fits = max(load[to], load[source]) + size[i] <= capacity.bytes_in_flight
+            if received[to] < capacity.moves and (fits or copies[to] + copies[source] == 0):
                 load[to] += size[i]
-                load[by] += size[i]
+                load[source] += size[i]
                 copies[to] += 1
-                copies[by] += 1
+                copies[source] += 1
                 received[to] += 1
                 out[step[i]] = wave
                 step[i] += 1
-                if step[i] == first[i + 1]:
+                if step[i] == steps.first[i + 1]:
                     continue
-            waiting[kept] = i
-            kept += 1
-        left = kept
+            waiting[still_waiting] = i
+            still_waiting += 1
+        left = still_waiting
         wave += 1
     return out

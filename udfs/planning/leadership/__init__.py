@@ -1,1 +1,1 @@
-"""Plans that only reorder replica lists: who leads, and who takes over."""
+"""Plans that only reorder replica lists: preferred leaders and their successors."""

@@ -1,184 +1,190 @@
-"""Zero-byte plans by bytes: leaders and successors such that bytes out, not counts alone, are even; nothing is
-copied."""
+"""Leaders and successors such that bytes out, and not counts alone, are even; nothing is copied."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 
-from udfs.planning.annealing.balance_plan import tidy
-from udfs.planning.annealing.kernels.order_moves import anneal_roles
-from udfs.planning.annealing.kernels.search_state import Limits, Prices, State, Work, new_state
-from udfs.planning.annealing.kernels.search_steps import new_random
-from udfs.planning.annealing.search_limits import NO_LIMIT, units_of, work_of
-from udfs.planning.bounds.byte_bounds import leaders_by_bytes, successors_by_bytes
-from udfs.planning.cluster_model import FREE, ClusterModel, Floats, ProposedAssignment, changed
+from udfs.planning.annealing.balance_plan import restore_list_order
+from udfs.planning.annealing.kernels.leadership_annealing import anneal_leadership
+from udfs.planning.annealing.kernels.search_moves import Schedule, seed_random
+from udfs.planning.annealing.kernels.search_state import (
+    BrokerLimits,
+    ClusterArrays,
+    CostWeights,
+    SearchState,
+    create_search,
+    create_state,
+)
+from udfs.planning.annealing.search_limits import NO_LIMIT, build_cluster_arrays, compute_units
+from udfs.planning.bounds.byte_bounds import bound_leader_bytes, bound_successor_bytes
+from udfs.planning.certificates import BoundCertificate, BytesOutCertificate, SurvivorCertificate
+from udfs.planning.cluster_model import FREE, ClusterModel, ProposedAssignment
 from udfs.planning.constraints import Rules
-from udfs.planning.leadership.leadership_plans import zero_byte
-from udfs.planning.leadership.preferred_leaders import leaders
-from udfs.planning.leadership.takeover_order import after_failures
+from udfs.planning.leadership.leadership_plans import plan_leadership
+from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders
+from udfs.planning.leadership.takeover_order import measure_takeovers
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.replica_order import leaders_of, successors_of
+from udfs.planning.replica_order import compute_leader_loads
 
-# Looser and looser: the first that a search meets is the plan's.
-_OVER_BOUND = (1.0005, 1.002, 1.005, 1.01, 1.02, 1.04, 1.08, 1.15, 1.3, 1.6, 2.0)
-_REASONS = ("bytes out of leaders are evened out", "another broker takes over first: bytes out after a failure")
+# Looser and looser limits, over the lower bound: the plan takes the first that a search meets.
+_LEADER_FACTORS = (1.0005, 1.002, 1.005, 1.01, 1.02, 1.04, 1.08, 1.15, 1.3, 1.6, 2.0)
+_SURVIVOR_FACTORS = (1.002, 1.02, 1.05, 1.1, 1.2, 1.4, 1.8, 3.0)
+_REASONS = (
+    "to even out the bytes out of leaders",
+    "to change the successor: bytes out after a failure become more even",
+)
+_LEADER_BYTES = "bytes out per second of the fullest leader"
+_SURVIVOR_BYTES = "bytes out per second of the fullest survivor"
 
 
-def by_bytes(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
-    """The lists of goal leaders or failover with the least bytes per second out of the fullest broker that was found.
+def plan_bytes_out_order(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
+    """Plan the goal leaders or failover with the fewest bytes per second out of the fullest broker that is found.
 
-    Leaders stay as even in counts as Targets says; the bounds are those that hold if partitions could be split.
+    Leaders stay as even in counts as the targets say. The bounds are those that hold if partitions could be split.
+
+    Raises:
+        ValueError: The source shows no bytes out.
     """
     if not model.known[2]:
-        raise ValueError("the source tells no bytes out: leave --by-bytes away")
+        raise ValueError("the source shows no bytes out, so --by-bytes is impossible")
     failover = request.goal == "failover"
-    begin = zero_byte(model, request.keep_leaders) if failover else leaders(model)
-    work, limits, unit = _task(model, begin, request)
-    bound = leaders_by_bytes(model)
+    start = plan_leadership(model, request.keep_leaders) if failover else plan_preferred_leaders(model)
+    cluster, limits, unit = _prepare_search(model, start, request)
+    bound = bound_leader_bytes(model)
     least = float(bound.bound[0]) / unit if len(bound.bound) else 0.0
-    state = new_state(work, limits, begin.replicas)
+    state = create_state(cluster, limits, start.replicas)
     if not request.keep_leaders:
-        for over in _OVER_BOUND:
-            limits = limits._replace(out=np.full(model.brokers, max(least * over, 1e-12)))
-            state = new_state(work, limits, begin.replicas)
-            _anneal(work, limits, state, request.seed)
-            if (state.out - limits.out).max(initial=0.0) <= 1e-6 and _uneven(limits, state) < 1:
+        for factor in _LEADER_FACTORS:
+            limits = limits._replace(bytes_out=np.full(model.brokers, max(least * factor, 1e-12)))
+            state = create_state(cluster, limits, start.replicas)
+            _anneal(cluster, limits, state, request.seed)
+            if (state.bytes_out - limits.bytes_out).max(initial=0.0) <= 1e-6 and _count_uneven(limits, state) < 1:
                 break
-        limits = limits._replace(out=np.maximum(limits.out, state.out))
+        limits = limits._replace(bytes_out=np.maximum(limits.bytes_out, state.bytes_out))
     if failover:
-        state, limits = _with_successors(model, begin, work, limits, state, request.seed)
-    return _proposal(model, begin, state, request, unit)
+        state = _choose_successors(model, start, cluster, limits, state, request.seed)
+    return _propose(model, start, state, request, unit)
 
 
-def _task(model: ClusterModel, begin: ProposedAssignment, request: PlanRequest) -> tuple[Work, Limits, float]:
-    """(work, limits of counts alone, bytes per second of a unit)."""
+def _prepare_search(
+    model: ClusterModel, start: ProposedAssignment, request: PlanRequest
+) -> tuple[ClusterArrays, BrokerLimits, float]:
+    """Return the searched lists, limits of counts alone, and the bytes per second of a unit."""
     n, none = model.brokers, np.zeros(model.brokers, dtype=np.bool_)
-    lead = model.live & ~model.draining
+    eligible, factor = model.live & ~model.draining, model.factor
     fixed = model.frozen != FREE
-    nobody = np.full(n, -1, dtype=np.int32)
-    cap = model.factor
     rules = Rules(
-        request.goal, lead, none, nobody, fixed, model.factor, cap, False, cap, np.full(n, np.inf), np.zeros_like(fixed)
+        request.goal,
+        receives=eligible,
+        must_leave=none,
+        replacement=np.full(n, -1, dtype=np.int32),
+        fixed=fixed,
+        factor=factor,
+        rack_cap=factor,
+        even=False,
+        broker_replicas=factor,
+        broker_bytes=np.full(n, np.inf),
+        blocked=np.zeros_like(fixed),
     )
-    units = units_of(model, rules)
-    work = work_of(model, rules, units, begin.offsets, begin.replicas)
-    # A leader that stays is one that nobody else may be.
-    work = work._replace(leads=none) if request.keep_leaders else work._replace(leads=lead)
-    led = leaders_of(model.placed(begin.offsets, begin.replicas))
-    counts = np.bincount(led[led >= 0], minlength=n)[lead]
+    units = compute_units(model, rules)
+    cluster = build_cluster_arrays(model, rules, units, start.offsets, start.replicas)
+    # No other broker may lead where leaders stay.
+    cluster = cluster._replace(can_lead=none if request.keep_leaders else eligible)
+    leaders = model.with_lists(start.offsets, start.replicas).preferred_leaders
+    counts = np.bincount(leaders[leaders >= 0], minlength=n)[eligible]
     mean = counts.mean() if len(counts) else 0.0
     high = max(float(counts.max(initial=0)), np.floor(request.targets.leaders * mean))
     low = min(float(counts.min()) if len(counts) else 0.0, np.ceil(mean / request.targets.leaders))
     free = np.full(n, NO_LIMIT)
-    limits = Limits(
-        np.zeros(n),
-        free,
-        np.where(lead, low, 0.0),
-        np.where(lead, high, NO_LIMIT),
-        free,
-        free,
-        free,
-        free,
-        free,
-        0.0,
-        0.0,
-    )
-    return work, limits, units.out
+    lowest, highest = np.where(eligible, low, 0.0), np.where(eligible, high, NO_LIMIT)
+    limits = BrokerLimits(np.zeros(n), free, lowest, highest, free, free, free, free, free, 0.0, 0.0)
+    return cluster, limits, units.bytes_out
 
 
-def _prices(work: Work, limits: Limits) -> Prices:
-    one = len(work.rack) / max(len(work.disk), 1)
-    none = np.zeros(len(work.rack))
-    return Prices(0.0, 0.0, 0.005 * one, 0.0025 * one, 0.0, one, none, none, 3.0, one, 3.0)
+def _anneal(cluster: ClusterArrays, limits: BrokerLimits, state: SearchState, seed: int) -> None:
+    partitions, brokers = len(cluster.disk), len(cluster.rack)
+    mean_leader, free = brokers / max(partitions, 1), np.zeros(brokers)
+    proposals = max(2_000, min(70 * partitions, 1_000_000), 20 * partitions)
+    random = seed_random(seed)
+    for warm, share, penalty in ((0.5, 0.7, 0.3), (0.02, 0.3, 2.0)):
+        over = penalty * mean_leader
+        weights = CostWeights(
+            0.0, 0.0, 0.005 * mean_leader, 0.0025 * mean_leader, 0.0, over, free, free, 3.0, over, 3.0
+        )
+        temperatures = warm * mean_leader, 2.5e-4 * mean_leader
+        search = create_search(cluster, limits, weights, state, random)
+        anneal_leadership(search, Schedule(int(share * proposals), *temperatures), 0.7)
 
 
-def _anneal(work: Work, limits: Limits, state: State, seed: int) -> None:
-    one = len(work.rack) / max(len(work.disk), 1)
-    proposals = max(2_000, min(70 * len(work.disk), 1_000_000), 20 * len(work.disk))
-    prices, random = _prices(work, limits), new_random(seed)
-    for warm, share, over in ((0.5, 0.7, 0.3), (0.02, 0.3, 2.0)):
-        stage = prices._replace(over_leaders=over * one, over_survivor_leaders=over * one)
-        anneal_roles(work, limits, stage, state, 0.7, int(share * proposals), warm * one, 2.5e-4 * one, random)
+def _count_uneven(limits: BrokerLimits, state: SearchState) -> float:
+    """Count the leaders that some broker has too many, or too few."""
+    return float(np.maximum(state.leaders - limits.max_leaders, limits.min_leaders - state.leaders).max(initial=0.0))
 
 
-def _uneven(limits: Limits, state: State) -> float:
-    """How many leaders some broker has too many, or too few."""
-    return float(np.maximum(state.leaders - limits.leaders_high, limits.leaders_low - state.leaders).max(initial=0.0))
-
-
-def _with_successors(
-    model: ClusterModel, begin: ProposedAssignment, work: Work, limits: Limits, led: State, seed: int
-) -> tuple[State, Limits]:
-    """The state with the least worst survivor by bytes out that was found, leaders' bytes out within what they were."""
+def _choose_successors(
+    model: ClusterModel,
+    start: ProposedAssignment,
+    cluster: ClusterArrays,
+    limits: BrokerLimits,
+    led: SearchState,
+    seed: int,
+) -> SearchState:
+    """Search for the least worst survivor by bytes out; leaders' bytes out stay within their limits."""
     survivors = max(int((model.live & ~model.draining).sum()) - 1, 1)
-    after, _ = after_failures(model.placed(begin.offsets, begin.replicas))
+    after, _ = measure_takeovers(model.with_lists(start.offsets, start.replicas))
     worst = np.maximum(after.astype(np.float64), 0.0)
-    total = float(work.out.sum())
-    best, loose = led, limits
-    as_led = model.placed(begin.offsets, tidy(model, begin.offsets, led.slots))
-    least = float(successors_by_bytes(as_led).ratio.max(initial=1.0))
-    for over in (1.002, 1.02, 1.05, 1.1, 1.2, 1.4, 1.8, 3.0):
-        ratio = max(least, 1.0) * over
+    total = float(cluster.bytes_out.sum())
+    placed = model.with_lists(start.offsets, restore_list_order(model, start.offsets, led.slots))
+    least = float(bound_successor_bytes(placed).ratio.max(initial=1.0))
+    state = led
+    for factor in _SURVIVOR_FACTORS:
         tight = limits._replace(
             survivor_leaders=np.maximum(worst + 1, np.ceil(1.05 * model.partitions / survivors)),
-            survivor_out=np.full(model.brokers, ratio * total / survivors),
+            survivor_bytes_out=np.full(model.brokers, max(least, 1.0) * factor * total / survivors),
         )
-        state = new_state(work, tight, led.slots)
-        _anneal(work, tight, state, seed)
-        best, loose = state, tight
-        too_much = max((state.out + state.worst_out).max(initial=0.0), (state.out - limits.out).max(initial=0.0))
-        if too_much <= 1e-4 and _uneven(tight, state) < 1:
+        state = create_state(cluster, tight, led.slots)
+        _anneal(cluster, tight, state, seed)
+        excess = max(
+            (state.bytes_out + state.takeovers_bytes_out.worst).max(initial=0.0),
+            (state.bytes_out - limits.bytes_out).max(initial=0.0),
+        )
+        if excess <= 1e-4 and _count_uneven(tight, state) < 1:
             break
-    return best, loose
+    return state
 
 
-def _proposal(
-    model: ClusterModel, begin: ProposedAssignment, state: State, request: PlanRequest, unit: float
+def _propose(
+    model: ClusterModel, start: ProposedAssignment, state: SearchState, request: PlanRequest, unit: float
 ) -> ProposedAssignment:
-    lists = tidy(model, begin.offsets, state.slots)
-    placed = model.placed(begin.offsets, lists)
-    led = leaders_of(placed) != leaders_of(model)
-    reason = np.where(changed(model, begin.offsets, lists), np.where(led, 0, 1), -1).astype(np.int16)
-    certificate = {"goal": request.goal, "by": "bytes", "changes": int(led.sum()), "relaxed": [], "missed": []}
+    lists = restore_list_order(model, start.offsets, state.slots)
+    placed = model.with_lists(start.offsets, lists)
+    changed_leader = placed.preferred_leaders != model.preferred_leaders
+    reason = np.where(model.find_changed(placed), np.where(changed_leader, 0, 1), -1).astype(np.int16)
+    leaders = None
     if not request.keep_leaders:
-        fullest = float(state.out.max(initial=0.0)) * unit
-        certificate["leaders"] = _proof(fullest, _bound_of(leaders_by_bytes(model).bound), "leaders")
-    if request.goal == "failover":
-        certificate["failover"] = _worst(placed)
-    return replace(begin, replicas=lists, reason=reason, reasons=_REASONS, certificate=certificate)
+        bounds = bound_leader_bytes(model).bound
+        fullest = float(state.bytes_out.max(initial=0.0)) * unit
+        leaders = BoundCertificate("leaders", _LEADER_BYTES, *_round_gap(fullest, float(bounds.max(initial=0.0))))
+    certificate = BytesOutCertificate(
+        request.goal,
+        int(changed_leader.sum()),
+        leaders=leaders,
+        failover=_certify_worst_survivor(placed) if request.goal == "failover" else None,
+    )
+    return ProposedAssignment(start.offsets, lists, reason, _REASONS, certificate)
 
 
-def _bound_of(bounds: Floats) -> float:
-    return float(bounds[0]) if len(bounds) else 0.0
-
-
-def _proof(value: float, bound: float, goal: str) -> dict[str, Any]:
+def _round_gap(value: float, bound: float) -> tuple[float, float, float]:
     bound = min(bound, value)
-    return {
-        "goal": goal,
-        "objective": f"bytes out per second of the fullest {'leader' if goal == 'leaders' else 'survivor'}",
-        "value": round(value, 3),
-        "lower_bound": round(bound, 3),
-        "gap": round(value - bound, 3),
-    }
+    return round(value, 3), round(bound, 3), round(value - bound, 3)
 
 
-def _worst(placed: ClusterModel) -> Mapping[str, Any]:
-    """The worst survivor by bytes out of the worst failure, and what it would have at least with these leaders."""
-    n = placed.brokers
-    leader, successor = leaders_of(placed), successors_of(placed)
+def _certify_worst_survivor(placed: ClusterModel) -> SurvivorCertificate:
+    """Compare the worst survivor of the worst failure, by bytes out, with its lower bound for these leaders."""
     counted = placed.live & ~placed.draining
-    base = np.bincount(leader[leader >= 0], placed.rate_out[leader >= 0], n)
-    has = (leader >= 0) & (successor >= 0)
-    taken = np.bincount(leader[has] * n + successor[has], placed.rate_out[has], n * n).reshape(n, n) + base
-    taken[~counted], taken[:, ~counted] = 0.0, 0.0
-    np.fill_diagonal(taken, 0.0)
-    worst = taken.max(axis=1, initial=0.0)
-    down = int(np.argmax(worst)) if n else 0
-    bounds = successors_by_bytes(placed)
-    found = _proof(float(worst[down]) if n else 0.0, float(bounds.bound.max(initial=0.0)), "failover")
-    return found | {"down_broker": int(placed.broker_ids[down]) if n else None}
+    loads = np.where(np.outer(counted, counted), compute_leader_loads(placed, placed.rate_out), 0.0)
+    worst = loads.max(axis=1, initial=0.0)
+    bound = float(bound_successor_bytes(placed).bound.max(initial=0.0))
+    value = float(worst.max(initial=0.0))
+    failed_broker = int(placed.broker_ids[np.argmax(worst)]) if placed.brokers else None
+    return SurvivorCertificate("failover", _SURVIVOR_BYTES, *_round_gap(value, bound), failed_broker)

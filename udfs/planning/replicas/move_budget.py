@@ -1,116 +1,121 @@
-"""Plans by counts that a budget does not pay for in full: the best that it does, and what that proves."""
+"""Plans by counts that a budget does not pay for in full: the best plan within it, and what is proven about it."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from udfs.planning.cluster_model import ClusterModel, Ints, changed
+from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.constraints import Rules
-from udfs.planning.plan_text import some
-from udfs.planning.replicas.count_lists import ARCS, Lists, lists_of, merged, spent
-from udfs.planning.replicas.count_network import FINE, Task, prices_of
-from udfs.planning.replicas.kernels.budget_steps import toward
+from udfs.planning.kernels.array_types import ListChanges
+from udfs.planning.plan_text import describe_partitions
+from udfs.planning.replicas.count_lists import MAX_ARCS, SolvedLists, measure_copies, merge_lists, solve_replica_lists
+from udfs.planning.replicas.count_network import BUDGET_SCALE, CountTask, compute_prices
+from udfs.planning.replicas.kernels.budget_steps import ChangeCosts, CountBounds, select_changes
 
-_PRICED = 6  # prices tried for a budget
+_ROUNDS = 6  # prices tried for a budget
 
 
-def exceeds(model: ClusterModel, rules: Rules, lists: Lists) -> bool:
-    """Whether these lists cost more than the budget."""
-    moves, size = spent(model, lists)
+@dataclass(frozen=True)
+class BudgetedLists:
+    """The best lists that a budget pays for: what they minimize, a lower bound of it, and what they miss, in words."""
+
+    lists: SolvedLists
+    objective: str
+    value: int
+    lower_bound: int
+    missed: str
+
+
+def exceeds_budget(model: ClusterModel, rules: Rules, lists: SolvedLists) -> bool:
+    """Return whether these lists cost more than the budget."""
+    moves, size = measure_copies(model, lists)
     over_bytes = rules.byte_budget is not None and float(size.sum()) > rules.byte_budget
     return over_bytes or (rules.move_budget is not None and int(moves.sum()) > rules.move_budget)
 
 
-def within_budget(task: Task, full: Lists, objective: str) -> tuple[Lists, dict[str, Any]]:
-    """The best lists that the budget pays for, and what the certificate says of them.
+def fit_budget(task: CountTask, full: SolvedLists, objective: str) -> BudgetedLists:
+    """Find the best lists that the budget pays for.
 
-    What must move comes first; if not even that fits, the smallest. Then a replica outside the bounds is given a
-    price: each price has its cheapest plan, and proves how many replicas any plan of that cost leaves outside.
+    What must move comes first; if not even that fits, the smallest partitions. Then each replica outside the targets
+    gets a price: each price has its cheapest plan, and proves how many replicas any plan of that cost leaves outside.
     """
     model, rules = task.model, task.rules
-    least = lists_of(task, objective, True)
-    if exceeds(model, rules, least):
-        return _smallest_first(task, least)
-    over_bytes = rules.byte_budget is not None and float(spent(model, full)[1].sum()) > rules.byte_budget
+    least = solve_replica_lists(task, objective, True)
+    if exceeds_budget(model, rules, least):
+        return _take_smallest(task, least)
+    over_bytes = rules.byte_budget is not None and float(measure_copies(model, full)[1].sum()) > rules.byte_budget
     kind = "bytes" if over_bytes else "moves"
-    prices = prices_of(model, rules, task.net, kind, False)
+    prices = compute_prices(model, rules, task.net, kind, False)
     cost = np.zeros(model.partitions, dtype=np.int64)
     cost[task.net.rows] = prices.cost
 
-    def total(lists: Lists) -> int:
-        return int(spent(model, lists)[0] @ cost)
+    def total(lists: SolvedLists) -> int:
+        return int(measure_copies(model, lists)[0] @ cost)
 
-    def outside(lists: Lists) -> int:
-        return int(np.abs(_astray(task, lists)).sum())
-
-    most = FINE * ((rules.byte_budget or 0.0) / prices.unit if over_bytes else float(rules.move_budget or 0))
-    low, high, bound = least, full, outside(full)
-    for _ in range(_PRICED if len(task.net.tail) < ARCS // 4 else _PRICED // 2):
-        apart = outside(low) - outside(high)
+    budget = BUDGET_SCALE * ((rules.byte_budget or 0.0) / prices.unit if over_bytes else float(rules.move_budget or 0))
+    low, high, bound = least, full, _count_outside(task, full)
+    for _ in range(_ROUNDS if len(task.net.tail) < MAX_ARCS // 4 else _ROUNDS // 2):
+        apart = _count_outside(task, low) - _count_outside(task, high)
         if apart <= 0 or total(high) <= total(low):
             break
-        price = min(max((total(high) - total(low)) // apart, 1), prices.astray)
-        middle = lists_of(task, kind, False, price)
-        value = total(middle) + price * outside(middle)
+        price = min(max((total(high) - total(low)) // apart, 1), prices.outside)
+        middle = solve_replica_lists(task, kind, False, price)
+        value = total(middle) + price * _count_outside(task, middle)
         if middle.attained:
-            bound = max(bound, int(np.ceil((value - most) / price - 1e-9)))
-        if value >= total(low) + price * outside(low) - price:
+            bound = max(bound, int(np.ceil((value - budget) / price - 1e-9)))
+        if value >= total(low) + price * _count_outside(task, low) - price:
             break
-        low, high = (low, middle) if exceeds(model, rules, middle) else (middle, high)
-    low = _filled_up(task, low, high)
-    words = f"the budget leaves {outside(low)} replicas outside even counts; no plan within it leaves under {bound}"
-    about = {"objective": "fewest replicas outside even counts within the budget", "value": outside(low)}
-    return low, {**about, "lower_bound": bound, "gap": outside(low) - bound, "missed": [words]}
+        low, high = (low, middle) if exceeds_budget(model, rules, middle) else (middle, high)
+    low = _spend_rest(task, low, high)
+    outside = _count_outside(task, low)
+    text = f"the budget leaves {outside} replicas outside even counts; no plan within it leaves fewer than {bound}"
+    return BudgetedLists(low, "fewest replicas outside even counts within the budget", outside, bound, text)
 
 
-def _filled_up(task: Task, low: Lists, high: Lists) -> Lists:
-    """`low`, with as many partitions as in `high` as the rest of the budget pays for and counts gain by."""
+def _spend_rest(task: CountTask, low: SolvedLists, high: SolvedLists) -> SolvedLists:
+    """Replace lists of `low` by those of `high` as far as the rest of the budget goes and counts improve."""
     model, rules = task.model, task.rules
-    (low_moves, low_size), (high_moves, high_size) = spent(model, low), spent(model, high)
+    (low_moves, low_size), (high_moves, high_size) = measure_copies(model, low), measure_copies(model, high)
     moves, size = high_moves - low_moves, high_size - low_size
-    differs = changed(model.placed(low.offsets, low.replicas), high.offsets, high.replicas)
+    differs = model.with_lists(low.offsets, low.replicas).find_changed(high)
     order = np.flatnonzero(differs)
     order = order[np.lexsort((order, size[order]))]
     moves_left = int(moves.sum()) if rules.move_budget is None else rules.move_budget - int(low_moves.sum())
     bytes_left = np.inf if rules.byte_budget is None else rules.byte_budget - float(low_size.sum())
     use = np.zeros(model.partitions, dtype=np.bool_)
     counts = np.bincount(low.replicas, minlength=model.brokers).astype(np.int64)
-    lists = (low.offsets, low.replicas, high.offsets, high.replicas)
-    left = (max(moves_left, 0), bytes_left)
-    toward(order, *lists, moves, size, *left, task.bounds.lo, task.bounds.hi, counts, use)
-    offsets, replicas = merged(model, low, high, use)
-    return Lists(offsets, replicas, low.bound, low.unit, False)
+    costs = ChangeCosts(moves, size, max(moves_left, 0), bytes_left)
+    bounds = CountBounds(task.targets.low, task.targets.high, counts)
+    select_changes(order, ListChanges(low.offsets, low.replicas, high.offsets, high.replicas), costs, bounds, use)
+    return SolvedLists(*merge_lists(model, low, high, use), low.bound, low.unit, False)
 
 
-def _smallest_first(task: Task, least: Lists) -> tuple[Lists, dict[str, Any]]:
+def _take_smallest(task: CountTask, least: SolvedLists) -> BudgetedLists:
+    """Change as many of the partitions that must move as the budget pays for, the smallest first."""
     model, rules = task.model, task.rules
-    moves, size = spent(model, least)
-    pays = (
+    moves, size = measure_copies(model, least)
+    budgets = (
         (size, np.inf if rules.byte_budget is None else rules.byte_budget),
         (moves, np.inf if rules.move_budget is None else rules.move_budget),
     )
     by_size = rules.byte_budget is not None and float(size.sum()) > rules.byte_budget
     order = np.lexsort((moves, size) if by_size else (size, moves))
-    fits = np.logical_and.reduce([np.cumsum(spent[order]) <= budget for spent, budget in pays])
+    fits = np.logical_and.reduce([np.cumsum(cost[order]) <= budget for cost, budget in budgets])
     use = np.zeros(model.partitions, dtype=np.bool_)
     use[order[fits]] = True
-    offsets, replicas = merged(model, model, least, use)
     left = np.flatnonzero(~use)
-    # Of each budget alone, no other choice pays for more partitions.
-    bound = max(int((np.cumsum(np.sort(spent)) > budget).sum()) for spent, budget in pays)
-    lacks = (
-        f"{size[left].sum():.0f} bytes, {moves[left].sum()} replicas" if size.any() else f"{moves[left].sum()} replicas"
-    )
-    words = f"the budget does not pay for {some(model, left)}: {lacks}"
-    about = {"objective": "fewest partitions left within the budget", "value": len(left), "lower_bound": bound}
-    missed = {"gap": len(left) - bound, "missed": [words]}
-    return Lists(offsets, replicas, least.bound, least.unit, False), {**about, **missed}
+    # No other choice pays for more partitions with one of the budgets alone.
+    bound = max(int((np.cumsum(np.sort(cost)) > budget).sum()) for cost, budget in budgets)
+    lacking = f"{size[left].sum():.0f} bytes, " if size.any() else ""
+    text = f"the budget does not pay for {describe_partitions(model, left)}: {lacking}{moves[left].sum()} replicas"
+    lists = SolvedLists(*merge_lists(model, model, least, use), least.bound, least.unit, False)
+    return BudgetedLists(lists, "fewest partitions left within the budget", len(left), bound, text)
 
 
-def _astray(task: Task, lists: Lists) -> Ints:
-    """Replicas of each broker outside its bounds: int64 (n), more than zero for too many."""
+def _count_outside(task: CountTask, lists: SolvedLists) -> int:
+    """Count the replicas that brokers have above or below their targets."""
     counts = np.bincount(lists.replicas, minlength=task.model.brokers)
-    over = np.maximum(counts - task.bounds.hi, 0) - np.maximum(task.bounds.lo - counts, 0)
-    return np.where(task.rules.receives, over, 0)
+    over, under = np.maximum(counts - task.targets.high, 0), np.maximum(task.targets.low - counts, 0)
+    return int((over + under)[task.rules.receives].sum())

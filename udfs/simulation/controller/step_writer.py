@@ -1,4 +1,4 @@
-"""Walks through a replay's steps and requests: what is done at each is told by subclasses."""
+"""Go through the steps and requests of a simulation; subclasses write what the controller does at each."""
 
 from __future__ import annotations
 
@@ -10,28 +10,59 @@ from typing import Any
 
 import numpy as np
 
-from udfs.simulation.controller.explanations import Story, text
-from udfs.simulation.kernels import codes as k
-from udfs.simulation.kernels import simulation_state as st
-from udfs.simulation.kernels.broker_timeline import C_AT, C_EVENT, C_ID, C_KIND, C_VALUE
-from udfs.simulation.kernels.simulation_state import Ints
-from udfs.simulation.simulator import Folded
+from udfs.simulation.controller.journal_reader import JournalReader, format_json
+from udfs.simulation.event_packing import N_CONTROLLER, N_EPOCH
+from udfs.simulation.kernels.broker_timeline import ClusterEvent
+from udfs.simulation.kernels.change_log import LeadershipRow, TransitionRow
+from udfs.simulation.kernels.codes import ChangeCause, EventKind, PartitionState
+from udfs.simulation.kernels.simulation_arrays import (
+    ClusterSetup,
+    Ints,
+    Partition,
+    PartitionEvent,
+    Replica,
+    StepKind,
+    TimelineStep,
+)
+from udfs.simulation.simulator import Simulation
 
-Row = dict[str, Any]
-_TOLD = (k.CREATE, k.DELETE, k.RECORD, k.FORGET, k.DELETION_STARTS)
-
-
-def made_topic_id(cluster: str, topic: str, event: int) -> str:
-    """A topic id as Kafka writes it (22 characters), made of a hash of these: Kafka draws it."""
-    raw = bytearray(hashlib.sha256(f"{cluster}\0{topic}\0{event}".encode()).digest()[:16])
-    raw[0] &= 0x7F  # the first character is no "-"
-    raw[6], raw[8] = raw[6] & 0x0F | 0x40, raw[8] & 0x3F | 0x80  # a UUID of version 4
-    return base64.urlsafe_b64encode(bytes(raw)).decode().rstrip("=")
+_BATCH_KINDS = (
+    EventKind.CREATE_PARTITION,
+    EventKind.DELETE_PARTITION,
+    EventKind.PARTITION_RECORD,
+    EventKind.REMOVE_PARTITION,
+    EventKind.TOPIC_DELETION_STARTED,
+)
 
 
 @dataclass(frozen=True)
-class Group:
-    """Events of one kind, topic and time, one behind another: one request, or one batch of records."""
+class ControllerStep:
+    """One thing that the controller does.
+
+    Attributes:
+        event: Event that causes it.
+        at_ms: Time, ms.
+        step: Position within the event, from 0.
+        controller_id: Active controller; None while there is none.
+        controller_epoch: Its epoch.
+        action: What it does, in words.
+        path: A znode, or the metadata log; None for neither.
+        data: Text of the znode, or JSON of what is sent or counted; None for nothing.
+    """
+
+    event: int
+    at_ms: int
+    step: int
+    controller_id: int | None
+    controller_epoch: int
+    action: str
+    path: str | None = None
+    data: str | None = None
+
+
+@dataclass(frozen=True)
+class EventBatch:
+    """Adjacent events of one kind, topic and time: one request, or one batch of records."""
 
     kind: int
     first: int
@@ -42,131 +73,176 @@ class Group:
     value: int
 
 
-class Teller:
-    """Walks through steps and events; subclasses say what is done at each."""
+def make_topic_id(cluster: str, topic: str, event: int) -> str:
+    """Make a topic id as Kafka writes it (22 characters) from a hash of these; Kafka draws it at random."""
+    raw = bytearray(hashlib.sha256(f"{cluster}\0{topic}\0{event}".encode()).digest()[:16])
+    raw[0] &= 0x7F  # the first character is no "-"
+    raw[6], raw[8] = raw[6] & 0x0F | 0x40, raw[8] & 0x3F | 0x80  # a UUID of version 4
+    return base64.urlsafe_b64encode(bytes(raw)).decode().rstrip("=")
 
-    def __init__(self, of: Folded) -> None:
-        self._of, self._story = of, Story(of)
-        numbers = of.packed.numbers[0]
-        self._controller, self._epoch = self._story.broker(numbers[st.RULES + 3]), int(numbers[st.RULES + 4])
-        self._rows: list[Row] = []
+
+class StepWriter:
+    """Goes through steps and events; subclasses implement `_write_step` and `_write_batch`."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        """Start before the first event."""
+        self._log, self._timeline = simulation.log, simulation.timeline
+        self._reader = JournalReader(simulation)
+        numbers = self._log.numbers[0]
+        self._controller, self._epoch = self._reader.get_broker(numbers[N_CONTROLLER]), int(numbers[N_EPOCH])
+        self._steps: list[ControllerStep] = []
         self._event, self._at = -1, 0
+        # Partitions that an old controller writes, by event.
+        self._partitions_of_old_controllers: dict[int, int] = {}
 
-    def rows(self) -> list[Row]:
-        timeline = self._of.timeline
-        items: list[tuple[int, Any]] = [(int(row[st.T_ORDER]), t) for t, row in enumerate(timeline.world.steps)]
-        items += [(2 * group.first + 1 + (group.kind == k.DELETION_STARTS), group) for group in self._groups()]
-        old = self._of.packed.of_clusters
-        items += [(2 * int(row[C_EVENT]) + 1, row) for row in old[old[:, C_KIND] == k.OLD_CONTROLLER]]
+    def write(self) -> list[ControllerStep]:
+        """Write all steps, in order."""
+        events = self._log.cluster_events
+        items: list[tuple[int, Any]] = [
+            (int(row[TimelineStep.ORDER]), t) for t, row in enumerate(self._timeline.arrays.steps)
+        ]
+        items += [
+            (2 * batch.first + 1 + (batch.kind == EventKind.TOPIC_DELETION_STARTED), batch)
+            for batch in self._list_batches()
+        ]
+        items += [
+            (2 * int(row[ClusterEvent.NUMBER]) + 1, row)
+            for row in events[events[:, ClusterEvent.KIND] == EventKind.STALE_CONTROLLER]
+        ]
         for _, item in sorted(items, key=lambda pair: pair[0]):
-            if isinstance(item, Group):
-                self._reach(item.first, item.at)
-                self._told(item)
+            if isinstance(item, EventBatch):
+                self._advance(item.first, item.at)
+                self._write_batch(item)
             elif isinstance(item, int):
-                self._take(item)
+                self._take_step(item)
             else:
-                self._reach(int(item[C_EVENT]), int(item[C_AT]))
-                self._old(item)
-        return self._rows
+                self._advance(int(item[ClusterEvent.NUMBER]), int(item[ClusterEvent.TIME]))
+                self._write_old_controller(item)
+        return self._steps
 
-    def _reach(self, event: int, at: int) -> None:
+    def _write_step(self, kind: int, place: int, after: tuple[int | None, int], wrote: Ints) -> None:
+        """Write a step of brokers or controllers. after: controller and epoch after it; wrote: leaderships."""
+        raise NotImplementedError
+
+    def _write_batch(self, batch: EventBatch) -> None:
+        raise NotImplementedError
+
+    def _write(self, action: str, path: str | None = None, data: str | None = None) -> None:
+        is_same_event = bool(self._steps) and self._steps[-1].event == self._event
+        step = self._steps[-1].step + 1 if is_same_event else 0
+        controller = self._controller, self._epoch
+        self._steps.append(ControllerStep(self._event, self._at, step, *controller, action, path, data))
+
+    def _advance(self, event: int, at: int) -> None:
         self._event, self._at = event, at
-        self._story.reach(event)
+        self._reader.advance(event)
 
-    def _take(self, t: int) -> None:
-        row = self._of.timeline.world.steps[t]
-        kind, place, event = int(row[st.T_KIND]), int(row[st.T_BROKER]), int(row[st.T_EVENT])
-        self._reach(event, int(row[st.T_AT]))
-        wrote = self._story.leaderships(event, event, self._at)
-        checked = wrote[:, st.L_CAUSE] == k.REBALANCED
-        # What a check writes, and what the event that follows it writes, stand under one event.
-        own = checked & (wrote[:, st.L_TO] == place) if kind == st.CHECK else ~checked
-        wrote = wrote[own & (wrote[:, st.L_CAUSE] != k.REMOVED)]  # that is told with the topic's deletion
-        after = self._controls(t, kind, event), int(row[st.T_EPOCH])
-        self._step(kind, place, after, wrote)
+    def _take_step(self, t: int) -> None:
+        row = self._timeline.arrays.steps[t]
+        kind, place, event = int(row[TimelineStep.KIND]), int(row[TimelineStep.BROKER]), int(row[TimelineStep.EVENT])
+        self._advance(event, int(row[TimelineStep.TIME]))
+        wrote = self._reader.list_leaderships(event, event, self._at)
+        is_rebalance = wrote[:, LeadershipRow.CAUSE] == ChangeCause.AUTO_REBALANCE
+        # A rebalance and the event after it have the same number.
+        is_own = (
+            is_rebalance & (wrote[:, LeadershipRow.TO_BROKER] == place)
+            if kind == StepKind.LEADER_REBALANCE
+            else ~is_rebalance
+        )
+        wrote = wrote[
+            is_own & (wrote[:, LeadershipRow.CAUSE] != ChangeCause.TOPIC_DELETION)
+        ]  # written with the deletion of the topic
+        after = self._find_controller(t, kind, event), int(row[TimelineStep.CONTROLLER_EPOCH])
+        self._write_step(kind, place, after, wrote)
         self._controller, self._epoch = after
 
-    def _controls(self, t: int, kind: int, event: int) -> int | None:
-        """Who controls after a step; a quorum's leader may be no broker."""
-        events = self._of.packed.of_clusters
-        if kind == st.QUORUM:
-            told = int(events[np.searchsorted(events[:, C_EVENT], event), C_ID])
-            return None if told < 0 else told
-        who = self._story.broker(int(self._of.timeline.controllers[t]))
-        return self._controller if who is None and self._of.packed.numbers[0, st.KRAFT] else who
+    def _find_controller(self, t: int, kind: int, event: int) -> int | None:
+        """Return the controller after a step; a quorum's leader may be no broker."""
+        events = self._log.cluster_events
+        if kind == StepKind.QUORUM_CHANGE:
+            leader = int(events[np.searchsorted(events[:, ClusterEvent.NUMBER], event), ClusterEvent.BROKER_ID])
+            return None if leader < 0 else leader
+        controller = self._reader.get_broker(int(self._timeline.controllers[t]))
+        return self._controller if controller is None and self._log.numbers[0, ClusterSetup.KRAFT] else controller
 
-    def _step(self, kind: int, place: int, after: tuple[int | None, int], wrote: Ints) -> None:
-        raise NotImplementedError
-
-    def _told(self, group: Group) -> None:
-        raise NotImplementedError
-
-    def _say(self, action: str, path: str | None = None, data: str | None = None) -> None:
-        again = bool(self._rows) and self._rows[-1]["event"] == self._event
-        row = {"event": self._event, "at_ms": self._at, "step": self._rows[-1]["step"] + 1 if again else 0}
-        row |= {"controller_id": self._controller, "controller_epoch": self._epoch}
-        self._rows.append({**row, "action": action, "path": path, "data": data})
-
-    def _old(self, row: Ints) -> None:
-        """Nothing; a request of a controller is taken unless its epoch is older than the brokers know."""
-        epoch, of = int(row[C_VALUE]), self._old_partitions.get(int(row[C_EVENT]))
-        said = {} if row[C_ID] < 0 else {"broker": int(row[C_ID])}
-        data = text(**said) if of is None else text(**said, partition=self._story.name(of))
+    def _write_old_controller(self, row: Ints) -> None:
+        """Write the answer to a controller's request: it is accepted unless brokers know a later epoch."""
+        epoch, p = int(row[ClusterEvent.VALUE]), self._partitions_of_old_controllers.get(int(row[ClusterEvent.NUMBER]))
+        sender = {} if row[ClusterEvent.BROKER_ID] < 0 else {"broker": int(row[ClusterEvent.BROKER_ID])}
+        partition = {} if p is None else {"partition": f"{self._reader.topics[p]}-{self._reader.numbers[p]}"}
+        data = format_json(**sender, **partition)
         if epoch > self._epoch:
-            self._say(f"not possible: no controller has had epoch {epoch} yet, it is {self._epoch}", data=data)
+            problem = f"no controller has had epoch {epoch} yet, the current one is {self._epoch}"
+            self._write(f"impossible: {problem}", data=data)
         elif epoch < self._epoch:
-            self._say(f"rejected: STALE_CONTROLLER_EPOCH, {epoch} < {self._epoch}", data=data)
+            self._write(f"rejected: STALE_CONTROLLER_EPOCH, {epoch} < {self._epoch}", data=data)
         else:
-            self._say(f"accepted: controller epoch {epoch}", data=data)
+            self._write(f"accepted: controller epoch {epoch}", data=data)
 
-    def _groups(self) -> Iterator[Group]:
-        """Events of partitions that the controller does something at, as requests and batches."""
-        now, events = self._of.packed.state.now, self._of.packed.own.events
-        p = np.searchsorted(now[:, st.OWN_END], np.arange(len(events)), side="right")
-        kind = events[:, st.E_KIND]
-        old = np.flatnonzero(kind == k.OLD_CONTROLLER)
-        self._old_partitions = dict(zip(events[old, st.E_EVENT].tolist(), p[old].tolist(), strict=True))
-        chosen = np.flatnonzero(np.isin(kind, _TOLD))
-        chosen = chosen[np.lexsort((kind[chosen] == k.DELETION_STARTS, events[chosen, st.E_EVENT]))]
+    def _list_batches(self) -> Iterator[EventBatch]:
+        """List the events of partitions that the controller acts on, as requests and batches."""
+        now, events = self._log.state.partitions, self._log.own.events
+        p = np.searchsorted(now[:, Partition.EVENT_END], np.arange(len(events)), side="right")
+        kind = events[:, PartitionEvent.KIND]
+        old = np.flatnonzero(kind == EventKind.STALE_CONTROLLER)
+        numbers = events[old, PartitionEvent.NUMBER].tolist()
+        self._partitions_of_old_controllers = dict(zip(numbers, p[old].tolist(), strict=True))
+        chosen = np.flatnonzero(np.isin(kind, _BATCH_KINDS))
+        chosen = chosen[
+            np.lexsort((kind[chosen] == EventKind.TOPIC_DELETION_STARTED, events[chosen, PartitionEvent.NUMBER]))
+        ]
         if not len(chosen):
             return
-        rows, of = events[chosen], p[chosen]
-        topic = np.unique(self._story.topics, return_inverse=True)[1][of]
-        topic = np.where(rows[:, st.E_KIND] == k.RECORD, -1, topic)  # a batch holds records of any topics
-        key = np.stack([rows[:, st.E_KIND], rows[:, st.E_AT], topic, rows[:, st.E_VALUE]])
-        new = np.any(key[:, 1:] != key[:, :-1], axis=0) | (np.diff(rows[:, st.E_EVENT]) > 1)
-        for part in np.split(np.arange(len(rows)), np.flatnonzero(new) + 1):
-            one, last = rows[part[0]], rows[part[-1]]
-            yield Group(
-                int(one[st.E_KIND]),
-                int(one[st.E_EVENT]),
-                int(last[st.E_EVENT]),
-                int(one[st.E_AT]),
-                of[part],
-                rows[part, st.E_LIST],
-                int(one[st.E_VALUE]),
+        rows, p = events[chosen], p[chosen]
+        topic = np.unique(self._reader.topics, return_inverse=True)[1][p]
+        topic = np.where(
+            rows[:, PartitionEvent.KIND] == EventKind.PARTITION_RECORD, -1, topic
+        )  # a batch has records of any topics
+        key = np.stack(
+            [rows[:, PartitionEvent.KIND], rows[:, PartitionEvent.TIME], topic, rows[:, PartitionEvent.VALUE]]
+        )
+        is_new = np.any(key[:, 1:] != key[:, :-1], axis=0) | (np.diff(rows[:, PartitionEvent.NUMBER]) > 1)
+        for part in np.split(np.arange(len(rows)), np.flatnonzero(is_new) + 1):
+            first, last = rows[part[0]], rows[part[-1]]
+            yield EventBatch(
+                int(first[PartitionEvent.KIND]),
+                int(first[PartitionEvent.NUMBER]),
+                int(last[PartitionEvent.NUMBER]),
+                int(first[PartitionEvent.TIME]),
+                p[part],
+                rows[part, PartitionEvent.LIST],
+                int(first[PartitionEvent.VALUE]),
             )
 
-    def _assigned(self, group: Group) -> dict[str, list[int]]:
-        """The replicas of each partition that is created, by number."""
-        packed, story = self._of.packed, self._story
-        out = {}
-        for p, place in zip(group.partitions, group.lists, strict=True):
-            slots = packed.own.lists[place + 1 : place + 1 + packed.own.lists[place]]
-            member = packed.state.slot[packed.state.now[p, st.SLOT_BEGIN] + slots, st.MEMBER]
-            out[str(story.numbers[p])] = [int(b) for b in story.ids[member]]
-        return out
+    # ---- topics that are created
 
-    def _is_grown(self, group: Group) -> bool:
-        """Whether the topic has other partitions than those that are created."""
-        story = self._story
-        others = story.there() & (story.topics == self._topic(group))
-        others[group.partitions] = False
+    def _list_assignment(self, batch: EventBatch) -> dict[str, list[int]]:
+        """Return the replicas of each partition that is created, by number."""
+        state, lists = self._log.state, self._log.own.lists
+        assignment = {}
+        for p, place in zip(batch.partitions, batch.lists, strict=True):
+            slots = lists[place + 1 : place + 1 + lists[place]]
+            member = state.replicas[state.partitions[p, Partition.REPLICA_BEGIN] + slots, Replica.BROKER]
+            assignment[str(self._reader.numbers[p])] = [int(b) for b in self._reader.broker_ids[member]]
+        return assignment
+
+    def _adds_partitions(self, batch: EventBatch) -> bool:
+        """Return whether the topic has other partitions than those that are created."""
+        others = self._reader.exists() & (self._reader.topics == self._get_topic(batch))
+        others[batch.partitions] = False
         return bool(others.any())
 
-    def _is_taken(self, group: Group) -> bool:
-        """Whether any of the partitions is created: else the request is rejected."""
-        return bool((self._story.states(group.first, group.last)[:, st.S_TO] == k.NEW).any())
+    def _is_accepted(self, batch: EventBatch) -> bool:
+        """Return whether any of the partitions is created; otherwise the request is rejected."""
+        return bool(
+            (
+                self._reader.list_transitions(batch.first, batch.last)[:, TransitionRow.TO_STATE] == PartitionState.NEW
+            ).any()
+        )
 
-    def _topic(self, group: Group) -> str:
-        return str(self._story.topics[group.partitions[0]])
+    def _write_validated(self, topic: str, adds_partitions: bool, assignment: dict[str, list[int]]) -> None:
+        request = "add partitions to" if adds_partitions else "create"
+        self._write(f"request to {request} {topic}: validated", data=format_json(partitions=assignment))
+
+    def _get_topic(self, batch: EventBatch) -> str:
+        return str(self._reader.topics[batch.partitions[0]])

@@ -1,131 +1,131 @@
-"""The timeline of a cluster's brokers and its controller: which step each event is, who controls, in which epoch.
+"""Timeline of a cluster's brokers and its controller: the steps that events make, the controller and its epoch.
 
 Sources: KafkaController.elect, onControllerFailover, onBrokerStartup and onBrokerFailure of 2.8.
 """
 
 from __future__ import annotations
 
+import enum
+
 import numpy as np
 
 from udfs.kernel_compiler import compiled, part
-from udfs.simulation.kernels.codes import (
-    BROKER_DOWN,
-    BROKER_UP,
-    CONTROLLER_LOST,
-    FENCED,
-    LED_BY,
-    NOBODY,
-    SHUTDOWN,
-    UNFENCED,
-)
-from udfs.simulation.kernels.simulation_state import (
-    DOWN,
-    DOWN_CONTROLLER,
-    DOWN_LAST,
-    FAIL_OVER,
-    LEAVES,
-    LEAVING,
-    LIVE,
-    QUORUM,
-    SEEN_DOWN,
-    SEEN_UP,
-    T_AT,
-    T_BROKER,
-    T_EPOCH,
-    T_EVENT,
-    T_KIND,
-    T_ORDER,
-    TIMELINE,
-    UP,
-    UP_CONTROLLER,
-    UP_UNCLEAN,
-    Ints,
-)
+from udfs.simulation.kernels.codes import NONE, EventKind
+from udfs.simulation.kernels.simulation_arrays import BrokerFlag, Ints, StepKind, TimelineStep, columns
 
-# Columns of an event of a cluster. C_ID: the broker's id, as a controller may be no broker.
-C_EVENT, C_AT, C_KIND, C_BROKER, C_VALUE, C_ID, CLUSTER_EVENT = range(7)
+
+@columns
+class ClusterEvent(enum.IntEnum):
+    """Columns of an event of a cluster. BROKER: place. BROKER_ID: a controller need not be a broker with a place."""
+
+    NUMBER, TIME, KIND, BROKER, VALUE, BROKER_ID = range(6)
 
 
 @compiled
-def steps_of(events: Ints, state: Ints, first: int, kraft: bool, controller: int, epoch: int) -> tuple[Ints, Ints]:
-    """(steps: int64 (t, TIMELINE); int64 (t), the place of who controls after each, or NOBODY).
+def build_timeline_steps(
+    events: Ints, flags: Ints, first: int, kraft: bool, controller: int, epoch: int
+) -> tuple[Ints, Ints]:
+    """Turn the events of a cluster into steps. Events that change nothing make none.
 
-    events: int64 (e, CLUSTER_EVENT) of one cluster, by order.   state: int64 (n), LIVE and LEAVES of its brokers,
-    whose places begin at `first`; it is changed to how it is at the end.   Events that change nothing are no steps.
+    Args:
+        events: (e, ClusterEvent), by order.
+        flags: (n), flags (BrokerFlag) of the cluster's brokers; changed to those at the end.
+        first: place of the first of these brokers.
+        kraft: whether the cluster runs with KRaft.
+        controller: place of the initial controller, or NONE.
+        epoch: its epoch.
+
+    Returns:
+        steps (t, TimelineStep), and the place of the controller after each, or NONE.
     """
-    steps, controllers = np.empty((len(events), TIMELINE), np.int64), np.empty(len(events), np.int64)
+    steps, controllers = np.empty((len(events), 6), np.int64), np.empty(len(events), np.int64)
     rows = 0
     for i in range(len(events)):
-        kind, place = events[i, C_KIND], events[i, C_BROKER]
-        own = place - first
-        step = NOBODY
-        if kind == BROKER_DOWN and state[own] & LIVE:
-            state[own] &= LEAVES
-            step = DOWN
+        kind, place = events[i, ClusterEvent.KIND], events[i, ClusterEvent.BROKER]
+        broker = place - first
+        is_live = place != NONE and flags[broker] & BrokerFlag.LIVE != 0
+        step = NONE
+        if kind == EventKind.BROKER_DOWN and is_live:
+            flags[broker] -= BrokerFlag.LIVE
+            step = StepKind.BROKER_DOWN
             if not kraft and controller == place:
-                controller = _next(state, first)
-                step = DOWN_LAST if controller == NOBODY else DOWN_CONTROLLER
-                epoch += controller != NOBODY
-        elif kind == BROKER_UP and not state[own] & LIVE:
-            # Of a quorum's broker: unless it was only fenced (value 1), or went in order, it may have lost messages.
-            step = UP_UNCLEAN if kraft and not state[own] & LEAVES and events[i, C_VALUE] == 0 else UP
-            state[own] = LIVE
-            if not kraft and controller == NOBODY:
-                controller, epoch, step = place, epoch + 1, UP_CONTROLLER
-        elif kind == SHUTDOWN and state[own] & LIVE:
-            state[own] |= LEAVES
-            step = LEAVING
-        elif kind == CONTROLLER_LOST:
-            named = place != NOBODY and state[own] & LIVE
-            controller = place if named else _next(state, first)
-            if controller != NOBODY:
-                epoch, step = epoch + 1, FAIL_OVER
-        elif kind in (FENCED, UNFENCED) and (state[own] & LIVE != 0) != (kind == UNFENCED):
-            state[own] = LIVE if kind == UNFENCED else 0
-            step = SEEN_UP if kind == UNFENCED else SEEN_DOWN
-        elif kind == LED_BY:
-            controller, epoch, step = place, events[i, C_VALUE], QUORUM
-        if step != NOBODY:
-            steps[rows, T_ORDER], steps[rows, T_AT] = 2 * events[i, C_EVENT] + 1, events[i, C_AT]
-            steps[rows, T_KIND], steps[rows, T_BROKER] = step, place
-            steps[rows, T_EPOCH], steps[rows, T_EVENT] = epoch, events[i, C_EVENT]
-            controllers[rows] = controller
-            rows += 1
+                controller = _lowest_live_broker(flags, first)
+                step = StepKind.LAST_BROKER_DOWN if controller == NONE else StepKind.CONTROLLER_DOWN
+                epoch += controller != NONE
+        elif kind == EventKind.BROKER_UP and not is_live:
+            # A broker of a quorum may have lost messages, unless it was only fenced (value 1) or stopped cleanly.
+            was_unclean = flags[broker] & BrokerFlag.SHUTTING_DOWN == 0 and events[i, ClusterEvent.VALUE] == 0
+            step = StepKind.UNCLEAN_BROKER_UP if kraft and was_unclean else StepKind.BROKER_UP
+            flags[broker] = BrokerFlag.LIVE
+            if not kraft and controller == NONE:
+                controller, epoch, step = place, epoch + 1, StepKind.CONTROLLER_UP
+        elif kind == EventKind.CONTROLLED_SHUTDOWN and is_live:
+            flags[broker] |= BrokerFlag.SHUTTING_DOWN
+            step = StepKind.CONTROLLED_SHUTDOWN
+        elif kind == EventKind.CONTROLLER_LOST:
+            controller = place if is_live else _lowest_live_broker(flags, first)
+            if controller != NONE:
+                epoch, step = epoch + 1, StepKind.CONTROLLER_FAILOVER
+        elif kind == EventKind.BROKER_FENCED and is_live:
+            flags[broker], step = 0, StepKind.BROKER_FENCED
+        elif kind == EventKind.BROKER_UNFENCED and not is_live:
+            flags[broker], step = BrokerFlag.LIVE, StepKind.BROKER_UNFENCED
+        elif kind == EventKind.CONTROLLER_CHANGE:
+            controller, epoch, step = place, events[i, ClusterEvent.VALUE], StepKind.QUORUM_CHANGE
+        if step == NONE:
+            continue
+        row, number = steps[rows], events[i, ClusterEvent.NUMBER]
+        row[TimelineStep.ORDER], row[TimelineStep.TIME] = 2 * number + 1, events[i, ClusterEvent.TIME]
+        row[TimelineStep.KIND], row[TimelineStep.BROKER] = step, place
+        row[TimelineStep.CONTROLLER_EPOCH], row[TimelineStep.EVENT] = epoch, number
+        controllers[rows] = controller
+        rows += 1
     return steps[:rows], controllers[:rows]
 
 
 @part
-def _next(state: Ints, first: int) -> int:
-    """Who creates /controller first: nobody can know; of those live, the one with the lowest id."""
-    for own in range(len(state)):
-        if state[own] & LIVE:
-            return first + own
-    return NOBODY
+def _lowest_live_broker(flags: Ints, first: int) -> int:
+    """Return the broker that becomes controller: any may create /controller first, so the lowest live id is taken."""
+    for broker in range(len(flags)):
+        if flags[broker] & BrokerFlag.LIVE:
+            return first + broker
+    return NONE
 
 
 @compiled
-def checks_of(
-    times: Ints, steps: Ints, controllers: Ints, controlled: bool, first: int, every: int, after: int
+def find_rebalance_checks(
+    times: Ints, steps: Ints, controllers: Ints, has_controller: bool, first: int, every: int, after: int
 ) -> Ints:
-    """int64 (k, 2): when leaders' imbalance is looked at (ms), and the event before which.
+    """Find when the controller looks for imbalanced leaders.
 
-    times: int64 (e, 2), ms, and the number, of all events of a cluster, by order.   steps, controllers: of `steps_of`.
-    controlled: whether there is a controller at first (KRaft: there always is).   first: when the first check is due.
-    every, after: ms, between checks; from a controller's start to its first.
     Of checks between the same two events only the first counts: the second would find nothing new.
+
+    Args:
+        times: (e, 2), time and number of all events of a cluster, by order.
+        steps: of `build_timeline_steps`.
+        controllers: of `build_timeline_steps`.
+        has_controller: whether there is a controller initially; with KRaft there always is.
+        first: time of the first check.
+        every: ms between checks.
+        after: ms from the start of a controller to its first check.
+
+    Returns:
+        (k, 2), time of a check, and number of the event that follows it.
     """
-    found = np.empty((len(times), 2), np.int64)
+    checks = np.empty((len(times), 2), np.int64)
     rows, due, t = 0, first, 0
     for i in range(len(times)):
         at, event = times[i, 0], times[i, 1]
         if due <= at:
-            if controlled:
-                found[rows, 0], found[rows, 1] = due, event
+            if has_controller:
+                checks[rows, 0], checks[rows, 1] = due, event
                 rows += 1
             due += ((at - due) // every + 1) * every
-        if t < len(steps) and steps[t, T_EVENT] == event:
-            if steps[t, T_KIND] in (DOWN_CONTROLLER, UP_CONTROLLER, FAIL_OVER):
+        if t < len(steps) and steps[t, TimelineStep.EVENT] == event:
+            kind = steps[t, TimelineStep.KIND]
+            if kind in (StepKind.CONTROLLER_DOWN, StepKind.CONTROLLER_UP, StepKind.CONTROLLER_FAILOVER):
                 due = at + after
-            controlled = controlled if steps[t, T_KIND] == QUORUM else controllers[t] != NOBODY
+            if kind != StepKind.QUORUM_CHANGE:
+                has_controller = controllers[t] != NONE
             t += 1
-    return found[:rows]
+    return checks[:rows]

@@ -1,4 +1,4 @@
-"""The controller's elections: who leads next, with which ISR, and the epochs.
+"""Elections by the controller: the next leader of a partition, its ISR and its epochs.
 
 Sources: Election and ReplicaStateMachine of Kafka 2.8 (ZooKeeper), PartitionChangeBuilder of 4.1 (KRaft).
 """
@@ -6,227 +6,248 @@ Sources: Election and ReplicaStateMachine of Kafka 2.8 (ZooKeeper), PartitionCha
 from __future__ import annotations
 
 from udfs.kernel_compiler import part
-from udfs.simulation.kernels.codes import (
-    FROM_ELR,
-    FROM_LAST_KNOWN,
-    LEADERLESS,
-    NOBODY,
-    OFFLINE,
-    OFFLINE_LEADER,
-    ONLINE,
-    SHRUNK,
-    UNCLEAN,
+from udfs.simulation.kernels.broker_liveness import broker_of, is_active
+from udfs.simulation.kernels.change_log import Cursor, LeadershipRow
+from udfs.simulation.kernels.codes import NONE, ChangeCause, PartitionState
+from udfs.simulation.kernels.replica_lists import (
+    append_to_list,
+    contains,
+    remove_from_list,
+    set_single_isr,
+    uses_elr,
+    uses_kraft,
 )
-from udfs.simulation.kernels.simulation_state import (
-    AR,
-    CLUSTER,
-    DELETED,
-    ELR,
-    EPOCH,
-    ISR,
-    KRAFT,
-    LAST_KNOWN,
-    LEADER,
-    MIN_ISR,
-    SLOT_BEGIN,
-    UNCLEAN_ALLOWED,
-    WITH_ELR,
-    Journal,
-    State,
-    World,
-    add,
-    drop,
-    leaving,
-    live,
-    set_partition,
-    within,
-    write_leader,
-)
+from udfs.simulation.kernels.simulation_arrays import Ints, Partition, Replica, SimulationArrays
+from udfs.simulation.kernels.state_machines import set_partition_state
 
 
 @part
-def active(s: State, w: World, j: Journal, p: int, slot: int) -> bool:
-    """Whether the broker of p's slot lives and does not shut down: who does leads nothing any more.
-
-    Sources: ControllerContext.isReplicaOnline of 2.8, ClusterControlManager.isActive of 4.1.
-    """
-    stays: bool = live(s, w, j, p, slot) and not leaving(s, w, j, p, slot)
-    return stays
-
-
-@part
-def first_live_in_sync(s: State, w: World, j: Journal, p: int, which: int) -> int:
-    """The first of the AR (or the target) that is active and in the ISR, or NOBODY."""
-    for i in range(s.now[p, which]):
-        slot = s.slot[s.now[p, SLOT_BEGIN] + i, which]
-        if active(s, w, j, p, slot) and within(s, ISR, p, slot):
+def first_active_in_sync(sim: SimulationArrays, p: int, which: int) -> int:
+    """Return the first slot of a list (Replica.AR or TARGET) that is active and in the ISR, or NONE."""
+    partition = sim.partitions[p]
+    for i in range(partition[which]):
+        slot = sim.replicas[partition[Partition.REPLICA_BEGIN] + i, which]
+        if is_active(sim, p, slot) and contains(sim, Replica.ISR, p, slot):
             return int(slot)
-    return NOBODY
+    return NONE
 
 
 @part
-def first_live(s: State, w: World, j: Journal, p: int) -> int:
-    """The first of the AR that is active, or NOBODY."""
-    for i in range(s.now[p, AR]):
-        slot = s.slot[s.now[p, SLOT_BEGIN] + i, AR]
-        if active(s, w, j, p, slot):
+def first_active(sim: SimulationArrays, p: int) -> int:
+    """Return the first slot of the AR that is active, or NONE."""
+    partition = sim.partitions[p]
+    for i in range(partition[Partition.AR_SIZE]):
+        slot = sim.replicas[partition[Partition.REPLICA_BEGIN] + i, Replica.AR]
+        if is_active(sim, p, slot):
             return int(slot)
-    return NOBODY
+    return NONE
 
 
 @part
-def lead(s: State, j: Journal, p: int, leader: int, cause: int) -> None:
-    """Nothing; the leader and an epoch more are written. The ISR is as it should be."""
-    before = s.now[p, LEADER]
-    s.now[p, LEADER] = leader
-    s.now[p, EPOCH] += 1
-    write_leader(s, j, p, cause, before)
+def set_leader(sim: SimulationArrays, p: int, leader: int, cause: int) -> None:
+    """Write a leader, and the ISR as it is now, with the next leader epoch."""
+    partition = sim.partitions[p]
+    from_leader = partition[Partition.LEADER]
+    partition[Partition.LEADER] = leader
+    partition[Partition.LEADER_EPOCH] += 1
+    write_leadership(sim, p, cause, from_leader)
 
 
 @part
-def only_live(s: State, w: World, j: Journal, p: int) -> None:
-    """Nothing; who is down or shuts down leaves the ISR."""
-    begin, kept = s.now[p, SLOT_BEGIN], 0
-    for i in range(s.now[p, ISR]):
-        slot = s.slot[begin + i, ISR]
-        if active(s, w, j, p, slot):
-            s.slot[begin + kept, ISR] = slot
-            kept += 1
-    s.now[p, ISR] = kept
-
-
-@part
-def alone(s: State, p: int, slot: int) -> None:
-    """Nothing; the slot is the whole ISR."""
-    s.slot[s.now[p, SLOT_BEGIN], ISR] = slot
-    s.now[p, ISR] = 1
-
-
-@part
-def elect(s: State, w: World, j: Journal, p: int) -> bool:
-    """Whether partition p, whose leader is down or gone, has a leader now."""
-    if w.cluster[s.now[p, CLUSTER], KRAFT]:
-        return elect_kraft(s, w, j, p, OFFLINE_LEADER)
-    leader, cause = first_live_in_sync(s, w, j, p, AR), OFFLINE_LEADER
-    if leader != NOBODY:
-        only_live(s, w, j, p)
-    elif s.now[p, UNCLEAN_ALLOWED]:
-        leader, cause = first_live(s, w, j, p), UNCLEAN
-        if leader != NOBODY:
-            alone(s, p, leader)
-    if leader == NOBODY:
-        return False
-    lead(s, j, p, leader, cause)
-    set_partition(s, j, p, ONLINE, cause)
-    return True
-
-
-@part
-def leave_isr(s: State, j: Journal, p: int, slot: int, cause: int = NOBODY) -> None:
-    """Nothing; the replica is offline and leaves the ISR, unless it is the last; an epoch more (ZooKeeper).
-
-    cause: NOBODY = that it is offline.
-    """
-    if not within(s, ISR, p, slot):
+def write_leadership(sim: SimulationArrays, p: int, cause: int, from_leader: int) -> None:
+    """Log the leader, epoch and ISR of p as they are now. `from_leader` is the slot that led before."""
+    partition, cursor = sim.partitions[p], sim.cursor
+    begin, size = partition[Partition.REPLICA_BEGIN], partition[Partition.ISR_SIZE]
+    partition[Partition.CONTROLLER_EPOCH] = cursor[Cursor.CONTROLLER_EPOCH]
+    if not cursor[Cursor.ENABLED]:
         return
-    if s.now[p, ISR] > 1:
-        drop(s, ISR, p, slot)
-    if s.now[p, LEADER] == slot or s.now[p, LEADER] == NOBODY:
-        lead(s, j, p, NOBODY, LEADERLESS if cause == NOBODY else cause)
-    else:
-        lead(s, j, p, s.now[p, LEADER], SHRUNK if cause == NOBODY else cause)
+    place = cursor[Cursor.LISTS]
+    sim.written_lists[place] = size
+    for i in range(size):
+        sim.written_lists[place + 1 + i] = sim.replicas[begin + sim.replicas[begin + i, Replica.ISR], Replica.BROKER]
+    row = sim.leaderships[cursor[Cursor.LEADERSHIPS]]
+    row[LeadershipRow.EVENT] = cursor[Cursor.EVENT]
+    row[LeadershipRow.PARTITION], row[LeadershipRow.CAUSE] = p, cause
+    row[LeadershipRow.FROM_BROKER] = broker_of(sim, p, from_leader)
+    row[LeadershipRow.TO_BROKER] = broker_of(sim, p, partition[Partition.LEADER])
+    row[LeadershipRow.LEADER_EPOCH] = partition[Partition.LEADER_EPOCH]
+    row[LeadershipRow.CONTROLLER_EPOCH] = cursor[Cursor.CONTROLLER_EPOCH]
+    row[LeadershipRow.ISR] = place
+    row[LeadershipRow.TIME] = cursor[Cursor.TIME]
+    cursor[Cursor.LEADERSHIPS] += 1
+    cursor[Cursor.LISTS] = place + 1 + size
 
 
 @part
-def elect_preferred(s: State, w: World, j: Journal, p: int, cause: int) -> bool:
-    """Whether p is led by the first of its AR now: that must be live and in the ISR."""
-    if s.now[p, AR] == 0 or s.now[p, DELETED]:
+def elect_leader(sim: SimulationArrays, p: int) -> bool:
+    """Elect a leader for p, whose leader is down or missing, and return whether there is one now."""
+    if uses_kraft(sim, p):
+        return elect_kraft_leader(sim, p, ChangeCause.LEADER_FAILED)
+    leader, cause = first_active_in_sync(sim, p, Replica.AR), ChangeCause.LEADER_FAILED
+    if leader != NONE:
+        keep_active_in_isr(sim, p)
+    elif sim.partitions[p, Partition.UNCLEAN_ELECTION]:
+        leader, cause = first_active(sim, p), ChangeCause.UNCLEAN_ELECTION
+        if leader != NONE:
+            set_single_isr(sim, p, leader)
+    if leader == NONE:
         return False
-    first = s.slot[s.now[p, SLOT_BEGIN], AR]
-    if s.now[p, LEADER] == first or not active(s, w, j, p, first) or not within(s, ISR, p, first):
-        return False
-    lead(s, j, p, first, cause)
-    set_partition(s, j, p, ONLINE, cause)
+    set_leader(sim, p, leader, cause)
+    set_partition_state(sim, p, PartitionState.ONLINE, cause)
     return True
 
 
 @part
-def fence(s: State, w: World, j: Journal, p: int, slot: int, cause: int) -> None:
-    """Nothing; the replica leaves the ISR, and somebody else leads if it led (KRaft): for this cause.
+def elect_preferred_leader(sim: SimulationArrays, p: int, cause: int) -> None:
+    """Elect the first replica of the AR if it is active and in the ISR."""
+    partition = sim.partitions[p]
+    if partition[Partition.AR_SIZE] == 0 or partition[Partition.DELETION]:
+        return
+    preferred = sim.replicas[partition[Partition.REPLICA_BEGIN], Replica.AR]
+    electable = is_active(sim, p, preferred) and contains(sim, Replica.ISR, p, preferred)
+    if electable and partition[Partition.LEADER] != preferred:
+        set_leader(sim, p, preferred, cause)
+        set_partition_state(sim, p, PartitionState.ONLINE, cause)
+
+
+@part
+def elect_kraft_leader(sim: SimulationArrays, p: int, cause: int) -> bool:
+    """Elect a leader as KRaft does, and return whether there is one now.
+
+    The first active replica of the ISR leads, else of the ELR, else the last known leader, else, if unclean elections
+    are allowed, any active replica. Sources: PartitionChangeBuilder.electLeader, ClusterControlManager.isActive of 4.1.
+    `cause` is that of an election within the ISR.
+    """
+    partition = sim.partitions[p]
+    leader, clean_cause = first_active_in_sync(sim, p, Replica.AR), cause
+    if leader == NONE and uses_elr(sim, p):
+        for i in range(partition[Partition.AR_SIZE]):
+            slot = sim.replicas[partition[Partition.REPLICA_BEGIN] + i, Replica.AR]
+            if is_active(sim, p, slot) and contains(sim, Replica.ELR, p, slot):
+                leader, cause = int(slot), ChangeCause.ELIGIBLE_LEADER_REPLICA
+                break
+        last = partition[Partition.LAST_KNOWN_LEADER]
+        no_candidate = leader == NONE and partition[Partition.ELR_SIZE] == 0
+        if no_candidate and last != NONE and is_active(sim, p, last):
+            leader, cause = int(last), ChangeCause.LAST_KNOWN_LEADER
+    if leader == NONE and partition[Partition.UNCLEAN_ELECTION]:
+        leader, cause = first_active(sim, p), ChangeCause.UNCLEAN_ELECTION
+    if leader == NONE:
+        return False
+    if cause != clean_cause:
+        set_single_isr(sim, p, leader)
+        remove_from_list(sim, Replica.ELR, p, leader)
+        clear_unneeded_elr(sim, p)
+    if cause in (ChangeCause.UNCLEAN_ELECTION, ChangeCause.LAST_KNOWN_LEADER):  # the ELR may miss committed messages
+        partition[Partition.ELR_SIZE] = 0
+    partition[Partition.LAST_KNOWN_LEADER] = NONE
+    set_leader(sim, p, leader, cause)
+    set_partition_state(sim, p, PartitionState.ONLINE, cause)
+    return True
+
+
+@part
+def set_no_leader(sim: SimulationArrays, p: int) -> None:
+    """Write that p has no leader, and take it offline."""
+    set_leader(sim, p, NONE, ChangeCause.NO_LEADER)
+    set_partition_state(sim, p, PartitionState.OFFLINE, ChangeCause.NO_LEADER)
+
+
+@part
+def fence_replica(sim: SimulationArrays, p: int, slot: int, cause: int) -> None:
+    """Remove a replica from the ISR (KRaft), and elect another leader if it led.
 
     Source: ReplicationControlManager.generateLeaderAndIsrUpdates of 4.1.
     """
-    held, before = within(s, ISR, p, slot), s.now[p, LEADER]
-    if not held and before != slot:
+    partition = sim.partitions[p]
+    in_isr, leader = contains(sim, Replica.ISR, p, slot), partition[Partition.LEADER]
+    if not in_isr and leader != slot:
         return
-    elr = w.cluster[s.now[p, CLUSTER], WITH_ELR] != 0
-    last = held and s.now[p, ISR] == 1
-    goes = held and (elr or not last)
-    if goes:
-        drop(s, ISR, p, slot)
-        if elr:
-            add(s, ELR, p, slot)
-            keep_eligible(s, p)
-    if before != slot:
-        if goes:
-            write_leader(s, j, p, SHRUNK, before)
+    with_elr = uses_elr(sim, p)
+    is_last = in_isr and partition[Partition.ISR_SIZE] == 1
+    leaves_isr = in_isr and (with_elr or not is_last)
+    if leaves_isr:
+        remove_from_list(sim, Replica.ISR, p, slot)
+        if with_elr:
+            append_to_list(sim, Replica.ELR, p, slot)
+            clear_unneeded_elr(sim, p)
+    if leader != slot:
+        if leaves_isr:
+            write_leadership(sim, p, ChangeCause.ISR_SHRINK, leader)
         return
-    if elr and last:
-        s.now[p, LAST_KNOWN] = slot
-    if not elect_kraft(s, w, j, p, cause):
-        lead(s, j, p, NOBODY, LEADERLESS)
-        set_partition(s, j, p, OFFLINE, LEADERLESS)
+    if with_elr and is_last:
+        partition[Partition.LAST_KNOWN_LEADER] = slot
+    if not elect_kraft_leader(sim, p, cause):
+        set_no_leader(sim, p)
+
+
+# ---- ISR and ELR
 
 
 @part
-def no_longer_eligible(s: State, j: Journal, p: int, slot: int) -> None:
-    """Nothing; the slot's broker comes back from a stop that was not in order: what it had promised may be lost.
+def keep_active_in_isr(sim: SimulationArrays, p: int) -> None:
+    """Remove replicas from the ISR whose brokers are down or shutting down."""
+    partition = sim.partitions[p]
+    begin, size = partition[Partition.REPLICA_BEGIN], 0
+    for i in range(partition[Partition.ISR_SIZE]):
+        slot = sim.replicas[begin + i, Replica.ISR]
+        if is_active(sim, p, slot):
+            sim.replicas[begin + size, Replica.ISR] = slot
+            size += 1
+    partition[Partition.ISR_SIZE] = size
+
+
+@part
+def remove_from_isr(sim: SimulationArrays, p: int, slot: int, cause: int = NONE) -> None:
+    """Remove an offline replica from the ISR unless it is the last one, and write the next epoch (ZooKeeper)."""
+    partition = sim.partitions[p]
+    if not contains(sim, Replica.ISR, p, slot):
+        return
+    if partition[Partition.ISR_SIZE] > 1:
+        remove_from_list(sim, Replica.ISR, p, slot)
+    leader = partition[Partition.LEADER]
+    if leader == slot:
+        leader = NONE
+    if cause == NONE and leader == NONE:
+        cause = ChangeCause.NO_LEADER
+    elif cause == NONE:
+        cause = ChangeCause.ISR_SHRINK
+    set_leader(sim, p, leader, cause)
+
+
+@part
+def write_isr_change(sim: SimulationArrays, p: int, old_isr: Ints, cause: int) -> None:
+    """Log an ISR that its leader has changed. Replicas that left it become eligible leaders, members need not be."""
+    partition = sim.partitions[p]
+    if uses_elr(sim, p):
+        for slot in old_isr:
+            if not contains(sim, Replica.ISR, p, slot) and not contains(sim, Replica.ELR, p, slot):
+                append_to_list(sim, Replica.ELR, p, slot)
+    for i in range(partition[Partition.ISR_SIZE]):
+        remove_from_list(sim, Replica.ELR, p, sim.replicas[partition[Partition.REPLICA_BEGIN] + i, Replica.ISR])
+    clear_unneeded_elr(sim, p)
+    write_leadership(sim, p, cause, partition[Partition.LEADER])
+
+
+@part
+def revoke_eligibility(sim: SimulationArrays, p: int, slot: int) -> None:
+    """Remove a replica from ELR and ISR: its broker returns from an unclean stop and may have lost messages.
 
     Source: ReplicationControlManager.handleBrokerShutdown of 4.1.
     """
-    drop(s, ELR, p, slot)
-    if within(s, ISR, p, slot) and s.now[p, LEADER] != slot:
-        drop(s, ISR, p, slot)
-        write_leader(s, j, p, SHRUNK, s.now[p, LEADER])
+    leader = sim.partitions[p, Partition.LEADER]
+    remove_from_list(sim, Replica.ELR, p, slot)
+    if contains(sim, Replica.ISR, p, slot) and leader != slot:
+        remove_from_list(sim, Replica.ISR, p, slot)
+        write_leadership(sim, p, ChangeCause.ISR_SHRINK, leader)
 
 
 @part
-def keep_eligible(s: State, p: int) -> None:
-    """Nothing; after the ISR has changed: at its minimum, or with all replicas, nobody has to be eligible.
+def clear_unneeded_elr(sim: SimulationArrays, p: int) -> None:
+    """Clear the ELR if the ISR has reached its minimum or contains all replicas.
 
-    Who left it is among the ELR already. Source: PartitionChangeBuilder.maybePopulateTargetElr of 4.1.
+    Replicas that left the ISR are in the ELR already. Source: PartitionChangeBuilder.maybePopulateTargetElr of 4.1.
     """
-    if s.now[p, ISR] >= min(s.now[p, MIN_ISR], s.now[p, AR]):
-        s.now[p, ELR] = 0
-
-
-@part
-def elect_kraft(s: State, w: World, j: Journal, p: int, why: int) -> bool:
-    """Whether somebody leads p now: of the ISR, of those eligible, who led last, or anybody where that is allowed.
-
-    Nobody who shuts down. Source: PartitionChangeBuilder.electLeader; ClusterControlManager.isActive of 4.1.
-    """
-    leader, cause = first_live_in_sync(s, w, j, p, AR), why
-    if leader == NOBODY and w.cluster[s.now[p, CLUSTER], WITH_ELR]:
-        for i in range(s.now[p, AR]):
-            slot = s.slot[s.now[p, SLOT_BEGIN] + i, AR]
-            if active(s, w, j, p, slot) and within(s, ELR, p, slot):
-                leader, cause = int(slot), FROM_ELR
-                break
-        last = s.now[p, LAST_KNOWN]
-        if leader == NOBODY and s.now[p, ELR] == 0 and last != NOBODY and active(s, w, j, p, last):
-            leader, cause = int(last), FROM_LAST_KNOWN
-    if leader == NOBODY and s.now[p, UNCLEAN_ALLOWED]:
-        leader, cause = first_live(s, w, j, p), UNCLEAN
-    if leader == NOBODY:
-        return False
-    if cause != why:
-        alone(s, p, leader)
-        drop(s, ELR, p, leader)
-        keep_eligible(s, p)
-    if cause in (UNCLEAN, FROM_LAST_KNOWN):  # what the others promised may be lost
-        s.now[p, ELR] = 0
-    s.now[p, LAST_KNOWN] = NOBODY
-    lead(s, j, p, leader, cause)
-    set_partition(s, j, p, ONLINE, cause)
-    return True
+    partition = sim.partitions[p]
+    if partition[Partition.ISR_SIZE] >= min(partition[Partition.MIN_ISR], partition[Partition.AR_SIZE]):
+        partition[Partition.ELR_SIZE] = 0

@@ -1,154 +1,117 @@
-"""The health of a partition over time: a row for each time in which leader, ISR, AR and minimum stay the same."""
+"""Health of a partition over time: one row for each interval in which leader, ISR, AR and minimum stay the same."""
 
 from __future__ import annotations
 
 from udfs.kernel_compiler import part
-from udfs.simulation.kernels.codes import ABSENT, NOBODY
-from udfs.simulation.kernels.replica_logs import serving
-from udfs.simulation.kernels.simulation_state import (
-    AR,
-    COMMITTED,
-    E_ACKS,
-    EPOCH,
-    H_AR,
-    H_COMMITTED,
-    H_EPOCH,
-    H_EXPOSED_0,
-    H_EXPOSED_1,
-    H_EXPOSED_ALL,
-    H_FROM,
-    H_ISR,
-    H_LEADER,
-    H_LEO,
-    H_LIST,
-    H_MIN_ISR,
-    H_PARTITION,
-    H_TO,
-    H_VISIBLE,
-    HW,
-    ISR,
-    LAST_LEADER,
-    LEO,
-    MEMBER,
-    MIN_ISR,
-    OLD_COMMITTED,
-    OLD_EXPOSED_0,
-    OLD_EXPOSED_1,
-    OLD_EXPOSED_ALL,
-    OLD_LEO,
-    OLD_VISIBLE,
-    OWN_BEGIN,
-    Q_BASE,
-    Q_COUNT,
-    Q_LOST,
-    SEEN_AR,
-    SEEN_DATA,
-    SEEN_EPOCH,
-    SEEN_ISR,
-    SEEN_LEADER,
-    SEEN_MIN,
-    SINCE,
-    SLOT_BEGIN,
-    STACK,
-    STACKED,
-    STATE,
-    U_AT,
-    U_HEALTH,
-    U_LISTS,
-    U_WRITES,
-    Journal,
-    Own,
-    State,
-    World,
+from udfs.simulation.kernels.broker_liveness import broker_of, serving_leader
+from udfs.simulation.kernels.change_log import Cursor, HealthRow
+from udfs.simulation.kernels.codes import NONE, PartitionState
+from udfs.simulation.kernels.simulation_arrays import (
+    Partition,
+    PartitionEvent,
+    PartitionHealth,
+    Replica,
+    RequestList,
+    RequestStatus,
+    SimulationArrays,
 )
 
-NOT_THERE = -2  # of SEEN_LEADER: the partition does not exist
+NO_PARTITION = -2  # value of PartitionHealth.LEADER: the partition does not exist
+_MEASURES = 11  # columns from LEADER to EXPOSED_ACKS_ALL, which PartitionHealth and HealthRow share
 
 
 @part
-def mark(s: State, o: Own, p: int) -> None:
-    """Nothing; offsets and exposure as they are before something may change p's health: a time ends with these."""
-    if not s.now[p, SEEN_DATA] or s.seen[p, SEEN_LEADER] == NOT_THERE:
+def remember_offsets(sim: SimulationArrays, p: int) -> None:
+    """Remember offsets and exposed messages before the health of p may change: an interval ends with these."""
+    partition, health = sim.partitions[p], sim.health[p]
+    leader, committed = partition[Partition.PREVIOUS_LEADER], partition[Partition.COMMITTED_OFFSET]
+    if not partition[Partition.DATA_STARTED] or health[PartitionHealth.LEADER] == NO_PARTITION or leader == NONE:
         return
-    begin, leader, committed = s.now[p, SLOT_BEGIN], s.now[p, LAST_LEADER], s.now[p, COMMITTED]
-    if leader == NOBODY:
-        return
-    s.seen[p, OLD_LEO], s.seen[p, OLD_VISIBLE] = s.slot[begin + leader, LEO], s.slot[begin + leader, HW]
-    s.seen[p, OLD_COMMITTED] = committed
-    s.seen[p, OLD_EXPOSED_0 : OLD_EXPOSED_ALL + 1] = 0
-    for i in range(s.now[p, STACKED] - 1, -1, -1):
-        request = o.work[STACK, s.now[p, OWN_BEGIN] + i]
-        base = o.requests[request, Q_BASE]
-        last = base + o.requests[request, Q_COUNT] - o.requests[request, Q_LOST]
-        if last <= committed:
+    replica = sim.replicas[partition[Partition.REPLICA_BEGIN] + leader]
+    health[PartitionHealth.LOG_END_OFFSET] = replica[Replica.LEO]
+    health[PartitionHealth.HIGH_WATERMARK] = replica[Replica.HW]
+    health[PartitionHealth.COMMITTED_OFFSET] = committed
+    health[PartitionHealth.EXPOSED_ACKS_0] = health[PartitionHealth.EXPOSED_ACKS_1] = 0
+    health[PartitionHealth.EXPOSED_ACKS_ALL] = 0
+    for i in range(partition[Partition.APPENDS] - 1, -1, -1):
+        event = sim.request_lists[RequestList.APPENDS, partition[Partition.EVENT_BEGIN] + i]
+        request = sim.requests[event]
+        base = request[RequestStatus.BASE_OFFSET]
+        end = base + request[RequestStatus.MESSAGES] - request[RequestStatus.LOST_MESSAGES]
+        if end <= committed:
             return
-        acks = o.events[request, E_ACKS]
-        which = OLD_EXPOSED_0 if acks == 0 else OLD_EXPOSED_1 if acks == 1 else OLD_EXPOSED_ALL
-        s.seen[p, which] += last - max(base, committed)
+        acks = sim.events[event, PartitionEvent.ACKS]
+        column = PartitionHealth.EXPOSED_ACKS_ALL
+        if acks == 0:
+            column = PartitionHealth.EXPOSED_ACKS_0
+        elif acks == 1:
+            column = PartitionHealth.EXPOSED_ACKS_1
+        health[column] += end - max(base, committed)
 
 
 @part
-def note(s: State, w: World, j: Journal, p: int) -> None:
-    """Nothing; if p's health is another now, the time in which it was as before is written down."""
-    leader = _leader(s, w, j, p)
-    same = (
-        leader == s.seen[p, SEEN_LEADER]
-        and s.now[p, EPOCH] == s.seen[p, SEEN_EPOCH]
-        and s.now[p, ISR] == s.seen[p, SEEN_ISR]
-        and s.now[p, AR] == s.seen[p, SEEN_AR]
-        and s.now[p, MIN_ISR] == s.seen[p, SEEN_MIN]
+def update_health(sim: SimulationArrays, p: int) -> None:
+    """Log the present interval and start another if the health of p has changed."""
+    partition, health = sim.partitions[p], sim.health[p]
+    leader = _health_leader(sim, p)
+    is_same = (
+        leader == health[PartitionHealth.LEADER]
+        and partition[Partition.LEADER_EPOCH] == health[PartitionHealth.LEADER_EPOCH]
+        and partition[Partition.ISR_SIZE] == health[PartitionHealth.ISR_SIZE]
+        and partition[Partition.AR_SIZE] == health[PartitionHealth.AR_SIZE]
+        and partition[Partition.MIN_ISR] == health[PartitionHealth.MIN_ISR]
     )
-    if same:
+    if is_same:
         return
-    if s.seen[p, SEEN_LEADER] != NOT_THERE and s.seen[p, SINCE] < j.used[U_AT]:
-        write_health(s, j, p, False)
-    begin_health(s, w, j, p)
+    if health[PartitionHealth.LEADER] != NO_PARTITION and health[PartitionHealth.SINCE] < sim.cursor[Cursor.TIME]:
+        write_health_interval(sim, p, False)
+    start_health_interval(sim, p)
 
 
 @part
-def begin_health(s: State, w: World, j: Journal, p: int) -> None:
-    """Nothing; from now on p's health is as it is."""
-    s.seen[p, SINCE], s.seen[p, SEEN_LEADER] = j.used[U_AT], _leader(s, w, j, p)
-    s.seen[p, SEEN_EPOCH], s.seen[p, SEEN_ISR] = s.now[p, EPOCH], s.now[p, ISR]
-    s.seen[p, SEEN_AR], s.seen[p, SEEN_MIN] = s.now[p, AR], s.now[p, MIN_ISR]
+def start_health_interval(sim: SimulationArrays, p: int) -> None:
+    """Start an interval with the present health of p."""
+    partition, health = sim.partitions[p], sim.health[p]
+    health[PartitionHealth.SINCE] = sim.cursor[Cursor.TIME]
+    health[PartitionHealth.LEADER] = _health_leader(sim, p)
+    health[PartitionHealth.LEADER_EPOCH] = partition[Partition.LEADER_EPOCH]
+    health[PartitionHealth.ISR_SIZE] = partition[Partition.ISR_SIZE]
+    health[PartitionHealth.AR_SIZE] = partition[Partition.AR_SIZE]
+    health[PartitionHealth.MIN_ISR] = partition[Partition.MIN_ISR]
 
 
 @part
-def _leader(s: State, w: World, j: Journal, p: int) -> int:
-    if s.now[p, STATE] == ABSENT:
-        return NOT_THERE
-    leader = serving(s, w, j, p)
-    return NOBODY if leader == NOBODY else int(s.slot[s.now[p, SLOT_BEGIN] + leader, MEMBER])
+def _health_leader(sim: SimulationArrays, p: int) -> int:
+    if sim.partitions[p, Partition.STATE] == PartitionState.NON_EXISTENT:
+        return NO_PARTITION
+    return broker_of(sim, p, serving_leader(sim, p))
 
 
 @part
-def write_health(s: State, j: Journal, p: int, last: bool) -> None:
-    """Nothing; the time until now is written down. last: with every replica's offsets, as the replay ends."""
-    if not j.used[U_WRITES]:
+def write_health_interval(sim: SimulationArrays, p: int, is_last: bool) -> None:
+    """Log the interval that ends now. The last one of a simulation has the offsets of every replica."""
+    if not sim.cursor[Cursor.ENABLED]:
         return
-    row = j.used[U_HEALTH]
-    j.health[row, H_FROM], j.health[row, H_TO] = s.seen[p, SINCE], j.used[U_AT]
-    j.health[row, H_PARTITION], j.health[row, H_LEADER] = p, s.seen[p, SEEN_LEADER]
-    j.health[row, H_EPOCH], j.health[row, H_ISR] = s.seen[p, SEEN_EPOCH], s.seen[p, SEEN_ISR]
-    j.health[row, H_AR], j.health[row, H_MIN_ISR] = s.seen[p, SEEN_AR], s.seen[p, SEEN_MIN]
-    j.health[row, H_LEO], j.health[row, H_VISIBLE] = s.seen[p, OLD_LEO], s.seen[p, OLD_VISIBLE]
-    j.health[row, H_COMMITTED] = s.seen[p, OLD_COMMITTED]
-    j.health[row, H_EXPOSED_0], j.health[row, H_EXPOSED_1] = s.seen[p, OLD_EXPOSED_0], s.seen[p, OLD_EXPOSED_1]
-    j.health[row, H_EXPOSED_ALL] = s.seen[p, OLD_EXPOSED_ALL]
-    j.health[row, H_LIST] = -1
-    if last:
-        _write_replicas(s, j, p, row)
-    j.used[U_HEALTH] = row + 1
+    health, row = sim.health[p], sim.health_intervals[sim.cursor[Cursor.HEALTH]]
+    row[HealthRow.FROM_TIME], row[HealthRow.TO_TIME] = health[PartitionHealth.SINCE], sim.cursor[Cursor.TIME]
+    row[HealthRow.PARTITION], row[HealthRow.REPLICA_LIST] = p, -1
+    for i in range(_MEASURES):
+        row[HealthRow.LEADER + i] = health[PartitionHealth.LEADER + i]
+    if is_last:
+        row[HealthRow.REPLICA_LIST] = _write_replicas(sim, p)
+    sim.cursor[Cursor.HEALTH] += 1
 
 
 @part
-def _write_replicas(s: State, j: Journal, p: int, row: int) -> None:
-    begin, size, place = s.now[p, SLOT_BEGIN], s.now[p, AR], j.used[U_LISTS]
-    j.lists[place] = size
+def _write_replicas(sim: SimulationArrays, p: int) -> int:
+    """Log brokers, log end offsets and high watermarks of p's replicas, and return their place in `lists`."""
+    partition, place = sim.partitions[p], sim.cursor[Cursor.LISTS]
+    begin, size = partition[Partition.REPLICA_BEGIN], partition[Partition.AR_SIZE]
+    sim.written_lists[place] = size
     for i in range(size):
-        replica = begin + s.slot[begin + i, AR]
-        j.lists[place + 1 + i] = s.slot[replica, MEMBER]
-        j.lists[place + 1 + size + i] = s.slot[replica, LEO]
-        j.lists[place + 1 + 2 * size + i] = s.slot[replica, HW]
-    j.health[row, H_LIST] = place
-    j.used[U_LISTS] = place + 1 + 3 * size
+        replica = sim.replicas[begin + sim.replicas[begin + i, Replica.AR]]
+        sim.written_lists[place + 1 + i] = replica[Replica.BROKER]
+        sim.written_lists[place + 1 + size + i] = replica[Replica.LEO]
+        sim.written_lists[place + 1 + 2 * size + i] = replica[Replica.HW]
+    sim.cursor[Cursor.LISTS] = place + 1 + 3 * size
+    return int(place)

@@ -1,262 +1,273 @@
-"""What partitions do together: automatic rebalances of a cluster's leaders, and deletions of topics.
+"""What several partitions decide together: automatic rebalances of a cluster's leaders, and deletions of topics.
 
-Their partitions are folded in lock step, from stop to stop, to find out what happens there; it becomes steps and
-events of a fold in which partitions know nothing of each other. Nothing is written down here.
+These partitions are simulated in lock step, from stop to stop, to find what happens there. It becomes steps and events
+of a simulation in which partitions are independent. Nothing is logged here.
 """
 
 from __future__ import annotations
 
+import enum
+from typing import NamedTuple
+
 import numpy as np
 
-from udfs.kernel_compiler import compiled, part
-from udfs.simulation.kernels.codes import ABSENT, DELETION_ENDS, DELETION_STARTS, NOBODY, REBALANCED_LEADERS, TOPIC_HELD
-from udfs.simulation.kernels.health_intervals import mark, note
-from udfs.simulation.kernels.partition_control import may_be_rebalanced, step
-from udfs.simulation.kernels.partition_timeline import context, delete, fold, reach
-from udfs.simulation.kernels.replica_logs import serving
-from udfs.simulation.kernels.replication import settle
-from udfs.simulation.kernels.simulation_state import (
-    AR,
-    CHECK,
-    CLUSTER,
-    DELETED,
-    DOWN_CONTROLLER,
-    DOWN_LAST,
-    EPOCH,
-    FAIL_OVER,
-    IMBALANCE_PERCENT,
-    LEADER,
-    MEMBER,
-    QUEUED,
-    SLOT_BEGIN,
-    STARTED,
-    STATE,
-    STEP,
-    STEP_BEGIN,
-    T_BROKER,
-    T_KIND,
-    TARGET,
-    UP,
-    UP_CONTROLLER,
+from udfs.kernel_compiler import compiled, copying_part, part
+from udfs.simulation.kernels.broker_liveness import broker_of, is_live, serving_leader
+from udfs.simulation.kernels.codes import EventKind, PartitionState
+from udfs.simulation.kernels.health_intervals import remember_offsets, update_health
+from udfs.simulation.kernels.kafka_controller import apply_step, counts_for_rebalance
+from udfs.simulation.kernels.leader_changes import apply_leader_change
+from udfs.simulation.kernels.partition_timeline import advance_to, apply_deletion, set_context, simulate_partitions
+from udfs.simulation.kernels.replica_lists import cluster_setting
+from udfs.simulation.kernels.simulation_arrays import (
+    ClusterSetup,
+    Deletion,
     Ints,
-    Journal,
-    Own,
-    State,
-    World,
-    live,
-    slot_of,
-    within,
+    Partition,
+    Replica,
+    SimulationArrays,
+    StepKind,
+    TimelineStep,
+    columns,
 )
-from udfs.simulation.kernels.topic_deletion import all_deleted
+from udfs.simulation.kernels.topic_deletion import all_replicas_deleted
 
-# Columns of a stop: what for, when, the event, and of a topic its rows and the step that the event is (or -1).
-X_FOR, X_AT, X_EVENT, X_FIRST, X_LAST, X_STEP, STOP = range(7)
-# What for: leaders are looked at before the event; a topic's partitions are created at it; then, after the event: it is
-# asked to delete them all; it may end a reassignment; it is a step.
-CHECKED, CREATED_AGAIN, ASKED, OWN_EVENT, STEPPED = range(5)
-# What is found: time, event, kind, and a broker's place or a partition's row.
-F_AT, F_EVENT, F_KIND, F_OF, FOUND = range(5)
-# How a topic's deletion stands, by its first row.
-NOT_ASKED, WAITS_FOR_REASSIGNMENT, WAITS_FOR_BROKERS, GOES_ON = range(4)
+
+class StopReason(enum.IntEnum):
+    """Why a stop is made. REBALANCE_CHECK and TOPIC_CREATION come before the stop's event, the others after it.
+
+    DELETION_REQUEST: all partitions of a topic are to be deleted. PARTITION_EVENT: may complete a reassignment.
+    """
+
+    REBALANCE_CHECK, TOPIC_CREATION, DELETION_REQUEST, PARTITION_EVENT, TIMELINE_STEP = range(5)
+
+
+@columns
+class JointStop(enum.IntEnum):
+    """Columns of a stop. ROW_BEGIN, ROW_END: partitions of a topic. STEP: the step that the event is, or -1."""
+
+    REASON, TIME, EVENT, ROW_BEGIN, ROW_END, STEP = range(6)
+
+
+@columns
+class JointAction(enum.IntEnum):
+    """Columns of what happens at a stop. SUBJECT: place of the broker to rebalance, or row of the partition."""
+
+    TIME, EVENT, KIND, SUBJECT = range(4)
+
+
+class DeletionStatus(enum.IntEnum):
+    """How far the deletion of a topic is."""
+
+    NOT_REQUESTED, WAITS_FOR_REASSIGNMENT, WAITS_FOR_BROKERS, IN_PROGRESS = range(4)
+
+
+class JointActions(NamedTuple):
+    """Actions found so far. rows: (f, JointAction); used: (1), how many rows count."""
+
+    rows: Ints
+    used: Ints
 
 
 @compiled
-def together(s: State, w: World, j: Journal, o: Own, rows: Ints, places: Ints, stops: Ints) -> Ints:
-    """int64 (f, FOUND), in order: brokers whose leaders are rebalanced; of partitions, what becomes of their deletion.
+def find_joint_actions(sim: SimulationArrays, rows: Ints, places: Ints, stops: Ints) -> Ints:
+    """Find which brokers' leaders are rebalanced, and when deletions of topics start and end.
 
-    rows, places: int64 (2), first and last + 1 of the partitions and brokers of one cluster, whose steps and events
-    hold nothing of what is found here.   stops: int64 (k, STOP), in order.
+    Args:
+        sim: without steps and events of what is found here, the log disabled; becomes the state at the last stop.
+        rows: (2), first and last + 1 of the cluster's partitions.
+        places: (2), first and last + 1 of its brokers.
+        stops: (k, JointStop), in order.
+
+    Returns:
+        (f, JointAction), in order.
     """
-    found, size = np.empty((64, FOUND), np.int64), 0
-    deletion = np.full(rows[1] - rows[0], NOT_ASKED)
-    for k in range(len(stops)):
-        whole = stops[k, X_FOR] == CHECKED
-        most = places[1] - places[0] if whole else 3 * (stops[k, X_LAST] - stops[k, X_FIRST])
-        if size + most > len(found):
-            more = np.empty((2 * len(found) + most, FOUND), np.int64)
-            more[:size] = found[:size]
-            found = more
-        if whole:
-            size = _rebalances(s, w, j, o, rows, places, stops[k], found, size)
+    actions = JointActions(np.empty((64, 4), np.int64), np.zeros(1, np.int64))
+    status = np.zeros(rows[1] - rows[0], np.int64)  # DeletionStatus of topics, by their first row
+    for i in range(len(stops)):
+        stop = stops[i]
+        is_check = stop[JointStop.REASON] == StopReason.REBALANCE_CHECK
+        topic_rows = stop[JointStop.ROW_END] - stop[JointStop.ROW_BEGIN]
+        size = actions.used[0] + (places[1] - places[0] if is_check else 3 * topic_rows)
+        if size > len(actions.rows):
+            larger = np.empty((2 * len(actions.rows) + size, 4), np.int64)
+            larger[: actions.used[0]] = actions.rows[: actions.used[0]]
+            actions = JointActions(larger, actions.used)
+        if is_check:
+            simulate_partitions(sim, rows[0], rows[1], 2 * stop[JointStop.EVENT])
+            _rebalance_leaders(sim, rows, places, stop, actions)
         else:
-            first = stops[k, X_FIRST] - rows[0]
-            deletion[first], size = _deletes(s, w, j, o, stops[k], deletion[first], found, size)
-    return found[:size]
+            topic = stop[JointStop.ROW_BEGIN] - rows[0]
+            status[topic] = _advance_deletion(sim, stop, status[topic], actions)
+    return actions.rows[: actions.used[0]]
 
 
 @part
-def _stands(s: State, first: int, last: int) -> int:
-    """How the deletion of a topic stands."""
-    queued, started, targets = 0, 0, 0
-    for p in range(first, last):
-        queued += s.now[p, DELETED] == QUEUED
-        started += s.now[p, DELETED] == STARTED
-        targets += s.now[p, TARGET] > 0
-    if queued + started == 0:
-        return NOT_ASKED
-    if targets:
-        return WAITS_FOR_REASSIGNMENT
-    return WAITS_FOR_BROKERS if queued else GOES_ON
+def _add_action(actions: JointActions, stop: Ints, kind: int, subject: int) -> None:
+    row = actions.rows[actions.used[0]]
+    row[JointAction.TIME], row[JointAction.EVENT] = stop[JointStop.TIME], stop[JointStop.EVENT]
+    row[JointAction.KIND], row[JointAction.SUBJECT] = kind, subject
+    actions.used[0] += 1
 
 
 # ---- automatic rebalances
 
 
-@part
-def _rebalances(
-    s: State, w: World, j: Journal, o: Own, rows: Ints, places: Ints, stop: Ints, found: Ints, size: int
-) -> int:
-    """How much is found now: brokers too many of whose preferred partitions are led elsewhere; they are rebalanced.
+@copying_part
+def _rebalance_leaders(sim: SimulationArrays, rows: Ints, places: Ints, stop: Ints, actions: JointActions) -> None:
+    """Rebalance brokers if too many partitions that prefer them are led elsewhere.
 
     Source: KafkaController.checkAndTriggerAutoLeaderRebalance.
     """
-    fold(s, w, j, o, rows[0], rows[1], 2 * stop[X_EVENT])
-    begun, n = size, places[1] - places[0]
-    for place in range(places[0], places[1]):  # counted in what is found: a place's numbers, then whether it is one
-        found[begun + place - places[0], F_AT] = found[begun + place - places[0], F_EVENT] = 0
+    preferring, elsewhere = np.zeros(places[1] - places[0], np.int64), np.zeros(places[1] - places[0], np.int64)
     for p in range(rows[0], rows[1]):
-        if may_be_rebalanced(s, p):
-            row = begun + _preferred(s, p) - places[0]
-            found[row, F_AT] += 1
-            found[row, F_EVENT] += s.now[p, LEADER] != s.slot[s.now[p, SLOT_BEGIN], AR]
-    percent = w.cluster[s.now[rows[0], CLUSTER], IMBALANCE_PERCENT]
-    for place in range(n):
-        preferred, elsewhere = found[begun + place, F_AT], found[begun + place, F_EVENT]
-        if preferred and 100 * elsewhere > percent * preferred:
-            _find(found, size, stop, REBALANCED_LEADERS, places[0] + place)
-            size += 1
-    if size > begun:
-        for p in range(rows[0], rows[1]):
-            if may_be_rebalanced(s, p) and _is_among(found, begun, size, _preferred(s, p)):
-                _rebalance(s, w, j, o, p, stop)
-    return size
+        if counts_for_rebalance(sim, p):
+            broker = _preferred_broker(sim, p) - places[0]
+            preferring[broker] += 1
+            elsewhere[broker] += broker_of(sim, p, sim.partitions[p, Partition.LEADER]) != broker + places[0]
+    percent = cluster_setting(sim, rows[0], ClusterSetup.IMBALANCE_PERCENT)
+    imbalanced = np.zeros(len(preferring), np.int64)
+    for broker in range(len(imbalanced)):
+        if preferring[broker] and 100 * elsewhere[broker] > percent * preferring[broker]:
+            imbalanced[broker] = 1
+            _add_action(actions, stop, EventKind.LEADERS_REBALANCED, places[0] + broker)
+    for p in range(rows[0], rows[1]):
+        if counts_for_rebalance(sim, p) and imbalanced[_preferred_broker(sim, p) - places[0]]:
+            advance_to(sim, p, stop[JointStop.TIME], stop[JointStop.EVENT])
+            leader, epoch = serving_leader(sim, p), sim.partitions[p, Partition.LEADER_EPOCH]
+            slot = sim.replicas[sim.partitions[p, Partition.REPLICA_BEGIN], Replica.AR]
+            apply_step(sim, p, StepKind.LEADER_REBALANCE, slot)
+            apply_leader_change(sim, p, leader, epoch)
 
 
 @part
-def _preferred(s: State, p: int) -> int:
-    """The place of the broker that p prefers."""
-    begin = s.now[p, SLOT_BEGIN]
-    return int(s.slot[begin + s.slot[begin, AR], MEMBER])
+def _preferred_broker(sim: SimulationArrays, p: int) -> int:
+    return broker_of(sim, p, sim.replicas[sim.partitions[p, Partition.REPLICA_BEGIN], Replica.AR])
+
+
+# ---- deletions of topics
 
 
 @part
-def _is_among(found: Ints, low: int, high: int, place: int) -> bool:
-    """Whether the place is among these rows, which rise."""
-    while low < high:
-        middle = (low + high) // 2
-        if found[middle, F_OF] == place:
-            return True
-        if found[middle, F_OF] < place:
-            low = middle + 1
-        else:
-            high = middle
-    return False
+def _advance_deletion(sim: SimulationArrays, stop: Ints, status: int, actions: JointActions) -> int:
+    """Advance the deletion of a topic at a stop, and return its status.
 
-
-@part
-def _rebalance(s: State, w: World, j: Journal, o: Own, p: int, stop: Ints) -> None:
-    """Nothing; p is led by the one that it prefers, if that may be."""
-    reach(s, w, j, o, p, stop[X_AT], stop[X_EVENT])
-    before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
-    step(s, w, j, p, CHECK, s.slot[s.now[p, SLOT_BEGIN], AR])
-    settle(s, w, j, o, p, before, epoch)
-
-
-@part
-def _find(found: Ints, row: int, stop: Ints, kind: int, of: int) -> None:
-    found[row, F_AT], found[row, F_EVENT], found[row, F_KIND], found[row, F_OF] = stop[X_AT], stop[X_EVENT], kind, of
-
-
-# ---- topics' deletions
-
-
-@part
-def _deletes(
-    s: State, w: World, j: Journal, o: Own, stop: Ints, stands: int, found: Ints, size: int
-) -> tuple[int, int]:
-    """(how the deletion stands, how much is found now). Source: TopicDeletionManager.resumeDeletions.
-
-    It starts where all of the topic's partitions are to be deleted, no reassignment goes on, and there is a controller;
-    after that, once a broker of its replicas returns. It ends when every replica is deleted.
+    It starts when all partitions of the topic are to be deleted, none is being reassigned, and there is a controller;
+    later, when a broker of its replicas returns. It ends when every replica is deleted.
+    Source: TopicDeletionManager.resumeDeletions.
     """
-    first, last, what = stop[X_FIRST], stop[X_LAST], stop[X_FOR]
-    if stands == NOT_ASKED and what != ASKED:
-        return stands, size
-    if what == OWN_EVENT and stands != WAITS_FOR_REASSIGNMENT:
-        return stands, size
-    asked = 0
-    for p in range(first, last):
-        asked -= s.now[p, DELETED] != 0
-    fold(s, w, j, o, first, last, 2 * stop[X_EVENT] + 2 * (what != CREATED_AGAIN))
-    for p in range(first, last):
-        asked += s.now[p, DELETED] != 0
-    if what == CREATED_AGAIN:
-        return stands, _hold(s, first, last, stop, found, size)
-    left, targets, down, returned = _counted(s, w, j, stop)
-    kind = w.steps[stop[X_STEP], T_KIND] if what == STEPPED else NOBODY
-    may_start = asked > 0 or stands == WAITS_FOR_REASSIGNMENT or returned
-    may_start = may_start or (kind in (DOWN_CONTROLLER, UP_CONTROLLER, FAIL_OVER) and down == 0)
-    if may_start and left == 0 and targets == 0 and _controlled(s, w, first):
-        size = _all(s, w, j, o, stop, QUEUED, DELETION_STARTS, found, size)
-    done = left == 0
-    for p in range(first, last):
-        done = done and (s.now[p, DELETED] == 0 or (s.now[p, DELETED] == STARTED and all_deleted(s, p)))
-    if done:
-        size = _all(s, w, j, o, stop, STARTED, DELETION_ENDS, found, size)
-    return _stands(s, first, last), size
+    begin, end, reason = stop[JointStop.ROW_BEGIN], stop[JointStop.ROW_END], stop[JointStop.REASON]
+    if status == DeletionStatus.NOT_REQUESTED and reason != StopReason.DELETION_REQUEST:
+        return status
+    if reason == StopReason.PARTITION_EVENT and status != DeletionStatus.WAITS_FOR_REASSIGNMENT:
+        return status
+    requested = -_count_requested(sim, begin, end)
+    is_after_event = reason != StopReason.TOPIC_CREATION
+    order = 2 * stop[JointStop.EVENT] + 2 * is_after_event
+    simulate_partitions(sim, begin, end, order)
+    if reason == StopReason.TOPIC_CREATION:
+        _block_creation(sim, stop, actions)
+        return status
+    requested += _count_requested(sim, begin, end)
+    remaining, reassigned = 0, 0
+    for p in range(begin, end):
+        if sim.partitions[p, Partition.DELETION] == Deletion.NONE:
+            remaining += sim.partitions[p, Partition.STATE] != PartitionState.NON_EXISTENT
+        else:
+            reassigned += sim.partitions[p, Partition.TARGET_SIZE] > 0
+    may_start = requested > 0 or status == DeletionStatus.WAITS_FOR_REASSIGNMENT
+    may_start = may_start or _is_resumed_by_step(sim, stop)
+    if may_start and remaining == 0 and reassigned == 0 and _has_controller(sim, begin):
+        kind = EventKind.TOPIC_DELETION_STARTED
+        _apply_to_topic(sim, stop, Deletion.QUEUED, kind, actions)
+    is_done = remaining == 0
+    for p in range(begin, end):
+        deletion = sim.partitions[p, Partition.DELETION]
+        is_deleted = deletion == Deletion.STARTED and all_replicas_deleted(sim, p)
+        is_done = is_done and (deletion == Deletion.NONE or is_deleted)
+    if is_done:
+        kind = EventKind.TOPIC_DELETION_COMPLETED
+        _apply_to_topic(sim, stop, Deletion.STARTED, kind, actions)
+    return _find_status(sim, begin, end)
 
 
 @part
-def _controlled(s: State, w: World, p: int) -> bool:
-    """Whether there is a controller after p's last step: there is none from the last broker's failure on."""
-    t = s.now[p, STEP] - 1
-    controlled: bool = t < w.cluster[s.now[p, CLUSTER], STEP_BEGIN] or w.steps[t, T_KIND] != DOWN_LAST
-    return controlled
+def _count_requested(sim: SimulationArrays, begin: int, end: int) -> int:
+    """Count partitions that are to be deleted."""
+    requested = 0
+    for p in range(begin, end):
+        requested += sim.partitions[p, Partition.DELETION] != Deletion.NONE
+    return requested
 
 
 @part
-def _counted(s: State, w: World, j: Journal, stop: Ints) -> tuple[int, int, int, bool]:
-    """(partitions that are not to be deleted, that are reassigned; replicas on down brokers; whether one returns)."""
-    left, targets, down, returned = 0, 0, 0, False
-    up = stop[X_FOR] == STEPPED and w.steps[stop[X_STEP], T_KIND] == UP
-    for p in range(stop[X_FIRST], stop[X_LAST]):
-        if s.now[p, DELETED] == 0:
-            left += s.now[p, STATE] != ABSENT
+def _find_status(sim: SimulationArrays, begin: int, end: int) -> int:
+    """Return how far the deletion of a topic is."""
+    queued, started, reassigned = 0, 0, 0
+    for p in range(begin, end):
+        queued += sim.partitions[p, Partition.DELETION] == Deletion.QUEUED
+        started += sim.partitions[p, Partition.DELETION] == Deletion.STARTED
+        reassigned += sim.partitions[p, Partition.TARGET_SIZE] > 0
+    if queued + started == 0:
+        return DeletionStatus.NOT_REQUESTED
+    if reassigned:
+        return DeletionStatus.WAITS_FOR_REASSIGNMENT
+    return DeletionStatus.WAITS_FOR_BROKERS if queued else DeletionStatus.IN_PROGRESS
+
+
+@part
+def _has_controller(sim: SimulationArrays, p: int) -> bool:
+    """Return whether there is a controller after p's last step: there is none once the last broker has failed."""
+    step = sim.partitions[p, Partition.NEXT_STEP] - 1
+    if step < cluster_setting(sim, p, ClusterSetup.STEP_BEGIN):
+        return True
+    has_controller: bool = sim.steps[step, TimelineStep.KIND] != StepKind.LAST_BROKER_DOWN
+    return has_controller
+
+
+@part
+def _is_resumed_by_step(sim: SimulationArrays, stop: Ints) -> bool:
+    """Return whether the stop is the return of a broker with replicas, or a new controller with all brokers live."""
+    if stop[JointStop.REASON] != StopReason.TIMELINE_STEP:
+        return False
+    step = sim.steps[stop[JointStop.STEP]]
+    kind, down, returned = step[TimelineStep.KIND], 0, False
+    for p in range(stop[JointStop.ROW_BEGIN], stop[JointStop.ROW_END]):
+        partition = sim.partitions[p]
+        if partition[Partition.DELETION] == Deletion.NONE:
             continue
-        context(s, w, j, p, stop[X_AT], stop[X_EVENT])
-        targets += s.now[p, TARGET] > 0
-        for i in range(s.now[p, AR]):
-            down += not live(s, w, j, p, s.slot[s.now[p, SLOT_BEGIN] + i, AR])
-        if up:
-            slot = slot_of(s, p, w.steps[stop[X_STEP], T_BROKER])
-            returned = returned or (slot != NOBODY and within(s, AR, p, slot))
-    return left, targets, down, returned
+        set_context(sim, p, stop[JointStop.TIME], stop[JointStop.EVENT])
+        for i in range(partition[Partition.AR_SIZE]):
+            slot = sim.replicas[partition[Partition.REPLICA_BEGIN] + i, Replica.AR]
+            down += not is_live(sim, p, slot)
+            returned = returned or broker_of(sim, p, slot) == step[TimelineStep.BROKER]
+    if kind == StepKind.BROKER_UP:
+        return returned
+    is_failover = kind in (StepKind.CONTROLLER_DOWN, StepKind.CONTROLLER_UP, StepKind.CONTROLLER_FAILOVER)
+    return is_failover and down == 0
 
 
 @part
-def _all(s: State, w: World, j: Journal, o: Own, stop: Ints, stand: int, kind: int, found: Ints, size: int) -> int:
-    """How much is found now: the same becomes of all partitions of which DELETED is so."""
-    for p in range(stop[X_FIRST], stop[X_LAST]):
-        if s.now[p, DELETED] != stand:
+def _apply_to_topic(sim: SimulationArrays, stop: Ints, deletion: int, kind: int, actions: JointActions) -> None:
+    """Start or complete the deletion of all partitions of a topic that have this Deletion."""
+    for p in range(stop[JointStop.ROW_BEGIN], stop[JointStop.ROW_END]):
+        if sim.partitions[p, Partition.DELETION] != deletion:
             continue
-        reach(s, w, j, o, p, stop[X_AT], stop[X_EVENT])
-        before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
-        mark(s, o, p)
-        delete(s, w, j, p, kind)
-        settle(s, w, j, o, p, before, epoch)
-        note(s, w, j, p)
-        _find(found, size, stop, kind, p)
-        size += 1
-    return size
+        advance_to(sim, p, stop[JointStop.TIME], stop[JointStop.EVENT])
+        leader, epoch = serving_leader(sim, p), sim.partitions[p, Partition.LEADER_EPOCH]
+        remember_offsets(sim, p)
+        apply_deletion(sim, p, kind)
+        apply_leader_change(sim, p, leader, epoch)
+        update_health(sim, p)
+        _add_action(actions, stop, kind, p)
 
 
 @part
-def _hold(s: State, first: int, last: int, stop: Ints, found: Ints, size: int) -> int:
-    """How much is found now: partitions that may not be created, as the topic is still there."""
-    for p in range(first, last):
-        if s.now[p, STATE] == ABSENT and s.now[p, DELETED] == 0:
-            s.now[p, DELETED] = QUEUED
-            _find(found, size, stop, TOPIC_HELD, p)
-            found[size, F_EVENT] -= 1  # before the event
-            size += 1
-    return size
+def _block_creation(sim: SimulationArrays, stop: Ints, actions: JointActions) -> None:
+    """Block the creation of partitions before the stop's event, as their topic still exists."""
+    for p in range(stop[JointStop.ROW_BEGIN], stop[JointStop.ROW_END]):
+        partition = sim.partitions[p]
+        if partition[Partition.STATE] == PartitionState.NON_EXISTENT and partition[Partition.DELETION] == Deletion.NONE:
+            partition[Partition.DELETION] = Deletion.QUEUED
+            _add_action(actions, stop, EventKind.CREATION_BLOCKED, p)
+            actions.rows[actions.used[0] - 1, JointAction.EVENT] -= 1

@@ -1,155 +1,140 @@
-"""What a controller's own log says it did: applied as it stands, with the states that follow.
+"""Records of a controller's metadata log, applied as they are, with the state transitions that follow.
 
-Source: PartitionRegistration.merge of Kafka 4.1 - a change record holds only what it changes, and a leader that it
-names adds one to the leader epoch, even if it is the same.
+Source: PartitionRegistration.merge of Kafka 4.1: a change record has only what changes, and naming a leader adds one to
+the leader epoch, even if the leader stays the same.
 """
 
 from __future__ import annotations
 
+import enum
+
 from udfs.kernel_compiler import part
-from udfs.simulation.kernels.codes import (
-    ABSENT,
-    CREATED,
-    DELETION_DONE,
-    DELETION_STARTED,
-    EXPANDED,
-    LEADERLESS,
-    NEW,
-    NOBODY,
-    OFFLINE,
-    OFFLINE_LEADER,
-    ONLINE,
-    PREFERRED,
-    REASSIGNED,
-    REMOVED,
-    SHRUNK,
-    TOLD,
-)
-from udfs.simulation.kernels.simulation_state import (
-    AR,
-    ELR,
-    EPOCH,
-    ISR,
-    LAST_KNOWN,
-    LEADER,
-    REPLICA_STATE,
-    SLOT_BEGIN,
-    SLOTS,
-    STATE,
-    Ints,
-    Journal,
-    State,
-    World,
-    live,
-    put,
-    set_partition,
-    set_replica,
-    vanish_partition,
-    within,
-    write_leader,
+from udfs.simulation.kernels.broker_liveness import is_live
+from udfs.simulation.kernels.codes import NONE, ChangeCause, PartitionState, ReplicaState
+from udfs.simulation.kernels.controller_elections import write_leadership
+from udfs.simulation.kernels.replica_lists import contains, replace_list
+from udfs.simulation.kernels.simulation_arrays import Ints, Partition, Replica, SimulationArrays
+from udfs.simulation.kernels.state_machines import (
+    delete_replica,
+    remove_partition,
+    set_partition_state,
+    set_replica_state,
 )
 
-SAME_LEADER, ABSENT_LIST = -2, -1
-# What stands where in a record's part of `lists`: leader, epoch, then six lists, each after its length.
-REPLICAS, IN_SYNC, ELIGIBLE, KNOWN_LAST, ADDING, REMOVING, LISTS = range(7)
+UNCHANGED_LEADER, UNCHANGED_LIST = -2, -1
+RECORD_LISTS = 6
+
+
+class RecordList(enum.IntEnum):
+    """Lists of a record, which follow its leader and epoch in `lists`, each after its length."""
+
+    REPLICAS, ISR, ELR, LAST_KNOWN_ELR, ADDING, REMOVING = range(RECORD_LISTS)
 
 
 @part
-def record(s: State, w: World, j: Journal, p: int, lists: Ints, place: int, whole: int) -> None:
-    """Nothing; p is as the record says. whole: 1 for a PARTITION_RECORD, 0 for a change."""
-    before, isr = s.now[p, LEADER], s.now[p, ISR]
+def apply_record(sim: SimulationArrays, p: int, lists: Ints, place: int, is_full: int) -> None:
+    """Set p as the record at this place of `lists` says: a PARTITION_RECORD (is_full = 1) or a change."""
+    partition = sim.partitions[p]
+    from_leader, old_isr_size = partition[Partition.LEADER], partition[Partition.ISR_SIZE]
     leader, epoch, read = lists[place], lists[place + 1], place + 2
-    moved = False
-    if whole:
-        s.now[p, LAST_KNOWN] = NOBODY
-    for which in range(LISTS):
+    is_reassignment = False
+    if is_full:
+        partition[Partition.LAST_KNOWN_LEADER] = NONE
+    for which in range(RECORD_LISTS):
         size = lists[read]
-        if size == ABSENT_LIST:
+        if size == UNCHANGED_LIST:
             read += 1
             continue
-        if which == REPLICAS:
-            put(s, AR, p, lists, read)
-        elif which == IN_SYNC:
-            put(s, ISR, p, lists, read)
-        elif which == ELIGIBLE:
-            put(s, ELR, p, lists, read)
-        elif which == KNOWN_LAST:
-            s.now[p, LAST_KNOWN] = lists[read + 1] if size else NOBODY
-        moved = moved or which in (REPLICAS, ADDING, REMOVING)
+        if which <= RecordList.ELR:  # the first three are the columns AR, ISR and ELR
+            replace_list(sim, which, p, lists, read)
+        elif which == RecordList.LAST_KNOWN_ELR:
+            partition[Partition.LAST_KNOWN_LEADER] = lists[read + 1] if size else NONE
+        is_reassignment = is_reassignment or which in (RecordList.REPLICAS, RecordList.ADDING, RecordList.REMOVING)
         read += 1 + size
-    if leader != SAME_LEADER:
-        s.now[p, LEADER] = leader
-        s.now[p, EPOCH] = epoch if epoch >= 0 else s.now[p, EPOCH] + 1
-    if whole:
-        _begin(s, w, j, p)
+    if leader != UNCHANGED_LEADER:
+        partition[Partition.LEADER] = leader
+        partition[Partition.LEADER_EPOCH] = epoch if epoch >= 0 else partition[Partition.LEADER_EPOCH] + 1
+    if is_full:
+        _create_from_record(sim, p)
         return
-    cause = _cause(s, w, j, p, before, leader, isr, moved)
-    write_leader(s, j, p, cause, before)
-    state = OFFLINE if s.now[p, LEADER] == NOBODY else ONLINE
-    if state != s.now[p, STATE] or (leader != SAME_LEADER and leader != before):
-        set_partition(s, j, p, state, cause)
-    if moved:
-        _follow(s, w, j, p)
+    cause = _find_cause(sim, p, from_leader, leader, partition[Partition.ISR_SIZE] - old_isr_size)
+    if is_reassignment:
+        cause = ChangeCause.REASSIGNMENT
+    write_leadership(sim, p, cause, from_leader)
+    to_state = PartitionState.OFFLINE if partition[Partition.LEADER] == NONE else PartitionState.ONLINE
+    if to_state != partition[Partition.STATE] or leader not in (UNCHANGED_LEADER, from_leader):
+        set_partition_state(sim, p, to_state, cause)
+    if is_reassignment:
+        _update_replicas(sim, p)
 
 
 @part
-def _begin(s: State, w: World, j: Journal, p: int) -> None:
-    begin = s.now[p, SLOT_BEGIN]
-    set_partition(s, j, p, NEW, CREATED)
-    for i in range(s.now[p, AR]):
-        set_replica(s, j, p, s.slot[begin + i, AR], NEW, CREATED)
-    write_leader(s, j, p, CREATED, NOBODY)
-    set_partition(s, j, p, ONLINE if s.now[p, LEADER] != NOBODY else OFFLINE, CREATED)
-    for i in range(s.now[p, AR]):
-        slot = s.slot[begin + i, AR]
-        set_replica(s, j, p, slot, ONLINE if live(s, w, j, p, slot) else OFFLINE, CREATED)
+def _create_from_record(sim: SimulationArrays, p: int) -> None:
+    partition = sim.partitions[p]
+    begin = partition[Partition.REPLICA_BEGIN]
+    set_partition_state(sim, p, PartitionState.NEW, ChangeCause.CREATED)
+    for i in range(partition[Partition.AR_SIZE]):
+        set_replica_state(sim, p, sim.replicas[begin + i, Replica.AR], ReplicaState.NEW, ChangeCause.CREATED)
+    write_leadership(sim, p, ChangeCause.CREATED, NONE)
+    to_state = PartitionState.OFFLINE if partition[Partition.LEADER] == NONE else PartitionState.ONLINE
+    set_partition_state(sim, p, to_state, ChangeCause.CREATED)
+    for i in range(partition[Partition.AR_SIZE]):
+        _start_replica(sim, p, sim.replicas[begin + i, Replica.AR], ChangeCause.CREATED)
 
 
 @part
-def _cause(s: State, w: World, j: Journal, p: int, before: int, leader: int, isr: int, moved: bool) -> int:
-    """Why, as far as the record shows it."""
-    if moved:
-        return REASSIGNED
-    if leader in (SAME_LEADER, before):
-        return EXPANDED if s.now[p, ISR] > isr else SHRUNK if s.now[p, ISR] < isr else TOLD
-    if leader == NOBODY:
-        return LEADERLESS
-    if before != NOBODY and live(s, w, j, p, before) and s.slot[s.now[p, SLOT_BEGIN], AR] == leader:
-        return PREFERRED
-    return OFFLINE_LEADER
+def _start_replica(sim: SimulationArrays, p: int, slot: int, cause: int) -> None:
+    to_state = ReplicaState.ONLINE if is_live(sim, p, slot) else ReplicaState.OFFLINE
+    set_replica_state(sim, p, slot, to_state, cause)
 
 
 @part
-def _follow(s: State, w: World, j: Journal, p: int) -> None:
-    """Nothing; replicas that are new, or no longer of the AR, are so in their states too."""
-    begin = s.now[p, SLOT_BEGIN]
-    for i in range(s.now[p, AR]):
-        slot = s.slot[begin + i, AR]
-        if s.slot[begin + slot, REPLICA_STATE] == ABSENT:
-            set_replica(s, j, p, slot, NEW, REASSIGNED)
-            set_replica(s, j, p, slot, ONLINE if live(s, w, j, p, slot) else OFFLINE, REASSIGNED)
-    for slot in range(s.now[p, SLOTS]):
-        if s.slot[begin + slot, REPLICA_STATE] != ABSENT and not within(s, AR, p, slot):
-            _vanish(s, j, p, slot, REASSIGNED)
+def _find_cause(sim: SimulationArrays, p: int, from_leader: int, leader: int, isr_growth: int) -> int:
+    """Return the cause of a change that is no reassignment, as far as the record shows it."""
+    if leader in (UNCHANGED_LEADER, from_leader):
+        if isr_growth == 0:
+            return ChangeCause.METADATA_UPDATE
+        return ChangeCause.ISR_EXPAND if isr_growth > 0 else ChangeCause.ISR_SHRINK
+    if leader == NONE:
+        return ChangeCause.NO_LEADER
+    is_preferred = sim.replicas[sim.partitions[p, Partition.REPLICA_BEGIN], Replica.AR] == leader
+    if is_preferred and from_leader != NONE and is_live(sim, p, from_leader):
+        return ChangeCause.PREFERRED_ELECTION
+    return ChangeCause.LEADER_FAILED
 
 
 @part
-def _vanish(s: State, j: Journal, p: int, slot: int, cause: int) -> None:
-    for state in (OFFLINE, DELETION_STARTED, DELETION_DONE, ABSENT):
-        set_replica(s, j, p, slot, state, cause)
+def _update_replicas(sim: SimulationArrays, p: int) -> None:
+    """Start replicas that are new in the AR, and delete those that have left it."""
+    partition = sim.partitions[p]
+    begin = partition[Partition.REPLICA_BEGIN]
+    for i in range(partition[Partition.AR_SIZE]):
+        slot = sim.replicas[begin + i, Replica.AR]
+        if sim.replicas[begin + slot, Replica.STATE] == ReplicaState.NON_EXISTENT:
+            set_replica_state(sim, p, slot, ReplicaState.NEW, ChangeCause.REASSIGNMENT)
+            _start_replica(sim, p, slot, ChangeCause.REASSIGNMENT)
+    for slot in range(partition[Partition.SLOTS]):
+        exists = sim.replicas[begin + slot, Replica.STATE] != ReplicaState.NON_EXISTENT
+        if exists and not contains(sim, Replica.AR, p, slot):
+            delete_replica(sim, p, slot, ChangeCause.REASSIGNMENT)
 
 
 @part
-def forget(s: State, j: Journal, p: int) -> None:
-    """Nothing; p's topic is removed."""
-    for slot in range(s.now[p, SLOTS]):
-        if s.slot[s.now[p, SLOT_BEGIN] + slot, REPLICA_STATE] != ABSENT:
-            _vanish(s, j, p, slot, REMOVED)
-    vanish_partition(s, j, p, REMOVED)
+def forget_partition(sim: SimulationArrays, p: int) -> None:
+    """Remove p at once, as its topic is removed."""
+    partition = sim.partitions[p]
+    for slot in range(partition[Partition.SLOTS]):
+        if sim.replicas[partition[Partition.REPLICA_BEGIN] + slot, Replica.STATE] != ReplicaState.NON_EXISTENT:
+            delete_replica(sim, p, slot, ChangeCause.TOPIC_DELETION)
+    remove_partition(sim, p, ChangeCause.TOPIC_DELETION)
 
 
 @part
-def seen(s: State, j: Journal, p: int, slot: int, is_live: bool) -> None:
-    """Nothing; the slot's broker is fenced, or no longer: its replica is offline, or online. Records tell the rest."""
-    if s.now[p, STATE] != ABSENT and within(s, AR, p, slot):
-        set_replica(s, j, p, slot, ONLINE if is_live else OFFLINE, TOLD if is_live else OFFLINE_LEADER)
+def set_replica_fenced(sim: SimulationArrays, p: int, slot: int, is_fenced: bool) -> None:
+    """Take a replica offline or online because its broker is fenced or unfenced. Records have the rest."""
+    if sim.partitions[p, Partition.STATE] == PartitionState.NON_EXISTENT or not contains(sim, Replica.AR, p, slot):
+        return
+    if is_fenced:
+        set_replica_state(sim, p, slot, ReplicaState.OFFLINE, ChangeCause.LEADER_FAILED)
+    else:
+        set_replica_state(sim, p, slot, ReplicaState.ONLINE, ChangeCause.METADATA_UPDATE)

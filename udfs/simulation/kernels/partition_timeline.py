@@ -1,348 +1,377 @@
-"""The fold: each partition through the steps of its cluster and its own events, in their order.
+"""Simulation of partitions: each goes through the steps of its cluster and its own events, in their order.
 
-Partitions know nothing of each other, so they can be spread over workers; what some decide together comes in as steps
-and events: replay_together.py finds it out.
+Partitions are independent of each other, so workers can share them. What several decide together comes in as steps and
+events, which joint_actions.py finds beforehand.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 from udfs.kernel_compiler import compiled, part
-from udfs.simulation.kernels.codes import (
-    ABSENT,
-    APPEND,
-    CLEAR_ELR,
-    CREATE,
-    DELETE,
-    DELETION_ENDS,
-    DELETION_STARTS,
-    ELECT_PREFERRED,
-    FETCH,
-    FORGET,
-    NEW,
-    NOBODY,
-    OFFLINE,
-    OFFSETS,
-    PREFERRED,
-    REASSIGN,
-    RECORD,
-    SET_ISR,
-    SET_MIN_ISR,
-    SET_UNCLEAN,
-    TOPIC_HELD,
+from udfs.simulation.kernels.broker_liveness import serving_leader
+from udfs.simulation.kernels.change_log import Cursor, has_room
+from udfs.simulation.kernels.codes import NONE, ChangeCause, EventKind, PartitionState
+from udfs.simulation.kernels.controller_elections import elect_preferred_leader
+from udfs.simulation.kernels.health_intervals import (
+    NO_PARTITION,
+    remember_offsets,
+    start_health_interval,
+    update_health,
+    write_health_interval,
 )
-from udfs.simulation.kernels.controller_elections import elect_preferred
-from udfs.simulation.kernels.health_intervals import NOT_THERE, begin_health, mark, note, write_health
-from udfs.simulation.kernels.metadata_records import forget, record
-from udfs.simulation.kernels.partition_control import create, set_isr, step, try_again
-from udfs.simulation.kernels.reassignment_steps import reassign
-from udfs.simulation.kernels.replica_logs import serving, try_hw
-from udfs.simulation.kernels.replication import append, broker_back, broker_gone, fetch, offsets, settle, until
-from udfs.simulation.kernels.simulation_state import (
-    AT,
-    CLUSTER,
-    DELETED,
-    DOWN,
-    DOWN_CONTROLLER,
-    DOWN_LAST,
-    E_AT,
-    E_EVENT,
-    E_KIND,
-    E_LIST,
-    E_VALUE,
-    ELR,
-    END_AT,
-    END_EVENT,
-    EPOCH,
-    EPOCH_AT_FIRST,
-    FAIL_OVER,
-    HAS_DATA,
-    KRAFT,
-    LAST_EVENT,
-    LAST_KNOWN,
-    LEADER,
-    MEMBER,
-    MIN_ISR,
-    OF_ALL_BEGIN,
-    OF_ALL_END,
-    OWN,
-    OWN_END,
-    QUEUED,
-    QUORUM,
-    SEEN_DATA,
-    SEEN_LEADER,
-    SLOT_BEGIN,
-    SLOTS,
-    START_AT,
-    STATE,
-    STEP,
-    STEP_BEGIN,
-    STEP_END,
-    T_AT,
-    T_BROKER,
-    T_EPOCH,
-    T_EVENT,
-    T_KIND,
-    T_ORDER,
-    TARGET,
-    U_AT,
-    U_EPOCH,
-    U_EVENT,
-    U_STEP,
-    UNCLEAN_ALLOWED,
-    UP,
-    UP_CONTROLLER,
-    UP_UNCLEAN,
-    Ints,
-    Journal,
-    Own,
-    State,
-    World,
-    has_room,
-    slot_of,
+from udfs.simulation.kernels.isr_maintenance import advance_high_watermark, next_isr_check, shrink_isr
+from udfs.simulation.kernels.kafka_controller import alter_isr, apply_step, create_partition, retry_election
+from udfs.simulation.kernels.leader_changes import apply_leader_change, restart_replica, stop_replica
+from udfs.simulation.kernels.metadata_records import apply_record, forget_partition
+from udfs.simulation.kernels.partition_reassignment import reassign_partition
+from udfs.simulation.kernels.purgatory import expire_requests
+from udfs.simulation.kernels.replica_lists import cluster_setting, find_slot, uses_kraft
+from udfs.simulation.kernels.replica_manager import append_messages, fetch_messages, set_known_offsets
+from udfs.simulation.kernels.simulation_arrays import (
+    NEVER,
+    ClusterSetup,
+    Deletion,
+    Partition,
+    PartitionEvent,
+    PartitionHealth,
+    Replica,
+    SimulationArrays,
+    StepKind,
+    TimelineStep,
 )
-from udfs.simulation.kernels.topic_deletion import end_deletion, start_deletion
+from udfs.simulation.kernels.topic_deletion import complete_topic_deletion, start_topic_deletion
 
-ALL = np.iinfo(np.int64).max
-CLOSED = -3  # of SEEN_LEADER: the replay's end is written down
+CLOSED = -3  # value of PartitionHealth.LEADER: the last interval is logged
 
 
 @compiled
-def begin(s: State, w: World, j: Journal, o: Own) -> None:
-    """Nothing; the health of partitions that are there at first begins; what is known of logs gives high watermarks."""
-    for p in range(len(s.now)):
-        j.used[U_AT] = w.cluster[s.now[p, CLUSTER], START_AT]
-        j.used[U_STEP] = -1
-        if s.now[p, SEEN_DATA]:
-            try_hw(s, w, j, o, p)
-        begin_health(s, w, j, p)
+def initialize_partitions(sim: SimulationArrays) -> None:
+    """Start the health intervals of partitions that exist initially. Known log ends give high watermarks."""
+    for p in range(len(sim.partitions)):
+        sim.cursor[Cursor.TIME] = cluster_setting(sim, p, ClusterSetup.START_TIME)
+        sim.cursor[Cursor.STEP] = -1
+        if sim.partitions[p, Partition.DATA_STARTED]:
+            advance_high_watermark(sim, p)
+        start_health_interval(sim, p)
 
 
 @compiled
-def fold(s: State, w: World, j: Journal, o: Own, first: int, last: int, order: int) -> int:
-    """The first partition that is not done: `last`, or one for which the journal has no room, to go on from there.
+def simulate_partitions(sim: SimulationArrays, begin: int, end: int, order: int) -> int:
+    """Simulate partitions `begin` to `end` - 1 up to the step or event of this order.
 
-    Partitions first to last - 1 go through what comes before `order` (ALL = everything, and time until the end).
+    Args:
+        sim: changed to the state after these.
+        begin: first row of partitions.
+        end: last row + 1.
+        order: as TimelineStep.ORDER, not included; NEVER = everything, and time until the end.
+
+    Returns:
+        The first partition that is not done: `end`, or one for which the log has no room, to continue from there.
     """
-    for p in range(first, last):
-        if not _through(s, w, j, o, p, order):
+    for p in range(begin, end):
+        if not _simulate_partition(sim, p, order):
             return p
-    return last
+    return end
 
 
 @part
-def _through(s: State, w: World, j: Journal, o: Own, p: int, order: int) -> bool:
-    """Whether p is through: what comes before `order` is done."""
-    c = s.now[p, CLUSTER]
-    last = w.cluster[c, STEP_END]
-    t = _next_step(s, w, p)
+def _simulate_partition(sim: SimulationArrays, p: int, order: int) -> bool:
+    """Simulate p up to this order, and return whether the log had room."""
+    partition = sim.partitions[p]
+    cluster = partition[Partition.CLUSTER]
+    step_end = sim.clusters[cluster, ClusterSetup.STEP_END]
+    step = _find_next_step(sim, p)
     while True:
-        i = s.now[p, OWN]
-        step_order = w.steps[t, T_ORDER] if t < last else ALL
-        own_order = _own_order(o, i) if i < s.now[p, OWN_END] else ALL
-        if min(step_order, own_order) >= order:
+        event = partition[Partition.NEXT_EVENT]
+        step_order = sim.steps[step, TimelineStep.ORDER] if step < step_end else NEVER
+        event_order = _event_order(sim, event) if event < partition[Partition.EVENT_END] else NEVER
+        if min(step_order, event_order) >= order:
             break
-        if step_order < own_order:
-            done = _take_step(s, w, j, o, p, t)
-            t = _next_step(s, w, p) if done else t
+        if step_order < event_order:
+            done = _take_step(sim, p, step)
+            if done:
+                step = _find_next_step(sim, p)
         else:
-            s.now[p, STEP] = max(s.now[p, STEP], _steps_until(w, c, own_order))
-            done = _take_event(s, w, j, o, p, i)
-            if o.events[i, E_KIND] < APPEND:  # who waits for a leader is tried at every step, who has one is not
-                t = _next_step(s, w, p)
+            _skip_steps(sim, p, event_order)
+            done = _take_event(sim, p, event)
+            if sim.events[event, PartitionEvent.KIND] < EventKind.APPEND:
+                # Every step concerns a partition that waits for a leader, but few concern others.
+                step = _find_next_step(sim, p)
         if not done:
             return False
-    s.now[p, STEP] = max(s.now[p, STEP], _steps_until(w, c, order))
-    if order != ALL:
-        return True
-    return _close(s, w, j, o, p, w.cluster[c, END_AT], w.cluster[c, END_EVENT])
+    _skip_steps(sim, p, order)
+    return order != NEVER or _close_partition(sim, p)
 
 
 @part
-def _own_order(o: Own, i: int) -> int:
-    """Where own event i stands among steps: what becomes of a topic's deletion follows the event that lets it go on."""
-    kind = o.events[i, E_KIND]
-    return int(2 * o.events[i, E_EVENT] + 1 + (DELETION_STARTS <= kind <= TOPIC_HELD))
+def _event_order(sim: SimulationArrays, event: int) -> int:
+    """Return the order of an event among steps. Topic deletions go on after the event that allows it."""
+    row = sim.events[event]
+    kind = row[PartitionEvent.KIND]
+    follows = EventKind.TOPIC_DELETION_STARTED <= kind <= EventKind.CREATION_BLOCKED
+    return int(2 * row[PartitionEvent.NUMBER] + 1 + follows)
 
 
 @part
-def _steps_until(w: World, c: int, order: int) -> int:
-    """The first step of a cluster that does not come before `order`."""
-    low, high = w.cluster[c, STEP_BEGIN], w.cluster[c, STEP_END]
+def _skip_steps(sim: SimulationArrays, p: int, order: int) -> None:
+    """Mark all steps before this order as done."""
+    low = cluster_setting(sim, p, ClusterSetup.STEP_BEGIN)
+    high = cluster_setting(sim, p, ClusterSetup.STEP_END)
+    step = _first_step_at_least(sim, low, high, TimelineStep.ORDER, order)
+    sim.partitions[p, Partition.NEXT_STEP] = max(sim.partitions[p, Partition.NEXT_STEP], step)
+
+
+@part
+def _first_step_at_least(sim: SimulationArrays, low: int, high: int, column: int, value: int) -> int:
+    """Return the first step from `low` to `high` with at least this value in a rising column."""
     while low < high:
         middle = (low + high) // 2
-        if w.steps[middle, T_ORDER] < order:
+        if sim.steps[middle, column] < value:
             low = middle + 1
         else:
             high = middle
-    return int(low)
+    return low
 
 
 @part
-def _next_step(s: State, w: World, p: int) -> int:
-    """The next step that concerns p: one of its brokers', one that concerns all; any, while it waits."""
-    t, c = s.now[p, STEP], s.now[p, CLUSTER]
-    if _waits(s, p):
-        return int(t)
-    found = _first_from(w.of, w.cluster[c, OF_ALL_BEGIN], w.cluster[c, OF_ALL_END], t)
-    begin = s.now[p, SLOT_BEGIN]
-    for slot in range(s.now[p, SLOTS]):
-        broker = s.slot[begin + slot, MEMBER]
-        found = min(found, _first_from(w.of, w.broker[broker, 2], w.broker[broker, 3], t))
-    return int(found)
+def _find_next_step(sim: SimulationArrays, p: int) -> int:
+    """Return the next step that concerns p: any while it waits, else one of its brokers or one that concerns all."""
+    partition = sim.partitions[p]
+    step = partition[Partition.NEXT_STEP]
+    if is_waiting(sim, p):
+        return int(step)
+    cluster = sim.clusters[partition[Partition.CLUSTER]]
+    begin, end = cluster[ClusterSetup.COMMON_STEP_BEGIN], cluster[ClusterSetup.COMMON_STEP_END]
+    next_step = _first_broker_step(sim, begin, end, step)
+    for slot in range(partition[Partition.SLOTS]):
+        broker = sim.brokers[sim.replicas[partition[Partition.REPLICA_BEGIN] + slot, Replica.BROKER]]
+        next_step = min(next_step, _first_broker_step(sim, broker[2], broker[3], step))
+    return int(next_step)
 
 
 @part
-def _waits(s: State, p: int) -> bool:
-    """Whether p waits for a leader, a reassignment's end or its deletion."""
-    waits: bool = s.now[p, STATE] in (NEW, OFFLINE) or s.now[p, TARGET] > 0 or s.now[p, DELETED] != 0
-    return waits
+def is_waiting(sim: SimulationArrays, p: int) -> bool:
+    """Return whether p waits for a leader, the end of a reassignment or its deletion."""
+    partition = sim.partitions[p]
+    waiting: bool = (
+        partition[Partition.STATE] in (PartitionState.NEW, PartitionState.OFFLINE)
+        or partition[Partition.TARGET_SIZE] > 0
+        or partition[Partition.DELETION] != Deletion.NONE
+    )
+    return waiting
 
 
 @part
-def _first_from(of: Ints, low: int, high: int, t: int) -> int:
-    """The first value of a rising part of `of` that is at least t, or ALL."""
+def _first_broker_step(sim: SimulationArrays, low: int, high: int, step: int) -> int:
+    """Return the first entry of a rising part of `broker_steps` that is at least `step`, or NEVER."""
     end = high
     while low < high:
         middle = (low + high) // 2
-        if of[middle] < t:
+        if sim.broker_steps[middle] < step:
             low = middle + 1
         else:
             high = middle
-    return of[low] if low < end else ALL
+    return sim.broker_steps[low] if low < end else NEVER
+
+
+# ---- time
 
 
 @part
-def reach(s: State, w: World, j: Journal, o: Own, p: int, at: int, event: int) -> bool:
-    """Whether there was room for all that is due at p until `at`."""
-    context(s, w, j, p, at, event)
-    if not s.now[p, HAS_DATA]:
-        s.now[p, AT] = at
-        return has_room(s, o, j, p)
-    while has_room(s, o, j, p):
-        if until(s, w, j, o, p, at):
-            context(s, w, j, p, at, event)
-            return has_room(s, o, j, p)
-        note(s, w, j, p)
+def set_context(sim: SimulationArrays, p: int, at: int, event: int) -> None:
+    """Let what is logged next refer to this time and event, and to the controller of p's last step."""
+    cluster = sim.clusters[sim.partitions[p, Partition.CLUSTER]]
+    step = sim.partitions[p, Partition.NEXT_STEP] - 1
+    sim.cursor[Cursor.TIME], sim.cursor[Cursor.EVENT], sim.cursor[Cursor.STEP] = at, event, step
+    epoch = cluster[ClusterSetup.INITIAL_CONTROLLER_EPOCH]
+    if step >= cluster[ClusterSetup.STEP_BEGIN]:
+        epoch = sim.steps[step, TimelineStep.CONTROLLER_EPOCH]
+    sim.cursor[Cursor.CONTROLLER_EPOCH] = epoch
+
+
+@part
+def _set_context_of_timer(sim: SimulationArrays, p: int, at: int) -> None:
+    """Let what a timer logs refer to the last event before it, of p or a step, and to that step's controller.
+
+    It never refers to a later event: what is logged must not depend on what comes later.
+    """
+    cluster = sim.clusters[sim.partitions[p, Partition.CLUSTER]]
+    begin, end = cluster[ClusterSetup.STEP_BEGIN], cluster[ClusterSetup.STEP_END]
+    step = _first_step_at_least(sim, begin, end, TimelineStep.TIME, at) - 1
+    sim.cursor[Cursor.TIME], sim.cursor[Cursor.EVENT] = at, sim.partitions[p, Partition.LAST_EVENT]
+    sim.cursor[Cursor.CONTROLLER_EPOCH] = cluster[ClusterSetup.INITIAL_CONTROLLER_EPOCH]
+    if step >= begin:
+        sim.cursor[Cursor.CONTROLLER_EPOCH] = sim.steps[step, TimelineStep.CONTROLLER_EPOCH]
+        sim.cursor[Cursor.EVENT] = max(sim.cursor[Cursor.EVENT], sim.steps[step, TimelineStep.EVENT])
+
+
+@part
+def advance_to(sim: SimulationArrays, p: int, at: int, event: int) -> bool:
+    """Let everything happen to p that is due until this time, and return whether the log had room for it."""
+    set_context(sim, p, at, event)
+    if not sim.partitions[p, Partition.HAS_DATA]:
+        sim.partitions[p, Partition.TIME] = at
+        return has_room(sim, p)
+    while has_room(sim, p):
+        if _run_timers(sim, p, at):
+            set_context(sim, p, at, event)
+            return has_room(sim, p)
+        update_health(sim, p)
     return False
 
 
 @part
-def context(s: State, w: World, j: Journal, p: int, at: int, event: int) -> None:
-    """Nothing; what is written next is of this time and event, and of the controller's epoch at p's last step."""
-    t, c = s.now[p, STEP] - 1, s.now[p, CLUSTER]
-    j.used[U_AT], j.used[U_EVENT], j.used[U_STEP] = at, event, t
-    j.used[U_EPOCH] = w.steps[t, T_EPOCH] if t >= w.cluster[c, STEP_BEGIN] else w.cluster[c, EPOCH_AT_FIRST]
+def _run_timers(sim: SimulationArrays, p: int, at: int) -> bool:
+    """Run p's timers until this time, in their order: deadlines, then checks of the ISR.
+
+    Returns:
+        False after an ISR has shrunk: its health is to be logged before the next timer.
+    """
+    partition = sim.partitions[p]
+    while True:
+        check_at = next_isr_check(sim, p)
+        due_at = min(partition[Partition.NEXT_DEADLINE], check_at)
+        if due_at > at:
+            break
+        sim.cursor[Cursor.TIME] = due_at
+        if partition[Partition.NEXT_DEADLINE] <= due_at:
+            expire_requests(sim, p, due_at)
+        if check_at <= due_at:
+            _set_context_of_timer(sim, p, due_at)
+            remember_offsets(sim, p)
+            shrink_isr(sim, p, due_at)
+            return False
+        partition[Partition.TIME] = due_at
+    partition[Partition.TIME] = max(partition[Partition.TIME], at)
+    return True
+
+
+# ---- steps and events
 
 
 @part
-def _take_step(s: State, w: World, j: Journal, o: Own, p: int, t: int) -> bool:
-    kind, at = w.steps[t, T_KIND], w.steps[t, T_AT]
-    slot = slot_of(s, p, w.steps[t, T_BROKER])
-    waits = kind in (UP, UP_UNCLEAN, DOWN) and _waits(s, p)  # each of these tries again what waits
-    everyone = waits or kind in (FAIL_OVER, DOWN_CONTROLLER, UP_CONTROLLER)
-    if kind == QUORUM or (slot == NOBODY and not everyone):
-        s.now[p, STEP] = t + 1
+def _take_step(sim: SimulationArrays, p: int, step: int) -> bool:
+    """Apply a step of the timeline to p, and return whether the log had room."""
+    kind, at = sim.steps[step, TimelineStep.KIND], sim.steps[step, TimelineStep.TIME]
+    slot = find_slot(sim, p, sim.steps[step, TimelineStep.BROKER])
+    concerns_all = kind in (StepKind.CONTROLLER_FAILOVER, StepKind.CONTROLLER_DOWN, StepKind.CONTROLLER_UP)
+    retries = kind in (StepKind.BROKER_UP, StepKind.UNCLEAN_BROKER_UP, StepKind.BROKER_DOWN)
+    concerns_p = slot != NONE or concerns_all or (retries and is_waiting(sim, p))
+    if kind == StepKind.QUORUM_CHANGE or not concerns_p:
+        sim.partitions[p, Partition.NEXT_STEP] = step + 1
         return True
-    if not reach(s, w, j, o, p, at, w.steps[t, T_EVENT]):
+    event = sim.steps[step, TimelineStep.EVENT]
+    if not advance_to(sim, p, at, event):
         return False
-    before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
-    mark(s, o, p)
-    s.now[p, STEP] = t + 1
-    context(s, w, j, p, at, w.steps[t, T_EVENT])
-    down = kind in (DOWN, DOWN_CONTROLLER, DOWN_LAST)
-    if slot != NOBODY and down and s.now[p, HAS_DATA]:
-        broker_gone(s, w, j, o, p, slot)
-    if kind != DOWN_LAST:
-        step(s, w, j, p, kind, slot)
-    settle(s, w, j, o, p, before, epoch)
-    back = slot != NOBODY and kind in (UP, UP_CONTROLLER, UP_UNCLEAN)
-    if back and s.now[p, HAS_DATA] and s.now[p, STATE] != ABSENT:
-        broker_back(s, w, j, o, p, slot)
-    note(s, w, j, p)
+    leader, epoch = serving_leader(sim, p), sim.partitions[p, Partition.LEADER_EPOCH]
+    remember_offsets(sim, p)
+    sim.partitions[p, Partition.NEXT_STEP] = step + 1
+    set_context(sim, p, at, event)
+    has_replica = slot != NONE and sim.partitions[p, Partition.HAS_DATA] != 0
+    if has_replica and kind in (StepKind.BROKER_DOWN, StepKind.CONTROLLER_DOWN, StepKind.LAST_BROKER_DOWN):
+        stop_replica(sim, p, slot)
+    if kind != StepKind.LAST_BROKER_DOWN:
+        apply_step(sim, p, kind, slot)
+    apply_leader_change(sim, p, leader, epoch)
+    exists = sim.partitions[p, Partition.STATE] != PartitionState.NON_EXISTENT
+    is_up = kind in (StepKind.BROKER_UP, StepKind.CONTROLLER_UP, StepKind.UNCLEAN_BROKER_UP)
+    if has_replica and exists and is_up:
+        restart_replica(sim, p, slot)
+    update_health(sim, p)
     return True
 
 
 @part
-def _take_event(s: State, w: World, j: Journal, o: Own, p: int, i: int) -> bool:
-    kind, at = o.events[i, E_KIND], o.events[i, E_AT]
-    if not reach(s, w, j, o, p, at, o.events[i, E_EVENT]):
+def _take_event(sim: SimulationArrays, p: int, event: int) -> bool:
+    """Apply an event of p, and return whether the log had room."""
+    partition, row = sim.partitions[p], sim.events[event]
+    kind, number = row[PartitionEvent.KIND], row[PartitionEvent.NUMBER]
+    if not advance_to(sim, p, row[PartitionEvent.TIME], number):
         return False
-    s.now[p, OWN], s.now[p, LAST_EVENT] = i + 1, o.events[i, E_EVENT]
-    before, epoch = serving(s, w, j, p), s.now[p, EPOCH]
-    if kind in (APPEND, FETCH, OFFSETS):
-        s.now[p, SEEN_DATA] = 1
-    if kind == APPEND:
-        append(s, w, j, o, p, i)
+    partition[Partition.NEXT_EVENT], partition[Partition.LAST_EVENT] = event + 1, number
+    leader, epoch = serving_leader(sim, p), partition[Partition.LEADER_EPOCH]
+    if kind in (EventKind.APPEND, EventKind.FETCH, EventKind.REPLICA_OFFSETS):
+        partition[Partition.DATA_STARTED] = 1
+    if kind == EventKind.APPEND:
+        append_messages(sim, p, event)
         return True
-    if kind == FETCH:
-        fetch(s, w, j, o, p, i)
-    elif kind == OFFSETS:
-        offsets(s, w, j, o, p, i)
+    if kind == EventKind.REPLICA_OFFSETS:
+        set_known_offsets(sim, p, event)
         return True
+    if kind == EventKind.FETCH:
+        fetch_messages(sim, p, event)
     else:
-        mark(s, o, p)
-        _control(s, w, j, o, p, i, kind)
-    if kind != FETCH or serving(s, w, j, p) != before or s.now[p, EPOCH] != epoch:
-        settle(s, w, j, o, p, before, epoch)
-    note(s, w, j, p)
+        remember_offsets(sim, p)
+        _apply_control_event(sim, p, event)
+    is_same = leader == serving_leader(sim, p) and epoch == partition[Partition.LEADER_EPOCH]
+    if kind != EventKind.FETCH or not is_same:
+        apply_leader_change(sim, p, leader, epoch)
+    update_health(sim, p)
     return True
 
 
 @part
-def _control(s: State, w: World, j: Journal, o: Own, p: int, i: int, kind: int) -> None:
-    place, value = o.events[i, E_LIST], o.events[i, E_VALUE]
-    if kind == CREATE:
+def _apply_control_event(sim: SimulationArrays, p: int, event: int) -> None:
+    """Apply an event that concerns the controller."""
+    partition, lists = sim.partitions[p], sim.lists
+    kind, place = sim.events[event, PartitionEvent.KIND], sim.events[event, PartitionEvent.LIST]
+    value = sim.events[event, PartitionEvent.VALUE]
+    if kind == EventKind.CREATE_PARTITION:
         if value == 0:
-            create(s, w, j, p, o.lists, place)
-    elif kind in (DELETION_STARTS, DELETION_ENDS, TOPIC_HELD):
-        delete(s, w, j, p, kind)
-    elif kind == RECORD:
-        record(s, w, j, p, o.lists, place, value)
-    elif s.now[p, STATE] == ABSENT:
+            create_partition(sim, p, lists, place)
+    elif EventKind.TOPIC_DELETION_STARTED <= kind <= EventKind.CREATION_BLOCKED:
+        apply_deletion(sim, p, kind)
+    elif kind == EventKind.PARTITION_RECORD:
+        apply_record(sim, p, lists, place, value)
+    elif partition[Partition.STATE] == PartitionState.NON_EXISTENT:
         return
-    elif kind == FORGET or (kind == DELETE and w.cluster[s.now[p, CLUSTER], KRAFT]):
-        forget(s, j, p)  # with KRaft a topic goes with its record: nothing is waited for
-    elif kind == DELETE:
-        s.now[p, DELETED] = max(s.now[p, DELETED], QUEUED)
-    elif kind == REASSIGN:
-        reassign(s, w, j, p, o.lists, place)
-    elif kind == ELECT_PREFERRED:
-        elect_preferred(s, w, j, p, PREFERRED)
-    elif kind == SET_UNCLEAN:
-        s.now[p, UNCLEAN_ALLOWED] = value != 0
-        if value and s.now[p, STATE] == OFFLINE and not s.now[p, DELETED] and s.now[p, LEADER] == NOBODY:
-            try_again(s, w, j, p)
-    elif kind == SET_MIN_ISR:
-        s.now[p, MIN_ISR] = value
-    elif kind == SET_ISR:
-        set_isr(s, w, j, p, o.lists, place)
-    elif kind == CLEAR_ELR:
-        s.now[p, ELR] = 0
-        s.now[p, LAST_KNOWN] = NOBODY
+    elif kind == EventKind.REMOVE_PARTITION:
+        forget_partition(sim, p)
+    elif kind == EventKind.DELETE_PARTITION:
+        if uses_kraft(sim, p):  # the topic is removed with its record: nothing waits
+            forget_partition(sim, p)
+        elif partition[Partition.DELETION] == Deletion.NONE:
+            partition[Partition.DELETION] = Deletion.QUEUED
+    elif kind == EventKind.REASSIGN_PARTITION:
+        reassign_partition(sim, p, lists, place)
+    elif kind == EventKind.ELECT_PREFERRED_LEADER:
+        elect_preferred_leader(sim, p, ChangeCause.PREFERRED_ELECTION)
+    elif kind == EventKind.SET_UNCLEAN_ELECTION:
+        partition[Partition.UNCLEAN_ELECTION] = value != 0
+        is_leaderless = partition[Partition.STATE] == PartitionState.OFFLINE and partition[Partition.LEADER] == NONE
+        if value and is_leaderless and partition[Partition.DELETION] == Deletion.NONE:
+            retry_election(sim, p)
+    elif kind == EventKind.SET_MIN_ISR:
+        partition[Partition.MIN_ISR] = value
+    elif kind == EventKind.ALTER_ISR:
+        alter_isr(sim, p, lists, place)
+    elif kind == EventKind.CLEAR_ELR:
+        partition[Partition.ELR_SIZE] = 0
+        partition[Partition.LAST_KNOWN_LEADER] = NONE
 
 
 @part
-def delete(s: State, w: World, j: Journal, p: int, kind: int) -> None:
-    """Nothing; p's topic is deleted: its deletion starts, or ends; or it holds p, which was to be created."""
-    if kind == TOPIC_HELD:
-        s.now[p, DELETED] = QUEUED
-    elif kind == DELETION_STARTS:
-        start_deletion(s, w, j, p)
+def apply_deletion(sim: SimulationArrays, p: int, kind: int) -> None:
+    """Start or complete the deletion of p's topic, or block p's creation as its topic is still being deleted."""
+    if kind == EventKind.CREATION_BLOCKED:
+        sim.partitions[p, Partition.DELETION] = Deletion.QUEUED
+    elif kind == EventKind.TOPIC_DELETION_STARTED:
+        start_topic_deletion(sim, p)
     else:
-        end_deletion(s, j, p)
+        complete_topic_deletion(sim, p)
 
 
 @part
-def _close(s: State, w: World, j: Journal, o: Own, p: int, at: int, event: int) -> bool:
-    """Whether there was room for the end: time until `at`, and p's health there."""
-    if s.seen[p, SEEN_LEADER] == CLOSED:
+def _close_partition(sim: SimulationArrays, p: int) -> bool:
+    """Let time pass until the end, log the last health interval, and return whether the log had room."""
+    health = sim.health[p]
+    if health[PartitionHealth.LEADER] == CLOSED:
         return True
-    if not reach(s, w, j, o, p, at, event):
+    end_at = cluster_setting(sim, p, ClusterSetup.END_TIME)
+    end_event = cluster_setting(sim, p, ClusterSetup.END_EVENT)
+    if not advance_to(sim, p, end_at, end_event):
         return False
-    if s.seen[p, SEEN_LEADER] != NOT_THERE:
-        mark(s, o, p)
-        write_health(s, j, p, True)
-    s.seen[p, SEEN_LEADER] = CLOSED
+    if health[PartitionHealth.LEADER] != NO_PARTITION:
+        remember_offsets(sim, p)
+        write_health_interval(sim, p, True)
+    health[PartitionHealth.LEADER] = CLOSED
     return True

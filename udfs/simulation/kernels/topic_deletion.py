@@ -1,98 +1,87 @@
-"""A topic's deletion, as a controller with ZooKeeper does it to one of its partitions.
+"""Deletion of a topic by a ZooKeeper controller, for one of its partitions.
 
-When it starts and ends is decided for the topic as a whole: replay_together.py.
-Source: TopicDeletionManager, ReplicaStateMachine of Kafka 2.8.
+joint_actions.py decides when the deletion of the whole topic starts and ends.
+Sources: TopicDeletionManager, ReplicaStateMachine of Kafka 2.8.
 """
 
 from __future__ import annotations
 
 from udfs.kernel_compiler import part
-from udfs.simulation.kernels.codes import (
-    ABSENT,
-    DELETION_DONE,
-    DELETION_INELIGIBLE,
-    DELETION_STARTED,
-    OFFLINE,
-    ONLINE,
-    REMOVED,
-    SHRUNK,
-)
-from udfs.simulation.kernels.controller_elections import leave_isr
-from udfs.simulation.kernels.simulation_state import (
-    AR,
-    DELETED,
-    QUEUED,
-    REPLICA_STATE,
-    SLOT_BEGIN,
-    STARTED,
-    STATE,
-    Journal,
-    State,
-    World,
-    clear,
-    live,
-    set_partition,
-    set_replica,
-)
+from udfs.simulation.kernels.broker_liveness import is_live
+from udfs.simulation.kernels.codes import ChangeCause, PartitionState, ReplicaState
+from udfs.simulation.kernels.controller_elections import remove_from_isr
+from udfs.simulation.kernels.simulation_arrays import Deletion, Partition, Replica, SimulationArrays
+from udfs.simulation.kernels.state_machines import reset_partition, set_partition_state, set_replica_state
 
 
 @part
-def start_deletion(s: State, w: World, j: Journal, p: int) -> None:
-    """Nothing; p is no more for anybody, and its replicas are deleted; those of down brokers wait."""
-    s.now[p, DELETED] = STARTED
-    if s.now[p, AR] == 0:
-        return  # it never was: its creation was rejected
-    if s.now[p, STATE] == ABSENT:  # deleted in part by a controller before; the present one has read its znode
-        s.now[p, STATE] = OFFLINE
-    set_partition(s, j, p, OFFLINE, REMOVED)
-    set_partition(s, j, p, ABSENT, REMOVED)
-    for i in range(s.now[p, AR]):
-        slot = s.slot[s.now[p, SLOT_BEGIN] + i, AR]
-        if not live(s, w, j, p, slot):
-            set_replica(s, j, p, slot, DELETION_INELIGIBLE, REMOVED)
-    delete_replicas(s, w, j, p)
+def start_topic_deletion(sim: SimulationArrays, p: int) -> None:
+    """Take p away and delete its replicas. Replicas on down brokers wait."""
+    partition = sim.partitions[p]
+    partition[Partition.DELETION] = Deletion.STARTED
+    if partition[Partition.AR_SIZE] == 0:
+        return  # its creation was rejected
+    if partition[Partition.STATE] == PartitionState.NON_EXISTENT:
+        # An earlier controller deleted a part of it; the present one has read its znode.
+        partition[Partition.STATE] = PartitionState.OFFLINE
+    set_partition_state(sim, p, PartitionState.OFFLINE, ChangeCause.TOPIC_DELETION)
+    set_partition_state(sim, p, PartitionState.NON_EXISTENT, ChangeCause.TOPIC_DELETION)
+    for i in range(partition[Partition.AR_SIZE]):
+        slot = sim.replicas[partition[Partition.REPLICA_BEGIN] + i, Replica.AR]
+        if not is_live(sim, p, slot):
+            set_replica_state(sim, p, slot, ReplicaState.DELETION_INELIGIBLE, ChangeCause.TOPIC_DELETION)
+    delete_replicas(sim, p)
 
 
 @part
-def delete_replicas(s: State, w: World, j: Journal, p: int) -> None:
-    """Nothing; replicas that live, and are not deleted yet, leave the ISR, are stopped and deleted."""
-    begin = s.now[p, SLOT_BEGIN]
-    for i in range(s.now[p, AR]):
-        slot = s.slot[begin + i, AR]
-        if live(s, w, j, p, slot) and s.slot[begin + slot, REPLICA_STATE] != DELETION_DONE:
-            leave_isr(s, j, p, slot, REMOVED)
-            set_replica(s, j, p, slot, OFFLINE, REMOVED)
-            set_replica(s, j, p, slot, DELETION_STARTED, REMOVED)
-            set_replica(s, j, p, slot, DELETION_DONE, REMOVED)
+def delete_replicas(sim: SimulationArrays, p: int) -> None:
+    """Stop and delete all replicas on live brokers that are not deleted yet. They leave the ISR first."""
+    partition = sim.partitions[p]
+    begin = partition[Partition.REPLICA_BEGIN]
+    for i in range(partition[Partition.AR_SIZE]):
+        slot = sim.replicas[begin + i, Replica.AR]
+        is_deleted = sim.replicas[begin + slot, Replica.STATE] == ReplicaState.DELETION_SUCCESSFUL
+        if is_live(sim, p, slot) and not is_deleted:
+            remove_from_isr(sim, p, slot, ChangeCause.TOPIC_DELETION)
+            set_replica_state(sim, p, slot, ReplicaState.OFFLINE, ChangeCause.TOPIC_DELETION)
+            set_replica_state(sim, p, slot, ReplicaState.DELETION_STARTED, ChangeCause.TOPIC_DELETION)
+            set_replica_state(sim, p, slot, ReplicaState.DELETION_SUCCESSFUL, ChangeCause.TOPIC_DELETION)
 
 
 @part
-def all_deleted(s: State, p: int) -> bool:
-    """Whether every replica of p is deleted."""
-    begin, done = s.now[p, SLOT_BEGIN], True
-    for i in range(s.now[p, AR]):
-        done = done and s.slot[begin + s.slot[begin + i, AR], REPLICA_STATE] == DELETION_DONE
-    return done
+def all_replicas_deleted(sim: SimulationArrays, p: int) -> bool:
+    """Return whether every replica of p is deleted."""
+    partition = sim.partitions[p]
+    begin = partition[Partition.REPLICA_BEGIN]
+    for i in range(partition[Partition.AR_SIZE]):
+        slot = sim.replicas[begin + i, Replica.AR]
+        if sim.replicas[begin + slot, Replica.STATE] != ReplicaState.DELETION_SUCCESSFUL:
+            return False
+    return True
 
 
 @part
-def end_deletion(s: State, j: Journal, p: int) -> None:
-    """Nothing; the topic is gone, and p with it."""
-    for i in range(s.now[p, AR]):
-        set_replica(s, j, p, s.slot[s.now[p, SLOT_BEGIN] + i, AR], ABSENT, REMOVED)
-    clear(s, p)
+def complete_topic_deletion(sim: SimulationArrays, p: int) -> None:
+    """Remove p with its topic."""
+    partition = sim.partitions[p]
+    for i in range(partition[Partition.AR_SIZE]):
+        slot = sim.replicas[partition[Partition.REPLICA_BEGIN] + i, Replica.AR]
+        set_replica_state(sim, p, slot, ReplicaState.NON_EXISTENT, ChangeCause.TOPIC_DELETION)
+    reset_partition(sim, p)
 
 
 @part
-def read_anew(s: State, w: World, j: Journal, p: int) -> None:
-    """Nothing; another controller: what it finds is queued again, and which replicas are deleted it does not know."""
-    begin = s.now[p, SLOT_BEGIN]
-    for i in range(s.now[p, AR]):
-        slot = s.slot[begin + i, AR]
-        lives = live(s, w, j, p, slot)
-        if s.slot[begin + slot, REPLICA_STATE] == DELETION_DONE:
-            s.slot[begin + slot, REPLICA_STATE] = ONLINE if lives else DELETION_INELIGIBLE
-        if not lives:
-            leave_isr(s, j, p, slot, SHRUNK)  # as it does for every partition, before it looks at deletions
-            set_replica(s, j, p, slot, OFFLINE, SHRUNK)
-    s.now[p, DELETED] = QUEUED
+def requeue_deletion(sim: SimulationArrays, p: int) -> None:
+    """Queue the deletion of p again: a new controller does not know which replicas are already deleted."""
+    partition = sim.partitions[p]
+    begin = partition[Partition.REPLICA_BEGIN]
+    for i in range(partition[Partition.AR_SIZE]):
+        slot = sim.replicas[begin + i, Replica.AR]
+        live = is_live(sim, p, slot)
+        if sim.replicas[begin + slot, Replica.STATE] == ReplicaState.DELETION_SUCCESSFUL:
+            unknown_state = ReplicaState.ONLINE if live else ReplicaState.DELETION_INELIGIBLE
+            sim.replicas[begin + slot, Replica.STATE] = unknown_state
+        if not live:  # it does this for every partition before it looks at deletions
+            remove_from_isr(sim, p, slot, ChangeCause.ISR_SHRINK)
+            set_replica_state(sim, p, slot, ReplicaState.OFFLINE, ChangeCause.ISR_SHRINK)
+    partition[Partition.DELETION] = Deletion.QUEUED

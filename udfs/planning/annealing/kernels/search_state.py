@@ -1,340 +1,380 @@
-"""What a search over replica lists keeps: loads of brokers, takeovers of pairs, and what a broker's excess costs.
+"""State of a search over replica lists: loads of brokers, takeovers between them, and what exceeding a limit costs.
 
-Loads are in units of the mean of brokers that may hold replicas, so that 1.0 is the mean; counts are counts.
+A slot is a place in a replica list. A slot is copied if its broker holds no replica of the partition initially. Loads
+are in units of their mean over the brokers that may hold replicas, so 1.0 is the mean; counts are counts. n is the
+number of brokers, p of partitions, r of slots.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from udfs.kernel_compiler import compiled, part
+from udfs.planning.kernels.array_types import Flags, Floats, Int32s, Ints, RandomState
 
-Floats = npt.NDArray[np.float64]
 
+class ClusterArrays(NamedTuple):
+    """What a search does not change.
 
-class Work(NamedTuple):
-    """What does not change. p partitions, r slots (a slot is a place in a replica list), n brokers.
-
-    offsets: int64 (p + 1), row: int32 (r), the slots.   home_offsets: int64 (p + 1), home: int32, lists as they are.
-    disk, into, out: float64 (p), of one replica, and out of its leader.   rack: int32 (n).   rack_cap: int32 (p).
-    receives, leads: bool (n).   free: bool (p), whether it may change.
+    Attributes:
+        offsets: int64 (p + 1), the slots of each partition.
+        row: int32 (r), the partition of each slot.
+        initial_offsets: int64 (p + 1), into `initial`.
+        initial: int32, the initial replica lists.
+        disk, bytes_in: float64 (p), load of one replica.
+        bytes_out: float64 (p), load of the leader.
+        rack: int32 (n).
+        rack_limit: int32 (p), the most replicas in one rack.
+        can_receive, can_lead: bool (n).
+        can_change: bool (p).
     """
 
-    offsets: npt.NDArray[np.int64]
-    row: npt.NDArray[np.int32]
-    home_offsets: npt.NDArray[np.int64]
-    home: npt.NDArray[np.int32]
+    offsets: Ints
+    row: Int32s
+    initial_offsets: Ints
+    initial: Int32s
     disk: Floats
-    into: Floats
-    out: Floats
-    rack: npt.NDArray[np.int32]
-    rack_cap: npt.NDArray[np.int32]
-    receives: npt.NDArray[np.bool_]
-    leads: npt.NDArray[np.bool_]
-    free: npt.NDArray[np.bool_]
+    bytes_in: Floats
+    bytes_out: Floats
+    rack: Int32s
+    rack_limit: Int32s
+    can_receive: Flags
+    can_lead: Flags
+    can_change: Flags
 
 
-class Limits(NamedTuple):
-    """What brokers should keep to: float64 (n) each, replicas and leaders both ways.
+class BrokerLimits(NamedTuple):
+    """What brokers should keep to: float64 (n) each, counts in both directions.
 
-    survivor_leaders, survivor_out: of any broker after the failure of broker f, counts and units.
-    copied, moves: the budget of the whole, in units and replicas.
+    `survivor_leaders` and `survivor_bytes_out` limit every survivor of the failure of broker f. `copied_disk` and
+    `copied_replicas` are the budget of the whole plan.
     """
 
-    replicas_low: Floats
-    replicas_high: Floats
-    leaders_low: Floats
-    leaders_high: Floats
+    min_replicas: Floats
+    max_replicas: Floats
+    min_leaders: Floats
+    max_leaders: Floats
     disk: Floats
-    into: Floats
-    out: Floats
+    bytes_in: Floats
+    bytes_out: Floats
     survivor_leaders: Floats
-    survivor_out: Floats
-    copied: float
-    moves: float
+    survivor_bytes_out: Floats
+    copied_disk: float
+    copied_replicas: float
 
 
-class Prices(NamedTuple):
-    """What things cost. disk: of a unit copied; move: of a replica copied; leader, successor: of a change of either.
+class CostWeights(NamedTuple):
+    """What the objective charges: for copies, for changes of leader and successor, and per unit beyond a limit.
 
-    The others: of a unit, or of one, beyond the limit of that name; over_disk and over_into float64 (n), by broker.
+    `excess_disk` and `excess_bytes_in` are float64 (n), by broker.
     """
 
-    disk: float
-    move: float
-    leader: float
-    successor: float
-    over_replicas: float
-    over_leaders: float
-    over_disk: Floats
-    over_into: Floats
-    over_out: float
-    over_survivor_leaders: float
-    over_survivor_out: float
+    copied_disk: float
+    copied_replica: float
+    leader_change: float
+    successor_change: float
+    excess_replicas: float
+    excess_leaders: float
+    excess_disk: Floats
+    excess_bytes_in: Floats
+    excess_bytes_out: float
+    excess_survivor_leaders: float
+    excess_survivor_bytes_out: float
 
 
-class State(NamedTuple):
-    """What changes. slots: int32 (r), the broker of each.
+class Takeovers(NamedTuple):
+    """What brokers take over when another fails.
 
-    replicas, leaders: int64 (n); disk, into, out: float64 (n).
-    taken: int32 (n, n), taken_out: float64 (n, n): what broker [b] takes over when broker [, f] fails.
-    worst, worst_out: float64 (n): the most that a failure gives b, less that failure's limit; at: int32 (n, 2), whose.
-    held: int32 (n, most), slots of each broker; place: int32 (r), where a slot stands in it.
-    away: int32 (r), slots that are not at home, away_at: int32 (r), where a slot stands there or -1.
-    copies: int64 (1), how many are away.   copied: float64 (1), units of disk that are away.
+    Attributes:
+        load: int32 or float64 (n, n), what broker [b] takes over when broker [, f] fails.
+        worst: float64 (n), the most of it over all f, minus the limit for that f.
+        worst_failure: int32 (n), that f.
     """
 
-    slots: npt.NDArray[np.int32]
-    replicas: npt.NDArray[np.int64]
-    leaders: npt.NDArray[np.int64]
-    disk: Floats
-    into: Floats
-    out: Floats
-    taken: npt.NDArray[np.int32]
-    taken_out: Floats
+    load: npt.NDArray[Any]
     worst: Floats
-    worst_out: Floats
-    at: npt.NDArray[np.int32]
-    held: npt.NDArray[np.int32]
-    place: npt.NDArray[np.int32]
-    away: npt.NDArray[np.int32]
-    away_at: npt.NDArray[np.int32]
-    copies: npt.NDArray[np.int64]
-    copied: Floats
+    worst_failure: Int32s
 
 
-def new_state(work: Work, limits: Limits, slots: npt.NDArray[np.int32]) -> State:
-    """The state of these slots (copied)."""
-    n, r = len(work.rack), len(slots)
-    room = int(max(np.bincount(slots, minlength=n).max(initial=0), limits.replicas_high.max(initial=0)) * 1.5) + 16
-    state = State(
-        slots.astype(np.int32, copy=True),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros((n, n), np.int32),
-        np.zeros((n, n)),
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros((n, 2), np.int32),
-        np.zeros((n, min(room, max(r, 1))), np.int32),
-        np.zeros(r, np.int32),
-        np.zeros(r, np.int32),
-        np.full(r, -1, np.int32),
-        np.zeros(1, np.int64),
-        np.zeros(1),
+class SearchState(NamedTuple):
+    """What a search changes.
+
+    Attributes:
+        slots: int32 (r), the broker of each.
+        replicas, leaders: int64 (n).
+        disk, bytes_in, bytes_out: float64 (n).
+        takeovers, takeovers_bytes_out: Of leaders, and of their bytes out.
+        broker_slots: int32 (n, room), the slots of each broker.
+        slot_index: int32 (r), where a slot is in `broker_slots`.
+        copied_slots: int32 (r), of which the first `copied_count` are copied.
+        copied_index: int32 (r), where a slot is in `copied_slots`; -1 = not copied.
+        copied_count: int64 (1).
+        copied_disk: float64 (1).
+    """
+
+    slots: Int32s
+    replicas: Ints
+    leaders: Ints
+    disk: Floats
+    bytes_in: Floats
+    bytes_out: Floats
+    takeovers: Takeovers
+    takeovers_bytes_out: Takeovers
+    broker_slots: Int32s
+    slot_index: Int32s
+    copied_slots: Int32s
+    copied_index: Int32s
+    copied_count: Ints
+    copied_disk: Floats
+
+
+class Search(NamedTuple):
+    """A search under way, with scratch arrays.
+
+    Attributes:
+        cluster, limits, weights, state: The parts above.
+        random: uint64 (1), changed by every draw.
+        cost: float64 (n), what each broker's excess costs, kept up to date by the moves.
+        hot: int32 (n), brokers with such a cost.
+        touched: int32 (16), brokers that the move at hand changes.
+    """
+
+    cluster: ClusterArrays
+    limits: BrokerLimits
+    weights: CostWeights
+    state: SearchState
+    random: RandomState
+    cost: Floats
+    hot: Int32s
+    touched: Int32s
+
+
+def create_state(cluster: ClusterArrays, limits: BrokerLimits, slots: Int32s) -> SearchState:
+    """Create the state of these slots (copied)."""
+    n, r = len(cluster.rack), len(slots)
+    room = int(max(np.bincount(slots, minlength=n).max(initial=0), limits.max_replicas.max(initial=0)) * 1.5) + 16
+    state = SearchState(
+        slots=slots.astype(np.int32, copy=True),
+        replicas=np.zeros(n, np.int64),
+        leaders=np.zeros(n, np.int64),
+        disk=np.zeros(n),
+        bytes_in=np.zeros(n),
+        bytes_out=np.zeros(n),
+        takeovers=Takeovers(np.zeros((n, n), np.int32), np.zeros(n), np.zeros(n, np.int32)),
+        takeovers_bytes_out=Takeovers(np.zeros((n, n)), np.zeros(n), np.zeros(n, np.int32)),
+        broker_slots=np.zeros((n, min(room, max(r, 1))), np.int32),
+        slot_index=np.zeros(r, np.int32),
+        copied_slots=np.zeros(r, np.int32),
+        copied_index=np.full(r, -1, np.int32),
+        copied_count=np.zeros(1, np.int64),
+        copied_disk=np.zeros(1),
     )
-    recount(work, limits, state)
+    recompute_state(cluster, limits, state)
     return state
 
 
+def create_search(
+    cluster: ClusterArrays, limits: BrokerLimits, weights: CostWeights, state: SearchState, random: RandomState
+) -> Search:
+    """Create a search that changes `state` and `random`."""
+    n = len(cluster.rack)
+    return Search(cluster, limits, weights, state, random, np.empty(n), np.empty(n, np.int32), np.empty(16, np.int32))
+
+
 @part
-def at_home(work: Work, p: int, broker: int) -> bool:
-    """Whether the broker holds the partition as it is."""
-    for i in range(work.home_offsets[p], work.home_offsets[p + 1]):  # noqa: SIM110 (any() is slower here)
-        if work.home[i] == broker:
+def holds_initially(cluster: ClusterArrays, p: int, broker: int) -> bool:
+    """Tell whether the broker holds a replica of the partition initially."""
+    for i in range(cluster.initial_offsets[p], cluster.initial_offsets[p + 1]):  # noqa: SIM110 (any() is slower here)
+        if cluster.initial[i] == broker:
             return True
     return False
 
 
 @compiled
-def recount(work: Work, limits: Limits, state: State) -> None:
-    """Nothing; all sums are made anew of the slots."""
-    n = len(work.rack)
+def recompute_state(cluster: ClusterArrays, limits: BrokerLimits, state: SearchState) -> None:
+    """Recompute all sums from the slots."""
     state.replicas[:] = 0
     state.leaders[:] = 0
     state.disk[:] = 0.0
-    state.into[:] = 0.0
-    state.out[:] = 0.0
-    state.taken[:] = 0
-    state.taken_out[:] = 0.0
-    state.copies[0] = 0
-    state.copied[0] = 0.0
-    state.away_at[:] = -1
-    for p in range(len(work.disk)):
-        begin, end = work.offsets[p], work.offsets[p + 1]
+    state.bytes_in[:] = 0.0
+    state.bytes_out[:] = 0.0
+    state.takeovers.load[:] = 0
+    state.takeovers_bytes_out.load[:] = 0.0
+    state.copied_count[0] = 0
+    state.copied_disk[0] = 0.0
+    state.copied_index[:] = -1
+    for p in range(len(cluster.disk)):
+        begin, end = cluster.offsets[p], cluster.offsets[p + 1]
         for slot in range(begin, end):
             b = state.slots[slot]
-            state.held[b, state.replicas[b]] = slot
-            state.place[slot] = state.replicas[b]
+            state.broker_slots[b, state.replicas[b]] = slot
+            state.slot_index[slot] = state.replicas[b]
             state.replicas[b] += 1
-            state.disk[b] += work.disk[p]
-            state.into[b] += work.into[p]
-            set_away(work, state, slot, not at_home(work, p, b))
+            state.disk[b] += cluster.disk[p]
+            state.bytes_in[b] += cluster.bytes_in[p]
+            mark_copied(cluster, state, slot, not holds_initially(cluster, p, b))
         if end > begin:
             leader = state.slots[begin]
             state.leaders[leader] += 1
-            state.out[leader] += work.out[p]
+            state.bytes_out[leader] += cluster.bytes_out[p]
             if end > begin + 1:
-                state.taken[state.slots[begin + 1], leader] += 1
-                state.taken_out[state.slots[begin + 1], leader] += work.out[p]
-    for b in range(n):
-        _look(limits, state, b)
-        _look_out(limits, state, b)
+                state.takeovers.load[state.slots[begin + 1], leader] += 1
+                state.takeovers_bytes_out.load[state.slots[begin + 1], leader] += cluster.bytes_out[p]
+    for b in range(len(cluster.rack)):
+        _find_worst_failure(state.takeovers, limits.survivor_leaders, b)
+        _find_worst_failure(state.takeovers_bytes_out, limits.survivor_bytes_out, b)
 
 
 @part
-def _look(limits: Limits, state: State, b: int) -> None:
-    most, at = -1e300, 0
-    for f in range(len(state.worst)):
-        value = state.taken[b, f] - limits.survivor_leaders[f]
+def _find_worst_failure(takeovers: Takeovers, limit: Floats, b: int) -> None:
+    most, worst = -1e300, 0
+    for f in range(len(limit)):
+        value = takeovers.load[b, f] - limit[f]
         if value > most:
-            most, at = value, f
-    state.worst[b] = most
-    state.at[b, 0] = at
+            most, worst = value, f
+    takeovers.worst[b] = most
+    takeovers.worst_failure[b] = worst
 
 
 @part
-def _look_out(limits: Limits, state: State, b: int) -> None:
-    most, at = -1e300, 0
-    for f in range(len(state.worst)):
-        value = state.taken_out[b, f] - limits.survivor_out[f]
-        if value > most:
-            most, at = value, f
-    state.worst_out[b] = most
-    state.at[b, 1] = at
-
-
-@part
-def lead(work: Work, limits: Limits, state: State, p: int, sign: int) -> None:
-    """Nothing; the leader of p and its successor count for p (sign 1), or no longer (-1)."""
-    begin, end = work.offsets[p], work.offsets[p + 1]
-    leader = state.slots[begin]
-    out = sign * work.out[p]
-    state.leaders[leader] += sign
-    state.out[leader] += out
-    if end - begin < 2:
-        return
-    successor = state.slots[begin + 1]
-    state.taken[successor, leader] += sign
-    state.taken_out[successor, leader] += out
+def _update_worst_failure(takeovers: Takeovers, limit: Floats, b: int, f: int, sign: int) -> None:
+    """Update the worst failure for broker b after what it takes over from f has grown (sign 1) or shrunk (-1)."""
     if sign > 0:
-        value = state.taken[successor, leader] - limits.survivor_leaders[leader]
-        if value > state.worst[successor]:
-            state.worst[successor] = value
-            state.at[successor, 0] = leader
-        value_out = state.taken_out[successor, leader] - limits.survivor_out[leader]
-        if value_out > state.worst_out[successor]:
-            state.worst_out[successor] = value_out
-            state.at[successor, 1] = leader
-        elif state.at[successor, 1] == leader:
-            state.worst_out[successor] = value_out
-    else:
-        if state.at[successor, 0] == leader:
-            _look(limits, state, successor)
-        if state.at[successor, 1] == leader:
-            _look_out(limits, state, successor)
+        value = takeovers.load[b, f] - limit[f]
+        if value > takeovers.worst[b]:
+            takeovers.worst[b] = value
+            takeovers.worst_failure[b] = f
+        elif takeovers.worst_failure[b] == f:
+            takeovers.worst[b] = value
+    elif takeovers.worst_failure[b] == f:
+        _find_worst_failure(takeovers, limit, b)
 
 
 @part
-def shift(work: Work, state: State, slot: int, t: int) -> None:
-    """Nothing; the slot's broker is t from now on, in what brokers hold. Who is away is the caller's to say."""
-    p, b = work.row[slot], state.slots[slot]
-    last = state.held[b, state.replicas[b] - 1]
-    state.held[b, state.place[slot]] = last
-    state.place[last] = state.place[slot]
+def count_leadership(cluster: ClusterArrays, limits: BrokerLimits, state: SearchState, p: int, sign: int) -> None:
+    """Add partition p to the sums of its leader and successor (sign 1), or remove it from them (-1)."""
+    begin, end = cluster.offsets[p], cluster.offsets[p + 1]
+    leader = state.slots[begin]
+    bytes_out = sign * cluster.bytes_out[p]
+    state.leaders[leader] += sign
+    state.bytes_out[leader] += bytes_out
+    if end - begin > 1:
+        successor = state.slots[begin + 1]
+        state.takeovers.load[successor, leader] += sign
+        state.takeovers_bytes_out.load[successor, leader] += bytes_out
+        _update_worst_failure(state.takeovers, limits.survivor_leaders, successor, leader, sign)
+        _update_worst_failure(state.takeovers_bytes_out, limits.survivor_bytes_out, successor, leader, sign)
+
+
+@part
+def move_slot(cluster: ClusterArrays, state: SearchState, slot: int, target: int) -> None:
+    """Give the slot to broker `target`, in the sums of replicas. The caller updates `copied_slots` and leadership."""
+    p, b = cluster.row[slot], state.slots[slot]
+    last = state.broker_slots[b, state.replicas[b] - 1]
+    state.broker_slots[b, state.slot_index[slot]] = last
+    state.slot_index[last] = state.slot_index[slot]
     state.replicas[b] -= 1
-    state.held[t, state.replicas[t]] = slot
-    state.place[slot] = state.replicas[t]
-    state.replicas[t] += 1
-    state.disk[b] -= work.disk[p]
-    state.disk[t] += work.disk[p]
-    state.into[b] -= work.into[p]
-    state.into[t] += work.into[p]
-    state.slots[slot] = t
+    state.broker_slots[target, state.replicas[target]] = slot
+    state.slot_index[slot] = state.replicas[target]
+    state.replicas[target] += 1
+    state.disk[b] -= cluster.disk[p]
+    state.disk[target] += cluster.disk[p]
+    state.bytes_in[b] -= cluster.bytes_in[p]
+    state.bytes_in[target] += cluster.bytes_in[p]
+    state.slots[slot] = target
 
 
 @part
-def hold(work: Work, state: State, slot: int, t: int) -> None:
-    """Nothing; the slot's broker is t from now on, in all sums but those of leading."""
-    shift(work, state, slot, t)
-    set_away(work, state, slot, not at_home(work, work.row[slot], t))
+def move_replica(cluster: ClusterArrays, state: SearchState, slot: int, target: int) -> None:
+    """Give the slot to broker `target`, in all sums but those of leadership."""
+    move_slot(cluster, state, slot, target)
+    mark_copied(cluster, state, slot, not holds_initially(cluster, cluster.row[slot], target))
 
 
 @part
-def relocate(work: Work, limits: Limits, state: State, slot: int, t: int) -> None:
-    """Nothing; the slot's broker is t, in all sums."""
-    p = work.row[slot]
-    roles = slot - work.offsets[p] < 2
-    if roles:
-        lead(work, limits, state, p, -1)
-    hold(work, state, slot, t)
-    if roles:
-        lead(work, limits, state, p, 1)
+def relocate_replica(cluster: ClusterArrays, limits: BrokerLimits, state: SearchState, slot: int, target: int) -> None:
+    """Give the slot to broker `target`, in all sums."""
+    p = cluster.row[slot]
+    leads_or_succeeds = slot - cluster.offsets[p] < 2
+    if leads_or_succeeds:
+        count_leadership(cluster, limits, state, p, -1)
+    move_replica(cluster, state, slot, target)
+    if leads_or_succeeds:
+        count_leadership(cluster, limits, state, p, 1)
 
 
 @part
-def set_away(work: Work, state: State, slot: int, away: bool) -> None:
-    """Nothing; the slot is listed among those that are not at home, or is not."""
-    listed = state.away_at[slot]
-    if listed >= 0 and not away:
-        state.copied[0] -= work.disk[work.row[slot]]
-        state.copies[0] -= 1
-        other = state.away[state.copies[0]]
-        state.away[listed] = other
-        state.away_at[other] = listed
-        state.away_at[slot] = -1
-    elif listed < 0 and away:
-        state.copied[0] += work.disk[work.row[slot]]
-        state.away[state.copies[0]] = slot
-        state.away_at[slot] = state.copies[0]
-        state.copies[0] += 1
+def mark_copied(cluster: ClusterArrays, state: SearchState, slot: int, copied: bool) -> None:
+    """Add the slot to the copied ones, or remove it from them."""
+    index = state.copied_index[slot]
+    if index >= 0 and not copied:
+        state.copied_disk[0] -= cluster.disk[cluster.row[slot]]
+        state.copied_count[0] -= 1
+        last = state.copied_slots[state.copied_count[0]]
+        state.copied_slots[index] = last
+        state.copied_index[last] = index
+        state.copied_index[slot] = -1
+    elif index < 0 and copied:
+        state.copied_disk[0] += cluster.disk[cluster.row[slot]]
+        state.copied_slots[state.copied_count[0]] = slot
+        state.copied_index[slot] = state.copied_count[0]
+        state.copied_count[0] += 1
 
 
 @part
-def over(value: float, high: float) -> float:
-    """By how much the value is above."""
-    excess: float = max(value - high, 0.0)
+def excess_over(value: float, limit: float) -> float:
+    """Return how much of the value is above the limit."""
+    excess: float = max(value - limit, 0.0)
     return excess
 
 
 @part
-def within(limits: Limits, state: State, disk: float, moves: int) -> bool:
-    """Whether the budget allows for so much more that is copied."""
-    if disk > 0.0 and state.copied[0] + disk > limits.copied:
+def is_within_budget(limits: BrokerLimits, state: SearchState, disk: float, replicas: int) -> bool:
+    """Tell whether the budget allows copying this much more."""
+    if disk > 0.0 and state.copied_disk[0] + disk > limits.copied_disk:
         return False
-    return not (moves > 0 and state.copies[0] + moves > limits.moves)
+    return not (replicas > 0 and state.copied_count[0] + replicas > limits.copied_replicas)
 
 
 @part
-def cost_of_holding(limits: Limits, prices: Prices, b: int, replicas: int, disk: float, into: float) -> float:
-    """What broker b's excess costs, with this much held."""
-    count = over(replicas, limits.replicas_high[b]) + over(limits.replicas_low[b], replicas)
+def replica_cost(search: Search, b: int, replicas: int, disk: float, bytes_in: float) -> float:
+    """Return what broker b's excess would cost if it held this much more."""
+    limits, weights, state = search.limits, search.weights, search.state
+    count = state.replicas[b] + replicas
+    excess = excess_over(count, limits.max_replicas[b]) + excess_over(limits.min_replicas[b], count)
     cost: float = (
-        prices.over_replicas * count
-        + prices.over_disk[b] * over(disk, limits.disk[b])
-        + prices.over_into[b] * over(into, limits.into[b])
+        weights.excess_replicas * excess
+        + weights.excess_disk[b] * excess_over(state.disk[b] + disk, limits.disk[b])
+        + weights.excess_bytes_in[b] * excess_over(state.bytes_in[b] + bytes_in, limits.bytes_in[b])
     )
     return cost
 
 
 @part
-def cost_of_leading(limits: Limits, prices: Prices, state: State, b: int) -> float:
-    """What broker b's excess costs in leaders, bytes out, and after the worst failure of another."""
+def leadership_cost(limits: BrokerLimits, weights: CostWeights, state: SearchState, b: int) -> float:
+    """Return what broker b's excess costs in leaders and bytes out, now and after the worst failure of another."""
     leaders = state.leaders[b]
-    count = over(leaders, limits.leaders_high[b]) + over(limits.leaders_low[b], leaders)
+    count = excess_over(leaders, limits.max_leaders[b]) + excess_over(limits.min_leaders[b], leaders)
     cost: float = (
-        prices.over_leaders * count
-        + prices.over_out * over(state.out[b], limits.out[b])
-        + prices.over_survivor_leaders * over(leaders + state.worst[b], 0.0)
-        + prices.over_survivor_out * over(state.out[b] + state.worst_out[b], 0.0)
+        weights.excess_leaders * count
+        + weights.excess_bytes_out * excess_over(state.bytes_out[b], limits.bytes_out[b])
+        + weights.excess_survivor_leaders * excess_over(leaders + state.takeovers.worst[b], 0.0)
+        + weights.excess_survivor_bytes_out * excess_over(state.bytes_out[b] + state.takeovers_bytes_out.worst[b], 0.0)
     )
     return cost
 
 
 @part
-def cost_of_order(work: Work, prices: Prices, state: State, p: int) -> float:
-    """What it costs that p's leader or successor is another than it is now."""
-    begin, home = work.offsets[p], work.home_offsets[p]
-    end, home_end = work.offsets[p + 1], work.home_offsets[p + 1]
+def order_cost(cluster: ClusterArrays, weights: CostWeights, state: SearchState, p: int) -> float:
+    """Return what p's changes of leader and successor cost."""
+    begin, initial = cluster.offsets[p], cluster.initial_offsets[p]
+    end, initial_end = cluster.offsets[p + 1], cluster.initial_offsets[p + 1]
     cost = 0.0
-    if home < home_end and state.slots[begin] != work.home[home]:
-        cost += prices.leader
-    if begin + 1 < end and home + 1 < home_end and state.slots[begin + 1] != work.home[home + 1]:
-        cost += prices.successor
+    if initial < initial_end and state.slots[begin] != cluster.initial[initial]:
+        cost += weights.leader_change
+    if begin + 1 < end and initial + 1 < initial_end and state.slots[begin + 1] != cluster.initial[initial + 1]:
+        cost += weights.successor_change
     return cost

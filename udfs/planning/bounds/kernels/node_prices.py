@@ -1,4 +1,4 @@
-"""Prices of the nodes of a flow: what proves, without asking who found it, that no flow costs less."""
+"""Prices of the nodes of a flow: they prove that no flow costs less, whoever found it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ from udfs.placement.kernels.topic_arrays import Ints
 
 
 @compiled
-def settle_potentials(tail: Ints, head: Ints, capacity: Ints, cost: Ints, flow: Ints, potential: Ints) -> bool:
-    """Whether `flow` costs least; `potential` then holds shortest distances to each node in what it leaves open.
+def lower_node_prices(tail: Ints, head: Ints, capacity: Ints, cost: Ints, flow: Ints, potential: Ints) -> bool:
+    """Lower potentials to the shortest distances in the residual network; return whether the flow is cheapest.
 
-    tail to flow: int64 (arcs).   potential: int64 (nodes), zeros.   Bellman and Ford's rounds over all arcs, forward
-    where there is room and back where there is flow: if they do not end, a cycle would lower the costs.
+    Bellman-Ford over all arcs: forward where there is spare capacity, backward where there is flow. If the rounds do
+    not converge, a cycle would lower the cost.
+
+    Args:
+        tail: int64 (arcs), as head, capacity, cost and flow.
+        head: See tail.
+        capacity: See tail.
+        cost: See tail.
+        flow: See tail.
+        potential: int64 (nodes), zeros; receives the distances.
     """
     for _round in range(len(potential) + 1):
         lowered = False

@@ -1,71 +1,84 @@
-"""The least limit under which every item of a group finds a broker: matchings by augmenting paths, group by group.
+"""The lowest limit under which every item of a group finds a broker: matchings by augmenting paths, group by group.
 
-A group is a broker that fails and its items the partitions it leads, their choices the followers; or a group is a topic
-and its items are its partitions, their choices the replicas that could lead.
+A group is a failed broker; its items are the partitions that it leads, their choices the followers. Or a group is a
+topic; its items are its partitions, their choices the replicas that may lead.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from udfs.failures.kernels.failure_sums import Bools, Ints
+from udfs.failures.kernels.partition_arrays import Bools, Ints
 from udfs.kernel_compiler import compiled
 
 
-@compiled
-def least_limits(
-    items: Ints,
-    offsets: Ints,
-    broker: Ints,
-    base_offsets: Ints,
-    base_broker: Ints,
-    base: Ints,
-    brokers: int,
-    limit: Ints,
-    chosen: Ints,
-    tight: Bools,
-) -> None:
-    """Lifts each group's limit to the least that all brokers can keep, and says by which choices.
+class Items(NamedTuple):
+    """Items by group, and their choices.
 
-    items: int64 (groups + 1), each group's range of items.   offsets: int64 (items + 1), broker: int64 (flat), their
-    choices, at least one each.   base_offsets (groups + 1), base_broker, base: int64, what brokers carry in the group
-    already.
-    limit: int64 (groups), the least limits to think of, at most what the base takes.   chosen: int64 (items), flat.
-    tight: bool (groups, n), or (0, 0): brokers that forbid a smaller limit, as their items have no other choice and
-    with the base are more than they could take; none if the limit was not lifted.
+    groups: int64 (groups + 1), each group's range of items. offsets: int64 (items + 1), each item's range of choices,
+    at least one. broker: int64 (choices), broker indices.
     """
-    n = brokers
-    load, stamp, via = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    head = np.full(n, -1, dtype=np.int64)  # the items on each broker, as linked lists
-    before, behind = np.zeros(len(chosen), dtype=np.int64), np.zeros(len(chosen), dtype=np.int64)
-    queue, now = np.zeros(n, dtype=np.int64), 0
-    owner = np.empty(len(broker), dtype=np.int64)
-    for item in range(len(chosen)):
+
+    groups: Ints
+    offsets: Ints
+    broker: Ints
+
+
+class BaseLoads(NamedTuple):
+    """Loads that brokers carry in a group anyway. offsets: int64 (groups + 1); broker, load: int64 (flat)."""
+
+    offsets: Ints
+    broker: Ints
+    load: Ints
+
+
+@compiled
+def lift_limits(items: Items, base: BaseLoads, brokers: int, limit: Ints, tight: Bools) -> None:
+    """Lift each group's limit to the lowest that all of its items can be assigned under.
+
+    Args:
+        items: The items and their choices.
+        base: Loads that brokers carry anyway.
+        brokers: Number of brokers, n.
+        limit: int64 (groups), lower bounds of the limits, at least the base loads; receives the limits.
+        tight: bool (groups, n), or (0, 0); receives the brokers that forbid a lower limit, as their items have no
+            other choice and together with the base are more than they could take. None where the limit was not lifted.
+    """
+    offsets, broker = items.offsets, items.broker
+    n, count = brokers, len(offsets) - 1
+    load, visited, via = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    first = np.full(n, -1, dtype=np.int64)  # the items on each broker, as linked lists
+    before, behind = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    queue, search = np.zeros(n, dtype=np.int64), 0
+    chosen, owner = np.zeros(count, dtype=np.int64), np.empty(len(broker), dtype=np.int64)
+    for item in range(count):
         owner[offsets[item] : offsets[item + 1]] = item
     for g in range(len(limit)):
-        for k in range(base_offsets[g], base_offsets[g + 1]):
-            load[base_broker[k]] += base[k]
-        for new in range(items[g], items[g + 1]):
+        for k in range(base.offsets[g], base.offsets[g + 1]):
+            load[base.broker[k]] += base.load[k]
+        for new in range(items.groups[g], items.groups[g + 1]):
             while True:
-                # Breadth first from the item over brokers that could pass one on, to one with room.
-                now += 1
+                # Breadth first from the item over brokers that could pass one on, to one below the limit.
+                search += 1
                 ahead, end, found = 0, 0, -1
                 for c in range(offsets[new], offsets[new + 1]):
                     b = broker[c]
-                    stamp[b], via[b] = now, c
+                    visited[b], via[b] = search, c
                     queue[end] = b
                     end += 1
                     if load[b] < limit[g]:
                         found = b
                         break
                 while found < 0 and ahead < end:
-                    item = head[queue[ahead]]
+                    item = first[queue[ahead]]
                     while item >= 0 and found < 0:
                         for c in range(offsets[item], offsets[item + 1]):
                             b = broker[c]
-                            if stamp[b] == now:
+                            if visited[b] == search:
                                 continue
-                            stamp[b], via[b] = now, c
+                            visited[b], via[b] = search, c
                             queue[end] = b
                             end += 1
                             if load[b] < limit[g]:
@@ -75,7 +88,7 @@ def least_limits(
                     ahead += 1
                 if found >= 0:
                     break
-                # No way: those reached are full, and what lies on them can lie nowhere else.
+                # No path: the visited brokers are full, and their items have no other choice.
                 total = 1
                 for k in range(end):
                     total += load[queue[k]]
@@ -86,7 +99,7 @@ def least_limits(
                         tight[g, queue[k]] = True
             load[found] += 1
             b = found
-            while True:  # back along the path: each item moves on, the new one comes in
+            while True:  # back along the path: each item moves on, and the new one comes in
                 c = via[b]
                 item = owner[c]
                 old = -1
@@ -95,18 +108,18 @@ def least_limits(
                     if before[item] >= 0:
                         behind[before[item]] = behind[item]
                     else:
-                        head[old] = behind[item]
+                        first[old] = behind[item]
                     if behind[item] >= 0:
                         before[behind[item]] = before[item]
                 chosen[item] = c
-                before[item], behind[item] = -1, head[b]
-                if head[b] >= 0:
-                    before[head[b]] = item
-                head[b] = item
+                before[item], behind[item] = -1, first[b]
+                if first[b] >= 0:
+                    before[first[b]] = item
+                first[b] = item
                 if item == new:
                     break
                 b = old
-        for item in range(items[g], items[g + 1]):
-            load[broker[chosen[item]]], head[broker[chosen[item]]] = 0, -1
-        for k in range(base_offsets[g], base_offsets[g + 1]):
-            load[base_broker[k]] = 0
+        for item in range(items.groups[g], items.groups[g + 1]):
+            load[broker[chosen[item]]], first[broker[chosen[item]]] = 0, -1
+        for k in range(base.offsets[g], base.offsets[g + 1]):
+            load[base.broker[k]] = 0

@@ -1,6 +1,6 @@
-"""Fewer distinct replica sets: annealing of which brokers hold what is copied, with the balance as it is.
+"""Annealing toward fewer distinct copysets: copied replicas go to other brokers while the balance is kept.
 
-What goes elsewhere keeps its place in the list, but for successors where that helps the limits.
+A replica keeps its place in the list, but successor and third replica may be exchanged where limits require that.
 """
 
 from __future__ import annotations
@@ -8,321 +8,357 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from udfs.kernel_compiler import compiled, copying_part, part
-from udfs.planning.annealing.kernels.search_state import (
-    Floats,
-    Limits,
-    State,
-    Work,
-    at_home,
-    lead,
-    recount,
-    relocate,
-    within,
+from udfs.kernel_compiler import compiled, part
+from udfs.planning.annealing.kernels.search_moves import (
+    Schedule,
+    can_hold,
+    cooling_factor,
+    count_more_copies,
+    draw_below,
+    draw_bound,
+    draw_unit,
+    exchange_slots,
 )
-from udfs.planning.annealing.kernels.search_steps import Brokers, Random, below, fits, more_copies, swap_slots, unit
-from udfs.planning.replicas.kernels.copyset_counts import Sets, count_sets, once_more, rename, times_of
+from udfs.planning.annealing.kernels.search_state import (
+    BrokerLimits,
+    ClusterArrays,
+    SearchState,
+    count_leadership,
+    holds_initially,
+    is_within_budget,
+    recompute_state,
+    relocate_replica,
+)
+from udfs.planning.kernels.array_types import Floats, Int32s, Ints, RandomState
+from udfs.planning.replicas.kernels.copyset_counts import (
+    CopysetTable,
+    change_copyset,
+    count_partitions,
+    marginal_cost,
+    recount_copysets,
+)
 
-_SLACK = 1e-9  # by how much a sum may be beyond its limit: the last bits of sums depend on their order
-_PARTNERS = 48  # replicas looked at for an exchange
-_THERE = 0.95  # how often only sets are looked for that there are
+_ROUNDING = 1e-9  # by how much a sum may exceed its limit: the last bits of sums depend on their order
+_PARTNERS = 48  # replicas considered for an exchange
+_KNOWN_SHARE = 0.95  # share of proposals that consider copysets already in use only
 
 
-class Least(NamedTuple):
-    """What each broker should keep: float64 (n), units of disk, bytes in, and bytes out."""
+class LoadFloors(NamedTuple):
+    """The least that each broker keeps: float64 (n), in units of disk, bytes in and bytes out."""
 
     disk: Floats
-    into: Floats
-    out: Floats
+    bytes_in: Floats
+    bytes_out: Floats
 
 
-class Copied(NamedTuple):
-    """What is copied to each broker. slots: int32 (n, most); counts: int64 (n); place: int32 (r), -1 = not copied."""
+class CopiedSlots(NamedTuple):
+    """Copied slots by broker.
 
-    slots: npt.NDArray[np.int32]
-    counts: npt.NDArray[np.int64]
-    place: npt.NDArray[np.int32]
+    Attributes:
+        slots: int32 (n, room).
+        counts: int64 (n).
+        slot_index: int32 (r), where a slot is in `slots`; -1 = not copied.
+    """
+
+    slots: Int32s
+    counts: Ints
+    slot_index: Int32s
 
 
-def new_copied(state: State) -> Copied:
-    """The copied slots of this state, by broker."""
-    copied = Copied(
-        np.zeros_like(state.held), np.zeros(len(state.held), np.int64), np.full(len(state.slots), -1, np.int32)
+class CopysetSearch(NamedTuple):
+    """A search for fewer copysets. targets: int32, brokers that may receive."""
+
+    cluster: ClusterArrays
+    limits: BrokerLimits
+    floors: LoadFloors
+    state: SearchState
+    table: CopysetTable
+    copied: CopiedSlots
+    targets: Int32s
+    random: RandomState
+
+
+def list_copied_slots(state: SearchState) -> CopiedSlots:
+    """List the copied slots of this state by broker."""
+    copied = CopiedSlots(
+        np.zeros_like(state.broker_slots),
+        np.zeros(len(state.broker_slots), np.int64),
+        np.full(len(state.slots), -1, np.int32),
     )
-    for slot in np.sort(state.away[: state.copies[0]]).tolist():
-        _list(copied, slot, int(state.slots[slot]), True)
+    for slot in np.sort(state.copied_slots[: state.copied_count[0]]).tolist():
+        _list_slot(copied, slot, int(state.slots[slot]))
     return copied
 
 
 @compiled
-def _list(copied: Copied, slot: int, b: int, listed: bool) -> None:
-    """Nothing; the slot is listed at broker b, or no longer."""
-    if listed:
-        copied.slots[b, copied.counts[b]] = slot
-        copied.place[slot] = copied.counts[b]
-        copied.counts[b] += 1
-    else:
-        copied.counts[b] -= 1
-        last = copied.slots[b, copied.counts[b]]
-        copied.slots[b, copied.place[slot]] = last
-        copied.place[last] = copied.place[slot]
-        copied.place[slot] = -1
+def _list_slot(copied: CopiedSlots, slot: int, b: int) -> None:
+    copied.slots[b, copied.counts[b]] = slot
+    copied.slot_index[slot] = copied.counts[b]
+    copied.counts[b] += 1
 
 
 @part
-def _list_all(work: Work, state: State, copied: Copied, p: int, listed: bool) -> None:
-    """Nothing; the partition's copied slots are listed, or none of its slots are."""
-    for slot in range(work.offsets[p], work.offsets[p + 1]):
-        if listed and state.away_at[slot] >= 0:
-            _list(copied, slot, state.slots[slot], True)
-        elif not listed and copied.place[slot] >= 0:
-            _list(copied, slot, state.slots[slot], False)
+def _unlist_partition(search: CopysetSearch, p: int) -> None:
+    """Remove the partition's slots from the copied ones."""
+    copied = search.copied
+    for slot in range(search.cluster.offsets[p], search.cluster.offsets[p + 1]):
+        if copied.slot_index[slot] >= 0:
+            b = search.state.slots[slot]
+            copied.counts[b] -= 1
+            last = copied.slots[b, copied.counts[b]]
+            copied.slots[b, copied.slot_index[slot]] = last
+            copied.slot_index[last] = copied.slot_index[slot]
+            copied.slot_index[slot] = -1
 
 
 @part
-def _holds(limits: Limits, least: Least, b: int, replicas: int, disk: float, into: float) -> bool:
-    """Whether broker b may hold this much."""
-    count: bool = limits.replicas_low[b] <= replicas <= limits.replicas_high[b]
+def _list_partition(search: CopysetSearch, p: int) -> None:
+    """Add those of the partition's slots that are copied."""
+    for slot in range(search.cluster.offsets[p], search.cluster.offsets[p + 1]):
+        if search.state.copied_index[slot] >= 0:
+            _list_slot(search.copied, slot, search.state.slots[slot])
+
+
+@part
+def _can_hold_load(search: CopysetSearch, b: int, replicas: int, disk: float, bytes_in: float) -> bool:
+    """Tell whether broker b keeps to its limits with this much more."""
+    limits, floors, state = search.limits, search.floors, search.state
+    total_disk, total_in = state.disk[b] + disk, state.bytes_in[b] + bytes_in
+    count: bool = limits.min_replicas[b] <= state.replicas[b] + replicas <= limits.max_replicas[b]
     return (
         count
-        and least.disk[b] - _SLACK <= disk <= limits.disk[b] + _SLACK
-        and least.into[b] - _SLACK <= into <= limits.into[b] + _SLACK
+        and floors.disk[b] - _ROUNDING <= total_disk <= limits.disk[b] + _ROUNDING
+        and floors.bytes_in[b] - _ROUNDING <= total_in <= limits.bytes_in[b] + _ROUNDING
     )
 
 
 @part
-def _leads(limits: Limits, least: Least, state: State, b: int) -> bool:
-    """Whether broker b leads, and would take over, no more and no less than it may."""
-    leaders = state.leaders[b]
-    count: bool = limits.leaders_low[b] <= leaders <= limits.leaders_high[b] and leaders + state.worst[b] <= _SLACK
+def _can_lead_load(search: CopysetSearch, b: int) -> bool:
+    """Tell whether what broker b leads and would take over keeps to its limits."""
+    limits, floors, state = search.limits, search.floors, search.state
+    leaders, bytes_out = state.leaders[b], state.bytes_out[b]
+    count: bool = (
+        limits.min_leaders[b] <= leaders <= limits.max_leaders[b] and leaders + state.takeovers.worst[b] <= _ROUNDING
+    )
     return (
         count
-        and least.out[b] - _SLACK <= state.out[b] <= limits.out[b] + _SLACK
-        and state.out[b] + state.worst_out[b] <= _SLACK
+        and floors.bytes_out[b] - _ROUNDING <= bytes_out <= limits.bytes_out[b] + _ROUNDING
+        and bytes_out + state.takeovers_bytes_out.worst[b] <= _ROUNDING
     )
 
 
 @part
-def _fit(work: Work, limits: Limits, least: Least, state: State, one: int, two: int, t: int) -> bool:
-    """Whether slot `one` can be held by broker t, and slot `two` by its broker instead if not -1, as loads go."""
-    p, b = work.row[one], state.slots[one]
-    d, i, count = work.disk[p], work.into[p], 1
-    if two >= 0:
-        q = work.row[two]
-        d, i, count = d - work.disk[q], i - work.into[q], 0
-    fine: bool = _holds(limits, least, b, state.replicas[b] - count, state.disk[b] - d, state.into[b] - i)
-    return fine and _holds(limits, least, t, state.replicas[t] + count, state.disk[t] + d, state.into[t] + i)
+def _can_move_load(search: CopysetSearch, slot: int, partner: int, target: int) -> bool:
+    """Tell whether loads allow that the slot goes to `target`, and `partner` (if not -1) to the slot's broker."""
+    cluster = search.cluster
+    p, b = cluster.row[slot], search.state.slots[slot]
+    disk, bytes_in, count = cluster.disk[p], cluster.bytes_in[p], 1
+    if partner >= 0:
+        q = cluster.row[partner]
+        disk, bytes_in, count = disk - cluster.disk[q], bytes_in - cluster.bytes_in[q], 0
+    possible: bool = _can_hold_load(search, b, -count, -disk, -bytes_in)
+    return possible and _can_hold_load(search, target, count, disk, bytes_in)
 
 
 @part
-def _other_successor(work: Work, limits: Limits, state: State, p: int) -> bool:
-    """Whether p has a third replica, which then is its successor, and the successor its third."""
-    one = work.offsets[p] + 1
-    if one + 1 >= work.offsets[p + 1]:
+def _exchange_successor(search: CopysetSearch, p: int) -> bool:
+    """Exchange p's successor and third replica. Return whether p has a third replica."""
+    cluster, limits, state = search.cluster, search.limits, search.state
+    second = cluster.offsets[p] + 1
+    if second + 1 >= cluster.offsets[p + 1]:
         return False
-    lead(work, limits, state, p, -1)
-    state.slots[one], state.slots[one + 1] = state.slots[one + 1], state.slots[one]
-    swap_slots(state, one, one + 1)
-    lead(work, limits, state, p, 1)
+    count_leadership(cluster, limits, state, p, -1)
+    state.slots[second], state.slots[second + 1] = state.slots[second + 1], state.slots[second]
+    exchange_slots(state, second, second + 1)
+    count_leadership(cluster, limits, state, p, 1)
     return True
 
 
 @part
-def _all_lead(work: Work, limits: Limits, least: Least, state: State, p: int, q: int, b: int, t: int) -> bool:
-    """Whether those brokers lead what they may that p and q going between b and t can have changed."""
-    fine = _leads(limits, least, state, b) and _leads(limits, least, state, t)
-    for slot in range(work.offsets[p], min(work.offsets[p] + 3, work.offsets[p + 1])):
-        fine = fine and _leads(limits, least, state, state.slots[slot])
-    for slot in range(work.offsets[q], min(work.offsets[q] + 3, work.offsets[q + 1])):
-        fine = fine and _leads(limits, least, state, state.slots[slot])
-    return fine
+def _can_lead_list(search: CopysetSearch, p: int) -> bool:
+    """Tell whether leadership keeps to the limits on p's first three brokers."""
+    possible = True
+    for slot in range(search.cluster.offsets[p], min(search.cluster.offsets[p] + 3, search.cluster.offsets[p + 1])):
+        possible = possible and _can_lead_load(search, search.state.slots[slot])
+    return possible
 
 
 @part
-def _apply(work: Work, limits: Limits, least: Least, state: State, copied: Copied, one: int, two: int, t: int) -> bool:
-    """Whether slot `one` went to broker t - and slot `two` from there to its broker, if not -1 - within all limits.
+def _keeps_leadership_limits(search: CopysetSearch, p: int, q: int, b: int, target: int) -> bool:
+    """Tell whether all brokers that an exchange of p and q between b and `target` affects keep to their limits."""
+    possible = _can_lead_load(search, b) and _can_lead_load(search, target)
+    possible = possible and _can_lead_list(search, p)
+    return possible and _can_lead_list(search, q)
 
-    Where that only works with another successor, p or the other partition has another successor.
+
+@part
+def _try_move(search: CopysetSearch, slot: int, partner: int, target: int) -> bool:
+    """Move the slot to `target`, and `partner` (if not -1) back, if all limits allow it, perhaps with other successors.
+
+    Returns:
+        Whether it was moved.
     """
-    p, b = work.row[one], state.slots[one]
-    q = work.row[two] if two >= 0 else p
-    if not _fit(work, limits, least, state, one, two, t):
+    cluster, limits, state = search.cluster, search.limits, search.state
+    p, b = cluster.row[slot], state.slots[slot]
+    q = cluster.row[partner] if partner >= 0 else p
+    if not _can_move_load(search, slot, partner, target):
         return False
-    _list_all(work, state, copied, p, False)
-    _list_all(work, state, copied, q, False)
-    relocate(work, limits, state, one, t)
-    if two >= 0:
-        relocate(work, limits, state, two, b)
-    fine = _all_lead(work, limits, least, state, p, q, b, t)
+    _unlist_partition(search, p)
+    _unlist_partition(search, q)
+    relocate_replica(cluster, limits, state, slot, target)
+    if partner >= 0:
+        relocate_replica(cluster, limits, state, partner, b)
+    possible = _keeps_leadership_limits(search, p, q, b, target)
     turn = 0
-    while not fine and turn < 4:  # p's other successor; q's too; q's alone; as they were
+    while not possible and turn < 4:  # p's other successor; q's too; q's alone; the original ones
         turn += 1
-        if _other_successor(work, limits, state, p if turn % 2 == 1 else q) and turn < 4:
-            fine = _all_lead(work, limits, least, state, p, q, b, t)
-    if not fine:
-        if two >= 0:
-            relocate(work, limits, state, two, t)
-        relocate(work, limits, state, one, b)
-    _list_all(work, state, copied, p, True)
+        if _exchange_successor(search, p if turn % 2 == 1 else q) and turn < 4:
+            possible = _keeps_leadership_limits(search, p, q, b, target)
+    if not possible:
+        if partner >= 0:
+            relocate_replica(cluster, limits, state, partner, target)
+        relocate_replica(cluster, limits, state, slot, b)
+    _list_partition(search, p)
     if q != p:
-        _list_all(work, state, copied, q, True)
-    return fine
+        _list_partition(search, q)
+    return possible
 
 
-@copying_part
-def _one(work: Work, state: State, sets: Sets, spare: bool, random: Random) -> int:
-    """A slot that may go elsewhere, rather of a set that comes seldom; -1 = none found."""
-    best, seldom = -1, 0
+@part
+def _draw_slot(search: CopysetSearch, may_copy: bool) -> int:
+    """Draw a slot that may move, preferring rare copysets; -1 = none found."""
+    cluster, state, random = search.cluster, search.state, search.random
+    best, rarest = -1, 0
     for _ in range(3):
-        if state.copies[0] == 0 or (spare and unit(random) < 0.3):
-            slot = int(below(random, len(state.slots)))
+        if state.copied_count[0] == 0 or (may_copy and draw_unit(random) < 0.3):
+            slot = int(draw_below(random, len(state.slots)))
         else:
-            slot = int(state.away[below(random, state.copies[0])])
-        p = work.row[slot]
-        if not work.free[p]:
+            slot = int(state.copied_slots[draw_below(random, state.copied_count[0])])
+        p = cluster.row[slot]
+        if not cluster.can_change[p]:
             continue
-        times = times_of(sets, sets.of[p])
-        if best < 0 or times < seldom:
-            best, seldom = slot, times
-    if best >= 0 and unit(random) < 0.3:  # another replica may be the one that is copied
-        begin, end = work.offsets[work.row[best]], work.offsets[work.row[best] + 1]
-        best = int(begin + below(random, end - begin))
+        count = count_partitions(search.table, search.table.copyset[p])
+        if best < 0 or count < rarest:
+            best, rarest = slot, count
+    if best >= 0 and draw_unit(random) < 0.3:  # another replica of the partition may be copied instead
+        begin, end = cluster.offsets[cluster.row[best]], cluster.offsets[cluster.row[best] + 1]
+        best = int(begin + draw_below(random, end - begin))
     return best
 
 
 @part
-def _alone(limits: Limits, state: State, b: int, t: int) -> bool:
-    """Whether broker b may have one replica less, and t one more."""
-    fine: bool = state.replicas[b] - 1 >= limits.replicas_low[b] and state.replicas[t] + 1 <= limits.replicas_high[t]
-    return fine
+def _can_move_alone(search: CopysetSearch, b: int, target: int) -> bool:
+    """Tell whether broker b may hold one replica less and `target` one more."""
+    limits, state = search.limits, search.state
+    possible: bool = (
+        state.replicas[b] - 1 >= limits.min_replicas[b] and state.replicas[target] + 1 <= limits.max_replicas[target]
+    )
+    return possible
 
 
-@copying_part
-def _target(
-    work: Work,
-    limits: Limits,
-    state: State,
-    sets: Sets,
-    copied: Copied,
-    targets: Brokers,
-    slot: int,
-    spare: bool,
-    random: Random,
-) -> int:
-    """A broker for the slot that makes its set one that is there, or any; -1 = none that it could go to, or change
-    places with."""
-    p, b = work.row[slot], state.slots[slot]
-    rest = sets.of[p] - sets.key[b]
-    any_of = spare or not at_home(work, p, b)
-    there = unit(random) < _THERE
+@part
+def _draw_target(search: CopysetSearch, slot: int, may_copy: bool) -> int:
+    """Draw a broker that the slot could go to, most often one that completes a copyset in use; -1 = none."""
+    cluster, state, table, random = search.cluster, search.state, search.table, search.random
+    p, b = cluster.row[slot], state.slots[slot]
+    rest = table.copyset[p] - table.broker_key[b]
+    any_target = may_copy or not holds_initially(cluster, p, b)
+    known_only = draw_unit(random) < _KNOWN_SHARE
     best, seen = -1, 0
-    count = len(targets) if any_of else work.home_offsets[p + 1] - work.home_offsets[p]
+    count = len(search.targets) if any_target else cluster.initial_offsets[p + 1] - cluster.initial_offsets[p]
     for k in range(count):
-        t = targets[k] if any_of else work.home[work.home_offsets[p] + k]
-        if t == b or not work.receives[t] or not fits(work, state, slot, t):
+        t = search.targets[k] if any_target else cluster.initial[cluster.initial_offsets[p] + k]
+        if t == b or not cluster.can_receive[t] or not can_hold(cluster, state, slot, t):
             continue
-        if not (spare or copied.counts[t] > 0 or _alone(limits, state, b, t) or at_home(work, p, t)):
+        if not (
+            may_copy or search.copied.counts[t] > 0 or _can_move_alone(search, b, t) or holds_initially(cluster, p, t)
+        ):
             continue
-        if there and times_of(sets, rest + sets.key[t]) == 0:
+        if known_only and count_partitions(table, rest + table.broker_key[t]) == 0:
             continue
         seen += 1
-        if below(random, seen) == 0:
+        if draw_below(random, seen) == 0:
             best = t
     return best
 
 
-@copying_part
-def _partner(
-    work: Work,
-    limits: Limits,
-    least: Least,
-    state: State,
-    sets: Sets,
-    copied: Copied,
-    one: int,
-    t: int,
-    more: int,
-    random: Random,
-) -> tuple[int, float]:
-    """(slot of broker t that best takes the place of slot `one`, by how much the cost then rises); -1 = none."""
-    p, b = work.row[one], state.slots[one]
+@part
+def _find_partner(search: CopysetSearch, slot: int, target: int, copies: int) -> tuple[int, float]:
+    """Find the slot of `target` whose move to the slot's broker costs least; copies: those that the slot's move adds.
+
+    Returns:
+        (the slot or -1, the rise in cost).
+    """
+    cluster, state, table, random = search.cluster, search.state, search.table, search.random
+    copied = search.copied
+    p, b = cluster.row[slot], state.slots[slot]
     best, lowest = -1, 0.0
     for _ in range(_PARTNERS):
-        if copied.counts[t] > 0 and (more == 0 or unit(random) < 0.5):
-            slot = int(copied.slots[t, below(random, copied.counts[t])])
+        if copied.counts[target] > 0 and (copies == 0 or draw_unit(random) < 0.5):
+            other = int(copied.slots[target, draw_below(random, copied.counts[target])])
         else:
-            slot = int(state.held[t, below(random, state.replicas[t])])
-        q = work.row[slot]
-        if q == p or not work.free[q] or not fits(work, state, slot, b):
+            other = int(state.broker_slots[target, draw_below(random, state.replicas[target])])
+        q = cluster.row[other]
+        if q == p or not cluster.can_change[q] or not can_hold(cluster, state, other, b):
             continue
-        again = more_copies(work, q, t, b)
-        if not within(limits, state, more * work.disk[p] + again * work.disk[q], more + again):
+        more = count_more_copies(cluster, q, target, b)
+        disk = copies * cluster.disk[p] + more * cluster.disk[q]
+        if not is_within_budget(search.limits, state, disk, copies + more):
             continue
-        if not _fit(work, limits, least, state, one, slot, t):
+        if not _can_move_load(search, slot, other, target):
             continue
-        name = sets.of[q] - sets.key[t] + sets.key[b]
-        rise = sets.dear[q] * (once_more(times_of(sets, name)) - once_more(times_of(sets, sets.of[q]) - 1))
+        copyset = table.copyset[q] - table.broker_key[target] + table.broker_key[b]
+        saved = marginal_cost(count_partitions(table, table.copyset[q]) - 1)
+        rise = table.weight[q] * (marginal_cost(count_partitions(table, copyset)) - saved)
         if best < 0 or rise < lowest:
-            best, lowest = slot, rise
+            best, lowest = other, rise
     return best, lowest
 
 
 @compiled
-def anneal_sets(
-    work: Work,
-    limits: Limits,
-    least: Least,
-    state: State,
-    sets: Sets,
-    copied: Copied,
-    targets: Brokers,
-    spare: bool,
-    proposals: int,
-    warm: float,
-    cold: float,
-    random: Random,
-) -> int:
-    """How many proposals were taken; the last fifth only such that do not raise the cost.
+def anneal_copysets(search: CopysetSearch, schedule: Schedule, may_copy: bool) -> None:
+    """Anneal which brokers hold the copied replicas. Every intermediate state keeps to the limits.
 
-    targets: int32, brokers that may receive.   spare: whether more may be copied than is.   warm, cold: temperatures,
-    falling geometrically; a set that comes once costs 1. Every state in between keeps to the limits.
+    Args:
+        search: Its state and table change.
+        schedule: How many moves are proposed, and the temperatures; a copyset of one partition costs 1. The last fifth
+            of the proposals may not raise the cost.
+        may_copy: Whether more replicas may be copied than are.
     """
-    temperature, taken = warm, 0
-    fall = np.exp(np.log(cold / warm) / max(proposals, 1))
-    for step in range(proposals):
-        if state.copies[0] == 0 and not spare:
+    cluster, limits, state = search.cluster, search.limits, search.state
+    table, random = search.table, search.random
+    temperature, factor = schedule.start, cooling_factor(schedule, 1)
+    for step in range(schedule.proposals):
+        if state.copied_count[0] == 0 and not may_copy:
             break
-        if sets.used[0] * 2 > len(sets.name):
-            count_sets(sets)
-        temperature *= fall
-        bound = -temperature * np.log(unit(random)) if step * 5 < proposals * 4 else 1e-12
-        one = _one(work, state, sets, spare, random)
-        if one < 0:
+        if table.used[0] * 2 > len(table.entry):
+            recount_copysets(table)
+        temperature *= factor
+        bound = draw_bound(random, temperature) if step * 5 < schedule.proposals * 4 else 1e-12
+        slot = _draw_slot(search, may_copy)
+        if slot < 0:
             continue
-        t = _target(work, limits, state, sets, copied, targets, one, spare, random)
-        if t < 0:
+        target = _draw_target(search, slot, may_copy)
+        if target < 0:
             continue
-        p, b = work.row[one], state.slots[one]
-        more = more_copies(work, p, b, t)
-        was = sets.of[p]
-        alone = _alone(limits, state, b, t)
-        rise = rename(sets, p, was - sets.key[b] + sets.key[t])
-        two = -1
-        if not alone or unit(random) < 0.5:
-            if not work.receives[b] or state.replicas[t] == 0:
-                rename(sets, p, was)
+        p, b = cluster.row[slot], state.slots[slot]
+        copies = count_more_copies(cluster, p, b, target)
+        before = table.copyset[p]
+        alone = _can_move_alone(search, b, target)
+        rise = change_copyset(table, p, before - table.broker_key[b] + table.broker_key[target])
+        partner = -1
+        if not alone or draw_unit(random) < 0.5:
+            if not cluster.can_receive[b] or state.replicas[target] == 0:
+                change_copyset(table, p, before)
                 continue
-            two, also = _partner(work, limits, least, state, sets, copied, one, t, more, random)
-            rise += also
-        fine = two >= 0 or (alone and within(limits, state, more * work.disk[p], more))
-        if fine and rise <= bound and _apply(work, limits, least, state, copied, one, two, t):
-            taken += 1
-            if two >= 0:
-                q = work.row[two]
-                rename(sets, q, sets.of[q] - sets.key[t] + sets.key[b])
+            partner, rise_of_partner = _find_partner(search, slot, target, copies)
+            rise += rise_of_partner
+        possible = partner >= 0 or (alone and is_within_budget(limits, state, copies * cluster.disk[p], copies))
+        if possible and rise <= bound and _try_move(search, slot, partner, target):
+            if partner >= 0:
+                q = cluster.row[partner]
+                change_copyset(table, q, table.copyset[q] - table.broker_key[target] + table.broker_key[b])
         else:
-            rename(sets, p, was)
-    recount(work, limits, state)
-    return taken
+            change_copyset(table, p, before)
+    recompute_state(cluster, limits, state)

@@ -1,6 +1,6 @@
-"""How often each replica set comes: sets are sums of brokers' random 64-bit keys, counted in an open-addressed table.
+"""Counts of distinct copysets: a copyset is the sum of its brokers' random 64-bit keys, in an open-addressed table.
 
-Dead brokers have no key: a set is of those that live.
+Failed brokers have no key, so a copyset has live brokers only.
 """
 
 from __future__ import annotations
@@ -10,115 +10,120 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from udfs.kernel_compiler import compiled, copying_part, part
-from udfs.planning.annealing.kernels.search_state import Floats, Work
-from udfs.planning.annealing.kernels.search_steps import Brokers, Random, draw
+from udfs.kernel_compiler import compiled, part
+from udfs.planning.annealing.kernels.search_moves import draw_bits
+from udfs.planning.annealing.kernels.search_state import ClusterArrays
+from udfs.planning.kernels.array_types import Flags, Floats, Int32s, Ints, RandomState
 
-_NARROW = 2.0  # times the price of a set of fewer brokers than the largest: it is hit more easily
-_SHARED = 0.3  # what a set that comes often costs more than one that comes once; 1 = once
+_SMALL_SET_WEIGHT = 2.0  # weight of a copyset of fewer brokers than the largest: simultaneous failures hit it sooner
+_SHARED_COST = 0.3  # cost of a copyset that many partitions have; that of one partition alone costs 1
 
 
-class Sets(NamedTuple):
-    """How often each set comes. size is a power of two, at least four times the partitions.
+class CopysetTable(NamedTuple):
+    """How many partitions have each copyset. The size is a power of two, at least four times the partitions.
 
-    key: uint64 (n), of each broker, 0 = down.   of: uint64 (p), the set of each partition.
-    dear: float64 (p), the price of each partition's set.
-    name: uint64 (size), 0 = empty; times: int32 (size).   used: int64 (1), names; distinct: int64 (1), that come.
+    Attributes:
+        broker_key: uint64 (n), 0 = the broker is down.
+        copyset: uint64 (p), of each partition.
+        entry: uint64 (size), copysets in the table; 0 = empty.
+        partitions: int32 (size), how many partitions have it.
+        weight: float64 (p), of each partition's copyset in the cost.
+        used: int64 (1), entries in use.
+        distinct: int64 (1), entries with partitions.
     """
 
-    key: npt.NDArray[np.uint64]
-    of: npt.NDArray[np.uint64]
-    name: npt.NDArray[np.uint64]
-    times: npt.NDArray[np.int32]
-    dear: Floats
-    used: npt.NDArray[np.int64]
-    distinct: npt.NDArray[np.int64]
+    broker_key: npt.NDArray[np.uint64]
+    copyset: npt.NDArray[np.uint64]
+    entry: npt.NDArray[np.uint64]
+    partitions: Int32s
+    weight: Floats
+    used: Ints
+    distinct: Ints
 
 
-def new_sets(work: Work, slots: Brokers, live: npt.NDArray[np.bool_], random: Random) -> Sets:
-    """The sets of these slots (int32, r). live: bool (n)."""
-    p, width = len(work.disk), np.diff(work.offsets)
+def create_copyset_table(cluster: ClusterArrays, slots: Int32s, live: Flags, random: RandomState) -> CopysetTable:
+    """Count the copysets of these slots (int32, r). live: bool (n)."""
+    p, width = len(cluster.disk), np.diff(cluster.offsets)
     size = 1 << max(4, (4 * p).bit_length())
-    sets = Sets(
-        np.array([draw(random) if lives else 0 for lives in live.tolist()], dtype=np.uint64),
-        np.zeros(p, np.uint64),
-        np.zeros(size, np.uint64),
-        np.zeros(size, np.int32),
-        np.where(width < width.max(initial=0), _NARROW, 1.0),
-        np.zeros(1, np.int64),
-        np.zeros(1, np.int64),
+    table = CopysetTable(
+        broker_key=np.array([draw_bits(random) if is_live else 0 for is_live in live.tolist()], dtype=np.uint64),
+        copyset=np.zeros(p, np.uint64),
+        entry=np.zeros(size, np.uint64),
+        partitions=np.zeros(size, np.int32),
+        weight=np.where(width < width.max(initial=0), _SMALL_SET_WEIGHT, 1.0),
+        used=np.zeros(1, np.int64),
+        distinct=np.zeros(1, np.int64),
     )
-    _name(work, slots, sets)
-    return sets
+    _sum_keys(cluster, slots, table)
+    return table
 
 
 @compiled
-def _name(work: Work, slots: Brokers, sets: Sets) -> None:
-    for p in range(len(sets.of)):
-        name = np.uint64(0)
-        for slot in range(work.offsets[p], work.offsets[p + 1]):
-            name += sets.key[slots[slot]]
-        sets.of[p] = name
-    count_sets(sets)
-
-
-@copying_part
-def count_sets(sets: Sets) -> None:
-    """Nothing; the table has only what comes."""
-    sets.name[:] = 0
-    sets.times[:] = 0
-    sets.used[0] = sets.distinct[0] = 0
-    for p in range(len(sets.of)):
-        _add(sets, sets.of[p], 1)
+def _sum_keys(cluster: ClusterArrays, slots: Int32s, table: CopysetTable) -> None:
+    for p in range(len(table.copyset)):
+        copyset = np.uint64(0)
+        for slot in range(cluster.offsets[p], cluster.offsets[p + 1]):
+            copyset += table.broker_key[slots[slot]]
+        table.copyset[p] = copyset
+    recount_copysets(table)
 
 
 @part
-def _place(sets: Sets, name: np.uint64) -> np.int64:
-    """Where this name is in the table, or would be."""
-    mask = np.uint64(len(sets.name) - 1)
-    at = (name ^ (name >> np.uint64(32))) & mask
-    while sets.name[at] != name and sets.name[at] != 0:
+def recount_copysets(table: CopysetTable) -> None:
+    """Fill the table with the copysets that partitions have now, and no others."""
+    table.entry[:] = 0
+    table.partitions[:] = 0
+    table.used[0] = table.distinct[0] = 0
+    for p in range(len(table.copyset)):
+        _add(table, table.copyset[p], 1)
+
+
+@part
+def _find_entry(table: CopysetTable, copyset: np.uint64) -> np.int64:
+    """Return where this copyset is in the table, or would be."""
+    mask = np.uint64(len(table.entry) - 1)
+    at = (copyset ^ (copyset >> np.uint64(32))) & mask
+    while table.entry[at] != copyset and table.entry[at] != 0:
         at = (at + np.uint64(1)) & mask
     return np.int64(at)
 
 
-@copying_part
-def times_of(sets: Sets, name: np.uint64) -> int:
-    """How often this set comes."""
-    times: int = sets.times[_place(sets, name)]
-    return times
+@part
+def count_partitions(table: CopysetTable, copyset: np.uint64) -> int:
+    """Return how many partitions have this copyset."""
+    count: int = table.partitions[_find_entry(table, copyset)]
+    return count
 
 
-@copying_part
-def _add(sets: Sets, name: np.uint64, sign: int) -> None:
-    """Nothing; this set comes once more (sign 1), or once less (-1). Nobody live (0) is no set."""
-    if name == 0:
+@part
+def _add(table: CopysetTable, copyset: np.uint64, sign: int) -> None:
+    """Count one partition more (sign 1) or less (-1) for this copyset. No live broker (0) is no copyset."""
+    if copyset == 0:
         return
-    at = _place(sets, name)
-    if sets.name[at] == 0:
-        sets.name[at] = name
-        sets.used[0] += 1
-    if sets.times[at] == 0:
-        sets.distinct[0] += 1
-    sets.times[at] += sign
-    if sets.times[at] == 0:
-        sets.distinct[0] -= 1
+    at = _find_entry(table, copyset)
+    if table.entry[at] == 0:
+        table.entry[at] = copyset
+        table.used[0] += 1
+    if table.partitions[at] == 0:
+        table.distinct[0] += 1
+    table.partitions[at] += sign
+    if table.partitions[at] == 0:
+        table.distinct[0] -= 1
 
 
 @part
-def rename(sets: Sets, p: int, name: np.uint64) -> float:
-    """By how much the cost rose when partition p's set became this one; a set costs the more, the less often it comes
-    for each that has it."""
-    rise = -once_more(times_of(sets, sets.of[p]) - 1)
-    _add(sets, sets.of[p], -1)
-    rise += once_more(times_of(sets, name))
-    _add(sets, name, 1)
-    sets.of[p] = name
-    price: float = sets.dear[p] * rise
-    return price
+def change_copyset(table: CopysetTable, p: int, copyset: np.uint64) -> float:
+    """Give partition p this copyset. Return the rise in cost: a rare copyset costs each of its partitions more."""
+    rise = -marginal_cost(count_partitions(table, table.copyset[p]) - 1)
+    _add(table, table.copyset[p], -1)
+    rise += marginal_cost(count_partitions(table, copyset))
+    _add(table, copyset, 1)
+    table.copyset[p] = copyset
+    weighted: float = table.weight[p] * rise
+    return weighted
 
 
 @part
-def once_more(times: int) -> float:
-    """What it costs that a set which comes so often comes once more."""
-    return 1.0 if times <= 0 else _SHARED / (times * (times + 1.0))
+def marginal_cost(count: int) -> float:
+    """Return what one more partition costs for a copyset that `count` partitions have."""
+    return 1.0 if count <= 0 else _SHARED_COST / (count * (count + 1.0))

@@ -1,182 +1,257 @@
-"""Replicas as units of a flow: which stay for nothing, what is free to go, who takes each, and the lists of it."""
+"""Replicas as units of a flow: which stay, which can go anywhere, which broker takes each, and the lists that result.
+
+n is the number of brokers, p of partitions, r of replicas, u of units.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from udfs.kernel_compiler import compiled, part
+from udfs.planning.kernels.array_types import Flags, Floats, Int32s, Ints
 
-Ints = npt.NDArray[np.int64]
-Places = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
+
+class PartitionRules(NamedTuple):
+    """Constraints of partitions: frozen: bool (p); factor, rack_limit: int64 (p)."""
+
+    frozen: Flags
+    factor: Ints
+    rack_limit: Ints
+
+
+class PlacedReplicas(NamedTuple):
+    """Replica lists, and which replicas stay.
+
+    Attributes:
+        offsets: int64 (p + 1).
+        replicas: int32 (r), brokers.
+        stays: bool (r).
+        rack: int32 (n), of the brokers.
+    """
+
+    offsets: Ints
+    replicas: Int32s
+    stays: Flags
+    rack: Int32s
+
+
+class FlowUnits(NamedTuple):
+    """Units that are to be assigned, by rack and by partition in it.
+
+    Attributes:
+        row: int64 (u), the partition.
+        rack: int64 (u).
+        first: int64 (racks + 1), the first unit of each rack.
+        broker: int64 (u), the answer; -1 = no broker.
+    """
+
+    row: Ints
+    rack: Ints
+    first: Ints
+    broker: Ints
+
+
+class BrokerLoads(NamedTuple):
+    """What brokers hold and may take, updated by each unit that is assigned.
+
+    Attributes:
+        quota: int64 (n), units that the broker takes.
+        load: float64 (n).
+        max_load: float64 (n).
+        topic_load: float32 (topics, n), or (0, 0) if topics are not spread.
+        topic: int32 (p), the topic of each partition.
+        weight: float64 (p), load of one replica.
+    """
+
+    quota: Ints
+    load: Floats
+    max_load: Floats
+    topic_load: npt.NDArray[np.float32]
+    topic: Int32s
+    weight: Floats
 
 
 @compiled
-def stand_ins(
-    fixed: Flags,
-    cap: Ints,
-    offsets: Ints,
-    replicas: Places,
-    rack: Places,
-    must_leave: Flags,
-    instead: Places,
-    now: Places,
+def find_replacements(
+    rules: PartitionRules, placed: PlacedReplicas, must_leave: Flags, replacement: Int32s, now: Int32s
 ) -> None:
-    """Fill now (r): the broker that may hold each replica for no further price, itself or a stand-in; -1 = none."""
+    """Find the broker that may hold each replica at no further cost: its own, or that broker's replacement.
+
+    Args:
+        rules: Constraints of partitions.
+        placed: The lists; `stays` is not used.
+        must_leave: bool (n), brokers that must hold nothing.
+        replacement: int32 (n), the broker that takes over, or -1.
+        now: int32 (r), filled; -1 = no broker.
+    """
+    offsets, replicas, rack = placed.offsets, placed.replicas, placed.rack
     for row in range(len(offsets) - 1):
         begin, end = offsets[row], offsets[row + 1]
         for at in range(begin, end):
-            now[at] = replicas[at] if fixed[row] or not must_leave[replicas[at]] else -1
+            now[at] = replicas[at] if rules.frozen[row] or not must_leave[replicas[at]] else -1
         for at in range(begin, end):
-            other = instead[replicas[at]]
+            other = replacement[replicas[at]]
             if now[at] >= 0 or other < 0:
                 continue
-            there = 0
+            same = 0
             for k in range(begin, end):
                 if now[k] == other or replicas[k] == other:
-                    there = cap[row]
+                    same = rules.rack_limit[row]
                 elif now[k] >= 0 and rack[now[k]] == rack[other]:
-                    there += 1
-            if there < cap[row]:
+                    same += 1
+            if same < rules.rack_limit[row]:
                 now[at] = other
 
 
 @compiled
-def kept_and_room(
-    fixed: Flags,
-    factor: Ints,
-    cap: Ints,
-    offsets: Ints,
-    replicas: Places,
-    rack: Places,
-    stays: Flags,
-    choosing: bool,
-    left: Ints,
-    room: Places,
-    kept: Flags,
+def keep_replicas(
+    rules: PartitionRules, placed: PlacedReplicas, can_stay: Flags, release_shrinking: bool, free: Ints, room: Int32s
 ) -> None:
-    """Fill kept (r), what stays on brokers of `stays`; left (p) and room (p, racks), what is free to go anywhere."""
-    for row in range(len(factor)):
-        left[row] = 0 if fixed[row] else factor[row]
+    """Keep replicas where they are, and count what each partition has left to place.
+
+    Args:
+        rules: Constraints of partitions.
+        placed: The lists; `stays` is set for replicas that stay.
+        can_stay: bool (n), brokers whose replicas stay.
+        release_shrinking: Whether partitions that lose replicas keep none, so that any of them may go.
+        free: int64 (p), filled with the replicas to place.
+        room: int32 (p, racks), filled with what racks can take of them.
+    """
+    offsets, rack = placed.offsets, placed.rack
+    for row in range(len(rules.factor)):
+        free[row] = 0 if rules.frozen[row] else rules.factor[row]
         for r in range(room.shape[1]):
-            room[row, r] = cap[row]
-        if fixed[row] or (choosing and factor[row] < offsets[row + 1] - offsets[row]):
+            room[row, r] = rules.rack_limit[row]
+        if rules.frozen[row] or (release_shrinking and rules.factor[row] < offsets[row + 1] - offsets[row]):
             continue
         for at in range(offsets[row], offsets[row + 1]):
-            broker = replicas[at]
-            if stays[broker] and left[row] > 0 and room[row, rack[broker]] > 0:
-                kept[at] = True
-                left[row] -= 1
+            broker = placed.replicas[at]
+            if can_stay[broker] and free[row] > 0 and room[row, rack[broker]] > 0:
+                placed.stays[at] = True
+                free[row] -= 1
                 room[row, rack[broker]] -= 1
 
 
 @part
-def _holds(row: int, broker: int, offsets: Ints, now: Places, kept: Flags) -> bool:
-    found = False
-    for at in range(offsets[row], offsets[row + 1]):
-        found |= kept[at] and now[at] == broker
-    return found
+def _holds(placed: PlacedReplicas, row: int, broker: int) -> bool:
+    holds = False
+    for at in range(placed.offsets[row], placed.offsets[row + 1]):
+        holds |= placed.stays[at] and placed.replicas[at] == broker
+    return holds
+
+
+@part
+def _is_assigned(units: FlowUnits, u: int, row: int, broker: int) -> bool:
+    """Tell whether a unit of the partition before u, in the same rack, is assigned to the broker."""
+    for k in range(units.first[units.rack[u]], u):  # noqa: SIM110 (numba has no generators in parts)
+        if units.row[k] == row and units.broker[k] == broker:
+            return True
+    return False
+
+
+@part
+def _takes(units: FlowUnits, placed: PlacedReplicas, loads: BrokerLoads, u: int, b: int) -> bool:
+    """Tell whether broker b is in the unit's rack, has quota left, and holds no replica of the partition."""
+    row = units.row[u]
+    if placed.rack[b] != units.rack[u] or loads.quota[b] == 0 or _holds(placed, row, b):
+        return False
+    k = u - 1  # the partition's other units in this rack are right before
+    while k >= units.first[units.rack[u]] and units.row[k] == row:
+        if units.broker[k] == b:
+            return False
+        k -= 1
+    return True
+
+
+@part
+def _choose_broker(units: FlowUnits, placed: PlacedReplicas, loads: BrokerLoads, u: int) -> int:
+    """Return the broker that holds least, where replicas of the topic count once more; -1 = no broker takes it."""
+    row = units.row[u]
+    best, best_score, best_fits = -1, 0.0, False
+    for b in range(len(loads.quota)):
+        if not _takes(units, placed, loads, u, b):
+            continue
+        fits = loads.load[b] + loads.weight[row] <= loads.max_load[b]
+        score = loads.load[b] + (loads.topic_load[loads.topic[row], b] if len(loads.topic_load) > 0 else 0.0)
+        if best < 0 or (fits and not best_fits) or (fits == best_fits and score < best_score):
+            best, best_score, best_fits = b, score, fits
+    return best
+
+
+@part
+def _add_load(loads: BrokerLoads, row: int, b: int, sign: int) -> None:
+    loads.load[b] += sign * loads.weight[row]
+    if len(loads.topic_load) > 0:
+        loads.topic_load[loads.topic[row], b] += sign * loads.weight[row]
+
+
+@part
+def _exchange_unit(units: FlowUnits, placed: PlacedReplicas, loads: BrokerLoads, u: int) -> int:
+    """Give an earlier unit of the rack to a broker with quota left, and its broker to u. Return that broker, or -1."""
+    row, rack = units.row[u], units.rack[u]
+    for x in range(len(loads.quota)):
+        if placed.rack[x] != rack or loads.quota[x] == 0:
+            continue
+        for v in range(u - 1, units.first[rack] - 1, -1):  # small ones first: they are the last
+            y: int = units.broker[v]
+            other = units.row[v]
+            if y < 0 or other == row or _holds(placed, other, x) or _holds(placed, row, y):
+                continue
+            if _is_assigned(units, u, other, x) or _is_assigned(units, u, row, y):
+                continue
+            units.broker[v] = x
+            _add_load(loads, other, x, 1)
+            _add_load(loads, other, y, -1)
+            loads.quota[x] -= 1
+            return y
+    return -1
 
 
 @compiled
-def settle(
-    unit_row: Ints,
-    unit_rack: Ints,
-    first: Ints,
-    offsets: Ints,
-    now: Places,
-    kept: Flags,
-    rack: Places,
-    topic: Places,
-    weight: Floats,
-    quota: Ints,
-    load: Floats,
-    most: Floats,
-    of_topic: npt.NDArray[np.float32],
-    broker: Ints,
-) -> None:
-    """Fill broker (u): who in its rack takes each unit; -1 = nobody can. Units come by rack, and by partition in it.
+def assign_units(units: FlowUnits, placed: PlacedReplicas, loads: BrokerLoads) -> None:
+    """Assign each unit to a broker in its rack.
 
-    Each goes to the broker that holds least, where what is of its topic counts once more. If all that have room hold
-    the partition already, one of them takes another unit of the rack from a broker that can have this one.
-    first: int64 (racks + 1), of each rack's units.
+    Where all brokers with quota left hold the partition already, one of them takes another unit of the rack, from a
+    broker that can take this one.
     """
-    by_topic = len(of_topic) > 0
-    for u in range(len(unit_row)):
-        row, r = unit_row[u], unit_rack[u]
-        best, best_score, best_fits = -1, 0.0, False
-        for b in range(len(quota)):
-            if rack[b] != r or quota[b] == 0 or _holds(row, b, offsets, now, kept):
-                continue
-            k = u - 1
-            while k >= first[r] and unit_row[k] == row and broker[k] != b:
-                k -= 1
-            if k >= first[r] and unit_row[k] == row:
-                continue
-            fits = load[b] + weight[row] <= most[b]
-            score = load[b] + (of_topic[topic[row], b] if by_topic else 0.0)
-            if best < 0 or (fits and not best_fits) or (fits == best_fits and score < best_score):
-                best, best_score, best_fits = b, score, fits
-        broker[u] = best
-        if best < 0:
-            for x in range(len(quota)):
-                if rack[x] != r or quota[x] == 0:
-                    continue
-                for v in range(u - 1, first[r] - 1, -1):  # small ones first: they came last
-                    y, other = broker[v], unit_row[v]
-                    if (
-                        y < 0
-                        or other == row
-                        or _holds(other, x, offsets, now, kept)
-                        or _holds(row, y, offsets, now, kept)
-                    ):
-                        continue
-                    clash = False
-                    for k in range(first[r], u):
-                        if (unit_row[k] == other and broker[k] == x) or (unit_row[k] == row and broker[k] == y):
-                            clash = True
-                            break
-                    if clash:
-                        continue
-                    broker[v], broker[u] = x, y
-                    load[x] += weight[other]
-                    load[y] -= weight[other]
-                    if by_topic:
-                        of_topic[topic[other], x] += weight[other]
-                        of_topic[topic[other], y] -= weight[other]
-                    quota[y] += 1
-                    break
-                if broker[u] >= 0:
-                    quota[x] -= 1
-                    quota[broker[u]] -= 1
-                    best = broker[u]
-                    break
+    for u in range(len(units.row)):
+        broker = _choose_broker(units, placed, loads, u)
+        if broker >= 0:
+            loads.quota[broker] -= 1
         else:
-            quota[best] -= 1
-        if best >= 0:
-            load[best] += weight[row]
-            if by_topic:
-                of_topic[topic[row], best] += weight[row]
+            broker = _exchange_unit(units, placed, loads, u)
+        units.broker[u] = broker
+        if broker >= 0:
+            _add_load(loads, units.row[u], broker, 1)
 
 
 @compiled
 def write_lists(
-    offsets: Ints, now: Places, kept: Flags, new_offsets: Ints, new: Ints, live: Flags, out_offsets: Ints, out: Places
+    placed: PlacedReplicas, live: Flags, new_offsets: Ints, new: Ints, out_offsets: Ints, out: Int32s
 ) -> None:
-    """Fill out: what stays in its order; what is new takes the places of what left, and leads only if nothing stays.
+    """Write the lists of kept and new replicas.
 
-    A stand-in has the very place of the broker that it stands in for.
-    kept: bool (r), of now.   new_offsets: int64 (p + 1), new: what each partition gets beside.
+    Kept replicas keep their order. New ones take the places of those that left, and lead only if none is kept. A down
+    broker is not first where another one is live.
+
+    Args:
+        placed: The replicas, of which `stays` ones stay.
+        live: bool (n).
+        new_offsets: int64 (p + 1), into `new`.
+        new: int64, further brokers of each partition.
+        out_offsets: int64 (p + 1), into `out`.
+        out: int32, filled.
     """
-    for row in range(len(offsets) - 1):
-        begin, end = offsets[row], offsets[row + 1]
+    for row in range(len(placed.offsets) - 1):
+        begin, end = placed.offsets[row], placed.offsets[row + 1]
         fresh, to = new_offsets[row], out_offsets[row]
-        in_place = begin < end and kept[begin]
+        in_place = begin < end and placed.stays[begin]
         for at in range(begin, end):
-            if kept[at]:
-                out[to] = now[at]
+            if placed.stays[at]:
+                out[to] = placed.replicas[at]
                 to += 1
             elif in_place and fresh < new_offsets[row + 1]:
                 out[to] = new[fresh]
@@ -187,10 +262,10 @@ def write_lists(
             fresh += 1
             to += 1
         if to > out_offsets[row] and not live[out[out_offsets[row]]]:
-            for k in range(out_offsets[row] + 1, to):  # a down broker cannot lead
+            for k in range(out_offsets[row] + 1, to):
                 if live[out[k]]:
-                    chosen = out[k]
+                    leader = out[k]
                     for j in range(k, out_offsets[row], -1):
                         out[j] = out[j - 1]
-                    out[out_offsets[row]] = chosen
+                    out[out_offsets[row]] = leader
                     break

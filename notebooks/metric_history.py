@@ -1,0 +1,82 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # How it went over time
+# MAGIC
+# MAGIC Snapshots of a cluster one beside another, and the tables as they were.
+# MAGIC
+# MAGIC Reads the tables that `kafka-placement run` made: `KAFKA_PLACEMENT_STORE__WAREHOUSE` names their folder,
+# MAGIC `KAFKA_PLACEMENT_STORE__CATALOG` a catalog. It runs as a notebook and, with the package installed, as a script.
+
+# COMMAND ----------
+
+from pyspark.sql import functions as F
+
+from pipelines.notebook import get_parameter, open_tables
+
+spark = open_tables("over time")
+
+# COMMAND ----------
+
+cluster = get_parameter(globals(), "cluster", "%")  # a LIKE pattern: % = every cluster
+mine = F.col("cluster_id").like(cluster)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The snapshots
+
+# COMMAND ----------
+
+spark.sql("SELECT * FROM insights.snapshots ORDER BY cluster_id, number").where(mine).show(100, truncate=False)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Metrics, snapshot by snapshot
+
+# COMMAND ----------
+
+spark.sql(
+    """
+    SELECT cluster_id, metric, number, seen_at, round(value, 4) AS value, round(change, 4) AS change
+    FROM insights.metric_history WHERE metric IN
+      ('leaders_max_over_mean_ratio', 'worst_survivor_ratio', 'most_newly_offline_partitions')
+    ORDER BY cluster_id, metric, number
+    """
+).where(mine).show(100, truncate=False)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What changed since the snapshot before
+
+# COMMAND ----------
+
+spark.sql("SELECT cluster_id, change, count(*) AS partitions FROM insights.snapshot_changes GROUP BY 1, 2 ORDER BY 1, 2").where(
+    mine
+).show(truncate=False)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Two versions of a table
+# MAGIC Delta keeps what each table was: the metrics of one version beside the present ones. What a later run wrote of
+# MAGIC another snapshot is new; what is different was made anew, with other settings or by another release.
+
+# COMMAND ----------
+
+version = int(get_parameter(globals(), "version", "1"))  # 0 = as it was created, without rows
+spark.sql("DESCRIBE HISTORY gold.scheme_comparison").select("version", "timestamp", "operation").show(truncate=False)
+spark.sql(
+    f"""
+    SELECT coalesce(now.cluster_id, was.cluster_id) AS cluster_id,
+           coalesce(now.snapshot_id, was.snapshot_id) AS snapshot_id,
+           count(was.metric) AS rows_then, count(now.metric) AS rows_now,
+           count_if(now.metric IS NOT NULL AND was.metric IS NOT NULL AND NOT now.value <=> was.value) AS different
+    FROM gold.scheme_comparison now
+    FULL OUTER JOIN gold.scheme_comparison VERSION AS OF {version} was
+      ON now.cluster_id = was.cluster_id AND now.snapshot_id = was.snapshot_id AND now.scheme = was.scheme
+      AND now.metric = was.metric
+    GROUP BY 1, 2 ORDER BY 1, 2
+    """
+).where(mine).show(100, truncate=False)

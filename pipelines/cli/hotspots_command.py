@@ -1,0 +1,154 @@
+"""`hotspots`: how many leaders the hottest broker has now, and how many it would have by chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipelines.cli.app import app
+from pipelines.cli.common_options import (
+    ConfOption,
+    FormatOption,
+    JsonOption,
+    SetOption,
+    SourceArgument,
+    print_warnings,
+    read_settings,
+    write_answer,
+)
+from pipelines.cli.help_examples import examples
+from pipelines.errors import SettingsError
+from pipelines.ingest.sources import find_source
+from udfs.placement.schemes import SCHEMES, is_computed
+
+if TYPE_CHECKING:
+    from pipelines.ingest.snapshot import Snapshot
+    from udfs.hotspots.cluster_hotspots import ClusterHotspots
+    from udfs.hotspots.hotspot_distribution import SchemeHotspots, TrialOptions
+
+
+@app.command(rich_help_panel="Questions, without Spark", epilog=examples("hotspots"))
+def hotspots(
+    source: SourceArgument,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Placements to try.", show_default="hotspots.seeds")] = None,
+    scheme: Annotated[str, typer.Option(help="Schemes to try, with commas.", metavar="NAMES")] = "kafka,kraft,naive",
+    threshold: Annotated[
+        float, typer.Option(min=0.0, max=1e6, help="Show the probability of a max/mean above this.")
+    ] = 1.25,
+    json_file: JsonOption = None,
+    format_name: FormatOption = None,
+    conf: ConfOption = None,
+    options: SetOption = None,
+) -> None:
+    """Show how many leaders the hottest broker has, and how many it would have by chance."""
+    from pipelines.ingest.snapshot import load_snapshot
+    from udfs.hotspots.hotspot_distribution import TrialOptions
+
+    settings = read_settings(conf, options)
+    limits = settings.hotspots
+    thresholds = sorted({*limits.thresholds, threshold})
+    schemes, seeds = parse_schemes(scheme), seeds or limits.seeds
+    found = find_source(source)
+    print_warnings([found])
+    trial_options = TrialOptions(schemes, settings.run.seed, seeds, limits.max_placed_topics, thresholds)
+    answer = find_snapshot_hotspots(load_snapshot(found, format_name), trial_options)
+    by_scheme = {name: hotspots.to_row() for name, hotspots in answer.schemes.items()}
+    lines = format_hotspots(answer, threshold)
+    write_answer(json_file, vars(answer) | {"schemes": by_scheme}, lines)
+
+
+def parse_schemes(text: str) -> tuple[str, ...]:
+    """Parse the names of --scheme.
+
+    Raises:
+        SettingsError: If a scheme is unknown or does not compute placements.
+    """
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name not in SCHEMES or not is_computed(name):
+            known = ", ".join(name for name in SCHEMES if is_computed(name))
+            raise SettingsError(f"--scheme {text}: {name!r} is not a scheme that places topics. Choose from {known}")
+    return names
+
+
+def find_snapshot_hotspots(snapshot: Snapshot, options: TrialOptions) -> ClusterHotspots:
+    """Find the hotspots of a snapshot over its live brokers."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from pipelines.ingest.merge.inferred_state import get_live_brokers
+    from udfs.arrow.columns import to_array
+    from udfs.hotspots.cluster_hotspots import find_hotspots
+    from udfs.placement.topic_batches import LiveBrokers
+
+    ids = get_live_brokers(snapshot.brokers)
+    at = pc.index_in(pa.array(ids), value_set=to_array(snapshot.brokers["broker_id"]))
+    brokers = LiveBrokers(ids.tolist(), to_array(snapshot.brokers["rack"]).take(at).to_pylist())
+    return find_hotspots(snapshot.cluster_id, brokers, snapshot.topics, snapshot.partitions, options)
+
+
+_HEADINGS = ("scheme", "seeds", "median", "p95", "highest", "median", "p95", "seeds above", "seeds at most")
+_UNITS = ("", "", "leaders", "leaders", "leaders", "max/mean", "max/mean", "{threshold:g}", "as hot as now")
+_WIDTHS = (18, 7, 9, 9, 9, 10, 10, 13, 15)
+
+
+def format_hotspots(answer: ClusterHotspots, threshold: float) -> Iterator[str]:
+    """Format hotspots as lines for people; threshold: the max/mean whose exceedance probability is shown."""
+    now = answer.observed
+    yield f"cluster {answer.cluster}, {_count(answer.topics, 'topic')}: {_count(answer.live_brokers, 'live broker')}"
+    if now.leaders_max is None:
+        yield "  now: no live broker leads a partition"
+    else:
+        hottest = f"broker {now.hottest_broker} leads {now.leaders_max} of {_count(now.leaders, 'partition')}"
+        yield f"  now: {hottest}, {now.max_over_mean_ratio:.3f} times the mean"
+    tried = {name: hotspots for name, hotspots in answer.schemes.items() if hotspots.seeds}
+    if tried:
+        first, seeds = answer.run_seed, max(hotspots.seeds for hotspots in tried.values())
+        numbers = f"seeds {first} to {first + seeds - 1}" if seeds > 1 else f"seed {first}"
+        yield f"  hottest broker if all topics were placed again, with {numbers}:"
+        yield from (_align(_HEADINGS), _align([text.format(threshold=threshold) for text in _UNITS]))
+        yield from (_format_scheme(name, hotspots, threshold) for name, hotspots in tried.items())
+        yield from _format_expected(next(iter(tried.values())), answer)
+    for name, hotspots in answer.schemes.items():
+        if count := hotspots.facts.unplaceable_topics:
+            yield f"  note: {name} cannot place {_count(count, 'topic')} on these brokers; not counted"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _align(cells: Sequence[str]) -> str:
+    text = cells[0].ljust(_WIDTHS[0]) + "".join(c.rjust(w) for c, w in zip(cells[1:], _WIDTHS[1:], strict=True))
+    return f"  {text}".rstrip()
+
+
+def _format_scheme(name: str, hotspots: SchemeHotspots, threshold: float) -> str:
+    leaders, row = hotspots.leaders, hotspots.to_row()
+    assert leaders is not None
+    percent = row["observed_percent"]
+    return _align(
+        [
+            *(name, str(hotspots.seeds)),
+            *(str(leaders.percentile(p)) for p in (50, 95, 100)),
+            *(f"{leaders.percentile(p) / leaders.mean:.3f}" for p in (50, 95)),
+            f"{100 * leaders.exceedance_probability(threshold):.1f} %",
+            "-" if percent is None else f"{percent:.1f} %",
+        ]
+    )
+
+
+def _format_expected(hotspots: SchemeHotspots, answer: ClusterHotspots) -> Iterator[str]:
+    facts, row = hotspots.facts, hotspots.to_row()
+    yield "  expected on the hottest broker (balls into bins):"
+    if facts.single_partition_topics:
+        most, ratio = facts.single_partition_leaders_max_expected, row["single_partition_max_over_mean_expected_ratio"]
+        topics = f"{_count(facts.single_partition_topics, 'single-partition topic')} on {facts.brokers} brokers"
+        now = answer.observed.single_partition_leaders_max
+        expected = f"{most:.1f}, {ratio:.3f} times their mean (p95: {facts.single_partition_leaders_max_p95})"
+        yield f"    {topics}: {expected}{'' if now is None else f'; now {now}'}"
+    most, ratio = facts.random_leaders_max_expected, row["random_max_over_mean_expected_ratio"]
+    expected = f"{most:.1f}, {ratio:.3f} times the mean (p95: {facts.random_leaders_max_p95})"
+    yield f"    all partitions, those beyond whole rounds each on a random broker: {expected}"

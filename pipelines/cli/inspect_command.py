@@ -1,0 +1,184 @@
+"""`inspect`: shows what is understood of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pipelines.cli.app import app
+from pipelines.cli.common_options import FormatOption, JsonOption, SourceArgument, print_warnings, write_answer
+from pipelines.cli.help_examples import examples
+from pipelines.cli.text_format import format_count
+from pipelines.ingest.sources import find_source
+from udfs.json_output import json_key
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pipelines.ingest.snapshot import Snapshot
+
+_TOPIC_COLUMNS = (
+    *("topic", "topic_id", "partitions", "listed_partitions", "replication_factor"),
+    *("configs", "marked_for_deletion", "incomplete", "warnings"),
+)
+_PARTITION_COLUMNS = (
+    *("topic", "partition", "leader", "replicas", "isr", "elr", "leader_epoch"),
+    *("adding_replicas", "removing_replicas", "size_bytes", "state_inferred"),
+)
+# Published keys of columns that have a better name now.
+_JSON_KEYS = {
+    "live": "alive",
+    "live_reason": "alive_because",
+    "listed_partitions": "partitions_shown",
+    "state_inferred": "state_assumed",
+}
+_MAX_IDS = 20  # brokers that are named
+
+
+@app.command(rich_help_panel="Questions, without Spark", epilog=examples("inspect"))
+def inspect(source: SourceArgument, json_file: JsonOption = None, format_name: FormatOption = None) -> None:
+    """Show what is understood of a source. Starts no Spark."""
+    from pipelines.ingest.snapshot import load_snapshot
+
+    found = find_source(source)
+    print_warnings([found])
+    snapshot = load_snapshot(found, format_name)
+    answer = build_answer(snapshot) if json_file is not None else None
+    write_answer(json_file, answer, render_snapshot(snapshot))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceRecords:
+    """What became of the records of one file."""
+
+    source: str
+    format: str
+    records: int
+    accepted: int = json_key("kept")
+    quarantined: int
+    ignored: int
+    ignored_reasons: Mapping[str, int] = json_key("ignored_because")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspection:
+    """What is understood of a source. Rows have the columns of the silver tables under their published keys."""
+
+    cluster: str
+    format: str
+    sources: list[SourceRecords]
+    skipped: tuple[str, ...]
+    brokers: list[dict[str, Any]]
+    topics: list[dict[str, Any]]
+    partitions: list[dict[str, Any]]
+    quarantined: list[dict[str, Any]]
+    conflicts: Sequence[dict[str, Any]] = json_key("contradictions")
+
+
+def build_answer(snapshot: Snapshot) -> Inspection:
+    """Build the answer for --json; no leader is null."""
+    topics = _list_rows(snapshot.topics.select(_TOPIC_COLUMNS))
+    for topic in topics:
+        topic["configs"] = dict(topic["configs"] or [])
+    partitions = _list_rows(snapshot.partitions.select(_PARTITION_COLUMNS))
+    for partition in partitions:
+        partition["leader"] = None if partition["leader"] == -1 else partition["leader"]
+        partition.update({name: partition[name] or [] for name in ("replicas", "isr")})
+    conflicts = [row | {"field": _JSON_KEYS.get(row["field"], row["field"])} for row in snapshot.conflicts.to_pylist()]
+    return Inspection(
+        cluster=snapshot.cluster_id,
+        format="+".join(sorted(set(snapshot.formats.values()))),
+        sources=count_records(snapshot),
+        skipped=snapshot.skipped,
+        brokers=_list_rows(snapshot.brokers),
+        topics=topics,
+        partitions=partitions,
+        quarantined=snapshot.quarantined,
+        conflicts=conflicts,
+    )
+
+
+def _list_rows(table: pa.Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.rename_columns(
+        [_JSON_KEYS.get(name, name) for name in table.schema.names]
+    ).to_pylist()
+    return rows
+
+
+def count_records(snapshot: Snapshot) -> list[SourceRecords]:
+    """Count the records of each file by what became of them, and the ignored ones by reason."""
+    out = []
+    for name, form in snapshot.formats.items():
+        counts = {"accepted": 0, "quarantined": 0, "ignored": 0}
+        reasons = {}
+        for row in snapshot.outcomes.to_pylist():
+            if row["source"] == name:
+                counts[row["outcome"]] += row["records"]
+                if row["outcome"] == "ignored":
+                    reasons[row["reason"]] = row["records"]
+        records = snapshot.records[name]
+        out.append(SourceRecords(source=name, format=form, records=records, ignored_reasons=reasons, **counts))
+    return out
+
+
+def render_snapshot(snapshot: Snapshot) -> Iterator[str]:
+    """Yield the lines that a person reads."""
+    yield f"cluster {snapshot.cluster_id}"
+    for source in count_records(snapshot):
+        yield from _render_source(source)
+    yield from (f"  {name} is not read: only files directly in the folder are" for name in snapshot.skipped)
+    yield from _render_brokers(snapshot.brokers.to_pylist())
+    yield from _render_partitions(snapshot)
+    for topic in snapshot.topics.select(_TOPIC_COLUMNS).to_pylist():
+        marks = ["incomplete"] * topic["incomplete"] + ["marked for deletion"] * topic["marked_for_deletion"]
+        if marks or topic["warnings"]:
+            yield f"  topic {topic['topic']}: {'; '.join([*marks, *topic['warnings']])}"
+    for row in snapshot.quarantined:
+        yield f"  quarantined: {row['source']} line {row['line_number']}: {'; '.join(row['reasons'])}"
+    for row in snapshot.conflicts.to_pylist():
+        value = _render_value(row["value"], row["source"], row["line_number"])
+        other = _render_value(row["other_value"], row["other_source"], row["other_line_number"])
+        yield f"  conflict: {row['entity']}: {row['field']} is {value} or {other}: {row['outcome']}"
+
+
+def _render_source(source: SourceRecords) -> Iterator[str]:
+    counts = {"accepted": source.accepted, "quarantined": source.quarantined, "ignored": source.ignored}
+    parts = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items() if count)
+    records = format_count(source.records, "record") + (f": {parts}" if parts else "")
+    yield f"  {source.source} ({source.format}): {records}"
+    yield from (f"    ignored: {count:,} x {reason}" for reason, count in source.ignored_reasons.items())
+    if not source.records:
+        yield "    the file is empty or not text: nothing is read from it"
+
+
+def _render_brokers(brokers: list[dict[str, Any]]) -> Iterator[str]:
+    live = [broker["broker_id"] for broker in brokers if broker["live"]]
+    racks = {broker["rack"] for broker in brokers} - {None}
+    ids = f" ({','.join(map(str, live[:_MAX_IDS]))}{',...' if len(live) > _MAX_IDS else ''})" if live else ""
+    yield f"  brokers: {len(live)} live{ids}" + (f", {format_count(len(racks), 'rack')}" if racks else "")
+    for broker in brokers:
+        if not broker["live"]:
+            yield f"  broker {broker['broker_id']} is down: {broker['live_reason']}"
+
+
+def _render_partitions(snapshot: Snapshot) -> Iterator[str]:
+    from udfs.arrow.columns import is_valid, to_flags, to_lists, to_numpy
+
+    partitions = snapshot.partitions
+    has_leader = to_numpy(partitions["leader"], -1) != -1
+    has_replicas = is_valid(partitions["replicas"])
+    leaderless = (~has_leader & (has_replicas | (to_lists(partitions["isr"]).lengths > 0))).sum()
+    counts = [f"topics: {snapshot.topics.num_rows:,}", f"partitions: {partitions.num_rows:,}"]
+    yield "  " + ", ".join([*counts, *([f"leaderless: {leaderless:,}"] if leaderless else [])])
+    if not has_replicas.all():
+        with_leader = (has_leader & ~has_replicas).sum()
+        leaders = f", {with_leader:,} of them with a leader" if with_leader else ""
+        yield f"  {format_count(int((~has_replicas).sum()), 'partition')} without known replicas{leaders}"
+    inferred = int(to_flags(partitions["state_inferred"]).sum())
+    if inferred:
+        yield f"  {format_count(inferred, 'partition')} without leader and ISR in the sources: inferred as healthy"
+
+
+def _render_value(value: str, source: str | None, line_number: int | None) -> str:
+    return value if source is None else f"{value} ({source} line {line_number})"

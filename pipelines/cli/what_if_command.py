@@ -1,0 +1,141 @@
+"""`what-if`: which brokers can fail now, and what happens if some fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipelines.cli.app import app
+from pipelines.cli.common_options import (
+    ConfOption,
+    FormatOption,
+    JsonOption,
+    SetOption,
+    SourceArgument,
+    parse_broker_ids,
+    print_warnings,
+    read_settings,
+    write_answer,
+)
+from pipelines.cli.help_examples import examples
+from pipelines.cli.text_format import format_count
+from pipelines.ingest.sources import find_source
+
+if TYPE_CHECKING:
+    from pipelines.cli.what_if_answers import BrokerFailure, ClusterAnswer, FailureAnswer, SourceGaps
+
+
+@app.command("what-if", rich_help_panel="Questions, without Spark", epilog=examples("what-if"))
+def what_if(
+    source: SourceArgument,
+    fail: Annotated[
+        str | None,
+        typer.Option(
+            help="Ids of brokers that fail together, as in 2,5.", metavar="IDS", show_default="each broker by itself"
+        ),
+    ] = None,
+    json_file: JsonOption = None,
+    format_name: FormatOption = None,
+    conf: ConfOption = None,
+    options: SetOption = None,
+) -> None:
+    """Show which brokers can fail now; with --fail, what goes offline and who takes over. Does not start Spark."""
+    from pipelines.cli import what_if_answers
+    from pipelines.ingest.snapshot import load_snapshot
+    from pipelines.setup.kernel_groups import announce_compilation
+
+    failed = parse_broker_ids(fail) if fail is not None else None
+    topics = read_settings(conf, options).topics
+    defaults = what_if_answers.TopicDefaults(topics.min_insync_replicas, topics.unclean_leader_election)
+    clusters = find_source(source)
+    print_warnings([clusters])
+    snapshot = load_snapshot(clusters, format_name)
+    with announce_compilation(lambda message: typer.echo(f"kafka-placement: {message}", err=True)):
+        if failed is None:
+            answer = what_if_answers.evaluate_brokers(snapshot, defaults)
+            write_answer(json_file, answer, format_cluster(answer))
+        else:
+            failure = what_if_answers.evaluate_failure(snapshot, failed, defaults)
+            write_answer(json_file, failure, format_failure(failure))
+
+
+def format_cluster(answer: ClusterAnswer) -> list[str]:
+    """Format the answer without --fail, the riskiest brokers first."""
+    verdict, brokers = answer.verdict, answer.brokers
+    counts = f"{format_count(len(brokers), 'live broker')}, {format_count(answer.partitions, 'partition')}"
+    lines = [f"cluster {answer.cluster}, {counts}", f"  {verdict.headline}"]
+    lines += [f"  - {point.text}" for point in verdict.points if point.text != verdict.sentence]
+    lines += _format_gaps(answer.left_out, ("quarantined_records",))  # the verdict has them
+    if brokers:
+        lines.append("Can this broker fail now?")
+    width = max((len(str(row.failed)) for row in brokers), default=0)
+    for row in sorted(brokers, key=_by_risk):
+        details = f"leads {row.leaders_lost}, {format_count(row.takeover_brokers, 'broker')} would take over"
+        if row.worst_survivor_ratio is not None:
+            details += f", worst survivor: broker {row.worst_survivor} with {row.worst_survivor_ratio:.2f} x the mean"
+        lines.append(f"  {row.failed:>{width}}  {row.answer} ({details})")
+    return lines
+
+
+def _by_risk(row: BrokerFailure) -> tuple[Any, ...]:
+    losses = (-row.newly_offline_partitions, -row.unclean_elections, -row.under_min_isr_partitions)
+    return (*losses, -(row.worst_survivor_ratio or 0), row.failed)
+
+
+def format_failure(answer: FailureAnswer) -> list[str]:
+    """Format the answer of --fail."""
+    summary = answer.summary
+    brokers = ", ".join(map(str, answer.failed))
+    subject = f"broker {brokers} fails" if len(answer.failed) == 1 else f"brokers {brokers} fail"
+    lines = [f"cluster {answer.cluster}, {format_count(summary.partitions, 'partition')}: {subject}"]
+    lines += [f"  broker {broker} is down already" for broker in summary.gaps.failed_already_down]
+    new = summary.offline_after - summary.offline_before
+    unclean = f", {summary.unclean_elections} of them unclean" if summary.unclean_elections else ""
+    lines.append(f"  leaders that move: {summary.leaders_moved}{unclean}")
+    lines.append(f"  offline partitions: {summary.offline_after}" + (f" ({new} of them new)" if new else ""))
+    lines.append(f"  partitions below min.insync.replicas (acks=all blocked): {summary.under_min_isr_after}")
+    lines.append(f"  partitions with one in-sync replica left: {summary.single_isr_partitions}")
+    lines += _format_gaps(summary.gaps)
+    for broker, count in sorted(summary.takeovers.items(), key=lambda item: -item[1]):
+        leaders = summary.leaders_after[broker]
+        lines.append(f"  broker {broker} takes over {format_count(count, 'partition')} and then leads {leaders}")
+    if summary.worst_survivor_ratio is not None:
+        worst = f"broker {summary.worst_survivor} with {summary.worst_survivor_ratio:.2f} x the mean"
+        lines.append(f"  worst survivor: {worst}")
+    return lines
+
+
+# Fields of SourceGaps: singular and plural.
+_GAPS = {
+    "unplaced_partitions": (
+        "1 partition without known replicas is left out",
+        "{} partitions without known replicas are left out",
+    ),
+    "unplaced_partitions_losing_leader": (
+        "1 of these loses its leader; its next leader is unknown",
+        "{} of these lose their leaders; their next leaders are unknown",
+    ),
+    "quarantined_records": ("1 record is quarantined, see inspect", "{} records are quarantined, see inspect"),
+    "conflicts": ("the sources conflict once, see inspect", "the sources conflict {} times, see inspect"),
+    "state_inferred_partitions": (
+        "1 partition without leader and ISR in the sources is assumed healthy",
+        "{} partitions without leader and ISR in the sources are assumed healthy",
+    ),
+    "unrecognised_files": (
+        "1 file is empty or has an unknown format, see inspect",
+        "{} files are empty or have an unknown format, see inspect",
+    ),
+    "skipped_entries": (
+        "1 sub-folder or link is not read, see inspect",
+        "{} sub-folders or links are not read, see inspect",
+    ),
+}
+
+
+def _format_gaps(gaps: SourceGaps, omit: tuple[str, ...] = ()) -> Iterator[str]:
+    for name, (singular, plural) in _GAPS.items():
+        count = getattr(gaps, name)
+        if count and name not in omit:
+            yield f"  note: {singular if count == 1 else plural.format(count)}"

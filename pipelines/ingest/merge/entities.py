@@ -1,0 +1,191 @@
+"""The entities that merging gives. Their columns are declared here once; the silver tables consist of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from udfs.arrow.table_columns import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
+
+SOURCE = column("source", TEXT, "name of the file", required=True)
+RECORD_NUMBER = column("record_number", LONG, "ordinal of the record in its file, from 0", required=True)
+LINE_NUMBER = column("line_number", LONG, "line of the file where the record begins, from 1", required=True)
+TOPIC = column("topic", TEXT, "topic name", required=True)
+PARTITION = column("partition", INT, "partition id", required=True)
+BROKER_ID = column("broker_id", INT, "broker id", required=True)
+
+LOADS = (
+    column("size_bytes", LONG, "size of the leader's log, bytes; null = unknown"),
+    column("bytes_in_per_s", DOUBLE, "bytes per second that producers write; null = unknown"),
+    column("bytes_out_per_s", DOUBLE, "bytes per second that consumers fetch; null = unknown"),
+)
+LOG_COLUMNS = (
+    column("size_bytes", LONG, "size of its log, bytes; null = unknown"),
+    column("offset_lag", LONG, "messages behind the high watermark or log end, as kafka-log-dirs shows it"),
+    column("log_end_offset", LONG, "offset of the next message to be written"),
+    column("high_watermark", LONG, "offset below which consumers read, as checkpointed"),
+    column("log_dir", TEXT, "log directory"),
+)
+
+
+def to_struct(columns: Iterable[pa.Field]) -> pa.StructType:
+    """Return a struct type of the columns' names and types, without comments; every field is nullable."""
+    return pa.struct(list(schema_of(columns)))
+
+
+LOG = to_struct(LOG_COLUMNS)
+
+PARTITIONS = pa.schema(
+    [
+        TOPIC,
+        PARTITION,
+        column("leader", INT, "broker that leads; -1 = none; null = unknown, and so are the replicas"),
+        column("leader_epoch", INT, "leader epoch"),
+        column("replicas", INTS, "assigned replicas (AR), preferred leader first; null = unknown"),
+        column("isr", INTS, "in-sync replicas; null = unknown, and so are the replicas"),
+        column("elr", INTS, "eligible leader replicas (Kafka 4)"),
+        column("last_known_elr", INTS, "last known ELR (Kafka 4)"),
+        column("adding_replicas", INTS, "replicas being added by a reassignment"),
+        column("removing_replicas", INTS, "replicas being removed by a reassignment"),
+        *LOADS,
+        column("logs", pa.list_(LOG), "log of each replica, in the order of `replicas`; null = no log is known"),
+        column("source", TEXT, "file that shows it"),
+        column("line_number", LONG, "line in that file"),
+    ]
+)
+STATE_INFERRED = column("state_inferred", FLAG, "no source shows leader and ISR: inferred as healthy", required=True)
+INFERRED_PARTITIONS = PARTITIONS.append(STATE_INFERRED)
+
+TOPICS = pa.schema(
+    [
+        TOPIC,
+        column("topic_id", TEXT, "topic id (Kafka 2.8 and later)"),
+        column("partitions", INT, "partitions it declares, or at least shows", required=True),
+        column("listed_partitions", INT, "partitions that the sources show", required=True),
+        column("replication_factor", INT, "declared, else the longest replica list"),
+        column("min_insync_replicas", INT, "min.insync.replicas of the topic; null = not shown"),
+        column("unclean_leader_election", FLAG, "unclean.leader.election.enable of the topic; null = not shown"),
+        column("configs", pa.map_(TEXT, TEXT), "topic configs as shown"),
+        column("marked_for_deletion", FLAG, "deletion is under way", required=True),
+        column("incomplete", FLAG, "fewer partitions are shown than declared", required=True),
+        column("warnings", TEXTS, "oddities that are no fault"),
+        column(
+            "partition_loads",
+            pa.list_(to_struct((PARTITION, *LOADS))),
+            "ids and loads of the partitions shown; null where these are all of 0..n-1 and no load is known",
+        ),
+    ]
+)
+
+_BROKER_COLUMNS = (
+    BROKER_ID,
+    column("rack", TEXT, "rack (availability zone); null = none known"),
+    column("host", TEXT, "host of its first endpoint"),
+    column("port", INT, "port of its first endpoint"),
+)
+_REGISTERED = column("registered", FLAG, "registered in ZooKeeper or KRaft; null = no source shows registrations")
+_FENCED = column("fenced", FLAG, "fenced in KRaft")
+
+# What the sources declare of brokers.
+REGISTRATIONS = pa.schema(
+    [
+        *_BROKER_COLUMNS,
+        _REGISTERED,
+        column("answers", FLAG, "answers kafka-log-dirs; null = not shown"),
+        column("listed", FLAG, "an entry of a list of all brokers; false = such a list does not name it"),
+        _FENCED,
+        column("controller", FLAG, "the active controller; null = not shown"),
+        column("draining", FLAG, "to be emptied; null = not shown"),
+    ]
+)
+# What brokers do in the partitions of a shard; summed over all shards, it shows which brokers are live.
+USAGE = pa.schema(
+    [
+        BROKER_ID,
+        column("replicas", LONG, "replicas assigned to it"),
+        column("leaders", LONG, "partitions it leads"),
+        column("in_sync", LONG, "ISR memberships in partitions that have a leader"),
+        column("unknown", LONG, "replicas of partitions of which no source shows leader or ISR"),
+    ]
+)
+BROKERS = pa.schema(
+    [
+        *_BROKER_COLUMNS,
+        column("live", FLAG, "whether it is live: down brokers are neither survivors nor in any mean", required=True),
+        column("live_reason", TEXT, "the evidence for `live`", required=True),
+        _REGISTERED,
+        _FENCED,
+        column("controller", FLAG, "the active controller, as far as known", required=True),
+        column("draining", FLAG, "to be emptied", required=True),
+        column("replicas", LONG, "replicas assigned to it", required=True),
+        column("leaders", LONG, "partitions it leads", required=True),
+    ]
+)
+
+_REPLICA = (
+    TOPIC,
+    PARTITION,
+    column("broker_id", INT, "broker that has it", required=True),
+    column("is_future", FLAG, "a log being moved between directories of one broker", required=True),
+)
+STRAY_LOGS = pa.schema([*_REPLICA, column("log", LOG, "size, offsets and directory of the log")])
+REPLICAS = pa.schema(
+    [
+        *_REPLICA,
+        column("position", INT, "position in the replica list, 0 = preferred leader; null = not assigned"),
+        column("in_sync", FLAG, "in the ISR"),
+        *LOG_COLUMNS,
+    ]
+)
+
+REASONS = column("reasons", TEXTS, "every reason, in words", required=True)
+QUARANTINE = pa.schema([SOURCE, RECORD_NUMBER, LINE_NUMBER, REASONS])
+
+# Outcomes of a conflict.
+FIRST_USED = "value is used, other_value is not"
+BOTH_QUARANTINED = "both are quarantined"
+
+CONFLICTS = pa.schema(
+    [
+        column("entity", TEXT, "what the facts are about", required=True),  # partition orders-3, broker 7
+        column("field", TEXT, "the field in which they differ", required=True),
+        column("source", TEXT, "file of the one value"),
+        column("line_number", LONG, "line of the one value"),
+        column("value", TEXT, "the one value, of the stronger or first source"),
+        column("other_source", TEXT, "file of the other value"),
+        column("other_line_number", LONG, "line of the other value"),
+        column("other_value", TEXT, "the other value"),
+        column("outcome", TEXT, "whether the one value is used, or both records are quarantined", required=True),
+    ]
+)
+
+# How many records of a source had which outcome (a RecordOutcome), and why they were ignored.
+OUTCOMES = pa.schema([SOURCE, ("outcome", TEXT), ("reason", TEXT), ("records", LONG)])
+
+
+@dataclass(frozen=True)
+class Entities:
+    """What a shard of one cluster's facts says, merged. Each attribute is a table of the schema of its name."""
+
+    partitions: pa.Table
+    topics: pa.Table
+    registrations: pa.Table
+    stray_logs: pa.Table
+    quarantine: pa.Table
+    conflicts: pa.Table
+    outcomes: pa.Table
+    usage: pa.Table
+
+
+ENTITY_SCHEMAS: dict[str, pa.Schema] = {
+    "partitions": PARTITIONS,
+    "topics": TOPICS,
+    "registrations": REGISTRATIONS,
+    "stray_logs": STRAY_LOGS,
+    "quarantine": QUARANTINE,
+    "conflicts": CONFLICTS,
+    "outcomes": OUTCOMES,
+    "usage": USAGE,
+}

@@ -1,0 +1,136 @@
+"""Merges sizes, lags and offsets of replicas' logs, and adds them to the replicas that they belong to."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.ingest.facts import FactKind
+from pipelines.ingest.merge.entities import LOG, STRAY_LOGS
+from pipelines.ingest.merge.fact_merge import Ints, MergedFacts, merge_by_key
+from pipelines.ingest.merge.shard_facts import ShardFacts
+from udfs.arrow.columns import to_array, to_codes, to_flags, to_lists, to_numpy
+from udfs.arrow.ragged import RaggedLists, offsets_of, row_of
+
+Flags = npt.NDArray[np.bool_]
+_LOG_FIELDS = tuple(field.name for field in LOG)
+
+
+def merge_logs(shard: ShardFacts, partitions: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Merge the REPLICA and OFFSET facts of a shard.
+
+    Returns:
+        `partitions` with `logs` and `size_bytes`; the logs that no assigned replica accounts for (schema STRAY_LOGS):
+        left over, or being moved between directories of one broker.
+    """
+    logs, offsets = shard.select(FactKind.REPLICA), shard.select(FactKind.OFFSET)
+    rows = _find_partitions(partitions, pa.concat_tables([logs, offsets]))
+    keys = _build_log_keys(rows[: logs.num_rows], to_numpy(logs["broker_id"]), to_flags(logs["is_future"]))
+    merged = merge_by_key(logs, keys, _LOG_FIELDS)
+    _report_conflicts(shard, logs, merged)
+    ends = merge_by_key(offsets, rows[logs.num_rows :], ("log_end_offset",))
+    _report_conflicts(shard, offsets, ends)
+
+    replicas = to_lists(partitions["replicas"])
+    leader = to_numpy(partitions["leader"], -1).astype(np.int32)
+    is_leader = replicas.values == leader[row_of(replicas.offsets)]
+    columns, has_log, assigned = _take_assigned_logs(replicas, merged)
+    _add_leader_offsets(columns, has_log, is_leader, row_of(replicas.offsets), ends)
+    sizes = _compute_sizes(columns["size_bytes"], is_leader, replicas)
+    partitions = partitions.append_column("logs", _build_lists(columns, has_log, replicas))
+    size = pc.coalesce(to_array(partitions["size_bytes"]), sizes)
+    partitions = partitions.set_column(partitions.schema.get_field_index("size_bytes"), "size_bytes", size)
+    return partitions, _build_stray_logs(logs, merged, ~assigned)
+
+
+def _find_partitions(partitions: pa.Table, facts: pa.Table) -> Ints:
+    """Return the row in `partitions` of each fact's partition; those of unknown partitions are numbered after them."""
+    n = partitions.num_rows
+    topic_code, _ = to_codes(pa.chunked_array([to_array(partitions["topic"]), to_array(facts["topic"])]))
+    number = np.r_[to_numpy(partitions["partition"]), to_numpy(facts["partition"])].astype(np.int64)
+    key = (topic_code << np.int64(32)) + number
+    order = np.argsort(key[:n], kind="stable")
+    unknown = np.setdiff1d(key[n:], key[:n])
+    all_keys = np.r_[key[:n][order], unknown]
+    row = np.r_[order, n + np.arange(len(unknown))]
+    by_key = np.argsort(all_keys, kind="stable")
+    found: Ints = row[by_key][np.searchsorted(all_keys[by_key], key[n:])].astype(np.int64)
+    return found
+
+
+def _build_log_keys(partition: Ints, broker: npt.NDArray[np.integer], is_future: Flags) -> Ints:
+    """Return one number per log, of its partition's number (< 2**30), its broker id and whether it is a future log."""
+    return (partition << np.int64(33)) | (broker.astype(np.int64) << np.int64(1)) | is_future.astype(np.int64)
+
+
+def _report_conflicts(shard: ShardFacts, facts: pa.Table, merged: MergedFacts) -> None:
+    for conflict in merged.conflicts:
+        row = conflict.row
+        entity = f"partition {facts['topic'][row].as_py()}-{facts['partition'][row].as_py()}"
+        broker = facts["broker_id"][row].as_py()
+        shard.add_conflict(entity if broker is None else f"{entity} on broker {broker}", facts, conflict)
+    shard.ignore_duplicates(facts, merged)
+
+
+def _take_assigned_logs(replicas: RaggedLists, logs: MergedFacts) -> tuple[dict[str, pa.Array], Flags, Flags]:
+    """Return (columns of each replica's log, null where unknown; bool per replica: has a log; bool per log: is used).
+
+    Args:
+        replicas: Replicas of each partition.
+        logs: Merged by `_build_log_keys`, partitions numbered as the rows of `replicas`.
+    """
+    used = np.zeros(len(logs.keys), dtype=np.bool_)
+    found = np.zeros(len(replicas.values), dtype=np.bool_)
+    if not len(logs.keys):
+        return {field.name: pa.nulls(len(found), field.type) for field in LOG}, found, used
+    wanted = _build_log_keys(row_of(replicas.offsets), replicas.values, found)
+    at = np.minimum(np.searchsorted(logs.keys, wanted), len(logs.keys) - 1)
+    found = logs.keys[at] == wanted
+    used[at[found]] = True
+    index = pa.array(at, mask=~found)
+    return {name: to_array(logs.table[name]).take(index) for name in _LOG_FIELDS}, found, used
+
+
+def _add_leader_offsets(
+    columns: dict[str, pa.Array], has_log: Flags, is_leader: Flags, row: Ints, ends: MergedFacts
+) -> None:
+    """Put the log end offset of each partition into its leader's log."""
+    end = np.full(int(row.max(initial=-1)) + 1, -1, dtype=np.int64)
+    known = ends.keys < len(end)
+    end[ends.keys[known]] = to_numpy(ends.table["log_end_offset"], -1)[known]
+    values = np.where(is_leader, end[row], -1)
+    columns["log_end_offset"] = pc.coalesce(pa.array(values, mask=values < 0), columns["log_end_offset"])
+    has_log |= values >= 0
+
+
+def _compute_sizes(log_sizes: pa.Array, is_leader: Flags, replicas: RaggedLists) -> pa.Array:
+    """Return the size of each partition (int64 bytes, null = unknown): its leader's log, else its largest log."""
+    row = row_of(replicas.offsets)
+    size = to_numpy(log_sizes, -1).astype(np.int64)
+    sizes = np.full(len(replicas.valid), -1, dtype=np.int64)
+    np.maximum.at(sizes, row, size)
+    known = is_leader & (size >= 0)
+    sizes[row[known]] = size[known]
+    return pa.array(sizes, mask=sizes < 0)
+
+
+def _build_lists(columns: dict[str, pa.Array], has_log: Flags, replicas: RaggedLists) -> pa.Array:
+    """Return the logs of each partition's replicas (list<LOG>); null where no log is known."""
+    row = row_of(replicas.offsets)
+    known = np.zeros(len(replicas.valid), dtype=np.bool_)
+    known[row[has_log]] = True
+    logs = pa.StructArray.from_arrays(list(columns.values()), fields=list(LOG), mask=pa.array(~has_log))
+    offsets = offsets_of(np.where(known, replicas.lengths, 0))
+    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), logs.filter(pa.array(known[row])))
+    return pc.if_else(pa.array(known), lists, pa.nulls(len(lists), lists.type))
+
+
+def _build_stray_logs(facts: pa.Table, logs: MergedFacts, is_stray: Flags) -> pa.Table:
+    first = pa.array(logs.first_rows[is_stray])
+    rows = pa.array(np.flatnonzero(is_stray))
+    columns = [to_array(facts[name]).take(first) for name in ("topic", "partition", "broker_id", "is_future")]
+    columns[3] = pc.fill_null(columns[3], False)
+    log = pa.StructArray.from_arrays([to_array(logs.table[name]).take(rows) for name in _LOG_FIELDS], fields=list(LOG))
+    return pa.Table.from_arrays([*columns, log], schema=STRAY_LOGS)

@@ -1,0 +1,186 @@
+"""Merges what the sources declare of topics, and compares it with the partitions that they show."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.ingest.facts import FactKind
+from pipelines.ingest.formats import topic_list
+from pipelines.ingest.formats.checked_values import explain_bad_topic_name
+from pipelines.ingest.merge.entities import LOADS, TOPICS
+from pipelines.ingest.merge.fact_merge import Conflict, MergedFacts, merge_by_key
+from pipelines.ingest.merge.shard_facts import ShardFacts
+from udfs.arrow.columns import is_valid, to_array, to_codes, to_lists, to_numpy
+
+LOAD_FIELDS = tuple(field.name for field in LOADS)
+_FIELDS = ("topic_id", "partition_count", "replication_factor", "configs", "marked_for_deletion", *LOAD_FIELDS)
+# Whole Kafka clusters have fewer. A higher count of one topic is a typing error, and would fill the memory.
+_MAX_PARTITIONS = 10_000_000
+_NAMED_PARTITIONS = 20  # of those that are missing
+
+Declared = dict[str, dict[str, Any]]  # topic -> merged fields of its facts
+
+
+def merge_topics(shard: ShardFacts) -> tuple[Declared, set[str]]:
+    """Return (merged TOPIC and CONFIG facts, names in topic lists); bad names and counts are quarantined."""
+    facts = shard.select(FactKind.TOPIC, FactKind.CONFIG)
+    fact_rows = facts["fact"].to_numpy()
+    code, names = to_codes(facts["topic"])
+    faults = {i: fault for i, name in enumerate(names.to_pylist()) if (fault := explain_bad_topic_name(name))}
+    good = ~np.isin(code, list(faults))
+    for at in np.flatnonzero(~good).tolist():
+        shard.quarantine(int(fact_rows[at]), faults[int(code[at])])
+    huge = to_numpy(facts["partition_count"]) > _MAX_PARTITIONS
+    for at in np.flatnonzero(huge & good).tolist():
+        reason = f"partitions is {facts['partition_count'][at].as_py()}, expected at most {_MAX_PARTITIONS}"
+        shard.quarantine(int(fact_rows[at]), reason)
+    good &= ~huge
+    facts, code = facts.filter(pa.array(good)), code[good]
+    merged = merge_by_key(facts, code, _FIELDS)
+    shard.ignore_duplicates(facts, merged)
+    text = names.to_pylist()
+    for conflict in merged.conflicts:
+        if conflict.field != "configs":
+            shard.add_conflict(f"topic {text[code[conflict.row]]}", facts, conflict)
+    configs = _merge_configs(shard, facts, merged)
+    rows = merged.table.to_pylist()
+    declared = {
+        text[key]: {**row, "configs": configs.get(entity)}
+        for entity, (key, row) in enumerate(zip(merged.keys.tolist(), rows, strict=True))
+    }
+    return declared, set(facts.filter(pc.equal(facts["format"], topic_list.FORMAT.name))["topic"].to_pylist())
+
+
+def _merge_configs(shard: ShardFacts, facts: pa.Table, merged: MergedFacts) -> dict[int, dict[str, str]]:
+    """Return {number of a merged topic: its configs}, merged key by key.
+
+    A key that one source lacks is no conflict: `kafka-topics --describe` shows the brokers' own settings too.
+    """
+    values = facts["configs"].to_pylist()
+    configs: dict[int, dict[str, str]] = {}
+    first_rows: dict[tuple[int, str], int] = {}
+    entities = np.repeat(np.arange(len(merged.keys)), np.diff(merged.offsets))
+    for entity, row in zip(entities.tolist(), merged.order.tolist(), strict=True):
+        for key, value in values[row] or ():
+            used = configs.setdefault(entity, {}).setdefault(key, value)
+            first = first_rows.setdefault((entity, key), row)
+            if used != value:
+                conflict = Conflict(f"config {key}", row, first)
+                shard.add_conflict(f"topic {facts['topic'][row].as_py()}", facts, conflict, values=(used, value))
+    return configs
+
+
+def add_listed_partitions(partitions: pa.Table, declared: Declared, listed: set[str]) -> pa.Table:
+    """Add a row for each partition of the topics of topic lists that no other source shows."""
+    shown = set(pc.unique(partitions["topic"]).to_pylist())
+    counts = {topic: declared[topic]["partition_count"] for topic in listed - shown}
+    if not counts:
+        return partitions
+    size = np.array(list(counts.values()), dtype=np.int64)
+    topic = pa.array(list(counts)).take(pa.array(np.repeat(np.arange(len(size)), size)))
+    number = np.arange(len(topic)) - np.repeat(np.cumsum(size) - size, size)
+    columns = {"topic": topic, "partition": pa.array(number, pa.int32())}
+    schema = partitions.schema
+    added = pa.table([columns.get(f.name, pa.nulls(len(topic), f.type)) for f in schema], schema=schema)
+    return pa.concat_tables([partitions, added])
+
+
+def share_topic_loads(partitions: pa.Table, declared: Declared) -> pa.Table:
+    """Divide the loads of topics evenly among their partitions, where a partition's own load is unknown."""
+    topic_code, names = to_codes(partitions["topic"])
+    topics = [declared.get(topic, {}) for topic in names.to_pylist()]
+    shown = np.bincount(topic_code[topic_code >= 0], minlength=len(topics))
+    counts = np.array([max(topic.get("partition_count") or 0, n) for topic, n in zip(topics, shown, strict=True)])
+    for name in LOAD_FIELDS:
+        totals = np.array([np.nan if (total := topic.get(name)) is None else total for topic in topics])
+        if np.isnan(totals).all():
+            continue
+        even = (totals / counts)[topic_code]
+        values = np.nan_to_num(np.round(even)).astype(np.int64) if name == "size_bytes" else even
+        column = pc.coalesce(to_array(partitions[name]), pa.array(values, mask=np.isnan(even)))
+        partitions = partitions.set_column(partitions.schema.get_field_index(name), name, column)
+    return partitions
+
+
+def describe_topics(declared: Declared, partitions: pa.Table) -> pa.Table:
+    """Return one row per topic (schema TOPICS), by name.
+
+    Args:
+        declared: Merged facts of topics.
+        partitions: Schema PARTITIONS, sorted by topic and partition, without quarantined ones.
+    """
+    topic_code, names = to_codes(partitions["topic"])
+    number = to_numpy(partitions["partition"]).astype(np.int64)
+    factor = np.diff(to_lists(partitions["replicas"]).offsets)
+    loaded = np.logical_or.reduce([is_valid(partitions[name]) for name in LOAD_FIELDS])
+    changes = np.flatnonzero(topic_code[1:] != topic_code[:-1]) + 1
+    begins = np.r_[0, changes] if len(topic_code) else np.empty(0, np.int64)
+    ends = np.r_[changes, len(topic_code)] if len(topic_code) else begins
+    text = names.to_pylist()
+    ranges = {text[topic_code[b]]: (int(b), int(e)) for b, e in zip(begins, ends, strict=True)}
+    loads = partitions.select(["partition", *LOAD_FIELDS])
+
+    rows = []
+    for topic in sorted(ranges.keys() | declared.keys()):
+        begin, end = ranges.get(topic, (0, 0))
+        fields = declared.get(topic, {})
+        warnings: list[str] = []
+        configs = fields.get("configs") or {}
+        count = fields.get("partition_count")
+        shown = number[begin:end]
+        highest = int(shown.max(initial=-1))
+        effective = max(int(count or 0), highest + 1)
+        missing, some = _find_missing(shown, effective)
+        if missing and begin < end:
+            more = "" if missing == len(some) else f" and {missing - len(some)} more"
+            warnings.append(f"{missing} of {effective} partitions are not shown: {', '.join(map(str, some))}{more}")
+        if count is not None and highest >= count:
+            warnings.append(f"declares {count} partitions but shows partition {highest}")
+        has_loads = begin < end and (missing > 0 or bool(loaded[begin:end].any()))
+        rows.append(
+            {
+                "topic": topic,
+                "topic_id": fields.get("topic_id"),
+                "partitions": effective,
+                "listed_partitions": end - begin,
+                "replication_factor": fields.get("replication_factor") or int(factor[begin:end].max(initial=0)) or None,
+                "configs": list(configs.items()),
+                "marked_for_deletion": bool(fields.get("marked_for_deletion")),
+                "incomplete": count is not None and end - begin < count,
+                "warnings": warnings,
+                **_parse_configs(configs, warnings),
+                "partition_loads": loads.slice(begin, end - begin).to_pylist() if has_loads else None,
+            }
+        )
+    return pa.Table.from_pylist(rows, schema=TOPICS)
+
+
+def _find_missing(shown: npt.NDArray[np.int64], count: int) -> tuple[int, list[int]]:
+    """Return (how many of 0..count-1 are not shown, the first of them), in time of what is shown, not of count."""
+    present = np.unique(shown)
+    window = np.arange(min(count, len(present) + _NAMED_PARTITIONS + 1))
+    return count - len(present), np.setdiff1d(window, present, assume_unique=True)[:_NAMED_PARTITIONS].tolist()
+
+
+def _parse_configs(configs: dict[str, str], warnings: list[str]) -> dict[str, Any]:
+    """Return the columns of configs that are used; warnings are added for bad values."""
+    columns: dict[str, Any] = {"min_insync_replicas": None, "unclean_leader_election": None}
+    minimum = configs.get("min.insync.replicas")
+    if minimum is not None:
+        if re.fullmatch("[0-9]{1,9}", minimum) and int(minimum) >= 1:
+            columns["min_insync_replicas"] = int(minimum)
+        else:
+            warnings.append(f"min.insync.replicas={minimum} is no positive number")
+    unclean = configs.get("unclean.leader.election.enable")
+    if unclean is not None:
+        if unclean.lower() in ("true", "false"):
+            columns["unclean_leader_election"] = unclean.lower() == "true"
+        else:
+            warnings.append(f"unclean.leader.election.enable={unclean} is neither true nor false")
+    return columns

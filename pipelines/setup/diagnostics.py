@@ -1,0 +1,125 @@
+"""Check this machine: Java, jars, libraries, memory, warehouse."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from pipelines import __version__
+from pipelines.errors import KafkaPlacementError
+from pipelines.setup.jars import list_jar_files
+from pipelines.setup.java import check_java
+from pipelines.spark.delta_log import last_version
+from pipelines.spark.warehouse_folder import check_folder
+from pipelines.tables import TABLES
+from udfs.kernel_compiler import cache_folder
+
+_MIN_MEMORY_GIB = 4
+# Libraries with the release that this version was tested with.
+_LIBRARIES = {
+    "pyspark": "4.1",
+    "delta-spark": "4.4",
+    "pandas": "2",
+    "numpy": "2",
+    "pyarrow": "",
+    "numba": "",
+    "ortools": "9",
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check and its result.
+
+    Attributes:
+        subject: What was checked.
+        ok: Whether it is as it should be.
+        result: What was found, in words.
+        remedy: How to fix it; empty if it is ok.
+    """
+
+    subject: str
+    ok: bool
+    result: str
+    remedy: str = ""
+
+
+def check_machine(warehouse: str, catalog: str) -> list[Check]:
+    """Check everything that the program needs on this machine; only a temporary file is written.
+
+    Args:
+        warehouse: Folder or URI of the tables.
+        catalog: Catalog of the tables; empty = none.
+
+    Returns:
+        The checks, in the order in which a newcomer needs them.
+    """
+    return [
+        Check("kafka-placement", True, __version__),
+        _check_python(),
+        _run_check("Java", lambda: check_java().version),
+        _run_check("Delta's jars", lambda: ", ".join(path.name for path in list_jar_files())),
+        *(_check_library(name, release) for name, release in _LIBRARIES.items()),
+        _check_compiled_kernels(),
+        _check_memory(),
+        *_check_warehouse(warehouse, catalog),
+    ]
+
+
+def _run_check(subject: str, check: Callable[[], str]) -> Check:
+    try:
+        return Check(subject, True, check())
+    except KafkaPlacementError as error:
+        problem, _, remedy = str(error).partition(". ")
+        return Check(subject, False, problem, remedy)
+
+
+def _check_python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    ok = sys.version_info >= (3, 11)
+    return Check("Python", ok, f"{version}, {sys.executable}", "" if ok else "Use Python 3.11 or newer.")
+
+
+def _check_library(name: str, release: str) -> Check:
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return Check(name, False, "not installed", "Run `make setup`, or reinstall the wheel.")
+    ok = not release or version == release or version.startswith(f"{release}.")
+    return Check(name, ok, version, "" if ok else f"Install {name} {release}: this version was tested with that.")
+
+
+def _check_compiled_kernels() -> Check:
+    folder = cache_folder()
+    existing = next((parent for parent in (folder, *folder.parents) if parent.exists()), None) if folder else None
+    ok = existing is not None and os.access(existing, os.W_OK)
+    remedy = "Every process compiles the kernels again (minutes): set XDG_CACHE_HOME to a writable folder."
+    return Check("compiled kernels", ok, str(folder or "no folder"), "" if ok else remedy)
+
+
+def _check_memory() -> Check:
+    total_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    ok = total_gib >= _MIN_MEMORY_GIB
+    remedy = f"At least {_MIN_MEMORY_GIB} GiB are needed; lower spark.driver.memory with spark-submit --conf."
+    return Check("memory", ok, f"{total_gib:.1f} GiB, {os.cpu_count()} cores", "" if ok else remedy)
+
+
+def _check_warehouse(warehouse: str, catalog: str) -> list[Check]:
+    if catalog or "://" in warehouse:
+        return [Check("warehouse", True, f"{catalog or warehouse}: not checked from here")]
+    folder = Path(warehouse).resolve()
+    exists = folder.exists()
+
+    def check_writable() -> str:
+        check_folder(warehouse if exists else str(next(p for p in folder.parents if p.exists())), writing=True)
+        return str(folder) if exists else f"{folder} does not exist yet; a run creates it"
+
+    checks = [_run_check("warehouse", check_writable)]
+    if exists:
+        tables = [name for name in TABLES if last_version(folder / name.replace(".", "/")) >= 0]
+        checks.append(Check("tables", True, f"{len(tables)} of {len(TABLES)} exist"))
+    return checks

@@ -1,0 +1,293 @@
+"""Replay what happens to a cluster over time: from a metadata log, from snapshots, or from a scenario."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from pipelines.errors import SettingsError, SourceError
+from pipelines.ingest.snapshot import build_snapshot, parse_facts, read_records
+from pipelines.ingest.sources import SnapshotKey, compute_snapshot_id, find_source
+from pipelines.simulation.metadata_log import read_log_events
+from pipelines.simulation.scenario.scenario_reader import is_scenario, read_scenario
+from pipelines.simulation.scenario.sentence_syntax import parse_milliseconds
+from pipelines.simulation.snapshot_sequence import check_order, derive_events
+from pipelines.simulation.source_snapshots import (
+    SourceSnapshot,
+    read_log_ends,
+    read_source_snapshot,
+    warn_of_gaps,
+    warn_of_quarantined,
+)
+from udfs.simulation.cluster_events import ClusterSettings, Event, InitialState, build_event_log
+from udfs.simulation.controller import list_controller_steps
+from udfs.simulation.controller.step_writer import ControllerStep
+from udfs.simulation.group_simulation import (
+    GroupEvent,
+    GroupSimulation,
+    list_group_requests,
+    list_group_transitions,
+    simulate_groups,
+)
+from udfs.simulation.kernels.codes import EventKind
+from udfs.simulation.result_rows import (
+    FinalState,
+    Row,
+    get_final_state,
+    list_health,
+    list_leaderships,
+    list_requests,
+    list_transitions,
+)
+from udfs.simulation.simulator import Simulation, simulate_log
+
+
+@dataclass(frozen=True)
+class ReplayEnd:
+    """Where a replay ends: after an offset, or at a time, ms; since_start: of a scenario, from its start."""
+
+    offset: int | None = None
+    at_ms: int | None = None
+    since_start: bool = False
+
+    def includes(self, event: Event) -> bool:
+        """Return whether an event still happens."""
+        return event.offset <= self.offset if self.offset is not None else event.at_ms <= (self.at_ms or 0)
+
+
+@dataclass(frozen=True)
+class ReplayRequest:
+    """What to replay.
+
+    Attributes:
+        sources: A log, snapshots, a scenario.
+        fail: Brokers that fail, one after another.
+        until: Last offset of a log (or number of a snapshot or sentence) that counts, or the time until which time
+            goes on.
+        min_isr: min.insync.replicas of topics for which no source shows it.
+        unclean: Whether these allow unclean elections.
+        format_name: Format of all files; None = detect it.
+    """
+
+    sources: Sequence[str]
+    fail: Sequence[int] = ()
+    until: ReplayEnd | None = None
+    min_isr: int = 1
+    unclean: bool = False
+    format_name: str | None = None
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A finished replay.
+
+    Attributes:
+        initial_state: The cluster before the first event.
+        events: Events, in their order.
+        log: Their rows (schema EVENTS).
+        simulation: What followed from them.
+        groups: What happened to consumer groups.
+        has_clock_times: Whether at_ms is a clock's time, ms since 1970; else it counts from the start.
+        warnings: What of the sources was not replayed.
+    """
+
+    initial_state: InitialState
+    events: tuple[Event, ...]
+    log: pa.Table
+    simulation: Simulation
+    groups: GroupSimulation
+    has_clock_times: bool
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def snapshot_key(self) -> SnapshotKey:
+        """The key of the replay's rows in every table."""
+        return SnapshotKey(self.log["cluster_id"][0].as_py(), self.log["snapshot_id"][0].as_py())
+
+
+@dataclass(frozen=True)
+class ReplayAnswer(FinalState):
+    """What `replay --json` writes: the final state, and how it came about."""
+
+    leadership_events: list[Row]
+    state_transitions: list[Row]
+    controller_steps: list[ControllerStep]
+    replication_health: list[Row]
+    requests: list[Row]
+    group_requests: list[Row]
+    group_transitions: list[Row]
+
+
+def parse_until(text: str | None) -> ReplayEnd | None:
+    """Parse `--until`: an offset, or a time.
+
+    Raises:
+        SettingsError: It is neither.
+    """
+    if text is None:
+        return None
+    if text.isascii() and text.isdigit():
+        return ReplayEnd(offset=int(text))
+    if text.startswith("t=") and (since := parse_milliseconds(text[2:])) is not None:
+        return ReplayEnd(at_ms=since, since_start=True)
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        remedy = "Write an offset, as in 1500, a log's time, as in 2026-11-22T10:00:00Z, or a scenario's, as in t=90s"
+        raise SettingsError(f"--until {text}: neither an offset nor a time. {remedy}") from None
+    when = when.replace(tzinfo=UTC) if when.tzinfo is None else when
+    return ReplayEnd(at_ms=round(when.timestamp() * 1000))
+
+
+def run_replay(request: ReplayRequest) -> Replay:
+    """Replay the sources of a request.
+
+    Raises:
+        SourceError: A source cannot be replayed.
+        SettingsError: Brokers that fail are named twice.
+    """
+    scenarios = [path for path in request.sources if is_scenario(path)]
+    others = [path for path in request.sources if not is_scenario(path)]
+    if len(scenarios) > 1:
+        raise SourceError(scenarios[1], "is a second scenario", "Give one, with or without a source.")
+    observed = _read_sources(request, others, bool(scenarios or request.fail))
+    state, events, until = observed.initial_state, list(observed.events), observed.until
+    group_events: Sequence[GroupEvent] = ()
+    if scenarios:
+        until_ms = until.at_ms if until and until.since_start else None
+        scenario = read_scenario(scenarios[0], observed.final_state, until_ms)
+        if scenario.initial_state is not None:
+            state = scenario.initial_state
+        elif state is not None:
+            state = replace(state, settings=replace(state.settings, **scenario.settings))
+        events, group_events = [*events, *scenario.events], scenario.group_events
+    assert state is not None
+    events += _fail_brokers(request, state, events)
+    end_at = until.at_ms if until else None
+    if until:
+        events = [event for event in events if until.includes(event)]
+        group_events = [event for event in group_events if end_at is None or event.at_ms <= end_at]
+    log = build_event_log(state, events, end_at, *_make_key(request))
+    groups = simulate_groups(group_events, end_at=end_at)
+    simulation = simulate_log(log)
+    return Replay(state, tuple(events), log, simulation, groups, observed.has_clock_times, observed.warnings)
+
+
+def build_answer(replay: Replay) -> ReplayAnswer:
+    """Build what `replay --json` writes."""
+    state = get_final_state(replay.simulation)
+    return ReplayAnswer(
+        state.controller_epoch,
+        state.brokers,
+        state.partitions,
+        leadership_events=list_leaderships(replay.simulation),
+        state_transitions=list_transitions(replay.simulation),
+        controller_steps=list_controller_steps(replay.simulation),
+        replication_health=list_health(replay.simulation),
+        requests=list_requests(replay.simulation),
+        group_requests=list_group_requests(replay.groups),
+        group_transitions=list_group_transitions(replay.groups),
+    )
+
+
+def write_event_log(log: pa.Table, file: Path) -> None:
+    """Write an event log (schema EVENTS) to a file, a JSON object per line; `-` prints it."""
+    with nullcontext(sys.stdout) if str(file) == "-" else file.open("w", encoding="utf-8") as out:
+        for row in log.to_pylist():
+            out.write(json.dumps({name: value for name, value in row.items() if value is not None}) + "\n")
+
+
+def _fail_brokers(request: ReplayRequest, state: InitialState, events: Sequence[Event]) -> list[Event]:
+    """Return the failures of a request, after the other events."""
+    twice = [broker for broker, count in Counter(request.fail).items() if count > 1]
+    if twice:
+        raise SettingsError(f"--fail names broker {twice[0]} twice. Name distinct brokers")
+    known, at = {*state.brokers, *(event.broker for event in events)}, events[-1].at_ms if events else 0
+    for broker in request.fail:
+        if broker not in known:
+            ids = ", ".join(map(str, state.brokers))
+            raise SourceError(request.sources[0], f"has no broker {broker}", f"Its brokers: {ids}.")
+    return [Event(at, EventKind.BROKER_DOWN, broker, offset=number) for number, broker in enumerate(request.fail)]
+
+
+def _make_key(request: ReplayRequest) -> tuple[str, str]:
+    """Return (cluster_id: name of the first source, snapshot_id: a hash of the request and its sources)."""
+    sources = [find_source(path) for path in request.sources]
+    end = request.until
+    # The same replay keeps its snapshot_id: its text must not change.
+    until = end and f"Until(offset={end.offset}, at_ms={end.at_ms}, since_begin={end.since_start})"
+    digest = hashlib.sha256(f"({request.fail!r}, {until}, {request.min_isr!r}, {request.unclean!r})".encode())
+    for source in sources:
+        digest.update(compute_snapshot_id(source, request.format_name).encode())
+    return sources[0].cluster_id, digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class _Observed:
+    """What logs and snapshots show.
+
+    Attributes:
+        initial_state: State before the events; None = there are no logs or snapshots.
+        events: Events.
+        has_clock_times: As in Replay.
+        until: Where the events that follow end.
+        warnings: As in Replay.
+        final_state: State after the events.
+    """
+
+    initial_state: InitialState | None
+    events: Sequence[Event] = ()
+    has_clock_times: bool = False
+    until: ReplayEnd | None = None
+    warnings: tuple[str, ...] = ()
+    final_state: InitialState | None = None
+
+
+def _read_sources(request: ReplayRequest, paths: Sequence[str], is_followed: bool) -> _Observed:
+    """Read logs and snapshots. is_followed: whether a scenario or failures follow them."""
+    until = request.until
+    if not paths:
+        if until and until.offset is None and not until.since_start:
+            problem = "is a scenario: its times count from its start"
+            raise SourceError(request.sources[0], problem, "Write --until with a time as in t=90s.")
+        return _Observed(None, until=until)
+    first, *others = [find_source(path) for path in paths]
+    files = read_records(first, request.format_name)
+    ends = read_log_ends(files)
+    if not others and not is_followed:
+        if until and until.since_start:
+            problem = "is not a scenario: it has times of its own"
+            raise SourceError(paths[0], problem, "Write --until with an offset, or a time as in 2026-11-22T10:00:00Z.")
+        if ends and len(ends) == len(files):
+            epoch, events = read_log_events([records for _, _, records in files], request.min_isr)
+            settings = ClusterSettings(kraft=True, auto_leader_rebalance=False)
+            snapshot = build_snapshot(first, files, parse_facts(files))
+            warnings = (*warn_of_gaps(first, ends), *warn_of_quarantined(first, snapshot))
+            return _Observed(InitialState(settings=settings, controller_epoch=epoch), events, True, until, warnings)
+        if not ends:
+            problem = "is one snapshot, in which nothing happens"
+            raise SourceError(paths[0], problem, "Add --fail IDS, a scenario, or a later snapshot.")
+    if ends and until and not until.since_start:  # the log is cut, not what follows it
+        ends = read_log_ends(files, until.offset, until.at_ms)
+        files = [file._replace(records=ends[file.name].records) if file.name in ends else file for file in files]
+        until = None
+    snapshots: list[SourceSnapshot] = []
+    for path, source in zip(paths, (first, *others), strict=True):
+        if source is not first:
+            files = read_records(source, request.format_name)
+            ends = read_log_ends(files)
+        snapshots.append(read_source_snapshot(path, source, files, ends, request.min_isr, request.unclean))
+    warnings = (*check_order(snapshots), *(warning for one in snapshots for warning in one.warnings))
+    states = [one.state for one in snapshots]
+    brokers = tuple(sorted({broker for state in states for broker in state.brokers}))
+    initial, final = (replace(state, brokers=brokers) for state in (states[0], states[-1]))
+    return _Observed(initial, derive_events(states), False, until, warnings, final)

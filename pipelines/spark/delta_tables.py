@@ -1,0 +1,173 @@
+"""Create, write and open the Delta tables of a warehouse: by path in a folder, or by name in a catalog.
+
+Every statement is SQL or a data frame, because Spark Connect serves delta-spark's DeltaTable only with a server plugin.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import random
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.readwriter import DataFrameWriter
+
+from pipelines.errors import StoreError
+from pipelines.spark.delta_log import last_version
+from pipelines.spark.sql_conditions import quote_text
+from pipelines.tables.table_contract import Table
+
+# Delta's errors where another writer was faster: it wrote to the table, created it, or is about to.
+_CONFLICT = re.compile(
+    r"DELTA_(CONCURRENT_\w+|PROTOCOL_CHANGED|METADATA_CHANGED|CREATE_TABLE_WITH_NON_EMPTY_LOCATION)"
+    r"|\b(Concurrent\w+|ProtocolChanged|MetadataChanged)Exception\b"
+)
+# Set in conf/spark.toml: this Spark runs within the process that started it, on local files.
+_EMBEDDED = "spark.kafkaPlacement.embedded"
+# Each conflict means that another write succeeded, so this many runs can write to one table at the same time.
+_MAX_ATTEMPTS = 12
+_MAX_WAIT_SECONDS = 4.0
+
+_log = logging.getLogger(__name__)
+
+
+class DeltaTables:
+    """The Delta tables of one warehouse.
+
+    Attributes:
+        spark: The session.
+        warehouse: Folder or URI of the tables, used without a catalog.
+    """
+
+    def __init__(self, spark: SparkSession, warehouse: str, catalog: str = "") -> None:
+        """Remember where the tables are.
+
+        Args:
+            spark: The session.
+            warehouse: Folder or URI of the tables.
+            catalog: Catalog of the session to use instead of the warehouse.
+        """
+        self.spark = spark
+        self.warehouse = str(Path(warehouse).resolve()) if "://" not in warehouse else warehouse.rstrip("/")
+        self._catalog = catalog
+        self._existing: set[str] = set()  # tables known to exist: they are never removed
+        # Another Spark may resolve a path on another file system than this machine's.
+        self._is_local = not catalog and "://" not in warehouse and spark.conf.get(_EMBEDDED, "false") == "true"
+
+    def location(self, name: str) -> str:
+        """Return the path of a table, or its name in the catalog."""
+        return f"`{self._catalog}`.{name}" if self._catalog else f"{self.warehouse}/{name.replace('.', '/')}"
+
+    def exists(self, name: str) -> bool:
+        """Tell whether a table exists."""
+        if self._is_local:
+            return last_version(Path(self.location(name))) >= 0
+        if name not in self._existing and self._find(name):
+            self._existing.add(name)
+        return name in self._existing
+
+    def last_version(self, name: str) -> int:
+        """Return the number of a table's last commit; -1 if there is none."""
+        if self._is_local:  # Spark takes longer
+            return last_version(Path(self.location(name)))
+        history = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name(name)} LIMIT 1").select(F.col("version")).first()
+        return int(history[0]) if history else -1
+
+    def create(self, table: Table) -> None:
+        """Create a table by its contract if it does not exist."""
+        with self._lock(table):
+            self._create(table)
+
+    def append(self, table: Table, rows: DataFrame) -> None:
+        """Append rows to a table, which is created if it does not exist."""
+        with self._lock(table):
+            self._create(table)
+            self._save(table, rows.select(*table.column_names).write.mode("append"))
+
+    def _sql_name(self, name: str) -> str:
+        return self.location(name) if self._catalog else f"delta.`{self.location(name)}`"
+
+    def _find(self, name: str) -> bool:
+        if self._catalog:
+            return self.spark.catalog.tableExists(self.location(name))
+        try:
+            self.spark.sql(f"DESCRIBE DETAIL {self._sql_name(name)}").collect()
+        except AnalysisException:
+            return False
+        return True
+
+    def _open(self, name: str) -> DataFrame:
+        if self._catalog:
+            return self.spark.table(self.location(name))
+        return self.spark.read.format("delta").load(self.location(name))
+
+    @contextmanager
+    def _lock(self, table: Table) -> Iterator[None]:
+        """Keep other processes and threads of this machine from writing to a table in a local folder.
+
+        On a local file system, of two commits with the same number the second one replaces the first.
+        """
+        if not self._is_local:
+            yield
+            return
+        folder = Path(self.location(table.name))
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _create(self, table: Table) -> None:
+        if table.name in self._existing or (self._is_local and self.exists(table.name)):
+            return
+        if self._is_local:
+            # Left by a run that was killed while it created the table. Delta would see a table without columns.
+            shutil.rmtree(Path(self.location(table.name), "_delta_log"), ignore_errors=True)
+        if self._catalog:
+            self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS `{self._catalog}`.{table.name.split('.')[0]}")
+        columns = (
+            f"`{field.name}` {field.dataType.simpleString()}{'' if field.nullable else ' NOT NULL'} "
+            f"COMMENT {quote_text(field.metadata['comment'])}"
+            for field in table.schema.fields
+        )
+        partitioned = f"PARTITIONED BY ({', '.join(table.partition_by)})" if table.partition_by else ""
+        statistics = ",".join(table.skip_by)
+        properties = f"TBLPROPERTIES ('delta.dataSkippingStatsColumns' = '{statistics}')" if statistics else ""
+        statement = (
+            f"CREATE TABLE IF NOT EXISTS {self._sql_name(table.name)} ({', '.join(columns)}) USING delta "
+            f"{partitioned} COMMENT {quote_text(table.comment)} {properties}"
+        )
+        self._retry(table, lambda: self.spark.sql(statement))
+        self._existing.add(table.name)
+
+    def _save(self, table: Table, writer: DataFrameWriter) -> None:
+        save = writer.format("delta").saveAsTable if self._catalog else writer.format("delta").save
+        self._retry(table, lambda: save(self.location(table.name)))
+
+    def _retry(self, table: Table, write: Callable[[], Any]) -> None:
+        """Write, and try again after a short wait while other runs write to the table at the same time."""
+        for attempt in range(_MAX_ATTEMPTS):
+            try:
+                write()
+                return
+            except Exception as error:
+                if not _CONFLICT.search(str(error)):
+                    raise
+                conflict = error
+            _log.info("%s: another run wrote at the same time; attempt %d failed", table.name, attempt + 1)
+            longest = min(0.25 * 2**attempt, _MAX_WAIT_SECONDS)
+            time.sleep(random.uniform(0.1, 1) * longest)  # at random, so that two runs do not meet again
+        problem = f"other runs kept writing to {self.location(table.name)}: {_MAX_ATTEMPTS} attempts to write failed"
+        raise StoreError(f"{problem}. Run again when they have ended.") from conflict

@@ -1,0 +1,122 @@
+"""`what-if`: every broker's failure equals that of the broker alone, and the verdict covers all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli.what_if_answers import TopicDefaults, evaluate_brokers, evaluate_failure
+from pipelines.cli.what_if_command import format_cluster, format_failure
+from pipelines.ingest.snapshot import Snapshot, load_snapshot
+from pipelines.ingest.sources import find_source
+from udfs.json_output import to_json
+
+SAMPLES = Path(__file__).parents[3] / "data_samples"
+DEFAULTS = TopicDefaults()
+
+
+def load(path: Path) -> Snapshot:
+    return load_snapshot(find_source(str(path)))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        SAMPLES / "kafka-4.1.1-kraft",
+        SAMPLES / "kafka-2.8.2-zookeeper",
+        SAMPLES / "captures" / "kafka-4.1.1-two-dead" / "topics-describe.brokers-1-4-down.txt",
+    ],
+    ids=lambda path: path.name,
+)
+def test_each_failure_is_that_of_the_broker_alone(source: Path) -> None:
+    snapshot = load(source)
+    answer = evaluate_brokers(snapshot, DEFAULTS)
+    live = [row["broker_id"] for row in snapshot.brokers.to_pylist() if row["live"]]
+    assert [row.failed for row in answer.brokers] == sorted(live)
+    for row in answer.brokers:
+        alone = evaluate_failure(snapshot, [row.failed], DEFAULTS).summary
+        assert row.newly_offline_partitions == alone.offline_after - alone.offline_before
+        assert row.under_min_isr_partitions == alone.under_min_isr_after
+        assert row.worst_survivor_ratio == alone.worst_survivor_ratio
+        assert row.takeover_brokers == len(alone.takeovers)
+        assert row.answer.startswith("No") == (row.newly_offline_partitions > 0)
+
+
+def test_json_keys_are_the_published_ones() -> None:
+    snapshot = load(SAMPLES / "kafka-4.1.1-kraft")
+    cluster = to_json(evaluate_brokers(snapshot, DEFAULTS))
+    assert list(cluster) == ["cluster", "partitions", "verdict", "brokers", "left_out"]
+    assert list(cluster["verdict"]) == ["level", "sentence", "points"]
+    assert set(cluster["verdict"]["points"][0]) == {"level", "text"}
+    assert {"receivers", "at_one_replica_partitions", "leaders_worst_over_mean", "can_i_lose_it"} <= set(
+        cluster["brokers"][0]
+    )
+    failure = to_json(evaluate_failure(snapshot, [2], DEFAULTS))
+    assert list(failure) == ["cluster", "failed", "partitions", "summary"]
+    assert set(failure["partitions"][0]) == {"topic", "partition", "leader_before", "leader_after", "elected_from"}
+    renamed = {"at_one_replica_after", "worst_survivor_max_over_mean"}
+    gaps = {"failed_already_dead", "state_assumed_partitions", "contradictions", "skipped_entries"}
+    assert renamed | gaps <= set(failure["summary"])
+    assert gaps <= set(cluster["left_out"])
+
+
+def small_cluster(folder: Path) -> Snapshot:
+    file = folder / "small.txt"
+    file.write_text(
+        "\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2\n"
+        "\tTopic: a\tPartition: 1\tLeader: 20\tReplicas: 20\tIsr: 20\n"
+        "\tTopic: a\tPartition: x\tLeader: 2\tReplicas: 2,1\tIsr: 2,1\n"
+    )
+    return load(file)
+
+
+def test_text_of_a_cluster(tmp_path: Path) -> None:
+    assert format_cluster(evaluate_brokers(small_cluster(tmp_path), DEFAULTS)) == [
+        "cluster small, 3 live brokers, 2 partitions",
+        "  AT RISK: losing broker 20 takes 1 partition offline.",
+        "  - After the worst failure (broker 20), broker 1 leads 2.00 times the mean.",
+        "  - Broker 1 leads most partitions now: 1.50 times the mean.",
+        "  - 1 record of the sources was rejected: see silver.quarantine, or run inspect.",
+        "Can this broker fail now?",
+        "  20  No: 1 partition would go offline "
+        "(leads 1, 0 brokers would take over, worst survivor: broker 1 with 2.00 x the mean)",
+        "   1  Yes (leads 1, 1 broker would take over, worst survivor: broker 2 with 1.00 x the mean)",
+        "   2  Yes (leads 0, 0 brokers would take over, worst survivor: broker 1 with 1.00 x the mean)",
+    ]
+
+
+def test_text_of_a_failure(tmp_path: Path) -> None:
+    assert format_failure(evaluate_failure(small_cluster(tmp_path), [1, 20], DEFAULTS)) == [
+        "cluster small, 2 partitions: brokers 1, 20 fail",
+        "  leaders that move: 1",
+        "  offline partitions: 1 (1 of them new)",
+        "  partitions below min.insync.replicas (acks=all blocked): 0",
+        "  partitions with one in-sync replica left: 1",
+        "  note: 1 record is quarantined, see inspect",
+        "  broker 2 takes over 1 partition and then leads 1",
+        "  worst survivor: broker 2 with 1.00 x the mean",
+    ]
+
+
+def test_a_cluster_without_live_brokers(tmp_path: Path) -> None:
+    file = tmp_path / "down.txt"
+    file.write_text("\tTopic: a\tPartition: 0\tLeader: none\tReplicas: 1,2\tIsr: \n")
+    assert format_cluster(evaluate_brokers(load(file), DEFAULTS)) == [
+        "cluster down, 0 live brokers, 1 partition",
+        "  AT RISK: 1 partition is offline now.",
+        "  - No live broker is known: failures cannot be evaluated.",
+    ]
+
+
+def test_unclean_elections_follow_the_default(tmp_path: Path) -> None:
+    file = tmp_path / "unclean.txt"
+    file.write_text(
+        "\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1\n"
+        "\tTopic: a\tPartition: 1\tLeader: 2\tReplicas: 2\tIsr: 2\n"
+    )
+    snapshot = load(file)
+    assert evaluate_failure(snapshot, [1], DEFAULTS).partitions[0].elected_from == "offline"
+    unclean = evaluate_failure(snapshot, [1], TopicDefaults(unclean_leader_election=True))
+    assert (unclean.partitions[0].elected_from, unclean.partitions[0].leader_after) == ("unclean", 2)
+    assert unclean.summary.unclean_elections == 1

@@ -1,0 +1,153 @@
+"""The text that `plan` prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numba
+import pytest
+
+from pipelines.cli.text_format import format_count, format_duration
+from pipelines.setup import kernel_groups
+from tests.unit.planning import judge
+from tests.unit.planning.plan_commands import CommandResult, describe_line, write_describe, write_model
+
+
+def test_repair_names_what_cannot_be_rolled_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    down = [describe_line(0, "1,9"), describe_line(1, "2,9"), describe_line(2, "3,9")]
+    rows = [row.replace("Isr: " + row[-3:], "Isr: " + row[-3]) for row in down]
+    source = write_describe(tmp_path, *rows, describe_line(3, "1,2"), describe_line(4, "3"))
+    out, answer = tmp_path / "plan", tmp_path / "answer.json"
+    result = CommandResult(capsys, "plan", source, "--goal", "repair", "--out", out, "--json", answer)
+    assert result.code == 0, result.err
+    assert (
+        "rollback.json cannot roll back 3 partitions: t-0, t-1, t-2: a replica was on a broker that is down"
+        in result.out
+    )
+    assert "  to roll it back:\n" in result.out
+    assert json.loads(answer.read_text())["not_in_rollback"]["partitions"] == 3
+    for path in [*out.glob("wave-*.json"), out / "reassignment.json", out / "rollback.json"]:
+        named = {id_ for entry in json.loads(path.read_text())["partitions"] for id_ in entry["replicas"]}
+        assert named <= {1, 2, 3}, path.name
+    assert "--entity-name=9" not in (out / "throttles.sh").read_text()
+    assert CommandResult(capsys, "plan", "--check", out, source).code == 0
+    write_describe(tmp_path, *rows)
+    result = CommandResult(capsys, "plan", source, "--goal", "repair", "--out", out)
+    assert "to roll it back" not in result.out  # nothing of it can be
+
+
+def test_rollback_is_throttled_and_elects(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_describe(tmp_path, describe_line(0, "1,2,3"), describe_line(1, "2,1,3"))
+    result = CommandResult(capsys, "plan", source, "--goal", "rf", "--rf", "2", "--out", tmp_path / "plan")
+    forth, back = result.out.split("  to roll it back")
+    assert "--throttle" not in forth  # replicas only go
+    assert back.startswith(" (2 partitions at once, not in waves, at 50 MB/s a broker):")
+    assert "rollback.json --execute --throttle 50000000" in back
+    source = write_describe(tmp_path, describe_line(0, "1,2"), describe_line(1, "1,2"))
+    result = CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", tmp_path / "plan")
+    back = result.out.split("  to roll it back:")[1]
+    assert "kafka-leader-election" in back
+    assert "election.json" in back
+    assert "--throttle" not in back
+
+
+def test_without_sizes_no_bytes_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_describe(
+        tmp_path, *(describe_line(partition, "1,2") for partition in range(6)), describe_line(6, "3,4")
+    )
+    result = CommandResult(capsys, "plan", source, "--goal", "balance", "--out", tmp_path / "plan")
+    assert ", unknown size" in result.out
+    assert "bytes copied" not in result.out
+    assert " at 50 MB/s a broker; sizes are unknown" in result.out
+    assert " 0 B" not in result.out
+    assert " 0 s of" not in result.out
+
+
+def test_partly_known_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes, source = judge.model(3), tmp_path / "cluster"
+    source.mkdir()
+    (source / "model.json").write_text(json.dumps(sizes))
+    (source / "describe.txt").write_text(describe_line(0, "1,2").replace("Topic: t", "Topic: unsized") + "\n")
+    result = CommandResult(capsys, "plan", source, "--goal", "repair", "--out", tmp_path / "plan")
+    assert "warning: the sources show no size of 1 partition: counted as 0 bytes" in result.err
+    assert "  nothing is copied\n" in result.out
+    assert "bytes copied" not in result.out  # nothing needs a proof
+
+
+def test_no_reassignment_with_missed_targets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_model(tmp_path, removed=[3])
+    result = CommandResult(
+        capsys,
+        "plan",
+        source,
+        "--goal",
+        "drain",
+        "--objective",
+        "min-moves",
+        "--max-moves",
+        "0",
+        "--out",
+        tmp_path / "p",
+    )
+    assert "no reassignment: see the missed targets" in result.out
+    assert "meets the goal" not in result.out
+
+
+def test_copied_replicas_have_no_gap_where_bytes_are_minimized(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = CommandResult(capsys, "plan", write_model(tmp_path), "--goal", "balance", "--out", tmp_path / "plan")
+    copied = next(row for row in result.out.splitlines() if row.startswith("  replicas copied: "))
+    assert copied.endswith("; the plan minimizes bytes, not replicas")
+    assert "gap" not in copied
+
+
+def test_price_of_spreading_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "plan"
+    result = CommandResult(capsys, "plan", write_model(tmp_path), "--goal", "failover", "--per-topic", "--out", out)
+    price = json.loads((out / "plan.json").read_text())["certificate"]["leaders"]["price_of_topics"]
+    assert f"  price of --per-topic: {price['changes']:+,} changed preferred leaders" in result.out
+
+
+def test_compilation_is_announced_once() -> None:
+    result: list[str] = []
+
+    def twice(value: int) -> int:
+        return 2 * value
+
+    with kernel_groups.announce_compilation(result.append):
+        made = numba.njit(twice)
+        assert made(2) == 4
+        assert made(2.0) == 4.0
+    assert result == [kernel_groups.MESSAGE]
+    with kernel_groups.announce_compilation(result.append):
+        made(3)
+    assert len(result) == 1
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 moves"), (1, "1 move"), (2000, "2,000 moves")])
+def test_format_count(count: int, text: str) -> None:
+    assert format_count(count, "move") == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.2, "under 1 s"), (119, "2 min"), (42, "42 s"), (7300, "2 h 2 min")])
+def test_format_duration(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
+def test_cluster_without_live_brokers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "down.txt"
+    source.write_text("\tTopic: t\tPartition: 0\tLeader: none\tReplicas: 1,2\tIsr: \n")
+    result = CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", tmp_path / "plan")
+    assert "no reassignment is possible: no broker is live" in result.out
+    assert "meets the goal" not in result.out
+
+
+def test_brokers_that_the_metrics_are_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A broker that is emptied is in no mean; where all go on, nothing is result of it."""
+    source = write_model(tmp_path)
+    drained = CommandResult(capsys, "plan", source, "--goal", "drain", "--brokers", "1", "--out", tmp_path / "drain")
+    assert "over 17 of 18 live brokers, those that stay" in drained.out
+    led = CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", tmp_path / "leaders")
+    assert "those that stay" not in led.out

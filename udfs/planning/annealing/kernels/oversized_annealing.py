@@ -1,0 +1,192 @@
+"""Annealing of oversized partitions: those that can fill alone what a broker may take over.
+
+The leadership of all other partitions is a divisible load: a broker can lead as much of it as its own limit, and the
+worst takeover of an oversized partition, leave headroom for. Total headroom must cover the divisible load.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from udfs.kernel_compiler import compiled, part
+from udfs.planning.annealing.kernels.search_moves import (
+    NO_MOVE,
+    Schedule,
+    add_distinct,
+    add_leader_and_successor,
+    can_hold,
+    cooling_factor,
+    copy_cost,
+    draw_below,
+    draw_bound,
+    draw_unit,
+    exchange_slots,
+)
+from udfs.planning.annealing.kernels.search_state import (
+    ClusterArrays,
+    Search,
+    count_leadership,
+    holds_initially,
+    is_within_budget,
+    move_replica,
+    replica_cost,
+)
+from udfs.planning.kernels.array_types import Floats, Int32s, Ints
+
+_MAX_SHARE = 0.9  # of a broker's disk or bytes in that oversized partitions may take
+_BROKER_FACTOR = 4.0  # one broker's excess against the shortfall of all: no other broker can make up for it
+_CROWDING_FACTOR = 2.5  # cost of load beyond _MAX_SHARE, in excess costs of bytes out
+
+
+@part
+def _headroom(search: Search, load: Floats, b: int) -> float:
+    """Return the bytes out that b can lead beside its oversized partitions; below 0 if it leads too much of them.
+
+    A broker whose disk or bytes in are full of oversized partitions holds few others to lead: at most twice the share
+    that remains.
+    """
+    limits, state = search.limits, search.state
+    room: float = min(limits.bytes_out[b], -state.takeovers_bytes_out.worst[b]) - state.bytes_out[b]
+    left: float = 2.0 * max(0.0, 1.0 - max(load[0, b] / limits.disk[b], load[1, b] / limits.bytes_in[b]))
+    return min(room, left)
+
+
+@part
+def _broker_cost(search: Search, load: Floats, b: int) -> float:
+    """Return the cost of what b holds, and of oversized partitions that it leads or takes over beyond its limit."""
+    room, cost = _headroom(search, load, b), replica_cost(search, b, 0, 0.0, 0.0)
+    return cost - search.weights.excess_bytes_out * room if room < 0.0 else cost
+
+
+@part
+def _crowding_cost(search: Search, load: Floats, b: int) -> float:
+    """Return the cost of oversized partitions that fill b's disk or bytes in: moving others away does not help."""
+    limits = search.limits
+    excess: float = max(0.0, load[0, b] - _MAX_SHARE * limits.disk[b]) + max(
+        0.0, load[1, b] - _MAX_SHARE * limits.bytes_in[b]
+    )
+    return _CROWDING_FACTOR * search.weights.excess_bytes_out * excess
+
+
+@part
+def _move_load(cluster: ClusterArrays, load: Floats, p: int, b: int, target: int) -> None:
+    load[0, b] -= cluster.disk[p]
+    load[0, target] += cluster.disk[p]
+    load[1, b] -= cluster.bytes_in[p]
+    load[1, target] += cluster.bytes_in[p]
+
+
+@part
+def _shortfall_cost(search: Search, headroom: float, divisible_load: float) -> float:
+    if headroom >= divisible_load:
+        return 0.0
+    return search.weights.excess_survivor_bytes_out * (divisible_load - headroom)
+
+
+@part
+def _propose(search: Search, p: int, targets: Int32s, move_share: float) -> tuple[int, int, int]:
+    """Draw a move of partition p: (slot, slot that it exchanges with or -1, target), or NO_MOVE."""
+    cluster, limits, state, random = search.cluster, search.limits, search.state, search.random
+    begin, end = cluster.offsets[p], cluster.offsets[p + 1]
+    slot = begin + draw_below(random, end - begin)
+    if draw_unit(random) >= move_share:
+        if end - begin < 2:
+            return NO_MOVE
+        other = begin + draw_below(random, end - begin)
+        if other == slot or not cluster.can_lead[state.slots[other if slot == begin else slot]]:
+            return NO_MOVE
+        return min(slot, other), max(slot, other), state.slots[max(slot, other)]
+    target = targets[draw_below(random, len(targets))]
+    initial = cluster.initial_offsets[p + 1] - cluster.initial_offsets[p]
+    if initial and draw_unit(random) < 0.3:
+        target = cluster.initial[cluster.initial_offsets[p] + draw_below(random, initial)]
+        if not cluster.can_receive[target]:
+            return NO_MOVE
+    # A partition that is beyond the limits of every broker stays.
+    if cluster.disk[p] > limits.disk[target] or cluster.bytes_in[p] > limits.bytes_in[target]:
+        return NO_MOVE
+    if not holds_initially(cluster, p, target) and not is_within_budget(limits, state, cluster.disk[p], 1):
+        return NO_MOVE
+    if not can_hold(cluster, state, slot, target) or state.replicas[target] >= state.broker_slots.shape[1]:
+        return NO_MOVE
+    return slot, -1, target
+
+
+@part
+def _apply(search: Search, load: Floats, slot: int, partner: int, target: int) -> None:
+    """Move the slot to `target`, or exchange it with `partner` if that is not -1. The same with b undoes it."""
+    cluster, state = search.cluster, search.state
+    p, b = cluster.row[slot], state.slots[slot]
+    count_leadership(cluster, search.limits, state, p, -1)
+    if partner >= 0:
+        state.slots[slot], state.slots[partner] = target, b
+        exchange_slots(state, slot, partner)
+    else:
+        _move_load(cluster, load, p, b, target)
+        move_replica(cluster, state, slot, target)
+    count_leadership(cluster, search.limits, state, p, 1)
+
+
+@compiled
+def anneal_oversized(
+    search: Search, rows: Ints, targets: Int32s, divisible_load: float, schedule: Schedule, move_share: float
+) -> float:
+    """Anneal replicas and order of oversized partitions.
+
+    Args:
+        search: Its cluster has the bytes out of oversized partitions alone; its state changes.
+        rows: int64, the oversized partitions.
+        targets: int32, brokers that may receive.
+        divisible_load: Bytes out of all other partitions.
+        schedule: How many moves are proposed, and the temperatures.
+        move_share: Share of proposals that move a replica; the others exchange places in a list.
+
+    Returns:
+        By how much total headroom falls short of the divisible load, in units of bytes out; what one broker alone
+        leads too much counts more.
+    """
+    cluster, state, random, touched = search.cluster, search.state, search.random, search.touched
+    load = np.zeros((2, len(cluster.rack)))
+    for p in rows:
+        for slot in range(cluster.offsets[p], cluster.offsets[p + 1]):
+            load[0, state.slots[slot]] += cluster.disk[p]
+            load[1, state.slots[slot]] += cluster.bytes_in[p]
+    headroom = 0.0
+    for b in targets:
+        headroom += max(0.0, _headroom(search, load, b))
+    temperature, factor = schedule.start, cooling_factor(schedule, 1)
+    for _ in range(schedule.proposals):
+        temperature *= factor
+        p = rows[draw_below(random, len(rows))]
+        slot, partner, target = _propose(search, p, targets, move_share)
+        if slot < 0:
+            continue
+        b = state.slots[slot]
+        count = add_leader_and_successor(cluster, state, p, touched, 0)
+        count = add_distinct(touched, add_distinct(touched, count, b), target)
+        before, room_before = _shortfall_cost(search, headroom, divisible_load), 0.0
+        for j in range(count):
+            before += _broker_cost(search, load, touched[j])
+            room_before += max(0.0, _headroom(search, load, touched[j]))
+        rise = 0.0
+        if partner < 0:
+            rise = copy_cost(cluster, search.weights, p, target) - copy_cost(cluster, search.weights, p, b)
+            rise -= _crowding_cost(search, load, b) + _crowding_cost(search, load, target)
+        _apply(search, load, slot, partner, target)
+        if partner < 0:
+            rise += _crowding_cost(search, load, b) + _crowding_cost(search, load, target)
+        room_after = 0.0
+        for j in range(count):
+            rise += _broker_cost(search, load, touched[j])
+            room_after += max(0.0, _headroom(search, load, touched[j]))
+        rise += _shortfall_cost(search, headroom + room_after - room_before, divisible_load) - before
+        if rise <= draw_bound(random, temperature):
+            headroom += room_after - room_before
+        else:
+            _apply(search, load, slot, partner, b)
+    headroom = worst = 0.0
+    for b in targets:
+        room = _headroom(search, load, b)
+        headroom += max(0.0, room)
+        worst = max(worst, -room)
+    return max(_BROKER_FACTOR * worst, divisible_load - headroom)

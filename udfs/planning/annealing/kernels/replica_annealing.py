@@ -1,0 +1,245 @@
+"""Annealing of who holds what: replica counts, disk, bytes in. Leaders and successors are ignored."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from udfs.kernel_compiler import compiled, copying_part, inlined_part, part
+from udfs.planning.annealing.kernels.search_moves import (
+    COOLING_STEPS,
+    NO_MOVE,
+    Schedule,
+    can_hold,
+    cooling_factor,
+    draw_below,
+    draw_bound,
+    draw_unit,
+)
+from udfs.planning.annealing.kernels.search_state import (
+    ClusterArrays,
+    Search,
+    SearchState,
+    holds_initially,
+    is_within_budget,
+    mark_copied,
+    move_slot,
+    replica_cost,
+)
+from udfs.planning.kernels.array_types import Flags, Floats, Int32s, RandomState
+
+# Kinds of moves: a replica of a hot broker, or any replica, moves; a copied one returns to an initial broker; two
+# copied ones exchange brokers; a copied one returns and another of that broker takes its place; a copied one moves;
+# a replica of a hot broker and any other exchange brokers.
+MOVE_HOT, MOVE_ANY, RETURN, EXCHANGE_COPIED, RETURN_AND_REPLACE, MOVE_COPIED, EXCHANGE_HOT, MOVE_KINDS = range(8)
+
+
+class MoveChoices(NamedTuple):
+    """What moves are drawn from.
+
+    Attributes:
+        targets: int32, brokers that may receive.
+        light: int32, slots of small replicas, for brokers whose bytes one large replica fills.
+        pinned: bool (r), slots that stay.
+        mix: float64 (MOVE_KINDS), cumulative shares of the kinds of moves; the last is 1.
+    """
+
+    targets: Int32s
+    light: Int32s
+    pinned: Flags
+    mix: Floats
+
+
+@part
+def _find_hot_holders(search: Search) -> int:
+    """Fill `cost` with the replicas', and `hot` with brokers that hold too much or too little. Return how many."""
+    count = 0
+    for b in range(len(search.cost)):
+        search.cost[b] = replica_cost(search, b, 0, 0.0, 0.0)
+        if search.cost[b] > 1e-12:
+            search.hot[count] = b
+            count += 1
+    return count
+
+
+@copying_part
+def match_initial_brokers(cluster: ClusterArrays, state: SearchState) -> Int32s:
+    """Return for each slot the initial broker that it can return to: int32 (r), -1 = none.
+
+    It is the slot's own broker if that holds the partition initially. The partition's other slots get the remaining
+    initial brokers in order.
+    """
+    out = np.full(len(state.slots), -1, np.int32)
+    for p in range(len(cluster.disk)):
+        begin, end = cluster.offsets[p], cluster.offsets[p + 1]
+        for slot in range(begin, end):
+            if holds_initially(cluster, p, state.slots[slot]):
+                out[slot] = state.slots[slot]
+        at = cluster.initial_offsets[p]
+        for slot in range(begin, end):
+            while out[slot] < 0 and at < cluster.initial_offsets[p + 1]:
+                unused = True
+                for other in range(begin, end):
+                    if out[other] == cluster.initial[at]:
+                        unused = False
+                if unused:
+                    out[slot] = cluster.initial[at]
+                at += 1
+    return out
+
+
+@part
+def _count_more_copies(initial: Int32s, slot: int, b: int, target: int) -> int:
+    """Return by how much the copied replicas grow when the slot goes from b to `target`: 1, 0 or -1."""
+    return (1 if initial[slot] != target else 0) - (1 if initial[slot] != b else 0)
+
+
+@part
+def _load(cluster: ClusterArrays, slot: int) -> float:
+    p = cluster.row[slot]
+    load: float = cluster.disk[p] + cluster.bytes_in[p]
+    return load
+
+
+@part
+def _draw_light(cluster: ClusterArrays, random: RandomState, slots: Int32s, count: int) -> int:
+    """Draw four slots, of the first `count` of a list or (0) of all slots. Return the lightest."""
+    best = -1
+    for _ in range(4):
+        slot = slots[draw_below(random, count)] if count > 0 else draw_below(random, len(slots))
+        if best < 0 or _load(cluster, slot) < _load(cluster, best):
+            best = slot
+    return best
+
+
+@part
+def _draw_slot(state: SearchState, random: RandomState, b: int) -> int:
+    slot: int = state.broker_slots[b, draw_below(random, state.replicas[b])]
+    return slot
+
+
+@part
+def _move(search: Search, initial: Int32s, slot: int, target: int) -> None:
+    move_slot(search.cluster, search.state, slot, target)
+    mark_copied(search.cluster, search.state, slot, initial[slot] != target)
+
+
+@part
+def _propose_exchange(search: Search, choices: MoveChoices, hot_count: int) -> tuple[int, int, int]:
+    """Draw the worse of two hot brokers, the larger of two of its replicas, and a light replica elsewhere."""
+    state, random = search.state, search.random
+    b, other = search.hot[draw_below(random, hot_count)], search.hot[draw_below(random, hot_count)]
+    if search.cost[other] > search.cost[b]:
+        b = other
+    if state.replicas[b] == 0 or not search.cluster.can_receive[b]:
+        return NO_MOVE
+    slot, other = _draw_slot(state, random, b), _draw_slot(state, random, b)
+    if _load(search.cluster, other) > _load(search.cluster, slot):
+        slot = other
+    # A replica that is copied anyway goes elsewhere at no further cost.
+    kind = draw_unit(random)
+    if kind < 0.4 and state.copied_count[0] > 0:
+        partner = _draw_light(search.cluster, random, state.copied_slots, state.copied_count[0])
+    elif kind < 0.7 and len(choices.light) > 0:
+        partner = choices.light[draw_below(random, len(choices.light))]
+    else:
+        partner = _draw_light(search.cluster, random, state.slot_index, 0)
+    return slot, partner, state.slots[partner]
+
+
+@inlined_part
+def _propose(search: Search, choices: MoveChoices, initial: Int32s, hot_count: int) -> tuple[int, int, int]:
+    """Draw a move: (slot, slot of `target` that goes back in exchange or -1, target), or NO_MOVE."""
+    state, random, mix, targets = search.state, search.random, choices.mix, choices.targets
+    kind = draw_unit(random)
+    if kind < mix[MOVE_HOT]:
+        if hot_count == 0:
+            return NO_MOVE
+        b = search.hot[draw_below(random, hot_count)]
+        target = targets[draw_below(random, len(targets))]
+        if state.replicas[b] < search.limits.min_replicas[b] and search.cluster.can_receive[b]:
+            b, target = target, b
+        if state.replicas[b] == 0:
+            return NO_MOVE
+        return _draw_slot(state, random, b), -1, target
+    if kind < mix[MOVE_ANY]:
+        slot = draw_below(random, len(state.slots))
+        return slot, -1, targets[draw_below(random, len(targets))]
+    if kind >= mix[MOVE_COPIED]:
+        return _propose_exchange(search, choices, hot_count) if hot_count > 0 else NO_MOVE
+    if state.copied_count[0] == 0:
+        return NO_MOVE
+    slot = state.copied_slots[draw_below(random, state.copied_count[0])]
+    if mix[RETURN] <= kind < mix[EXCHANGE_COPIED]:
+        partner = state.copied_slots[draw_below(random, state.copied_count[0])]
+        return slot, partner, state.slots[partner]
+    if kind >= mix[RETURN_AND_REPLACE]:
+        return slot, -1, targets[draw_below(random, len(targets))]
+    target = initial[slot]
+    if target < 0 or not search.cluster.can_receive[target]:
+        return NO_MOVE
+    if kind < mix[EXCHANGE_COPIED]:
+        return slot, -1, target
+    if state.replicas[target] == 0:
+        return NO_MOVE
+    return slot, _draw_slot(state, random, target), target
+
+
+@inlined_part
+def _try_move(search: Search, initial: Int32s, slot: int, partner: int, target: int, bound: float) -> None:
+    """Move the slot to `target`, and `partner` (if not -1) back, if legal and if the cost rises by at most `bound`."""
+    cluster, limits, weights, state = search.cluster, search.limits, search.weights, search.state
+    b, p = state.slots[slot], cluster.row[slot]
+    disk, bytes_in, count = cluster.disk[p], cluster.bytes_in[p], 1
+    copies = _count_more_copies(initial, slot, b, target)
+    copied_disk = copies * disk
+    if partner >= 0:
+        q = cluster.row[partner]
+        disk, bytes_in, count = disk - cluster.disk[q], bytes_in - cluster.bytes_in[q], 0
+        more = _count_more_copies(initial, partner, target, b)
+        copies += more
+        copied_disk += more * cluster.disk[q]
+    cost_b = replica_cost(search, b, -count, -disk, -bytes_in)
+    cost_target = replica_cost(search, target, count, disk, bytes_in)
+    copy_rise = weights.copied_disk * copied_disk + weights.copied_replica * copies
+    if copy_rise + cost_b + cost_target - search.cost[b] - search.cost[target] > bound:
+        return
+    if not is_within_budget(limits, state, copied_disk, copies):
+        return
+    if not can_hold(cluster, state, slot, target) or state.replicas[target] >= state.broker_slots.shape[1]:
+        return
+    if partner >= 0 and not can_hold(cluster, state, partner, b):
+        return
+    _move(search, initial, slot, target)
+    if partner >= 0:
+        _move(search, initial, partner, b)
+    search.cost[b], search.cost[target] = cost_b, cost_target
+
+
+@compiled
+def anneal_replicas(search: Search, choices: MoveChoices, schedule: Schedule) -> None:
+    """Anneal which brokers hold which replicas. Sums of leadership are not kept: call `recompute_state` afterwards."""
+    cluster, state = search.cluster, search.state
+    initial = match_initial_brokers(cluster, state)
+    hot_count = 0
+    temperature, factor = schedule.start, cooling_factor(schedule, COOLING_STEPS)
+    for step in range(schedule.proposals):
+        if step % COOLING_STEPS == 0:
+            hot_count = _find_hot_holders(search)
+            if step:
+                temperature *= factor
+        bound = draw_bound(search.random, temperature)
+        slot, partner, target = _propose(search, choices, initial, hot_count)
+        if slot < 0:
+            continue
+        b = state.slots[slot]
+        if b == target or choices.pinned[slot] or not cluster.can_change[cluster.row[slot]]:
+            continue
+        if partner >= 0:
+            q = cluster.row[partner]
+            if q == cluster.row[slot] or choices.pinned[partner] or not cluster.can_change[q]:
+                continue
+            if not cluster.can_receive[b] or not cluster.can_receive[target]:
+                continue
+        _try_move(search, initial, slot, partner, target, bound)

@@ -1,0 +1,94 @@
+"""The planners of all goals in udfs/planning/goals.py: from a cluster model and a request to replica lists."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from udfs.arrow.ragged import any_true
+from udfs.planning.annealing.balance_plan import plan_balance
+from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, ProposedAssignment
+from udfs.planning.constraints import Rules, build_rules, find_staying_brokers
+from udfs.planning.goals import GOALS
+from udfs.planning.leadership.bytes_out_order import plan_bytes_out_order
+from udfs.planning.leadership.leadership_plans import plan_leadership
+from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders
+from udfs.planning.leadership.topic_leaders import plan_topic_leaders
+from udfs.planning.plan_request import ALL, COPYSETS, MIN_BYTES, MIN_MOVES, PlanRequest
+from udfs.planning.replicas.copyset_reduction import reduce_copysets
+from udfs.planning.replicas.replica_counts import plan_replica_counts
+
+
+def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
+    """Make the best plan that the goal's planner finds for a request.
+
+    Raises:
+        InfeasibleRequest: No plan meets the constraints.
+        ValueError: The request makes no sense in this cluster.
+    """
+    if request.goal not in GOALS:
+        raise ValueError(f"goal {request.goal!r}: must be one of {', '.join(GOALS)}")
+    return GOALS[request.goal].plan(freeze_partitions_on_down_brokers(model, request.goal), request)
+
+
+def freeze_partitions_on_down_brokers(model: ClusterModel, goal: str) -> ClusterModel:
+    """Freeze the partitions with a replica on a down broker, unless the goal is to repair them."""
+    if goal == "repair":
+        return model
+    down = any_true(~model.live[model.replicas], model.offsets) & (model.frozen == FREE)
+    frozen = np.where(down, FreezeReason.DOWN_REPLICA, model.frozen).astype(np.int8)
+    return replace(model, frozen=frozen) if down.any() else model
+
+
+def plan_leaders(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
+    """Plan for the goal leaders."""
+    if request.by_bytes:
+        return plan_bytes_out_order(model, request)
+    return plan_topic_leaders(model) if request.per_topic else plan_preferred_leaders(model)
+
+
+def plan_failover(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
+    """Plan for the goal failover."""
+    if request.by_bytes:
+        return plan_bytes_out_order(model, request)
+    return plan_leadership(model, request.keep_leaders, by_topic=request.per_topic)
+
+
+def plan_even_cluster(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
+    """Plan for the goals balance, drain and expand."""
+    rules = build_rules(model, request)
+    if request.objective == ALL:
+        proposal = plan_balance(model, rules, request)
+    else:
+        proposal = _plan_counts(model, rules, request)
+        if model.find_copied(proposal).any():
+            proposal = _even_out_leaders(model, rules, proposal)
+    return _reduce_copysets(model, rules, proposal, request)
+
+
+def plan_by_counts(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
+    """Plan for the goals replace, repair and rf."""
+    rules = build_rules(model, request)
+    return _reduce_copysets(model, rules, _plan_counts(model, rules, request), request)
+
+
+def _plan_counts(model: ClusterModel, rules: Rules, request: PlanRequest) -> ProposedAssignment:
+    return plan_replica_counts(model, rules, objective=MIN_MOVES if request.objective == MIN_MOVES else MIN_BYTES)
+
+
+def _even_out_leaders(model: ClusterModel, rules: Rules, proposal: ProposedAssignment) -> ProposedAssignment:
+    """Reorder the lists: by counts alone, filled brokers would lead nothing."""
+    placed = model.with_lists(proposal.offsets, proposal.replicas)
+    ordered = plan_leadership(placed, may_lead=find_staying_brokers(model, rules))
+    differs = model.find_changed(ordered)
+    reason = np.where(proposal.reason >= 0, proposal.reason, np.where(differs, len(proposal.reasons), -1))
+    reason[~differs] = -1
+    reasons = (*proposal.reasons, "to even out leaders and their successors; nothing is copied")
+    return replace(proposal, replicas=ordered.replicas, reason=reason.astype(np.int16), reasons=reasons)
+
+
+def _reduce_copysets(
+    model: ClusterModel, rules: Rules, proposal: ProposedAssignment, request: PlanRequest
+) -> ProposedAssignment:
+    return reduce_copysets(model, rules, proposal, request.seed) if COPYSETS in request.priorities else proposal

@@ -1,0 +1,154 @@
+"""Columns of an event log (schema EVENTS or WIRE) as numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from udfs.simulation.kernels.codes import EventKind
+from udfs.simulation.kernels.metadata_records import UNCHANGED_LEADER, UNCHANGED_LIST
+from udfs.simulation.kernels.simulation_arrays import Ints
+from udfs.simulation.simulation_schemas import KEY_NAMES, LISTS
+
+Bools = npt.NDArray[np.bool_]
+UNKNOWN = -1
+CLUSTER_KINDS = (
+    EventKind.BROKER_DOWN,
+    EventKind.BROKER_UP,
+    EventKind.CONTROLLED_SHUTDOWN,
+    EventKind.CONTROLLER_LOST,
+    EventKind.STALE_CONTROLLER,  # changes nothing; the controller's steps list it
+    EventKind.BROKER_FENCED,
+    EventKind.BROKER_UNFENCED,
+    EventKind.CONTROLLER_CHANGE,
+)
+# What every shard of a cluster needs, whichever partitions it has.
+KINDS_OF_EVERY_SHARD = (
+    *CLUSTER_KINDS,
+    EventKind.LEADERS_REBALANCED,
+    EventKind.INITIAL_CLUSTER,
+    EventKind.INITIAL_BROKER,
+)
+
+
+class ListColumn:
+    """A column of lists: how long each is (-1 = null), and its values one after another, with their rows."""
+
+    def __init__(self, size: Ints, values: Ints) -> None:
+        """Number the rows of the values."""
+        self.size, self.values = size, values
+        length = np.maximum(size, 0)
+        self.row: Ints = np.repeat(np.arange(len(size)), length)
+        self.position: Ints = np.arange(len(self.row)) - (np.cumsum(length) - length)[self.row]
+
+
+class EventColumns:
+    """Columns of an event log, in its order of rows, each row of brokers and controllers once.
+
+    `cluster` is a position in `clusters`, `topic` one in `topics`; -1 = unknown. `lists` are those of LISTS.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        """Read a table of schema EVENTS or WIRE."""
+        self.table = table = _drop_copies(table)
+        self.kind = _read_kinds(table)
+        self.cluster, keys = _encode(pc.binary_join_element_wise(*(table[name] for name in KEY_NAMES), "\0"))
+        self.clusters = tuple(
+            (cluster, snapshot) for cluster, _, snapshot in (x.partition("\0") for x in keys.to_pylist())
+        )
+        self.topic, self.topics = _encode(table["topic"])
+        self.event = read_ints(table["event"], UNKNOWN)
+        self.at = read_ints(table["at_ms"], 0)
+        self.broker = read_ints(table["broker_id"], UNKNOWN)
+        self.value = read_ints(table["value"], 0)
+        self.leader = read_ints(table["leader"], UNCHANGED_LEADER)
+        if "lists" in table.column_names:
+            *self.lists, self.numbers = _split_lists(table["lists"])
+        else:
+            *self.lists, self.numbers = (_read_list(table[name]) for name in (*LISTS, "numbers"))
+
+
+def read_ints(column: pa.ChunkedArray | pa.Array, missing: int) -> Ints:
+    """Return a column as int64, `missing` where it is null."""
+    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return np.array(pc.fill_null(values.cast(pa.int64()), missing))
+
+
+def name_codes(names: Sequence[str], codes: Ints) -> pa.Array:
+    """Replace codes (positions in `names`) by their names; -1 becomes null."""
+    return pa.array(names, pa.string()).take(pa.array(codes, mask=codes < 0))
+
+
+def known_values(values: Ints, is_known: Bools) -> pa.Array:
+    """Return values as an Arrow array, null where they are unknown."""
+    return pa.array(values, mask=~is_known)
+
+
+def fill_rows(size: int, columns: type[IntEnum], values: Mapping[Any, Any]) -> Ints:
+    """Make rows (int64) with these columns; those without values are 0."""
+    rows = np.zeros((size, len(columns)), np.int64)
+    for column, value in values.items():
+        rows[:, column] = value
+    return rows
+
+
+def code_rows(table: pa.Table, names: Iterable[str]) -> Ints:
+    """Number the rows by their values in these columns: equal values have equal codes."""
+    code = np.zeros(table.num_rows, np.int64)
+    for name in names:
+        indices, values = _encode(table[name])
+        code = code * (len(values) + 1) + indices
+    return code
+
+
+def _encode(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
+    """Return (a code for each row, -1 for null; the values that the codes index)."""
+    encoded = column.combine_chunks().dictionary_encode()
+    return read_ints(encoded.indices, UNKNOWN), encoded.dictionary
+
+
+def _read_list(column: pa.ChunkedArray) -> ListColumn:
+    array = column.combine_chunks()
+    size = np.asarray(pc.fill_null(pc.list_value_length(array), UNCHANGED_LIST)).astype(np.int64)
+    return ListColumn(size, np.asarray(array.flatten()).astype(np.int64))
+
+
+def _split_lists(column: pa.ChunkedArray) -> list[ListColumn]:
+    """Split the column `lists` of WIRE into the lists that it holds."""
+    joined = _read_list(column)
+    length = np.maximum(joined.size, 0)
+    is_filled, begin = length > 0, np.cumsum(length) - length
+    out = []
+    for _ in range(len(LISTS) + 1):
+        size = np.full(len(length), UNCHANGED_LIST)
+        size[is_filled] = joined.values[begin[is_filled]]
+        length = np.maximum(size, 0)
+        shift = begin + 1 - (np.cumsum(length) - length)
+        out.append(ListColumn(size, joined.values[np.repeat(shift, length) + np.arange(int(length.sum()))]))
+        begin = begin + np.where(is_filled, 1 + length, 0)
+    return out
+
+
+def _read_kinds(table: pa.Table) -> Ints:
+    return read_ints(pc.index_in(table["kind"], value_set=pa.array(EventKind.labels())), UNKNOWN)
+
+
+def _drop_copies(table: pa.Table) -> pa.Table:
+    """Drop copies of rows of brokers and controllers: they go to every shard, and a worker has several shards."""
+    kind = _read_kinds(table)
+    shared = np.flatnonzero(np.isin(kind, KINDS_OF_EVERY_SHARD))
+    key = [_encode(table[name].take(pa.array(shared)))[0] for name in KEY_NAMES]
+    key += [read_ints(table[name], UNKNOWN)[shared] for name in ("event", "at_ms", "broker_id")]
+    _, first = np.unique(np.stack([*key, kind[shared]]), axis=1, return_index=True)
+    if len(first) == len(shared):
+        return table
+    is_kept = np.ones(len(kind), np.bool_)
+    is_kept[shared] = False
+    is_kept[shared[first]] = True
+    return table.filter(pa.array(is_kept)).combine_chunks()

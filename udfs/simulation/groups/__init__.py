@@ -1,1 +1,0 @@
-"""Consumer groups: coordinators, members and rebalances over time."""

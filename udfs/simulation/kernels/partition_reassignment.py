@@ -1,0 +1,176 @@
+"""Reassignment of a partition: it gets new replicas and keeps the old ones until the new ones are in sync.
+
+Sources: KafkaController.onPartitionReassignment of 2.8; PartitionReassignmentReplicas, PartitionChangeBuilder of 4.1.
+"""
+
+from __future__ import annotations
+
+from udfs.kernel_compiler import copying_part, part
+from udfs.simulation.kernels.broker_liveness import is_active, is_live, serving_leader
+from udfs.simulation.kernels.codes import NONE, ChangeCause, PartitionState, ReplicaState
+from udfs.simulation.kernels.controller_elections import (
+    clear_unneeded_elr,
+    elect_kraft_leader,
+    first_active_in_sync,
+    remove_from_isr,
+    set_leader,
+    set_no_leader,
+)
+from udfs.simulation.kernels.replica_lists import (
+    append_to_list,
+    contains,
+    remove_from_list,
+    replace_list,
+    uses_elr,
+    uses_kraft,
+)
+from udfs.simulation.kernels.simulation_arrays import Ints, Partition, Replica, SimulationArrays
+from udfs.simulation.kernels.state_machines import delete_replica, set_replica_state
+
+
+@copying_part
+def reassign_partition(sim: SimulationArrays, p: int, lists: Ints, place: int) -> None:
+    """Start the reassignment of p: the AR is the new list, followed by the replicas that will be removed.
+
+    With ZooKeeper all new replicas must be live, and the epoch grows if they are not all in sync yet.
+    The new replicas are at this place of `lists`.
+    """
+    partition = sim.partitions[p]
+    if partition[Partition.DELETION] or partition[Partition.STATE] <= PartitionState.NEW:
+        return  # a partition that never had a leader has no state to write
+    kraft = uses_kraft(sim, p)
+    for i in range(lists[place]):
+        if not kraft and not is_live(sim, p, lists[place + 1 + i]):
+            return
+    begin = partition[Partition.REPLICA_BEGIN]
+    old_ar = sim.replicas[begin : begin + partition[Partition.AR_SIZE], Replica.AR].copy()
+    if kraft:
+        clear_unneeded_elr(sim, p)
+        old_target = sim.replicas[begin : begin + partition[Partition.TARGET_SIZE], Replica.TARGET].copy()
+        _set_kraft_assignment(sim, p, lists, place, old_ar, old_target)
+    else:
+        replace_list(sim, Replica.TARGET, p, lists, place)
+        replace_list(sim, Replica.AR, p, lists, place)
+        for slot in old_ar:
+            if not contains(sim, Replica.TARGET, p, slot):
+                append_to_list(sim, Replica.AR, p, slot)
+        if not _is_target_in_sync(sim, p):
+            set_leader(sim, p, partition[Partition.LEADER], ChangeCause.REASSIGNMENT)
+    for i in range(lists[place]):
+        slot = lists[place + 1 + i]
+        if slot in old_ar:
+            continue
+        if sim.replicas[begin + slot, Replica.STATE] == ReplicaState.NON_EXISTENT:
+            set_replica_state(sim, p, slot, ReplicaState.NEW, ChangeCause.REASSIGNMENT)
+        if is_live(sim, p, slot):
+            set_replica_state(sim, p, slot, ReplicaState.ONLINE, ChangeCause.REASSIGNMENT)
+    complete_reassignment(sim, p)
+
+
+@part
+def resume_reassignment(sim: SimulationArrays, p: int) -> None:
+    """Resume a reassignment that waits (ZooKeeper): complete it, or tell its replicas of it with the next epoch.
+
+    With KRaft it completes when the ISR changes. Sources: KafkaController.maybeResumeReassignments,
+    onPartitionReassignment and updateLeaderEpochAndSendRequest of 2.8.
+    """
+    partition = sim.partitions[p]
+    if not partition[Partition.TARGET_SIZE] or uses_kraft(sim, p):
+        return
+    if _is_target_in_sync(sim, p):
+        complete_reassignment(sim, p)
+    else:
+        set_leader(sim, p, partition[Partition.LEADER], ChangeCause.REASSIGNMENT)
+
+
+@copying_part
+def _set_kraft_assignment(
+    sim: SimulationArrays, p: int, lists: Ints, place: int, old_ar: Ints, old_target: Ints
+) -> None:
+    """Set AR and target as the quorum's controller does. The target has the replicas of the AR that stay.
+
+    A request that removes no replica, during another reassignment, leaves the replicas that are being removed as they
+    are: ReplicationControlManager.changePartitionReassignment writes no empty list.
+    """
+    size, adds, is_under_way = lists[place], False, len(old_target) > 0
+    replace_list(sim, Replica.AR, p, lists, place)
+    for slot in range(sim.partitions[p, Partition.SLOTS]):  # by broker id
+        if slot in old_ar and not contains(sim, Replica.AR, p, slot):
+            append_to_list(sim, Replica.AR, p, slot)
+    removes = sim.partitions[p, Partition.AR_SIZE] > size
+    sim.partitions[p, Partition.TARGET_SIZE] = 0
+    for i in range(size):
+        slot = lists[place + 1 + i]
+        adds = adds or slot not in old_ar
+        if removes or not is_under_way or slot in old_target or slot not in old_ar:
+            append_to_list(sim, Replica.TARGET, p, slot)
+    if not (removes or adds or is_under_way):
+        sim.partitions[p, Partition.TARGET_SIZE] = 0  # only the order changes
+
+
+@part
+def _is_target_in_sync(sim: SimulationArrays, p: int) -> bool:
+    partition = sim.partitions[p]
+    for i in range(partition[Partition.TARGET_SIZE]):
+        slot = sim.replicas[partition[Partition.REPLICA_BEGIN] + i, Replica.TARGET]
+        if not contains(sim, Replica.ISR, p, slot):
+            return False
+    return True
+
+
+@part
+def complete_reassignment(sim: SimulationArrays, p: int) -> None:
+    """Complete a reassignment whose target is in sync: a replica of the target leads, and the others are deleted."""
+    partition = sim.partitions[p]
+    begin, size = partition[Partition.REPLICA_BEGIN], partition[Partition.TARGET_SIZE]
+    if size == 0 or not _is_target_in_sync(sim, p):
+        return
+    kraft = uses_kraft(sim, p)
+    if kraft:
+        _remove_leaving_from_isr(sim, p)
+    else:
+        leader = serving_leader(sim, p)
+        if leader == NONE or not contains(sim, Replica.TARGET, p, leader):
+            leader = first_active_in_sync(sim, p, Replica.TARGET)
+            if leader == NONE:
+                return
+        set_leader(sim, p, leader, ChangeCause.REASSIGNMENT)
+    for i in range(partition[Partition.AR_SIZE]):
+        slot = sim.replicas[begin + i, Replica.AR]
+        if contains(sim, Replica.TARGET, p, slot):
+            continue
+        if not kraft:
+            remove_from_isr(sim, p, slot)
+        delete_replica(sim, p, slot, ChangeCause.REASSIGNMENT)
+    for i in range(size):
+        sim.replicas[begin + i, Replica.AR] = sim.replicas[begin + i, Replica.TARGET]
+    partition[Partition.AR_SIZE], partition[Partition.TARGET_SIZE] = size, 0
+
+
+@part
+def _remove_leaving_from_isr(sim: SimulationArrays, p: int) -> None:
+    """Remove all replicas outside the target from the ISR, in one record. The epoch grows if a replica leaves or leads.
+
+    Source: PartitionChangeBuilder.completeReassignmentIfNeeded and what follows it, of 4.1.
+    """
+    partition = sim.partitions[p]
+    with_elr = uses_elr(sim, p)
+    removes_replicas = partition[Partition.TARGET_SIZE] < partition[Partition.AR_SIZE]
+    old_isr_size = partition[Partition.ISR_SIZE]
+    for i in range(partition[Partition.AR_SIZE]):
+        slot = sim.replicas[partition[Partition.REPLICA_BEGIN] + i, Replica.AR]
+        if contains(sim, Replica.ISR, p, slot) and not contains(sim, Replica.TARGET, p, slot):
+            remove_from_list(sim, Replica.ISR, p, slot)
+            if with_elr:
+                append_to_list(sim, Replica.ELR, p, slot)
+    if with_elr:
+        clear_unneeded_elr(sim, p)
+    leader = partition[Partition.LEADER]
+    if leader != NONE and contains(sim, Replica.ISR, p, leader) and is_active(sim, p, leader):
+        if removes_replicas:
+            set_leader(sim, p, leader, ChangeCause.REASSIGNMENT)
+    elif not elect_kraft_leader(sim, p, ChangeCause.REASSIGNMENT):
+        if leader != NONE:
+            set_no_leader(sim, p)
+        elif removes_replicas or partition[Partition.ISR_SIZE] < old_isr_size:
+            set_leader(sim, p, NONE, ChangeCause.REASSIGNMENT)
