@@ -52,9 +52,8 @@ spark.sql(
 
 # COMMAND ----------
 
-spark.sql("SELECT cluster_id, change, count(*) AS partitions FROM insights.snapshot_changes GROUP BY 1, 2 ORDER BY 1, 2").where(
-    mine
-).show(truncate=False)
+changes = spark.sql("SELECT cluster_id, change, count(*) AS partitions FROM insights.snapshot_changes GROUP BY 1, 2")
+changes.where(mine).orderBy("cluster_id", "change").show(truncate=False)
 
 # COMMAND ----------
 

@@ -16,10 +16,7 @@ from pipelines.spark.store import Store
 def get_parameter(notebook: Mapping[str, Any], name: str, default: str) -> str:
     """Get a parameter from a widget on Databricks, elsewhere from the environment variable NOTEBOOK_NAME.
 
-    Args:
-        notebook: The notebook's `globals()`, where Databricks puts `dbutils`.
-        name: Name of the parameter.
-        default: Value of a parameter that is not set.
+    `notebook` is the notebook's `globals()`, where Databricks puts `dbutils`.
     """
     widgets = getattr(notebook.get("dbutils"), "widgets", None)
     if widgets is None:

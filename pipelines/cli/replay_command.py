@@ -90,7 +90,7 @@ def replay(
         except OSError as error:
             raise SettingsError(f"--events {events_file}: cannot be written: {error.strerror}") from error
     if warehouse is not None or any(option.startswith("store.") for option in options or ()):
-        from pipelines.stages.simulation_stage import build_tables_of_groups, write_events, write_simulation
+        from pipelines.simulation.simulation_writer import build_tables_of_groups, write_events, write_simulation
 
         store = open_store(settings, small=finished.log.num_rows < SMALL_REPLAY, writing=True)
         key = finished.snapshot_key

@@ -64,12 +64,7 @@ def count_repeated_keys(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def count_by_snapshot(frame: DataFrame, rows: Column, example_columns: Sequence[str]) -> list[list[Any]]:
-    """Count the faulty rows of each snapshot, with an example.
-
-    Args:
-        frame: Faulty rows, or groups of them.
-        rows: Aggregate that counts the rows.
-        example_columns: Columns of the example, nulls included.
+    """Count the faulty rows of each snapshot with an aggregate over faulty rows, or groups of them.
 
     Returns:
         [cluster, snapshot, number of rows, example as JSON]; cluster and snapshot are None if `frame` lacks them.

@@ -36,11 +36,7 @@ _MAX_ATTEMPTS = 20
 
 
 def run_suites(tables: Sequence[tuple[Table, DataFrame]], docs_folder: str | None) -> list[Finding]:
-    """Run the rules of tables over their rows.
-
-    Args:
-        tables: Contracts and rows.
-        docs_folder: Folder of the Data Docs, which are replaced; None = none are written.
+    """Run the rules of tables over their rows; Data Docs in the folder, if any, are replaced.
 
     Returns:
         A finding per rule of each table, in order.

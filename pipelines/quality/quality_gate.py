@@ -34,12 +34,7 @@ def import_great_expectations() -> None:
 def check_tables(
     frames: Mapping[str, DataFrame], docs_folder: str | None, contracts: Mapping[str, Table] = TABLES
 ) -> list[Finding]:
-    """Check tables against their contracts.
-
-    Args:
-        frames: The rows by table.
-        docs_folder: Where Data Docs are written; None = nowhere.
-        contracts: The contracts by table.
+    """Check the rows of tables against their contracts, and write Data Docs if there is a folder for them.
 
     Returns:
         A finding per expectation of each table, in the contracts' order.
@@ -67,13 +62,7 @@ def count_checked_rows(
 def make_result_rows(
     findings: Sequence[Finding], checked: Mapping[tuple[str, SnapshotKey], int], snapshots: Sequence[SnapshotKey]
 ) -> list[tuple[str, str, str, str, bool, int, int, str | None]]:
-    """Make the rows of ops.quality_results: each finding for each snapshot.
-
-    Args:
-        findings: The findings.
-        checked: Result of `count_checked_rows`; what is missing has no rows.
-        snapshots: The snapshots.
-    """
+    """Make the rows of ops.quality_results, each finding for each snapshot; `checked` is from `count_checked_rows`."""
     rows = []
     for snapshot in snapshots:
         for finding in findings:

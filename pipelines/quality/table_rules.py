@@ -88,6 +88,7 @@ def list_rules(table: Table) -> list[Rule]:
 
 
 def _convert(table: Table, expectation: Expectation) -> Rule:
+    parameters: dict[str, object]
     match expectation:
         case Between(column, low, high):
             limits = [("at least", ">=", low), ("at most", "<=", high)]

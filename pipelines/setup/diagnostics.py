@@ -33,14 +33,7 @@ _LIBRARIES = {
 
 @dataclass(frozen=True)
 class Check:
-    """A check and its result.
-
-    Attributes:
-        subject: What was checked.
-        ok: Whether it is as it should be.
-        result: What was found, in words.
-        remedy: How to fix it; empty if it is ok.
-    """
+    """A check: what was checked, whether it passed, what was found, and how to fix it."""
 
     subject: str
     ok: bool
@@ -49,15 +42,7 @@ class Check:
 
 
 def check_machine(warehouse: str, catalog: str) -> list[Check]:
-    """Check everything that the program needs on this machine; only a temporary file is written.
-
-    Args:
-        warehouse: Folder or URI of the tables.
-        catalog: Catalog of the tables; empty = none.
-
-    Returns:
-        The checks, in the order in which a newcomer needs them.
-    """
+    """Check everything that the program needs on this machine, in the order of setup; write only a temporary file."""
     return [
         Check("kafka-placement", True, __version__),
         _check_python(),

@@ -57,14 +57,7 @@ class Jar:
 
 @dataclass(frozen=True)
 class JarFolder:
-    """A folder of jars.
-
-    Attributes:
-        jars: The jars that belong there.
-        folder: The folder.
-        list_file: The file that lists the jars, for messages.
-        remedy: How to fetch them, for messages.
-    """
+    """A folder of jars; messages name the file that lists them, and how to fetch them."""
 
     jars: tuple[Jar, ...]
     folder: Path

@@ -50,11 +50,7 @@ def compile_missing(groups: Sequence[str], notify: Callable[[str], None] = lambd
     """Compile the groups that are not compiled yet, in parallel processes.
 
     Call this before Spark's workers need the kernels: each worker would compile them for itself, without a message. If
-    machine code cannot be kept, that is what happens.
-
-    Args:
-        groups: Names of groups.
-        notify: Called with a message before compilation starts.
+    machine code cannot be kept, that is what happens. `notify` is called with a message before compilation starts.
 
     Raises:
         EnvironmentFault: If a process fails; its output is on stderr.

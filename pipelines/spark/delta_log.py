@@ -25,13 +25,7 @@ _MAX_BYTES = 4_000_000
 
 @dataclass(frozen=True)
 class DataFile:
-    """A Parquet file of a table.
-
-    Attributes:
-        path: Absolute path.
-        partition: Values of the partition columns by name; None = null.
-        rows: Number of rows; None if the commit does not record it.
-    """
+    """A Parquet file of a table: absolute path, values of the partition columns, rows (None = not recorded)."""
 
     path: str
     partition: dict[str, str | None]

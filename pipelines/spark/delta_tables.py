@@ -50,13 +50,7 @@ class DeltaTables:
     """
 
     def __init__(self, spark: SparkSession, warehouse: str, catalog: str = "") -> None:
-        """Remember where the tables are.
-
-        Args:
-            spark: The session.
-            warehouse: Folder or URI of the tables.
-            catalog: Catalog of the session to use instead of the warehouse.
-        """
+        """Remember where the tables are: in a catalog of the session, if it is named, otherwise in the warehouse."""
         self.spark = spark
         self.warehouse = str(Path(warehouse).resolve()) if "://" not in warehouse else warehouse.rstrip("/")
         self._catalog = catalog

@@ -46,13 +46,8 @@ def register_catalog_views(spark: SparkSession, catalog: str, views: Sequence[Vi
     """Make views of a catalog known to the session by name.
 
     Views that exist stay as they are: read-only users do not need CREATE VIEW. If the catalog cannot hold views, the
-    session's own catalog becomes the current one, and gets the views and a view of each table.
-
-    Args:
-        spark: A session whose current catalog is `catalog`.
-        catalog: The catalog of the tables.
-        views: The views; each comes after those that it reads.
-        tables: Tables that the session reads beside those of the views.
+    session's own catalog becomes the current one, and gets the views, and a view of each table that they or the session
+    read.
     """
     missing = [view for view in views if not spark.catalog.tableExists(f"`{catalog}`.{view.name}")]
     if create_views(spark, missing):

@@ -47,11 +47,7 @@ class Store(DeltaTables):
         return self.exists(name) and (not self._is_local or rows == 0 or self.last_version(name) > 0)
 
     def read(self, name: str, snapshots: Sequence[SnapshotKey] | None = None) -> DataFrame:
-        """Read the rows of a table.
-
-        Args:
-            name: The table.
-            snapshots: Only rows of these; None = all.
+        """Read the rows of a table, or only those of some snapshots.
 
         Raises:
             StoreError: If the table does not exist, or another version created it with other columns.
@@ -144,12 +140,8 @@ class Store(DeltaTables):
     def register_views(self, views: Sequence[View], tables: Sequence[str] = ()) -> None:
         """Make views known to Spark SQL as `insights.view`; the tables that they read must be registered.
 
-        A catalog keeps views that it does not have yet, if it can hold views; those of a folder last as long as the
-        session.
-
-        Args:
-            views: The views.
-            tables: Registered tables that the session reads beside those of the views.
+        A catalog keeps them, if it can hold views; those of a folder last as long as the session. `tables` are
+        registered tables that the session reads beside those of the views.
         """
         if self._catalog:
             register_catalog_views(self.spark, self._catalog, views, tables)
@@ -168,16 +160,10 @@ class Store(DeltaTables):
             create_views(self.spark, _select_views(VIEWS, set(self.register(tables))))
 
     def prepare_sql(self, names: Sequence[str]) -> Callable[[str], DataFrame]:
-        """Prepare tables and views for SQL of this program, which names them as `schema.table`.
+        """Prepare tables and views, if they exist, for SQL of this program; return a function that runs it.
 
         Small tables of a folder become temporary views over their files: registering them with Delta takes five times
         as long.
-
-        Args:
-            names: Tables and views; those that do not exist are ignored.
-
-        Returns:
-            A function that runs a query.
         """
         tables, views = find_dependencies([*names])
         existing = [name for name in tables if self.exists(name)]

@@ -13,15 +13,7 @@ from udfs.json_output import json_key, json_object
 
 @json_object
 class TableListing:
-    """A table of a warehouse.
-
-    Attributes:
-        name: Its name, as schema.table.
-        rows: Number of rows.
-        version: Number of its last commit.
-        comment: What a row is.
-        location: Its path, or its name in the catalog.
-    """
+    """A table of a warehouse; its location is a path, or a name in a catalog."""
 
     name: str = json_key("table")
     rows: int
@@ -31,11 +23,7 @@ class TableListing:
 
 
 def check_folder(warehouse: str, writing: bool) -> None:
-    """Check that a folder of this machine can hold tables.
-
-    Args:
-        warehouse: The folder; it need not exist.
-        writing: Whether tables will be written: then the folder is created.
+    """Check that a folder of this machine can hold tables; create it if they will be written.
 
     Raises:
         StoreError: If it is a file, or cannot be read or written.

@@ -46,13 +46,6 @@ def find_finished_steps(
     needs were finished before it, and if its table still exists. With a capacity file, which may have changed, no step
     is finished.
 
-    Args:
-        store: The tables.
-        steps: Steps of the run, in order.
-        needs: The steps that a step reads from.
-        settings: Settings of the run.
-        snapshots: Snapshots of the run.
-
     Returns:
         The rows of each snapshot, by finished step.
     """

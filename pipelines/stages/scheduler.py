@@ -13,13 +13,7 @@ _log = logging.getLogger(__name__)
 def run_steps(
     steps: Sequence[str], needs: Mapping[str, Sequence[str]], run_step: Callable[[str], None], max_parallel: int
 ) -> None:
-    """Run each step after those that it needs. After a failure no further step starts.
-
-    Args:
-        steps: Steps in an order that respects `needs`.
-        needs: The steps that a step needs; those that are not in `steps` count as finished.
-        run_step: Runs a step.
-        max_parallel: Number of steps that may run at the same time.
+    """Run each step after those of `steps` that it needs. After a failure no further step starts.
 
     Raises:
         Exception: That of the first step, in order, that failed, once all running steps have ended.

@@ -6,33 +6,23 @@ not part of `run`: `replay --warehouse` runs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from time import monotonic
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.local_frames import create_frame
-from pipelines.spark.store import Store
-from pipelines.stages.scheduler import run_steps
-from pipelines.tables import TABLES
-from pipelines.tables import simulation_tables as t
-from pipelines.tables.table_contract import Table
-from udfs.simulation import spark_functions as f
+from pipelines.tables import simulation_tables
+from udfs.simulation import spark_functions
 from udfs.simulation.event_columns import KINDS_OF_EVERY_SHARD
-from udfs.simulation.group_simulation import GroupSimulation, build_group_tables
 from udfs.simulation.kernels.codes import EventKind
 from udfs.simulation.kernels.simulation_arrays import ClusterSetup
 from udfs.simulation.simulation_schemas import JOINED_REQUESTS, LISTS, WIRE
 
-BUCKETS = 8
-_PARALLEL_TABLES = 3
 _KEY = ("cluster_id", "snapshot_id")
 _KEY_SCHEMA = StructType([StructField(name, StringType()) for name in _KEY])
 _INITIAL_CLUSTER = EventKind.INITIAL_CLUSTER.label
@@ -89,10 +79,10 @@ def simulate_events(events: DataFrame, buckets: int, persist: Persist = lambda f
     if has_joint_events:
         all_shards = all_shards.unionByName(_shard(_find_joint_events(all_shards, has_joint_events), buckets))
     every_bucket = F.sequence(F.lit(0), F.lit(buckets - 1))
-    target = F.when(F.col("bucket") == f.EVERY_SHARD, every_bucket).otherwise(F.array("bucket"))
+    target = F.when(F.col("bucket") == spark_functions.EVERY_SHARD, every_bucket).otherwise(F.array("bucket"))
     distributed = all_shards.select(F.explode(target), "rows").repartitionById(buckets, "col").select("rows")
-    results = distributed.mapInArrow(f.simulate_shards, from_arrow_schema(f.RESULTS))
-    return results.select(*t.SIMULATION_RESULTS.column_names)
+    results = distributed.mapInArrow(spark_functions.simulate_shards, from_arrow_schema(spark_functions.RESULTS))
+    return results.select(*simulation_tables.SIMULATION_RESULTS.column_names)
 
 
 def _read_clusters(events: DataFrame) -> list[_Cluster]:
@@ -137,9 +127,9 @@ def _to_wire(events: DataFrame) -> DataFrame:
 def _shard(rows: DataFrame, buckets: int) -> DataFrame:
     """Distribute rows of WIRE over shards."""
     shard = F.pmod(F.hash("topic", "partition"), F.lit(buckets))
-    bucket = F.when(F.col("kind").isin(_NAMES_OF_EVERY_SHARD), F.lit(f.EVERY_SHARD)).otherwise(shard)
+    bucket = F.when(F.col("kind").isin(_NAMES_OF_EVERY_SHARD), F.lit(spark_functions.EVERY_SHARD)).otherwise(shard)
     packed = rows.withColumn("bucket", bucket).select(*WIRE.names, "bucket")
-    return packed.mapInArrow(f.shard_events, from_arrow_schema(f.SHARDS))
+    return packed.mapInArrow(spark_functions.shard_events, from_arrow_schema(spark_functions.SHARDS))
 
 
 def _find_joint_events(shards: DataFrame, clusters: dict[tuple[str, str], bool]) -> DataFrame:
@@ -151,7 +141,7 @@ def _find_joint_events(shards: DataFrame, clusters: dict[tuple[str, str], bool])
     """
     keys = F.broadcast(create_frame(shards.sparkSession, list(clusters), _KEY_SCHEMA))
     chosen = shards.join(keys, list(_KEY), "left_semi").repartition(*_KEY).select("rows")
-    find = f.joint_event_finder([key for key, can_rebalance in clusters.items() if can_rebalance])
+    find = spark_functions.joint_event_finder([key for key, can_rebalance in clusters.items() if can_rebalance])
     return chosen.mapInArrow(find, from_arrow_schema(WIRE))
 
 
@@ -160,22 +150,22 @@ def _find_joint_events(shards: DataFrame, clusters: dict[tuple[str, str], bool])
 
 def build_leadership_events(results: DataFrame) -> DataFrame:
     """Build rows of gold.leadership_events."""
-    return _unpack(results, "leaderships").select(*t.LEADERSHIP_EVENTS.column_names)
+    return _unpack(results, "leaderships").select(*simulation_tables.LEADERSHIP_EVENTS.column_names)
 
 
 def build_state_transitions(results: DataFrame) -> DataFrame:
     """Build rows of gold.state_transitions."""
-    return _unpack(results, "transitions").select(*t.STATE_TRANSITIONS.column_names)
+    return _unpack(results, "transitions").select(*simulation_tables.STATE_TRANSITIONS.column_names)
 
 
 def build_replication_health(results: DataFrame) -> DataFrame:
     """Build rows of gold.replication_health."""
-    return _unpack(results, "health").select(*t.REPLICATION_HEALTH.column_names)
+    return _unpack(results, "health").select(*simulation_tables.REPLICATION_HEALTH.column_names)
 
 
 def build_final_partitions(results: DataFrame) -> DataFrame:
     """Build rows of gold.final_partitions."""
-    return _unpack(results, "final_partitions").select(*t.FINAL_PARTITIONS.column_names)
+    return _unpack(results, "final_partitions").select(*simulation_tables.FINAL_PARTITIONS.column_names)
 
 
 def build_requests(results: DataFrame) -> DataFrame:
@@ -183,13 +173,13 @@ def build_requests(results: DataFrame) -> DataFrame:
     own = {"part_error": F.col("error"), "part_answered_at_ms": F.col("answered_at_ms")}
     single = _unpack(results, "requests").withColumns(own)
     parts = _unpack(results, "requests_of_parts").repartition(*_KEY, "request")
-    joined = parts.mapInArrow(f.join_request_parts, from_arrow_schema(JOINED_REQUESTS))
-    return single.unionByName(joined).select(*t.REQUESTS.column_names)
+    joined = parts.mapInArrow(spark_functions.join_request_parts, from_arrow_schema(JOINED_REQUESTS))
+    return single.unionByName(joined).select(*simulation_tables.REQUESTS.column_names)
 
 
 def _unpack(results: DataFrame, part: str) -> DataFrame:
     chosen = results.where(F.col("part") == part).select("rows")
-    return chosen.mapInArrow(f.unpack_results, from_arrow_schema(f.RESULT_SCHEMAS[part]))
+    return chosen.mapInArrow(spark_functions.unpack_results, from_arrow_schema(spark_functions.RESULT_SCHEMAS[part]))
 
 
 def build_availability(health: DataFrame) -> DataFrame:
@@ -228,79 +218,4 @@ def build_availability(health: DataFrame) -> DataFrame:
     both = partitions.unionByName(topics.withColumn("partition", F.lit(-1)))
     led = 1 - F.col("without_leader_ms") / F.col("observed_ms")
     both = both.withColumn("led_ratio", F.when(F.col("observed_ms") > 0, led))
-    return both.select(*t.AVAILABILITY.column_names)
-
-
-# ---- write
-
-# Each table, the one that it is built from, and how.
-_GOLD_TABLES: tuple[tuple[Table, Table, Callable[[DataFrame], DataFrame]], ...] = (
-    (t.REQUESTS, t.SIMULATION_RESULTS, build_requests),
-    (t.REPLICATION_HEALTH, t.SIMULATION_RESULTS, build_replication_health),
-    (t.LEADERSHIP_EVENTS, t.SIMULATION_RESULTS, build_leadership_events),
-    (t.STATE_TRANSITIONS, t.SIMULATION_RESULTS, build_state_transitions),
-    (t.FINAL_PARTITIONS, t.SIMULATION_RESULTS, build_final_partitions),
-    (t.AVAILABILITY, t.REPLICATION_HEALTH, build_availability),
-)
-
-
-def write_events(store: Store, events: pa.Table, snapshots: Sequence[SnapshotKey]) -> None:
-    """Write events (schema EVENTS) of these snapshots to silver.cluster_events."""
-    store.replace(t.CLUSTER_EVENTS, store.spark.createDataFrame(events), snapshots)
-
-
-def build_tables_of_groups(groups: GroupSimulation, key: SnapshotKey) -> dict[str, pa.Table]:
-    """Build the rows of the tables of consumer groups, by table; only scenarios have groups, so these are few."""
-    requests, transitions = build_group_tables(groups, key.cluster_id, key.snapshot_id)
-    return {t.GROUP_REQUESTS.name: requests, t.GROUP_TRANSITIONS.name: transitions}
-
-
-def write_simulation(
-    store: Store,
-    snapshots: Sequence[SnapshotKey],
-    buckets: int = BUCKETS,
-    group_tables: Mapping[str, pa.Table] | None = None,
-) -> dict[str, float]:
-    """Write the tables that follow from the events of these snapshots.
-
-    Args:
-        store: Where silver.cluster_events is, and the tables are written.
-        snapshots: The snapshots.
-        buckets: Number of shards that partitions are distributed over.
-        group_tables: Rows of the tables of consumer groups, by table; None = leave these as they are.
-
-    Returns:
-        The seconds that each table took.
-    """
-    seconds: dict[str, float] = {}
-    persisted: list[DataFrame] = []
-
-    def persist(frame: DataFrame) -> DataFrame:
-        try:
-            frame = frame.persist()
-            persisted.append(frame)
-        except AnalysisException:  # a platform that cannot persist computes it twice
-            pass
-        return frame
-
-    def simulate(events: DataFrame) -> DataFrame:
-        return simulate_events(events, buckets, persist)
-
-    simulated = (t.SIMULATION_RESULTS, t.CLUSTER_EVENTS, simulate)
-    tables = {table.name: (table, source.name, build) for table, source, build in (simulated, *_GOLD_TABLES)}
-    groups = group_tables or {}
-
-    def write(name: str) -> None:
-        began = monotonic()
-        if name in groups:
-            store.replace(TABLES[name], store.spark.createDataFrame(groups[name]), snapshots)
-        else:
-            table, source, build = tables[name]
-            store.replace(table, build(store.read(source, snapshots)), snapshots)
-        if name == t.SIMULATION_RESULTS.name:
-            for frame in persisted:
-                frame.unpersist()
-        seconds[name] = monotonic() - began
-
-    run_steps([*tables, *groups], {name: (source,) for name, (_, source, _) in tables.items()}, write, _PARALLEL_TABLES)
-    return seconds
+    return both.select(*simulation_tables.AVAILABILITY.column_names)

@@ -241,39 +241,47 @@ STAGES: tuple[Stage, ...] = (
 # Tables that others are made of, and the settings that they follow from.
 RESTS_ON: dict[str, Callable[[Settings], str]] = {SUMS: sums_rest_on, _PACKED_PLANS: plans_rest_on}
 
-# Every step by name, in order: what --from and --to take. The gate stands before gold.
-_FIRST_GOLD = next(i for i, stage in enumerate(STAGES) if stage.table.startswith("gold."))
-STEPS: tuple[str, ...] = (
-    RAW,
-    *(stage.table for stage in STAGES[:_FIRST_GOLD]),
-    QUALITY,
-    *(stage.table for stage in STAGES[_FIRST_GOLD:]),
-)
+# Every step by name, in order: the values of --from and --to. The quality gate comes between silver and gold.
+_GATE = 1 + max(i for i, stage in enumerate(STAGES) if stage.table.startswith("silver."))
+_SILVER, _GOLD = STAGES[:_GATE], STAGES[_GATE:]
+STEPS: tuple[str, ...] = (RAW, *(stage.table for stage in _SILVER), QUALITY, *(stage.table for stage in _GOLD))
+# Layers contain the internal tables that they are computed from.
+_LAYERS = {
+    "bronze": (RAW,),
+    "silver": tuple(stage.table for stage in _SILVER),
+    "gold": tuple(stage.table for stage in _GOLD),
+}
 
-# The gate waits for all that it checks, and gold for the gate.
+# The gate waits for all silver tables, and gold waits for the gate.
 NEEDS: dict[str, tuple[str, ...]] = {
-    QUALITY: tuple(stage.table for stage in STAGES[:_FIRST_GOLD]),
-    **{stage.table: stage.inputs for stage in STAGES[:_FIRST_GOLD]},
-    **{stage.table: (*stage.inputs, QUALITY) for stage in STAGES[_FIRST_GOLD:]},
+    QUALITY: _LAYERS["silver"],
+    **{stage.table: stage.inputs for stage in _SILVER},
+    **{stage.table: (*stage.inputs, QUALITY) for stage in _GOLD},
 }
 
 
 def steps_between(first: str | None, last: str | None) -> list[str]:
-    """The steps from `first` to `last`, both included: names of STEPS, their last parts, or bronze, silver, gold.
+    """List the steps from `first` to `last`, with the quality gate before any step of gold.
 
-    The gate is among them wherever a gold table is.
+    Args:
+        first: A name of STEPS, or its last part, or bronze, silver or gold; None = the first step.
+        last: The same; None = the last step.
+
+    Raises:
+        SettingsError: If there is no such step, or `first` comes after `last`.
     """
 
-    def matching(name: str) -> list[int]:
-        found = [i for i, step in enumerate(STEPS) if name in (step, step.split(".")[-1], step.split(".")[0])]
-        if not found:
+    def find_steps(name: str) -> list[int]:
+        layer = _LAYERS.get(name, ())
+        indices = [i for i, step in enumerate(STEPS) if step in layer or name in (step, step.split(".")[-1])]
+        if not indices:
             raise SettingsError(f"there is no stage {name!r}; there are bronze, silver, gold, {', '.join(STEPS)}")
-        return found
+        return indices
 
-    begin = matching(first)[0] if first else 0
-    end = matching(last)[-1] if last else len(STEPS) - 1
+    begin = find_steps(first)[0] if first else 0
+    end = find_steps(last)[-1] if last else len(STEPS) - 1
     if begin > end:
         raise SettingsError(f"--from {first} comes after --to {last}")
     steps = list(STEPS[begin : end + 1])
-    behind_the_gate = QUALITY not in steps and steps[-1].startswith("gold.")
-    return [QUALITY, *steps] if behind_the_gate else steps
+    needs_gate = QUALITY not in steps and steps[-1] in _LAYERS["gold"]
+    return [QUALITY, *steps] if needs_gate else steps

@@ -17,9 +17,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from pipelines.ingest.sources import SnapshotKey
+from pipelines.simulation.simulation_writer import write_events, write_simulation
 from pipelines.spark.session import open_session
 from pipelines.spark.store import Store
-from pipelines.stages.simulation_stage import write_events, write_simulation
 from tests.bench.memory import Watch
 from udfs.simulation.cluster_events import ClusterSettings, InitialPartition, InitialState, build_event_log
 from udfs.simulation.kernels.codes import EventKind

@@ -62,7 +62,7 @@ TEXTS = (
     r"(?<![\w-])--(?:led|as|above|one-stream)(?![\w-])",
 )
 TEXT = re.compile("|".join(TEXTS) + "|" + "|".join(rf"\b{name}\b" for name in sorted(NAMES) if "_" in name[1:]), re.I)
-KILL = re.compile(r"\bkill(?:s|ed|ing)?\b", re.I)
+KILL = re.compile(r"\bkill(?:s|ed|ing)?\b(?! [-$])", re.I)  # not the command of a shell
 KILLED_PROCESS = re.compile(
     r"\b(process|processes|run|runs|command|signal|SIGKILL|JVM|worker|workers|job|jobs)\b", re.I
 )

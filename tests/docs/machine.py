@@ -15,7 +15,8 @@ import pytest
 from pipelines.cli import main
 from pipelines.errors import EXIT_ALERT
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.report.report_data import Facts
+from pipelines.report.html_page import write_report
+from pipelines.report.report_data import ReportData
 from pipelines.runner import Run
 from pipelines.spark.store import Store
 from pipelines.stages.stage_registry import STEPS
@@ -35,11 +36,12 @@ ELSEWHERE = {
 OVER_TABLES = ("run", "report", "query", "tables", "doctor")
 # What `run` is given on the pages: the first run has the tables of all of them.
 SOURCES = ("prod=dumps/prod", "eu=dumps/eu.txt", "mine=mine.txt", "prod-describe.txt")
-# Of this cluster the tables hold an older snapshot, that of tests.shared_runs.SMALL. Its twin is of the same describe, and
+# Of this cluster the tables hold an older snapshot, that of tests.shared_runs.SMALL. Its twin is of the same
+# describe, and
 # was seen once.
 OLDER, TWIN = "mine", "prod-describe"
 # Few placements: what is shown of the schemes is that of run.seed.
-FEW = ("--set", "failures.seeds=2", "--set", "hotspots.seeds=20", "--set", "failures.random_sets=10")
+FEW_SEEDS = ("--set", "failures.seeds=2", "--set", "hotspots.seeds=20", "--set", "failures.random_sets=10")
 _REQUEST = (
     '{"algorithm":"kafka","topic":"orders","brokers":[{"id":1,"rack":"a"},{"id":2,"rack":"b"}],"partitions":2,'
     '"replication_factor":2,"seed":7}\n'
@@ -80,7 +82,7 @@ class Once:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._places: dict[str, str] = {}
-        self._pages: dict[tuple[object, ...], tuple[Path, Facts]] = {}
+        self._pages: dict[tuple[object, ...], tuple[Path, ReportData]] = {}
         self._register, self._report = Store.register, write_report
 
     @property
@@ -92,7 +94,7 @@ class Once:
 
         return register
 
-    def report(self, store: Store, file: Path, snapshots: Sequence[SnapshotKey], only_these: bool) -> Facts:
+    def report(self, store: Store, file: Path, snapshots: Sequence[SnapshotKey], only_these: bool) -> ReportData:
         """Of a run: the page of its clusters alone, or of all."""
         key = (store.warehouse, only_these, *(snapshots if only_these else ()))
         if key not in self._pages:

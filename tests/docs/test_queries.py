@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.ingest.sources import SnapshotKey, compute_snapshot_id, find_source
 from pipelines.report.figure_queries import FIGURES, Figure
-from pipelines.report.report_data import trend_sql
+from pipelines.report.report_data import trend_query
 from tests.docs.machine import OLDER, REAL, TWIN, Machine
 from tests.docs.pages import PAGES, Block, Command, blocks
 
@@ -49,10 +49,10 @@ def snapshots(first_run: str) -> list[SnapshotKey]:
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
 def test_the_query_behind_a_figure(machine: Machine, snapshots: list[SnapshotKey], figure: Figure) -> None:
     """As the page shows it, by the command that the page names."""
-    rows = asked(machine, figure.of(snapshots))
+    rows = asked(machine, figure.query(snapshots))
     clusters = {key.cluster_id for key in snapshots if figure.name != "racks" or "zookeeper" not in key.cluster_id}
     assert {row["cluster_id"] for row in rows} == clusters
 
 
 def test_the_query_behind_the_trend(machine: Machine, snapshots: list[SnapshotKey]) -> None:
-    assert asked(machine, trend_sql([key.cluster_id for key in snapshots]))
+    assert asked(machine, trend_query([key.cluster_id for key in snapshots]))

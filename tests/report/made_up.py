@@ -1,4 +1,4 @@
-"""Facts of clusters that nobody has, as the page takes them."""
+"""ReportData of clusters that nobody has, as the page takes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.report.figure_queries import FIGURES
-from pipelines.report.report_data import Facts, answered
+from pipelines.report.report_data import ReportData, add_risks
 from pipelines.report.verdict import judge_cluster
 
 SCHEMES = ("observed", "kafka", "kraft", "naive")
@@ -78,7 +78,8 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             for i, one in enumerate(ids)
         ],
         "racks_known": True,
-        "failures": answered(failures),
+        "failures": add_risks(failures),
+        "custom_failures": add_risks([{**failures[0], "failed_brokers": [1, 2]}]) if failures else [],
         "worst": {scheme: [[one, float(1 + draw.random())] for one in ids] for scheme in SCHEMES},
         "takeovers": {
             "ids": ids,
@@ -172,6 +173,6 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
     }
 
 
-def facts_of_clusters(*clusters: dict[str, Any]) -> Facts:
+def facts_of_clusters(*clusters: dict[str, Any]) -> ReportData:
     """The facts of a page of these."""
-    return Facts(list(clusters), datetime(2026, 11, 22, 12, 0, tzinfo=UTC))
+    return ReportData(list(clusters), datetime(2026, 11, 22, 12, 0, tzinfo=UTC))

@@ -96,7 +96,7 @@ def test_views_of_a_metastore(small_run: SmallRun, tmp_path: Path) -> None:
     results, kinds, comments, hot = run_python(METASTORE, tmp_path, *arguments)
     assert [code for code, _ in results] == [0, 0, 0]
     answers = [json.loads(line) for line in results[1][1].splitlines()]
-    assert answers[0] == {"broker_id": 1, "answer": "no: partitions would be offline"}
+    assert answers[0] == {"broker_id": 1, "answer": "No: 1 partition would go offline"}
     assert "prod.eu" in page.read_text()
     assert kinds == {view.name: "VIEW" for view in VIEWS}
     assert comments == {view.name: view.comment for view in VIEWS}

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from udfs.arrow.table_columns import DOUBLE, LONG, column
 from udfs.hotspots.kernels.balls_in_bins import FullestBin, find_fullest_bin
-from udfs.hotspots.kernels.leader_counts import BrokerCounts, ClusterTopics
+from udfs.hotspots.kernels.leader_counts import SeedCounts, ClusterTopics
 from udfs.hotspots.leader_counting import (
     count_replicas,
     count_whole_rounds,
@@ -145,7 +145,7 @@ class PlacementTrial:
         rejected = len(topics.name_hash) - len(placeable.name_hash)
         return cls(scheme, brokers, placeable, rejected, seeds if placeable.count_rows().any() else 0)
 
-    def count(self, run_seed: int, first: int = 0, until: int | None = None) -> BrokerCounts:
+    def count(self, run_seed: int, first: int = 0, until: int | None = None) -> SeedCounts:
         """Count leaders and replicas by seeds first to until - 1 (default: all).
 
         Seed i places what a run with run.seed = run_seed + i does.

@@ -12,7 +12,7 @@ from udfs.arrow.columns import to_array, to_numpy
 from udfs.arrow.ragged import offsets_of, take_segments
 from udfs.hotspots.kernels.leader_counts import (
     Arcs,
-    BrokerCounts,
+    SeedCounts,
     ClusterTopics,
     count_rack_aware,
     count_round_robin,
@@ -80,32 +80,32 @@ def estimate_cost(scheme: str, topics: ClusterTopics, lists: BrokerLists) -> int
     return n + len(topics.name_hash) + len(topics.partition_ids) + pairs
 
 
-def create_counts(seeds: int, brokers: int) -> BrokerCounts:
+def create_counts(seeds: int, brokers: int) -> SeedCounts:
     """Allocate counts of zero."""
-    return BrokerCounts(*(np.zeros((seeds, brokers), dtype=np.int64) for _ in range(2)))
+    return SeedCounts(*(np.zeros((seeds, brokers), dtype=np.int64) for _ in range(2)))
 
 
-def _restore_order(counts: BrokerCounts, order: Ints) -> BrokerCounts:
+def _restore_order(counts: SeedCounts, order: Ints) -> SeedCounts:
     """Return counts with brokers in the order of the list; order: their indices in the list."""
     back = np.argsort(order)
-    return BrokerCounts(counts.leaders[:, back], counts.replicas[:, back])
+    return SeedCounts(counts.leaders[:, back], counts.replicas[:, back])
 
 
-def _count_round_robin(topics: ClusterTopics, order: Ints, run_words: Words, is_random: bool) -> BrokerCounts:
+def _count_round_robin(topics: ClusterTopics, order: Ints, run_words: Words, is_random: bool) -> SeedCounts:
     counts = create_counts(len(run_words), len(order))
     count_round_robin(run_words, topics, find_arcs(topics, len(order)), is_random, counts)
     return _restore_order(counts, order)
 
 
-def _count_rack_unaware(topics: ClusterTopics, lists: BrokerLists, run_words: Words) -> BrokerCounts:
+def _count_rack_unaware(topics: ClusterTopics, lists: BrokerLists, run_words: Words) -> SeedCounts:
     return _count_round_robin(topics, np.arange(len(lists.ids)), run_words, is_random=True)
 
 
-def _count_naive(topics: ClusterTopics, lists: BrokerLists, run_words: Words) -> BrokerCounts:
+def _count_naive(topics: ClusterTopics, lists: BrokerLists, run_words: Words) -> SeedCounts:
     return _count_round_robin(topics, np.argsort(lists.ids), run_words, is_random=False)
 
 
-def _count_kafka(topics: ClusterTopics, lists: BrokerLists, run_words: Words) -> BrokerCounts:
+def _count_kafka(topics: ClusterTopics, lists: BrokerLists, run_words: Words) -> SeedCounts:
     if lists.rack[0] == NO_RACK:
         return _count_rack_unaware(topics, lists, run_words)
     ids, rack = np.empty_like(lists.ids), np.empty_like(lists.rack)
@@ -119,7 +119,7 @@ def _count_kafka(topics: ClusterTopics, lists: BrokerLists, run_words: Words) ->
     return _restore_order(counts, order)
 
 
-def _count_kraft(topics: ClusterTopics, lists: BrokerLists, run_words: Words) -> BrokerCounts:
+def _count_kraft(topics: ClusterTopics, lists: BrokerLists, run_words: Words) -> SeedCounts:
     order = np.argsort(lists.ids)
     counts = create_counts(len(run_words), len(order))
     places = np.argsort(order).astype(np.int32)  # by id, as the placement sorts them
@@ -137,7 +137,7 @@ def _needs_no_placing(topics: ClusterTopics, lists: BrokerLists) -> np.ndarray:
     return np.asarray((np.diff(topics.partition_id_offsets) == 0) & is_one_rack)
 
 
-def count_by_placing(scheme: str, topics: ClusterTopics, lists: BrokerLists, run_words: Words) -> BrokerCounts:
+def count_by_placing(scheme: str, topics: ClusterTopics, lists: BrokerLists, run_words: Words) -> SeedCounts:
     """Count leaders and replicas by placing the topics with every seed; works for every scheme."""
     place = find_place_function(scheme)
     requests = _create_topics(topics)
@@ -151,7 +151,7 @@ def count_by_placing(scheme: str, topics: ClusterTopics, lists: BrokerLists, run
     return counts
 
 
-_COUNTERS: dict[str, Callable[[ClusterTopics, BrokerLists, Words], BrokerCounts]] = {
+_COUNTERS: dict[str, Callable[[ClusterTopics, BrokerLists, Words], SeedCounts]] = {
     KAFKA: _count_kafka,
     KAFKA_RACK_UNAWARE: _count_rack_unaware,
     KRAFT: _count_kraft,
@@ -159,7 +159,7 @@ _COUNTERS: dict[str, Callable[[ClusterTopics, BrokerLists, Words], BrokerCounts]
 }
 
 
-def count_replicas(scheme: str, topics: ClusterTopics, lists: BrokerLists, run_words: Words) -> BrokerCounts:
+def count_replicas(scheme: str, topics: ClusterTopics, lists: BrokerLists, run_words: Words) -> SeedCounts:
     """Count the leaders and replicas of each broker for each seed.
 
     Args:

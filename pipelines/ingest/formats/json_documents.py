@@ -32,7 +32,7 @@ _DECODER = json.JSONDecoder()
 Path = tuple[str | int, ...]
 
 
-class EventKind(StrEnum):
+class JsonEventKind(StrEnum):
     """What a walk over JSON documents meets."""
 
     LINE = auto()  # a line of text outside of any document; `raw` is the line
@@ -44,17 +44,17 @@ class EventKind(StrEnum):
     BROKEN = auto()  # the document breaks off or is not JSON here; `value` is the reason, `raw` the text here
 
 
-class Event(NamedTuple):
+class JsonEvent(NamedTuple):
     """One step of a walk: its kind, where in the document, on which line of the file."""
 
-    kind: EventKind
+    kind: JsonEventKind
     path: Path
     line: int
     raw: str
     value: Any = None
 
 
-def walk_documents(text: str, arrays: Iterable[tuple[str, ...]]) -> Iterator[Event]:
+def walk_documents(text: str, arrays: Iterable[tuple[str, ...]]) -> Iterator[JsonEvent]:
     """Yield the events of all documents and of the lines around them, in file order.
 
     Args:
@@ -73,7 +73,7 @@ def walk_documents(text: str, arrays: Iterable[tuple[str, ...]]) -> Iterator[Eve
             if _DOCUMENT_BEGIN.match(text, position):
                 continue
         end = _find_line_end(text, position)
-        yield Event(EventKind.LINE, (), walker.get_line(position), text[position:end])
+        yield JsonEvent(JsonEventKind.LINE, (), walker.get_line(position), text[position:end])
         position = end + 1
 
 
@@ -109,7 +109,7 @@ class _Walker:
     def skip_space(self, position: int) -> int:
         return _SPACE.match(self._text, position).end()  # type: ignore[union-attr]
 
-    def walk_document(self, begin: int) -> Generator[Event, None, int]:
+    def walk_document(self, begin: int) -> Generator[JsonEvent, None, int]:
         """Yield the events of the document that begins here; return the position behind it."""
         self._has_array = False
         line = self.get_line(begin)
@@ -119,29 +119,29 @@ class _Walker:
             at = min(error.position, len(self._text))
             line_end = _find_line_end(self._text, at)
             raw = self._text[at : min(line_end, at + _MAX_RAW)]
-            yield Event(EventKind.BROKEN, (), self.get_line(at), raw, str(error))
+            yield JsonEvent(JsonEventKind.BROKEN, (), self.get_line(at), raw, str(error))
             return line_end
         if not self._has_array:
-            yield Event(EventKind.FOREIGN, (), line, self._text[begin : min(end, begin + _MAX_RAW)])
+            yield JsonEvent(JsonEventKind.FOREIGN, (), line, self._text[begin : min(end, begin + _MAX_RAW)])
         return end
 
-    def _walk_value(self, begin: int, path: Path, pattern: tuple[str, ...]) -> Generator[Event, None, int]:
+    def _walk_value(self, begin: int, path: Path, pattern: tuple[str, ...]) -> Generator[JsonEvent, None, int]:
         first = self._text[begin : begin + 1]
         is_named = first == "[" and pattern in self._arrays
         self._has_array |= is_named
         if is_named or (first == "{" and pattern in self._ways) or (first == "[" and (*pattern, _ANY) in self._ways):
             return (yield from self._walk_container(begin, path, pattern))
         value, end = self._decode(begin)
-        yield Event(EventKind.VALUE, path, self.get_line(begin), "", value)
+        yield JsonEvent(JsonEventKind.VALUE, path, self.get_line(begin), "", value)
         return end
 
-    def _walk_container(self, begin: int, path: Path, pattern: tuple[str, ...]) -> Generator[Event, None, int]:
+    def _walk_container(self, begin: int, path: Path, pattern: tuple[str, ...]) -> Generator[JsonEvent, None, int]:
         text = self._text
         is_object = text[begin] == "{"
         close = "}" if is_object else "]"
         below = (*pattern, _ANY)
         has_elements = not is_object and pattern in self._arrays and below not in self._ways
-        yield Event(EventKind.START, path, self.get_line(begin), "")
+        yield JsonEvent(JsonEventKind.START, path, self.get_line(begin), "")
         position = self.skip_space(begin + 1)
         index = 0
         while index or text[position : position + 1] != close:
@@ -150,7 +150,7 @@ class _Walker:
                 end = yield from self._walk_value(position, (*path, key), (*pattern, key))
             elif has_elements:
                 value, end = self._decode(position)
-                yield Event(EventKind.ELEMENT, (*path, index), self.get_line(position), text[position:end], value)
+                yield JsonEvent(JsonEventKind.ELEMENT, (*path, index), self.get_line(position), text[position:end], value)
             else:
                 end = yield from self._walk_value(position, (*path, index), below)
             index += 1
@@ -161,7 +161,7 @@ class _Walker:
             if mark != ",":
                 raise self._expected(position, f"a comma or {close}")
             position = self.skip_space(position + 1)
-        yield Event(EventKind.END, path, self.get_line(position), "")
+        yield JsonEvent(JsonEventKind.END, path, self.get_line(position), "")
         return position + 1
 
     def _read_key(self, position: int) -> tuple[str, int]:
@@ -194,7 +194,7 @@ def find_keys(text: str) -> set[str]:
     return set(_KEY.findall(text))
 
 
-def to_row(event: Event, arrays: str) -> Row | None:
+def to_row(event: JsonEvent, arrays: str) -> Row | None:
     """Return the row of a line outside of documents, of a broken document or of a foreign one, else None.
 
     Args:
@@ -202,17 +202,17 @@ def to_row(event: Event, arrays: str) -> Row | None:
         arrays: Names of the arrays that the format reads, for a reason.
     """
     match event.kind:
-        case EventKind.LINE:
+        case JsonEventKind.LINE:
             return event.line, _TEXT, event.raw
-        case EventKind.BROKEN:
+        case JsonEventKind.BROKEN:
             return event.line, _BROKEN + str(event.value), event.raw
-        case EventKind.FOREIGN:
+        case JsonEventKind.FOREIGN:
             return event.line, _FOREIGN + arrays, event.raw
     return None
 
 
 def read_elements(
-    text: str, arrays: Iterable[tuple[str, ...]], names: str, get_context: Callable[[Event], str]
+    text: str, arrays: Iterable[tuple[str, ...]], names: str, get_context: Callable[[JsonEvent], str]
 ) -> Iterator[Row]:
     """Yield a row for each element of these arrays (see walk_documents), and for all that is outside of them.
 
@@ -220,17 +220,17 @@ def read_elements(
         text: Text of a file.
         arrays: Paths of the arrays.
         names: Names of the arrays, for a reason.
-        get_context: Event of an element -> context of its record.
+        get_context: JsonEvent of an element -> context of its record.
     """
     for event in walk_documents(text, arrays):
         row = to_row(event, names)
         if row is not None:
             yield row
-        elif event.kind == EventKind.ELEMENT:
+        elif event.kind == JsonEventKind.ELEMENT:
             yield event.line, get_context(event), event.raw
 
 
-def get_array(event: Event) -> str:
+def get_array(event: JsonEvent) -> str:
     """Return the name of the top-level array that an element is in."""
     return str(event.path[0])
 

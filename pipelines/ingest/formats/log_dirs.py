@@ -25,7 +25,7 @@ from pipelines.ingest.formats.checked_values import (
     quote,
     unparsable,
 )
-from pipelines.ingest.formats.json_documents import Event, EventKind, parse_elements, to_row, walk_documents
+from pipelines.ingest.formats.json_documents import JsonEvent, JsonEventKind, parse_elements, to_row, walk_documents
 from pipelines.ingest.source_format import Format, Records, Row, parse_each
 
 # Both arrays: a broker without log dirs is an answer too, and replicas are elements of their own.
@@ -57,16 +57,16 @@ class _Broker:
         self.dir_lines: dict[int, int] = {}
         self.replicas: list[tuple[int, int, str]] = []  # index of its log dir, line, raw
 
-    def add(self, event: Event) -> None:
+    def add(self, event: JsonEvent) -> None:
         path = event.path
-        if event.kind == EventKind.VALUE and len(path) == 3 and path[2] == "broker":
+        if event.kind == JsonEventKind.VALUE and len(path) == 3 and path[2] == "broker":
             self.id = event.value
         elif len(path) >= 4 and path[2] == "logDirs" and isinstance(path[3], int):
             log_dir = self.dirs.setdefault(path[3], {})
             self.dir_lines.setdefault(path[3], event.line)
-            if event.kind == EventKind.VALUE and len(path) == 5:
+            if event.kind == JsonEventKind.VALUE and len(path) == 5:
                 log_dir[str(path[4])] = event.value
-            elif event.kind == EventKind.ELEMENT:
+            elif event.kind == JsonEventKind.ELEMENT:
                 self.replicas.append((path[3], event.line, event.raw))
 
     def read_rows(self) -> Iterator[Row]:
@@ -97,13 +97,13 @@ def _read_rows(text: str) -> Iterator[Row]:
                 yield from broker.read_rows()
                 broker = None
             yield row
-        elif depth == 2 and event.kind == EventKind.START:
+        elif depth == 2 and event.kind == JsonEventKind.START:
             broker = _Broker(event.line)
-        elif depth == 2 and event.kind == EventKind.VALUE:
+        elif depth == 2 and event.kind == JsonEventKind.VALUE:
             yield event.line, _BROKER, json.dumps(event.value)
         elif depth >= 2 and broker is not None:
             broker.add(event)
-            if depth == 2 and event.kind == EventKind.END:
+            if depth == 2 and event.kind == JsonEventKind.END:
                 yield from broker.read_rows()
                 broker = None
 

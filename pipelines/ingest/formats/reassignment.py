@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pipelines.ingest.facts import Fact, FactKind, ignore
 from pipelines.ingest.formats.checked_values import parse_object
-from pipelines.ingest.formats.json_documents import EventKind, parse_elements, to_row, walk_documents
+from pipelines.ingest.formats.json_documents import JsonEventKind, parse_elements, to_row, walk_documents
 from pipelines.ingest.source_format import Format, Records, Row
 
 _CURRENT, _PROPOSED = "current", "proposed"
@@ -32,12 +32,12 @@ def _read_records(text: str, _path: str) -> Records:
 def _read_rows(text: str) -> Iterator[Row]:
     assignment = _CURRENT
     for event in walk_documents(text, [("partitions",)]):
-        if event.kind == EventKind.LINE:
+        if event.kind == JsonEventKind.LINE:
             assignment = next((name for title, name in _TITLES if title.match(event.raw)), assignment)
         row = to_row(event, "partitions")
         if row is not None:
             yield row
-        elif event.kind == EventKind.ELEMENT:
+        elif event.kind == JsonEventKind.ELEMENT:
             yield event.line, assignment, event.raw
 
 

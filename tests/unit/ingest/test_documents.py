@@ -13,7 +13,7 @@ from pipelines.ingest.facts import FactKind
 from pipelines.ingest.format_registry import FORMATS, detect_format
 from pipelines.ingest.formats import log_dirs
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
-from pipelines.ingest.formats.json_documents import Event, EventKind, walk_documents
+from pipelines.ingest.formats.json_documents import JsonEvent, JsonEventKind, walk_documents
 from pipelines.ingest.source_format import Records, parse_each
 
 from .facts import FORMATS_DIR, check_facts, drop_kind, facts, faults, load_facts, reasons, shorten
@@ -207,8 +207,8 @@ def test_tool_output_is_ignored() -> None:
 # --- the walk --------------------------------------------------------------------------------------------
 
 
-def elements(text: str, *arrays: tuple[str, ...]) -> list[Event]:
-    return [event for event in walk_documents(text, arrays) if event.kind == EventKind.ELEMENT]
+def elements(text: str, *arrays: tuple[str, ...]) -> list[JsonEvent]:
+    return [event for event in walk_documents(text, arrays) if event.kind == JsonEventKind.ELEMENT]
 
 
 _JSON = st.recursive(
@@ -250,7 +250,7 @@ def test_elements_of_the_array_are_found_anywhere_in_the_document(
     ],
 )
 def test_the_events_of_a_walk(text: str, kinds: list[str]) -> None:
-    quiet = (EventKind.START, EventKind.END, EventKind.VALUE)
+    quiet = (JsonEventKind.START, JsonEventKind.END, JsonEventKind.VALUE)
     assert [event.kind for event in walk_documents(text, [("a",)]) if event.kind not in quiet] == kinds
 
 

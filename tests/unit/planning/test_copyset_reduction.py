@@ -107,9 +107,9 @@ def both(cluster_model: ClusterModel, *proposals: ProposedAssignment) -> list[tu
     return [(one, cluster_model.find_copied(one)) for one in proposals]
 
 
-@pytest.mark.parametrize("made", [expanded, drained, widened])
-def test_fewer_sets_of_equal_balance(model_file: Any) -> None:
-    cluster_model, rules, proposal = model_file()
+@pytest.mark.parametrize("build_case", [expanded, drained, widened])
+def test_fewer_sets_of_equal_balance(build_case: Any) -> None:
+    cluster_model, rules, proposal = build_case()
     found = reduce_copysets(cluster_model, rules, proposal)
     assert_as_good(cluster_model, rules, proposal, found)
     copyset_change = found.certificate.copysets

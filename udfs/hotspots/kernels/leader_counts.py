@@ -51,7 +51,7 @@ class ClusterTopics(NamedTuple):
         return np.where(selected > 0, selected, self.partitions)
 
 
-class BrokerCounts(NamedTuple):
+class SeedCounts(NamedTuple):
     """Leaders and replicas of each broker, for each seed: int64 (seeds, brokers)."""
 
     leaders: Ints
@@ -120,7 +120,7 @@ def _accumulate(steps: Ints, out: Ints) -> None:
 
 @compiled
 def count_round_robin(
-    run_words: Words, topics: ClusterTopics, arcs: Arcs, is_random: bool, counts: BrokerCounts
+    run_words: Words, topics: ClusterTopics, arcs: Arcs, is_random: bool, counts: SeedCounts
 ) -> None:
     """Count leaders and replicas of the round robin without racks; brokers in the order placed over.
 
@@ -167,7 +167,7 @@ def count_round_robin(
 
 @compiled
 def count_rack_aware(
-    run_words: Words, topics: ClusterTopics, arcs: Arcs, rack: Ids, racks: int, counts: BrokerCounts
+    run_words: Words, topics: ClusterTopics, arcs: Arcs, rack: Ids, racks: int, counts: SeedCounts
 ) -> None:
     """Count leaders and replicas of the rack-aware round robin, for topics of one replication factor.
 
@@ -216,7 +216,7 @@ def count_rack_aware(
 
 
 @compiled
-def count_striped_one_rack(run_words: Words, topics: ClusterTopics, counts: BrokerCounts) -> None:
+def count_striped_one_rack(run_words: Words, topics: ClusterTopics, counts: SeedCounts) -> None:
     """Count leaders and replicas of KRaft's placement of whole topics over unfenced brokers (by id) of one rack.
 
     Every round gives all brokers the same. The last, incomplete round is an arc over the brokers: in the order of their
@@ -261,7 +261,7 @@ def count_striped_one_rack(run_words: Words, topics: ClusterTopics, counts: Brok
 
 @compiled
 def count_striped(
-    run_words: Words, topics: ClusterTopics, ids: Ids, rank: Ids, rack_hash: Ids, counts: BrokerCounts
+    run_words: Words, topics: ClusterTopics, ids: Ids, rank: Ids, rack_hash: Ids, counts: SeedCounts
 ) -> None:
     """Count leaders and replicas of KRaft's placement over unfenced brokers, by placing every replica.
 
