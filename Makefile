@@ -63,7 +63,7 @@ bench: check-machine $(READY) ## placing a million partitions, against Spark's o
 bench-kernels: check-machine $(READY) ## the placement kernels beside Kafka's own classes, as ratios
 	$(BIN)/python -m tests.bench.kernels
 
-bench-plans: check-machine $(READY) ## plans of every goal on made-up clusters: what they reach, beside the bounds (LARGE=1: 300 brokers too)
+bench-plans: check-machine $(READY) ## plans of every goal on synthetic clusters: what they reach, beside the bounds (LARGE=1: 300 brokers too)
 	$(BIN)/python -m tests.bench.plans $(if $(LARGE),--large)
 
 bench-replay: check-machine $(READY) ## a million events over 100,000 partitions replayed into tables, against Spark's own sort and write of them

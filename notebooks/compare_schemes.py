@@ -19,7 +19,7 @@ spark = open_tables("compare schemes")
 # COMMAND ----------
 
 cluster = get_parameter(globals(), "cluster", "%")  # a LIKE pattern: % = every cluster
-mine = F.col("cluster_id").like(cluster)
+of_cluster = F.col("cluster_id").like(cluster)
 metric = get_parameter(globals(), "metric", "worst_survivor_ratio")
 
 # COMMAND ----------
@@ -37,7 +37,7 @@ spark.sql(
     FROM gold.scheme_comparison JOIN insights.snapshots USING (cluster_id, snapshot_id) WHERE newest
     ORDER BY cluster_id, scheme
     """
-).where(mine).where(F.col("metric") == metric).show(truncate=False)
+).where(of_cluster).where(F.col("metric") == metric).show(truncate=False)
 
 # COMMAND ----------
 
@@ -56,7 +56,7 @@ spark.sql(
     WHERE newest AND failure_unit = 'broker'
     ORDER BY cluster_id, failures, scheme
     """
-).where(mine).show(100, truncate=False)
+).where(of_cluster).show(100, truncate=False)
 
 # COMMAND ----------
 
@@ -70,4 +70,4 @@ spark.sql(
     SELECT o.* FROM gold.cluster_origin o JOIN insights.snapshots USING (cluster_id, snapshot_id) WHERE newest
     ORDER BY cluster_id
     """
-).where(mine).show(truncate=False, vertical=True)
+).where(of_cluster).show(truncate=False, vertical=True)

@@ -18,7 +18,7 @@ spark = open_tables("explore a cluster")
 # COMMAND ----------
 
 cluster = get_parameter(globals(), "cluster", "%")  # a LIKE pattern: % = every cluster
-mine = F.col("cluster_id").like(cluster)
+of_cluster = F.col("cluster_id").like(cluster)
 
 # COMMAND ----------
 
@@ -35,7 +35,7 @@ spark.sql(
     FROM gold.leader_hotspots JOIN insights.snapshots USING (cluster_id, snapshot_id)
     WHERE newest AND topic IS NULL ORDER BY cluster_id, scheme
     """
-).where(mine).show(truncate=False)
+).where(of_cluster).show(truncate=False)
 
 # COMMAND ----------
 
@@ -44,7 +44,8 @@ spark.sql(
 
 # COMMAND ----------
 
-spark.sql("SELECT * FROM insights.broker_failure_risk ORDER BY cluster_id, broker_id").where(mine).show(truncate=False)
+risks = spark.sql("SELECT * FROM insights.broker_failure_risk ORDER BY cluster_id, broker_id")
+risks.where(of_cluster).show(truncate=False)
 
 # COMMAND ----------
 
@@ -63,7 +64,7 @@ spark.sql(
     WHERE newest AND scheme = 'observed' AND scenario_kind = 'broker'
     ORDER BY newly_offline_partitions DESC, worst_survivor_ratio DESC
     """
-).where(mine).limit(10).show(truncate=False)
+).where(of_cluster).limit(10).show(truncate=False)
 
 # COMMAND ----------
 
@@ -80,4 +81,4 @@ spark.sql(
     WHERE newest AND scheme = 'observed' AND topic IS NOT NULL AND partitions >= brokers
     ORDER BY leaders_max / leaders_mean DESC, partitions DESC
     """
-).where(mine).limit(10).show(truncate=False)
+).where(of_cluster).limit(10).show(truncate=False)

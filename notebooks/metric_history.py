@@ -18,7 +18,7 @@ spark = open_tables("over time")
 # COMMAND ----------
 
 cluster = get_parameter(globals(), "cluster", "%")  # a LIKE pattern: % = every cluster
-mine = F.col("cluster_id").like(cluster)
+of_cluster = F.col("cluster_id").like(cluster)
 
 # COMMAND ----------
 
@@ -27,7 +27,7 @@ mine = F.col("cluster_id").like(cluster)
 
 # COMMAND ----------
 
-spark.sql("SELECT * FROM insights.snapshots ORDER BY cluster_id, number").where(mine).show(100, truncate=False)
+spark.sql("SELECT * FROM insights.snapshots ORDER BY cluster_id, number").where(of_cluster).show(100, truncate=False)
 
 # COMMAND ----------
 
@@ -43,7 +43,7 @@ spark.sql(
       ('leaders_max_over_mean_ratio', 'worst_survivor_ratio', 'most_newly_offline_partitions')
     ORDER BY cluster_id, metric, number
     """
-).where(mine).show(100, truncate=False)
+).where(of_cluster).show(100, truncate=False)
 
 # COMMAND ----------
 
@@ -53,7 +53,7 @@ spark.sql(
 # COMMAND ----------
 
 changes = spark.sql("SELECT cluster_id, change, count(*) AS partitions FROM insights.snapshot_changes GROUP BY 1, 2")
-changes.where(mine).orderBy("cluster_id", "change").show(truncate=False)
+changes.where(of_cluster).orderBy("cluster_id", "change").show(truncate=False)
 
 # COMMAND ----------
 
@@ -78,4 +78,4 @@ spark.sql(
       AND now.metric = was.metric
     GROUP BY 1, 2 ORDER BY 1, 2
     """
-).where(mine).show(100, truncate=False)
+).where(of_cluster).show(100, truncate=False)

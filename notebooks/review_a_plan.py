@@ -19,7 +19,7 @@ spark = open_tables("review a plan")
 # COMMAND ----------
 
 cluster = get_parameter(globals(), "cluster", "%")  # a LIKE pattern: % = every cluster
-mine = F.col("cluster_id").like(cluster)
+of_cluster = F.col("cluster_id").like(cluster)
 
 # COMMAND ----------
 
@@ -34,11 +34,11 @@ spark.sql(
     SELECT cluster_id, goal, feasible, reasons, moves, copied_bytes, leader_changes, objective_value, lower_bound, gap,
            round(leaders_max_over_mean_before, 3) AS leaders_before,
            round(leaders_max_over_mean_after, 3) AS leaders_after,
-           round(worst_survivor_leaders_over_mean_before, 3) AS worst_survivor_before,
-           round(worst_survivor_leaders_over_mean_after, 3) AS worst_survivor_after
+           round(worst_survivor_ratio_before, 3) AS worst_survivor_before,
+           round(worst_survivor_ratio_after, 3) AS worst_survivor_after
     FROM gold.plans JOIN insights.snapshots USING (cluster_id, snapshot_id) WHERE newest ORDER BY cluster_id, goal
     """
-).where(mine).show(truncate=False, vertical=True)
+).where(of_cluster).show(truncate=False, vertical=True)
 
 # COMMAND ----------
 
@@ -53,7 +53,7 @@ spark.sql(
     FROM gold.plan_moves JOIN insights.snapshots USING (cluster_id, snapshot_id) WHERE newest
     ORDER BY cluster_id, goal, first_wave, topic, partition
     """
-).where(mine).show(50, truncate=False)
+).where(of_cluster).show(50, truncate=False)
 
 # COMMAND ----------
 
@@ -74,4 +74,4 @@ spark.sql(
       SELECT cluster_id, goal, replicas_before[0], -1 FROM moves
     ) GROUP BY 1, 2, 3 HAVING sum(change) <> 0 ORDER BY 1, 2, 4
     """
-).where(mine).show(100, truncate=False)
+).where(of_cluster).show(100, truncate=False)

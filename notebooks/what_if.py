@@ -20,7 +20,7 @@ spark = open_tables("what if")
 # COMMAND ----------
 
 cluster = get_parameter(globals(), "cluster", "%")  # a LIKE pattern: % = every cluster
-mine = F.col("cluster_id").like(cluster)
+of_cluster = F.col("cluster_id").like(cluster)
 failed = get_parameter(globals(), "failed", "1,1001")  # ids with commas
 ids = [(int(one),) for one in failed.split(",")]
 spark.createDataFrame(ids, "broker_id int").createOrReplaceTempView("failed_brokers")
@@ -49,7 +49,7 @@ led_by_failed = spark.sql(
     CROSS JOIN (SELECT collect_list(broker_id) AS failed FROM failed_brokers) f
     WHERE s.newest AND array_contains(f.failed, p.leader)
     """
-).where(mine)
+).where(of_cluster)
 election = elect_leader(F.col("unclean"), F.col("live"), F.col("failed"))
 led_by_failed.withColumn("election", election).createOrReplaceTempView("after_the_failure")
 spark.sql(
@@ -79,4 +79,4 @@ spark.sql(
 
 # COMMAND ----------
 
-spark.sql("SELECT * FROM insights.worst_pair").where(mine).show(truncate=False)
+spark.sql("SELECT * FROM insights.worst_pair").where(of_cluster).show(truncate=False)

@@ -180,6 +180,9 @@ def compiled(function: Function) -> Function:
         dispatcher = numba.njit(**_OPTIONS)(function)
     finally:
         config.CACHE_LOCATOR_CLASSES = default_locators  # type: ignore[attr-defined]
+    if (file := getattr(dispatcher._cache, "_cache_file", None)) is not None:
+        # numba reads no index of another version. Those of other sources may name classes that no longer exist.
+        file._version = (file._version, file._source_stamp)
     return _with_general_types(dispatcher)  # type: ignore[no-any-return]
 
 

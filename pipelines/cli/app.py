@@ -16,7 +16,7 @@ _PERSON = sys.stdout.isatty()
 app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Placement and rebalancing analytics of Kafka clusters, from their metadata alone.",
-    # Boxes for a person; plain text where nobody looks at a terminal.
+    # Boxes on a terminal, plain text elsewhere.
     rich_markup_mode="rich" if _PERSON else None,
     # A pipe has no width: a sentence of help need not be cut.
     context_settings={} if _PERSON else {"terminal_width": 120},

@@ -117,10 +117,10 @@ class AssignTask:
             if source.files[0].suffix == ".jsonl" or has_requests(text):
                 answers = assign_requests(read_requests(text, str(source.files[0]), self.seed))
                 if output_format == JSON:
-                    rows = (to_json_request(request, list(counts.count(found))) for request, found in answers)
+                    rows = (to_json_request(request, list(counts.count(result))) for request, result in answers)
                     _write_lines((json.dumps(row, separators=(",", ":")) for row in rows), out)
                 else:
-                    topics = counts.count(assignment for _, found in answers for assignment in found)
+                    topics = counts.count(assignment for _, result in answers for assignment in result)
                     _write_lines(_format(topics, output_format, server), out)
                 return counts
         scheme, assignments = self._assign_source()

@@ -1,4 +1,4 @@
-"""What `--help` shows at its end, and the tests run: commands as people type them."""
+"""Examples at the end of `--help`, which the tests run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "kafka-placement run prod-describe.txt",
         "kafka-placement run prod=dumps/prod eu=dumps/eu.txt --warehouse /data/placement --report fleet.html",
         "kafka-placement run prod=dumps/prod --fail 1,2,3 --set plans.goal=leaders",
-        'kafka-placement run prod=dumps/prod --alert "worst_survivor > 1.3" --alert "newly_offline > 0"',
+        'kafka-placement run prod=dumps/prod --alert "worst_survivor_ratio > 1.3" --alert "offline_partitions > 0"',
     ),
     "report": ("kafka-placement report fleet.html", "kafka-placement report prod.html --cluster prod"),
     "tables": ("kafka-placement tables", "kafka-placement tables --json -"),
@@ -47,20 +47,20 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 }
 
 
-# What a newcomer tries, in this order.
+# Commands with an example in the help of `kafka-placement` itself.
 _FIRST = ("doctor", "what-if", "plan", "run", "query")
 
 
 def examples(name: str) -> str:
-    """The end of a command's help, its lines neither joined nor broken."""
-    return _shown(EXAMPLES[name])
+    """Format the examples of a command for its help."""
+    return _format(EXAMPLES[name])
 
 
 def first_examples() -> str:
-    """The end of the help of all commands: one example of some."""
-    return _shown([EXAMPLES[name][0] for name in _FIRST])
+    """Format one example each of some commands."""
+    return _format([EXAMPLES[name][0] for name in _FIRST])
 
 
-def _shown(commands: Sequence[str]) -> str:
+def _format(commands: Sequence[str]) -> str:
     lines = ["Examples:", *(f"  {line}" for line in commands)]
     return "\n\n".join(lines) if sys.stdout.isatty() else "\n".join(["\b", *lines])

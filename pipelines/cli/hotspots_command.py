@@ -50,10 +50,10 @@ def hotspots(
     limits = settings.hotspots
     thresholds = sorted({*limits.thresholds, threshold})
     schemes, seeds = parse_schemes(scheme), seeds or limits.seeds
-    found = find_source(source)
-    print_warnings([found])
+    result = find_source(source)
+    print_warnings([result])
     trial_options = TrialOptions(schemes, settings.run.seed, seeds, limits.max_placed_topics, thresholds)
-    answer = find_snapshot_hotspots(load_snapshot(found, format_name), trial_options)
+    answer = find_snapshot_hotspots(load_snapshot(result, format_name), trial_options)
     by_scheme = {name: hotspots.to_row() for name, hotspots in answer.schemes.items()}
     lines = format_hotspots(answer, threshold)
     write_answer(json_file, vars(answer) | {"schemes": by_scheme}, lines)

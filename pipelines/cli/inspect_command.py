@@ -41,9 +41,9 @@ def inspect(source: SourceArgument, json_file: JsonOption = None, format_name: F
     """Show what is understood of a source. Starts no Spark."""
     from pipelines.ingest.snapshot import load_snapshot
 
-    found = find_source(source)
-    print_warnings([found])
-    snapshot = load_snapshot(found, format_name)
+    result = find_source(source)
+    print_warnings([result])
+    snapshot = load_snapshot(result, format_name)
     answer = build_answer(snapshot) if json_file is not None else None
     write_answer(json_file, answer, render_snapshot(snapshot))
 

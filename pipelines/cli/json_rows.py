@@ -20,7 +20,7 @@ def json_line(row: Row) -> str:
 
 
 def reject_repeated(names: Sequence[str]) -> None:
-    """Nothing; raises StoreError if two columns have one name, of which an object would lose one."""
+    """Raise StoreError if two columns share a name: a JSON object could hold only one of them."""
     for name in dict.fromkeys(names):
         times = list(names).count(name)
         if times > 1:

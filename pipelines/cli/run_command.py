@@ -91,20 +91,20 @@ def run(
 
     steps = steps_between(first, last)
     is_complete = SUMMARY_STAGE in steps
-    found = find_sources(sources)
+    result = find_sources(sources)
     try:
         if alert and not is_complete:
             raise SettingsError(f"--alert needs {SUMMARY_STAGE}: leave out --to")
-        alerts = parse_alerts(alert or (), METRICS, [source.cluster_id for source in found])
+        alerts = parse_alerts(alert or (), METRICS, [source.cluster_id for source in result])
         page = _report_path(report_file, settings.store, is_complete and not no_report)
     except SettingsError as error:  # of options, not of a file
         raise typer.BadParameter(f"{error}.") from error
-    print_warnings(found)
+    print_warnings(result)
     when = as_of.replace(tzinfo=UTC) if as_of else datetime.now(UTC)
-    context = make_context(found, settings, when, format_name)
+    context = make_context(result, settings, when, format_name)
     with _progress_bar(len(steps)) as progress:
         progress.began("starting Spark")
-        small = sum(s.size_bytes for s in found) < settings.ingest.small_input_bytes
+        small = sum(s.size_bytes for s in result) < settings.ingest.small_input_bytes
         embedded = starts_embedded_spark()
         store = open_store(settings, small, writing=True)
         work = Run(store.spark, store, context, progress)
@@ -144,9 +144,9 @@ def _add_custom_failures(settings: Settings, texts: Sequence[str]) -> Settings:
     return settings.model_copy(update={"failures": failures})
 
 
-def _report_path(requested: Path | None, store: StoreSettings, wanted: bool) -> Path | None:
+def _report_path(requested: Path | None, store: StoreSettings, enabled: bool) -> Path | None:
     """Return where the report goes: as requested, else beside a warehouse that is a folder; None = no report."""
-    if not wanted:
+    if not enabled:
         if requested is not None:
             raise SettingsError(f"--report {requested}: there is nothing to report without {SUMMARY_STAGE}")
         return None

@@ -54,10 +54,10 @@ _LINE_END = 20_000
 
 def get_format(name: str) -> Format:
     """Return the format of this name."""
-    found = FORMATS.get(name)
-    if found is None:
+    result = FORMATS.get(name)
+    if result is None:
         raise SettingsError(f"no format {name!r}. Choose one of: {', '.join(FORMATS)}.")
-    return found
+    return result
 
 
 def detect_format(text: str, path: str) -> Format:
@@ -72,11 +72,11 @@ def detect_format(text: str, path: str) -> Format:
     """
     lines = split_lines(text)
     is_long = len(lines) > _FIRST_LINES + _LAST_LINES
-    found = _find_best(lines[:_FIRST_LINES] + lines[-_LAST_LINES:] if is_long else lines)
-    if found is None and is_long:  # the data may begin after a long log
-        found = _find_best(lines)
-    if found is not None:
-        return found
+    result = _find_best(lines[:_FIRST_LINES] + lines[-_LAST_LINES:] if is_long else lines)
+    if result is None and is_long:  # the data may begin after a long log
+        result = _find_best(lines)
+    if result is not None:
+        return result
     first = next((line.strip() for line in lines if line.strip()), "")
     if len(first) > 80:
         first = first[:79] + "…"

@@ -17,7 +17,7 @@ from typing import Any
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.ingest.facts import Fact, FactBuilder, FactKind
+from pipelines.ingest.fact_tables import Fact, FactBuilder, FactKind
 from pipelines.ingest.formats.checked_values import BadValueError
 from pipelines.ingest.text import split_lines
 

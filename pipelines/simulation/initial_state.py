@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
-from pipelines.ingest.facts import FactKind
+from pipelines.ingest.fact_tables import FactKind
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
 from pipelines.ingest.formats.zookeeper_cli import FORMAT as ZOOKEEPER_CLI
 from pipelines.ingest.formats.zookeeper_json import FORMAT as ZOOKEEPER_JSON

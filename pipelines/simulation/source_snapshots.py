@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.facts import FactKind
+from pipelines.ingest.fact_tables import FactKind
 from pipelines.ingest.formats.describe import FORMAT as DESCRIBE
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
 from pipelines.ingest.snapshot import FileRecords, Snapshot, build_snapshot, parse_facts

@@ -86,8 +86,7 @@ class Store(DeltaTables):
                 self._save(table, writer.mode("overwrite").option("replaceWhere", match_snapshots(snapshots)))
         if _log.isEnabledFor(logging.INFO):
             counts = self._count_last_commit(table.name, snapshots)
-            rows_text = "rows" if counts is None else f"{sum(counts.values())} rows"
-            _log.info("%s: wrote %s of %d snapshots", table.name, rows_text, len(snapshots))
+            _log.info("%s: wrote %s rows", table.name, "some" if counts is None else sum(counts.values()))
 
     def count_by_cluster(self, names: Sequence[str], snapshots: Sequence[SnapshotKey]) -> dict[tuple[str, str], int]:
         """Count the rows of snapshots, which have just been written, by table and cluster."""

@@ -171,9 +171,9 @@ def find_dependencies(names: Iterable[str]) -> tuple[list[str], list[View]]:
     Returns:
         The tables among them or read by them, and the views in the order in which they can be created.
     """
-    found, views = list(dict.fromkeys(names)), set()
-    for name in found:  # grows in the loop
+    result, views = list(dict.fromkeys(names)), set()
+    for name in result:  # grows in the loop
         if name in BY_NAME:
             views.add(name)
-            found += [other for other in BY_NAME[name].dependencies if other not in found]
-    return [name for name in found if name not in BY_NAME], [view for view in VIEWS if view.name in views]
+            result += [other for other in BY_NAME[name].dependencies if other not in result]
+    return [name for name in result if name not in BY_NAME], [view for view in VIEWS if view.name in views]

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pipelines.ingest.facts import FactKind
+from pipelines.ingest.fact_tables import FactKind
 from pipelines.ingest.format_registry import FORMATS
 from pipelines.ingest.formats import broker_list
 from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, merge_facts

@@ -38,8 +38,8 @@ def brokers(entities: DataFrame) -> DataFrame:
 
     def infer(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
         registrations = rows.filter(rows["is_registered"]).select(REGISTRATIONS.names).cast(REGISTRATIONS)
-        found, _ = infer_brokers(registrations, rows.filter(rows["is_used"]).select(USAGE.names).cast(USAGE))
-        return _add_key(key, found)
+        result, _ = infer_brokers(registrations, rows.filter(rows["is_used"]).select(USAGE.names).cast(USAGE))
+        return _add_key(key, result)
 
     both = registered.join(used, on=[*_KEY, "broker_id"], how="full")
     rows = both.groupBy(*_KEY).applyInArrow(infer, from_arrow_schema(pa.schema([*_KEY_FIELDS, *BROKERS])))
@@ -109,8 +109,8 @@ def quarantine(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
     """Build silver.quarantine: the rejected records with their text."""
     rejected = _select_entity(entities, "quarantine")
     texts = raw_metadata.select(*_KEY, "source", "record_number", "raw")
-    found = rejected.join(texts, on=[*_KEY, "source", "record_number"], how="inner")
-    return found.select(*silver_tables.QUARANTINE.column_names)
+    result = rejected.join(texts, on=[*_KEY, "source", "record_number"], how="inner")
+    return result.select(*silver_tables.QUARANTINE.column_names)
 
 
 def conflicts(entities: DataFrame, brokers: DataFrame) -> DataFrame:

@@ -1,4 +1,4 @@
-"""The ordered list of stages: what each reads, and what it is told beside its tables."""
+"""The registry of stages, in order: which tables each reads, and with which parameters it is called."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def _placements(t: Frames, context: Context) -> DataFrame:
     run = context.settings.run
     # Brokers, unlike partitions, are few: their lists go to the workers with the function.
     rows = t["silver.brokers"].where("live").select("cluster_id", "snapshot_id", "broker_id", "rack").collect()
-    found: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
+    result: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
     for row in rows:
-        found.setdefault((row.cluster_id, row.snapshot_id), []).append((row.broker_id, row.rack))
+        result.setdefault((row.cluster_id, row.snapshot_id), []).append((row.broker_id, row.rack))
     live = {}
-    for key, brokers in found.items():
+    for key, brokers in result.items():
         ids, racks = zip(*sorted(brokers, key=lambda broker: broker[0]), strict=True)
         live[key] = LiveBrokers(ids, racks)
     parameters = placement_stage.PlacementParameters(run.schemes, run.seed, live)

@@ -36,7 +36,7 @@ SCHEME_AGGREGATES = Table(
 FAILURE_LOAD = Table(
     "gold.failure_load",
     "One row per survivor of each single failure, rack and custom failure (of pairs with failures.pair_loads): what "
-    "it leads before and afterwards. Of a single failure, `takeovers` tells who takes over from whom.",
+    "it leads before and afterwards. Of a single failure, `takeovers` shows who takes over from whom.",
     columns(*LOAD_COLUMNS, scheme=True),
     keys=(*_KEYS, "scenario", "broker_id"),
     partition_by=("cluster_id",),

@@ -94,12 +94,19 @@ class Once:
 
         return register
 
-    def report(self, store: Store, file: Path, snapshots: Sequence[SnapshotKey], only_these: bool) -> ReportData:
+    def report(
+        self,
+        store: Store,
+        file: Path,
+        clusters: Sequence[str] = (),
+        snapshots: Sequence[SnapshotKey] = (),
+        only_these: bool = False,
+    ) -> ReportData:
         """Of a run: the page of its clusters alone, or of all."""
-        key = (store.warehouse, only_these, *(snapshots if only_these else ()))
+        key = (store.warehouse, only_these, *clusters, *(snapshots if only_these else ()))
         if key not in self._pages:
             kept = self._folder / f"{len(self._pages)}.html"
-            self._pages[key] = kept, self._report(store, kept, snapshots=snapshots, only_these=only_these)
+            self._pages[key] = kept, self._report(store, kept, clusters, snapshots, only_these)
         page, facts = self._pages[key]
         shutil.copy(page, file)
         return facts

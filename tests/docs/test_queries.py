@@ -51,6 +51,8 @@ def test_the_query_behind_a_figure(machine: Machine, snapshots: list[SnapshotKey
     """As the page shows it, by the command that the page names."""
     rows = asked(machine, figure.query(snapshots))
     clusters = {key.cluster_id for key in snapshots if figure.name != "racks" or "zookeeper" not in key.cluster_id}
+    if figure.name == "custom_failures":  # of another cluster
+        clusters = set()
     assert {row["cluster_id"] for row in rows} == clusters
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from udfs.failures.kernels.broker_sums import count_brokers
-from udfs.failures.kernels.failure_sums import sum_failures
+from udfs.failures.kernels.failure_totals import sum_failures
 from udfs.failures.kernels.partition_arrays import (
     EVENTS,
     LOADS,

@@ -51,11 +51,13 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
         for i, one in enumerate(ids)
     ]
     pairs = [[a, b, float(1 + draw.random()), int(draw.integers(0, 2)), 0] for a in ids for b in ids if a < b]
-    names = ("replicas", "leaders", "worst_survivor_leaders", "worst_survivor_of_pairs")
-    plan: dict[str, Any] = {f"{n}_over_mean_{when}": 1.5 for n in names for when in ("before", "after")}
-    plan |= {f"{n}_max_over_mean_{when}": 1.2 for n in names[:2] for when in ("before", "after")}
-    for key in ("disk_max", "bytes_in_max", "bytes_out_max", "worst_survivor_bytes_out", "worst_survivor_of_racks"):
-        plan |= {f"{key}_over_mean_before": None, f"{key}_over_mean_after": None}
+    known = ("replicas_max_over_mean", "leaders_max_over_mean", "worst_survivor_ratio", "worst_survivor_ratio_of_pairs")
+    unknown = (
+        *("disk_max_over_mean", "bytes_in_max_over_mean", "bytes_out_max_over_mean"),
+        *("worst_survivor_bytes_out_ratio", "worst_survivor_ratio_of_racks"),
+    )
+    plan: dict[str, Any] = {f"{name}_{when}": 1.5 for name in known for when in ("before", "after")}
+    plan |= {f"{name}_{when}": None for name in unknown for when in ("before", "after")}
     plan |= {"goal": "leaders", "feasible": True, "reasons": [], "gap": 0.0, "moves": 0}
     plan |= {"changed_partitions": 4, "leader_changes": 4}
     return {

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.stages import simulation_stage as stage
 from tests.seed_sampler import SeedSampler
-from tests.unit.simulation.comparison import logs_of, partitions_of, requests_of, told_by
+from tests.unit.simulation.comparison import collect_interpreted, index_logs, index_partitions, index_requests
 from tests.unit.simulation.interpreter import interpret
 from tests.unit.simulation.random_cases import random_case, random_data_case
 from udfs.simulation.cluster_events import Event, InitialState, build_event_log
@@ -70,14 +70,14 @@ def test_no_difference_to_the_interpreter(spark: SparkSession, seed_sampler: See
     compared = 0
     for name, (begin, sequence) in cases.items():
         by_hw = begin.settings.truncate_to == "high_watermark"
-        partitions, all_logs, answers = told_by(interpret(begin, sequence))
-        assert partitions_of(rows["partitions"].get(name, [])) == partitions, name
-        logs = logs_of(rows["health"].get(name, []))
+        partitions, all_logs, answers = collect_interpreted(interpret(begin, sequence))
+        assert index_partitions(rows["partitions"].get(name, [])) == partitions, name
+        logs = index_logs(rows["health"].get(name, []))
         assert logs == {key: all_logs[key] for key in logs}, name
         for key in all_logs.keys() - logs.keys():  # partitions without events
             leos, hws, committed, visible = all_logs[key]
             assert not any([*leos.values(), *hws.values(), committed, visible]), (name, key)
-        actual = requests_of(rows["requests"].get(name, []))
+        actual = index_requests(rows["requests"].get(name, []))
         tied = at_once_with_others(sequence, answers)
         actual, answers = ({key: one for key, one in of.items() if key[0] not in tied} for of in (actual, answers))
         if by_hw:  # diverged logs may share messages again beyond: only losses up to there are comparable

@@ -81,6 +81,36 @@ def test_a_change_in_one_file_recompiles_its_callers(tmp_path: Path) -> None:
     assert len(list(folder.glob("caller.doubled-*.nbi"))) == 1  # outdated code is removed
 
 
+POINTS = """from typing import NamedTuple
+
+from udfs.kernel_compiler import compiled
+
+
+class {name}(NamedTuple):
+    x: int
+
+
+@compiled
+def shifted(point: {name}) -> int:
+    return point.x + 1
+
+
+if __name__ == "__main__":
+    import udfs.kernels.points as points
+    print(points.shifted(points.{name}(1)))
+"""
+
+
+@pytest.mark.slow
+def test_machine_code_for_a_class_that_no_longer_exists_is_ignored(tmp_path: Path) -> None:
+    kernels = make_package(tmp_path)
+    for name in ("Point", "Position"):
+        (kernels / "points.py").write_text(POINTS.format(name=name))
+        command = [sys.executable, "-B", "-m", "udfs.kernels.points"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
+
+
 def test_python_cannot_call_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither before nor after a kernel has called it: it has no machine code of its own."""
     monkeypatch.setattr(kernel_compiler, "_FOLDER", None)  # a test leaves no machine code among the kernels

@@ -59,13 +59,13 @@ def first_true(mask: BoolArray, offsets: Offsets) -> Offsets:
     hits = np.flatnonzero(mask)
     # The first hit at or after a segment's begin belongs to it only if it lies before the segment's end.
     where = np.searchsorted(hits, offsets[:-1])
-    found = np.full(len(offsets) - 1, -1, dtype=np.int64)
+    result = np.full(len(offsets) - 1, -1, dtype=np.int64)
     inside = where < len(hits)
     candidate = hits[where[inside]]
     rows = np.flatnonzero(inside)
     good = candidate < offsets[1:][rows]
-    found[rows[good]] = candidate[good]
-    return found
+    result[rows[good]] = candidate[good]
+    return result
 
 
 def count_true(mask: BoolArray, offsets: Offsets) -> Offsets:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from udfs.arrow.ragged import offsets_of, row_of
 from udfs.durability.kernels.loss_probability import find_copysets
 from udfs.failures.kernels.broker_sums import COUNTS, TOTALS, WEIGHTS, count_brokers, count_successors
-from udfs.failures.kernels.failure_sums import sum_failures
+from udfs.failures.kernels.failure_totals import sum_failures
 from udfs.failures.kernels.partition_arrays import (
     EVENTS,
     FETCH,

@@ -71,7 +71,7 @@ SUMMARY_COLUMNS = (
     column(
         "worst_survivor_ratio",
         DOUBLE,
-        "leaders_after_max over leaders_after_mean; null where the survivors lead nothing",
+        "leaders_after_max over leaders_after_mean; null if the survivors have no leaders",
     ),
     _worst_ratio("bytes_in", "bytes in"),
     _worst_ratio("bytes_out", "bytes out"),

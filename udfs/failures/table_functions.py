@@ -31,10 +31,10 @@ def add_keys(schema: pa.Schema) -> pa.Schema:
 def _with_keys(make_rows: Callable[[SchemeAggregates, pa.Table], pa.Table]) -> TableFunction:
     def rows(row: pa.Table) -> pa.Table:
         aggregates = read_aggregates(row["brokers"][0].as_py(), row["sums"][0].as_py())
-        found = make_rows(aggregates, row)
-        keys = [pa.repeat(row[name][0], found.num_rows) for name, _ in _KEY]
-        columns = [column.combine_chunks() for column in found.columns]
-        return pa.Table.from_arrays([*keys, *columns], schema=add_keys(found.schema))
+        result = make_rows(aggregates, row)
+        keys = [pa.repeat(row[name][0], result.num_rows) for name, _ in _KEY]
+        columns = [column.combine_chunks() for column in result.columns]
+        return pa.Table.from_arrays([*keys, *columns], schema=add_keys(result.schema))
 
     return rows
 

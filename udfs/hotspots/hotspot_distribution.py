@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from udfs.arrow.table_columns import DOUBLE, LONG, column
 from udfs.hotspots.kernels.balls_in_bins import FullestBin, find_fullest_bin
-from udfs.hotspots.kernels.leader_counts import SeedCounts, ClusterTopics
+from udfs.hotspots.kernels.leader_counts import ClusterTopics, SeedCounts
 from udfs.hotspots.leader_counting import (
     count_replicas,
     count_whole_rounds,

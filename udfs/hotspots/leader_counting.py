@@ -12,8 +12,8 @@ from udfs.arrow.columns import to_array, to_numpy
 from udfs.arrow.ragged import offsets_of, take_segments
 from udfs.hotspots.kernels.leader_counts import (
     Arcs,
-    SeedCounts,
     ClusterTopics,
+    SeedCounts,
     count_rack_aware,
     count_round_robin,
     count_striped,

@@ -53,7 +53,7 @@ ORIGIN_COLUMNS: tuple[pa.Field, ...] = (
         "every scheme that could have placed the topic, also over a broker order that no other topic shares",
         required=True,
     ),
-    column("evidence", LONG, "replicas that could have contradicted the scheme; 0 = inconclusive", required=True),
+    column("evidence", LONG, "replicas that could have broken the pattern; 0 = inconclusive", required=True),
     column(
         "broker_order",
         INTS,

@@ -159,8 +159,8 @@ def find_broker_lists(
     names = [column.dictionary.to_pylist() for column in columns]
     pairs, broker_list = np.unique(codes[0].astype(np.int64) * len(names[1]) + codes[1], return_inverse=True)
     keys = [(names[0][pair // len(names[1])], names[1][pair % len(names[1])]) for pair in pairs.tolist()]
-    found = [live_brokers.get(key, LiveBrokers(())) for key in keys]
-    offsets = offsets_of(np.array([len(brokers.ids) for brokers in found], dtype=np.int64))
-    racks = [rack for brokers in found for rack in brokers.racks or [None] * len(brokers.ids)]
-    ids = np.array([broker for brokers in found for broker in brokers.ids], dtype=np.int32)
+    result = [live_brokers.get(key, LiveBrokers(())) for key in keys]
+    offsets = offsets_of(np.array([len(brokers.ids) for brokers in result], dtype=np.int64))
+    racks = [rack for brokers in result for rack in brokers.racks or [None] * len(brokers.ids)]
+    ids = np.array([broker for brokers in result for broker in brokers.ids], dtype=np.int32)
     return BrokerLists.create(ids, offsets, racks), broker_list

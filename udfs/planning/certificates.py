@@ -170,7 +170,7 @@ class ForcedTakeover:
     Attributes:
         failed_broker: Broker that fails.
         leaders_anyway: Leaders that the brokers have whatever is chosen.
-        only_these_can_take: Partitions that nobody else can take over.
+        only_these_can_take: Partitions that no other broker can take over.
     """
 
     text: str

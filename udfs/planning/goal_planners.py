@@ -78,7 +78,7 @@ def _plan_counts(model: ClusterModel, rules: Rules, request: PlanRequest) -> Pro
 
 
 def _even_out_leaders(model: ClusterModel, rules: Rules, proposal: ProposedAssignment) -> ProposedAssignment:
-    """Reorder the lists: by counts alone, filled brokers would lead nothing."""
+    """Reorder the lists: by counts alone, filled brokers would have no leaders."""
     placed = model.with_lists(proposal.offsets, proposal.replicas)
     ordered = plan_leadership(placed, may_lead=find_staying_brokers(model, rules))
     differs = model.find_changed(ordered)

@@ -60,9 +60,9 @@ def _explain_few_places(model: ClusterModel, rules: Rules) -> list[str]:
     row = model.row
     racks = int(model.rack.max(initial=0)) + 1
     in_rack = np.bincount(model.rack[rules.receives], minlength=racks)
-    kept = keeps[model.replicas]
+    remaining = keeps[model.replicas]
     places = np.tile(in_rack, (model.partitions, 1))
-    np.add.at(places, (row[kept], model.rack[model.replicas[kept]]), 1)
+    np.add.at(places, (row[remaining], model.rack[model.replicas[remaining]]), 1)
     active = ~rules.fixed
     brokers = places.sum(axis=1)
     usable = np.minimum(places, rules.rack_cap[:, None]).sum(axis=1)

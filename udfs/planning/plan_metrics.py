@@ -81,7 +81,7 @@ class WorstFailure:
     """The worst of all failures of a kind, each column by itself, as in gold.failure_summary.
 
     Attributes:
-        scenario: The failure with the most loaded survivor; None if nobody leads anything after any of them.
+        scenario: The failure with the most loaded survivor; None if no broker has leaders after any of them.
     """
 
     scenario: str | None = json_key("worst")

@@ -52,11 +52,11 @@ def compute_leader_loads(model: ClusterModel, weight: Floats | None = None, take
     """
     n, leader, successor = model.brokers, model.preferred_leaders, model.successors
     led = leader >= 0
-    taken = led & (successor >= 0)
+    used = led & (successor >= 0)
     if taken_over is not None:
-        taken &= taken_over
-    keys = leader[taken] * n + successor[taken]
-    loads = np.bincount(keys, None if weight is None else weight[taken], n * n).reshape(n, n)
+        used &= taken_over
+    keys = leader[used] * n + successor[used]
+    loads = np.bincount(keys, None if weight is None else weight[used], n * n).reshape(n, n)
     loads = loads + np.bincount(leader[led], None if weight is None else weight[led], n)
     np.fill_diagonal(loads, 0)
     return loads

@@ -140,8 +140,8 @@ def split_into_waves(model: ClusterModel, proposal: ProposedAssignment, limits: 
 
 
 def _take_lists(flat: Int32s, offsets: Ints, rows: Ints) -> tuple[Int32s, Ints]:
-    taken, taken_offsets = take_segments(flat, offsets, rows)
-    return taken.astype(np.int32, copy=False), taken_offsets
+    used, taken_offsets = take_segments(flat, offsets, rows)
+    return used.astype(np.int32, copy=False), taken_offsets
 
 
 def report_waves(model: ClusterModel, waves: Waves) -> list[WaveReport]:

@@ -12,20 +12,7 @@ import numpy as np
 from udfs.simulation.event_columns import fill_rows
 from udfs.simulation.event_packing import N_CONTROLLER, N_EPOCH, PackedLog
 from udfs.simulation.kernels.broker_timeline import build_timeline_steps
-from udfs.simulation.kernels.change_log import new_change_log
-from udfs.simulation.kernels.partition_timeline import initialize_partitions
-from udfs.simulation.kernels.simulation_arrays import (
-    BrokerFlag,
-    ClusterSetup,
-    Ints,
-    Partition,
-    PartitionEvents,
-    SimulationArrays,
-    SimulationState,
-    StepKind,
-    Timeline,
-    TimelineStep,
-)
+from udfs.simulation.kernels.simulation_arrays import BrokerFlag, ClusterSetup, Ints, StepKind, Timeline, TimelineStep
 
 # The flags of a broker after a step.
 _FLAGS_AFTER = {
@@ -87,13 +74,6 @@ def build_timeline(log: PackedLog, checks: Ints) -> ClusterTimeline:
     broker, change = _list_changes(all_steps, log.flags)
     broker, step_index = _index_steps(all_steps, cluster, broker)
     return ClusterTimeline(Timeline(all_steps, cluster, broker, change, step_index), np.concatenate(controllers), flags)
-
-
-def start_partitions(state: SimulationState, arrays: Timeline, own: PartitionEvents) -> None:
-    """Put partitions, in their initial state, before the first step of their clusters."""
-    cluster = state.partitions[:, Partition.CLUSTER]
-    state.partitions[:, Partition.NEXT_STEP] = arrays.clusters[cluster, ClusterSetup.STEP_BEGIN]
-    initialize_partitions(SimulationArrays(*state, *arrays, *own, *new_change_log(1, 0, enabled=False)))
 
 
 def _insert_checks(steps: Ints, controllers: Ints, checks: Ints, numbers: Ints) -> tuple[Ints, Ints]:

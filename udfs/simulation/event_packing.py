@@ -297,7 +297,8 @@ class _Packer:
         now[:, Partition.REPLICA_BEGIN], now[:, Partition.SLOTS] = self._slot_begin[:-1], self._slots
         now[:, Partition.PREFIX_BEGIN], now[:, Partition.CLUSTER] = squares[:-1], self._row_cluster
         now[:, [Partition.LEADER, Partition.LAST_KNOWN_LEADER, Partition.PREVIOUS_LEADER]] = NONE
-        now[:, Partition.MIN_ISR], now[:, Partition.NEXT_DEADLINE], now[:, Partition.LAST_EVENT] = 1, NEVER, UNKNOWN
+        now[:, Partition.MIN_ISR], now[:, Partition.NEXT_DEADLINE] = 1, NEVER
+        now[:, [Partition.LAST_EVENT, Partition.NEXT_STEP]] = UNKNOWN
         now[:, Partition.TIME] = numbers[self._row_cluster, ClusterSetup.START_TIME]
         now[:, Partition.NEXT_EVENT] = now[:, Partition.EVENT_BEGIN] = self._own_begin[:-1]
         now[:, Partition.EVENT_END] = self._own_begin[1:]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from udfs.simulation.cluster_timeline import ClusterTimeline, build_timeline, start_partitions
+from udfs.simulation.cluster_timeline import ClusterTimeline, build_timeline
 from udfs.simulation.event_columns import Bools, name_codes
 from udfs.simulation.event_packing import N_CONTROLLER, PackedLog
 from udfs.simulation.kernels.broker_timeline import ClusterEvent, find_rebalance_checks
@@ -87,7 +87,6 @@ def _find(log: PackedLog) -> Ints:
         if state is None:  # the simulation itself needs the initial state unchanged
             state = SimulationState(*(array.copy() for array in log.state))
             own = PartitionEvents(log.own.events, log.own.lists, log.own.requests.copy(), log.own.request_lists.copy())
-            start_partitions(state, timeline.arrays, own)
             journal = new_change_log(1, 0, enabled=False)
         is_after = np.isin(
             stops[:, JointStop.REASON], (StopReason.REBALANCE_CHECK, StopReason.TOPIC_CREATION), invert=True

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from udfs.simulation.cluster_events import Event, InitialState, build_event_log
-from udfs.simulation.cluster_timeline import ClusterTimeline, build_timeline, start_partitions
+from udfs.simulation.cluster_timeline import ClusterTimeline, build_timeline
 from udfs.simulation.event_packing import PackedLog, pack_event_log
 from udfs.simulation.joint_events import find_joint_events
 from udfs.simulation.kernels.change_log import ChangeLog, Cursor, HealthRow, LeadershipRow, new_change_log
@@ -74,7 +74,6 @@ def simulate_packed(log: PackedLog) -> Simulation:
     rows = max(_MIN_JOURNAL_ROWS, len(state.partitions) * 4 + len(own.events) // 2)
     journals: list[ChangeLog] = []
     done, last = 0, len(state.partitions)
-    start_partitions(state, timeline.arrays, own)
     while done < last or not journals:
         journals.append(new_change_log(rows, slots))
         done = simulate_partitions(SimulationArrays(*state, *timeline.arrays, *own, *journals[-1]), done, last, NEVER)

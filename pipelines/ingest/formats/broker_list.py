@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from pipelines.ingest.facts import Fact, FactKind
+from pipelines.ingest.fact_tables import Fact, FactKind
 from pipelines.ingest.formats.checked_values import as_int, as_text, unparsable
 from pipelines.ingest.formats.row_lists import ListColumns, detect_header, parse_rows, read_list
 from pipelines.ingest.source_format import Format, Records

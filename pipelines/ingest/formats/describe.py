@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.facts import FactKind, build_facts, concat_in_order
+from pipelines.ingest.fact_tables import FactKind, build_facts, concat_in_order
 from pipelines.ingest.formats.describe_line import parse_line
 from pipelines.ingest.source_format import Format, Records, parse_each
 
@@ -41,9 +41,9 @@ _MAP = pa.map_(pa.string(), pa.string())
 
 
 def _detect(lines: Sequence[str]) -> float:
-    found = [match for line in lines if (match := _LOOKS.search(line[:2000]))]
-    certain = sum(1 for match in found if match[1])
-    return min(1.0, 0.8 + 0.02 * certain) if certain else 0.3 if found else 0.0
+    result = [match for line in lines if (match := _LOOKS.search(line[:2000]))]
+    certain = sum(1 for match in result if match[1])
+    return min(1.0, 0.8 + 0.02 * certain) if certain else 0.3 if result else 0.0
 
 
 def _parse_batch(records: Records) -> pa.Table:
@@ -60,54 +60,54 @@ def _parse_batch(records: Records) -> pa.Table:
 
 def _parse_partitions(raw: pa.Array, numbers: pa.Array, lines: pa.Array) -> tuple[pa.Table, pa.Array]:
     """Return (facts of the partition lines that match, which lines match)."""
-    found = pc.extract_regex(raw, _PARTITION_LINE)
+    result = pc.extract_regex(raw, _PARTITION_LINE)
     # With a leader and an empty ISR at its end, a line is perhaps cut off: the other parser has to judge.
     doubtful = pc.and_(
-        pc.and_(pc.equal(pc.struct_field(found, "isr"), ""), pc.equal(pc.struct_field(found, "moves"), "")),
+        pc.and_(pc.equal(pc.struct_field(result, "isr"), ""), pc.equal(pc.struct_field(result, "moves"), "")),
         pc.and_(
-            pc.equal(pc.struct_field(found, "elrs"), ""),
-            pc.invert(pc.is_in(pc.struct_field(found, "leader"), pa.array(["none", "-1"]))),
+            pc.equal(pc.struct_field(result, "elrs"), ""),
+            pc.invert(pc.is_in(pc.struct_field(result, "leader"), pa.array(["none", "-1"]))),
         ),
     )
-    matched = pc.and_(pc.is_valid(found), pc.invert(pc.fill_null(doubtful, True)))
-    found, numbers, lines = (pc.filter(column, matched) for column in (found, numbers, lines))
-    leader = pc.replace_substring(found.field("leader"), "none", "-1")
-    has_moves = pc.not_equal(found.field("moves"), "")
-    has_elr = pc.not_equal(found.field("elrs"), "")
+    matched = pc.and_(pc.is_valid(result), pc.invert(pc.fill_null(doubtful, True)))
+    result, numbers, lines = (pc.filter(column, matched) for column in (result, numbers, lines))
+    leader = pc.replace_substring(result.field("leader"), "none", "-1")
+    has_moves = pc.not_equal(result.field("moves"), "")
+    has_elr = pc.not_equal(result.field("elrs"), "")
     columns = {
-        "kind": pa.repeat(FactKind.PARTITION.value, len(found)),
+        "kind": pa.repeat(FactKind.PARTITION.value, len(result)),
         "record_number": numbers,
         "line_number": lines,
-        "topic": found.field("topic"),
-        "partition": pc.cast(found.field("partition"), pa.int32()),
+        "topic": result.field("topic"),
+        "partition": pc.cast(result.field("partition"), pa.int32()),
         "leader": pc.cast(leader, pa.int32()),
-        "replicas": _split_ids(found.field("replicas")),
-        "isr": _split_optional_ids(found.field("isr"), pc.is_valid(found)),
-        "adding_replicas": _split_optional_ids(found.field("adding"), has_moves),
-        "removing_replicas": _split_optional_ids(found.field("removing"), has_moves),
-        "elr": _split_optional_ids(found.field("elr"), has_elr),
-        "last_known_elr": _split_optional_ids(found.field("known"), has_elr),
+        "replicas": _split_ids(result.field("replicas")),
+        "isr": _split_optional_ids(result.field("isr"), pc.is_valid(result)),
+        "adding_replicas": _split_optional_ids(result.field("adding"), has_moves),
+        "removing_replicas": _split_optional_ids(result.field("removing"), has_moves),
+        "elr": _split_optional_ids(result.field("elr"), has_elr),
+        "last_known_elr": _split_optional_ids(result.field("known"), has_elr),
     }
-    return build_facts(columns, len(found)), matched
+    return build_facts(columns, len(result)), matched
 
 
 def _parse_topics(raw: pa.Array, numbers: pa.Array, lines: pa.Array) -> tuple[pa.Table, pa.Array]:
     """Return (facts of the topic lines that match, which lines match)."""
-    found = pc.extract_regex(raw, _TOPIC_LINE)
-    matched = pc.is_valid(found)
-    found, numbers, lines = (pc.filter(column, matched) for column in (found, numbers, lines))
-    topic_id = found.field("id")
+    result = pc.extract_regex(raw, _TOPIC_LINE)
+    matched = pc.is_valid(result)
+    result, numbers, lines = (pc.filter(column, matched) for column in (result, numbers, lines))
+    topic_id = result.field("id")
     columns = {
-        "kind": pa.repeat(FactKind.TOPIC.value, len(found)),
+        "kind": pa.repeat(FactKind.TOPIC.value, len(result)),
         "record_number": numbers,
         "line_number": lines,
-        "topic": found.field("topic"),
+        "topic": result.field("topic"),
         "topic_id": pc.if_else(pc.equal(topic_id, ""), pa.scalar(None, pa.string()), topic_id),
-        "partition_count": pc.cast(found.field("count"), pa.int32()),
-        "replication_factor": pc.cast(found.field("factor"), pa.int32()),
-        "configs": _split_configs(found.field("configs")),
+        "partition_count": pc.cast(result.field("count"), pa.int32()),
+        "replication_factor": pc.cast(result.field("factor"), pa.int32()),
+        "configs": _split_configs(result.field("configs")),
     }
-    return build_facts(columns, len(found)), matched
+    return build_facts(columns, len(result)), matched
 
 
 def _split_ids(column: pa.Array) -> pa.Array:

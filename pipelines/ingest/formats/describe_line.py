@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from pipelines.ingest.facts import Fact, FactKind, ignore
+from pipelines.ingest.fact_tables import Fact, FactKind, ignore
 from pipelines.ingest.formats.checked_values import INT32, quote, unparsable
 from pipelines.ingest.formats.describe_configs import split_configs
 from pipelines.ingest.formats.noise_lines import classify_noise
@@ -120,18 +120,18 @@ def _split_chunk(chunk: str, fields: _Fields) -> None:
     if not chunk or chunk.isspace():
         return
     own = _CHUNK.match(chunk)
-    found = list(_KNOWN.finditer(chunk))
-    if own and (not found or found[0].start() > own.start(1)):  # an unknown label opens the chunk
+    result = list(_KNOWN.finditer(chunk))
+    if own and (not result or result[0].start() > own.start(1)):  # an unknown label opens the chunk
         label, begin = own.group(1), own.end()
-        found = [m for m in found if m.start() >= begin]
-    elif found:
-        label, begin = found[0].group(1), found[0].end()
-        found = found[1:]
+        result = [m for m in result if m.start() >= begin]
+    elif result:
+        label, begin = result[0].group(1), result[0].end()
+        result = result[1:]
     else:  # no label: the rest of a value that contained a tab, or of a cut label
         if fields.last is not None:
             fields.values[fields.last] = f"{fields.values[fields.last]} {chunk.strip()}".strip()
         return
-    for match in found:
+    for match in result:
         value = chunk[begin : match.start()]
         word = None if label.lower() in ("topic", "topicid", "configs") else _FIRST_WORD.search(value)
         # "Offline Replicas:" is not "Replicas:".

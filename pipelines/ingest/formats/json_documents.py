@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from enum import StrEnum, auto
 from typing import Any, NamedTuple
 
-from pipelines.ingest.facts import Fact, ignore
+from pipelines.ingest.fact_tables import Fact, ignore
 from pipelines.ingest.formats.checked_values import quote, unparsable
 from pipelines.ingest.formats.noise_lines import PROSE, TOOL_MESSAGE, classify_noise
 from pipelines.ingest.source_format import ParseRecord, Row
@@ -150,7 +150,9 @@ class _Walker:
                 end = yield from self._walk_value(position, (*path, key), (*pattern, key))
             elif has_elements:
                 value, end = self._decode(position)
-                yield JsonEvent(JsonEventKind.ELEMENT, (*path, index), self.get_line(position), text[position:end], value)
+                yield JsonEvent(
+                    JsonEventKind.ELEMENT, (*path, index), self.get_line(position), text[position:end], value
+                )
             else:
                 end = yield from self._walk_value(position, (*path, index), below)
             index += 1

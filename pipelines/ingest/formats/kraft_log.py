@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from pipelines.ingest.facts import Fact, ignore
+from pipelines.ingest.fact_tables import Fact, ignore
 from pipelines.ingest.formats.checked_values import BadValueError, parse_object, unparsable
 from pipelines.ingest.formats.kraft_records import WITH_TOPIC_ID, parse_payload
 from pipelines.ingest.formats.noise_lines import PROSE, TOOL_MESSAGE, classify_noise
@@ -66,10 +66,10 @@ class _LogReader:
         if kind == "TOPIC_RECORD":
             self._add_topic(payload)
         elif kind in WITH_TOPIC_ID:
-            found = _TOPIC_ID.search(payload)
-            topic = self._names.get(found[1]) if found else None
+            result = _TOPIC_ID.search(payload)
+            topic = self._names.get(result[1]) if result else None
             if topic is not None and kind == "REMOVE_TOPIC_RECORD":
-                del self._names[found[1]]  # type: ignore[index]
+                del self._names[result[1]]  # type: ignore[index]
             return None if topic is None else json.dumps({"topic": topic})
         elif kind == "BEGIN_TRANSACTION_RECORD":
             if self._begin is not None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.facts import Fact, FactKind, build_facts, concat_in_order
+from pipelines.ingest.fact_tables import Fact, FactKind, build_facts, concat_in_order
 from pipelines.ingest.formats.checked_values import (
     INT32,
     INT64,
@@ -141,13 +141,13 @@ _parse_record = parse_elements(_parse_element)
 
 
 def _parse_batch(records: Records) -> pa.Table:
-    found = pc.extract_regex(pa.array(records.raw, pa.string()), _REPLICA)
+    result = pc.extract_regex(pa.array(records.raw, pa.string()), _REPLICA)
     places = {context: _parse_place(context) for context in set(records.context)}
     has_place = np.array([places[context] is not None for context in records.context], bool)
-    topic = pc.struct_field(found, "topic")
+    topic = pc.struct_field(result, "topic")
     odd = pc.or_(pc.is_in(topic, pa.array([".", ".."])), pc.greater(pc.utf8_length(topic), 249))
     plain = has_place & pc.fill_null(pc.invert(odd), False).to_numpy(zero_copy_only=False)
-    replicas = _parse_replicas(records, np.flatnonzero(plain), pc.filter(found, pa.array(plain)), places)
+    replicas = _parse_replicas(records, np.flatnonzero(plain), pc.filter(result, pa.array(plain)), places)
     return concat_in_order([replicas, parse_each(records.take(np.flatnonzero(~plain)), _parse_record)])
 
 
@@ -163,22 +163,22 @@ def _parse_place(context: str | None) -> tuple[int, str | None] | None:
 
 
 def _parse_replicas(
-    records: Records, rows: npt.NDArray[np.int64], found: pa.StructArray, places: dict[str | None, Any]
+    records: Records, rows: npt.NDArray[np.int64], result: pa.StructArray, places: dict[str | None, Any]
 ) -> pa.Table:
     """Return the facts of the records at these rows, of which `found` has the values."""
-    lag = found.field("lag")
+    lag = result.field("lag")
     broker_and_dir = [places[records.context[i]] for i in rows.tolist()]
     columns = {
         "record_number": pa.array(records.record_number, pa.int64()).take(pa.array(rows)),
         "line_number": pa.array(records.line_number, pa.int64()).take(pa.array(rows)),
         "kind": pa.repeat(FactKind.REPLICA.value, len(rows)),
-        "topic": found.field("topic"),
-        "partition": pc.cast(found.field("partition"), pa.int32()),
+        "topic": result.field("topic"),
+        "partition": pc.cast(result.field("partition"), pa.int32()),
         "broker_id": pa.array([broker for broker, _ in broker_and_dir], pa.int32()),
-        "size_bytes": pc.cast(found.field("size"), pa.int64()),
+        "size_bytes": pc.cast(result.field("size"), pa.int64()),
         "offset_lag": pc.cast(pc.if_else(pc.equal(lag, "-1"), pa.scalar(None, pa.string()), lag), pa.int64()),
         "log_dir": pa.array([log_dir for _, log_dir in broker_and_dir], pa.string()),
-        "is_future": pc.equal(found.field("future"), "true"),
+        "is_future": pc.equal(result.field("future"), "true"),
     }
     return build_facts(columns, len(rows))
 

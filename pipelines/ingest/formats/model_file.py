@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.facts import Fact, FactKind
+from pipelines.ingest.fact_tables import Fact, FactKind
 from pipelines.ingest.formats.checked_values import INT64, as_int, parse_json, parse_object, quote, unparsable
 from pipelines.ingest.formats.json_documents import get_array, parse_elements, read_elements
 from pipelines.ingest.source_format import Format, Records, parse_each

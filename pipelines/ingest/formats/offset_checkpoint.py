@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from pipelines.errors import SourceError
-from pipelines.ingest.facts import Fact, FactKind, ignore
+from pipelines.ingest.fact_tables import Fact, FactKind, ignore
 from pipelines.ingest.formats.checked_values import INT64, as_int, as_topic, quote, unparsable
 from pipelines.ingest.formats.noise_lines import BLANK
 from pipelines.ingest.source_format import Format, Records, Row

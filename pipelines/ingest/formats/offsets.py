@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from pipelines.ingest.facts import Fact, FactKind, ignore
+from pipelines.ingest.fact_tables import Fact, FactKind, ignore
 from pipelines.ingest.formats.checked_values import INT64, as_int, as_topic, quote, unparsable
 from pipelines.ingest.formats.noise_lines import PROMPT, PROSE, classify_noise
 from pipelines.ingest.source_format import Format

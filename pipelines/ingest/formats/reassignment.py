@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from pipelines.ingest.facts import Fact, FactKind, ignore
+from pipelines.ingest.fact_tables import Fact, FactKind, ignore
 from pipelines.ingest.formats.checked_values import parse_object
 from pipelines.ingest.formats.json_documents import JsonEventKind, parse_elements, to_row, walk_documents
 from pipelines.ingest.source_format import Format, Records, Row

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.errors import SourceError
-from pipelines.ingest.facts import Fact, ignore
+from pipelines.ingest.fact_tables import Fact, ignore
 from pipelines.ingest.formats.checked_values import BadValueError, parse_object, quote, unparsable
 from pipelines.ingest.formats.json_documents import parse_elements, read_elements
 from pipelines.ingest.formats.noise_lines import BLANK
@@ -112,14 +112,14 @@ def _read_header(line: str, number: int, path: str, columns: ListColumns) -> str
         cells = _split_cells(line, delimiter)
     except BadValueError as error:
         raise SourceError(path, str(error), "Give a header line of column names.", number) from None
-    found = [columns.find(cell) for cell in cells]
+    result = [columns.find(cell) for cell in cells]
     for name in columns.required:
-        if name not in found:
+        if name not in result:
             names = " or ".join(columns.names[name])
             raise SourceError(path, f"no column {name} in {quote(line)}", f"Name a column {names}.", number)
     for name in columns.names:
-        if found.count(name) > 1:
-            both = " and ".join(cell for cell, own in zip(cells, found, strict=True) if own == name)
+        if result.count(name) > 1:
+            both = " and ".join(cell for cell, own in zip(cells, result, strict=True) if own == name)
             raise SourceError(path, f"{both} are the same column", "Keep one of them.", number)
     return json.dumps({"delimiter": delimiter, "columns": cells})
 

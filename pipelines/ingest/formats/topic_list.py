@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from pipelines.ingest.facts import Fact, FactKind
+from pipelines.ingest.fact_tables import Fact, FactKind
 from pipelines.ingest.formats.checked_values import INT64, as_int, as_number, as_text, quote, unparsable
 from pipelines.ingest.formats.row_lists import ListColumns, detect_header, parse_rows, read_list
 from pipelines.ingest.source_format import Format, Records

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from pipelines.ingest.facts import Fact, ignore
+from pipelines.ingest.fact_tables import Fact, ignore
 from pipelines.ingest.formats.checked_values import parse_object, quote, unparsable
 from pipelines.ingest.formats.json_documents import TOPIC_TO_MOVE, find_keys, get_array, parse_elements, read_elements
 from pipelines.ingest.formats.noise_lines import PROSE, TOOL_MESSAGE, classify_noise

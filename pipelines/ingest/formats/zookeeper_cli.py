@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from pipelines.ingest.facts import Fact, FactKind, ignore
+from pipelines.ingest.fact_tables import Fact, FactKind, ignore
 from pipelines.ingest.formats.checked_values import BadValueError, unparsable
 from pipelines.ingest.formats.noise_lines import LOG_LINE, PROMPT, classify_noise
 from pipelines.ingest.formats.zookeeper_json import (
@@ -193,14 +193,14 @@ class _Mentions:
 
     def __init__(self) -> None:
         self._ids: defaultdict[str, set[int]] = defaultdict(set)
-        self._shown: set[str] = set()  # paths under which a znode was found
+        self._listed: set[str] = set()  # paths under which a znode was found
 
     def add(self, path: str, facts: list[Fact]) -> None:
         """Add the facts of a znode."""
         chroot = find_chroot(path)
         if chroot is None:
             return
-        self._shown.add(chroot)
+        self._listed.add(chroot)
         ids = self._ids[chroot]
         for _, fact in facts:
             ids.update(fact.get("replicas") or (), fact.get("isr") or ())
@@ -215,7 +215,7 @@ class _Mentions:
 
     def find_missing(self, path: str) -> list[int]:
         """Return the ids that are unregistered because there is no znode `path`."""
-        if self._shown and find_chroot(path) not in self._shown:
+        if self._listed and find_chroot(path) not in self._listed:
             return []  # the cluster is under another path: the session looked in the wrong place first
         broker_id = find_broker(path)
         return self.find_unlisted(path, []) if broker_id is None else [broker_id]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from pipelines.ingest.facts import Fact, FactKind, ignore
+from pipelines.ingest.fact_tables import Fact, FactKind, ignore
 from pipelines.ingest.formats.checked_values import (
     JsonObject,
     as_broker_ids,
@@ -101,11 +101,11 @@ def _parse_broker(name: str, data: object, path: str) -> Fact:
     fact: dict[str, Any] = {"broker_id": as_int(name, "broker id"), "registered": True}
     if data is None:  # the znode exists, so the broker is registered
         return FactKind.BROKER, fact
-    found = _parse_data(data, path)
-    fact["rack"] = found.find_text("rack")
-    host, port = found.get("host"), found.get("port")
+    result = _parse_data(data, path)
+    fact["rack"] = result.find_text("rack")
+    host, port = result.get("host"), result.get("port")
     if host is None or port in (None, -1, "-1"):  # versions 4 and 5 without a PLAINTEXT listener
-        host, port = _parse_first_endpoint(found.get("endpoints"))
+        host, port = _parse_first_endpoint(result.get("endpoints"))
     fact["host"] = None if host is None else as_text(host, "host")
     fact["port"] = None if port is None else as_int(port, "port", 0, 65535)
     return FactKind.BROKER, fact
@@ -121,14 +121,14 @@ def _parse_first_endpoint(endpoints: object) -> tuple[str | None, str | None]:
     return match[1].strip("[]") or None, match[2]
 
 
-def _parse_topic(topic: str, found: JsonObject) -> list[Fact]:
+def _parse_topic(topic: str, result: JsonObject) -> list[Fact]:
     topic = as_text(topic, "topic")
-    assigned = found.get_object("partitions")
+    assigned = result.get_object("partitions")
     moves = {
-        key: as_object({} if found.get(key) is None else found[key], key)
+        key: as_object({} if result.get(key) is None else result[key], key)
         for key in ("adding_replicas", "removing_replicas")
     }
-    topic_id = found.find_text("topic_id")
+    topic_id = result.find_text("topic_id")
     facts = [(FactKind.TOPIC, {"topic": topic, "topic_id": topic_id, "partition_count": len(assigned)})]
     for key, replicas in assigned.items():
         values: dict[str, Any] = {
@@ -144,24 +144,24 @@ def _parse_topic(topic: str, found: JsonObject) -> list[Fact]:
     return facts
 
 
-def _parse_state(topic: str, partition: str, found: JsonObject) -> Fact:
+def _parse_state(topic: str, partition: str, result: JsonObject) -> Fact:
     return FactKind.PARTITION, {
         "topic": as_text(topic, "topic"),
         "partition": as_int(partition, "partition"),
-        "leader": found.get_int("leader", -1),
-        "leader_epoch": _get_int(found, "leader_epoch", -1),
-        "controller_epoch": _get_int(found, "controller_epoch", 0),
-        "isr": found.get_broker_ids("isr"),
+        "leader": result.get_int("leader", -1),
+        "leader_epoch": _get_int(result, "leader_epoch", -1),
+        "controller_epoch": _get_int(result, "controller_epoch", 0),
+        "isr": result.get_broker_ids("isr"),
     }
 
 
-def _get_int(found: JsonObject, key: str, low: int) -> int | None:
-    return found.get_int(key, low) if key in found else None
+def _get_int(result: JsonObject, key: str, low: int) -> int | None:
+    return result.get_int(key, low) if key in result else None
 
 
-def _parse_configs(topic: str, found: JsonObject) -> Fact:
+def _parse_configs(topic: str, result: JsonObject) -> Fact:
     configs = []
-    for key, value in found.get_object("config").items():
+    for key, value in result.get_object("config").items():
         if isinstance(value, (dict, list)) or value is None:
             raise unparsable(f"config {quote(key)} is {quote(value)}, expected text")
         text = value if isinstance(value, str) else quote(value)

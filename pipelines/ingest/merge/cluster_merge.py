@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.facts import FactKind
+from pipelines.ingest.fact_tables import FactKind
 from pipelines.ingest.formats import broker_list
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 from pipelines.ingest.merge.entities import BOTH_QUARANTINED, FIRST_USED, PARTITIONS, REGISTRATIONS, Entities

@@ -35,10 +35,10 @@ def count_usage(partitions: pa.Table) -> pa.Table:
     # The ISR of a leaderless partition counts as nothing, but names brokers: its replicas may be unknown.
     # Each part has few distinct ids; sorting all replicas at once costs more than all the rest.
     distinct = [np.unique(part, return_counts=True) for part in (*counted, isr.values)]
-    ids = np.unique(np.concatenate([found.astype(np.int64) for found, _ in distinct]))
+    ids = np.unique(np.concatenate([result.astype(np.int64) for result, _ in distinct]))
     counts = np.zeros((len(counted), len(ids)), dtype=np.int64)
-    for row, (found, count) in zip(counts, distinct, strict=False):
-        row[np.searchsorted(ids, found)] = count
+    for row, (result, count) in zip(counts, distinct, strict=False):
+        row[np.searchsorted(ids, result)] = count
     return pa.Table.from_arrays([pa.array(ids, pa.int32()), *map(pa.array, counts)], schema=USAGE)
 
 
@@ -86,7 +86,7 @@ def _infer_live(row: dict[str, Any], shows_registrations: bool, only_in_isr: boo
         return False, "not registered"
     if row["unknown"] == row["replicas"] and not only_in_isr:
         return True, "nothing says otherwise"
-    return False, "leads nothing and is in no ISR"
+    return False, "no leaders, and in no ISR"
 
 
 def find_leading_down_brokers(brokers: pa.Table) -> pa.Table:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.ingest.facts import FactKind
+from pipelines.ingest.fact_tables import FactKind
 
 _CHANGES = ("leader", "replicas", "isr", "elr", "last_known_elr", "adding_replicas", "removing_replicas")
 # Taken from the last record that changed a fact.

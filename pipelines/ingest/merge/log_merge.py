@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.facts import FactKind
+from pipelines.ingest.fact_tables import FactKind
 from pipelines.ingest.merge.entities import LOG, STRAY_LOGS
 from pipelines.ingest.merge.fact_merge import Ints, MergedFacts, merge_by_key
 from pipelines.ingest.merge.shard_facts import ShardFacts
@@ -56,8 +56,8 @@ def _find_partitions(partitions: pa.Table, facts: pa.Table) -> Ints:
     all_keys = np.r_[key[:n][order], unknown]
     row = np.r_[order, n + np.arange(len(unknown))]
     by_key = np.argsort(all_keys, kind="stable")
-    found: Ints = row[by_key][np.searchsorted(all_keys[by_key], key[n:])].astype(np.int64)
-    return found
+    result: Ints = row[by_key][np.searchsorted(all_keys[by_key], key[n:])].astype(np.int64)
+    return result
 
 
 def _build_log_keys(partition: Ints, broker: npt.NDArray[np.integer], is_future: Flags) -> Ints:
@@ -82,15 +82,15 @@ def _take_assigned_logs(replicas: RaggedLists, logs: MergedFacts) -> tuple[dict[
         logs: Merged by `_build_log_keys`, partitions numbered as the rows of `replicas`.
     """
     used = np.zeros(len(logs.keys), dtype=np.bool_)
-    found = np.zeros(len(replicas.values), dtype=np.bool_)
+    result = np.zeros(len(replicas.values), dtype=np.bool_)
     if not len(logs.keys):
-        return {field.name: pa.nulls(len(found), field.type) for field in LOG}, found, used
-    wanted = _build_log_keys(row_of(replicas.offsets), replicas.values, found)
-    at = np.minimum(np.searchsorted(logs.keys, wanted), len(logs.keys) - 1)
-    found = logs.keys[at] == wanted
-    used[at[found]] = True
-    index = pa.array(at, mask=~found)
-    return {name: to_array(logs.table[name]).take(index) for name in _LOG_FIELDS}, found, used
+        return {field.name: pa.nulls(len(result), field.type) for field in LOG}, result, used
+    requested = _build_log_keys(row_of(replicas.offsets), replicas.values, result)
+    at = np.minimum(np.searchsorted(logs.keys, requested), len(logs.keys) - 1)
+    result = logs.keys[at] == requested
+    used[at[result]] = True
+    index = pa.array(at, mask=~result)
+    return {name: to_array(logs.table[name]).take(index) for name in _LOG_FIELDS}, result, used
 
 
 def _add_leader_offsets(

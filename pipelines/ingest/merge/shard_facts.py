@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.facts import FACTS, FactKind
+from pipelines.ingest.fact_tables import FACTS, FactKind
 from pipelines.ingest.formats import kraft_log, log_dirs
 from pipelines.ingest.merge.entities import CONFLICTS, FIRST_USED, OUTCOMES, QUARANTINE
 from pipelines.ingest.merge.fact_merge import Conflict, MergedFacts, rank_formats, show_value

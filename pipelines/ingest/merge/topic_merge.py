@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.facts import FactKind
+from pipelines.ingest.fact_tables import FactKind
 from pipelines.ingest.formats import topic_list
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 from pipelines.ingest.merge.entities import LOADS, TOPICS
@@ -78,8 +78,8 @@ def _merge_configs(shard: ShardFacts, facts: pa.Table, merged: MergedFacts) -> d
 
 def add_listed_partitions(partitions: pa.Table, declared: Declared, listed: set[str]) -> pa.Table:
     """Add a row for each partition of the topics of topic lists that no other source shows."""
-    shown = set(pc.unique(partitions["topic"]).to_pylist())
-    counts = {topic: declared[topic]["partition_count"] for topic in listed - shown}
+    visible = set(pc.unique(partitions["topic"]).to_pylist())
+    counts = {topic: declared[topic]["partition_count"] for topic in listed - visible}
     if not counts:
         return partitions
     size = np.array(list(counts.values()), dtype=np.int64)
@@ -95,8 +95,8 @@ def share_topic_loads(partitions: pa.Table, declared: Declared) -> pa.Table:
     """Divide the loads of topics evenly among their partitions, where a partition's own load is unknown."""
     topic_code, names = to_codes(partitions["topic"])
     topics = [declared.get(topic, {}) for topic in names.to_pylist()]
-    shown = np.bincount(topic_code[topic_code >= 0], minlength=len(topics))
-    counts = np.array([max(topic.get("partition_count") or 0, n) for topic, n in zip(topics, shown, strict=True)])
+    visible = np.bincount(topic_code[topic_code >= 0], minlength=len(topics))
+    counts = np.array([max(topic.get("partition_count") or 0, n) for topic, n in zip(topics, visible, strict=True)])
     for name in LOAD_FIELDS:
         totals = np.array([np.nan if (total := topic.get(name)) is None else total for topic in topics])
         if np.isnan(totals).all():
@@ -133,10 +133,10 @@ def describe_topics(declared: Declared, partitions: pa.Table) -> pa.Table:
         warnings: list[str] = []
         configs = fields.get("configs") or {}
         count = fields.get("partition_count")
-        shown = number[begin:end]
-        highest = int(shown.max(initial=-1))
+        visible = number[begin:end]
+        highest = int(visible.max(initial=-1))
         effective = max(int(count or 0), highest + 1)
-        missing, some = _find_missing(shown, effective)
+        missing, some = _find_missing(visible, effective)
         if missing and begin < end:
             more = "" if missing == len(some) else f" and {missing - len(some)} more"
             warnings.append(f"{missing} of {effective} partitions are not shown: {', '.join(map(str, some))}{more}")
@@ -161,9 +161,9 @@ def describe_topics(declared: Declared, partitions: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=TOPICS)
 
 
-def _find_missing(shown: npt.NDArray[np.int64], count: int) -> tuple[int, list[int]]:
+def _find_missing(visible: npt.NDArray[np.int64], count: int) -> tuple[int, list[int]]:
     """Return (how many of 0..count-1 are not shown, the first of them), in time of what is shown, not of count."""
-    present = np.unique(shown)
+    present = np.unique(visible)
     window = np.arange(min(count, len(present) + _NAMED_PARTITIONS + 1))
     return count - len(present), np.setdiff1d(window, present, assume_unique=True)[:_NAMED_PARTITIONS].tolist()
 

@@ -45,15 +45,15 @@
       // A naive placement far above the others would flatten them: it is then left off the chart and described below.
       const naive = rows.filter((d) => d.scheme === "naive"), others = rows.filter((d) => d.scheme !== "naive");
       const most = d3.max(others, (d) => d.ratio), beyond = naive.length && others.length && d3.max(naive, (d) => d.ratio) > 3 * most;
-      const shown = (beyond ? others : rows).sort((a, b) => SCHEMES.indexOf(b.scheme) - SCHEMES.indexOf(a.scheme));
+      const visible = (beyond ? others : rows).sort((a, b) => SCHEMES.indexOf(b.scheme) - SCHEMES.indexOf(a.scheme));
       const chart = plot(where, "Worst survivor after the failure of each broker", {
-        color: { ...coloursOf(shown), legend: false },
-        symbol: { domain: schemesOf(shown), legend: true },
+        color: { ...coloursOf(visible), legend: false },
+        symbol: { domain: schemesOf(visible), legend: true },
         x: brokerScale(failed, "failed broker"),
         y: { label: "worst survivor / mean", grid: true, nice: true },
         marks: [
           Plot.ruleY([1], { stroke: "currentColor", strokeDasharray: "5,4" }),
-          Plot.dot(shown, { x: "failed", y: "ratio", stroke: "scheme", symbol: "scheme", r: failed.length > FEW ? 2 : 4, tip: true, title: (d) => `${d.scheme}: broker ${d.failed} fails, the worst survivor leads ${d.ratio.toFixed(2)} times the mean` }),
+          Plot.dot(visible, { x: "failed", y: "ratio", stroke: "scheme", symbol: "scheme", r: failed.length > FEW ? 2 : 4, tip: true, title: (d) => `${d.scheme}: broker ${d.failed} fails, the worst survivor leads ${d.ratio.toFixed(2)} times the mean` }),
         ],
       });
       if (!beyond) return chart;
@@ -192,8 +192,8 @@
   function draw(where) {
     const cluster = clusters[Number(where.dataset.cluster)], name = where.dataset.chart;
     const details = make("details", { class: "sql" }, make("summary", {}, "SQL"), make("pre", { tabindex: 0 }, make("code", {}, cluster.sql[SQL_OF[name] ?? name])));
-    const shown = cluster.brokers.length || !OF_LIVE_BROKERS.includes(name) ? charts[name](cluster, where) : nothing(NO_LIVE_BROKER);
-    where.replaceChildren(shown, details);
+    const content = cluster.brokers.length || !OF_LIVE_BROKERS.includes(name) ? charts[name](cluster, where) : nothing(NO_LIVE_BROKER);
+    where.replaceChildren(content, details);
     where.dataset.drawn = String(where.clientWidth);
   }
   const SQL_OF = { leaders: "brokers", worst: "failures", copysets: "durability" };

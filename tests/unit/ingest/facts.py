@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.ingest.facts import FACTS, FactKind
+from pipelines.ingest.fact_tables import FACTS, FactKind
 from pipelines.ingest.format_registry import detect_format, get_format
 from pipelines.ingest.source_format import Records
 from pipelines.ingest.text import read_text

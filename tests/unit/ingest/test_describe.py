@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.facts import FactKind
+from pipelines.ingest.fact_tables import FactKind
 from pipelines.ingest.formats.describe import FORMAT
 from pipelines.ingest.formats.describe_configs import split_configs
 from pipelines.ingest.formats.describe_line import parse_line

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.facts import FactKind
+from pipelines.ingest.fact_tables import FactKind
 from pipelines.ingest.format_registry import FORMATS, detect_format
 from pipelines.ingest.formats import log_dirs
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name

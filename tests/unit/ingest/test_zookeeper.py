@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.facts import FactKind
+from pipelines.ingest.fact_tables import FactKind
 from pipelines.ingest.formats import zookeeper_cli, zookeeper_json
 from pipelines.ingest.formats.checked_values import BadValueError
 from pipelines.ingest.formats.zookeeper_json import parse_znode

@@ -11,7 +11,7 @@ from tests.unit.simulation.interpreter import Controller
 from udfs.simulation.kernels.codes import AnsweredBy, RequestError
 
 
-def partitions_of(rows: list[dict[str, Any]]) -> dict[Any, Any]:
+def index_partitions(rows: list[dict[str, Any]]) -> dict[Any, Any]:
     """Of rows of STATES_AT_END: who leads, lists, epochs."""
     return {
         (row["topic"], row["partition"]): (
@@ -25,7 +25,7 @@ def partitions_of(rows: list[dict[str, Any]]) -> dict[Any, Any]:
     }
 
 
-def logs_of(rows: list[dict[str, Any]]) -> dict[Any, Any]:
+def index_logs(rows: list[dict[str, Any]]) -> dict[Any, Any]:
     """Of rows of HEALTH: each replica's log end and high watermark at the end; what is committed, what is visible.
 
     Partitions without data are left out.
@@ -42,7 +42,7 @@ def logs_of(rows: list[dict[str, Any]]) -> dict[Any, Any]:
     }
 
 
-def requests_of(rows: list[dict[str, Any]]) -> dict[Any, Any]:
+def index_requests(rows: list[dict[str, Any]]) -> dict[Any, Any]:
     """Of rows of JOINED_REQUESTS: how each part ended; what let a request of several be answered may be two at once."""
     return {
         (row["request"], (row["topic"], row["partition"])): (
@@ -58,25 +58,26 @@ def requests_of(rows: list[dict[str, Any]]) -> dict[Any, Any]:
     }
 
 
-def partitions_by(one: Controller) -> dict[Any, Any]:
+def collect_interpreted_partitions(controller: Controller) -> dict[Any, Any]:
     """The same as partitions_of, of the interpreter: a leader that is down leads no more."""
-    every = {**one.partitions, **one.going}
+    every = {**controller.partitions, **controller.removed_partitions}
     return {
-        key: (p.ar, p.isr, p.leader if p.leader in one.live else None, p.epoch, p.written) for key, p in every.items()
+        key: (p.ar, p.isr, p.leader if p.leader in controller.live else None, p.epoch, p.written)
+        for key, p in every.items()
     }
 
 
-def told_by(one: Controller) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
+def collect_interpreted(controller: Controller) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
     """The same three of the interpreter; logs of all partitions."""
-    partitions = partitions_by(one)
+    partitions = collect_interpreted_partitions(controller)
     logs = {}
-    for key, p in one.partitions.items():
+    for key, p in controller.partitions.items():
         replicas = {b: p.replicas[b] for b in p.ar}
         leos = {b: r.leo for b, r in replicas.items()}
         # The down are told with what they will know when they return.
-        hws = {b: r.hw if b in one.live else min(r.checkpoint, r.leo) for b, r in replicas.items()}
+        hws = {b: r.hw if b in controller.live else min(r.checkpoint, r.leo) for b, r in replicas.items()}
         logs[key] = (leos, hws, p.committed, p.visible)
-    parts = Counter(number for number, _ in one.requests)
+    parts = Counter(number for number, _ in controller.requests)
     requests = {
         key: (
             RequestError.labels()[a["error"]],
@@ -87,12 +88,12 @@ def told_by(one: Controller) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, 
             a["lost_messages"],
             a["lost_at"],
         )
-        for key, a in one.requests.items()
+        for key, a in controller.requests.items()
     }
     return partitions, logs, requests
 
 
-def rows_of(table: pa.Table) -> list[dict[str, Any]]:
+def list_rows(table: pa.Table) -> list[dict[str, Any]]:
     """Rows as plain values."""
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows

@@ -38,7 +38,7 @@ Message = tuple[str, int]
 
 
 @dataclass
-class Replica:
+class ModelReplica:
     """hw: as of the broker's memory.   checkpoint: its hw on disk.   The rest is what the leader knows of it."""
 
     log: list[Message] = field(default_factory=list)
@@ -47,27 +47,27 @@ class Replica:
     remote: int = -1
     caught_up_at: float = NEVER
     fetched_at: float = NEVER
-    leo_then: int | None = None
+    leader_leo_at_fetch: int | None = None
 
     @property
     def leo(self) -> int:
         return len(self.log)
 
-    def cut(self, size: int) -> None:
+    def truncate_to(self, size: int) -> None:
         del self.log[size:]
         self.hw = min(self.hw, self.leo)
 
 
 @dataclass(kw_only=True)
-class Data:
+class PartitionData:
     """What a partition has beside its controller's state."""
 
     key: TopicPartition = ("", 0)
     min_isr: int = 1
-    replicas: dict[int, Replica] = field(default_factory=dict)
+    replicas: dict[int, ModelReplica] = field(default_factory=dict)
     committed: int = 0
     visible: int | None = None
-    told: bool = False  # a fetch of a replica has been told
+    has_fetches: bool = False  # a fetch of a replica has been told
     appends: list[tuple[Event, dict[str, Any], list[Message]]] = field(default_factory=list)
     lost: set[Message] = field(default_factory=set)
     waiting: list[Waiting] = field(default_factory=list)
@@ -117,32 +117,34 @@ class DataPlane:
 
     # What the controller does.
 
-    def there(self, one: Any, key: TopicPartition, leos: tuple[int, ...], hws: tuple[int, ...], at: int) -> None:
+    def add_partition(
+        self, one: Any, key: TopicPartition, leos: tuple[int, ...], hws: tuple[int, ...], at: int
+    ) -> None:
         """A partition of the begin."""
         one.key = key
         for i, broker in enumerate(one.ar):
             leo = leos[i] if leos else 0
             hw = min(hws[i] if hws else 0, leo)
-            one.replicas[broker] = Replica([("held", n) for n in range(leo)], hw, hw, remote=leo, caught_up_at=at)
+            one.replicas[broker] = ModelReplica([("held", n) for n in range(leo)], hw, hw, remote=leo, caught_up_at=at)
         one.serving, one.serving_epoch = self.leader(one), one.epoch
         one.last = one.leader
         known = [one.replicas[one.leader].hw] if one.leader in one.replicas else [r.hw for r in one.replicas.values()]
         one.committed = max(known, default=0)
         self.try_high_watermark(one)
-        self.show(one)
+        self.update_visible(one)
 
-    def created(self, one: Any, key: TopicPartition) -> None:
+    def add_new_partition(self, one: Any, key: TopicPartition) -> None:
         one.key = key
-        one.replicas = {broker: Replica() for broker in one.ar}
+        one.replicas = {broker: ModelReplica() for broker in one.ar}
 
-    def assigned(self, one: Any) -> None:
+    def update_assignment(self, one: Any) -> None:
         """Another AR: who is new has nothing, who is gone takes its log along."""
-        one.replicas = {broker: one.replicas.get(broker) or Replica() for broker in one.ar}
+        one.replicas = {broker: one.replicas.get(broker) or ModelReplica() for broker in one.ar}
 
     def leader(self, one: Any) -> int | None:
         return one.leader if one.leader in self.cluster.live else None
 
-    def settle(self, one: Any) -> None:
+    def apply_leader_change(self, one: Any) -> None:
         """After whatever may have changed the leader or its epoch."""
         leader = self.leader(one)
         if leader != one.serving:
@@ -155,16 +157,16 @@ class DataPlane:
                         self.drop(one, wait)
             one.serving, one.serving_epoch = leader, one.epoch
             if leader is not None:
-                self.lead(one)
+                self.become_leader(one)
         elif leader is not None and one.epoch != one.serving_epoch:
             one.serving_epoch = one.epoch
             one.epoch_start = one.replicas[leader].leo
             for wait in [wait for wait in one.waiting if wait.event.kind == EventKind.FETCH]:
                 self.answer(one, wait, RequestError.FENCED_LEADER_EPOCH, AnsweredBy.LEADER_CHANGE)
             self.try_high_watermark(one)
-        self.show(one)
+        self.update_visible(one)
 
-    def lead(self, one: Any) -> None:
+    def become_leader(self, one: Any) -> None:
         new = one.replicas[one.serving]
         if one.last not in (None, one.serving):
             kept = set(new.log)
@@ -179,7 +181,7 @@ class DataPlane:
         one.last = one.serving
         self.commit(one, max(min(one.committed, new.leo), new.hw))
         for broker, replica in one.replicas.items():
-            replica.remote, replica.fetched_at, replica.leo_then = -1, NEVER, None
+            replica.remote, replica.fetched_at, replica.leader_leo_at_fetch = -1, NEVER, None
             replica.caught_up_at = self.cluster.at if broker in one.isr else NEVER
         one.epoch_start = new.leo
         self.try_high_watermark(one)
@@ -189,9 +191,9 @@ class DataPlane:
 
     def truncate(self, one: Any, broker: int) -> None:
         replica, leader = one.replicas[broker], one.replicas[one.serving]
-        replica.cut(replica.hw if self.to_high_watermark else common(replica.log, leader.log))
+        replica.truncate_to(replica.hw if self.to_high_watermark else common(replica.log, leader.log))
 
-    def failed(self, broker: int, in_order: bool) -> None:
+    def on_broker_failure(self, broker: int, in_order: bool) -> None:
         for one in self.cluster.partitions.values():
             if broker not in one.replicas:
                 continue
@@ -200,24 +202,24 @@ class DataPlane:
             for wait in list(one.waiting):
                 if wait.event.kind == EventKind.FETCH and wait.event.broker == broker:
                     self.drop(one, wait)
-            self.settle(one)
+            self.apply_leader_change(one)
 
-    def returned(self, broker: int) -> None:
+    def on_broker_return(self, broker: int) -> None:
         for one in self.cluster.partitions.values():
             if broker in one.replicas:
                 replica = one.replicas[broker]
                 replica.hw = min(replica.checkpoint, replica.leo)
                 if one.serving not in (None, broker):
                     self.truncate(one, broker)
-                self.show(one)
+                self.update_visible(one)
 
-    def deleted(self, one: Any) -> None:
+    def fail_partition_requests(self, one: Any) -> None:
         for wait in list(one.waiting):
             self.answer(one, wait, RequestError.UNKNOWN_TOPIC_OR_PARTITION, AnsweredBy.TOPIC_DELETION)
 
     # High watermarks.
 
-    def show(self, one: Any) -> None:
+    def update_visible(self, one: Any) -> None:
         one.visible = None if one.serving is None else one.replicas[one.serving].hw
 
     def commit(self, one: Any, to: int) -> None:
@@ -234,12 +236,12 @@ class DataPlane:
             return
         leader.hw = min([leader.leo, *others])
         self.commit(one, max(one.committed, leader.hw))
-        self.show(one)
+        self.update_visible(one)
         for wait in list(one.waiting):
             if wait.event.kind == EventKind.APPEND:
                 self.try_produce(one, wait, AnsweredBy.HIGH_WATERMARK)
             elif wait.group is not None and wait in one.waiting:
-                self.try_group(wait.group)
+                self.try_complete_group(wait.group)
 
     # Requests.
 
@@ -328,7 +330,7 @@ class DataPlane:
         replica.hw = min(replica.leo, leader.hw)
         self.answer(one, wait, RequestError.NONE, by, len(read))
 
-    def refusal(self, one: Any, event: Event, offset: int) -> int:
+    def find_error(self, one: Any, event: Event, offset: int) -> int:
         if event.broker is not None and event.broker not in self.cluster.live:
             return RequestError.BROKER_DOWN
         if one is None:
@@ -347,36 +349,36 @@ class DataPlane:
 
     def fetch(self, one: Any, event: Event) -> None:
         if event.broker is None:
-            self.consume(event)
+            self.fetch_as_consumer(event)
             return
         answer = self.open(event)
         replica = one.replicas.get(event.broker) if one else None
         if replica and event.fetch_offset is None and event.broker in self.cluster.live and one.serving is not None:
-            replica.cut(one.replicas[one.serving].leo)
+            replica.truncate_to(one.replicas[one.serving].leo)
         offset = event.fetch_offset if event.fetch_offset is not None else replica.leo if replica else 0
-        error = self.refusal(one, event, offset)
+        error = self.find_error(one, event, offset)
         if error != RequestError.NONE:
             self.close(answer, error, AnsweredBy.AT_ONCE)
             return
         now, leader = self.cluster.at, one.replicas[one.serving]
         for wait in [w for w in one.waiting if w.event.kind == EventKind.FETCH and w.event.broker == event.broker]:
             self.answer(one, wait, RequestError.NONE, AnsweredBy.NEWER_FETCH)
-        if not one.told:
-            one.told = True
+        if not one.has_fetches:
+            one.has_fetches = True
             for other in one.replicas.values():
                 other.caught_up_at = max(other.caught_up_at, now)
         replica.log += leader.log[replica.leo : offset]
-        replica.cut(offset)
+        replica.truncate_to(offset)
         replica.remote = offset
         if offset >= leader.leo:
             replica.caught_up_at = now
-        elif replica.leo_then is not None and offset >= replica.leo_then:
+        elif replica.leader_leo_at_fetch is not None and offset >= replica.leader_leo_at_fetch:
             replica.caught_up_at = max(replica.caught_up_at, replica.fetched_at)
-        replica.fetched_at, replica.leo_then = now, leader.leo
+        replica.fetched_at, replica.leader_leo_at_fetch = now, leader.leo
         begins = one.epoch_start if self.joins_at_epoch_start else 0
-        joins = event.broker not in one.isr and event.broker not in self.cluster.leaving
-        joins = joins and offset >= max(leader.hw, begins)
-        if joins:
+        can_join = event.broker not in one.isr and event.broker not in self.cluster.leaving
+        can_join = can_join and offset >= max(leader.hw, begins)
+        if can_join:
             one.isr.append(event.broker)
             one.written = self.cluster.epoch
             self.cluster.note("isr", one)
@@ -385,46 +387,46 @@ class DataPlane:
         one.waiting.append(wait)
         if event.wait_ms <= 0 or self.readable(one, wait) >= event.min_bytes:
             self.deliver(one, wait, AnsweredBy.AT_ONCE)
-        if joins and one.target:
-            self.cluster.try_finish(one)
+        if can_join and one.target:
+            self.cluster.try_complete_reassignment(one)
 
-    def consume(self, event: Event) -> None:
+    def fetch_as_consumer(self, event: Event) -> None:
         group = self.groups.setdefault(event.request, Group()) if event.request is not None else Group()
         group.parts.append(
             Waiting(event, self.open(event), event.at_ms + event.wait_ms, offset=event.fetch_offset or 0, group=group)
         )
         if len(group.parts) < event.parts and event.request is not None:
             return
-        good = []
+        in_sync = []
         for wait in group.parts:
             one = self.cluster.partitions.get(wait.event.partition)
             wait.deadline = event.at_ms + event.wait_ms
-            error = self.refusal(one, wait.event, wait.offset)
+            error = self.find_error(one, wait.event, wait.offset)
             if error != RequestError.NONE:
                 self.close(wait.answer, error, AnsweredBy.AT_ONCE)
             else:
                 one.waiting.append(wait)
-                good.append((one, wait))
-        enough = sum(self.readable(one, wait) for one, wait in good) >= event.min_bytes
-        if len(good) < len(group.parts) or event.wait_ms <= 0 or enough:
-            for one, wait in good:
+                in_sync.append((one, wait))
+        enough = sum(self.readable(one, wait) for one, wait in in_sync) >= event.min_bytes
+        if len(in_sync) < len(group.parts) or event.wait_ms <= 0 or enough:
+            for one, wait in in_sync:
                 self.deliver(one, wait, AnsweredBy.AT_ONCE)
 
-    def held(self, group: Group) -> list[tuple[Any, Waiting]]:
+    def list_waiting(self, group: Group) -> list[tuple[Any, Waiting]]:
         return [(one, w) for one in self.cluster.partitions.values() for w in one.waiting if w.group is group]
 
-    def try_group(self, group: Group) -> None:
-        parts = self.held(group)
+    def try_complete_group(self, group: Group) -> None:
+        parts = self.list_waiting(group)
         if group.failed_by is not None:
             return
         if sum(self.readable(one, wait) for one, wait in parts) >= parts[0][1].event.min_bytes:
             for one, wait in parts:
                 self.deliver(one, wait, AnsweredBy.HIGH_WATERMARK)
 
-    def close_groups(self) -> None:
+    def complete_failed_groups(self) -> None:
         """At the end of an event: the parts of fetches of which a part has failed."""
-        waits = [(one, w) for one in self.cluster.partitions.values() for w in one.waiting]
-        for one, wait in waits:
+        waiting_topics = [(one, w) for one in self.cluster.partitions.values() for w in one.waiting]
+        for one, wait in waiting_topics:
             if wait.group is not None and wait.group.failed_by is not None:
                 self.deliver(one, wait, wait.group.failed_by)
 
@@ -439,14 +441,14 @@ class DataPlane:
                 if other.log[: replica.leo] == replica.log:
                     replica.log += other.log[replica.leo : event.leo]
             replica.log += [("told", next(self.messages)) for _ in range(event.leo - replica.leo)]
-            replica.cut(event.leo)
+            replica.truncate_to(event.leo)
             replica.remote = event.leo
         if event.hw is not None:
             replica.hw = replica.checkpoint = min(event.hw, replica.leo)
         if event.broker == one.serving:
             self.commit(one, max(one.committed, replica.hw))
         self.try_high_watermark(one)
-        self.show(one)
+        self.update_visible(one)
 
     # Clocks.
 
@@ -455,7 +457,7 @@ class DataPlane:
         deadlines = [(w.deadline, 1) for one in self.cluster.partitions.values() for w in one.waiting]
         return min([(self.checkpoint_at, 0), (self.lag_at, 2), *deadlines])
 
-    def do_due(self, what: int) -> None:
+    def run_due(self, what: int) -> None:
         if what == 0:
             self.checkpoint_at += self.checkpoint_ms
             for one in self.cluster.partitions.values():
@@ -472,13 +474,13 @@ class DataPlane:
         else:
             self.lag_at += self.lag_ms // 2
             for one in self.cluster.partitions.values():
-                if one.told and one.serving is not None:
+                if one.has_fetches and one.serving is not None:
                     self.check_lag(one)
 
     def check_lag(self, one: Any) -> None:
         leo, late = one.replicas[one.serving].leo, []
         for broker in one.isr:
-            replica = one.replicas.get(broker) or Replica()
+            replica = one.replicas.get(broker) or ModelReplica()
             slow = replica.remote != leo and self.cluster.at - replica.caught_up_at > self.lag_ms
             far = self.lag_messages > 0 and leo - max(replica.remote, 0) > self.lag_messages
             if broker != one.serving and (slow or far):

@@ -13,15 +13,17 @@ def random_case(seed: int) -> tuple[InitialState, list[Event]]:
     draw = random.Random(seed)
     brokers = tuple(sorted(draw.sample(range(1, 20), draw.randint(1, 5))))
     live = frozenset(brokers)
-    held = []
+    partitions = []
     for number in range(draw.randint(0, 4)):
         ar = tuple(draw.sample(brokers, draw.randint(1, min(3, len(brokers)))))
-        held.append(InitialPartition((draw.choice("tu"), number), ar, ar, ar[0], 0, 1, unclean=draw.random() < 0.3))
+        partitions.append(
+            InitialPartition((draw.choice("tu"), number), ar, ar, ar[0], 0, 1, unclean=draw.random() < 0.3)
+        )
     rules = ClusterSettings(
         auto_leader_rebalance=draw.random() < 0.5, leader_imbalance_check_ms=draw.choice([300_000, 7_000])
     )
-    begin = InitialState(brokers, live, tuple(held), draw.choice(brokers), 1, rules)
-    there = {one.key: list(one.replicas) for one in held}
+    begin = InitialState(brokers, live, tuple(partitions), draw.choice(brokers), 1, rules)
+    assignments = {one.key: list(one.replicas) for one in partitions}
     events, at = [], 0
     for _ in range(draw.randint(1, 14)):
         at += draw.choice([0, 500, 4_000, 20_000])
@@ -48,25 +50,27 @@ def random_case(seed: int) -> tuple[InitialState, list[Event]]:
         elif kind == EventKind.CONTROLLER_LOST:
             events.append(Event(at, kind, draw.choice([None, broker])))
         elif kind == EventKind.CREATE_PARTITION:
-            key = ("n", len(there))
-            there[key] = draw.sample(brokers, draw.randint(1, min(3, len(brokers))))
-            events.append(Event(at, kind, partition=key, replicas=tuple(there[key])))
-        elif there:
-            key = draw.choice(list(there))
+            key = ("n", len(assignments))
+            assignments[key] = draw.sample(brokers, draw.randint(1, min(3, len(brokers))))
+            events.append(Event(at, kind, partition=key, replicas=tuple(assignments[key])))
+        elif assignments:
+            key = draw.choice(list(assignments))
             if kind == EventKind.REASSIGN_PARTITION:
-                there[key] = draw.sample(brokers, len(there[key]))
-                events.append(Event(at, kind, partition=key, replicas=tuple(there[key])))
+                assignments[key] = draw.sample(brokers, len(assignments[key]))
+                events.append(Event(at, kind, partition=key, replicas=tuple(assignments[key])))
             elif kind == EventKind.ALTER_ISR:
-                isr = draw.sample(there[key], draw.randint(1, len(there[key])))
+                isr = draw.sample(assignments[key], draw.randint(1, len(assignments[key])))
                 events.append(Event(at, kind, partition=key, replicas=tuple(isr)))
             elif kind == EventKind.DELETE_PARTITION:
-                events += [Event(at, kind, partition=one) for one in there if one[0] == key[0] or draw.random() < 0.02]
+                events += [
+                    Event(at, kind, partition=one) for one in assignments if one[0] == key[0] or draw.random() < 0.02
+                ]
             else:
                 events.append(Event(at, kind, partition=key, value=draw.randint(0, 1)))
     return begin, events or [Event(at, EventKind.BROKER_DOWN, brokers[0])]
 
 
-def made(kind: Any, *args: Any, **values: Any) -> Any:
+def construct(kind: Any, *args: Any, **values: Any) -> Any:
     """A dataclass, also with fields that it does not have yet."""
     known = {name: value for name, value in values.items() if name in kind.__dataclass_fields__}
     one = kind(*args, **known)
@@ -89,7 +93,7 @@ class _Case:
         self.brokers = tuple(sorted(draw.sample(range(1, 20), draw.choice([1, 2, 3, 3, 3, 4, 5]))))
         self.live = set(self.brokers)
         self.at, self.requests = draw.choice([0, 0, 1_234, 60_000]), 0
-        self.there: dict[TopicPartition, list[int]] = {}  # the AR, as far as one can tell
+        self.assignments: dict[TopicPartition, list[int]] = {}  # the AR, as far as one can tell
         self.leads: dict[TopicPartition, int | None] = {}  # likewise
         self.written: dict[TopicPartition, int] = {}
         self.events: list[Event] = []
@@ -98,8 +102,8 @@ class _Case:
         draw = self.draw
         if draw.random() < 0.1 and len(self.brokers) > 1:
             self.live.discard(draw.choice(self.brokers))
-        held = tuple(self.held(number) for number in range(draw.choice([0, 1, 1, 1, 2, 2, 3, 4])))
-        rules = made(
+        partitions = tuple(self.partitions(number) for number in range(draw.choice([0, 1, 1, 1, 2, 2, 3, 4])))
+        rules = construct(
             ClusterSettings,
             auto_leader_rebalance=draw.random() < 0.4,
             leader_imbalance_check_ms=draw.choice([300_000, 7_000]),
@@ -113,10 +117,10 @@ class _Case:
             elr=self.kraft and draw.random() < 0.5,
         )
         begin = InitialState(
-            self.brokers, frozenset(self.live), held, draw.choice(sorted(self.live)), draw.randint(1, 3), rules
+            self.brokers, frozenset(self.live), partitions, draw.choice(sorted(self.live)), draw.randint(1, 3), rules
         )
         size = draw.randint(5, 30)
-        if self.facts and self.there and draw.random() < 0.1:
+        if self.facts and self.assignments and draw.random() < 0.1:
             self.offsets()
         while len(self.events) < size:
             self.at += draw.choice([0, 0, 0, 1, 1, 100, 100, 500, 500, 4_000, 20_000])
@@ -125,11 +129,11 @@ class _Case:
             size += 1  # never a part of a fetch alone
         return begin, self.events[:size]
 
-    def held(self, number: int) -> InitialPartition:
+    def partitions(self, number: int) -> InitialPartition:
         draw = self.draw
         ar = draw.sample(self.brokers, min(len(self.brokers), draw.choice([1, 2, 2, 3, 3, 3])))
         key = (draw.choice("tu"), number)
-        self.there[key], self.written[key] = ar, 0
+        self.assignments[key], self.written[key] = ar, 0
         isr = [b for b in ar if b in self.live]
         if draw.random() < 0.2 and len(isr) > 1:
             isr.remove(draw.choice(isr))
@@ -148,7 +152,7 @@ class _Case:
             if leader is not None:
                 committed = draw.randint(max(more["hws"]), least)
                 more["hws"] = tuple(committed if b == leader else h for b, h in zip(ar, more["hws"], strict=True))
-        return made(
+        return construct(
             InitialPartition,
             key,
             tuple(ar),
@@ -163,22 +167,22 @@ class _Case:
 
     def step(self) -> None:
         draw, kind = self.draw, self.draw.random()
-        if not self.there or kind < 0.32:
+        if not self.assignments or kind < 0.32:
             self.control()
             return
-        key = draw.choice(list(self.there))
+        key = draw.choice(list(self.assignments))
         if kind < 0.52:
             self.append(key)
         elif kind < 0.64:
             self.consume()
         elif kind < 0.70:  # data that one follower has and another may not, and then somebody fails
             self.append(key)
-            self.fetch(key, draw.choice(self.there[key]))
+            self.fetch(key, draw.choice(self.assignments[key]))
             if draw.random() < 0.5:
-                self.down(draw.choice(self.there[key]))
+                self.down(draw.choice(self.assignments[key]))
         elif kind < 0.76:
             self.succession(key)
-        elif kind < 0.80 and len(self.there[key]) > 2:
+        elif kind < 0.80 and len(self.assignments[key]) > 2:
             self.overtaking(key)
         else:
             self.rounds(key)
@@ -186,7 +190,7 @@ class _Case:
     def rounds(self, key: TopicPartition) -> None:
         """All followers, once or twice."""
         for _ in range(self.draw.choice([1, 2, 2])):
-            for broker in self.draw.sample(self.there[key], len(self.there[key])):
+            for broker in self.draw.sample(self.assignments[key], len(self.assignments[key])):
                 likely = broker in self.live and broker != self.leads.get(key)
                 if likely or self.draw.random() < 0.1:
                     self.fetch(key, broker)
@@ -198,38 +202,38 @@ class _Case:
         self.rounds(key)
         self.append(key, acks=-1)
         for _ in range(2):
-            for broker in self.there[key]:
+            for broker in self.assignments[key]:
                 if broker in self.live and broker != self.leads.get(key):
                     self.fetch(key, broker)
-        for broker in self.there[key][: draw.choice([1, 2, 2])]:
+        for broker in self.assignments[key][: draw.choice([1, 2, 2])]:
             self.at += draw.choice([0, 1, 100])
-            failed = [b for b in self.there[key] if b not in self.live]
+            failed = [b for b in self.assignments[key] if b not in self.live]
             if failed and draw.random() < 0.5:
                 self.up(draw.choice(failed))
             if draw.random() < 0.3:
                 if draw.random() < 0.5:
-                    self.put(EventKind.CONTROLLED_SHUTDOWN, broker=draw.choice(self.there[key]))
+                    self.put(EventKind.CONTROLLED_SHUTDOWN, broker=draw.choice(self.assignments[key]))
                 else:
                     self.put(EventKind.ELECT_PREFERRED_LEADER, partition=key)
-                    self.leads[key] = self.there[key][0]
-            for other in draw.sample(self.there[key], draw.randint(0, len(self.there[key]))):
+                    self.leads[key] = self.assignments[key][0]
+            for other in draw.sample(self.assignments[key], draw.randint(0, len(self.assignments[key]))):
                 self.fetch(key, other)
             self.down(broker)
 
     def overtaking(self, key: TopicPartition) -> None:
         """A leader whose high watermark is behind, its predecessor in sync, and one who returns with less."""
         draw = self.draw
-        old = self.leads.get(key) or self.there[key][0]
-        new, third = draw.sample([b for b in self.there[key] if b != old], 2)
+        old = self.leads.get(key) or self.assignments[key][0]
+        new, third = draw.sample([b for b in self.assignments[key] if b != old], 2)
         self.down(third)
         for _ in range(2):
             self.append(key)
             self.fetch(key, new)
         if draw.random() < 0.5:
-            self.there[key] = [new, third, old]
+            self.assignments[key] = [new, third, old]
             self.put(EventKind.REASSIGN_PARTITION, partition=key, replicas=(new, third, old))
         self.put(EventKind.ELECT_PREFERRED_LEADER, partition=key)
-        self.leads[key] = self.there[key][0]
+        self.leads[key] = self.assignments[key][0]
         self.up(third)
         self.fetch(key, third)
         if draw.random() < 0.5:
@@ -273,7 +277,7 @@ class _Case:
 
     def consume(self) -> None:
         draw = self.draw
-        keys = draw.sample(list(self.there), min(len(self.there), draw.choice([1, 1, 1, 2])))
+        keys = draw.sample(list(self.assignments), min(len(self.assignments), draw.choice([1, 1, 1, 2])))
         request, wait_ms, min_bytes = self.number(), draw.choice([0, 500, 5_000, 40_000]), draw.choice([1, 1, 100, 300])
         for key in keys:
             self.put(
@@ -288,24 +292,24 @@ class _Case:
 
     def offsets(self) -> None:
         """What replicas have, told before anything else."""
-        key = self.draw.choice(list(self.there))
+        key = self.draw.choice(list(self.assignments))
         high = self.draw.randint(0, 10)
         self.written[key] = max(self.written[key], high)
-        for broker in self.there[key]:
+        for broker in self.assignments[key]:
             leo = high if broker == self.leads.get(key) else self.draw.choice([high, self.draw.randint(0, high)])
             hw = self.draw.choice([None, self.draw.randint(0, leo)])
             self.put(EventKind.REPLICA_OFFSETS, broker=broker, partition=key, leo=leo, hw=hw)
 
     def down(self, broker: int) -> None:
         self.live.discard(broker)
-        for key, ar in self.there.items():
+        for key, ar in self.assignments.items():
             if self.leads.get(key) == broker:
                 self.leads[key] = next((b for b in ar if b in self.live), None)
         self.put(EventKind.BROKER_DOWN, broker=broker)
 
     def up(self, broker: int) -> None:
         self.live.add(broker)
-        for key, ar in self.there.items():
+        for key, ar in self.assignments.items():
             if self.leads.get(key) is None and broker in ar:
                 self.leads[key] = broker
         self.put(EventKind.BROKER_UP, broker=broker)
@@ -339,8 +343,8 @@ class _Case:
         if kind == EventKind.BROKER_UP and failed:
             self.up(draw.choice(failed))
         elif kind in (EventKind.BROKER_DOWN, EventKind.BROKER_UP):
-            if self.there and draw.random() < 0.5:
-                broker = draw.choice(list(self.there.values()))[0]
+            if self.assignments and draw.random() < 0.5:
+                broker = draw.choice(list(self.assignments.values()))[0]
             self.down(broker)
         elif kind == EventKind.CONTROLLED_SHUTDOWN:
             self.put(kind, broker=broker)
@@ -350,21 +354,21 @@ class _Case:
         elif kind == EventKind.CONTROLLER_LOST:
             self.put(kind, broker=draw.choice([None, broker]))
         elif kind == EventKind.CREATE_PARTITION:
-            key = ("n", len(self.there))
-            self.there[key] = draw.sample(self.brokers, draw.randint(1, min(3, len(self.brokers))))
-            self.written[key], self.leads[key] = 0, self.there[key][0]
-            self.put(kind, partition=key, replicas=tuple(self.there[key]))
-        elif self.there:
-            key = draw.choice(list(self.there))
+            key = ("n", len(self.assignments))
+            self.assignments[key] = draw.sample(self.brokers, draw.randint(1, min(3, len(self.brokers))))
+            self.written[key], self.leads[key] = 0, self.assignments[key][0]
+            self.put(kind, partition=key, replicas=tuple(self.assignments[key]))
+        elif self.assignments:
+            key = draw.choice(list(self.assignments))
             if kind == EventKind.REASSIGN_PARTITION:
-                self.there[key] = draw.sample(self.brokers, len(self.there[key]))
-                self.put(kind, partition=key, replicas=tuple(self.there[key]))
+                self.assignments[key] = draw.sample(self.brokers, len(self.assignments[key]))
+                self.put(kind, partition=key, replicas=tuple(self.assignments[key]))
             elif kind == EventKind.ALTER_ISR:
-                isr = draw.sample(self.there[key], draw.randint(1, len(self.there[key])))
+                isr = draw.sample(self.assignments[key], draw.randint(1, len(self.assignments[key])))
                 self.put(kind, partition=key, replicas=tuple(isr))
             elif kind == EventKind.DELETE_PARTITION:
                 if draw.random() < 0.7:
-                    for one in self.there:
+                    for one in self.assignments:
                         if one[0] == key[0]:
                             self.put(kind, partition=one)
             else:

@@ -150,9 +150,9 @@ class _Sequence:
             self.put(kind, partition=key)
 
 
-def with_data(seed: int) -> tuple[InitialState, list[Event]]:
+def random_zookeeper_sequence(seed: int) -> tuple[InitialState, list[Event]]:
     return _Sequence(seed, False).build()
 
 
-def with_raft(seed: int) -> tuple[InitialState, list[Event]]:
+def random_kraft_sequence(seed: int) -> tuple[InitialState, list[Event]]:
     return _Sequence(seed, True).build()

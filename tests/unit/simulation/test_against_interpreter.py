@@ -12,7 +12,7 @@ import pytest
 
 from tests.seed_sampler import SeedSampler
 from tests.unit.simulation.random_cases import random_case, random_data_case
-from tests.unit.simulation.stated_cases import with_data, with_raft
+from tests.unit.simulation.stated_cases import random_kraft_sequence, random_zookeeper_sequence
 from udfs.simulation.cluster_events import Event, InitialPartition, InitialState, build_event_log
 from udfs.simulation.event_packing import pack_event_log
 from udfs.simulation.joint_events import find_joint_events
@@ -26,19 +26,19 @@ TABLES = ("leaderships", "transitions", "health", "requests", "final_partitions"
 Row = dict[str, Any]
 
 
-def told(*folds: Simulation) -> dict[str, list[str]]:
+def collect_rows(*simulations: Simulation) -> dict[str, list[str]]:
     """All rows of these folds, by table."""
-    rows = [ResultTables(of) for of in folds]
+    rows = [ResultTables(of) for of in simulations]
     return {name: sorted(str(row) for one in rows for row in getattr(one, name).to_pylist()) for name in TABLES}
 
 
-def wired(table: pa.Table) -> pa.Table:
+def to_wire(table: pa.Table) -> pa.Table:
     """Rows of EVENTS as rows of WIRE."""
     rows = table.to_pylist()
     for row in rows:
         lists = [row.pop(name) for name in (*LISTS, "numbers")]
-        none = all(one is None for one in lists)
-        row["lists"] = [] if none else [n for one in lists for n in ([-1] if one is None else [len(one), *one])]
+        no_partition = all(one is None for one in lists)
+        row["lists"] = [] if no_partition else [n for one in lists for n in ([-1] if one is None else [len(one), *one])]
     return pa.Table.from_pylist(rows, schema=WIRE)
 
 
@@ -46,37 +46,39 @@ def wired(table: pa.Table) -> pa.Table:
 def test_clusters_together_and_partitions_apart(seed_sampler: SeedSampler) -> None:
     """Three clusters in one call; then some of the partitions in each call, as workers of Spark have them."""
     for seed in seed_sampler.seeds(SEQUENCES // 3):
-        cases = {"a": with_data(seed), "b": random_case(seed), "c": with_raft(seed)}
+        cases = {"a": random_zookeeper_sequence(seed), "b": random_case(seed), "c": random_kraft_sequence(seed)}
         logs = [build_event_log(*case, cluster=name) for name, case in cases.items()]
-        alone = told(*map(simulate_log, logs))
-        log = wired(pa.concat_tables(logs))
-        assert told(simulate_log(log)) == alone, seed
+        alone = collect_rows(*map(simulate_log, logs))
+        log = to_wire(pa.concat_tables(logs))
+        assert collect_rows(simulate_log(log)) == alone, seed
         log = pa.concat_tables([log, find_joint_events(pack_event_log(log), WIRE)])
         half = np.asarray(pc.fill_null(log["partition"], -1)) % 2
-        none = np.asarray(pc.is_null(log["partition"]))
-        shares = [simulate_packed(pack_event_log(log.filter(pa.array(none | (half == which))))) for which in (0, 1)]
-        assert told(*shares) == alone, seed
+        no_partition = np.asarray(pc.is_null(log["partition"]))
+        parts = [
+            simulate_packed(pack_event_log(log.filter(pa.array(no_partition | (half == which))))) for which in (0, 1)
+        ]
+        assert collect_rows(*parts) == alone, seed
 
 
-def written(begin: InitialState, events: list[Event], first: int) -> tuple[list[Row], list[Row]]:
+def list_changes(begin: InitialState, events: list[Event], first: int) -> tuple[list[Row], list[Row]]:
     """(what a fold of the first events wrote; of what the fold of all wrote, as much as happened until then)."""
     part, whole = (ResultTables(simulate_log(build_event_log(begin, some))) for some in (events[:first], events))
     out: list[list[Row]] = [[], []]
-    for rows, held in zip((part, whole), out, strict=True):
+    for rows, changes in zip((part, whole), out, strict=True):
         for name in ("leaderships", "transitions"):
-            held += [{"table": name, **row} for row in getattr(rows, name).to_pylist()]
+            changes += [{"table": name, **row} for row in getattr(rows, name).to_pylist()]
     return out[0], [row for row in out[1] if row["event"] < first and row["at_ms"] <= events[first - 1].at_ms]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [random_case, random_data_case, with_data, with_raft])
+@pytest.mark.parametrize("case", [random_case, random_data_case, random_zookeeper_sequence, random_kraft_sequence])
 def test_what_is_written_does_not_depend_on_what_comes_later(case: Any, seed_sampler: SeedSampler) -> None:
     for seed in seed_sampler.seeds(SEQUENCES):
         begin, events = case(seed)
         first = random.Random(-seed).randint(1, len(events))
-        got, want = written(begin, events, first)
+        actual, expected = list_changes(begin, events, first)
         # Leaders that are looked at as the first events end are so before the next event: its number is theirs.
-        assert [row for row in got if row["event"] < first] == want, seed
+        assert [row for row in actual if row["event"] < first] == expected, seed
 
 
 def test_clusters_of_a_call_know_nothing_of_each_other() -> None:
@@ -87,4 +89,4 @@ def test_clusters_of_a_call_know_nothing_of_each_other() -> None:
         for ar in ((1,), (1, 2))
     ]
     logs = [build_event_log(begin, events, cluster=name) for begin, name in zip(begins, "ab", strict=True)]
-    assert told(simulate_log(pa.concat_tables(logs))) == told(*map(simulate_log, logs))
+    assert collect_rows(simulate_log(pa.concat_tables(logs))) == collect_rows(*map(simulate_log, logs))

@@ -13,16 +13,16 @@ from pipelines.simulation.cluster_replay import Replay, ReplayRequest, parse_unt
 from udfs.simulation.result_rows import get_final_state, list_health, list_leaderships, list_requests, list_transitions
 
 
-def told(tmp_path: Path, topics: str, *events: str, settings: str = "") -> Replay:
-    file = tmp_path / "told.yaml"
+def run_events(tmp_path: Path, topics: str, *events: str, settings: str = "") -> Replay:
+    file = tmp_path / "scenario.yaml"
     head = [f"settings: {{auto_leader_rebalance: false{settings}}}", "brokers: [1, 2, 3]", "controller: 3"]
     lines = [*head, f"topics: {{{topics}}}", "events:", *(f"  - {event}" for event in events)]
     file.write_text("\n".join(lines) + "\n")
     return run_replay(ReplayRequest([str(file)]))
 
 
-def at_the_end(of: Replay, topic: str, partition: int = 0) -> dict[str, Any]:
-    rows = get_final_state(of.simulation).partitions
+def find_partition(replay: Replay, topic: str, partition: int = 0) -> dict[str, Any]:
+    rows = get_final_state(replay.simulation).partitions
     return next(row for row in rows if (row["topic"], row["partition"]) == (topic, partition))
 
 
@@ -38,21 +38,23 @@ KRAFT = ", kraft: true"
     ],
 )
 def test_who_shuts_down_is_not_elected(tmp_path: Path, settings: str, events: tuple[str, ...]) -> None:
-    of = told(tmp_path, "o: [[1, 2]]", *events, settings=settings)
-    assert at_the_end(of, "o")["leader"] is None
-    assert {row["leader"] for row in list_leaderships(of.simulation)} <= {2, None}
+    replay = run_events(tmp_path, "o: [[1, 2]]", *events, settings=settings)
+    assert find_partition(replay, "o")["leader"] is None
+    assert {row["leader"] for row in list_leaderships(replay.simulation)} <= {2, None}
 
 
 @pytest.mark.parametrize("settings", ["", KRAFT])
 def test_who_shuts_down_gets_no_new_leaders(tmp_path: Path, settings: str) -> None:
-    of = told(tmp_path, "o: [[2]]", "t=1 broker 1 shutting down", "t=2 topic n created 1:2", settings=settings)
-    assert (at_the_end(of, "n")["leader"], at_the_end(of, "n")["isr"]) == (2, [2])
+    replay = run_events(
+        tmp_path, "o: [[2]]", "t=1 broker 1 shutting down", "t=2 topic n created 1:2", settings=settings
+    )
+    assert (find_partition(replay, "n")["leader"], find_partition(replay, "n")["isr"]) == (2, [2])
 
 
 def test_a_topic_on_nobody_is_rejected_with_kraft_alone(tmp_path: Path) -> None:
     events = ("t=1 brokers 1,2 down", "t=2 topic n created 1:2", "t=3 brokers 1,2 up")
-    assert at_the_end(told(tmp_path, "o: [[3]]", *events), "n")["leader"] == 1
-    rejected = told(tmp_path, "o: [[3]]", *events, settings=KRAFT)
+    assert find_partition(run_events(tmp_path, "o: [[3]]", *events), "n")["leader"] == 1
+    rejected = run_events(tmp_path, "o: [[3]]", *events, settings=KRAFT)
     assert {row["topic"] for row in get_final_state(rejected.simulation).partitions} == {"o"}
 
 
@@ -66,10 +68,10 @@ def test_partitions_that_are_added_have_the_topics_configs(tmp_path: Path) -> No
         "t=5 broker 1 down",
         "t=6 broker 2 up",
     )
-    of = told(tmp_path, "o: [[1, 2]]", *configs)
-    (answer,) = [row for row in list_requests(of.simulation) if row["kind"] == "produce"]
+    replay = run_events(tmp_path, "o: [[1, 2]]", *configs)
+    (answer,) = [row for row in list_requests(replay.simulation) if row["kind"] == "produce"]
     assert answer["part_error"] == "NOT_ENOUGH_REPLICAS"
-    assert at_the_end(of, "o", 1)["leader"] == 2  # unclean
+    assert find_partition(replay, "o", 1)["leader"] == 2  # unclean
     # A topic of the same name that is created after a deletion has none of them.
     again = (
         "t=7 broker 1 up",
@@ -78,8 +80,8 @@ def test_partitions_that_are_added_have_the_topics_configs(tmp_path: Path) -> No
         "t=10 broker 2 down",
         "t=11 produce 1 to o-0",
     )
-    of = told(tmp_path, "o: [[1, 2]]", *configs, *again)
-    assert [row["part_error"] for row in list_requests(of.simulation) if row["kind"] == "produce"][-1] == "NONE"
+    replay = run_events(tmp_path, "o: [[1, 2]]", *configs, *again)
+    assert [row["part_error"] for row in list_requests(replay.simulation) if row["kind"] == "produce"][-1] == "NONE"
 
 
 def test_below_the_minimum_nothing_is_committed_with_kraft(tmp_path: Path) -> None:
@@ -94,25 +96,25 @@ def test_below_the_minimum_nothing_is_committed_with_kraft(tmp_path: Path) -> No
         "t=4 broker 2 unfenced",
     )
     elr = ", kraft: true, elr: true, followers_fetch_every_ms: 0"
-    of = told(tmp_path, "o: [[1, 2]]", *events, settings=elr)
-    marks = [row["high_watermark"] for row in sorted(list_health(of.simulation), key=lambda row: row["from_ms"])]
+    replay = run_events(tmp_path, "o: [[1, 2]]", *events, settings=elr)
+    marks = [row["high_watermark"] for row in sorted(list_health(replay.simulation), key=lambda row: row["from_ms"])]
     assert set(marks) <= {0, None}
-    (read,) = [row for row in list_requests(of.simulation) if row["kind"] == "fetch of a consumer"]
+    (read,) = [row for row in list_requests(replay.simulation) if row["kind"] == "fetch of a consumer"]
     assert read["messages"] == 0
-    assert at_the_end(of, "o")["leader"] == 2
+    assert find_partition(replay, "o")["leader"] == 2
 
 
 @pytest.mark.parametrize(("settings", "error"), [("", "NOT_ENOUGH_REPLICAS"), (KRAFT, "NONE")])
 def test_a_minimum_above_the_replicas(tmp_path: Path, settings: str, error: str) -> None:
     """Since 3.7 it counts as all of them."""
     events = ("t=0 topic o config min.insync.replicas=3", "t=1 produce 5 to o-0 acks=all", "t=9 followers fetch")
-    of = told(tmp_path, "o: [[1, 2]]", *events, settings=settings)
-    assert [row["part_error"] for row in list_requests(of.simulation) if row["kind"] == "produce"] == [error]
+    replay = run_events(tmp_path, "o: [[1, 2]]", *events, settings=settings)
+    assert [row["part_error"] for row in list_requests(replay.simulation) if row["kind"] == "produce"] == [error]
 
 
 def test_a_reassignment_takes_replicas_of_the_down_too(tmp_path: Path) -> None:
-    of = told(tmp_path, "o: [[1, 2]]", "t=1 broker 2 down", "t=2 reassign o-0 to 1,3", "t=3 isr o-0 1,3")
-    states = [row["to_state"] for row in list_transitions(of.simulation) if row["broker_id"] == 2]
+    replay = run_events(tmp_path, "o: [[1, 2]]", "t=1 broker 2 down", "t=2 reassign o-0 to 1,3", "t=3 isr o-0 1,3")
+    states = [row["to_state"] for row in list_transitions(replay.simulation) if row["broker_id"] == 2]
     assert states[-3:] == ["ReplicaDeletionStarted", "ReplicaDeletionSuccessful", "NonExistentReplica"]
 
 
@@ -123,51 +125,54 @@ def test_a_reassignment_takes_replicas_of_the_down_too(tmp_path: Path) -> None:
         ("t=1 topic n created 1:2,3", "has lists of different lengths"),
     ],
 )
-def test_what_cannot_be(tmp_path: Path, event: str, said: str) -> None:
-    with pytest.raises(SourceError, match=said.replace(".", r"\.")):
-        told(tmp_path, "o: [[1, 2]]", event)
+def test_what_cannot_be(tmp_path: Path, event: str, message: str) -> None:
+    with pytest.raises(SourceError, match=message.replace(".", r"\.")):
+        run_events(tmp_path, "o: [[1, 2]]", event)
 
 
 def test_a_character_that_is_no_text(tmp_path: Path) -> None:
-    file = tmp_path / "told.yaml"
+    file = tmp_path / "scenario.yaml"
     file.write_text("brokers: [1]\nevents:\n  - t=1 broker 1 \0down\n")
     with pytest.raises(SourceError, match="line 3: has a character that YAML does not allow"):
         run_replay(ReplayRequest([str(file)]))
 
 
-def lines_of(of: Replay) -> list[str]:
-    return list(render_replay(of))
+def list_lines(replay: Replay) -> list[str]:
+    return list(render_replay(replay))
 
 
 @pytest.mark.parametrize("settings", ["", KRAFT])
 def test_an_isr_as_it_is_already_is_not_written(tmp_path: Path, settings: str) -> None:
-    of = told(tmp_path, "o: [[1, 2]]", "t=1 isr o-0 1,2", settings=settings)
-    assert not list_leaderships(of.simulation)
-    assert "isr of o: no change" in lines_of(of)[0]
+    replay = run_events(tmp_path, "o: [[1, 2]]", "t=1 isr o-0 1,2", settings=settings)
+    assert not list_leaderships(replay.simulation)
+    assert "isr of o: no change" in list_lines(replay)[0]
 
 
 def test_an_isr_with_the_down_is_rejected_with_kraft(tmp_path: Path) -> None:
     events = ("t=1 broker 2 down", "t=2 isr o-0 1,2")
-    assert at_the_end(told(tmp_path, "o: [[1, 2]]", *events), "o")["isr"] == [1, 2]
-    rejected = told(tmp_path, "o: [[1, 2]]", *events, settings=KRAFT)
-    assert at_the_end(rejected, "o")["isr"] == [1]
-    assert sum("no change" in line for line in lines_of(rejected)) == 1
+    assert find_partition(run_events(tmp_path, "o: [[1, 2]]", *events), "o")["isr"] == [1, 2]
+    rejected = run_events(tmp_path, "o: [[1, 2]]", *events, settings=KRAFT)
+    assert find_partition(rejected, "o")["isr"] == [1]
+    assert sum("no change" in line for line in list_lines(rejected)) == 1
 
 
 def test_followers_fetch_until_the_end(tmp_path: Path) -> None:
-    file = tmp_path / "told.yaml"
+    file = tmp_path / "scenario.yaml"
     file.write_text("brokers: [1, 2]\ntopics: {o: [[1, 2]]}\nevents:\n  - t=1 produce 5 to o-0 timeout=5s\n")
-    of = run_replay(ReplayRequest([str(file)], until=parse_until("t=90")))
-    assert at_the_end(of, "o")["isr"] == [1, 2]
-    assert [row["part_error"] for row in list_requests(of.simulation) if row["kind"] == "produce"] == ["NONE"]
+    replay = run_replay(ReplayRequest([str(file)], until=parse_until("t=90")))
+    assert find_partition(replay, "o")["isr"] == [1, 2]
+    assert [row["part_error"] for row in list_requests(replay.simulation) if row["kind"] == "produce"] == ["NONE"]
 
 
 def test_all_of_a_topic_is_rejected_where_nobody_has_one_of_its_partitions(tmp_path: Path) -> None:
     events = ("t=1 broker 1 down", "t=2 topic n created 2,1", "t=3 topic n created 2,3")
-    of = told(tmp_path, "o: [[3]]", *events, settings=KRAFT)
-    assert [row["replicas"] for row in get_final_state(of.simulation).partitions if row["topic"] == "n"] == [[2], [3]]
+    replay = run_events(tmp_path, "o: [[3]]", *events, settings=KRAFT)
+    assert [row["replicas"] for row in get_final_state(replay.simulation).partitions if row["topic"] == "n"] == [
+        [2],
+        [3],
+    ]
     with pytest.raises(SourceError, match="there is no partition n-0"):
-        told(tmp_path, "o: [[3]]", *events[:2], "t=4 isr n-0 2", settings=KRAFT)
+        run_events(tmp_path, "o: [[3]]", *events[:2], "t=4 isr n-0 2", settings=KRAFT)
 
 
 def test_a_topic_is_created_again_once_its_deletion_is_done(tmp_path: Path) -> None:
@@ -178,25 +183,25 @@ def test_a_topic_is_created_again_once_its_deletion_is_done(tmp_path: Path) -> N
         "t=4 broker 2 up",
         "t=5 topic o created 3:1",
     )
-    assert at_the_end(told(tmp_path, "o: [[1, 2]]", *events), "o")["replicas"] == [3, 1]
+    assert find_partition(run_events(tmp_path, "o: [[1, 2]]", *events), "o")["replicas"] == [3, 1]
 
 
 def test_replicas_are_online_though_their_brokers_are_down(tmp_path: Path) -> None:
     """KafkaController.onNewPartitionCreation of 2.8; a controller that begins finds them down."""
-    of = told(tmp_path, "o: [[3]]", "t=1 brokers 1,2 down", "t=2 topic n created 1:2", "t=3 controller lost")
-    new = [(row["at_ms"], row["to_state"]) for row in list_transitions(of.simulation) if row["broker_id"] == 1]
+    replay = run_events(tmp_path, "o: [[3]]", "t=1 brokers 1,2 down", "t=2 topic n created 1:2", "t=3 controller lost")
+    new = [(row["at_ms"], row["to_state"]) for row in list_transitions(replay.simulation) if row["broker_id"] == 1]
     assert new == [(2000, "NewReplica"), (2000, "OnlineReplica"), (3000, "OfflineReplica")]
 
 
 def test_eligible_replicas_need_kraft(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="elr is true, but kraft is not"):
-        told(tmp_path, "o: [[1, 2]]", "t=1 broker 1 down", settings=", elr: true")
+        run_events(tmp_path, "o: [[1, 2]]", "t=1 broker 1 down", settings=", elr: true")
 
 
 @pytest.mark.parametrize(("settings", "seconds"), [("", 5), (KRAFT, 300)])
 def test_another_controller_looks_at_leaders(tmp_path: Path, settings: str, seconds: int) -> None:
     """With ZooKeeper after 5 s, with KRaft after as long as between two looks: PeriodicTaskControlManager of 4.1."""
-    file = tmp_path / "told.yaml"
+    file = tmp_path / "scenario.yaml"
     head = [f"settings: {{leader_imbalance_check_ms: 300000{settings}}}", "brokers: [1, 2, 3]", "controller: 3"]
     events = [
         "t=1 broker 1 down",
@@ -206,8 +211,10 @@ def test_another_controller_looks_at_leaders(tmp_path: Path, settings: str, seco
         "t=400 broker 3 down",
     ]
     file.write_text("\n".join([*head, "topics: {o: [[1, 2]]}", "events:", *(f"  - {event}" for event in events)]))
-    of = run_replay(ReplayRequest([str(file)]))
-    rebalanced = [row["at_ms"] // 1000 for row in list_leaderships(of.simulation) if row["cause"] == "auto rebalance"]
+    replay = run_replay(ReplayRequest([str(file)]))
+    rebalanced = [
+        row["at_ms"] // 1000 for row in list_leaderships(replay.simulation) if row["cause"] == "auto rebalance"
+    ]
     assert rebalanced == [10 + seconds]
 
 
@@ -215,16 +222,16 @@ def test_another_controller_looks_at_leaders(tmp_path: Path, settings: str, seco
 def test_who_shuts_down_goes_before_it_is_back(tmp_path: Path, settings: str) -> None:
     events = ("t=1 broker 2 shutting down", "t=2 broker 2 up")
     with pytest.raises(SourceError, match="broker 2 is shutting down: it must go down before it is up again"):
-        told(tmp_path, "o: [[1, 2]]", *events, settings=settings)
+        run_events(tmp_path, "o: [[1, 2]]", *events, settings=settings)
 
 
 @pytest.mark.parametrize("event", ["topic o deleted", "topic n created 1", "reassign o-0 to 3", "preferred election"])
 def test_nobody_takes_requests_where_no_broker_is_up(tmp_path: Path, event: str) -> None:
     with pytest.raises(SourceError, match="no broker is up at t=2s to take the request"):
-        told(tmp_path, "o: [[1, 2]]", "t=1 brokers 1,2,3 down", f"t=2 {event}")
+        run_events(tmp_path, "o: [[1, 2]]", "t=1 brokers 1,2,3 down", f"t=2 {event}")
 
 
 def test_a_fetch_of_no_partition_does_not_wait(tmp_path: Path) -> None:
     """DelayedFetch is made only for requests that name partitions."""
     with pytest.raises(SourceError, match="a fetch without partitions waits for nothing: it is answered at once"):
-        told(tmp_path, "o: [[1, 2]]", "t=1 consumer fetches nothing wait=500ms min=1")
+        run_events(tmp_path, "o: [[1, 2]]", "t=1 consumer fetches nothing wait=500ms min=1")

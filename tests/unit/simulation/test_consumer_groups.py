@@ -40,18 +40,18 @@ def coordinator(at: int, kind: int) -> GroupEvent:
     return GroupEvent(at, kind, "g")
 
 
-def told(*events: GroupEvent, settings: GroupSettings | None = None, end_at: int | None = None) -> list[Row]:
+def list_requests(*events: GroupEvent, settings: GroupSettings | None = None, end_at: int | None = None) -> list[Row]:
     return g.list_group_requests(g.simulate_groups(events, settings, end_at))
 
 
-def states(
+def list_states(
     *events: GroupEvent, settings: GroupSettings | None = None, end_at: int | None = None
 ) -> list[tuple[Any, ...]]:
     rows = g.list_group_transitions(g.simulate_groups(events, settings, end_at))
     return [(row["at_ms"], row["to_state"], row["cause"], row["generation"], row["leader"]) for row in rows]
 
 
-def seen(row: Row) -> tuple[Any, ...]:
+def summarize(row: Row) -> tuple[Any, ...]:
     return row["answered_at_ms"], row["answered_by"], row["error"], row["generation"], row["leader"]
 
 
@@ -64,37 +64,39 @@ STABLE = (*PAIR, sync(6000, "b"), sync(6000, "a"))
 
 
 def test_the_first_join_waits_for_the_initial_delay() -> None:
-    assert seen(told(join(0, "a"), end_at=2999)[0]) == (None, "still waiting", "NONE", None, None)
-    row = told(join(0, "a"), end_at=3000)[0]
-    assert seen(row) == (3000, "initial delay over", "NONE", 1, "a")
+    assert summarize(list_requests(join(0, "a"), end_at=2999)[0]) == (None, "still waiting", "NONE", None, None)
+    row = list_requests(join(0, "a"), end_at=3000)[0]
+    assert summarize(row) == (3000, "initial delay over", "NONE", 1, "a")
     assert row["delayed"]
 
 
 def test_the_initial_delay_begins_anew_while_others_come() -> None:
     """Once more for b, and as nobody came in that time, no more."""
-    assert [seen(row) for row in told(*PAIR, end_at=9000)] == [(6000, "initial delay over", "NONE", 1, "a")] * 2
-    rows = told(*PAIR, join(3500, "c"), end_at=9000)
+    assert [summarize(row) for row in list_requests(*PAIR, end_at=9000)] == [
+        (6000, "initial delay over", "NONE", 1, "a")
+    ] * 2
+    rows = list_requests(*PAIR, join(3500, "c"), end_at=9000)
     assert [row["answered_at_ms"] for row in rows] == [9000] * 3
 
 
 def test_the_initial_delay_ends_with_the_rebalance_timeout_of_the_first() -> None:
     events = [join(0, "a", rebalance_ms=7000), *(join(1000 * i, f"m{i}") for i in range(1, 9))]
-    rows = told(*events, end_at=20_000)
+    rows = list_requests(*events, end_at=20_000)
     assert {row["answered_at_ms"] for row in rows[:7]} == {7000}
-    assert states(*events, end_at=20_000)[1][:3] == (7000, "CompletingRebalance", "initial delay over")
+    assert list_states(*events, end_at=20_000)[1][:3] == (7000, "CompletingRebalance", "initial delay over")
 
 
 def test_an_emptied_group_waits_once_only() -> None:
     """What Kafka does: newcomers count only before the first generation."""
     events = (join(0, "a"), leave(3500, "a"), join(4000, "b"), join(5000, "c"))
-    assert [row["answered_at_ms"] for row in told(*events, end_at=20_000)[2:]] == [7000, 7000]
+    assert [row["answered_at_ms"] for row in list_requests(*events, end_at=20_000)[2:]] == [7000, 7000]
 
 
 def test_joins_are_answered_when_all_have_joined_again_and_not_before() -> None:
     events = (*STABLE, join(7000, "c"), join(7100, "a"))
-    assert [row["answered_by"] for row in told(*events)[4:]] == ["still waiting"] * 2
-    rows = told(*events, join(7200, "b"))[4:]
-    assert [seen(row) for row in rows] == [(7200, "all joined", "NONE", 2, "a")] * 3
+    assert [row["answered_by"] for row in list_requests(*events)[4:]] == ["still waiting"] * 2
+    rows = list_requests(*events, join(7200, "b"))[4:]
+    assert [summarize(row) for row in rows] == [(7200, "all joined", "NONE", 2, "a")] * 3
     assert [row["delayed"] for row in rows] == [True, True, False]
 
 
@@ -106,10 +108,10 @@ def test_the_rebalance_timeout_expels_who_has_not_joined_again() -> None:
         join(1000, "b", rebalance_ms=30_000),
         beat(1000, "a"),
     )
-    assert told(*events, settings=rules, end_at=30_999)[2]["answered_by"] == "still waiting"
-    rows = told(*events, beat(31_001, "a"), settings=rules)
+    assert list_requests(*events, settings=rules, end_at=30_999)[2]["answered_by"] == "still waiting"
+    rows = list_requests(*events, beat(31_001, "a"), settings=rules)
     # The longest of both timeouts; a led, so b does now.
-    assert seen(rows[2]) == (31_000, "rebalance timeout", "NONE", 2, "b")
+    assert summarize(rows[2]) == (31_000, "rebalance timeout", "NONE", 2, "b")
     assert (rows[3]["error"], rows[4]["error"]) == ("REBALANCE_IN_PROGRESS", "UNKNOWN_MEMBER_ID")
     assert (rows[3]["heartbeat_ended_at_ms"], rows[3]["heartbeat_ended_by"]) == (31_000, "rebalance timeout")
 
@@ -122,56 +124,62 @@ def test_nobody_has_joined_again() -> None:
         join(9500, "c", rebalance_ms=9000),
         leave(9600, "c"),
     )
-    found = states(*events, end_at=30_000)
-    assert found[-1] == (18_500, "Empty", "rebalance timeout", 2, None)
-    assert seen(told(*events)[4]) == (9600, "member left", "UNKNOWN_MEMBER_ID", 1, "a")
+    actual = list_states(*events, end_at=30_000)
+    assert actual[-1] == (18_500, "Empty", "rebalance timeout", 2, None)
+    assert summarize(list_requests(*events)[4]) == (9600, "member left", "UNKNOWN_MEMBER_ID", 1, "a")
 
 
 def test_who_leaves_is_not_waited_for() -> None:
-    rows = told(*STABLE, join(7000, "c"), join(7100, "a"), leave(7200, "b"))
-    assert [seen(row) for row in rows[4:6]] == [(7200, "member left", "NONE", 2, "a")] * 2
+    rows = list_requests(*STABLE, join(7000, "c"), join(7100, "a"), leave(7200, "b"))
+    assert [summarize(row) for row in rows[4:6]] == [(7200, "member left", "NONE", 2, "a")] * 2
     assert rows[6]["error"] == "NONE"
 
 
 def test_who_is_silent_is_not_waited_for() -> None:
-    rows = told(*STABLE, join(7000, "c"), join(7100, "a"), end_at=16_000)
-    assert [seen(row) for row in rows[4:]] == [(16_000, "session timeout", "NONE", 2, "a")] * 2
+    rows = list_requests(*STABLE, join(7000, "c"), join(7100, "a"), end_at=16_000)
+    assert [summarize(row) for row in rows[4:]] == [(16_000, "session timeout", "NONE", 2, "a")] * 2
     assert (rows[2]["heartbeat_ended_at_ms"], rows[2]["heartbeat_ended_by"]) == (16_000, "session timeout")
 
 
 def test_who_was_given_an_id_is_waited_for() -> None:
     rules = GroupSettings(initial_rebalance_delay_ms=0, member_id_required=True)
     begin = (join(0, "a"), join(0, "a"), sync(1, "a"))
-    assert [row["error"] for row in told(*begin, settings=rules)] == ["MEMBER_ID_REQUIRED", "NONE", "NONE"]
+    assert [row["error"] for row in list_requests(*begin, settings=rules)] == ["MEMBER_ID_REQUIRED", "NONE", "NONE"]
     events = (*begin, join(10, "b"), join(20, "a"))
-    assert told(*events, settings=rules)[-1]["answered_by"] == "still waiting"
-    assert seen(told(*events, join(30, "b"), settings=rules)[4]) == (30, "all joined", "NONE", 2, "a")
-    assert seen(told(*events, leave(30, "b"), settings=rules)[4]) == (30, "member left", "NONE", 2, "a")
-    assert seen(told(*events, settings=rules, end_at=20_000)[4]) == (10_010, "session timeout", "NONE", 2, "a")
+    assert list_requests(*events, settings=rules)[-1]["answered_by"] == "still waiting"
+    assert summarize(list_requests(*events, join(30, "b"), settings=rules)[4]) == (30, "all joined", "NONE", 2, "a")
+    assert summarize(list_requests(*events, leave(30, "b"), settings=rules)[4]) == (30, "member left", "NONE", 2, "a")
+    assert summarize(list_requests(*events, settings=rules, end_at=20_000)[4]) == (
+        10_010,
+        "session timeout",
+        "NONE",
+        2,
+        "a",
+    )
 
 
 def test_a_new_member_waits_five_minutes() -> None:
     events = (join(0, "a", session_ms=400_000, rebalance_ms=600_000), sync(0, "a"), join(10, "b"))
-    assert told(*events, settings=AT_ONCE_RULES, end_at=300_009)[2]["answered_by"] == "still waiting"
-    row = told(*events, settings=AT_ONCE_RULES, end_at=300_010)[2]
-    assert seen(row)[:3] == (300_010, "session timeout", "UNKNOWN_MEMBER_ID")
+    assert list_requests(*events, settings=AT_ONCE_RULES, end_at=300_009)[2]["answered_by"] == "still waiting"
+    row = list_requests(*events, settings=AT_ONCE_RULES, end_at=300_010)[2]
+    assert summarize(row)[:3] == (300_010, "session timeout", "UNKNOWN_MEMBER_ID")
 
 
 def test_joins_of_members() -> None:
     """Told what they know, unless they lead or say something new; rejected if the group does not know them."""
-    rows = told(*STABLE, join(7000, "b"))
-    assert seen(rows[-1]) == (7000, "at once", "NONE", 1, "a")
-    assert states(*STABLE, join(7000, "b", changed=True))[-1][1:3] == ("PreparingRebalance", "member changed")
-    assert states(*STABLE, join(7000, "a"))[-1][1:3] == ("PreparingRebalance", "leader joined again")
-    rows = told(*STABLE, join(7000, "c", known=True))
-    assert seen(rows[-1])[:3] == (7000, "at once", "UNKNOWN_MEMBER_ID")
-    rows = told(*STABLE, join(7000, "a"), join(7001, "a"), join(7002, "b"))[4:]
-    assert [seen(row)[:2] for row in rows] == [(None, "newer request"), (7002, "all joined"), (7002, "all joined")]
+    rows = list_requests(*STABLE, join(7000, "b"))
+    assert summarize(rows[-1]) == (7000, "at once", "NONE", 1, "a")
+    assert list_states(*STABLE, join(7000, "b", changed=True))[-1][1:3] == ("PreparingRebalance", "member changed")
+    assert list_states(*STABLE, join(7000, "a"))[-1][1:3] == ("PreparingRebalance", "leader joined again")
+    rows = list_requests(*STABLE, join(7000, "c", known=True))
+    assert summarize(rows[-1])[:3] == (7000, "at once", "UNKNOWN_MEMBER_ID")
+    rows = list_requests(*STABLE, join(7000, "a"), join(7001, "a"), join(7002, "b"))[4:]
+    assert [summarize(row)[:2] for row in rows] == [(None, "newer request"), (7002, "all joined"), (7002, "all joined")]
 
 
 @pytest.mark.parametrize(("session", "error"), [(5999, True), (6000, False), (1_800_000, False), (1_800_001, True)])
 def test_session_timeouts_have_limits(session: int, error: bool) -> None:
-    row = told(join(0, "a", session_ms=session), end_at=3000)[0]
+    row = list_requests(join(0, "a", session_ms=session), end_at=3000)[0]
     assert row["error"] == ("INVALID_SESSION_TIMEOUT" if error else "NONE")
 
 
@@ -179,20 +187,28 @@ def test_session_timeouts_have_limits(session: int, error: bool) -> None:
 
 
 def test_the_first_to_join_leads() -> None:
-    assert {row["leader"] for row in told(join(5, "z"), join(6, "a"), end_at=9000)} == {"z"}
+    assert {row["leader"] for row in list_requests(join(5, "z"), join(6, "a"), end_at=9000)} == {"z"}
 
 
 def test_the_leader_leaves_and_another_leads() -> None:
-    rows = told(*STABLE, leave(7000, "a"), join(7100, "b"))
-    assert seen(rows[-1]) == (7100, "all joined", "NONE", 2, "b")
-    assert seen(told(*STABLE, leave(7000, "b"), join(7100, "a"))[-1]) == (7100, "all joined", "NONE", 2, "a")
+    rows = list_requests(*STABLE, leave(7000, "a"), join(7100, "b"))
+    assert summarize(rows[-1]) == (7100, "all joined", "NONE", 2, "b")
+    assert summarize(list_requests(*STABLE, leave(7000, "b"), join(7100, "a"))[-1]) == (
+        7100,
+        "all joined",
+        "NONE",
+        2,
+        "a",
+    )
 
 
 # ---- Heartbeats.
 
 
 def test_the_next_heartbeat_completes_the_delayed_one() -> None:
-    rows = told(*STABLE, beat(10_000, "a"), beat(15_000, "b"), beat(19_000, "a"), beat(24_000, "b"), end_at=28_000)
+    rows = list_requests(
+        *STABLE, beat(10_000, "a"), beat(15_000, "b"), beat(19_000, "a"), beat(24_000, "b"), end_at=28_000
+    )
     assert [row["error"] for row in rows[4:]] == ["NONE"] * 4
     assert not any(row["delayed"] for row in rows[4:])
     assert [(row["heartbeat_ended_at_ms"], row["heartbeat_ended_by"]) for row in rows[3:6]] == [
@@ -205,34 +221,34 @@ def test_the_next_heartbeat_completes_the_delayed_one() -> None:
 
 def test_without_a_heartbeat_the_session_timeout_expels() -> None:
     events = (*STABLE, beat(10_000, "a"), beat(10_000, "b"), beat(19_999, "a"))
-    assert states(*events, end_at=19_999)[-1][1] == "Stable"
-    assert states(*events, end_at=20_000)[-1] == (20_000, "PreparingRebalance", "session timeout", 1, "a")
-    rows = told(*events, beat(20_000, "b"))
+    assert list_states(*events, end_at=19_999)[-1][1] == "Stable"
+    assert list_states(*events, end_at=20_000)[-1] == (20_000, "PreparingRebalance", "session timeout", 1, "a")
+    rows = list_requests(*events, beat(20_000, "b"))
     assert rows[-1]["error"] == "UNKNOWN_MEMBER_ID"
     assert (rows[5]["heartbeat_ended_at_ms"], rows[5]["heartbeat_ended_by"]) == (20_000, "session timeout")
-    assert states(*STABLE, end_at=20_000)[-1] == (16_000, "Empty", "session timeout", 2, None)
+    assert list_states(*STABLE, end_at=20_000)[-1] == (16_000, "Empty", "session timeout", 2, None)
 
 
 def test_who_leaves_is_expected_no_longer() -> None:
-    rows = told(*STABLE, beat(7000, "b"), leave(7500, "b"), beat(7600, "a"))
+    rows = list_requests(*STABLE, beat(7000, "b"), leave(7500, "b"), beat(7600, "a"))
     assert (rows[4]["heartbeat_ended_at_ms"], rows[4]["heartbeat_ended_by"]) == (7500, "member left")
     assert rows[6]["error"] == "REBALANCE_IN_PROGRESS"
 
 
 def test_unknown_members_and_old_generations() -> None:
     for made in (beat, sync):
-        assert told(made(0, "a"))[0]["error"] == "UNKNOWN_MEMBER_ID"
-        assert told(*STABLE, made(7000, "c"))[-1]["error"] == "UNKNOWN_MEMBER_ID"
-        assert told(*STABLE, made(7000, "b", generation=0))[-1]["error"] == "ILLEGAL_GENERATION"
-        assert told(*STABLE, made(7000, "b", generation=1))[-1]["error"] == "NONE"
-    assert told(*STABLE, beat(7000, "b", generation=0))[-1]["heartbeat_ended_by"] is None
-    assert told(*STABLE, leave(7000, "c"))[-1]["error"] == "UNKNOWN_MEMBER_ID"
+        assert list_requests(made(0, "a"))[0]["error"] == "UNKNOWN_MEMBER_ID"
+        assert list_requests(*STABLE, made(7000, "c"))[-1]["error"] == "UNKNOWN_MEMBER_ID"
+        assert list_requests(*STABLE, made(7000, "b", generation=0))[-1]["error"] == "ILLEGAL_GENERATION"
+        assert list_requests(*STABLE, made(7000, "b", generation=1))[-1]["error"] == "NONE"
+    assert list_requests(*STABLE, beat(7000, "b", generation=0))[-1]["heartbeat_ended_by"] is None
+    assert list_requests(*STABLE, leave(7000, "c"))[-1]["error"] == "UNKNOWN_MEMBER_ID"
 
 
 def test_who_waits_for_an_answer_needs_no_heartbeat() -> None:
     events = (*STABLE, beat(7000, "b"), join(7500, "c"), join(7600, "b"))
     later = (beat(15_000, "a"), beat(24_000, "a"))
-    rows = told(*events, *later, end_at=25_000)
+    rows = list_requests(*events, *later, end_at=25_000)
     assert (rows[4]["heartbeat_ended_at_ms"], rows[4]["heartbeat_ended_by"]) == (17_000, "member waits itself")
     assert rows[6]["answered_by"] == "still waiting"
 
@@ -241,10 +257,10 @@ def test_who_waits_for_an_answer_needs_no_heartbeat() -> None:
 
 
 def test_a_sync_waits_for_the_leader() -> None:
-    rows = told(*PAIR, sync(6000, "b"), end_at=7000)
+    rows = list_requests(*PAIR, sync(6000, "b"), end_at=7000)
     assert rows[2]["answered_by"] == "still waiting"
-    rows = told(*PAIR, sync(6000, "b"), sync(6100, "a"), sync(6200, "b"))
-    assert [seen(row)[:3] for row in rows[2:]] == [
+    rows = list_requests(*PAIR, sync(6000, "b"), sync(6100, "a"), sync(6200, "b"))
+    assert [summarize(row)[:3] for row in rows[2:]] == [
         (6100, "leader's sync", "NONE"),
         (6100, "leader's sync", "NONE"),
         (6200, "at once", "NONE"),
@@ -253,16 +269,16 @@ def test_a_sync_waits_for_the_leader() -> None:
 
 
 def test_a_rebalance_ends_syncs() -> None:
-    rows = told(*PAIR, sync(6000, "b"), join(6100, "c"), sync(6200, "a"))
-    assert seen(rows[2])[:3] == (6100, "rebalance began", "REBALANCE_IN_PROGRESS")
-    assert seen(rows[4])[:3] == (6200, "at once", "REBALANCE_IN_PROGRESS")
+    rows = list_requests(*PAIR, sync(6000, "b"), join(6100, "c"), sync(6200, "a"))
+    assert summarize(rows[2])[:3] == (6100, "rebalance began", "REBALANCE_IN_PROGRESS")
+    assert summarize(rows[4])[:3] == (6200, "at once", "REBALANCE_IN_PROGRESS")
 
 
 def test_who_never_syncs_is_expelled() -> None:
     events = [*(join(0, name, session_ms=90_000, rebalance_ms=20_000) for name in "ab"), sync(20_000, "a")]
-    assert states(*events, end_at=25_999)[-1][1] == "Stable"
-    assert states(*events, end_at=26_000)[-1] == (26_000, "PreparingRebalance", "sync timeout", 1, "a")
-    assert states(*events, settings=GroupSettings(sync_timeout=False), end_at=26_000)[-1][1] == "Stable"
+    assert list_states(*events, end_at=25_999)[-1][1] == "Stable"
+    assert list_states(*events, end_at=26_000)[-1] == (26_000, "PreparingRebalance", "sync timeout", 1, "a")
+    assert list_states(*events, settings=GroupSettings(sync_timeout=False), end_at=26_000)[-1][1] == "Stable"
 
 
 # ---- The coordinator.
@@ -270,7 +286,7 @@ def test_who_never_syncs_is_expelled() -> None:
 
 def test_a_coordinator_is_lost_and_another_reads_the_group() -> None:
     lost = coordinator(8000, GroupEventKind.COORDINATOR_LOST)
-    rows = told(
+    rows = list_requests(
         *STABLE,
         join(7000, "c"),
         lost,
@@ -278,9 +294,9 @@ def test_a_coordinator_is_lost_and_another_reads_the_group() -> None:
         coordinator(9000, GroupEventKind.COORDINATOR_LOADED),
         beat(9100, "b"),
     )
-    assert seen(rows[4])[:3] == (8000, "coordinator lost", "NOT_COORDINATOR")
+    assert summarize(rows[4])[:3] == (8000, "coordinator lost", "NOT_COORDINATOR")
     assert rows[5]["error"] == "NOT_COORDINATOR"
-    assert seen(rows[6]) == (9100, "at once", "NONE", 1, "a")
+    assert summarize(rows[6]) == (9100, "at once", "NONE", 1, "a")
     assert len(rows) == 7  # what happens to a coordinator is no request
 
 
@@ -288,7 +304,7 @@ def test_who_is_read_from_the_log_is_not_new() -> None:
     """Though it had left and come as a new member since: waiting keeps it."""
     events = (*STABLE, leave(7000, "b"), join(7100, "b"), coordinator(7200, GroupEventKind.COORDINATOR_LOST))
     events = (*events, coordinator(7300, GroupEventKind.COORDINATOR_LOADED), join(7400, "c"), join(7500, "b"))
-    assert told(*events, beat(15_000, "a"), beat(24_000, "a"))[7]["answered_by"] == "still waiting"
+    assert list_requests(*events, beat(15_000, "a"), beat(24_000, "a"))[7]["answered_by"] == "still waiting"
 
 
 def test_what_cannot_be() -> None:
@@ -300,13 +316,13 @@ def test_what_cannot_be() -> None:
     ):
         with pytest.raises(ValueError, match=what):
             g.simulate_groups(events)
-    assert told() == []
+    assert list_requests() == []
 
 
 def test_one_name_in_two_groups_is_two_members() -> None:
     events = [GroupEvent(at, GroupEventKind.JOIN, name, "m") for at, name in enumerate("xyx")]
-    found = g.list_group_requests(g.simulate_groups(events, end_at=9000))
-    assert [(row["group"], row["leader"], row["answered_at_ms"]) for row in found] == [
+    actual = g.list_group_requests(g.simulate_groups(events, end_at=9000))
+    assert [(row["group"], row["leader"], row["answered_at_ms"]) for row in actual] == [
         ("x", None, None),  # dropped for the one below
         ("y", "m", 3001),
         ("x", "m", 3000),
@@ -335,7 +351,7 @@ class Member:
     timer: Timer | None = None
 
     @property
-    def kept(self) -> bool:
+    def members_stored(self) -> bool:
         return not self.new and (self.join is not None or self.sync is not None)
 
 
@@ -403,12 +419,12 @@ class Coordinator:
         if row is not None:
             row["heartbeat_ended_by"] = "still waiting"
             member.beat = row
-        if member.kept:
+        if member.members_stored:
             self.end_beat(member, "member waits itself")
             return
 
         def silent() -> None:
-            if member.kept:
+            if member.members_stored:
                 self.end_beat(member, "member waits itself")
             else:
                 self.depart(member, "session timeout")
@@ -424,31 +440,31 @@ class Coordinator:
         if self.leader == member.name:
             self.leader = next(iter(self.members), None)
         self.end_beat(member, by)
-        self.look_at_syncs()
+        self.check_syncs()
 
     def depart(self, member: Member, by: str) -> None:
         if member.join is not None:
             self.reply(member.join, by, "UNKNOWN_MEMBER_ID")
         self.remove(member, by)
         if self.state == "PreparingRebalance":
-            self.look_at_joins(by)
+            self.check_joins(by)
         else:
             self.rebalance(by, by)
 
-    def no_longer_pending(self, name: str, by: str) -> None:
+    def forget_pending(self, name: str, by: str) -> None:
         self.pending.pop(name).on = False
-        self.look_at_joins(by)
+        self.check_joins(by)
 
     # Rebalances.
 
     def longest(self) -> int:
         return max((member.rebalance for member in self.members.values()), default=0)
 
-    def look_at_syncs(self) -> None:
+    def check_syncs(self) -> None:
         if self.syncs and all(member.synced for member in self.members.values()):
             self.syncs.on = False
 
-    def look_at_joins(self, by: str) -> None:
+    def check_joins(self, by: str) -> None:
         all_joined = all(member.join is not None for member in self.members.values())
         if self.state == "PreparingRebalance" and not self.initial and all_joined and not self.pending:
             self.complete(by)
@@ -458,7 +474,7 @@ class Coordinator:
             self.answer_syncs("rebalance began", "REBALANCE_IN_PROGRESS")
         for member in self.members.values():
             member.synced = True
-        self.look_at_syncs()
+        self.check_syncs()
         self.initial = self.state == "Empty"
         if self.initial:
             delay = self.settings.initial_rebalance_delay_ms
@@ -466,7 +482,7 @@ class Coordinator:
         else:
             self.joins = self.after(self.longest(), len(self.rank) + 1, lambda: self.complete("rebalance timeout"))
         self.go("PreparingRebalance", cause)
-        self.look_at_joins(by)
+        self.check_joins(by)
 
     def wait_for_first(self, delay: int, remaining: int) -> None:
         def over() -> None:
@@ -521,7 +537,7 @@ class Coordinator:
         elif name not in self.pending and event.known:
             self.reply(row, "at once", "UNKNOWN_MEMBER_ID")
         elif name not in self.pending and self.settings.member_id_required:
-            forget = lambda: self.no_longer_pending(name, "session timeout")  # noqa: E731
+            forget = lambda: self.forget_pending(name, "session timeout")  # noqa: E731
             self.pending[name] = self.after(event.session_ms, self.rank[name], forget)
             self.reply(row, "at once", "MEMBER_ID_REQUIRED")
         else:
@@ -532,7 +548,7 @@ class Coordinator:
             self.leader = self.leader or name
             self.next_beat(member, None, "", self.settings.new_member_ms)
             if self.state == "PreparingRebalance":
-                self.look_at_joins("all joined")
+                self.check_joins("all joined")
             else:
                 self.rebalance("member joined", "all joined")
 
@@ -545,25 +561,25 @@ class Coordinator:
             if self.settings.rejoin_sets_timeouts:
                 member.session, member.rebalance = event.session_ms, event.rebalance_ms
             if self.state == "PreparingRebalance":
-                self.look_at_joins("all joined")
+                self.check_joins("all joined")
             else:
                 self.rebalance("member changed" if event.changed else "leader joined again", "all joined")
         else:
             self.reply(row, "at once")
 
-    def wrong(self, event: GroupEvent) -> str | None:
+    def find_error(self, event: GroupEvent) -> str | None:
         if event.member not in self.members:
             return "UNKNOWN_MEMBER_ID"
         return None if event.generation in (None, self.generation) else "ILLEGAL_GENERATION"
 
     def on_sync(self, event: GroupEvent, row: Row) -> None:
-        wrong = self.wrong(event) or ("REBALANCE_IN_PROGRESS" if self.state == "PreparingRebalance" else None)
-        if wrong:
-            self.reply(row, "at once", wrong)
+        find_error = self.find_error(event) or ("REBALANCE_IN_PROGRESS" if self.state == "PreparingRebalance" else None)
+        if find_error:
+            self.reply(row, "at once", find_error)
             return
         member = self.members[event.member]
         member.synced = True
-        self.look_at_syncs()
+        self.check_syncs()
         if self.state == "Stable":
             self.reply(row, "at once")
             self.next_beat(member, row, "request answered")
@@ -572,24 +588,24 @@ class Coordinator:
             member.sync["answered_by"] = "newer request"
         member.sync = row
         if self.leader == member.name:
-            kept = [(one.name, one.session, one.rebalance) for one in self.members.values()]
-            self.stored = (self.generation, self.leader, sorted(kept, key=lambda one: self.rank[one[0]]))
+            members_stored = [(one.name, one.session, one.rebalance) for one in self.members.values()]
+            self.stored = (self.generation, self.leader, sorted(members_stored, key=lambda one: self.rank[one[0]]))
             self.go("Stable", "leader's sync")
             self.answer_syncs("leader's sync")
 
     def on_heartbeat(self, event: GroupEvent, row: Row) -> None:
-        wrong = self.wrong(event)
-        if not wrong:
+        find_error = self.find_error(event)
+        if not find_error:
             self.next_beat(self.members[event.member], row, "next heartbeat")
-            wrong = "REBALANCE_IN_PROGRESS" if self.state == "PreparingRebalance" else "NONE"
-        self.reply(row, "at once", wrong)
+            find_error = "REBALANCE_IN_PROGRESS" if self.state == "PreparingRebalance" else "NONE"
+        self.reply(row, "at once", find_error)
 
     def on_leave(self, event: GroupEvent, row: Row) -> None:
         error = "NONE"
         if event.member in self.members:
             self.depart(self.members[event.member], "member left")
         elif event.member in self.pending:
-            self.no_longer_pending(event.member, "member left")
+            self.forget_pending(event.member, "member left")
         else:
             error = "UNKNOWN_MEMBER_ID"
         self.reply(row, "at once", error)
@@ -605,11 +621,11 @@ class Coordinator:
         self.go("Dead", "coordinator lost")
 
     def loaded(self) -> None:
-        self.generation, self.leader, kept = self.stored
-        for name, session, rebalance in kept:
+        self.generation, self.leader, members_stored = self.stored
+        for name, session, rebalance in members_stored:
             self.members[name] = Member(name, session, rebalance, new=False)
             self.next_beat(self.members[name], None, "")
-        self.go("Stable" if kept else "Empty", "coordinator loaded")
+        self.go("Stable" if members_stored else "Empty", "coordinator loaded")
 
     def take(self, place: int, event: GroupEvent) -> Row:
         self.until(event.at_ms)
@@ -636,7 +652,7 @@ class Coordinator:
         return row
 
 
-def interpreted(events: list[GroupEvent], rules: GroupSettings, end_at: int) -> tuple[list[Row], list[Row]]:
+def interpret_groups(events: list[GroupEvent], rules: GroupSettings, end_at: int) -> tuple[list[Row], list[Row]]:
     """Answers and transitions, as udfs.simulation.group_simulation gives them."""
     rank: dict[str, dict[str, int]] = {}
     for event in events:
@@ -662,19 +678,19 @@ WEIGHTS = {
 }
 
 
-def random_events(chance: random.Random, group: str) -> list[GroupEvent]:
+def random_events(draw: random.Random, group: str) -> list[GroupEvent]:
     """Times are few milliseconds apart, and timeouts few milliseconds long, so that much happens at once."""
     at, events = 0, []
-    names = "abcdef"[: chance.randint(1, 6)]
-    pace = chance.choice([1, 2, 6])
-    for _ in range(chance.randint(1, 60)):
-        at += chance.randint(0, pace)
-        (kind,) = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))
-        member = chance.choice(names) if kind < GroupEventKind.COORDINATOR_LOST else ""
-        session = chance.choice([0, 1, 3, 8, 15, 40, 99])
-        generation = chance.choice([None, None, None, 1, 2])
-        known, changed = chance.random() < 0.2, chance.random() < 0.2
-        rebalance = chance.choice([0, 2, 7, 20, 50])
+    names = "abcdef"[: draw.randint(1, 6)]
+    pace = draw.choice([1, 2, 6])
+    for _ in range(draw.randint(1, 60)):
+        at += draw.randint(0, pace)
+        (kind,) = draw.choices(list(WEIGHTS), list(WEIGHTS.values()))
+        member = draw.choice(names) if kind < GroupEventKind.COORDINATOR_LOST else ""
+        session = draw.choice([0, 1, 3, 8, 15, 40, 99])
+        generation = draw.choice([None, None, None, 1, 2])
+        known, changed = draw.random() < 0.2, draw.random() < 0.2
+        rebalance = draw.choice([0, 2, 7, 20, 50])
         events.append(GroupEvent(at, kind, group, member, session, rebalance, generation, known, changed))
     return events
 
@@ -689,20 +705,20 @@ RULES = [
 
 @pytest.mark.parametrize("which", range(len(RULES)))
 def test_the_kernel_does_as_the_objects_do(which: int) -> None:
-    chance = random.Random(which)
-    events = [event for i in range(500) for event in random_events(chance, f"g{i}")]
+    draw = random.Random(which)
+    events = [event for i in range(500) for event in random_events(draw, f"g{i}")]
     events.sort(key=lambda event: event.at_ms)
-    end_at = events[-1].at_ms + chance.randint(0, 30)
+    end_at = events[-1].at_ms + draw.randint(0, 30)
     replayed = g.simulate_groups(events, RULES[which], end_at)
-    requests, history = interpreted(events, RULES[which], end_at)
-    found = g.list_group_requests(replayed)
-    for expected, row in zip(requests, found, strict=True):
+    requests, history = interpret_groups(events, RULES[which], end_at)
+    actual = g.list_group_requests(replayed)
+    for expected, row in zip(requests, actual, strict=True):
         assert row == expected
     by_time: Callable[[Row], tuple[int, int]] = lambda row: (row["at_ms"], int(row["group"][1:]))  # noqa: E731
     assert sorted(g.list_group_transitions(replayed), key=by_time) == sorted(history, key=by_time)
     # What is never there proves nothing.
-    assert {row["answered_by"] for row in found} >= {"all joined", "leader's sync", "member left", "newer request"}
-    assert {row["heartbeat_ended_by"] for row in found} >= {"next heartbeat", "session timeout", "member waits itself"}
+    assert {row["answered_by"] for row in actual} >= {"all joined", "leader's sync", "member left", "newer request"}
+    assert {row["heartbeat_ended_by"] for row in actual} >= {"next heartbeat", "session timeout", "member waits itself"}
     assert {row["to_state"] for row in history} == set(GroupState.labels())
 
 

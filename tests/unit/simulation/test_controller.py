@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.simulation.comparison import partitions_by, partitions_of
+from tests.unit.simulation.comparison import collect_interpreted_partitions, index_partitions
 from tests.unit.simulation.interpreter import interpret
 from tests.unit.simulation.random_cases import random_case
 from udfs.simulation.cluster_events import ClusterSettings, Event, InitialPartition, InitialState
@@ -19,11 +19,11 @@ SEQUENCES = 1500
 def test_as_plain_python(part: int) -> None:
     for seed in range(part * SEQUENCES // 3, (part + 1) * SEQUENCES // 3):
         begin, events = random_case(seed)
-        got = get_final_state(simulate(begin, events))
-        want = interpret(begin, events)
-        assert got.controller_epoch == want.epoch, seed
-        assert {b.broker_id for b in got.brokers if b.is_live} == want.live, seed
-        assert partitions_of(got.partitions) == partitions_by(want), seed
+        actual = get_final_state(simulate(begin, events))
+        expected = interpret(begin, events)
+        assert actual.controller_epoch == expected.epoch, seed
+        assert {b.broker_id for b in actual.brokers if b.is_live} == expected.live, seed
+        assert index_partitions(actual.partitions) == collect_interpreted_partitions(expected), seed
 
 
 def test_a_leader_is_in_its_isr_and_epochs_never_go_back() -> None:
@@ -44,8 +44,8 @@ def test_leaders_are_first_looked_at_after_an_interval() -> None:
     rules = ClusterSettings(leader_imbalance_check_ms=10_000)
     begin = InitialState((1, 2), frozenset({1, 2}), (InitialPartition(("t", 0), (1, 2), (1, 2), 2),), 1, 0, rules)
     events = [Event(at, EventKind.APPEND, partition=("t", 0), request=at, messages=1) for at in (0, 4_000, 12_000)]
-    found = [(row["cause"], row["at_ms"]) for row in list_leaderships(simulate(begin, events))]
-    assert found == [("auto rebalance", 10_000)]
+    changes = [(row["cause"], row["at_ms"]) for row in list_leaderships(simulate(begin, events))]
+    assert changes == [("auto rebalance", 10_000)]
 
 
 def test_nobody_deletes_while_there_is_no_controller() -> None:
@@ -59,7 +59,7 @@ def test_nobody_deletes_while_there_is_no_controller() -> None:
         Event(4_000, EventKind.BROKER_UP, broker=1),
     ]
     assert [row["state"] for row in get_final_state(simulate(begin, events)).partitions] == ["OnlinePartition"]
-    of = simulate(begin, [*events, Event(5_000, EventKind.BROKER_UP, broker=2)])
-    assert {row["at_ms"] for row in list_transitions(of) if row["cause"] == "topic deleted"} == {5_000}
-    assert all(row["legal"] for row in list_transitions(of))
-    assert not get_final_state(of).partitions
+    simulation = simulate(begin, [*events, Event(5_000, EventKind.BROKER_UP, broker=2)])
+    assert {row["at_ms"] for row in list_transitions(simulation) if row["cause"] == "topic deleted"} == {5_000}
+    assert all(row["legal"] for row in list_transitions(simulation))
+    assert not get_final_state(simulation).partitions

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.simulation.interpreter import Controller, interpret
-from tests.unit.simulation.random_cases import made, random_data_case
+from tests.unit.simulation.random_cases import construct, random_data_case
 from udfs.simulation.cluster_events import ClusterSettings, Event, InitialPartition, InitialState, TopicPartition
 from udfs.simulation.kernels.codes import AnsweredBy, EventKind, RequestError
 
@@ -16,11 +16,13 @@ T: TopicPartition = ("t", 0)
 NO_CHECKS = {"auto_leader_rebalance": False}
 
 
-def begin(ar: Iterable[int], rules: dict[str, Any] | None = None, **held: Any) -> InitialState:
+def begin(ar: Iterable[int], rules: dict[str, Any] | None = None, **fields: Any) -> InitialState:
     ar = tuple(ar)
-    held = {"isr": ar, "leader": ar[0]} | held
-    one = made(InitialPartition, T, ar, held.pop("isr"), held.pop("leader"), **held)
-    return InitialState(ar, frozenset(ar), (one,), max(ar), 1, made(ClusterSettings, **NO_CHECKS, **(rules or {})))
+    fields = {"isr": ar, "leader": ar[0]} | fields
+    answers_of_acks = construct(InitialPartition, T, ar, fields.pop("isr"), fields.pop("leader"), **fields)
+    return InitialState(
+        ar, frozenset(ar), (answers_of_acks,), max(ar), 1, construct(ClusterSettings, **NO_CHECKS, **(rules or {}))
+    )
 
 
 def at(time: int, kind: int, broker: int | None = None, **more: Any) -> Event:
@@ -41,109 +43,114 @@ def fetch(time: int, broker: int | None, **more: Any) -> Event:
     return at(time, EventKind.FETCH, broker, **more)
 
 
-def stands(got: Controller) -> dict[int, tuple[int, int]]:
+def get_offsets(model: Controller) -> dict[int, tuple[int, int]]:
     """(leo, hw) of each replica."""
-    return {broker: (one.leo, one.hw) for broker, one in got.partitions[T].replicas.items()}
+    return {
+        broker: (answers_of_acks.leo, answers_of_acks.hw)
+        for broker, answers_of_acks in model.partitions[T].replicas.items()
+    }
 
 
-def answered(got: Controller, request: int) -> tuple[int, int, int | None]:
-    answer = got.requests[request, T]
+def get_answer(model: Controller, request: int) -> tuple[int, int, int | None]:
+    answer = model.requests[request, T]
     return answer["error"], answer["answered_by"], answer["answered_at"]
 
 
 def test_the_smallest_leo_of_the_isr_is_the_high_watermark() -> None:
     start = begin((1, 2, 3, 4), leos=(25, 8, 9, 10), hws=(0, 0, 0, 0))
-    two = interpret(start, [fetch(0, 4), fetch(1, 3)])
-    assert two.partitions[T].visible == 8  # what replicas have at first, the leader knows
-    got = interpret(start, [fetch(0, 4), fetch(1, 3), fetch(2, 2)])
-    assert got.partitions[T].committed == got.partitions[T].visible == 8
-    assert stands(got) == {1: (25, 8), 2: (25, 8), 3: (25, 8), 4: (25, 8)}
+    before_last = interpret(start, [fetch(0, 4), fetch(1, 3)])
+    assert before_last.partitions[T].visible == 8  # what replicas have at first, the leader knows
+    model = interpret(start, [fetch(0, 4), fetch(1, 3), fetch(2, 2)])
+    assert model.partitions[T].committed == model.partitions[T].visible == 8
+    assert get_offsets(model) == {1: (25, 8), 2: (25, 8), 3: (25, 8), 4: (25, 8)}
 
 
 def test_a_followers_high_watermark_is_a_round_behind() -> None:
     start = begin((1, 2))
     events = [append(0, 1, 3)]
-    assert stands(interpret(start, events)) == {1: (3, 0), 2: (0, 0)}
+    assert get_offsets(interpret(start, events)) == {1: (3, 0), 2: (0, 0)}
     events.append(fetch(1, 2))  # carries 0: HW min(3, 0); brings 3 messages, and HW 0
-    assert stands(interpret(start, events)) == {1: (3, 0), 2: (3, 0)}
+    assert get_offsets(interpret(start, events)) == {1: (3, 0), 2: (3, 0)}
     events.append(fetch(2, 2))  # carries 3: HW 3, and it tells so
-    assert stands(interpret(start, events)) == {1: (3, 3), 2: (3, 3)}
+    assert get_offsets(interpret(start, events)) == {1: (3, 3), 2: (3, 3)}
     events += [append(3, 2, 2), fetch(4, 2)]
-    assert stands(interpret(start, events)) == {1: (5, 3), 2: (5, 3)}
+    assert get_offsets(interpret(start, events)) == {1: (5, 3), 2: (5, 3)}
     events.append(fetch(5, 2))
-    assert stands(interpret(start, events)) == {1: (5, 5), 2: (5, 5)}
+    assert get_offsets(interpret(start, events)) == {1: (5, 5), 2: (5, 5)}
 
 
 def test_consumers_read_below_the_high_watermark() -> None:
     start = begin((1, 2), leos=(9, 6), hws=(0, 0))
-    got = interpret(start, [fetch(0, 2), fetch(1, None, request=1, fetch_offset=0)])
-    assert (got.partitions[T].replicas[1].leo, got.partitions[T].visible) == (9, 6)
-    assert got.requests[1, T]["messages"] == 6  # offsets 0-5
+    model = interpret(start, [fetch(0, 2), fetch(1, None, request=1, fetch_offset=0)])
+    assert (model.partitions[T].replicas[1].leo, model.partitions[T].visible) == (9, 6)
+    assert model.requests[1, T]["messages"] == 6  # offsets 0-5
     later = interpret(start, [fetch(0, 2), fetch(1, None, request=1, fetch_offset=6, wait_ms=500), fetch(2, 2)])
-    assert answered(later, 1) == (RequestError.NONE, AnsweredBy.HIGH_WATERMARK, 2)
+    assert get_answer(later, 1) == (RequestError.NONE, AnsweredBy.HIGH_WATERMARK, 2)
     assert later.requests[1, T]["messages"] == 3
     never = interpret(start, [fetch(1, None, request=1, fetch_offset=6, wait_ms=500)], end_at=501)
-    assert answered(never, 1) == (RequestError.NONE, AnsweredBy.TIMEOUT, 501)
+    assert get_answer(never, 1) == (RequestError.NONE, AnsweredBy.TIMEOUT, 501)
     assert (
-        answered(interpret(start, [fetch(1, None, request=1, fetch_offset=10)]), 1)[0]
+        get_answer(interpret(start, [fetch(1, None, request=1, fetch_offset=10)]), 1)[0]
         == RequestError.OFFSET_OUT_OF_RANGE
     )
 
 
 def test_acks() -> None:
     start = begin((1, 2), min_isr=2)
-    one = interpret(start, [append(0, 1, 3, acks=0), append(1, 2, 2), append(2, 3, 4, acks=-1, wait_ms=100)])
-    assert [one.requests[n, T]["base_offset"] for n in (1, 2, 3)] == [-1, 3, 5]
-    assert answered(one, 1) == (RequestError.NONE, AnsweredBy.NOTHING_AWAITED, 0)
-    assert answered(one, 2) == (RequestError.NONE, AnsweredBy.APPEND, 1)
-    assert answered(one, 3) == (RequestError.NONE, AnsweredBy.WAITING, None)
+    answers_of_acks = interpret(
+        start, [append(0, 1, 3, acks=0), append(1, 2, 2), append(2, 3, 4, acks=-1, wait_ms=100)]
+    )
+    assert [answers_of_acks.requests[n, T]["base_offset"] for n in (1, 2, 3)] == [-1, 3, 5]
+    assert get_answer(answers_of_acks, 1) == (RequestError.NONE, AnsweredBy.NOTHING_AWAITED, 0)
+    assert get_answer(answers_of_acks, 2) == (RequestError.NONE, AnsweredBy.APPEND, 1)
+    assert get_answer(answers_of_acks, 3) == (RequestError.NONE, AnsweredBy.WAITING, None)
     events = [append(2, 3, 4, acks=-1, wait_ms=100), fetch(50, 2), fetch(102, 2)]
     late = interpret(start, events)  # the deadline is before what comes at the same time
-    assert answered(late, 3) == (RequestError.REQUEST_TIMED_OUT, AnsweredBy.TIMEOUT, 102)
+    assert get_answer(late, 3) == (RequestError.REQUEST_TIMED_OUT, AnsweredBy.TIMEOUT, 102)
     in_time = interpret(start, [*events[:2], fetch(101, 2)])
-    assert answered(in_time, 3) == (RequestError.NONE, AnsweredBy.HIGH_WATERMARK, 101)
+    assert get_answer(in_time, 3) == (RequestError.NONE, AnsweredBy.HIGH_WATERMARK, 101)
     alone = interpret(start, [at(0, EventKind.BROKER_DOWN, 2), append(1, 3, 4, acks=-1)])
-    assert answered(alone, 3) == (RequestError.NOT_ENOUGH_REPLICAS, AnsweredBy.AT_ONCE, 1)
-    assert stands(alone)[1] == (0, 0)
+    assert get_answer(alone, 3) == (RequestError.NOT_ENOUGH_REPLICAS, AnsweredBy.AT_ONCE, 1)
+    assert get_offsets(alone)[1] == (0, 0)
     after = interpret(start, [append(0, 3, 4, acks=-1, wait_ms=100), at(1, EventKind.BROKER_DOWN, 2)])
-    assert answered(after, 3) == (RequestError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, AnsweredBy.HIGH_WATERMARK, 1)
-    nobody = interpret(start, [append(0, 3, 4, acks=-1, wait_ms=100), at(1, EventKind.BROKER_DOWN, 1)])
-    assert answered(nobody, 3) == (RequestError.DISCONNECTED, AnsweredBy.BROKER_DOWN, None)
-    moved = interpret(start, [append(0, 3, 4, acks=-1, wait_ms=100), at(1, EventKind.CONTROLLED_SHUTDOWN, 1)])
-    assert answered(moved, 3) == (RequestError.NOT_LEADER_OR_FOLLOWER, AnsweredBy.LEADER_CHANGE, 1)
-    assert (moved.requests[3, T]["lost_messages"], moved.requests[3, T]["lost_at"]) == (4, 1)
-    gone = interpret(start, [append(0, 3, 4, acks=-1, wait_ms=100), at(1, EventKind.DELETE_PARTITION)])
-    assert answered(gone, 3) == (RequestError.UNKNOWN_TOPIC_OR_PARTITION, AnsweredBy.TOPIC_DELETION, 1)
+    assert get_answer(after, 3) == (RequestError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, AnsweredBy.HIGH_WATERMARK, 1)
+    disconnected = interpret(start, [append(0, 3, 4, acks=-1, wait_ms=100), at(1, EventKind.BROKER_DOWN, 1)])
+    assert get_answer(disconnected, 3) == (RequestError.DISCONNECTED, AnsweredBy.BROKER_DOWN, None)
+    led_elsewhere = interpret(start, [append(0, 3, 4, acks=-1, wait_ms=100), at(1, EventKind.CONTROLLED_SHUTDOWN, 1)])
+    assert get_answer(led_elsewhere, 3) == (RequestError.NOT_LEADER_OR_FOLLOWER, AnsweredBy.LEADER_CHANGE, 1)
+    assert (led_elsewhere.requests[3, T]["lost_messages"], led_elsewhere.requests[3, T]["lost_at"]) == (4, 1)
+    deleted = interpret(start, [append(0, 3, 4, acks=-1, wait_ms=100), at(1, EventKind.DELETE_PARTITION)])
+    assert get_answer(deleted, 3) == (RequestError.UNKNOWN_TOPIC_OR_PARTITION, AnsweredBy.TOPIC_DELETION, 1)
 
 
 def test_a_replicas_fetch_waits_for_bytes() -> None:
     start = begin((1, 2))
     events = [fetch(0, 2, request=1, wait_ms=500, min_bytes=200), append(1, 2, 1), append(2, 3, 1)]
-    got = interpret(start, events)
-    assert answered(got, 1) == (RequestError.NONE, AnsweredBy.APPEND, 2)
-    assert got.requests[1, T]["messages"] == 2
+    model = interpret(start, events)
+    assert get_answer(model, 1) == (RequestError.NONE, AnsweredBy.APPEND, 2)
+    assert model.requests[1, T]["messages"] == 2
     less = interpret(start, events[:2], end_at=500)
-    assert answered(less, 1) == (RequestError.NONE, AnsweredBy.TIMEOUT, 500)
-    assert stands(less)[2] == (1, 0)
+    assert get_answer(less, 1) == (RequestError.NONE, AnsweredBy.TIMEOUT, 500)
+    assert get_offsets(less)[2] == (1, 0)
     newer = interpret(start, [*events[:2], fetch(2, 2, request=5)])
-    assert answered(newer, 1) == (RequestError.NONE, AnsweredBy.NEWER_FETCH, 2)
+    assert get_answer(newer, 1) == (RequestError.NONE, AnsweredBy.NEWER_FETCH, 2)
     epoch = interpret(begin((1, 2, 3)), [*events[:1], at(1, EventKind.BROKER_DOWN, 3)])
-    assert answered(epoch, 1) == (RequestError.FENCED_LEADER_EPOCH, AnsweredBy.LEADER_CHANGE, 1)
+    assert get_answer(epoch, 1) == (RequestError.FENCED_LEADER_EPOCH, AnsweredBy.LEADER_CHANGE, 1)
 
 
 def test_what_only_the_old_leader_had_is_lost_and_cut() -> None:
     events = [append(0, 1, 3), fetch(1, 2), append(2, 2, 2), at(3, EventKind.BROKER_DOWN, 1), append(4, 3, 1)]
-    got = interpret(begin((1, 2)), [*events, at(5, EventKind.BROKER_UP, 1)])
-    assert (got.requests[1, T]["lost_messages"], got.requests[2, T]["lost_messages"]) == (0, 2)
-    assert got.requests[2, T]["lost_at"] == 3
-    assert got.partitions[T].replicas[1].log == got.partitions[T].replicas[2].log[:3]
+    model = interpret(begin((1, 2)), [*events, at(5, EventKind.BROKER_UP, 1)])
+    assert (model.requests[1, T]["lost_messages"], model.requests[2, T]["lost_messages"]) == (0, 2)
+    assert model.requests[2, T]["lost_at"] == 3
+    assert model.partitions[T].replicas[1].log == model.partitions[T].replicas[2].log[:3]
     alone = begin((1, 2), isr=(1,))
     back = interpret(alone, [append(0, 1, 3), at(1, EventKind.BROKER_DOWN, 1), at(2, EventKind.BROKER_UP, 1)])
     assert back.requests[1, T]["lost_messages"] == 0  # the same leader: nothing
     unclean = begin((1, 2), isr=(1,), unclean=True)
-    got = interpret(unclean, [append(0, 1, 3, acks=-1), at(1, EventKind.BROKER_DOWN, 1)])
-    assert answered(got, 1) == (RequestError.NONE, AnsweredBy.AT_ONCE, 0)
-    assert (got.requests[1, T]["lost_messages"], got.partitions[T].committed) == (3, 0)
+    model = interpret(unclean, [append(0, 1, 3, acks=-1), at(1, EventKind.BROKER_DOWN, 1)])
+    assert get_answer(model, 1) == (RequestError.NONE, AnsweredBy.AT_ONCE, 0)
+    assert (model.requests[1, T]["lost_messages"], model.partitions[T].committed) == (3, 0)
 
 
 def test_cutting_to_the_high_watermark_loses_what_was_acknowledged() -> None:
@@ -158,9 +165,9 @@ def test_cutting_to_the_high_watermark_loses_what_was_acknowledged() -> None:
         at(4, EventKind.BROKER_DOWN, 2),
     ]
     for rule, lost in (("high_watermark", 2), ("epoch", 0)):
-        got = interpret(begin((1, 2, 3), {"truncate_to": rule}), events)
-        assert answered(got, 1) == (RequestError.NONE, AnsweredBy.HIGH_WATERMARK, 2)
-        assert got.requests[1, T]["lost_messages"] == lost
+        model = interpret(begin((1, 2, 3), {"truncate_to": rule}), events)
+        assert get_answer(model, 1) == (RequestError.NONE, AnsweredBy.HIGH_WATERMARK, 2)
+        assert model.requests[1, T]["lost_messages"] == lost
 
 
 def test_who_fails_starts_with_its_checkpoint() -> None:
@@ -178,22 +185,22 @@ def test_who_fails_starts_with_its_checkpoint() -> None:
     after_failure = interpret(
         start, [*followed, at(5_002, EventKind.BROKER_DOWN, 2), at(5_003, EventKind.BROKER_UP, 2)]
     )
-    assert stands(after_failure)[2] == (5, 3)
+    assert get_offsets(after_failure)[2] == (5, 3)
     ended = [
         at(5_002, EventKind.CONTROLLED_SHUTDOWN, 2),
         at(5_003, EventKind.BROKER_DOWN, 2),
         at(5_004, EventKind.BROKER_UP, 2),
     ]
-    assert stands(interpret(start, [*followed, *ended]))[2] == (5, 5)
+    assert get_offsets(interpret(start, [*followed, *ended]))[2] == (5, 5)
 
 
 @pytest.mark.parametrize(("rules", "leaves_at"), [({}, 45_000), ({"replica_lag_max_messages": 2}, 15_000)])
 def test_who_lags_leaves_the_isr(rules: dict[str, int], leaves_at: int) -> None:
     events = [fetch(0, 2), append(1, 1, 3)]
     for end in (leaves_at - 1, leaves_at):
-        got = interpret(begin((1, 2), rules), events, end_at=end)
-        assert got.partitions[T].isr == ([1, 2] if end < leaves_at else [1])
-        assert (got.partitions[T].visible, got.partitions[T].epoch) == (0 if end < leaves_at else 3, 0)
+        model = interpret(begin((1, 2), rules), events, end_at=end)
+        assert model.partitions[T].isr == ([1, 2] if end < leaves_at else [1])
+        assert (model.partitions[T].visible, model.partitions[T].epoch) == (0 if end < leaves_at else 3, 0)
     # It joins when it has reached the high watermark: its second fetch carries 3.
     back = [*events, fetch(50_000, 2), fetch(50_001, 2)]
     assert interpret(begin((1, 2), rules), back[:-1]).partitions[T].isr == [1]
@@ -216,15 +223,15 @@ def test_who_joins_has_what_the_leader_had_when_its_epoch_began() -> None:
         start = begin((1, 2, 3, 4), {"isr_joins_at_epoch_start": rule}, isr=(1, 2, 4))
         led = interpret(start, events[:-2])
         assert (led.partitions[T].committed, led.partitions[T].visible) == (2, 0)
-        got = interpret(start, events)
-        assert answered(got, 1) == (RequestError.NONE, AnsweredBy.HIGH_WATERMARK, 3)
-        assert (got.partitions[T].leader, got.requests[1, T]["lost_messages"]) == (leader, lost)
+        model = interpret(start, events)
+        assert get_answer(model, 1) == (RequestError.NONE, AnsweredBy.HIGH_WATERMARK, 3)
+        assert (model.partitions[T].leader, model.requests[1, T]["lost_messages"]) == (leader, lost)
 
 
 def test_a_consumers_fetch_of_two_partitions() -> None:
     other: TopicPartition = ("u", 1)
-    held = tuple(InitialPartition(key, (1, 2), (1, 2), 1) for key in (T, other))
-    start = InitialState((1, 2), frozenset((1, 2)), held, 1, 1, made(ClusterSettings, **NO_CHECKS))
+    fields = tuple(InitialPartition(key, (1, 2), (1, 2), 1) for key in (T, other))
+    start = InitialState((1, 2), frozenset((1, 2)), fields, 1, 1, construct(ClusterSettings, **NO_CHECKS))
     both = [
         Event(0, EventKind.FETCH, None, key, request=1, parts=2, fetch_offset=0, wait_ms=500, min_bytes=300)
         for key in (T, other)
@@ -238,16 +245,16 @@ def test_a_consumers_fetch_of_two_partitions() -> None:
             Event(time + 2, EventKind.FETCH, 2, key),
         )
     ]
-    got = interpret(start, [*both, *fill])
-    assert [got.requests[1, key]["messages"] for key in (T, other)] == [2, 1]
-    assert {(got.requests[1, key]["answered_by"], got.requests[1, key]["answered_at"]) for key in (T, other)} == {
+    model = interpret(start, [*both, *fill])
+    assert [model.requests[1, key]["messages"] for key in (T, other)] == [2, 1]
+    assert {(model.requests[1, key]["answered_by"], model.requests[1, key]["answered_at"]) for key in (T, other)} == {
         (AnsweredBy.HIGH_WATERMARK, 7)
     }
     fewer = interpret(start, [*both, *fill[:3]], end_at=500)
-    assert [got["messages"] for got in fewer.requests.values()] == [2, 0]
-    assert {got["answered_by"] for got in fewer.requests.values()} == {AnsweredBy.TIMEOUT}
+    assert [model["messages"] for model in fewer.requests.values()] == [2, 0]
+    assert {model["answered_by"] for model in fewer.requests.values()} == {AnsweredBy.TIMEOUT}
     failed = interpret(start, [*both, *fill[:3], Event(9, EventKind.DELETE_PARTITION, None, other)])
-    assert [(got["error"], got["messages"], got["answered_at"]) for got in failed.requests.values()] == [
+    assert [(model["error"], model["messages"], model["answered_at"]) for model in failed.requests.values()] == [
         (RequestError.NONE, 2, 9),
         (RequestError.UNKNOWN_TOPIC_OR_PARTITION, 0, 9),
     ]
@@ -260,33 +267,37 @@ CASES = 3000
 def test_what_must_hold(part: int) -> None:
     for seed in range(part * CASES // 3, (part + 1) * CASES // 3):
         start, events = random_data_case(seed, facts=False)
-        assert not broken(interpret(start, events, events[-1].at_ms + 10_000 * (seed % 5)), start, events), seed
+        assert not find_violations(interpret(start, events, events[-1].at_ms + 10_000 * (seed % 5)), start, events), (
+            seed
+        )
 
 
-def broken(got: Controller, start: InitialState, events: list[Event]) -> list[dict[str, Any]]:
+def find_violations(model: Controller, start: InitialState, events: list[Event]) -> list[dict[str, Any]]:
     """What is against the invariants, of a history."""
     acks = {(e.request, e.partition): e.acks for e in events if e.kind == EventKind.APPEND}
     leaders: dict[TopicPartition, dict[str, Any]] = {}
-    epochs = {one.key: one.leader_epoch for one in start.partitions}
+    epochs = {answers_of_acks.key: answers_of_acks.leader_epoch for answers_of_acks in start.partitions}
     controllers, out = start.controller_epoch, []
-    for row in got.history:
+    for row in model.history:
         unclean = leaders.get(row["key"], {}).get("unclean", False)
         if row["what"] == "leader":
             leaders[row["key"]] = row
-            good = row["leader"] is None or row["leader"] in row["isr"]
-            good = good and row["epoch"] >= epochs.get(row["key"], 0) and row["controller_epoch"] >= controllers
+            is_valid = row["leader"] is None or row["leader"] in row["isr"]
+            is_valid = is_valid and row["epoch"] >= epochs.get(row["key"], 0) and row["controller_epoch"] >= controllers
             epochs[row["key"]], controllers = row["epoch"], row["controller_epoch"]
         elif row["what"] == "isr":
-            good = row["leader"] in row["isr"] and row["epoch"] == epochs.get(row["key"], 0)
+            is_valid = row["leader"] in row["isr"] and row["epoch"] == epochs.get(row["key"], 0)
         elif row["what"] == "committed":
-            good = row["now"] >= row["was"] or unclean
+            is_valid = row["now"] >= row["was"] or unclean
         else:
             lost = row["answer"]
             acknowledged = lost["error"] == RequestError.NONE and lost["answered_at"] is not None
-            good = unclean or not acknowledged or acks[row["request"], row["key"]] != -1
-        if not good:
+            is_valid = unclean or not acknowledged or acks[row["request"], row["key"]] != -1
+        if not is_valid:
             out.append(row)
-    replicas = [replica for one in got.partitions.values() for replica in one.replicas.values()]
+    replicas = [
+        replica for answers_of_acks in model.partitions.values() for replica in answers_of_acks.replicas.values()
+    ]
     assert all(0 <= replica.hw <= replica.leo for replica in replicas)
     return out
 
@@ -297,5 +308,5 @@ def test_the_invariants_find_what_they_are_for() -> None:
     for seed in range(500):
         start, events = random_data_case(seed, facts=False)
         object.__setattr__(start.settings, "truncate_to", "high_watermark")
-        found += bool(broken(interpret(start, events), start, events))
+        found += bool(find_violations(interpret(start, events), start, events))
     assert found

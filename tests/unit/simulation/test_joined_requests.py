@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.unit.simulation.comparison import told_by
+from tests.unit.simulation.comparison import collect_interpreted
 from tests.unit.simulation.event_helpers import (
     Row,
     T,
@@ -212,7 +212,7 @@ def test_fetches_as_the_interpreter_says() -> None:
     compared = 0
     for seed in range(300):
         begin, events = random_data_case(seed, facts=seed % 3 != 1)
-        answers = told_by(interpret(begin, events))[2]
+        answers = collect_interpreted(interpret(begin, events))[2]
         for row in join_requests(ResultTables(simulate(begin, events)).requests).to_pylist():
             error, by, at, _, messages, _, _ = answers[row["request"], (row["topic"], row["partition"])]
             assert (row["part_error"], row["part_answered_at_ms"], row["messages"]) == (error, at, messages), seed
@@ -278,10 +278,10 @@ def test_produces_of_many_clusters() -> None:
     for i, row in enumerate(alone):
         if row["parts"] > 1:
             places.setdefault((row["cluster_id"], row["snapshot_id"], row["request"]), []).append(i)
-    seen = set()
+    endings = set()
     for rows in places.values():
-        want = plainly([alone[i] for i in rows])
-        seen.add(want[:2])
-        assert {(wholes[i]["delayed"], wholes[i]["error"], wholes[i]["answered_at_ms"]) for i in rows} == {want}
+        expected = plainly([alone[i] for i in rows])
+        endings.add(expected[:2])
+        assert {(wholes[i]["delayed"], wholes[i]["error"], wholes[i]["answered_at_ms"]) for i in rows} == {expected}
         assert all(wholes[i]["part_error"] == alone[i]["error"] for i in rows)
-    assert len(seen) > 8  # enough of all that may happen
+    assert len(endings) > 8  # enough of all that may happen

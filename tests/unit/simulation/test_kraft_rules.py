@@ -10,11 +10,11 @@ from pathlib import Path
 from pipelines.simulation.cluster_replay import Replay, ReplayRequest, run_replay
 from udfs.simulation.result_rows import list_leaderships, list_transitions
 
-Wrote = list[tuple[int, str, int | None, int, list[int]]]
+Changes = list[tuple[int, str, int | None, int, list[int]]]
 
 
-def told(tmp_path: Path, topics: str, *events: str, elr: bool = True) -> Replay:
-    file = tmp_path / "told.yaml"
+def run_events(tmp_path: Path, topics: str, *events: str, elr: bool = True) -> Replay:
+    file = tmp_path / "scenario.yaml"
     lines = [
         f"settings: {{kraft: true, elr: {str(elr).lower()}}}",
         "brokers: [1, 2, 3]",
@@ -25,9 +25,9 @@ def told(tmp_path: Path, topics: str, *events: str, elr: bool = True) -> Replay:
     return run_replay(ReplayRequest([str(file)]))
 
 
-def wrote(of: Replay, topic: str) -> Wrote:
+def list_changes(replay: Replay, topic: str) -> Changes:
     """(second, cause, leader, leader epoch, ISR) of each row of a topic."""
-    rows = [row for row in list_leaderships(of.simulation) if row["topic"] == topic]
+    rows = [row for row in list_leaderships(replay.simulation) if row["topic"] == topic]
     return [(row["at_ms"] // 1000, row["cause"], row["leader"], row["leader_epoch"], row["isr"]) for row in rows]
 
 
@@ -44,14 +44,17 @@ SHUTDOWN = (
 
 def test_who_shuts_down_stays_eligible_and_leads_nothing(tmp_path: Path) -> None:
     """Also where it held the only replica: that is led by nobody from the shutdown on, not from the failure on."""
-    of = told(tmp_path, "a: [[1, 2]], s: [[1]], f: [[2, 1]]", *SHUTDOWN)
-    assert wrote(of, "a") == [
+    replay = run_events(tmp_path, "a: [[1, 2]], s: [[1]], f: [[2, 1]]", *SHUTDOWN)
+    assert list_changes(replay, "a") == [
         (10, "controlled shutdown", 2, 1, [2]),
         (20, "no leader can be elected", None, 2, []),
         (30, "eligible leader replica", 1, 3, [1]),
     ]
-    assert wrote(of, "s") == [(10, "no leader can be elected", None, 1, []), (30, "eligible leader replica", 1, 2, [1])]
-    assert wrote(of, "f") == [
+    assert list_changes(replay, "s") == [
+        (10, "no leader can be elected", None, 1, []),
+        (30, "eligible leader replica", 1, 2, [1]),
+    ]
+    assert list_changes(replay, "f") == [
         (10, "isr shrunk", 2, 0, [2]),
         (20, "no leader can be elected", None, 1, []),
         (30, "eligible leader replica", 1, 2, [1]),
@@ -59,12 +62,17 @@ def test_who_shuts_down_stays_eligible_and_leads_nothing(tmp_path: Path) -> None
 
 
 def test_without_eligible_replicas_the_last_stays_in_sync(tmp_path: Path) -> None:
-    of = told(tmp_path, "s: [[1]]", "t=10 broker 1 shutting down", "t=15 broker 1 down", "t=30 broker 1 up", elr=False)
-    assert wrote(of, "s") == [(10, "no leader can be elected", None, 1, [1]), (30, "leader failed", 1, 2, [1])]
+    replay = run_events(
+        tmp_path, "s: [[1]]", "t=10 broker 1 shutting down", "t=15 broker 1 down", "t=30 broker 1 up", elr=False
+    )
+    assert list_changes(replay, "s") == [
+        (10, "no leader can be elected", None, 1, [1]),
+        (30, "leader failed", 1, 2, [1]),
+    ]
 
 
 def test_a_changed_minimum_forgets_who_was_eligible(tmp_path: Path) -> None:
-    of = told(
+    replay = run_events(
         tmp_path,
         "a: [[1, 2]]",
         "t=1 topic a config min.insync.replicas=2",
@@ -74,22 +82,24 @@ def test_a_changed_minimum_forgets_who_was_eligible(tmp_path: Path) -> None:
         "t=30 broker 2 unfenced",
         "t=40 broker 1 unfenced",
     )
-    assert [(at, leader) for at, _, leader, _, _ in wrote(of, "a")] == [(10, 1), (25, None), (40, 1)]
+    assert [(at, leader) for at, _, leader, _, _ in list_changes(replay, "a")] == [(10, 1), (25, None), (40, 1)]
 
 
 def test_replicas_of_followers_go_offline_for_another_cause(tmp_path: Path) -> None:
-    of = told(tmp_path, "a: [[1, 2]], f: [[2, 1]]", "t=10 broker 1 down")
-    causes = {row["topic"]: row["cause"] for row in list_transitions(of.simulation) if row["broker_id"] == 1}
+    replay = run_events(tmp_path, "a: [[1, 2]], f: [[2, 1]]", "t=10 broker 1 down")
+    causes = {row["topic"]: row["cause"] for row in list_transitions(replay.simulation) if row["broker_id"] == 1}
     assert causes == {"a": "leader failed", "f": "isr shrunk"}
 
 
 def test_who_comes_back_from_an_unclean_stop_is_no_longer_eligible(tmp_path: Path) -> None:
     """Who was fenced is; who led last leads again only where nobody else was eligible."""
     min_isr = "t=1 topic a config min.insync.replicas=2"
-    gone = (min_isr, "t=10 broker 1 {}", "t=20 broker 2 down")
-    of = told(tmp_path, "a: [[1, 2]]", *(one.format("fenced") for one in gone), "t=30 broker 1 unfenced")
-    assert wrote(of, "a")[-1] == (30, "eligible leader replica", 1, 3, [1])
-    of = told(tmp_path, "a: [[1, 2]]", *(one.format("down") for one in gone), "t=30 broker 1 up")
-    assert wrote(of, "a")[-1] == (20, "no leader can be elected", None, 2, [])
-    of = told(tmp_path, "a: [[1, 2]]", *(one.format("down") for one in gone), "t=30 broker 1 up", "t=40 broker 2 up")
-    assert wrote(of, "a")[-1] == (40, "last known leader", 2, 3, [2])
+    failures = (min_isr, "t=10 broker 1 {}", "t=20 broker 2 down")
+    replay = run_events(tmp_path, "a: [[1, 2]]", *(one.format("fenced") for one in failures), "t=30 broker 1 unfenced")
+    assert list_changes(replay, "a")[-1] == (30, "eligible leader replica", 1, 3, [1])
+    replay = run_events(tmp_path, "a: [[1, 2]]", *(one.format("down") for one in failures), "t=30 broker 1 up")
+    assert list_changes(replay, "a")[-1] == (20, "no leader can be elected", None, 2, [])
+    replay = run_events(
+        tmp_path, "a: [[1, 2]]", *(one.format("down") for one in failures), "t=30 broker 1 up", "t=40 broker 2 up"
+    )
+    assert list_changes(replay, "a")[-1] == (40, "last known leader", 2, 3, [2])

@@ -38,16 +38,16 @@ def test_the_high_watermark_is_the_smallest_leo_of_the_isr() -> None:
         shown_offsets(0, 3, leo=9),
         shown_offsets(0, 4, leo=10),
     ]
-    found = describe_final_health(simulate(cluster(led_partition(1, 2, 3, 4)), leos))
-    assert (found["log_end_offset"], found["high_watermark"], found["visible_offset"]) == (25, 8, 8)
+    health = describe_final_health(simulate(cluster(led_partition(1, 2, 3, 4)), leos))
+    assert (health["log_end_offset"], health["high_watermark"], health["visible_offset"]) == (25, 8, 8)
     # Who is not in the ISR does not hold it back.
-    found = describe_final_health(simulate(cluster(led_partition(1, 2, 3, 4, isr=(1, 3, 4))), leos))
-    assert found["high_watermark"] == 9
+    health = describe_final_health(simulate(cluster(led_partition(1, 2, 3, 4, isr=(1, 3, 4))), leos))
+    assert health["high_watermark"] == 9
     # It moves only with the smallest.
-    found = describe_final_health(
+    health = describe_final_health(
         simulate(cluster(led_partition(1, 2, 3, 4)), [*leos, shown_offsets(1, 4, leo=20), shown_offsets(1, 3, leo=20)])
     )
-    assert found["high_watermark"] == 8
+    assert health["high_watermark"] == 8
     assert (
         describe_final_health(simulate(cluster(led_partition(1, 2, 3, 4)), [*leos, shown_offsets(1, 2, leo=20)]))[
             "high_watermark"
@@ -60,32 +60,32 @@ def test_what_is_known_of_replicas_that_nobody_leads_is_told() -> None:
     """A cluster is captured while the partition is offline."""
     brokers = (1, 2, 9)
     offline = InitialPartition(T, (1, 2), (1,), None, leos=(6, 4), hws=(4, 3))
-    found = describe_final_health(
+    health = describe_final_health(
         simulate(InitialState(brokers, frozenset((2, 9)), (offline,), 9, 1), [shown_offsets(1, 2, leo=5)])
     )
-    assert (found["leader"], found["log_end_offset"], found["lag_messages"]) == (None, None, None)
-    assert (found["leo"], found["hw"], found["high_watermark"]) == ({1: 6, 2: 5}, {1: 4, 2: 3}, 4)
+    assert (health["leader"], health["log_end_offset"], health["lag_messages"]) == (None, None, None)
+    assert (health["leo"], health["hw"], health["high_watermark"]) == ({1: 6, 2: 5}, {1: 4, 2: 3}, 4)
 
 
 def test_the_same_by_appends_and_fetches() -> None:
     copied = [append(0, 8), fetch(1, 2), append(2, 1), fetch(3, 3), append(4, 1), fetch(5, 4), append(6, 15)]
-    found = describe_final_health(simulate(cluster(led_partition(1, 2, 3, 4)), copied))
-    assert found["leo"] == {1: 25, 2: 8, 3: 9, 4: 10}
-    assert found["high_watermark"] == 0  # each has told of an empty log only
-    found = describe_final_health(
+    health = describe_final_health(simulate(cluster(led_partition(1, 2, 3, 4)), copied))
+    assert health["leo"] == {1: 25, 2: 8, 3: 9, 4: 10}
+    assert health["high_watermark"] == 0  # each has told of an empty log only
+    health = describe_final_health(
         simulate(cluster(led_partition(1, 2, 3, 4)), [*copied, fetch(7, 2), fetch(7, 3), fetch(7, 4)])
     )
-    assert (found["log_end_offset"], found["high_watermark"]) == (25, 8)
-    assert found["leo"] == {1: 25, 2: 25, 3: 25, 4: 25}
+    assert (health["log_end_offset"], health["high_watermark"]) == (25, 8)
+    assert health["leo"] == {1: 25, 2: 25, 3: 25, 4: 25}
 
 
 def test_a_followers_high_watermark_is_one_round_behind() -> None:
     steps = [append(0, 5), fetch(1, 2), fetch(2, 2), append(3, 3), fetch(4, 2), fetch(5, 2)]
-    seen = []
+    offsets = []
     for count in range(1, len(steps) + 1):
-        found = describe_final_health(simulate(PAIR, steps[:count]))
-        seen.append((found["leo"][1], found["hw"][1], found["leo"][2], found["hw"][2]))
-    assert seen == [
+        health = describe_final_health(simulate(PAIR, steps[:count]))
+        offsets.append((health["leo"][1], health["hw"][1], health["leo"][2], health["hw"][2]))
+    assert offsets == [
         (5, 0, 0, 0),  # the leader appends
         (5, 0, 5, 0),  # first round: the messages travel
         (5, 5, 5, 5),  # second: the follower's LEO, then the high watermark
@@ -94,8 +94,8 @@ def test_a_followers_high_watermark_is_one_round_behind() -> None:
         (8, 8, 8, 8),
     ]
     # With an append in between, the follower's is one round behind.
-    found = describe_final_health(simulate(PAIR, [append(0, 5), fetch(1, 2), append(2, 5), fetch(3, 2)]))
-    assert (found["hw"][1], found["leo"][2], found["hw"][2]) == (5, 10, 5)
+    health = describe_final_health(simulate(PAIR, [append(0, 5), fetch(1, 2), append(2, 5), fetch(3, 2)]))
+    assert (health["hw"][1], health["leo"][2], health["hw"][2]) == (5, 10, 5)
 
 
 def test_a_consumer_reads_below_the_high_watermark() -> None:
@@ -117,9 +117,9 @@ def test_the_isr_shrinks_by_time(limit: int, isr: list[int]) -> None:
     """Caught up at 499, looked at at 1500: 1001 ms are over a limit of 1000, and not over one of 1001."""
     begin = cluster(led_partition(1, 2), replica_lag_time_max_ms=limit)
     events = [fetch(499, 2), append(500)]
-    found = describe_final_health(simulate(begin, events, end_at=1500))
-    assert found["isr"] == isr
-    assert found["high_watermark"] == (1 if isr == [1] else 0)
+    health = describe_final_health(simulate(begin, events, end_at=1500))
+    assert health["isr"] == isr
+    assert health["high_watermark"] == (1 if isr == [1] else 0)
 
 
 def test_just_at_the_limit_is_not_over_it() -> None:
@@ -151,9 +151,9 @@ def test_each_follower_lags_alone() -> None:
 def test_the_isr_shrinks_by_messages(messages: int, isr: list[int]) -> None:
     """replica.lag.max.messages of old versions: at the next check, long before the time."""
     begin = cluster(led_partition(1, 2), replica_lag_max_messages=4000, replica_lag_time_max_ms=10_000)
-    of = simulate(begin, [fetch(0, 2), append(1, messages)], end_at=5000)
-    assert describe_final_health(of)["isr"] == isr
-    assert [row["cause"] for row in list_leaderships(of)] == ["isr shrunk"] * (isr == [1])
+    simulation = simulate(begin, [fetch(0, 2), append(1, messages)], end_at=5000)
+    assert describe_final_health(simulation)["isr"] == isr
+    assert [row["cause"] for row in list_leaderships(simulation)] == ["isr shrunk"] * (isr == [1])
 
 
 def test_who_is_new_to_a_partition_lags_since_its_first_fetch() -> None:
@@ -175,29 +175,32 @@ BEHIND = led_partition(1, 2, 3, isr=(1, 3), leos=(10, 4, 8), hws=(8, 4, 8))
 
 @pytest.mark.parametrize(("offset", "joins"), [(8, True), (7, False)])
 def test_who_has_reached_the_high_watermark_joins_the_isr(offset: int, joins: bool) -> None:
-    of = simulate(cluster(BEHIND), [fetch(0, 2, offset)])
-    assert describe_final_health(of)["isr"] == ([1, 3, 2] if joins else [1, 3])
-    assert [row["cause"] for row in list_leaderships(of)] == ["isr expanded"] * joins
+    simulation = simulate(cluster(BEHIND), [fetch(0, 2, offset)])
+    assert describe_final_health(simulation)["isr"] == ([1, 3, 2] if joins else [1, 3])
+    assert [row["cause"] for row in list_leaderships(simulation)] == ["isr expanded"] * joins
 
 
 def test_who_may_not_join_the_isr() -> None:
-    of = simulate(cluster(BEHIND), [fetch(0, 3, 10)])  # it is in the ISR already
-    assert (describe_final_health(of)["isr"], list_leaderships(of)) == ([1, 3], [])
+    simulation = simulate(cluster(BEHIND), [fetch(0, 3, 10)])  # it is in the ISR already
+    assert (describe_final_health(simulation)["isr"], list_leaderships(simulation)) == ([1, 3], [])
     begin = cluster(BEHIND, led_partition(4, key=("u", 0)))
-    of = simulate(begin, [fetch(0, 4, 10)])  # it is not in the AR
-    assert (describe_final_health(of)["isr"], list_requests(of)[0]["error"]) == ([1, 3], "NOT_ASSIGNED_REPLICA")
-    of = simulate(cluster(BEHIND), [Event(0, EventKind.CONTROLLED_SHUTDOWN, 2), fetch(0, 2, 10)])  # it goes
-    assert describe_final_health(of)["isr"] == [1, 3]
+    simulation = simulate(begin, [fetch(0, 4, 10)])  # it is not in the AR
+    assert (describe_final_health(simulation)["isr"], list_requests(simulation)[0]["error"]) == (
+        [1, 3],
+        "NOT_ASSIGNED_REPLICA",
+    )
+    simulation = simulate(cluster(BEHIND), [Event(0, EventKind.CONTROLLED_SHUTDOWN, 2), fetch(0, 2, 10)])  # it goes
+    assert describe_final_health(simulation)["isr"] == [1, 3]
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_since_2_1_who_joins_has_reached_the_leaders_epoch(asked: bool) -> None:
+def test_since_2_1_who_joins_has_reached_the_leaders_epoch(from_epoch_start: bool) -> None:
     """Broker 2 leads from 10 on, and knows of a high watermark of 5: 3, at 7, is between."""
     partition = led_partition(1, 2, 3, 4, isr=(1, 2, 4), leos=(10, 10, 5, 10), hws=(10, 5, 5, 5))
-    begin = cluster(partition, isr_joins_at_epoch_start=asked)
-    of = simulate(begin, [down(1, 1), fetch(3, 3, 7)])
-    assert describe_final_health(of)["visible_offset"] == 5
-    assert describe_final_health(of)["isr"] == ([2, 4] if asked else [2, 4, 3])
+    begin = cluster(partition, isr_joins_at_epoch_start=from_epoch_start)
+    simulation = simulate(begin, [down(1, 1), fetch(3, 3, 7)])
+    assert describe_final_health(simulation)["visible_offset"] == 5
+    assert describe_final_health(simulation)["isr"] == ([2, 4] if from_epoch_start else [2, 4, 3])
     assert 3 in describe_final_health(simulate(begin, [down(1, 1), fetch(3, 3, 10)]))["isr"]
 
 
@@ -216,8 +219,8 @@ def test_truncation_to_the_high_watermark_loses_what_was_committed(truncate_to: 
     """KIP-101: 3 has all messages and a high watermark that is a round behind when 2 leads; then 2 fails as well."""
     begin = cluster(led_partition(1, 2, 3, leos=(8, 8, 8), hws=(8, 8, 8)), truncate_to=truncate_to)
     rounds = [append(0, 2, -1), fetch(1, 2), fetch(1, 3), fetch(2, 3), fetch(2, 2)]
-    of = simulate(begin, [*rounds, down(3, 1)])
-    assert describe_final_health(of)["leo"] == {1: 10, 2: 10, 3: 10 - lost}
+    simulation = simulate(begin, [*rounds, down(3, 1)])
+    assert describe_final_health(simulation)["leo"] == {1: 10, 2: 10, 3: 10 - lost}
     produce = list_requests(simulate(begin, [*rounds, down(3, 1), down(4, 2)]))[0]
     assert (produce["error"], produce["answered_at_ms"], produce["lost_messages"]) == ("NONE", 2, lost)
     assert produce["lost_at_ms"] == (4 if lost else None)
@@ -231,11 +234,11 @@ def test_truncation_to_the_high_watermark_lets_logs_diverge(truncate_to: str, co
     """KIP-101: 2 lost its unflushed tail, leads and writes anew; 1 returns with a tail below its own high watermark."""
     begin = cluster(led_partition(1, 2, leos=(2, 2), hws=(2, 2)), truncate_to=truncate_to)
     crash = [append(0, 0), down(6000, 1), down(6001, 2), shown_offsets(6002, 2, leo=1, hw=1), up(7000, 2)]
-    of = simulate(begin, [*crash, append(7001, 1), up(8000, 1), fetch(8001, 1)])
-    found = describe_final_health(of)
-    assert found["leader"] == 2
-    assert found["leo"] == {1: 2, 2: 2}  # as long, and only by epochs the same
-    slots, state = 2, of.log.state
+    simulation = simulate(begin, [*crash, append(7001, 1), up(8000, 1), fetch(8001, 1)])
+    health = describe_final_health(simulation)
+    assert health["leader"] == 2
+    assert health["leo"] == {1: 2, 2: 2}  # as long, and only by epochs the same
+    slots, state = 2, simulation.log.state
     begin_of = state.partitions[0, Partition.PREFIX_BEGIN]
     assert state.common_prefixes[begin_of + 1] == state.common_prefixes[begin_of + slots] == common
 
@@ -243,48 +246,52 @@ def test_truncation_to_the_high_watermark_lets_logs_diverge(truncate_to: str, co
 WRITTEN = [append(0, 4, 0), append(1, 4, 1), append(2, 4, -1)]
 
 
-def losses(of: Simulation) -> list[tuple[int, int, int | None]]:
+def losses(simulation: Simulation) -> list[tuple[int, int, int | None]]:
     return [
-        (row["acks"], row["lost_messages"], row["lost_at_ms"]) for row in list_requests(of) if row["kind"] == "produce"
+        (row["acks"], row["lost_messages"], row["lost_at_ms"])
+        for row in list_requests(simulation)
+        if row["kind"] == "produce"
     ]
 
 
 def test_what_a_clean_election_loses() -> None:
     # Nothing fetched: what was written with acks 0 and 1 is lost, and what nobody was promised.
-    of = simulate(PAIR, [*WRITTEN, down(10, 1)])
-    assert losses(of) == [(0, 4, 10), (1, 4, 10), (-1, 4, 10)]
-    assert list_requests(of)[2]["error"] == "DISCONNECTED"
+    simulation = simulate(PAIR, [*WRITTEN, down(10, 1)])
+    assert losses(simulation) == [(0, 4, 10), (1, 4, 10), (-1, 4, 10)]
+    assert list_requests(simulation)[2]["error"] == "DISCONNECTED"
     # Fetched to the end once: nothing, if the leader does not know of it either.
-    of = simulate(PAIR, [*WRITTEN, fetch(5, 2), down(10, 1)])
-    assert losses(of) == [(0, 0, None), (1, 0, None), (-1, 0, None)]
+    simulation = simulate(PAIR, [*WRITTEN, fetch(5, 2), down(10, 1)])
+    assert losses(simulation) == [(0, 0, None), (1, 0, None), (-1, 0, None)]
     behind = [append(0, 4, 0), append(1, 2, 1), fetch(2, 2), append(3, 2, 1)]
     assert losses(simulate(PAIR, [*behind, down(10, 1)])) == [(0, 0, None), (1, 0, None), (1, 2, 10)]
     # What was acknowledged to acks=all is on every ISR member.
-    of = simulate(PAIR, [*WRITTEN, fetch(5, 2), fetch(6, 2), append(7, 3, 1), down(10, 1)])
-    assert losses(of) == [(0, 0, None), (1, 0, None), (-1, 0, None), (1, 3, 10)]
-    assert describe_final_health(of)["high_watermark"] == 12
+    simulation = simulate(PAIR, [*WRITTEN, fetch(5, 2), fetch(6, 2), append(7, 3, 1), down(10, 1)])
+    assert losses(simulation) == [(0, 0, None), (1, 0, None), (-1, 0, None), (1, 3, 10)]
+    assert describe_final_health(simulation)["high_watermark"] == 12
 
 
 def test_what_an_unclean_election_loses() -> None:
     """2 is out of the ISR and leads: what was acknowledged to acks=all by 1 alone goes, too."""
     for unclean in (True, False):
         begin = cluster(led_partition(1, 2, isr=(1,), unclean=unclean, leos=(5, 5), hws=(5, 5)))
-        of = simulate(begin, [*WRITTEN, down(10, 1)])
-        assert list_requests(of)[2]["error"] == "NONE"
-        assert losses(of) == ([(0, 4, 10), (1, 4, 10), (-1, 4, 10)] if unclean else [(a, 0, None) for a in (0, 1, -1)])
-        assert describe_final_health(of)["leader"] == (2 if unclean else None)
-        assert describe_final_health(of)["high_watermark"] == (5 if unclean else 17)
+        simulation = simulate(begin, [*WRITTEN, down(10, 1)])
+        assert list_requests(simulation)[2]["error"] == "NONE"
+        assert losses(simulation) == (
+            [(0, 4, 10), (1, 4, 10), (-1, 4, 10)] if unclean else [(a, 0, None) for a in (0, 1, -1)]
+        )
+        assert describe_final_health(simulation)["leader"] == (2 if unclean else None)
+        assert describe_final_health(simulation)["high_watermark"] == (5 if unclean else 17)
         # The same leader back loses nothing; after an unclean election it truncates.
-        of = simulate(begin, [*WRITTEN, down(10, 1), up(20, 1)])
-        assert describe_final_health(of)["leo"][1] == (5 if unclean else 17)
-        assert losses(of)[2][1] == (4 if unclean else 0)
+        simulation = simulate(begin, [*WRITTEN, down(10, 1), up(20, 1)])
+        assert describe_final_health(simulation)["leo"][1] == (5 if unclean else 17)
+        assert losses(simulation)[2][1] == (4 if unclean else 0)
 
 
 def test_the_exposure_by_acks() -> None:
-    found = describe_final_health(simulate(PAIR, WRITTEN))
-    assert [found[f"exposed_acks_{a}_messages"] for a in ("0", "1", "all")] == [4, 4, 4]
-    found = describe_final_health(simulate(PAIR, [*WRITTEN, fetch(5, 2, 0), fetch(6, 2, 6)]))
-    assert [found[f"exposed_acks_{a}_messages"] for a in ("0", "1", "all")] == [0, 2, 4]
+    health = describe_final_health(simulate(PAIR, WRITTEN))
+    assert [health[f"exposed_acks_{a}_messages"] for a in ("0", "1", "all")] == [4, 4, 4]
+    health = describe_final_health(simulate(PAIR, [*WRITTEN, fetch(5, 2, 0), fetch(6, 2, 6)]))
+    assert [health[f"exposed_acks_{a}_messages"] for a in ("0", "1", "all")] == [0, 2, 4]
 
 
 @pytest.mark.parametrize(
@@ -303,6 +310,6 @@ def test_the_high_watermark_after_a_restart(risen_at: int, gone_at: int, in_orde
     if in_order:
         events.append(Event(gone_at, EventKind.CONTROLLED_SHUTDOWN, 2))
     events += [down(gone_at, 2), up(gone_at + 1, 2)]
-    found = describe_final_health(simulate(cluster(led_partition(1, 2, leos=(4, 4), hws=(4, 4))), events))
-    assert found["hw"][2] == hw
-    assert found["leo"][2] == 6  # since 0.11 nothing is cut to it
+    health = describe_final_health(simulate(cluster(led_partition(1, 2, leos=(4, 4), hws=(4, 4))), events))
+    assert health["hw"][2] == hw
+    assert health["leo"][2] == 6  # since 0.11 nothing is cut to it

@@ -17,14 +17,14 @@ from udfs.simulation.kernels.codes import EventKind
 from udfs.simulation.result_rows import get_final_state
 from udfs.simulation.simulator import simulate
 
-Said = tuple[int, list[int], list[int], int | None]
+Final = tuple[int, list[int], list[int], int | None]
 
 
-def asked(at: int, *replicas: int) -> Event:
+def reassign(at: int, *replicas: int) -> Event:
     return Event(at, EventKind.REASSIGN_PARTITION, partition=T, replicas=replicas)
 
 
-def in_sync(at: int, *isr: int) -> Event:
+def alter_isr(at: int, *isr: int) -> Event:
     return Event(at, EventKind.ALTER_ISR, partition=T, replicas=isr)
 
 
@@ -32,44 +32,56 @@ def down(at: int, broker: int) -> Event:
     return Event(at, EventKind.BROKER_DOWN, broker)
 
 
-def ends(replicas: tuple[int, ...], events: list[Event], kraft: bool) -> Said:
+def simulate_final(replicas: tuple[int, ...], events: list[Event], kraft: bool) -> Final:
     """(leader epoch, AR, ISR, leader) at the end. Brokers 1 to 5 live at first."""
     begin = cluster(led_partition(*replicas), led_partition(1, 2, 3, 4, 5, key=("other", 0)), kraft=kraft)
-    found = next(row for row in get_final_state(simulate(begin, events)).partitions if row["topic"] == "t")
-    return found["leader_epoch"], found["replicas"], sorted(found["isr"]), found["leader"]
+    row = next(row for row in get_final_state(simulate(begin, events)).partitions if row["topic"] == "t")
+    return row["leader_epoch"], row["replicas"], sorted(row["isr"]), row["leader"]
 
 
 @pytest.mark.parametrize(
     ("replicas", "events", "zookeeper", "kraft"),
     [
         # Another order alone: complete at once.
-        ((1, 2), [asked(1, 2, 1)], (1, [2, 1], [1, 2], 1), (0, [2, 1], [1, 2], 1)),
+        ((1, 2), [reassign(1, 2, 1)], (1, [2, 1], [1, 2], 1), (0, [2, 1], [1, 2], 1)),
         # Fewer: who goes leaves the ISR, an epoch more with ZooKeeper for that, too.
-        ((1, 2, 3), [asked(1, 1, 2)], (2, [1, 2], [1, 2], 1), (1, [1, 2], [1, 2], 1)),
+        ((1, 2, 3), [reassign(1, 1, 2)], (2, [1, 2], [1, 2], 1), (1, [1, 2], [1, 2], 1)),
         # The leader goes.
-        ((1, 2), [asked(1, 2)], (2, [2], [2], 2), (1, [2], [2], 2)),
+        ((1, 2), [reassign(1, 2)], (2, [2], [2], 2), (1, [2], [2], 2)),
         # A move waits until the new one is in sync.
-        ((1, 2), [asked(1, 2, 3)], (1, [2, 3, 1], [1, 2], 1), (0, [2, 3, 1], [1, 2], 1)),
-        ((1, 2), [asked(1, 2, 3), in_sync(2, 1, 2, 3)], (3, [2, 3], [2, 3], 2), (1, [2, 3], [2, 3], 2)),
+        ((1, 2), [reassign(1, 2, 3)], (1, [2, 3, 1], [1, 2], 1), (0, [2, 3, 1], [1, 2], 1)),
+        ((1, 2), [reassign(1, 2, 3), alter_isr(2, 1, 2, 3)], (3, [2, 3], [2, 3], 2), (1, [2, 3], [2, 3], 2)),
         # More alone: nobody goes, the leader stays.
-        ((1, 2), [asked(1, 1, 2, 3), in_sync(2, 1, 2, 3)], (2, [1, 2, 3], [1, 2, 3], 1), (0, [1, 2, 3], [1, 2, 3], 1)),
+        (
+            (1, 2),
+            [reassign(1, 1, 2, 3), alter_isr(2, 1, 2, 3)],
+            (2, [1, 2, 3], [1, 2, 3], 1),
+            (0, [1, 2, 3], [1, 2, 3], 1),
+        ),
         # Taken back before it is done.
-        ((1, 2, 3), [asked(1, 4, 1), asked(2, 1, 2, 3)], (2, [1, 2, 3], [1, 2, 3], 1), (1, [1, 2, 3], [1, 2, 3], 1)),
+        (
+            (1, 2, 3),
+            [reassign(1, 4, 1), reassign(2, 1, 2, 3)],
+            (2, [1, 2, 3], [1, 2, 3], 1),
+            (1, [1, 2, 3], [1, 2, 3], 1),
+        ),
     ],
 )
-def test_epochs_of_reassignments(replicas: tuple[int, ...], events: list[Event], zookeeper: Said, kraft: Said) -> None:
-    assert ends(replicas, events, False) == zookeeper
-    assert ends(replicas, events, True) == kraft
+def test_epochs_of_reassignments(
+    replicas: tuple[int, ...], events: list[Event], zookeeper: Final, kraft: Final
+) -> None:
+    assert simulate_final(replicas, events, False) == zookeeper
+    assert simulate_final(replicas, events, True) == kraft
 
 
 def test_a_down_broker_is_rejected_with_zookeeper_alone() -> None:
-    assert ends((1, 2), [down(1, 3), asked(2, 1, 3)], False) == (0, [1, 2], [1, 2], 1)
-    assert ends((1, 2), [down(1, 3), asked(2, 1, 3)], True) == (0, [1, 3, 2], [1, 2], 1)
+    assert simulate_final((1, 2), [down(1, 3), reassign(2, 1, 3)], False) == (0, [1, 2], [1, 2], 1)
+    assert simulate_final((1, 2), [down(1, 3), reassign(2, 1, 3)], True) == (0, [1, 3, 2], [1, 2], 1)
 
 
-def at_the_end(tmp_path: Path, head: str, *events: str) -> dict:
+def run_events(tmp_path: Path, head: str, *events: str) -> dict:
     """Of partition a-0."""
-    file = tmp_path / "told.yaml"
+    file = tmp_path / "scenario.yaml"
     file.write_text("\n".join([head, "events:", *(f"  - {event}" for event in events)]))
     (row,) = get_final_state(run_replay(ReplayRequest([str(file)])).simulation).partitions
     return row
@@ -86,26 +98,26 @@ def at_the_end(tmp_path: Path, head: str, *events: str) -> dict:
 def test_a_reassignment_that_is_resumed_adds_an_epoch(tmp_path: Path, resumed: tuple[str, ...]) -> None:
     """KafkaController.maybeResumeReassignments of 2.8: its first step is done again."""
     head = "settings: {auto_leader_rebalance: false}\nbrokers: [1, 2, 3, 4, 5]\ntopics: {a: [[2, 3]]}"
-    row = at_the_end(tmp_path, head, "t=1 reassign a-0 to 4,5", *resumed)
+    row = run_events(tmp_path, head, "t=1 reassign a-0 to 4,5", *resumed)
     assert (row["leader"], row["leader_epoch"], row["replicas"]) == (2, 2, [4, 5, 2, 3])
 
 
 def test_who_is_not_of_the_target_resumes_nothing(tmp_path: Path) -> None:
     head = "settings: {auto_leader_rebalance: false}\nbrokers: [1, 2, 3, 4, 5]\ntopics: {a: [[2]]}"
     other = ("t=2 reassign a-0 to 4", "t=3 broker 5 down", "t=4 broker 5 up")
-    assert at_the_end(tmp_path, head, *other)["leader_epoch"] == 1
+    assert run_events(tmp_path, head, *other)["leader_epoch"] == 1
 
 
 def test_an_unclean_election_ends_a_reassignment_to_who_is_elected(tmp_path: Path) -> None:
     """Any new ISR is looked at: PartitionReassignmentIsrChange of 2.8."""
     events = ("t=1 topic a config unclean.leader.election.enable=true", "t=2 reassign a-0 to 2", "t=3 broker 1 down")
-    row = at_the_end(tmp_path, "brokers: [1, 2, 3]\ncontroller: 3\ntopics: {a: [[1]]}", *events)
+    row = run_events(tmp_path, "brokers: [1, 2, 3]\ncontroller: 3\ntopics: {a: [[1]]}", *events)
     assert (row["leader"], row["isr"], row["replicas"]) == (2, [2], [2])
 
 
 def test_a_reassignment_ends_when_any_broker_returns() -> None:
     """An unclean election has made the ISR what it is to be; that is seen at the next step of anybody."""
     begin = InitialState((1, 2, 3, 4), frozenset({1, 2, 4}), (InitialPartition(T, (1,), (1,), 1, unclean=True),), 4)
-    events = [asked(0, 2), down(1, 1), Event(2, EventKind.BROKER_UP, 3)]
+    events = [reassign(0, 2), down(1, 1), Event(2, EventKind.BROKER_UP, 3)]
     (row,) = get_final_state(simulate(begin, events)).partitions
     assert row["replicas"] == interpret(begin, events).partitions[T].ar == [2]

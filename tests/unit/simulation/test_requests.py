@@ -132,12 +132,12 @@ def test_an_isr_of_the_leader_alone_waits_for_nobody() -> None:
 
 def test_produces_are_answered_in_their_order() -> None:
     begin, events = PAIR, [append(0, 2, -1), append(1, 2, -1), fetch(2, 2, 0), fetch(3, 2, 2), fetch(4, 2, 4)]
-    found = [
+    answers = [
         (row["base_offset"], row["answered_at_ms"])
         for row in simulate_requests(begin, *events)
         if row["kind"] == "produce"
     ]
-    assert found == [(0, 3), (2, 4)]
+    assert answers == [(0, 3), (2, 4)]
 
 
 # ---- fetch

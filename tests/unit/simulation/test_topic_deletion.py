@@ -20,23 +20,23 @@ events:
 """
 
 
-def told(tmp_path: Path, *events: str) -> Replay:
-    file = tmp_path / "told.yaml"
+def run_events(tmp_path: Path, *events: str) -> Replay:
+    file = tmp_path / "scenario.yaml"
     file.write_text(HEAD + "\n".join(f"  - {event}" for event in events) + "\n")
     return run_replay(ReplayRequest([str(file)]))
 
 
-def there(of: Replay) -> dict[int, tuple[Any, ...]]:
+def list_final_partitions(replay: Replay) -> dict[int, tuple[Any, ...]]:
     """(state, leader, leader epoch, ISR) of the partitions of t at the end."""
-    rows = get_final_state(of.simulation).partitions
+    rows = get_final_state(replay.simulation).partitions
     return {r["partition"]: (r["state"], r["leader"], r["leader_epoch"], r["isr"]) for r in rows if r["topic"] == "t"}
 
 
-def replica(of: Replay, partition: int, broker: int) -> list[tuple[int, str]]:
+def list_transitions_of(replay: Replay, partition: int, broker: int) -> list[tuple[int, str]]:
     """(second, state) of each transition of a replica of t; an illegal one in brackets."""
-    rows = [r for r in list_transitions(of.simulation) if (r["topic"], r["partition"]) == ("t", partition)]
-    mine = [row for row in rows if row["broker_id"] == broker]
-    return [(r["at_ms"] // 1000, r["to_state"] if r["legal"] else f"({r['to_state']})") for r in mine]
+    rows = [r for r in list_transitions(replay.simulation) if (r["topic"], r["partition"]) == ("t", partition)]
+    broker_rows = [row for row in rows if row["broker_id"] == broker]
+    return [(r["at_ms"] // 1000, r["to_state"] if r["legal"] else f"({r['to_state']})") for r in broker_rows]
 
 
 DELETED = ["OfflineReplica", "ReplicaDeletionStarted", "ReplicaDeletionSuccessful"]
@@ -44,68 +44,82 @@ DELETED = ["OfflineReplica", "ReplicaDeletionStarted", "ReplicaDeletionSuccessfu
 
 def test_all_of_a_topic_waits_for_one_replica(tmp_path: Path) -> None:
     """Its partitions go at once, its replicas one after another, its epochs with each of the ISR."""
-    of = told(tmp_path, "t=1 broker 3 down", "t=2 topic t deleted", "t=5 produce 1 to t-0,other-0")
-    assert there(of) == {
+    replay = run_events(tmp_path, "t=1 broker 3 down", "t=2 topic t deleted", "t=5 produce 1 to t-0,other-0")
+    assert list_final_partitions(replay) == {
         0: ("NonExistentPartition", None, 2, [2]),
         1: ("NonExistentPartition", None, 2, [2]),
         2: ("NonExistentPartition", None, 1, [3]),
     }
-    assert replica(of, 0, 1) == [(2, state) for state in DELETED]
-    assert replica(of, 2, 3) == [(1, "OfflineReplica"), (2, "ReplicaDeletionIneligible")]
-    causes = {row["cause"] for row in list_leaderships(of.simulation) if row["topic"] == "t" and row["at_ms"] == 2000}
+    assert list_transitions_of(replay, 0, 1) == [(2, state) for state in DELETED]
+    assert list_transitions_of(replay, 2, 3) == [(1, "OfflineReplica"), (2, "ReplicaDeletionIneligible")]
+    causes = {
+        row["cause"] for row in list_leaderships(replay.simulation) if row["topic"] == "t" and row["at_ms"] == 2000
+    }
     assert causes == {"topic deleted"}
-    answers = {row["topic"]: row["part_error"] for row in list_requests(of.simulation) if row["kind"] == "produce"}
+    answers = {row["topic"]: row["part_error"] for row in list_requests(replay.simulation) if row["kind"] == "produce"}
     assert answers == {"t": "UNKNOWN_TOPIC_OR_PARTITION", "other": "NONE"}
 
 
 def test_tried_again_when_the_broker_returns(tmp_path: Path) -> None:
-    of = told(tmp_path, "t=1 broker 3 down", "t=2 topic t deleted", "t=3 broker 1 down", "t=4 broker 3 up")
-    assert there(of) == {}
+    replay = run_events(tmp_path, "t=1 broker 3 down", "t=2 topic t deleted", "t=3 broker 1 down", "t=4 broker 3 up")
+    assert list_final_partitions(replay) == {}
     back = [(4, "OnlineReplica"), *((4, state) for state in DELETED), (4, "NonExistentReplica")]
-    assert replica(of, 2, 3) == [(1, "OfflineReplica"), (2, "ReplicaDeletionIneligible"), *back]
+    assert list_transitions_of(replay, 2, 3) == [(1, "OfflineReplica"), (2, "ReplicaDeletionIneligible"), *back]
     # What is deleted already is neither barred nor waited for.
-    assert replica(of, 0, 1)[3:] == [(3, "(ReplicaDeletionIneligible)"), (4, "NonExistentReplica")]
+    assert list_transitions_of(replay, 0, 1)[3:] == [(3, "(ReplicaDeletionIneligible)"), (4, "NonExistentReplica")]
 
 
 def test_another_controller_begins_anew(tmp_path: Path) -> None:
     """It does not know what is deleted already; with a down replica it waits for its broker."""
     first = ("t=1 broker 3 down", "t=2 topic t deleted", "t=3 broker 4 down")
-    of = told(tmp_path, *first)
-    assert replica(of, 0, 1) == [(2, state) for state in DELETED]
-    assert replica(of, 2, 3)[-1] == (3, "OfflineReplica")
-    of = told(tmp_path, *first, "t=4 broker 3 up")
-    assert there(of) == {}
-    assert replica(of, 0, 1)[3:] == [*((4, state) for state in DELETED), (4, "NonExistentReplica")]
-    of = told(tmp_path, "t=1 broker 3 down", "t=2 topic t deleted", "t=3 controller lost", "t=4 broker 3 up")
-    assert there(of) == {}
+    replay = run_events(tmp_path, *first)
+    assert list_transitions_of(replay, 0, 1) == [(2, state) for state in DELETED]
+    assert list_transitions_of(replay, 2, 3)[-1] == (3, "OfflineReplica")
+    replay = run_events(tmp_path, *first, "t=4 broker 3 up")
+    assert list_final_partitions(replay) == {}
+    assert list_transitions_of(replay, 0, 1)[3:] == [*((4, state) for state in DELETED), (4, "NonExistentReplica")]
+    replay = run_events(tmp_path, "t=1 broker 3 down", "t=2 topic t deleted", "t=3 controller lost", "t=4 broker 3 up")
+    assert list_final_partitions(replay) == {}
 
 
 def test_a_reassignment_of_one_partition_holds_the_topic(tmp_path: Path) -> None:
     moving = ("t=1 reassign t-0 to 3,4", "t=2 topic t deleted", "t=3 broker 2 down")
-    of = told(tmp_path, *moving)
-    assert {p: state for p, (state, *_) in there(of).items()} == dict.fromkeys(range(3), "OnlinePartition")
-    assert there(of)[1][1:] == (None, 0, [2, 3])  # led by nobody who lives, and nobody else is elected
-    assert replica(of, 1, 2) == [(3, "(ReplicaDeletionIneligible)")]
-    of = told(tmp_path, *moving, "t=5 isr t-0 1,3,4")
-    assert {p: state for p, (state, *_) in there(of).items()} == dict.fromkeys(range(3), "NonExistentPartition")
-    actions = [row.action for row in list_controller_steps(of.simulation) if row.at_ms == 5000]
+    replay = run_events(tmp_path, *moving)
+    assert {p: state for p, (state, *_) in list_final_partitions(replay).items()} == dict.fromkeys(
+        range(3), "OnlinePartition"
+    )
+    assert list_final_partitions(replay)[1][1:] == (
+        None,
+        0,
+        [2, 3],
+    )  # led by nobody who lives, and nobody else is elected
+    assert list_transitions_of(replay, 1, 2) == [(3, "(ReplicaDeletionIneligible)")]
+    replay = run_events(tmp_path, *moving, "t=5 isr t-0 1,3,4")
+    assert {p: state for p, (state, *_) in list_final_partitions(replay).items()} == dict.fromkeys(
+        range(3), "NonExistentPartition"
+    )
+    actions = [row.action for row in list_controller_steps(replay.simulation) if row.at_ms == 5000]
     assert actions[:2] == ["deletion resumed", "partitions Offline, then NonExistent: 3"]
     assert actions[-1] == "deletion waits"
-    assert there(told(tmp_path, *moving, "t=5 isr t-0 1,3,4", "t=6 broker 2 up")) == {}
+    assert list_final_partitions(run_events(tmp_path, *moving, "t=5 isr t-0 1,3,4", "t=6 broker 2 up")) == {}
 
 
 def test_it_is_not_created_while_it_is_deleted(tmp_path: Path) -> None:
     again = "topic t created 4:1,4:2,4:1,4:2"
     waits = ("t=1 broker 3 down", "t=2 topic t deleted", f"t=3 {again}")
-    of = told(tmp_path, *waits)
-    assert sorted(there(of)) == [0, 1, 2]
-    assert there(of)[0][1] is None
-    assert there(told(tmp_path, *waits, "t=4 broker 3 up")) == {}
-    of = told(tmp_path, "t=2 topic t deleted", f"t=3 {again}")
-    assert {p: row[:3] for p, row in there(of).items()} == dict.fromkeys(range(4), ("OnlinePartition", 4, 0))
+    replay = run_events(tmp_path, *waits)
+    assert sorted(list_final_partitions(replay)) == [0, 1, 2]
+    assert list_final_partitions(replay)[0][1] is None
+    assert list_final_partitions(run_events(tmp_path, *waits, "t=4 broker 3 up")) == {}
+    replay = run_events(tmp_path, "t=2 topic t deleted", f"t=3 {again}")
+    assert {p: row[:3] for p, row in list_final_partitions(replay).items()} == dict.fromkeys(
+        range(4), ("OnlinePartition", 4, 0)
+    )
 
 
 def test_the_last_broker_alone(tmp_path: Path) -> None:
     """Deletions of one topic say nothing of another; a broker that returns to lead everything goes on with them."""
-    of = told(tmp_path, "t=1 topic t deleted", "t=2 topic other deleted", "t=3 brokers 1,2,3,4 down", "t=4 broker 4 up")
-    assert get_final_state(of.simulation).partitions == []
+    replay = run_events(
+        tmp_path, "t=1 topic t deleted", "t=2 topic other deleted", "t=3 brokers 1,2,3,4 down", "t=4 broker 4 up"
+    )
+    assert get_final_state(replay.simulation).partitions == []

@@ -18,14 +18,14 @@ from udfs.kernel_compiler import compiled, part
 class ElectedFrom(IntEnum):
     """Why a broker leads after a failure; OFFLINE = none does."""
 
-    KEPT = 0
+    UNCHANGED = 0
     ISR = 1
     ELR = 2
     UNCLEAN = 3
     OFFLINE = 4
 
 
-KEPT, FROM_ISR, FROM_ELR, UNCLEAN, OFFLINE = (code.value for code in ElectedFrom)
+UNCHANGED, FROM_ISR, FROM_ELR, UNCLEAN, OFFLINE = (code.value for code in ElectedFrom)
 
 
 class ReplicaMasks(NamedTuple):
@@ -74,7 +74,7 @@ def elect_leader(replicas: ReplicaMasks, failed: int) -> Election:
     if replicas.leader == NO_BROKER:  # a failure brings no replica back
         return Election(NO_BROKER, in_sync, OFFLINE)
     if not (failed >> replicas.leader) & 1:
-        return Election(replicas.leader, in_sync, KEPT)
+        return Election(replicas.leader, in_sync, UNCHANGED)
     if left & replicas.isr:
         return Election(lowest_bit(left & replicas.isr), in_sync, FROM_ISR)
     if left & replicas.elr:  # the new leader starts as the whole ISR, as after an unclean election

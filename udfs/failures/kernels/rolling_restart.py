@@ -1,6 +1,6 @@
 """A rolling restart: brokers are shut down one after another, each coming back before the next one stops.
 
-A broker that comes back leads nothing: no preferred election runs in between, so each step starts with the leaders
+A broker that comes back has no leaders: no preferred election runs in between, so each step starts with the leaders
 that the steps before left. A returned broker is in sync again before the next step. Each partition is followed through
 the steps of its own brokers alone; running sums give the rest.
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from udfs.failures.kernels.election import KEPT, Election, ReplicaMasks, elect_leader, read_replicas
-from udfs.failures.kernels.failure_sums import count_events
+from udfs.failures.kernels.election import UNCHANGED, Election, ReplicaMasks, elect_leader, read_replicas
+from udfs.failures.kernels.failure_totals import count_events
 from udfs.failures.kernels.partition_arrays import (
     BYTES_IN,
     BYTES_OUT,
@@ -66,7 +66,7 @@ def sum_restart(group: PartitionGroup, out: RestartSums) -> None:
             replicas = ReplicaMasks(replicas.live, isr, replicas.elr, after.leader, replicas.unclean)
             if not was_in_isr:
                 in_sync = elect_leader(replicas, 0).in_sync
-                count_events(group, i, replicas.leader, Election(replicas.leader, in_sync, KEPT), events)
+                count_events(group, i, replicas.leader, Election(replicas.leader, in_sync, UNCHANGED), events)
                 for e in range(EVENTS):
                     out.lasting_events[step, e] += events[e] - base[e]
                 base[:] = events

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from udfs.failures.kernels.election import elect_leader, read_replicas
-from udfs.failures.kernels.failure_sums import add_leadership, count_events
+from udfs.failures.kernels.failure_totals import add_leadership, count_events
 from udfs.failures.kernels.partition_arrays import (
     EVENTS,
     FETCH,

@@ -119,9 +119,7 @@ def _accumulate(steps: Ints, out: Ints) -> None:
 
 
 @compiled
-def count_round_robin(
-    run_words: Words, topics: ClusterTopics, arcs: Arcs, is_random: bool, counts: SeedCounts
-) -> None:
+def count_round_robin(run_words: Words, topics: ClusterTopics, arcs: Arcs, is_random: bool, counts: SeedCounts) -> None:
     """Count leaders and replicas of the round robin without racks; brokers in the order placed over.
 
     If not is_random, start index and shift are always 0, as in the naive scheme.

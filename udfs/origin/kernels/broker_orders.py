@@ -50,7 +50,7 @@ def _choose_next(votes: Votes, member: npt.NDArray[np.bool_], close: bool, out: 
     """
     size = len(member)
     out[:] = -1
-    taken = np.zeros(size, dtype=np.bool_)
+    used = np.zeros(size, dtype=np.bool_)
     end_of = np.arange(size)  # of the path that begins here
     begin_of = np.arange(size)  # of the path that ends here
     members = member.sum()
@@ -62,12 +62,12 @@ def _choose_next(votes: Votes, member: npt.NDArray[np.bool_], close: bool, out: 
     joined = 0
     for i in range(len(ranked)):
         a, b = a_of[ranked[i]], b_of[ranked[i]]
-        if not (member[a] and member[b]) or a == b or out[a] >= 0 or taken[b]:
+        if not (member[a] and member[b]) or a == b or out[a] >= 0 or used[b]:
             continue
         if close and begin_of[a] == b and joined < members - 1:
             continue
         out[a] = b
-        taken[b] = True
+        used[b] = True
         joined += 1
         begin, end = begin_of[a], end_of[b]
         end_of[begin] = end
@@ -76,7 +76,7 @@ def _choose_next(votes: Votes, member: npt.NDArray[np.bool_], close: bool, out: 
         last = -1
         first = -1
         for a in range(size):
-            if member[a] and not taken[a]:
+            if member[a] and not used[a]:
                 if last >= 0:
                     out[last] = a
                 else:

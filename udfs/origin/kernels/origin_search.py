@@ -70,7 +70,7 @@ def _find_base_sets(observed: ObservedTopics, brokers: CandidateBrokers) -> list
 
 
 def _score_order(pattern: Pattern, possible: Ints, n: int) -> int:
-    """Return how many replicas could have contradicted an order of n brokers and did not.
+    """Return how many replicas could have broken an order of n brokers and did not.
 
     A topic with fewer than n such replicas (possible: int64, m) fits one of many orders by chance. Such topics count
     only if the order explains half of them.

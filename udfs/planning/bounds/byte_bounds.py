@@ -117,8 +117,8 @@ def _compute_bounds(cases: _Cases) -> ByteBounds:
         confined = np.ones(len(cases.case), dtype=np.bool_)
         confined[cases.item[~crowded[cases.case[cases.item], cases.broker]]] = False
         weight = np.bincount(cases.case[confined], weights=cases.weight[confined], minlength=count)
-        carried = weight + np.where(crowded, base, 0.0).sum(axis=1)
-        forced = carried / np.maximum(crowded.sum(axis=1), 1)
+        existing = weight + np.where(crowded, base, 0.0).sum(axis=1)
+        forced = existing / np.maximum(crowded.sum(axis=1), 1)
         active = forced > split * (1 + 1e-12)
         split[active], tight[active] = forced[active], crowded[active]
     bound, heaviest = _bound_whole_partitions(cases, split)

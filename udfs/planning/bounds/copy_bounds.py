@@ -57,15 +57,15 @@ def bound_copied_bytes(
     order = np.argsort(brokers, kind="stable")
     ends = np.searchsorted(brokers[order], np.arange(n + 1))
     for b in np.flatnonzero(need.max(axis=0) > 1e-12).tolist():
-        held = order[ends[b] : ends[b + 1]]
-        held = held[may_leave[held]]
-        parts = np.stack([disk[row[held]], into[row[held]], np.ones(len(held))])
+        current = order[ends[b] : ends[b + 1]]
+        current = current[may_leave[current]]
+        parts = np.stack([disk[row[current]], into[row[current]], np.ones(len(current))])
         # Fixed replicas cannot leave: then all others do.
         required = np.minimum(need[:, b], parts.sum(axis=1) * (1 - 1e-12))
         scale = np.maximum(required, 1e-9)
-        found = linprog(parts[0], A_ub=-parts / scale[:, None], b_ub=-required / scale, bounds=(0, 1), method="highs")
-        if found.status != 0:
+        result = linprog(parts[0], A_ub=-parts / scale[:, None], b_ub=-required / scale, bounds=(0, 1), method="highs")
+        if result.status != 0:
             continue
-        total += float(found.fun)
-        prices[:, b] = -found.ineqlin.marginals / scale
+        total += float(result.fun)
+        prices[:, b] = -result.ineqlin.marginals / scale
     return CopyBound(total, *prices)

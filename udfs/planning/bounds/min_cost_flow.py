@@ -30,7 +30,7 @@ class FlowNetwork:
     supply: Ints
 
     @staticmethod
-    def of(arcs: list[tuple[Ints, Ints, Ints, Ints]], supply: Ints) -> FlowNetwork:
+    def build(arcs: list[tuple[Ints, Ints, Ints, Ints]], supply: Ints) -> FlowNetwork:
         """Join groups of arcs (tail, head, capacity, cost), in this order."""
         tail, head, capacity, cost = (np.concatenate(part).astype(np.int64) for part in zip(*arcs, strict=True))
         return FlowNetwork(tail, head, capacity, cost, supply)

@@ -176,7 +176,7 @@ def _solve(
     ]
     supply = np.concatenate((np.ones(first, dtype=np.int64), supply, np.zeros(len(groups) + 1, dtype=np.int64)))
     supply[-1] = -supply.sum()
-    return find_cheapest_flow(FlowNetwork.of(arcs, supply))
+    return find_cheapest_flow(FlowNetwork.build(arcs, supply))
 
 
 def _least_majorised(choices: LeaderChoices, limits: LeaderLimits) -> MinCostFlow | None:

@@ -98,8 +98,8 @@ def compute_takeover_limits(choices: SuccessorChoices) -> TakeoverLimits:
     lift_limits(Items(choices.items, choices.offsets, choices.broker), loads, n, limit, tight)
     # The proof, counted independently: what the set carries anyway, and what has no choice outside of it.
     forced = np.flatnonzero(tight.any(axis=1))
-    carried = (np.where(tight, base, 0).sum(axis=1) + _count_confined(choices, tight))[forced]
-    bound[forced] = np.maximum(bound[forced], -(-carried // tight[forced].sum(axis=1)))
+    existing = (np.where(tight, base, 0).sum(axis=1) + _count_confined(choices, tight))[forced]
+    bound[forced] = np.maximum(bound[forced], -(-existing // tight[forced].sum(axis=1)))
     return TakeoverLimits(limit, bound, tight)
 
 
@@ -253,7 +253,7 @@ def _choose_fewest_changes(choices: SuccessorChoices, allowed: Ints, settled: Fl
         (item, items + group, np.ones_like(item), cost),
         (groups, np.full(len(pair), items + len(pair)), capacity, 0 * groups),
     ]
-    flow = find_cheapest_flow(FlowNetwork.of(arcs, supply))
+    flow = find_cheapest_flow(FlowNetwork.build(arcs, supply))
     assert flow is not None, "the matching reached these limits, so a flow does"
     return np.flatnonzero(flow.flow[: len(item)]), flow.cost, flow.bound
 

@@ -149,7 +149,7 @@ def _low(load: Floats, counted: Flags) -> Floats:
     return -_high(-load, counted)
 
 
-def _after_failures(load: Floats, taken: Floats, counted: Flags) -> Floats:
+def _after_failures(load: Floats, used: Floats, counted: Flags) -> Floats:
     """Upper limit of any survivor when a broker is down, float64 (n).
 
     load: float64 (n), of each broker's leaders. taken: float64 (n, n), what broker [b] takes over from broker [, f].
@@ -158,7 +158,7 @@ def _after_failures(load: Floats, taken: Floats, counted: Flags) -> Floats:
     limit = np.full(n, NO_LIMIT)
     if len(brokers) < 2:
         return limit
-    after = (load[:, None] + taken)[np.ix_(brokers, brokers)]
+    after = (load[:, None] + used)[np.ix_(brokers, brokers)]
     np.fill_diagonal(after, 0.0)
     mean = after.sum(axis=0) / (len(brokers) - 1)
     worst = after.max(axis=0) / np.where(mean > 0, mean, 1.0)

@@ -79,10 +79,10 @@ def find_free_replicas(model: ClusterModel, rules: Rules, settled: bool) -> Free
     racks = int(model.rack.max(initial=0)) + 1
     left = np.zeros(model.partitions, dtype=np.int64)
     room = np.zeros((model.partitions, racks), dtype=np.int32)
-    kept = np.repeat(rules.fixed, model.factor)
-    placed = PlacedReplicas(model.offsets, model.replicas, kept, model.rack)
+    remaining = np.repeat(rules.fixed, model.factor)
+    placed = PlacedReplicas(model.offsets, model.replicas, remaining, model.rack)
     keep_replicas(PartitionRules(rules.fixed, rules.factor, rules.rack_cap), placed, stays, settled, left, room)
-    base = np.bincount(model.replicas[kept], minlength=model.brokers).astype(np.int64)
+    base = np.bincount(model.replicas[remaining], minlength=model.brokers).astype(np.int64)
     rows = np.flatnonzero(left > 0)
     kinds, members = _kinds(np.column_stack([left[rows], room[rows].astype(np.int64)]))
     current = base if rules.even else np.bincount(model.replicas, minlength=model.brokers)

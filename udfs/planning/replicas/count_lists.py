@@ -109,25 +109,25 @@ def _read_flow(task: CountTask, flow: Ints) -> tuple[Ints, Int32s, Ints]:
     model, net = task.model, task.net
     free = np.zeros(model.partitions, dtype=np.bool_)
     free[net.rows] = True
-    kept = ~free[model.row]
-    kept[net.replica] = flow[net.keep] > 0
+    remaining = ~free[model.row]
+    remaining[net.replica] = flow[net.keep] > 0
     used = flow[net.go]
     row, broker = np.repeat(net.rows[net.to_row], used), np.repeat(net.to_place, used)
     if net.hubs:
-        row, broker = _choose_brokers(task, kept, row, broker, flow)
+        row, broker = _choose_brokers(task, remaining, row, broker, flow)
     unplaced = np.unique(row[broker < 0])
     order = np.lexsort((broker, row))
     order = order[broker[order] >= 0]
     row, broker = row[order], broker[order]
     new_offsets = offsets_of(np.bincount(row, minlength=model.partitions))
-    offsets = new_offsets + offsets_of(np.bincount(model.row[kept], minlength=model.partitions))
+    offsets = new_offsets + offsets_of(np.bincount(model.row[remaining], minlength=model.partitions))
     replicas = np.empty(int(offsets[-1]), dtype=np.int32)
-    placed = PlacedReplicas(model.offsets, task.current, kept, model.rack)
+    placed = PlacedReplicas(model.offsets, task.current, remaining, model.rack)
     write_lists(placed, model.live, new_offsets, broker, offsets, replicas)
     return offsets, replicas, unplaced
 
 
-def _choose_brokers(task: CountTask, kept: Flags, row: Ints, rack: Ints, flow: Ints) -> tuple[Ints, Ints]:
+def _choose_brokers(task: CountTask, remaining: Flags, row: Ints, rack: Ints, flow: Ints) -> tuple[Ints, Ints]:
     """Choose a broker for each unit that went to the hub of a rack, large ones first: (row, broker or -1)."""
     model, rules, net, current = task.model, task.rules, task.net, task.current
     racks = int(model.rack.max(initial=0)) + 1
@@ -138,7 +138,7 @@ def _choose_brokers(task: CountTask, kept: Flags, row: Ints, rack: Ints, flow: I
     quota[net.head[net.out] - net.first_broker] = flow[net.out]
     has_size = bool(model.size.any())
     weight = model.size if has_size else np.ones(model.partitions)
-    stays, kept_row = current[kept], model.row[kept]
+    stays, kept_row = current[remaining], model.row[remaining]
     load = np.bincount(stays, weight[kept_row], model.brokers).astype(np.float64)
     cells = len(model.topic_names) * model.brokers
     of_topic = np.zeros((0, 0), dtype=np.float32)
@@ -147,7 +147,7 @@ def _choose_brokers(task: CountTask, kept: Flags, row: Ints, rack: Ints, flow: I
         of_topic = np.bincount(cell, weight[kept_row], cells).astype(np.float32).reshape(-1, model.brokers)
     capacity = rules.broker_bytes if has_size else np.full(model.brokers, np.inf)
     broker = np.full(len(row), -1, dtype=np.int64)
-    placed = PlacedReplicas(model.offsets, current, kept, model.rack)
+    placed = PlacedReplicas(model.offsets, current, remaining, model.rack)
     loads = BrokerLoads(quota, load, capacity, of_topic, model.topic, weight)
     assign_units(FlowUnits(row, rack, first, broker), placed, loads)
     return row, broker

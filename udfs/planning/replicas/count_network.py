@@ -275,13 +275,13 @@ def solve_flow(task: CountTask, prices: CountPrices, strict: bool) -> Ints | Non
     supply[-1] = -int(supply.sum())
     arcs = [(net.tail, net.head, net.capacity, cost), (brokers, sink + part, high - low, np.zeros(n, np.int64))]
     if not strict:
-        held = 0 if rules.even else np.bincount(task.model.replicas, minlength=n)
-        most = np.maximum(rules.broker_replicas, held)
+        present = 0 if rules.even else np.bincount(task.model.replicas, minlength=n)
+        most = np.maximum(rules.broker_replicas, present)
         more = np.where(rules.receives, np.maximum(most - task.base - high, 0), 0)
         sinks = np.full(n, sink)
         for width, price in _price_levels(prices, high):
             level_more, level_less = np.minimum(more, width), np.minimum(low, width)
             arcs += [(brokers, sinks, level_more, np.full(n, price)), (sinks, brokers, level_less, np.full(n, price))]
             more, low = more - level_more, low - level_less
-    flow = solve_network(FlowNetwork.of(arcs, supply))
+    flow = solve_network(FlowNetwork.build(arcs, supply))
     return None if flow is None else flow[: len(net.tail)]

@@ -69,9 +69,9 @@ def place_heavy_partitions(
     for p in np.flatnonzero(rows).tolist():
         program.add_heavy_partition(p)
     for b in brokers.tolist():
-        held = np.flatnonzero((home == b) & ~rows[row])
-        free = held[cluster.can_change[row[held]]]
-        program.add_light_replicas(b, held, free[np.argsort(-weight[row[free]], kind="stable")])
+        current = np.flatnonzero((home == b) & ~rows[row])
+        free = current[cluster.can_change[row[current]]]
+        program.add_light_replicas(b, current, free[np.argsort(-weight[row[free]], kind="stable")])
     light = leaves[home] & ~rows[row] & cluster.can_change[row]
     if not program.solve(row[light], int((leaves[home] & cluster.can_change[row]).sum())):
         return None
@@ -108,14 +108,14 @@ class _Program:
             if b in home:
                 self.moves += 1 - x
 
-    def add_light_replicas(self, b: int, held: Ints, free: Ints) -> None:
+    def add_light_replicas(self, b: int, current: Ints, free: Ints) -> None:
         """Add the other slots that broker b holds; those in `free`, the heaviest first, may leave."""
         cluster = self.cluster
         row, loads = cluster.row, (cluster.disk, cluster.bytes_in)
         single, rest = free[:_SINGLE_REPLICAS], row[free[_SINGLE_REPLICAS:]]
         for i, load in enumerate(loads):
-            self.loads[b][i] += float(load[row[held]].sum())
-        self.counts[b] += len(held)
+            self.loads[b][i] += float(load[row[current]].sum())
+        self.counts[b] += len(current)
         for slot in single.tolist():
             p = row[slot]
             whole = max(cluster.disk[p], cluster.bytes_in[p]) > _INDIVISIBLE

@@ -118,8 +118,8 @@ def _bound_moves(model: ClusterModel, rules: Rules, targets: CountTargets) -> in
     cells, count = np.unique((model.row * racks + model.rack[model.replicas])[stays], return_counts=True)
     row = cells // racks
     count = np.where(rules.fixed[row], count, np.minimum(count, rules.rack_cap[row]))
-    kept = np.bincount(row, count, model.partitions).astype(np.int64)
-    bound = int(np.maximum(rules.factor - kept, 0).sum())
+    remaining = np.bincount(row, count, model.partitions).astype(np.int64)
+    bound = int(np.maximum(rules.factor - remaining, 0).sum())
     if not rules.even:
         return bound
     counts = np.bincount(model.replicas[stays], minlength=model.brokers)

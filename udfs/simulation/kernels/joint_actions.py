@@ -91,7 +91,9 @@ def find_joint_actions(sim: SimulationArrays, rows: Ints, places: Ints, stops: I
         size = actions.used[0] + (places[1] - places[0] if is_check else 3 * topic_rows)
         if size > len(actions.rows):
             larger = np.empty((2 * len(actions.rows) + size, 4), np.int64)
-            larger[: actions.used[0]] = actions.rows[: actions.used[0]]
+            for row in range(actions.used[0]):  # slices would cost a second of compile time
+                for column in range(4):
+                    larger[row, column] = actions.rows[row, column]
             actions = JointActions(larger, actions.used)
         if is_check:
             simulate_partitions(sim, rows[0], rows[1], 2 * stop[JointStop.EVENT])

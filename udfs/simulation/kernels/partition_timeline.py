@@ -44,17 +44,6 @@ CLOSED = -3  # value of PartitionHealth.LEADER: the last interval is logged
 
 
 @compiled
-def initialize_partitions(sim: SimulationArrays) -> None:
-    """Start the health intervals of partitions that exist initially. Known log ends give high watermarks."""
-    for p in range(len(sim.partitions)):
-        sim.cursor[Cursor.TIME] = cluster_setting(sim, p, ClusterSetup.START_TIME)
-        sim.cursor[Cursor.STEP] = -1
-        if sim.partitions[p, Partition.DATA_STARTED]:
-            advance_high_watermark(sim, p)
-        start_health_interval(sim, p)
-
-
-@compiled
 def simulate_partitions(sim: SimulationArrays, begin: int, end: int, order: int) -> int:
     """Simulate partitions `begin` to `end` - 1 up to the step or event of this order.
 
@@ -77,8 +66,14 @@ def simulate_partitions(sim: SimulationArrays, begin: int, end: int, order: int)
 def _simulate_partition(sim: SimulationArrays, p: int, order: int) -> bool:
     """Simulate p up to this order, and return whether the log had room."""
     partition = sim.partitions[p]
-    cluster = partition[Partition.CLUSTER]
-    step_end = sim.clusters[cluster, ClusterSetup.STEP_END]
+    cluster = sim.clusters[partition[Partition.CLUSTER]]
+    step_end = cluster[ClusterSetup.STEP_END]
+    if partition[Partition.NEXT_STEP] == NONE:  # log ends that are known initially give a high watermark
+        partition[Partition.NEXT_STEP] = cluster[ClusterSetup.STEP_BEGIN]
+        sim.cursor[Cursor.TIME], sim.cursor[Cursor.STEP] = cluster[ClusterSetup.START_TIME], NONE
+        if partition[Partition.DATA_STARTED]:
+            advance_high_watermark(sim, p)
+        start_health_interval(sim, p)
     step = _find_next_step(sim, p)
     while True:
         event = partition[Partition.NEXT_EVENT]

@@ -29,7 +29,7 @@ class Partition(enum.IntEnum):
     LEADER, LEADER_EPOCH, CONTROLLER_EPOCH, LAST_KNOWN_LEADER = range(8, 12)
     STATE, DELETION = range(12, 14)  # PartitionState, Deletion
     UNCLEAN_ELECTION, MIN_ISR = range(14, 16)  # settings of its topic
-    TIME, NEXT_STEP = range(16, 18)  # everything has happened until this time and before this row of `steps`
+    TIME, NEXT_STEP = range(16, 18)  # everything before this time and row of `steps` has happened; -1 = not started
     NEXT_EVENT, EVENT_BEGIN, EVENT_END, LAST_EVENT = range(18, 22)  # rows of `events`, number of the last one or -1
     # Whether its events ever concern data, one of these has happened, a replica has fetched.
     HAS_DATA, DATA_STARTED, FETCHES_STARTED = range(22, 25)

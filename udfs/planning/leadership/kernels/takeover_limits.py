@@ -62,18 +62,18 @@ def lift_limits(items: Items, base: BaseLoads, brokers: int, limit: Ints, tight:
             while True:
                 # Breadth first from the item over brokers that could pass one on, to one below the limit.
                 search += 1
-                ahead, end, found = 0, 0, -1
+                ahead, end, result = 0, 0, -1
                 for c in range(offsets[new], offsets[new + 1]):
                     b = broker[c]
                     visited[b], via[b] = search, c
                     queue[end] = b
                     end += 1
                     if load[b] < limit[g]:
-                        found = b
+                        result = b
                         break
-                while found < 0 and ahead < end:
+                while result < 0 and ahead < end:
                     item = first[queue[ahead]]
-                    while item >= 0 and found < 0:
+                    while item >= 0 and result < 0:
                         for c in range(offsets[item], offsets[item + 1]):
                             b = broker[c]
                             if visited[b] == search:
@@ -82,11 +82,11 @@ def lift_limits(items: Items, base: BaseLoads, brokers: int, limit: Ints, tight:
                             queue[end] = b
                             end += 1
                             if load[b] < limit[g]:
-                                found = b
+                                result = b
                                 break
                         item = behind[item]
                     ahead += 1
-                if found >= 0:
+                if result >= 0:
                     break
                 # No path: the visited brokers are full, and their items have no other choice.
                 total = 1
@@ -97,8 +97,8 @@ def lift_limits(items: Items, base: BaseLoads, brokers: int, limit: Ints, tight:
                     tight[g, :] = False
                     for k in range(end):
                         tight[g, queue[k]] = True
-            load[found] += 1
-            b = found
+            load[result] += 1
+            b = result
             while True:  # back along the path: each item moves on, and the new one comes in
                 c = via[b]
                 item = owner[c]
