@@ -223,7 +223,7 @@ def _changes(model: SnapshotModel, leader: np.ndarray, elected_from: np.ndarray)
         model.partitions["partition"].to_pylist(),
         broker_ids(model.placement.group.leader),
         broker_ids(leader),
-        [ElectedFrom(code).name.lower() for code in elected_from.tolist()],
+        [ElectedFrom(code).label for code in elected_from.tolist()],
     )
     return [PartitionChange(*row) for row in zip(*columns, strict=True)]
 

@@ -12,7 +12,7 @@ from udfs.failures.kernels.partition_arrays import NO_BROKER, UNKNOWN, Partition
 from udfs.failures.partition_groups import elect_after, flatten_lists
 
 ELECTION = pa.struct([("leader", pa.int32()), ("elected_from", pa.string())])
-_NAMES = pa.array([code.name.lower() for code in ElectedFrom])
+_NAMES = pa.array([code.label for code in ElectedFrom])
 
 
 def elect_batch(

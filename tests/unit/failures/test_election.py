@@ -46,7 +46,7 @@ def elect(partitions: list[Partition], failed: set[int], live: set[int] | None =
     )
     leader, elected_from = elect_after(group, np.array([b in failed for b in replicas], dtype=np.bool_))
     leaders = [-1 if i < 0 else int(ids[i]) for i in leader]
-    return [(b, ElectedFrom(code).name.lower()) for b, code in zip(leaders, elected_from, strict=True)]
+    return [(b, ElectedFrom(code).label) for b, code in zip(leaders, elected_from, strict=True)]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a fold and the plain-Python interpreter say of the same cluster, as values that can be compared."""
+"""Results of a simulation and of the interpreter for the same cluster, as values that can be compared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from udfs.simulation.kernels.codes import AnsweredBy, RequestError
 
 
 def index_partitions(rows: list[dict[str, Any]]) -> dict[Any, Any]:
-    """Of rows of STATES_AT_END: who leads, lists, epochs."""
+    """Return AR, ISR, leader and epochs of rows of STATES_AT_END, by partition."""
     return {
         (row["topic"], row["partition"]): (
             row["replicas"],
@@ -26,9 +26,9 @@ def index_partitions(rows: list[dict[str, Any]]) -> dict[Any, Any]:
 
 
 def index_logs(rows: list[dict[str, Any]]) -> dict[Any, Any]:
-    """Of rows of HEALTH: each replica's log end and high watermark at the end; what is committed, what is visible.
+    """Return final log ends and high watermarks, committed and visible offsets of rows of HEALTH, by partition.
 
-    Partitions without data are left out.
+    Partitions without data are not in it.
     """
     return {
         (row["topic"], row["partition"]): (
@@ -43,7 +43,7 @@ def index_logs(rows: list[dict[str, Any]]) -> dict[Any, Any]:
 
 
 def index_requests(rows: list[dict[str, Any]]) -> dict[Any, Any]:
-    """Of rows of JOINED_REQUESTS: how each part ended; what let a request of several be answered may be two at once."""
+    """Return how each part of JOINED_REQUESTS ended. A request of several parts may have two causes at once."""
     return {
         (row["request"], (row["topic"], row["partition"])): (
             row["part_error"],
@@ -59,7 +59,7 @@ def index_requests(rows: list[dict[str, Any]]) -> dict[Any, Any]:
 
 
 def collect_interpreted_partitions(controller: Controller) -> dict[Any, Any]:
-    """The same as partitions_of, of the interpreter: a leader that is down leads no more."""
+    """Return the same as index_partitions for the interpreter. A leader that is down does not count."""
     every = {**controller.partitions, **controller.removed_partitions}
     return {
         key: (p.ar, p.isr, p.leader if p.leader in controller.live else None, p.epoch, p.written)
@@ -68,13 +68,13 @@ def collect_interpreted_partitions(controller: Controller) -> dict[Any, Any]:
 
 
 def collect_interpreted(controller: Controller) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
-    """The same three of the interpreter; logs of all partitions."""
+    """Return the same three results of the interpreter, with logs of all partitions."""
     partitions = collect_interpreted_partitions(controller)
     logs = {}
     for key, p in controller.partitions.items():
         replicas = {b: p.replicas[b] for b in p.ar}
         leos = {b: r.leo for b, r in replicas.items()}
-        # The down are told with what they will know when they return.
+        # Down brokers are shown with the high watermark that they will have when they return.
         hws = {b: r.hw if b in controller.live else min(r.checkpoint, r.leo) for b, r in replicas.items()}
         logs[key] = (leos, hws, p.committed, p.visible)
     parts = Counter(number for number, _ in controller.requests)
@@ -94,6 +94,6 @@ def collect_interpreted(controller: Controller) -> tuple[dict[Any, Any], dict[An
 
 
 def list_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows as plain values."""
+    """Return the rows of a table as plain values."""
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows

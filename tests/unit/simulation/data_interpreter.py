@@ -1,27 +1,26 @@
-"""Logs, high watermarks and requests that wait, in plain Python, as docs/replay-rules.md tells.
+"""Logs, high watermarks and delayed requests in plain Python, written from docs/replay-rules.md.
 
-A log is a list of messages. Common is what two lists begin with alike; lost is what is not in the new leader's list.
+A log is a list of messages. Two logs share their common beginning; messages not in the new leader's log are lost.
 Where the rules leave a choice:
 
-- The same time: checkpoint (what was so before that time), deadlines, ISR's lag, the controller's check of leaders,
-  events. The first check and checkpoint are after the first event's time.
-- Where an epoch began that was there at first: at 0.
-- A leader that is written but down (nobody was there to write): there is none.
+- Order at the same time: checkpoint (of the state before that time), deadlines, ISR checks, the controller's check of
+  leaders, events. The first check and checkpoint come after the first event's time.
+- An epoch of the initial state starts at offset 0.
+- A leader that is written but down (no controller could write another) counts as none.
 - acks 0 is "nothing awaited" also without error; acks 1 "append"; rejected, or complete on arrival: "at once". Errors
-of
-  acks 0 are kept, unseen as they are. What is dropped by a newer fetch has no error and no messages.
-- Who is disconnected (its leader failed, or the replica that asked) is answered at no time, by "broker down".
-- A deletion that waits changes nothing for data; requests fail once the partition is gone, or where it never was. A
-  down broker's fetch is rejected as such first.
-- Between partitions of a consumer's fetch: all fail that an event fails; the others are answered at the end of that
-  event with what is readable then.
-- A replica that joins the ISR may complete a reassignment: after its fetch is done. ISRs that the leader changes are
-  written under the present controller's epoch.
-- The leader's own hw, if it is above `committed` (unclean elections to and fro), is `committed`. Lost stays lost,
-  since the first loss, even if a log that has it leads again.
-- `offsets` says what the leader knows too; its hw is on disk; the leader's raises `committed`. What is brought up is
-  the leader's, or else the longest log's that continues it; `fetch_offset` above its `leo`: the leader's messages.
-- The down keep their hw until they return; a consumer without `fetch_offset` begins at 0.
+  of acks 0 are kept, although no client sees them. A fetch dropped by a newer one has no error and no messages.
+- A disconnected request (its leader or the fetching replica failed) is never answered; its cause is "broker down".
+- A deletion that waits changes nothing for data. Requests fail once the partition is deleted or if it never existed.
+  The fetch of a down broker is rejected for that first.
+- Of a consumer's fetch all parts fail that an event fails; the others are answered at the end of that event with what
+  is readable then.
+- A replica that joins the ISR may complete a reassignment, after its fetch. ISRs that the leader changes have the
+  present controller epoch.
+- A leader's hw above `committed` (after several unclean elections) becomes `committed`. Lost messages stay lost from
+  the first loss on, even if a log that has them leads again.
+- `offsets` events are known to the leader too; their hw is on disk; the leader's raises `committed`. A longer log gets
+  the leader's messages, else those of the longest log that continues it; `fetch_offset` above `leo`: the leader's.
+- Down brokers keep their hw until they return; a consumer without `fetch_offset` starts at 0.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Message = tuple[str, int]
 
 @dataclass
 class ModelReplica:
-    """hw: as of the broker's memory.   checkpoint: its hw on disk.   The rest is what the leader knows of it."""
+    """A replica. hw: in the broker's memory; checkpoint: on disk; the rest is what the leader knows of it."""
 
     log: list[Message] = field(default_factory=list)
     hw: int = 0
@@ -60,18 +59,18 @@ class ModelReplica:
 
 @dataclass(kw_only=True)
 class PartitionData:
-    """What a partition has beside its controller's state."""
+    """Data of a partition, beside its state in the controller."""
 
     key: TopicPartition = ("", 0)
     min_isr: int = 1
     replicas: dict[int, ModelReplica] = field(default_factory=dict)
     committed: int = 0
     visible: int | None = None
-    has_fetches: bool = False  # a fetch of a replica has been told
+    has_fetches: bool = False  # a replica has fetched
     appends: list[tuple[Event, dict[str, Any], list[Message]]] = field(default_factory=list)
     lost: set[Message] = field(default_factory=set)
     waiting: list[Waiting] = field(default_factory=list)
-    serving: int | None = None  # the leader, if it lives, and its epoch, as data were told last
+    serving: int | None = None  # the leader if it is live, and its epoch, at the last change
     serving_epoch: int = 0
     last: int | None = None
     epoch_start: int = 0
@@ -115,17 +114,19 @@ class DataPlane:
         self.messages = itertools.count()
         self.groups: dict[int, Group] = {}
 
-    # What the controller does.
+    # ---- decisions of the controller
 
     def add_partition(
         self, one: Any, key: TopicPartition, leos: tuple[int, ...], hws: tuple[int, ...], at: int
     ) -> None:
-        """A partition of the begin."""
+        """Add a partition of the initial state."""
         one.key = key
         for i, broker in enumerate(one.ar):
             leo = leos[i] if leos else 0
             hw = min(hws[i] if hws else 0, leo)
-            one.replicas[broker] = ModelReplica([("held", n) for n in range(leo)], hw, hw, remote=leo, caught_up_at=at)
+            one.replicas[broker] = ModelReplica(
+                [("initial", n) for n in range(leo)], hw, hw, remote=leo, caught_up_at=at
+            )
         one.serving, one.serving_epoch = self.leader(one), one.epoch
         one.last = one.leader
         known = [one.replicas[one.leader].hw] if one.leader in one.replicas else [r.hw for r in one.replicas.values()]
@@ -138,14 +139,14 @@ class DataPlane:
         one.replicas = {broker: ModelReplica() for broker in one.ar}
 
     def update_assignment(self, one: Any) -> None:
-        """Another AR: who is new has nothing, who is gone takes its log along."""
+        """Set the replicas of a new AR: new ones are empty, removed ones are deleted."""
         one.replicas = {broker: one.replicas.get(broker) or ModelReplica() for broker in one.ar}
 
     def leader(self, one: Any) -> int | None:
         return one.leader if one.leader in self.cluster.live else None
 
     def apply_leader_change(self, one: Any) -> None:
-        """After whatever may have changed the leader or its epoch."""
+        """Update data after the leader or its epoch may have changed."""
         leader = self.leader(one)
         if leader != one.serving:
             if one.serving is not None:
@@ -217,7 +218,7 @@ class DataPlane:
         for wait in list(one.waiting):
             self.answer(one, wait, RequestError.UNKNOWN_TOPIC_OR_PARTITION, AnsweredBy.TOPIC_DELETION)
 
-    # High watermarks.
+    # ---- high watermarks
 
     def update_visible(self, one: Any) -> None:
         one.visible = None if one.serving is None else one.replicas[one.serving].hw
@@ -243,7 +244,7 @@ class DataPlane:
             elif wait.group is not None and wait in one.waiting:
                 self.try_complete_group(wait.group)
 
-    # Requests.
+    # ---- requests
 
     def open(self, event: Event) -> dict[str, Any]:
         answer = {
@@ -424,7 +425,7 @@ class DataPlane:
                 self.deliver(one, wait, AnsweredBy.HIGH_WATERMARK)
 
     def complete_failed_groups(self) -> None:
-        """At the end of an event: the parts of fetches of which a part has failed."""
+        """Answer, at the end of an event, the other parts of fetches of which a part has failed."""
         waiting_topics = [(one, w) for one in self.cluster.partitions.values() for w in one.waiting]
         for one, wait in waiting_topics:
             if wait.group is not None and wait.group.failed_by is not None:
@@ -440,7 +441,7 @@ class DataPlane:
             for other in [*leads, *others]:
                 if other.log[: replica.leo] == replica.log:
                     replica.log += other.log[replica.leo : event.leo]
-            replica.log += [("told", next(self.messages)) for _ in range(event.leo - replica.leo)]
+            replica.log += [("known", next(self.messages)) for _ in range(event.leo - replica.leo)]
             replica.truncate_to(event.leo)
             replica.remote = event.leo
         if event.hw is not None:
@@ -450,10 +451,10 @@ class DataPlane:
         self.try_high_watermark(one)
         self.update_visible(one)
 
-    # Clocks.
+    # ---- timers
 
     def next_due(self) -> tuple[int, int]:
-        """When, and what: 0 a checkpoint, 1 a deadline, 2 the ISR's lag."""
+        """Return when something is due next, and what: 0 = checkpoint, 1 = deadline, 2 = check of the ISR."""
         deadlines = [(w.deadline, 1) for one in self.cluster.partitions.values() for w in one.waiting]
         return min([(self.checkpoint_at, 0), (self.lag_at, 2), *deadlines])
 

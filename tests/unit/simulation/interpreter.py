@@ -1,6 +1,6 @@
-"""A controller in plain Python: one partition, one step at a time, as the reference tells it (ZooKeeper).
+"""A ZooKeeper controller in plain Python, one partition and one step at a time, written from docs/replay.md.
 
-What follows for data is in interpreted_data.py.
+What follows for data is in data_interpreter.py.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class ModelPartition(PartitionData):
     written: int
     unclean: bool = False
     target: list[int] = field(default_factory=list)
-    is_deleted: bool = False  # asked for; then its replicas are deleted, once that has started
+    is_deleted: bool = False  # its deletion is requested; its replicas are deleted once it has started
     deletion_started: bool = False
     deleted_replicas: set[int] = field(default_factory=set)
-    is_new: bool = False  # created, and no replica live yet
+    is_new: bool = False  # created, without a live replica yet
 
 
 class Controller:
-    """Folds events; what is true at the end is in `partitions`, `live`, `epoch`, `requests`.
+    """Applies events; the final state is in `partitions`, `live`, `epoch` and `requests`.
 
     requests: by number and partition: error, answered_by (codes), answered_at, base_offset, messages, lost_messages,
-    lost_at.   history: every leadership, ISR and high watermark that was written, in order.
+    lost_at.   history: every leadership, ISR and high watermark in the order of writing.
     """
 
     def __init__(self, begin: InitialState, events: list[Event]) -> None:
@@ -44,7 +44,7 @@ class Controller:
         self.partitions: dict[TopicPartition, ModelPartition] = {}
         self.removed_partitions: dict[
             TopicPartition, ModelPartition
-        ] = {}  # nobody is served any more, and not all replicas are deleted
+        ] = {}  # no longer served, and not all replicas are deleted
         self.waiting_topics: set[str] = set()  # topics whose deletion waits for reassignments
         for one in begin.partitions:
             self.partitions[one.key] = ModelPartition(
@@ -67,7 +67,7 @@ class Controller:
         )
 
     def pass_until(self, at: int) -> None:
-        """What is due by then, in its order."""
+        """Run everything that is due until then, in order."""
         while True:
             due = self.data.next_due()
             if self.check is not None:
@@ -145,7 +145,7 @@ class Controller:
             self.data.apply_leader_change(one)
 
     def elect(self, one: ModelPartition) -> None:
-        """The first of the AR that is live and in sync; else, if it may be, the first live."""
+        """Elect the first live replica of the AR in the ISR, or an unclean leader if that is allowed."""
         if one.is_deleted:
             return
         staying = self.live - self.leaving
@@ -177,7 +177,7 @@ class Controller:
             self.data.apply_leader_change(one)
 
     def remove_from_isr(self, one: ModelPartition, broker: int) -> None:
-        """The replica is offline: out of the ISR, unless it is the last there; an epoch more."""
+        """Remove an offline replica from the ISR unless it is the last one, and add an epoch."""
         if broker not in one.isr:
             return
         if len(one.isr) > 1:
@@ -215,7 +215,7 @@ class Controller:
         self.resume_reassignments()
 
     def resume_reassignments(self, back: int | None = None) -> None:
-        """Reassignments are resumed: all, or those to a broker that is back."""
+        """Resume reassignments: all, or those to a broker that is back."""
         for one in list(self.partitions.values()):
             if one.target and (back is None or back in one.target):
                 if set(one.target) <= set(one.isr):
@@ -234,7 +234,7 @@ class Controller:
         self.elect_all()
         if not controls:
             self.resume_reassignments(broker)
-        for one in self.partitions.values():  # a leader that is back before anybody was there to replace it
+        for one in self.partitions.values():  # a leader that is back before it was replaced
             self.data.apply_leader_change(one)
 
     def shutdown(self, broker: int) -> None:
@@ -262,7 +262,7 @@ class Controller:
         return {key for key, one in [*self.partitions.items(), *self.removed_partitions.items()] if one.is_deleted}
 
     def advance_deletions(self, requested: set[TopicPartition], returned: set[int], failed_over: bool) -> None:
-        """A topic's deletion starts when it is asked for, or its reassignments end, or a broker of it returns."""
+        """Start deletions of topics when requested, when reassignments end or when a broker returns."""
         now = self.deleting()
         for topic in sorted({key[0] for key in now}):
             parts = {key: one for key, one in {**self.partitions, **self.removed_partitions}.items() if key[0] == topic}
@@ -332,7 +332,7 @@ class Controller:
 
 
 def interpret(begin: InitialState, events: list[Event], end_at: int | None = None) -> Controller:
-    """end_at: what is due until then happens after the last event; its own time unless said."""
+    """Apply all events and return the controller. Timers run until `end_at`, or until the last event."""
     controller = Controller(begin, events)
     for event in events:
         controller.pass_until(event.at_ms)

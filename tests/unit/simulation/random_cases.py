@@ -1,4 +1,4 @@
-"""Random events of small clusters: a controller's alone, or with data."""
+"""Random events of small clusters, with and without data."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def random_case(seed: int) -> tuple[InitialState, list[Event]]:
 
 
 def construct(kind: Any, *args: Any, **values: Any) -> Any:
-    """A dataclass, also with fields that it does not have yet."""
+    """Construct a dataclass, also with fields that it does not have."""
     known = {name: value for name, value in values.items() if name in kind.__dataclass_fields__}
     one = kind(*args, **known)
     for name, value in values.items():
@@ -80,9 +80,9 @@ def construct(kind: Any, *args: Any, **values: Any) -> Any:
 
 
 def random_data_case(seed: int, facts: bool = True, kraft: bool = False) -> tuple[InitialState, list[Event]]:
-    """A cluster with data. facts: also what leaders say (ISRs, offsets), and rules under which Kafka may lose or hide.
+    """Return a case with data. `facts` adds ISR changes, known offsets and settings with which Kafka may lose messages.
 
-    `offsets` events come first: later ones would be hearsay against logs that have parted.
+    Known offsets come first: later ones could contradict logs that have diverged.
     """
     return _Case(random.Random(seed), facts, kraft).build()
 
@@ -93,8 +93,8 @@ class _Case:
         self.brokers = tuple(sorted(draw.sample(range(1, 20), draw.choice([1, 2, 3, 3, 3, 4, 5]))))
         self.live = set(self.brokers)
         self.at, self.requests = draw.choice([0, 0, 1_234, 60_000]), 0
-        self.assignments: dict[TopicPartition, list[int]] = {}  # the AR, as far as one can tell
-        self.leads: dict[TopicPartition, int | None] = {}  # likewise
+        self.assignments: dict[TopicPartition, list[int]] = {}  # the AR, as far as the events show
+        self.leads: dict[TopicPartition, int | None] = {}  # the leader, as far as the events show
         self.written: dict[TopicPartition, int] = {}
         self.events: list[Event] = []
 
@@ -102,7 +102,7 @@ class _Case:
         draw = self.draw
         if draw.random() < 0.1 and len(self.brokers) > 1:
             self.live.discard(draw.choice(self.brokers))
-        partitions = tuple(self.partitions(number) for number in range(draw.choice([0, 1, 1, 1, 2, 2, 3, 4])))
+        partitions = tuple(self.draw_partition(number) for number in range(draw.choice([0, 1, 1, 1, 2, 2, 3, 4])))
         rules = construct(
             ClusterSettings,
             auto_leader_rebalance=draw.random() < 0.4,
@@ -121,15 +121,15 @@ class _Case:
         )
         size = draw.randint(5, 30)
         if self.facts and self.assignments and draw.random() < 0.1:
-            self.offsets()
+            self.add_known_offsets()
         while len(self.events) < size:
             self.at += draw.choice([0, 0, 0, 1, 1, 100, 100, 500, 500, 4_000, 20_000])
-            self.step()
+            self.add_step()
         while size < len(self.events) and None is not self.events[size].request == self.events[size - 1].request:
             size += 1  # never a part of a fetch alone
         return begin, self.events[:size]
 
-    def partitions(self, number: int) -> InitialPartition:
+    def draw_partition(self, number: int) -> InitialPartition:
         draw = self.draw
         ar = draw.sample(self.brokers, min(len(self.brokers), draw.choice([1, 2, 2, 3, 3, 3])))
         key = (draw.choice("tu"), number)
@@ -165,122 +165,126 @@ class _Case:
             **more,
         )
 
-    def step(self) -> None:
+    def add_step(self) -> None:
         draw, kind = self.draw, self.draw.random()
         if not self.assignments or kind < 0.32:
-            self.control()
+            self.add_control_event()
             return
         key = draw.choice(list(self.assignments))
         if kind < 0.52:
-            self.append(key)
+            self.add_append(key)
         elif kind < 0.64:
-            self.consume()
+            self.add_consumer_fetch()
         elif kind < 0.70:  # data that one follower has and another may not, and then somebody fails
-            self.append(key)
-            self.fetch(key, draw.choice(self.assignments[key]))
+            self.add_append(key)
+            self.add_replica_fetch(key, draw.choice(self.assignments[key]))
             if draw.random() < 0.5:
-                self.down(draw.choice(self.assignments[key]))
+                self.add_broker_down(draw.choice(self.assignments[key]))
         elif kind < 0.76:
-            self.succession(key)
+            self.add_successive_failures(key)
         elif kind < 0.80 and len(self.assignments[key]) > 2:
-            self.overtaking(key)
+            self.add_overtaken_leader(key)
         else:
-            self.rounds(key)
+            self.add_fetch_rounds(key)
 
-    def rounds(self, key: TopicPartition) -> None:
-        """All followers, once or twice."""
+    def add_fetch_rounds(self, key: TopicPartition) -> None:
+        """Let all followers fetch, once or twice."""
         for _ in range(self.draw.choice([1, 2, 2])):
             for broker in self.draw.sample(self.assignments[key], len(self.assignments[key])):
                 likely = broker in self.live and broker != self.leads.get(key)
                 if likely or self.draw.random() < 0.1:
-                    self.fetch(key, broker)
+                    self.add_replica_fetch(key, broker)
             self.at += self.draw.choice([0, 1, 100])
 
-    def succession(self, key: TopicPartition) -> None:
-        """All have it; then leaders go, one after another, and others return or fetch between."""
+    def add_successive_failures(self, key: TopicPartition) -> None:
+        """Append to all replicas; then leaders fail one after another, while others return or fetch."""
         draw = self.draw
-        self.rounds(key)
-        self.append(key, acks=-1)
+        self.add_fetch_rounds(key)
+        self.add_append(key, acks=-1)
         for _ in range(2):
             for broker in self.assignments[key]:
                 if broker in self.live and broker != self.leads.get(key):
-                    self.fetch(key, broker)
+                    self.add_replica_fetch(key, broker)
         for broker in self.assignments[key][: draw.choice([1, 2, 2])]:
             self.at += draw.choice([0, 1, 100])
             failed = [b for b in self.assignments[key] if b not in self.live]
             if failed and draw.random() < 0.5:
-                self.up(draw.choice(failed))
+                self.add_broker_up(draw.choice(failed))
             if draw.random() < 0.3:
                 if draw.random() < 0.5:
-                    self.put(EventKind.CONTROLLED_SHUTDOWN, broker=draw.choice(self.assignments[key]))
+                    self.add_event(EventKind.CONTROLLED_SHUTDOWN, broker=draw.choice(self.assignments[key]))
                 else:
-                    self.put(EventKind.ELECT_PREFERRED_LEADER, partition=key)
+                    self.add_event(EventKind.ELECT_PREFERRED_LEADER, partition=key)
                     self.leads[key] = self.assignments[key][0]
             for other in draw.sample(self.assignments[key], draw.randint(0, len(self.assignments[key]))):
-                self.fetch(key, other)
-            self.down(broker)
+                self.add_replica_fetch(key, other)
+            self.add_broker_down(broker)
 
-    def overtaking(self, key: TopicPartition) -> None:
-        """A leader whose high watermark is behind, its predecessor in sync, and one who returns with less."""
+    def add_overtaken_leader(self, key: TopicPartition) -> None:
+        """Make a leader with an old high watermark and its predecessor in sync; a third replica returns with less."""
         draw = self.draw
         old = self.leads.get(key) or self.assignments[key][0]
         new, third = draw.sample([b for b in self.assignments[key] if b != old], 2)
-        self.down(third)
+        self.add_broker_down(third)
         for _ in range(2):
-            self.append(key)
-            self.fetch(key, new)
+            self.add_append(key)
+            self.add_replica_fetch(key, new)
         if draw.random() < 0.5:
             self.assignments[key] = [new, third, old]
-            self.put(EventKind.REASSIGN_PARTITION, partition=key, replicas=(new, third, old))
-        self.put(EventKind.ELECT_PREFERRED_LEADER, partition=key)
+            self.add_event(EventKind.REASSIGN_PARTITION, partition=key, replicas=(new, third, old))
+        self.add_event(EventKind.ELECT_PREFERRED_LEADER, partition=key)
         self.leads[key] = self.assignments[key][0]
-        self.up(third)
-        self.fetch(key, third)
+        self.add_broker_up(third)
+        self.add_replica_fetch(key, third)
         if draw.random() < 0.5:
-            self.down(new)
+            self.add_broker_down(new)
 
-    def put(self, kind: int, **values: Any) -> None:
+    def add_event(self, kind: int, **values: Any) -> None:
         self.events.append(Event(self.at, kind, offset=len(self.events), **values))
 
-    def number(self) -> int:
+    def next_request(self) -> int:
         self.requests += 1
         return self.requests
 
-    def append(self, key: TopicPartition, acks: int | None = None) -> None:
+    def add_append(self, key: TopicPartition, acks: int | None = None) -> None:
         draw = self.draw
         messages = draw.choice([0, 1, 1, 2, 3, 4, 5])
         self.written[key] += messages
-        self.put(
+        self.add_event(
             EventKind.APPEND,
             partition=key,
-            request=self.number(),
+            request=self.next_request(),
             acks=draw.choice([0, 1, 1, -1, -1, -1]) if acks is None else acks,
             messages=messages,
             wait_ms=draw.choice([0, 100, 1_000, 5_000, 30_000, 40_000]),
         )
 
-    def fetch(self, key: TopicPartition, broker: int) -> None:
+    def add_replica_fetch(self, key: TopicPartition, broker: int) -> None:
         draw, more = self.draw, {}
         if self.facts and draw.random() < 0.08:
             more["fetch_offset"] = draw.randint(0, self.written[key] + 1)
         if self.facts and draw.random() < 0.05:
             more["leader_epoch"] = draw.randint(0, 6)
-        self.put(
+        self.add_event(
             EventKind.FETCH,
             broker=broker,
             partition=key,
-            request=self.number(),
+            request=self.next_request(),
             wait_ms=draw.choice([0, 0, 0, 500, 500, 5_000]),
             min_bytes=draw.choice([0, 1, 1, 1, 200, 2_000]),
             **more,
         )
 
-    def consume(self) -> None:
+    def add_consumer_fetch(self) -> None:
         draw = self.draw
         keys = draw.sample(list(self.assignments), min(len(self.assignments), draw.choice([1, 1, 1, 2])))
-        request, wait_ms, min_bytes = self.number(), draw.choice([0, 500, 5_000, 40_000]), draw.choice([1, 1, 100, 300])
+        request, wait_ms, min_bytes = (
+            self.next_request(),
+            draw.choice([0, 500, 5_000, 40_000]),
+            draw.choice([1, 1, 100, 300]),
+        )
         for key in keys:
-            self.put(
+            self.add_event(
                 EventKind.FETCH,
                 partition=key,
                 request=request,
@@ -290,31 +294,31 @@ class _Case:
                 fetch_offset=draw.choice([0, draw.randint(0, self.written[key]), draw.randint(0, 2)]),
             )
 
-    def offsets(self) -> None:
-        """What replicas have, told before anything else."""
+    def add_known_offsets(self) -> None:
+        """Add known offsets of a partition's replicas."""
         key = self.draw.choice(list(self.assignments))
         high = self.draw.randint(0, 10)
         self.written[key] = max(self.written[key], high)
         for broker in self.assignments[key]:
             leo = high if broker == self.leads.get(key) else self.draw.choice([high, self.draw.randint(0, high)])
             hw = self.draw.choice([None, self.draw.randint(0, leo)])
-            self.put(EventKind.REPLICA_OFFSETS, broker=broker, partition=key, leo=leo, hw=hw)
+            self.add_event(EventKind.REPLICA_OFFSETS, broker=broker, partition=key, leo=leo, hw=hw)
 
-    def down(self, broker: int) -> None:
+    def add_broker_down(self, broker: int) -> None:
         self.live.discard(broker)
         for key, ar in self.assignments.items():
             if self.leads.get(key) == broker:
                 self.leads[key] = next((b for b in ar if b in self.live), None)
-        self.put(EventKind.BROKER_DOWN, broker=broker)
+        self.add_event(EventKind.BROKER_DOWN, broker=broker)
 
-    def up(self, broker: int) -> None:
+    def add_broker_up(self, broker: int) -> None:
         self.live.add(broker)
         for key, ar in self.assignments.items():
             if self.leads.get(key) is None and broker in ar:
                 self.leads[key] = broker
-        self.put(EventKind.BROKER_UP, broker=broker)
+        self.add_event(EventKind.BROKER_UP, broker=broker)
 
-    def control(self) -> None:
+    def add_control_event(self) -> None:
         draw = self.draw
         kind = draw.choice(
             [EventKind.BROKER_DOWN] * 5
@@ -341,38 +345,38 @@ class _Case:
         if failed and draw.random() < 0.6 * len(failed) / len(self.brokers):
             kind = EventKind.BROKER_UP
         if kind == EventKind.BROKER_UP and failed:
-            self.up(draw.choice(failed))
+            self.add_broker_up(draw.choice(failed))
         elif kind in (EventKind.BROKER_DOWN, EventKind.BROKER_UP):
             if self.assignments and draw.random() < 0.5:
                 broker = draw.choice(list(self.assignments.values()))[0]
-            self.down(broker)
+            self.add_broker_down(broker)
         elif kind == EventKind.CONTROLLED_SHUTDOWN:
-            self.put(kind, broker=broker)
+            self.add_event(kind, broker=broker)
             if draw.random() < 0.6:
                 self.at += draw.choice([0, 100])
-                self.down(broker)
+                self.add_broker_down(broker)
         elif kind == EventKind.CONTROLLER_LOST:
-            self.put(kind, broker=draw.choice([None, broker]))
+            self.add_event(kind, broker=draw.choice([None, broker]))
         elif kind == EventKind.CREATE_PARTITION:
             key = ("n", len(self.assignments))
             self.assignments[key] = draw.sample(self.brokers, draw.randint(1, min(3, len(self.brokers))))
             self.written[key], self.leads[key] = 0, self.assignments[key][0]
-            self.put(kind, partition=key, replicas=tuple(self.assignments[key]))
+            self.add_event(kind, partition=key, replicas=tuple(self.assignments[key]))
         elif self.assignments:
             key = draw.choice(list(self.assignments))
             if kind == EventKind.REASSIGN_PARTITION:
                 self.assignments[key] = draw.sample(self.brokers, len(self.assignments[key]))
-                self.put(kind, partition=key, replicas=tuple(self.assignments[key]))
+                self.add_event(kind, partition=key, replicas=tuple(self.assignments[key]))
             elif kind == EventKind.ALTER_ISR:
                 isr = draw.sample(self.assignments[key], draw.randint(1, len(self.assignments[key])))
-                self.put(kind, partition=key, replicas=tuple(isr))
+                self.add_event(kind, partition=key, replicas=tuple(isr))
             elif kind == EventKind.DELETE_PARTITION:
                 if draw.random() < 0.7:
                     for one in self.assignments:
                         if one[0] == key[0]:
-                            self.put(kind, partition=one)
+                            self.add_event(kind, partition=one)
             else:
-                self.put(
+                self.add_event(
                     kind,
                     partition=key,
                     value=draw.randint(1, 3) if kind == EventKind.SET_MIN_ISR else draw.randint(0, 1),

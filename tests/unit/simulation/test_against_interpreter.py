@@ -1,4 +1,4 @@
-"""Folds against folds: of clusters in one call, of their partitions by share, of the first events alone."""
+"""Simulations against each other: clusters in one call, partitions in shards, the first events alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from tests.seed_sampler import SeedSampler
 from tests.unit.simulation.random_cases import random_case, random_data_case
-from tests.unit.simulation.stated_cases import random_kraft_sequence, random_zookeeper_sequence
+from tests.unit.simulation.random_event_sequences import random_kraft_sequence, random_zookeeper_sequence
 from udfs.simulation.cluster_events import Event, InitialPartition, InitialState, build_event_log
 from udfs.simulation.event_packing import pack_event_log
 from udfs.simulation.joint_events import find_joint_events
@@ -27,13 +27,13 @@ Row = dict[str, Any]
 
 
 def collect_rows(*simulations: Simulation) -> dict[str, list[str]]:
-    """All rows of these folds, by table."""
+    """Return all rows of these simulations, by table."""
     rows = [ResultTables(of) for of in simulations]
     return {name: sorted(str(row) for one in rows for row in getattr(one, name).to_pylist()) for name in TABLES}
 
 
 def to_wire(table: pa.Table) -> pa.Table:
-    """Rows of EVENTS as rows of WIRE."""
+    """Return rows of EVENTS as rows of WIRE."""
     rows = table.to_pylist()
     for row in rows:
         lists = [row.pop(name) for name in (*LISTS, "numbers")]
@@ -43,8 +43,8 @@ def to_wire(table: pa.Table) -> pa.Table:
 
 
 @pytest.mark.slow
-def test_clusters_together_and_partitions_apart(seed_sampler: SeedSampler) -> None:
-    """Three clusters in one call; then some of the partitions in each call, as workers of Spark have them."""
+def test_clusters_in_one_call_and_partitions_in_shards(seed_sampler: SeedSampler) -> None:
+    """Three clusters in one call; then some of their partitions in each call, as Spark workers have them."""
     for seed in seed_sampler.seeds(SEQUENCES // 3):
         cases = {"a": random_zookeeper_sequence(seed), "b": random_case(seed), "c": random_kraft_sequence(seed)}
         logs = [build_event_log(*case, cluster=name) for name, case in cases.items()]
@@ -61,7 +61,7 @@ def test_clusters_together_and_partitions_apart(seed_sampler: SeedSampler) -> No
 
 
 def list_changes(begin: InitialState, events: list[Event], first: int) -> tuple[list[Row], list[Row]]:
-    """(what a fold of the first events wrote; of what the fold of all wrote, as much as happened until then)."""
+    """Return changes of a simulation of the first events, and those of all events that happen until then."""
     part, whole = (ResultTables(simulate_log(build_event_log(begin, some))) for some in (events[:first], events))
     out: list[list[Row]] = [[], []]
     for rows, changes in zip((part, whole), out, strict=True):
@@ -72,17 +72,17 @@ def list_changes(begin: InitialState, events: list[Event], first: int) -> tuple[
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [random_case, random_data_case, random_zookeeper_sequence, random_kraft_sequence])
-def test_what_is_written_does_not_depend_on_what_comes_later(case: Any, seed_sampler: SeedSampler) -> None:
+def test_changes_do_not_depend_on_later_events(case: Any, seed_sampler: SeedSampler) -> None:
     for seed in seed_sampler.seeds(SEQUENCES):
         begin, events = case(seed)
         first = random.Random(-seed).randint(1, len(events))
         actual, expected = list_changes(begin, events, first)
-        # Leaders that are looked at as the first events end are so before the next event: its number is theirs.
+        # A check of leaders after the first events comes before the next event and has its number.
         assert [row for row in actual if row["event"] < first] == expected, seed
 
 
-def test_clusters_of_a_call_know_nothing_of_each_other() -> None:
-    """Also where a partition waits for a leader from the first step on."""
+def test_clusters_of_a_call_are_independent() -> None:
+    """Also if a partition waits for a leader from the first step on."""
     events = [Event(0, EventKind.BROKER_DOWN, 2), Event(5, EventKind.BROKER_UP, 2), Event(9, EventKind.BROKER_UP, 1)]
     begins = [
         InitialState((1, 2), frozenset({2}), (InitialPartition(("t", 0), ar, ar[:1], None),), 2)

@@ -1,4 +1,4 @@
-"""Consumer groups: each condition alone, and a coordinator of objects and callbacks beside the kernel."""
+"""Consumer groups: each condition on its own, and the kernel against a coordinator of objects and callbacks."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def test_the_first_join_waits_for_the_initial_delay() -> None:
     assert row["delayed"]
 
 
-def test_the_initial_delay_begins_anew_while_others_come() -> None:
-    """Once more for b, and as nobody came in that time, no more."""
+def test_the_initial_delay_starts_again_while_members_join() -> None:
+    """It starts once more for b; no member joins in that time, so it ends."""
     assert [summarize(row) for row in list_requests(*PAIR, end_at=9000)] == [
         (6000, "initial delay over", "NONE", 1, "a")
     ] * 2
@@ -86,13 +86,13 @@ def test_the_initial_delay_ends_with_the_rebalance_timeout_of_the_first() -> Non
     assert list_states(*events, end_at=20_000)[1][:3] == (7000, "CompletingRebalance", "initial delay over")
 
 
-def test_an_emptied_group_waits_once_only() -> None:
-    """What Kafka does: newcomers count only before the first generation."""
+def test_a_group_that_became_empty_waits_only_once() -> None:
+    """As in Kafka, new members only count before the first generation."""
     events = (join(0, "a"), leave(3500, "a"), join(4000, "b"), join(5000, "c"))
     assert [row["answered_at_ms"] for row in list_requests(*events, end_at=20_000)[2:]] == [7000, 7000]
 
 
-def test_joins_are_answered_when_all_have_joined_again_and_not_before() -> None:
+def test_joins_are_answered_once_all_members_have_joined_again() -> None:
     events = (*STABLE, join(7000, "c"), join(7100, "a"))
     assert [row["answered_by"] for row in list_requests(*events)[4:]] == ["still waiting"] * 2
     rows = list_requests(*events, join(7200, "b"))[4:]
@@ -100,7 +100,7 @@ def test_joins_are_answered_when_all_have_joined_again_and_not_before() -> None:
     assert [row["delayed"] for row in rows] == [True, True, False]
 
 
-def test_the_rebalance_timeout_expels_who_has_not_joined_again() -> None:
+def test_the_rebalance_timeout_removes_members_that_have_not_joined_again() -> None:
     rules = GroupSettings(initial_rebalance_delay_ms=0)
     events = (
         join(0, "a", session_ms=90_000, rebalance_ms=20_000),
@@ -110,13 +110,13 @@ def test_the_rebalance_timeout_expels_who_has_not_joined_again() -> None:
     )
     assert list_requests(*events, settings=rules, end_at=30_999)[2]["answered_by"] == "still waiting"
     rows = list_requests(*events, beat(31_001, "a"), settings=rules)
-    # The longest of both timeouts; a led, so b does now.
+    # The longer of both timeouts; a led, so b leads now.
     assert summarize(rows[2]) == (31_000, "rebalance timeout", "NONE", 2, "b")
     assert (rows[3]["error"], rows[4]["error"]) == ("REBALANCE_IN_PROGRESS", "UNKNOWN_MEMBER_ID")
     assert (rows[3]["heartbeat_ended_at_ms"], rows[3]["heartbeat_ended_by"]) == (31_000, "rebalance timeout")
 
 
-def test_nobody_has_joined_again() -> None:
+def test_no_member_joins_again() -> None:
     events = (
         *(join(0, name, session_ms=90_000, rebalance_ms=9000) for name in "ab"),
         sync(9000, "a"),
@@ -129,19 +129,19 @@ def test_nobody_has_joined_again() -> None:
     assert summarize(list_requests(*events)[4]) == (9600, "member left", "UNKNOWN_MEMBER_ID", 1, "a")
 
 
-def test_who_leaves_is_not_waited_for() -> None:
+def test_a_member_that_leaves_is_not_waited_for() -> None:
     rows = list_requests(*STABLE, join(7000, "c"), join(7100, "a"), leave(7200, "b"))
     assert [summarize(row) for row in rows[4:6]] == [(7200, "member left", "NONE", 2, "a")] * 2
     assert rows[6]["error"] == "NONE"
 
 
-def test_who_is_silent_is_not_waited_for() -> None:
+def test_a_silent_member_is_not_waited_for() -> None:
     rows = list_requests(*STABLE, join(7000, "c"), join(7100, "a"), end_at=16_000)
     assert [summarize(row) for row in rows[4:]] == [(16_000, "session timeout", "NONE", 2, "a")] * 2
     assert (rows[2]["heartbeat_ended_at_ms"], rows[2]["heartbeat_ended_by"]) == (16_000, "session timeout")
 
 
-def test_who_was_given_an_id_is_waited_for() -> None:
+def test_a_member_with_a_new_id_is_waited_for() -> None:
     rules = GroupSettings(initial_rebalance_delay_ms=0, member_id_required=True)
     begin = (join(0, "a"), join(0, "a"), sync(1, "a"))
     assert [row["error"] for row in list_requests(*begin, settings=rules)] == ["MEMBER_ID_REQUIRED", "NONE", "NONE"]
@@ -166,7 +166,7 @@ def test_a_new_member_waits_five_minutes() -> None:
 
 
 def test_joins_of_members() -> None:
-    """Told what they know, unless they lead or say something new; rejected if the group does not know them."""
+    """Members get the same answer unless they lead or have changed; unknown members are rejected."""
     rows = list_requests(*STABLE, join(7000, "b"))
     assert summarize(rows[-1]) == (7000, "at once", "NONE", 1, "a")
     assert list_states(*STABLE, join(7000, "b", changed=True))[-1][1:3] == ("PreparingRebalance", "member changed")
@@ -190,7 +190,7 @@ def test_the_first_to_join_leads() -> None:
     assert {row["leader"] for row in list_requests(join(5, "z"), join(6, "a"), end_at=9000)} == {"z"}
 
 
-def test_the_leader_leaves_and_another_leads() -> None:
+def test_another_member_leads_when_the_leader_leaves() -> None:
     rows = list_requests(*STABLE, leave(7000, "a"), join(7100, "b"))
     assert summarize(rows[-1]) == (7100, "all joined", "NONE", 2, "b")
     assert summarize(list_requests(*STABLE, leave(7000, "b"), join(7100, "a"))[-1]) == (
@@ -219,7 +219,7 @@ def test_the_next_heartbeat_completes_the_delayed_one() -> None:
     assert [row["heartbeat_ended_by"] for row in rows[6:]] == ["still waiting"] * 2
 
 
-def test_without_a_heartbeat_the_session_timeout_expels() -> None:
+def test_the_session_timeout_removes_a_member_without_heartbeats() -> None:
     events = (*STABLE, beat(10_000, "a"), beat(10_000, "b"), beat(19_999, "a"))
     assert list_states(*events, end_at=19_999)[-1][1] == "Stable"
     assert list_states(*events, end_at=20_000)[-1] == (20_000, "PreparingRebalance", "session timeout", 1, "a")
@@ -229,7 +229,7 @@ def test_without_a_heartbeat_the_session_timeout_expels() -> None:
     assert list_states(*STABLE, end_at=20_000)[-1] == (16_000, "Empty", "session timeout", 2, None)
 
 
-def test_who_leaves_is_expected_no_longer() -> None:
+def test_no_heartbeat_is_expected_of_a_member_that_leaves() -> None:
     rows = list_requests(*STABLE, beat(7000, "b"), leave(7500, "b"), beat(7600, "a"))
     assert (rows[4]["heartbeat_ended_at_ms"], rows[4]["heartbeat_ended_by"]) == (7500, "member left")
     assert rows[6]["error"] == "REBALANCE_IN_PROGRESS"
@@ -245,7 +245,7 @@ def test_unknown_members_and_old_generations() -> None:
     assert list_requests(*STABLE, leave(7000, "c"))[-1]["error"] == "UNKNOWN_MEMBER_ID"
 
 
-def test_who_waits_for_an_answer_needs_no_heartbeat() -> None:
+def test_a_member_that_waits_for_an_answer_needs_no_heartbeat() -> None:
     events = (*STABLE, beat(7000, "b"), join(7500, "c"), join(7600, "b"))
     later = (beat(15_000, "a"), beat(24_000, "a"))
     rows = list_requests(*events, *later, end_at=25_000)
@@ -268,13 +268,13 @@ def test_a_sync_waits_for_the_leader() -> None:
     assert [row["delayed"] for row in rows[2:]] == [True, False, False]
 
 
-def test_a_rebalance_ends_syncs() -> None:
+def test_a_rebalance_answers_waiting_syncs() -> None:
     rows = list_requests(*PAIR, sync(6000, "b"), join(6100, "c"), sync(6200, "a"))
     assert summarize(rows[2])[:3] == (6100, "rebalance began", "REBALANCE_IN_PROGRESS")
     assert summarize(rows[4])[:3] == (6200, "at once", "REBALANCE_IN_PROGRESS")
 
 
-def test_who_never_syncs_is_expelled() -> None:
+def test_a_member_that_never_syncs_is_removed() -> None:
     events = [*(join(0, name, session_ms=90_000, rebalance_ms=20_000) for name in "ab"), sync(20_000, "a")]
     assert list_states(*events, end_at=25_999)[-1][1] == "Stable"
     assert list_states(*events, end_at=26_000)[-1] == (26_000, "PreparingRebalance", "sync timeout", 1, "a")
@@ -284,7 +284,7 @@ def test_who_never_syncs_is_expelled() -> None:
 # ---- The coordinator.
 
 
-def test_a_coordinator_is_lost_and_another_reads_the_group() -> None:
+def test_another_coordinator_loads_the_group() -> None:
     lost = coordinator(8000, GroupEventKind.COORDINATOR_LOST)
     rows = list_requests(
         *STABLE,
@@ -297,17 +297,17 @@ def test_a_coordinator_is_lost_and_another_reads_the_group() -> None:
     assert summarize(rows[4])[:3] == (8000, "coordinator lost", "NOT_COORDINATOR")
     assert rows[5]["error"] == "NOT_COORDINATOR"
     assert summarize(rows[6]) == (9100, "at once", "NONE", 1, "a")
-    assert len(rows) == 7  # what happens to a coordinator is no request
+    assert len(rows) == 7  # events of the coordinator are no requests
 
 
-def test_who_is_read_from_the_log_is_not_new() -> None:
-    """Though it had left and come as a new member since: waiting keeps it."""
+def test_a_member_loaded_from_the_log_is_not_new() -> None:
+    """Even if it has left and joined as a new member since: waiting keeps it in the group."""
     events = (*STABLE, leave(7000, "b"), join(7100, "b"), coordinator(7200, GroupEventKind.COORDINATOR_LOST))
     events = (*events, coordinator(7300, GroupEventKind.COORDINATOR_LOADED), join(7400, "c"), join(7500, "b"))
     assert list_requests(*events, beat(15_000, "a"), beat(24_000, "a"))[7]["answered_by"] == "still waiting"
 
 
-def test_what_cannot_be() -> None:
+def test_invalid_events_are_rejected() -> None:
     for events, what in (
         ([join(1, "a"), join(0, "b")], "event 1 is earlier than the event before it"),
         ([join(1, "")], "event 0 is a request without a member"),
@@ -329,7 +329,7 @@ def test_one_name_in_two_groups_is_two_members() -> None:
     ]
 
 
-# ---- A coordinator of objects and callbacks.
+# ---- a coordinator of objects and callbacks
 
 
 @dataclass(eq=False)
@@ -357,7 +357,7 @@ class Member:
 
 @dataclass
 class Coordinator:
-    """One group. rank: the order of members' timers that are due together."""
+    """One group. `rank` is the order of members' timers that are due at the same time."""
 
     group: str
     settings: GroupSettings
@@ -378,7 +378,7 @@ class Coordinator:
     stored: tuple[int, str | None, list[tuple[str, int, int]]] = (0, None, [])
     history: list[Row] = field(default_factory=list)
 
-    # Time.
+    # ---- time
 
     def after(self, ms: int, rank: int, run: Callable[[], None]) -> Timer:
         timer = Timer(run)
@@ -394,7 +394,7 @@ class Coordinator:
                 timer.run()
         self.now = at
 
-    # Telling.
+    # ---- results
 
     def reply(self, row: Row, by: str, error: str = "NONE") -> None:
         row |= {"answered_at_ms": self.now, "answered_by": by, "error": error}
@@ -405,7 +405,7 @@ class Coordinator:
         self.history.append(row | {"cause": cause, "generation": self.generation, "leader": self.leader})
         self.state = to
 
-    # Heartbeats.
+    # ---- heartbeats
 
     def end_beat(self, member: Member, by: str) -> None:
         if member.timer:
@@ -431,7 +431,7 @@ class Coordinator:
 
         member.timer = self.after(member.session if ms is None else ms, self.rank[member.name], silent)
 
-    # Members.
+    # ---- members
 
     def remove(self, member: Member, by: str) -> None:
         del self.members[member.name]
@@ -455,7 +455,7 @@ class Coordinator:
         self.pending.pop(name).on = False
         self.check_joins(by)
 
-    # Rebalances.
+    # ---- rebalances
 
     def longest(self) -> int:
         return max((member.rebalance for member in self.members.values()), default=0)
@@ -526,7 +526,7 @@ class Coordinator:
                 self.reply(row, by, error)
                 self.next_beat(member, row, "request answered")
 
-    # Requests.
+    # ---- requests
 
     def on_join(self, event: GroupEvent, row: Row) -> None:
         name, member = event.member, self.members.get(event.member)
@@ -653,7 +653,7 @@ class Coordinator:
 
 
 def interpret_groups(events: list[GroupEvent], rules: GroupSettings, end_at: int) -> tuple[list[Row], list[Row]]:
-    """Answers and transitions, as udfs.simulation.group_simulation gives them."""
+    """Return requests and transitions as udfs.simulation.group_simulation does."""
     rank: dict[str, dict[str, int]] = {}
     for event in events:
         names = rank.setdefault(event.group, {})
@@ -679,7 +679,7 @@ WEIGHTS = {
 
 
 def random_events(draw: random.Random, group: str) -> list[GroupEvent]:
-    """Times are few milliseconds apart, and timeouts few milliseconds long, so that much happens at once."""
+    """Return random events. Times and timeouts are a few milliseconds, so that much happens at the same time."""
     at, events = 0, []
     names = "abcdef"[: draw.randint(1, 6)]
     pace = draw.choice([1, 2, 6])
@@ -704,7 +704,7 @@ RULES = [
 
 
 @pytest.mark.parametrize("which", range(len(RULES)))
-def test_the_kernel_does_as_the_objects_do(which: int) -> None:
+def test_no_difference_to_the_coordinator_of_objects(which: int) -> None:
     draw = random.Random(which)
     events = [event for i in range(500) for event in random_events(draw, f"g{i}")]
     events.sort(key=lambda event: event.at_ms)

@@ -1,4 +1,4 @@
-"""The controller's kernel against plain Python, on random events of small clusters, and what must always hold."""
+"""The controller's kernel: random events of small clusters against the interpreter, and invariants."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEQUENCES = 1500
 
 
 @pytest.mark.parametrize("part", range(3))
-def test_as_plain_python(part: int) -> None:
+def test_no_difference_to_the_interpreter(part: int) -> None:
     for seed in range(part * SEQUENCES // 3, (part + 1) * SEQUENCES // 3):
         begin, events = random_case(seed)
         actual = get_final_state(simulate(begin, events))
@@ -40,7 +40,7 @@ def test_a_leader_is_in_its_isr_and_epochs_never_go_back() -> None:
                 assert row["leader"] in row["isr"]
 
 
-def test_leaders_are_first_looked_at_after_an_interval() -> None:
+def test_leaders_are_first_checked_after_an_interval() -> None:
     rules = ClusterSettings(leader_imbalance_check_ms=10_000)
     begin = InitialState((1, 2), frozenset({1, 2}), (InitialPartition(("t", 0), (1, 2), (1, 2), 2),), 1, 0, rules)
     events = [Event(at, EventKind.APPEND, partition=("t", 0), request=at, messages=1) for at in (0, 4_000, 12_000)]
@@ -48,8 +48,8 @@ def test_leaders_are_first_looked_at_after_an_interval() -> None:
     assert changes == [("auto rebalance", 10_000)]
 
 
-def test_nobody_deletes_while_there_is_no_controller() -> None:
-    """The next one finds the request. It puts it off while broker 2 is down, and deletes once 2 is up."""
+def test_topics_are_not_deleted_without_a_controller() -> None:
+    """The next controller finds the request, waits while broker 2 is down, and deletes once it is up."""
     both = (1, 2)
     begin = InitialState(both, frozenset(both), (InitialPartition(("t", 0), both, both, 1),), 1, 0, ClusterSettings())
     events = [

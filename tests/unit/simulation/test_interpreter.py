@@ -1,4 +1,4 @@
-"""The interpreter itself: the reference's numbers, worked by hand, and what must hold in every history."""
+"""The interpreter: examples of docs/replay.md, worked by hand, and invariants of every history."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ NO_CHECKS = {"auto_leader_rebalance": False}
 def begin(ar: Iterable[int], rules: dict[str, Any] | None = None, **fields: Any) -> InitialState:
     ar = tuple(ar)
     fields = {"isr": ar, "leader": ar[0]} | fields
-    answers_of_acks = construct(InitialPartition, T, ar, fields.pop("isr"), fields.pop("leader"), **fields)
+    partition = construct(InitialPartition, T, ar, fields.pop("isr"), fields.pop("leader"), **fields)
     return InitialState(
-        ar, frozenset(ar), (answers_of_acks,), max(ar), 1, construct(ClusterSettings, **NO_CHECKS, **(rules or {}))
+        ar, frozenset(ar), (partition,), max(ar), 1, construct(ClusterSettings, **NO_CHECKS, **(rules or {}))
     )
 
 
@@ -44,11 +44,8 @@ def fetch(time: int, broker: int | None, **more: Any) -> Event:
 
 
 def get_offsets(model: Controller) -> dict[int, tuple[int, int]]:
-    """(leo, hw) of each replica."""
-    return {
-        broker: (answers_of_acks.leo, answers_of_acks.hw)
-        for broker, answers_of_acks in model.partitions[T].replicas.items()
-    }
+    """Return (leo, hw) of each replica."""
+    return {broker: (replica.leo, replica.hw) for broker, replica in model.partitions[T].replicas.items()}
 
 
 def get_answer(model: Controller, request: int) -> tuple[int, int, int | None]:
@@ -59,7 +56,7 @@ def get_answer(model: Controller, request: int) -> tuple[int, int, int | None]:
 def test_the_smallest_leo_of_the_isr_is_the_high_watermark() -> None:
     start = begin((1, 2, 3, 4), leos=(25, 8, 9, 10), hws=(0, 0, 0, 0))
     before_last = interpret(start, [fetch(0, 4), fetch(1, 3)])
-    assert before_last.partitions[T].visible == 8  # what replicas have at first, the leader knows
+    assert before_last.partitions[T].visible == 8  # the leader knows the initial log ends of replicas
     model = interpret(start, [fetch(0, 4), fetch(1, 3), fetch(2, 2)])
     assert model.partitions[T].committed == model.partitions[T].visible == 8
     assert get_offsets(model) == {1: (25, 8), 2: (25, 8), 3: (25, 8), 4: (25, 8)}
@@ -71,7 +68,7 @@ def test_a_followers_high_watermark_is_a_round_behind() -> None:
     assert get_offsets(interpret(start, events)) == {1: (3, 0), 2: (0, 0)}
     events.append(fetch(1, 2))  # carries 0: HW min(3, 0); brings 3 messages, and HW 0
     assert get_offsets(interpret(start, events)) == {1: (3, 0), 2: (3, 0)}
-    events.append(fetch(2, 2))  # carries 3: HW 3, and it tells so
+    events.append(fetch(2, 2))  # carries 3: HW 3, which the answer returns
     assert get_offsets(interpret(start, events)) == {1: (3, 3), 2: (3, 3)}
     events += [append(3, 2, 2), fetch(4, 2)]
     assert get_offsets(interpret(start, events)) == {1: (5, 3), 2: (5, 3)}
@@ -97,15 +94,13 @@ def test_consumers_read_below_the_high_watermark() -> None:
 
 def test_acks() -> None:
     start = begin((1, 2), min_isr=2)
-    answers_of_acks = interpret(
-        start, [append(0, 1, 3, acks=0), append(1, 2, 2), append(2, 3, 4, acks=-1, wait_ms=100)]
-    )
-    assert [answers_of_acks.requests[n, T]["base_offset"] for n in (1, 2, 3)] == [-1, 3, 5]
-    assert get_answer(answers_of_acks, 1) == (RequestError.NONE, AnsweredBy.NOTHING_AWAITED, 0)
-    assert get_answer(answers_of_acks, 2) == (RequestError.NONE, AnsweredBy.APPEND, 1)
-    assert get_answer(answers_of_acks, 3) == (RequestError.NONE, AnsweredBy.WAITING, None)
+    model = interpret(start, [append(0, 1, 3, acks=0), append(1, 2, 2), append(2, 3, 4, acks=-1, wait_ms=100)])
+    assert [model.requests[n, T]["base_offset"] for n in (1, 2, 3)] == [-1, 3, 5]
+    assert get_answer(model, 1) == (RequestError.NONE, AnsweredBy.NOTHING_AWAITED, 0)
+    assert get_answer(model, 2) == (RequestError.NONE, AnsweredBy.APPEND, 1)
+    assert get_answer(model, 3) == (RequestError.NONE, AnsweredBy.WAITING, None)
     events = [append(2, 3, 4, acks=-1, wait_ms=100), fetch(50, 2), fetch(102, 2)]
-    late = interpret(start, events)  # the deadline is before what comes at the same time
+    late = interpret(start, events)  # the deadline comes before events of the same time
     assert get_answer(late, 3) == (RequestError.REQUEST_TIMED_OUT, AnsweredBy.TIMEOUT, 102)
     in_time = interpret(start, [*events[:2], fetch(101, 2)])
     assert get_answer(in_time, 3) == (RequestError.NONE, AnsweredBy.HIGH_WATERMARK, 101)
@@ -138,7 +133,7 @@ def test_a_replicas_fetch_waits_for_bytes() -> None:
     assert get_answer(epoch, 1) == (RequestError.FENCED_LEADER_EPOCH, AnsweredBy.LEADER_CHANGE, 1)
 
 
-def test_what_only_the_old_leader_had_is_lost_and_cut() -> None:
+def test_messages_of_the_old_leader_alone_are_lost_and_truncated() -> None:
     events = [append(0, 1, 3), fetch(1, 2), append(2, 2, 2), at(3, EventKind.BROKER_DOWN, 1), append(4, 3, 1)]
     model = interpret(begin((1, 2)), [*events, at(5, EventKind.BROKER_UP, 1)])
     assert (model.requests[1, T]["lost_messages"], model.requests[2, T]["lost_messages"]) == (0, 2)
@@ -146,21 +141,21 @@ def test_what_only_the_old_leader_had_is_lost_and_cut() -> None:
     assert model.partitions[T].replicas[1].log == model.partitions[T].replicas[2].log[:3]
     alone = begin((1, 2), isr=(1,))
     back = interpret(alone, [append(0, 1, 3), at(1, EventKind.BROKER_DOWN, 1), at(2, EventKind.BROKER_UP, 1)])
-    assert back.requests[1, T]["lost_messages"] == 0  # the same leader: nothing
+    assert back.requests[1, T]["lost_messages"] == 0  # the same leader: nothing is lost
     unclean = begin((1, 2), isr=(1,), unclean=True)
     model = interpret(unclean, [append(0, 1, 3, acks=-1), at(1, EventKind.BROKER_DOWN, 1)])
     assert get_answer(model, 1) == (RequestError.NONE, AnsweredBy.AT_ONCE, 0)
     assert (model.requests[1, T]["lost_messages"], model.partitions[T].committed) == (3, 0)
 
 
-def test_cutting_to_the_high_watermark_loses_what_was_acknowledged() -> None:
-    """What leader epochs mended in 0.11: a new leader's follower cuts what it has, and leads before it has it again."""
+def test_truncation_to_the_high_watermark_loses_acknowledged_messages() -> None:
+    """Fixed by leader epochs in 0.11: a follower truncates messages and leads before it has copied them again."""
     events = [
         append(0, 1, 2, acks=-1, wait_ms=1_000),
         fetch(1, 2),
         fetch(1, 3),
         fetch(2, 2),
-        fetch(2, 3, wait_ms=500),  # carries 2: all have it; the answer, and with it HW 2, has not come
+        fetch(2, 3, wait_ms=500),  # carries 2: all have it, but the answer with HW 2 has not arrived
         at(3, EventKind.BROKER_DOWN, 1),
         at(4, EventKind.BROKER_DOWN, 2),
     ]
@@ -170,7 +165,7 @@ def test_cutting_to_the_high_watermark_loses_what_was_acknowledged() -> None:
         assert model.requests[1, T]["lost_messages"] == lost
 
 
-def test_who_fails_starts_with_its_checkpoint() -> None:
+def test_a_failed_broker_starts_with_its_checkpoint() -> None:
     alone = begin((1,))
     events = [
         append(4_999, 1, 3),
@@ -179,7 +174,7 @@ def test_who_fails_starts_with_its_checkpoint() -> None:
         at(5_002, EventKind.BROKER_UP, 1),
     ]
     start = begin((1, 2), isr=(1,))
-    # Leads again, alone in the ISR: tried at once.
+    # It leads again, alone in the ISR: its high watermark advances at once.
     assert interpret(alone, events).partitions[T].visible == 5
     followed = [append(0, 1, 3), fetch(1, 2), fetch(2, 2), append(3, 2, 2), fetch(5_000, 2), fetch(5_001, 2)]
     after_failure = interpret(
@@ -195,7 +190,7 @@ def test_who_fails_starts_with_its_checkpoint() -> None:
 
 
 @pytest.mark.parametrize(("rules", "leaves_at"), [({}, 45_000), ({"replica_lag_max_messages": 2}, 15_000)])
-def test_who_lags_leaves_the_isr(rules: dict[str, int], leaves_at: int) -> None:
+def test_a_lagging_replica_leaves_the_isr(rules: dict[str, int], leaves_at: int) -> None:
     events = [fetch(0, 2), append(1, 1, 3)]
     for end in (leaves_at - 1, leaves_at):
         model = interpret(begin((1, 2), rules), events, end_at=end)
@@ -207,14 +202,14 @@ def test_who_lags_leaves_the_isr(rules: dict[str, int], leaves_at: int) -> None:
     assert interpret(begin((1, 2), rules), back).partitions[T].isr == [1, 2]
 
 
-def test_who_joins_has_what_the_leader_had_when_its_epoch_began() -> None:
-    """A new leader's high watermark is a round behind: who joins by it alone, and leads, loses what is acknowledged."""
+def test_a_replica_joins_with_all_messages_of_the_start_of_the_epoch() -> None:
+    """A new leader's high watermark is a round behind: a replica that joins by it alone and leads loses messages."""
     events = [
         append(0, 1, 2, acks=-1, wait_ms=1_000),
         fetch(1, 2),
         fetch(1, 4),
-        fetch(2, 2),  # carries 2, and hears HW 0, as 4 has not said more
-        fetch(3, 4),  # HW 2: answered
+        fetch(2, 2),  # carries 2 and gets HW 0, as 4 has not reported more
+        fetch(3, 4),  # HW 2: the produce is answered
         at(4, EventKind.BROKER_DOWN, 1),  # 2 leads, and its HW is 0
         fetch(5, 3, wait_ms=500, min_bytes=1_000),  # carries 0 >= HW 0, and has nothing yet
         at(6, EventKind.BROKER_DOWN, 2),
@@ -264,7 +259,7 @@ CASES = 3000
 
 
 @pytest.mark.parametrize("part", range(3))
-def test_what_must_hold(part: int) -> None:
+def test_invariants(part: int) -> None:
     for seed in range(part * CASES // 3, (part + 1) * CASES // 3):
         start, events = random_data_case(seed, facts=False)
         assert not find_violations(interpret(start, events, events[-1].at_ms + 10_000 * (seed % 5)), start, events), (
@@ -273,10 +268,10 @@ def test_what_must_hold(part: int) -> None:
 
 
 def find_violations(model: Controller, start: InitialState, events: list[Event]) -> list[dict[str, Any]]:
-    """What is against the invariants, of a history."""
+    """Return the rows of a history that violate invariants."""
     acks = {(e.request, e.partition): e.acks for e in events if e.kind == EventKind.APPEND}
     leaders: dict[TopicPartition, dict[str, Any]] = {}
-    epochs = {answers_of_acks.key: answers_of_acks.leader_epoch for answers_of_acks in start.partitions}
+    epochs = {partition.key: partition.leader_epoch for partition in start.partitions}
     controllers, out = start.controller_epoch, []
     for row in model.history:
         unclean = leaders.get(row["key"], {}).get("unclean", False)
@@ -295,9 +290,7 @@ def find_violations(model: Controller, start: InitialState, events: list[Event])
             is_valid = unclean or not acknowledged or acks[row["request"], row["key"]] != -1
         if not is_valid:
             out.append(row)
-    replicas = [
-        replica for answers_of_acks in model.partitions.values() for replica in answers_of_acks.replicas.values()
-    ]
+    replicas = [replica for partition in model.partitions.values() for replica in partition.replicas.values()]
     assert all(0 <= replica.hw <= replica.leo for replica in replicas)
     return out
 

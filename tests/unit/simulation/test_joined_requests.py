@@ -1,4 +1,4 @@
-"""Requests of several partitions as wholes: every condition alone, and one after another in plain Python."""
+"""Requests of several partitions: every condition on its own, and random ones against plain Python."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ BOTH = cluster(led_partition(1, 2, leos=(3, 3), hws=(3, 3)), led_partition(1, 3,
 
 
 def wholes(begin: InitialState, *events: Event, end_at: int | None = None) -> list[Row]:
-    """The parts of request 7, of T and of U."""
+    """Return the parts of request 7, of T and of U."""
     rows: list[Row] = join_requests(ResultTables(simulate(begin, events, end_at)).requests).to_pylist()
     return sorted((row for row in rows if row["request"] == 7), key=lambda row: row["topic"])
 
 
 def whole(begin: InitialState, *events: Event, end_at: int | None = None) -> tuple[Any, ...]:
-    """(delayed, error, what answered, when), the same for both parts."""
+    """Return (delayed, error, cause, time), which are the same for both parts."""
     rows = wholes(begin, *events, end_at=end_at)
-    found = {(row["delayed"], row["error"], row["answered_by"], row["answered_at_ms"]) for row in rows}
+    answers = {(row["delayed"], row["error"], row["answered_by"], row["answered_at_ms"]) for row in rows}
     assert len(rows) == 2
-    assert len(found) == 1
+    assert len(answers) == 1
     for row in rows:
         assert row["waited_ms"] == (None if row["answered_at_ms"] is None else row["answered_at_ms"] - row["at_ms"])
-    return found.pop()
+    return answers.pop()
 
 
 def produce_both(acks: int = -1, messages: tuple[int, int] = (1, 1)) -> list[Event]:
@@ -88,7 +88,7 @@ def test_a_produce_is_answered_with_its_last_part(
     assert [row["part_error"] for row in wholes(BOTH, *events, end_at=2000)] == errors
 
 
-def test_the_parts_of_a_produce_keep_their_own() -> None:
+def test_the_parts_of_a_produce_keep_their_own_times() -> None:
     rows = wholes(BOTH, *produce_both(), *T_DONE, *U_DONE)
     assert [row["part_answered_at_ms"] for row in rows] == [20, 40]
     rows = wholes(BOTH, *produce_both(), *T_DONE)
@@ -131,7 +131,7 @@ def consume_both(least: int, wait: int = 500, offsets: tuple[int, int] = (3, 3),
 
 
 def committed(at: int, messages: int, key: TopicPartition = T) -> list[Event]:
-    """So many messages more, and their follower's two fetches."""
+    """Return an append and two fetches of the follower, which commit it."""
     follower = 2 if key == T else 3
     return [append(at, messages, key=key), fetch(at, follower, key=key), fetch(at, follower, key=key)]
 
@@ -142,7 +142,7 @@ def committed(at: int, messages: int, key: TopicPartition = T) -> list[Event]:
         (201, 500, (2, 2), (True, "NONE", "timeout", 500)),
         (200, 500, (2, 2), (False, "NONE", "at once", 0)),  # together there is enough
         (200, 500, (1, 3), (False, "NONE", "at once", 0)),
-        (201, 0, (2, 2), (False, "NONE", "at once", 0)),  # it does not want to wait
+        (201, 0, (2, 2), (False, "NONE", "at once", 0)),  # its longest wait is 0
         (201, 500, (2, 4), (False, "OFFSET_OUT_OF_RANGE", "at once", 0)),  # a read failed
     ],
 )
@@ -189,26 +189,26 @@ def test_how_a_delayed_fetch_of_several_ends(then: list[Event], answer: tuple[An
     assert {row["part_answered_at_ms"] for row in rows} == {answer[3]}
 
 
-def test_a_fetch_of_several_that_still_waits() -> None:
+def test_a_fetch_of_several_that_is_still_waiting() -> None:
     assert whole(BOTH, *consume_both(300), *committed(10, 1), end_at=400) == (True, "NONE", "waiting", None)
 
 
-def test_single_parts_pass_and_so_do_the_parts_of_a_replica() -> None:
+def test_requests_of_one_part_and_replica_fetches_are_unchanged() -> None:
     events = [append(0, 2, -1), consume(1, 3, wait=50), *committed(2, 1), fetch(3, 2, request=9, parts=2)]
     table = ResultTables(simulate(BOTH, events, 1000)).requests
-    got = join_requests(table)
-    assert got.schema.equals(JOINED_REQUESTS)
-    assert got.select(REQUESTS.names).equals(table)
-    assert got["part_error"].equals(table["error"])
-    assert got["part_answered_at_ms"].equals(table["answered_at_ms"])
+    joined = join_requests(table)
+    assert joined.schema.equals(JOINED_REQUESTS)
+    assert joined.select(REQUESTS.names).equals(table)
+    assert joined["part_error"].equals(table["error"])
+    assert joined["part_answered_at_ms"].equals(table["answered_at_ms"])
     assert join_requests(table.slice(0, 0)).num_rows == 0
 
 
-# ---- many at once: plain Python gives the same
+# ---- random requests against plain Python
 
 
-def test_fetches_as_the_interpreter_says() -> None:
-    """The interpreter answers a fetch as a whole: each part's error, time and messages are those of the joined rows."""
+def test_no_difference_of_fetches_to_the_interpreter() -> None:
+    """Joined rows have the error, time and messages of each part in the interpreter."""
     compared = 0
     for seed in range(300):
         begin, events = random_data_case(seed, facts=seed % 3 != 1)
@@ -223,7 +223,7 @@ def test_fetches_as_the_interpreter_says() -> None:
 
 def produces(draw: random.Random) -> tuple[InitialState, list[Event]]:
     keys = [("t", number) for number in range(4)]
-    # One leader of all, as the parts of a request go to one broker.
+    # One leader of all, because the parts of a request go to one broker.
     lists = [(1, *draw.sample([2, 3], draw.randint(0, 2))) for _ in keys]
     partitions = [
         led_partition(*ar, key=key, min_isr=draw.choice([1, 1, 3])) for key, ar in zip(keys, lists, strict=True)
@@ -248,8 +248,8 @@ def produces(draw: random.Random) -> tuple[InitialState, list[Event]]:
     return cluster(*partitions), events
 
 
-def plainly(parts: list[Row]) -> tuple[Any, ...]:
-    """(delayed, error, when) of a whole produce, as docs/replay-rules.md says it."""
+def expected_produce(parts: list[Row]) -> tuple[Any, ...]:
+    """Return (delayed, error, time) of a whole produce, following docs/replay-rules.md."""
     delayed = (
         parts[0]["acks"] == -1
         and sum(row["messages"] for row in parts) > 0
@@ -280,8 +280,8 @@ def test_produces_of_many_clusters() -> None:
             places.setdefault((row["cluster_id"], row["snapshot_id"], row["request"]), []).append(i)
     endings = set()
     for rows in places.values():
-        expected = plainly([alone[i] for i in rows])
+        expected = expected_produce([alone[i] for i in rows])
         endings.add(expected[:2])
         assert {(wholes[i]["delayed"], wholes[i]["error"], wholes[i]["answered_at_ms"]) for i in rows} == {expected}
         assert all(wholes[i]["part_error"] == alone[i]["error"] for i in rows)
-    assert len(endings) > 8  # enough of all that may happen
+    assert len(endings) > 8  # enough different endings

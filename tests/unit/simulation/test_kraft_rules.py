@@ -1,4 +1,4 @@
-"""What the KRaft controller does otherwise: controlled shutdowns, eligible leader replicas, minimum ISRs.
+"""Where KRaft differs: controlled shutdowns, eligible leader replicas, minimum ISRs.
 
 Sources: ReplicationControlManager, PartitionChangeBuilder, ClusterControlManager of 4.1.
 """
@@ -26,7 +26,7 @@ def run_events(tmp_path: Path, topics: str, *events: str, elr: bool = True) -> R
 
 
 def list_changes(replay: Replay, topic: str) -> Changes:
-    """(second, cause, leader, leader epoch, ISR) of each row of a topic."""
+    """Return (second, cause, leader, leader epoch, ISR) of each row of a topic."""
     rows = [row for row in list_leaderships(replay.simulation) if row["topic"] == topic]
     return [(row["at_ms"] // 1000, row["cause"], row["leader"], row["leader_epoch"], row["isr"]) for row in rows]
 
@@ -42,8 +42,8 @@ SHUTDOWN = (
 )
 
 
-def test_who_shuts_down_stays_eligible_and_leads_nothing(tmp_path: Path) -> None:
-    """Also where it held the only replica: that is led by nobody from the shutdown on, not from the failure on."""
+def test_a_broker_that_shuts_down_stays_eligible_and_does_not_lead(tmp_path: Path) -> None:
+    """Also with a single replica: it has no leader from the shutdown on, not only from the failure on."""
     replay = run_events(tmp_path, "a: [[1, 2]], s: [[1]], f: [[2, 1]]", *SHUTDOWN)
     assert list_changes(replay, "a") == [
         (10, "controlled shutdown", 2, 1, [2]),
@@ -61,7 +61,7 @@ def test_who_shuts_down_stays_eligible_and_leads_nothing(tmp_path: Path) -> None
     ]
 
 
-def test_without_eligible_replicas_the_last_stays_in_sync(tmp_path: Path) -> None:
+def test_without_elr_the_last_replica_stays_in_sync(tmp_path: Path) -> None:
     replay = run_events(
         tmp_path, "s: [[1]]", "t=10 broker 1 shutting down", "t=15 broker 1 down", "t=30 broker 1 up", elr=False
     )
@@ -71,7 +71,7 @@ def test_without_eligible_replicas_the_last_stays_in_sync(tmp_path: Path) -> Non
     ]
 
 
-def test_a_changed_minimum_forgets_who_was_eligible(tmp_path: Path) -> None:
+def test_a_changed_minimum_clears_the_elr(tmp_path: Path) -> None:
     replay = run_events(
         tmp_path,
         "a: [[1, 2]]",
@@ -85,14 +85,14 @@ def test_a_changed_minimum_forgets_who_was_eligible(tmp_path: Path) -> None:
     assert [(at, leader) for at, _, leader, _, _ in list_changes(replay, "a")] == [(10, 1), (25, None), (40, 1)]
 
 
-def test_replicas_of_followers_go_offline_for_another_cause(tmp_path: Path) -> None:
+def test_followers_go_offline_for_another_cause(tmp_path: Path) -> None:
     replay = run_events(tmp_path, "a: [[1, 2]], f: [[2, 1]]", "t=10 broker 1 down")
     causes = {row["topic"]: row["cause"] for row in list_transitions(replay.simulation) if row["broker_id"] == 1}
     assert causes == {"a": "leader failed", "f": "isr shrunk"}
 
 
-def test_who_comes_back_from_an_unclean_stop_is_no_longer_eligible(tmp_path: Path) -> None:
-    """Who was fenced is; who led last leads again only where nobody else was eligible."""
+def test_an_unclean_stop_ends_eligibility(tmp_path: Path) -> None:
+    """A fenced broker stays eligible. The last known leader leads only if no replica is eligible."""
     min_isr = "t=1 topic a config min.insync.replicas=2"
     failures = (min_isr, "t=10 broker 1 {}", "t=20 broker 2 down")
     replay = run_events(tmp_path, "a: [[1, 2]]", *(one.format("fenced") for one in failures), "t=30 broker 1 unfenced")

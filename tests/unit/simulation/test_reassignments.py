@@ -1,4 +1,4 @@
-"""Reassignments: leader epochs and who leaves, with ZooKeeper and with KRaft.
+"""Reassignments: leader epochs and removed replicas, with ZooKeeper and with KRaft.
 
 Sources: KafkaController.onPartitionReassignment of 2.8; PartitionChangeBuilder, PartitionReassignmentReplicas of 4.1.
 """
@@ -33,7 +33,7 @@ def down(at: int, broker: int) -> Event:
 
 
 def simulate_final(replicas: tuple[int, ...], events: list[Event], kraft: bool) -> Final:
-    """(leader epoch, AR, ISR, leader) at the end. Brokers 1 to 5 live at first."""
+    """Return the final (leader epoch, AR, ISR, leader). Brokers 1 to 5 are live initially."""
     begin = cluster(led_partition(*replicas), led_partition(1, 2, 3, 4, 5, key=("other", 0)), kraft=kraft)
     row = next(row for row in get_final_state(simulate(begin, events)).partitions if row["topic"] == "t")
     return row["leader_epoch"], row["replicas"], sorted(row["isr"]), row["leader"]
@@ -42,23 +42,23 @@ def simulate_final(replicas: tuple[int, ...], events: list[Event], kraft: bool) 
 @pytest.mark.parametrize(
     ("replicas", "events", "zookeeper", "kraft"),
     [
-        # Another order alone: complete at once.
+        # Only the order changes: complete at once.
         ((1, 2), [reassign(1, 2, 1)], (1, [2, 1], [1, 2], 1), (0, [2, 1], [1, 2], 1)),
-        # Fewer: who goes leaves the ISR, an epoch more with ZooKeeper for that, too.
+        # Fewer replicas: those removed leave the ISR, which adds another epoch with ZooKeeper.
         ((1, 2, 3), [reassign(1, 1, 2)], (2, [1, 2], [1, 2], 1), (1, [1, 2], [1, 2], 1)),
-        # The leader goes.
+        # The leader is removed.
         ((1, 2), [reassign(1, 2)], (2, [2], [2], 2), (1, [2], [2], 2)),
-        # A move waits until the new one is in sync.
+        # A move waits until the new replica is in sync.
         ((1, 2), [reassign(1, 2, 3)], (1, [2, 3, 1], [1, 2], 1), (0, [2, 3, 1], [1, 2], 1)),
         ((1, 2), [reassign(1, 2, 3), alter_isr(2, 1, 2, 3)], (3, [2, 3], [2, 3], 2), (1, [2, 3], [2, 3], 2)),
-        # More alone: nobody goes, the leader stays.
+        # More replicas: none is removed, the leader stays.
         (
             (1, 2),
             [reassign(1, 1, 2, 3), alter_isr(2, 1, 2, 3)],
             (2, [1, 2, 3], [1, 2, 3], 1),
             (0, [1, 2, 3], [1, 2, 3], 1),
         ),
-        # Taken back before it is done.
+        # Reverted before it is complete.
         (
             (1, 2, 3),
             [reassign(1, 4, 1), reassign(2, 1, 2, 3)],
@@ -74,13 +74,13 @@ def test_epochs_of_reassignments(
     assert simulate_final(replicas, events, True) == kraft
 
 
-def test_a_down_broker_is_rejected_with_zookeeper_alone() -> None:
+def test_only_zookeeper_rejects_a_down_broker() -> None:
     assert simulate_final((1, 2), [down(1, 3), reassign(2, 1, 3)], False) == (0, [1, 2], [1, 2], 1)
     assert simulate_final((1, 2), [down(1, 3), reassign(2, 1, 3)], True) == (0, [1, 3, 2], [1, 2], 1)
 
 
 def run_events(tmp_path: Path, head: str, *events: str) -> dict:
-    """Of partition a-0."""
+    """Run the events and return the final state of partition a-0."""
     file = tmp_path / "scenario.yaml"
     file.write_text("\n".join([head, "events:", *(f"  - {event}" for event in events)]))
     (row,) = get_final_state(run_replay(ReplayRequest([str(file)])).simulation).partitions
@@ -96,27 +96,27 @@ def run_events(tmp_path: Path, head: str, *events: str) -> dict:
     ],
 )
 def test_a_reassignment_that_is_resumed_adds_an_epoch(tmp_path: Path, resumed: tuple[str, ...]) -> None:
-    """KafkaController.maybeResumeReassignments of 2.8: its first step is done again."""
+    """KafkaController.maybeResumeReassignments of 2.8 repeats the first step."""
     head = "settings: {auto_leader_rebalance: false}\nbrokers: [1, 2, 3, 4, 5]\ntopics: {a: [[2, 3]]}"
     row = run_events(tmp_path, head, "t=1 reassign a-0 to 4,5", *resumed)
     assert (row["leader"], row["leader_epoch"], row["replicas"]) == (2, 2, [4, 5, 2, 3])
 
 
-def test_who_is_not_of_the_target_resumes_nothing(tmp_path: Path) -> None:
+def test_brokers_outside_the_target_do_not_resume_a_reassignment(tmp_path: Path) -> None:
     head = "settings: {auto_leader_rebalance: false}\nbrokers: [1, 2, 3, 4, 5]\ntopics: {a: [[2]]}"
     other = ("t=2 reassign a-0 to 4", "t=3 broker 5 down", "t=4 broker 5 up")
     assert run_events(tmp_path, head, *other)["leader_epoch"] == 1
 
 
-def test_an_unclean_election_ends_a_reassignment_to_who_is_elected(tmp_path: Path) -> None:
-    """Any new ISR is looked at: PartitionReassignmentIsrChange of 2.8."""
+def test_an_unclean_election_completes_a_reassignment_to_the_new_leader(tmp_path: Path) -> None:
+    """Every new ISR is checked: PartitionReassignmentIsrChange of 2.8."""
     events = ("t=1 topic a config unclean.leader.election.enable=true", "t=2 reassign a-0 to 2", "t=3 broker 1 down")
     row = run_events(tmp_path, "brokers: [1, 2, 3]\ncontroller: 3\ntopics: {a: [[1]]}", *events)
     assert (row["leader"], row["isr"], row["replicas"]) == (2, [2], [2])
 
 
-def test_a_reassignment_ends_when_any_broker_returns() -> None:
-    """An unclean election has made the ISR what it is to be; that is seen at the next step of anybody."""
+def test_a_reassignment_completes_when_any_broker_returns() -> None:
+    """An unclean election has made the ISR equal to the target. The next step of any broker shows it."""
     begin = InitialState((1, 2, 3, 4), frozenset({1, 2, 4}), (InitialPartition(T, (1,), (1,), 1, unclean=True),), 4)
     events = [reassign(0, 2), down(1, 1), Event(2, EventKind.BROKER_UP, 3)]
     (row,) = get_final_state(simulate(begin, events)).partitions

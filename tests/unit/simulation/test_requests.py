@@ -1,4 +1,4 @@
-"""Requests that are answered at once, and requests that wait: every condition alone true and false."""
+"""Requests that are answered at once and delayed requests: every condition true and false on its own."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_min_isr_before_the_append() -> None:
     begin = cluster(led_partition(1, 2, 3, isr=(1,), min_isr=2))
     row = simulate_requests(begin, append(0, 3, -1))[0]
     assert (row["error"], row["answered_by"], row["base_offset"]) == ("NOT_ENOUGH_REPLICAS", "at once", None)
-    assert describe_final_health(simulate(begin, [append(0, 3, -1)]))["log_end_offset"] == 0  # nothing is written
+    assert describe_final_health(simulate(begin, [append(0, 3, -1)]))["log_end_offset"] == 0  # nothing is appended
     for acks in (0, 1):
         assert simulate_requests(begin, append(0, 3, acks))[0]["error"] == "NONE"
     assert (
@@ -60,7 +60,7 @@ def test_min_isr_before_the_append() -> None:
 
 
 def test_min_isr_after_the_append() -> None:
-    """The follower leaves while the produce waits: it is written, and not safe."""
+    """The follower leaves the ISR while the produce waits: the messages are appended but not safe."""
     begin = cluster(led_partition(1, 2, min_isr=2), replica_lag_time_max_ms=1000)
     events = [fetch(0, 2), append(1, 3, -1, wait=60_000)]
     assert find_request(begin, *events, of=1, end_at=2000) == (
@@ -80,7 +80,7 @@ def test_min_isr_after_the_append() -> None:
         (append(0, 1, 1), PAIR, False),  # acks are not all
         (append(0, 1, 0), PAIR, False),
         (append(0, 0, -1), PAIR, False),  # no messages
-        (append(0, 1, -1), cluster(led_partition(1, 2, isr=(1,), min_isr=2)), False),  # the append did not work
+        (append(0, 1, -1), cluster(led_partition(1, 2, isr=(1,), min_isr=2)), False),  # the append was rejected
     ],
 )
 def test_when_a_produce_is_delayed(event: Event, begin: InitialState, delayed: bool) -> None:
@@ -89,7 +89,7 @@ def test_when_a_produce_is_delayed(event: Event, begin: InitialState, delayed: b
     assert (row["answered_at_ms"] is None) == delayed
 
 
-def test_a_produce_to_no_leader() -> None:
+def test_a_produce_without_a_leader() -> None:
     begin = InitialState((1, 2, AWAY), frozenset({2, AWAY}), (InitialPartition(T, (1, 2), (1,), None),), AWAY, 1)
     assert find_request(begin, append(0, 1, 1)) == (False, "LEADER_NOT_AVAILABLE", "at once", 0)
     assert find_request(begin, append(0, 1, 0)) == (False, "LEADER_NOT_AVAILABLE", "nothing awaited", 0)
@@ -108,7 +108,7 @@ def test_a_produce_to_no_leader() -> None:
             (True, "NOT_LEADER_OR_FOLLOWER", "leader changed", 50),
         ),
         ([Event(50, EventKind.CONTROLLED_SHUTDOWN, 1)], (True, "NOT_LEADER_OR_FOLLOWER", "leader changed", 50)),
-        ([down(50, 1)], (True, "DISCONNECTED", "broker down", None)),  # nobody is there to answer
+        ([down(50, 1)], (True, "DISCONNECTED", "broker down", None)),  # no broker can answer
         ([down(50, 2)], (True, "NONE", "high watermark", 50)),  # the ISR is the leader alone
         ([partition_event(50, EventKind.ALTER_ISR, replicas=(1,))], (True, "NONE", "high watermark", 50)),
         ([partition_event(50, EventKind.DELETE_PARTITION)], (True, "UNKNOWN_TOPIC_OR_PARTITION", "topic deleted", 50)),
@@ -122,15 +122,15 @@ def test_how_a_delayed_produce_ends(then: list[Event], answer: tuple[Any, ...]) 
     assert find_request(PAIR, append(0, 1, -1), *then, end_at=2000) == answer
 
 
-def test_a_produce_that_still_waits() -> None:
+def test_a_produce_that_is_still_waiting() -> None:
     assert find_request(PAIR, append(0, 1, -1), end_at=999) == (True, "NONE", "waiting", None)
 
 
-def test_an_isr_of_the_leader_alone_waits_for_nobody() -> None:
+def test_a_single_replica_isr_does_not_delay_a_produce() -> None:
     assert find_request(cluster(led_partition(1)), append(5, 1, -1)) == (True, "NONE", "at once", 5)
 
 
-def test_produces_are_answered_in_their_order() -> None:
+def test_produces_are_answered_in_order() -> None:
     begin, events = PAIR, [append(0, 2, -1), append(1, 2, -1), fetch(2, 2, 0), fetch(3, 2, 2), fetch(4, 2, 4)]
     answers = [
         (row["base_offset"], row["answered_at_ms"])
@@ -150,7 +150,7 @@ FULL = cluster(led_partition(1, 2, 3, leos=(3, 3, 3), hws=(3, 3, 3)))
     ("wait", "least", "offset", "delayed"),
     [
         (100, 400, 0, True),
-        (0, 400, 0, False),  # it does not want to wait
+        (0, 400, 0, False),  # its longest wait is 0
         (100, 300, 0, False),  # there is enough
         (100, 1, 3, True),
         (100, 0, 3, False),
@@ -201,7 +201,7 @@ CAUGHT_UP = [fetch(10, 2), fetch(10, 3)]
         ([append(1, 2), fetch(2, 2), fetch(2, 3), fetch(3, 2), fetch(4, 3)], (True, "NONE", "high watermark", 4), 2),
         ([append(1, 2), fetch(2, 2), fetch(2, 3)], (True, "NONE", "timeout", 500), 0),  # written, not committed
         ([append(1, 1), fetch(2, 2), fetch(2, 3), fetch(3, 2), fetch(4, 3)], (True, "NONE", "timeout", 500), 1),
-        ([consume(20, 3, wait=500)], (True, "NONE", "timeout", 500), 0),  # any number of a consumer's wait
+        ([consume(20, 3, wait=500)], (True, "NONE", "timeout", 500), 0),  # a consumer may have several waiting fetches
         ([down(10, 1)], (True, "DISCONNECTED", "broker down", None), 0),
         ([Event(10, EventKind.CONTROLLED_SHUTDOWN, 1)], (True, "NOT_LEADER_OR_FOLLOWER", "leader changed", 10), 0),
         ([down(10, 3)], (True, "FENCED_LEADER_EPOCH", "leader changed", 10), 0),
@@ -221,7 +221,7 @@ def test_how_a_delayed_fetch_of_a_consumer_ends(then: list[Event], answer: tuple
         (6, 3, "UNKNOWN_LEADER_EPOCH"),
         (-1, 3, "NONE"),
         (5, 4, "OFFSET_OUT_OF_RANGE"),
-        (4, 4, "FENCED_LEADER_EPOCH"),  # Kafka looks at the epoch before it reads
+        (4, 4, "FENCED_LEADER_EPOCH"),  # Kafka checks the epoch before it reads
     ],
 )
 @pytest.mark.parametrize("broker", [2, None])
@@ -231,14 +231,14 @@ def test_the_leader_epoch_of_a_fetch(broker: int | None, epoch: int, offset: int
     assert simulate_requests(begin, event)[0]["error"] == error
 
 
-def test_who_may_not_fetch() -> None:
+def test_brokers_that_may_not_fetch() -> None:
     assert simulate_requests(PAIR, down(0, 2), fetch(1, 2))[0]["error"] == "BROKER_DOWN"
     assert simulate_requests(PAIR, fetch(1, 1))[0]["error"] == "NOT_ASSIGNED_REPLICA"
     assert simulate_requests(PAIR, down(0, 2), consume(1))[0]["error"] == "NONE"
 
 
-def test_a_rejected_fetch_begins_nowhere() -> None:
-    """Whoever asks: the errors that come before the log is read. One that waited and failed then has its offset."""
+def test_a_rejected_fetch_has_no_offset() -> None:
+    """These errors come before the log is read. A fetch that fails after waiting keeps its offset."""
     assert simulate_requests(PAIR, down(0, 2), fetch(1, 2))[0]["base_offset"] is None
     assert simulate_requests(PAIR, fetch(1, 1))[0]["base_offset"] is None
     assert simulate_requests(FULL, consume(0, 4))[0]["base_offset"] is None  # out of range

@@ -1,4 +1,4 @@
-"""Topics are deleted as wholes. Source: TopicDeletionManager of Kafka 2.8."""
+"""Deletion of whole topics. Source: TopicDeletionManager of Kafka 2.8."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def run_events(tmp_path: Path, *events: str) -> Replay:
 
 
 def list_final_partitions(replay: Replay) -> dict[int, tuple[Any, ...]]:
-    """(state, leader, leader epoch, ISR) of the partitions of t at the end."""
+    """Return (state, leader, leader epoch, ISR) of the final partitions of t."""
     rows = get_final_state(replay.simulation).partitions
     return {r["partition"]: (r["state"], r["leader"], r["leader_epoch"], r["isr"]) for r in rows if r["topic"] == "t"}
 
 
 def list_transitions_of(replay: Replay, partition: int, broker: int) -> list[tuple[int, str]]:
-    """(second, state) of each transition of a replica of t; an illegal one in brackets."""
+    """Return (second, state) of each transition of a replica of t; illegal ones are in brackets."""
     rows = [r for r in list_transitions(replay.simulation) if (r["topic"], r["partition"]) == ("t", partition)]
     broker_rows = [row for row in rows if row["broker_id"] == broker]
     return [(r["at_ms"] // 1000, r["to_state"] if r["legal"] else f"({r['to_state']})") for r in broker_rows]
@@ -42,8 +42,8 @@ def list_transitions_of(replay: Replay, partition: int, broker: int) -> list[tup
 DELETED = ["OfflineReplica", "ReplicaDeletionStarted", "ReplicaDeletionSuccessful"]
 
 
-def test_all_of_a_topic_waits_for_one_replica(tmp_path: Path) -> None:
-    """Its partitions go at once, its replicas one after another, its epochs with each of the ISR."""
+def test_a_topic_waits_for_its_last_replica(tmp_path: Path) -> None:
+    """Partitions are removed at once, replicas one by one; each that leaves the ISR adds an epoch."""
     replay = run_events(tmp_path, "t=1 broker 3 down", "t=2 topic t deleted", "t=5 produce 1 to t-0,other-0")
     assert list_final_partitions(replay) == {
         0: ("NonExistentPartition", None, 2, [2]),
@@ -60,17 +60,17 @@ def test_all_of_a_topic_waits_for_one_replica(tmp_path: Path) -> None:
     assert answers == {"t": "UNKNOWN_TOPIC_OR_PARTITION", "other": "NONE"}
 
 
-def test_tried_again_when_the_broker_returns(tmp_path: Path) -> None:
+def test_deletion_is_retried_when_the_broker_returns(tmp_path: Path) -> None:
     replay = run_events(tmp_path, "t=1 broker 3 down", "t=2 topic t deleted", "t=3 broker 1 down", "t=4 broker 3 up")
     assert list_final_partitions(replay) == {}
     back = [(4, "OnlineReplica"), *((4, state) for state in DELETED), (4, "NonExistentReplica")]
     assert list_transitions_of(replay, 2, 3) == [(1, "OfflineReplica"), (2, "ReplicaDeletionIneligible"), *back]
-    # What is deleted already is neither barred nor waited for.
+    # Deleted replicas neither block the deletion nor are waited for.
     assert list_transitions_of(replay, 0, 1)[3:] == [(3, "(ReplicaDeletionIneligible)"), (4, "NonExistentReplica")]
 
 
-def test_another_controller_begins_anew(tmp_path: Path) -> None:
-    """It does not know what is deleted already; with a down replica it waits for its broker."""
+def test_a_new_controller_starts_over(tmp_path: Path) -> None:
+    """It does not know which replicas are deleted, and waits for the broker of an offline replica."""
     first = ("t=1 broker 3 down", "t=2 topic t deleted", "t=3 broker 4 down")
     replay = run_events(tmp_path, *first)
     assert list_transitions_of(replay, 0, 1) == [(2, state) for state in DELETED]
@@ -82,17 +82,13 @@ def test_another_controller_begins_anew(tmp_path: Path) -> None:
     assert list_final_partitions(replay) == {}
 
 
-def test_a_reassignment_of_one_partition_holds_the_topic(tmp_path: Path) -> None:
+def test_a_reassignment_of_one_partition_delays_the_deletion(tmp_path: Path) -> None:
     moving = ("t=1 reassign t-0 to 3,4", "t=2 topic t deleted", "t=3 broker 2 down")
     replay = run_events(tmp_path, *moving)
     assert {p: state for p, (state, *_) in list_final_partitions(replay).items()} == dict.fromkeys(
         range(3), "OnlinePartition"
     )
-    assert list_final_partitions(replay)[1][1:] == (
-        None,
-        0,
-        [2, 3],
-    )  # led by nobody who lives, and nobody else is elected
+    assert list_final_partitions(replay)[1][1:] == (None, 0, [2, 3])  # its leader is down, and no other is elected
     assert list_transitions_of(replay, 1, 2) == [(3, "(ReplicaDeletionIneligible)")]
     replay = run_events(tmp_path, *moving, "t=5 isr t-0 1,3,4")
     assert {p: state for p, (state, *_) in list_final_partitions(replay).items()} == dict.fromkeys(
@@ -104,7 +100,7 @@ def test_a_reassignment_of_one_partition_holds_the_topic(tmp_path: Path) -> None
     assert list_final_partitions(run_events(tmp_path, *moving, "t=5 isr t-0 1,3,4", "t=6 broker 2 up")) == {}
 
 
-def test_it_is_not_created_while_it_is_deleted(tmp_path: Path) -> None:
+def test_a_topic_cannot_be_created_during_its_deletion(tmp_path: Path) -> None:
     again = "topic t created 4:1,4:2,4:1,4:2"
     waits = ("t=1 broker 3 down", "t=2 topic t deleted", f"t=3 {again}")
     replay = run_events(tmp_path, *waits)
@@ -117,8 +113,8 @@ def test_it_is_not_created_while_it_is_deleted(tmp_path: Path) -> None:
     )
 
 
-def test_the_last_broker_alone(tmp_path: Path) -> None:
-    """Deletions of one topic say nothing of another; a broker that returns to lead everything goes on with them."""
+def test_deletions_continue_with_the_last_broker(tmp_path: Path) -> None:
+    """Deletions of topics are independent; a broker that returns as controller continues them."""
     replay = run_events(
         tmp_path, "t=1 topic t deleted", "t=2 topic other deleted", "t=3 brokers 1,2,3,4 down", "t=4 broker 4 up"
     )

@@ -24,6 +24,11 @@ class ElectedFrom(IntEnum):
     UNCLEAN = 3
     OFFLINE = 4
 
+    @property
+    def label(self) -> str:
+        """The published name, in answers and tables."""
+        return "kept" if self is ElectedFrom.UNCHANGED else self.name.lower()
+
 
 UNCHANGED, FROM_ISR, FROM_ELR, UNCLEAN, OFFLINE = (code.value for code in ElectedFrom)
 

@@ -1,4 +1,4 @@
-"""Random sequences of every kind of event that a fold knows, for folds against folds."""
+"""Random sequences of every kind of event, for simulations against each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from udfs.simulation.kernels.codes import EventKind
 
 
 class _Sequence:
-    """Random events of a small cluster with data; some brokers are not there at first."""
+    """Random events of a small cluster with data; some brokers join later."""
 
     def __init__(self, seed: int, kraft: bool) -> None:
         self.draw = random.Random(seed)
@@ -20,7 +20,7 @@ class _Sequence:
         self.events: list[Event] = []
         self.at, self.requests = draw.choice([0, 1_234, 60_000]), 0
         self.keys = [("t", number) for number in range(draw.randint(1, 3))]
-        held = tuple(self.held(key, first) for key in self.keys)
+        partitions = tuple(self.draw_partition(key, first) for key in self.keys)
         rules = ClusterSettings(
             kraft=kraft,
             elr=kraft and draw.random() < 0.5,
@@ -33,9 +33,9 @@ class _Sequence:
             truncate_to=draw.choice(["epoch", "high_watermark"]),
             isr_joins_at_epoch_start=draw.random() < 0.7,
         )
-        self.begin = InitialState(first, frozenset(first), held, draw.choice(first), 1, rules)
+        self.begin = InitialState(first, frozenset(first), partitions, draw.choice(first), 1, rules)
 
-    def held(self, key: tuple[str, int], brokers: tuple[int, ...]) -> InitialPartition:
+    def draw_partition(self, key: tuple[str, int], brokers: tuple[int, ...]) -> InitialPartition:
         draw = self.draw
         ar = tuple(draw.sample(brokers, min(len(brokers), draw.choice([1, 2, 3, 3]))))
         more: dict[str, Any] = {}
@@ -49,33 +49,33 @@ class _Sequence:
             self.at += self.draw.choice([0, 0, 0, 1, 100, 500, 4_000, 20_000])
             kind = self.draw.random()
             if kind < 0.3:
-                self.control()
+                self.add_control_event()
             elif kind < 0.32:
-                self.other()
+                self.add_log_event()
             else:
-                self.data()
+                self.add_data_event()
         return self.begin, self.events
 
-    def put(self, kind: int, **values: Any) -> None:
+    def add_event(self, kind: int, **values: Any) -> None:
         self.events.append(Event(self.at, kind, **values))
 
-    def some(self) -> tuple[int, ...]:
+    def draw_brokers(self) -> tuple[int, ...]:
         return tuple(self.draw.sample(self.brokers, self.draw.randint(1, min(3, len(self.brokers)))))
 
-    def data(self) -> None:
+    def add_data_event(self) -> None:
         draw, key, kind = self.draw, self.draw.choice(self.keys), self.draw.random()
         self.requests += 1
         request, wait = self.requests, draw.choice([0, 100, 500, 5_000, 40_000])
         if kind < 0.35:
             messages = draw.choice([0, 1, 2, 5])
             acks = draw.choice([0, 1, -1, -1])
-            self.put(EventKind.APPEND, partition=key, request=request, acks=acks, messages=messages, wait_ms=wait)
+            self.add_event(EventKind.APPEND, partition=key, request=request, acks=acks, messages=messages, wait_ms=wait)
         elif kind < 0.85:
             low = draw.random() < 0.1
             more = {"fetch_offset": draw.randint(0, 6)} if low else {}
             size = draw.choice([0, 1, 1, 300])
             for broker in draw.sample(self.brokers, draw.randint(1, len(self.brokers))):
-                self.put(
+                self.add_event(
                     EventKind.FETCH, broker=broker, partition=key, request=request, wait_ms=wait, min_bytes=size, **more
                 )
                 self.requests += 1
@@ -84,12 +84,12 @@ class _Sequence:
             keys = draw.sample(self.keys, min(len(self.keys), draw.choice([1, 2])))
             for one in keys:
                 more = {"request": request, "parts": len(keys), "wait_ms": wait, "min_bytes": 200}
-                self.put(EventKind.FETCH, partition=one, fetch_offset=draw.randint(0, 4), **more)
+                self.add_event(EventKind.FETCH, partition=one, fetch_offset=draw.randint(0, 4), **more)
         else:
             leo, hw = draw.choice([None, draw.randint(0, 8)]), draw.choice([None, 1])
-            self.put(EventKind.REPLICA_OFFSETS, broker=draw.choice(self.brokers), partition=key, leo=leo, hw=hw)
+            self.add_event(EventKind.REPLICA_OFFSETS, broker=draw.choice(self.brokers), partition=key, leo=leo, hw=hw)
 
-    def control(self) -> None:
+    def add_control_event(self) -> None:
         draw, key = self.draw, self.draw.choice(self.keys)
         kinds = (
             [EventKind.BROKER_DOWN] * 4
@@ -113,18 +113,18 @@ class _Sequence:
             EventKind.CONTROLLED_SHUTDOWN,
             EventKind.CONTROLLER_LOST,
         ):
-            self.put(kind, broker=draw.choice(self.brokers))
+            self.add_event(kind, broker=draw.choice(self.brokers))
         elif kind == EventKind.CREATE_PARTITION:
             if draw.random() < 0.5:
                 self.keys.append(key := ("n", len(self.keys)))
-            self.put(kind, partition=key, replicas=self.some())
+            self.add_event(kind, partition=key, replicas=self.draw_brokers())
         elif kind in (EventKind.REASSIGN_PARTITION, EventKind.ALTER_ISR):
-            self.put(kind, partition=key, replicas=self.some())
+            self.add_event(kind, partition=key, replicas=self.draw_brokers())
         else:
-            self.put(kind, partition=key, value=draw.randint(0, 2))
+            self.add_event(kind, partition=key, value=draw.randint(0, 2))
 
-    def other(self) -> None:
-        """What only logs tell."""
+    def add_log_event(self) -> None:
+        """Add an event that only comes from a controller's log."""
         draw, key = self.draw, self.draw.choice(self.keys)
         kind = draw.choice(
             [
@@ -138,16 +138,18 @@ class _Sequence:
             ]
         )
         if kind in (EventKind.BROKER_FENCED, EventKind.BROKER_UNFENCED):
-            self.put(kind, broker=draw.choice(self.brokers))
+            self.add_event(kind, broker=draw.choice(self.brokers))
         elif kind == EventKind.CONTROLLER_CHANGE:
-            self.put(kind, broker=draw.choice(self.begin.brokers), value=draw.randint(2, 9))
+            self.add_event(kind, broker=draw.choice(self.begin.brokers), value=draw.randint(2, 9))
         elif kind == EventKind.PARTITION_RECORD:
-            ar = self.some()
+            ar = self.draw_brokers()
             whole = draw.random() < 0.5
             lists = {"replicas": ar, "elr": ar[2:], "last_known": ar[1:2]} if whole or draw.random() < 0.3 else {}
-            self.put(kind, partition=key, isr=ar[:2], leader=draw.choice([*ar, -1]), is_full_record=whole, **lists)
+            self.add_event(
+                kind, partition=key, isr=ar[:2], leader=draw.choice([*ar, -1]), is_full_record=whole, **lists
+            )
         else:
-            self.put(kind, partition=key)
+            self.add_event(kind, partition=key)
 
 
 def random_zookeeper_sequence(seed: int) -> tuple[InitialState, list[Event]]:
