@@ -320,6 +320,7 @@ def _print_schemes(store: Store, snapshots: Sequence[SnapshotKey], max_pairs: in
 
 def _print_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
     from pipelines.cli.text_grid import print_grid
+    from pipelines.report.report_data import read_custom_failures
 
     # heading -> column
     cells = {
@@ -330,16 +331,13 @@ def _print_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> No
         "worst\nsurvivor": "worst_survivor",
         "max/mean": "worst_survivor_ratio",
     }
-    columns = ("cluster_id", "scheme", "scenario_kind", "failed_brokers", *cells.values())
-    rows = store.read_rows("gold.failure_summary", snapshots, columns)
-    custom = [row for row in rows if row["scenario_kind"] == "custom" and row["scheme"] == "observed"]
 
     def format_cell(value: Any) -> str:
         return "-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
 
     lines = (
         [row["cluster_id"], ",".join(map(str, row["failed_brokers"])), *(format_cell(row[c]) for c in cells.values())]
-        for row in sorted(custom, key=itemgetter("cluster_id", "failed_brokers"))
+        for row in sorted(read_custom_failures(store, snapshots), key=itemgetter("cluster_id", "failed_brokers"))
     )
     typer.echo("")
     print_grid(("cluster", "failed brokers", *cells), lines, right=tuple(cells), title="Custom failures")

@@ -29,17 +29,23 @@ VERDICT_FIGURES = ("hotspots", "failures", "sources")
 
 def read_verdicts(store: Store, snapshots: Sequence[SnapshotKey]) -> dict[str, Verdict]:
     """Read what the verdicts of these snapshots need, and return the verdict of each cluster."""
-    figures = [figure for figure in FIGURES if figure.name in VERDICT_FIGURES]
+    tables = _read_figures(store, VERDICT_FIGURES, snapshots)
+    return {
+        key.cluster_id: _judge(*(_filter(tables[name], key.cluster_id).to_pylist() for name in VERDICT_FIGURES))
+        for key in snapshots
+    }
+
+
+def read_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> Rows:
+    """Read the custom failures of these snapshots."""
+    rows: Rows = _read_figures(store, ("custom_failures",), snapshots)["custom_failures"].to_pylist()
+    return rows
+
+
+def _read_figures(store: Store, names: Sequence[str], snapshots: Sequence[SnapshotKey]) -> dict[str, pa.Table]:
+    figures = [figure for figure in FIGURES if figure.name in names]
     run_sql = store.prepare_sql([name for figure in figures for name in figure.tables])
-    tables = {figure.name: _run(run_sql, figure.query(sorted(snapshots))) for figure in figures}
-    verdicts = {}
-    for key in snapshots:
-        rows = [
-            tables[name].filter(pc.equal(tables[name]["cluster_id"], key.cluster_id)).to_pylist()
-            for name in VERDICT_FIGURES
-        ]
-        verdicts[key.cluster_id] = _judge(*rows)
-    return verdicts
+    return {figure.name: _run(run_sql, figure.query(sorted(snapshots))) for figure in figures}
 
 
 def _judge(hotspots: Rows, failures: Rows, sources: Rows) -> Verdict:
@@ -83,7 +89,7 @@ def read_report_data(
         history = trend.result()
     clusters = []
     for key in ordered:
-        own_tables = {figure.name: _filter(tables.get(figure.name), key.cluster_id) for figure in FIGURES}
+        own_tables = {name: _filter(table, key.cluster_id) for name, table in tables.items()}
         clusters.append(_describe_cluster(key, own_tables, history.get(key.cluster_id, [])))
     return ReportData(clusters, datetime.now(UTC))
 
@@ -109,16 +115,13 @@ def trend_query(clusters: Sequence[str]) -> str:
     return TREND.sql.strip().format(clusters=", ".join(map(quote_text, dict.fromkeys(clusters))))
 
 
-def _filter(table: pa.Table | None, cluster: str) -> pa.Table | None:
-    if table is None:
-        return None
+def _filter(table: pa.Table, cluster: str) -> pa.Table:
     return table.filter(pc.equal(table["cluster_id"], cluster)).drop_columns(["cluster_id"])
 
 
-def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table | None], trend: Rows) -> dict[str, Any]:
+def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: Rows) -> dict[str, Any]:
     def rows(name: str) -> Rows:
-        table = tables[name]
-        return [] if table is None else table.to_pylist()
+        return tables[name].to_pylist() if name in tables else []
 
     brokers, failures, sources, hotspots = rows("brokers"), rows("failures"), rows("sources"), rows("hotspots")
     return {
@@ -134,7 +137,7 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table | None], t
         "failures": add_risks([row for row in failures if row["scheme"] == "observed"]),
         "custom_failures": add_risks(rows("custom_failures")),
         "worst": _list_worst_survivors(failures),
-        "takeovers": _build_takeover_matrices(tables["takeovers"], [row["broker_id"] for row in brokers]),
+        "takeovers": _build_takeover_matrices(tables.get("takeovers"), [row["broker_id"] for row in brokers]),
         "pairs": _shorten_pairs(rows("pairs")),
         "racks": rows("racks"),
         "durability": rows("durability"),

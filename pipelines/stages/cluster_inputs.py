@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from pipelines.config.settings import CustomFailure
@@ -26,6 +26,18 @@ _COLUMNS = ("cluster", "broker_id", *RESOURCES)
 Capacities = Mapping[tuple[str, int], list[float]]
 
 
+def collect_brokers(brokers: DataFrame) -> dict[tuple[str, str], list[Row]]:
+    """Collect the brokers (broker_id, rack, live) of each snapshot, in ascending order of their ids.
+
+    Brokers, unlike partitions, are few: their lists go to the workers with a function.
+    """
+    by_snapshot: dict[tuple[str, str], list[Row]] = {}
+    rows = brokers.select(*_SNAPSHOT, "broker_id", "rack", "live").collect()
+    for row in sorted(rows, key=attrgetter("broker_id")):
+        by_snapshot.setdefault((row.cluster_id, row.snapshot_id), []).append(row)
+    return by_snapshot
+
+
 def collect_clusters(brokers: DataFrame, topics: DataFrame, custom: Sequence[CustomFailure] = ()) -> Clusters:
     """Describe the clusters of a run for the failure stages, including those without live brokers or topics.
 
@@ -37,26 +49,21 @@ def collect_clusters(brokers: DataFrame, topics: DataFrame, custom: Sequence[Cus
     Returns:
         Clusters by (cluster_id, snapshot_id).
     """
-    # Brokers, unlike partitions, are few: their lists go to the workers with the function.
-    known: dict[tuple[str, str], set[int]] = {}
-    racks: dict[tuple[str, str], dict[int, str | None]] = {}
-    rows = brokers.select(*_SNAPSHOT, "broker_id", "rack", "live").collect()
-    for row in sorted(rows, key=attrgetter("broker_id")):
-        key = (row.cluster_id, row.snapshot_id)
-        known.setdefault(key, set()).add(row.broker_id)
-        if row.live:
-            racks.setdefault(key, {})[row.broker_id] = row.rack
+    known = collect_brokers(brokers)
     counts = topics.groupBy(*_SNAPSHOT).agg(F.sum("partitions").alias("n")).collect()
     partitions = {(row.cluster_id, row.snapshot_id): int(row.n or 0) for row in counts}
 
     def describe(key: tuple[str, str]) -> Cluster:
+        rows = known.get(key, [])
+        all_ids = {row.broker_id for row in rows}
         failures = (
             tuple(sorted(failure.brokers))
             for failure in custom
-            if failure.cluster in ("", key[0]) and known.get(key, set()).issuperset(failure.brokers)
+            if failure.cluster in ("", key[0]) and all_ids.issuperset(failure.brokers)
         )
-        live = racks.get(key, {})
-        return Cluster(tuple(live), tuple(live.values()), tuple(dict.fromkeys(failures)), partitions.get(key, 0))
+        live = [row for row in rows if row.live]
+        ids, racks = tuple(row.broker_id for row in live), tuple(row.rack for row in live)
+        return Cluster(ids, racks, tuple(dict.fromkeys(failures)), partitions.get(key, 0))
 
     return {key: describe(key) for key in sorted({*known, *partitions})}
 

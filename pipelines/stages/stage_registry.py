@@ -22,7 +22,7 @@ from pipelines.stages import (
     scheme_comparison_stage,
     silver_stage,
 )
-from pipelines.stages.cluster_inputs import collect_clusters, match_capacities
+from pipelines.stages.cluster_inputs import collect_brokers, collect_clusters, match_capacities
 from pipelines.stages.entities_stage import EntityParameters, entities
 from pipelines.stages.failure_stage import compute_table
 from pipelines.stages.scheme_aggregates_stage import AggregationParameters, scheme_aggregates
@@ -85,15 +85,10 @@ def _shard_counts(context: Context) -> dict[str, int]:
 
 def _placements(t: Frames, context: Context) -> DataFrame:
     run = context.settings.run
-    # Brokers, unlike partitions, are few: their lists go to the workers with the function.
-    rows = t["silver.brokers"].where("live").select("cluster_id", "snapshot_id", "broker_id", "rack").collect()
-    result: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
-    for row in rows:
-        result.setdefault((row.cluster_id, row.snapshot_id), []).append((row.broker_id, row.rack))
-    live = {}
-    for key, brokers in result.items():
-        ids, racks = zip(*sorted(brokers, key=lambda broker: broker[0]), strict=True)
-        live[key] = LiveBrokers(ids, racks)
+    live = {
+        key: LiveBrokers([row.broker_id for row in rows], [row.rack for row in rows])
+        for key, rows in collect_brokers(t[BROKERS].where("live")).items()
+    }
     parameters = placement_stage.PlacementParameters(run.schemes, run.seed, live)
     return placement_stage.placements(t["silver.topics"], t["silver.partitions"], parameters)
 
@@ -115,7 +110,7 @@ def plans_rest_on(settings: Settings) -> str:
         "run": {"seed": settings.run.seed},
         "topics": {"min_insync_replicas": settings.topics.min_insync_replicas},
         "failures": {"max_pairs": settings.failures.max_pairs},
-        "durability": settings.durability.model_dump(include={"steps", "trials"}),
+        "durability": settings.durability.model_dump(include={"max_exact_steps", "monte_carlo_samples"}),
         "plans": settings.plans.model_dump(),
     }
     return json.dumps(chosen, sort_keys=True)

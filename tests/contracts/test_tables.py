@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from pipelines.config.settings import load_settings
 from pipelines.ingest.merge.entities import ENTITY_SCHEMAS, Entities
 from pipelines.stages.raw_metadata_stage import FILES, raw_metadata
-from pipelines.stages.stage_registry import STAGES, STEPS, Context, steps_between
+from pipelines.stages.stage_registry import STAGES, STEPS, Context, plans_rest_on, steps_between
 from pipelines.tables import REPLAY_TABLES, RUN_TABLES, TABLES
 from pipelines.tables.table_contract import Table
 from udfs.arrow.table_columns import DOUBLE, LONG, get_comment
@@ -56,6 +56,12 @@ def test_stages_come_after_their_inputs() -> None:
     assert steps_between("gold", None)[:2] == ["quality", "internal.scheme_aggregates"]
     assert steps_between("gold.failure_load", "gold.failure_load") == ["quality", "gold.failure_load"]
     assert steps_between("silver.brokers", "quality")[-1] == "quality"
+
+
+@pytest.mark.parametrize("setting", ["durability.max_exact_steps=7", "durability.monte_carlo_samples=7"])
+def test_plans_rest_on_what_their_metrics_are_computed_with(setting: str) -> None:
+    before, after = (plans_rest_on(load_settings(options, environ={})) for options in ([], [setting]))
+    assert before != after
 
 
 @pytest.fixture

@@ -31,13 +31,15 @@ def unpack_tables(ipc_batches: Iterable[bytes], schema: pa.Schema) -> pa.Table:
 
 
 def rebatch(
-    batches: Iterable[pa.RecordBatch], split: Callable[[pa.Table], Iterator[pa.RecordBatch]]
+    batches: Iterable[pa.RecordBatch],
+    split: Callable[[pa.Table], Iterator[pa.RecordBatch]],
+    min_rows: int = _BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:
-    """Collect batches to tables of at least 100,000 rows, so that Arrow IPC batches are not tiny, and `split` these."""
+    """Collect batches to tables of at least `min_rows` rows, so that what `split` makes of them is not tiny."""
     collected: list[pa.RecordBatch] = []
     for batch in batches:
         collected.append(batch)
-        if sum(part.num_rows for part in collected) >= _BATCH_ROWS:
+        if sum(part.num_rows for part in collected) >= min_rows:
             yield from split(pa.Table.from_batches(collected))
             collected = []
     if any(part.num_rows for part in collected):

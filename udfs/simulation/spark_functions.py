@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.ipc import pack_table, unpack_tables
+from udfs.arrow.ipc import pack_table, rebatch, unpack_tables
 from udfs.simulation.event_columns import code_rows
 from udfs.simulation.event_packing import pack_event_log
 from udfs.simulation.joint_events import find_joint_events
@@ -54,14 +54,7 @@ Batches = Iterable[pa.RecordBatch]
 
 def shard_events(batches: Batches) -> Iterator[pa.RecordBatch]:
     """Pack rows of WIRE, with the `bucket` of their shard, into rows of SHARDS."""
-    pending: list[pa.RecordBatch] = []
-    for batch in batches:
-        pending.append(batch)
-        if sum(part.num_rows for part in pending) >= _SHARD_ROWS:
-            yield from _pack_shards(pa.Table.from_batches(pending))
-            pending = []
-    if any(part.num_rows for part in pending):
-        yield from _pack_shards(pa.Table.from_batches(pending))
+    return rebatch(batches, _pack_shards, _SHARD_ROWS)
 
 
 def simulate_shards(batches: Batches) -> Iterator[pa.RecordBatch]:
