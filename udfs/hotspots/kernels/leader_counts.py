@@ -118,6 +118,18 @@ def _accumulate(steps: Ints, out: Ints) -> None:
     steps[:] = 0
 
 
+@part
+def _finish_seed(
+    leaders: Ints, replicas: Ints, leader_steps: Ints, follower_steps: Ints, leaders_each: int, replicas_each: int
+) -> None:
+    """Add up a seed's differences, and what every broker has: `leaders_each`, and `replicas_each` beside leaders."""
+    _accumulate(leader_steps, leaders)
+    _accumulate(follower_steps, replicas)
+    for k in range(len(leaders)):
+        replicas[k] += leaders[k] + replicas_each
+        leaders[k] += leaders_each
+
+
 @compiled
 def count_round_robin(run_words: Words, topics: ClusterTopics, arcs: Arcs, is_random: bool, counts: SeedCounts) -> None:
     """Count leaders and replicas of the round robin without racks; brokers in the order placed over.
@@ -156,11 +168,7 @@ def count_round_robin(run_words: Words, topics: ClusterTopics, arcs: Arcs, is_ra
                     step += 1
                     if step == n - 1:
                         step = 0
-        _accumulate(leader_steps, counts.leaders[s])
-        _accumulate(follower_steps, counts.replicas[s])
-        for k in range(n):
-            counts.replicas[s, k] += counts.leaders[s, k] + replicas_each
-            counts.leaders[s, k] += leaders_each
+        _finish_seed(counts.leaders[s], counts.replicas[s], leader_steps, follower_steps, leaders_each, replicas_each)
 
 
 @compiled
@@ -250,11 +258,7 @@ def count_striped_one_rack(run_words: Words, topics: ClusterTopics, counts: Seed
                 counts.leaders[s, order[(start + partition) % n]] += 1
                 for rank in range(1, factor[i]):
                     counts.replicas[s, order[(start + partition + rank) % n]] += 1
-        _accumulate(leader_steps, counts.leaders[s])
-        _accumulate(follower_steps, counts.replicas[s])
-        for k in range(n):
-            counts.replicas[s, k] += counts.leaders[s, k] + replicas_each
-            counts.leaders[s, k] += leaders_each
+        _finish_seed(counts.leaders[s], counts.replicas[s], leader_steps, follower_steps, leaders_each, replicas_each)
 
 
 @compiled

@@ -187,14 +187,19 @@ def fence_replica(sim: SimulationArrays, p: int, slot: int, cause: int) -> None:
 @part
 def keep_active_in_isr(sim: SimulationArrays, p: int) -> None:
     """Remove replicas from the ISR whose brokers are down or shutting down."""
-    partition = sim.partitions[p]
-    begin, size = partition[Partition.REPLICA_BEGIN], 0
-    for i in range(partition[Partition.ISR_SIZE]):
-        slot = sim.replicas[begin + i, Replica.ISR]
+    set_isr_to_active(sim, p, Replica.ISR, sim.partitions[p, Partition.ISR_SIZE])
+
+
+@part
+def set_isr_to_active(sim: SimulationArrays, p: int, column: int, size: int) -> None:
+    """Make the active replicas among the first `size` of a list (a column of Replica) the ISR, in their order."""
+    begin, new_size = sim.partitions[p, Partition.REPLICA_BEGIN], 0
+    for i in range(size):
+        slot = sim.replicas[begin + i, column]
         if is_active(sim, p, slot):
-            sim.replicas[begin + size, Replica.ISR] = slot
-            size += 1
-    partition[Partition.ISR_SIZE] = size
+            sim.replicas[begin + new_size, Replica.ISR] = slot
+            new_size += 1
+    sim.partitions[p, Partition.ISR_SIZE] = new_size
 
 
 @part

@@ -17,6 +17,7 @@ from udfs.simulation.kernels.controller_elections import (
     keep_active_in_isr,
     remove_from_isr,
     revoke_eligibility,
+    set_isr_to_active,
     set_leader,
     write_isr_change,
     write_leadership,
@@ -196,16 +197,10 @@ def create_partition(sim: SimulationArrays, p: int, lists: Ints, place: int) -> 
 def _initialize_leader(sim: SimulationArrays, p: int) -> None:
     """Bring a new partition online with its active replicas as ISR, the first as leader. Without any it stays new."""
     partition = sim.partitions[p]
-    begin, size = partition[Partition.REPLICA_BEGIN], 0
-    for i in range(partition[Partition.AR_SIZE]):
-        slot = sim.replicas[begin + i, Replica.AR]
-        if is_active(sim, p, slot):
-            sim.replicas[begin + size, Replica.ISR] = slot
-            size += 1
-    partition[Partition.ISR_SIZE] = size
-    if size == 0:
+    set_isr_to_active(sim, p, Replica.AR, partition[Partition.AR_SIZE])
+    if partition[Partition.ISR_SIZE] == 0:
         return
-    partition[Partition.LEADER] = sim.replicas[begin, Replica.ISR]
+    partition[Partition.LEADER] = sim.replicas[partition[Partition.REPLICA_BEGIN], Replica.ISR]
     partition[Partition.LEADER_EPOCH] = 0
     write_leadership(sim, p, ChangeCause.CREATED, NONE)
     set_partition_state(sim, p, PartitionState.ONLINE, ChangeCause.CREATED)
