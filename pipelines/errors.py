@@ -1,7 +1,5 @@
 """Define every error that this program raises on purpose; each message names the value at fault and the remedy."""
 
-from __future__ import annotations
-
 # Exit codes of the commands.
 EXIT_INPUT = 1  # wrong input, settings or environment
 EXIT_TABLE_FAULT = 2  # the quality gate found a fault in a table

@@ -1,29 +1,27 @@
 """Configure the log of the command line. Modules log to loggers of their own names, which print nothing by default."""
 
-from __future__ import annotations
-
 import logging
+from enum import StrEnum
 
-from pipelines.errors import SettingsError
-
-LEVELS = ("debug", "info", "warning", "error")
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
-def configure_logging(level: str) -> None:
-    """Print the log of this program to stderr.
+class LogLevel(StrEnum):
+    """The lowest level that is printed."""
 
-    Args:
-        level: Lowest level to print, one of LEVELS.
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
 
-    Raises:
-        SettingsError: If there is no such level.
-    """
-    if level.lower() not in LEVELS:
-        raise SettingsError(f"there is no log level {level!r}; there are {', '.join(LEVELS)}")
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter(_FORMAT))
-    logger = logging.getLogger(__package__)
-    logger.handlers = [handler]
-    logger.propagate = False
-    logger.setLevel(level.upper())
+
+def configure_logging(level: LogLevel | None) -> LogLevel | None:
+    """Print the log of this program to stderr; None = none. Returns the level, as callbacks of options do."""
+    if level is not None:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter(_FORMAT))
+        logger = logging.getLogger(__package__)
+        logger.handlers = [handler]
+        logger.propagate = False
+        logger.setLevel(level.upper())
+    return level

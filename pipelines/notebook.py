@@ -1,7 +1,5 @@
 """Give notebooks their parameters, and the tables and views by name."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """A run: it goes through the stages, each of which reads tables and writes one, and records what has finished."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Answers as JSON: dataclasses whose published keys stay the same when a field gets a better name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum

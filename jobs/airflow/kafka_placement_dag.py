@@ -18,8 +18,6 @@ Exit codes of the command become:
     64  wrong usage: failed without retry
 """
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 from datetime import UTC, datetime, timedelta

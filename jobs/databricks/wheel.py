@@ -4,8 +4,6 @@ It has the files of the plain wheel, but does not require the platform's librari
 over the platform's. A build tag distinguishes the two wheels; the version is the same.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -4,8 +4,6 @@ A line of JSON is a request: `algorithm`, `brokers` ([{id, rack, fenced}] or [id
 and `replication_factor`, or `topics`: several topics that draw from one random generator in order.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -66,29 +64,17 @@ class _ManualRequest(_Strict):
 
 @dataclass(frozen=True)
 class AssignRequest:
-    """One line of JSON.
+    """One line of JSON."""
 
-    Attributes:
-        location: File and line, for messages.
-        number: Line number.
-        fields: The JSON object as read.
-        invalid_reason: Why it is not a valid request; the following attributes are then empty.
-        scheme: Scheme to place by.
-        seed: Seed of the random generator.
-        brokers: Brokers to place over.
-        topics: Topics to place.
-        replica_assignment: Assignment by hand, for the manual scheme.
-    """
-
-    location: str
-    number: int
-    fields: dict[str, Any]
-    invalid_reason: str = ""
-    scheme: str = ""
-    seed: int = 0
-    brokers: tuple[RequestedBroker, ...] = ()
-    topics: tuple[TopicRequest, ...] = ()
-    replica_assignment: str = ""
+    location: str  # File and line, for messages
+    number: int  # Line number
+    fields: dict[str, Any]  # The JSON object as read
+    invalid_reason: str = ""  # Why it is not a valid request; the following attributes are then empty
+    scheme: str = ""  # Scheme to place by
+    seed: int = 0  # Seed of the random generator
+    brokers: tuple[RequestedBroker, ...] = ()  # Brokers to place over
+    topics: tuple[TopicRequest, ...] = ()  # Topics to place
+    replica_assignment: str = ""  # Assignment by hand, for the manual scheme
 
     @property
     def has_topics(self) -> bool:

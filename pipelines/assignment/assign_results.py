@@ -1,7 +1,5 @@
 """Results of `assign`: requests placed by the kernels in batches, and as JSON in the form of the request."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Assignments as input of Kafka's own tools: kafka-topics commands, and the JSON of kafka-reassign-partitions."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterable, Iterator

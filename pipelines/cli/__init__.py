@@ -1,7 +1,5 @@
 """The `kafka-placement` command, as people, spark-submit, wheel tasks and notebooks start it."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """The command itself: its name, its version, its help."""
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated
 

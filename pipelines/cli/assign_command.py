@@ -31,28 +31,35 @@ OUTPUT_FORMATS = (JSON, COMMANDS, REASSIGNMENT)
 def assign(
     requests: Annotated[
         str,
-        typer.Argument(
-            help="JSON lines, a request each; or a list of topics (CSV, JSON), or any source.", metavar="FILE"
-        ),
+        typer.Argument(help="Requests as JSON lines; or a list of topics (CSV, JSON); or any source.", metavar="FILE"),
     ],
-    brokers: Annotated[str | None, typer.Option(help="List of brokers for a list of topics.", metavar="FILE")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the output to this file.", show_default="printed")] = None,
+    brokers: Annotated[
+        str | None, typer.Option(help="The brokers on which a list of topics is placed.", metavar="FILE")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the output to this file.", metavar="FILE", show_default="printed")
+    ] = None,
     output_format: Annotated[
-        str, typer.Option(help="json (lines), commands (kafka-topics) or reassignment (kafka-reassign-partitions).")
+        str,
+        typer.Option(
+            help="json (lines), commands (kafka-topics) or reassignment (kafka-reassign-partitions).", metavar="FORMAT"
+        ),
     ] = "json",
     scheme: Annotated[
-        str, typer.Option(help="For lists and sources: kafka, kafka_rack_unaware, kraft or naive.")
+        str, typer.Option(help="For lists and sources: kafka, kafka_rack_unaware, kraft or naive.", metavar="SCHEME")
     ] = "kafka",
     seed: Annotated[int | None, typer.Option(help="Seed of java.util.Random.", show_default="run.seed")] = None,
     shared_random: Annotated[
         bool,
         typer.Option(
             "--shared-random",
-            help="Draw for all topics from one Random, as one Kafka process does; else one per topic.",
+            help="Use one random generator for all topics, as one Kafka process does, not one per topic.",
         ),
     ] = False,
     format_name: FormatOption = None,
-    server: Annotated[str, typer.Option("--bootstrap-server", help="For --output-format commands.")] = "localhost:9092",
+    server: Annotated[
+        str, typer.Option("--bootstrap-server", help="Broker named in the printed commands.", metavar="HOST:PORT")
+    ] = "localhost:9092",
     conf: ConfOption = None,
     options: SetOption = None,
 ) -> None:

@@ -13,6 +13,7 @@ import typer
 from pipelines.config.settings import Settings, load_settings
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import Source
+from pipelines.logging_setup import LogLevel, configure_logging
 from udfs.json_output import to_json
 
 if TYPE_CHECKING:
@@ -20,27 +21,40 @@ if TYPE_CHECKING:
 
 SourceArgument = Annotated[
     str,
-    typer.Argument(help="A cluster: a file or a folder of its files; NAME=PATH names the cluster.", metavar="SOURCE"),
+    typer.Argument(
+        help="A file, or a folder with the files of one cluster; NAME=PATH names the cluster.", metavar="SOURCE"
+    ),
 ]
 SourcesArgument = Annotated[
-    list[str], typer.Argument(help="Clusters: files or folders; NAME=PATH names a cluster.", metavar="SOURCE...")
+    list[str], typer.Argument(help="A file or a folder per cluster; NAME=PATH names the cluster.", metavar="SOURCE...")
 ]
 FormatOption = Annotated[
-    str | None, typer.Option("--format", help="Read every file in this format.", show_default="detected")
+    str | None,
+    typer.Option("--format", help="Read every file in this format.", metavar="NAME", show_default="detected"),
 ]
 JsonOption = Annotated[
     Path | None,
-    typer.Option(
-        "--json", help="Write the answer as JSON to this file; - prints it, and nothing else.", metavar="FILE"
-    ),
+    typer.Option("--json", help="Write the answer as JSON to this file; - prints only the JSON.", metavar="FILE"),
 ]
 SMALL_REPLAY = 100_000  # events; fewer are not worth Spark's code generation
 WarehouseOption = Annotated[
     str | None, typer.Option(help="Folder of the tables.", metavar="DIR", show_default="warehouse")
 ]
-ConfOption = Annotated[str | None, typer.Option(help="Settings file over the defaults.", metavar="FILE")]
+ConfOption = Annotated[
+    str | None, typer.Option(help="A TOML file with settings that replace the defaults.", metavar="FILE")
+]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="A setting, as in run.seed=7; repeat for more.", metavar="KEY=VALUE")
+    list[str] | None,
+    typer.Option("--set", help="Change a setting, as in run.seed=7; repeat for more.", metavar="KEY=VALUE"),
+]
+LogLevelOption = Annotated[
+    LogLevel | None,
+    typer.Option(
+        help="Print a log of at least this level on stderr.",
+        envvar="KAFKA_PLACEMENT_LOG_LEVEL",
+        callback=configure_logging,
+        show_default="no log",
+    ),
 ]
 
 

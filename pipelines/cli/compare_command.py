@@ -22,15 +22,20 @@ _MAX_PARTITIONS = 100_000_000  # placed with each scheme: minutes
 
 @app.command(rich_help_panel="Questions, without Spark", epilog=examples("compare"))
 def compare(
-    brokers: Annotated[str, typer.Option(help="Brokers, with commas.", metavar="NUMBERS")] = "6,12,60,200",
-    racks: Annotated[str, typer.Option(help="Racks, with commas; 0 = none.", metavar="NUMBERS")] = "0,3,6",
+    brokers: Annotated[
+        str, typer.Option(help="Numbers of brokers, separated by commas.", metavar="NUMBERS")
+    ] = "6,12,60,200",
+    racks: Annotated[str, typer.Option(help="Numbers of racks; 0 = no racks.", metavar="NUMBERS")] = "0,3,6",
     partitions: Annotated[str, typer.Option(help="Partitions per topic.", metavar="NUMBERS")] = "1,6,24,100",
     factors: Annotated[str, typer.Option("--rf", help="Replication factors.", metavar="NUMBERS")] = "2,3",
     leaders_per_broker: Annotated[
-        int, typer.Option(min=1, max=100_000, help="Partitions that a broker leads on average.")
+        int, typer.Option(min=1, max=100_000, help="Average number of leaders per broker.")
     ] = 100,
     seeds: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="Placements of each cluster.", show_default="failures.seeds")
+        int | None,
+        typer.Option(
+            min=1, max=10_000, help="Random placements per cluster and scheme.", show_default="failures.seeds"
+        ),
     ] = None,
     json_file: JsonOption = None,
     conf: ConfOption = None,

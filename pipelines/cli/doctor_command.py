@@ -1,7 +1,5 @@
 """`doctor`: whether this machine can run everything."""
 
-from __future__ import annotations
-
 import typer
 
 from pipelines.cli.app import app

@@ -1,7 +1,5 @@
 """Examples at the end of `--help`, which the tests run."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

@@ -32,10 +32,12 @@ if TYPE_CHECKING:
 @app.command(rich_help_panel="Questions, without Spark", epilog=examples("hotspots"))
 def hotspots(
     source: SourceArgument,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Placements to try.", show_default="hotspots.seeds")] = None,
-    scheme: Annotated[str, typer.Option(help="Schemes to try, with commas.", metavar="NAMES")] = "kafka,kraft,naive",
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Random placements per scheme.", show_default="hotspots.seeds")
+    ] = None,
+    scheme: Annotated[str, typer.Option(help="Schemes, separated by commas.", metavar="NAMES")] = "kafka,kraft,naive",
     threshold: Annotated[
-        float, typer.Option(min=0.0, max=1e6, help="Show the probability of a max/mean above this.")
+        float, typer.Option(min=0.0, max=1e6, help="Show how likely a max/mean ratio above this is.")
     ] = 1.25,
     json_file: JsonOption = None,
     format_name: FormatOption = None,

@@ -38,7 +38,7 @@ _MAX_IDS = 20  # brokers that are named
 
 @app.command(rich_help_panel="Questions, without Spark", epilog=examples("inspect"))
 def inspect(source: SourceArgument, json_file: JsonOption = None, format_name: FormatOption = None) -> None:
-    """Show what is understood of a source. Starts no Spark."""
+    """Show how each file of a source is read. Does not start Spark."""
     from pipelines.ingest.snapshot import load_snapshot
 
     result = find_source(source)

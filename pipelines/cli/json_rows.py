@@ -1,7 +1,5 @@
 """Rows of a query as JSON, which has fewer kinds of values than Spark."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

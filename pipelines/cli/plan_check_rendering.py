@@ -1,7 +1,5 @@
 """The answer of `plan --check` as text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from pipelines.plan_files.plan_folder import ELECTION, REASSIGNMENT

@@ -1,7 +1,5 @@
 """The command `plan`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +30,8 @@ def plan(
         typer.Option(help="leaders, failover, balance, drain, expand, replace, repair or rf.", metavar="GOAL"),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write the plan to this folder: new, empty or a plan.", metavar="DIR")
+        Path | None,
+        typer.Option(help="Folder for the plan: a new or empty one, or one that holds a plan.", metavar="DIR"),
     ] = None,
     check: Annotated[
         Path | None, typer.Option(help="Check the plan in this folder instead of making one.", metavar="DIR")
@@ -40,9 +39,9 @@ def plan(
     brokers: Annotated[
         str | None,
         typer.Option(
-            help="Brokers to drain or to fill.",
+            help="Brokers to drain, or to expand to.",
             metavar="IDS",
-            show_default="drain: those that the source drains; expand: empty ones",
+            show_default="drain: those that the source marks; expand: empty ones",
         ),
     ] = None,
     replace: Annotated[
@@ -56,29 +55,32 @@ def plan(
     exclude_brokers: Annotated[
         str | None, typer.Option(help="Brokers that receive no replicas.", metavar="IDS")
     ] = None,
-    max_bytes: Annotated[str | None, typer.Option(help="Most bytes to copy, as in 500GB.", metavar="SIZE")] = None,
-    max_moves: Annotated[int | None, typer.Option(min=0, help="Most replicas to copy.", metavar="N")] = None,
+    max_bytes: Annotated[str | None, typer.Option(help="Copy at most this much, as in 500GB.", metavar="SIZE")] = None,
+    max_moves: Annotated[int | None, typer.Option(min=0, help="Copy at most this many replicas.", metavar="N")] = None,
     objective: Annotated[
         str | None,
         typer.Option(
-            help="Balance all priorities in conf (all), or replica counts only (min-bytes, min-moves).",
+            help="Balance all of plans.priorities (all), or replica counts only (min-bytes, min-moves).",
+            metavar="NAME",
             show_default="all for balance, drain and expand, else min-bytes",
         ),
     ] = None,
-    keep_leaders: Annotated[bool, typer.Option("--keep-leaders", help="For failover: reorder followers only.")] = False,
+    keep_leaders: Annotated[bool, typer.Option("--keep-leaders", help="For failover: only reorder followers.")] = False,
     per_topic: Annotated[bool, typer.Option("--per-topic", help="Spread the leaders of each topic as well.")] = False,
     by_bytes: Annotated[
-        bool, typer.Option("--by-bytes", help="For leaders and failover: even out bytes out, not counts.")
+        bool, typer.Option("--by-bytes", help="For leaders and failover: balance bytes out, not counts.")
     ] = False,
     allow_fewer_racks: Annotated[
-        bool, typer.Option("--allow-fewer-racks", help="Racks may be left without brokers.")
+        bool, typer.Option("--allow-fewer-racks", help="Allow racks to lose their last broker.")
     ] = False,
     copysets: Annotated[
         bool, typer.Option("--copysets", help="Among equally good plans, prefer fewer copysets.")
     ] = False,
-    seed: Annotated[int | None, typer.Option(help="Seed of randomized searches.", show_default="run.seed")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of randomized searches.", metavar="N", show_default="run.seed")
+    ] = None,
     server: Annotated[
-        str, typer.Option("--bootstrap-server", help="Broker named in the printed commands.")
+        str, typer.Option("--bootstrap-server", help="Broker named in the printed commands.", metavar="HOST:PORT")
     ] = "localhost:9092",
     json_file: JsonOption = None,
     format_name: FormatOption = None,

@@ -1,7 +1,5 @@
 """The options of `plan`, parsed into a plan request."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields

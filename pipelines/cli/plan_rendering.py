@@ -1,7 +1,5 @@
 """A new plan as text: metrics before and after, proofs, waves, and the Kafka commands that carry it out."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

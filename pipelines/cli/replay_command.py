@@ -1,7 +1,5 @@
 """`replay`: what the controller did, or would do, over time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

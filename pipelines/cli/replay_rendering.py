@@ -1,7 +1,5 @@
 """What `replay` prints: a line per event, and the state of the cluster at the end."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """`report`: the HTML report from the tables alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

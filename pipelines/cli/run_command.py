@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from operator import itemgetter
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +15,7 @@ from pipelines.cli.app import app
 from pipelines.cli.common_options import (
     ConfOption,
     FormatOption,
+    LogLevelOption,
     SetOption,
     SourcesArgument,
     WarehouseOption,
@@ -25,6 +24,7 @@ from pipelines.cli.common_options import (
     read_settings,
 )
 from pipelines.cli.help_examples import examples
+from pipelines.cli.run_summary import SUMMARY_STAGE, print_details, print_summary
 from pipelines.config.settings import CustomFailure, Settings, StoreSettings
 from pipelines.errors import EXIT_ALERT, SettingsError
 from pipelines.ingest.sources import SnapshotKey, find_sources
@@ -33,32 +33,32 @@ if TYPE_CHECKING:
     from pipelines.runner import Progress, Run
     from pipelines.spark.store import Store
 
-SUMMARY_STAGE = "gold.scheme_comparison"  # the last stage that the summary and the report need
-
 
 @app.command(rich_help_panel="Tables, with Spark", epilog=examples("run"))
 def run(
     sources: SourcesArgument,
     warehouse: WarehouseOption = None,
-    first: Annotated[str | None, typer.Option("--from", help="First stage: its name, or bronze, silver, gold.")] = None,
-    last: Annotated[str | None, typer.Option("--to", help="Last stage.")] = None,
+    first: Annotated[
+        str | None, typer.Option("--from", help="Start at this stage or layer (bronze, silver, gold).", metavar="STAGE")
+    ] = None,
+    last: Annotated[str | None, typer.Option("--to", help="Stop after this stage or layer.", metavar="STAGE")] = None,
     fail: Annotated[
         list[str] | None,
         typer.Option(
-            help="A custom failure: brokers that fail together, as in 2,5 or prod=2,5; repeat for more.", metavar="IDS"
+            help="Brokers that fail together, as in 2,5 or prod=2,5; repeat for more failures.", metavar="IDS"
         ),
     ] = None,
     format_name: FormatOption = None,
     conf: ConfOption = None,
     options: SetOption = None,
     as_of: Annotated[
-        datetime | None, typer.Option("--as-of", help="Time (UTC) that the sources describe.", show_default="now")
+        datetime | None, typer.Option("--as-of", help="When the sources were captured, in UTC.", show_default="now")
     ] = None,
     report_file: Annotated[
         Path | None,
         typer.Option(
             "--report",
-            help="Write the report on these clusters there.",
+            help="Write a report on the clusters of this run to this file.",
             metavar="FILE",
             show_default="WAREHOUSE-report.html, on all clusters of the warehouse",
         ),
@@ -67,17 +67,18 @@ def run(
     alert: Annotated[
         list[str] | None,
         typer.Option(
-            help='A threshold, as in "worst_survivor_ratio > 1.3" or "prod: offline_partitions > 0"; if it is crossed, '
-            "the exit code is 4.",
+            help='Exit with code 4 if a metric crosses a threshold, as in "worst_survivor_ratio > 1.3" or '
+            '"prod: offline_partitions > 0"; repeat for more.',
             metavar="METRIC",
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Run every stage, even those already finished for these sources.")
+        bool, typer.Option("--force", help="Run every stage, even those that are finished for these sources.")
     ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Also list every source, every table and the seconds of every stage.")
     ] = False,
+    log_level: LogLevelOption = None,
 ) -> None:
     """Run all stages over one or more clusters, and print a summary."""
     began = monotonic()
@@ -122,7 +123,7 @@ def run(
         typer.echo(f"kafka-placement: warning: {problem}", err=True)
     print_summary(store, context.snapshots, steps, page, settings, verdicts)
     if verbose:
-        _print_details(store, context.snapshots, steps, work)
+        print_details(store, context.snapshots, steps, work)
     if len(unfinished) < len(steps):
         finished = len(steps) - len(unfinished)
         typer.echo(f"{finished} of {len(steps)} stages were finished already; --force runs them again.")
@@ -198,149 +199,6 @@ def _create_views(store: Store) -> str:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         return f"the views of schema insights were not created: {lines[0]}"
     return ""
-
-
-def print_summary(
-    store: Store,
-    snapshots: Sequence[SnapshotKey],
-    steps: Sequence[str],
-    page: Path | None,
-    settings: Settings,
-    verdicts: Mapping[str, Any] | None = None,
-) -> None:
-    """Print the result of a run: rejected records, verdicts, schemes, custom failures, and where the report is.
-
-    Args:
-        store: The tables.
-        snapshots: Snapshots of the run.
-        steps: Steps of the run.
-        page: The report.
-        settings: Settings of the run.
-        verdicts: Verdicts by cluster, if they are known already.
-    """
-    if "silver.source_summary" in steps:
-        _print_rejected(store, snapshots)
-    if SUMMARY_STAGE in steps:
-        _print_verdicts(store, snapshots, verdicts)
-        _print_schemes(store, snapshots, settings.failures.max_pairs)
-        if settings.failures.custom:
-            _print_custom_failures(store, snapshots)
-    if page is not None:
-        typer.echo(f"Report: {page.resolve()}")
-
-
-def _print_details(store: Store, snapshots: Sequence[SnapshotKey], steps: Sequence[str], work: Run) -> None:
-    from pipelines.tables import TABLES
-
-    if "silver.source_summary" in steps:
-        for row in _read_source_summary(store, snapshots):
-            typer.echo(_describe_source(row))
-    typer.echo("Written:")
-    for name in steps:
-        if name in TABLES:
-            typer.echo(f"  {name:28} {store.location(name)}")
-    if "quality" in steps:
-        typer.echo(f"  {'ops.quality_results':28} {store.location('ops.quality_results')}")
-        if work.docs_folder:
-            typer.echo(f"  {'quality pages':28} {Path(work.docs_folder).resolve()}/index.html")
-    typer.echo(f"  {'ops.runs':28} {store.location('ops.runs')}")
-    seconds = ", ".join(f"{step} {seconds:.1f}" for step, seconds in work.seconds.items())
-    typer.echo(f"Seconds per stage (stages run in parallel): {seconds}")
-
-
-def _read_source_summary(store: Store, snapshots: Sequence[SnapshotKey]) -> list[dict[str, Any]]:
-    counts = ("records", "accepted_records", "quarantined_records", "ignored_records")
-    columns = ("cluster_id", "source", "format", *counts)
-    return sorted(store.read_rows("silver.source_summary", snapshots, columns), key=itemgetter("cluster_id", "source"))
-
-
-def _describe_source(row: Mapping[str, Any]) -> str:
-    parts = [f"{row[f'{what}_records']} {what}" for what in ("accepted", "quarantined", "ignored")]
-    return f"{row['cluster_id']}: {row['source']} ({row['format']}): {row['records']} records: {', '.join(parts)}"
-
-
-def _print_rejected(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
-    for row in _read_source_summary(store, snapshots):
-        if row["quarantined_records"]:
-            typer.echo(_describe_source(row))
-    conflicts = Counter(row["cluster_id"] for row in store.read_rows("silver.conflicts", snapshots, ["cluster_id"]))
-    for cluster, count in sorted(conflicts.items()):
-        what = "conflict" if count == 1 else "conflicts"
-        typer.echo(f"{cluster}: {count} {what} between sources, see silver.conflicts")
-
-
-def _print_verdicts(store: Store, snapshots: Sequence[SnapshotKey], verdicts: Mapping[str, Any] | None) -> None:
-    from pipelines.report.report_data import read_verdicts
-
-    known = read_verdicts(store, snapshots) if verdicts is None else verdicts
-    for cluster in sorted(key.cluster_id for key in snapshots):
-        typer.echo(f"{cluster}: {known[cluster].headline}")
-    typer.echo("")
-
-
-def _print_schemes(store: Store, snapshots: Sequence[SnapshotKey], max_pairs: int) -> None:
-    from pipelines.cli.text_grid import print_grid
-
-    metrics: dict[tuple[str, str], dict[str, Any]] = {}
-    columns = ("cluster_id", "scheme", "metric", "value", "ratio_to_naive")
-    for row in store.read_rows(SUMMARY_STAGE, snapshots, columns):
-        metrics.setdefault((row["cluster_id"], row["scheme"]), {})[row["metric"]] = row
-    live = store.read_rows("silver.brokers", snapshots, ["cluster_id", "live"])
-    brokers = Counter(row["cluster_id"] for row in live if row["live"])
-    for cluster in {key.cluster_id for key in snapshots} - {cluster for cluster, _ in metrics}:
-        metrics[cluster, "-"] = {}
-    # heading -> (metric, column, digits)
-    cells = {
-        "leaders\nmax/mean": ("leaders_max_over_mean_ratio", "value", 3),
-        "worst survivor\nmax/mean": ("worst_survivor_ratio", "value", 3),
-        "ratio\nto naive": ("worst_survivor_ratio", "ratio_to_naive", 3),
-        "takeover\nbrokers (mean)": ("mean_takeover_brokers", "value", 1),
-        "offline partitions\n(worst case)": ("most_offline_partitions", "value", 0),
-        "copysets": ("copysets", "value", 0),
-        "P(loss if\n3 fail)": ("loss_probability_of_3_brokers", "value", 5),
-    }
-
-    def format_cell(row: Mapping[str, Any], metric: str, column: str, digits: int) -> str:
-        if metric == "most_offline_partitions" and row.get(metric, {}).get("value") is None:
-            metric = "offline_partitions"  # no live broker, so that none can fail: what is offline now
-        value = row.get(metric, {}).get(column)
-        return "-" if value is None else f"{value:.{digits}f}"
-
-    rows = (
-        [cluster, scheme, str(brokers.get(cluster, 0)), *(format_cell(row, *cell) for cell in cells.values())]
-        for (cluster, scheme), row in sorted(metrics.items())
-    )
-    headings = ("cluster", "scheme", "live\nbrokers", *cells)
-    print_grid(headings, rows, right=headings[2:], title="Leaders now, and after the worst failure of one broker")
-    for cluster, n in sorted(brokers.items()):
-        pairs = n * (n - 1) // 2
-        if pairs > max_pairs:
-            typer.echo(f"{cluster}: {pairs} pairs of brokers are not evaluated: more than failures.max_pairs")
-
-
-def _print_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
-    from pipelines.cli.text_grid import print_grid
-    from pipelines.report.report_data import read_custom_failures
-
-    # heading -> column
-    cells = {
-        "newly offline\npartitions": "newly_offline_partitions",
-        "below\nmin.insync.replicas": "under_min_isr_partitions",
-        "unclean\nelections": "unclean_elections",
-        "takeover\nbrokers": "takeover_brokers",
-        "worst\nsurvivor": "worst_survivor",
-        "max/mean": "worst_survivor_ratio",
-    }
-
-    def format_cell(value: Any) -> str:
-        return "-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
-
-    lines = (
-        [row["cluster_id"], ",".join(map(str, row["failed_brokers"])), *(format_cell(row[c]) for c in cells.values())]
-        for row in sorted(read_custom_failures(store, snapshots), key=itemgetter("cluster_id", "failed_brokers"))
-    )
-    typer.echo("")
-    print_grid(("cluster", "failed brokers", *cells), lines, right=tuple(cells), title="Custom failures")
 
 
 def _raise_alerts(store: Store, snapshots: Sequence[SnapshotKey], alerts: Sequence[Any]) -> None:

@@ -1,7 +1,5 @@
 """Counts, sizes and durations as the command line prints them."""
 
-from __future__ import annotations
-
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 

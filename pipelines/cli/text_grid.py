@@ -1,7 +1,5 @@
 """Grids of text: with lines on a terminal, as plain columns in a pipe or a log."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Sequence
 

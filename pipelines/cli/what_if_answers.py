@@ -1,7 +1,5 @@
 """The answers of `what-if`, computed as the stages compute gold.failure_summary, without Spark."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

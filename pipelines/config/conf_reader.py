@@ -1,7 +1,5 @@
 """Read the files of conf/: from the package in a wheel (zipped or not), or from the top of the source tree."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 from pathlib import Path
 

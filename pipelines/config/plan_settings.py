@@ -1,7 +1,5 @@
 """Plan requests, limits of waves and options of metrics from settings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pipelines.config.settings import PlanSettings, Settings

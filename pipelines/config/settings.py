@@ -1,7 +1,5 @@
 """Settings from conf/, the environment and options, in this order: a later value wins. Errors name key and origin."""
 
-from __future__ import annotations
-
 import json
 import os
 import tomllib
@@ -18,8 +16,8 @@ from udfs.planning.goals import GOALS
 from udfs.planning.plan_request import PRIORITIES
 
 ENV_PREFIX = "KAFKA_PLACEMENT_"
-# Read elsewhere, before settings are loaded: the folder of the jars, and the settings file.
-_OTHER_VARIABLES = frozenset({"KAFKA_PLACEMENT_JARS", "KAFKA_PLACEMENT_IVY_SETTINGS", "KAFKA_PLACEMENT_CONF"})
+# Read elsewhere: the folder of the jars, a mirror of Maven Central, the settings file, and the level of the log.
+_OTHER_VARIABLES = frozenset(ENV_PREFIX + name for name in ("JARS", "IVY_SETTINGS", "CONF", "LOG_LEVEL"))
 
 
 def _check_schemes(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -78,15 +76,11 @@ class HotspotSettings(_Section):
 
 
 class CustomFailure(_Section):
-    """[[failures.custom]]: brokers that fail together.
+    """[[failures.custom]]: brokers that fail together."""
 
-    Attributes:
-        brokers: Their ids.
-        cluster: The cluster; empty = every cluster that has all of these brokers.
-    """
-
+    # Their ids
     brokers: Annotated[tuple[Annotated[Whole, Field(ge=0)], ...], AfterValidator(_check_distinct)] = Field(min_length=1)
-    cluster: str = ""
+    cluster: str = ""  # The cluster; empty = every cluster that has all of these brokers
 
 
 class FailureSettings(_Section):

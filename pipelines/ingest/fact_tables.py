@@ -4,8 +4,6 @@ A record becomes at least one fact: what it says, or that it is ignored (`FactKi
 (`FactKind.REJECTED`). Facts of all sources are merged by `pipelines.ingest.merge`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any

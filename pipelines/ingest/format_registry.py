@@ -1,7 +1,5 @@
 """The source formats by name, and the detection of a file's format. A new format is a module and an entry here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

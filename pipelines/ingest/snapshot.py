@@ -1,7 +1,5 @@
 """One cluster's sources read as a whole, without Spark: the input of `inspect`, `what-if`, `plan` and others."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Sources on the command line: a source is one cluster, as a file or as a folder of its files."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass

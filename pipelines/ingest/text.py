@@ -1,7 +1,5 @@
 """Reads a source file as text, however it was saved."""
 
-from __future__ import annotations
-
 import codecs
 import gzip
 import re

@@ -1,7 +1,5 @@
 """Fingerprints of an assignment, by which `plan --check` finds every partition that has changed since."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

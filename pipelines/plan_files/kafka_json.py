@@ -1,7 +1,5 @@
 """The JSON documents of kafka-reassign-partitions and kafka-leader-election, one line per partition."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

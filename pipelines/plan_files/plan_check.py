@@ -1,7 +1,5 @@
 """Check whether a plan still fits its cluster and, once it runs, what is done and what is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 

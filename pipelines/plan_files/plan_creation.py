@@ -1,7 +1,5 @@
 """Create a plan from a snapshot: solve it, measure it, and write its files."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -26,25 +24,15 @@ from udfs.planning.waves import WaveLimits
 
 @dataclass(frozen=True)
 class CreatedPlan:
-    """A plan whose files are written.
+    """A plan whose files are written."""
 
-    Attributes:
-        request: What was asked for.
-        summary: The proposal, its waves and metrics.
-        files: The files, in order.
-        unplaced: Partitions without known replicas.
-        unsized: Other partitions without a known size.
-        quarantined: Records of the source that were rejected.
-        seconds: How long each part of the work took.
-    """
-
-    request: PlanRequest
-    summary: PlanSummary
-    files: tuple[Path, ...]
-    unplaced: int
-    unsized: int
-    quarantined: int
-    seconds: dict[str, float]
+    request: PlanRequest  # What was asked for
+    summary: PlanSummary  # The proposal, its waves and metrics
+    files: tuple[Path, ...]  # The files, in order
+    unplaced: int  # Partitions without known replicas
+    unsized: int  # Other partitions without a known size
+    quarantined: int  # Records of the source that were rejected
+    seconds: dict[str, float]  # How long each part of the work took
 
 
 @json_object

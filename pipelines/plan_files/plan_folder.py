@@ -1,7 +1,5 @@
 """The folder of a plan: its files are written beside it, and then replace it as a whole."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -1,7 +1,5 @@
 """plan.json: what a plan proves, its waves, and the fingerprints by which a check finds whether it still fits."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Progress of a plan: what `plan --check` finds about it in its cluster."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -20,34 +18,25 @@ class PlanStatus(StrEnum):
 
 @dataclass(frozen=True)
 class ChangedPartition:
-    """A partition that is as neither the plan nor the cluster before it says.
-
-    Attributes:
-        now: Its replicas; None = the partition is gone.
-        planned: Its replicas before the plan and after each step; None = the plan does not change it.
-    """
+    """A partition that is as neither the plan nor the cluster before it says."""
 
     topic: str
     partition: int
-    now: list[int] | None
+    now: list[int] | None  # Its replicas; None = the partition is gone
+    # Its replicas before the plan and after each step; None = the plan does not change it
     planned: list[list[int]] | None
 
 
 @dataclass(frozen=True)
 class Reassignment:
-    """A reassignment under way.
-
-    Attributes:
-        target: The list that it leads to.
-        planned: Whether the plan has that list.
-    """
+    """A reassignment under way."""
 
     topic: str
     partition: int
     adding: list[int]
     removing: list[int]
-    target: list[int]
-    planned: bool
+    target: list[int]  # The list that it leads to
+    planned: bool  # Whether the plan has that list
 
 
 @dataclass(frozen=True)
@@ -92,22 +81,12 @@ class ChangedRack:
 
 @json_object
 class PlanProgress:
-    """Progress of a plan.
+    """Progress of a plan."""
 
-    Attributes:
-        status: Status.
-        planned: Partitions that the plan changes.
-        done: Those of them that are as planned.
-        new_topics, new_brokers: Not there when the plan was made.
-        missing_brokers, down_brokers: Live when the plan was made.
-        changed_racks: Of brokers that the rest of the plan names.
-        drained_brokers: Brokers that the rest of the plan names and the source wants empty, unlike before.
-        leaders_known: Whether a source shows leaders; else no election is pending.
-        racks_known: Whether a source shows racks, or none did when the plan was made.
-    """
-
-    status: PlanStatus
-    planned: int
+    status: PlanStatus  # Status
+    planned: int  # Partitions that the plan changes
+    # Those of them that are as planned. new_topics, new_brokers: Not there when the plan was made. missing_brokers,
+    # down_brokers: Live when the plan was made.
     done: int
     waves: tuple[WaveProgress, ...]
     pending: tuple[PendingPartition, ...]
@@ -118,11 +97,12 @@ class PlanProgress:
     missing_brokers: tuple[int, ...]
     down_brokers: tuple[int, ...] = json_key("dead_brokers")
     new_brokers: tuple[int, ...]
-    changed_racks: tuple[ChangedRack, ...]
+    changed_racks: tuple[ChangedRack, ...]  # Of brokers that the rest of the plan names
+    # Brokers that the rest of the plan names and the source wants empty, unlike before
     drained_brokers: tuple[int, ...] = json_key("to_empty")
     pending_elections: tuple[PendingElection, ...] = json_key("unelected")
-    leaders_known: bool
-    racks_known: bool
+    leaders_known: bool  # Whether a source shows leaders; else no election is pending
+    racks_known: bool  # Whether a source shows racks, or none did when the plan was made
 
     @property
     def may_execute(self) -> bool:

@@ -1,7 +1,5 @@
 """Read a plan's folder, and check that its files are complete and agree. Errors name file, line and value."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -103,26 +101,18 @@ class PlannedChange:
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """A plan as its folder has it.
+    """A plan as its folder has it."""
 
-    Attributes:
-        wave_files: Names of the waves' files.
-        sha256, cluster, live_brokers, draining_brokers: Of the cluster before the plan.
-        racks: Racks of brokers before the plan, as far as known.
-        topics: {topic: (partition ids, rising; hashes of their lists)} before the plan.
-        changes: Changes by partition.
-        election: Partitions to elect a leader for after the plan.
-    """
-
+    # Names of the waves' files. sha256, cluster, live_brokers, draining_brokers: Of the cluster before the plan.
     wave_files: tuple[str, ...]
     sha256: str
     cluster: str
     live_brokers: frozenset[int]
     draining_brokers: frozenset[int]
-    racks: dict[int, str]
-    topics: dict[str, tuple[Ints, Hashes]]
-    changes: dict[Key, PlannedChange]
-    election: tuple[Key, ...]
+    racks: dict[int, str]  # Racks of brokers before the plan, as far as known
+    topics: dict[str, tuple[Ints, Hashes]]  # {topic: (partition ids, rising; hashes of their lists)} before the plan
+    changes: dict[Key, PlannedChange]  # Changes by partition
+    election: tuple[Key, ...]  # Partitions to elect a leader for after the plan
 
 
 def read_plan(directory: Path) -> StoredPlan:

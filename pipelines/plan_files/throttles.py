@@ -4,8 +4,6 @@
 configs in another way.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -23,15 +21,10 @@ _MAX_VALUE = 60_000  # characters of a config in a command: Linux takes 131,071 
 
 @dataclass(frozen=True)
 class Throttle:
-    """Throttled brokers and replicas.
+    """Throttled brokers and replicas."""
 
-    Attributes:
-        brokers: Ids of brokers that copy, rising.
-        topics: {topic: (throttled replicas of leaders, of followers)}, by name.
-    """
-
-    brokers: tuple[int, ...]
-    topics: dict[str, tuple[str, str]]
+    brokers: tuple[int, ...]  # Ids of brokers that copy, rising
+    topics: dict[str, tuple[str, str]]  # {topic: (throttled replicas of leaders, of followers)}, by name
 
 
 def compute_throttle(

@@ -5,8 +5,6 @@ passes than the rows of the table. These have the same texts and parameters, but
 for a single row as an example.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

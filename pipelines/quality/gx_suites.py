@@ -1,7 +1,5 @@
 """Run the rules of tables as Great Expectations suites, one per table, and write their Data Docs."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

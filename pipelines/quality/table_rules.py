@@ -1,7 +1,5 @@
 """Turn a table's contract into rules: each has a name, and the SQL condition that a faulty row meets."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,47 +11,28 @@ from pipelines.tables.table_contract import Between, Expectation, Matches, NoRow
 
 @dataclass(frozen=True)
 class Rule:
-    """An expectation of a table.
+    """An expectation of a table."""
 
-    Attributes:
-        name: Its name, unique within the table.
-        kind: Class of gx_expectations.
-        parameters: Parameters of the class.
-        condition: SQL condition that a faulty row meets; empty for unique keys, where no single row is faulty.
-        fault: What a faulty row does, in words.
-        example_columns: Columns that an example of a faulty row shows.
-    """
-
-    name: str
-    kind: str
-    parameters: Mapping[str, object]
-    condition: str
-    fault: str
-    example_columns: tuple[str, ...]
+    name: str  # Its name, unique within the table
+    kind: str  # Class of gx_expectations
+    parameters: Mapping[str, object]  # Parameters of the class
+    condition: str  # SQL condition that a faulty row meets; empty for unique keys, where no single row is faulty
+    fault: str  # What a faulty row does, in words
+    example_columns: tuple[str, ...]  # Columns that an example of a faulty row shows
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a rule over a table.
+    """The result of a rule over a table."""
 
-    Attributes:
-        table_name: The table.
-        expectation: Name of the rule.
-        fault: What a faulty row does, in words.
-        success: Whether no row is faulty.
-        checked_rows: Rows of the table.
-        unexpected_rows: Faulty rows.
-        example: The keys and the columns at fault of one of them, as JSON.
-        by_snapshot: Number of faulty rows and an example by snapshot that has any.
-    """
-
-    table_name: str
-    expectation: str
-    fault: str
-    success: bool
-    checked_rows: int
-    unexpected_rows: int
-    example: str | None = None
+    table_name: str  # The table
+    expectation: str  # Name of the rule
+    fault: str  # What a faulty row does, in words
+    success: bool  # Whether no row is faulty
+    checked_rows: int  # Rows of the table
+    unexpected_rows: int  # Faulty rows
+    example: str | None = None  # The keys and the columns at fault of one of them, as JSON
+    # Number of faulty rows and an example by snapshot that has any
     by_snapshot: Mapping[SnapshotKey, tuple[int, str | None]] = field(default_factory=dict)
 
     def describe(self) -> str:

@@ -1,7 +1,5 @@
 """Alerts: thresholds on a run's metrics, as in `--alert "worst_survivor_ratio > 1.3"`."""
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,21 +18,13 @@ _FORM = re.compile(r"\s*(?:(.*\S)\s*:)?\s*([a-z0-9_]+)\s*(>=|<=|>|<)\s*([-+.0-9e
 
 @dataclass(frozen=True)
 class Alert:
-    """A threshold.
+    """A threshold."""
 
-    Attributes:
-        text: As it was written.
-        cluster: Cluster that it applies to; None = every cluster.
-        metric: Metric of gold.scheme_comparison.
-        comparison: >, >=, < or <=.
-        limit: Value to compare with.
-    """
-
-    text: str
-    cluster: str | None
-    metric: str
-    comparison: str
-    limit: float
+    text: str  # As it was written
+    cluster: str | None  # Cluster that it applies to; None = every cluster
+    metric: str  # Metric of gold.scheme_comparison
+    comparison: str  # >, >=, < or <=
+    limit: float  # Value to compare with
 
 
 def parse_alerts(texts: Iterable[str], metrics: Iterable[str], clusters: Iterable[str]) -> list[Alert]:

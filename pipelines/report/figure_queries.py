@@ -1,7 +1,5 @@
 """The figures of the report as SQL over the tables; the report shows each query, so that anyone can run it again."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,17 +10,11 @@ from pipelines.spark.sql_conditions import match_snapshots
 
 @dataclass(frozen=True)
 class Figure:
-    """A query for any number of snapshots.
+    """A query for any number of snapshots."""
 
-    Attributes:
-        name: Name in the report's data and in docs/figures.md.
-        title: Title.
-        sql: The query; `{condition}` stands for the condition on cluster_id and snapshot_id.
-    """
-
-    name: str
-    title: str
-    sql: str
+    name: str  # Name in the report's data and in docs/figures.md
+    title: str  # Title
+    sql: str  # The query; `{condition}` stands for the condition on cluster_id and snapshot_id
 
     def query(self, snapshots: Iterable[SnapshotKey]) -> str:
         """Return the query for these snapshots."""

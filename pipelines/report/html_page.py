@@ -1,7 +1,5 @@
 """The report as one HTML file, with its data, styles, scripts and chart libraries inside; it needs no network."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

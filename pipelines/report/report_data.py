@@ -1,7 +1,5 @@
 """The data of the report: small rows of gold tables, cluster by cluster, as plain values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -56,15 +54,11 @@ def _judge(hotspots: Rows, failures: Rows, sources: Rows) -> Verdict:
 
 @dataclass(frozen=True)
 class ReportData:
-    """What the report shows.
+    """What the report shows."""
 
-    Attributes:
-        clusters: One dict per cluster, with names and values as JSON takes them; its `sql` holds each figure's query.
-        created_at: Time of the report (UTC).
-    """
-
+    # One dict per cluster, with names and values as JSON takes them; its `sql` holds each figure's query
     clusters: list[dict[str, Any]]
-    created_at: datetime
+    created_at: datetime  # Time of the report (UTC)
 
 
 def read_report_data(

@@ -3,8 +3,6 @@
 `what-if`, the closing table of `run`, the report and the views of schema `insights` all take the answer from here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -36,16 +34,13 @@ class FailureRisk:
 
 @dataclass(frozen=True)
 class RiskRule:
-    """A reason why brokers should not fail: `column` less `baseline` of gold.failure_summary exceeds `limit`.
-
-    Attributes:
-        answer: For one broker, with {count} (the difference), {partitions} (the noun) and {worst_survivor}.
-        one, several: What losing one broker, or any of several, does to a cluster, with {count} (partitions of the
-            worst case, from `column`) and {worst}; empty = nothing to say.
-    """
+    """A reason why brokers should not fail: `column` less `baseline` of gold.failure_summary exceeds `limit`."""
 
     level: Level
     column: str
+    # For one broker, with {count} (the difference), {partitions} (the noun) and {worst_survivor}. one, several: What
+    # losing one broker, or any of several, does to a cluster, with {count} (partitions of the worst case, from
+    # `column`) and {worst}; empty = nothing to say.
     answer: str
     one: str = ""
     several: str = ""

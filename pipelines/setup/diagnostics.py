@@ -1,7 +1,5 @@
 """Check this machine: Java, jars, libraries, memory, warehouse."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

@@ -4,8 +4,6 @@
 it opens no connection.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

@@ -3,8 +3,6 @@
 `python -m pipelines.setup.kernel_compilation placement failures` compiles these groups; without names, missing ones.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial

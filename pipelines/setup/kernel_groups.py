@@ -3,8 +3,6 @@
 Machine code is kept beside the kernels' sources, so that a group is compiled once per installation.
 """
 
-from __future__ import annotations
-
 import logging
 import subprocess
 import sys

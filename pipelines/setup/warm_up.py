@@ -4,8 +4,6 @@
 archive (Java's class data sharing) needs half of the time.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Replay what happens to a cluster over time: from a metadata log, from snapshots, or from a scenario."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys
@@ -66,47 +64,28 @@ class ReplayEnd:
 
 @dataclass(frozen=True)
 class ReplayRequest:
-    """What to replay.
+    """What to replay."""
 
-    Attributes:
-        sources: A log, snapshots, a scenario.
-        fail: Brokers that fail, one after another.
-        until: Last offset of a log (or number of a snapshot or sentence) that counts, or the time until which time
-            goes on.
-        min_isr: min.insync.replicas of topics for which no source shows it.
-        unclean: Whether these allow unclean elections.
-        format_name: Format of all files; None = detect it.
-    """
-
-    sources: Sequence[str]
-    fail: Sequence[int] = ()
+    sources: Sequence[str]  # A log, snapshots, a scenario
+    fail: Sequence[int] = ()  # Brokers that fail, one after another
+    # Last offset of a log (or number of a snapshot or sentence) that counts, or the time until which time goes on
     until: ReplayEnd | None = None
-    min_isr: int = 1
-    unclean: bool = False
-    format_name: str | None = None
+    min_isr: int = 1  # min.insync.replicas of topics for which no source shows it
+    unclean: bool = False  # Whether these allow unclean elections
+    format_name: str | None = None  # Format of all files; None = detect it
 
 
 @dataclass(frozen=True)
 class Replay:
-    """A finished replay.
+    """A finished replay."""
 
-    Attributes:
-        initial_state: The cluster before the first event.
-        events: Events, in their order.
-        log: Their rows (schema EVENTS).
-        simulation: What followed from them.
-        groups: What happened to consumer groups.
-        has_clock_times: Whether at_ms is a clock's time, ms since 1970; else it counts from the start.
-        warnings: What of the sources was not replayed.
-    """
-
-    initial_state: InitialState
-    events: tuple[Event, ...]
-    log: pa.Table
-    simulation: Simulation
-    groups: GroupSimulation
-    has_clock_times: bool
-    warnings: tuple[str, ...] = ()
+    initial_state: InitialState  # The cluster before the first event
+    events: tuple[Event, ...]  # Events, in their order
+    log: pa.Table  # Their rows (schema EVENTS)
+    simulation: Simulation  # What followed from them
+    groups: GroupSimulation  # What happened to consumer groups
+    has_clock_times: bool  # Whether at_ms is a clock's time, ms since 1970; else it counts from the start
+    warnings: tuple[str, ...] = ()  # What of the sources was not replayed
 
     @property
     def snapshot_key(self) -> SnapshotKey:
@@ -233,23 +212,14 @@ def _make_key(request: ReplayRequest) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class _Observed:
-    """What logs and snapshots show.
+    """What logs and snapshots show."""
 
-    Attributes:
-        initial_state: State before the events; None = there are no logs or snapshots.
-        events: Events.
-        has_clock_times: As in Replay.
-        until: Where the events that follow end.
-        warnings: As in Replay.
-        final_state: State after the events.
-    """
-
-    initial_state: InitialState | None
-    events: Sequence[Event] = ()
-    has_clock_times: bool = False
-    until: ReplayEnd | None = None
-    warnings: tuple[str, ...] = ()
-    final_state: InitialState | None = None
+    initial_state: InitialState | None  # State before the events; None = there are no logs or snapshots
+    events: Sequence[Event] = ()  # Events
+    has_clock_times: bool = False  # As in Replay
+    until: ReplayEnd | None = None  # Where the events that follow end
+    warnings: tuple[str, ...] = ()  # As in Replay
+    final_state: InitialState | None = None  # State after the events
 
 
 def _read_sources(request: ReplayRequest, paths: Sequence[str], is_followed: bool) -> _Observed:

@@ -1,7 +1,5 @@
 """The initial state of a replay from a snapshot of a source."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import starmap
 from typing import Any

@@ -1,7 +1,5 @@
 """A KRaft metadata log as events."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -49,21 +47,13 @@ def read_log_events(logs: Sequence[Records], min_isr: int = 1) -> tuple[int, lis
 
 @dataclass(frozen=True)
 class LogEnd:
-    """A log, or its first part.
+    """A log, or its first part."""
 
-    Attributes:
-        records: Its records.
-        controller: The last controller; None = unknown.
-        controller_epoch: Its epoch.
-        gaps: First and last of each range of missing offsets.
-        first: First offset; 0 if the log begins with a snapshot, which has everything before it.
-    """
-
-    records: Records
-    controller: int | None
-    controller_epoch: int
-    gaps: tuple[tuple[int, int], ...]
-    first: int = 0
+    records: Records  # Its records
+    controller: int | None  # The last controller; None = unknown
+    controller_epoch: int  # Its epoch
+    gaps: tuple[tuple[int, int], ...]  # First and last of each range of missing offsets
+    first: int = 0  # First offset; 0 if the log begins with a snapshot, which has everything before it
 
 
 def cut_log(records: Records, offset: int | None = None, at_ms: int | None = None) -> LogEnd:

@@ -1,7 +1,5 @@
 """Write the tables of a replay: its events, and what a simulation with Spark makes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 

@@ -3,8 +3,6 @@
 Only what sources show counts. A topic whose id has changed was deleted and created again: its epochs start anew.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise

@@ -1,7 +1,5 @@
 """A source of a replay as a snapshot: its state, its cluster's id, and what it lacks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,27 +22,16 @@ _CLUSTER_ID = re.compile(r'/cluster/id\b.*?\\?"id\\?"\s*:\s*\\?"([^"\\]+)')
 
 @dataclass(frozen=True)
 class SourceSnapshot:
-    """A source as a snapshot.
+    """A source as a snapshot."""
 
-    Attributes:
-        path: The source, as it was named.
-        state: State of the cluster.
-        snapshot: The snapshot.
-        cluster: The cluster's id in ZooKeeper; None = no source shows it.
-        controller_epoch: Epoch of the controller; 0 = no source shows it (`state` has the lowest possible one).
-        has_gaps: Whether parts of its logs are missing, so that it may show an older state.
-        filtered: Describes that do not show all partitions.
-        warnings: What of the source is not in it.
-    """
-
-    path: str
-    state: InitialState
-    snapshot: Snapshot
-    cluster: str | None
-    controller_epoch: int
-    has_gaps: bool
-    filtered: tuple[str, ...]
-    warnings: tuple[str, ...]
+    path: str  # The source, as it was named
+    state: InitialState  # State of the cluster
+    snapshot: Snapshot  # The snapshot
+    cluster: str | None  # The cluster's id in ZooKeeper; None = no source shows it
+    controller_epoch: int  # Epoch of the controller; 0 = no source shows it (`state` has the lowest possible one)
+    has_gaps: bool  # Whether parts of its logs are missing, so that it may show an older state
+    filtered: tuple[str, ...]  # Describes that do not show all partitions
+    warnings: tuple[str, ...]  # What of the source is not in it
 
 
 def read_log_ends(files: list[FileRecords], offset: int | None = None, at_ms: int | None = None) -> dict[str, LogEnd]:

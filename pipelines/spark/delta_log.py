@@ -5,8 +5,6 @@ checkpoint instead of the first commits, deletion vectors, column mapping, many 
 and the caller asks Delta.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Every statement is SQL or a data frame, because Spark Connect serves delta-spark's DeltaTable only with a server plugin.
 """
 
-from __future__ import annotations
-
 import fcntl
 import logging
 import os

@@ -1,7 +1,5 @@
 """Kafka's leader election as a function of Spark columns, for stages and notebooks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from pyspark.sql import Column

@@ -1,7 +1,5 @@
 """Start the JVM of an embedded Spark from pyspark's own jars, and pass on what it prints."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """Create a Spark data frame from rows of this process."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

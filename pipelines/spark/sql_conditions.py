@@ -1,7 +1,5 @@
 """Write values and snapshots as Spark SQL."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from pipelines.ingest.sources import SnapshotKey

@@ -1,7 +1,5 @@
 """Make tables and views known to Spark SQL by name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

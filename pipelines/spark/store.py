@@ -4,8 +4,6 @@ A write is one commit that replaces the rows of its snapshots: readers see all r
 a snapshot again gives the same rows. If another run writes to the table at the same time, the write is repeated.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections import Counter

@@ -3,8 +3,6 @@
 Unless a comment says otherwise, a view shows the newest snapshot of each cluster as it is (scheme observed).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

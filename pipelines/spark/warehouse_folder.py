@@ -1,7 +1,5 @@
 """Check, measure and list a warehouse that is a folder of this machine, without Spark."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

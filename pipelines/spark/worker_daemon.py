@@ -4,8 +4,6 @@ spark.python.daemon.module in conf/spark.toml names this module. Workers of Spar
 each on imports, and a small run has six workers.
 """
 
-from __future__ import annotations
-
 import gc
 
 import pandas as pd  # noqa: F401

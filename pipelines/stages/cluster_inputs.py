@@ -1,7 +1,5 @@
 """What the failure stages need of each cluster: its live brokers, custom failures, and the capacities of brokers."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping, Sequence
 from operator import attrgetter

@@ -1,7 +1,5 @@
 """internal.entities: raw records are parsed in batches, grouped by topic, and merged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise

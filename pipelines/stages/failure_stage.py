@@ -1,7 +1,5 @@
 """The tables that are arithmetic on internal.scheme_aggregates, one cluster under one scheme at a time."""
 
-from __future__ import annotations
-
 from pyspark.sql import DataFrame
 
 from pipelines.tables.table_contract import Table

@@ -1,7 +1,5 @@
 """Find stages that are finished already: over the same snapshots, with the same settings, by the same code."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

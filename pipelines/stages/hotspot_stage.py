@@ -1,7 +1,5 @@
 """gold.hotspot_distribution: the hottest broker over many seeds, in parallel over clusters and chunks of seeds."""
 
-from __future__ import annotations
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type

@@ -1,7 +1,5 @@
 """gold.topic_origin and gold.cluster_origin: which scheme could have placed each topic, and how many each explains."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F

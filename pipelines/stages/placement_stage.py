@@ -1,7 +1,5 @@
 """gold.placements: where each scheme puts every partition, beside where it is."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import reduce
 
@@ -23,17 +21,11 @@ _PARTITIONS_AT_ONCE = 256
 
 @dataclass(frozen=True)
 class PlacementParameters:
-    """What the stage knows beside its tables.
+    """What the stage knows beside its tables."""
 
-    Attributes:
-        schemes: Names from udfs/placement/schemes.py.
-        seed: Seed of the run, from which each topic's own seed is derived.
-        live_brokers: Brokers to place over, by cluster and snapshot.
-    """
-
-    schemes: tuple[str, ...]
-    seed: int
-    live_brokers: LiveBrokersBySnapshot
+    schemes: tuple[str, ...]  # Names from udfs/placement/schemes.py
+    seed: int  # Seed of the run, from which each topic's own seed is derived
+    live_brokers: LiveBrokersBySnapshot  # Brokers to place over, by cluster and snapshot
 
 
 def _select_table_columns(rows: DataFrame, scheme: str, listed: bool) -> DataFrame:

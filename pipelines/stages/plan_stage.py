@@ -1,7 +1,5 @@
 """internal.packed_plans, and from it gold.plans and gold.plan_moves: one task plans one whole cluster."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import reduce
 
@@ -20,21 +18,13 @@ _KEY = ("cluster_id", "snapshot_id")
 
 @dataclass(frozen=True)
 class PlanParameters:
-    """What the plans of a run depend on.
+    """What the plans of a run depend on."""
 
-    Attributes:
-        request: The same for every cluster; None = no plans.
-        limits: Limits of waves.
-        metric_options: How much work metrics may take.
-        min_insync_replicas: For topics whose sources do not show it.
-        settings: The settings that all this follows from, as JSON.
-    """
-
-    request: PlanRequest | None
-    limits: WaveLimits
-    metric_options: MetricOptions
-    min_insync_replicas: int
-    settings: str
+    request: PlanRequest | None  # The same for every cluster; None = no plans
+    limits: WaveLimits  # Limits of waves
+    metric_options: MetricOptions  # How much work metrics may take
+    min_insync_replicas: int  # For topics whose sources do not show it
+    settings: str  # The settings that all this follows from, as JSON
 
 
 def _pack(rows: DataFrame, kind: str) -> DataFrame:

@@ -1,7 +1,5 @@
 """bronze.raw_metadata: the records of all sources, read in parallel, one file at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Run steps that depend on each other, several at the same time: a small table costs latency, not work."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait

@@ -4,8 +4,6 @@ Rows of silver are packed into Arrow IPC batches by shard of topics. Each shard 
 topics on the way, and the sums of a cluster's shards are added up. Only silver.partitions has a row per partition.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import reduce
 

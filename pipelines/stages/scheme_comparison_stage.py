@@ -1,7 +1,5 @@
 """gold.scheme_comparison: the metrics of every scheme next to the naive scheme's, and over many seeds."""
 
-from __future__ import annotations
-
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame

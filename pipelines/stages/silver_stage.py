@@ -1,7 +1,5 @@
 """The silver tables: the parts of internal.entities, each with what only the whole cluster can show."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F

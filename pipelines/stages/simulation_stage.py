@@ -4,8 +4,6 @@ Partitions are simulated side by side, so that there may be more events than one
 not part of `run`: `replay --warehouse` runs it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The registry of stages, in order: which tables each reads, and with which parameters it is called."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -65,6 +63,7 @@ class Context:
 
     @property
     def snapshots(self) -> list[SnapshotKey]:
+        """Return the snapshots of the run, in order."""
         return sorted(self.sources)
 
 

@@ -1,7 +1,5 @@
 """The column `successor` of silver.partitions: the broker that takes over if the leader fails."""
 
-from __future__ import annotations
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 

@@ -1,7 +1,5 @@
 """Declare every Delta table: each `Table` in one of these modules, in the order of the modules and their lines."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 from pipelines.tables import (

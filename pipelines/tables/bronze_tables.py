@@ -1,7 +1,5 @@
 """Bronze: the records of all sources, as they were read."""
 
-from __future__ import annotations
-
 from pipelines.ingest.merge.entities import LINE_NUMBER, RECORD_NUMBER, SOURCE
 from pipelines.tables.table_contract import Table, columns
 from udfs.arrow.table_columns import TEXT, TIME, column

@@ -1,7 +1,5 @@
 """Gold tables of failures: the outcome of each failure, capacity, and data loss. udfs/ declares their columns."""
 
-from __future__ import annotations
-
 from pipelines.tables.table_contract import Between, OneOf, Table, columns
 from udfs.arrow.table_columns import BINARY, INTS, TEXT, TEXTS, column
 from udfs.durability.durability_rows import DURABILITY_COLUMNS

@@ -1,7 +1,5 @@
 """Gold table of the hotspot distribution."""
 
-from __future__ import annotations
-
 from pipelines.tables.table_contract import Between, Table, columns
 from udfs.hotspots.hotspot_distribution import DISTRIBUTION_COLUMNS
 

@@ -1,7 +1,5 @@
 """Declare the tables about runs: finished stages, and results of quality checks."""
 
-from __future__ import annotations
-
 from pipelines.tables.table_contract import Table, columns
 from udfs.arrow.table_columns import DOUBLE, FLAG, LONG, TEXT, TIME, column
 

@@ -1,7 +1,5 @@
 """Gold tables of the placement origin."""
 
-from __future__ import annotations
-
 from pipelines.tables.table_contract import Between, OneOf, Table, columns
 from udfs.arrow.table_columns import DOUBLE, INTS, LONG, column
 from udfs.origin.topic_origins import ORIGIN_COLUMNS, ORIGIN_NAMES

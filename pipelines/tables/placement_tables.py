@@ -1,7 +1,5 @@
 """Declare the gold tables of placements, per scheme."""
 
-from __future__ import annotations
-
 from pipelines.ingest.merge.entities import LOADS
 from pipelines.tables.table_contract import Table, columns
 from udfs.arrow.table_columns import DOUBLE, INT, INTS, LONG, TEXT, column

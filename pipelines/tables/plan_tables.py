@@ -1,7 +1,5 @@
 """Gold: plans, what is proven about them, and their effects. udfs/planning/plan_rows.py declares the columns."""
 
-from __future__ import annotations
-
 from pipelines.tables.table_contract import Between, NoRowWhere, OneOf, Table, columns
 from udfs.arrow.table_columns import BINARY, TEXT, column
 from udfs.planning.goals import GOALS

@@ -1,7 +1,5 @@
 """Silver: what the sources say, merged, typed and checked. The columns are those of merged entities."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from pipelines.ingest.merge import entities

@@ -1,7 +1,5 @@
 """Tables of a simulation: the event log that `replay` writes, and what follows from it."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from pipelines.tables.table_contract import Between, OneOf, Table, columns

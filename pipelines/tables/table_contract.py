@@ -1,7 +1,5 @@
 """Describe tables: columns with units and comments, keys, partitioning, expectations."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -50,29 +48,18 @@ Expectation = Between | Matches | OneOf | NoRowWhere
 
 @dataclass(frozen=True)
 class Table:
-    """A Delta table.
+    """A Delta table."""
 
-    Attributes:
-        name: Its name, as schema.table.
-        comment: What a row is.
-        columns: Its columns, made by `udfs.arrow.table_columns.column`.
-        keys: Columns that are unique together and never null, which is an expectation of every table.
-        partition_by: Columns that it is partitioned by.
-        skip_by: Columns whose ranges Delta records for each file, to skip files; empty = Delta's default.
-        expectations: Other expectations.
-        append_only: Whether rows are only appended.
-        gated: Whether a fault stops a run before gold.
-    """
-
-    name: str
-    comment: str
-    columns: tuple[pa.Field, ...]
-    keys: tuple[str, ...]
-    partition_by: tuple[str, ...] = ()
+    name: str  # Its name, as schema.table
+    comment: str  # What a row is
+    columns: tuple[pa.Field, ...]  # Its columns, made by `udfs.arrow.table_columns.column`
+    keys: tuple[str, ...]  # Columns that are unique together and never null, which is an expectation of every table
+    partition_by: tuple[str, ...] = ()  # Columns that it is partitioned by
+    # Columns whose ranges Delta records for each file, to skip files; empty = Delta's default
     skip_by: tuple[str, ...] = ()
-    expectations: tuple[Expectation, ...] = ()
-    append_only: bool = False
-    gated: bool = False
+    expectations: tuple[Expectation, ...] = ()  # Other expectations
+    append_only: bool = False  # Whether rows are only appended
+    gated: bool = False  # Whether a fault stops a run before gold
 
     @property
     def schema(self) -> StructType:

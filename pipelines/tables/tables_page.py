@@ -1,7 +1,5 @@
 """Render docs/tables.md, which lists every table and column, from the contracts; `make docs` writes it."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator
 

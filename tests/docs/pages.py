@@ -1,4 +1,6 @@
-"""The fenced blocks of the pages, and what is in them. Each fence names what it holds:
+"""The fenced blocks of the pages, and what is in them.
+
+Each fence names its contents:
 
 `sh` commands, one a line; `console` commands behind `$ ` with what they print (`...`: anything); `sql` one query;
 `python` code that runs, in order, page by page; `yaml` a scenario; `text`, or nothing: neither.

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.cli.run_command import print_summary
+from pipelines.cli.run_summary import print_summary
 from pipelines.config.settings import load_settings
 from pipelines.errors import TableFault
 from pipelines.ingest.sources import find_sources

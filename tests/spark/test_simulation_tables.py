@@ -129,7 +129,7 @@ def test_keys_are_unique(store: Store) -> None:
 
 
 def test_time_without_a_leader(store: Store) -> None:
-    """solo's broker is down from 4 s to 20 s; orders had 3 alone meanwhile; all ends at 60 s."""
+    """The broker of solo is down from 4 s to 20 s; only broker 3 has orders meanwhile; the scenario ends at 60 s."""
     rows_found = {(row["topic"], row["partition"]): row for row in rows(store, "gold.availability")}
     assert rows_found["solo", 0]["without_leader_ms"] == rows_found["solo", -1]["without_leader_ms"] == 16_000
     assert rows_found["orders", 0]["without_leader_ms"] == 0

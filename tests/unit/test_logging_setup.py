@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipelines.errors import SettingsError
-from pipelines.logging_setup import configure_logging
+from pipelines.cli import main
+from pipelines.logging_setup import LogLevel, configure_logging
 from pipelines.stages.scheduler import run_steps
 
 
@@ -34,7 +34,7 @@ def test_nothing_is_printed_by_default(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_the_log_has_times_levels_steps_and_seconds(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logging("info")
+    configure_logging(LogLevel.INFO)
     with pytest.raises(ValueError, match="no rows"):
         run_steps(["first", "broken"], {"broken": ["first"]}, run_step, 2)
     out, err = capsys.readouterr()
@@ -49,11 +49,17 @@ def test_the_log_has_times_levels_steps_and_seconds(capsys: pytest.CaptureFixtur
 
 
 def test_lower_levels_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logging("WARNING")
+    configure_logging(LogLevel.WARNING)
     run_steps(["first"], {}, run_step, 1)
     assert capsys.readouterr().err == ""
 
 
-def test_an_unknown_level_is_rejected() -> None:
-    with pytest.raises(SettingsError, match="there is no log level 'loud'; there are debug, info, warning, error"):
-        configure_logging("loud")
+def test_an_unknown_level_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "nowhere.txt", "--log-level", "loud"]) == 64
+    assert "'loud' is not one of 'debug', 'info', 'warning', 'error'" in capsys.readouterr().err
+
+
+def test_the_level_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_PLACEMENT_LOG_LEVEL", "info")
+    assert main(["run", "nowhere.txt"]) == 1  # there is no such source
+    assert logging.getLogger("pipelines").level == logging.INFO

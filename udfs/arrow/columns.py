@@ -1,7 +1,5 @@
 """Arrow columns as numpy arrays, with nulls as masks."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Arrow tables as bytes: Spark moves an Arrow IPC batch as one binary value and never looks into its rows."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterable, Iterator
 

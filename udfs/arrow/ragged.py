@@ -3,8 +3,6 @@
 Offsets are int64 of length segments + 1, begin at 0 and never fall - the layout of Arrow lists and of CSR matrices.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -18,17 +16,11 @@ _SHORT = 16  # longest segment whose elements are compared one by one, which is 
 
 
 class RaggedLists(NamedTuple):
-    """Lists of integers (n), of which some may be null.
+    """Lists of integers (n), of which some may be null."""
 
-    Attributes:
-        values: int32, all lists in order.
-        offsets: int64 (n + 1); null lists are empty.
-        valid: bool (n): not null.
-    """
-
-    values: npt.NDArray[np.int32]
-    offsets: Offsets
-    valid: BoolArray
+    values: npt.NDArray[np.int32]  # int32, all lists in order
+    offsets: Offsets  # int64 (n + 1); null lists are empty
+    valid: BoolArray  # bool (n): not null
 
     @property
     def lengths(self) -> Offsets:

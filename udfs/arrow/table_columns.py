@@ -1,7 +1,5 @@
 """Columns of tables, declared once as Arrow fields: Spark schemas, docs and quality checks are derived from them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pyarrow as pa

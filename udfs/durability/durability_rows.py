@@ -1,7 +1,5 @@
 """gold.durability: what is lost for good when some brokers, or racks, fail together."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

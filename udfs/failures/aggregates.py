@@ -3,8 +3,6 @@
 Aggregates are named arrays. Most add up element by element; joint takeovers and copysets are merged by key.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """gold.broker_load and gold.leader_hotspots: columns, and rows out of the aggregates."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa

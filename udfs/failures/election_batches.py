@@ -1,7 +1,5 @@
 """The election rule over Arrow columns: what the Spark function of stages, views and notebooks calls."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 

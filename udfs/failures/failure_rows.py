@@ -1,7 +1,5 @@
 """gold.failure_summary and gold.failure_load: columns, and rows out of the aggregates of a cluster under a scheme."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """gold.headroom and gold.over_capacity: the headroom that failures require, and the survivors over capacity."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa

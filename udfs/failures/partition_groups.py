@@ -1,7 +1,5 @@
 """Partitions as they are, or topics placed by a scheme, as the arrays of the failure kernels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """gold.random_failures: what random sets of brokers that fail together cost, on average and at worst."""
 
-from __future__ import annotations
-
 from math import comb, sqrt
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which brokers fail together: racks, custom failures and random sets. Singles, pairs and restarts need no list."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """gold.scheme_distribution: metrics of a scheme over placements of the same topics with other seeds."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa

@@ -37,25 +37,15 @@ class SyntheticCluster:
 
 @dataclass(frozen=True)
 class StudyGrid:
-    """The synthetic clusters to study: every combination of these values.
+    """The synthetic clusters to study: every combination of these values."""
 
-    Attributes:
-        brokers: Numbers of brokers.
-        racks: Numbers of racks; 0 = no racks.
-        partitions_per_topic: Numbers of partitions.
-        replication_factors: Replication factors.
-        leaders_per_broker: Partitions that a broker leads on average; determines the number of topics.
-        first_seed: The first seed.
-        seeds: Number of seeds.
-    """
-
-    brokers: tuple[int, ...]
-    racks: tuple[int, ...]
-    partitions_per_topic: tuple[int, ...]
-    replication_factors: tuple[int, ...]
-    leaders_per_broker: int
-    first_seed: int
-    seeds: int
+    brokers: tuple[int, ...]  # Numbers of brokers
+    racks: tuple[int, ...]  # Numbers of racks; 0 = no racks
+    partitions_per_topic: tuple[int, ...]  # Numbers of partitions
+    replication_factors: tuple[int, ...]  # Replication factors
+    leaders_per_broker: int  # Partitions that a broker leads on average; determines the number of topics
+    first_seed: int  # The first seed
+    seeds: int  # Number of seeds
 
     def list_clusters(self) -> list[SyntheticCluster]:
         """Return the combinations that can be placed."""
@@ -89,19 +79,12 @@ class Percentiles:
 
 @dataclass(frozen=True)
 class SchemeFigures:
-    """Figures of one scheme on one synthetic cluster.
+    """Figures of one scheme on one synthetic cluster."""
 
-    Attributes:
-        worst_survivor_ratio: Leaders over the mean, of the most loaded survivor of the worst single failure.
-        fewest_takeover_brokers: Brokers that take over, in the single failure with fewest.
-        copysets: Distinct replica sets.
-        loss_probability: Probability that as many failures as replicas lose some partition.
-    """
-
-    worst_survivor_ratio: Percentiles
-    fewest_takeover_brokers: Percentiles
-    copysets: Percentiles
-    loss_probability: Percentiles
+    worst_survivor_ratio: Percentiles  # Leaders over the mean, of the most loaded survivor of the worst single failure
+    fewest_takeover_brokers: Percentiles  # Brokers that take over, in the single failure with fewest
+    copysets: Percentiles  # Distinct replica sets
+    loss_probability: Percentiles  # Probability that as many failures as replicas lose some partition
 
 
 @dataclass(frozen=True)

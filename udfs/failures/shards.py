@@ -3,8 +3,6 @@
 Spark moves an Arrow IPC batch as one binary value. Rows with lists and nulls would cost more than all computing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 

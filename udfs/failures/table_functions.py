@@ -1,7 +1,5 @@
 """The gold tables that are arithmetic on internal.scheme_aggregates: one row of it -> the rows of each table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The hottest broker of one cluster: now, and by each scheme over many seeds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

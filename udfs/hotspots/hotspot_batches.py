@@ -1,7 +1,5 @@
 """Hotspot distribution in Spark: a row per cluster and chunk of seeds in, a row per cluster and scheme out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 

@@ -79,23 +79,14 @@ DISTRIBUTION_COLUMNS: tuple[pa.Field, ...] = (
 
 @dataclass(frozen=True)
 class TrialOptions:
-    """What to try.
+    """What to try."""
 
-    Attributes:
-        schemes: Computed schemes.
-        run_seed: The first seed.
-        seeds: Number of seeds.
-        max_placed_topics: Limit of seeds times the cost of a seed, see `estimate_cost`.
-        thresholds: Ratios of max/mean whose exceedance probability is of interest.
-        chunks: Number of parts that the seeds are divided into, for parallel work.
-    """
-
-    schemes: Sequence[str]
-    run_seed: int
-    seeds: int
-    max_placed_topics: int
-    thresholds: Sequence[float] = ()
-    chunks: int = 1
+    schemes: Sequence[str]  # Computed schemes
+    run_seed: int  # The first seed
+    seeds: int  # Number of seeds
+    max_placed_topics: int  # Limit of seeds times the cost of a seed, see `estimate_cost`
+    thresholds: Sequence[float] = ()  # Ratios of max/mean whose exceedance probability is of interest
+    chunks: int = 1  # Number of parts that the seeds are divided into, for parallel work
 
 
 @dataclass(frozen=True)
@@ -117,21 +108,13 @@ class TrialFacts:
 
 @dataclass(frozen=True)
 class PlacementTrial:
-    """A cluster's topics, placed by one scheme over its live brokers with many seeds.
+    """A cluster's topics, placed by one scheme over its live brokers with many seeds."""
 
-    Attributes:
-        scheme: A computed scheme.
-        brokers: Live brokers.
-        topics: The topics that can be placed.
-        unplaceable_topics: Number of those that cannot.
-        seeds: Number of seeds to try.
-    """
-
-    scheme: str
-    brokers: LiveBrokers
-    topics: ClusterTopics
-    unplaceable_topics: int
-    seeds: int
+    scheme: str  # A computed scheme
+    brokers: LiveBrokers  # Live brokers
+    topics: ClusterTopics  # The topics that can be placed
+    unplaceable_topics: int  # Number of those that cannot
+    seeds: int  # Number of seeds to try
 
     @classmethod
     def create(
@@ -223,15 +206,10 @@ class PlacementTrial:
 
 @dataclass(frozen=True)
 class HotspotDistribution:
-    """Leaders, or replicas, of the hottest broker over seeds.
+    """Leaders, or replicas, of the hottest broker over seeds."""
 
-    Attributes:
-        hottest: int64 (seeds), ascending.
-        mean: Mean of all brokers, the same for every seed.
-    """
-
-    hottest: Ints
-    mean: float
+    hottest: Ints  # int64 (seeds), ascending
+    mean: float  # Mean of all brokers, the same for every seed
 
     @classmethod
     def create(cls, hottest: npt.ArrayLike, total: int, brokers: int) -> HotspotDistribution | None:

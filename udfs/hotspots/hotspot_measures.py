@@ -1,7 +1,5 @@
 """Measures of leader hotspots of many groups at once: a group is a cluster or a topic under a scheme."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

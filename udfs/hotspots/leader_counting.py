@@ -1,7 +1,5 @@
 """Count the leaders and replicas of each broker for many seeds, by each scheme."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The placement origin of topics, one cluster at a time: Arrow tables in, one table out."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa

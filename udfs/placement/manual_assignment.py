@@ -1,7 +1,5 @@
 """Replica assignments written by hand, in the form of `kafka-topics --replica-assignment`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 

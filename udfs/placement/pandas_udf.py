@@ -1,7 +1,5 @@
 """Kafka's placement as a pandas UDF: the function that the pipeline, notebooks and SQL queries call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pandas as pd

@@ -26,19 +26,12 @@ PlaceFunction = Callable[["Topics", "BrokerLists", "Ints"], "TopicPlacements"]
 
 @dataclass(frozen=True)
 class Scheme:
-    """A way to place replicas.
+    """A way to place replicas."""
 
-    Attributes:
-        name: Name in settings, options and tables.
-        title: Description for people.
-        place: Function that places topics; None if the replicas are input.
-        is_random: Whether the placement depends on a seed.
-    """
-
-    name: str
-    title: str
-    place: PlaceFunction | None = None
-    is_random: bool = False
+    name: str  # Name in settings, options and tables
+    title: str  # Description for people
+    place: PlaceFunction | None = None  # Function that places topics; None if the replicas are input
+    is_random: bool = False  # Whether the placement depends on a seed
 
 
 def _import_on_call(module: str, function: str, **options: bool) -> PlaceFunction:

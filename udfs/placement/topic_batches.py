@@ -1,7 +1,5 @@
 """Placing batches of topics: Arrow arrays of topics in, one placement per topic out. The kernels do the work."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -31,15 +29,10 @@ TOPIC_PLACEMENT = pa.struct(
 
 @dataclass(frozen=True)
 class LiveBrokers:
-    """The live brokers of a snapshot, in the order in which Kafka places over them.
+    """The live brokers of a snapshot, in the order in which Kafka places over them."""
 
-    Attributes:
-        ids: Broker ids.
-        racks: The rack of each broker, None = unknown; empty = no broker has one.
-    """
-
-    ids: Sequence[int]
-    racks: Sequence[str | None] = ()
+    ids: Sequence[int]  # Broker ids
+    racks: Sequence[str | None] = ()  # The rack of each broker, None = unknown; empty = no broker has one
 
 
 # {(cluster_id, snapshot_id): live brokers}
@@ -48,20 +41,13 @@ LiveBrokersBySnapshot = Mapping[tuple[str, str], LiveBrokers]
 
 @dataclass(frozen=True)
 class TopicBatch:
-    """n topics to place. No topic and no cluster is null.
+    """n topics to place. No topic and no cluster is null."""
 
-    Attributes:
-        cluster: string (n).
-        topic: string (n).
-        partitions: int32 (n).
-        replication_factor: int32 (n).
-        partition_ids: list<int32> (n), the partitions to place; an empty list (or None) = all of them.
-    """
-
-    cluster: pa.Array
-    topic: pa.Array
-    partitions: pa.Array
-    replication_factor: pa.Array
+    cluster: pa.Array  # string (n)
+    topic: pa.Array  # string (n)
+    partitions: pa.Array  # int32 (n)
+    replication_factor: pa.Array  # int32 (n)
+    # list<int32> (n), the partitions to place; an empty list (or None) = all of them
     partition_ids: pa.Array | None = None
 
 

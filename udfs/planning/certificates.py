@@ -4,8 +4,6 @@ Each planner has its own certificate. All of them list proofs, targets that had 
 misses. `to_json` of a certificate is the published object of plan.json.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from udfs.json_output import json_inline, json_key, json_object
@@ -28,22 +26,16 @@ class Proof:
 
 @json_object
 class CopysetChange:
-    """Copysets (distinct replica sets of live brokers) before the plan, before and after their reduction.
-
-    Attributes:
-        failures: Brokers that fail at once.
-        loss_before: Probability that these failures lose a partition; None with fewer live brokers than failures.
-        loss_of_plan: The same with the plan before the reduction.
-        loss: The same with the plan after the reduction.
-    """
+    """Copysets (distinct replica sets of live brokers) before the plan, before and after their reduction."""
 
     before: int = json_key("copysets_before")
     of_plan: int = json_key("copysets_of_plan")
     after: int = json_key("copysets")
-    failures: int = json_key("copysets_deaths")
+    failures: int = json_key("copysets_deaths")  # Brokers that fail at once
+    # Probability that these failures lose a partition; None with fewer live brokers than failures
     loss_before: float | None = json_key("copysets_loss_before")
-    loss_of_plan: float | None = json_key("copysets_loss_of_plan")
-    loss: float | None = json_key("copysets_loss")
+    loss_of_plan: float | None = json_key("copysets_loss_of_plan")  # The same with the plan before the reduction
+    loss: float | None = json_key("copysets_loss")  # The same with the plan after the reduction
 
 
 @json_object
@@ -100,15 +92,12 @@ class ForcedLeaders:
 
 @json_object
 class TopicPrice:
-    """Preferred leaders with limits for each topic, less those without: changes, and leaders of the extreme brokers.
-
-    Attributes:
-        topics_above_limit_without: Topics above their limit where leaders are chosen without these limits.
-    """
+    """Preferred leaders with limits for each topic, less those without: changes, and leaders of the extreme brokers."""
 
     changes: int
     max_leaders: int = json_key("max")
     min_leaders: int = json_key("min")
+    # Topics above their limit where leaders are chosen without these limits
     topics_above_limit_without: int = json_key("topics_above_least_without")
 
 
@@ -131,12 +120,7 @@ class FailoverPrice:
 
 @json_object
 class LeaderCertificate(Certificate):
-    """Preferred leaders: the fewest changes, and leaders per broker that may lead.
-
-    Attributes:
-        even: Whether all brokers are at the floor or the ceiling of the mean.
-        ineligible_leaders: Leaders left on brokers that should not lead, by broker id.
-    """
+    """Preferred leaders: the fewest changes, and leaders per broker that may lead."""
 
     goal: str
     changes: int = json_key("objective")
@@ -150,9 +134,10 @@ class LeaderCertificate(Certificate):
     min_leaders: int = json_key("min")
     max_leaders_before: int = json_key("max_before")
     min_leaders_before: int = json_key("min_before")
-    even: bool
+    even: bool  # Whether all brokers are at the floor or the ceiling of the mean
     forced: list[ForcedLeaders]
     relaxed: list[str]
+    # Leaders left on brokers that should not lead, by broker id
     ineligible_leaders: dict[int, int] = json_key("led_by_brokers_that_should_not")
     topics: TopicSpread | None = json_inline(default=None)
     failover_price: FailoverPrice | None = json_key("price_of_failover", omit_none=True, default=None)
@@ -165,19 +150,13 @@ class LeaderCertificate(Certificate):
 
 @json_object
 class ForcedTakeover:
-    """Brokers that keep the worst survivor of a failure from leading less.
-
-    Attributes:
-        failed_broker: Broker that fails.
-        leaders_anyway: Leaders that the brokers have whatever is chosen.
-        only_these_can_take: Partitions that no other broker can take over.
-    """
+    """Brokers that keep the worst survivor of a failure from leading less."""
 
     text: str
-    failed_broker: int = json_key("dies")
+    failed_broker: int = json_key("dies")  # Broker that fails
     brokers: list[int]
-    leaders_anyway: int = json_key("lead_anyway")
-    only_these_can_take: int
+    leaders_anyway: int = json_key("lead_anyway")  # Leaders that the brokers have whatever is chosen
+    only_these_can_take: int  # Partitions that no other broker can take over
     max_at_least: int
 
 
@@ -193,26 +172,19 @@ class FailureTakeover:
 
 @json_object
 class TakeoverCertificate(Certificate):
-    """Successors: the least loaded worst survivor of any single failure, with the fewest changed lists.
-
-    Attributes:
-        changes: Lists that change.
-        cost: Price of these changes; lists that change anyway are cheaper than others.
-        worst_ratio: Leaders of the worst survivor of the worst failure over the survivors' mean.
-        failures: By id of the failed broker.
-    """
+    """Successors: the least loaded worst survivor of any single failure, with the fewest changed lists."""
 
     goal: str
-    changes: int = json_key("objective")
-    cost: int
+    changes: int = json_key("objective")  # Lists that change
+    cost: int  # Price of these changes; lists that change anyway are cheaper than others
     cost_lower_bound: int = json_key("bound")
     gap: int
     limits: str
     target: float
-    worst_ratio: float
+    worst_ratio: float  # Leaders of the worst survivor of the worst failure over the survivors' mean
     worst_ratio_before: float
     worst_ratio_lower_bound: float = json_key("worst_ratio_bound")
-    failures: dict[int, FailureTakeover] = json_key("deaths")
+    failures: dict[int, FailureTakeover] = json_key("deaths")  # By id of the failed broker
     failures_above_target: int = json_key("deaths_above_target")
     forced: list[ForcedTakeover]
     relaxed: list[str]
@@ -301,19 +273,12 @@ class CopyCertificate(Certificate):
 
 @json_object
 class CountCertificate(CopyCertificate):
-    """A plan by replica counts.
+    """A plan by replica counts."""
 
-    Attributes:
-        attained: Whether the lists reach the bound of the flow, but for rounding to steps.
-        step_bytes: Bytes in one step of the flow's costs.
-        replicas_min: Fewest replicas on a broker that receives some.
-        replicas_max: Most replicas on a broker that receives some.
-    """
-
-    attained: bool
-    step_bytes: float
-    replicas_min: int
-    replicas_max: int
+    attained: bool  # Whether the lists reach the bound of the flow, but for rounding to steps
+    step_bytes: float  # Bytes in one step of the flow's costs
+    replicas_min: int  # Fewest replicas on a broker that receives some
+    replicas_max: int  # Most replicas on a broker that receives some
 
 
 @dataclass(frozen=True)
@@ -327,12 +292,8 @@ class ReachedLoad:
 
 @json_object
 class BalanceCertificate(CopyCertificate):
-    """A plan that balances all loads at once.
-
-    Attributes:
-        reached: By metric: replicas, leaders, disk, bytes_in, bytes_out.
-    """
+    """A plan that balances all loads at once."""
 
     goal: str
     bytes_lower_bound: float
-    reached: dict[str, ReachedLoad]
+    reached: dict[str, ReachedLoad]  # By metric: replicas, leaders, disk, bytes_in, bytes_out

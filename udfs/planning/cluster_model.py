@@ -65,48 +65,28 @@ class ClusterModel:
     """One cluster before a plan: n brokers, p partitions by topic name and id, r replicas.
 
     Brokers, racks and topics are referred to by index everywhere, not by id or name.
-
-    Attributes:
-        cluster_id: Id of the cluster.
-        broker_ids: int32 (n), ascending.
-        rack: int32 (n), index into rack_names; all 0 if a live broker has no rack, as Kafka then ignores racks.
-        rack_names: Names of racks, ascending.
-        live: bool (n).
-        draining: bool (n), brokers that the source wants to be empty.
-        topic_names: Names of topics, ascending.
-        topic: int32 (p), index into topic_names.
-        partition: int32 (p), ids.
-        offsets: int64 (p + 1), range of each partition in `replicas`.
-        replicas: int32 (r), brokers; the preferred leader first, live ones before down ones.
-        size: float64 (p), bytes of one replica; 0 where not known.
-        rate_in: float64 (p), bytes per second written; 0 where not known.
-        rate_out: float64 (p), bytes per second read; 0 where not known.
-        known: Whether any partition has a size, a rate in, a rate out.
-        frozen: int8 (p), FreezeReason.
-        min_isr: int32 (p), min.insync.replicas.
-        source_replicas: int32 (r), brokers in the source's order, which may begin with a down one; None = as replicas.
-        leader: int32 (p), the current leader, -1 = none or not known; None = the first of replicas.
     """
 
-    cluster_id: str
-    broker_ids: Int32s
-    rack: Int32s
-    rack_names: tuple[str, ...]
-    live: Flags
-    draining: Flags
-    topic_names: tuple[str, ...]
-    topic: Int32s
-    partition: Int32s
-    offsets: Ints
-    replicas: Int32s
-    size: Floats
-    rate_in: Floats
-    rate_out: Floats
-    known: tuple[bool, bool, bool]
-    frozen: npt.NDArray[np.int8]
-    min_isr: Int32s
+    cluster_id: str  # Id of the cluster
+    broker_ids: Int32s  # int32 (n), ascending
+    rack: Int32s  # int32 (n), index into rack_names; all 0 if a live broker has no rack, as Kafka then ignores racks
+    rack_names: tuple[str, ...]  # Names of racks, ascending
+    live: Flags  # bool (n)
+    draining: Flags  # bool (n), brokers that the source wants to be empty
+    topic_names: tuple[str, ...]  # Names of topics, ascending
+    topic: Int32s  # int32 (p), index into topic_names
+    partition: Int32s  # int32 (p), ids
+    offsets: Ints  # int64 (p + 1), range of each partition in `replicas`
+    replicas: Int32s  # int32 (r), brokers; the preferred leader first, live ones before down ones
+    size: Floats  # float64 (p), bytes of one replica; 0 where not known
+    rate_in: Floats  # float64 (p), bytes per second written; 0 where not known
+    rate_out: Floats  # float64 (p), bytes per second read; 0 where not known
+    known: tuple[bool, bool, bool]  # Whether any partition has a size, a rate in, a rate out
+    frozen: npt.NDArray[np.int8]  # int8 (p), FreezeReason
+    min_isr: Int32s  # int32 (p), min.insync.replicas
+    # int32 (r), brokers in the source's order, which may begin with a down one; None = as replicas
     source_replicas: Int32s | None = None
-    leader: Int32s | None = None
+    leader: Int32s | None = None  # int32 (p), the current leader, -1 = none or not known; None = the first of replicas
 
     @property
     def brokers(self) -> int:
@@ -191,20 +171,13 @@ class ClusterModel:
 
 @dataclass(frozen=True)
 class ProposedAssignment:
-    """Replica lists that a planner proposes for a cluster model.
+    """Replica lists that a planner proposes for a cluster model."""
 
-    Attributes:
-        offsets: int64 (p + 1), as in ClusterModel.
-        replicas: int32 (r), as in ClusterModel.
-        reason: int16 (p), index into reasons; -1 = unchanged.
-        reasons: Why lists change, in words.
-        certificate: What is proven about the proposal; the same for the same model.
-    """
-
-    offsets: Ints
-    replicas: Int32s
-    reason: npt.NDArray[np.int16]
-    reasons: tuple[str, ...]
+    offsets: Ints  # int64 (p + 1), as in ClusterModel
+    replicas: Int32s  # int32 (r), as in ClusterModel
+    reason: npt.NDArray[np.int16]  # int16 (p), index into reasons; -1 = unchanged
+    reasons: tuple[str, ...]  # Why lists change, in words
+    # What is proven about the proposal; the same for the same model
     certificate: Certificate = field(default_factory=Certificate)
 
 

@@ -1,7 +1,5 @@
 """Constraints of a plan: which brokers receive or lose replicas, racks, replication factors, capacity, budgets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -33,39 +31,23 @@ class InfeasibleRequest(Exception):
 
 @dataclass(frozen=True)
 class Rules:
-    """What the lists of a plan must comply with. Brokers and partitions are in the model's order.
+    """What the lists of a plan must comply with. Brokers and partitions are in the model's order."""
 
-    Attributes:
-        goal: Name of the goal.
-        receives: bool (n), brokers that may get replicas.
-        must_leave: bool (n), brokers that may hold nothing afterwards.
-        replacement: int32 (n), the broker that takes over the replicas that a broker loses, as far as legal; -1 = any.
-        fixed: bool (p), partitions whose list stays as it is.
-        factor: int64 (p), replicas afterwards.
-        rack_cap: int64 (p), most replicas in one rack.
-        even: Whether even replica counts come before few moves.
-        broker_replicas: int64 (n), capacity; brokers above it keep what they have if moves come first.
-        broker_bytes: float64 (n), capacity, or infinite.
-        blocked: bool (p), partitions that the goal concerns, but which are frozen.
-        byte_budget: Bytes that the plan may copy; None = no limit.
-        move_budget: Replicas that the plan may copy; None = no limit.
-        allow_fewer_racks: Whether a rack may be left without any broker.
-    """
-
-    goal: str
-    receives: Flags
-    must_leave: Flags
+    goal: str  # Name of the goal
+    receives: Flags  # bool (n), brokers that may get replicas
+    must_leave: Flags  # bool (n), brokers that may hold nothing afterwards
+    # int32 (n), the broker that takes over the replicas that a broker loses, as far as legal; -1 = any
     replacement: Int32s
-    fixed: Flags
-    factor: Ints
-    rack_cap: Ints
-    even: bool
-    broker_replicas: Ints
-    broker_bytes: Floats
-    blocked: Flags
-    byte_budget: float | None = None
-    move_budget: int | None = None
-    allow_fewer_racks: bool = False
+    fixed: Flags  # bool (p), partitions whose list stays as it is
+    factor: Ints  # int64 (p), replicas afterwards
+    rack_cap: Ints  # int64 (p), most replicas in one rack
+    even: bool  # Whether even replica counts come before few moves
+    broker_replicas: Ints  # int64 (n), capacity; brokers above it keep what they have if moves come first
+    broker_bytes: Floats  # float64 (n), capacity, or infinite
+    blocked: Flags  # bool (p), partitions that the goal concerns, but which are frozen
+    byte_budget: float | None = None  # Bytes that the plan may copy; None = no limit
+    move_budget: int | None = None  # Replicas that the plan may copy; None = no limit
+    allow_fewer_racks: bool = False  # Whether a rack may be left without any broker
 
 
 def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:

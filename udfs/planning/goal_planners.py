@@ -1,7 +1,5 @@
 """The planners of all goals in udfs/planning/goals.py: from a cluster model and a request to replica lists."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

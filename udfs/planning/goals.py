@@ -30,23 +30,15 @@ _ALL = (ALL, *_COUNTS)
 
 @dataclass(frozen=True)
 class Goal:
-    """A kind of plan.
+    """A kind of plan."""
 
-    Attributes:
-        name: Name for `plan --goal`.
-        title: What the plan achieves.
-        plan: Planner: from a cluster model and a request to replica lists with a certificate.
-        options: Options of `plan` that have a meaning for this goal; any other is rejected.
-        required_options: Options that the goal cannot do without, each with the remedy where it is missing.
-        objectives: Values that --objective may have.
-    """
-
-    name: str
-    title: str
-    plan: Planner
-    options: tuple[str, ...] = _EVERY_GOAL
+    name: str  # Name for `plan --goal`
+    title: str  # What the plan achieves
+    plan: Planner  # Planner: from a cluster model and a request to replica lists with a certificate
+    options: tuple[str, ...] = _EVERY_GOAL  # Options of `plan` that have a meaning for this goal; any other is rejected
+    # Options that the goal cannot do without, each with the remedy where it is missing
     required_options: Mapping[str, str] = field(default_factory=dict)
-    objectives: tuple[str, ...] = ()
+    objectives: tuple[str, ...] = ()  # Values that --objective may have
 
 
 def _import_later(planner: str) -> Planner:

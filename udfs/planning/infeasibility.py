@@ -1,7 +1,5 @@
 """Explanations why no plan complies with the rules of a goal."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason

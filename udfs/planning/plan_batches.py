@@ -1,7 +1,5 @@
 """Whole clusters on their way to a planner, and plans on their way back: Arrow IPC batches, one cluster per group."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np

@@ -3,8 +3,6 @@
 All numbers count preferred leaders, with all live replicas in sync.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -36,15 +34,10 @@ _NO_CAPACITY = 1e18  # headroom that no load exceeds: required headroom is compu
 
 @dataclass(frozen=True)
 class MetricOptions:
-    """How much work metrics may take.
+    """How much work metrics may take."""
 
-    Attributes:
-        max_pairs: Above this number of broker pairs, failures of two brokers are left out.
-        effort: For loss probabilities.
-    """
-
-    max_pairs: int = 1_000_000
-    effort: SearchEffort = field(default_factory=lambda: SearchEffort(1_000_000, 20_000, 0))
+    max_pairs: int = 1_000_000  # Above this number of broker pairs, failures of two brokers are left out
+    effort: SearchEffort = field(default_factory=lambda: SearchEffort(1_000_000, 20_000, 0))  # For loss probabilities
 
 
 @dataclass(frozen=True)
@@ -58,12 +51,7 @@ class LoadSpread:
 
 @json_object
 class Balance:
-    """How even the live brokers are that are not to be emptied.
-
-    Attributes:
-        worst_survivor_ratio: Leaders of the worst survivor of any single failure over the survivors' mean.
-        worst_survivor_bytes_out_ratio: The same by bytes per second out.
-    """
+    """How even the live brokers are that are not to be emptied."""
 
     brokers: int
     replicas: LoadSpread
@@ -72,18 +60,17 @@ class Balance:
     bytes_in_per_s: LoadSpread
     bytes_out_per_s: LoadSpread
     rack_violations: int
+    # Leaders of the worst survivor of any single failure over the survivors' mean
     worst_survivor_ratio: float | None = json_key("worst_survivor_leaders")
+    # The same by bytes per second out
     worst_survivor_bytes_out_ratio: float | None = json_key("worst_survivor_bytes_out")
 
 
 @json_object
 class WorstFailure:
-    """The worst of all failures of a kind, each column by itself, as in gold.failure_summary.
+    """The worst of all failures of a kind, each column by itself, as in gold.failure_summary."""
 
-    Attributes:
-        scenario: The failure with the most loaded survivor; None if no broker has leaders after any of them.
-    """
-
+    # The failure with the most loaded survivor; None if no broker has leaders after any of them
     scenario: str | None = json_key("worst")
     worst_survivor_ratio: float | None = json_key("leaders_worst_over_mean")
     worst_survivor_bytes_in_ratio: float | None = json_key("bytes_in_worst_over_mean")
@@ -121,32 +108,23 @@ class ClusterState:
     """One state of a cluster in numbers; None = not known, or not defined.
 
     Brokers that are to be emptied and hold nothing count as switched off.
-
-    Attributes:
-        headroom: Required headroom ratio by kind of failure (broker, rack) and resource.
     """
 
     balance: Balance
     failures: FailureMetrics
     durability: LossRisk
+    # Required headroom ratio by kind of failure (broker, rack) and resource
     headroom: dict[str, dict[str, float | None]]
 
 
 @dataclass(frozen=True)
 class PlanMetrics:
-    """What a plan changes, and the cluster before and after it.
+    """What a plan changes, and the cluster before and after it."""
 
-    Attributes:
-        moves: Replicas to copy.
-        bytes_to_copy: Their bytes; None if no size is known.
-        lists_changed: Partitions whose replica list changes, in order at least.
-        leader_changes: Partitions whose preferred leader changes.
-    """
-
-    moves: int
-    bytes_to_copy: int | None
-    lists_changed: int
-    leader_changes: int
+    moves: int  # Replicas to copy
+    bytes_to_copy: int | None  # Their bytes; None if no size is known
+    lists_changed: int  # Partitions whose replica list changes, in order at least
+    leader_changes: int  # Partitions whose preferred leader changes
     before: ClusterState
     after: ClusterState
 

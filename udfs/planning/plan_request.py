@@ -1,7 +1,5 @@
 """Plan requests: the goal of a plan, its constraints, and its targets by priority."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from udfs.json_output import json_key, json_object
@@ -17,70 +15,43 @@ PRIORITIES = (REPLICAS, LEADERS, DISK, BYTES_IN, BYTES_OUT, FAILOVER, COPYSETS)
 
 @json_object
 class Targets:
-    """Loads of the fullest broker over the mean of all brokers that may hold replicas (1.01 = 1 % more).
-
-    Attributes:
-        failover: Leaders of the worst survivor of any single failure, over the survivors' mean.
-        failover_out: Bytes out of the worst survivor of any single failure, over the survivors' mean.
-        min_over_mean: Replicas and leaders of the emptiest broker over the mean.
-        loose_bytes: Disk and bytes in for the goals expand and drain, which move few replicas.
-        extra_moves: Share of replicas that expand and drain may copy for that beyond the fewest.
-    """
+    """Loads of the fullest broker over the mean of all brokers that may hold replicas (1.01 = 1 % more)."""
 
     replicas: float = 1.01
     leaders: float = 1.01
     disk: float = 1.009
     bytes_in: float = 1.009
     bytes_out: float = 1.009
-    failover: float = 1.05
-    failover_out: float = 1.15
-    min_over_mean: float = json_key("least", default=0.955)
+    failover: float = 1.05  # Leaders of the worst survivor of any single failure, over the survivors' mean
+    failover_out: float = 1.15  # Bytes out of the worst survivor of any single failure, over the survivors' mean
+    min_over_mean: float = json_key("least", default=0.955)  # Replicas and leaders of the emptiest broker over the mean
+    # Disk and bytes in for the goals expand and drain, which move few replicas
     loose_bytes: float = json_key("loose", default=1.03)
-    extra_moves: float = 0.02
+    extra_moves: float = 0.02  # Share of replicas that expand and drain may copy for that beyond the fewest
 
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """One plan to make. Brokers are meant by their ids.
+    """One plan to make. Brokers are meant by their ids."""
 
-    Attributes:
-        goal: A name in udfs.planning.goals.GOALS.
-        brokers: Brokers to fill (expand) or to empty (drain); by default those that hold nothing, or those that the
-            source drains.
-        replacements: Pairs of a broker to replace and the broker that takes over.
-        factor: Replication factor for the goal rf.
-        topics: Topics for the goal rf; empty = all.
-        exclude_topics: Topics that stay as they are.
-        exclude_brokers: Brokers that get no more replicas.
-        max_bytes: Bytes that the plan may copy; None = no limit.
-        max_moves: Replicas that the plan may copy; None = no limit.
-        broker_replicas: Replicas that any broker can hold; None = no limit.
-        broker_bytes: Bytes that any broker can hold; None = no limit.
-        objective: One of OBJECTIVES.
-        keep_leaders: For the goal failover, whether preferred leaders stay.
-        per_topic: Whether the leaders of each topic are spread as well.
-        by_bytes: Whether the goals leaders and failover even out bytes out instead of counts.
-        allow_fewer_racks: Whether a rack may be left without any broker.
-        priorities: Some of PRIORITIES, the most important first; the others have no target.
-        seed: Seed of randomized searches.
-    """
-
-    goal: str
+    goal: str  # A name in udfs.planning.goals.GOALS
+    # Brokers to fill (expand) or to empty (drain); by default those that hold nothing, or those that the source drains
     brokers: tuple[int, ...] = ()
-    replacements: tuple[tuple[int, int], ...] = ()
-    factor: int | None = None
-    topics: tuple[str, ...] = ()
-    exclude_topics: tuple[str, ...] = ()
-    exclude_brokers: tuple[int, ...] = ()
-    max_bytes: int | None = None
-    max_moves: int | None = None
-    broker_replicas: int | None = None
-    broker_bytes: int | None = None
-    objective: str = ALL
-    keep_leaders: bool = False
-    per_topic: bool = False
-    by_bytes: bool = False
-    allow_fewer_racks: bool = False
+    replacements: tuple[tuple[int, int], ...] = ()  # Pairs of a broker to replace and the broker that takes over
+    factor: int | None = None  # Replication factor for the goal rf
+    topics: tuple[str, ...] = ()  # Topics for the goal rf; empty = all
+    exclude_topics: tuple[str, ...] = ()  # Topics that stay as they are
+    exclude_brokers: tuple[int, ...] = ()  # Brokers that get no more replicas
+    max_bytes: int | None = None  # Bytes that the plan may copy; None = no limit
+    max_moves: int | None = None  # Replicas that the plan may copy; None = no limit
+    broker_replicas: int | None = None  # Replicas that any broker can hold; None = no limit
+    broker_bytes: int | None = None  # Bytes that any broker can hold; None = no limit
+    objective: str = ALL  # One of OBJECTIVES
+    keep_leaders: bool = False  # For the goal failover, whether preferred leaders stay
+    per_topic: bool = False  # Whether the leaders of each topic are spread as well
+    by_bytes: bool = False  # Whether the goals leaders and failover even out bytes out instead of counts
+    allow_fewer_racks: bool = False  # Whether a rack may be left without any broker
+    # Some of PRIORITIES, the most important first; the others have no target
     priorities: tuple[str, ...] = PRIORITIES[:-1]
     targets: Targets = field(default_factory=Targets)
-    seed: int = 0
+    seed: int = 0  # Seed of randomized searches

@@ -1,7 +1,5 @@
 """A plan as rows: one of gold.plans, and one of gold.plan_moves for every partition that changes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,19 +20,12 @@ from udfs.planning.waves import find_reassigned_partitions, report_waves
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric with a column before and one after the plan.
+    """A metric with a column before and one after the plan."""
 
-    Attributes:
-        name: Name of the columns, without _before and _after.
-        path: JSON keys to it in a state of udfs.planning.plan_metrics.
-        description: Its meaning.
-        data_type: Arrow type.
-    """
-
-    name: str
-    path: tuple[str, ...]
-    description: str
-    data_type: pa.DataType = DOUBLE
+    name: str  # Name of the columns, without _before and _after
+    path: tuple[str, ...]  # JSON keys to it in a state of udfs.planning.plan_metrics
+    description: str  # Its meaning
+    data_type: pa.DataType = DOUBLE  # Arrow type
 
 
 def _spread_metrics(name: str, key: str, load: str) -> tuple[Metric, Metric]:

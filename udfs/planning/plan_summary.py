@@ -1,7 +1,5 @@
 """A plan with its waves and metrics: all that the command line, plan.json and the tables show of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

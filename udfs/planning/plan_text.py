@@ -1,7 +1,5 @@
 """Brokers and partitions in sentences: the first few by name, and how many more there are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The order of replica lists: preferred leaders, successors, and lists that are reordered without copying anything."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

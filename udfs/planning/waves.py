@@ -7,8 +7,6 @@ removed go with the last step. Down replicas go with the first, as Kafka's tool 
 unless the plan keeps them: before the plan, a partition has its live replicas.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,17 +21,11 @@ IN, OUT = "in", "out"
 
 @dataclass(frozen=True)
 class WaveLimits:
-    """What a wave may demand of a broker.
+    """What a wave may demand of a broker."""
 
-    Attributes:
-        bytes_in_flight: Bytes that a broker receives and sends together.
-        moves_per_broker: Replicas that a broker receives.
-        throttle_bytes_per_s: Bytes per second that a broker copies, each way.
-    """
-
-    bytes_in_flight: float = np.inf
-    moves_per_broker: int = np.iinfo(np.int64).max
-    throttle_bytes_per_s: float = 50e6
+    bytes_in_flight: float = np.inf  # Bytes that a broker receives and sends together
+    moves_per_broker: int = np.iinfo(np.int64).max  # Replicas that a broker receives
+    throttle_bytes_per_s: float = 50e6  # Bytes per second that a broker copies, each way
 
     def __post_init__(self) -> None:
         """Check that all limits are positive, and the throttle finite."""
@@ -46,27 +38,16 @@ class WaveLimits:
 
 @dataclass(frozen=True)
 class Waves:
-    """The k steps of a plan, by wave and partition.
+    """The k steps of a plan, by wave and partition."""
 
-    Attributes:
-        limits: Limits of a wave.
-        wave: int32 (k), from 0.
-        row: int64 (k), the partition.
-        offsets: int64 (k + 1), range of each step in `replicas`.
-        replicas: int32, the list after the step.
-        added: int32 (k), the broker that copies, NOTHING_ADDED = none.
-        source: int32 (k), the broker that it copies from: the leader.
-        oversized: int64, partitions larger than the limit of bytes, whose brokers copy nothing else in their waves.
-    """
-
-    limits: WaveLimits
-    wave: Int32s
-    row: Ints
-    offsets: Ints
-    replicas: Int32s
-    added: Int32s
-    source: Int32s
-    oversized: Ints
+    limits: WaveLimits  # Limits of a wave
+    wave: Int32s  # int32 (k), from 0
+    row: Ints  # int64 (k), the partition
+    offsets: Ints  # int64 (k + 1), range of each step in `replicas`
+    replicas: Int32s  # int32, the list after the step
+    added: Int32s  # int32 (k), the broker that copies, NOTHING_ADDED = none
+    source: Int32s  # int32 (k), the broker that it copies from: the leader
+    oversized: Ints  # int64, partitions larger than the limit of bytes, whose brokers copy nothing else in their waves
 
     @property
     def waves(self) -> int:

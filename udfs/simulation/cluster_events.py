@@ -1,7 +1,5 @@
 """Events of a cluster and its initial state as plain values, and as rows of the event log."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -18,35 +16,22 @@ BrokerIds = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Event:
-    """An event of a cluster. Attributes are columns of EVENTS (None = null), which describes those not listed here.
-
-    Attributes:
-        kind: A code of udfs/simulation/kernels/codes.py.
-        broker: Column broker_id.
-        partition: Columns topic and partition.
-        value: A number or flag that depends on the kind; of a creation, 1 = the request is rejected.
-        last_known: Column last_known_elr.
-        adding: Column adding_replicas.
-        removing: Column removing_replicas.
-        is_full_record: Whether a record states everything, as a PARTITION_RECORD does.
-        leo: Column log_end_offset.
-        hw: Column high_watermark.
-    """
+    """An event of a cluster. Attributes are columns of EVENTS (None = null), which describes those not listed here."""
 
     at_ms: int
-    kind: int
-    broker: int | None = None
-    partition: TopicPartition | None = None
-    value: int = 0
+    kind: int  # A code of udfs/simulation/kernels/codes.py
+    broker: int | None = None  # Column broker_id
+    partition: TopicPartition | None = None  # Columns topic and partition
+    value: int = 0  # A number or flag that depends on the kind; of a creation, 1 = the request is rejected
     replicas: BrokerIds | None = None
     isr: BrokerIds | None = None
     elr: BrokerIds | None = None
-    last_known: BrokerIds | None = None
-    adding: BrokerIds | None = None
-    removing: BrokerIds | None = None
+    last_known: BrokerIds | None = None  # Column last_known_elr
+    adding: BrokerIds | None = None  # Column adding_replicas
+    removing: BrokerIds | None = None  # Column removing_replicas
     leader: int | None = None
     leader_epoch: int = -1
-    is_full_record: bool = False
+    is_full_record: bool = False  # Whether a record states everything, as a PARTITION_RECORD does
     offset: int = 0
     request: int | None = None
     parts: int = 1
@@ -55,64 +40,43 @@ class Event:
     wait_ms: int = 0
     min_bytes: int = 1
     fetch_offset: int | None = None
-    leo: int | None = None
-    hw: int | None = None
+    leo: int | None = None  # Column log_end_offset
+    hw: int | None = None  # Column high_watermark
 
 
 @dataclass(frozen=True)
 class InitialPartition:
-    """A partition in the initial state.
+    """A partition in the initial state."""
 
-    Attributes:
-        key: Topic and number.
-        replicas: Replicas, preferred leader first.
-        isr: In-sync replicas.
-        leader: Leader's id, or None.
-        leader_epoch: Leader epoch.
-        controller_epoch: Epoch of the controller that wrote it.
-        elr: Eligible leader replicas.
-        unclean: Whether unclean elections are allowed.
-        min_isr: min.insync.replicas.
-        leos: Log end offset of each replica, None = unknown; () = all unknown.
-        hws: High watermark of each replica, None = unknown; () = all unknown.
-    """
-
-    key: TopicPartition
-    replicas: BrokerIds
-    isr: BrokerIds
-    leader: int | None
-    leader_epoch: int = 0
-    controller_epoch: int = 0
-    elr: BrokerIds = ()
-    unclean: bool = False
-    min_isr: int = 1
-    leos: tuple[int | None, ...] = ()
-    hws: tuple[int | None, ...] = ()
+    key: TopicPartition  # Topic and number
+    replicas: BrokerIds  # Replicas, preferred leader first
+    isr: BrokerIds  # In-sync replicas
+    leader: int | None  # Leader's id, or None
+    leader_epoch: int = 0  # Leader epoch
+    controller_epoch: int = 0  # Epoch of the controller that wrote it
+    elr: BrokerIds = ()  # Eligible leader replicas
+    unclean: bool = False  # Whether unclean elections are allowed
+    min_isr: int = 1  # min.insync.replicas
+    leos: tuple[int | None, ...] = ()  # Log end offset of each replica, None = unknown; () = all unknown
+    hws: tuple[int | None, ...] = ()  # High watermark of each replica, None = unknown; () = all unknown
 
 
 @dataclass(frozen=True)
 class ClusterSettings:
-    """Settings of a cluster. Most are Kafka's of the same names; times are in ms.
-
-    Attributes:
-        first_check_ms: From a controller's start to its first check of the leaders' imbalance (ZooKeeper).
-        message_bytes: Size of a message, for fetches that wait for bytes.
-        truncate_to: What followers truncate to: "epoch" (since 0.11) or "high_watermark".
-        isr_joins_at_epoch_start: Whether a replica that joins the ISR must have reached the start of the leader's epoch
-            too (since 2.1).
-    """
+    """Settings of a cluster. Most are Kafka's of the same names; times are in ms."""
 
     kraft: bool = False
     elr: bool = False
     auto_leader_rebalance: bool = True
     leader_imbalance_check_ms: int = 300_000
     leader_imbalance_percent: int = 10
-    first_check_ms: int = 5_000
+    first_check_ms: int = 5_000  # From a controller's start to its first check of the leaders' imbalance (ZooKeeper)
     replica_lag_time_max_ms: int = 30_000
     replica_lag_max_messages: int = 0
-    message_bytes: int = 100
-    truncate_to: str = "epoch"
+    message_bytes: int = 100  # Size of a message, for fetches that wait for bytes
+    truncate_to: str = "epoch"  # What followers truncate to: "epoch" (since 0.11) or "high_watermark"
     checkpoint_ms: int = 5_000
+    # Whether a replica that joins the ISR must have reached the start of the leader's epoch too (since 2.1)
     isr_joins_at_epoch_start: bool = True
 
     def to_numbers(self) -> list[int]:

@@ -3,8 +3,6 @@
 It does not depend on partitions, so each of these can go through it alone.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,17 +29,11 @@ _STEPS_OF_ALL_PARTITIONS = (StepKind.CONTROLLER_DOWN, StepKind.CONTROLLER_UP, St
 
 @dataclass(frozen=True)
 class ClusterTimeline:
-    """Timelines of the clusters of a log.
+    """Timelines of the clusters of a log."""
 
-    Attributes:
-        arrays: Steps of all clusters, automatic rebalances included, and how to find those of a broker.
-        controllers: After each step, the place of the controller's broker, or -1.
-        flags: Flags of each broker at the end.
-    """
-
-    arrays: Timeline
-    controllers: Ints
-    flags: Ints
+    arrays: Timeline  # Steps of all clusters, automatic rebalances included, and how to find those of a broker
+    controllers: Ints  # After each step, the place of the controller's broker, or -1
+    flags: Ints  # Flags of each broker at the end
 
 
 def build_timeline(log: PackedLog, checks: Ints) -> ClusterTimeline:

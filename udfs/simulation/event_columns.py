@@ -1,7 +1,5 @@
 """Columns of an event log (schema EVENTS or WIRE) as numpy arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any

@@ -4,8 +4,6 @@ A *place* is a broker of a cluster, by id; a *row* is a partition of a cluster; 
 ever has a replica on. Places and rows count through all clusters, slots from 0 in each partition.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,37 +58,21 @@ _EVENT_COLUMNS = (
 
 @dataclass(frozen=True)
 class PackedLog:
-    """An event log as arrays. Shapes: c clusters, n brokers (places), p partitions (rows), e events.
+    """An event log as arrays. Shapes: c clusters, n brokers (places), p partitions (rows), e events."""
 
-    Attributes:
-        clusters: (cluster_id, snapshot_id) of each cluster.
-        brokers: int64 (n), broker ids.
-        broker_cluster: int64 (n), the cluster of each broker.
-        topics: Topic of each partition.
-        partitions: int64 (p), partition numbers.
-        numbers: int64 (c, NUMBERS), settings and times of each cluster, its initial controller and epoch.
-        flags: int64 (n), LIVE or 0 initially.
-        cluster_events: int64 (e, ClusterEvent), events of brokers and controllers, by cluster and order.
-        cluster_events_begin: int64 (c + 1), where the events of each cluster begin.
-        state: Partitions and replicas, initially.
-        own: Events of partitions.
-        request: int64 (e), the request number of each of these events, or -1.
-        checks: int64 (k, 4), automatic rebalances: cluster, time, event, place of the preferred broker.
-    """
-
-    clusters: tuple[tuple[str, str], ...]
-    brokers: Ints
-    broker_cluster: Ints
-    topics: pa.Array
-    partitions: Ints
-    numbers: Ints
-    flags: Ints
-    cluster_events: Ints
-    cluster_events_begin: Ints
-    state: SimulationState
-    own: PartitionEvents
-    request: Ints
-    checks: Ints
+    clusters: tuple[tuple[str, str], ...]  # (cluster_id, snapshot_id) of each cluster
+    brokers: Ints  # int64 (n), broker ids
+    broker_cluster: Ints  # int64 (n), the cluster of each broker
+    topics: pa.Array  # Topic of each partition
+    partitions: Ints  # int64 (p), partition numbers
+    numbers: Ints  # int64 (c, NUMBERS), settings and times of each cluster, its initial controller and epoch
+    flags: Ints  # int64 (n), LIVE or 0 initially
+    cluster_events: Ints  # int64 (e, ClusterEvent), events of brokers and controllers, by cluster and order
+    cluster_events_begin: Ints  # int64 (c + 1), where the events of each cluster begin
+    state: SimulationState  # Partitions and replicas, initially
+    own: PartitionEvents  # Events of partitions
+    request: Ints  # int64 (e), the request number of each of these events, or -1
+    checks: Ints  # int64 (k, 4), automatic rebalances: cluster, time, event, place of the preferred broker
 
 
 def pack_event_log(table: pa.Table) -> PackedLog:

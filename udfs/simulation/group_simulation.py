@@ -1,7 +1,5 @@
 """Simulate consumer groups: events by name, packed for the kernel, and how each request is answered."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,54 +26,34 @@ from udfs.simulation.simulation_schemas import GROUP_REQUESTS, GROUP_TRANSITIONS
 
 @dataclass(frozen=True)
 class GroupEvent:
-    """A request to a group's coordinator, or an event of the coordinator itself.
+    """A request to a group's coordinator, or an event of the coordinator itself."""
 
-    Attributes:
-        at_ms: Time, ms.
-        kind: A code of GroupEventKind.
-        group: Name of the group.
-        member: Name of the member, unique in its group; "" for events of the coordinator.
-        session_ms: Session timeout in a join, ms.
-        rebalance_ms: Rebalance timeout in a join, ms.
-        generation: Generation in a sync or heartbeat; None = the group's current one.
-        known: Whether a join carries the member's id, so that it is rejected if the group does not know it; otherwise,
-            an unknown member joins as a new one.
-        changed: Whether a join differs from the member's last one, e.g. in its topics.
-    """
-
-    at_ms: int
-    kind: int
-    group: str
-    member: str = ""
-    session_ms: int = 10_000
-    rebalance_ms: int = 60_000
-    generation: int | None = None
+    at_ms: int  # Time, ms
+    kind: int  # A code of GroupEventKind
+    group: str  # Name of the group
+    member: str = ""  # Name of the member, unique in its group; "" for events of the coordinator
+    session_ms: int = 10_000  # Session timeout in a join, ms
+    rebalance_ms: int = 60_000  # Rebalance timeout in a join, ms
+    generation: int | None = None  # Generation in a sync or heartbeat; None = the group's current one
+    # Whether a join carries the member's id, so that it is rejected if the group does not know it; otherwise, an
+    # unknown member joins as a new one
     known: bool = False
-    changed: bool = False
+    changed: bool = False  # Whether a join differs from the member's last one, e.g. in its topics.
 
 
 @dataclass(frozen=True)
 class GroupSettings:
-    """Settings of coordinators, in ms; the defaults are those of Kafka 2.8.2.
+    """Settings of coordinators, in ms; the defaults are those of Kafka 2.8.2."""
 
-    Attributes:
-        initial_rebalance_delay_ms: group.initial.rebalance.delay.ms.
-        member_id_required: Whether a new member's first join is answered with an id, with which it joins again (since
-            JoinGroup v4).
-        sync_timeout: Whether a member that does not sync within the rebalance timeout is removed (since 2.8.1).
-        rejoin_sets_timeouts: Whether a member that joins again sets its timeouts anew (since 3.3).
-        new_member_ms: How long a new member's join may wait, whatever its session timeout.
-        min_session_ms: group.min.session.timeout.ms.
-        max_session_ms: group.max.session.timeout.ms.
-    """
-
-    initial_rebalance_delay_ms: int = 3_000
+    initial_rebalance_delay_ms: int = 3_000  # group.initial.rebalance.delay.ms
+    # Whether a new member's first join is answered with an id, with which it joins again (since JoinGroup v4)
     member_id_required: bool = False
+    # Whether a member that does not sync within the rebalance timeout is removed (since 2.8.1)
     sync_timeout: bool = True
-    rejoin_sets_timeouts: bool = False
-    new_member_ms: int = 300_000
-    min_session_ms: int = 6_000
-    max_session_ms: int = 1_800_000
+    rejoin_sets_timeouts: bool = False  # Whether a member that joins again sets its timeouts anew (since 3.3)
+    new_member_ms: int = 300_000  # How long a new member's join may wait, whatever its session timeout
+    min_session_ms: int = 6_000  # group.min.session.timeout.ms
+    max_session_ms: int = 1_800_000  # group.max.session.timeout.ms
 
     def to_numbers(self) -> Ints:
         """Return the settings as the kernel reads them."""
@@ -94,38 +72,23 @@ class GroupSettings:
 
 @dataclass(frozen=True)
 class PackedGroups:
-    """Events of groups as arrays.
+    """Events of groups as arrays."""
 
-    Attributes:
-        events: int64 (e, CoordinatorEvent), group by group; REQUEST is the position of the event as given.
-        group_offsets: int64 (g + 1), where the events of each group begin.
-        member_offsets: int64 (g + 1), where the members of each group begin.
-        groups: Names of groups, in the order of their codes: by first appearance.
-        members: Names of members, in the order of their codes: by group, then by first appearance.
-        group_of: int64 (e), the group of each event as given.
-    """
-
-    events: Ints
-    group_offsets: Ints
-    member_offsets: Ints
-    groups: tuple[str, ...]
-    members: tuple[str, ...]
-    group_of: Ints
+    events: Ints  # int64 (e, CoordinatorEvent), group by group; REQUEST is the position of the event as given
+    group_offsets: Ints  # int64 (g + 1), where the events of each group begin
+    member_offsets: Ints  # int64 (g + 1), where the members of each group begin
+    groups: tuple[str, ...]  # Names of groups, in the order of their codes: by first appearance
+    members: tuple[str, ...]  # Names of members, in the order of their codes: by group, then by first appearance
+    group_of: Ints  # int64 (e), the group of each event as given
 
 
 @dataclass(frozen=True)
 class GroupSimulation:
-    """A finished simulation of groups.
+    """A finished simulation of groups."""
 
-    Attributes:
-        packed: The events.
-        answers: int64 (e, GroupAnswer), by event as given.
-        transitions: int64 (t, GroupTransition), group by group.
-    """
-
-    packed: PackedGroups
-    answers: Ints
-    transitions: Ints
+    packed: PackedGroups  # The events
+    answers: Ints  # int64 (e, GroupAnswer), by event as given
+    transitions: Ints  # int64 (t, GroupTransition), group by group
 
 
 def simulate_groups(

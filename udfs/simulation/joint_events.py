@@ -3,8 +3,6 @@
 They are found before each partition is simulated alone, and become events like the others.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 

@@ -1,7 +1,5 @@
 """Results of the simulation of one cluster as plain Python values: rows of tables, and the state at the end."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

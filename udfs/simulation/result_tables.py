@@ -1,7 +1,5 @@
 """Results of a simulation as Arrow tables, in the schemas of simulation_schemas.py."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ Each column is declared once, here; the tables in pipelines/tables/simulation_ta
 schemas. Kinds, causes, states and errors are labels of the codes in udfs/simulation/kernels/codes.py.
 """
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from udfs.arrow.table_columns import FLAG, INT, INTS, LONG, TEXT, column

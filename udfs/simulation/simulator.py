@@ -1,7 +1,5 @@
 """Run an event log through the kernels: what is written on the way, and the state at the end."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,17 +33,11 @@ class Journals:
 
 @dataclass(frozen=True)
 class Simulation:
-    """A finished simulation.
+    """A finished simulation."""
 
-    Attributes:
-        log: Its event log; `log.state` is the state at the end, `log.own.requests` how requests ended.
-        timeline: Steps of brokers and controllers.
-        journals: What was written on the way.
-    """
-
-    log: PackedLog
-    timeline: ClusterTimeline
-    journals: Journals
+    log: PackedLog  # Its event log; `log.state` is the state at the end, `log.own.requests` how requests ended
+    timeline: ClusterTimeline  # Steps of brokers and controllers
+    journals: Journals  # What was written on the way
 
 
 def simulate(initial_state: InitialState, events: Sequence[Event], end_at: int | None = None) -> Simulation:

@@ -4,8 +4,6 @@ Events travel as Arrow IPC batches, packed once: rows (WIRE) of one snapshot and
 every shard. A worker simulates its shards in one call and returns its rows as Arrow IPC batches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 import numpy as np

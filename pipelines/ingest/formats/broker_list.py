@@ -1,7 +1,5 @@
 """A list of every broker of a cluster, with racks: CSV or JSON, hand-kept or exported."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

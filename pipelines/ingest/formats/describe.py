@@ -5,8 +5,6 @@ A header or partition line of any version matches, also quoted or with its tabs 
 of `describe_line`. Tests hold both equal on every line that matches.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

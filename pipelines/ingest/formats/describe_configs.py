@@ -1,7 +1,5 @@
 """Splits the Configs column of `kafka-topics --describe` into keys and values."""
 
-from __future__ import annotations
-
 import re
 
 from pipelines.ingest.formats.checked_values import quote

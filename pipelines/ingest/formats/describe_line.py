@@ -1,7 +1,5 @@
 """Parses one line of `kafka-topics --describe` of any version, also as mails, tickets and scripts change it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 

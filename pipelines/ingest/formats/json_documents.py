@@ -3,8 +3,6 @@
 Only one element at a time becomes Python objects: a 300 MB document on one line needs memory for its text and no more.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator

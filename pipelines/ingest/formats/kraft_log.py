@@ -1,7 +1,5 @@
 """`kafka-dump-log --cluster-metadata-decoder`: a KRaft log or snapshot as text, or its payloads alone."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Parses the payloads of records of the KRaft metadata log."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pipelines.ingest.fact_tables import Fact, FactKind, ignore

@@ -1,7 +1,5 @@
 """`kafka-log-dirs --describe`: two lines of text, then one JSON document of brokers, log dirs and replicas."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence

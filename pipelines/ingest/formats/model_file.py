@@ -1,7 +1,5 @@
 """A synthetic cluster model: brokers with racks, brokers to be emptied, partitions with loads."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

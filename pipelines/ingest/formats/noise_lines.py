@@ -1,7 +1,5 @@
 """Names lines that say nothing about a cluster: what people save along with a tool's output."""
 
-from __future__ import annotations
-
 import re
 
 BLANK = "blank line"

@@ -1,7 +1,5 @@
 """A broker's `replication-offset-checkpoint`: version, count, then topic, partition and high watermark a line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath

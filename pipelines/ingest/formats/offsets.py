@@ -1,7 +1,5 @@
 """`GetOffsetShell` (`kafka-get-offsets`): lines of topic:partition:offset."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Kafka's reassignment JSON, alone or in what --generate and --execute print."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

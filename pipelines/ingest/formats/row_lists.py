@@ -1,7 +1,5 @@
 """Reads hand-kept lists as CSV or JSON: rows with known columns, under any of their names, in upper or lower case."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """A list of topics with partition counts, replication factors and loads: CSV or JSON."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Formats that say nothing about placement, and that people save beside the others: their records are ignored."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """ZooKeeper's znodes: what each says, and the format of a dump with one JSON object of path and data a line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

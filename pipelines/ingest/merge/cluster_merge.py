@@ -1,7 +1,5 @@
 """Merges the facts of any whole topics of one cluster into entities, and accounts for every record."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """The entities that merging gives. Their columns are declared here once; the silver tables consist of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ different values, the one of the stronger format is used - observed state before
 quarantines or reports the conflict. No conflict is resolved silently.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ entry in a list of all brokers; no registration where others are shown; no part 
 replicas. A replica on an unregistered broker is legitimate: that broker is down.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

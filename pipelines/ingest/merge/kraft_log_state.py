@@ -4,8 +4,6 @@ Source: PartitionRegistration.merge and BrokerRegistration of Kafka 4.1 - a chan
 and a new leader adds one to the leader epoch.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

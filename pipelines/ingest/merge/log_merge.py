@@ -1,7 +1,5 @@
 """Merges sizes, lags and offsets of replicas' logs, and adds them to the replicas that they belong to."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """The facts of one shard of a cluster, and what becomes of their records: accepted, quarantined or ignored."""
 
-from __future__ import annotations
-
 from collections import Counter
 from enum import StrEnum
 from typing import Any

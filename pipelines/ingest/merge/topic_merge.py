@@ -1,7 +1,5 @@
 """Merges what the sources declare of topics, and compares it with the partitions that they show."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

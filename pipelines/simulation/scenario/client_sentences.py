@@ -1,7 +1,5 @@
 """Sentences about data: produce and fetch requests, offsets of logs, consumer groups."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """Sentences about brokers, the controller and topics."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The cluster of a scenario as its sentences change it: live brokers, topics, replicas, configs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

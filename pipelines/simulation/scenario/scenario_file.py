@@ -1,7 +1,5 @@
 """The YAML file of a scenario: its sentences, settings and cluster; errors name the line."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields

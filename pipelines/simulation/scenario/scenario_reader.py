@@ -1,7 +1,5 @@
 """Read a scenario's file as events."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,19 +31,12 @@ _SENTENCES: tuple[tuple[re.Pattern[str], EventMaker], ...] = tuple(
 
 @dataclass(frozen=True)
 class Scenario:
-    """A scenario.
+    """A scenario."""
 
-    Attributes:
-        initial_state: The cluster; None if the scenario is given with a source.
-        events: Events, by time, then as written.
-        settings: Fields of ClusterSettings that it sets.
-        group_events: Events of consumer groups, likewise.
-    """
-
-    initial_state: InitialState | None
-    events: tuple[Event, ...]
-    settings: Mapping[str, Any]
-    group_events: tuple[GroupEvent, ...] = ()
+    initial_state: InitialState | None  # The cluster; None if the scenario is given with a source
+    events: tuple[Event, ...]  # Events, by time, then as written
+    settings: Mapping[str, Any]  # Fields of ClusterSettings that it sets
+    group_events: tuple[GroupEvent, ...] = ()  # Events of consumer groups, likewise
 
 
 @dataclass(frozen=True)

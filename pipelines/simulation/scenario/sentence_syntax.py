@@ -1,7 +1,5 @@
 """The syntax of sentences: their times, and patterns of numbers, names, partitions and options."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -62,7 +62,7 @@ def random_rules(model: ClusterModel, seed: int) -> Rules | None:
 
 
 def cells(model: ClusterModel) -> Flags:
-    """bool (p, n): who holds what now."""
+    """Return which brokers have replicas of which partitions now: bool (p, n)."""
     held = np.zeros((model.partitions, model.brokers), dtype=np.bool_)
     held[model.row, model.replicas] = True
     return held

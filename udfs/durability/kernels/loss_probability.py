@@ -5,8 +5,6 @@ whether some partition is lost depends on the distinct replica sets (copysets) a
 al., "Copysets: Reducing the Frequency of Data Loss in Cloud Storage", USENIX ATC 2013.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import comb
 from typing import NamedTuple

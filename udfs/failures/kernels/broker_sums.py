@@ -1,7 +1,5 @@
 """What brokers hold and lead under a placement: sums over its partitions, by broker and by topic."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from udfs.failures.kernels.partition_arrays import (

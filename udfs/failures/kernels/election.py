@@ -6,8 +6,6 @@ live; else the partition is offline. Checked against failures of real clusters, 
 simulation has its own rules for the steps of an election; a test holds the two equal.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 from typing import NamedTuple
 

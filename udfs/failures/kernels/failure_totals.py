@@ -4,8 +4,6 @@ A failure concerns only the partitions with a replica on a failed broker. So eac
 its brokers and each pair of them. What a pair does beyond the sum of its single failures is kept by pair.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from udfs.failures.kernels.election import UNCLEAN, Election, elect_leader, read_replicas

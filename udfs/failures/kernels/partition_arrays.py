@@ -1,7 +1,5 @@
 """Partitions as the flat arrays that all failure kernels read, and the meaning of the columns that they add up."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

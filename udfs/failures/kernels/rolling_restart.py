@@ -5,8 +5,6 @@ that the steps before left. A returned broker is in sync again before the next s
 the steps of its own brokers alone; running sums give the rest.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from udfs.failures.kernels.election import UNCHANGED, Election, ReplicaMasks, elect_leader, read_replicas

@@ -1,7 +1,5 @@
 """Failures of given sets of brokers (racks, custom, random), and pairs out of what `sum_failures` added up."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from udfs.failures.kernels.election import elect_leader, read_replicas

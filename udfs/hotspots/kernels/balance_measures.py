@@ -6,8 +6,6 @@ group may leave out brokers without load: `brokers` counts all of them, and miss
 brokers, or without any load, ratios are NaN.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -6,8 +6,6 @@ is read off a discrete Fourier transform of N points. What wraps around is a Poi
 which is negligible.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,15 +21,10 @@ _NEGLIGIBLE = 1e-13
 
 @dataclass(frozen=True)
 class FullestBin:
-    """Distribution of the number of balls in the fullest bin.
+    """Distribution of the number of balls in the fullest bin."""
 
-    Attributes:
-        lowest: The smallest possible number.
-        at_most: float64, P(max <= lowest + i).
-    """
-
-    lowest: int
-    at_most: Floats
+    lowest: int  # The smallest possible number
+    at_most: Floats  # float64, P(max <= lowest + i)
 
     @property
     def mean(self) -> float:

@@ -23,21 +23,13 @@ from udfs.placement.kernels.topic_seeds import Words, combine_seed
 
 
 class ClusterTopics(NamedTuple):
-    """The t topics of a cluster.
+    """The t topics of a cluster."""
 
-    Attributes:
-        name_hash: uint64 (t), of `hash_topic_names`.
-        partitions: int64 (t).
-        replication_factor: int64 (t).
-        partition_ids: int64 (flat), the only partitions to count of each topic; none = all of them.
-        partition_id_offsets: int64 (t + 1).
-    """
-
-    name_hash: Words
-    partitions: Ints
-    replication_factor: Ints
-    partition_ids: Ints
-    partition_id_offsets: Ints
+    name_hash: Words  # uint64 (t), of `hash_topic_names`
+    partitions: Ints  # int64 (t)
+    replication_factor: Ints  # int64 (t)
+    partition_ids: Ints  # int64 (flat), the only partitions to count of each topic; none = all of them
+    partition_id_offsets: Ints  # int64 (t + 1)
 
     def select(self, rows: npt.NDArray[np.bool_]) -> ClusterTopics:
         """Return the topics with a flag: rows, bool (t)."""
@@ -59,21 +51,13 @@ class SeedCounts(NamedTuple):
 
 
 class Arcs(NamedTuple):
-    """Topics over n brokers as whole rounds, and arcs: runs of partitions within one round.
+    """Topics over n brokers as whole rounds, and arcs: runs of partitions within one round."""
 
-    Attributes:
-        whole: int64 (t), whole rounds over the brokers.
-        offsets: int64 (t + 1), the arcs of each topic in the flat arrays.
-        begin: int64 (flat), first partition of an arc, modulo n.
-        length: int64 (flat), partitions of an arc.
-        turn: int64 (flat), round of an arc.
-    """
-
-    whole: Ints
-    offsets: Ints
-    begin: Ints
-    length: Ints
-    turn: Ints
+    whole: Ints  # int64 (t), whole rounds over the brokers
+    offsets: Ints  # int64 (t + 1), the arcs of each topic in the flat arrays
+    begin: Ints  # int64 (flat), first partition of an arc, modulo n
+    length: Ints  # int64 (flat), partitions of an arc
+    turn: Ints  # int64 (flat), round of an arc
 
 
 def find_arcs(topics: ClusterTopics, brokers: int) -> Arcs:

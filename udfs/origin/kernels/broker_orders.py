@@ -4,8 +4,6 @@ From one partition to the next, the replica of each rank moves one position on i
 followers' shift grows. So each topic votes that broker b comes right after broker a.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

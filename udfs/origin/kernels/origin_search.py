@@ -4,8 +4,6 @@ Patterns are tried over the live brokers, all known ones, those with replicas, a
 share. Each topic is then attributed to the scheme that explains most of the cluster.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,24 +34,17 @@ _MAX_BROKERS_ALL_SIZES = 32  # up to so many brokers, orders over any number of 
 
 @dataclass(frozen=True)
 class TopicOrigins:
-    """The origin of each of n topics.
+    """The origin of each of n topics."""
 
-    Attributes:
-        origin: int8 (n), of Origin.
-        matching_schemes: bool (n, schemes), schemes that explain the topic, conclusive or not.
-        patterns: All patterns tried.
-        pattern: int64 (n), index of the pattern that explains the topic; of a manually placed one, the pattern of the
-            leading scheme that fits furthest; UNKNOWN = no replicas are known.
-        fits: Fits (n) to this pattern.
-        own_order_size: int64 (n), brokers in an order of its own that Kafka's round robin would need for the topic;
-            0 = not needed, or none.
-    """
-
-    origin: npt.NDArray[np.int8]
-    matching_schemes: Mask
-    patterns: list[Pattern]
+    origin: npt.NDArray[np.int8]  # int8 (n), of Origin
+    matching_schemes: Mask  # bool (n, schemes), schemes that explain the topic, conclusive or not
+    patterns: list[Pattern]  # All patterns tried
+    # int64 (n), index of the pattern that explains the topic; of a manually placed one, the pattern of the leading
+    # scheme that fits furthest; UNKNOWN = no replicas are known
     pattern: Ints
-    fits: PatternFits
+    fits: PatternFits  # Fits (n) to this pattern
+    # int64 (n), brokers in an order of its own that Kafka's round robin would need for the topic; 0 = not needed, or
+    # none
     own_order_size: Ints
 
 

@@ -3,8 +3,6 @@
 Partitions are placed with the kernels of udfs/placement/kernels and compared with the observed replicas.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -8,8 +8,6 @@ All fit_* kernels take the indices (int64, m) of the topics to fit, the position
 = not in it), and write to `fits` (m).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -21,37 +19,22 @@ UNKNOWN = -1
 
 
 class ObservedTopics(NamedTuple):
-    """The partitions of n topics with known replicas, by topic and partition id.
+    """The partitions of n topics with known replicas, by topic and partition id."""
 
-    Attributes:
-        row_offsets: int64 (n + 1), the rows of each topic.
-        partition: int64 (rows), ids, ascending within a topic.
-        replica_offsets: int64 (rows + 1).
-        broker: int32 (flat), index of each replica's broker; brokers are numbered from 0 by id.
-    """
-
-    row_offsets: Ints
-    partition: Ints
-    replica_offsets: Ints
-    broker: Ids
+    row_offsets: Ints  # int64 (n + 1), the rows of each topic
+    partition: Ints  # int64 (rows), ids, ascending within a topic
+    replica_offsets: Ints  # int64 (rows + 1)
+    broker: Ids  # int32 (flat), index of each replica's broker; brokers are numbered from 0 by id
 
 
 class PatternFits(NamedTuple):
-    """How far m topics follow a pattern. All arrays are int64 (m).
+    """How far m topics follow a pattern. All arrays are int64 (m)."""
 
-    Attributes:
-        until: First row that breaks the pattern; the end of the topic's rows = none does.
-        evidence: Replicas before that row that could have broken it.
-        start: Start index, UNKNOWN = the pattern has none, or it is not determined.
-        shift: Shift, UNKNOWN likewise.
-        expanded_from_partition: First partition of a later expansion, UNKNOWN = none.
-    """
-
-    until: Ints
-    evidence: Ints
-    start: Ints
-    shift: Ints
-    expanded_from_partition: Ints
+    until: Ints  # First row that breaks the pattern; the end of the topic's rows = none does
+    evidence: Ints  # Replicas before that row that could have broken it
+    start: Ints  # Start index, UNKNOWN = the pattern has none, or it is not determined
+    shift: Ints  # Shift, UNKNOWN likewise
+    expanded_from_partition: Ints  # First partition of a later expansion, UNKNOWN = none
 
 
 def create_fits(count: int) -> PatternFits:

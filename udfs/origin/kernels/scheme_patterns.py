@@ -1,7 +1,5 @@
 """Patterns: one scheme over one list of brokers, compared with all topics of a cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -43,38 +41,23 @@ SCHEMES = tuple(origin for origin in Origin if origin >= 0)
 
 @dataclass(frozen=True)
 class CandidateBrokers:
-    """The b brokers that a cluster's topics may have been placed over, by id.
+    """The b brokers that a cluster's topics may have been placed over, by id."""
 
-    Attributes:
-        ids: int32 (b).
-        live: bool (b).
-        rack: int32 (b), rank of the rack's name in Java's order, NO_RACK = unknown.
-    """
-
-    ids: Ids
-    live: Mask
-    rack: Ids
+    ids: Ids  # int32 (b)
+    live: Mask  # bool (b)
+    rack: Ids  # int32 (b), rank of the rack's name in Java's order, NO_RACK = unknown
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """How m topics fit one scheme over one list of brokers.
+    """How m topics fit one scheme over one list of brokers."""
 
-    Attributes:
-        scheme: The scheme.
-        order: int32, broker indices in the order placed over; by id for the striped placement.
-        fits: Fits (m).
-        complete: bool (m), whether the pattern explains every partition.
-        conclusive: bool (m), whether it does so without an expansion that is too short to be conclusive.
-        shuffles: For the striped placement, whether it is that of Kafka 4.1 and later.
-    """
-
-    scheme: Origin
-    order: Ids
-    fits: PatternFits
-    complete: Mask
-    conclusive: Mask
-    shuffles: bool = True
+    scheme: Origin  # The scheme
+    order: Ids  # int32, broker indices in the order placed over; by id for the striped placement
+    fits: PatternFits  # Fits (m)
+    complete: Mask  # bool (m), whether the pattern explains every partition
+    conclusive: Mask  # bool (m), whether it does so without an expansion that is too short to be conclusive
+    shuffles: bool = True  # For the striped placement, whether it is that of Kafka 4.1 and later
 
     @property
     def explained(self) -> int:

@@ -8,8 +8,6 @@ epochs. Source: udfs/placement/kernels/striped.py; all brokers are assumed to be
 The stripe alone determines in which partitions a rack's list advances, so gaps between partitions do not matter.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -24,41 +22,24 @@ _MIN_ROWS, _MIN_EVIDENCE = 4, 6  # of an expansion, which is placed like a new t
 
 
 class RackPositions(NamedTuple):
-    """n brokers of a cluster by rack.
+    """n brokers of a cluster by rack."""
 
-    Attributes:
-        rack: int32 (brokers of the cluster), rack number, -1 = not one of the n.
-        position: int32 (brokers of the cluster), position within the rack.
-        begin: int32 (racks + 1), cumulative sizes of the racks.
-    """
-
-    rack: Ids
-    position: Ids
-    begin: Ids
+    rack: Ids  # int32 (brokers of the cluster), rack number, -1 = not one of the n
+    position: Ids  # int32 (brokers of the cluster), position within the rack
+    begin: Ids  # int32 (racks + 1), cumulative sizes of the racks
 
 
 class BoundDraws(NamedTuple):
-    """What the replicas so far imply about the draws. All arrays are int64, FREE = nothing yet.
+    """What the replicas so far imply about the draws. All arrays are int64, FREE = nothing yet."""
 
-    Attributes:
-        offset: (racks), offset of each rack's list in the first epoch.
-        rack_at: (racks), rack in each slot of the current epoch.
-        slot_of: (racks), slot of each rack.
-        broker_at: (n), broker at each seat: the racks' lists one after the other, in the order of the epoch.
-        seat_of: (brokers of the cluster), seat of each broker.
-        used: (racks), brokers used of each slot's rack in the current partition.
-        racks_bound: (1), number of racks with a slot.
-        brokers_bound: (racks), number of brokers with a seat, by rack.
-    """
-
-    offset: Ints
-    rack_at: Ints
-    slot_of: Ints
-    broker_at: Ints
-    seat_of: Ints
-    used: Ints
-    racks_bound: Ints
-    brokers_bound: Ints
+    offset: Ints  # (racks), offset of each rack's list in the first epoch
+    rack_at: Ints  # (racks), rack in each slot of the current epoch
+    slot_of: Ints  # (racks), slot of each rack
+    broker_at: Ints  # (n), broker at each seat: the racks' lists one after the other, in the order of the epoch
+    seat_of: Ints  # (brokers of the cluster), seat of each broker
+    used: Ints  # (racks), brokers used of each slot's rack in the current partition
+    racks_bound: Ints  # (1), number of racks with a slot
+    brokers_bound: Ints  # (racks), number of brokers with a seat, by rack
 
 
 def create_draws(racks: RackPositions) -> BoundDraws:

@@ -1,7 +1,5 @@
 """Remove later expansions of topics, as far as Kafka's rules explain them, to find the broker order of the rest."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from udfs.arrow.ragged import offsets_of, take_segments

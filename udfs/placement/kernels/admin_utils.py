@@ -3,8 +3,6 @@
 Source: org.apache.kafka.admin.AdminUtils (3.6 to 4.0), previously kafka.admin.AdminUtils.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

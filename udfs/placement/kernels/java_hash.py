@@ -3,8 +3,6 @@
 Source: documentation of String.hashCode and String.compareTo; behaviour of java.util.HashMap (OpenJDK 17).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

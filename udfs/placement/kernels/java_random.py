@@ -4,8 +4,6 @@ Source: documentation of java.util.Random (a 48-bit linear congruential generato
 Collections.shuffle. A generator is its 48-bit state, an int64.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -3,8 +3,6 @@
 Source: org.apache.kafka.admin.AdminUtils (4.0) and StripedReplicaPlacer (4.1), with their order of checks.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 

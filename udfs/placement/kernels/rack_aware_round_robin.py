@@ -5,8 +5,6 @@ order that alternates between racks. A candidate for a follower is skipped if it
 another rack has none, or if the broker already has a replica while another has none.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -24,19 +22,12 @@ from udfs.placement.kernels.topic_arrays import NO_RACK, BrokerLists, Ids, Ints,
 
 
 class ReplicaScratch(NamedTuple):
-    """Working memory to place the replicas of one partition over up to n brokers.
+    """Working memory to place the replicas of one partition over up to n brokers."""
 
-    Attributes:
-        stamp: int64 (1), number of the current partition, which marks used racks and brokers.
-        rack_used: int64 (n), the last stamp of each rack.
-        broker_used: int64 (n), the last stamp of each broker.
-        replicas: int64 (n), output: index of each replica in the broker order.
-    """
-
-    stamp: Ints
-    rack_used: Ints
-    broker_used: Ints
-    replicas: Ints
+    stamp: Ints  # int64 (1), number of the current partition, which marks used racks and brokers
+    rack_used: Ints  # int64 (n), the last stamp of each rack
+    broker_used: Ints  # int64 (n), the last stamp of each broker
+    replicas: Ints  # int64 (n), output: index of each replica in the broker order
 
 
 def create_scratch(brokers: int) -> ReplicaScratch:

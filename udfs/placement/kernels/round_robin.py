@@ -3,8 +3,6 @@
 Source: kafka.admin.AdminUtils.assignReplicasToBrokersRackUnaware and replicaIndex.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from udfs.kernel_compiler import compiled, part

@@ -6,8 +6,6 @@ The brokers of r racks are in 2r lists: list 2k has the unfenced brokers of rack
 Racks are numbered in the order of their names; brokers without a rack come first.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -21,50 +19,31 @@ from udfs.placement.kernels.topic_arrays import BrokerLists, Codes, Ids, Ints, T
 
 
 class RackLayout(NamedTuple):
-    """n brokers by rack and fence.
+    """n brokers by rack and fence."""
 
-    Attributes:
-        brokers: int32 (n), ids; list k is brokers[bounds[k]:bounds[k + 1]].
-        bounds: int32 (2 * racks + 1).
-        draw_order: int32 (racks), racks in the order in which Kafka iterates over its HashMap of them.
-        racks: Number of racks.
-    """
-
-    brokers: Ids
-    bounds: Ids
-    draw_order: Ids
-    racks: int
+    brokers: Ids  # int32 (n), ids; list k is brokers[bounds[k]:bounds[k + 1]]
+    bounds: Ids  # int32 (2 * racks + 1)
+    draw_order: Ids  # int32 (racks), racks in the order in which Kafka iterates over its HashMap of them
+    racks: int  # Number of racks
 
 
 class StripeScratch(NamedTuple):
-    """Working memory for one topic over up to n brokers.
+    """Working memory for one topic over up to n brokers."""
 
-    Attributes:
-        brokers: int32 (n), shuffled copy of the layout's brokers.
-        rack_order: int32 (n), shuffled racks.
-        cursors: int32 (2 * n, 3), for each list how many of its brokers the current epoch has used, the offset at
-            which the epoch began, and the epoch.
-    """
-
-    brokers: Ids
-    rack_order: Ids
+    brokers: Ids  # int32 (n), shuffled copy of the layout's brokers
+    rack_order: Ids  # int32 (n), shuffled racks
+    # int32 (2 * n, 3), for each list how many of its brokers the current epoch has used, the offset at which the epoch
+    # began, and the epoch
     cursors: Ids
 
 
 class StripedTopic(NamedTuple):
-    """One topic to place.
+    """One topic to place."""
 
-    Attributes:
-        partitions: Number of partitions to draw for.
-        width: Replicas of each partition; 0 = make the draws only, as for a topic with an error.
-        partition_ids: int64 (k), the partitions to keep; none = all.
-        order: int64 (k), indices that sort partition_ids.
-    """
-
-    partitions: int
-    width: int
-    partition_ids: Ints
-    order: Ints
+    partitions: int  # Number of partitions to draw for
+    width: int  # Replicas of each partition; 0 = make the draws only, as for a topic with an error
+    partition_ids: Ints  # int64 (k), the partitions to keep; none = all
+    order: Ints  # int64 (k), indices that sort partition_ids
 
 
 _INDEX, _OFFSET, _EPOCH = 0, 1, 2

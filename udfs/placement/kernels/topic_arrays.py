@@ -21,23 +21,14 @@ DRAW_START = -1  # as fixed_start_index: draw the start index, as Kafka does
 
 
 class BrokerLists(NamedTuple):
-    """m lists of brokers to place over; list k is [offsets[k]:offsets[k + 1]] of the flat arrays.
+    """m lists of brokers to place over; list k is [offsets[k]:offsets[k + 1]] of the flat arrays."""
 
-    Attributes:
-        ids: int32 (flat), broker ids in the order that Kafka uses; distinct within a list.
-        offsets: int64 (m + 1).
-        rack: int32 (flat), index of the broker's rack name, NO_RACK = none.
-        fenced: bool (flat).
-        rack_rank: int32 (rack names), position of each name in Java's sort order.
-        rack_hash: int32 (rack names), Java hash code of each name.
-    """
-
-    ids: Ids
-    offsets: Ints
-    rack: Ids
-    fenced: npt.NDArray[np.bool_]
-    rack_rank: Ids
-    rack_hash: Ids
+    ids: Ids  # int32 (flat), broker ids in the order that Kafka uses; distinct within a list
+    offsets: Ints  # int64 (m + 1)
+    rack: Ids  # int32 (flat), index of the broker's rack name, NO_RACK = none
+    fenced: npt.NDArray[np.bool_]  # bool (flat)
+    rack_rank: Ids  # int32 (rack names), position of each name in Java's sort order
+    rack_hash: Ids  # int32 (rack names), Java hash code of each name
 
     @classmethod
     def create(
@@ -74,27 +65,16 @@ class BrokerLists(NamedTuple):
 
 
 class Topics(NamedTuple):
-    """n topics to place, valid or not. All arrays are int64 (n) except partition_ids and its offsets.
+    """n topics to place, valid or not. All arrays are int64 (n) except partition_ids and its offsets."""
 
-    Attributes:
-        partitions: Number of partitions requested.
-        replication_factor: Replicas of each partition.
-        broker_list: Index of the broker list to place over.
-        generator: Index of the random generator that the topic draws from; topics draw in their order.
-        start_partition: Kafka's startPartitionId, the id of the first partition to place; below 0 = 0.
-        fixed_start_index: Kafka's fixedStartIndex; DRAW_START = draw it.
-        partition_ids: int64 (flat), the only partitions to place of each topic; none = all of them.
-        partition_id_offsets: int64 (n + 1).
-    """
-
-    partitions: Ints
-    replication_factor: Ints
-    broker_list: Ints
-    generator: Ints
-    start_partition: Ints
-    fixed_start_index: Ints
-    partition_ids: Ints
-    partition_id_offsets: Ints
+    partitions: Ints  # Number of partitions requested
+    replication_factor: Ints  # Replicas of each partition
+    broker_list: Ints  # Index of the broker list to place over
+    generator: Ints  # Index of the random generator that the topic draws from; topics draw in their order
+    start_partition: Ints  # Kafka's startPartitionId, the id of the first partition to place; below 0 = 0
+    fixed_start_index: Ints  # Kafka's fixedStartIndex; DRAW_START = draw it
+    partition_ids: Ints  # int64 (flat), the only partitions to place of each topic; none = all of them
+    partition_id_offsets: Ints  # int64 (n + 1)
 
     @classmethod
     def create(cls, partitions: Ints, replication_factor: Ints, broker_list: Ints, **other: Ints) -> Topics:
@@ -117,45 +97,27 @@ class Topics(NamedTuple):
 
 @dataclass(frozen=True)
 class TopicPlacements:
-    """The replicas of n topics. A topic with an error has no rows.
+    """The replicas of n topics. A topic with an error has no rows."""
 
-    Attributes:
-        row_offsets: int64 (n + 1), the rows (partitions) of each topic, in the order requested.
-        replica_offsets: int64 (rows + 1).
-        broker: int32 (flat), broker ids of each row's replicas, preferred leader first.
-        start_index: int64 (n), drawn or fixed; None if the scheme has none.
-        shift: int64 (n), followers' shift of the first partition, drawn or fixed; None if the scheme has none.
-        error_code: int8 (n), see `kafka_errors.ErrorCode`.
-        error_detail: int64 (n), the value that the error is about, if any.
-    """
-
-    row_offsets: Ints
-    replica_offsets: Ints
-    broker: Ids
-    start_index: Ints | None
+    row_offsets: Ints  # int64 (n + 1), the rows (partitions) of each topic, in the order requested
+    replica_offsets: Ints  # int64 (rows + 1)
+    broker: Ids  # int32 (flat), broker ids of each row's replicas, preferred leader first
+    start_index: Ints | None  # int64 (n), drawn or fixed; None if the scheme has none
+    # int64 (n), followers' shift of the first partition, drawn or fixed; None if the scheme has none
     shift: Ints | None
-    error_code: Codes
-    error_detail: Ints
+    error_code: Codes  # int8 (n), see `kafka_errors.ErrorCode`
+    error_detail: Ints  # int64 (n), the value that the error is about, if any
 
 
 class PlacementBuffers(NamedTuple):
-    """Arrays that the AdminUtils kernels read draws from and write n topics' replicas to.
+    """Arrays that the AdminUtils kernels read draws from and write n topics' replicas to."""
 
-    Attributes:
-        start_index: int64 (n).
-        shift: int64 (n).
-        begin: int64 (n + 1), where each topic's replicas begin in `broker`.
-        broker: int32 (flat), output.
-        error_code: int8 (n), output: set where Java would throw while it places.
-        error_detail: int64 (n), output.
-    """
-
-    start_index: Ints
-    shift: Ints
-    begin: Ints
-    broker: Ids
-    error_code: Codes
-    error_detail: Ints
+    start_index: Ints  # int64 (n)
+    shift: Ints  # int64 (n)
+    begin: Ints  # int64 (n + 1), where each topic's replicas begin in `broker`
+    broker: Ids  # int32 (flat), output
+    error_code: Codes  # int8 (n), output: set where Java would throw while it places
+    error_detail: Ints  # int64 (n), output
 
 
 def compute_offsets(topics: Topics, error_code: Codes) -> tuple[Ints, Ints, Ints]:

@@ -3,8 +3,6 @@
 Adding or removing a topic therefore never changes the draws of another, and the processing order does not matter.
 """
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import numpy as np

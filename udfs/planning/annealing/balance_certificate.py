@@ -1,7 +1,5 @@
 """The certificate of an annealed plan: bounds, targets that are relaxed or missed, and the partitions that force it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

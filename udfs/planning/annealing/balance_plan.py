@@ -1,7 +1,5 @@
 """Planner of the goals balance, drain and expand with objective all: it evens out all loads in one search."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

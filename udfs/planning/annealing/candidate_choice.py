@@ -1,7 +1,5 @@
 """The best of several lists by the priorities in their order, among them lists that are even in counts at least."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Placement of oversized partitions: those that fill alone most of what a survivor can take over."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

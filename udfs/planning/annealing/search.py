@@ -4,8 +4,6 @@
 annealed: nothing is copied. 4. Everything is annealed jointly for the remaining excess, and copied replicas return.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from udfs.planning.annealing.kernels.joint_annealing import anneal_jointly

@@ -1,7 +1,5 @@
 """From a cluster model, rules and request to the arrays of a search: units, cluster, and limits of every broker."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,19 +16,14 @@ NO_LIMIT = 1e18
 
 @dataclass(frozen=True)
 class LoadUnits:
-    """Means over the counted brokers.
+    """Means over the counted brokers."""
 
-    Attributes:
-        counted: bool (n), brokers that can share loads evenly after the plan: live, and not to be emptied.
-        replicas, leaders: Counts.
-        disk: Bytes.
-        bytes_in, bytes_out: Bytes per second.
-    """
-
+    # bool (n), brokers that can share loads evenly after the plan: live, and not to be emptied. replicas, leaders:
+    # Counts.
     counted: Flags
     replicas: float
     leaders: float
-    disk: float
+    disk: float  # Bytes. bytes_in, bytes_out: Bytes per second.
     bytes_in: float
     bytes_out: float
 

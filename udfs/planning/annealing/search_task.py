@@ -1,7 +1,5 @@
 """What an annealing search takes and returns, the weights of its objective, and the excess over its limits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,27 +21,16 @@ _USUAL_LIMIT, _MIN_ROOM = 1.03, 0.02  # of a broker's bytes out, and of room bes
 
 @dataclass(frozen=True)
 class CostProfile:
-    """What an objective charges. Costs of replicas are in typical replicas, costs of loads in units of the mean.
+    """What an objective charges. Costs of replicas are in typical replicas, costs of loads in units of the mean."""
 
-    Attributes:
-        copied_disk: Of a unit copied.
-        copied_replica: Of a replica copied.
-        excess_replica: Of a replica beyond a limit.
-        excess_load: Of a unit of disk or bytes in beyond a limit, at first.
-        temperature: The first temperature.
-        copies_for_failover: Whether replicas are copied to even out bytes out after a failure.
-        heavy_share: Partitions above this share of a broker's disk or bytes in are placed before all others.
-        heavy_excess_load: As excess_load, while heavy partitions are placed.
-    """
-
-    copied_disk: float
-    copied_replica: float
-    excess_replica: float
-    excess_load: float
-    temperature: float
-    copies_for_failover: bool
-    heavy_share: float
-    heavy_excess_load: float
+    copied_disk: float  # Of a unit copied
+    copied_replica: float  # Of a replica copied
+    excess_replica: float  # Of a replica beyond a limit
+    excess_load: float  # Of a unit of disk or bytes in beyond a limit, at first
+    temperature: float  # The first temperature
+    copies_for_failover: bool  # Whether replicas are copied to even out bytes out after a failure
+    heavy_share: float  # Partitions above this share of a broker's disk or bytes in are placed before all others
+    heavy_excess_load: float  # As excess_load, while heavy partitions are placed
 
 
 MINIMIZE_BYTES = CostProfile(1.0, 0.015, 0.75, 1.02, 0.075, True, 0.15, 0.9)
@@ -52,31 +39,19 @@ MINIMIZE_MOVES = CostProfile(0.02, 20.0, 40.0, 1.0, 1.0, False, 0.03, 1.0)
 
 @dataclass(frozen=True)
 class SearchTask:
-    """A search for replica lists.
+    """A search for replica lists."""
 
-    Attributes:
-        cluster: The cluster.
-        limits: What brokers should keep to.
-        slots: int32 (r), the lists to start from.
-        targets: int32, brokers that may receive.
-        brokers: Number of brokers that the means are over.
-        failover_out: Target for the bytes out of the worst survivor, over the mean, as in limits.survivor_bytes_out.
-        profile: Costs.
-        copy_bound: Lower bound of what must be copied.
-        seed: Seed of the random moves.
-        placed: bool (p), partitions that are placed already, or None.
-    """
-
-    cluster: ClusterArrays
-    limits: BrokerLimits
-    slots: Int32s
-    targets: Int32s
-    brokers: int
+    cluster: ClusterArrays  # The cluster
+    limits: BrokerLimits  # What brokers should keep to
+    slots: Int32s  # int32 (r), the lists to start from
+    targets: Int32s  # int32, brokers that may receive
+    brokers: int  # Number of brokers that the means are over
+    # Target for the bytes out of the worst survivor, over the mean, as in limits.survivor_bytes_out
     failover_out: float
-    profile: CostProfile
-    copy_bound: CopyBound
-    seed: int
-    placed: Flags | None = None
+    profile: CostProfile  # Costs
+    copy_bound: CopyBound  # Lower bound of what must be copied
+    seed: int  # Seed of the random moves
+    placed: Flags | None = None  # bool (p), partitions that are placed already, or None
 
     @property
     def replica_unit(self) -> float:
@@ -96,19 +71,12 @@ class SearchTask:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Replica lists that a search found.
+    """Replica lists that a search found."""
 
-    Attributes:
-        slots: int32 (r).
-        limits: The limits in the end: those for bytes out after failures may have been raised.
-        failover_out: The ratio that oversized partitions allow.
-        oversized: bool (p), partitions that fill most of what one broker can take over.
-    """
-
-    slots: Int32s
-    limits: BrokerLimits
-    failover_out: float
-    oversized: Flags
+    slots: Int32s  # int32 (r)
+    limits: BrokerLimits  # The limits in the end: those for bytes out after failures may have been raised
+    failover_out: float  # The ratio that oversized partitions allow
+    oversized: Flags  # bool (p), partitions that fill most of what one broker can take over
 
 
 def measure_excess(limits: BrokerLimits, state: SearchState) -> dict[str, Floats]:

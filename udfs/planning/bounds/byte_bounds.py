@@ -1,7 +1,5 @@
 """Lower bounds for the bytes out of the fullest broker, by maximum flows, with the brokers that prove them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,22 +16,15 @@ _INTEGER_TOTAL = float(1 << 52)
 
 @dataclass(frozen=True)
 class ByteBounds:
-    """The lowest possible largest load in each of g cases: one case for leaders, one per failed broker for successors.
+    """The lowest possible largest load in each of g cases: leaders, or the successors of one failed broker each."""
 
-    Attributes:
-        split: float64 (g), bytes per second if partitions could be split.
-        bound: float64 (g), bytes per second with whole partitions.
-        mean: float64 (g), of the brokers that count.
-        tight: bool (g, n), brokers that force `split`: their base loads and what has no choice outside of them, over
-            their number.
-        heaviest: int64 (g), row of the partition that forces `bound` where that is above `split`, else -1.
-    """
-
-    split: Floats
-    bound: Floats
-    mean: Floats
+    split: Floats  # float64 (g), bytes per second if partitions could be split
+    bound: Floats  # float64 (g), bytes per second with whole partitions
+    mean: Floats  # float64 (g), of the brokers that count
+    # bool (g, n), brokers that force `split`: their base loads and what has no choice outside of them, over their
+    # number
     tight: Flags
-    heaviest: Ints
+    heaviest: Ints  # int64 (g), row of the partition that forces `bound` where that is above `split`, else -1
 
     @property
     def ratio(self) -> Floats:

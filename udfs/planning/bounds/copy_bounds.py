@@ -5,8 +5,6 @@ sum(rate x) >= I and sum(x) >= C, whatever comes in. With 0 <= x <= 1 this is a 
 bounds all plans. Its duals are what a unit of each excess costs at least.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,19 +15,12 @@ from udfs.planning.cluster_model import Flags, Floats, Int32s, Ints
 
 @dataclass(frozen=True)
 class CopyBound:
-    """A lower bound for copied bytes, with its duals.
+    """A lower bound for copied bytes, with its duals."""
 
-    Attributes:
-        bound: In units of disk.
-        disk: float64 (n), cost of a unit of excess disk at each broker.
-        into: float64 (n), cost of a unit of excess bytes in at each broker.
-        replicas: float64 (n), cost of an excess replica at each broker.
-    """
-
-    bound: float
-    disk: Floats
-    into: Floats
-    replicas: Floats
+    bound: float  # In units of disk
+    disk: Floats  # float64 (n), cost of a unit of excess disk at each broker
+    into: Floats  # float64 (n), cost of a unit of excess bytes in at each broker
+    replicas: Floats  # float64 (n), cost of an excess replica at each broker
 
     def allow_excess(self, disk: Floats, into: Floats, replicas: Floats) -> float:
         """Bound the plans that leave no more excess (float64, n, each) than this: the same duals prove it."""

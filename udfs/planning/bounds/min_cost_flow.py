@@ -13,21 +13,13 @@ from udfs.planning.cluster_model import Ints
 
 @dataclass(frozen=True)
 class FlowNetwork:
-    """A flow network.
+    """A flow network."""
 
-    Attributes:
-        tail: int64 (arcs), node that the arc leaves.
-        head: int64 (arcs), node that the arc enters.
-        capacity: int64 (arcs).
-        cost: int64 (arcs), of one unit.
-        supply: int64 (nodes), negative = demand; the sum is 0.
-    """
-
-    tail: Ints
-    head: Ints
-    capacity: Ints
-    cost: Ints
-    supply: Ints
+    tail: Ints  # int64 (arcs), node that the arc leaves
+    head: Ints  # int64 (arcs), node that the arc enters
+    capacity: Ints  # int64 (arcs)
+    cost: Ints  # int64 (arcs), of one unit
+    supply: Ints  # int64 (nodes), negative = demand; the sum is 0
 
     @staticmethod
     def build(arcs: list[tuple[Ints, Ints, Ints, Ints]], supply: Ints) -> FlowNetwork:

@@ -1,7 +1,5 @@
 """Types of the arrays that planning kernels take."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Steps of a reassignment, one added replica at a time, and the waves that they go in."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -20,21 +18,13 @@ class BrokerPlaces(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Steps of m partitions.
+    """Steps of m partitions."""
 
-    Attributes:
-        first: int64 (m + 1), the steps of each partition.
-        source: int32 (m), the current leader, which all copies are read from.
-        added: int32 (steps), the broker that copies, or NOTHING_ADDED.
-        offsets: int64 (steps + 1), into `replicas`.
-        replicas: int32, the list after each step.
-    """
-
-    first: Ints
-    source: Int32s
-    added: Int32s
-    offsets: Ints
-    replicas: Int32s
+    first: Ints  # int64 (m + 1), the steps of each partition
+    source: Int32s  # int32 (m), the current leader, which all copies are read from
+    added: Int32s  # int32 (steps), the broker that copies, or NOTHING_ADDED
+    offsets: Ints  # int64 (steps + 1), into `replicas`
+    replicas: Int32s  # int32, the list after each step
 
 
 class WaveCapacity(NamedTuple):

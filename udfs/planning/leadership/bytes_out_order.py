@@ -1,7 +1,5 @@
 """Leaders and successors such that bytes out, and not counts alone, are even; nothing is copied."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from udfs.planning.annealing.balance_plan import restore_list_order

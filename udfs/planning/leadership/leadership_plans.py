@@ -1,7 +1,5 @@
 """Plans that copy nothing: preferred leaders, then their successors."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

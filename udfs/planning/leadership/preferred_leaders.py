@@ -15,25 +15,15 @@ from udfs.planning.replica_order import encode_reasons, find_eligible_leaders, p
 
 @dataclass(frozen=True)
 class LeaderChoices:
-    """The partitions (q) whose preferred leader can be chosen, and the replicas (m) among which.
+    """The partitions (q) whose preferred leader can be chosen, and the replicas (m) among which."""
 
-    Attributes:
-        partition: int64 (q), rows of the model.
-        item: int64 (m), index into `partition`.
-        replica: int64 (m), index of the replica in the model.
-        broker: int64 (m), its broker index.
-        cost: int64 (m), 1 = a change, 0 = it is the preferred leader now.
-        counted: bool (n), brokers that may lead.
-        fixed: int64 (n), leaders of each broker whatever is chosen.
-    """
-
-    partition: Ints
-    item: Ints
-    replica: Ints
-    broker: Ints
-    cost: Ints
-    counted: Flags
-    fixed: Ints
+    partition: Ints  # int64 (q), rows of the model
+    item: Ints  # int64 (m), index into `partition`
+    replica: Ints  # int64 (m), index of the replica in the model
+    broker: Ints  # int64 (m), its broker index
+    cost: Ints  # int64 (m), 1 = a change, 0 = it is the preferred leader now
+    counted: Flags  # bool (n), brokers that may lead
+    fixed: Ints  # int64 (n), leaders of each broker whatever is chosen
 
     @property
     def mean(self) -> float:
@@ -58,17 +48,11 @@ class LeaderChoices:
 
 @dataclass(frozen=True)
 class LeaderLimits:
-    """Limits of groups of choices; each group belongs to one broker.
+    """Limits of groups of choices; each group belongs to one broker."""
 
-    Attributes:
-        group: int64 (m), the group of each choice, or -1.
-        broker: int64 (groups), broker index.
-        capacity: int64 (groups), how many choices of the group may be taken.
-    """
-
-    group: Ints
-    broker: Ints
-    capacity: Ints
+    group: Ints  # int64 (m), the group of each choice, or -1
+    broker: Ints  # int64 (groups), broker index
+    capacity: Ints  # int64 (groups), how many choices of the group may be taken
 
     @staticmethod
     def none(choices: LeaderChoices) -> LeaderLimits:
@@ -79,21 +63,13 @@ class LeaderLimits:
 
 @dataclass(frozen=True)
 class LeaderAssignment:
-    """The chosen leaders.
+    """The chosen leaders."""
 
-    Attributes:
-        chosen: int64 (q), indices of the m choices.
-        loads: int64 (n), leaders of each broker.
-        changes: Choices that differ from the preferred leader now.
-        changes_bound: The fewest changes of any assignment with such loads.
-        even: Whether all brokers are at the floor or the ceiling of the mean.
-    """
-
-    chosen: Ints
-    loads: Ints
-    changes: int
-    changes_bound: int
-    even: bool
+    chosen: Ints  # int64 (q), indices of the m choices
+    loads: Ints  # int64 (n), leaders of each broker
+    changes: int  # Choices that differ from the preferred leader now
+    changes_bound: int  # The fewest changes of any assignment with such loads
+    even: bool  # Whether all brokers are at the floor or the ceiling of the mean
 
 
 def find_leader_choices(model: ClusterModel, may_lead: Flags | None = None) -> LeaderChoices:

@@ -1,7 +1,5 @@
 """Successors: followers in the order that burdens the worst survivor of a failure least; nothing is copied."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,42 +20,25 @@ _EXPLAINED_FAILURES = 10  # in a certificate, the worst first
 
 @dataclass(frozen=True)
 class SuccessorChoices:
-    """The partitions (q, by leader) whose successor can be chosen, and the followers (m) among which.
+    """The partitions (q, by leader) whose successor can be chosen, and the followers (m) among which."""
 
-    Attributes:
-        items: int64 (n + 1), the range of partitions that each broker leads.
-        partition: int64 (q), rows of the model.
-        offsets: int64 (q + 1), the range of choices of each partition.
-        replica: int64 (m), index of the replica in the model.
-        broker: int64 (m), its broker index.
-        current: bool (m), whether it is the successor now.
-        counted: bool (n), brokers that may lead.
-        base: int64 (n, n), for each failed broker the leaders of each survivor whatever is chosen.
-    """
-
-    items: Ints
-    partition: Ints
-    offsets: Ints
-    replica: Ints
-    broker: Ints
-    current: Flags
-    counted: Flags
-    base: Ints
+    items: Ints  # int64 (n + 1), the range of partitions that each broker leads
+    partition: Ints  # int64 (q), rows of the model
+    offsets: Ints  # int64 (q + 1), the range of choices of each partition
+    replica: Ints  # int64 (m), index of the replica in the model
+    broker: Ints  # int64 (m), its broker index
+    current: Flags  # bool (m), whether it is the successor now
+    counted: Flags  # bool (n), brokers that may lead
+    base: Ints  # int64 (n, n), for each failed broker the leaders of each survivor whatever is chosen
 
 
 @dataclass(frozen=True)
 class TakeoverLimits:
-    """The lowest limit for leaders of a survivor after each failure.
+    """The lowest limit for leaders of a survivor after each failure."""
 
-    Attributes:
-        limit: int64 (n), the fewest leaders that the worst survivor can have, of those that may lead.
-        bound: int64 (n), a lower bound of it; where it equals the limit, this is proven.
-        tight: bool (n, n), the brokers that force it; none where one of them leads that many anyway.
-    """
-
-    limit: Ints
-    bound: Ints
-    tight: Flags
+    limit: Ints  # int64 (n), the fewest leaders that the worst survivor can have, of those that may lead
+    bound: Ints  # int64 (n), a lower bound of it; where it equals the limit, this is proven
+    tight: Flags  # bool (n, n), the brokers that force it; none where one of them leads that many anyway
 
 
 def find_successor_choices(model: ClusterModel, may_lead: Flags | None = None) -> SuccessorChoices:

@@ -1,7 +1,5 @@
 """Preferred leaders even over brokers, and each topic's leaders spread over brokers: nothing is copied."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

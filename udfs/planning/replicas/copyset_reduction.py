@@ -6,8 +6,6 @@ the same for the lowest loads and for the worst survivor of each failure. So nei
 broker gets worse.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

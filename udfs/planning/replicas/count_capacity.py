@@ -1,7 +1,5 @@
 """Capacity: the replicas that are free to move, and how many of them fit on which brokers."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -18,26 +16,16 @@ class FreeReplicas:
     """The free replicas, by kinds of partitions that place as many replicas and have as many places in each rack.
 
     Any split over brokers that the kinds allow, their partitions allow too.
-
-    Attributes:
-        receives: bool (n), brokers that may get replicas.
-        rack: int32 (n).
-        base: int64 (n), replicas that stay on each broker in any case.
-        top: int64 (n), most replicas that each broker may hold.
-        count: Free replicas.
-        members: int64 (k), partitions of each kind.
-        replicas: int64 (k), replicas that each partition of a kind places.
-        places: int64 (k, racks), places of each partition of a kind in each rack.
     """
 
-    receives: Flags
-    rack: Int32s
-    base: Ints
-    top: Ints
-    count: int
-    members: Ints
-    replicas: Ints
-    places: Ints
+    receives: Flags  # bool (n), brokers that may get replicas
+    rack: Int32s  # int32 (n)
+    base: Ints  # int64 (n), replicas that stay on each broker in any case
+    top: Ints  # int64 (n), most replicas that each broker may hold
+    count: int  # Free replicas
+    members: Ints  # int64 (k), partitions of each kind
+    replicas: Ints  # int64 (k), replicas that each partition of a kind places
+    places: Ints  # int64 (k, racks), places of each partition of a kind in each rack
 
     def fit(self, limit: Ints) -> tuple[int, Flags]:
         """Fit free replicas on brokers that take at most `limit` (int64, n).

@@ -5,8 +5,6 @@ replica of a partition that is always possible, else nearly always. What the flo
 Where brokers cannot be chosen, they take units directly, in a network without hubs.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,21 +30,13 @@ _MAX_TOPIC_CELLS = 20_000_000  # topics x brokers that are counted to spread top
 
 @dataclass(frozen=True)
 class SolvedLists:
-    """Replica lists of a solved flow.
+    """Replica lists of a solved flow."""
 
-    Attributes:
-        offsets: int64 (p + 1).
-        replicas: int32 (r).
-        bound: A lower bound of the objective for any lists.
-        unit: Bytes in one step of the costs, or 1 move.
-        attained: Whether the lists reach the bound but for rounding.
-    """
-
-    offsets: Ints
-    replicas: Int32s
-    bound: float
-    unit: float
-    attained: bool
+    offsets: Ints  # int64 (p + 1)
+    replicas: Int32s  # int32 (r)
+    bound: float  # A lower bound of the objective for any lists
+    unit: float  # Bytes in one step of the costs, or 1 move
+    attained: bool  # Whether the lists reach the bound but for rounding
 
 
 def build_count_task(model: ClusterModel, rules: Rules, targets: CountTargets, rows: Ints, hubs: bool) -> CountTask:

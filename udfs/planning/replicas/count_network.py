@@ -5,8 +5,6 @@ of a rack at the partition's price, at most `rack_cap` per rack; hubs send units
 between their lowest and highest counts.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,64 +27,36 @@ _STAND_IN = 7  # discount of a move to the broker that is to take over
 
 @dataclass(frozen=True)
 class CountNetwork:
-    """Arcs in groups: partition -> racks of its replicas, -> their brokers, -> hubs (or brokers), hubs -> brokers.
+    """Arcs in groups: partition -> racks of its replicas, -> their brokers, -> hubs (or brokers), hubs -> brokers."""
 
-    Attributes:
-        rows: int64 (a), partitions that are free.
-        replica: int64, the replica of each keeping arc.
-        tail: int64 (arcs), as head and capacity.
-        head: See tail.
-        capacity: See tail.
-        extra: int64 (arcs), soft costs.
-        keep: Arcs of replicas that stay.
-        stand_ins: int64, keeping arcs that are moves nevertheless.
-        stand_in_rows: int64, their partitions, as indices into `rows`.
-        go: Arcs of replicas that move.
-        to_row: int64, the partition of each arc of `go`.
-        to_place: int64, the rack (with hubs) or broker of each arc of `go`.
-        out: Arcs from hubs to brokers.
-        first_broker: Node of the first broker.
-        hops: Brokers or hubs at which one step of the flow can change moves.
-        hubs: Whether there are hubs.
-    """
-
-    rows: Ints
-    replica: Ints
-    tail: Ints
-    head: Ints
-    capacity: Ints
-    extra: Ints
-    keep: slice
-    stand_ins: Ints
-    stand_in_rows: Ints
-    go: slice
-    to_row: Ints
-    to_place: Ints
-    out: slice
-    first_broker: int
-    hops: int
-    hubs: bool
+    rows: Ints  # int64 (a), partitions that are free
+    replica: Ints  # int64, the replica of each keeping arc
+    tail: Ints  # int64 (arcs), as head and capacity
+    head: Ints  # See tail
+    capacity: Ints  # See tail
+    extra: Ints  # int64 (arcs), soft costs
+    keep: slice  # Arcs of replicas that stay
+    stand_ins: Ints  # int64, keeping arcs that are moves nevertheless
+    stand_in_rows: Ints  # int64, their partitions, as indices into `rows`
+    go: slice  # Arcs of replicas that move
+    to_row: Ints  # int64, the partition of each arc of `go`
+    to_place: Ints  # int64, the rack (with hubs) or broker of each arc of `go`
+    out: slice  # Arcs from hubs to brokers
+    first_broker: int  # Node of the first broker
+    hops: int  # Brokers or hubs at which one step of the flow can change moves
+    hubs: bool  # Whether there are hubs
 
 
 @dataclass(frozen=True)
 class CountTask:
-    """What stays the same while prices change.
+    """What stays the same while prices change."""
 
-    Attributes:
-        model: The cluster.
-        rules: The rules.
-        targets: Lowest and highest counts.
-        current: int32 (r), the broker of each replica, or its stand-in; -1 = it must leave.
-        base: int64 (n), replicas of fixed partitions.
-        net: The network.
-    """
-
-    model: ClusterModel
-    rules: Rules
-    targets: CountTargets
-    current: Int32s
-    base: Ints
-    net: CountNetwork
+    model: ClusterModel  # The cluster
+    rules: Rules  # The rules
+    targets: CountTargets  # Lowest and highest counts
+    current: Int32s  # int32 (r), the broker of each replica, or its stand-in; -1 = it must leave
+    base: Ints  # int64 (n), replicas of fixed partitions
+    net: CountNetwork  # The network
 
 
 def has_no_replica_limits(rules: Rules) -> bool:
@@ -183,21 +153,13 @@ def _keeping_costs(model: ClusterModel, rules: Rules, replica: Ints) -> Ints:
 
 @dataclass(frozen=True)
 class CountPrices:
-    """Prices of a flow.
+    """Prices of a flow."""
 
-    Attributes:
-        cost: int64 (a), of a moved replica of each partition.
-        units: int64 (a), what a move adds to the objective, in units.
-        unit: Bytes of a unit, or 1 move.
-        outside: Price of a replica outside the targets.
-        soft: Whether it matters which replica is kept where several could be.
-    """
-
-    cost: Ints
-    units: Ints
-    unit: float
-    outside: int
-    soft: bool
+    cost: Ints  # int64 (a), of a moved replica of each partition
+    units: Ints  # int64 (a), what a move adds to the objective, in units
+    unit: float  # Bytes of a unit, or 1 move
+    outside: int  # Price of a replica outside the targets
+    soft: bool  # Whether it matters which replica is kept where several could be
 
 
 def compute_prices(

@@ -1,7 +1,5 @@
 """How many replicas each broker should hold: as even as racks, fixed partitions and capacity allow."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,21 +12,14 @@ from udfs.planning.replicas.count_capacity import FreeReplicas, find_free_replic
 
 @dataclass(frozen=True)
 class CountTargets:
-    """Replicas that each broker should hold.
+    """Replicas that each broker should hold."""
 
-    Attributes:
-        low: int64 (n), at least.
-        high: int64 (n), at most.
-        forced: What forces the targets of brokers apart, in words.
-        part: int64 (n), brokers of part i together must hold totals[i]; None = there are no such totals.
-        totals: Replicas of each part.
-    """
-
-    low: Ints
-    high: Ints
-    forced: tuple[str, ...] = ()
+    low: Ints  # int64 (n), at least
+    high: Ints  # int64 (n), at most
+    forced: tuple[str, ...] = ()  # What forces the targets of brokers apart, in words
+    # int64 (n), brokers of part i together must hold totals[i]; None = there are no such totals
     part: Ints | None = None
-    totals: tuple[int, ...] = ()
+    totals: tuple[int, ...] = ()  # Replicas of each part
 
 
 def compute_count_targets(model: ClusterModel, rules: Rules) -> CountTargets:

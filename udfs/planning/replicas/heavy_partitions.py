@@ -4,8 +4,6 @@ Light partitions are divisible load: any amount of it may go to any broker. So w
 what it does is where a search starts.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,19 +26,12 @@ _HEADROOM = 0.006  # of the mean, kept free as light partitions are not really d
 
 @dataclass(frozen=True)
 class HeavyPlacement:
-    """Where heavy partitions go.
+    """Where heavy partitions go."""
 
-    Attributes:
-        looser: By how much limits of disk and bytes in must be looser, in units of the mean, at `slots`.
-        least: A lower bound of it for any lists.
-        slots: int32 (r), brokers.
-        rows: bool (p), heavy partitions.
-    """
-
-    looser: float
-    least: float
-    slots: Int32s
-    rows: Flags
+    looser: float  # By how much limits of disk and bytes in must be looser, in units of the mean, at `slots`
+    least: float  # A lower bound of it for any lists
+    slots: Int32s  # int32 (r), brokers
+    rows: Flags  # bool (p), heavy partitions
 
 
 def place_heavy_partitions(

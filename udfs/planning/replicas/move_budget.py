@@ -1,7 +1,5 @@
 """Plans by counts that a budget does not pay for in full: the best plan within it, and what is proven about it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

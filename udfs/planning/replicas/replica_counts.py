@@ -1,7 +1,5 @@
 """Plans that even out replica counts with the fewest copies: min-cost flows, and what they prove."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What the controller does at each step of a simulation, in order. See docs/replay-steps.md."""
 
-from __future__ import annotations
-
 from udfs.simulation.controller.kraft_steps import KRaftStepWriter
 from udfs.simulation.controller.step_writer import ControllerStep
 from udfs.simulation.controller.zookeeper_steps import ZooKeeperStepWriter

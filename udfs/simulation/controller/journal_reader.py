@@ -1,7 +1,5 @@
 """Read the journals of one cluster's simulation event by event, with the state of the cluster before each event."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -3,8 +3,6 @@
 Source: ReplicationControlManager of Kafka 4.1.
 """
 
-from __future__ import annotations
-
 from udfs.simulation.controller.journal_reader import count_causes, format_json
 from udfs.simulation.controller.step_writer import EventBatch, StepWriter, make_topic_id
 from udfs.simulation.kernels.change_log import LeadershipRow

@@ -1,7 +1,5 @@
 """Go through the steps and requests of a simulation; subclasses write what the controller does at each."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Iterator
@@ -37,27 +35,16 @@ _BATCH_KINDS = (
 
 @dataclass(frozen=True)
 class ControllerStep:
-    """One thing that the controller does.
+    """One thing that the controller does."""
 
-    Attributes:
-        event: Event that causes it.
-        at_ms: Time, ms.
-        step: Position within the event, from 0.
-        controller_id: Active controller; None while there is none.
-        controller_epoch: Its epoch.
-        action: What it does, in words.
-        path: A znode, or the metadata log; None for neither.
-        data: Text of the znode, or JSON of what is sent or counted; None for nothing.
-    """
-
-    event: int
-    at_ms: int
-    step: int
-    controller_id: int | None
-    controller_epoch: int
-    action: str
-    path: str | None = None
-    data: str | None = None
+    event: int  # Event that causes it
+    at_ms: int  # Time, ms
+    step: int  # Position within the event, from 0
+    controller_id: int | None  # Active controller; None while there is none
+    controller_epoch: int  # Its epoch
+    action: str  # What it does, in words
+    path: str | None = None  # A znode, or the metadata log; None for neither
+    data: str | None = None  # Text of the znode, or JSON of what is sent or counted; None for nothing
 
 
 @dataclass(frozen=True)

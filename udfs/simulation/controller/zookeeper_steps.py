@@ -3,8 +3,6 @@
 Sources: KafkaController, PartitionStateMachine, ReplicaStateMachine and TopicDeletionManager of Kafka 2.8.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from udfs.simulation.controller.journal_reader import count_causes, format_json

@@ -1,7 +1,5 @@
 """Which brokers are live now, and which of them leads a partition."""
 
-from __future__ import annotations
-
 from udfs.kernel_compiler import part
 from udfs.simulation.kernels.change_log import Cursor
 from udfs.simulation.kernels.codes import NONE

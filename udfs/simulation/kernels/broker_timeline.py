@@ -3,8 +3,6 @@
 Sources: KafkaController.elect, onControllerFailover, onBrokerStartup and onBrokerFailure of 2.8.
 """
 
-from __future__ import annotations
-
 import enum
 
 import numpy as np

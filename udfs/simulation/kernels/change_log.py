@@ -1,7 +1,5 @@
 """The log of changes: leaderships, state transitions, health intervals and the progress of fetches."""
 
-from __future__ import annotations
-
 import enum
 from typing import NamedTuple
 
@@ -51,23 +49,14 @@ class Cursor(enum.IntEnum):
 
 
 class ChangeLog(NamedTuple):
-    """What a simulation writes.
+    """What a simulation writes."""
 
-    Attributes:
-        leaderships: (n, LeadershipRow).
-        transitions: (n, TransitionRow).
-        health_intervals: (n, HealthRow).
-        progress: (n, ProgressRow).
-        written_lists: lists of broker places; of a last health interval, also of offsets.
-        cursor: (Cursor).
-    """
-
-    leaderships: Ints
-    transitions: Ints
-    health_intervals: Ints
-    progress: Ints
-    written_lists: Ints
-    cursor: Ints
+    leaderships: Ints  # (n, LeadershipRow)
+    transitions: Ints  # (n, TransitionRow)
+    health_intervals: Ints  # (n, HealthRow)
+    progress: Ints  # (n, ProgressRow)
+    written_lists: Ints  # lists of broker places; of a last health interval, also of offsets
+    cursor: Ints  # (Cursor)
 
 
 def new_change_log(rows: int, slots: int, enabled: bool = True) -> ChangeLog:

@@ -1,7 +1,5 @@
 """Integer codes of the simulation. Each has the name that tables and JSON answers show."""
 
-from __future__ import annotations
-
 import enum
 from typing import Self
 

@@ -3,8 +3,6 @@
 Sources: Election and ReplicaStateMachine of Kafka 2.8 (ZooKeeper), PartitionChangeBuilder of 4.1 (KRaft).
 """
 
-from __future__ import annotations
-
 from udfs.kernel_compiler import part
 from udfs.simulation.kernels.broker_liveness import broker_of, is_active
 from udfs.simulation.kernels.change_log import Cursor, LeadershipRow

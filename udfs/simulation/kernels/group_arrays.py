@@ -4,8 +4,6 @@ Groups are simulated one after another in the same working arrays. Inside a grou
 outside it is its place among the members of all groups.
 """
 
-from __future__ import annotations
-
 import enum
 from typing import NamedTuple
 
@@ -97,25 +95,15 @@ class GroupTimer(enum.IntEnum):
 
 
 class GroupArrays(NamedTuple):
-    """The group that is simulated, and the results of all groups.
+    """The group that is simulated, and the results of all groups."""
 
-    Attributes:
-        group: (GroupField).
-        members: (m, Member); joined members are linked in the order of joining.
-        timers: (m + 2, GroupTimer), one per member for its session, then that of syncs, then that of joins.
-        heap: (m + 2), timers that are set.
-        settings: (CoordinatorSetting).
-        answers: (e, GroupAnswer).
-        transitions: (t, GroupTransition).
-    """
-
-    group: Ints
-    members: Ints
-    timers: Ints
-    heap: Ints
-    settings: Ints
-    answers: Ints
-    transitions: Ints
+    group: Ints  # (GroupField)
+    members: Ints  # (m, Member); joined members are linked in the order of joining
+    timers: Ints  # (m + 2, GroupTimer), one per member for its session, then that of syncs, then that of joins
+    heap: Ints  # (m + 2), timers that are set
+    settings: Ints  # (CoordinatorSetting)
+    answers: Ints  # (e, GroupAnswer)
+    transitions: Ints  # (t, GroupTransition)
 
 
 @part

@@ -1,7 +1,5 @@
 """Integer codes of consumer groups, with the names that tables and JSON answers show; states and errors are Kafka's."""
 
-from __future__ import annotations
-
 from udfs.simulation.kernels.codes import NamedCode
 
 

@@ -3,8 +3,6 @@
 Source: GroupCoordinator of Kafka 2.8; see docs/replay-groups.md.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from udfs.kernel_compiler import compiled, copying_part, part

@@ -3,8 +3,6 @@
 Sources: GroupMetadata, DelayedJoin, DelayedSync of Kafka 2.8; see docs/replay-groups.md.
 """
 
-from __future__ import annotations
-
 from udfs.kernel_compiler import part
 from udfs.simulation.kernels.codes import NONE
 from udfs.simulation.kernels.group_arrays import (

@@ -3,8 +3,6 @@
 Source: DelayedHeartbeat of Kafka 2.8.
 """
 
-from __future__ import annotations
-
 from udfs.kernel_compiler import compiled, part
 from udfs.simulation.kernels.group_arrays import GroupAnswer, GroupArrays, GroupField, GroupTimer, Member
 from udfs.simulation.kernels.group_codes import GroupCause

@@ -1,7 +1,5 @@
 """Health of a partition over time: one row for each interval in which leader, ISR, AR and minimum stay the same."""
 
-from __future__ import annotations
-
 from udfs.kernel_compiler import part
 from udfs.simulation.kernels.broker_liveness import broker_of, serving_leader
 from udfs.simulation.kernels.change_log import Cursor, HealthRow

@@ -3,8 +3,6 @@
 The rules are those of docs/replay-rules.md. Source: Partition of Kafka 2.8.
 """
 
-from __future__ import annotations
-
 from udfs.kernel_compiler import copying_part, part
 from udfs.simulation.kernels.broker_liveness import is_shutting_down, serving_leader
 from udfs.simulation.kernels.codes import NONE, ChangeCause

@@ -4,8 +4,6 @@ These partitions are simulated in lock step, from stop to stop, to find what hap
 of a simulation in which partitions are independent. Nothing is logged here.
 """
 
-from __future__ import annotations
-
 import enum
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Sources: KafkaController of 2.8 (ZooKeeper), ReplicationControlManager of 4.1 (KRaft); see docs/replay.md.
 """
 
-from __future__ import annotations
-
 from udfs.kernel_compiler import copying_part, part
 from udfs.simulation.kernels.broker_liveness import is_active, is_live, serving_leader
 from udfs.simulation.kernels.codes import NONE, ChangeCause, PartitionState, ReplicaState

@@ -4,8 +4,6 @@ Source: PartitionRegistration.merge of Kafka 4.1: a change record has only what 
 the leader epoch, even if the leader stays the same.
 """
 
-from __future__ import annotations
-
 import enum
 
 from udfs.kernel_compiler import part

@@ -3,8 +3,6 @@
 Sources: KafkaController.onPartitionReassignment of 2.8; PartitionReassignmentReplicas, PartitionChangeBuilder of 4.1.
 """
 
-from __future__ import annotations
-
 from udfs.kernel_compiler import copying_part, part
 from udfs.simulation.kernels.broker_liveness import is_active, is_live, serving_leader
 from udfs.simulation.kernels.codes import NONE, ChangeCause, PartitionState, ReplicaState

@@ -4,8 +4,6 @@ Partitions are independent of each other, so workers can share them. What severa
 events, which joint_actions.py finds beforehand.
 """
 
-from __future__ import annotations
-
 from udfs.kernel_compiler import compiled, part
 from udfs.simulation.kernels.broker_liveness import serving_leader
 from udfs.simulation.kernels.change_log import Cursor, has_room

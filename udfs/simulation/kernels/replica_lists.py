@@ -1,7 +1,5 @@
 """Lists of a partition's replicas: AR, ISR, ELR and the target of a reassignment. And the settings of its cluster."""
 
-from __future__ import annotations
-
 from udfs.kernel_compiler import part
 from udfs.simulation.kernels.simulation_arrays import ClusterSetup, Ints, Partition, Replica, SimulationArrays
 

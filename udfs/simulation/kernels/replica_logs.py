@@ -3,8 +3,6 @@
 The rules are those of docs/replay-rules.md. Sources: Partition, ReplicaManager of Kafka 2.8.
 """
 
-from __future__ import annotations
-
 from udfs.kernel_compiler import part
 from udfs.simulation.kernels.change_log import Cursor
 from udfs.simulation.kernels.replica_lists import cluster_setting, contains

@@ -3,8 +3,6 @@
 The rules are those of docs/replay-rules.md. Sources: ReplicaManager, Partition of Kafka 2.8.
 """
 
-from __future__ import annotations
-
 from udfs.kernel_compiler import part
 from udfs.simulation.kernels.broker_liveness import is_live, serving_leader
 from udfs.simulation.kernels.change_log import Cursor

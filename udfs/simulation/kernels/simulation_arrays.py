@@ -5,8 +5,6 @@ count from 0 in each partition; AR, ISR, ELR and target lists hold slots. A brok
 of all clusters of a call. Times are milliseconds. Lists of any length stand in one array, their length first.
 """
 
-from __future__ import annotations
-
 import enum
 from typing import NamedTuple
 
@@ -67,19 +65,12 @@ class Deletion(enum.IntEnum):
 
 
 class SimulationState(NamedTuple):
-    """State of partitions and replicas.
+    """State of partitions and replicas."""
 
-    Attributes:
-        partitions: (p, Partition).
-        replicas: (sum of slots, Replica).
-        common_prefixes: (sum of slots squared), how many messages the logs of two slots share.
-        health: (p, PartitionHealth).
-    """
-
-    partitions: Ints
-    replicas: Ints
-    common_prefixes: Ints
-    health: Ints
+    partitions: Ints  # (p, Partition)
+    replicas: Ints  # (sum of slots, Replica)
+    common_prefixes: Ints  # (sum of slots squared), how many messages the logs of two slots share
+    health: Ints  # (p, PartitionHealth)
 
 
 @columns
@@ -120,21 +111,14 @@ class BrokerFlag(enum.IntEnum):
 
 
 class Timeline(NamedTuple):
-    """What is the same for all partitions of a cluster.
+    """What is the same for all partitions of a cluster."""
 
-    Attributes:
-        steps: (t, TimelineStep), by cluster and order.
-        clusters: (c, ClusterSetup).
-        brokers: (n, 4), where its rows of `broker_changes` begin and end, and its part of `broker_steps`.
-        broker_changes: (k, 2), from which step on a broker has these flags (BrokerFlag); the first of each at step -1.
-        broker_steps: rows of `steps`, rising, of each broker; then, of each cluster, those for every partition.
-    """
-
-    steps: Ints
-    clusters: Ints
-    brokers: Ints
+    steps: Ints  # (t, TimelineStep), by cluster and order
+    clusters: Ints  # (c, ClusterSetup)
+    brokers: Ints  # (n, 4), where its rows of `broker_changes` begin and end, and its part of `broker_steps`
+    # (k, 2), from which step on a broker has these flags (BrokerFlag); the first of each at step -1
     broker_changes: Ints
-    broker_steps: Ints
+    broker_steps: Ints  # rows of `steps`, rising, of each broker; then, of each cluster, those for every partition
 
 
 @columns
@@ -163,19 +147,12 @@ class RequestList(enum.IntEnum):
 
 
 class PartitionEvents(NamedTuple):
-    """Events of partitions, and the requests among them.
+    """Events of partitions, and the requests among them."""
 
-    Attributes:
-        events: (e, PartitionEvent), by partition and order.
-        lists: lists of slots, and records.
-        requests: (e, RequestStatus), used for APPEND and FETCH.
-        request_lists: (RequestList, e), rows of events; a partition has the columns of its events.
-    """
-
-    events: Ints
-    lists: Ints
-    requests: Ints
-    request_lists: Ints
+    events: Ints  # (e, PartitionEvent), by partition and order
+    lists: Ints  # lists of slots, and records
+    requests: Ints  # (e, RequestStatus), used for APPEND and FETCH
+    request_lists: Ints  # (RequestList, e), rows of events; a partition has the columns of its events
 
 
 class SimulationArrays(NamedTuple):

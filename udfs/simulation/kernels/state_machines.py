@@ -3,8 +3,6 @@
 Sources: PartitionStateMachine, ReplicaStateMachine of Kafka 2.8.
 """
 
-from __future__ import annotations
-
 from udfs.kernel_compiler import part
 from udfs.simulation.kernels.broker_liveness import broker_of
 from udfs.simulation.kernels.change_log import Cursor, TransitionRow

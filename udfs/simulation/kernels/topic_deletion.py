@@ -4,8 +4,6 @@ joint_actions.py decides when the deletion of the whole topic starts and ends.
 Sources: TopicDeletionManager, ReplicaStateMachine of Kafka 2.8.
 """
 
-from __future__ import annotations
-
 from udfs.kernel_compiler import part
 from udfs.simulation.kernels.broker_liveness import is_live
 from udfs.simulation.kernels.codes import ChangeCause, PartitionState, ReplicaState

@@ -1,7 +1,5 @@
 """Annealing of replicas and leadership at once, for the excess that remains when both were settled one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from udfs.kernel_compiler import compiled, part

@@ -1,7 +1,5 @@
 """Annealing of leaders and successors: only the order within replica lists changes, and nothing is copied."""
 
-from __future__ import annotations
-
 from udfs.kernel_compiler import compiled
 from udfs.planning.annealing.kernels.search_moves import (
     COOLING_STEPS,

@@ -4,8 +4,6 @@ The leadership of all other partitions is a divisible load: a broker can lead as
 worst takeover of an oversized partition, leave headroom for. Total headroom must cover the divisible load.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from udfs.kernel_compiler import compiled, part

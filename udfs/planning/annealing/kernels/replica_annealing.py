@@ -1,7 +1,5 @@
 """Annealing of who holds what: replica counts, disk, bytes in. Leaders and successors are ignored."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -36,19 +34,12 @@ MOVE_HOT, MOVE_ANY, RETURN, EXCHANGE_COPIED, RETURN_AND_REPLACE, MOVE_COPIED, EX
 
 
 class MoveChoices(NamedTuple):
-    """What moves are drawn from.
+    """What moves are drawn from."""
 
-    Attributes:
-        targets: int32, brokers that may receive.
-        light: int32, slots of small replicas, for brokers whose bytes one large replica fills.
-        pinned: bool (r), slots that stay.
-        mix: float64 (MOVE_KINDS), cumulative shares of the kinds of moves; the last is 1.
-    """
-
-    targets: Int32s
-    light: Int32s
-    pinned: Flags
-    mix: Floats
+    targets: Int32s  # int32, brokers that may receive
+    light: Int32s  # int32, slots of small replicas, for brokers whose bytes one large replica fills
+    pinned: Flags  # bool (r), slots that stay
+    mix: Floats  # float64 (MOVE_KINDS), cumulative shares of the kinds of moves; the last is 1
 
 
 @part

@@ -1,7 +1,5 @@
 """Moves of a search over replica lists: what is legal, what a move costs, and the order of a list."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

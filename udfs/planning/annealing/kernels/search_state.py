@@ -5,8 +5,6 @@ are in units of their mean over the brokers that may hold replicas, so 1.0 is th
 number of brokers, p of partitions, r of slots.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,33 +15,20 @@ from udfs.planning.kernels.array_types import Flags, Floats, Int32s, Ints, Rando
 
 
 class ClusterArrays(NamedTuple):
-    """What a search does not change.
+    """What a search does not change."""
 
-    Attributes:
-        offsets: int64 (p + 1), the slots of each partition.
-        row: int32 (r), the partition of each slot.
-        initial_offsets: int64 (p + 1), into `initial`.
-        initial: int32, the initial replica lists.
-        disk, bytes_in: float64 (p), load of one replica.
-        bytes_out: float64 (p), load of the leader.
-        rack: int32 (n).
-        rack_limit: int32 (p), the most replicas in one rack.
-        can_receive, can_lead: bool (n).
-        can_change: bool (p).
-    """
-
-    offsets: Ints
-    row: Int32s
-    initial_offsets: Ints
-    initial: Int32s
+    offsets: Ints  # int64 (p + 1), the slots of each partition
+    row: Int32s  # int32 (r), the partition of each slot
+    initial_offsets: Ints  # int64 (p + 1), into `initial`
+    initial: Int32s  # int32, the initial replica lists. disk, bytes_in: float64 (p), load of one replica.
     disk: Floats
     bytes_in: Floats
-    bytes_out: Floats
-    rack: Int32s
-    rack_limit: Int32s
+    bytes_out: Floats  # float64 (p), load of the leader
+    rack: Int32s  # int32 (n)
+    rack_limit: Int32s  # int32 (p), the most replicas in one rack. can_receive, can_lead: bool (n).
     can_receive: Flags
     can_lead: Flags
-    can_change: Flags
+    can_change: Flags  # bool (p)
 
 
 class BrokerLimits(NamedTuple):
@@ -86,35 +71,18 @@ class CostWeights(NamedTuple):
 
 
 class Takeovers(NamedTuple):
-    """What brokers take over when another fails.
+    """What brokers take over when another fails."""
 
-    Attributes:
-        load: int32 or float64 (n, n), what broker [b] takes over when broker [, f] fails.
-        worst: float64 (n), the most of it over all f, minus the limit for that f.
-        worst_failure: int32 (n), that f.
-    """
-
-    load: npt.NDArray[Any]
-    worst: Floats
-    worst_failure: Int32s
+    load: npt.NDArray[Any]  # int32 or float64 (n, n), what broker [b] takes over when broker [, f] fails
+    worst: Floats  # float64 (n), the most of it over all f, minus the limit for that f
+    worst_failure: Int32s  # int32 (n), that f
 
 
 class SearchState(NamedTuple):
-    """What a search changes.
+    """What a search changes."""
 
-    Attributes:
-        slots: int32 (r), the broker of each.
-        replicas, leaders: int64 (n).
-        disk, bytes_in, bytes_out: float64 (n).
-        takeovers, takeovers_bytes_out: Of leaders, and of their bytes out.
-        broker_slots: int32 (n, room), the slots of each broker.
-        slot_index: int32 (r), where a slot is in `broker_slots`.
-        copied_slots: int32 (r), of which the first `copied_count` are copied.
-        copied_index: int32 (r), where a slot is in `copied_slots`; -1 = not copied.
-        copied_count: int64 (1).
-        copied_disk: float64 (1).
-    """
-
+    # int32 (r), the broker of each. replicas, leaders: int64 (n). disk, bytes_in, bytes_out: float64 (n). takeovers,
+    # takeovers_bytes_out: Of leaders, and of their bytes out.
     slots: Int32s
     replicas: Ints
     leaders: Ints
@@ -123,12 +91,12 @@ class SearchState(NamedTuple):
     bytes_out: Floats
     takeovers: Takeovers
     takeovers_bytes_out: Takeovers
-    broker_slots: Int32s
-    slot_index: Int32s
-    copied_slots: Int32s
-    copied_index: Int32s
-    copied_count: Ints
-    copied_disk: Floats
+    broker_slots: Int32s  # int32 (n, room), the slots of each broker
+    slot_index: Int32s  # int32 (r), where a slot is in `broker_slots`
+    copied_slots: Int32s  # int32 (r), of which the first `copied_count` are copied
+    copied_index: Int32s  # int32 (r), where a slot is in `copied_slots`; -1 = not copied
+    copied_count: Ints  # int64 (1)
+    copied_disk: Floats  # float64 (1)
 
 
 class Search(NamedTuple):

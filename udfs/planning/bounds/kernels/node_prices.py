@@ -1,7 +1,5 @@
 """Prices of the nodes of a flow: they prove that no flow costs less, whoever found it."""
 
-from __future__ import annotations
-
 from udfs.kernel_compiler import compiled
 from udfs.placement.kernels.topic_arrays import Ints
 

@@ -4,8 +4,6 @@ A group is a failed broker; its items are the partitions that it leads, their ch
 topic; its items are its partitions, their choices the replicas that may lead.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Change replica lists one by one as far as a budget goes."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from udfs.kernel_compiler import compiled, part

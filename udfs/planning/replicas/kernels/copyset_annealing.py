@@ -3,8 +3,6 @@
 A replica keeps its place in the list, but successor and third replica may be exchanged where limits require that.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -53,17 +51,11 @@ class LoadFloors(NamedTuple):
 
 
 class CopiedSlots(NamedTuple):
-    """Copied slots by broker.
+    """Copied slots by broker."""
 
-    Attributes:
-        slots: int32 (n, room).
-        counts: int64 (n).
-        slot_index: int32 (r), where a slot is in `slots`; -1 = not copied.
-    """
-
-    slots: Int32s
-    counts: Ints
-    slot_index: Int32s
+    slots: Int32s  # int32 (n, room)
+    counts: Ints  # int64 (n)
+    slot_index: Int32s  # int32 (r), where a slot is in `slots`; -1 = not copied
 
 
 class CopysetSearch(NamedTuple):

@@ -3,8 +3,6 @@
 Failed brokers have no key, so a copyset has live brokers only.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -20,25 +18,15 @@ _SHARED_COST = 0.3  # cost of a copyset that many partitions have; that of one p
 
 
 class CopysetTable(NamedTuple):
-    """How many partitions have each copyset. The size is a power of two, at least four times the partitions.
+    """How many partitions have each copyset. The size is a power of two, at least four times the partitions."""
 
-    Attributes:
-        broker_key: uint64 (n), 0 = the broker is down.
-        copyset: uint64 (p), of each partition.
-        entry: uint64 (size), copysets in the table; 0 = empty.
-        partitions: int32 (size), how many partitions have it.
-        weight: float64 (p), of each partition's copyset in the cost.
-        used: int64 (1), entries in use.
-        distinct: int64 (1), entries with partitions.
-    """
-
-    broker_key: npt.NDArray[np.uint64]
-    copyset: npt.NDArray[np.uint64]
-    entry: npt.NDArray[np.uint64]
-    partitions: Int32s
-    weight: Floats
-    used: Ints
-    distinct: Ints
+    broker_key: npt.NDArray[np.uint64]  # uint64 (n), 0 = the broker is down
+    copyset: npt.NDArray[np.uint64]  # uint64 (p), of each partition
+    entry: npt.NDArray[np.uint64]  # uint64 (size), copysets in the table; 0 = empty
+    partitions: Int32s  # int32 (size), how many partitions have it
+    weight: Floats  # float64 (p), of each partition's copyset in the cost
+    used: Ints  # int64 (1), entries in use
+    distinct: Ints  # int64 (1), entries with partitions
 
 
 def create_copyset_table(cluster: ClusterArrays, slots: Int32s, live: Flags, random: RandomState) -> CopysetTable:

@@ -3,8 +3,6 @@
 n is the number of brokers, p of partitions, r of replicas, u of units.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -23,55 +21,32 @@ class PartitionRules(NamedTuple):
 
 
 class PlacedReplicas(NamedTuple):
-    """Replica lists, and which replicas stay.
+    """Replica lists, and which replicas stay."""
 
-    Attributes:
-        offsets: int64 (p + 1).
-        replicas: int32 (r), brokers.
-        stays: bool (r).
-        rack: int32 (n), of the brokers.
-    """
-
-    offsets: Ints
-    replicas: Int32s
-    stays: Flags
-    rack: Int32s
+    offsets: Ints  # int64 (p + 1)
+    replicas: Int32s  # int32 (r), brokers
+    stays: Flags  # bool (r)
+    rack: Int32s  # int32 (n), of the brokers
 
 
 class FlowUnits(NamedTuple):
-    """Units that are to be assigned, by rack and by partition in it.
+    """Units that are to be assigned, by rack and by partition in it."""
 
-    Attributes:
-        row: int64 (u), the partition.
-        rack: int64 (u).
-        first: int64 (racks + 1), the first unit of each rack.
-        broker: int64 (u), the answer; -1 = no broker.
-    """
-
-    row: Ints
-    rack: Ints
-    first: Ints
-    broker: Ints
+    row: Ints  # int64 (u), the partition
+    rack: Ints  # int64 (u)
+    first: Ints  # int64 (racks + 1), the first unit of each rack
+    broker: Ints  # int64 (u), the answer; -1 = no broker
 
 
 class BrokerLoads(NamedTuple):
-    """What brokers hold and may take, updated by each unit that is assigned.
+    """What brokers hold and may take, updated by each unit that is assigned."""
 
-    Attributes:
-        quota: int64 (n), units that the broker takes.
-        load: float64 (n).
-        max_load: float64 (n).
-        topic_load: float32 (topics, n), or (0, 0) if topics are not spread.
-        topic: int32 (p), the topic of each partition.
-        weight: float64 (p), load of one replica.
-    """
-
-    quota: Ints
-    load: Floats
-    max_load: Floats
-    topic_load: npt.NDArray[np.float32]
-    topic: Int32s
-    weight: Floats
+    quota: Ints  # int64 (n), units that the broker takes
+    load: Floats  # float64 (n)
+    max_load: Floats  # float64 (n)
+    topic_load: npt.NDArray[np.float32]  # float32 (topics, n), or (0, 0) if topics are not spread
+    topic: Int32s  # int32 (p), the topic of each partition
+    weight: Floats  # float64 (p), load of one replica
 
 
 @compiled

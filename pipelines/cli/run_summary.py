@@ -1,0 +1,164 @@
+"""The summary that `run` prints: rejected records, verdicts, schemes and custom failures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from pipelines.config.settings import Settings
+from pipelines.ingest.sources import SnapshotKey
+
+if TYPE_CHECKING:
+    from pipelines.runner import Run
+    from pipelines.spark.store import Store
+
+SUMMARY_STAGE = "gold.scheme_comparison"  # the last stage that the summary and the report need
+
+
+def print_summary(
+    store: Store,
+    snapshots: Sequence[SnapshotKey],
+    steps: Sequence[str],
+    page: Path | None,
+    settings: Settings,
+    verdicts: Mapping[str, Any] | None = None,
+) -> None:
+    """Print the result of a run: rejected records, verdicts, schemes, custom failures, and where the report is.
+
+    Args:
+        store: The tables.
+        snapshots: Snapshots of the run.
+        steps: Steps of the run.
+        page: The report.
+        settings: Settings of the run.
+        verdicts: Verdicts by cluster, if they are known already.
+    """
+    if "silver.source_summary" in steps:
+        _print_rejected(store, snapshots)
+    if SUMMARY_STAGE in steps:
+        _print_verdicts(store, snapshots, verdicts)
+        _print_schemes(store, snapshots, settings.failures.max_pairs)
+        if settings.failures.custom:
+            _print_custom_failures(store, snapshots)
+    if page is not None:
+        typer.echo(f"Report: {page.resolve()}")
+
+
+def print_details(store: Store, snapshots: Sequence[SnapshotKey], steps: Sequence[str], work: Run) -> None:
+    """Print what was read, every table, and the seconds of every stage."""
+    from pipelines.tables import TABLES
+
+    if "silver.source_summary" in steps:
+        for row in _read_source_summary(store, snapshots):
+            typer.echo(_describe_source(row))
+    typer.echo("Written:")
+    for name in steps:
+        if name in TABLES:
+            typer.echo(f"  {name:28} {store.location(name)}")
+    if "quality" in steps:
+        typer.echo(f"  {'ops.quality_results':28} {store.location('ops.quality_results')}")
+        if work.docs_folder:
+            typer.echo(f"  {'quality pages':28} {Path(work.docs_folder).resolve()}/index.html")
+    typer.echo(f"  {'ops.runs':28} {store.location('ops.runs')}")
+    seconds = ", ".join(f"{step} {seconds:.1f}" for step, seconds in work.seconds.items())
+    typer.echo(f"Seconds per stage (stages run in parallel): {seconds}")
+
+
+def _read_source_summary(store: Store, snapshots: Sequence[SnapshotKey]) -> list[dict[str, Any]]:
+    counts = ("records", "accepted_records", "quarantined_records", "ignored_records")
+    columns = ("cluster_id", "source", "format", *counts)
+    return sorted(store.read_rows("silver.source_summary", snapshots, columns), key=itemgetter("cluster_id", "source"))
+
+
+def _describe_source(row: Mapping[str, Any]) -> str:
+    parts = [f"{row[f'{what}_records']} {what}" for what in ("accepted", "quarantined", "ignored")]
+    return f"{row['cluster_id']}: {row['source']} ({row['format']}): {row['records']} records: {', '.join(parts)}"
+
+
+def _print_rejected(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
+    for row in _read_source_summary(store, snapshots):
+        if row["quarantined_records"]:
+            typer.echo(_describe_source(row))
+    conflicts = Counter(row["cluster_id"] for row in store.read_rows("silver.conflicts", snapshots, ["cluster_id"]))
+    for cluster, count in sorted(conflicts.items()):
+        what = "conflict" if count == 1 else "conflicts"
+        typer.echo(f"{cluster}: {count} {what} between sources, see silver.conflicts")
+
+
+def _print_verdicts(store: Store, snapshots: Sequence[SnapshotKey], verdicts: Mapping[str, Any] | None) -> None:
+    from pipelines.report.report_data import read_verdicts
+
+    known = read_verdicts(store, snapshots) if verdicts is None else verdicts
+    for cluster in sorted(key.cluster_id for key in snapshots):
+        typer.echo(f"{cluster}: {known[cluster].headline}")
+    typer.echo("")
+
+
+def _print_schemes(store: Store, snapshots: Sequence[SnapshotKey], max_pairs: int) -> None:
+    from pipelines.cli.text_grid import print_grid
+
+    metrics: dict[tuple[str, str], dict[str, Any]] = {}
+    columns = ("cluster_id", "scheme", "metric", "value", "ratio_to_naive")
+    for row in store.read_rows(SUMMARY_STAGE, snapshots, columns):
+        metrics.setdefault((row["cluster_id"], row["scheme"]), {})[row["metric"]] = row
+    live = store.read_rows("silver.brokers", snapshots, ["cluster_id", "live"])
+    brokers = Counter(row["cluster_id"] for row in live if row["live"])
+    for cluster in {key.cluster_id for key in snapshots} - {cluster for cluster, _ in metrics}:
+        metrics[cluster, "-"] = {}
+    # heading -> (metric, column, digits)
+    cells = {
+        "leaders\nmax/mean": ("leaders_max_over_mean_ratio", "value", 3),
+        "worst survivor\nmax/mean": ("worst_survivor_ratio", "value", 3),
+        "ratio\nto naive": ("worst_survivor_ratio", "ratio_to_naive", 3),
+        "takeover\nbrokers (mean)": ("mean_takeover_brokers", "value", 1),
+        "offline partitions\n(worst case)": ("most_offline_partitions", "value", 0),
+        "copysets": ("copysets", "value", 0),
+        "P(loss if\n3 fail)": ("loss_probability_of_3_brokers", "value", 5),
+    }
+
+    def format_cell(row: Mapping[str, Any], metric: str, column: str, digits: int) -> str:
+        if metric == "most_offline_partitions" and row.get(metric, {}).get("value") is None:
+            metric = "offline_partitions"  # no live broker, so that none can fail: what is offline now
+        value = row.get(metric, {}).get(column)
+        return "-" if value is None else f"{value:.{digits}f}"
+
+    rows = (
+        [cluster, scheme, str(brokers.get(cluster, 0)), *(format_cell(row, *cell) for cell in cells.values())]
+        for (cluster, scheme), row in sorted(metrics.items())
+    )
+    headings = ("cluster", "scheme", "live\nbrokers", *cells)
+    print_grid(headings, rows, right=headings[2:], title="Leaders now, and after the worst failure of one broker")
+    for cluster, n in sorted(brokers.items()):
+        pairs = n * (n - 1) // 2
+        if pairs > max_pairs:
+            typer.echo(f"{cluster}: {pairs} pairs of brokers are not evaluated: more than failures.max_pairs")
+
+
+def _print_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
+    from pipelines.cli.text_grid import print_grid
+    from pipelines.report.report_data import read_custom_failures
+
+    # heading -> column
+    cells = {
+        "newly offline\npartitions": "newly_offline_partitions",
+        "below\nmin.insync.replicas": "under_min_isr_partitions",
+        "unclean\nelections": "unclean_elections",
+        "takeover\nbrokers": "takeover_brokers",
+        "worst\nsurvivor": "worst_survivor",
+        "max/mean": "worst_survivor_ratio",
+    }
+
+    def format_cell(value: Any) -> str:
+        return "-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+
+    lines = (
+        [row["cluster_id"], ",".join(map(str, row["failed_brokers"])), *(format_cell(row[c]) for c in cells.values())]
+        for row in sorted(read_custom_failures(store, snapshots), key=itemgetter("cluster_id", "failed_brokers"))
+    )
+    typer.echo("")
+    print_grid(("cluster", "failed brokers", *cells), lines, right=tuple(cells), title="Custom failures")
