@@ -2,10 +2,9 @@
 
     python -m tests.bench.compare_tables BEFORE AFTER
 
-Prints a line a table: its rows, and how many of them the other warehouse lacks, with the first of these. Exit code 1 if
-any table differs. `--rename gold.old=gold.new` and `--rename gold.table.old=new` name tables and columns that have
-another name in AFTER; `--ignore COLUMN` leaves a column out. Both warehouses are folders; the tables of BEFORE are
-compared. ops.runs, which tells when and how long, is left out, and so is `ingested_at`.
+Prints a line per table of BEFORE: its rows, and how many of them the other warehouse lacks, with the first of these.
+Exit code 1 if any table differs. Where a change renames tables, columns or values on purpose, options name them;
+`@FILE` reads options from a file, one per line. ops.runs and `ingested_at`, which tell when, are left out.
 """
 
 from __future__ import annotations
@@ -16,55 +15,70 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-LEFT_OUT = ("ops.runs",)
-CLOCKS = ("ingested_at",)
+TABLES_OF_TIMES = ("ops.runs",)
+COLUMNS_OF_TIMES = ("ingested_at",)
 SHOWN = 2
 
 
-def tables_in(warehouse: Path) -> list[str]:
+def list_tables(warehouse: Path) -> list[str]:
     """Return the names of the tables in a warehouse, as gold.plans."""
     logs = sorted(warehouse.glob("*/*/_delta_log"))
     return [f"{log.parent.parent.name}.{log.parent.name}" for log in logs]
 
 
-def read(warehouse: Path, name: str) -> pa.Table:
+def read_table(warehouse: Path, name: str) -> pa.Table:
     """Read a table as another reader than Spark sees it."""
     return DeltaTable(str(warehouse / name.replace(".", "/"))).to_pyarrow_table()
 
 
-def compared(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Table]:
+def find_differences(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Return the rows that `before` has more often than `after`, and the other way round. Columns are the same."""
     with duckdb.connect() as connection:
         connection.register("before", before)
         connection.register("after", after)
         query = "SELECT * FROM {} EXCEPT ALL SELECT * FROM {}"
         gone = connection.sql(query.format("before", "after")).to_arrow_table()
-        new = connection.sql(query.format("after", "before")).to_arrow_table()
-    return gone, new
+        added = connection.sql(query.format("after", "before")).to_arrow_table()
+    return gone, added
 
 
-def compare(before: Path, after: Path, renamed: dict[str, str], ignored: set[str]) -> list[str]:
-    """Print a line a table of `before`. Return the names of those that differ."""
+def replace_values(table: pa.Table, name: str, replaced: dict[str, str]) -> pa.Table:
+    """Replace parts of text columns, which `replaced` names as table.column.old = new."""
+    for i, field in enumerate(table.schema):
+        prefix = f"{name}.{field.name}."
+        for key in sorted((key for key in replaced if key.startswith(prefix)), key=len, reverse=True):
+            column = pc.replace_substring(table[field.name], key.removeprefix(prefix), replaced[key])
+            table = table.set_column(i, field.name, column)
+    return table
+
+
+def compare(before: Path, after: Path, options: argparse.Namespace) -> list[str]:
+    """Print a line per table of `before`. Return the names of those that differ."""
+    renamed, replaced = (dict(pair.split("=", 1) for pair in pairs) for pairs in (options.rename, options.value))
+    ignored = {*COLUMNS_OF_TIMES, *options.ignore}
     differing = []
-    for name in tables_in(before):
-        if name in LEFT_OUT:
+    for name in list_tables(before):
+        if name in (*TABLES_OF_TIMES, *options.skip):
             continue
         new_name = renamed.get(name, name)
-        if new_name not in tables_in(after):
+        if new_name not in list_tables(after):
             print(f"{name:28} MISSING")
             differing.append(name)
             continue
-        old, new = read(before, name), read(after, new_name)
-        old = old.drop_columns([c for c in old.column_names if c in ignored])
-        old = old.rename_columns([renamed.get(f"{name}.{c}", c) for c in old.column_names])
-        new = new.drop_columns([c for c in new.column_names if c in ignored])
+        old, new = read_table(before, name), read_table(after, new_name)
+        old = old.rename_columns([renamed.get(f"{name}.{column}", column) for column in old.column_names])
+        old, new = (
+            table.drop_columns([c for c in table.column_names if c in ignored or f"{new_name}.{c}" in ignored])
+            for table in (old, new)
+        )
         if sorted(old.column_names) != sorted(new.column_names):
             print(f"{name:28} COLUMNS {sorted(set(old.column_names) ^ set(new.column_names))}")
             differing.append(name)
             continue
-        gone, added = compared(old, new.select(old.column_names))
+        gone, added = find_differences(replace_values(old, new_name, replaced), new.select(old.column_names))
         if gone.num_rows or added.num_rows:
             print(f"{name:28} {old.num_rows:9} rows, {gone.num_rows} gone, {added.num_rows} new")
             for sign, rows in (("-", gone), ("+", added)):
@@ -78,14 +92,20 @@ def compare(before: Path, after: Path, renamed: dict[str, str], ignored: set[str
 
 def main(argv: list[str]) -> int:
     """Return 0 if the tables are the same, else 1."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, fromfile_prefix_chars="@"
+    )
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
-    parser.add_argument("--rename", action="append", default=[], metavar="OLD=NEW")
-    parser.add_argument("--ignore", action="append", default=[], metavar="COLUMN")
-    given = parser.parse_args(argv)
-    renamed = dict(pair.split("=", 1) for pair in given.rename)
-    differing = compare(given.before, given.after, renamed, {*CLOCKS, *given.ignore})
+    many = {"action": "append", "default": []}
+    parser.add_argument("--rename", metavar="OLD=NEW", help="a table, or a column as old_table.column=new", **many)
+    parser.add_argument(
+        "--value", metavar="TABLE.COLUMN.OLD=NEW", help="a part of a text column, by its new name", **many
+    )
+    parser.add_argument("--ignore", metavar="COLUMN", help="a column, or table.column, by its new name", **many)
+    parser.add_argument("--skip", metavar="TABLE", help="a table of BEFORE", **many)
+    options = parser.parse_args(argv)
+    differing = compare(options.before, options.after, options)
     print(f"{len(differing)} tables differ" if differing else "no table differs")
     return 1 if differing else 0
 
