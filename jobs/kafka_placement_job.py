@@ -1,7 +1,4 @@
-"""Run the command `kafka-placement` from spark-submit, with its arguments.
-
-`spark-submit --py-files kafka_placement-*.whl kafka_placement_job.py run SOURCE...`
-"""
+"""Run `kafka-placement`: `spark-submit --py-files kafka_placement-*.whl kafka_placement_job.py run SOURCE...`."""
 
 from pipelines.cli import entry
 

@@ -4,12 +4,12 @@
 #   MASTER          spark://HOST:PORT, yarn, or k8s://https://HOST:PORT
 #   SPARK_HOME      Spark 4.1 with Scala 2.13; default: pyspark in .venv
 #   WHEEL           default: the newest dist/kafka_placement-*.whl (make wheel)
-#   JARS            folder of Delta's jars; default: that in .venv, filled by make setup
-#   PYSPARK_PYTHON  a Python with the libraries of requirements.lock, on every machine; default: that in .venv
+#   JARS            folder of Delta's jars; default: the folder in .venv that make setup fills
+#   PYSPARK_PYTHON  a Python with the libraries of requirements.lock, on every machine; default: Python in .venv
 #   ENVIRONMENT     yarn: an archive of such a Python, made by venv-pack, which YARN unpacks on every machine
-#   IMAGE           k8s: an image with Spark and such a Python; IMAGE_PYTHON: its path there, default python3
-#   DRIVER_MEMORY, EXECUTOR_MEMORY   default 4g each
-#   SUBMIT_ARGS     more options of spark-submit, split at spaces: "--name nightly --conf spark.executor.instances=4"
+#   IMAGE           k8s: an image with Spark and such a Python; IMAGE_PYTHON: path of that Python, default python3
+#   DRIVER_MEMORY, EXECUTOR_MEMORY   default: 4g each
+#   SUBMIT_ARGS     more options for spark-submit, separated by spaces: "--name nightly --conf spark.executor.instances=4"
 #
 # The exit code is that of the command, because the driver runs here (deploy mode client). See docs/spark-cluster.md.
 set -eu

@@ -1,12 +1,12 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # The cluster as it is beside Kafka's schemes
+# MAGIC # Compare the observed placement with Kafka's schemes
 # MAGIC
-# MAGIC What would `kafka` (the round robin with a shift), `kraft` (stripes) and `naive` (`(i + j) mod n`) have made
-# MAGIC of these topics?
+# MAGIC How would `kafka` (round robin with a shift), `kraft` (striped placement) and `naive` (`(i + j) mod n`) place
+# MAGIC these topics, and how would failures turn out?
 # MAGIC
-# MAGIC Reads the tables that `kafka-placement run` made: `KAFKA_PLACEMENT_STORE__WAREHOUSE` names their folder,
-# MAGIC `KAFKA_PLACEMENT_STORE__CATALOG` a catalog. It runs as a notebook and, with the package installed, as a script.
+# MAGIC It reads the tables that `kafka-placement run` writes: `KAFKA_PLACEMENT_STORE__WAREHOUSE` names their folder, or
+# MAGIC `KAFKA_PLACEMENT_STORE__CATALOG` their catalog. With the package installed, it also runs as a script.
 
 # COMMAND ----------
 
@@ -26,7 +26,7 @@ metric = get_parameter(globals(), "metric", "worst_survivor_ratio")
 
 # MAGIC %md
 # MAGIC ## One metric, scheme by scheme
-# MAGIC Percentiles are over many seeds: where another draw of the same scheme would lie.
+# MAGIC The percentiles are over many seeds. They show the range of values that one scheme gives by chance.
 
 # COMMAND ----------
 
@@ -42,10 +42,9 @@ spark.sql(
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Replica sets against the chance of a loss
-# MAGIC Fewer distinct sets (copysets): fewer ways to lose a partition when brokers fail at once - and fewer survivors
-# MAGIC to
-# MAGIC take over.
+# MAGIC ## Copysets and the probability of loss
+# MAGIC A copyset is a distinct set of brokers that holds all replicas of some partition. With fewer copysets,
+# MAGIC simultaneous failures are less likely to lose a partition. But fewer survivors take over from a failed broker.
 
 # COMMAND ----------
 
@@ -61,7 +60,7 @@ spark.sql(
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## What placed the topics
+# MAGIC ## Placement origin: which schemes could have placed the topics
 
 # COMMAND ----------
 

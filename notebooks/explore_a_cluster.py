@@ -1,11 +1,11 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # Who leads too much, and what would each broker's failure do?
+# MAGIC # Which brokers lead too many partitions, and what happens if a broker fails?
 # MAGIC
-# MAGIC The first look at a cluster.
+# MAGIC A first look at a cluster.
 # MAGIC
-# MAGIC Reads the tables that `kafka-placement run` made: `KAFKA_PLACEMENT_STORE__WAREHOUSE` names their folder,
-# MAGIC `KAFKA_PLACEMENT_STORE__CATALOG` a catalog. It runs as a notebook and, with the package installed, as a script.
+# MAGIC It reads the tables that `kafka-placement run` writes: `KAFKA_PLACEMENT_STORE__WAREHOUSE` names their folder, or
+# MAGIC `KAFKA_PLACEMENT_STORE__CATALOG` their catalog. With the package installed, it also runs as a script.
 
 # COMMAND ----------
 
@@ -23,8 +23,8 @@ of_cluster = F.col("cluster_id").like(cluster)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Leaders as they are, by scheme
-# MAGIC `max_over_mean_ratio` 1.0 = all brokers lead equally many.
+# MAGIC ## Leaders by scheme
+# MAGIC If `max_over_mean_ratio` is 1.0, all brokers lead the same number of partitions.
 
 # COMMAND ----------
 
@@ -40,7 +40,7 @@ spark.sql(
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Can I lose this broker now?
+# MAGIC ## Which brokers can fail now?
 
 # COMMAND ----------
 
@@ -50,8 +50,8 @@ risks.where(of_cluster).show(truncate=False)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The failures that hurt most
-# MAGIC For the placement as it is: the survivor that would lead most, and what would go offline.
+# MAGIC ## The worst failures of single brokers
+# MAGIC For the observed placement: the survivor that leads most afterwards, and the partitions that go offline.
 
 # COMMAND ----------
 
@@ -69,8 +69,8 @@ spark.sql(
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Topics whose leaders sit on few brokers
-# MAGIC Each topic is placed blind to the others: these are the ones to look at first.
+# MAGIC ## Topics with leaders on few brokers
+# MAGIC Kafka places each topic without regard to the others. These topics are the least even; look at them first.
 
 # COMMAND ----------
 

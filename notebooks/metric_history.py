@@ -1,11 +1,11 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # How it went over time
+# MAGIC # How did metrics develop over time?
 # MAGIC
-# MAGIC Snapshots of a cluster one beside another, and the tables as they were.
+# MAGIC Compares the snapshots of a cluster, and the versions of a table.
 # MAGIC
-# MAGIC Reads the tables that `kafka-placement run` made: `KAFKA_PLACEMENT_STORE__WAREHOUSE` names their folder,
-# MAGIC `KAFKA_PLACEMENT_STORE__CATALOG` a catalog. It runs as a notebook and, with the package installed, as a script.
+# MAGIC It reads the tables that `kafka-placement run` writes: `KAFKA_PLACEMENT_STORE__WAREHOUSE` names their folder, or
+# MAGIC `KAFKA_PLACEMENT_STORE__CATALOG` their catalog. With the package installed, it also runs as a script.
 
 # COMMAND ----------
 
@@ -32,7 +32,7 @@ spark.sql("SELECT * FROM insights.snapshots ORDER BY cluster_id, number").where(
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Metrics, snapshot by snapshot
+# MAGIC ## Metrics by snapshot
 
 # COMMAND ----------
 
@@ -48,7 +48,7 @@ spark.sql(
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## What changed since the snapshot before
+# MAGIC ## What changed since the previous snapshot
 
 # COMMAND ----------
 
@@ -59,12 +59,13 @@ changes.where(of_cluster).orderBy("cluster_id", "change").show(truncate=False)
 
 # MAGIC %md
 # MAGIC ## Two versions of a table
-# MAGIC Delta keeps what each table was: the metrics of one version beside the present ones. What a later run wrote of
-# MAGIC another snapshot is new; what is different was made anew, with other settings or by another release.
+# MAGIC Delta keeps old versions of each table. This query compares the metrics of one version with the current ones.
+# MAGIC Later runs add rows for new snapshots. Rows with another value (`different`) were computed again, with other
+# MAGIC settings or by another release.
 
 # COMMAND ----------
 
-version = int(get_parameter(globals(), "version", "1"))  # 0 = as it was created, without rows
+version = int(get_parameter(globals(), "version", "1"))  # 0 = the new table, without rows
 spark.sql("DESCRIBE HISTORY gold.scheme_comparison").select("version", "timestamp", "operation").show(truncate=False)
 spark.sql(
     f"""

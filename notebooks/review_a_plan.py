@@ -1,12 +1,12 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # A plan, before it is carried out
+# MAGIC # Review a plan before you execute it
 # MAGIC
-# MAGIC What it changes, what it proves, and which partitions it touches.
+# MAGIC Shows what the plan changes, what it proves, and which partitions it affects.
 # MAGIC
-# MAGIC Reads the tables that `kafka-placement run` made: `KAFKA_PLACEMENT_STORE__WAREHOUSE` names their folder,
-# MAGIC `KAFKA_PLACEMENT_STORE__CATALOG` a catalog. A run plans for `plans.goal`.
-# MAGIC It runs as a notebook and, with the package installed, as a script.
+# MAGIC It reads the tables that `kafka-placement run` writes: `KAFKA_PLACEMENT_STORE__WAREHOUSE` names their folder, or
+# MAGIC `KAFKA_PLACEMENT_STORE__CATALOG` their catalog. With the package installed, it also runs as a script.
+# MAGIC A run makes a plan for the goal in `plans.goal`.
 
 # COMMAND ----------
 
@@ -24,8 +24,8 @@ of_cluster = F.col("cluster_id").like(cluster)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## What it promises
-# MAGIC `gap` 0 = no plan does with less.
+# MAGIC ## What the plan achieves
+# MAGIC If `gap` is 0, the plan is optimal: it reaches the proven lower bound.
 
 # COMMAND ----------
 
@@ -43,7 +43,7 @@ spark.sql(
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The partitions that it changes, wave by wave
+# MAGIC ## The partitions that the plan changes, by wave
 
 # COMMAND ----------
 
@@ -58,8 +58,8 @@ spark.sql(
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Brokers that it relieves, and burdens
-# MAGIC Preferred leaders that come, less those that go.
+# MAGIC ## Brokers with more or fewer preferred leaders
+# MAGIC `leaders_more` is the number of preferred leaders that a broker gains, minus those that it gives up.
 
 # COMMAND ----------
 

@@ -2,7 +2,7 @@
 # MAGIC %md
 # MAGIC # What if these brokers fail together?
 # MAGIC
-# MAGIC Who takes over, and which partitions go offline, for any set of brokers.
+# MAGIC Shows which brokers take over, and which partitions go offline, for any set of brokers.
 # MAGIC
 # MAGIC It reads the tables that `kafka-placement run` writes: `KAFKA_PLACEMENT_STORE__WAREHOUSE` names their folder, or
 # MAGIC `KAFKA_PLACEMENT_STORE__CATALOG` their catalog. With the package installed, it also runs as a script.
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from pipelines.config.settings import load_settings
 from pipelines.notebook import get_parameter, open_tables
-from pipelines.spark.election_udf import elect_leader
+from pipelines.spark.arrow_frames import elect_leader
 
 spark = open_tables("what if")
 
@@ -21,20 +21,21 @@ spark = open_tables("what if")
 
 cluster = get_parameter(globals(), "cluster", "%")  # a LIKE pattern: % = every cluster
 of_cluster = F.col("cluster_id").like(cluster)
-failed = get_parameter(globals(), "failed", "1,1001")  # ids with commas
+failed = get_parameter(globals(), "failed", "1,1001")  # broker ids, separated by commas
 ids = [(int(one),) for one in failed.split(",")]
 spark.createDataFrame(ids, "broker_id int").createOrReplaceTempView("failed_brokers")
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The outcome, partition by partition
-# MAGIC `elect_leader` applies the election rule of the pipeline: the first live replica in the ISR takes over, else the
-# MAGIC first live one in the ELR, else, where the topic allows unclean elections, the first live one.
+# MAGIC ## Brokers that take over
+# MAGIC `elect_leader` applies the election rule of the pipeline. The new leader is the first live replica in the ISR,
+# MAGIC or else the first live one in the ELR. If there is neither, and the topic allows unclean elections, it is the
+# MAGIC first live replica.
 
 # COMMAND ----------
 
-default = load_settings().topics.unclean_leader_election  # of topics whose sources do not show it
+default = load_settings().topics.unclean_leader_election  # for topics whose sources do not show it
 led_by_failed = spark.sql(
     f"""
     SELECT p.cluster_id, p.topic, p.partition, p.leader, p.replicas, p.isr, p.elr, b.live, f.failed,

@@ -18,7 +18,6 @@ class SourceError(KafkaPlacementError):
     """A source cannot be read as a whole (a single invalid line is quarantined instead)."""
 
     def __init__(self, path: str, problem: str, remedy: str, line_number: int | None = None) -> None:
-        """Compose the message from the file, the problem and the remedy."""
         position = path if line_number is None else f"{path}, line {line_number}"
         super().__init__(f"{position}: {problem}. {remedy}")
         self.path = path

@@ -12,23 +12,16 @@ from pipelines.spark.store import Store
 
 
 def get_parameter(notebook: Mapping[str, Any], name: str, default: str) -> str:
-    """Get a parameter from a widget on Databricks, elsewhere from the environment variable NOTEBOOK_NAME.
-
-    `notebook` is the notebook's `globals()`, where Databricks puts `dbutils`.
-    """
+    """Get a parameter from a widget of `globals()` on Databricks, elsewhere from the variable NOTEBOOK_NAME."""
     widgets = getattr(notebook.get("dbutils"), "widgets", None)
     if widgets is None:
         return os.environ.get(f"NOTEBOOK_{name.upper()}", default)
     widgets.text(name, default)
-    value: str = widgets.get(name)
-    return value
+    return str(widgets.get(name))
 
 
 def open_tables(app_name: str) -> SparkSession:
-    """Open a session in which `SELECT ... FROM gold.placements` and `FROM insights.hottest_brokers` work.
-
-    The settings say where the tables are, as for the commands. Tables and views that do not exist are left out.
-    """
+    """Open a session where existing tables and views have names, as in `SELECT ... FROM gold.placements`."""
     store_settings = load_settings().store
     spark = open_session(app_name, warehouse=None)
     Store(spark, store_settings.warehouse, store_settings.catalog).register_all()

@@ -17,15 +17,14 @@ from pipelines.errors import StoreError
 from pipelines.ingest.format_registry import read_files
 from pipelines.ingest.sources import SnapshotKey, Source, compute_snapshot_id
 from pipelines.quality import quality_gate
-from pipelines.spark.local_frames import create_frame
+from pipelines.spark.arrow_frames import create_frame
 from pipelines.spark.store import Store
 from pipelines.stages.cluster_inputs import check_settings, read_capacities
-from pipelines.stages.finished_stages import find_finished_steps, get_program_version
-from pipelines.stages.raw_metadata_stage import FILES, raw_metadata
-from pipelines.stages.scheduler import run_steps
+from pipelines.stages.entities_stage import FILES, raw_metadata
+from pipelines.stages.scheduler import find_finished_steps, get_program_version, run_steps
 from pipelines.stages.stage_registry import BROKERS, NEEDS, QUALITY, RAW, RESTS_ON, STAGES, Context
 from pipelines.tables import TABLES
-from pipelines.tables.ops_tables import QUALITY_RESULTS, RUNS
+from pipelines.tables.gold_tables import QUALITY_RESULTS, RUNS
 
 
 @dataclass
@@ -39,31 +38,16 @@ class Progress:
 def make_context(
     sources: Sequence[Source], settings: Settings, as_of: datetime, format_name: str | None = None
 ) -> Context:
-    """Make the context of a new run.
-
-    Args:
-        sources: The clusters.
-        settings: Settings of the run.
-        as_of: Time that the sources describe (UTC).
-        format_name: Format to read every file in; None = detected.
-
-    Raises:
-        SettingsError: If the capacity file is invalid.
-    """
+    """Make the context of a new run, as of a time (UTC); raise SettingsError if the capacity file is invalid."""
     read_capacities(settings.capacity.file)  # checked now, not after an hour
     keyed = {SnapshotKey(s.cluster_id, compute_snapshot_id(s, format_name)): s for s in sources}
     return Context(uuid.uuid4().hex[:12], as_of, settings, keyed, format_name)
 
 
 class Run:
-    """A run over some steps.
-
-    Attributes:
-        seconds: Duration of each finished step.
-    """
+    """A run over some steps. seconds: duration of each finished step."""
 
     def __init__(self, spark: SparkSession, store: Store, context: Context, progress: Progress) -> None:
-        """Prepare a run; nothing is read or written."""
         self._spark = spark
         self._store = store
         self._context = context
@@ -79,17 +63,7 @@ class Run:
         return self._context.snapshots
 
     def go(self, steps: Sequence[str], clock: Callable[[], datetime]) -> None:
-        """Run steps in order; those that finish are recorded in ops.runs even if a later one fails.
-
-        Args:
-            steps: Names of stage_registry.STEPS.
-            clock: Returns the time (UTC).
-
-        Raises:
-            StoreError: If an input is missing, or was made with other settings.
-            SettingsError: If settings name unknown brokers.
-            TableFault: If the quality gate fails.
-        """
+        """Run steps in order, recording those that finish; raise StoreError, SettingsError or TableFault."""
         self._check_inputs(steps)
         # Great Expectations takes seconds to import: it does so while the first stages run.
         import_thread = Thread(target=quality_gate.import_great_expectations, daemon=True)
@@ -105,7 +79,9 @@ class Run:
                 import_thread.join()
                 self._check_quality()
             else:
-                self._run_stage(step)
+                stage = next(stage for stage in STAGES if stage.table == step)
+                frames = {name: self._store.read(name, self._context.snapshots) for name in stage.inputs}
+                self._write(step, stage.make(frames, self._context))
             if step == BROKERS:
                 self._check_brokers()
             self.seconds[step] = monotonic() - began
@@ -159,18 +135,11 @@ class Run:
     def _ingest(self) -> None:
         context = self._context
         first_read = self._read_ingestion_times()
-        rows = [
-            (
-                key.cluster_id,
-                key.snapshot_id,
-                file.name,
-                chosen.name,
-                str(file.resolve()),
-                first_read.get(key, context.as_of),
-            )
-            for key, source in context.sources.items()
-            for file, chosen, _ in read_files(source, context.format_name)
-        ]
+        rows = []
+        for key, source in context.sources.items():
+            at = first_read.get(key, context.as_of)
+            for file, form, _ in read_files(source, context.format_name):
+                rows.append((key.cluster_id, key.snapshot_id, file.name, form.name, str(file.resolve()), at))
         files = create_frame(self._spark, rows, FILES).repartition(len(rows))
         self._write(RAW, raw_metadata(files))
 
@@ -181,11 +150,6 @@ class Run:
         grouped = self._store.read(RAW, self._context.snapshots).groupBy("cluster_id", "snapshot_id")
         rows = grouped.agg(F.min("ingested_at").alias("at")).collect()
         return {SnapshotKey(row.cluster_id, row.snapshot_id): row.at.astimezone(UTC) for row in rows}
-
-    def _run_stage(self, table: str) -> None:
-        stage = next(stage for stage in STAGES if stage.table == table)
-        frames = {name: self._store.read(name, self._context.snapshots) for name in stage.inputs}
-        self._write(stage.table, stage.make(frames, self._context))
 
     def _write(self, name: str, rows: DataFrame) -> None:
         self._store.replace(TABLES[name], rows, self._context.snapshots)
@@ -207,7 +171,6 @@ class Run:
         return str(Path(store.warehouse) / "data_docs") if store.in_folder else None
 
     def _record(self, now: datetime) -> None:
-        """Append to ops.runs the steps that this run finished, and those that were finished before."""
         context = self._context
         written = [name for name, _, _ in self._finished if name in self._written]
         counts = self._store.count_by_cluster(written, context.snapshots)

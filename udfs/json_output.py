@@ -11,26 +11,13 @@ import numpy as np
 def json_key(key: str, omit_none: bool = False, **options: Any) -> Any:
     """Declare a dataclass field whose JSON key differs from its name, because scripts depend on the key.
 
-    Args:
-        key: The key in JSON.
-        omit_none: Whether to leave the key out where the value is None.
-        options: Options of `dataclasses.field`, such as `default`.
-
-    Returns:
-        The field.
+    `omit_none` leaves the key out where the value is None; `options` are those of `dataclasses.field`.
     """
     return field(metadata={"json_key": key, "omit_none": omit_none}, **options)
 
 
 def json_inline(**options: Any) -> Any:
-    """Declare a dataclass field whose members stand beside the other fields in JSON; nothing where it is None.
-
-    Args:
-        options: Options of `dataclasses.field`, such as `default`.
-
-    Returns:
-        The field.
-    """
+    """Declare a dataclass field whose members stand beside the other fields in JSON; nothing where it is None."""
     return field(metadata={"inline": True}, **options)
 
 
@@ -44,18 +31,16 @@ def json_object(cls: type[_Class]) -> type[_Class]:
 
 
 def to_json(value: Any) -> Any:
-    """Convert an answer to values that `json` writes.
-
-    Dataclasses become objects, under the keys that `json_key` declares; keys of mappings are kept as text.
-
-    Args:
-        value: A dataclass, mapping, sequence, array, enum or plain value.
-
-    Returns:
-        Dicts, lists, strings, numbers, booleans and None.
-    """
+    """Convert an answer to values that `json` writes: dataclasses become objects under the keys that they declare."""
     if is_dataclass(value) and not isinstance(value, type):
-        return _object(value)
+        members: dict[str, Any] = {}
+        for f in fields(value):
+            member = to_json(getattr(value, f.name))
+            if f.metadata.get("inline"):
+                members |= member or {}
+            elif member is not None or not f.metadata.get("omit_none"):
+                members[f.metadata.get("json_key", f.name)] = member
+        return members
     match value:
         case Mapping():
             return {str(key): to_json(part) for key, part in value.items()}
@@ -68,14 +53,3 @@ def to_json(value: Any) -> Any:
         case Enum():
             return value.value
     return value
-
-
-def _object(value: Any) -> dict[str, Any]:
-    members: dict[str, Any] = {}
-    for f in fields(value):
-        member = to_json(getattr(value, f.name))
-        if f.metadata.get("inline"):
-            members |= member or {}
-        elif member is not None or not f.metadata.get("omit_none"):
-            members[f.metadata.get("json_key", f.name)] = member
-    return members

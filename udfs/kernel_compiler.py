@@ -35,19 +35,19 @@ class _PartLibrary(JITCodeLibrary):
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
-        """Return 0, as for every function that Python cannot call."""
-        return 0
+        return 0  # as for every function that Python cannot call
 
     @property
     def codegen(self) -> Any:
-        """Return an object that ignores the function's Python objects: a part has no machine code to hold them."""
         return _NoEnvironment
 
 
 class _NoEnvironment:
+    """Ignores a function's Python objects: a part has no machine code to hold them."""
+
     @staticmethod
     def set_env(name: str, environment: Any) -> None:
-        """Ignore the Python objects."""
+        pass
 
 
 class _PartCompiler(Compiler):
@@ -128,14 +128,13 @@ _FOLDER = _choose_folder()
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
-class CacheLocator(caching.UserProvidedCacheLocator):
+class _CacheLocator(caching.UserProvidedCacheLocator):
     """Finds machine code for numba, and knows whether it is current.
 
     Spark copies an archive to another path for each application; numba's own folders depend on the path.
     """
 
     def __init__(self, function: Any, file: str) -> None:
-        """Locate the machine code of a function of a file."""
         self._py_file = file  # for numba's warnings
         self._lineno = function.__code__.co_firstlineno
         module = function.__module__
@@ -149,16 +148,13 @@ class CacheLocator(caching.UserProvidedCacheLocator):
             self._stamp = _hash_sources([*_MODULES.items(), (module, source)])
 
     def get_cache_path(self) -> str:
-        """Return the folder."""
         return str(_FOLDER)
 
     def get_source_stamp(self) -> str:
-        """Return a digest of the function's module and of what it imports; numba's own covers one file."""
-        return self._stamp
+        return self._stamp  # of the function's module and of what it imports; numba's own covers one file
 
     @classmethod
-    def from_function(cls, function: Any, file: str) -> CacheLocator | None:
-        """Return the locator of a function; None if its machine code cannot be kept."""
+    def from_function(cls, function: Any, file: str) -> _CacheLocator | None:
         locator = cls(function, file)
         try:
             locator.ensure_cache_path()  # type: ignore[no-untyped-call]
@@ -173,7 +169,7 @@ def compiled(function: Function) -> Function:
     A division by zero gives the same as in numpy.
     """
     default_locators = config.CACHE_LOCATOR_CLASSES  # type: ignore[attr-defined]
-    config.CACHE_LOCATOR_CLASSES = f"{CacheLocator.__module__}.{CacheLocator.__qualname__}"  # type: ignore[attr-defined]
+    config.CACHE_LOCATOR_CLASSES = f"{_CacheLocator.__module__}.{_CacheLocator.__qualname__}"  # type: ignore[attr-defined]
     try:
         dispatcher = numba.njit(cache=_FOLDER is not None, **_OPTIONS)(function)
     except RuntimeError:  # the folder cannot be written
@@ -194,8 +190,8 @@ def cache_folder() -> Path | None:
 def part(function: Function) -> Function:
     """Compile a function only as a part of the compiled functions that call it; Python cannot call it.
 
-    This is for small functions of a large kernel: the wrapper for Python takes longer to compile than the function. A
-    part creates no arrays, so that it needs no reference counts, which take longer than a small part itself.
+    The wrapper for Python and reference counts would take longer to compile than a small function. So a part creates no
+    arrays; a `copying_part` may.
     """
     return _compile_part(function, counts_references=False)
 
@@ -220,5 +216,5 @@ def _compile_part(function: Function, counts_references: bool, inlined: bool = F
     return dispatcher  # type: ignore[no-any-return]
 
 
-def _reject_call(*arguments: Any, **keywords: Any) -> None:
+def _reject_call(*_arguments: Any, **_keywords: Any) -> None:
     raise TypeError("only compiled functions can call a part of a kernel; Python calls functions that are `compiled`")

@@ -1,20 +1,20 @@
-"""A DAG for Airflow 3: a nightly run over all clusters, its report, and plans where a threshold is crossed.
+"""A DAG for Airflow 3: run all clusters every night, write the report, and plan for clusters that cross a threshold.
 
-Copy it to Airflow's folder of DAGs. It reads these variables of Airflow, which have defaults below:
+Copy this file to the DAG folder of Airflow. The DAG reads these Airflow variables, which have defaults below:
 
 - `kafka_placement_command`: the command, installed by `make setup` or pip.
-- `kafka_placement_data`: a folder with sources/NAME, one file (the name ends before its last extension) or folder per
-  cluster; tables, report and plans are written there too.
+- `kafka_placement_data`: a folder with sources/NAME: one file (its name without the last extension names the cluster)
+  or folder per cluster. Tables, report and plans are written there too.
 - `kafka_placement_alerts`: thresholds, separated by semicolons.
 
 Exit codes of the command become:
 
     0   success
-    1   wrong input, settings or environment: failed, and retried, because a source may have been half written
+    1   wrong input, settings or environment: failed, and retried, because a source may have been incomplete
     2   a table fault stopped the run before gold: failed without retry, because the same input has the same fault
     3   no plan meets the hard constraints: failed without retry; the log names the broker, rack or partition
-    4   a threshold is crossed: the run succeeds, because all tables are written; instead, the task `alert` fails, which
-        sends notifications (callbacks and mail, as for every failed task) and is never retried
+    4   a threshold is crossed: the task `run` succeeds, because all tables are written. The task `alert` fails instead.
+        It sends notifications (callbacks and mail, as for every failed task) and is never retried
     64  wrong usage: failed without retry
 """
 
@@ -33,15 +33,7 @@ EXIT_ALERT, EXIT_INPUT = 4, 1
 
 
 def call(arguments: list[str]) -> tuple[int, str]:
-    """Run the command, with its output in the task's log.
-
-    Returns:
-        Its exit code, 0 or EXIT_ALERT, and its stderr.
-
-    Raises:
-        AirflowException: For EXIT_INPUT, which is retried.
-        AirflowFailException: For every other exit code.
-    """
+    """Run the command, with its output in the task's log; return its exit code, 0 or EXIT_ALERT, and its stderr."""
     command = [*shlex.split(Variable.get("kafka_placement_command", default=COMMAND)), *arguments]
     print(shlex.join(command), flush=True)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
@@ -83,12 +75,8 @@ def kafka_placement() -> None:
         """Run all stages; return a line for each crossed threshold."""
         thresholds = Variable.get("kafka_placement_alerts", default=ALERTS).split(";")
         alerts = [part for text in thresholds if text.strip() for part in ("--alert", text.strip())]
-        files = [
-            "--warehouse",
-            str(get_data_folder() / "warehouse"),
-            "--report",
-            str(get_data_folder() / "report.html"),
-        ]
+        data = get_data_folder()
+        files = ["--warehouse", str(data / "warehouse"), "--report", str(data / "report.html")]
         code, stderr = call(["run", *list_sources(), *files, *alerts])
         lines = [line for line in stderr.splitlines() if line.startswith("kafka-placement: alert: ")]
         return lines if code == EXIT_ALERT else []

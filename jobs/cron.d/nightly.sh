@@ -1,11 +1,11 @@
 #!/bin/bash
-# One run over all clusters, for cron: it prints nothing if all is well, otherwise only the reason, which cron mails.
+# Run all stages over all clusters, for cron. Prints nothing on success; otherwise prints the reason, which cron mails.
 #
-#   DATA   folder with sources/NAME, one file (the name ends before its last extension) or folder per cluster; tables,
-#          report and log are written there too
+#   DATA   folder with sources/NAME: one file (its name without the last extension names the cluster) or folder per
+#          cluster. Tables, report and log are written to DATA too.
 #
-# Exit codes are those of the command: 1 wrong input, settings or environment; 2 a table fault, before gold; 4 a
-# threshold is crossed, all tables are written. 75: the previous run is still in progress.
+# Exit codes are those of the command: 1 wrong input, settings or environment; 2 a table fault stopped the run before
+# gold; 4 a threshold is crossed, and all tables are written. 75: the previous run is still in progress.
 set -u -o pipefail
 DATA=${DATA:-$HOME}
 ALERTS=(--alert "worst_survivor_ratio > 1.5" --alert "most_newly_offline_partitions > 0" --alert "offline_partitions > 0")

@@ -1,7 +1,7 @@
-"""Make the wheel for platforms that have Spark: `make wheel-databricks`.
+"""Build the wheel for platforms that have Spark: `make wheel-databricks`.
 
-It has the files of the plain wheel, but does not require the platform's libraries: pip would install another pyspark
-over the platform's. A build tag distinguishes the two wheels; the version is the same.
+It has the files of the plain wheel, but does not require the platform's libraries, because pip would install another
+pyspark over the platform's. A build tag distinguishes the two wheels; the version is the same.
 """
 
 import base64
@@ -13,14 +13,14 @@ from pathlib import Path
 
 from pipelines import __version__
 
-# Spark, Delta in it, and what pyspark imports for Spark Connect.
+# Spark, Delta, and the libraries that pyspark imports for Spark Connect.
 PLATFORM = frozenset({"pyspark", "delta-spark", "grpcio", "grpcio-status", "googleapis-common-protos", "zstandard"})
 BUILD = "1databricks"
 DIST = Path(__file__).resolve().parents[2] / "dist"
 
 
 def platform_wheel(plain: Path, folder: Path) -> Path:
-    """Make the platform's wheel in a folder from the plain wheel, and return its path."""
+    """Build the platform's wheel from the plain wheel, in a folder, and return its path."""
     name, version, *tags = plain.stem.split("-")
     wheel = folder / f"{'-'.join((name, version, BUILD, *tags))}.whl"
     about = f"{name}-{version}.dist-info"
@@ -59,7 +59,7 @@ def _without_platform(metadata: str) -> str:
 
 
 def main() -> None:
-    """Make the platform's wheel of this version in dist/databricks, and remove others there."""
+    """Build the platform's wheel of this version in dist/databricks, and remove other wheels there."""
     plain = DIST / f"kafka_placement-{__version__}-py3-none-any.whl"
     if not plain.is_file():
         sys.exit(f"wheel.py: there is no {plain}. Run: make wheel")

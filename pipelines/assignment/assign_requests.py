@@ -6,11 +6,11 @@ and `replication_factor`, or `topics`: several topics that draw from one random 
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.errors import SettingsError, SourceError
@@ -22,13 +22,10 @@ MAX_REPLICAS = 100_000_000  # of one topic: more is probably a typing error
 _Id = Annotated[int, Field(ge=0, lt=2**31)]
 _Int = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 
-# The scheme of each name that a request may give: Kafka's class names, and all schemes that need no cluster.
-ALGORITHM_CLASSES = {"adminutils": KAFKA, "striped": KRAFT}
-
 
 def list_algorithms() -> dict[str, str]:
-    """Return the scheme of each algorithm that a request may name."""
-    return ALGORITHM_CLASSES | {name: name for name in SCHEMES if name != OBSERVED}
+    """Return the scheme of each algorithm that a request may name: a class of Kafka's, or a scheme."""
+    return {"adminutils": KAFKA, "striped": KRAFT} | {name: name for name in SCHEMES if name != OBSERVED}
 
 
 class _Strict(BaseModel):
@@ -90,19 +87,19 @@ class AssignRequest:
 
 def read_requests(text: str, path: str, default_seed: int) -> Iterator[AssignRequest]:
     """Yield the request of each line that is not blank."""
-    for number, line in enumerate(_split_lines(text), 1):
-        if line.strip():
-            yield _read_request(line, f"{path}, line {number}", number, default_seed)
+    for number, line in _split_lines(text):
+        yield _read_request(line, f"{path}, line {number}", number, default_seed)
 
 
-def _split_lines(text: str) -> list[str]:
-    """Split at line ends; str.splitlines would also split at other characters that JSON texts may contain."""
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+def _split_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield (number, line) of filled lines; str.splitlines also splits at other characters that JSON may contain."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return ((number, line) for number, line in enumerate(lines, 1) if line.strip())
 
 
 def has_requests(text: str) -> bool:
     """Return whether the first line is a request, rather than part of a list or document in JSON."""
-    first = next((line for line in _split_lines(text) if line.strip()), "")
+    _, first = next(_split_lines(text), (0, ""))
     try:
         value = json.loads(first)
     except (ValueError, RecursionError):
@@ -123,12 +120,11 @@ def _read_request(line: str, location: str, number: int, default_seed: int) -> A
         return _validate_request(AssignRequest(location, number, fields), default_seed)
     except ValidationError as error:
         first = error.errors()[0]
-        reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        if first["type"] != "missing":
-            reason += f", got {first['input']!r}"
-        return AssignRequest(location, number, fields, reason)
+        got = "" if first["type"] == "missing" else f", got {first['input']!r}"
+        reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}{got}"
     except ValueError as error:
-        return AssignRequest(location, number, fields, str(error))
+        reason = str(error)
+    return AssignRequest(location, number, fields, reason)
 
 
 def _validate_request(request: AssignRequest, default_seed: int) -> AssignRequest:
@@ -147,14 +143,10 @@ def _validate_request(request: AssignRequest, default_seed: int) -> AssignReques
     seed = fields.get("seed", default_seed)
     if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
         raise ValueError(f"seed {seed!r} is no 64-bit number")
-    topics: tuple[TopicRequest, ...] = ()
-    assignment = ""
-    if known[algorithm] == MANUAL:
-        assignment = _ManualRequest.model_validate(fields).replica_assignment
-    else:
-        topics = _validate_topics(fields["topics"] if request.has_topics else [fields])
-    identity = (request.location, request.number, fields, "")
-    return AssignRequest(*identity, known[algorithm], seed, brokers, topics, assignment)
+    request = replace(request, scheme=known[algorithm], seed=seed, brokers=brokers)
+    if request.scheme == MANUAL:
+        return replace(request, replica_assignment=_ManualRequest.model_validate(fields).replica_assignment)
+    return replace(request, topics=_validate_topics(fields["topics"] if request.has_topics else [fields]))
 
 
 def _validate_topics(values: Any) -> tuple[TopicRequest, ...]:
@@ -183,44 +175,22 @@ def _check_existing_replicas(topic: TopicRequest, existing: list[list[int]]) -> 
         raise ValueError("existing_replicas determines the start: omit fixed_start_index and start_partition_id")
 
 
-@dataclass(frozen=True)
-class ClusterRequest:
-    """All n topics of a source, to place over its live brokers (by id); arrays are int64 (n)."""
+def read_cluster_request(snapshot: Snapshot) -> tuple[pa.Table, list[RequestedBroker]]:
+    """Return (topics whose partitions and replication factor are known, by name; live brokers, by id).
 
-    cluster: str
-    names: list[str]
-    partitions: np.ndarray
-    replication_factor: np.ndarray
-    brokers: tuple[RequestedBroker, ...]
-
-
-def read_cluster_request(snapshot: Snapshot) -> ClusterRequest:
-    """Read the topics of a source whose partitions and replication factor are known, and its live brokers.
-
-    Raises:
-        SourceError: If a record of the source is quarantined.
-        SettingsError: If there is no such topic, or no live broker.
+    Raises: SourceError if a record is quarantined; SettingsError if there is no such topic, or no live broker.
     """
-    if snapshot.quarantined:
-        row = snapshot.quarantined[0]
+    for row in snapshot.quarantined:
         problem = f"{row['raw']!r}: {'; '.join(row['reasons'])}"
-        raise SourceError(
-            str(row["source"]), problem, "Correct it; `inspect` shows all such records.", row["line_number"]
-        )
-    is_known = pa.compute.and_(
-        snapshot.topics["partitions"].is_valid(), snapshot.topics["replication_factor"].is_valid()
-    )
-    topics = snapshot.topics.filter(is_known).sort_by("topic")
+        remedy = "Correct it; `inspect` shows all such records."
+        raise SourceError(str(row["source"]), problem, remedy, row["line_number"])
+    topics = snapshot.topics.select(["topic", "partitions", "replication_factor"])
+    topics = topics.filter(pc.is_valid(topics["partitions"]))
+    topics = topics.filter(pc.is_valid(topics["replication_factor"])).sort_by("topic")
     cluster = f"cluster {snapshot.cluster_id}"
     if not topics.num_rows:
         raise SettingsError(f"{cluster}: no topic has a known number of partitions and replication factor")
     live = snapshot.brokers.filter(snapshot.brokers["live"]).sort_by("broker_id").select(["broker_id", "rack"])
     if not live.num_rows:
         raise SettingsError(f"{cluster}: no live broker is known. Add a list of brokers: --brokers FILE")
-    return ClusterRequest(
-        snapshot.cluster_id,
-        topics["topic"].to_pylist(),
-        topics["partitions"].to_numpy().astype(np.int64),
-        topics["replication_factor"].to_numpy().astype(np.int64),
-        tuple(RequestedBroker(id=row["broker_id"], rack=row["rack"]) for row in live.to_pylist()),
-    )
+    return topics, [RequestedBroker(id=row["broker_id"], rack=row["rack"]) for row in live.to_pylist()]

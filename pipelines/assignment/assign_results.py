@@ -1,20 +1,23 @@
 """Results of `assign`: requests placed by the kernels in batches, and as JSON in the form of the request."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+import re
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipelines.assignment.assign_requests import AssignRequest, ClusterRequest, RequestedBroker
+from pipelines.assignment.assign_requests import AssignRequest, RequestedBroker, read_cluster_request
+from pipelines.ingest.formats.checked_values import explain_bad_topic_name
+from pipelines.ingest.snapshot import Snapshot
 from udfs.arrow.ragged import offsets_of
 from udfs.placement.kernels.admin_utils import derive_start_index
-from udfs.placement.kernels.java_random import scramble_seeds
-from udfs.placement.kernels.kafka_errors import KafkaError, describe_error
-from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, TopicPlacements, Topics
+from udfs.placement.kernels.java_util import scramble_seeds
+from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, KafkaError, TopicPlacements, Topics, describe_error
 from udfs.placement.kernels.topic_seeds import compute_topic_seeds
-from udfs.placement.manual_assignment import ManualAssignmentError, parse_manual_assignment
 from udfs.placement.schemes import KRAFT, MANUAL, SCHEMES, find_place_function
 from udfs.placement.topic_batches import get_utf8_buffers
 
@@ -54,24 +57,22 @@ def _assign_batch(batch: list[AssignRequest]) -> Iterator[tuple[AssignRequest, l
     by_scheme: dict[str, list[int]] = {}
     for i, request in enumerate(batch):
         if request.invalid_reason:
-            error = KafkaError("InvalidRequestException", f"{request.location}: {request.invalid_reason}")
-            assignments[i] = [TopicAssignment("", 0, None, error)]
+            invalid = KafkaError("InvalidRequestException", f"{request.location}: {request.invalid_reason}")
+            assignments[i] = [TopicAssignment("", 0, None, invalid)]
         elif request.scheme == MANUAL:
-            assignments[i] = [_assign_manually(request)]
+            name, replicas, rejection = request.topic_name(), None, None
+            try:
+                ids = {broker.id for broker in request.brokers}
+                replicas = parse_manual_assignment(name, request.replica_assignment, ids)
+            except ManualAssignmentError as error:
+                rejection = error.kafka_error
+            assignments[i] = [TopicAssignment(name, 0, replicas, rejection)]
         else:
             by_scheme.setdefault(request.scheme, []).append(i)
     for scheme, indices in by_scheme.items():
         assignments |= zip(indices, _place_requests(scheme, [batch[i] for i in indices]), strict=True)
     for i, request in enumerate(batch):
         yield request, assignments[i]
-
-
-def _assign_manually(request: AssignRequest) -> TopicAssignment:
-    name, ids = request.topic_name(), [broker.id for broker in request.brokers]
-    try:
-        return TopicAssignment(name, 0, parse_manual_assignment(name, request.replica_assignment, ids))
-    except ManualAssignmentError as error:
-        return TopicAssignment(name, 0, None, error.kafka_error)
 
 
 def _create_broker_lists(lists: Sequence[Sequence[RequestedBroker]]) -> BrokerLists:
@@ -131,46 +132,40 @@ def _read_outcome(
     return placements.broker[begin:end].reshape(-1, int(topics.replication_factor[i])).tolist(), None
 
 
-def assign_cluster(
-    request: ClusterRequest, scheme: str, run_seed: int, shared_random: bool
-) -> Iterator[TopicAssignment]:
+def assign_cluster(snapshot: Snapshot, scheme: str, run_seed: int, shared_random: bool) -> Iterator[TopicAssignment]:
     """Yield the assignments of a source's topics; shared_random: all draw from one generator, in order of name."""
-    place = find_place_function(scheme)
-    n = len(request.names)
-    lists = _create_broker_lists([request.brokers])
+    table, brokers = read_cluster_request(snapshot)
+    names = table["topic"].to_pylist()
+    partitions, factor = (table[name].to_numpy().astype(np.int64) for name in ("partitions", "replication_factor"))
+    place, lists, n = find_place_function(scheme), _create_broker_lists([brokers]), len(names)
     seeds: Ints = np.array([run_seed], dtype=np.int64)
     generator = np.zeros(n, dtype=np.int64)
     if not shared_random:
-        cluster, names = (pa.array(values, pa.string()) for values in ([request.cluster] * n, request.names))
-        seeds = compute_topic_seeds(run_seed, get_utf8_buffers(cluster), get_utf8_buffers(names))
+        columns = (pa.array(values, pa.string()) for values in ([snapshot.cluster_id] * n, names))
+        seeds = compute_topic_seeds(run_seed, *map(get_utf8_buffers, columns))
         generator = np.arange(n)
     states = scramble_seeds(seeds)
     # The generators' states carry over from batch to batch.
-    batch_of = np.cumsum(request.partitions * request.replication_factor) // _BATCH_REPLICAS
+    batch_of = np.cumsum(partitions * factor) // _BATCH_REPLICAS
     for batch in np.split(np.arange(n), np.flatnonzero(np.diff(batch_of)) + 1):
-        sizes = (request.partitions[batch], request.replication_factor[batch], np.zeros(len(batch), dtype=np.int64))
-        topics = Topics.create(*sizes, generator=generator[batch])
+        only_list = np.zeros(len(batch), dtype=np.int64)
+        topics = Topics.create(partitions[batch], factor[batch], only_list, generator=generator[batch])
         placements = place(topics, lists, states)
         for i, at in enumerate(batch.tolist()):
             seed = int(seeds[generator[at]]) if SCHEMES[scheme].is_random else None
-            yield TopicAssignment(request.names[at], 0, *_read_outcome(placements, topics, lists, i), seed=seed)
+            yield TopicAssignment(names[at], 0, *_read_outcome(placements, topics, lists, i), seed=seed)
 
 
 def to_json_request(request: AssignRequest, assignments: list[TopicAssignment]) -> dict[str, Any]:
     """Return the request as JSON, completed by its assignments or errors."""
-    fields = {
-        key: value for key, value in request.fields.items() if key not in ("first_partition", "replicas", "error")
-    }
+    outcome = ("replicas", "error")
+    fields = {key: value for key, value in request.fields.items() if key not in ("first_partition", *outcome)}
     if request.has_topics and not request.invalid_reason:
-        topics = zip(request.fields["topics"], assignments, strict=True)
-        return fields | {"topics": [_complete_topic(topic, assignment) for topic, assignment in topics]}
+        rows = ({key: value for key, value in topic.items() if key not in outcome} for topic in fields["topics"])
+        pairs = zip(rows, assignments, strict=True)
+        return fields | {"topics": [row | to_json_outcome(assignment) for row, assignment in pairs]}
     only = assignments[0]
     return fields | ({"first_partition": only.first_partition} if only.error is None else {}) | to_json_outcome(only)
-
-
-def _complete_topic(fields: dict[str, Any], assignment: TopicAssignment) -> dict[str, Any]:
-    request = {key: value for key, value in fields.items() if key not in ("replicas", "error")}
-    return request | to_json_outcome(assignment)
 
 
 def to_json_outcome(assignment: TopicAssignment) -> dict[str, Any]:
@@ -178,3 +173,93 @@ def to_json_outcome(assignment: TopicAssignment) -> dict[str, Any]:
     if assignment.error is None:
         return {"replicas": assignment.replicas}
     return {"error": {"class": assignment.error.exception, "message": assignment.error.message}}
+
+
+def _format_replicas(replicas: Replicas) -> str:
+    return ",".join(":".join(map(str, partition)) for partition in replicas)
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split()).encode(errors="backslashreplace").decode()
+
+
+def format_commands(assignments: Iterable[TopicAssignment], server: str) -> Iterator[str]:
+    """Yield a kafka-topics command for each topic, or a comment with the reason why there is none."""
+    tool = f"kafka-topics --bootstrap-server {shlex.quote(server)}"
+    for assignment in assignments:
+        name, replicas, error = assignment.name, assignment.replicas, assignment.error
+        if replicas is None:
+            reason = f"{error.exception}: {error.message}" if error else ""
+            yield f"# rejected: {_on_one_line(f'topic {name}: {reason}' if name else reason)}"
+        elif not replicas:
+            yield f"# topic {_on_one_line(name)}: no partitions to place"
+        elif (problem := explain_bad_topic_name(name)) is not None:
+            yield f"# rejected: {_on_one_line(ascii(name))}: {problem}"
+        elif assignment.first_partition == 0:
+            yield f"{tool} --create --topic {shlex.quote(name)} --replica-assignment {_format_replicas(replicas)}"
+        elif assignment.existing is None:
+            # kafka-topics needs the existing partitions too.
+            begin = f"topic {_on_one_line(name)} begins at partition {assignment.first_partition}"
+            yield f"# {begin}: add existing_replicas to the request to get a command"
+        else:
+            combined = [*assignment.existing, *replicas]
+            topic = f"--topic {shlex.quote(name)} --partitions {len(combined)}"
+            yield f"{tool} --alter {topic} --replica-assignment {_format_replicas(combined)}"
+
+
+def format_reassignment(assignments: Iterable[TopicAssignment]) -> Iterator[str]:
+    """Yield the lines of one JSON document, version 1: the assignment of all partitions that could be placed."""
+    yield '{"version":1,"partitions":['
+    entry = ""  # the last one has no comma after it
+    for assignment in assignments:
+        for number, replicas in enumerate(assignment.replicas or (), assignment.first_partition):
+            if entry:
+                yield f"{entry},"
+            values = {"topic": assignment.name, "partition": number, "replicas": replicas}
+            entry = json.dumps(values, separators=(",", ":"))
+    if entry:
+        yield entry
+    yield "]}"
+
+
+_INCLUDES = "The manual partition assignment includes "
+
+
+class ManualAssignmentError(ValueError):
+    """An assignment that Kafka rejects. The message names topic, partition and value.
+
+    `kafka_error` is the error of Kafka's controller (ReplicationControlManager, 4.1).
+    """
+
+    def __init__(self, location: str, problem: str, kafka_message: str = "") -> None:
+        """Describe a problem at a location; without Kafka's message, the request itself is invalid."""
+        super().__init__(f"{location}: {problem}")
+        exception = "InvalidReplicaAssignmentException" if kafka_message else "InvalidRequestException"
+        self.kafka_error = KafkaError(exception, kafka_message or str(self))
+
+
+def parse_manual_assignment(topic: str, text: str, brokers: Collection[int]) -> list[list[int]]:
+    """Parse `id:id:id,id:id:id`: `,` separates partitions, `:` replicas. Return the replicas of each partition.
+
+    Raises: ManualAssignmentError if the text is malformed, or Kafka's controller would reject the assignment.
+    """
+    partitions: list[list[int]] = []
+    for partition, part in enumerate(text.split(",")):
+        location = f"topic {topic}, partition {partition}, replicas {part!r}"
+        if not re.fullmatch(r"\s*[0-9]{1,10}\s*(:\s*[0-9]{1,10}\s*)*", part):
+            raise ManualAssignmentError(location, "broker ids are numbers with ':' between them")
+        replicas = [int(broker) for broker in part.split(":")]
+        for broker in sorted(replicas):  # Kafka checks them in this order
+            if broker not in brokers:
+                message = f"{_INCLUDES}broker {broker}, but no such broker is registered."
+                raise ManualAssignmentError(location, f"there is no broker {broker}", message)
+            if replicas.count(broker) > 1:
+                message = f"{_INCLUDES}the broker {broker} more than once."
+                raise ManualAssignmentError(location, f"broker {broker} is repeated", message)
+        if partitions and len(replicas) != len(partitions[0]):
+            count, first = len(replicas), len(partitions[0])
+            message = f"{_INCLUDES}a partition with {count} replica(s), but this is not consistent with previous "
+            message += f"partitions, which have {first} replica(s)."
+            raise ManualAssignmentError(location, f"{count} replicas, but partition 0 has {first}", message)
+        partitions.append(replicas)
+    return partitions

@@ -1,15 +1,68 @@
-"""The command itself: its name, its version, its help."""
+"""The command itself: its name, its version, its help with examples, which the tests run."""
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from pipelines import __version__
-from pipelines.cli.help_examples import first_examples
 from pipelines.errors import EXIT_USAGE
 
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "run": (
+        "kafka-placement run prod-describe.txt",
+        "kafka-placement run prod=dumps/prod eu=dumps/eu.txt --warehouse /data/placement --report fleet.html",
+        "kafka-placement run prod=dumps/prod --fail 1,2,3 --set plans.goal=leaders",
+        'kafka-placement run prod=dumps/prod --alert "worst_survivor_ratio > 1.3" --alert "offline_partitions > 0"',
+    ),
+    "report": ("kafka-placement report fleet.html", "kafka-placement report prod.html --cluster prod"),
+    "tables": ("kafka-placement tables", "kafka-placement tables --json -"),
+    "query": (
+        'kafka-placement query "SELECT * FROM insights.hottest_brokers"',
+        'kafka-placement query "SELECT * FROM gold.failure_summary ORDER BY newly_offline_partitions DESC" --json -',
+    ),
+    "inspect": ("kafka-placement inspect prod-describe.txt", "kafka-placement inspect dumps/prod --json -"),
+    "what-if": (
+        "kafka-placement what-if prod-describe.txt",
+        "kafka-placement what-if prod-describe.txt --fail 2",
+        "kafka-placement what-if prod-describe.txt --fail 2,5 --json -",
+    ),
+    "hotspots": (
+        "kafka-placement hotspots prod-describe.txt",
+        "kafka-placement hotspots prod-describe.txt --seeds 1000 --scheme kafka,kraft --threshold 1.5",
+    ),
+    "compare": ("kafka-placement compare --brokers 12,60 --racks 0,6 --partitions 6 --rf 3",),
+    "assign": (
+        "kafka-placement assign requests.jsonl --out answers.jsonl",
+        "kafka-placement assign prod-describe.txt --scheme kraft --seed 7 --output-format reassignment",
+    ),
+    "plan": (
+        "kafka-placement plan prod-describe.txt --goal leaders --out plan",
+        "kafka-placement plan prod-describe.txt --goal drain --brokers 5 --out plan",
+        "kafka-placement plan prod-describe.txt --check plan",
+    ),
+    "replay": (
+        "kafka-placement replay prod-describe.txt --fail 2,5",
+        "kafka-placement replay scenario.yaml --until t=90s --json end.json",
+        "kafka-placement replay metadata-log.txt --until 1500",
+    ),
+    "doctor": ("kafka-placement doctor", "kafka-placement doctor --warehouse /data/placement --json -"),
+}
+
+_FIRST = ("doctor", "what-if", "plan", "run", "query")  # commands with an example in the help of all
 _PERSON = sys.stdout.isatty()
+
+
+def examples(name: str) -> str:
+    """Format the examples of a command for its help."""
+    return _format_examples(EXAMPLES[name])
+
+
+def _format_examples(commands: Sequence[str]) -> str:
+    lines = ["Examples:", *(f"  {line}" for line in commands)]
+    return "\n\n".join(lines) if _PERSON else "\n".join(["\b", *lines])
+
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -18,7 +71,7 @@ app = typer.Typer(
     rich_markup_mode="rich" if _PERSON else None,
     # A pipe has no width: a sentence of help need not be cut.
     context_settings={} if _PERSON else {"terminal_width": 120},
-    epilog=first_examples(),
+    epilog=_format_examples([EXAMPLES[name][0] for name in _FIRST]),
 )
 
 

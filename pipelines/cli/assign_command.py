@@ -6,17 +6,17 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from pipelines.cli.app import app
+from pipelines.cli.app import app, examples
 from pipelines.cli.common_options import ConfOption, FormatOption, SetOption, read_settings
-from pipelines.cli.help_examples import examples
+from pipelines.cli.text_format import format_count
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import MANUAL
 
@@ -67,126 +67,69 @@ def assign(
     if output_format not in OUTPUT_FORMATS:
         raise SettingsError(f"--output-format {output_format}: choose from {', '.join(OUTPUT_FORMATS)}")
     run_seed = read_settings(conf, options).run.seed if seed is None else seed
-    task = AssignTask(requests, brokers, format_name, scheme, run_seed, shared_random)
-    if out is None:
-        counts = task.write(sys.stdout, output_format, server)
-    else:
-        with open_replacing(out) as stream:
-            counts = task.write(stream, output_format, server)
-    rejected = f", {counts.rejected} rejected" if counts.rejected else ""
-    placed = f"{counts.placed} topic{'' if counts.placed == 1 else 's'} placed"
-    typer.echo(f"{placed}{rejected}" + (f": {out}" if out else ""), err=True)
+    counts: Counter[str] = Counter()
+
+    def count_answers() -> Iterator[tuple[dict[str, Any], list[TopicAssignment]]]:
+        for fields, result in _assign(requests, brokers, format_name, scheme, run_seed, shared_random):
+            counts.update("placed" if assignment.error is None else "rejected" for assignment in result)
+            yield fields, result
+
+    as_json = (json.dumps(fields, separators=(",", ":")) for fields, _ in count_answers())
+    topics = (assignment for _, result in count_answers() for assignment in result)
+    lines = as_json if output_format == JSON else _format(topics, output_format, server)
+    with nullcontext(sys.stdout) if out is None else open_replacing(out) as stream:
+        for line in lines:
+            stream.write(line + "\n")
+    rejected = f", {counts['rejected']} rejected" if counts["rejected"] else ""
+    typer.echo(f"{format_count(counts['placed'], 'topic')} placed{rejected}" + (f": {out}" if out else ""), err=True)
 
 
-@dataclass
-class AssignCounts:
-    """Topics placed and rejected so far."""
+def _assign(
+    path: str, brokers: str | None, format_name: str | None, scheme: str, seed: int, shared_random: bool
+) -> Iterator[tuple[dict[str, Any], list[TopicAssignment]]]:
+    """Place requests, or a list or source by `scheme`; yield the JSON and the assignments of each request or topic."""
+    from pipelines.assignment.assign_requests import has_requests, list_algorithms, read_requests
+    from pipelines.assignment.assign_results import assign_cluster, assign_requests, to_json_outcome, to_json_request
+    from pipelines.ingest.snapshot import load_snapshot
+    from pipelines.ingest.sources import Source, find_source
+    from pipelines.ingest.text import read_text
 
-    placed: int = 0
-    rejected: int = 0
-
-    def count(self, assignments: Iterable[TopicAssignment]) -> Iterator[TopicAssignment]:
-        """Yield assignments and count them."""
-        for assignment in assignments:
-            if assignment.error is None:
-                self.placed += 1
-            else:
-                self.rejected += 1
-            yield assignment
-
-
-@dataclass(frozen=True)
-class AssignTask:
-    """What to assign: requests, or a list or source to place by `scheme` (seed: also for requests without one)."""
-
-    path: str
-    brokers: str | None
-    format_name: str | None
-    scheme: str
-    seed: int
-    shared_random: bool
-
-    def write(self, out: TextIO, output_format: str, server: str) -> AssignCounts:
-        """Write the assignments.
-
-        Raises:
-            SettingsError: If the scheme is unknown, or a topic is requested twice where Kafka's tools would clash.
-        """
-        from pipelines.assignment.assign_requests import has_requests, read_requests
-        from pipelines.assignment.assign_results import assign_requests, to_json_outcome, to_json_request
-        from pipelines.ingest.sources import find_source
-        from pipelines.ingest.text import read_text
-
-        source = find_source(self.path)
-        counts = AssignCounts()
-        if self.brokers is None and self.format_name is None and len(source.files) == 1:
-            text = read_text(source.files[0])
-            if source.files[0].suffix == ".jsonl" or has_requests(text):
-                answers = assign_requests(read_requests(text, str(source.files[0]), self.seed))
-                if output_format == JSON:
-                    rows = (to_json_request(request, list(counts.count(result))) for request, result in answers)
-                    _write_lines((json.dumps(row, separators=(",", ":")) for row in rows), out)
-                else:
-                    topics = counts.count(assignment for _, result in answers for assignment in result)
-                    _write_lines(_format(topics, output_format, server), out)
-                return counts
-        scheme, assignments = self._assign_source()
-        assignments = counts.count(assignments)
-        if output_format == JSON:
-            rows = ({"topic": a.name, "algorithm": scheme, "seed": a.seed} | to_json_outcome(a) for a in assignments)
-            _write_lines((json.dumps(row, separators=(",", ":")) for row in rows), out)
-        else:
-            _write_lines(_format(assignments, output_format, server), out)
-        return counts
-
-    def _assign_source(self) -> tuple[str, Iterator[TopicAssignment]]:
-        """Return the scheme and the assignments of a list of topics or a source."""
-        from pipelines.assignment.assign_requests import list_algorithms, read_cluster_request
-        from pipelines.assignment.assign_results import assign_cluster
-        from pipelines.ingest.snapshot import load_snapshot
-        from pipelines.ingest.sources import Source, find_source
-
-        algorithms = {name: scheme for name, scheme in list_algorithms().items() if name != MANUAL}
-        if self.scheme not in algorithms:
-            raise SettingsError(f"--scheme {self.scheme}: choose from {', '.join(algorithms)}")
-        source = find_source(self.path)
-        if self.brokers is not None:
-            source = Source(source.cluster_id, (*source.files, *find_source(self.brokers).files))
-        request = read_cluster_request(load_snapshot(source, self.format_name))
-        scheme = algorithms[self.scheme]
-        return scheme, assign_cluster(request, scheme, self.seed, self.shared_random)
-
-
-def _write_lines(lines: Iterable[str], out: TextIO) -> None:
-    for line in lines:
-        out.write(line + "\n")
+    source = find_source(path)
+    if brokers is None and format_name is None and len(source.files) == 1:
+        text = read_text(source.files[0])
+        if source.files[0].suffix == ".jsonl" or has_requests(text):
+            for request, result in assign_requests(read_requests(text, str(source.files[0]), seed)):
+                yield to_json_request(request, result), result
+            return
+    algorithms = {name: algorithm for name, algorithm in list_algorithms().items() if name != MANUAL}
+    if scheme not in algorithms:
+        raise SettingsError(f"--scheme {scheme}: choose from {', '.join(algorithms)}")
+    if brokers is not None:
+        source = Source(source.cluster_id, (*source.files, *find_source(brokers).files))
+    snapshot, algorithm = load_snapshot(source, format_name), algorithms[scheme]
+    for topic in assign_cluster(snapshot, algorithm, seed, shared_random):
+        yield {"topic": topic.name, "algorithm": algorithm, "seed": topic.seed} | to_json_outcome(topic), [topic]
 
 
 def _format(assignments: Iterator[TopicAssignment], output_format: str, server: str) -> Iterator[str]:
-    """Format assignments for Kafka's tools."""
-    from pipelines.assignment.kafka_commands import format_commands, format_reassignment
+    """Format assignments for Kafka's tools, which would use only one of two assignments of one topic, or none."""
+    from pipelines.assignment.assign_results import format_commands, format_reassignment
 
-    distinct = _reject_repeated(assignments)
+    def reject_repeated() -> Iterator[TopicAssignment]:
+        seen: set[str] = set()
+        for assignment in assignments:
+            if assignment.replicas is not None and assignment.name in seen:
+                raise SettingsError(f"topic {assignment.name} is requested twice. Use one request per topic")
+            seen.add(assignment.name)
+            yield assignment
+
+    distinct = reject_repeated()
     return format_commands(distinct, server) if output_format == COMMANDS else format_reassignment(distinct)
-
-
-def _reject_repeated(assignments: Iterator[TopicAssignment]) -> Iterator[TopicAssignment]:
-    """Yield the assignments; raise SettingsError if a topic is placed twice, as Kafka would use one of them or none."""
-    seen: set[str] = set()
-    for assignment in assignments:
-        if assignment.replicas is not None and assignment.name in seen:
-            raise SettingsError(f"topic {assignment.name} is requested twice. Use one request per topic")
-        seen.add(assignment.name)
-        yield assignment
 
 
 @contextmanager
 def open_replacing(path: Path) -> Iterator[TextIO]:
-    """Open a file that replaces `path` once it is completely written; a device or pipe is written to directly.
-
-    Raises:
-        SettingsError: If it cannot be written.
-    """
+    """Open a file that replaces `path` once it is completely written; a device or pipe is written to directly."""
     path = path.resolve()
     try:
         if path.exists() and not path.is_file():
@@ -199,15 +142,10 @@ def open_replacing(path: Path) -> Iterator[TextIO]:
             try:
                 yield stream
                 stream.close()
-                temporary.chmod(0o666 & ~_read_umask())
+                os.umask(mask := os.umask(0))
+                temporary.chmod(0o666 & ~mask)
                 temporary.replace(path)
             finally:
                 temporary.unlink(missing_ok=True)
     except OSError as error:
         raise SettingsError(f"--out {path}: cannot be written: {error.strerror}") from error
-
-
-def _read_umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -12,11 +12,12 @@ import typer
 
 from pipelines.config.settings import Settings, load_settings
 from pipelines.errors import SettingsError
-from pipelines.ingest.sources import Source
+from pipelines.ingest.sources import Source, find_source
 from pipelines.logging_setup import LogLevel, configure_logging
 from udfs.json_output import to_json
 
 if TYPE_CHECKING:
+    from pipelines.ingest.snapshot import Snapshot
     from pipelines.spark.store import Store
 
 SourceArgument = Annotated[
@@ -67,13 +68,7 @@ def read_settings(conf: str | None, options: list[str] | None, warehouse: str | 
 
 
 def open_store(settings: Settings, small: bool, writing: bool = False) -> Store:
-    """Open the tables, and a Spark session.
-
-    Args:
-        settings: Where the tables are.
-        small: Whether an embedded Spark is configured for little work.
-        writing: Whether the command writes tables.
-    """
+    """Open the tables, and a Spark session. small: an embedded Spark is configured for little work."""
     from pipelines.spark.session import open_session, starts_embedded_spark
     from pipelines.spark.store import Store
     from pipelines.spark.warehouse_folder import check_folder
@@ -92,6 +87,15 @@ def open_store_to_read(settings: Settings) -> Store:
     return open_store(settings, is_smaller_than(settings.store.warehouse, settings.ingest.small_input_bytes))
 
 
+def read_snapshot(argument: str, format_name: str | None) -> Snapshot:
+    """Read the source of an argument, and print its warnings."""
+    from pipelines.ingest.snapshot import load_snapshot
+
+    source = find_source(argument)
+    print_warnings([source])
+    return load_snapshot(source, format_name)
+
+
 def print_warnings(sources: list[Source]) -> None:
     """Print the warnings about sources on stderr."""
     for source in sources:
@@ -105,11 +109,7 @@ def write_json(path: Path, answer: Any) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write what --json asks for to a file; `-` prints it.
-
-    Raises:
-        SettingsError: If the file cannot be written.
-    """
+    """Write what --json asks for to a file; `-` prints it."""
     if str(path) == "-":
         typer.echo(text, nl=False)
         return
@@ -129,14 +129,8 @@ def write_answer(json_file: Path | None, answer: Any, lines: Iterable[str]) -> N
 
 
 def parse_broker_ids(text: str) -> list[int]:
-    """Parse the ids of --fail.
-
-    Raises:
-        typer.BadParameter: If one is not a number.
-    """
-    ids = []
+    """Parse the ids of --fail, without repetitions."""
     for part in text.split(","):
-        if not re.fullmatch(r"\s*\d+\s*", part):
+        if not re.fullmatch(r"\s*[0-9]+\s*", part):
             raise typer.BadParameter(f"--fail {text!r}: {part.strip()!r} is no broker id. Write ids, as in 2,5.")
-        ids.append(int(part))
-    return list(dict.fromkeys(ids))
+    return list(dict.fromkeys(map(int, text.split(","))))

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipelines.cli.app import app
+from pipelines.cli.app import app, examples
 from pipelines.cli.common_options import ConfOption, JsonOption, SetOption, read_settings, write_answer
-from pipelines.cli.help_examples import examples
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import KAFKA, KRAFT, NAIVE
 
 if TYPE_CHECKING:
-    from udfs.failures.scheme_study import StudiedCluster, StudyResult
+    from udfs.failures.scheme_distribution import StudiedCluster, StudyResult
 
 _MAX_DETAILED = 6  # clusters: up to so many, every scheme is shown with all figures
 _MAX_PARTITIONS = 100_000_000  # placed with each scheme: minutes
@@ -42,7 +41,7 @@ def compare(
     options: SetOption = None,
 ) -> None:
     """Compare Kafka's placement schemes on synthetic clusters: worst survivor, copysets, risk of loss."""
-    from udfs.failures.scheme_study import StudyGrid, run_study
+    from udfs.failures.scheme_distribution import StudyGrid, run_study
 
     settings = read_settings(conf, options)
     grid = StudyGrid(
@@ -64,11 +63,7 @@ def compare(
 
 
 def parse_numbers(text: str, option: str, least: int, most: int) -> tuple[int, ...]:
-    """Parse the numbers of an option, separated by commas.
-
-    Raises:
-        SettingsError: If one is not a number from `least` to `most`.
-    """
+    """Parse the numbers of an option, separated by commas; each is from `least` to `most`."""
     parts = [part.strip() for part in text.split(",")]
     if not all(p.isascii() and p.isdigit() and len(p) < 10 and least <= int(p) <= most for p in parts):
         raise SettingsError(f"{option} {text}: write numbers from {least} to {most}, separated by commas, as in 6,12")

@@ -7,20 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipelines.cli.app import app
-from pipelines.cli.common_options import (
-    ConfOption,
-    FormatOption,
-    JsonOption,
-    SetOption,
-    SourceArgument,
-    print_warnings,
-    read_settings,
-    write_answer,
-)
-from pipelines.cli.help_examples import examples
+from pipelines.cli import common_options as common
+from pipelines.cli.app import app, examples
+from pipelines.cli.text_format import format_count
 from pipelines.errors import SettingsError
-from pipelines.ingest.sources import find_source
 from udfs.placement.schemes import SCHEMES, is_computed
 
 if TYPE_CHECKING:
@@ -31,7 +21,7 @@ if TYPE_CHECKING:
 
 @app.command(rich_help_panel="Questions, without Spark", epilog=examples("hotspots"))
 def hotspots(
-    source: SourceArgument,
+    source: common.SourceArgument,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Random placements per scheme.", show_default="hotspots.seeds")
     ] = None,
@@ -39,34 +29,28 @@ def hotspots(
     threshold: Annotated[
         float, typer.Option(min=0.0, max=1e6, help="Show how likely a max/mean ratio above this is.")
     ] = 1.25,
-    json_file: JsonOption = None,
-    format_name: FormatOption = None,
-    conf: ConfOption = None,
-    options: SetOption = None,
+    json_file: common.JsonOption = None,
+    format_name: common.FormatOption = None,
+    conf: common.ConfOption = None,
+    options: common.SetOption = None,
 ) -> None:
     """Show how many leaders the hottest broker has, and how many it would have by chance."""
-    from pipelines.ingest.snapshot import load_snapshot
     from udfs.hotspots.hotspot_distribution import TrialOptions
 
-    settings = read_settings(conf, options)
+    settings = common.read_settings(conf, options)
     limits = settings.hotspots
     thresholds = sorted({*limits.thresholds, threshold})
     schemes, seeds = parse_schemes(scheme), seeds or limits.seeds
-    result = find_source(source)
-    print_warnings([result])
+    snapshot = common.read_snapshot(source, format_name)
     trial_options = TrialOptions(schemes, settings.run.seed, seeds, limits.max_placed_topics, thresholds)
-    answer = find_snapshot_hotspots(load_snapshot(result, format_name), trial_options)
+    answer = find_snapshot_hotspots(snapshot, trial_options)
     by_scheme = {name: hotspots.to_row() for name, hotspots in answer.schemes.items()}
     lines = format_hotspots(answer, threshold)
-    write_answer(json_file, vars(answer) | {"schemes": by_scheme}, lines)
+    common.write_answer(json_file, vars(answer) | {"schemes": by_scheme}, lines)
 
 
 def parse_schemes(text: str) -> tuple[str, ...]:
-    """Parse the names of --scheme.
-
-    Raises:
-        SettingsError: If a scheme is unknown or does not compute placements.
-    """
+    """Parse the names of --scheme, which must compute placements."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:
         if name not in SCHEMES or not is_computed(name):
@@ -99,11 +83,12 @@ _WIDTHS = (18, 7, 9, 9, 9, 10, 10, 13, 15)
 def format_hotspots(answer: ClusterHotspots, threshold: float) -> Iterator[str]:
     """Format hotspots as lines for people; threshold: the max/mean whose exceedance probability is shown."""
     now = answer.observed
-    yield f"cluster {answer.cluster}, {_count(answer.topics, 'topic')}: {_count(answer.live_brokers, 'live broker')}"
+    brokers = format_count(answer.live_brokers, "live broker")
+    yield f"cluster {answer.cluster}, {format_count(answer.topics, 'topic')}: {brokers}"
     if now.leaders_max is None:
         yield "  now: no live broker leads a partition"
     else:
-        hottest = f"broker {now.hottest_broker} leads {now.leaders_max} of {_count(now.leaders, 'partition')}"
+        hottest = f"broker {now.hottest_broker} leads {now.leaders_max:,} of {format_count(now.leaders, 'partition')}"
         yield f"  now: {hottest}, {now.max_over_mean_ratio:.3f} times the mean"
     tried = {name: hotspots for name, hotspots in answer.schemes.items() if hotspots.seeds}
     if tried:
@@ -115,11 +100,7 @@ def format_hotspots(answer: ClusterHotspots, threshold: float) -> Iterator[str]:
         yield from _format_expected(next(iter(tried.values())), answer)
     for name, hotspots in answer.schemes.items():
         if count := hotspots.facts.unplaceable_topics:
-            yield f"  note: {name} cannot place {_count(count, 'topic')} on these brokers; not counted"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+            yield f"  note: {name} cannot place {format_count(count, 'topic')} on these brokers; not counted"
 
 
 def _align(cells: Sequence[str]) -> str:
@@ -147,7 +128,7 @@ def _format_expected(hotspots: SchemeHotspots, answer: ClusterHotspots) -> Itera
     yield "  expected on the hottest broker (balls into bins):"
     if facts.single_partition_topics:
         most, ratio = facts.single_partition_leaders_max_expected, row["single_partition_max_over_mean_expected_ratio"]
-        topics = f"{_count(facts.single_partition_topics, 'single-partition topic')} on {facts.brokers} brokers"
+        topics = f"{format_count(facts.single_partition_topics, 'single-partition topic')} on {facts.brokers} brokers"
         now = answer.observed.single_partition_leaders_max
         expected = f"{most:.1f}, {ratio:.3f} times their mean (p95: {facts.single_partition_leaders_max_p95})"
         yield f"    {topics}: {expected}{'' if now is None else f'; now {now}'}"

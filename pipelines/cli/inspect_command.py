@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipelines.cli.app import app
-from pipelines.cli.common_options import FormatOption, JsonOption, SourceArgument, print_warnings, write_answer
-from pipelines.cli.help_examples import examples
+from pipelines.cli.app import app, examples
+from pipelines.cli.common_options import FormatOption, JsonOption, SourceArgument, read_snapshot, write_answer
 from pipelines.cli.text_format import format_count
-from pipelines.ingest.sources import find_source
 from udfs.json_output import json_key
 
 if TYPE_CHECKING:
@@ -39,13 +37,8 @@ _MAX_IDS = 20  # brokers that are named
 @app.command(rich_help_panel="Questions, without Spark", epilog=examples("inspect"))
 def inspect(source: SourceArgument, json_file: JsonOption = None, format_name: FormatOption = None) -> None:
     """Show how each file of a source is read. Does not start Spark."""
-    from pipelines.ingest.snapshot import load_snapshot
-
-    result = find_source(source)
-    print_warnings([result])
-    snapshot = load_snapshot(result, format_name)
-    answer = build_answer(snapshot) if json_file is not None else None
-    write_answer(json_file, answer, render_snapshot(snapshot))
+    snapshot = read_snapshot(source, format_name)
+    write_answer(json_file, build_answer(snapshot) if json_file is not None else None, render_snapshot(snapshot))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +54,7 @@ class SourceRecords:
     ignored_reasons: Mapping[str, int] = json_key("ignored_because")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Inspection:
     """What is understood of a source. Rows have the columns of the silver tables under their published keys."""
 
@@ -86,37 +79,27 @@ def build_answer(snapshot: Snapshot) -> Inspection:
         partition["leader"] = None if partition["leader"] == -1 else partition["leader"]
         partition.update({name: partition[name] or [] for name in ("replicas", "isr")})
     conflicts = [row | {"field": _JSON_KEYS.get(row["field"], row["field"])} for row in snapshot.conflicts.to_pylist()]
-    return Inspection(
-        cluster=snapshot.cluster_id,
-        format="+".join(sorted(set(snapshot.formats.values()))),
-        sources=count_records(snapshot),
-        skipped=snapshot.skipped,
-        brokers=_list_rows(snapshot.brokers),
-        topics=topics,
-        partitions=partitions,
-        quarantined=snapshot.quarantined,
-        conflicts=conflicts,
-    )
+    formats = "+".join(sorted(set(snapshot.formats.values())))
+    head = (snapshot.cluster_id, formats, count_records(snapshot), snapshot.skipped, _list_rows(snapshot.brokers))
+    return Inspection(*head, topics, partitions, snapshot.quarantined, conflicts)
 
 
 def _list_rows(table: pa.Table) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.rename_columns(
-        [_JSON_KEYS.get(name, name) for name in table.schema.names]
-    ).to_pylist()
-    return rows
+    names = [_JSON_KEYS.get(name, name) for name in table.schema.names]
+    return list(table.rename_columns(names).to_pylist())
 
 
 def count_records(snapshot: Snapshot) -> list[SourceRecords]:
     """Count the records of each file by what became of them, and the ignored ones by reason."""
+    import pyarrow.compute as pc
+
     out = []
     for name, form in snapshot.formats.items():
-        counts = {"accepted": 0, "quarantined": 0, "ignored": 0}
-        reasons = {}
-        for row in snapshot.outcomes.to_pylist():
-            if row["source"] == name:
-                counts[row["outcome"]] += row["records"]
-                if row["outcome"] == "ignored":
-                    reasons[row["reason"]] = row["records"]
+        counts, reasons = {"accepted": 0, "quarantined": 0, "ignored": 0}, {}
+        for row in snapshot.outcomes.filter(pc.equal(snapshot.outcomes["source"], name)).to_pylist():
+            counts[row["outcome"]] += row["records"]
+            if row["outcome"] == "ignored":
+                reasons[row["reason"]] = row["records"]
         records = snapshot.records[name]
         out.append(SourceRecords(source=name, format=form, records=records, ignored_reasons=reasons, **counts))
     return out
@@ -137,13 +120,12 @@ def render_snapshot(snapshot: Snapshot) -> Iterator[str]:
     for row in snapshot.quarantined:
         yield f"  quarantined: {row['source']} line {row['line_number']}: {'; '.join(row['reasons'])}"
     for row in snapshot.conflicts.to_pylist():
-        value = _render_value(row["value"], row["source"], row["line_number"])
-        other = _render_value(row["other_value"], row["other_source"], row["other_line_number"])
+        value, other = (_render_value(row, prefix) for prefix in ("", "other_"))
         yield f"  conflict: {row['entity']}: {row['field']} is {value} or {other}: {row['outcome']}"
 
 
 def _render_source(source: SourceRecords) -> Iterator[str]:
-    counts = {"accepted": source.accepted, "quarantined": source.quarantined, "ignored": source.ignored}
+    counts = {outcome: getattr(source, outcome) for outcome in ("accepted", "quarantined", "ignored")}
     parts = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items() if count)
     records = format_count(source.records, "record") + (f": {parts}" if parts else "")
     yield f"  {source.source} ({source.format}): {records}"
@@ -180,5 +162,6 @@ def _render_partitions(snapshot: Snapshot) -> Iterator[str]:
         yield f"  {format_count(inferred, 'partition')} without leader and ISR in the sources: inferred as healthy"
 
 
-def _render_value(value: str, source: str | None, line_number: int | None) -> str:
-    return value if source is None else f"{value} ({source} line {line_number})"
+def _render_value(row: dict[str, Any], prefix: str) -> str:
+    value, source, line = (row[prefix + name] for name in ("value", "source", "line_number"))
+    return str(value) if source is None else f"{value} ({source} line {line})"

@@ -1,7 +1,6 @@
 """The options of `plan`, parsed into a plan request."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 from pipelines.config.plan_settings import build_request
@@ -14,6 +13,7 @@ _PREFIXES = ("k", "m", "g", "t", "p")
 _UNITS: dict[str, int] = {"": 1, **{name: 1000**power for power, name in enumerate(_PREFIXES, 1)}}
 _UNITS |= {f"{name}i": 1024**power for power, name in enumerate(_PREFIXES, 1)}
 _MAX_FACTOR = 1000
+_UNPARSED = ("max_moves", "keep_leaders", "per_topic", "by_bytes", "allow_fewer_racks")
 _CONFLICTING = (("--keep-leaders", "--per-topic"), ("--by-bytes", "--per-topic"))
 
 
@@ -46,33 +46,31 @@ class PlanOptions:
 
 
 def parse_request(options: PlanOptions, settings: Settings) -> PlanRequest:
-    """Combine options and settings to a request.
-
-    Raises:
-        SettingsError: An option is wrong, missing, or has no meaning for the goal.
-    """
+    """Combine options and settings; raise SettingsError if an option is wrong, missing, or not one of the goal's."""
     _check_goal(options)
-    seed = {} if options.seed is None else {"seed": options.seed}
-    request = build_request(
-        settings,
-        options.goal or "",
-        options.copysets,
-        brokers=parse_ids(options.brokers, "--brokers"),
-        replacements=parse_replacements(options.replace),
-        factor=options.rf,
-        topics=parse_names(options.topics, "--topics"),
-        exclude_topics=parse_names(options.exclude_topics, "--exclude-topics"),
-        exclude_brokers=parse_ids(options.exclude_brokers, "--exclude-brokers"),
-        max_bytes=None if options.max_bytes is None else parse_size(options.max_bytes, "--max-bytes"),
-        max_moves=options.max_moves,
-        objective=options.objective or ALL,
-        keep_leaders=options.keep_leaders,
-        per_topic=options.per_topic,
-        by_bytes=options.by_bytes,
-        allow_fewer_racks=options.allow_fewer_racks,
-        **seed,
-    )
-    _check_exclusions(request)
+    parsed = {
+        "brokers": parse_ids(options.brokers, "--brokers"),
+        "replacements": parse_replacements(options.replace),
+        "factor": options.rf,
+        "topics": parse_names(options.topics, "--topics"),
+        "exclude_topics": parse_names(options.exclude_topics, "--exclude-topics"),
+        "exclude_brokers": parse_ids(options.exclude_brokers, "--exclude-brokers"),
+        "max_bytes": None if options.max_bytes is None else parse_size(options.max_bytes, "--max-bytes"),
+        "objective": options.objective or ALL,
+    }
+    parsed |= {name: getattr(options, name) for name in _UNPARSED}
+    parsed |= {} if options.seed is None else {"seed": options.seed}
+    request = build_request(settings, options.goal or "", options.copysets, **parsed)
+    replaced, replacing = ({pair[end] for pair in request.replacements} for end in (0, 1))
+    excluded = set(request.exclude_brokers)
+    for option, names, problem in (
+        ("--brokers", set(request.brokers) & excluded, "named in --exclude-brokers too"),
+        ("--replace", replacing & excluded, "to take over, but named in --exclude-brokers"),
+        ("--replace", replacing & replaced, "to take over, and replaced itself"),
+        ("--topics", set(request.topics) & set(request.exclude_topics), "named in --exclude-topics too"),
+    ):
+        if names:
+            raise SettingsError(f"{option}: {', '.join(sorted(map(str, names)))} is {problem}. Name it once")
     return request
 
 
@@ -98,21 +96,6 @@ def _check_goal(options: PlanOptions) -> None:
             raise SettingsError(f"--goal {goal.name}: {remedy}")
     if options.rf is not None and not 1 <= options.rf <= _MAX_FACTOR:
         raise SettingsError(f"--rf {options.rf}: the replication factor must be 1 to {_MAX_FACTOR}")
-
-
-def _check_exclusions(request: PlanRequest) -> None:
-    """Check that nothing is requested and excluded at once."""
-    replaced, replacing = ({pair[end] for pair in request.replacements} for end in (0, 1))
-    excluded = set(request.exclude_brokers)
-
-    def check(option: str, names: Iterable[object], problem: str) -> None:
-        if texts := [str(name) for name in sorted(names, key=str)]:
-            raise SettingsError(f"{option}: {', '.join(texts)} is {problem}. Name it once")
-
-    check("--brokers", set(request.brokers) & excluded, "named in --exclude-brokers too")
-    check("--replace", replacing & excluded, "to take over, but named in --exclude-brokers")
-    check("--replace", replacing & replaced, "to take over, and replaced itself")
-    check("--topics", set(request.topics) & set(request.exclude_topics), "named in --exclude-topics too")
 
 
 def parse_ids(text: str | None, option: str) -> tuple[int, ...]:

@@ -1,30 +1,29 @@
-"""A new plan as text: metrics before and after, proofs, waves, and the Kafka commands that carry it out."""
+"""Text of `plan`: metrics before and after, proofs, waves and commands of a new plan, or the progress of an old one."""
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pipelines.cli.text_format import format_bytes, format_count, format_duration
+from pipelines.plan_files import plan_folder
 from pipelines.plan_files.kafka_json import find_elections, find_irreversible
+from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, PlanStatus
 from pipelines.plan_files.plan_creation import CreatedPlan
-from pipelines.plan_files.plan_folder import ELECTION, ROLLBACK
-from pipelines.plan_files.plan_json import list_not_in_rollback, name_wave_file, name_waves
-from udfs.planning.certificates import (
-    BYTES_COPIED,
-    LEADERS_CHANGED,
-    REPLICAS_COPIED,
-    Certificate,
-    CopyCertificate,
-    LeaderCertificate,
-    Proof,
-)
-from udfs.planning.cluster_model import ClusterModel, FreezeReason, ProposedAssignment
+from udfs.planning import certificates
+from udfs.planning.cluster_model import FreezeReason, join_names
 from udfs.planning.constraints import select_target_brokers
-from udfs.planning.plan_metrics import ClusterState, PlanMetrics
+from udfs.planning.plan_metrics import PlanMetrics, PlanSummary, count_frozen_partitions
 from udfs.planning.plan_request import MIN_MOVES
-from udfs.planning.plan_summary import PlanSummary, count_frozen_partitions, count_unpreferred_leaders
-from udfs.planning.plan_text import join_names
 from udfs.planning.waves import IN, WaveReport, find_reassigned_partitions, report_waves
+
+_LISTED_ITEMS = 10  # of each kind
+_EXPLANATIONS = {
+    PlanStatus.FITS: "the plan fits: the assignment is unchanged since then, and no partition is being reassigned",
+    PlanStatus.CHANGED: "the plan does not fit: the cluster has changed since then. Make a new plan",
+    PlanStatus.IN_FLIGHT: "wait: partitions are being reassigned",
+    PlanStatus.PARTLY_DONE: "the plan is partly done",
+    PlanStatus.DONE: "the plan is done: all partitions are as planned",
+}
 
 _LISTED = 6  # explanations, waves and partitions
 _LOADS = (
@@ -34,17 +33,66 @@ _LOADS = (
     ("bytes in", "bytes_in_per_s"),
     ("bytes out", "bytes_out_per_s"),
 )
-_WIDTHS = (36, 11, 10, 13, 10)
+
+
+def render_progress(progress: PlanProgress) -> Iterator[str]:
+    """Render a plan's progress, line by line."""
+    status = progress.status
+    yield f"{status}: {_EXPLANATIONS[status]}"
+    yield f"  partitions as planned: {progress.done} of {progress.planned}"
+    origin = ("not in this plan", "as planned")
+    racks = (f"{r.broker} is in {r.now}, was in {r.before or 'an unknown rack'}" for r in progress.changed_racks)
+    yield from _list("missing topics", progress.missing_topics)
+    yield from _list("new topics", progress.new_topics)
+    yield from _list("missing brokers", progress.missing_brokers)
+    yield from _list("failed brokers", progress.down_brokers)
+    yield from _list("new brokers", progress.new_brokers)
+    yield from _list("brokers in another rack than before", racks)
+    yield from _list("brokers that the source wants empty, unlike before", progress.drained_brokers)
+    yield from _list("changed partitions", map(_describe_change, progress.changed_partitions))
+    moves = (
+        f"{move.topic}-{move.partition} (adding {move.adding}, removing {move.removing}, {origin[move.planned]})"
+        for move in progress.in_flight
+    )
+    yield from _list("partitions being reassigned", moves)
+    if progress.done or status == PlanStatus.PARTLY_DONE:
+        for wave in progress.waves:
+            yield f"  {wave.file}: {wave.done} of {wave.done + wave.missing} done"
+    first = next((wave for wave in progress.waves if wave.missing), None)
+    if status in (PlanStatus.FITS, PlanStatus.PARTLY_DONE) and first is not None:
+        later_done = any(wave.done for wave in progress.waves if wave.wave > first.wave)
+        file = plan_folder.REASSIGNMENT if later_done else first.file
+        yield f"  next: kafka-reassign-partitions --execute with {file}"
+        if later_done:
+            yield "    (not a wave's file: parts of later waves are done, and an earlier file would undo them)"
+    if status in (PlanStatus.PARTLY_DONE, PlanStatus.DONE):
+        leaders = (
+            f"{e.topic}-{e.partition} (leader {e.leader}, not {e.preferred})" for e in progress.pending_elections
+        )
+        yield from _list(f"preferred leaders that do not lead, see {plan_folder.ELECTION}", leaders)
+        if not progress.leaders_known:
+            yield "  note: no source shows leaders, so elections cannot be checked"
+    if not progress.racks_known and status != PlanStatus.DONE:
+        yield "  note: no source shows racks now, so changes of racks cannot be checked"
+
+
+def _describe_change(change: ChangedPartition) -> str:
+    name = f"{change.topic}-{change.partition}"
+    if change.now is None:
+        return f"{name} is missing"
+    if change.planned is None:
+        return f"{name} is now {change.now}, and the plan does not change it"
+    return f"{name} is now {change.now}, was {change.planned[0]}, and is planned as {change.planned[-1]}"
+
+
+def _list(title: str, items: Iterable[object]) -> Iterator[str]:
+    texts = [str(item) for item in items]
+    if texts:
+        yield f"  {title}: {join_names(texts, _LISTED_ITEMS)}"
 
 
 def render_plan(plan: CreatedPlan, out: Path, server: str) -> Iterator[str]:
-    """Render a plan, line by line.
-
-    Args:
-        plan: The plan.
-        out: The folder that it is written to.
-        server: Bootstrap server for Kafka's commands.
-    """
+    """Render a plan written to the folder `out`, line by line. server: bootstrap server for Kafka's commands."""
     summary, certificate = plan.summary, plan.summary.proposal.certificate
     model, metrics = summary.model, summary.metrics
     brokers = join_names(select_target_brokers(model, plan.request), 20)
@@ -58,9 +106,9 @@ def render_plan(plan: CreatedPlan, out: Path, server: str) -> Iterator[str]:
         yield "  nothing is copied"
     lists, leaders = format_count(metrics.lists_changed, "replica list"), metrics.leader_changes
     yield f"  changed: {lists}, {format_count(leaders, 'preferred leader')}"
-    few_moves = isinstance(certificate, CopyCertificate) and certificate.objective == MIN_MOVES
+    few_moves = isinstance(certificate, certificates.CopyCertificate) and certificate.objective == MIN_MOVES
     for proof in certificate.proofs:
-        if proof.value and (proof.quantity != BYTES_COPIED or model.known[0]):
+        if proof.value and (proof.quantity != certificates.BYTES_COPIED or model.known[0]):
             yield f"  {_describe_proof(proof, few_moves)}"
     yield from _render_prices(certificate)
     for title, texts in (("relaxed", certificate.relaxed_targets), ("missed", certificate.missed_targets)):
@@ -70,7 +118,12 @@ def render_plan(plan: CreatedPlan, out: Path, server: str) -> Iterator[str]:
     yield from _render_waves(summary)
     yield f"  took: {', '.join(f'{part} {seconds:.1f} s' for part, seconds in plan.seconds.items())}"
     yield f"  written to {out}:"
-    yield f"    {', '.join(_shorten_wave_files([path.name for path in plan.files]))}"
+    names = [path.name for path in plan.files]
+    waves = [name for name in names if name.startswith("wave-")]
+    if len(waves) > 2:
+        at = names.index(waves[0])
+        names[at : at + len(waves)] = [f"{waves[0]} to {waves[-1]}"]
+    yield f"    {', '.join(names)}"
     yield from _render_commands(summary, out, server)
 
 
@@ -79,11 +132,8 @@ def list_warnings(plan: CreatedPlan) -> Iterator[str]:
     model = plan.summary.model
     for reason, count in count_frozen_partitions(model).items():
         stay = "stays as it is" if count == 1 else "stay as they are"
-        wait = (
-            ". Best wait until that is done, and make a new plan"
-            if reason == FreezeReason.IN_FLIGHT.explanation
-            else ""
-        )
+        in_flight = reason == FreezeReason.IN_FLIGHT.explanation
+        wait = ". Best wait until that is done, and make a new plan" if in_flight else ""
         yield f"{format_count(count, 'partition')} {stay}: {reason}{wait}"
     if plan.quarantined:
         yield f"{format_count(plan.quarantined, 'record')} of the source rejected and left out, see inspect"
@@ -95,35 +145,33 @@ def list_warnings(plan: CreatedPlan) -> Iterator[str]:
         yield f"the sources show no size of {format_count(plan.unsized, 'partition')}: counted as 0 bytes"
 
 
-# ---- metrics
-
-
 def _render_metrics(metrics: PlanMetrics) -> Iterator[str]:
-    before, after = metrics.before, metrics.after
+    before, after = states = (metrics.before, metrics.after)
     yield _row("", "before", "", "after", "")
     yield _row("", "max/mean", "min/mean", "max/mean", "min/mean")
     for title, name in _LOADS:
-        spreads = [getattr(state.balance, name) for state in (before, after)]
+        spreads = [getattr(state.balance, name) for state in states]
         yield _row(title, *(_format(ratio) for s in spreads for ratio in (s.max_over_mean, s.min_over_mean)))
 
-    def compare(title: str, read: Callable[[ClusterState], float | None], digits: int | None = 3) -> str:
-        return _row(title, _format(read(before), digits), "", _format(read(after), digits), "")
+    def compare(title: str, values: Iterable[float | None], digits: int | None = 3) -> str:
+        old, new = (_format(value, digits) for value in values)
+        return _row(title, old, "", new, "")
 
-    yield compare("worst survivor of a failure: leaders", lambda state: state.balance.worst_survivor_ratio)
-    yield compare("  bytes out", lambda state: state.balance.worst_survivor_bytes_out_ratio)
-    if before.failures.pair:
-        yield compare("  of two failures: leaders", lambda state: _get_worst_ratio(state, "pair"))
-    if before.failures.rack:
-        yield compare("  of a rack's failure: leaders", lambda state: _get_worst_ratio(state, "rack"))
+    yield compare("worst survivor of a failure: leaders", (s.balance.worst_survivor_ratio for s in states))
+    yield compare("  bytes out", (s.balance.worst_survivor_bytes_out_ratio for s in states))
+    for kind, title in (("pair", "two failures"), ("rack", "a rack's failure")):
+        if getattr(before.failures, kind):
+            failures = (getattr(state.failures, kind) for state in states)
+            yield compare(f"  of {title}: leaders", (getattr(f, "worst_survivor_ratio", None) for f in failures))
     if before.durability.already_lost_partitions or after.durability.already_lost_partitions:
-        yield compare("partitions without a live replica", lambda s: s.durability.already_lost_partitions, None)
-    yield compare("rack violations", lambda state: state.balance.rack_violations, None)
-    yield compare("copysets", lambda state: state.durability.copysets, None)
-    losses = [state.durability.loss_probability for state in (before, after)]
-    failures = sorted({*losses[0], *losses[1]})
-    for k in [k for k in failures if any(loss.get(k) for loss in losses)] or failures[-1:]:
-        title = f"P(loss if {k} {'fails' if k == 1 else 'fail'})"
-        yield compare(title, lambda state, k=k: state.durability.loss_probability.get(k), 6)  # type: ignore[misc]
+        lost = (s.durability.already_lost_partitions for s in states)
+        yield compare("partitions without a live replica", lost, None)
+    yield compare("rack violations", (s.balance.rack_violations for s in states), None)
+    yield compare("copysets", (s.durability.copysets for s in states), None)
+    losses = [state.durability.loss_probability for state in states]
+    counts = sorted({*losses[0], *losses[1]})
+    for k in [k for k in counts if any(loss.get(k) for loss in losses)] or counts[-1:]:
+        yield compare(f"P(loss if {k} {'fails' if k == 1 else 'fail'})", (loss.get(k) for loss in losses), 6)
     if any(getattr(before.balance, name).max_over_mean is None for _, name in _LOADS):
         yield "  (-: unknown, or nothing to compare)"
     if before.balance.brokers < before.failures.live_brokers:
@@ -131,44 +179,35 @@ def _render_metrics(metrics: PlanMetrics) -> Iterator[str]:
         yield f"  (down to the worst survivor of a failure: over {counted}, those that stay)"
 
 
-def _get_worst_ratio(state: ClusterState, kind: str) -> float | None:
-    failure = getattr(state.failures, kind)
-    return failure.worst_survivor_ratio if failure else None
-
-
-def _row(*cells: str) -> str:
-    first = "  " + cells[0].ljust(_WIDTHS[0])
-    return (first + "".join(c.rjust(w) for c, w in zip(cells[1:], _WIDTHS[1:], strict=True))).rstrip()
+def _row(title: str, *cells: str) -> str:
+    return f"  {title:36}{cells[0]:>11}{cells[1]:>10}{cells[2]:>13}{cells[3]:>10}".rstrip()
 
 
 def _format(value: float | None, digits: int | None = 3) -> str:
     return "-" if value is None else f"{value}" if digits is None else f"{value:.{digits}f}"
 
 
-# ---- proofs
-
-
-def _describe_proof(proof: Proof, few_moves: bool) -> str:
-    """Describe a value and its bound. few_moves: Whether the plan minimizes copied replicas, and not bytes."""
+def _describe_proof(proof: certificates.Proof, few_moves: bool) -> str:
+    """Describe a value and its bound. few_moves: whether the plan minimizes copied replicas, and not bytes."""
     show = format_bytes if proof.quantity.startswith("bytes") else "{:,.10g}".format
     text = f"{proof.quantity}: {show(proof.value)}, proven lower bound {show(proof.lower_bound)}"
     if "survivor" in proof.quantity:
         text += " with these leaders"
-    elif proof.quantity == LEADERS_CHANGED:
+    elif proof.quantity == certificates.LEADERS_CHANGED:
         text += " for leaders as even as these"
-    elif proof.quantity in (BYTES_COPIED, REPLICAS_COPIED):
+    elif proof.quantity in (certificates.BYTES_COPIED, certificates.REPLICAS_COPIED):
         text += " for any plan that reaches as much"
     if proof.gap <= 1e-9 * abs(proof.lower_bound):
         return f"{text}: optimal"
-    if proof.quantity == REPLICAS_COPIED and not few_moves:
+    if proof.quantity == certificates.REPLICAS_COPIED and not few_moves:
         return f"{text}; the plan minimizes bytes, not replicas"
     return f"{text}: gap {proof.gap / proof.lower_bound:.2%}" if proof.lower_bound else f"{text}: gap {show(proof.gap)}"
 
 
-def _render_prices(certificate: Certificate) -> Iterator[str]:
+def _render_prices(certificate: certificates.Certificate) -> Iterator[str]:
     """Render how many more preferred leaders change than even leaders need."""
     leaders = getattr(certificate, "leaders", certificate)
-    if not isinstance(leaders, LeaderCertificate):
+    if not isinstance(leaders, certificates.LeaderCertificate):
         return
     if leaders.topics is not None:
         price = leaders.topics.price
@@ -179,9 +218,6 @@ def _render_prices(certificate: Certificate) -> Iterator[str]:
         yield f"  price of --per-topic: {cost}; without it, {topics} would not be spread as far as possible"
     if leaders.failover_price is not None and leaders.failover_price.changes:
         yield f"  price of failover: {leaders.failover_price.changes:+,} changed preferred leaders"
-
-
-# ---- waves and commands
 
 
 def _render_waves(summary: PlanSummary) -> Iterator[str]:
@@ -214,27 +250,19 @@ def _describe_wave(report: WaveReport, has_sizes: bool) -> str:
     return text
 
 
-def _shorten_wave_files(names: Sequence[str]) -> list[str]:
-    """Replace the names of three and more wave files by the first and the last."""
-    waves = [name for name in names if name.startswith("wave-")]
-    if len(waves) < 3:
-        return list(names)
-    at = names.index(waves[0])
-    return [*names[:at], f"{waves[0]} to {waves[-1]}", *names[at + len(waves) :]]
-
-
 def _render_commands(summary: PlanSummary, out: Path, server: str) -> Iterator[str]:
     """Render the commands that carry a plan out, and those that roll it back."""
     model, proposal, waves = summary.model, summary.proposal, summary.waves
-    reassigned = int(find_reassigned_partitions(model, proposal).sum())
+    changed = find_reassigned_partitions(model, proposal)
+    reassigned = int(changed.sum())
     has_elections = bool(find_elections(model, proposal))
     if not reassigned:
+        reason = " is needed: the cluster meets the goal as far as it can"
         if proposal.certificate.missed_targets:
-            yield "  no reassignment: see the missed targets"
+            reason = ": see the missed targets"
         elif not model.live.any():
-            yield "  no reassignment is possible: no broker is live"
-        else:
-            yield "  no reassignment is needed: the cluster meets the goal as far as it can"
+            reason = " is possible: no broker is live"
+        yield f"  no reassignment{reason}"
         if not has_elections:
             return
     to = f"--bootstrap-server {shlex.quote(server)}"
@@ -242,47 +270,38 @@ def _render_commands(summary: PlanSummary, out: Path, server: str) -> Iterator[s
     def reassign(file: str, options: str) -> str:
         return f"    kafka-reassign-partitions {to} --reassignment-json-file {shlex.quote(str(out / file))} {options}"
 
-    election = (
-        f"    kafka-leader-election {to} --election-type preferred "
-        f"--path-to-json-file {shlex.quote(str(out / ELECTION))}"
-    )
+    election_file = shlex.quote(str(out / plan_folder.ELECTION))
+    election = f"    kafka-leader-election {to} --election-type preferred --path-to-json-file {election_file}"
     throttle = f" --throttle {int(waves.limits.throttle_bytes_per_s)}"
     copies = any(report.replicas_added for report in report_waves(model, waves))
     yield "  to carry it out:"
-    if reassigned:
-        files = [name_wave_file(name) for name in name_waves(waves.waves)]
-        yield reassign(files[0], f"--execute{throttle if copies else ''}")
-        yield reassign(files[0], f"--verify{'    # once complete, it removes the throttle' if copies else ''}")
-        if waves.waves > 1:
-            yield f"    and so on to {files[-1]}, each after --verify finds the previous one complete"
     if not reassigned:
-        count = count_unpreferred_leaders(model)
+        count = int((model.current_leaders != model.replicas[model.offsets[:-1]]).sum())
         verb = "is not led by its preferred leader" if count == 1 else "are not led by their preferred leaders"
         yield f"{election}    # {format_count(count, 'partition')} {verb} now"
         return
+    files = [plan_folder.name_wave_file(name) for name in plan_folder.name_waves(waves.waves)]
+    yield reassign(files[0], f"--execute{throttle if copies else ''}")
+    yield reassign(files[0], f"--verify{'    # once complete, it removes the throttle' if copies else ''}")
+    if waves.waves > 1:
+        yield f"    and so on to {files[-1]}, each after --verify finds the previous one complete"
     if has_elections:
         yield election
-    missing = list_not_in_rollback(model, proposal)
+    missing = plan_folder.list_not_in_rollback(model, proposal)
+    changed[find_irreversible(model, proposal)] = False
     restored = reassigned - missing.partitions
     if restored:
-        copies_back = _copies_replicas_back(model, proposal)
+        gone = model.with_lists(proposal.offsets, proposal.replicas).find_copied(model)
+        copies_back = bool((gone & changed[model.row]).any())
         rate = f"{format_bytes(waves.limits.throttle_bytes_per_s)}/s a broker"
         at_once = f" ({restored:,} partitions at once, not in waves, at {rate})" if restored > 1 and copies_back else ""
         yield f"  to roll it back{at_once}:"
-        yield reassign(ROLLBACK, f"--execute{throttle if copies_back else ''}")
-        yield reassign(ROLLBACK, "--verify")
+        yield reassign(plan_folder.ROLLBACK, f"--execute{throttle if copies_back else ''}")
+        yield reassign(plan_folder.ROLLBACK, "--verify")
         if has_elections:
             yield election
     if missing.partitions:
         names = ", ".join(missing.first_partitions[:_LISTED])
         more = f" and {missing.partitions - _LISTED} more" if missing.partitions > _LISTED else ""
         count_text = format_count(missing.partitions, "partition")
-        yield f"  {ROLLBACK} cannot roll back {count_text}: {names}{more}: {missing.reason}"
-
-
-def _copies_replicas_back(model: ClusterModel, proposal: ProposedAssignment) -> bool:
-    """Tell whether rollback.json copies replicas: it restores some to brokers that gave them up."""
-    gone = model.with_lists(proposal.offsets, proposal.replicas).find_copied(model)
-    rows = find_reassigned_partitions(model, proposal)
-    rows[find_irreversible(model, proposal)] = False
-    return bool((gone & rows[model.row]).any())
+        yield f"  {plan_folder.ROLLBACK} cannot roll back {count_text}: {names}{more}: {missing.reason}"

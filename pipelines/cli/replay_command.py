@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.cli.app import app
+from pipelines.cli.app import app, examples
 from pipelines.cli.common_options import (
     SMALL_REPLAY,
     ConfOption,
@@ -18,7 +18,6 @@ from pipelines.cli.common_options import (
     read_settings,
     write_answer,
 )
-from pipelines.cli.help_examples import examples
 from pipelines.errors import SettingsError
 
 
@@ -58,33 +57,21 @@ def replay(
     """
     from pipelines.cli.replay_rendering import render_replay
     from pipelines.setup.kernel_groups import announce_compilation
-    from pipelines.simulation.cluster_replay import (
-        ReplayRequest,
-        build_answer,
-        parse_until,
-        run_replay,
-        write_event_log,
-    )
+    from pipelines.simulation import cluster_replay
 
     settings = read_settings(conf, options, warehouse)
-    topics = settings.topics
-    request = ReplayRequest(
-        sources,
-        parse_broker_ids(fail) if fail else (),
-        parse_until(until),
-        topics.min_insync_replicas,
-        topics.unclean_leader_election,
-        format_name,
-    )
+    failures, end = parse_broker_ids(fail) if fail else (), cluster_replay.parse_until(until)
+    defaults = settings.topics.min_insync_replicas, settings.topics.unclean_leader_election
+    request = cluster_replay.ReplayRequest(sources, failures, end, *defaults, format_name)
     with announce_compilation(lambda text: typer.echo(f"kafka-placement: {text}", err=True)):
-        finished = run_replay(request)
+        finished = cluster_replay.run_replay(request)
     for warning in finished.warnings:
         typer.echo(f"kafka-placement: warning: {warning}", err=True)
     lines = () if events_file == Path("-") else render_replay(finished)
-    write_answer(json_file, build_answer(finished) if json_file is not None else None, lines)
+    write_answer(json_file, cluster_replay.build_answer(finished) if json_file is not None else None, lines)
     if events_file is not None:
         try:
-            write_event_log(finished.log, events_file)
+            cluster_replay.write_event_log(finished.log, events_file)
         except OSError as error:
             raise SettingsError(f"--events {events_file}: cannot be written: {error.strerror}") from error
     if warehouse is not None or any(option.startswith("store.") for option in options or ()):

@@ -8,18 +8,12 @@ from itertools import groupby
 
 from pipelines.cli.text_format import format_count
 from pipelines.simulation.cluster_replay import Replay
-from pipelines.simulation.scenario.client_sentences import SKIPPED_IF_REJECTED
+from pipelines.simulation.scenario.sentences import SKIPPED_IF_REJECTED
+from udfs.simulation import result_tables
 from udfs.simulation.cluster_events import Event
 from udfs.simulation.group_simulation import list_group_transitions
 from udfs.simulation.kernels.codes import ChangeCause, EventKind
-from udfs.simulation.result_rows import (
-    FinalState,
-    Row,
-    get_final_state,
-    list_leaderships,
-    list_requests,
-    list_transitions,
-)
+from udfs.simulation.result_tables import FinalState, Row
 
 _MAX_NAMES = 8
 _MAY_CHANGE_NOTHING = (EventKind.ALTER_ISR, EventKind.ELECT_PREFERRED_LEADER)
@@ -34,18 +28,18 @@ _ZOOKEEPER_NAMES: dict[int, str] = {
 def render_replay(replay: Replay) -> Iterator[str]:
     """Yield the lines that `replay` prints."""
     yield from _render_events(replay)
-    yield from _render_produces(list_requests(replay.simulation))
+    yield from _render_produces(result_tables.list_requests(replay.simulation))
     for row in list_group_transitions(replay.groups):
         leader = f", leader {row['leader']}" if row["leader"] else ""
         change = f"{row['from_state']} -> {row['to_state']}, generation {row['generation']}{leader}"
         yield f"{_format_time(row['at_ms'], replay)}  group {row['group']}: {change} ({row['cause']})"
     yield ""
-    yield from _render_final_state(get_final_state(replay.simulation))
+    yield from _render_final_state(result_tables.get_final_state(replay.simulation))
 
 
 def _render_events(replay: Replay) -> Iterator[str]:
     by_event, by_time = _group_leaderships(replay)
-    illegal = Counter(row["event"] for row in list_transitions(replay.simulation) if not row["legal"])
+    illegal = Counter(row["event"] for row in result_tables.list_transitions(replay.simulation) if not row["legal"])
     names = list(EventKind.labels())
     if not replay.initial_state.settings.kraft:
         for kind, name in _ZOOKEEPER_NAMES.items():
@@ -57,21 +51,18 @@ def _render_events(replay: Replay) -> Iterator[str]:
             at = due.popleft()
             yield f"{_format_time(at, replay)}  automatically{_describe_changes(by_time[at])}"
 
-    visible = (
-        (number, event)
-        for number, event in enumerate(replay.events)
-        if not _is_implied_fetch(event) or number in by_event
-    )
-    for (at, text), group in groupby(visible, key=lambda pair: (pair[1].at_ms, _describe_event(pair[1], names))):
+    events = replay.events
+    implied = (EventKind.FETCH, SKIPPED_IF_REJECTED)
+    visible = [i for i, event in enumerate(events) if (event.kind, event.value) != implied or i in by_event]
+    for (at, text), group in groupby(visible, key=lambda i: (events[i].at_ms, _describe_event(events[i], names))):
         yield from render_timers(at)
-        numbers = [number for number, _ in group]
+        numbers = list(group)
         rows = [row for number in numbers for row in by_event.get(number, ())]
         is_void = not rows and all(replay.events[number].kind in _MAY_CHANGE_NOTHING for number in numbers)
         times = f" (x {len(numbers)})" if len(numbers) > 1 else ""
         result = ": no change" if is_void else _describe_changes(rows)
         yield f"{_format_time(at, replay)}  {text}{times}{result}"
-        count = sum(illegal[number] for number in numbers)
-        if count:
+        if count := sum(illegal[number] for number in numbers):
             yield f"      {format_count(count, 'illegal transition')}, see state_transitions of --json"
     yield from render_timers(math.inf)
 
@@ -80,7 +71,7 @@ def _group_leaderships(replay: Replay) -> tuple[dict[int, list[Row]], dict[int, 
     """Return (leaderships that events caused, by event; those that timers caused, by time)."""
     by_event: dict[int, list[Row]] = {}
     by_time: dict[int, list[Row]] = {}
-    for row in list_leaderships(replay.simulation):
+    for row in result_tables.list_leaderships(replay.simulation):
         event = row["event"]
         is_caused = 0 <= event < len(replay.events) and row["at_ms"] == replay.events[event].at_ms
         if is_caused and row["cause"] != ChangeCause.AUTO_REBALANCE.label:
@@ -95,17 +86,12 @@ def _render_produces(rows: Sequence[Row]) -> Iterator[str]:
     for acks in sorted({row["acks"] for row in rows if row["acks"] is not None}):
         chosen = [row for row in rows if row["acks"] == acks]
         answers = Counter(f"{row['part_error']} ({row['answered_by']})" for row in chosen)
-        acknowledged = [
-            row for row in chosen if acks != 0 and row["part_error"] == "NONE" and row["answered_at_ms"] is not None
-        ]
+        answered = [row for row in chosen if row["part_error"] == "NONE" and row["answered_at_ms"] is not None]
         written, lost = sum(row["messages"] for row in chosen), sum(row["lost_messages"] for row in chosen)
-        lost_acknowledged = sum(row["lost_messages"] for row in acknowledged)
+        lost_acknowledged = sum(row["lost_messages"] for row in answered) if acks else 0
         text = f"acks={'all' if acks == -1 else acks}: {format_count(written, 'message')} written"
-        text += (
-            f", {lost:,} lost ({f'{lost_acknowledged:,}' if lost_acknowledged else 'none'} of them acknowledged)"
-            if lost
-            else ", none lost"
-        )
+        acknowledged = f"{lost_acknowledged:,}" if lost_acknowledged else "none"
+        text += f", {lost:,} lost ({acknowledged} of them acknowledged)" if lost else ", none lost"
         yield f"{text}; requests: {', '.join(f'{count} {answer}' for answer, count in answers.most_common())}"
 
 
@@ -121,10 +107,6 @@ def _render_final_state(state: FinalState) -> Iterator[str]:
     if leaderless:
         names = ", ".join(f"{row['topic']}-{row['partition']}" for row in leaderless[:_MAX_NAMES])
         yield f"without leader: {names}{' ...' if len(leaderless) > _MAX_NAMES else ''}"
-
-
-def _is_implied_fetch(event: Event) -> bool:
-    return event.kind == EventKind.FETCH and event.value == SKIPPED_IF_REJECTED
 
 
 def _describe_event(event: Event, names: Sequence[str]) -> str:

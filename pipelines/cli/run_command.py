@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,33 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines.cli.app import app
-from pipelines.cli.common_options import (
-    ConfOption,
-    FormatOption,
-    LogLevelOption,
-    SetOption,
-    SourcesArgument,
-    WarehouseOption,
-    open_store,
-    print_warnings,
-    read_settings,
-)
-from pipelines.cli.help_examples import examples
+from pipelines.cli import common_options as common
+from pipelines.cli.app import app, examples
 from pipelines.cli.run_summary import SUMMARY_STAGE, print_details, print_summary
 from pipelines.config.settings import CustomFailure, Settings, StoreSettings
 from pipelines.errors import EXIT_ALERT, SettingsError
 from pipelines.ingest.sources import SnapshotKey, find_sources
 
 if TYPE_CHECKING:
-    from pipelines.runner import Progress, Run
+    from pipelines.runner import Progress
     from pipelines.spark.store import Store
 
 
 @app.command(rich_help_panel="Tables, with Spark", epilog=examples("run"))
 def run(
-    sources: SourcesArgument,
-    warehouse: WarehouseOption = None,
+    sources: common.SourcesArgument,
+    warehouse: common.WarehouseOption = None,
     first: Annotated[
         str | None, typer.Option("--from", help="Start at this stage or layer (bronze, silver, gold).", metavar="STAGE")
     ] = None,
@@ -48,9 +37,9 @@ def run(
             help="Brokers that fail together, as in 2,5 or prod=2,5; repeat for more failures.", metavar="IDS"
         ),
     ] = None,
-    format_name: FormatOption = None,
-    conf: ConfOption = None,
-    options: SetOption = None,
+    format_name: common.FormatOption = None,
+    conf: common.ConfOption = None,
+    options: common.SetOption = None,
     as_of: Annotated[
         datetime | None, typer.Option("--as-of", help="When the sources were captured, in UTC.", show_default="now")
     ] = None,
@@ -78,16 +67,17 @@ def run(
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Also list every source, every table and the seconds of every stage.")
     ] = False,
-    log_level: LogLevelOption = None,
+    log_level: common.LogLevelOption = None,
 ) -> None:
     """Run all stages over one or more clusters, and print a summary."""
     began = monotonic()
-    settings = _add_custom_failures(read_settings(conf, options, warehouse), fail or ())
-    from pipelines.report.alerts import parse_alerts
+    settings = _add_custom_failures(common.read_settings(conf, options, warehouse), fail or ())
+    from pipelines.report.html_page import write_report
+    from pipelines.report.verdict import parse_alerts
     from pipelines.runner import Run, make_context
     from pipelines.setup.kernel_groups import SETUP, compile_missing, plan_group
     from pipelines.spark.session import starts_embedded_spark
-    from pipelines.stages.scheme_comparison_stage import METRICS
+    from pipelines.stages.gold_stages import METRICS
     from pipelines.stages.stage_registry import steps_between
 
     steps = steps_between(first, last)
@@ -100,14 +90,14 @@ def run(
         page = _report_path(report_file, settings.store, is_complete and not no_report)
     except SettingsError as error:  # of options, not of a file
         raise typer.BadParameter(f"{error}.") from error
-    print_warnings(result)
+    common.print_warnings(result)
     when = as_of.replace(tzinfo=UTC) if as_of else datetime.now(UTC)
     context = make_context(result, settings, when, format_name)
     with _progress_bar(len(steps)) as progress:
         progress.began("starting Spark")
         small = sum(s.size_bytes for s in result) < settings.ingest.small_input_bytes
         embedded = starts_embedded_spark()
-        store = open_store(settings, small, writing=True)
+        store = common.open_store(settings, small, writing=True)
         work = Run(store.spark, store, context, progress)
         unfinished = steps if force or first else work.unfinished(steps)
         if unfinished and embedded:  # before Spark's workers do, each for itself and without a message
@@ -117,7 +107,10 @@ def run(
         verdicts = None
         if page is not None and (unfinished or not page.is_file()):
             progress.began("report")
-            verdicts = _write_report(store, page, work, only_these=report_file is not None)
+            report_began = monotonic()
+            facts = write_report(store, page, snapshots=work.snapshots, only_these=report_file is not None)
+            work.seconds["report"] = monotonic() - report_began
+            verdicts = {cluster["cluster_id"]: cluster["verdict"] for cluster in facts.clusters}
         problem = _create_views(store) if is_complete else ""
     if problem:
         typer.echo(f"kafka-placement: warning: {problem}", err=True)
@@ -135,12 +128,8 @@ def run(
 def _add_custom_failures(settings: Settings, texts: Sequence[str]) -> Settings:
     """Add what --fail names to the settings' custom failures."""
     added = []
-    for text in texts:
-        cluster, _, ids = text.rpartition("=")
-        brokers = [number.strip() for number in ids.split(",")]
-        if not all(number.isascii() and number.isdigit() for number in brokers):
-            raise typer.BadParameter(f"--fail {text!r}: write broker ids, as in 2,5 or prod=2,5.")
-        added.append(CustomFailure(brokers=tuple(sorted(set(map(int, brokers)))), cluster=cluster.strip()))
+    for cluster, _, ids in (text.rpartition("=") for text in texts):
+        added.append(CustomFailure(brokers=tuple(sorted(common.parse_broker_ids(ids))), cluster=cluster.strip()))
     failures = settings.failures.model_copy(update={"custom": (*settings.failures.custom, *added)})
     return settings.model_copy(update={"failures": failures})
 
@@ -179,16 +168,6 @@ def _progress_bar(steps: int) -> Iterator[Progress]:
         )
 
 
-def _write_report(store: Store, page: Path, work: Run, only_these: bool) -> Mapping[str, Any]:
-    """Write the report on the run's clusters, and on all others unless `only_these`; return the verdicts."""
-    from pipelines.report.html_page import write_report
-
-    began = monotonic()
-    facts = write_report(store, page, snapshots=work.snapshots, only_these=only_these)
-    work.seconds["report"] = monotonic() - began
-    return {cluster["cluster_id"]: cluster["verdict"] for cluster in facts.clusters}
-
-
 def _create_views(store: Store) -> str:
     """Create the views of a catalog; return why that failed, if it did: the run's tables are complete all the same."""
     from pyspark.errors import PySparkException
@@ -203,7 +182,7 @@ def _create_views(store: Store) -> str:
 
 def _raise_alerts(store: Store, snapshots: Sequence[SnapshotKey], alerts: Sequence[Any]) -> None:
     """Print the alerts whose threshold is crossed; raise typer.Exit with code 4 if there are any."""
-    from pipelines.report.alerts import check_alerts
+    from pipelines.report.verdict import check_alerts
 
     rows = store.read_rows(SUMMARY_STAGE, snapshots, ("cluster_id", "scheme", "metric", "value"))
     values = {(row["cluster_id"], row["metric"]): row["value"] for row in rows if row["scheme"] == "observed"}

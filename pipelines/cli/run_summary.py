@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from pipelines.cli.text_format import format_count, print_grid
 from pipelines.config.settings import Settings
 from pipelines.ingest.sources import SnapshotKey
 
@@ -30,18 +31,22 @@ def print_summary(
 ) -> None:
     """Print the result of a run: rejected records, verdicts, schemes, custom failures, and where the report is.
 
-    Args:
-        store: The tables.
-        snapshots: Snapshots of the run.
-        steps: Steps of the run.
-        page: The report.
-        settings: Settings of the run.
-        verdicts: Verdicts by cluster, if they are known already.
+    `verdicts` are those of the clusters, if they are known already.
     """
+    from pipelines.report.html_page import read_verdicts
+
     if "silver.source_summary" in steps:
-        _print_rejected(store, snapshots)
+        for row in _read_source_summary(store, snapshots):
+            if row["quarantined_records"]:
+                typer.echo(_describe_source(row))
+        rows = store.read_rows("silver.conflicts", snapshots, ["cluster_id"])
+        for cluster, count in sorted(Counter(row["cluster_id"] for row in rows).items()):
+            typer.echo(f"{cluster}: {format_count(count, 'conflict')} between sources, see silver.conflicts")
     if SUMMARY_STAGE in steps:
-        _print_verdicts(store, snapshots, verdicts)
+        verdicts = read_verdicts(store, snapshots) if verdicts is None else verdicts
+        for cluster in sorted(key.cluster_id for key in snapshots):
+            typer.echo(f"{cluster}: {verdicts[cluster].headline}")
+        typer.echo("")
         _print_schemes(store, snapshots, settings.failures.max_pairs)
         if settings.failures.custom:
             _print_custom_failures(store, snapshots)
@@ -80,28 +85,7 @@ def _describe_source(row: Mapping[str, Any]) -> str:
     return f"{row['cluster_id']}: {row['source']} ({row['format']}): {row['records']} records: {', '.join(parts)}"
 
 
-def _print_rejected(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
-    for row in _read_source_summary(store, snapshots):
-        if row["quarantined_records"]:
-            typer.echo(_describe_source(row))
-    conflicts = Counter(row["cluster_id"] for row in store.read_rows("silver.conflicts", snapshots, ["cluster_id"]))
-    for cluster, count in sorted(conflicts.items()):
-        what = "conflict" if count == 1 else "conflicts"
-        typer.echo(f"{cluster}: {count} {what} between sources, see silver.conflicts")
-
-
-def _print_verdicts(store: Store, snapshots: Sequence[SnapshotKey], verdicts: Mapping[str, Any] | None) -> None:
-    from pipelines.report.report_data import read_verdicts
-
-    known = read_verdicts(store, snapshots) if verdicts is None else verdicts
-    for cluster in sorted(key.cluster_id for key in snapshots):
-        typer.echo(f"{cluster}: {known[cluster].headline}")
-    typer.echo("")
-
-
 def _print_schemes(store: Store, snapshots: Sequence[SnapshotKey], max_pairs: int) -> None:
-    from pipelines.cli.text_grid import print_grid
-
     metrics: dict[tuple[str, str], dict[str, Any]] = {}
     columns = ("cluster_id", "scheme", "metric", "value", "ratio_to_naive")
     for row in store.read_rows(SUMMARY_STAGE, snapshots, columns):
@@ -140,8 +124,7 @@ def _print_schemes(store: Store, snapshots: Sequence[SnapshotKey], max_pairs: in
 
 
 def _print_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
-    from pipelines.cli.text_grid import print_grid
-    from pipelines.report.report_data import read_custom_failures
+    from pipelines.report.html_page import read_custom_failures
 
     # heading -> column
     cells = {
@@ -153,12 +136,10 @@ def _print_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> No
         "max/mean": "worst_survivor_ratio",
     }
 
-    def format_cell(value: Any) -> str:
-        return "-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
-
-    lines = (
-        [row["cluster_id"], ",".join(map(str, row["failed_brokers"])), *(format_cell(row[c]) for c in cells.values())]
-        for row in sorted(read_custom_failures(store, snapshots), key=itemgetter("cluster_id", "failed_brokers"))
-    )
+    lines = []
+    for row in sorted(read_custom_failures(store, snapshots), key=itemgetter("cluster_id", "failed_brokers")):
+        values = (row[column] for column in cells.values())
+        texts = ("-" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for v in values)
+        lines.append([row["cluster_id"], ",".join(map(str, row["failed_brokers"])), *texts])
     typer.echo("")
     print_grid(("cluster", "failed brokers", *cells), lines, right=tuple(cells), title="Custom failures")

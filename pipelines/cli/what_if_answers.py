@@ -1,26 +1,26 @@
 """The answers of `what-if`, computed as the stages compute gold.failure_summary, without Spark."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.cli.text_format import format_count
 from pipelines.errors import SourceError
-from pipelines.ingest.formats.without_placement import UNRECOGNISED
 from pipelines.ingest.merge.inferred_state import get_down_brokers, get_live_brokers
 from pipelines.ingest.snapshot import Snapshot
+from pipelines.ingest.source_format import UNRECOGNISED
 from pipelines.report.verdict import Verdict, assess_failure, judge_cluster
 from udfs.arrow.columns import is_valid, to_array, to_flags, to_numpy
 from udfs.failures.aggregates import aggregate_failures
 from udfs.failures.broker_loads import cluster_hotspots
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
-from udfs.failures.kernels.election import ElectedFrom
-from udfs.failures.kernels.partition_arrays import LEADERS, NO_BROKER
+from udfs.failures.kernels.election import NO_BROKER, ElectedFrom
+from udfs.failures.kernels.failure_totals import LEADERS
 from udfs.failures.partition_groups import PARTITIONS, Placement, TopicShard, elect_after, group_observed
 from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
 from udfs.json_output import json_inline, json_key, json_object
@@ -119,42 +119,17 @@ class ClusterAnswer:
     left_out: SourceGaps
 
 
-@dataclass(frozen=True)
-class SnapshotModel:
-    """A snapshot as the failure kernels see it."""
+def model_snapshot(
+    snapshot: Snapshot, defaults: TopicDefaults, failed: Sequence[int] = ()
+) -> tuple[pa.Table, Placement, SchemeAggregates]:
+    """Return (partitions with known replicas; the same as arrays; single failures, and that of `failed`, aggregated).
 
-    snapshot: Snapshot
-    partitions: pa.Table  # those with known replicas
-    placement: Placement  # the same as arrays
-    cluster: Cluster  # its live brokers
-
-    @cached_property
-    def ids(self) -> np.ndarray:
-        """Ids of the live brokers: int32 (n), rising."""
-        return np.array(self.cluster.ids, dtype=np.int32)
-
-    def aggregate(self, failed: Sequence[int] = ()) -> SchemeAggregates:
-        """Aggregate single failures, and the failure of these brokers together."""
-        custom = (tuple(sorted(failed)),) if failed else ()
-        cluster = replace(self.cluster, racks=(None,) * len(self.ids), custom_failures=custom)
-        scenarios = build_scenarios(self.snapshot.cluster_id, cluster, RandomSets())
-        return SchemeAggregates(
-            self.ids, scenarios, aggregate_failures(self.placement, len(self.ids), scenarios, pairs=False)
-        )
-
-
-def model_snapshot(snapshot: Snapshot, defaults: TopicDefaults) -> SnapshotModel:
-    """Convert a snapshot for the failure kernels.
-
-    Raises:
-        SourceError: If its sources show no replicas.
+    Raises: SourceError if the sources show no replicas.
     """
     partitions = snapshot.partitions.filter(pc.is_valid(snapshot.partitions["replicas"])).combine_chunks()
     if not partitions.num_rows and (snapshot.partitions.num_rows or snapshot.stray_logs.num_rows):
-        remedy = (
-            "Add the output of kafka-topics --describe, or use `run` to see where Kafka's schemes would place them."
-        )
-        raise SourceError(snapshot.cluster_id, "its sources show no replicas", remedy)
+        remedy = "Add the output of kafka-topics --describe, or use `run` to see where Kafka's schemes would place them"
+        raise SourceError(snapshot.cluster_id, "its sources show no replicas", f"{remedy}.")
     count = partitions.num_rows
     # The ISR is given, and lags do not matter here.
     missing = {
@@ -165,93 +140,81 @@ def model_snapshot(snapshot: Snapshot, defaults: TopicDefaults) -> SnapshotModel
     topics = snapshot.topics.select(["topic", "min_insync_replicas", "unclean_leader_election"])
     for i, name in ((1, "min_insync_replicas"), (2, "unclean_leader_election")):
         topics = topics.set_column(i, name, pc.fill_null(to_array(topics[name]), getattr(defaults, name)))
-    cluster = Cluster(tuple(get_live_brokers(snapshot.brokers).tolist()), ())
+    ids = get_live_brokers(snapshot.brokers)
+    custom = (tuple(sorted(failed)),) if failed else ()
+    cluster = Cluster(tuple(ids.tolist()), (None,) * len(ids), custom_failures=custom)
     shard = TopicShard(snapshot.cluster_id, cluster, topics, pa.table(columns, schema=PARTITIONS))
-    return SnapshotModel(snapshot, partitions, group_observed(shard), cluster)
+    placement, scenarios = group_observed(shard), build_scenarios(snapshot.cluster_id, cluster, RandomSets())
+    sums = aggregate_failures(placement, len(ids), scenarios, pairs=False)
+    return partitions, placement, SchemeAggregates(ids, scenarios, sums)
 
 
 def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicDefaults) -> FailureAnswer:
     """Evaluate the failure of brokers together. Brokers that are down already change nothing.
 
-    Raises:
-        SourceError: If the cluster has no such broker, or its sources show no replicas.
+    Raises: SourceError if the cluster has no such broker, or its sources show no replicas.
     """
     known = set(snapshot.brokers["broker_id"].to_pylist())
     for broker in failed:
         if broker not in known:
-            ids = ", ".join(str(b) for b in sorted(known)) or "none"
-            raise SourceError(snapshot.cluster_id, f"has no broker {broker}", f"Its brokers: {ids}.")
-    model = model_snapshot(snapshot, defaults)
-    group, aggregates = model.placement.group, model.aggregate(failed)
+            names = ", ".join(map(str, sorted(known))) or "none"
+            raise SourceError(snapshot.cluster_id, f"has no broker {broker}", f"Its brokers: {names}.")
+    partitions, placement, aggregates = model_snapshot(snapshot, defaults, failed)
+    group, ids = placement.group, aggregates.ids.tolist()
     (loads,) = scenario_failures(aggregates)
     (row,) = outcome_rows(loads.outcomes, aggregates).to_pylist()
     fails = np.append(~loads.survives[0], False)  # NO_BROKER does not fail
     leader, elected_from = elect_after(group, fails[group.broker])
     takeovers, after = (
-        {int(model.ids[b]): int(values[0, b, LEADERS]) for b in np.flatnonzero(loads.survives[0])}
+        {ids[b]: int(values[0, b, LEADERS]) for b in np.flatnonzero(loads.survives[0]).tolist()}
         for values in (loads.takeovers, loads.after)
     )
     takeovers = {broker: count for broker, count in takeovers.items() if count}
     size = group.size[leader == NO_BROKER]
+    same = ("survivors", "single_isr_partitions", "unclean_elections", "worst_survivor")
     summary = FailureTotals(
+        **{name: row[name] for name in same},
         partitions=len(leader),
-        survivors=row["survivors"],
         leaders_moved=sum(takeovers.values()),
         offline_before=row["offline_partitions"] - row["newly_offline_partitions"],
         offline_after=row["offline_partitions"],
         under_min_isr_after=row["under_min_isr_partitions"],
-        single_isr_partitions=row["single_isr_partitions"],
-        unclean_elections=row["unclean_elections"],
         takeovers=takeovers,
         leaders_after=after,
-        worst_survivor=row["worst_survivor"],
         worst_survivor_ratio=_rounded(row["worst_survivor_ratio"]),
-        size_bytes_offline=int(size[size >= 0].sum()) if model.placement.known[0] else None,
+        size_bytes_offline=int(size[size >= 0].sum()) if placement.known[0] else None,
         gaps=find_gaps(snapshot, failed),
     )
-    return FailureAnswer(snapshot.cluster_id, list(failed), _changes(model, leader, elected_from), summary)
-
-
-def _changes(model: SnapshotModel, leader: np.ndarray, elected_from: np.ndarray) -> list[PartitionChange]:
-    def broker_ids(indices: np.ndarray) -> list[int | None]:
-        return [None if i == NO_BROKER else model.cluster.ids[i] for i in indices.tolist()]
-
-    columns = (
-        model.partitions["topic"].to_pylist(),
-        model.partitions["partition"].to_pylist(),
-        broker_ids(model.placement.group.leader),
-        broker_ids(leader),
-        [ElectedFrom(code).label for code in elected_from.tolist()],
-    )
-    return [PartitionChange(*row) for row in zip(*columns, strict=True)]
+    id_of = {NO_BROKER: None, **dict(enumerate(ids))}
+    leaders = ([id_of[i] for i in indices.tolist()] for indices in (group.leader, leader))
+    keys = (partitions[name].to_pylist() for name in ("topic", "partition"))
+    labels = (ElectedFrom(code).label for code in elected_from.tolist())
+    changes = [PartitionChange(*change) for change in zip(*keys, *leaders, labels, strict=True)]
+    return FailureAnswer(snapshot.cluster_id, list(failed), changes, summary)
 
 
 def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnswer:
     """Evaluate the failure of each live broker, and judge the cluster.
 
-    Raises:
-        SourceError: If its sources show no replicas, or neither partitions nor live brokers.
+    Raises: SourceError if its sources show no replicas, or neither partitions nor live brokers.
     """
-    model = model_snapshot(snapshot, defaults)
     gaps = find_gaps(snapshot, ())
-    if not model.cluster.ids and not snapshot.partitions.num_rows:
-        rejected = f"{gaps.quarantined_records} rejected record{'' if gaps.quarantined_records == 1 else 's'}"
+    is_empty = not (snapshot.partitions.num_rows or snapshot.stray_logs.num_rows)
+    if is_empty and not get_live_brokers(snapshot.brokers).size:
+        rejected = format_count(gaps.quarantined_records, "rejected record")
         problem = f"its sources show no partition and no live broker ({rejected})"
         raise SourceError(snapshot.cluster_id, problem, "Run inspect to see how each file was read")
-    aggregates = model.aggregate()
-    rows = outcome_rows(single_failures(aggregates), aggregates).to_pylist()
+    partitions, _, aggregates = model_snapshot(snapshot, defaults)
+    rows = outcome_rows(single_failures(aggregates).outcomes, aggregates).to_pylist()
     rows = [{**row, "failed": row["failed_brokers"][0]} for row in rows]
     now: list[dict[str, Any]] = cluster_hotspots(aggregates, hot_ratio=1.0).to_pylist()
     no_partitions = {"partitions": 0, "leaders": 0, "max_over_mean_ratio": None, "hottest_broker": None}
     verdict = judge_cluster(now[0] if now else no_partitions, rows, gaps.quarantined_records)
-    brokers = [_broker_failure(row) for row in rows]
-    return ClusterAnswer(snapshot.cluster_id, model.partitions.num_rows, verdict, brokers, gaps)
-
-
-def _broker_failure(row: dict[str, Any]) -> BrokerFailure:
-    columns = {name: row[name] for name in BrokerFailure.__dataclass_fields__ if name != "answer"}
-    columns["worst_survivor_ratio"] = _rounded(row["worst_survivor_ratio"])
-    return BrokerFailure(**columns, answer=assess_failure(row).answer)
+    brokers = []
+    for row in rows:
+        row |= {"worst_survivor_ratio": _rounded(row["worst_survivor_ratio"]), "answer": assess_failure(row).answer}
+        brokers.append(BrokerFailure(**{name: row[name] for name in BrokerFailure.__dataclass_fields__}))
+    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, gaps)
 
 
 def _rounded(ratio: float | None) -> float | None:

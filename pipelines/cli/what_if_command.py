@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines.cli.app import app
-from pipelines.cli.common_options import (
-    ConfOption,
-    FormatOption,
-    JsonOption,
-    SetOption,
-    SourceArgument,
-    parse_broker_ids,
-    print_warnings,
-    read_settings,
-    write_answer,
-)
-from pipelines.cli.help_examples import examples
+from pipelines.cli import common_options as common
+from pipelines.cli.app import app, examples
 from pipelines.cli.text_format import format_count
-from pipelines.ingest.sources import find_source
 
 if TYPE_CHECKING:
     from pipelines.cli.what_if_answers import BrokerFailure, ClusterAnswer, FailureAnswer, SourceGaps
@@ -29,36 +18,33 @@ if TYPE_CHECKING:
 
 @app.command("what-if", rich_help_panel="Questions, without Spark", epilog=examples("what-if"))
 def what_if(
-    source: SourceArgument,
+    source: common.SourceArgument,
     fail: Annotated[
         str | None,
         typer.Option(
             help="Ids of brokers that fail together, as in 2,5.", metavar="IDS", show_default="each broker by itself"
         ),
     ] = None,
-    json_file: JsonOption = None,
-    format_name: FormatOption = None,
-    conf: ConfOption = None,
-    options: SetOption = None,
+    json_file: common.JsonOption = None,
+    format_name: common.FormatOption = None,
+    conf: common.ConfOption = None,
+    options: common.SetOption = None,
 ) -> None:
     """Show which brokers can fail now; with --fail, what goes offline and who takes over. Does not start Spark."""
     from pipelines.cli import what_if_answers
-    from pipelines.ingest.snapshot import load_snapshot
     from pipelines.setup.kernel_groups import announce_compilation
 
-    failed = parse_broker_ids(fail) if fail is not None else None
-    topics = read_settings(conf, options).topics
+    failed = common.parse_broker_ids(fail) if fail is not None else None
+    topics = common.read_settings(conf, options).topics
     defaults = what_if_answers.TopicDefaults(topics.min_insync_replicas, topics.unclean_leader_election)
-    clusters = find_source(source)
-    print_warnings([clusters])
-    snapshot = load_snapshot(clusters, format_name)
+    snapshot = common.read_snapshot(source, format_name)
     with announce_compilation(lambda message: typer.echo(f"kafka-placement: {message}", err=True)):
         if failed is None:
             answer = what_if_answers.evaluate_brokers(snapshot, defaults)
-            write_answer(json_file, answer, format_cluster(answer))
+            common.write_answer(json_file, answer, format_cluster(answer))
         else:
             failure = what_if_answers.evaluate_failure(snapshot, failed, defaults)
-            write_answer(json_file, failure, format_failure(failure))
+            common.write_answer(json_file, failure, format_failure(failure))
 
 
 def format_cluster(answer: ClusterAnswer) -> list[str]:
@@ -107,35 +93,20 @@ def format_failure(answer: FailureAnswer) -> list[str]:
     return lines
 
 
-# Fields of SourceGaps: singular and plural.
+# Field of SourceGaps -> note, with [singular|plural].
 _GAPS = {
-    "unplaced_partitions": (
-        "1 partition without known replicas is left out",
-        "{} partitions without known replicas are left out",
-    ),
-    "unplaced_partitions_losing_leader": (
-        "1 of these loses its leader; its next leader is unknown",
-        "{} of these lose their leaders; their next leaders are unknown",
-    ),
-    "quarantined_records": ("1 record is quarantined, see inspect", "{} records are quarantined, see inspect"),
-    "conflicts": ("the sources conflict once, see inspect", "the sources conflict {} times, see inspect"),
-    "state_inferred_partitions": (
-        "1 partition without leader and ISR in the sources is assumed healthy",
-        "{} partitions without leader and ISR in the sources are assumed healthy",
-    ),
-    "unrecognised_files": (
-        "1 file is empty or has an unknown format, see inspect",
-        "{} files are empty or have an unknown format, see inspect",
-    ),
-    "skipped_entries": (
-        "1 sub-folder or link is not read, see inspect",
-        "{} sub-folders or links are not read, see inspect",
-    ),
+    "unplaced_partitions": "{} partition[|s] without known replicas [is|are] left out",
+    "unplaced_partitions_losing_leader": "{} of these [loses its leader; its next leader is"
+    "|lose their leaders; their next leaders are] unknown",
+    "quarantined_records": "{} record[ is|s are] quarantined, see inspect",
+    "conflicts": "the sources conflict [once|{} times], see inspect",
+    "state_inferred_partitions": "{} partition[|s] without leader and ISR in the sources [is|are] assumed healthy",
+    "unrecognised_files": "{} file[ is empty or has|s are empty or have] an unknown format, see inspect",
+    "skipped_entries": "{} sub-folder[ or link is|s or links are] not read, see inspect",
 }
 
 
 def _format_gaps(gaps: SourceGaps, omit: tuple[str, ...] = ()) -> Iterator[str]:
-    for name, (singular, plural) in _GAPS.items():
-        count = getattr(gaps, name)
-        if count and name not in omit:
-            yield f"  note: {singular if count == 1 else plural.format(count)}"
+    for name, note in _GAPS.items():
+        if (count := getattr(gaps, name)) and name not in omit:
+            yield "  note: " + re.sub(r"\[(.*?)\|(.*?)\]", r"\1" if count == 1 else r"\2", note).format(count)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pipelines.config.settings import PlanSettings, Settings
+from pipelines.config.settings import Settings
 from udfs.durability.kernels.loss_probability import SearchEffort
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import COPYSETS, PlanRequest, Targets
@@ -10,28 +10,17 @@ from udfs.planning.waves import WaveLimits
 
 
 def build_request(settings: Settings, goal: str, copysets: bool = False, **fields: Any) -> PlanRequest:
-    """Build the request for a goal.
-
-    Args:
-        settings: The settings.
-        goal: Name of the goal.
-        copysets: Whether fewer copysets are the last priority.
-        fields: Fields of PlanRequest that settings do not have, or that override settings.
-    """
+    """Build the request for a goal. fields: of PlanRequest that settings lack, or that override settings."""
     plans = settings.plans
     last = (COPYSETS,) if copysets and COPYSETS not in plans.priorities else ()
     from_settings: dict[str, Any] = {
         "broker_replicas": plans.broker_replicas or None,
         "broker_bytes": plans.broker_bytes or None,
         "priorities": (*plans.priorities, *last),
-        "targets": _build_targets(plans),
+        "targets": Targets(**{name: getattr(plans, f"target_{name}") for name in Targets.__dataclass_fields__}),
         "seed": settings.run.seed,
     }
     return PlanRequest(goal, **{**from_settings, **fields})
-
-
-def _build_targets(plans: PlanSettings) -> Targets:
-    return Targets(**{name: getattr(plans, f"target_{name}") for name in Targets.__dataclass_fields__})
 
 
 def build_wave_limits(settings: Settings) -> WaveLimits:

@@ -3,13 +3,13 @@
 import json
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from pipelines.config.conf_reader import read_conf_file
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import MANUAL, SCHEMES
 from udfs.planning.goals import GOALS
@@ -20,13 +20,16 @@ ENV_PREFIX = "KAFKA_PLACEMENT_"
 _OTHER_VARIABLES = frozenset(ENV_PREFIX + name for name in ("JARS", "IVY_SETTINGS", "CONF", "LOG_LEVEL"))
 
 
-def _check_schemes(names: tuple[str, ...]) -> tuple[str, ...]:
-    for name in names:
-        if name not in SCHEMES:
-            raise ValueError(f"there is no scheme {name!r}; there are {', '.join(SCHEMES)}")
-        if name == MANUAL:
-            raise ValueError(f"{name} needs an assignment: use `kafka-placement assign`")
-    return _check_distinct(names)
+def _check_names(what: str, known: Iterable[str]) -> AfterValidator:
+    def check(names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in known:
+                raise ValueError(f"there is no {what} {name!r}; there are {', '.join(known)}")
+            if name == MANUAL:
+                raise ValueError(f"{name} needs an assignment: use `kafka-placement assign`")
+        return _check_distinct(names)
+
+    return AfterValidator(check)
 
 
 def _check_distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -55,7 +58,7 @@ class RunSettings(_Section):
     """[run]: what every stage shares."""
 
     seed: Whole = Field(ge=-(2**63), lt=2**63)
-    schemes: Annotated[tuple[str, ...], AfterValidator(_check_schemes)] = Field(min_length=1)
+    schemes: Annotated[tuple[str, ...], _check_names("scheme", SCHEMES)] = Field(min_length=1)
     parallel_stages: Whole = Field(ge=1, le=16)
 
 
@@ -112,13 +115,6 @@ class CapacitySettings(_Section):
     file: str
 
 
-def _check_priorities(names: tuple[str, ...]) -> tuple[str, ...]:
-    for name in names:
-        if name not in PRIORITIES:
-            raise ValueError(f"there is no priority {name!r}; there are {', '.join(PRIORITIES)}")
-    return _check_distinct(names)
-
-
 def _check_goal(name: str) -> str:
     if name and name not in GOALS:
         raise ValueError(f'there is no goal {name!r}; there are {", ".join(GOALS)}, and "" for none')
@@ -135,7 +131,7 @@ class PlanSettings(_Section):
     """[plans]: the goal of gold.plans, targets, and limits of waves."""
 
     goal: Annotated[str, AfterValidator(_check_goal)]
-    priorities: Annotated[tuple[str, ...], AfterValidator(_check_priorities)] = Field(min_length=1)
+    priorities: Annotated[tuple[str, ...], _check_names("priority", PRIORITIES)] = Field(min_length=1)
     target_replicas: _Target
     target_leaders: _Target
     target_disk: _Target
@@ -195,17 +191,13 @@ class _Layers:
 
     def add(self, section: str, key: str, value: Any, origin: str) -> None:
         """Set a value over those of earlier layers; a single value of a list setting is a list of one."""
-        if isinstance(value, str) and _is_list(section, key):
+        if isinstance(value, str) and _type_of(section, key) is tuple:
             value = [value]
         self.values.setdefault(section, {})[key] = value
         self.origins[section, key] = origin
 
     def add_toml(self, text: str, origin: str) -> None:
-        """Set the values of a TOML file.
-
-        Raises:
-            SettingsError: If it is not TOML, or a key is outside a section.
-        """
+        """Set the values of a TOML file."""
         try:
             sections = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -219,42 +211,38 @@ class _Layers:
     def add_text(self, section: str, key: str, text: str, origin: str) -> None:
         """Set a value given as text: JSON where it is JSON and no text is wanted; a,b,c is a list."""
         value: Any = text
-        if _type_of(section, key) is not str:
+        if (kind := _type_of(section, key)) is not str:
             try:
                 value = json.loads(text)
             except ValueError:
                 value = text.strip()
-            if _is_list(section, key) and not isinstance(value, list):
+            if kind is tuple and not isinstance(value, list):
                 value = [part.strip() for part in text.split(",")]
         self.add(section, key, value, origin)
 
 
-def _type_of(section: str, key: str) -> Any:
-    """Return the type of a setting; None where there is no such setting."""
+def _fields_of(section: str) -> dict[str, Any]:
+    """Return the fields of a section by key; none where there is no such section."""
     sections = Settings.model_fields
-    fields = sections[section].annotation.model_fields if section in sections else {}  # type: ignore[union-attr]
-    return fields[key].annotation if key in fields else None
+    return sections[section].annotation.model_fields if section in sections else {}  # type: ignore[union-attr]
 
 
-def _is_list(section: str, key: str) -> bool:
-    return get_origin(_type_of(section, key)) is tuple
+def _type_of(section: str, key: str) -> Any:
+    """Return the type of a setting, `tuple` for every list; None where there is no such setting."""
+    fields = _fields_of(section)
+    annotation = fields[key].annotation if key in fields else None
+    return get_origin(annotation) or annotation
 
 
 def load_settings(
     options: Sequence[str] = (), conf: str | None = None, environ: Mapping[str, str] | None = None
 ) -> Settings:
-    """Load the settings in force.
+    """Load the settings in force; raise SettingsError if a file cannot be read, or a key or value is wrong.
 
     Args:
         options: Texts of the form section.key=value, which win over everything else.
         conf: A TOML file over the defaults; without it, the one that KAFKA_PLACEMENT_CONF names.
         environ: Environment variables; without them, the process's own. KAFKA_PLACEMENT_RUN__SEED sets run.seed.
-
-    Returns:
-        The settings.
-
-    Raises:
-        SettingsError: If a file cannot be read, or a key or value is wrong.
     """
     environ = os.environ if environ is None else environ
     layers = _Layers()
@@ -294,12 +282,19 @@ def _explain(error: Any, layers: _Layers) -> str:
     section_origins = (origin for key, origin in layers.origins.items() if key[0] == path[0])
     origin = layers.origins.get(path[:2]) or next(section_origins, "settings")
     if error["type"] == "extra_forbidden" and len(path) < 3:
-        sections = Settings.model_fields
-        if len(path) > 1 and path[0] in sections:
-            keys = sections[path[0]].annotation.model_fields  # type: ignore[union-attr]
-            names = ", ".join(f"{path[0]}.{key}" for key in keys)
-        else:
-            names = ", ".join(sections)
-        return f"{origin}: there is no setting {name}; there are {names}"
+        fields = _fields_of(path[0]) if len(path) > 1 else {}
+        names = [f"{path[0]}.{key}" for key in fields] or Settings.model_fields
+        return f"{origin}: there is no setting {name}; there are {', '.join(names)}"
     message = error["msg"].removeprefix("Value error, ")
     return f"{origin}: {name} = {error['input']!r}: {message}"
+
+
+def read_conf_file(name: str) -> str:
+    """Read a file of conf/: from the package in a wheel (zipped or not), or from the top of the source tree."""
+    packaged = files("pipelines") / "_conf" / name
+    if packaged.is_file():
+        return packaged.read_text(encoding="utf-8")
+    source_file = Path(__file__).resolve().parents[2] / "conf" / name
+    if source_file.is_file():
+        return source_file.read_text(encoding="utf-8")
+    raise SettingsError(f"conf/{name} is neither in the package nor in {source_file.parent}. Reinstall the package")

@@ -4,41 +4,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pipelines.errors import SettingsError, SourceError
-from pipelines.ingest.formats import (
-    broker_list,
-    describe,
-    kraft_log,
-    log_dirs,
-    model_file,
-    offset_checkpoint,
-    offsets,
-    reassignment,
-    topic_list,
-    zookeeper_cli,
-    zookeeper_json,
-)
-from pipelines.ingest.formats.without_placement import TOOL_INPUT, TOOL_OUTPUT, UNRECOGNISED
-from pipelines.ingest.source_format import Format
+from pipelines.ingest.formats import describe, kraft_log, log_dirs, model_file, zookeeper_cli, zookeeper_json
+from pipelines.ingest.formats.list_formats import BROKER_LIST, TOPIC_LIST
+from pipelines.ingest.formats.offset_formats import OFFSET_CHECKPOINT, OFFSETS
+from pipelines.ingest.formats.tool_documents import REASSIGNMENT, TOOL_INPUT, TOOL_OUTPUT
+from pipelines.ingest.source_format import UNRECOGNISED, Format
 from pipelines.ingest.sources import Source
 from pipelines.ingest.text import read_text, split_lines
 
 FORMATS: dict[str, Format] = {
     form.name: form
     for form in (
-        describe.FORMAT,
-        zookeeper_json.FORMAT,
-        zookeeper_cli.FORMAT,
-        kraft_log.FORMAT,
-        log_dirs.FORMAT,
-        offsets.FORMAT,
-        offset_checkpoint.FORMAT,
-        reassignment.FORMAT,
-        broker_list.FORMAT,
-        topic_list.FORMAT,
-        model_file.FORMAT,
-        TOOL_INPUT,
-        TOOL_OUTPUT,
-        UNRECOGNISED,
+        *(module.FORMAT for module in (describe, zookeeper_json, zookeeper_cli, kraft_log, log_dirs)),
+        *(OFFSETS, OFFSET_CHECKPOINT, REASSIGNMENT, BROKER_LIST, TOPIC_LIST, model_file.FORMAT),
+        *(TOOL_INPUT, TOOL_OUTPUT, UNRECOGNISED),
     )
 }
 
@@ -52,22 +31,13 @@ _LINE_END = 20_000
 
 def get_format(name: str) -> Format:
     """Return the format of this name."""
-    result = FORMATS.get(name)
-    if result is None:
+    if name not in FORMATS:
         raise SettingsError(f"no format {name!r}. Choose one of: {', '.join(FORMATS)}.")
-    return result
+    return FORMATS[name]
 
 
 def detect_format(text: str, path: str) -> Format:
-    """Return the format that fits the text best.
-
-    Args:
-        text: Text of a file.
-        path: Path of the file, for an error.
-
-    Raises:
-        SourceError: No format fits.
-    """
+    """Return the format that fits the text of a file best. Raises: SourceError if none fits."""
     lines = split_lines(text)
     is_long = len(lines) > _FIRST_LINES + _LAST_LINES
     result = _find_best(lines[:_FIRST_LINES] + lines[-_LAST_LINES:] if is_long else lines)
@@ -83,16 +53,9 @@ def detect_format(text: str, path: str) -> Format:
 
 
 def read_files(source: Source, format_name: str | None) -> Iterator[tuple[Path, Format, str]]:
-    """Yield (file, format, text) of each of the source's files.
+    """Yield (file, format, text) of each of the source's files. format_name: format of all; None = detect each file's.
 
     Beside files of known formats, an empty or unrecognised file has format `unrecognised`.
-
-    Args:
-        source: One cluster's files.
-        format_name: Format of all files; None = detect each file's.
-
-    Raises:
-        SourceError: No file can be read.
     """
     failures = 0
     for file in source.files:
@@ -119,11 +82,8 @@ def read_text_as(path: str, format_name: str) -> str:
 
 
 def _find_best(lines: Sequence[str]) -> Format | None:
-    lines = [_shorten(line) for line in lines]
+    limit = _LINE_BEGIN + _LINE_END
+    lines = [line if len(line) <= limit else line[:_LINE_BEGIN] + line[-_LINE_END:] for line in lines]
     confidence = {name: form.detect(lines) for name, form in FORMATS.items()}
     name = max(confidence, key=lambda name: confidence[name])
     return FORMATS[name] if confidence[name] > 0 else None
-
-
-def _shorten(line: str) -> str:
-    return line if len(line) <= _LINE_BEGIN + _LINE_END else line[:_LINE_BEGIN] + line[-_LINE_END:]

@@ -67,10 +67,9 @@ def build_snapshot(source: Source, files: Sequence[FileRecords], facts: pa.Table
     entities = merge_facts(facts)
     brokers, conflicts = infer_brokers(entities.registrations, entities.usage)
     raw = {file.name: file.records.raw for file in files}
-    quarantined = []
-    for row in entities.quarantine.to_pylist():
-        number = row.pop("record_number")
-        quarantined.append({**row, "raw": raw[row["source"]][number]})
+    quarantined = entities.quarantine.to_pylist()
+    for row in quarantined:
+        row["raw"] = raw[row["source"]][row.pop("record_number")]
     return Snapshot(
         cluster_id=source.cluster_id,
         formats={file.name: file.format.name for file in files},

@@ -1,29 +1,111 @@
 """What a source format is: how to detect it, how to cut a text into records, how to parse records into facts.
 
-Reading has two steps, so that Spark can spread the second over batches:
-
-`read_records` cuts one file's text, in order, into records: mostly lines; elements where the format is one JSON
-               document. What a record needs from its surroundings (a znode's path, a CSV header, the topic of a topic
-               id) becomes its `context`, so that each record can be parsed alone.
-`parse_facts`  turns any batch of records of one file into facts (schema FACTS), at least one per record.
+Spark can spread parsing over batches: what a record (mostly a line, or an element of a JSON document) needs from its
+surroundings (a znode's path, a CSV header, the topic of a topic id) becomes its `context`, so that it can be parsed
+alone. It becomes at least one fact: what it says about a cluster, or that it is ignored or rejected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipelines.ingest.fact_tables import Fact, FactBuilder, FactKind
 from pipelines.ingest.formats.checked_values import BadValueError
 from pipelines.ingest.text import split_lines
 
+
+class FactKind(StrEnum):
+    """What a fact is about."""
+
+    TOPIC = "topic"  # a topic's declaration: id, partition count, replication factor, configs, loads
+    PARTITION = "partition"  # replicas and/or leader and ISR of a partition, and its loads
+    PARTITION_CHANGE = "partition_change"  # KRaft log: null columns are unchanged
+    TOPIC_REMOVED = "topic_removed"  # KRaft log
+    CLEAR_ELR = "clear_elr"  # KRaft log: the ELR of a topic (null topic: of all topics) becomes empty
+    CONFIG = "config"  # configs of a topic; in a KRaft log, a null value removes the key
+    BROKER = "broker"  # a broker: registration, rack, endpoint
+    BROKER_CHANGE = "broker_change"  # KRaft log: fenced or unfenced
+    BROKER_REMOVED = "broker_removed"  # KRaft log: unregistered
+    REPLICA = "replica"  # one replica's log on one broker: size, lag, offsets
+    OFFSET = "offset"  # a partition's log end offset
+    IGNORED = "ignored"  # says nothing that we use; `reasons` has its one reason
+    REJECTED = "rejected"  # cannot be understood: quarantined, with `reasons`
+
+
+Fact = tuple[FactKind, dict[str, Any]]  # kind, and columns of FACTS; the other columns are null
+
 _BATCH_RECORDS = 131_072  # bounds memory, and keeps a column's text under Arrow's 2 GB
+_INTS = pa.list_(pa.int32())
+
+# One row per fact. A null means "this record does not say". Units are in the names.
+FACTS = pa.schema(
+    [
+        ("record_number", pa.int64()),  # ordinal of the record in its file, from 0
+        ("line_number", pa.int64()),  # physical line where the record begins, from 1
+        ("kind", pa.string()),  # a FactKind
+        ("reasons", pa.list_(pa.string())),  # IGNORED: one; REJECTED: one or more
+        ("topic", pa.string()),
+        ("topic_id", pa.string()),
+        ("partition", pa.int32()),
+        ("broker_id", pa.int32()),
+        ("leader", pa.int32()),  # -1 = no leader
+        ("leader_epoch", pa.int32()),
+        ("controller_epoch", pa.int32()),  # of the controller that wrote a partition's state; IGNORED: the cluster's
+        ("replicas", _INTS),  # preference order
+        ("isr", _INTS),
+        ("elr", _INTS),
+        ("last_known_elr", _INTS),
+        ("adding_replicas", _INTS),
+        ("removing_replicas", _INTS),
+        ("partition_count", pa.int32()),
+        ("replication_factor", pa.int32()),
+        ("configs", pa.map_(pa.string(), pa.string())),
+        ("marked_for_deletion", pa.bool_()),
+        ("rack", pa.string()),
+        ("host", pa.string()),
+        ("port", pa.int32()),
+        ("registered", pa.bool_()),  # true: registered, or answering a tool; null: this source does not show it
+        ("listed", pa.bool_()),  # true: an entry of a list of all brokers (REJECTED: perhaps an entry)
+        ("fenced", pa.bool_()),
+        ("controller", pa.bool_()),
+        ("draining", pa.bool_()),  # true: the broker is to be emptied (a model's `removed`)
+        ("size_bytes", pa.int64()),
+        ("bytes_in_per_s", pa.float64()),  # TOPIC: sum over its partitions; PARTITION: of the partition
+        ("bytes_out_per_s", pa.float64()),
+        ("offset_lag", pa.int64()),  # messages
+        ("log_end_offset", pa.int64()),
+        ("high_watermark", pa.int64()),
+        ("log_dir", pa.string()),
+        ("is_future", pa.bool_()),  # a log being moved between directories of one broker
+    ]
+)
+
+
+def ignore(reason: str) -> list[Fact]:
+    """Return the facts of a record that says nothing that we use."""
+    return [(FactKind.IGNORED, {"reasons": [reason]})]
+
+
+def build_facts(columns: dict[str, pa.Array], rows: int) -> pa.Table:
+    """Return a table of schema FACTS from some of its columns; the others are null."""
+    arrays = [columns[field.name] if field.name in columns else pa.nulls(rows, field.type) for field in FACTS]
+    return pa.Table.from_arrays(arrays, schema=FACTS)
+
+
+def concat_in_order(parts: Sequence[pa.Table]) -> pa.Table:
+    """Return the facts of all parts, sorted by record number."""
+    table = pa.concat_tables([part for part in parts if part.num_rows] or parts[:1])
+    return table.take(pc.sort_indices(table["record_number"])).combine_chunks()
+
 
 Row = tuple[int, str | None, str]  # line number, context, raw text
+Detect = Callable[[Sequence[str]], float]  # lines of a file -> confidence that it has a format, 0.0 to 1.0 (certain)
 ParseRecord = Callable[[str | None, str], Iterable[Fact]]  # (context, raw text) -> facts; may raise BadValueError
 
 
@@ -58,14 +140,12 @@ class Records:
 
     def slice(self, begin: int, end: int) -> Records:
         """Return the records at positions begin to end - 1."""
-        part = slice(begin, end)
-        return Records(self.record_number[part], self.line_number[part], self.context[part], self.raw[part])
+        return Records(*(column[begin:end] for column in vars(self).values()))
 
     def take(self, positions: npt.NDArray[Any]) -> Records:
         """Return the records at these positions (int, ascending)."""
         at = positions.tolist()
-        columns = (self.record_number, self.line_number, self.context, self.raw)
-        return Records(*([column[i] for i in at] for column in columns))
+        return Records(*([column[i] for i in at] for column in vars(self).values()))
 
 
 def read_lines(text: str, _path: str = "") -> Records:
@@ -76,15 +156,22 @@ def read_lines(text: str, _path: str = "") -> Records:
 
 def parse_each(records: Records, parse_record: ParseRecord) -> pa.Table:
     """Return the facts of all records, each parsed alone; a BadValueError rejects the record."""
-    builder = FactBuilder()
+    columns: dict[str, list[Any]] = {}  # a column that no fact mentions costs nothing until the end
+    rows = 0
     for number, line, context, raw in records:
         try:
             facts = list(parse_record(context, raw))
         except BadValueError as error:
             facts = [(FactKind.REJECTED, {"reasons": [str(error)]})]
         for kind, values in facts:
-            builder.add(number, line, kind, **values)
-    return builder.build()
+            for name, value in {**values, "record_number": number, "line_number": line, "kind": kind}.items():
+                column = columns.setdefault(name, [])
+                column.extend([None] * (rows - len(column)))
+                column.append(value)
+            rows += 1
+    for column in columns.values():
+        column.extend([None] * (rows - len(column)))
+    return build_facts({name: pa.array(column, FACTS.field(name).type) for name, column in columns.items()}, rows)
 
 
 @dataclass(frozen=True)
@@ -93,8 +180,7 @@ class Format:
 
     name: str  # what `--format` takes and `bronze.raw_metadata.format` shows
     title: str  # for people
-    # Lines of a file -> confidence that it has this format, 0.0 (no) to 1.0 (certain); the highest wins.
-    detect: Callable[[Sequence[str]], float]
+    detect: Detect  # the highest confidence wins
     parse_record: ParseRecord
     read_records: Callable[[str, str], Records] = read_lines  # (text of a file, its path) -> records
     parse_batch: Callable[[Records], pa.Table] | None = None  # parses records faster than one by one
@@ -105,3 +191,9 @@ class Format:
             return parse_each(records, self.parse_record)
         begins = range(0, max(len(records), 1), _BATCH_RECORDS)
         return pa.concat_tables([self.parse_batch(records.slice(i, i + _BATCH_RECORDS)) for i in begins])
+
+
+# Never detected: a file of a folder that has no other format is read as this.
+UNRECOGNISED = Format(
+    "unrecognised", "a file in no known format", lambda _lines: 0.0, lambda _context, _raw: ignore("unrecognised file")
+)

@@ -37,16 +37,37 @@ class Source:
         if not self.skipped:
             return []
         more = f" and {len(self.skipped) - _MAX_SKIPPED} more" if len(self.skipped) > _MAX_SKIPPED else ""
-        names = f"{', '.join(self.skipped[:_MAX_SKIPPED])}{more}"
+        names = ", ".join(self.skipped[:_MAX_SKIPPED]) + more
         return [f"{self.files[0].parent}: not read, as only files directly in the folder are: {names}"]
 
 
 def find_source(argument: str) -> Source:
     """Return the source of an argument `PATH` or `NAME=PATH`; without a name, the file or folder names the cluster."""
+    name, separator, rest = argument.partition("=")
     try:
-        return _find(argument)
+        path = Path(argument)
+        if separator and not path.exists():
+            path = Path(rest)
+            for what, text in (("cluster's name before", name), ("path after", rest)):
+                if not text.strip():
+                    raise SourceError(argument, f"the {what} '=' is empty", "Write NAME=PATH.")
+        else:
+            name = ""
+        if not path.exists():
+            remedy = "Save the output of kafka-topics --describe to a file and give its path."
+            raise SourceError(str(path), "there is no such file or folder", remedy)
+        own_name = path.resolve().name
+        if not path.is_dir():
+            return Source(name or Path(own_name).stem or own_name, (path,))
+        entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+        files = tuple(entry for entry in entries if entry.is_file())
+        skipped = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries if not entry.is_file()]
     except OSError as error:  # a folder without permission, a name longer than the disk allows
         raise _unreadable(argument, error) from None
+    if not files:
+        content = f"no files, only {', '.join(skipped)}" if skipped else "no files"
+        raise SourceError(str(path), f"the folder has {content}", "Name a file, or a folder of one cluster's files.")
+    return Source(name or own_name, files, tuple(skipped))
 
 
 def find_sources(arguments: Sequence[str]) -> list[Source]:
@@ -73,40 +94,6 @@ def compute_snapshot_id(source: Source, format_name: str | None) -> str:
         except OSError as error:
             raise _unreadable(str(file), error) from None
     return digest.hexdigest()[:16]
-
-
-def _find(argument: str) -> Source:
-    name, separator, rest = argument.partition("=")
-    path = Path(argument)
-    if separator and not path.exists():
-        path = Path(rest)
-        if not name.strip():
-            raise SourceError(argument, "the cluster's name before '=' is empty", "Write NAME=PATH.")
-        if not rest.strip():
-            raise SourceError(argument, "the path after '=' is empty", "Write NAME=PATH.")
-    else:
-        name = ""
-    skipped: tuple[str, ...] = ()
-    if path.is_dir():
-        files, skipped = _list_folder(path)
-    elif path.exists():
-        files = (path,)
-    else:
-        remedy = "Save the output of kafka-topics --describe to a file and give its path."
-        raise SourceError(str(path), "there is no such file or folder", remedy)
-    own_name = path.resolve().name
-    return Source(name or (own_name if path.is_dir() else Path(own_name).stem or own_name), files, skipped)
-
-
-def _list_folder(folder: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-    """Return (files, names of other entries) of a folder, without hidden ones."""
-    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-    files = tuple(entry for entry in entries if entry.is_file())
-    skipped = tuple(f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries if not entry.is_file())
-    if not files:
-        content = f"no files, only {', '.join(skipped)}" if skipped else "no files"
-        raise SourceError(str(folder), f"the folder has {content}", "Name a file, or a folder of one cluster's files.")
-    return files, skipped
 
 
 def _unreadable(path: str, error: OSError) -> SourceError:

@@ -1,7 +1,10 @@
-"""The JSON documents of kafka-reassign-partitions and kafka-leader-election, one line per partition."""
+"""Documents of Kafka's tools, one line per partition, and the throttles of a plan and of each wave."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,51 +16,43 @@ from udfs.planning.waves import Waves, find_reassigned_partitions
 Key = tuple[str, int]
 Lists = dict[Key, list[int]]
 
+LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
+LEADER_REPLICAS, FOLLOWER_REPLICAS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
+EVERY_REPLICA = "*"
+ALL = "all"
+_MAX_VALUE = 60_000  # characters of a config in a command: Linux takes 131,071 in an argument
+
 
 def get_key(model: ClusterModel, row: int) -> Key:
     """Return topic and id of a partition."""
     return model.topic_names[model.topic[row]], int(model.partition[row])
 
 
-def list_broker_ids(model: ClusterModel, rows: Sequence[int], offsets: Ints, replicas: Int32s) -> list[list[int]]:
-    """Return the broker ids of some segments of `replicas`."""
+def get_lists(model: ClusterModel, rows: Iterable[int], offsets: Ints, replicas: Int32s) -> Lists:
+    """Return the broker ids of some partitions' segments of `replicas`."""
     ids = model.broker_ids[replicas].tolist()
-    return [ids[offsets[row] : offsets[row + 1]] for row in rows]
+    return {get_key(model, row): ids[offsets[row] : offsets[row + 1]] for row in rows}
 
 
-def get_source_lists(model: ClusterModel, rows: Sequence[int]) -> Lists:
+def get_source_lists(model: ClusterModel, rows: Iterable[int]) -> Lists:
     """Return the lists of these partitions before the plan, in the source's order."""
-    lists = list_broker_ids(model, rows, model.offsets, model.source_order)
-    return {get_key(model, row): ids for row, ids in zip(rows, lists, strict=True)}
-
-
-def get_proposed_lists(model: ClusterModel, proposal: ProposedAssignment, rows: Sequence[int]) -> Lists:
-    """Return the proposed lists of these partitions."""
-    lists = list_broker_ids(model, rows, proposal.offsets, proposal.replicas)
-    return {get_key(model, row): ids for row, ids in zip(rows, lists, strict=True)}
+    return get_lists(model, rows, model.offsets, model.source_order)
 
 
 def get_wave_lists(model: ClusterModel, waves: Waves, wave: int) -> Lists:
     """Return the lists that a wave (from 0) sets."""
-    steps = range(*waves.begins[wave : wave + 2].tolist())
-    lists = list_broker_ids(model, steps, waves.offsets, waves.replicas)
-    return {get_key(model, row): ids for row, ids in zip(waves.row[steps].tolist(), lists, strict=True)}
+    ids, steps = model.broker_ids[waves.replicas].tolist(), range(*waves.begins[wave : wave + 2].tolist())
+    return {get_key(model, waves.row[k]): ids[waves.offsets[k] : waves.offsets[k + 1]] for k in steps}
 
 
 def find_irreversible(model: ClusterModel, proposal: ProposedAssignment) -> Ints:
-    """Find the partitions (rows) that the plan sets and no rollback can: their old list has a down broker.
-
-    Kafka's tool rejects a whole file for one broker that is not registered.
-    """
+    """Find the rows that the plan sets and no rollback can: Kafka's tool rejects their old lists' down brokers."""
     down = any_true(~model.live[model.replicas], model.offsets)
     return np.flatnonzero(down & find_reassigned_partitions(model, proposal))
 
 
 def find_elections(model: ClusterModel, proposal: ProposedAssignment) -> list[Key]:
-    """Find the partitions whose preferred leader after the plan is live and does not lead now.
-
-    Frozen partitions are left out.
-    """
+    """Find the partitions whose preferred leader after the plan is live and does not lead now, but no frozen ones."""
     reassigned = find_reassigned_partitions(model, proposal)
     first = np.where(reassigned, proposal.replicas[proposal.offsets[:-1]], model.source_order[model.offsets[:-1]])
     elected = model.live[first] & (first != model.current_leaders) & (reassigned | (model.frozen == FREE))
@@ -89,3 +84,78 @@ def dump_election(partitions: Iterable[Key]) -> str:
 def dump_topics_to_move(topics: Iterable[str]) -> str:
     """Write what kafka-reassign-partitions --generate takes."""
     return f'{{"topics":{dump_lines({"topic": topic} for topic in sorted(set(topics)))},"version":1}}\n'
+
+
+@dataclass(frozen=True)
+class Throttle:
+    """Throttled brokers and replicas."""
+
+    brokers: tuple[int, ...]  # Ids of those that copy, rising
+    topics: dict[str, tuple[str, str]]  # {topic: (throttled replicas of leaders, of followers)}, by name
+
+
+def compute_throttle(
+    before: Mapping[Key, Sequence[int]], after: Mapping[Key, Sequence[int]], down: Set[int] = frozenset()
+) -> Throttle:
+    """Compute the throttle between two states of some partitions.
+
+    Any old replica may become the source of a copy; new ones are followers. Brokers that are down take no config, as
+    kafka-configs asks the brokers themselves, but their replicas are named, as --throttle names them.
+    """
+    brokers: set[int] = set()
+    leaders, followers = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    for topic, partition in sorted(after):
+        sources = sorted(before[topic, partition])
+        added = sorted(set(after[topic, partition]) - set(sources))
+        if added:
+            brokers.update(sources, added)
+            leaders[topic] += [f"{partition}:{broker}" for broker in sources]
+            followers[topic] += [f"{partition}:{broker}" for broker in added]
+    return Throttle(tuple(sorted(brokers - down)), {t: (",".join(leaders[t]), ",".join(followers[t])) for t in leaders})
+
+
+def dump_throttles(rate: int, whole: Throttle, waves: Sequence[Throttle]) -> str:
+    """Write the throttles as one JSON document. rate: Bytes per second of a broker, each way."""
+    by_wave = ",\n".join(f'{{"wave":{number},{_dump(throttle)}}}' for number, throttle in enumerate(waves, 1))
+    return f'{{"version":1,"rate_bytes_per_s":{rate},\n"all":{{{_dump(whole)}}},\n"waves":[\n{by_wave}\n]}}\n'
+
+
+def _dump(throttle: Throttle) -> str:
+    topics = (
+        {"topic": topic, LEADER_REPLICAS: leaders, FOLLOWER_REPLICAS: followers}
+        for topic, (leaders, followers) in throttle.topics.items()
+    )
+    return f'"brokers":{dump_compact(throttle.brokers)},"topics":{dump_lines(topics)}'
+
+
+def dump_throttle_script(rate: int, whole: Throttle, waves: Sequence[tuple[str, Throttle]]) -> str:
+    """Write a shell script that sets or removes the throttles of the plan, or of one wave by the number of its file."""
+    names = " | ".join([ALL, *(name for name, _ in waves)])
+    lines = [
+        "#!/bin/sh",
+        f"# BOOTSTRAP_SERVER=host:9092 sh throttles.sh set|remove {ALL}|WAVE, with a wave as files are numbered: 01.",
+        "# kafka-reassign-partitions --execute --throttle does the same by itself, in one call.",
+        "set -eu",
+        'configs() { "${KAFKA_CONFIGS:-kafka-configs}" --bootstrap-server "${BOOTSTRAP_SERVER:?}" --alter "$@"; }',
+        'case "${1:-} ${2:-}" in',
+    ]
+    for name, throttle in [(ALL, whole), *waves]:
+        sets, removes = _list_commands(rate, throttle)
+        lines += [f'"set {name}")', *sets, "  ;;", f'"remove {name}")', *removes, "  ;;"]
+    lines += ["*)", f"  echo {shlex.quote(f'usage: throttles.sh set|remove {names}')} >&2", "  exit 64", "  ;;", "esac"]
+    return "\n".join(lines) + "\n"
+
+
+def _list_commands(rate: int, throttle: Throttle) -> tuple[list[str], list[str]]:
+    """Return the commands that set a throttle, and those that remove it."""
+    brokers = [f"  configs --entity-type brokers --entity-name={id_}" for id_ in throttle.brokers]
+    sets = [f"{broker} --add-config {LEADER_RATE}={rate},{FOLLOWER_RATE}={rate}" for broker in brokers]
+    removes = [f"{broker} --delete-config {LEADER_RATE},{FOLLOWER_RATE}" for broker in brokers]
+    for topic, replicas in throttle.topics.items():
+        # A value that is too long names every replica, as those in sync are not throttled.
+        leaders, followers = (f"[{text}]" if len(text) <= _MAX_VALUE else EVERY_REPLICA for text in replicas)
+        configs = shlex.quote(f"{LEADER_REPLICAS}={leaders},{FOLLOWER_REPLICAS}={followers}")
+        alter = f"  configs --entity-type topics --entity-name={shlex.quote(topic)}"
+        sets.append(f"{alter} --add-config {configs}")
+        removes.append(f"{alter} --delete-config {LEADER_REPLICAS},{FOLLOWER_REPLICAS}")
+    return sets or ["  :"], removes or ["  :"]

@@ -1,6 +1,8 @@
 """Check whether a plan still fits its cluster and, once it runs, what is done and what is missing."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
@@ -8,47 +10,137 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
-from pipelines.plan_files.fingerprints import find_topic_ranges, get_rack_names, hash_assignment, hash_partitions
-from pipelines.plan_files.kafka_json import Key, list_broker_ids
-from pipelines.plan_files.plan_progress import (
-    ChangedPartition,
-    ChangedRack,
-    PendingElection,
-    PendingPartition,
-    PlanProgress,
-    PlanStatus,
-    Reassignment,
-    WaveProgress,
-)
-from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan, read_plan
+from pipelines.plan_files.kafka_json import Key, get_source_lists
+from pipelines.plan_files.plan_folder import find_topic_ranges, get_rack_names, hash_assignment, hash_partitions
+from pipelines.plan_files.plan_reader import StoredPlan, read_plan
+from udfs.json_output import json_key, json_object
 from udfs.planning.cluster_model import ClusterModel
 
 
+class PlanStatus(StrEnum):
+    """Status of a plan: unchanged cluster, changed cluster, being reassigned, partly done, done."""
+
+    FITS = "fits"
+    CHANGED = "changed"
+    IN_FLIGHT = "in flight"
+    PARTLY_DONE = "partly done"
+    DONE = "done"
+
+
+@dataclass(frozen=True)
+class ChangedPartition:
+    """A partition that is as neither the plan nor the cluster before it says."""
+
+    topic: str
+    partition: int
+    now: list[int] | None  # Its replicas; None = the partition is gone
+    # Its replicas before the plan and after each step; None = the plan does not change it
+    planned: list[list[int]] | None
+
+
+@dataclass(frozen=True)
+class Reassignment:
+    """A reassignment under way."""
+
+    topic: str
+    partition: int
+    adding: list[int]
+    removing: list[int]
+    target: list[int]  # The list that it leads to
+    planned: bool  # Whether the plan has that list
+
+
+@dataclass(frozen=True)
+class WaveProgress:
+    """How many of a wave's partitions are as it leaves them, and how many are not yet."""
+
+    wave: int
+    file: str
+    done: int
+    missing: int
+
+
+@dataclass(frozen=True)
+class PendingPartition:
+    """A partition that is not yet as planned: its next wave, its replicas now and the planned ones."""
+
+    topic: str
+    partition: int
+    wave: int
+    now: list[int]
+    after: list[int]
+
+
+@dataclass(frozen=True)
+class PendingElection:
+    """A partition as planned whose preferred leader does not lead. leader: None = no broker leads."""
+
+    topic: str
+    partition: int
+    leader: int | None
+    preferred: int
+
+
+@dataclass(frozen=True)
+class ChangedRack:
+    """A broker that the rest of the plan names, its rack when the plan was made (None = not known), and now."""
+
+    broker: int
+    before: str | None
+    now: str | None
+
+
+@json_object
+class PlanProgress:
+    """Progress of a plan."""
+
+    status: PlanStatus  # Status
+    planned: int  # Partitions that the plan changes
+    # Those of them that are as planned. new_topics, new_brokers: Not there when the plan was made. missing_brokers,
+    # down_brokers: Live when the plan was made.
+    done: int
+    waves: tuple[WaveProgress, ...]
+    pending: tuple[PendingPartition, ...]
+    in_flight: tuple[Reassignment, ...]
+    changed_partitions: tuple[ChangedPartition, ...]
+    missing_topics: tuple[str, ...]
+    new_topics: tuple[str, ...]
+    missing_brokers: tuple[int, ...]
+    down_brokers: tuple[int, ...] = json_key("dead_brokers")
+    new_brokers: tuple[int, ...]
+    changed_racks: tuple[ChangedRack, ...]  # Of brokers that the rest of the plan names
+    # Brokers that the rest of the plan names and the source wants empty, unlike before
+    drained_brokers: tuple[int, ...] = json_key("to_empty")
+    pending_elections: tuple[PendingElection, ...] = json_key("unelected")
+    leaders_known: bool  # Whether a source shows leaders; else no election is pending
+    racks_known: bool  # Whether a source shows racks, or none did when the plan was made
+
+    @property
+    def may_execute(self) -> bool:
+        """Return whether the rest of the plan may be executed now."""
+        return self.status not in (PlanStatus.CHANGED, PlanStatus.IN_FLIGHT)
+
+
 def check_plan(directory: Path, model: ClusterModel, partitions: pa.Table) -> PlanProgress:
-    """Check the plan in a folder.
-
-    Args:
-        directory: The plan's folder.
-        model: Its cluster now.
-        partitions: The partitions of its cluster now (columns as in silver).
-
-    Raises:
-        SourceError: The plan is another cluster's, or its files are damaged.
-    """
+    """Check the plan in a folder against its cluster now. Raise SourceError if it is another's or damaged."""
     plan = read_plan(directory)
     if plan.cluster != model.cluster_id:
         problem = f"the plan is of the cluster {plan.cluster!r}, and this one is {model.cluster_id!r}"
         raise SourceError(model.cluster_id, problem, f"If it is the same cluster, name it so: {plan.cluster}=PATH")
     differing = list(_find_changed_partitions(plan, model))
-    now = _get_lists(model, _find_rows(model, dict.fromkeys([*plan.changes, *plan.election, *differing])))
+    now = get_source_lists(model, _find_rows(model, [*plan.changes, *plan.election, *differing]).values())
     in_flight = _list_reassignments(plan, partitions)
     moving = {(move.topic, move.partition) for move in in_flight}
-    steps_done = {key: _count_steps_done(change, now.get(key)) for key, change in plan.changes.items()}
+    # None = as neither before the plan nor after any step of it.
+    steps_done = {
+        key: change.lists.index(now[key]) if now.get(key) in change.lists else None
+        for key, change in plan.changes.items()
+    }
     missing_topics = sorted(set(plan.topics) - set(model.topic_names))
     unplanned = {key for key in differing if key not in plan.changes}
     unplanned |= {key for key, done in steps_done.items() if done is None}
     changed = [
-        ChangedPartition(*key, now.get(key), _list_planned(plan, key))
+        ChangedPartition(*key, now.get(key), plan.changes[key].lists if key in plan.changes else None)
         for key in sorted(unplanned - moving)
         if key[0] not in missing_topics
     ]
@@ -62,7 +154,12 @@ def check_plan(directory: Path, model: ClusterModel, partitions: pa.Table) -> Pl
     live, known = set(model.broker_ids[model.live].tolist()), set(model.broker_ids.tolist())
     lost = plan.live_brokers - live
     needed = {id_ for partition in pending for id_ in partition.after}
-    racks, racks_known = _find_changed_racks(plan, model, needed)
+    racks_now = get_rack_names(model)
+    racks = [
+        ChangedRack(id_, plan.racks.get(id_), racks_now[id_])
+        for id_ in sorted(needed & racks_now.keys())
+        if plan.racks.get(id_) != racks_now[id_]
+    ]
     drained = needed & set(model.broker_ids[model.draining].tolist()) - plan.draining_brokers
     lost_needed = lost & needed if started else lost
     if changed or missing_topics or new_topics or lost_needed or racks or drained:
@@ -76,37 +173,11 @@ def check_plan(directory: Path, model: ClusterModel, partitions: pa.Table) -> Pl
     elections, leaders_known = _find_pending_elections(
         plan, model, partitions, {(partition.topic, partition.partition) for partition in pending}
     )
-    return PlanProgress(
-        status=status,
-        planned=len(plan.changes),
-        done=len(plan.changes) - len(pending),
-        waves=_count_waves(plan, steps_done),
-        pending=tuple(pending),
-        in_flight=tuple(in_flight),
-        changed_partitions=tuple(changed),
-        missing_topics=tuple(missing_topics),
-        new_topics=tuple(new_topics),
-        missing_brokers=tuple(sorted(lost - known)),
-        down_brokers=tuple(sorted(lost & known)),
-        new_brokers=tuple(sorted(live - plan.live_brokers)),
-        changed_racks=tuple(racks),
-        drained_brokers=tuple(sorted(drained)),
-        pending_elections=tuple(elections),
-        leaders_known=leaders_known,
-        racks_known=racks_known,
-    )
-
-
-def _find_changed_racks(plan: StoredPlan, model: ClusterModel, needed: set[int]) -> tuple[list[ChangedRack], bool]:
-    """Return those of the brokers whose rack has changed, and whether that can be said.
-
-    A source that shows no racks says nothing about them, as a describe beside a list of brokers.
-    """
-    now = get_rack_names(model)
-    if not now:
-        return [], not plan.racks
-    racks = [ChangedRack(id_, plan.racks.get(id_), now[id_]) for id_ in sorted(needed & now.keys())]
-    return [rack for rack in racks if rack.before != rack.now], True
+    partition_lists = (tuple(pending), tuple(in_flight), tuple(changed), tuple(missing_topics), tuple(new_topics))
+    brokers = (tuple(sorted(lost - known)), tuple(sorted(lost & known)), tuple(sorted(live - plan.live_brokers)))
+    done = (len(plan.changes), len(plan.changes) - len(pending), _count_waves(plan, steps_done))
+    members = (status, *done, *partition_lists, *brokers, tuple(racks), tuple(sorted(drained)), tuple(elections))
+    return PlanProgress(*members, leaders_known, bool(racks_now) or not plan.racks)
 
 
 def _find_rows(model: ClusterModel, keys: Iterable[Key]) -> dict[Key, int]:
@@ -119,24 +190,6 @@ def _find_rows(model: ClusterModel, keys: Iterable[Key]) -> dict[Key, int]:
         if row < end and model.partition[row] == partition:
             rows[topic, partition] = row
     return rows
-
-
-def _get_lists(model: ClusterModel, rows: dict[Key, int]) -> dict[Key, list[int]]:
-    """Return the replicas of rows in the source's order."""
-    lists = list_broker_ids(model, list(rows.values()), model.offsets, model.source_order)
-    return dict(zip(rows, lists, strict=True))
-
-
-def _count_steps_done(change: PlannedChange, now: list[int] | None) -> int | None:
-    """Return how many steps a partition has behind it; None if it is as neither before nor after any of them."""
-    if now == change.before:
-        return 0
-    return next((done for done, (_, replicas) in enumerate(change.steps, 1) if replicas == now), None)
-
-
-def _list_planned(plan: StoredPlan, key: Key) -> list[list[int]] | None:
-    change = plan.changes.get(key)
-    return None if change is None else [change.before, *(replicas for _, replicas in change.steps)]
 
 
 def _find_changed_partitions(plan: StoredPlan, model: ClusterModel) -> Iterator[Key]:
@@ -165,7 +218,7 @@ def _list_reassignments(plan: StoredPlan, partitions: pa.Table) -> list[Reassign
         adding, removing = row["adding_replicas"] or [], row["removing_replicas"] or []
         target = [broker for broker in row["replicas"] or [] if broker not in removing]
         key = (row["topic"], row["partition"])
-        planned = target in (_list_planned(plan, key) or [])[1:]
+        planned = key in plan.changes and target in plan.changes[key].lists[1:]
         reassignments.append(Reassignment(*key, adding, removing, target, planned))
     return sorted(reassignments, key=lambda move: (move.topic, move.partition))
 
@@ -189,7 +242,7 @@ def _find_pending_elections(
     rows = _find_rows(model, sorted({*plan.changes, *plan.election} - pending))
     live = set(model.broker_ids[model.live].tolist())
     elections = []
-    for key, replicas in _get_lists(model, rows).items():
+    for key, replicas in get_source_lists(model, rows.values()).items():
         place = int(model.leader[rows[key]])
         leader = int(model.broker_ids[place]) if place >= 0 else None
         if leader != replicas[0] and replicas[0] in live:

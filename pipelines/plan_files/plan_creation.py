@@ -9,16 +9,14 @@ import pyarrow.compute as pc
 
 from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.snapshot import Snapshot
-from pipelines.plan_files.plan_folder import check_plan_folder, write_plan
-from pipelines.plan_files.plan_json import NotInRollback, list_not_in_rollback, list_waves, to_plain_json
+from pipelines.plan_files import plan_folder
 from udfs.json_output import json_inline, json_key, json_object, to_json
 from udfs.planning.certificates import Certificate
 from udfs.planning.cluster_model import ClusterModel, build_model
 from udfs.planning.constraints import InfeasibleRequest, check_request, select_target_brokers
 from udfs.planning.goal_planners import freeze_partitions_on_down_brokers, make_plan
-from udfs.planning.plan_metrics import MetricOptions, PlanMetrics
+from udfs.planning.plan_metrics import MetricOptions, PlanMetrics, PlanSummary, count_frozen_partitions, summarize_plan
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.plan_summary import PlanSummary, count_frozen_partitions, summarize_plan
 from udfs.planning.waves import WaveLimits
 
 
@@ -26,9 +24,9 @@ from udfs.planning.waves import WaveLimits
 class CreatedPlan:
     """A plan whose files are written."""
 
-    request: PlanRequest  # What was asked for
-    summary: PlanSummary  # The proposal, its waves and metrics
-    files: tuple[Path, ...]  # The files, in order
+    request: PlanRequest
+    summary: PlanSummary
+    files: tuple[Path, ...]  # In order
     unplaced: int  # Partitions without known replicas
     unsized: int  # Other partitions without a known size
     quarantined: int  # Records of the source that were rejected
@@ -48,24 +46,10 @@ class PlanFacts:
     metrics: PlanMetrics = json_inline()
 
 
-@json_object
-class PlanAnswer:
-    """The answer of `plan --json`: the same for the same plan, so without the time that it took."""
-
-    facts: PlanFacts = json_inline()
-    waves: list[dict[str, Any]]
-    not_in_rollback: NotInRollback
-    files: list[str]
-
-
 def build_snapshot_model(
     snapshot: Snapshot, default_min_isr: int, exclude_topics: tuple[str, ...] = ()
 ) -> ClusterModel:
-    """Build the model of a snapshot.
-
-    Raises:
-        SourceError: It shows no replicas, or an excluded topic does not exist.
-    """
+    """Build the model of a snapshot; raise SourceError if it has no replicas, or lacks an excluded topic."""
     if not pc.any(pc.is_valid(snapshot.partitions["replicas"])).as_py():
         remedy = "Add a kafka-topics --describe of the cluster, or another source that shows them"
         raise SourceError(snapshot.cluster_id, "its sources show no replicas", remedy)
@@ -77,32 +61,18 @@ def build_snapshot_model(
 
 
 def create_plan(
-    snapshot: Snapshot,
-    request: PlanRequest,
-    out: Path,
-    limits: WaveLimits,
-    options: MetricOptions,
-    default_min_isr: int,
+    snapshot: Snapshot, request: PlanRequest, out: Path, limits: WaveLimits, options: MetricOptions, min_isr: int
 ) -> CreatedPlan:
-    """Create the plan for a request.
-
-    Args:
-        snapshot: The cluster.
-        request: What to plan.
-        out: The folder that the files are written to.
-        limits: Limits of waves.
-        options: Options of the metrics.
-        default_min_isr: min.insync.replicas of topics whose sources show none.
-
-    Raises:
-        Infeasible: No plan meets the constraints; nothing is written.
-        SourceError: The request makes no sense in this cluster.
-    """
-    check_plan_folder(out.resolve())
-    model = build_snapshot_model(snapshot, default_min_isr, request.exclude_topics)
-    _check_loads(model, request)
-    problems = check_request(model, request)
-    if problems:
+    """Create a plan, and write it to the folder `out`. Raise Infeasible, or SourceError for a wrong request."""
+    plan_folder.check_plan_folder(out.resolve())
+    model = build_snapshot_model(snapshot, min_isr, request.exclude_topics)
+    if request.max_bytes is not None and not model.known[0]:
+        remedy = "Use --max-moves, or add the output of kafka-log-dirs --describe"
+        raise SourceError(model.cluster_id, "its sources show no sizes, so --max-bytes cannot be kept to", remedy)
+    if request.by_bytes and not model.known[2]:
+        remedy = "Leave out --by-bytes, or add a source with rates, such as a list of topics or a model"
+        raise SourceError(model.cluster_id, "its sources show no bytes out, which --by-bytes is about", remedy)
+    if problems := check_request(model, request):
         raise SourceError(snapshot.cluster_id, "; ".join(problems), "See inspect for its brokers and topics")
     model = freeze_partitions_on_down_brokers(model, request.goal)
     started = perf_counter()
@@ -114,7 +84,7 @@ def create_plan(
     solved = perf_counter()
     summary = summarize_plan(model, request, proposal, limits, options)
     measured = perf_counter()
-    files = write_plan(out, model, proposal, summary.waves, to_json(collect_facts(request, summary)))
+    files = plan_folder.write_plan(out, model, proposal, summary.waves, to_json(collect_facts(request, summary)))
     written = perf_counter()
     sizes = snapshot.partitions["size_bytes"].filter(pc.is_valid(snapshot.partitions["replicas"]))
     return CreatedPlan(
@@ -128,39 +98,17 @@ def create_plan(
     )
 
 
-def _check_loads(model: ClusterModel, request: PlanRequest) -> None:
-    """Check that the sources show the loads that the request is about."""
-    if request.max_bytes is not None and not model.known[0]:
-        remedy = "Use --max-moves, or add the output of kafka-log-dirs --describe"
-        raise SourceError(model.cluster_id, "its sources show no sizes, so --max-bytes cannot be kept to", remedy)
-    if request.by_bytes and not model.known[2]:
-        remedy = "Leave out --by-bytes, or add a source with rates, such as a list of topics or a model"
-        raise SourceError(model.cluster_id, "its sources show no bytes out, which --by-bytes is about", remedy)
-
-
 def collect_facts(request: PlanRequest, summary: PlanSummary) -> PlanFacts:
     """Collect what plan.json says beside the assignment."""
-    model, proposal = summary.model, summary.proposal
-    return PlanFacts(
-        model.cluster_id,
-        request.goal,
-        request,
-        select_target_brokers(model, request),
-        count_frozen_partitions(model),
-        proposal.certificate,
-        summary.metrics,
-    )
+    model, certificate = summary.model, summary.proposal.certificate
+    target_brokers, frozen = select_target_brokers(model, request), count_frozen_partitions(model)
+    return PlanFacts(model.cluster_id, request.goal, request, target_brokers, frozen, certificate, summary.metrics)
 
 
 def build_answer(plan: CreatedPlan) -> dict[str, Any]:
-    """Return the object that `plan --json` writes."""
+    """Return the object that `plan --json` writes: the same for the same plan, so without the time that it took."""
     model, proposal, waves = plan.summary.model, plan.summary.proposal, plan.summary.waves
-    answer: dict[str, Any] = to_plain_json(
-        PlanAnswer(
-            collect_facts(plan.request, plan.summary),
-            list_waves(model, waves),
-            list_not_in_rollback(model, proposal),
-            [path.name for path in plan.files],
-        )
-    )
-    return answer
+    facts: dict[str, Any] = plan_folder.to_plain_json(collect_facts(plan.request, plan.summary))
+    missing: dict[str, Any] = to_json(plan_folder.list_not_in_rollback(model, proposal))
+    files = [path.name for path in plan.files]
+    return {**facts, "waves": plan_folder.list_waves(model, waves), "not_in_rollback": missing, "files": files}

@@ -1,90 +1,259 @@
-"""The folder of a plan: its files are written beside it, and then replace it as a whole."""
+"""The folder of a plan: plan.json, with proofs, waves and fingerprints for `--check`, and files for Kafka's tools."""
 
 import contextlib
+import hashlib
 import json
+import math
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pipelines.errors import SettingsError
-from pipelines.plan_files.kafka_json import (
-    dump_election,
-    dump_reassignment,
-    dump_topics_to_move,
-    find_elections,
-    find_irreversible,
-    get_key,
-    get_proposed_lists,
-    get_source_lists,
-    get_wave_lists,
-)
-from pipelines.plan_files.plan_json import KIND, dump_plan, name_wave_file, name_waves
-from pipelines.plan_files.throttles import (
-    compute_throttle,
-    compute_wave_throttles,
-    dump_throttle_script,
-    dump_throttles,
-)
-from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
-from udfs.planning.waves import Waves, find_reassigned_partitions
+from pipelines.plan_files import kafka_json
+from pipelines.plan_files.kafka_json import Key, Lists, dump_compact, dump_lines, find_irreversible, get_key
+from udfs.arrow.ragged import position_of
+from udfs.json_output import json_key, json_object, to_json
+from udfs.planning.cluster_model import ClusterModel, Ints, ProposedAssignment
+from udfs.planning.kernels.wave_steps import NOTHING_ADDED
+from udfs.planning.waves import WaveLimits, Waves, find_reassigned_partitions, report_waves
 
+Hashes = npt.NDArray[np.uint32]
+
+HEX_DIGITS = 8  # of a partition's hash
+
+KIND = "kafka-placement plan"
+VERSION = 1
+NO_ROLLBACK = "a replica was on a broker that is down, and Kafka's tool rejects files that name such a broker"
+_LISTED = 20  # partitions by name
+_DIGITS = 12  # significant digits of a float
+_UNLIMITED = (WaveLimits().bytes_in_flight, WaveLimits().moves_per_broker)
 PLAN, REASSIGNMENT, ROLLBACK, ELECTION = "plan.json", "reassignment.json", "rollback.json", "election.json"
 TOPICS_TO_MOVE, THROTTLES, THROTTLE_SCRIPT = "topics-to-move.json", "throttles.json", "throttles.sh"
-
 _FILES = (REASSIGNMENT, ROLLBACK, ELECTION, TOPICS_TO_MOVE, THROTTLES, THROTTLE_SCRIPT, PLAN)
 _WAVE = re.compile(r"wave-[0-9]{2,}\.json")
 _REMEDY = "Name a new or empty folder, or one that holds a plan, which is then replaced"
 
 
+def hash_assignment(model: ClusterModel) -> str:
+    """Return the sha256, in hex, of topics, partition ids and replica lists in the source's order."""
+    whole = hashlib.sha256("\n".join(model.topic_names).encode())
+    for values in (model.topic, model.partition, model.offsets, _list_ids(model)):
+        whole.update(b"\0" + values.astype("<i8").tobytes())
+    return whole.hexdigest()
+
+
+def hash_partitions(model: ClusterModel) -> Hashes:
+    """Hash each partition's replica list in the source's order: uint32 (p). Equal lists have equal hashes."""
+    with np.errstate(over="ignore"):
+        place = position_of(model.offsets).astype(np.uint64)
+        parts = _mix(_mix(_list_ids(model).astype(np.uint64)) + place)
+        total = np.zeros(len(parts) + 1, dtype=np.uint64)
+        np.cumsum(parts, out=total[1:])
+        return (_mix(total[model.offsets[1:]] - total[model.offsets[:-1]]) >> np.uint64(32)).astype(np.uint32)
+
+
+def get_rack_names(model: ClusterModel) -> dict[int, str]:
+    """Return the racks of brokers whose rack is known; none unless the rack of every live broker is known."""
+    ids, racks = model.broker_ids.tolist(), model.rack.tolist()
+    return {id_: model.rack_names[rack] for id_, rack in zip(ids, racks, strict=True) if rack < len(model.rack_names)}
+
+
+def find_topic_ranges(model: ClusterModel) -> list[tuple[str, int, int]]:
+    """Return each topic with its first partition's row, and the row after its last."""
+    ends = np.searchsorted(model.topic, np.arange(len(model.topic_names) + 1)).tolist()
+    return list(zip(model.topic_names, ends[:-1], ends[1:], strict=True))
+
+
+def fingerprint_topics(model: ClusterModel) -> dict[str, dict[str, str]]:
+    """Return {topic: {"partitions": ids as ranges, "hashes": HEX_DIGITS for each, in their order}}."""
+    text = hash_partitions(model).astype(">u4").tobytes().hex()
+    return {
+        topic: {
+            "partitions": format_ranges(model.partition[begin:end]),
+            "hashes": text[HEX_DIGITS * begin : HEX_DIGITS * end],
+        }
+        for topic, begin, end in find_topic_ranges(model)
+    }
+
+
+def format_ranges(ids: npt.NDArray[np.integer]) -> str:
+    """Format rising ids as ranges: 0-5,7."""
+    breaks = np.flatnonzero(np.diff(ids) != 1)
+    begins, ends = ids[np.append(0, breaks + 1)].tolist(), ids[np.append(breaks, len(ids) - 1)].tolist()
+    return ",".join(f"{begin}-{end}" if end > begin else f"{begin}" for begin, end in zip(begins, ends, strict=True))
+
+
+def parse_ranges(text: str, count: int) -> Ints:
+    """Parse ranges of ids: int64 (count). Raise ValueError if there are more ids, or fewer."""
+    parts = [part.partition("-") for part in text.split(",")]
+    spans = [range(int(begin), int(end or begin) + 1) for begin, _, end in parts]
+    if sum(map(len, spans)) != count:
+        raise ValueError(f"{text} is not {count} ids")
+    return np.concatenate([np.arange(span.start, span.stop, dtype=np.int64) for span in spans])
+
+
+def _list_ids(model: ClusterModel) -> Ints:
+    return model.broker_ids[model.source_order].astype(np.int64)
+
+
+def _mix(value: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Apply splitmix64's output function."""
+    value = value + np.uint64(0x9E3779B97F4A7C15)
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))
+
+
+@json_object
+class NotInRollback:
+    """Partitions that the plan sets and rollback.json cannot restore: how many, the first of them, and why."""
+
+    partitions: int
+    first_partitions: list[str] = json_key("first")
+    reason: str | None = json_key("why")
+
+
+def to_plain_json(value: Any) -> Any:
+    """Convert an answer to JSON values, with floats rounded to 12 digits, and null for those that are not finite."""
+    match to_json(value):
+        case float() as number:
+            return float(f"{number:.{_DIGITS}g}") if math.isfinite(number) else None
+        case dict() as members:
+            return {key: to_plain_json(part) for key, part in members.items()}
+        case list() as parts:
+            return [to_plain_json(part) for part in parts]
+        case plain:
+            return plain
+
+
+def name_waves(waves: int) -> list[str]:
+    """Return the numbers of waves as files have them: 01, 02, as wide as the last."""
+    width = max(2, len(str(waves)))
+    return [f"{number:0{width}d}" for number in range(1, waves + 1)]
+
+
+def name_wave_file(name: str) -> str:
+    """Return the file name of a wave."""
+    return f"wave-{name}.json"
+
+
+def _dump_plan(
+    model: ClusterModel, proposal: ProposedAssignment, waves: Waves, facts: Mapping[str, Any], changes: Iterable[Any]
+) -> str:
+    """Write plan.json. facts: the caller's members, such as certificate and metrics."""
+    limits = {key: None if value in _UNLIMITED else value for key, value in asdict(waves.limits).items()}
+    first = {"kind": dump_compact(KIND), "version": dump_compact(VERSION)}
+    last = {
+        "limits": dump_compact(to_plain_json(limits)),
+        "oversized_partitions": dump_lines(model.name(row) for row in waves.oversized.tolist()),
+        "waves": dump_lines(list_waves(model, waves)),
+        "not_in_rollback": dump_compact(to_json(list_not_in_rollback(model, proposal))),
+        "assignment_before": _dump_assignment(model),
+        "changes": dump_lines(changes),
+    }
+    if conflicts := sorted(set(facts) & {*first, *last}):
+        raise ValueError(f"plan.json has {', '.join(conflicts)} of its own")
+    texts = {str(key): json.dumps(to_plain_json(value), indent=1, allow_nan=False) for key, value in facts.items()}
+    members = (first | texts | last).items()
+    return "{\n" + ",\n".join(f"{json.dumps(key)}: {text}" for key, text in members) + "\n}\n"
+
+
+def list_waves(model: ClusterModel, waves: Waves) -> list[dict[str, Any]]:
+    """List the waves with their files; bytes and seconds are None where no size is known."""
+    out = []
+    for name, report in zip(name_waves(waves.waves), report_waves(model, waves), strict=True):
+        members = asdict(report)
+        if not model.known[0]:
+            members |= dict.fromkeys(("bytes_to_copy", "busiest_bytes", "seconds"))
+        out.append({"wave": members.pop("wave"), "file": name_wave_file(name), **to_plain_json(members)})
+    return out
+
+
+def list_not_in_rollback(model: ClusterModel, proposal: ProposedAssignment) -> NotInRollback:
+    """List the partitions that rollback.json cannot restore."""
+    rows = find_irreversible(model, proposal).tolist()
+    return NotInRollback(len(rows), [model.name(row) for row in rows[:_LISTED]], NO_ROLLBACK if rows else None)
+
+
+def _dump_assignment(model: ClusterModel) -> str:
+    topics = ",\n".join(
+        f"{json.dumps(topic)}:{dump_compact(short)}" for topic, short in fingerprint_topics(model).items()
+    )
+    racks: dict[str, list[int]] = {}
+    for id_, rack in get_rack_names(model).items():
+        racks.setdefault(rack, []).append(id_)
+    members = {
+        "sha256": hash_assignment(model),
+        "cluster": model.cluster_id,
+        "living_brokers": model.broker_ids[model.live].tolist(),
+        "dead_brokers": model.broker_ids[~model.live].tolist(),
+        "draining_brokers": model.broker_ids[model.draining].tolist(),
+        "racks": racks,
+    }
+    return f'{dump_compact(members)[:-1]},\n"topics":{{\n{topics}\n}}}}'
+
+
+def _list_changes(
+    model: ClusterModel, proposal: ProposedAssignment, waves: Waves, before: Lists, after: Lists, by_wave: list[Lists]
+) -> Iterator[dict[str, Any]]:
+    steps: dict[Key, list[dict[str, Any]]] = {key: [] for key in after}
+    for number, lists in enumerate(by_wave, 1):
+        for key, replicas in lists.items():
+            steps[key].append({"wave": number, "replicas": replicas})
+    added = np.bincount(waves.row[waves.added != NOTHING_ADDED], minlength=model.partitions)
+    copied = np.round(model.size * added).astype(np.int64).tolist()
+    for row, key in zip(np.flatnonzero(find_reassigned_partitions(model, proposal)).tolist(), after, strict=True):
+        yield {
+            "topic": key[0],
+            "partition": key[1],
+            "before": before[key],
+            "after": after[key],
+            "bytes_to_copy": copied[row] if model.known[0] else None,
+            "steps": steps[key],
+            "reason": proposal.reasons[proposal.reason[row]] if proposal.reason[row] >= 0 else "",
+        }
+
+
 def build_files(
     model: ClusterModel, proposal: ProposedAssignment, waves: Waves, facts: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Return the texts of a plan's files by name, the same for the same plan.
-
-    facts: Members of plan.json, such as certificate and metrics.
-    """
+    """Return a plan's files by name, the same for the same plan. facts: members of plan.json, such as metrics."""
     rows = np.flatnonzero(find_reassigned_partitions(model, proposal)).tolist()
-    before, after = get_source_lists(model, rows), get_proposed_lists(model, proposal, rows)
-    by_wave = [get_wave_lists(model, waves, wave) for wave in range(waves.waves)]
+    before = kafka_json.get_source_lists(model, rows)
+    after = kafka_json.get_lists(model, rows, proposal.offsets, proposal.replicas)
+    by_wave = [kafka_json.get_wave_lists(model, waves, wave) for wave in range(waves.waves)]
     names = name_waves(waves.waves)
     irreversible = {get_key(model, row) for row in find_irreversible(model, proposal).tolist()}
     down = set(model.broker_ids[~model.live].tolist())
     rate = max(1, int(waves.limits.throttle_bytes_per_s))
-    whole, throttles = compute_throttle(before, after, down), compute_wave_throttles(before, by_wave, down)
+    whole = kafka_json.compute_throttle(before, after, down)
+    throttles, now = [], dict(before)
+    for lists in by_wave:
+        throttles.append(kafka_json.compute_throttle(now, lists, down))
+        now |= lists
+    dump, changes = kafka_json.dump_reassignment, _list_changes(model, proposal, waves, before, after, by_wave)
     return {
-        REASSIGNMENT: dump_reassignment(after),
-        **{name_wave_file(name): dump_reassignment(lists) for name, lists in zip(names, by_wave, strict=True)},
-        ROLLBACK: dump_reassignment({key: ids for key, ids in before.items() if key not in irreversible}),
-        ELECTION: dump_election(find_elections(model, proposal)),
-        TOPICS_TO_MOVE: dump_topics_to_move(get_key(model, row)[0] for row in rows),
-        THROTTLES: dump_throttles(rate, whole, throttles),
-        THROTTLE_SCRIPT: dump_throttle_script(rate, whole, list(zip(names, throttles, strict=True))),
-        PLAN: dump_plan(model, proposal, waves, facts, by_wave),
+        REASSIGNMENT: dump(after),
+        **{name_wave_file(name): dump(lists) for name, lists in zip(names, by_wave, strict=True)},
+        ROLLBACK: dump({key: ids for key, ids in before.items() if key not in irreversible}),
+        ELECTION: kafka_json.dump_election(kafka_json.find_elections(model, proposal)),
+        TOPICS_TO_MOVE: kafka_json.dump_topics_to_move(topic for topic, _ in after),
+        THROTTLES: kafka_json.dump_throttles(rate, whole, throttles),
+        THROTTLE_SCRIPT: kafka_json.dump_throttle_script(rate, whole, list(zip(names, throttles, strict=True))),
+        PLAN: _dump_plan(model, proposal, waves, facts, changes),
     }
 
 
 def write_plan(
     directory: Path, model: ClusterModel, proposal: ProposedAssignment, waves: Waves, facts: Mapping[str, Any]
 ) -> list[Path]:
-    """Write a plan's files to a folder, which is created, or replaced if it holds a plan.
-
-    Args:
-        directory: The folder.
-        model: The cluster.
-        proposal: The plan.
-        waves: Its waves.
-        facts: Members of plan.json, such as certificate and metrics.
-
-    Returns:
-        The files.
-
-    Raises:
-        SettingsError: The folder holds something else, or cannot be written.
-    """
+    """Write a plan to a folder, new, empty or a plan's; return the files. Raise SettingsError if that is impossible."""
     folder = directory.resolve()
     check_plan_folder(folder)
     texts = build_files(model, proposal, waves, facts)
@@ -102,11 +271,7 @@ def write_plan(
 
 
 def check_plan_folder(folder: Path) -> None:
-    """Check that a plan may be written to a folder.
-
-    Raises:
-        SettingsError: It holds something else than a plan.
-    """
+    """Check that a folder is new, empty or a plan's; raise SettingsError if not."""
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -115,15 +280,11 @@ def check_plan_folder(folder: Path) -> None:
     foreign = [name for name in names if name not in _FILES and not _WAVE.fullmatch(name)]
     if foreign:
         raise SettingsError(f"{folder} holds {foreign[0]}, which is no file of a plan. {_REMEDY}")
-    if names and not _is_plan(folder / PLAN):
-        raise SettingsError(f"{folder} holds {names[0]}, but no {PLAN} of this program. {_REMEDY}")
-
-
-def _is_plan(path: Path) -> bool:
+    document = None
     with contextlib.suppress(OSError, ValueError):
-        document = json.loads(path.read_text(encoding="utf-8"))
-        return isinstance(document, dict) and document.get("kind") == KIND
-    return False
+        document = json.loads((folder / PLAN).read_text(encoding="utf-8"))
+    if names and not (isinstance(document, dict) and document.get("kind") == KIND):
+        raise SettingsError(f"{folder} holds {names[0]}, but no {PLAN} of this program. {_REMEDY}")
 
 
 def _replace(folder: Path, new: Path, old: Path) -> None:

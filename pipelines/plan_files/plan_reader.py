@@ -11,9 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
-from pipelines.plan_files.fingerprints import Hashes, parse_ranges
 from pipelines.plan_files.kafka_json import Key, Lists
-from pipelines.plan_files.plan_folder import ELECTION, PLAN, REASSIGNMENT, ROLLBACK
+from pipelines.plan_files.plan_folder import ELECTION, PLAN, REASSIGNMENT, ROLLBACK, Hashes, parse_ranges
 from udfs.planning.cluster_model import Ints
 
 REMEDY = "Put back the file that `plan` wrote, or plan anew"
@@ -94,6 +93,11 @@ class PlannedChange:
     steps: tuple[tuple[int, list[int]], ...]
 
     @property
+    def lists(self) -> list[list[int]]:
+        """Return the list before the plan, and after each step."""
+        return [self.before, *(replicas for _, replicas in self.steps)]
+
+    @property
     def after(self) -> list[int]:
         """Return the planned list."""
         return self.steps[-1][1]
@@ -116,11 +120,7 @@ class StoredPlan:
 
 
 def read_plan(directory: Path) -> StoredPlan:
-    """Read the plan of a folder.
-
-    Raises:
-        SourceError: A file is missing or damaged, or files do not agree.
-    """
+    """Read the plan of a folder; raise SourceError if a file is missing or damaged, or files do not agree."""
     if not directory.is_dir():
         raise SourceError(str(directory), "there is no such folder", "Name the folder that `plan --out` made")
     path = directory / PLAN
@@ -141,22 +141,29 @@ def read_plan(directory: Path) -> StoredPlan:
         for wave, replicas in planned.steps:
             by_wave[wave - 1][key] = replicas
     before = plan.assignment_before
-    live = set(before.live_brokers)
-    rollback = {key: change.before for key, change in changes.items() if live.issuperset(change.before)}
+    live = frozenset(before.live_brokers)
     _check_lists(directory / REASSIGNMENT, {key: change.after for key, change in changes.items()})
+    rollback = {key: change.before for key, change in changes.items() if live.issuperset(change.before)}
     _check_lists(directory / ROLLBACK, rollback)
     for entry, lists in zip(plan.waves, by_wave, strict=True):
         _check_lists(directory / entry.file, lists)
     election_path = directory / ELECTION
     election_text, election = _read(election_path, _Election)
+    topics = {}
+    for topic, short in before.topics.items():
+        hashes = np.frombuffer(bytes.fromhex(short.hashes), dtype=">u4").astype(np.uint32)
+        try:
+            topics[topic] = parse_ranges(short.partitions, len(hashes)), hashes
+        except ValueError as error:
+            raise SourceError(str(path), f"assignment_before.topics.{topic}: partitions {error}", REMEDY) from error
     return StoredPlan(
         tuple(wave.file for wave in plan.waves),
         before.sha256,
         before.cluster,
-        frozenset(before.live_brokers),
+        live,
         frozenset(before.draining_brokers),
         {id_: rack for rack, ids in before.racks.items() for id_ in ids},
-        {topic: _parse_fingerprints(path, topic, short) for topic, short in before.topics.items()},
+        topics,
         changes,
         tuple(_by_key(election_path, election_text, election.partitions)),
     )
@@ -181,13 +188,9 @@ def _read(path: Path, document: type[_Document]) -> tuple[str, _Document]:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the document"
-        problem = f"{where}: {first['msg']}, but it is {_shorten(first['input'])}"
+        value = ascii(first["input"])
+        problem = f"{where}: {first['msg']}, but it is {value if len(value) <= 80 else value[:77] + '...'}"
         raise SourceError(str(path), problem, REMEDY, _find_line_in(text, content, first["loc"])) from error
-
-
-def _shorten(value: Any) -> str:
-    text = ascii(value)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _find_line_in(text: str, content: Any, place: Sequence[int | str]) -> int | None:
@@ -238,11 +241,3 @@ def _check_lists(path: Path, planned: Lists) -> None:
     for topic, partition in planned:
         if (topic, partition) not in entries:
             raise SourceError(str(path), f"partition {topic}-{partition} of {PLAN} is missing", REMEDY)
-
-
-def _parse_fingerprints(path: Path, topic: str, short: _Topic) -> tuple[Ints, Hashes]:
-    hashes = np.frombuffer(bytes.fromhex(short.hashes), dtype=">u4").astype(np.uint32)
-    try:
-        return parse_ranges(short.partitions, len(hashes)), hashes
-    except ValueError as error:
-        raise SourceError(str(path), f"assignment_before.topics.{topic}: partitions {error}", REMEDY) from error

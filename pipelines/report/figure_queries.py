@@ -1,163 +1,103 @@
 """The figures of the report as SQL over the tables; the report shows each query, so that anyone can run it again."""
 
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.spark.sql_conditions import match_snapshots
+from pipelines.spark.views import View, match_snapshots, parse_queries
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A query for any number of snapshots."""
-
-    name: str  # Name in the report's data and in docs/figures.md
-    title: str  # Title
-    sql: str  # The query; `{condition}` stands for the condition on cluster_id and snapshot_id
+class Figure(View):
+    """A query for any number of snapshots; its name is that in the report's data and in docs/figures.md."""
 
     def query(self, snapshots: Iterable[SnapshotKey]) -> str:
         """Return the query for these snapshots."""
-        return self.sql.strip().format(condition=match_snapshots(list(snapshots)))
-
-    @property
-    def tables(self) -> list[str]:
-        """The tables that it reads, as schema.name."""
-        return list(dict.fromkeys(re.findall(r"\b(?:FROM|JOIN)\s+(\w+\.\w+)", self.sql)))
+        return self.sql.format(condition=match_snapshots(list(snapshots)))
 
 
-FIGURES = (
-    Figure(
-        "sources",
-        "Sources, and rejected records",
-        """
+# `{condition}` stands for the condition on cluster_id and snapshot_id.
+_QUERIES = """
+-- sources: Sources, and rejected records
 SELECT cluster_id, source, format, records, accepted_records, quarantined_records, ignored_records
-FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source""",
-    ),
-    Figure(
-        "hotspots",
-        "Leaders by scheme",
-        """
+FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
+
+-- hotspots: Leaders by scheme
 SELECT cluster_id, scheme, brokers, partitions, leaders, leaders_max, leaders_mean, hottest_broker, hot_brokers,
        max_over_mean_ratio, preferred_leader_percent, under_replicated_percent
-FROM gold.leader_hotspots WHERE {condition} AND topic IS NULL""",
-    ),
-    Figure(
-        "schemes",
-        "The observed placement and Kafka's schemes",
-        """
+FROM gold.leader_hotspots WHERE {condition} AND topic IS NULL
+
+-- schemes: The observed placement and Kafka's schemes
 SELECT cluster_id, scheme, metric, value, naive_value, ratio_to_naive, seeds, value_p05, value_p95
-FROM gold.scheme_comparison WHERE {condition}""",
-    ),
-    Figure(
-        "brokers",
-        "Leaders and replicas per broker",
-        """
+FROM gold.scheme_comparison WHERE {condition}
+
+-- brokers: Leaders and replicas per broker
 SELECT cluster_id, broker_id, rack, leaders, preferred_leaders, replicas, size_bytes, bytes_in_per_s, bytes_out_per_s
-FROM gold.broker_load WHERE {condition} AND scheme = 'observed' ORDER BY broker_id""",
-    ),
-    Figure(
-        "takeovers",
-        "Takeovers",
-        """
+FROM gold.broker_load WHERE {condition} AND scheme = 'observed' ORDER BY broker_id
+
+-- takeovers: Takeovers
 SELECT cluster_id, scheme, failed_brokers[0] AS failed, broker_id AS survivor, takeovers
-FROM gold.failure_load WHERE {condition} AND scenario_kind = 'broker' AND takeovers > 0""",
-    ),
-    Figure(
-        "failures",
-        "Failures of single brokers",
-        """
+FROM gold.failure_load WHERE {condition} AND scenario_kind = 'broker' AND takeovers > 0
+
+-- failures: Failures of single brokers
 SELECT cluster_id, scheme, failed_brokers[0] AS failed, leaders_lost, takeover_brokers, worst_survivor,
        leaders_after_max, leaders_after_mean, worst_survivor_ratio, offline_partitions, newly_offline_partitions,
        under_min_isr_before_partitions, under_min_isr_partitions, single_isr_partitions, unclean_elections
-FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'broker' ORDER BY failed""",
-    ),
-    Figure(
-        "custom_failures",
-        "Custom failures",
-        """
+FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'broker' ORDER BY failed
+
+-- custom_failures: Custom failures
 SELECT cluster_id, failed_brokers, leaders_lost, takeover_brokers, worst_survivor, worst_survivor_ratio,
        newly_offline_partitions, under_min_isr_before_partitions, under_min_isr_partitions, unclean_elections
 FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'custom' AND scheme = 'observed'
-ORDER BY failed_brokers""",
-    ),
-    Figure(
-        "pairs",
-        "Failures of two brokers",
-        """
+ORDER BY failed_brokers
+
+-- pairs: Failures of two brokers
 SELECT cluster_id, failed_brokers[0] AS one, failed_brokers[1] AS other, worst_survivor_ratio,
        newly_offline_partitions, under_min_isr_partitions
-FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'pair' AND scheme = 'observed'""",
-    ),
-    Figure(
-        "racks",
-        "Failures of racks",
-        """
+FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'pair' AND scheme = 'observed'
+
+-- racks: Failures of racks
 SELECT cluster_id, scheme, scenario, size(failed_brokers) AS brokers, leaders_lost, worst_survivor,
        worst_survivor_ratio, newly_offline_partitions, under_min_isr_partitions
-FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'rack' ORDER BY scenario""",
-    ),
-    Figure(
-        "durability",
-        "Copysets, and the probability that failures lose a partition",
-        """
+FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'rack' ORDER BY scenario
+
+-- durability: Copysets, and the probability that failures lose a partition
 SELECT cluster_id, scheme, failures, copysets, scatter_width_mean, loss_probability, loss_probability_low,
        loss_probability_high, method
-FROM gold.durability WHERE {condition} AND failure_unit = 'broker'""",
-    ),
-    Figure(
-        "headroom",
-        "Headroom needed to survive any single failure",
-        """
+FROM gold.durability WHERE {condition} AND failure_unit = 'broker'
+
+-- headroom: Headroom needed to survive any single failure
 SELECT cluster_id, scenario_kind, resource, required_headroom_ratio, worst_scenario, worst_broker
-FROM gold.headroom WHERE {condition} AND scheme = 'observed'""",
-    ),
-    Figure(
-        "topics",
-        "Topics with the most uneven leaders",
-        """
+FROM gold.headroom WHERE {condition} AND scheme = 'observed'
+
+-- topics: Topics with the most uneven leaders
 SELECT cluster_id, topic, partitions, leaders_max, hottest_broker, max_over_mean_ratio, spread_percent
 FROM (
   SELECT *, row_number() OVER (
     PARTITION BY cluster_id ORDER BY leaders_max - leaders_mean DESC, leaders_max DESC, topic) AS place
   FROM gold.leader_hotspots WHERE {condition} AND scheme = 'observed' AND topic IS NOT NULL AND partitions > 1
-) WHERE place <= 20 ORDER BY cluster_id, place""",
-    ),
-    Figure(
-        "origin",
-        "Placement origin of the topics",
-        """
+) WHERE place <= 20 ORDER BY cluster_id, place
+
+-- origin: Placement origin of the topics
 SELECT cluster_id, topics, inconclusive_topics, kafka_topics, kafka_rack_aware_topics, kraft_topics, naive_topics,
        none_topics, unknown_topics, kafka_placed_percent
-FROM gold.cluster_origin WHERE {condition}""",
-    ),
-    Figure(
-        "plan",
-        "The plan: before and after",
-        """
-SELECT * FROM gold.plans WHERE {condition}""",
-    ),
-    Figure(
-        "moves",
-        "Replica changes of the plan",
-        """
+FROM gold.cluster_origin WHERE {condition}
+
+-- plan: The plan: before and after
+SELECT * FROM gold.plans WHERE {condition}
+
+-- moves: Replica changes of the plan
 SELECT cluster_id, goal, topic, partition, replicas_before, replicas_after, copied_bytes, first_wave, reason
 FROM (
   SELECT *, row_number() OVER (PARTITION BY cluster_id, goal ORDER BY first_wave, topic, partition) AS place
   FROM gold.plan_moves WHERE {condition}
-) WHERE place <= 50 ORDER BY cluster_id, goal, place""",
-    ),
-)
+) WHERE place <= 50 ORDER BY cluster_id, goal, place
 
-# Over all runs of the clusters in {clusters}.
-TREND = Figure(
-    "trend",
-    "History",
-    """
+-- trend: History
 SELECT s.cluster_id, s.snapshot_id, r.as_of, s.metric, s.value
 FROM gold.scheme_comparison s
 JOIN ops.runs r ON s.cluster_id = r.cluster_id AND s.snapshot_id = r.snapshot_id AND r.stage = 'gold.scheme_comparison'
 WHERE s.scheme = 'observed' AND s.cluster_id IN ({clusters})
   AND s.metric IN ('leaders_max_over_mean_ratio', 'worst_survivor_ratio', 'most_newly_offline_partitions')
-ORDER BY s.cluster_id, r.as_of, r.finished_at""",
-)
+ORDER BY s.cluster_id, r.as_of, r.finished_at
+"""
+# TREND is over all runs of the clusters in {clusters}.
+*FIGURES, TREND = (Figure(*parts) for parts in parse_queries(_QUERIES))

@@ -1,12 +1,13 @@
-"""Can this broker fail? The answer for each broker, and the verdict on a cluster in a sentence.
+"""Can this broker fail? Answers for brokers, verdicts on clusters, and alerts, for commands, report and views."""
 
-`what-if`, the closing table of `run`, the report and the views of schema `insights` all take the answer from here.
-"""
-
+import operator
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
+
+from pipelines.errors import SettingsError
 
 # A survivor that leads more than this many times the mean is hot.
 HOT_RATIO = 1.25
@@ -24,8 +25,7 @@ class Level(StrEnum):
 LEVELS = {Level.BAD: "AT RISK", Level.WARNING: "WARNING", Level.GOOD: "FINE"}
 
 
-@dataclass(frozen=True)
-class FailureRisk:
+class FailureRisk(NamedTuple):
     """The answer to "can this broker fail?"."""
 
     level: Level
@@ -126,13 +126,7 @@ class Verdict:
 def judge_cluster(
     now: Mapping[str, Any] | None, failures: Sequence[Mapping[str, Any]], quarantined: int = 0
 ) -> Verdict:
-    """Judge a cluster.
-
-    Args:
-        now: Its row of gold.leader_hotspots; None = there is none.
-        failures: Its rows of gold.failure_summary for single brokers, with the broker's id as `failed`.
-        quarantined: Records of its sources that were rejected.
-    """
+    """Judge a cluster by its row of gold.leader_hotspots and its single failures (broker: `failed`)."""
     points = []
     if now is not None and (offline := now["partitions"] - now["leaders"]):
         points.append(VerdictPoint(Level.BAD, f"{_count(offline, 'partition is', 'partitions are')} offline now."))
@@ -159,7 +153,6 @@ def judge_cluster(
 
 
 def _judge_failures(failures: Sequence[Mapping[str, Any]]) -> Iterable[VerdictPoint]:
-    """Yield findings on the failures of single brokers."""
     for rule in RISK_RULES:
         if rule.baseline and (below := failures[0][rule.baseline]):
             count = _count(below, "partition is", "partitions are")
@@ -194,3 +187,56 @@ def _name_brokers(rows: Sequence[Mapping[str, Any]], total: int) -> str:
 
 def _count(count: int, singular: str, plural: str) -> str:
     return f"{count} {singular if count == 1 else plural}"
+
+
+_OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+_FORM = re.compile(r"\s*(?:(.*\S)\s*:)?\s*([a-z0-9_]+)\s*(>=|<=|>|<)\s*([-+.0-9eE]+)\s*")
+
+
+class Alert(NamedTuple):
+    """A threshold."""
+
+    text: str  # As it was written
+    cluster: str | None  # Cluster that it applies to; None = every cluster
+    metric: str  # Metric of gold.scheme_comparison
+    comparison: str  # >, >=, < or <=
+    limit: float  # Value to compare with
+
+
+def parse_alerts(texts: Iterable[str], metrics: Iterable[str], clusters: Iterable[str]) -> list[Alert]:
+    """Parse --alert, as in "CLUSTER: METRIC > NUMBER"; raise SettingsError for another form or an unknown name."""
+    names, clusters = sorted(metrics), set(clusters)
+    alerts = []
+    for text in texts:
+        match = _FORM.fullmatch(text)
+        try:
+            limit = float(match[4]) if match else None
+        except ValueError:
+            limit = None
+        if match is None or limit is None:
+            example = '"worst_survivor_ratio > 1.3"'
+            raise SettingsError(f"--alert {text!r}: write a metric, > or <, and a number, as in {example}")
+        if match[2] not in names:
+            raise SettingsError(f"--alert {text!r}: there is no metric {match[2]}. Metrics: {', '.join(names)}")
+        if match[1] is not None and match[1] not in clusters:
+            known = ", ".join(sorted(clusters))
+            raise SettingsError(f"--alert {text!r}: the run has no cluster {match[1]}. Clusters: {known}")
+        alerts.append(Alert(text.strip(), match[1], match[2], match[3], limit))
+    return alerts
+
+
+def check_alerts(
+    alerts: Sequence[Alert], clusters: Iterable[str], values: Mapping[tuple[str, str], float | None]
+) -> tuple[list[str], list[str]]:
+    """Return a line for each alert and cluster that crossed it, and one for each alert whose metric has no value."""
+    crossed, unknown = [], []
+    for alert in alerts:
+        candidates = [cluster for cluster in sorted(clusters) if alert.cluster in (None, cluster)]
+        known = {c: value for c in candidates if (value := values.get((c, alert.metric))) is not None}
+        for cluster, value in known.items():
+            if _OPERATORS[alert.comparison](value, alert.limit):
+                crossed.append(f"{cluster}: {alert.metric} is {value:.6g}: {alert.text}")
+        if not known:
+            where = alert.cluster or "any cluster of the run"
+            unknown.append(f"{alert.text}: {alert.metric} has no value for {where}, so it cannot be crossed")
+    return crossed, unknown

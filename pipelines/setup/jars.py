@@ -1,7 +1,6 @@
 """Fetch the Delta jars from Maven Central once, with the Ivy that pyspark ships, and find them on this machine.
 
-`python -m pipelines.setup.jars` fetches what is missing; if every jar of conf/jars.toml exists with the right sha256,
-it opens no connection.
+If every jar of conf/jars.toml exists with the right sha256, `python -m pipelines.setup.jars` opens no connection.
 """
 
 import hashlib
@@ -13,9 +12,10 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from pipelines.config.conf_reader import read_conf_file
+from pipelines.config.settings import read_conf_file
 from pipelines.errors import EnvironmentFault, KafkaPlacementError
 from pipelines.setup.java import check_java
 
@@ -47,11 +47,6 @@ class Jar:
         """Name of its file."""
         return f"{self.name}-{self.version}.jar"
 
-    @property
-    def module(self) -> str:
-        """Its Maven coordinates as one text."""
-        return f"{self.organisation}:{self.name}:{self.version}"
-
 
 @dataclass(frozen=True)
 class JarFolder:
@@ -63,11 +58,7 @@ class JarFolder:
     remedy: str
 
     def list_files(self) -> list[Path]:
-        """List the files of the jars.
-
-        Raises:
-            EnvironmentFault: If one is missing.
-        """
+        """List the files of the jars. Raises: EnvironmentFault if one is missing."""
         files = [self.folder / jar.file_name for jar in self.jars]
         missing = [file for file in files if not file.is_file()]
         if missing:
@@ -75,11 +66,7 @@ class JarFolder:
         return files
 
     def fetch_missing(self) -> list[Path]:
-        """Fetch jars that are missing or damaged, and list all; each file appears whole or not at all.
-
-        Raises:
-            EnvironmentFault: If a jar cannot be fetched, or has another sha256.
-        """
+        """Fetch jars that are missing or damaged, and list all; each file appears whole or not at all."""
         missing = [jar for jar in self.jars if _hash_file(self.folder / jar.file_name) != jar.sha256]
         if missing:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -92,12 +79,13 @@ class JarFolder:
         fetched = {jar: scratch / "out" / jar.file_name for jar in jars}
         for jar, file in fetched.items():
             sha256 = _hash_file(file)
+            module = f"{jar.organisation}:{jar.name}:{jar.version}"
             if sha256 is None:
-                problem = f"{jar.module} could not be fetched from Maven Central"
+                problem = f"{module} could not be fetched from Maven Central"
                 raise EnvironmentFault(f"{problem}. {self.remedy}. Output of Ivy:\n{output}")
             if sha256 != jar.sha256:
                 raise EnvironmentFault(
-                    f"{jar.module} as fetched has sha256 {sha256}, but {self.list_file} says {jar.sha256}. "
+                    f"{module} as fetched has sha256 {sha256}, but {self.list_file} says {jar.sha256}. "
                     f"Nothing was kept: fetch again from a source you trust, or correct {self.list_file}"
                 )
         for jar, file in fetched.items():
@@ -106,11 +94,8 @@ class JarFolder:
 
 def parse_jars(entries: Sequence[dict[str, str]]) -> tuple[Jar, ...]:
     """Parse the entries of a list such as conf/jars.toml."""
-    return tuple(
-        Jar(organisation, name, version, entry["sha256"])
-        for entry in entries
-        for organisation, name, version in [entry["module"].split(":")]
-    )
+    split = ((entry["module"].split(":"), entry["sha256"]) for entry in entries)
+    return tuple(Jar(module[0], module[1], module[2], sha256) for module, sha256 in split)
 
 
 def read_required_jars() -> tuple[Jar, ...]:
@@ -125,20 +110,12 @@ def get_jars_folder() -> Path:
 
 
 def list_jar_files() -> list[Path]:
-    """List the files of the jars that a Spark session needs.
-
-    Raises:
-        EnvironmentFault: If one is missing.
-    """
+    """List the files of the jars that a Spark session needs. Raises: EnvironmentFault if one is missing."""
     return _get_delta_jars().list_files()
 
 
 def fetch_jars() -> list[Path]:
-    """Fetch the jars that are missing or damaged, and list all.
-
-    Raises:
-        EnvironmentFault: If a jar cannot be fetched, or the folder cannot be written.
-    """
+    """Fetch the jars that are missing or damaged, and list all. Raises: EnvironmentFault if that fails."""
     try:
         return _get_delta_jars().fetch_missing()
     except OSError as error:
@@ -167,25 +144,15 @@ def _run_ivy(jars: Sequence[Jar], scratch: Path, remedy: str) -> str:
     )
     settings_file.write_text(_IVY_SETTINGS.format(cache=quoteattr(str(scratch / "cache"))), encoding="utf-8")
     command = [
-        check_java().executable,
-        "-Djava.net.useSystemProxies=true",
-        *("-cp", str(Path(pyspark.__file__).parent / "jars" / "*"), "org.apache.ivy.Main"),
+        *(check_java().executable, "-Djava.net.useSystemProxies=true"),
+        *("-cp", str(Path(pyspark.__file__).parent / "jars" / "*"), "org.apache.ivy.Main", "-warn"),
         *("-settings", os.environ.get(IVY_SETTINGS_VARIABLE) or str(settings_file)),
-        *("-cache", str(scratch / "cache")),
-        *("-ivy", str(module_file)),
+        *("-cache", str(scratch / "cache"), "-ivy", str(module_file)),
         *("-retrieve", str(scratch / "out" / "[artifact]-[revision].[ext]")),
-        "-warn",
     ]
     try:
-        process = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_SECONDS,
-            check=False,
-        )
+        options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "check": False}
+        process = subprocess.run(command, errors="replace", timeout=_TIMEOUT_SECONDS, **options)
     except subprocess.TimeoutExpired as error:
         problem = f"Maven Central did not answer within {_TIMEOUT_SECONDS} s"
         raise EnvironmentFault(f"{problem}. {remedy}") from error

@@ -44,11 +44,7 @@ def parse_major(output: str) -> Optional[int]:
 
 
 def find_java(environ: Mapping[str, str]) -> str:
-    """Find the `java` that Spark starts.
-
-    Raises:
-        EnvironmentFault: If there is none.
-    """
+    """Find the `java` that Spark starts. Raises: EnvironmentFault if there is none."""
     home = environ.get("JAVA_HOME", "")
     if home:
         executable = os.path.join(home, "bin", "java")
@@ -65,11 +61,7 @@ def find_java(environ: Mapping[str, str]) -> str:
 
 
 def check_java(environ: Optional[Mapping[str, str]] = None) -> JavaInfo:
-    """Find the Java that Spark starts, and check its version.
-
-    Raises:
-        EnvironmentFault: If there is none, or Spark does not support it; the message says what to install.
-    """
+    """Find the Java that Spark starts. Raises: EnvironmentFault if there is none, or Spark does not support it."""
     environ = os.environ if environ is None else environ
     executable = find_java(environ)
     try:

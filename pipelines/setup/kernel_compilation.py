@@ -14,12 +14,10 @@ from pipelines.setup.kernel_groups import FAILURES, PLACEMENT, REPLAY, compile_m
 from udfs.arrow.ipc import pack_table
 from udfs.durability.durability_rows import DurabilityPlan, durability_rows
 from udfs.durability.kernels.loss_probability import SearchEffort
+from udfs.failures import partition_groups as groups
 from udfs.failures.aggregates import aggregate_placement, aggregate_seed, finish_pairs
 from udfs.failures.broker_loads import topic_hotspots
 from udfs.failures.failure_outcomes import SchemeAggregates
-from udfs.failures.partition_groups import PARTITIONS as GROUP_PARTITIONS
-from udfs.failures.partition_groups import TOPICS as GROUP_TOPICS
-from udfs.failures.partition_groups import TopicShard, elect_after, group_computed, group_observed, place_shard
 from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
 from udfs.hotspots.hotspot_distribution import PlacementTrial
 from udfs.hotspots.kernels.leader_counts import ClusterTopics
@@ -35,9 +33,7 @@ from udfs.planning.plan_request import PRIORITIES, PlanRequest
 from udfs.planning.waves import WaveLimits
 from udfs.simulation.cluster_events import Event as ReplayEvent
 from udfs.simulation.cluster_events import InitialPartition, InitialState
-from udfs.simulation.group_simulation import GroupEvent, simulate_groups
 from udfs.simulation.kernels.codes import EventKind
-from udfs.simulation.kernels.group_codes import GroupEventKind
 from udfs.simulation.simulator import simulate
 
 
@@ -76,14 +72,14 @@ def compile_failures() -> None:
         {"topic": "t", "partition": p, "replicas": [p, p + 1], "leader": p, "isr": [], "elr": [], "lags": []}
         for p in range(2)
     ]
-    topics, partitions = pa.Table.from_pylist([topic], GROUP_TOPICS), pa.Table.from_pylist(rows, GROUP_PARTITIONS)
-    shard = TopicShard("c", cluster, topics, partitions)
+    topics, partitions = pa.Table.from_pylist([topic], groups.TOPICS), pa.Table.from_pylist(rows, groups.PARTITIONS)
+    shard = groups.TopicShard("c", cluster, topics, partitions)
     scenarios = build_scenarios("c", cluster, RandomSets((2,), 1, 0))
     ids = np.arange(3, dtype=np.int32)
-    placed = place_shard(shard, SCHEMES[KAFKA], 0)
-    for placement in (group_observed(shard), group_computed(shard, placed)):
+    placed = groups.place_shard(shard, SCHEMES[KAFKA], 0)
+    for placement in (groups.group_observed(shard), groups.group_computed(shard, placed)):
         sums = finish_pairs(aggregate_placement(placement, 3, scenarios, pairs=True))
-        elect_after(placement.group, placement.group.broker == 0)
+        groups.elect_after(placement.group, placement.group.broker == 0)
         topic_hotspots(placement, pa.array(["t"]), ids, 1.0)
     aggregate_seed(placed, 3)
     for steps in (0, 10**6):
@@ -112,11 +108,10 @@ def compile_plan(goal: str) -> None:
 
 
 def compile_replay() -> None:
-    """Simulate a cluster of two brokers, and a consumer group of one member."""
+    """Simulate a cluster of two brokers."""
     initial = InitialState((0, 1), frozenset((0, 1)), (InitialPartition(("t", 0), (0, 1), (0, 1), 0),), 0, 1)
     appended = ReplayEvent(10**6, EventKind.APPEND, partition=("t", 0), request=0, messages=1)
     simulate(initial, [ReplayEvent(0, EventKind.BROKER_DOWN, 1), appended])
-    simulate_groups([GroupEvent(0, GroupEventKind.JOIN, "g", "m")])
 
 
 GROUPS: dict[str, Callable[[], None]] = {

@@ -38,22 +38,14 @@ def get_marker(folder: Path, group: str) -> Path:
     return folder / f"{group}-{SOURCES_DIGEST}.compiled"
 
 
-def list_missing(groups: Sequence[str]) -> list[str]:
-    """List the groups that are not compiled yet; none if machine code cannot be kept."""
-    folder = cache_folder()
-    return [group for group in groups if folder is not None and not get_marker(folder, group).is_file()]
-
-
 def compile_missing(groups: Sequence[str], notify: Callable[[str], None] = lambda message: None) -> None:
-    """Compile the groups that are not compiled yet, in parallel processes.
+    """Compile the groups that are not compiled yet, in parallel processes, after calling `notify` with a message.
 
     Call this before Spark's workers need the kernels: each worker would compile them for itself, without a message. If
-    machine code cannot be kept, that is what happens. `notify` is called with a message before compilation starts.
-
-    Raises:
-        EnvironmentFault: If a process fails; its output is on stderr.
+    machine code cannot be kept, that is what happens. Raises: EnvironmentFault if a process fails.
     """
-    missing = list_missing(groups)
+    folder = cache_folder()
+    missing = [group for group in groups if folder is not None and not get_marker(folder, group).is_file()]
     if not missing:
         return
     notify(MESSAGE)
@@ -74,13 +66,12 @@ class _CompilationListener(Listener):
     """Sends a message when the first kernel is compiled. Loading machine code is no compilation."""
 
     def __init__(self, notify: Callable[[str], None]) -> None:
-        self._notify = notify
-        self._has_notified = False
+        self._notify: Callable[[str], None] | None = notify
 
     def on_start(self, event: Event) -> None:
-        if not self._has_notified:
-            self._has_notified = True
+        if self._notify is not None:
             self._notify(MESSAGE)
+            self._notify = None
 
     def on_end(self, event: Event) -> None:
         pass

@@ -1,7 +1,6 @@
 """Finish setup: compile the kernels of the first commands, and archive the classes that a small run loads.
 
-`python -m pipelines.setup.warm_up` starts Spark once, which shows that it works here. A session that starts from the
-archive (Java's class data sharing) needs half of the time.
+A session that starts from the archive (Java's class data sharing) needs half of the time.
 """
 
 import sys
@@ -16,8 +15,7 @@ from pipelines.report.html_page import write_report
 from pipelines.runner import Progress, Run, make_context
 from pipelines.setup.java import check_java
 from pipelines.setup.kernel_groups import SETUP, compile_missing
-from pipelines.spark.jvm import class_archive_file
-from pipelines.spark.session import open_session, stop_embedded
+from pipelines.spark.session import class_archive_file, open_session, stop_embedded
 from pipelines.spark.store import Store
 from pipelines.stages.stage_registry import steps_between
 
@@ -47,11 +45,7 @@ def create_class_archive() -> None:
 
 
 def run_small_cluster(folder: Path, java_options: str) -> int:
-    """Run the pipeline over a cluster of three brokers in a JVM with these options.
-
-    Returns:
-        The JVM's exit code.
-    """
+    """Run the pipeline over a cluster of three brokers in a JVM with these options; return the JVM's exit code."""
     (folder / "source.txt").write_text(_DESCRIBE, encoding="utf-8")
     settings = load_settings([f"store.warehouse={folder / 'warehouse'}", *_SETTINGS], environ={})
     spark = open_session("warm-up", warehouse=None, small=True, extra={"spark.driver.extraJavaOptions": java_options})

@@ -9,43 +9,31 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.snapshot import build_snapshot, parse_facts, read_records
 from pipelines.ingest.sources import SnapshotKey, compute_snapshot_id, find_source
+from pipelines.simulation import source_snapshots
 from pipelines.simulation.metadata_log import read_log_events
+from pipelines.simulation.scenario.scenario_cluster import parse_milliseconds
 from pipelines.simulation.scenario.scenario_reader import is_scenario, read_scenario
-from pipelines.simulation.scenario.sentence_syntax import parse_milliseconds
 from pipelines.simulation.snapshot_sequence import check_order, derive_events
-from pipelines.simulation.source_snapshots import (
-    SourceSnapshot,
-    read_log_ends,
-    read_source_snapshot,
-    warn_of_gaps,
-    warn_of_quarantined,
-)
+from udfs.simulation import result_tables
 from udfs.simulation.cluster_events import ClusterSettings, Event, InitialState, build_event_log
 from udfs.simulation.controller import list_controller_steps
 from udfs.simulation.controller.step_writer import ControllerStep
+from udfs.simulation.group_events import GroupEvent
 from udfs.simulation.group_simulation import (
-    GroupEvent,
     GroupSimulation,
     list_group_requests,
     list_group_transitions,
     simulate_groups,
 )
 from udfs.simulation.kernels.codes import EventKind
-from udfs.simulation.result_rows import (
-    FinalState,
-    Row,
-    get_final_state,
-    list_health,
-    list_leaderships,
-    list_requests,
-    list_transitions,
-)
+from udfs.simulation.result_tables import Row
 from udfs.simulation.simulator import Simulation, simulate_log
 
 
@@ -80,10 +68,10 @@ class Replay:
     """A finished replay."""
 
     initial_state: InitialState  # The cluster before the first event
-    events: tuple[Event, ...]  # Events, in their order
+    events: tuple[Event, ...]  # in their order
     log: pa.Table  # Their rows (schema EVENTS)
-    simulation: Simulation  # What followed from them
-    groups: GroupSimulation  # What happened to consumer groups
+    simulation: Simulation
+    groups: GroupSimulation
     has_clock_times: bool  # Whether at_ms is a clock's time, ms since 1970; else it counts from the start
     warnings: tuple[str, ...] = ()  # What of the sources was not replayed
 
@@ -94,7 +82,7 @@ class Replay:
 
 
 @dataclass(frozen=True)
-class ReplayAnswer(FinalState):
+class ReplayAnswer(result_tables.FinalState):
     """What `replay --json` writes: the final state, and how it came about."""
 
     leadership_events: list[Row]
@@ -107,11 +95,7 @@ class ReplayAnswer(FinalState):
 
 
 def parse_until(text: str | None) -> ReplayEnd | None:
-    """Parse `--until`: an offset, or a time.
-
-    Raises:
-        SettingsError: It is neither.
-    """
+    """Parse `--until`: an offset, or a time; raise SettingsError if it is neither."""
     if text is None:
         return None
     if text.isascii() and text.isdigit():
@@ -128,16 +112,11 @@ def parse_until(text: str | None) -> ReplayEnd | None:
 
 
 def run_replay(request: ReplayRequest) -> Replay:
-    """Replay the sources of a request.
-
-    Raises:
-        SourceError: A source cannot be replayed.
-        SettingsError: Brokers that fail are named twice.
-    """
+    """Replay the sources of a request; raise SourceError or SettingsError if that is impossible."""
     scenarios = [path for path in request.sources if is_scenario(path)]
-    others = [path for path in request.sources if not is_scenario(path)]
     if len(scenarios) > 1:
         raise SourceError(scenarios[1], "is a second scenario", "Give one, with or without a source.")
+    others = [path for path in request.sources if path not in scenarios]
     observed = _read_sources(request, others, bool(scenarios or request.fail))
     state, events, until = observed.initial_state, list(observed.events), observed.until
     group_events: Sequence[GroupEvent] = ()
@@ -156,25 +135,22 @@ def run_replay(request: ReplayRequest) -> Replay:
         events = [event for event in events if until.includes(event)]
         group_events = [event for event in group_events if end_at is None or event.at_ms <= end_at]
     log = build_event_log(state, events, end_at, *_make_key(request))
-    groups = simulate_groups(group_events, end_at=end_at)
-    simulation = simulate_log(log)
-    return Replay(state, tuple(events), log, simulation, groups, observed.has_clock_times, observed.warnings)
+    finished = simulate_log(log), simulate_groups(group_events, end_at=end_at)
+    return Replay(state, tuple(events), log, *finished, observed.has_clock_times, observed.warnings)
 
 
 def build_answer(replay: Replay) -> ReplayAnswer:
     """Build what `replay --json` writes."""
-    state = get_final_state(replay.simulation)
+    simulation, groups = replay.simulation, replay.groups
     return ReplayAnswer(
-        state.controller_epoch,
-        state.brokers,
-        state.partitions,
-        leadership_events=list_leaderships(replay.simulation),
-        state_transitions=list_transitions(replay.simulation),
-        controller_steps=list_controller_steps(replay.simulation),
-        replication_health=list_health(replay.simulation),
-        requests=list_requests(replay.simulation),
-        group_requests=list_group_requests(replay.groups),
-        group_transitions=list_group_transitions(replay.groups),
+        **vars(result_tables.get_final_state(simulation)),
+        leadership_events=result_tables.list_leaderships(simulation),
+        state_transitions=result_tables.list_transitions(simulation),
+        controller_steps=list_controller_steps(simulation),
+        replication_health=result_tables.list_health(simulation),
+        requests=result_tables.list_requests(simulation),
+        group_requests=list_group_requests(groups),
+        group_transitions=list_group_transitions(groups),
     )
 
 
@@ -210,15 +186,14 @@ def _make_key(request: ReplayRequest) -> tuple[str, str]:
     return sources[0].cluster_id, digest.hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class _Observed:
+class _Observed(NamedTuple):
     """What logs and snapshots show."""
 
     initial_state: InitialState | None  # State before the events; None = there are no logs or snapshots
-    events: Sequence[Event] = ()  # Events
-    has_clock_times: bool = False  # As in Replay
+    events: Sequence[Event] = ()
+    has_clock_times: bool = False
     until: ReplayEnd | None = None  # Where the events that follow end
-    warnings: tuple[str, ...] = ()  # As in Replay
+    warnings: tuple[str, ...] = ()
     final_state: InitialState | None = None  # State after the events
 
 
@@ -232,7 +207,7 @@ def _read_sources(request: ReplayRequest, paths: Sequence[str], is_followed: boo
         return _Observed(None, until=until)
     first, *others = [find_source(path) for path in paths]
     files = read_records(first, request.format_name)
-    ends = read_log_ends(files)
+    ends = source_snapshots.read_log_ends(files)
     if not others and not is_followed:
         if until and until.since_start:
             problem = "is not a scenario: it has times of its own"
@@ -241,21 +216,23 @@ def _read_sources(request: ReplayRequest, paths: Sequence[str], is_followed: boo
             epoch, events = read_log_events([records for _, _, records in files], request.min_isr)
             settings = ClusterSettings(kraft=True, auto_leader_rebalance=False)
             snapshot = build_snapshot(first, files, parse_facts(files))
-            warnings = (*warn_of_gaps(first, ends), *warn_of_quarantined(first, snapshot))
+            warnings = source_snapshots.warn_of_gaps(first, ends)
+            warnings += source_snapshots.warn_of_quarantined(first, snapshot)
             return _Observed(InitialState(settings=settings, controller_epoch=epoch), events, True, until, warnings)
         if not ends:
             problem = "is one snapshot, in which nothing happens"
             raise SourceError(paths[0], problem, "Add --fail IDS, a scenario, or a later snapshot.")
     if ends and until and not until.since_start:  # the log is cut, not what follows it
-        ends = read_log_ends(files, until.offset, until.at_ms)
+        ends = source_snapshots.read_log_ends(files, until.offset, until.at_ms)
         files = [file._replace(records=ends[file.name].records) if file.name in ends else file for file in files]
         until = None
-    snapshots: list[SourceSnapshot] = []
+    snapshots: list[source_snapshots.SourceSnapshot] = []
     for path, source in zip(paths, (first, *others), strict=True):
         if source is not first:
             files = read_records(source, request.format_name)
-            ends = read_log_ends(files)
-        snapshots.append(read_source_snapshot(path, source, files, ends, request.min_isr, request.unclean))
+            ends = source_snapshots.read_log_ends(files)
+        defaults = request.min_isr, request.unclean
+        snapshots.append(source_snapshots.read_source_snapshot(path, source, files, ends, *defaults))
     warnings = (*check_order(snapshots), *(warning for one in snapshots for warning in one.warnings))
     states = [one.state for one in snapshots]
     brokers = tuple(sorted({broker for state in states for broker in state.brokers}))

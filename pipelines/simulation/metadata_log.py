@@ -3,14 +3,13 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from pipelines.ingest.fact_tables import FactKind
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
-from pipelines.ingest.source_format import Records
-from udfs.simulation.cluster_events import BrokerIds, Event, TopicPartition
+from pipelines.ingest.source_format import FactKind, Records
+from udfs.simulation.cluster_events import ATTRIBUTES, Event, TopicPartition
 from udfs.simulation.kernels.codes import EventKind
+from udfs.simulation.simulation_schemas import LISTS
 
 # Of a record: not "Log starting offset", "Snapshot end offset".
 _OFFSET = re.compile(r"(?<!ing )(?<!end )\boffset: (\d+)")
@@ -22,36 +21,26 @@ _MIN_ISR = "min.insync.replicas"
 
 
 def read_log_events(logs: Sequence[Records], min_isr: int = 1) -> tuple[int, list[Event]]:
-    """Read the events of a log.
-
-    Args:
-        logs: The log's parts, in their order.
-        min_isr: min.insync.replicas of topics that set none.
-
-    Returns:
-        (initial epoch of the controller, events). offset: of the record; at_ms: when it was written, or its offset if
-        the log does not show times.
-    """
+    """Return (initial epoch of the controller, events) of a log; min_isr: of topics that set none."""
+    # offset of an event: that of its record; at_ms: when it was written, or its offset if the log shows no times.
     events: list[Event] = []
     epoch = 0
     for records in logs:
         reader = _EventReader(records, min_isr, epoch)
         events.extend(reader.read_events())
         epoch = reader.epoch
-    if (
-        events and events[0].kind == EventKind.CONTROLLER_CHANGE and events[0].broker is None
-    ):  # the epoch when the log begins
-        return events[0].value, events[1:]
+    first = events[0] if events else None
+    if first and first.kind == EventKind.CONTROLLER_CHANGE and first.broker is None:  # the epoch when the log begins
+        return first.value, events[1:]
     return 0, events
 
 
-@dataclass(frozen=True)
-class LogEnd:
+class LogEnd(NamedTuple):
     """A log, or its first part."""
 
-    records: Records  # Its records
+    records: Records
     controller: int | None  # The last controller; None = unknown
-    controller_epoch: int  # Its epoch
+    controller_epoch: int
     gaps: tuple[tuple[int, int], ...]  # First and last of each range of missing offsets
     first: int = 0  # First offset; 0 if the log begins with a snapshot, which has everything before it
 
@@ -129,18 +118,11 @@ class _EventReader:
                 topics = self._partitions if topic is None else [topic]
                 for key in sorted(key for name in topics for key in self._partitions.get(name, ())):
                     yield Event(at, EventKind.CLEAR_ELR, partition=key, offset=offset)
-            case FactKind.BROKER:
-                kind = EventKind.BROKER_UNFENCED if fact["fenced"] is False else EventKind.BROKER_FENCED
-                yield Event(at, kind, fact["broker_id"], offset=offset)
-            case FactKind.BROKER_CHANGE if fact["fenced"] is not None:
-                yield Event(
-                    at,
-                    EventKind.BROKER_FENCED if fact["fenced"] else EventKind.BROKER_UNFENCED,
-                    fact["broker_id"],
-                    offset=offset,
-                )
-            case FactKind.BROKER_REMOVED:
-                yield Event(at, EventKind.BROKER_FENCED, fact["broker_id"], offset=offset)
+            case FactKind.BROKER | FactKind.BROKER_REMOVED | FactKind.BROKER_CHANGE:
+                if fact["kind"] != FactKind.BROKER_CHANGE or fact["fenced"] is not None:
+                    is_live = fact["fenced"] is False and fact["kind"] != FactKind.BROKER_REMOVED
+                    kind = EventKind.BROKER_UNFENCED if is_live else EventKind.BROKER_FENCED
+                    yield Event(at, kind, fact["broker_id"], offset=offset)
 
     def _read_partition(self, fact: dict[str, Any], key: TopicPartition, at: int, offset: int) -> Iterator[Event]:
         topic, is_new = key[0], fact["kind"] == FactKind.PARTITION
@@ -149,19 +131,13 @@ class _EventReader:
         elif key not in self._partitions.get(topic, ()):
             return  # quarantined where the log is read as a source
 
-        def ids(column: str) -> BrokerIds | None:
-            return None if fact[column] is None else tuple(fact[column])
-
+        ids = ((ATTRIBUTES.get(name, name), fact[name]) for name in LISTS)
+        lists: dict[str, Any] = {name: None if one is None else tuple(one) for name, one in ids}
         yield Event(
             at,
             EventKind.PARTITION_RECORD,
             partition=key,
-            replicas=ids("replicas"),
-            isr=ids("isr"),
-            elr=ids("elr"),
-            last_known=ids("last_known_elr"),
-            adding=ids("adding_replicas"),
-            removing=ids("removing_replicas"),
+            **lists,
             leader=fact["leader"],
             leader_epoch=(fact["leader_epoch"] or 0) if is_new else -1,
             is_full_record=is_new,
@@ -173,10 +149,8 @@ class _EventReader:
 
     def _read_config(self, topic: str, configs: dict[str, str | None], at: int, offset: int) -> Iterator[Event]:
         """Read min.insync.replicas; unclean elections need no config, as the log shows who was elected."""
-        if _MIN_ISR not in configs:
-            return
-        text = configs[_MIN_ISR]
-        if text is not None and not text.isdigit():
+        text = configs.get(_MIN_ISR)
+        if _MIN_ISR not in configs or (text is not None and not text.isdigit()):
             return
         self._min_isr[topic] = self._default_min_isr if text is None else int(text)
         for key in sorted(self._partitions.get(topic, ())):

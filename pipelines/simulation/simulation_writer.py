@@ -1,6 +1,7 @@
 """Write the tables of a replay: its events, and what a simulation with Spark makes of them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import monotonic
 
 import pyarrow as pa
@@ -18,12 +19,13 @@ from udfs.simulation.group_simulation import GroupSimulation, build_group_tables
 BUCKETS = 8
 _PARALLEL_TABLES = 3
 # Each table, the one that it is built from, and how.
+_RESULTS = simulation_tables.SIMULATION_RESULTS
 _GOLD_TABLES: tuple[tuple[Table, Table, Callable[[DataFrame], DataFrame]], ...] = (
-    (simulation_tables.REQUESTS, simulation_tables.SIMULATION_RESULTS, stage.build_requests),
-    (simulation_tables.REPLICATION_HEALTH, simulation_tables.SIMULATION_RESULTS, stage.build_replication_health),
-    (simulation_tables.LEADERSHIP_EVENTS, simulation_tables.SIMULATION_RESULTS, stage.build_leadership_events),
-    (simulation_tables.STATE_TRANSITIONS, simulation_tables.SIMULATION_RESULTS, stage.build_state_transitions),
-    (simulation_tables.FINAL_PARTITIONS, simulation_tables.SIMULATION_RESULTS, stage.build_final_partitions),
+    (simulation_tables.REQUESTS, _RESULTS, stage.build_requests),
+    (simulation_tables.REPLICATION_HEALTH, _RESULTS, stage.build_replication_health),
+    (simulation_tables.LEADERSHIP_EVENTS, _RESULTS, stage.build_leadership_events),
+    (simulation_tables.STATE_TRANSITIONS, _RESULTS, stage.build_state_transitions),
+    (simulation_tables.FINAL_PARTITIONS, _RESULTS, stage.build_final_partitions),
     (simulation_tables.AVAILABILITY, simulation_tables.REPLICATION_HEALTH, stage.build_availability),
 )
 
@@ -45,17 +47,8 @@ def write_simulation(
     buckets: int = BUCKETS,
     group_tables: Mapping[str, pa.Table] | None = None,
 ) -> dict[str, float]:
-    """Write the tables that follow from the events of these snapshots.
-
-    Args:
-        store: Where silver.cluster_events is, and the tables are written.
-        snapshots: The snapshots.
-        buckets: Number of shards that partitions are distributed over.
-        group_tables: Rows of the tables of consumer groups, by table; None = leave these as they are.
-
-    Returns:
-        The seconds that each table took.
-    """
+    """Write what follows from the events of these snapshots, and return the seconds that each table took."""
+    # group_tables: rows of the tables of consumer groups, by table; None = leave these as they are.
     seconds: dict[str, float] = {}
     persisted: list[DataFrame] = []
 
@@ -67,10 +60,8 @@ def write_simulation(
             pass
         return frame
 
-    def simulate(events: DataFrame) -> DataFrame:
-        return stage.simulate_events(events, buckets, persist)
-
-    simulated = (simulation_tables.SIMULATION_RESULTS, simulation_tables.CLUSTER_EVENTS, simulate)
+    simulate: Callable[[DataFrame], DataFrame] = partial(stage.simulate_events, buckets=buckets, persist=persist)
+    simulated = (_RESULTS, simulation_tables.CLUSTER_EVENTS, simulate)
     tables = {table.name: (table, source.name, build) for table, source, build in (simulated, *_GOLD_TABLES)}
     groups = group_tables or {}
 
@@ -81,7 +72,7 @@ def write_simulation(
         else:
             table, source, build = tables[name]
             store.replace(table, build(store.read(source, snapshots)), snapshots)
-        if name == simulation_tables.SIMULATION_RESULTS.name:
+        if name == _RESULTS.name:
             for frame in persisted:
                 frame.unpersist()
         seconds[name] = monotonic() - began

@@ -22,14 +22,7 @@ _EARLIEST_FIRST = "Epochs never go back: give the snapshots in their order, the 
 
 
 def check_order(snapshots: Sequence[SourceSnapshot]) -> tuple[str, ...]:
-    """Check that snapshots are of one cluster and in their order.
-
-    Returns:
-        Warnings.
-
-    Raises:
-        SourceError: A snapshot cannot follow the one before it.
-    """
+    """Check that snapshots of one cluster are in their order; return warnings, or raise SourceError."""
     warnings = []
     for one in snapshots if len(snapshots) > 1 else ():
         for name in one.filtered:
@@ -46,11 +39,7 @@ def check_order(snapshots: Sequence[SourceSnapshot]) -> tuple[str, ...]:
 
 
 def _share_only_brokers(before: SourceSnapshot, after: SourceSnapshot) -> bool:
-    """Return whether two snapshots have brokers in common, but no topics.
-
-    Raises:
-        SourceError: They have nothing in common, or different cluster ids.
-    """
+    """Return whether two snapshots share brokers but no topics; raise SourceError if of different clusters."""
     if before.cluster is not None and after.cluster is not None:
         if before.cluster != after.cluster:
             problem = f"is of cluster {after.cluster}, but {before.path} is of cluster {before.cluster}"
@@ -96,7 +85,6 @@ def _compare_epochs(before: SourceSnapshot, after: SourceSnapshot) -> Iterator[t
 
 
 def _list_leader_epochs(snapshot: Snapshot) -> dict[TopicPartition, int]:
-    """Return the leader epochs of partitions for which a source shows them."""
     rows = snapshot.partitions.filter(pc.is_valid(snapshot.partitions["leader_epoch"]))
     keys = zip(rows["topic"].to_pylist(), rows["partition"].to_pylist(), strict=True)
     return dict(zip(keys, rows["leader_epoch"].to_pylist(), strict=True))
@@ -114,10 +102,8 @@ def derive_events(states: Sequence[InitialState]) -> list[Event]:
 
 
 def _inherit_epochs(before: InitialState, after: InitialState) -> InitialState:
-    """Give the later state the earlier one's epochs if its source, such as a describe, shows none.
-
-    A leader that has changed has a higher epoch: one more, at least.
-    """
+    """Give the later state the earlier one's epochs if its source, such as a describe, shows none."""
+    # A leader that has changed has a higher epoch: one more, at least.
     if after.controller_epoch or any(one.leader_epoch or one.controller_epoch for one in after.partitions):
         return after
     old_partitions = {one.key: one for one in before.partitions}

@@ -21,8 +21,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.readwriter import DataFrameWriter
 
 from pipelines.errors import StoreError
-from pipelines.spark.delta_log import last_version
-from pipelines.spark.sql_conditions import quote_text
+from pipelines.spark.views import quote_text
+from pipelines.spark.warehouse_folder import last_version
 from pipelines.tables.table_contract import Table
 
 # Delta's errors where another writer was faster: it wrote to the table, created it, or is about to.
@@ -40,15 +40,9 @@ _log = logging.getLogger(__name__)
 
 
 class DeltaTables:
-    """The Delta tables of one warehouse.
-
-    Attributes:
-        spark: The session.
-        warehouse: Folder or URI of the tables, used without a catalog.
-    """
+    """The Delta tables of one warehouse: a folder or URI, or a catalog of the session, if it is named."""
 
     def __init__(self, spark: SparkSession, warehouse: str, catalog: str = "") -> None:
-        """Remember where the tables are: in a catalog of the session, if it is named, otherwise in the warehouse."""
         self.spark = spark
         self.warehouse = str(Path(warehouse).resolve()) if "://" not in warehouse else warehouse.rstrip("/")
         self._catalog = catalog
@@ -93,10 +87,9 @@ class DeltaTables:
         if self._catalog:
             return self.spark.catalog.tableExists(self.location(name))
         try:
-            self.spark.sql(f"DESCRIBE DETAIL {self._sql_name(name)}").collect()
+            return bool(self.spark.sql(f"DESCRIBE DETAIL {self._sql_name(name)}").collect())
         except AnalysisException:
             return False
-        return True
 
     def _open(self, name: str) -> DataFrame:
         if self._catalog:
@@ -105,10 +98,7 @@ class DeltaTables:
 
     @contextmanager
     def _lock(self, table: Table) -> Iterator[None]:
-        """Keep other processes and threads of this machine from writing to a table in a local folder.
-
-        On a local file system, of two commits with the same number the second one replaces the first.
-        """
+        """Lock a table in a local folder, where of two commits with one number the second replaces the first."""
         if not self._is_local:
             yield
             return

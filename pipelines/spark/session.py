@@ -4,31 +4,31 @@ A session that exists (a notebook, a test) or whose Spark was started by a platf
 is. Otherwise the session connects to a Spark Connect server, if one is named, or starts Spark within this process.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
+import hashlib
 import logging
 import os
 import shutil
+import sys
 import tempfile
+import threading
 import tomllib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pipelines.config.conf_reader import read_conf_file
-from pipelines.setup.jars import list_jar_files
-from pipelines.setup.java import check_java
-from pipelines.spark.jvm import class_archive_options, start_jvm
+import pyspark
+from pyspark.errors import PySparkException, PySparkRuntimeError
+from pyspark.sql import SparkSession
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from pipelines.config.settings import read_conf_file
+from pipelines.errors import EnvironmentFault
+from pipelines.setup.jars import get_jars_folder, list_jar_files
+from pipelines.setup.java import JavaInfo, check_java
 
 SparkSettings = Mapping[str, str]
-_NO_SETTINGS: SparkSettings = MappingProxyType({})
 _DATABRICKS = "DATABRICKS_RUNTIME_VERSION"  # set wherever Databricks runs Python
 
 
@@ -38,26 +38,15 @@ def open_session(
     warehouse: str | None,
     remote: str | None = None,
     small: bool = False,
-    extra: SparkSettings = _NO_SETTINGS,
+    extra: SparkSettings | None = None,
 ) -> SparkSession:
-    """Open a session with the settings of conf/spark.toml.
+    """Open a session with the settings of conf/spark.toml; raise EnvironmentFault if Spark cannot start.
 
-    Args:
-        app_name: Name of the application, if it is started here.
-        warehouse: Where an embedded Spark puts tables without a location; None = a folder that is removed when the
-            process ends.
-        remote: Address of a Spark Connect server, `sc://host:port`, or `local[N]` for one within this process; without
-            it, SPARK_REMOTE is used.
-        small: Whether there is little work, so that an embedded Spark compiles less.
-        extra: Settings over those of conf/spark.toml.
-
-    Raises:
-        EnvironmentFault: If Java or a jar is missing, or Spark does not start.
+    warehouse: of an embedded Spark, for tables without a location; None = a folder that is removed. remote: of a Spark
+    Connect server, or `local[N]` for one within this process; else SPARK_REMOTE. small: compile less for little work.
     """
-    from pyspark.sql import SparkSession  # here, because it takes half a second that commands without Spark save
-
     conf = tomllib.loads(read_conf_file("spark.toml"))
-    session_settings = {**_to_texts(conf["every_session"]), **extra}
+    session_settings = {**_to_texts(conf["every_session"]), **(extra or {})}
     running = _find_running()
     if running is not None:
         return _apply_settings(running, session_settings)
@@ -69,16 +58,10 @@ def open_session(
     if remote and not remote.startswith("local"):
         return _apply_settings(SparkSession.builder.remote(remote).getOrCreate(), session_settings)
 
-    per_core = {key: str(factor * (os.cpu_count() or 1)) for key, factor in conf["embedded_per_core"].items()}
-    settings = {
-        "spark.app.name": app_name,
-        **_to_texts(conf["delta"]),
-        **_to_texts(conf["embedded"]),
-        **per_core,
-        **(_to_texts(conf["embedded_connect"]) if remote else {}),
-        **_to_texts(conf["embedded_small" if small else "embedded_large"]),
-        **session_settings,
-    }
+    settings = {"spark.app.name": app_name, **_to_texts(conf["delta"]), **_to_texts(conf["embedded"])}
+    settings |= {key: str(factor * (os.cpu_count() or 1)) for key, factor in conf["embedded_per_core"].items()}
+    settings |= _to_texts(conf["embedded_connect"]) if remote else {}
+    settings |= _to_texts(conf["embedded_small" if small else "embedded_large"]) | session_settings
     return _start_embedded(settings, warehouse, remote)
 
 
@@ -98,8 +81,6 @@ def silence_spark(spark: SparkSession) -> None:
 
 def stop_embedded(spark: SparkSession) -> int:
     """Stop an embedded Spark and its JVM; return the JVM's exit code."""
-    import pyspark
-
     spark.stop()
     gateway: Any = pyspark.SparkContext._gateway
     pyspark.SparkContext._gateway = pyspark.SparkContext._jvm = None
@@ -113,9 +94,6 @@ def _is_started_by_platform() -> bool:
 
 
 def _find_running() -> SparkSession | None:
-    """Find the session that this process already has."""
-    from pyspark.sql import SparkSession
-
     active = SparkSession.getActiveSession()  # of this thread
     if active is not None:
         return active
@@ -127,10 +105,6 @@ def _find_running() -> SparkSession | None:
 
 
 def _start_embedded(settings: dict[str, str], warehouse: str | None, remote: str | None) -> SparkSession:
-    """Start Spark within this process, from pyspark's own jars."""
-    import pyspark
-    from pyspark.sql import SparkSession
-
     java = check_java()
     jars = list_jar_files()
     scratch = _make_scratch_folder()
@@ -155,9 +129,6 @@ def _start_embedded(settings: dict[str, str], warehouse: str | None, remote: str
 
 def _open_submitted(app_name: str, delta: SparkSettings) -> SparkSession:
     """Open the session of the application that spark-submit started for this process."""
-    import pyspark
-    from pyspark.sql import SparkSession
-
     pyspark.SparkContext._ensure_initialized()
     conf = pyspark.SparkConf()
     builder = SparkSession.builder
@@ -171,22 +142,16 @@ def _open_submitted(app_name: str, delta: SparkSettings) -> SparkSession:
     if not conf.contains("spark.sql.catalog.spark_catalog"):
         builder = builder.config("spark.sql.catalog.spark_catalog", delta["spark.sql.catalog.spark_catalog"])
     spark = builder.getOrCreate()
-    _send_wheels(spark, (conf.get("spark.submit.pyFiles") or "").split(","))
-    return spark
-
-
-def _send_wheels(spark: SparkSession, py_files: Sequence[str]) -> None:
-    """Make the wheels among spark-submit's --py-files importable on the executors, where Spark accepts no .whl."""
-    for wheel in (Path(path) for path in py_files if path.endswith(".whl")):
+    # Make the wheels among --py-files importable on the executors, where Spark accepts no .whl.
+    for wheel in (Path(path) for path in (conf.get("spark.submit.pyFiles") or "").split(",") if path.endswith(".whl")):
         zip_file = _make_scratch_folder() / f"{wheel.stem}.zip"
         shutil.copyfile(wheel, zip_file)
         spark.sparkContext.addPyFile(str(zip_file))
+    return spark
 
 
 def _apply_settings(spark: SparkSession, settings: SparkSettings) -> SparkSession:
     """Apply those of the settings that a running session lets a user change."""
-    from pyspark.errors import PySparkException
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Spark Connect warns about settings without a meaning there
         for key, value in settings.items():
@@ -203,5 +168,66 @@ def _make_scratch_folder() -> Path:
 
 
 def _to_texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Convert settings to texts as Spark takes them, booleans in lower case."""
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in values.items()}
+
+
+# Printed by the JVM at every start of Spark 4; no option turns it off.
+_USUAL_OUTPUT = (b"WARNING: Using incubator modules: jdk.incubator.vector",)
+
+
+def start_jvm(settings: Mapping[str, str]) -> Any:
+    """Start a JVM, its output on stderr, and return the gateway; raise EnvironmentFault if it does not start."""
+    from pyspark.java_gateway import launch_gateway
+
+    # Jars and defaults of another Spark on this machine must not be used.
+    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+    os.environ.pop("SPARK_CONF_DIR", None)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    remote = os.environ.pop("SPARK_REMOTE", None)  # spark-submit would connect instead of starting
+    read_end, write_end = os.pipe()
+    output = _OutputFilter(read_end)
+    try:
+        conf = pyspark.SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        # The JVM's stdout too: ours is for results, such as the JSON of a query.
+        return launch_gateway(conf, popen_kwargs={"stdout": write_end, "stderr": write_end})  # type: ignore[no-untyped-call]
+    except PySparkRuntimeError as error:
+        raise EnvironmentFault(
+            f"Spark could not start ({error}); its output is above. "
+            "Check spark.driver.memory in conf/spark.toml against the memory of this machine, and JAVA_HOME"
+        ) from error
+    finally:
+        os.close(write_end)
+        if sys.exc_info()[0] is not None:
+            output.join(timeout=2)  # so that the JVM's output comes before the error
+        if remote is not None:
+            os.environ["SPARK_REMOTE"] = remote
+
+
+class _OutputFilter(threading.Thread):
+    """Passes the JVM's output on to stderr line by line, without `_USUAL_OUTPUT`."""
+
+    def __init__(self, read_end: int) -> None:
+        super().__init__(name="spark-output", daemon=True)
+        self._read_end = read_end
+        self.start()
+
+    def run(self) -> None:
+        with os.fdopen(self._read_end, "rb") as lines:
+            for line in lines:
+                if line.rstrip() not in _USUAL_OUTPUT:
+                    os.write(2, line)  # not sys.stderr: its lock may be gone when the interpreter ends
+
+
+def class_archive_file(java: JavaInfo) -> Path:
+    """Return the file in which setup archives the classes that a start of Spark loads, for this Java and these jars."""
+    files = [Path(pyspark.__file__).parent / "jars", *list_jar_files()]
+    identity = repr((java.executable, java.version, [(str(file), file.stat().st_mtime_ns) for file in files]))
+    return get_jars_folder().parent / f"classes-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa"
+
+
+def class_archive_options(java: JavaInfo) -> str:
+    """Return the JVM options to start from the archive, in half the time, without complaints if it does not match."""
+    archive = class_archive_file(java)
+    return f"-XX:SharedArchiveFile={archive} -Xlog:disable -Xlog:all=error:stderr" if archive.is_file() else ""

@@ -1,7 +1,7 @@
 """Read and write the tables of a warehouse by snapshot; the only module through which stages and commands do so.
 
-A write is one commit that replaces the rows of its snapshots: readers see all rows of a snapshot or none, and writing
-a snapshot again gives the same rows. If another run writes to the table at the same time, the write is repeated.
+A write is one commit that replaces the rows of its snapshots, so that readers see all of them or none; it is repeated
+if another run writes to the table at the same time.
 """
 
 import logging
@@ -20,13 +20,12 @@ from pyspark.sql import functions as F
 
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.spark.delta_log import DataFile, check_files, count_rows, list_added_files, list_data_files, read_files
+from pipelines.spark import views as sql_views
+from pipelines.spark import warehouse_folder
+from pipelines.spark.arrow_frames import create_frame
 from pipelines.spark.delta_tables import DeltaTables
-from pipelines.spark.local_frames import create_frame
-from pipelines.spark.sql_conditions import match_snapshots, quote_text
-from pipelines.spark.sql_names import create_views, register_catalog_views, use_temporary_names
 from pipelines.spark.views import VIEWS, View, find_dependencies
-from pipelines.spark.warehouse_folder import TableListing
+from pipelines.spark.warehouse_folder import DataFile, TableListing
 from pipelines.tables import TABLES
 from pipelines.tables.table_contract import Table
 
@@ -45,11 +44,7 @@ class Store(DeltaTables):
         return self.exists(name) and (not self._is_local or rows == 0 or self.last_version(name) > 0)
 
     def read(self, name: str, snapshots: Sequence[SnapshotKey] | None = None) -> DataFrame:
-        """Read the rows of a table, or only those of some snapshots.
-
-        Raises:
-            StoreError: If the table does not exist, or another version created it with other columns.
-        """
+        """Read the rows of a table or of snapshots; raise StoreError if it does not exist or has other columns."""
         try:
             frame = self._load(name, snapshots)
         except AnalysisException as error:
@@ -59,18 +54,14 @@ class Store(DeltaTables):
         if frame.columns != expected:
             problem = f"{self.location(name)} has columns {frame.columns}, not {expected}: another version created it"
             raise StoreError(f"{problem}. Use another --warehouse, or remove this one.")
-        return frame if snapshots is None else frame.where(match_snapshots(snapshots))
+        return frame if snapshots is None else frame.where(sql_views.match_snapshots(snapshots))
 
     def read_rows(self, name: str, snapshots: Sequence[SnapshotKey], columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Read columns of the rows of snapshots as plain values; a small table is read without Spark.
-
-        Timestamps are in UTC; Spark returns them without a zone. Compare them only with each other.
-        """
+        """Read columns of snapshots as plain values, times in UTC; a small table is read without Spark."""
         local = self._read_local(name, snapshots, columns)
         if local is None:
             return [row.asDict() for row in self.read(name, snapshots).select(*columns).collect()]
-        rows: list[dict[str, Any]] = local.select(columns).to_pylist()
-        return rows
+        return list(local.select(columns).to_pylist())
 
     def replace(self, table: Table, rows: DataFrame, snapshots: Sequence[SnapshotKey]) -> None:
         """Replace all rows of snapshots by `rows`, in one commit."""
@@ -81,7 +72,7 @@ class Store(DeltaTables):
             if existing is not None and existing.num_rows == 0:  # appending takes a third of the time
                 self._save(table, writer.mode("append"))
             else:
-                self._save(table, writer.mode("overwrite").option("replaceWhere", match_snapshots(snapshots)))
+                self._save(table, writer.mode("overwrite").option("replaceWhere", sql_views.match_snapshots(snapshots)))
         if _log.isEnabledFor(logging.INFO):
             counts = self._count_last_commit(table.name, snapshots)
             _log.info("%s: wrote %s rows", table.name, "some" if counts is None else sum(counts.values()))
@@ -112,7 +103,7 @@ class Store(DeltaTables):
         listing = []
         for name, table in TABLES.items():
             files = self._list_local_files(name)
-            rows = None if files is None else count_rows(files)
+            rows = None if files is None else warehouse_folder.count_rows(files)
             try:
                 rows = self._load(name).count() if rows is None else rows
             except AnalysisException:
@@ -131,19 +122,15 @@ class Store(DeltaTables):
             self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         for name in existing:
             self.spark.sql(f"DROP TABLE IF EXISTS {name}")
-            self.spark.sql(f"CREATE TABLE {name} USING delta LOCATION {quote_text(self.location(name))}")
+            self.spark.sql(f"CREATE TABLE {name} USING delta LOCATION {sql_views.quote_text(self.location(name))}")
         return existing
 
     def register_views(self, views: Sequence[View], tables: Sequence[str] = ()) -> None:
-        """Make views known to Spark SQL as `insights.view`; the tables that they read must be registered.
-
-        A catalog keeps them, if it can hold views; those of a folder last as long as the session. `tables` are
-        registered tables that the session reads beside those of the views.
-        """
+        """Make views known as `insights.view`; their tables, and `tables` read beside them, are registered."""
         if self._catalog:
-            register_catalog_views(self.spark, self._catalog, views, tables)
+            sql_views.register_catalog_views(self.spark, self._catalog, views, tables)
         else:
-            create_views(self.spark, views)
+            sql_views.create_views(self.spark, views)
 
     def register_all(self) -> None:
         """Make every table that exists known to Spark SQL by name, and every view whose tables exist."""
@@ -154,14 +141,10 @@ class Store(DeltaTables):
         """Create every view whose tables exist in the catalog, or replace it, if the catalog can hold views."""
         if self._catalog:
             tables, _ = find_dependencies([view.name for view in VIEWS])
-            create_views(self.spark, _select_views(VIEWS, set(self.register(tables))))
+            sql_views.create_views(self.spark, _select_views(VIEWS, set(self.register(tables))))
 
     def prepare_sql(self, names: Sequence[str]) -> Callable[[str], DataFrame]:
-        """Prepare tables and views, if they exist, for SQL of this program; return a function that runs it.
-
-        Small tables of a folder become temporary views over their files: registering them with Delta takes five times
-        as long.
-        """
+        """Return a function that runs SQL of this program over these tables and views, if they exist."""
         tables, views = find_dependencies([*names])
         existing = [name for name in tables if self.exists(name)]
         complete_views = _select_views(views, set(existing))
@@ -170,15 +153,15 @@ class Store(DeltaTables):
             self.register_views(complete_views, existing)
             return self.spark.sql
         for name in existing:
-            self._load(name).createOrReplaceTempView(use_temporary_names(name))
+            self._load(name).createOrReplaceTempView(sql_views.use_temporary_names(name))
         for view in complete_views:
-            name, sql = use_temporary_names(view.name), use_temporary_names(view.sql)
+            name, sql = sql_views.use_temporary_names(view.name), sql_views.use_temporary_names(view.sql)
             self.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {sql}")
-        return lambda sql: self.spark.sql(use_temporary_names(sql))
+        return lambda sql: self.spark.sql(sql_views.use_temporary_names(sql))
 
     def _list_local_files(self, name: str, snapshots: Sequence[SnapshotKey] | None = None) -> list[DataFile] | None:
         """List the files of a small table in a local folder that may have rows of snapshots; None = ask Delta."""
-        files = list_data_files(Path(self.location(name))) if self._is_local else None
+        files = warehouse_folder.list_data_files(Path(self.location(name))) if self._is_local else None
         if files is None or snapshots is None:
             return files
         clusters = {key.cluster_id for key in snapshots}
@@ -191,17 +174,17 @@ class Store(DeltaTables):
         table, location = TABLES[name], self.location(name)
         if not files:
             return create_frame(self.spark, [], table.schema)
-        check_files(Path(location), files)
+        warehouse_folder.check_files(Path(location), files)
         reader = self.spark.read.schema(table.schema).option("basePath", location)
         return reader.parquet(*(file.path for file in files)).select(*table.column_names)
 
     def _read_local(self, name: str, snapshots: Sequence[SnapshotKey], columns: Sequence[str]) -> pa.Table | None:
         """Read keys and columns of the rows of snapshots from the files of a small table; None = ask Spark."""
         files = self._list_local_files(name, snapshots)
-        count = None if files is None else count_rows(files)
+        count = None if files is None else warehouse_folder.count_rows(files)
         if files is None or count is None or count > _MAX_LOCAL_ROWS:
             return None
-        rows = read_files(Path(self.location(name)), files, list(dict.fromkeys((*_KEY, *columns))))
+        rows = warehouse_folder.read_files(Path(self.location(name)), files, list(dict.fromkeys((*_KEY, *columns))))
         for column in _KEY:  # removes most other rows without a Python value for each
             rows = rows.filter(
                 pc.is_in(rows[column], pa.array([getattr(key, column) for key in snapshots], pa.string()))
@@ -211,14 +194,11 @@ class Store(DeltaTables):
         return rows.filter(pa.array(matches, pa.bool_()))
 
     def _count_last_commit(self, name: str, snapshots: Sequence[SnapshotKey]) -> dict[str, int] | None:
-        """Count the rows that a table's last commit added by cluster; None if that is not all rows of the snapshots.
-
-        Counting by Spark takes seconds for all tables of a run.
-        """
+        """Count a table's last commit by cluster without Spark; None if that is not all rows of the snapshots."""
         by_cluster = TABLES[name].partition_by == ("cluster_id",)
         if self._catalog or not (by_cluster or len(snapshots) == 1):
             return None
-        files = list_added_files(Path(self.location(name)))
+        files = warehouse_folder.list_added_files(Path(self.location(name)))
         if files is None:
             return None
         clusters = {key.cluster_id for key in snapshots}
@@ -232,5 +212,4 @@ class Store(DeltaTables):
 
 
 def _select_views(views: Sequence[View], tables: set[str]) -> list[View]:
-    """Select the views whose tables are among these."""
     return [view for view in views if set(find_dependencies([view.name])[0]) <= tables]

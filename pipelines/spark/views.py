@@ -1,20 +1,24 @@
-"""Views that answer frequent questions: `SELECT * FROM insights.hottest_brokers`.
+"""Views that answer frequent questions: `SELECT * FROM insights.hottest_brokers`; and names and values in SQL.
 
 Unless a comment says otherwise, a view shows the newest snapshot of each cluster as it is (scheme observed).
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.verdict import RISK_SQL
+from pipelines.tables import TABLES
 from udfs.failures.scenarios import ScenarioKind
 
 SCHEMA = "insights"
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """A view."""
 
     name: str  # schema.name
@@ -27,10 +31,14 @@ class View:
         return list(dict.fromkeys(re.findall(r"\b(?:FROM|JOIN)\s+(\w+\.\w+)", self.sql)))
 
 
+def parse_queries(text: str) -> Iterator[tuple[str, str, str]]:
+    """Parse queries, each after a comment `-- name: what it shows`: yield (name, what it shows, SQL)."""
+    for query in re.finditer(r"^-- ([\w.]+): (.+(?:\n-- .+)*)\n((?:.+\n)+)", text, re.MULTILINE):
+        yield query[1], query[2].replace("\n-- ", " "), query[3].strip()
+
+
 def _failure_risk(columns: str, kind: str) -> str:
-    """Return the query that assesses failures of one kind."""
-    return f"""
-SELECT f.cluster_id, {columns}, {RISK_SQL} AS answer,
+    return f"""SELECT f.cluster_id, {columns}, {RISK_SQL} AS answer,
        f.newly_offline_partitions, f.unclean_elections, f.under_min_isr_before_partitions,
        f.under_min_isr_partitions, f.single_isr_partitions, f.leaders_lost, f.takeover_brokers,
        f.worst_survivor, round(f.worst_survivor_ratio, 3) AS worst_survivor_ratio
@@ -38,12 +46,9 @@ FROM gold.failure_summary f JOIN insights.snapshots s ON f.cluster_id = s.cluste
 WHERE s.newest AND f.scheme = 'observed' AND f.scenario_kind = '{kind}'"""
 
 
-VIEWS: tuple[View, ...] = (
-    View(
-        "insights.snapshots",
-        "All snapshots of each cluster; number counts from 1 in the order in which they were last seen.",
-        # A cluster may return to an earlier state, when a broker comes back: then that snapshot is the newest again.
-        """
+# The newest snapshot is the one seen last: a cluster may return to an earlier state, when a broker comes back.
+_QUERIES = f"""
+-- insights.snapshots: All snapshots of each cluster; number counts from 1 in the order in which they were last seen.
 SELECT cluster_id, snapshot_id, seen_at,
        row_number() OVER (PARTITION BY cluster_id ORDER BY seen_at, finished_at, snapshot_id) AS number,
        row_number() OVER (PARTITION BY cluster_id ORDER BY seen_at DESC, finished_at DESC, snapshot_id DESC) = 1
@@ -51,49 +56,36 @@ SELECT cluster_id, snapshot_id, seen_at,
 FROM (
   SELECT cluster_id, snapshot_id, max(as_of) AS seen_at, max(finished_at) AS finished_at
   FROM ops.runs WHERE stage = 'gold.scheme_comparison' GROUP BY cluster_id, snapshot_id
-)""",
-    ),
-    View(
-        "insights.hottest_brokers",
-        "Brokers by the number of partitions they lead, the hottest first (place 1); leaders_over_mean 1 = the mean.",
-        """
+)
+
+-- insights.hottest_brokers: Brokers by the number of partitions they lead, the hottest first (place 1);
+-- leaders_over_mean 1 = the mean.
 SELECT l.cluster_id, l.broker_id, l.rack, l.leaders,
        round(try_divide(l.leaders, avg(l.leaders) OVER (PARTITION BY l.cluster_id)), 3) AS leaders_over_mean,
        l.preferred_leaders, l.replicas, l.bytes_out_per_s,
        rank() OVER (PARTITION BY l.cluster_id ORDER BY l.leaders DESC) AS place
 FROM gold.broker_load l JOIN insights.snapshots s ON l.cluster_id = s.cluster_id AND l.snapshot_id = s.snapshot_id
-WHERE s.newest AND l.scheme = 'observed'""",
-    ),
-    View(
-        "insights.broker_failure_risk",
-        "Whether each broker can fail now: Yes, or the reason why not.",
-        _failure_risk("f.failed_brokers[0] AS broker_id", ScenarioKind.BROKER),
-    ),
-    View(
-        "insights.custom_failure_risk",
-        "Whether the brokers of each custom failure (run --fail, failures.custom) can fail together now.",
-        _failure_risk("f.failed_brokers", ScenarioKind.CUSTOM),
-    ),
-    View(
-        "insights.single_leader_topics",
-        "Topics with several online partitions, all of them led by one broker.",
-        """
+WHERE s.newest AND l.scheme = 'observed'
+
+-- insights.broker_failure_risk: Whether each broker can fail now: Yes, or the reason why not.
+{_failure_risk("f.failed_brokers[0] AS broker_id", ScenarioKind.BROKER)}
+
+-- insights.custom_failure_risk: Whether the brokers of each custom failure (run --fail, failures.custom) can fail
+-- together now.
+{_failure_risk("f.failed_brokers", ScenarioKind.CUSTOM)}
+
+-- insights.single_leader_topics: Topics with several online partitions, all of them led by one broker.
 SELECT h.cluster_id, h.topic, h.partitions, h.leaders, h.hottest_broker AS broker_id, h.spread_percent
 FROM gold.leader_hotspots h JOIN insights.snapshots s ON h.cluster_id = s.cluster_id AND h.snapshot_id = s.snapshot_id
-WHERE s.newest AND h.scheme = 'observed' AND h.topic IS NOT NULL AND h.leaders > 1 AND h.leaders_max = h.leaders""",
-    ),
-    View(
-        "insights.single_failure_offline_partitions",
-        "Online partitions that go offline if one broker, their leader (broker_id), fails.",
-        """
+WHERE s.newest AND h.scheme = 'observed' AND h.topic IS NOT NULL AND h.leaders > 1 AND h.leaders_max = h.leaders
+
+-- insights.single_failure_offline_partitions: Online partitions that go offline if one broker, their leader
+-- (broker_id), fails.
 SELECT p.cluster_id, p.topic, p.partition, p.leader AS broker_id, p.replicas, p.isr, p.size_bytes
 FROM silver.partitions p JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
-WHERE s.newest AND p.successor = -1""",
-    ),
-    View(
-        "insights.snapshot_changes",
-        "Partitions that differ between the newest snapshot and the one before.",
-        """
+WHERE s.newest AND p.successor = -1
+
+-- insights.snapshot_changes: Partitions that differ between the newest snapshot and the one before.
 SELECT cluster_id, topic, partition,
        CASE WHEN old IS NULL THEN 'created' WHEN new IS NULL THEN 'removed'
             WHEN NOT (new.replicas <=> old.replicas) THEN 'replicas changed'
@@ -115,12 +107,9 @@ FROM (
   GROUP BY p.cluster_id, p.topic, p.partition
 )
 WHERE new IS NULL OR old IS NULL OR NOT (new.replicas <=> old.replicas) OR NOT (new.leader <=> old.leader)
-   OR NOT (array_sort(new.isr) <=> array_sort(old.isr))""",
-    ),
-    View(
-        "insights.worst_pair",
-        "The two brokers of each cluster whose failure together is worst.",
-        """
+   OR NOT (array_sort(new.isr) <=> array_sort(old.isr))
+
+-- insights.worst_pair: The two brokers of each cluster whose failure together is worst.
 SELECT cluster_id, broker_id, other_broker_id, newly_offline_partitions, under_min_isr_partitions, worst_survivor,
        worst_survivor_ratio
 FROM (
@@ -132,46 +121,99 @@ FROM (
            AS place
   FROM gold.failure_summary f JOIN insights.snapshots s ON f.cluster_id = s.cluster_id AND f.snapshot_id = s.snapshot_id
   WHERE s.newest AND f.scheme = 'observed' AND f.scenario_kind = 'pair'
-) WHERE place = 1""",
-    ),
-    View(
-        "insights.manually_placed_topics",
-        "Topics that no scheme of Kafka explains: placed by hand, or changed since; and the first partition that "
-        "differs. Where racks_known is false, topics that Kafka placed across racks are among them.",
-        """
+) WHERE place = 1
+
+-- insights.manually_placed_topics: Topics that no scheme of Kafka explains: placed by hand, or changed since; and the
+-- first partition that differs. Where racks_known is false, topics that Kafka placed across racks are among them.
 SELECT o.cluster_id, o.topic, o.first_mismatch_partition, o.partitions_checked, o.evidence, o.note, b.racks_known
 FROM gold.topic_origin o JOIN insights.snapshots s ON o.cluster_id = s.cluster_id AND o.snapshot_id = s.snapshot_id
 JOIN (
   SELECT cluster_id, snapshot_id, bool_or(rack IS NOT NULL) AS racks_known
   FROM silver.brokers GROUP BY cluster_id, snapshot_id
 ) b ON o.cluster_id = b.cluster_id AND o.snapshot_id = b.snapshot_id
-WHERE s.newest AND o.origin = 'none'""",
-    ),
-    View(
-        "insights.metric_history",
-        "Every metric in every snapshot, and its change since the snapshot before.",
-        """
+WHERE s.newest AND o.origin = 'none'
+
+-- insights.metric_history: Every metric in every snapshot, and its change since the snapshot before.
 SELECT c.cluster_id, c.metric, s.seen_at, s.number, c.value,
        c.value - lag(c.value) OVER (PARTITION BY c.cluster_id, c.metric ORDER BY s.number) AS change
 FROM gold.scheme_comparison c JOIN insights.snapshots s ON c.cluster_id = s.cluster_id AND c.snapshot_id = s.snapshot_id
-WHERE c.scheme = 'observed'""",
-    ),
-)
+WHERE c.scheme = 'observed'
+"""
+VIEWS = tuple(View(*parts) for parts in parse_queries(_QUERIES))
 BY_NAME = {view.name: view for view in VIEWS}
 
 
 def find_dependencies(names: Iterable[str]) -> tuple[list[str], list[View]]:
-    """Find what tables and views read, directly or not.
-
-    Args:
-        names: Names of tables and views.
-
-    Returns:
-        The tables among them or read by them, and the views in the order in which they can be created.
-    """
+    """Return the tables that these tables and views are or read, and the views in the order to create them."""
     result, views = list(dict.fromkeys(names)), set()
     for name in result:  # grows in the loop
         if name in BY_NAME:
             views.add(name)
             result += [other for other in BY_NAME[name].dependencies if other not in result]
     return [name for name in result if name not in BY_NAME], [view for view in VIEWS if view.name in views]
+
+
+# Spark's condition for a catalog that holds tables only, as the open-source Unity Catalog.
+_NO_VIEWS = "MISSING_CATALOG_ABILITY.VIEWS"
+_SESSION_CATALOG = "spark_catalog"
+_SCHEMAS = "|".join(sorted({name.split(".")[0] for name in (*TABLES, *BY_NAME)}))
+_NAME = re.compile(rf"('(?:[^'\\\\]|\\\\.)*')|\b({_SCHEMAS})\.(\w+)")  # a string, or the name of a table or view
+
+
+def use_temporary_names(sql: str) -> str:
+    """Replace names of tables and views, such as gold.plans, by those of temporary views, such as gold__plans."""
+    return _NAME.sub(lambda match: match[1] or f"{match[2]}__{match[3]}", sql)
+
+
+def create_views(spark: SparkSession, views: Sequence[View]) -> bool:
+    """Create views in the current catalog, or replace them; return whether the catalog can hold views."""
+    try:
+        if views:
+            spark.sql(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        for view in views:
+            spark.sql(f"CREATE OR REPLACE VIEW {view.name} COMMENT {quote_text(view.comment)} AS {view.sql}")
+    except AnalysisException as error:
+        if error.getCondition() != _NO_VIEWS:
+            raise
+        return False
+    return True
+
+
+def register_catalog_views(spark: SparkSession, catalog: str, views: Sequence[View], tables: Sequence[str]) -> None:
+    """Make views known by name: those of a catalog, or, if it cannot hold views, of the session's own one."""
+    missing = [view for view in views if not spark.catalog.tableExists(f"`{catalog}`.{view.name}")]
+    if create_views(spark, missing):
+        return
+    view_names = {view.name for view in views}
+    names = sorted({*tables, *(name for view in views for name in view.dependencies if name not in view_names)})
+    spark.catalog.setCurrentCatalog(_SESSION_CATALOG)
+    for schema in sorted({name.split(".")[0] for name in names}):
+        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    for name in names:
+        spark.sql(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM `{catalog}`.{name}")
+    create_views(spark, views)
+
+
+def quote_text(text: str) -> str:
+    """Quote a text as a literal of Spark SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def match_snapshots(snapshots: Sequence[SnapshotKey]) -> str:
+    """Write the condition that a row belongs to one of these snapshots."""
+    keys = sorted(snapshots)
+    if not keys:
+        return "false"
+    if len(keys) == 1:
+        return f"cluster_id = {quote_text(keys[0].cluster_id)} AND snapshot_id = {quote_text(keys[0].snapshot_id)}"
+
+    # Sets, because a hundred comparisons are more code than Java allows in a method. The first two let Delta skip
+    # files. The length separates the two ids, which may contain any character.
+    values = {
+        "cluster_id": [key.cluster_id for key in keys],
+        "snapshot_id": [key.snapshot_id for key in keys],
+        "concat(length(snapshot_id), ' ', snapshot_id, cluster_id)": [
+            f"{len(key.snapshot_id)} {key.snapshot_id}{key.cluster_id}" for key in keys
+        ],
+    }
+    return " AND ".join(f"{column} IN ({', '.join(map(quote_text, sorted(set(v))))})" for column, v in values.items())

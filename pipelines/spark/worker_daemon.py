@@ -1,7 +1,6 @@
-"""Fork Spark's Python workers from a process that has imported their libraries.
+"""Fork Spark's Python workers from a process that has imported their libraries, which takes a second each.
 
-spark.python.daemon.module in conf/spark.toml names this module. Workers of Spark's own daemon spend more than a second
-each on imports, and a small run has six workers.
+spark.python.daemon.module in conf/spark.toml names this module.
 """
 
 import gc

@@ -1,5 +1,4 @@
-"""The stages: pure functions, DataFrames and frozen parameters in, one DataFrame out, closed by its table's columns.
+"""The stages: pure functions, DataFrames and frozen parameters in, one DataFrame with its table's columns out.
 
-A stage imports no other stage, and neither store, session nor settings: the runner reads its inputs and writes its
-output. Nothing here asks the clock, a random source or the environment.
+A stage imports no other stage, store or session, and asks no clock, random source or environment; the runner does.
 """

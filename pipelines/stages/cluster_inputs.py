@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 
 from pipelines.config.settings import CustomFailure
 from pipelines.errors import SettingsError
-from udfs.failures.headroom import RESOURCES
-from udfs.failures.kernels.partition_arrays import LOADS
+from udfs.failures.arrow_functions import Clusters
+from udfs.failures.broker_loads import RESOURCES
+from udfs.failures.kernels.failure_totals import LOADS
 from udfs.failures.scenarios import Cluster
-from udfs.failures.shards import Clusters
 
 _SNAPSHOT = ("cluster_id", "snapshot_id")
 _COLUMNS = ("cluster", "broker_id", *RESOURCES)
@@ -25,10 +25,7 @@ Capacities = Mapping[tuple[str, int], list[float]]
 
 
 def collect_brokers(brokers: DataFrame) -> dict[tuple[str, str], list[Row]]:
-    """Collect the brokers (broker_id, rack, live) of each snapshot, in ascending order of their ids.
-
-    Brokers, unlike partitions, are few: their lists go to the workers with a function.
-    """
+    """Collect the brokers (broker_id, rack, live) of each snapshot, rising; workers get them with a function."""
     by_snapshot: dict[tuple[str, str], list[Row]] = {}
     rows = brokers.select(*_SNAPSHOT, "broker_id", "rack", "live").collect()
     for row in sorted(rows, key=attrgetter("broker_id")):
@@ -37,16 +34,7 @@ def collect_brokers(brokers: DataFrame) -> dict[tuple[str, str], list[Row]]:
 
 
 def collect_clusters(brokers: DataFrame, topics: DataFrame, custom: Sequence[CustomFailure] = ()) -> Clusters:
-    """Describe the clusters of a run for the failure stages, including those without live brokers or topics.
-
-    Args:
-        brokers: Rows of silver.brokers.
-        topics: Rows of silver.topics.
-        custom: Custom failures; one without a cluster applies to every cluster that has all of its brokers.
-
-    Returns:
-        Clusters by (cluster_id, snapshot_id).
-    """
+    """Describe clusters. A custom failure without a cluster applies to every one that has all of its brokers."""
     known = collect_brokers(brokers)
     counts = topics.groupBy(*_SNAPSHOT).agg(F.sum("partitions").alias("n")).collect()
     partitions = {(row.cluster_id, row.snapshot_id): int(row.n or 0) for row in counts}
@@ -67,16 +55,7 @@ def collect_clusters(brokers: DataFrame, topics: DataFrame, custom: Sequence[Cus
 
 
 def check_settings(brokers: DataFrame, custom: Sequence[CustomFailure], file: str) -> None:
-    """Check that custom failures and the capacity file name known brokers and clusters.
-
-    Args:
-        brokers: Rows of silver.brokers, of the run's snapshots.
-        custom: Custom failures.
-        file: Path of the capacity file; empty = none.
-
-    Raises:
-        SettingsError: If a broker or a cluster is unknown.
-    """
+    """Check that custom failures and the capacity file name known brokers and clusters, else raise SettingsError."""
     known: dict[str, set[int]] = {}
     for row in brokers.select("cluster_id", "broker_id").collect():
         known.setdefault(row.cluster_id, set()).add(row.broker_id)
@@ -109,11 +88,7 @@ def _check_custom_failure(failure: CustomFailure, known: Mapping[str, set[int]])
 
 
 def match_capacities(file: str, clusters: Clusters) -> dict[tuple[str, str], npt.NDArray[np.float64]]:
-    """Read the capacities of the live brokers of each snapshot: float64 (n, loads), NaN = no limit.
-
-    A row without a cluster applies to the broker with that id in every cluster. Snapshots without capacities are
-    missing in the result.
-    """
+    """Read the capacities of live brokers of each snapshot that has any: float64 (n, loads), NaN = no limit."""
     capacities = read_capacities(file)
     out = {}
     for key, cluster in clusters.items():
@@ -124,11 +99,7 @@ def match_capacities(file: str, clusters: Clusters) -> dict[tuple[str, str], npt
 
 
 def read_capacities(file: str) -> Capacities:
-    """Read the capacity file: CSV with commas, semicolons or tabs; lines that start with # are comments.
-
-    Raises:
-        SettingsError: If it cannot be read or is wrong.
-    """
+    """Read the capacity file: CSV with commas, semicolons or tabs, # for comments; raise SettingsError if wrong."""
     if not file:
         return {}
     try:

@@ -1,7 +1,6 @@
 """internal.entities: raw records are parsed in batches, grouped by topic, and merged."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -9,15 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
-from pipelines.ingest.fact_tables import FactKind
-from pipelines.ingest.format_registry import FORMATS
-from pipelines.ingest.formats import broker_list
+from pipelines.ingest.format_registry import FORMATS, read_text_as
+from pipelines.ingest.formats.list_formats import BROKER_LIST
 from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, merge_facts
 from pipelines.ingest.merge.entities import ENTITY_SCHEMAS
 from pipelines.ingest.snapshot import add_source
-from pipelines.ingest.source_format import Records
-from pipelines.tables.silver_tables import ENTITIES
+from pipelines.ingest.source_format import FactKind, Records
+from pipelines.tables.silver_tables import ENTITIES, RAW_METADATA
 from udfs.arrow.columns import to_array, to_flags
 from udfs.arrow.ipc import pack_table, topic_shards, unpack_tables
 
@@ -30,13 +29,6 @@ _BROKER_KINDS = (FactKind.BROKER, FactKind.BROKER_CHANGE, FactKind.BROKER_REMOVE
 _FACT_BATCHES = pa.schema(
     [("cluster_id", pa.string()), ("snapshot_id", pa.string()), ("shard", pa.int32()), ("facts", pa.binary())]
 )
-
-
-@dataclass(frozen=True)
-class EntityParameters:
-    """Parameters of the stage."""
-
-    shard_counts: Mapping[str, int]  # cluster -> number of shards of its topics; 1 for other clusters
 
 
 def _build_parser(shard_counts: Mapping[str, int]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -87,12 +79,9 @@ def _split_by_shard(facts: pa.Table, shard_count: int) -> Iterator[tuple[int, pa
 
 
 def _needed_by_all(facts: pa.Table) -> np.ndarray:
-    """Return which facts every shard needs: all about brokers, as they show which replicas a complete list lacks.
-
-    A rejected entry of such a list is one of them: with a gap the list is not complete.
-    """
+    """Return which facts every shard needs: all about brokers, and rejected entries of complete lists."""
     kind = facts["kind"]
-    is_entry = to_flags(facts["listed"]) | to_flags(pc.equal(facts["format"], broker_list.FORMAT.name))
+    is_entry = to_flags(facts["listed"]) | to_flags(pc.equal(facts["format"], BROKER_LIST.name))
     clears_all = to_flags(pc.and_(pc.equal(kind, FactKind.CLEAR_ELR), pc.is_null(facts["topic"])))
     is_broker = to_flags(pc.is_in(kind, pa.array(_BROKER_KINDS, pa.string())))
     return is_broker | clears_all | (to_flags(pc.equal(kind, FactKind.REJECTED)) & is_entry)
@@ -108,30 +97,51 @@ def _merge_shard(key: tuple[pa.Scalar, ...], batches: pa.Table) -> pa.Table:
         if name == "registrations" and shard.as_py() != 0:
             continue
         rows: pa.Table = getattr(entities, name)
-        values = {
-            "cluster_id": pa.repeat(cluster_id, rows.num_rows),
-            "snapshot_id": pa.repeat(snapshot_id, rows.num_rows),
-            "entity": pa.repeat(name, rows.num_rows),
-            name: rows.to_struct_array().combine_chunks() if rows.num_rows else None,
-        }
-        arrays = [
-            pa.nulls(rows.num_rows, field.type)
-            if values.get(field.name) is None
-            else values[field.name].cast(field.type)
-            for field in ENTITIES.columns
-        ]
-        parts.append(pa.Table.from_arrays(arrays, schema=parts[0].schema))
+        keys = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "entity": name}
+        values = {column: pa.repeat(value, rows.num_rows) for column, value in keys.items()}
+        if rows.num_rows:
+            values[name] = rows.to_struct_array().combine_chunks()
+        missing = {field.name: pa.nulls(rows.num_rows, field.type) for field in ENTITIES.columns}
+        parts.append(pa.table(missing | values).cast(parts[0].schema))
     return pa.concat_tables(parts)
 
 
-def entities(raw: DataFrame, parameters: EntityParameters) -> DataFrame:
-    """Build internal.entities.
-
-    Args:
-        raw: Rows of bronze.raw_metadata, whole snapshots.
-        parameters: How to divide clusters into shards.
-    """
+def entities(raw: DataFrame, shard_counts: Mapping[str, int]) -> DataFrame:
+    """Build internal.entities from whole snapshots of bronze.raw_metadata; shard_counts: by cluster, else 1."""
     records = raw.select(*_FILE_KEY, *_RECORD)
-    batches = records.mapInArrow(_build_parser(parameters.shard_counts), from_arrow_schema(_FACT_BATCHES))
+    batches = records.mapInArrow(_build_parser(shard_counts), from_arrow_schema(_FACT_BATCHES))
     keyed = batches.groupBy("cluster_id", "snapshot_id", "shard")
     return keyed.applyInArrow(_merge_shard, ENTITIES.schema).select(*ENTITIES.column_names)
+
+
+FILES = StructType(
+    [StructField(name, StringType()) for name in (*_FILE_KEY, "path")] + [StructField("ingested_at", TimestampType())]
+)
+_BATCH_RECORDS = 20_000
+
+
+def _to_array(numbers: Sequence[int]) -> pa.Array:
+    if isinstance(numbers, range):  # of lines: they need not become Python numbers one by one
+        return pa.array(np.arange(numbers.start, numbers.stop, numbers.step))
+    return pa.array(numbers, pa.int64())
+
+
+def _read_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for file in (file for batch in batches for file in batch.to_pylist()):
+        text = read_text_as(file["path"], file["format"])
+        records = FORMATS[file["format"]].read_records(text, file["path"])
+        for begin in range(0, len(records), _BATCH_RECORDS):
+            part = records.slice(begin, begin + _BATCH_RECORDS)
+            columns = {name: pa.repeat(file[name], len(part)) for name in _FILE_KEY} | {
+                "record_number": _to_array(part.record_number),
+                "line_number": _to_array(part.line_number),
+                "context": pa.array(part.context, pa.string()),
+                "raw": pa.array(part.raw, pa.string()),
+                "ingested_at": pa.repeat(pa.scalar(file["ingested_at"], pa.timestamp("us", tz="UTC")), len(part)),
+            }
+            yield pa.RecordBatch.from_pydict(columns)
+
+
+def raw_metadata(files: DataFrame) -> DataFrame:
+    """Build bronze.raw_metadata from files (FILES), with paths that Spark's workers can read, one row each."""
+    return files.mapInArrow(_read_files, RAW_METADATA.schema).select(*RAW_METADATA.column_names)

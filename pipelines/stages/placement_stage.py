@@ -1,13 +1,13 @@
 """gold.placements: where each scheme puts every partition, beside where it is."""
 
-from dataclasses import dataclass
 from functools import reduce
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.ingest.merge.entities import LOADS
-from pipelines.tables.placement_tables import PLACEMENTS as TABLE
+from pipelines.tables.gold_tables import PLACEMENTS as TABLE
 from udfs.placement.pandas_udf import partition_replicas, placement_udf
 from udfs.placement.schemes import OBSERVED, is_computed
 from udfs.placement.topic_batches import LiveBrokersBySnapshot
@@ -19,8 +19,7 @@ _REQUEST = (*_KEY, "topic", "partitions", "replication_factor")
 _PARTITIONS_AT_ONCE = 256
 
 
-@dataclass(frozen=True)
-class PlacementParameters:
+class PlacementParameters(NamedTuple):
     """What the stage knows beside its tables."""
 
     schemes: tuple[str, ...]  # Names from udfs/placement/schemes.py
@@ -30,8 +29,7 @@ class PlacementParameters:
 
 def _select_table_columns(rows: DataFrame, scheme: str, listed: bool) -> DataFrame:
     """Select the table's columns from rows that have `placement`, `position` and, if listed, `load`."""
-    replicas = partition_replicas("placement", "position", "replication_factor")
-    rows = rows.withColumn("replicas", replicas)
+    rows = rows.withColumn("replicas", partition_replicas("placement", "position", "replication_factor"))
     values = {
         "scheme": f"'{scheme}'",
         "partition": "load.partition" if listed else "position",
@@ -46,7 +44,6 @@ def _select_table_columns(rows: DataFrame, scheme: str, listed: bool) -> DataFra
 
 
 def _place_whole_topics(topics: DataFrame, scheme: str, parameters: PlacementParameters) -> DataFrame:
-    """Place all partitions of topics that have few and list no loads."""
     place = placement_udf(scheme, parameters.seed, parameters.live_brokers)
     placed = topics.where("partitions > 0").select(*_REQUEST, place(*_REQUEST).alias("placement"))
     rows = placed.selectExpr("*", "explode(sequence(0, partitions - 1)) AS position")
@@ -65,18 +62,7 @@ def _place_listed_partitions(topics: DataFrame, scheme: str, parameters: Placeme
 
 
 def computed_placements(topics: DataFrame, parameters: PlacementParameters) -> DataFrame:
-    """Place topics over the live brokers by all computed schemes.
-
-    A topic with `partition_loads` gets just the partitions listed there: where a partition is placed does not depend on
-    how many there are.
-
-    Args:
-        topics: Rows of silver.topics.
-        parameters: Schemes, seed and brokers.
-
-    Returns:
-        Rows of gold.placements.
-    """
+    """Place topics by all computed schemes; of those with `partition_loads`, only these partitions."""
     has_list = F.coalesce(F.size("partition_loads"), F.lit(0)) > 0
     is_large = F.col("partitions") > _PARTITIONS_AT_ONCE
     loads = ", ".join(f"CAST(NULL AS {TABLE.schema[c.name].dataType.simpleString()}) AS {c.name}" for c in LOADS)
@@ -86,34 +72,21 @@ def computed_placements(topics: DataFrame, parameters: PlacementParameters) -> D
     )
     whole = topics.where(~has_list & ~is_large)
     schemes = [name for name in parameters.schemes if is_computed(name)]
-    parts = [
-        part
-        for scheme in schemes
-        for part in (
-            _place_whole_topics(whole, scheme, parameters),
-            _place_listed_partitions(listed, scheme, parameters),
-        )
-    ]
+    parts = [_place_whole_topics(whole, scheme, parameters) for scheme in schemes]
+    parts += [_place_listed_partitions(listed, scheme, parameters) for scheme in schemes]
     return reduce(DataFrame.union, parts)
 
 
 def observed_placements(partitions: DataFrame) -> DataFrame:
     """The placement as the cluster is, for all partitions whose replicas are known."""
-    healthy = F.size("isr") == F.size("replicas")
     missing = ("start_index", "shift", "seed", "error")
-    rows = partitions.where(F.col("replicas").isNotNull()).select(
-        *_KEY,
-        F.lit(OBSERVED).alias("scheme"),
-        "topic",
-        "partition",
-        "replicas",
-        "leader",
-        F.when(~healthy, F.col("isr")).alias("isr"),
-        F.when(F.size("elr") > 0, F.col("elr")).alias("elr"),
-        *("size_bytes", "bytes_in_per_s", "bytes_out_per_s"),
-        *(F.lit(None).cast(TABLE.schema[name].dataType).alias(name) for name in missing),
-    )
-    return rows.select(*TABLE.column_names)
+    columns = {
+        "scheme": F.lit(OBSERVED),
+        "isr": F.when(F.size("isr") != F.size("replicas"), F.col("isr")),
+        "elr": F.when(F.size("elr") > 0, F.col("elr")),
+        **{name: F.lit(None).cast(TABLE.schema[name].dataType) for name in missing},
+    }
+    return partitions.where(F.col("replicas").isNotNull()).withColumns(columns).select(*TABLE.column_names)
 
 
 def placements(topics: DataFrame, partitions: DataFrame, parameters: PlacementParameters) -> DataFrame:

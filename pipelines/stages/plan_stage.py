@@ -1,13 +1,13 @@
 """internal.packed_plans, and from it gold.plans and gold.plan_moves: one task plans one whole cluster."""
 
-from dataclasses import dataclass
 from functools import reduce
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pipelines.tables.plan_tables import PACKED_PLANS, PLAN_MOVES, PLANS
+from pipelines.tables.gold_tables import PACKED_PLANS, PLAN_MOVES, PLANS
 from udfs.planning import plan_batches
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import PlanRequest
@@ -16,8 +16,7 @@ from udfs.planning.waves import WaveLimits
 _KEY = ("cluster_id", "snapshot_id")
 
 
-@dataclass(frozen=True)
-class PlanParameters:
+class PlanParameters(NamedTuple):
     """What the plans of a run depend on."""
 
     request: PlanRequest | None  # The same for every cluster; None = no plans
@@ -25,10 +24,6 @@ class PlanParameters:
     metric_options: MetricOptions  # How much work metrics may take
     min_insync_replicas: int  # For topics whose sources do not show it
     settings: str  # The settings that all this follows from, as JSON
-
-
-def _pack(rows: DataFrame, kind: str) -> DataFrame:
-    return rows.mapInArrow(plan_batches.make_packer(kind), from_arrow_schema(plan_batches.IPC_BATCHES))
 
 
 def _select_partitions(partitions: DataFrame) -> DataFrame:
@@ -47,7 +42,9 @@ def pack_plans(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, par
         "topics": topics.select(*_KEY, *plan_batches.TOPICS.names),
         "partitions": _select_partitions(partitions),
     }
-    ipc_batches = reduce(DataFrame.unionByName, [_pack(rows, kind) for kind, rows in inputs.items()])
+    schema = from_arrow_schema(plan_batches.IPC_BATCHES)
+    packed_rows = [rows.mapInArrow(plan_batches.make_packer(kind), schema) for kind, rows in inputs.items()]
+    ipc_batches = reduce(DataFrame.unionByName, packed_rows)
     request = parameters.request
     if request is None:
         request, ipc_batches = PlanRequest(""), ipc_batches.limit(0)

@@ -1,38 +1,26 @@
 """internal.scheme_aggregates: one pass over partitions, and over topics for the schemes that are computed.
 
-Rows of silver are packed into Arrow IPC batches by shard of topics. Each shard is summed under every scheme, placing
-topics on the way, and the sums of a cluster's shards are added up. Only silver.partitions has a row per partition.
+Rows of silver are packed by shard of topics, each shard is summed under every scheme, and the sums are added up.
 """
 
-from dataclasses import dataclass
 from functools import reduce
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
-from pipelines.tables.failure_tables import SCHEME_AGGREGATES
+from pipelines.tables.gold_tables import SCHEME_AGGREGATES
+from pipelines.tables.table_contract import Table
+from udfs.failures import arrow_functions
+from udfs.failures.arrow_functions import AggregationPlan, Clusters, TableFunction
 from udfs.failures.partition_groups import PARTITIONS, TOPICS
-from udfs.failures.shards import (
-    CLUSTER_AGGREGATES,
-    EMPTY,
-    IPC_BATCHES,
-    PARTITION_BATCH,
-    SHARD_AGGREGATES,
-    TOPIC_BATCH,
-    AggregationPlan,
-    Clusters,
-    make_cluster_aggregator,
-    make_packer,
-    make_shard_aggregator,
-)
 from udfs.placement.schemes import OBSERVED
 
 _KEY = ("cluster_id", "snapshot_id")
 
 
-@dataclass(frozen=True)
-class AggregationParameters:
+class AggregationParameters(NamedTuple):
     """What the stage needs besides its tables."""
 
     min_insync_replicas: int  # of topics whose sources do not show it
@@ -43,7 +31,9 @@ class AggregationParameters:
 
 
 def _pack(rows: DataFrame, kind: str, parameters: AggregationParameters) -> DataFrame:
-    return rows.mapInArrow(make_packer(kind, parameters.plan.shard_counts), from_arrow_schema(IPC_BATCHES))
+    return rows.mapInArrow(
+        arrow_functions.make_packer(kind, parameters.plan.shard_counts), from_arrow_schema(arrow_functions.IPC_BATCHES)
+    )
 
 
 def _topic_batches(topics: DataFrame, parameters: AggregationParameters) -> DataFrame:
@@ -53,24 +43,18 @@ def _topic_batches(topics: DataFrame, parameters: AggregationParameters) -> Data
         "partition_loads": F.array().cast(from_arrow_type(TOPICS.field("partition_loads").type)),
     }
     filled = topics.withColumns({name: F.coalesce(name, value) for name, value in defaults.items()})
-    return _pack(filled.select(*_KEY, *TOPICS.names), TOPIC_BATCH, parameters)
+    return _pack(filled.select(*_KEY, *TOPICS.names), arrow_functions.TOPIC_BATCH, parameters)
 
 
 def _partition_batches(partitions: DataFrame, parameters: AggregationParameters) -> DataFrame:
     # Empty lists for null ones: Spark hands null lists to Python slowly (see conf/spark.toml).
     no_brokers, no_lags = (F.array().cast(kind) for kind in ("array<int>", "array<bigint>"))
     lags = F.transform("logs", lambda log: log.offset_lag)
-    rows = partitions.where(F.col("replicas").isNotNull()).withColumn(
-        "all_in_sync", F.size("isr") == F.size("replicas")
-    )
-    filled = rows.withColumns(
-        {
-            "isr": F.when(F.col("all_in_sync"), no_brokers).otherwise(F.col("isr")),
-            "elr": F.coalesce("elr", no_brokers),
-            "lags": F.coalesce(lags, no_lags),
-        }
-    )
-    return _pack(filled.select(*_KEY, *PARTITIONS.names), PARTITION_BATCH, parameters)
+    in_sync = F.size("isr") == F.size("replicas")
+    isr = F.when(in_sync, no_brokers).otherwise(F.col("isr"))
+    lists = {"isr": isr, "elr": F.coalesce("elr", no_brokers), "lags": F.coalesce(lags, no_lags)}
+    filled = partitions.where(F.col("replicas").isNotNull()).withColumns({"all_in_sync": in_sync, **lists})
+    return _pack(filled.select(*_KEY, *PARTITIONS.names), arrow_functions.PARTITION_BATCH, parameters)
 
 
 def scheme_aggregates(
@@ -79,7 +63,10 @@ def scheme_aggregates(
     """Compute internal.scheme_aggregates: a row for every snapshot and scheme, even without topics or live brokers."""
     snapshots = brokers.select(*_KEY).unionByName(topics.select(*_KEY)).distinct()
     empty = snapshots.select(
-        *_KEY, F.lit(0).alias("shard"), F.lit(EMPTY).alias("kind"), F.lit(None).cast("binary").alias("ipc_batch")
+        *_KEY,
+        F.lit(0).alias("shard"),
+        F.lit(arrow_functions.EMPTY).alias("kind"),
+        F.lit(None).cast("binary").alias("ipc_batch"),
     )
     batches = [empty, _topic_batches(topics, parameters)]
     if OBSERVED in parameters.plan.schemes:
@@ -87,9 +74,24 @@ def scheme_aggregates(
     shards = (
         reduce(DataFrame.unionByName, batches)
         .groupBy(*_KEY, "shard")
-        .applyInArrow(make_shard_aggregator(parameters.clusters, parameters.plan), from_arrow_schema(SHARD_AGGREGATES))
+        .applyInArrow(
+            arrow_functions.make_shard_aggregator(parameters.clusters, parameters.plan),
+            from_arrow_schema(arrow_functions.SHARD_AGGREGATES),
+        )
     )
     clusters = shards.groupBy(*_KEY, "scheme").applyInArrow(
-        make_cluster_aggregator(parameters.clusters, parameters.plan), from_arrow_schema(CLUSTER_AGGREGATES)
+        arrow_functions.make_cluster_aggregator(parameters.clusters, parameters.plan),
+        from_arrow_schema(arrow_functions.CLUSTER_AGGREGATES),
     )
     return clusters.withColumn("settings", F.lit(parameters.settings)).select(*SCHEME_AGGREGATES.column_names)
+
+
+def compute_table(
+    scheme_aggregates: DataFrame, function: TableFunction, table: Table, topic_hotspots: bool = False
+) -> DataFrame:
+    """Compute a table from each row of internal.scheme_aggregates, with topic_hotspots if the function needs it."""
+    key = ("cluster_id", "snapshot_id", "scheme")
+    blobs = ("sums", "topic_hotspots") if topic_hotspots else ("sums",)
+    rows = scheme_aggregates.select(*key, "brokers", "racks", *blobs)
+    # Grouped, not mapped: a batch would hold many rows of megabytes each at once.
+    return rows.groupBy(*key).applyInArrow(function, table.schema).select(*table.column_names)

@@ -8,7 +8,9 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, INFERRED_PARTITIONS, LOG_COLUMNS, REGISTRATIONS, USAGE
 from pipelines.ingest.merge.inferred_state import STATE, find_leading_down_brokers, infer_brokers, infer_leader_and_isr
 from pipelines.ingest.merge.shard_facts import RecordOutcome
+from pipelines.spark.arrow_frames import elect_leader
 from pipelines.tables import silver_tables
+from pipelines.tables.silver_tables import PARTITIONS
 from udfs.arrow.columns import to_flags, to_lists
 from udfs.arrow.ragged import is_in_segment
 
@@ -73,34 +75,17 @@ def partitions(entities: DataFrame, brokers: DataFrame) -> DataFrame:
 
 def replicas(entities: DataFrame, partitions: DataFrame) -> DataFrame:
     """Build silver.replicas: one row per assigned replica, and one per log that no assignment accounts for."""
-    fields = [field.name for field in LOG_COLUMNS]
-    assigned = partitions.select(
-        *_KEY,
-        "topic",
-        "partition",
-        F.posexplode("replicas").alias("position", "broker_id"),
-        "isr",
-        "logs",
-        F.col("size_bytes").alias("partition_bytes"),
-    )
+    fields, columns = [field.name for field in LOG_COLUMNS], silver_tables.REPLICAS.column_names
+    assigned = partitions.select("*", F.posexplode("replicas").alias("position", "broker_id"))
     log = F.try_element_at("logs", F.col("position") + 1)
     values = {name: log[name] for name in fields}
     # A model shows a partition's size, not that of each replica: replicas are as large as their partition.
-    partition_bytes = F.when(F.col("logs").isNull(), F.col("partition_bytes"))
-    values["size_bytes"] = F.coalesce(values["size_bytes"], partition_bytes)
-    assigned = assigned.select(
-        *(*_KEY, "topic", "partition", "broker_id", "position"),
-        F.lit(False).alias("is_future"),
-        F.array_contains("isr", F.col("broker_id")).alias("in_sync"),
-        *(value.alias(name) for name, value in values.items()),
-    )
-    stray = _select_entity(entities, "stray_logs").select(
-        *(*_KEY, "topic", "partition", "broker_id", "is_future"),
-        F.lit(None).cast("int").alias("position"),
-        F.lit(None).cast("boolean").alias("in_sync"),
-        *(F.col(f"log.{name}").alias(name) for name in fields),
-    )
-    return assigned.unionByName(stray).select(*silver_tables.REPLICAS.column_names)
+    values["size_bytes"] = F.coalesce(log["size_bytes"], F.when(F.col("logs").isNull(), F.col("size_bytes")))
+    in_sync = F.array_contains("isr", F.col("broker_id"))
+    assigned = assigned.withColumns({**values, "is_future": F.lit(False), "in_sync": in_sync})
+    missing = {"position": F.lit(None).cast("int"), "in_sync": F.lit(None).cast("boolean")}
+    stray = _select_entity(entities, "stray_logs").select("*", "log.*").withColumns(missing)
+    return assigned.select(*columns).unionByName(stray.select(*columns))
 
 
 def quarantine(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
@@ -138,3 +123,19 @@ def source_summary(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
         *map(count, RecordOutcome), F.map_from_entries(F.array_sort(reasons)).alias("ignored_reasons")
     )
     return counted.join(by_source, on=[*_KEY, "source"], how="inner").select(*silver_tables.SOURCE_SUMMARY.column_names)
+
+
+def add_successors(
+    partitions: DataFrame, brokers: DataFrame, topics: DataFrame, unclean_leader_election: bool
+) -> DataFrame:
+    """Complete rows of silver.partitions by the broker that takes over if the leader fails."""
+    live = brokers.where("live").groupBy(*_KEY).agg(F.collect_list("broker_id").alias("live"))
+    configs = topics.where(F.col("unclean_leader_election").isNotNull())
+    configs = configs.select(*_KEY, "topic", F.col("unclean_leader_election").alias("unclean"))
+    rows = partitions.join(F.broadcast(live), on=list(_KEY), how="left")
+    rows = rows.join(configs, on=[*_KEY, "topic"], how="left")
+    live_replicas = F.coalesce(F.array_intersect("replicas", "live"), F.array().cast("array<int>"))
+    unclean = F.coalesce("unclean", F.lit(unclean_leader_election))
+    successor = elect_leader(unclean, live_replicas, F.array("leader")).leader
+    has_leader = F.array_contains(live_replicas, F.col("leader"))
+    return rows.withColumn("successor", F.when(has_leader, successor)).select(*PARTITIONS.column_names)

@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from pipelines.spark.local_frames import create_frame
+from pipelines.spark.arrow_frames import create_frame
 from pipelines.tables import simulation_tables
+from pipelines.tables.table_contract import Table
 from udfs.simulation import spark_functions
 from udfs.simulation.event_columns import KINDS_OF_EVERY_SHARD
 from udfs.simulation.kernels.codes import EventKind
@@ -29,44 +30,26 @@ _NAMES_OF_EVERY_SHARD = [kind.label for kind in KINDS_OF_EVERY_SHARD]
 Persist = Callable[[DataFrame], DataFrame]
 
 
-# ---- simulate
-
-
 @dataclass(frozen=True)
 class _Cluster:
-    """A cluster of the event log: its key, its row "cluster at first", whether it deletes topics."""
+    """A cluster of the event log."""
 
-    cluster_id: str
-    snapshot_id: str
+    key: tuple[str, str]
     at_ms: int
-    numbers: list[int]
-    has_deletions: bool
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.cluster_id, self.snapshot_id
+    numbers: list[int]  # of its row "cluster at first"
+    has_deletions: bool  # of topics that wait for each other's partitions
 
     @property
     def can_rebalance(self) -> bool:
         """Whether its time is long enough for an automatic leader rebalance."""
         first = min(self.numbers[ClusterSetup.REBALANCE_CHECK_MS], self.numbers[ClusterSetup.FIRST_REBALANCE_CHECK_MS])
-        return (
-            self.numbers[ClusterSetup.AUTO_LEADER_REBALANCE] != 0
-            and self.numbers[ClusterSetup.END_TIME] - self.numbers[ClusterSetup.START_TIME] >= first
-        )
+        length = self.numbers[ClusterSetup.END_TIME] - self.numbers[ClusterSetup.START_TIME]
+        return self.numbers[ClusterSetup.AUTO_LEADER_REBALANCE] != 0 and length >= first
 
 
 def simulate_events(events: DataFrame, buckets: int, persist: Persist = lambda frame: frame) -> DataFrame:
-    """Simulate events.
-
-    Args:
-        events: Rows of silver.cluster_events.
-        buckets: Number of shards that partitions are distributed over.
-        persist: Persists a frame that is read twice.
-
-    Returns:
-        Rows of internal.simulation_results.
-    """
+    """Return rows of internal.simulation_results for rows of silver.cluster_events."""
+    # buckets: how many shards partitions are distributed over; persist: persists a frame that is read twice.
     clusters = _read_clusters(events)
     initial = events.sparkSession.createDataFrame(_make_initial_rows(clusters), from_arrow_schema(WIRE))
     shards = _shard(_to_wire(events.where(F.col("kind") != _INITIAL_CLUSTER)), buckets)
@@ -85,29 +68,21 @@ def simulate_events(events: DataFrame, buckets: int, persist: Persist = lambda f
 
 def _read_clusters(events: DataFrame) -> list[_Cluster]:
     initial = events.where(F.col("kind") == _INITIAL_CLUSTER).select(*_KEY, "at_ms", "numbers")
-    deletions = events.groupBy(*_KEY).agg(
-        F.max(F.col("kind") == EventKind.DELETE_PARTITION.label).alias("has_deletions")
-    )
-    rows = (row.asDict() for row in initial.join(deletions, list(_KEY)).collect())
-    # With KRaft, a topic is deleted with its record: its partitions need not know of each other.
-    return [
-        _Cluster(**row | {"has_deletions": row["has_deletions"] and not row["numbers"][ClusterSetup.KRAFT]})
-        for row in rows
-    ]
+    deletes = F.max(F.col("kind") == EventKind.DELETE_PARTITION.label)
+    deletions = events.groupBy(*_KEY).agg(deletes.alias("has_deletions"))
+    clusters = []
+    for *key, at_ms, numbers, has_deletions in initial.join(deletions, list(_KEY)).collect():
+        # With KRaft, a topic is deleted with its record: its partitions need not know of each other.
+        clusters.append(_Cluster(tuple(key), at_ms, numbers, has_deletions and not numbers[ClusterSetup.KRAFT]))
+    return clusters
 
 
 def _make_initial_rows(clusters: Sequence[_Cluster]) -> pa.Table:
-    """Return the rows "cluster at first" in the schema WIRE."""
-    rows = [
-        {
-            **dict(zip(_KEY, one.key, strict=True)),
-            "at_ms": one.at_ms,
-            "event": -1,
-            "kind": _INITIAL_CLUSTER,
-            "lists": [*([-1] * len(LISTS)), len(one.numbers), *one.numbers],
-        }
-        for one in clusters
-    ]
+    rows = []
+    for one in clusters:
+        lists = [*([-1] * len(LISTS)), len(one.numbers), *one.numbers]
+        row = {"at_ms": one.at_ms, "event": -1, "kind": _INITIAL_CLUSTER, "lists": lists}
+        rows.append(dict(zip(_KEY, one.key, strict=True)) | row)
     return pa.Table.from_pylist(rows, schema=WIRE)
 
 
@@ -123,7 +98,6 @@ def _to_wire(events: DataFrame) -> DataFrame:
 
 
 def _shard(rows: DataFrame, buckets: int) -> DataFrame:
-    """Distribute rows of WIRE over shards."""
     shard = F.pmod(F.hash("topic", "partition"), F.lit(buckets))
     bucket = F.when(F.col("kind").isin(_NAMES_OF_EVERY_SHARD), F.lit(spark_functions.EVERY_SHARD)).otherwise(shard)
     packed = rows.withColumn("bucket", bucket).select(*WIRE.names, "bucket")
@@ -131,12 +105,8 @@ def _shard(rows: DataFrame, buckets: int) -> DataFrame:
 
 
 def _find_joint_events(shards: DataFrame, clusters: dict[tuple[str, str], bool]) -> DataFrame:
-    """Find joint events (WIRE) of clusters: a worker has a whole cluster, as all partitions take part in elections.
-
-    Args:
-        shards: All shards.
-        clusters: By (cluster_id, snapshot_id), whether its leaders may be rebalanced; otherwise, it deletes topics.
-    """
+    """Find joint events (WIRE): a worker has all shards of a cluster, as all partitions take part in elections."""
+    # clusters: by key, whether its leaders may be rebalanced; otherwise, it deletes topics.
     keys = F.broadcast(create_frame(shards.sparkSession, list(clusters), _KEY_SCHEMA))
     chosen = shards.join(keys, list(_KEY), "left_semi").repartition(*_KEY).select("rows")
     find = spark_functions.joint_event_finder([key for key, can_rebalance in clusters.items() if can_rebalance])
@@ -146,24 +116,14 @@ def _find_joint_events(shards: DataFrame, clusters: dict[tuple[str, str], bool])
 # ---- gold tables
 
 
-def build_leadership_events(results: DataFrame) -> DataFrame:
-    """Build rows of gold.leadership_events."""
-    return _unpack(results, "leaderships").select(*simulation_tables.LEADERSHIP_EVENTS.column_names)
+def _build_part(part: str, table: Table) -> Callable[[DataFrame], DataFrame]:
+    return lambda results: _unpack(results, part).select(*table.column_names)
 
 
-def build_state_transitions(results: DataFrame) -> DataFrame:
-    """Build rows of gold.state_transitions."""
-    return _unpack(results, "transitions").select(*simulation_tables.STATE_TRANSITIONS.column_names)
-
-
-def build_replication_health(results: DataFrame) -> DataFrame:
-    """Build rows of gold.replication_health."""
-    return _unpack(results, "health").select(*simulation_tables.REPLICATION_HEALTH.column_names)
-
-
-def build_final_partitions(results: DataFrame) -> DataFrame:
-    """Build rows of gold.final_partitions."""
-    return _unpack(results, "final_partitions").select(*simulation_tables.FINAL_PARTITIONS.column_names)
+build_leadership_events = _build_part("leaderships", simulation_tables.LEADERSHIP_EVENTS)
+build_state_transitions = _build_part("transitions", simulation_tables.STATE_TRANSITIONS)
+build_replication_health = _build_part("health", simulation_tables.REPLICATION_HEALTH)
+build_final_partitions = _build_part("final_partitions", simulation_tables.FINAL_PARTITIONS)
 
 
 def build_requests(results: DataFrame) -> DataFrame:
@@ -181,11 +141,7 @@ def _unpack(results: DataFrame, part: str) -> DataFrame:
 
 
 def build_availability(health: DataFrame) -> DataFrame:
-    """Build rows of gold.availability from those of gold.replication_health.
-
-    Returns:
-        Rows for each partition, and for each topic as a whole (partition -1).
-    """
+    """Build rows of gold.availability, per partition and per whole topic (-1), from gold.replication_health."""
     length = F.col("to_ms") - F.col("from_ms")
     place = [*_KEY, "topic", "partition"]
     # An outage is a whole period without a leader, whose epoch or ISR may change meanwhile.

@@ -3,8 +3,8 @@
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
@@ -12,37 +12,21 @@ from pipelines.config.plan_settings import build_metric_options, build_request, 
 from pipelines.config.settings import Settings
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import SnapshotKey, Source
-from pipelines.stages import (
-    hotspot_stage,
-    origin_stage,
-    placement_stage,
-    plan_stage,
-    scheme_comparison_stage,
-    silver_stage,
-)
+from pipelines.stages import gold_stages, placement_stage, plan_stage, silver_stage
 from pipelines.stages.cluster_inputs import collect_brokers, collect_clusters, match_capacities
-from pipelines.stages.entities_stage import EntityParameters, entities
-from pipelines.stages.failure_stage import compute_table
-from pipelines.stages.scheme_aggregates_stage import AggregationParameters, scheme_aggregates
-from pipelines.stages.successor_stage import add_successors
-from pipelines.tables import failure_tables, placement_tables
+from pipelines.stages.entities_stage import entities
+from pipelines.stages.scheme_aggregates_stage import AggregationParameters, compute_table, scheme_aggregates
+from pipelines.stages.silver_stage import add_successors
+from pipelines.tables import gold_tables
 from pipelines.tables.table_contract import Table
 from udfs.durability.durability_rows import DurabilityPlan, durability_rows
 from udfs.durability.kernels.loss_probability import SearchEffort
+from udfs.failures import arrow_functions
+from udfs.failures.arrow_functions import AggregationPlan, Limits, TableFunction
 from udfs.failures.broker_loads import broker_load_rows
-from udfs.failures.failure_rows import load_rows, summary_rows
-from udfs.failures.random_failures import random_failure_rows
+from udfs.failures.failure_rows import load_rows, random_failure_rows, summary_rows
 from udfs.failures.scenarios import RandomSets
 from udfs.failures.scheme_distribution import distribution_rows
-from udfs.failures.shards import AggregationPlan
-from udfs.failures.table_functions import (
-    Limits,
-    TableFunction,
-    headroom_function,
-    hotspot_function,
-    table_function,
-    table_function_with_racks,
-)
 from udfs.hotspots.hotspot_distribution import TrialOptions
 from udfs.placement.schemes import is_computed
 from udfs.placement.topic_batches import LiveBrokers
@@ -51,8 +35,7 @@ Frames = Mapping[str, DataFrame]
 QUALITY = "quality"
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(NamedTuple):
     """What a run knows beside its tables."""
 
     run_id: str
@@ -67,8 +50,7 @@ class Context:
         return sorted(self.sources)
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(NamedTuple):
     """Reads tables (`inputs`), makes the rows of one (`table`)."""
 
     table: str
@@ -89,35 +71,31 @@ def _placements(t: Frames, context: Context) -> DataFrame:
         for key, rows in collect_brokers(t[BROKERS].where("live")).items()
     }
     parameters = placement_stage.PlacementParameters(run.schemes, run.seed, live)
-    return placement_stage.placements(t["silver.topics"], t["silver.partitions"], parameters)
+    return placement_stage.placements(t[_TOPICS], t[_PARTITIONS], parameters)
+
+
+def _to_json(settings: Settings, run: Mapping[str, object], **others: Mapping[str, object]) -> str:
+    return json.dumps({"run": {"seed": settings.run.seed, **run}, **others}, sort_keys=True)
 
 
 def sums_rest_on(settings: Settings) -> str:
-    """The settings that internal.scheme_aggregates follows from, as JSON: other ones need other sums."""
-    chosen = {
-        "run": {"schemes": settings.run.schemes, "seed": settings.run.seed},
-        "topics": settings.topics.model_dump(),
-        "hotspots": {"hot_ratio": settings.hotspots.hot_ratio},
-        "failures": settings.failures.model_dump(),
-    }
-    return json.dumps(chosen, sort_keys=True)
+    """Return the settings that internal.scheme_aggregates follows from, as JSON: other ones need other sums."""
+    hotspots, topics = {"hot_ratio": settings.hotspots.hot_ratio}, settings.topics.model_dump()
+    schemes, failures = {"schemes": settings.run.schemes}, settings.failures.model_dump()
+    return _to_json(settings, schemes, topics=topics, hotspots=hotspots, failures=failures)
 
 
 def plans_rest_on(settings: Settings) -> str:
-    """The settings that internal.packed_plans follows from, as JSON: other ones need other plans."""
-    chosen = {
-        "run": {"seed": settings.run.seed},
-        "topics": {"min_insync_replicas": settings.topics.min_insync_replicas},
-        "failures": {"max_pairs": settings.failures.max_pairs},
-        "durability": settings.durability.model_dump(include={"max_exact_steps", "monte_carlo_samples"}),
-        "plans": settings.plans.model_dump(),
-    }
-    return json.dumps(chosen, sort_keys=True)
+    """Return the settings that internal.packed_plans follows from, as JSON: other ones need other plans."""
+    topics = {"min_insync_replicas": settings.topics.min_insync_replicas}
+    failures, plans = {"max_pairs": settings.failures.max_pairs}, settings.plans.model_dump()
+    durability = settings.durability.model_dump(include={"max_exact_steps", "monte_carlo_samples"})
+    return _to_json(settings, {}, topics=topics, failures=failures, durability=durability, plans=plans)
 
 
-def _partitions(t: Frames, context: Context) -> DataFrame:
-    unclean = context.settings.topics.unclean_leader_election
-    return add_successors(silver_stage.partitions(t[_ENTITIES], t[BROKERS]), t[BROKERS], t["silver.topics"], unclean)
+def _partitions(t: Frames, c: Context) -> DataFrame:
+    without_successor = silver_stage.partitions(t[_ENTITIES], t[BROKERS])
+    return add_successors(without_successor, t[BROKERS], t[_TOPICS], c.settings.topics.unclean_leader_election)
 
 
 def _scheme_aggregates(t: Frames, context: Context) -> DataFrame:
@@ -133,14 +111,17 @@ def _scheme_aggregates(t: Frames, context: Context) -> DataFrame:
         max_pairs=failures.max_pairs,
         pair_loads=failures.pair_loads,
     )
-    clusters = collect_clusters(t[BROKERS], t["silver.topics"], failures.custom)
+    clusters = collect_clusters(t[BROKERS], t[_TOPICS], failures.custom)
     defaults = (topics.min_insync_replicas, topics.unclean_leader_election)
     parameters = AggregationParameters(*defaults, clusters, plan, sums_rest_on(context.settings))
-    return scheme_aggregates(t["silver.topics"], t["silver.partitions"], t[BROKERS], parameters)
+    return scheme_aggregates(t[_TOPICS], t[_PARTITIONS], t[BROKERS], parameters)
+
+
+def _plain_stage(table: str, inputs: tuple[str, ...], make: Callable[..., DataFrame]) -> Stage:
+    return Stage(table, inputs, lambda t, c: make(*(t[name] for name in inputs)))
 
 
 def _failure_stage(table: Table, function: Callable[[Context], TableFunction], topic_hotspots: bool = False) -> Stage:
-    """Make a stage that computes `table` from internal.scheme_aggregates alone."""
     return Stage(table.name, (SUMS,), lambda t, c: compute_table(t[SUMS], function(c), table, topic_hotspots))
 
 
@@ -148,7 +129,7 @@ def _durability(context: Context) -> TableFunction:
     durability = context.settings.durability
     effort = SearchEffort(durability.max_exact_steps, durability.monte_carlo_samples, context.settings.run.seed)
     plan = DurabilityPlan(durability.failure_counts, effort)
-    return table_function_with_racks(lambda aggregates, racks: durability_rows(aggregates, racks, plan))
+    return arrow_functions.table_function_with_racks(lambda aggregates, racks: durability_rows(aggregates, racks, plan))
 
 
 def _headroom_stage(table: Table, over_capacity: bool) -> Stage:
@@ -156,10 +137,11 @@ def _headroom_stage(table: Table, over_capacity: bool) -> Stage:
         capacity = context.settings.capacity
         limits: Limits = {}
         if capacity.file:
-            limits = match_capacities(capacity.file, collect_clusters(t[BROKERS], t["silver.topics"]))
-        return compute_table(t[SUMS], headroom_function(limits, capacity.headroom, over_capacity), table)
+            limits = match_capacities(capacity.file, collect_clusters(t[BROKERS], t[_TOPICS]))
+        function = arrow_functions.headroom_function(limits, capacity.headroom, over_capacity)
+        return compute_table(t[SUMS], function, table)
 
-    return Stage(table.name, (SUMS, BROKERS, "silver.topics"), make)
+    return Stage(table.name, (SUMS, BROKERS, _TOPICS), make)
 
 
 def _hotspot_distribution(t: Frames, context: Context) -> DataFrame:
@@ -168,7 +150,7 @@ def _hotspot_distribution(t: Frames, context: Context) -> DataFrame:
     # Shard counts follow the sources' bytes: many shards mean many topics.
     chunks = min(hotspots.seeds, max(1, sum(_shard_counts(context).values()) - len(context.sources) + 1))
     options = TrialOptions(schemes, run.seed, hotspots.seeds, hotspots.max_placed_topics, hotspots.thresholds, chunks)
-    return hotspot_stage.hotspot_distribution(t["silver.topics"], t[BROKERS], t["silver.partitions"], options)
+    return gold_stages.hotspot_distribution(t[_TOPICS], t[BROKERS], t[_PARTITIONS], options)
 
 
 def _pack_plans(t: Frames, context: Context) -> DataFrame:
@@ -178,58 +160,47 @@ def _pack_plans(t: Frames, context: Context) -> DataFrame:
     limits, options = build_wave_limits(settings), build_metric_options(settings)
     min_isr = settings.topics.min_insync_replicas
     parameters = plan_stage.PlanParameters(request, limits, options, min_isr, plans_rest_on(settings))
-    return plan_stage.pack_plans(t["silver.topics"], t["silver.partitions"], t[BROKERS], parameters)
+    return plan_stage.pack_plans(t[_TOPICS], t[_PARTITIONS], t[BROKERS], parameters)
 
 
 RAW, _ENTITIES = "bronze.raw_metadata", "internal.entities"
 BROKERS, SUMS = "silver.brokers", "internal.scheme_aggregates"
-_PACKED_PLANS = "internal.packed_plans"
+_TOPICS, _PARTITIONS, _PACKED_PLANS = "silver.topics", "silver.partitions", "internal.packed_plans"
+_SILVER_INPUTS = (_TOPICS, _PARTITIONS, BROKERS)
 _COMPARED = ("gold.leader_hotspots", "gold.failure_summary", "gold.durability", "gold.scheme_distribution")
 
 # In order: each stage's inputs are made by stages before it. bronze.raw_metadata comes first, from files.
 STAGES: tuple[Stage, ...] = (
-    Stage(_ENTITIES, (RAW,), lambda t, c: entities(t[RAW], EntityParameters(_shard_counts(c)))),
-    Stage(BROKERS, (_ENTITIES,), lambda t, c: silver_stage.brokers(t[_ENTITIES])),
-    Stage("silver.topics", (_ENTITIES,), lambda t, c: silver_stage.topics(t[_ENTITIES])),
-    Stage("silver.partitions", (_ENTITIES, BROKERS, "silver.topics"), _partitions),
-    Stage(
-        "silver.replicas",
-        (_ENTITIES, "silver.partitions"),
-        lambda t, c: silver_stage.replicas(t[_ENTITIES], t["silver.partitions"]),
-    ),
-    Stage("silver.quarantine", (_ENTITIES, RAW), lambda t, c: silver_stage.quarantine(t[_ENTITIES], t[RAW])),
-    Stage("silver.conflicts", (_ENTITIES, BROKERS), lambda t, c: silver_stage.conflicts(t[_ENTITIES], t[BROKERS])),
-    Stage("silver.source_summary", (_ENTITIES, RAW), lambda t, c: silver_stage.source_summary(t[_ENTITIES], t[RAW])),
-    Stage(SUMS, ("silver.topics", "silver.partitions", BROKERS), _scheme_aggregates),
-    _failure_stage(failure_tables.FAILURE_SUMMARY, lambda c: table_function(summary_rows)),
-    _failure_stage(failure_tables.FAILURE_LOAD, lambda c: table_function(load_rows)),
-    _failure_stage(failure_tables.DURABILITY, _durability),
-    _failure_stage(failure_tables.RANDOM_FAILURES, lambda c: table_function(random_failure_rows)),
-    _headroom_stage(failure_tables.HEADROOM, over_capacity=False),
-    _headroom_stage(failure_tables.OVER_CAPACITY, over_capacity=True),
-    _failure_stage(failure_tables.SCHEME_DISTRIBUTION, lambda c: table_function(distribution_rows)),
-    _failure_stage(placement_tables.BROKER_LOAD, lambda c: table_function_with_racks(broker_load_rows)),
+    Stage(_ENTITIES, (RAW,), lambda t, c: entities(t[RAW], _shard_counts(c))),
+    _plain_stage(BROKERS, (_ENTITIES,), silver_stage.brokers),
+    _plain_stage(_TOPICS, (_ENTITIES,), silver_stage.topics),
+    Stage(_PARTITIONS, (_ENTITIES, BROKERS, _TOPICS), _partitions),
+    _plain_stage("silver.replicas", (_ENTITIES, _PARTITIONS), silver_stage.replicas),
+    _plain_stage("silver.quarantine", (_ENTITIES, RAW), silver_stage.quarantine),
+    _plain_stage("silver.conflicts", (_ENTITIES, BROKERS), silver_stage.conflicts),
+    _plain_stage("silver.source_summary", (_ENTITIES, RAW), silver_stage.source_summary),
+    Stage(SUMS, _SILVER_INPUTS, _scheme_aggregates),
+    _failure_stage(gold_tables.FAILURE_SUMMARY, lambda c: arrow_functions.table_function(summary_rows)),
+    _failure_stage(gold_tables.FAILURE_LOAD, lambda c: arrow_functions.table_function(load_rows)),
+    _failure_stage(gold_tables.DURABILITY, _durability),
+    _failure_stage(gold_tables.RANDOM_FAILURES, lambda c: arrow_functions.table_function(random_failure_rows)),
+    _headroom_stage(gold_tables.HEADROOM, over_capacity=False),
+    _headroom_stage(gold_tables.OVER_CAPACITY, over_capacity=True),
+    _failure_stage(gold_tables.SCHEME_DISTRIBUTION, lambda c: arrow_functions.table_function(distribution_rows)),
+    _failure_stage(gold_tables.BROKER_LOAD, lambda c: arrow_functions.table_function_with_racks(broker_load_rows)),
     _failure_stage(
-        placement_tables.LEADER_HOTSPOTS, lambda c: hotspot_function(c.settings.hotspots.hot_ratio), topic_hotspots=True
+        gold_tables.LEADER_HOTSPOTS,
+        lambda c: arrow_functions.hotspot_function(c.settings.hotspots.hot_ratio),
+        topic_hotspots=True,
     ),
-    Stage("gold.placements", ("silver.topics", BROKERS, "silver.partitions"), _placements),
-    Stage("gold.hotspot_distribution", ("silver.topics", BROKERS, "silver.partitions"), _hotspot_distribution),
-    Stage(
-        "gold.scheme_comparison",
-        _COMPARED,
-        lambda t, c: scheme_comparison_stage.scheme_comparison(*(t[n] for n in _COMPARED)),
-    ),
-    Stage(
-        "gold.topic_origin",
-        ("silver.topics", "silver.partitions", BROKERS),
-        lambda t, c: origin_stage.topic_origin(t["silver.topics"], t["silver.partitions"], t[BROKERS]),
-    ),
-    Stage(
-        "gold.cluster_origin", ("gold.topic_origin",), lambda t, c: origin_stage.cluster_origin(t["gold.topic_origin"])
-    ),
-    Stage(_PACKED_PLANS, ("silver.topics", "silver.partitions", BROKERS), _pack_plans),
-    Stage("gold.plans", (_PACKED_PLANS,), lambda t, c: plan_stage.unpack_plans(t[_PACKED_PLANS])),
-    Stage("gold.plan_moves", (_PACKED_PLANS,), lambda t, c: plan_stage.unpack_plan_moves(t[_PACKED_PLANS])),
+    Stage("gold.placements", _SILVER_INPUTS, _placements),
+    Stage("gold.hotspot_distribution", _SILVER_INPUTS, _hotspot_distribution),
+    _plain_stage("gold.scheme_comparison", _COMPARED, gold_stages.scheme_comparison),
+    _plain_stage("gold.topic_origin", _SILVER_INPUTS, gold_stages.topic_origin),
+    _plain_stage("gold.cluster_origin", ("gold.topic_origin",), gold_stages.cluster_origin),
+    Stage(_PACKED_PLANS, _SILVER_INPUTS, _pack_plans),
+    _plain_stage("gold.plans", (_PACKED_PLANS,), plan_stage.unpack_plans),
+    _plain_stage("gold.plan_moves", (_PACKED_PLANS,), plan_stage.unpack_plan_moves),
 )
 
 # Tables that others are made of, and the settings that they follow from.
@@ -257,12 +228,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
 def steps_between(first: str | None, last: str | None) -> list[str]:
     """List the steps from `first` to `last`, with the quality gate before any step of gold.
 
-    Args:
-        first: A name of STEPS, or its last part, or bronze, silver or gold; None = the first step.
-        last: The same; None = the last step.
-
-    Raises:
-        SettingsError: If there is no such step, or `first` comes after `last`.
+    first, last: names of STEPS, or their last parts, or layers; None = all. Raises SettingsError if they are wrong.
     """
 
     def find_steps(name: str) -> list[int]:

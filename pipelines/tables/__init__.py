@@ -2,17 +2,7 @@
 
 from types import ModuleType
 
-from pipelines.tables import (
-    bronze_tables,
-    failure_tables,
-    hotspot_tables,
-    ops_tables,
-    origin_tables,
-    placement_tables,
-    plan_tables,
-    silver_tables,
-    simulation_tables,
-)
+from pipelines.tables import gold_tables, silver_tables, simulation_tables
 from pipelines.tables.table_contract import Table
 
 
@@ -22,15 +12,6 @@ def _find_tables(*modules: ModuleType) -> dict[str, Table]:
 
 
 # Tables that `run` writes, those that `replay` writes, and all.
-RUN_TABLES = _find_tables(
-    bronze_tables,
-    silver_tables,
-    placement_tables,
-    failure_tables,
-    hotspot_tables,
-    origin_tables,
-    plan_tables,
-    ops_tables,
-)
+RUN_TABLES = _find_tables(silver_tables, gold_tables)
 REPLAY_TABLES = _find_tables(simulation_tables)
 TABLES = {**RUN_TABLES, **REPLAY_TABLES}

@@ -1,13 +1,32 @@
-"""Silver: what the sources say, merged, typed and checked. The columns are those of merged entities."""
+"""Bronze and silver: what the sources say, as read, then merged, typed and checked."""
 
 import pyarrow as pa
 
 from pipelines.ingest.merge import entities
-from pipelines.tables.bronze_tables import FORMAT, RAW
 from pipelines.tables.table_contract import Between, Matches, NoRowWhere, Table, columns
-from udfs.arrow.table_columns import INT, LONG, TEXT, column
+from udfs.arrow.columns import INT, LONG, TEXT, TIME, column
 
 _KEY = ("cluster_id", "snapshot_id")
+
+FORMAT = column("format", TEXT, "format it was read as", required=True)
+RAW = column("raw", TEXT, "the record's text", required=True)
+
+RAW_METADATA = Table(
+    "bronze.raw_metadata",
+    "One row per input record of a cluster's sources: a line, or an element of a JSON document.",
+    columns(
+        entities.SOURCE,
+        FORMAT,
+        entities.RECORD_NUMBER,
+        entities.LINE_NUMBER,
+        column("context", TEXT, "what the record needs from its surroundings: a znode's path, a CSV header"),
+        RAW,
+        column("ingested_at", TIME, "when this snapshot was first read (UTC)", required=True),
+    ),
+    keys=("cluster_id", "snapshot_id", "source", "record_number"),
+    partition_by=("cluster_id",),
+    skip_by=("snapshot_id", "source", "record_number"),
+)
 
 ENTITIES = Table(
     "internal.entities",

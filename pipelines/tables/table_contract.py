@@ -1,16 +1,15 @@
 """Describe tables: columns with units and comments, keys, partitioning, expectations."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
-from udfs.arrow.table_columns import TEXT, column, get_comment
+from udfs.arrow.columns import TEXT, column, get_comment
 
 
-@dataclass(frozen=True)
-class Between:
+class Between(NamedTuple):
     """Expect values within [low, high]; nulls pass; None = no limit."""
 
     column: str
@@ -18,24 +17,21 @@ class Between:
     high: float | None = None
 
 
-@dataclass(frozen=True)
-class Matches:
+class Matches(NamedTuple):
     """Expect texts that match a regular expression as a whole; nulls pass."""
 
     column: str
     regex: str
 
 
-@dataclass(frozen=True)
-class OneOf:
+class OneOf(NamedTuple):
     """Expect one of some values; nulls pass."""
 
     column: str
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class NoRowWhere:
+class NoRowWhere(NamedTuple):
     """Expect no row that meets an SQL condition; `fault` says what such a row does."""
 
     name: str
@@ -46,13 +42,12 @@ class NoRowWhere:
 Expectation = Between | Matches | OneOf | NoRowWhere
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A Delta table."""
 
     name: str  # Its name, as schema.table
     comment: str  # What a row is
-    columns: tuple[pa.Field, ...]  # Its columns, made by `udfs.arrow.table_columns.column`
+    columns: tuple[pa.Field, ...]  # Its columns, made by `udfs.arrow.columns.column`
     keys: tuple[str, ...]  # Columns that are unique together and never null, which is an expectation of every table
     partition_by: tuple[str, ...] = ()  # Columns that it is partitioned by
     # Columns whose ranges Delta records for each file, to skip files; empty = Delta's default

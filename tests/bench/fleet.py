@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.ragged import offsets_of, position_of, row_of
-from udfs.placement.kernels.java_random import scramble_seeds
+from udfs.placement.kernels.java_util import scramble_seeds
 from udfs.placement.kernels.topic_arrays import BrokerLists, Topics
 from udfs.placement.schemes import KAFKA, KRAFT, SCHEMES
 

@@ -19,7 +19,7 @@ from tests.oracle.answers import PlaceFunction, compute_answers
 from tests.oracle.check import ORACLES, Oracle, find_mismatches
 from tests.oracle.jvm import Jvm
 from tests.oracle.requests import OracleCases
-from udfs.placement.kernels.java_random import scramble_seeds
+from udfs.placement.kernels.java_util import scramble_seeds
 from udfs.placement.kernels.topic_arrays import BrokerLists, Topics
 
 SHAPES = ((100_000, 10), (1, 1_000_000))

@@ -24,7 +24,7 @@ from pipelines.spark.session import open_session
 from pipelines.spark.store import Store
 from pipelines.stages.placement_stage import PlacementParameters, computed_placements
 from pipelines.tables import TABLES
-from pipelines.tables.placement_tables import PLACEMENTS
+from pipelines.tables.gold_tables import PLACEMENTS
 from udfs.placement.schemes import KAFKA
 from udfs.placement.topic_batches import LiveBrokers, TopicBatch, find_broker_lists, place_topics
 

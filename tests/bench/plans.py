@@ -15,9 +15,8 @@ import numpy as np
 from tests.unit.planning.models import make_model
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.goal_planners import make_plan
-from udfs.planning.plan_metrics import measure_balance
+from udfs.planning.plan_metrics import mark_drained_brokers, measure_balance
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.plan_summary import mark_drained_brokers
 
 _LOADS = ("replicas", "leaders", "size_bytes", "bytes_in_per_s", "bytes_out_per_s")
 _HEADS = ("repl.", "leaders", "disk", "in", "out", "surv.", "by out")

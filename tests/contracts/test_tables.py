@@ -11,11 +11,11 @@ from pyspark.sql.types import StructType
 
 from pipelines.config.settings import load_settings
 from pipelines.ingest.merge.entities import ENTITY_SCHEMAS, Entities
-from pipelines.stages.raw_metadata_stage import FILES, raw_metadata
+from pipelines.stages.entities_stage import FILES, raw_metadata
 from pipelines.stages.stage_registry import STAGES, STEPS, Context, plans_rest_on, steps_between
 from pipelines.tables import REPLAY_TABLES, RUN_TABLES, TABLES
 from pipelines.tables.table_contract import Table
-from udfs.arrow.table_columns import DOUBLE, LONG, get_comment
+from udfs.arrow.columns import DOUBLE, LONG, get_comment
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda t: t.name)

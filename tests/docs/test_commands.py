@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.app import app
-from pipelines.cli.help_examples import EXAMPLES
+from pipelines.cli.app import EXAMPLES, app
 from tests.docs.machine import Machine
 from tests.docs.pages import LANGUAGES, PAGES, ROOT, Block, Command, blocks, commands, in_tables
 

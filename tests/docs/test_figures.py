@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pipelines.report.figure_queries import FIGURES, TREND
-from pipelines.stages.scheme_comparison_stage import METRICS
+from pipelines.stages.gold_stages import METRICS
 from pipelines.tables import TABLES
 from tests.docs.pages import ROOT
 
@@ -23,7 +23,7 @@ def cells(heading: str) -> list[list[str]]:
 
 def test_every_figure_is_defined() -> None:
     defined = {(name.strip("`"), title): formula for name, title, formula in cells("Figures of the report")}
-    assert list(defined) == [(figure.name, figure.title) for figure in (*FIGURES, TREND)]
+    assert list(defined) == [(figure.name, figure.comment) for figure in (*FIGURES, TREND)]
     assert all(defined.values())
 
 

@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from tests.oracle.requests import OracleCases
 from udfs.kernel_compiler import compiled
-from udfs.placement.kernels.java_random import scramble_seeds
-from udfs.placement.kernels.kafka_errors import describe_error
-from udfs.placement.kernels.topic_arrays import BrokerLists, TopicPlacements, Topics
+from udfs.placement.kernels.java_util import scramble_seeds
+from udfs.placement.kernels.topic_arrays import BrokerLists, TopicPlacements, Topics, describe_error
 
 PlaceFunction = Callable[[Topics, BrokerLists, npt.NDArray[np.int64]], TopicPlacements]
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.arrow.ragged import offsets_of, position_of, row_of
-from udfs.placement.kernels.java_hash import index_rack_names
+from udfs.placement.kernels.java_util import index_rack_names
 from udfs.placement.kernels.topic_arrays import DRAW_START, NO_RACK, BrokerLists, Topics
 
 MAX_BROKERS = 500
@@ -18,7 +18,7 @@ INT_MAX = 2**31 - 1
 
 # Blocks of rack names; a list of brokers takes its racks from one block. Names of the second block share hash codes.
 # Java sorts the third block differently from code points. The last one is for one rack per broker. The others have at
-# most 24 names, because nine keys in one bucket of a large HashMap are not modelled (java_hash.py).
+# most 24 names, because nine keys in one bucket of a large HashMap are not modelled (java_util.py).
 _BLOCKS = (
     [f"rack-{i}" for i in range(24)],
     ["AaAa", "AaBB", "BBAa", "BBBB", "", "a", "B", "b", "AaC", "BBC"],

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from udfs.placement.kernels import admin_utils
-from udfs.placement.kernels.java_random import scramble_seeds
+from udfs.placement.kernels.java_util import scramble_seeds
 from udfs.placement.kernels.striped import place_striped
 from udfs.placement.kernels.topic_arrays import BrokerLists, TopicPlacements, Topics
 

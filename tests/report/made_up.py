@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.report.figure_queries import FIGURES
-from pipelines.report.report_data import ReportData, add_risks
+from pipelines.report.html_page import ReportData, add_risks
 from pipelines.report.verdict import judge_cluster
 
 SCHEMES = ("observed", "kafka", "kraft", "naive")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.stages.hotspot_stage import hotspot_distribution
+from pipelines.stages.gold_stages import hotspot_distribution
 from pipelines.stages.placement_stage import PlacementParameters, computed_placements
 from pipelines.tables import TABLES
 from tests.spark.test_placements import topic

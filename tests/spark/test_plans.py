@@ -25,7 +25,7 @@ from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
 from pipelines.stages.plan_stage import PlanParameters, pack_plans, unpack_plan_moves
 from pipelines.stages.stage_registry import STEPS
-from pipelines.tables.plan_tables import PLAN_MOVES
+from pipelines.tables.gold_tables import PLAN_MOVES
 from tests.unit.planning import judge
 from udfs.planning.plan_batches import BROKERS, PARTITIONS, TOPICS
 from udfs.planning.plan_metrics import MetricOptions

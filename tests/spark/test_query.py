@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.cli.json_rows import json_line
-from pipelines.cli.query_command import print_rows, run_query
+from pipelines.cli.table_commands import format_json_line, print_rows, run_query
 from pipelines.errors import StoreError
 from pipelines.spark.store import Store
 
@@ -63,7 +62,7 @@ def test_values_that_json_lacks(store: Store) -> None:
     sql = """SELECT map(date'2026-01-02', double('nan')) AS by_date, map(struct(1 AS i), x'00ff') AS by_struct,
     array(double('-infinity')) AS a, parse_json('{"x": [1]}') AS v"""
     _, (row,) = run_query(store, sql, as_json=True)
-    assert json.loads(json_line(row)) == {
+    assert json.loads(format_json_line(row)) == {
         "by_date": {"2026-01-02": "NaN"},
         "by_struct": {'{"i": 1}': "AP8="},
         "a": ["-Infinity"],

@@ -14,8 +14,7 @@ from pipelines.ingest.format_registry import read_files
 from pipelines.ingest.snapshot import load_snapshot
 from pipelines.ingest.sources import Source, find_source
 from pipelines.stages import silver_stage
-from pipelines.stages.entities_stage import EntityParameters, entities
-from pipelines.stages.raw_metadata_stage import FILES, raw_metadata
+from pipelines.stages.entities_stage import FILES, entities, raw_metadata
 
 ROOT = Path(__file__).parents[2] / "data_samples"
 
@@ -76,7 +75,7 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
         for file, form, _ in read_files(source, None)
     ]
     raw = raw_metadata(spark.createDataFrame(rows, FILES)).localCheckpoint()
-    merged = entities(raw, EntityParameters({source.cluster_id: shard_count for source in sources})).localCheckpoint()
+    merged = entities(raw, {source.cluster_id: shard_count for source in sources}).localCheckpoint()
     brokers = silver_stage.brokers(merged).localCheckpoint()
     found = {
         "brokers": by_cluster(brokers),

@@ -15,7 +15,13 @@ from pipelines.spark.store import Store
 from pipelines.stages.simulation_stage import build_availability
 from pipelines.tables import TABLES
 from udfs.simulation import group_simulation
-from udfs.simulation.result_rows import get_final_state, list_health, list_leaderships, list_requests, list_transitions
+from udfs.simulation.result_tables import (
+    get_final_state,
+    list_health,
+    list_leaderships,
+    list_requests,
+    list_transitions,
+)
 
 SAMPLES = Path(__file__).parents[2] / "data_samples"
 GROUP_TABLES = ("gold.group_requests", "gold.group_transitions")

@@ -108,7 +108,7 @@ WITHOUT_VIEWS = """
 import json
 from pyspark.errors import AnalysisException
 from pipelines.spark.session import open_session
-from pipelines.spark.sql_names import create_views, register_catalog_views
+from pipelines.spark.views import create_views, register_catalog_views
 from pipelines.spark.views import View
 
 spark = open_session("t", warehouse=None, small=True, extra={

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pipelines.cli import main
-from udfs.failures.scheme_study import SyntheticCluster, measure_scheme, place_cluster
+from udfs.failures.scheme_distribution import SyntheticCluster, measure_scheme, place_cluster
 
 CLUSTERS = (
     SyntheticCluster(7, 0, 5, 3, 9),

@@ -11,8 +11,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from pipelines.errors import StoreError
-from pipelines.spark import delta_log
-from pipelines.spark.delta_log import count_rows, last_version, list_added_files, list_data_files, read_files
+from pipelines.spark import warehouse_folder
+from pipelines.spark.warehouse_folder import count_rows, last_version, list_added_files, list_data_files, read_files
 
 
 def make_rows(cluster: str, count: int) -> pa.Table:
@@ -72,7 +72,7 @@ def test_a_missing_file_is_named(table: Path) -> None:
 
 def test_an_incomplete_log_needs_delta(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as few:
-        few.setattr(delta_log, "_MAX_COMMITS", 3)
+        few.setattr(warehouse_folder, "_MAX_COMMITS", 3)
         assert list_data_files(table) is None
     first = table / "_delta_log" / f"{0:020}.json"
     text = first.read_text()

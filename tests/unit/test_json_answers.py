@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
-from pipelines.cli.json_rows import json_line, text_of
+from pipelines.cli.table_commands import format_cell, format_json_line
 from pipelines.errors import StoreError
 
 
@@ -41,13 +41,13 @@ def test_a_value_becomes_json(value: Any, expected: Any) -> None:
     def reject_constant(text: str) -> None:
         pytest.fail(f"{text} is not JSON")
 
-    assert json.loads(json_line(Row(v=value)), parse_constant=reject_constant) == {"v": expected}
+    assert json.loads(format_json_line(Row(v=value)), parse_constant=reject_constant) == {"v": expected}
 
 
 def test_a_struct_with_a_repeated_name_is_rejected() -> None:
     with pytest.raises(StoreError, match="2 columns are named 'a'"):
-        json_line(Row(v=Row("a", "a")(1, 2)))
+        format_json_line(Row(v=Row("a", "a")(1, 2)))
 
 
 def test_values_in_a_printed_table() -> None:
-    assert [text_of(v) for v in (None, 1, b"\x00\xff", "[red]")] == ["", "1", "AP8=", "[red]"]
+    assert [format_cell(v) for v in (None, 1, b"\x00\xff", "[red]")] == ["", "1", "AP8=", "[red]"]

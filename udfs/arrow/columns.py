@@ -1,5 +1,6 @@
-"""Arrow columns as numpy arrays, with nulls as masks."""
+"""Columns of Arrow tables: their declaration, and conversion to numpy arrays, with nulls as masks."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,6 +11,31 @@ import pyarrow.compute as pc
 from udfs.arrow.ragged import RaggedLists, offsets_of, position_of
 
 Column: TypeAlias = pa.ChunkedArray | pa.Array
+
+TEXT, INT, LONG, DOUBLE, FLAG, BINARY = (pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_(), pa.binary())
+TIME = pa.timestamp("us", tz="UTC")
+INTS, TEXTS = pa.list_(INT), pa.list_(TEXT)
+
+
+def column(name: str, data_type: pa.DataType, comment: str, required: bool = False) -> pa.Field:
+    """Declare a column: its name with its unit (as in `_bytes`), what a value and null mean; required = never null."""
+    return pa.field(name, data_type, nullable=not required, metadata={"comment": comment})
+
+
+def get_comment(field: pa.Field) -> str:
+    """Return the comment of a column declared with `column`."""
+    metadata: dict[bytes, bytes] = field.metadata or {}
+    return metadata.get(b"comment", b"").decode()
+
+
+def schema_of(columns: Iterable[pa.Field]) -> pa.Schema:
+    """Return the Arrow schema of rows with these columns: names and types alone."""
+    return pa.schema([(c.name, c.type) for c in columns])
+
+
+def table_of(rows: Iterable[Sequence[object]], schema: pa.Schema) -> pa.Table:
+    """Return the table of rows whose values are in the order of the schema."""
+    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
 
 
 def to_array(column: Column) -> pa.Array:
@@ -30,7 +56,7 @@ def to_numpy(column: Column, missing: int | float = 0) -> npt.NDArray[Any]:
 
 def to_flags(column: Column) -> npt.NDArray[np.bool_]:
     """Return the values of a bool column, False where null."""
-    return np.asarray(pc.fill_null(to_array(column), False))
+    return to_numpy(column, False)
 
 
 def to_codes(column: Column) -> tuple[npt.NDArray[np.int64], pa.Array]:
@@ -39,27 +65,22 @@ def to_codes(column: Column) -> tuple[npt.NDArray[np.int64], pa.Array]:
     return to_numpy(encoded.indices, -1).astype(np.int64), encoded.dictionary
 
 
-def to_lists(column: Column) -> RaggedLists:
-    """Return a list<int32> column as flat values, offsets and valid rows."""
+def to_lists(column: Column, dtype: npt.DTypeLike = np.int32) -> RaggedLists:
+    """Return a list column as flat values of this type, offsets and valid rows."""
     array = to_array(column)
-    lengths = to_numpy(pc.list_value_length(array)).astype(np.int64)
-    values = array.flatten().to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-    return RaggedLists(values, offsets_of(lengths), is_valid(array))
+    values = array.flatten().to_numpy(zero_copy_only=False).astype(dtype, copy=False)
+    return RaggedLists(values, offsets_of(to_numpy(pc.list_value_length(array))), is_valid(array))
 
 
 def to_list_array(lists: RaggedLists) -> pa.Array:
     """Return the lists as a list<int32> array."""
-    built = pa.ListArray.from_arrays(pa.array(lists.offsets, pa.int32()), pa.array(lists.values, pa.int32()))
-    return pc.if_else(pa.array(lists.valid), built, pa.nulls(len(built), built.type))
+    return pa.ListArray.from_arrays(
+        pa.array(lists.offsets, INT), pa.array(lists.values, INT), mask=pa.array(~lists.valid)
+    )
 
 
 def fingerprint(column: Column, ordered: bool = True) -> npt.NDArray[np.uint64]:
-    """Return a number per row that is equal for equal values, and 0 for null.
-
-    Args:
-        column: Maps are compared as sets of pairs.
-        ordered: Whether lists are compared as sequences, or as sets.
-    """
+    """Return a number per row, equal for equal values, 0 for null. Maps are sets, and lists if not ordered."""
     array = to_array(column)
     with np.errstate(over="ignore"):
         if pa.types.is_list(array.type):
@@ -68,13 +89,12 @@ def fingerprint(column: Column, ordered: bool = True) -> npt.NDArray[np.uint64]:
             if ordered:
                 position = position_of(lists.offsets).astype(np.uint64)
                 hashes = _scramble(hashes + position * np.uint64(0x9E3779B97F4A7C15))
-            total = np.zeros(len(hashes) + 1, dtype=np.uint64)
-            np.cumsum(hashes, out=total[1:])
+            total = np.append(np.uint64(0), np.cumsum(hashes, dtype=np.uint64))
             result = total[lists.offsets[1:]] - total[lists.offsets[:-1]] + np.uint64(1)
         else:
             if pa.types.is_map(array.type):
                 texts = [None if pairs is None else repr(sorted(pairs)) for pairs in array.to_pylist()]
-                array = pa.array(texts, pa.string())
+                array = pa.array(texts, TEXT)
             result = to_codes(array)[0].astype(np.uint64) + np.uint64(1)
     return np.where(is_valid(array), result, np.uint64(0))
 

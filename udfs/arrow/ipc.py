@@ -45,12 +45,7 @@ def rebatch(
 
 
 def topic_shards(topics: pa.Array, shards: int | npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """Return the shard (int64, n) of each topic (text, no nulls); it depends on nothing but its name and `shards`.
-
-    Args:
-        topics: names (n).
-        shards: number of shards, >= 1; one number, or uint64 (n).
-    """
+    """Return the shard (int64, n) of each topic by its name alone; shards: how many, one or uint64 (n)."""
     names = pc.dictionary_encode(topics)
     no_cluster = (np.empty(0, dtype=np.uint8), np.zeros(len(names.dictionary) + 1, dtype=np.int64))
     hashes = hash_topic_names(no_cluster, get_utf8_buffers(names.dictionary))[np.asarray(names.indices)]

@@ -48,16 +48,10 @@ def position_of(offsets: Offsets) -> Offsets:
 
 def first_true(mask: BoolArray, offsets: Offsets) -> Offsets:
     """Return the flat index (int64) of the first True of each segment, or -1."""
-    hits = np.flatnonzero(mask)
+    hits = np.append(np.flatnonzero(mask), len(mask))
     # The first hit at or after a segment's begin belongs to it only if it lies before the segment's end.
-    where = np.searchsorted(hits, offsets[:-1])
-    result = np.full(len(offsets) - 1, -1, dtype=np.int64)
-    inside = where < len(hits)
-    candidate = hits[where[inside]]
-    rows = np.flatnonzero(inside)
-    good = candidate < offsets[1:][rows]
-    result[rows[good]] = candidate[good]
-    return result
+    candidate = hits[np.searchsorted(hits[:-1], offsets[:-1])]
+    return np.where(candidate < offsets[1:], candidate, -1)
 
 
 def count_true(mask: BoolArray, offsets: Offsets) -> Offsets:
@@ -90,31 +84,24 @@ def has_repeat(flat: IntArray, offsets: Offsets) -> BoolArray:
 
 
 def is_in_segment(flat: IntArray, offsets: Offsets, other_flat: IntArray, other_offsets: Offsets) -> BoolArray:
-    """Return whether each flat element occurs in the segment of `other` with the same number.
-
-    Both have the same number of segments; values are any int32.
-    """
+    """Return whether each flat element (int32) occurs in the segment of `other` with the same number."""
     longest = int(np.diff(other_offsets).max(initial=0))
     rows = row_of(offsets)
     if longest <= _SHORT:
         out = np.zeros(len(flat), dtype=np.bool_)
         begin, end = other_offsets[:-1][rows], other_offsets[1:][rows]
         for place in range(longest):
-            at = begin + place
-            inside = at < end
-            out |= inside & (other_flat[np.where(inside, at, 0)] == flat)
+            inside = begin + place < end
+            out |= inside & (other_flat[np.where(inside, begin + place, 0)] == flat)
         return out
-    span = np.int64(1) << 32
-    keys = rows * span + flat.astype(np.int64)
-    others = row_of(other_offsets) * span + other_flat.astype(np.int64)
-    return np.isin(keys, others)
+    others = (row_of(other_offsets) << 32) + other_flat.astype(np.int64)
+    return np.isin((rows << 32) + flat.astype(np.int64), others)
 
 
 def take_segments(flat: IntArray, offsets: Offsets, rows: IntArray) -> tuple[IntArray, Offsets]:
     """Return (flat, offsets) of the segments `rows`, in that order."""
     lengths = np.diff(offsets)[rows]
-    new_offsets = offsets_of(lengths)
-    return flat[expand_ranges(offsets[:-1][rows], lengths)], new_offsets
+    return flat[expand_ranges(offsets[:-1][rows], lengths)], offsets_of(lengths)
 
 
 def expand_ranges(begins: IntArray, lengths: IntArray) -> IntArray:

@@ -1,13 +1,14 @@
 """gold.durability: what is lost for good when some brokers, or racks, fail together."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from udfs.arrow.columns import DOUBLE, INT, LONG, TEXT, column, schema_of, table_of
 from udfs.arrow.ragged import offsets_of, row_of
-from udfs.arrow.table_columns import DOUBLE, INT, LONG, TEXT, column, schema_of
 from udfs.durability.kernels.loss_probability import (
     EXACT,
     SearchEffort,
@@ -37,8 +38,7 @@ DURABILITY_COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class DurabilityPlan:
+class DurabilityPlan(NamedTuple):
     """What to compute. failure_counts: how many brokers (or racks) fail together, each of these numbers."""
 
     failure_counts: tuple[int, ...]
@@ -63,45 +63,28 @@ def _rack_sets(
 
 def durability_rows(aggregates: SchemeAggregates, racks: tuple[str | None, ...], plan: DurabilityPlan) -> pa.Table:
     """Return a row of gold.durability for each number of brokers, and of racks, that fail together."""
-    n, offsets = len(aggregates.ids), aggregates.counts("copyset_offsets")
+    n, offsets = len(aggregates.ids), aggregates.sums["copyset_offsets"]
     members = aggregates.sums["copyset_members"].astype(np.int32)
-    count, size = aggregates.counts("width_count"), aggregates.counts("width_bytes")
+    count, size = aggregates.sums["width_count"], aggregates.sums["width_bytes"]
     width = np.arange(len(count))
-    is_sized = aggregates.counts("known")[0] > 0 and aggregates.counts("width_unsized")[1:].sum() == 0
-    rows = _unit_rows(BROKERS, offsets, members, n, plan)
-    for k, row in zip((k for k in plan.failure_counts if k <= n), rows, strict=True):
-        row["lost_partitions_mean"] = compute_expected_loss(width, count.astype(np.float64), n, k)
-        row["lost_bytes_mean"] = compute_expected_loss(width, size.astype(np.float64), n, k) if is_sized else None
-    names = sorted({rack for rack in racks if rack is not None})
-    if names:
-        rows += _unit_rows(RACKS, *_rack_sets(offsets, members, racks, names), len(names), plan)
-    for row in rows:
-        row["already_lost_partitions"] = int(count[0])
-    return pa.Table.from_pylist(rows, schema=schema_of(DURABILITY_COLUMNS))
+    is_sized = aggregates.sums["known"][0] > 0 and aggregates.sums["width_unsized"][1:].sum() == 0
+    rows: list[tuple[object, ...]] = []
+    for unit in _unit_rows(BROKERS, offsets, members, n, plan):
+        partitions, lost_bytes = (compute_expected_loss(width, w.astype(np.float64), n, unit[1]) for w in (count, size))
+        rows.append((*unit, partitions, lost_bytes if is_sized else None, int(count[0])))
+    if names := sorted({rack for rack in racks if rack is not None}):
+        sets = _rack_sets(offsets, members, racks, names)
+        rows += ((*unit, None, None, int(count[0])) for unit in _unit_rows(RACKS, *sets, len(names), plan))
+    return table_of(rows, schema_of(DURABILITY_COLUMNS))
 
 
 def _unit_rows(
     unit: str, offsets: npt.NDArray[np.int64], members: npt.NDArray[np.int32], units: int, plan: DurabilityPlan
-) -> list[dict[str, object]]:
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the first columns for each possible number of brokers (or racks) that fail together."""
     scatter = count_scatter_widths(offsets, members, units) if units else np.zeros(1, dtype=np.int64)
-    rows: list[dict[str, object]] = []
-    for k in plan.failure_counts:
-        if k > units:
-            continue
+    widths = (float(scatter.mean()), int(scatter.min()), int(scatter.max()))
+    for k in (k for k in plan.failure_counts if k <= units):
         loss = compute_loss_probability(offsets, members, units, k, plan.effort)
-        rows.append(
-            {
-                "failure_unit": unit,
-                "failures": k,
-                "units": units,
-                "copysets": len(offsets) - 1,
-                "scatter_width_mean": float(scatter.mean()),
-                "scatter_width_min": int(scatter.min()),
-                "scatter_width_max": int(scatter.max()),
-                "loss_probability": loss.probability,
-                "loss_probability_low": None if loss.method == EXACT else loss.low,
-                "loss_probability_high": None if loss.method == EXACT else loss.high,
-                "method": loss.method,
-            }
-        )
-    return rows
+        interval = (None, None) if loss.method == EXACT else (loss.low, loss.high)
+        yield (unit, k, units, len(offsets) - 1, *widths, loss.probability, *interval, loss.method)

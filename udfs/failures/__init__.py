@@ -1,5 +1,4 @@
 """What each failure does to a cluster under each scheme: partitions and topics in, rows of gold tables out.
 
-Partitions become arrays (partition_groups), kernels add them up shard by shard (aggregates, shards), and the sums
-become outcomes (failure_outcomes) and rows (failure_rows, headroom, broker_loads, ...). `what-if` takes the same way.
+partition_groups -> aggregates, arrow_functions -> failure_outcomes -> failure_rows, broker_loads. So does `what-if`.
 """

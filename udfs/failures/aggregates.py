@@ -1,7 +1,4 @@
-"""What one pass over some partitions of a cluster adds up, and how the shards of a cluster are put together.
-
-Aggregates are named arrays. Most add up element by element; joint takeovers and copysets are merged by key.
-"""
+"""What one pass over partitions adds up, as named arrays, and how the shards of a cluster are put together."""
 
 import io
 from collections.abc import Iterable, Mapping
@@ -13,23 +10,10 @@ import pyarrow as pa
 
 from udfs.arrow.ragged import offsets_of, row_of
 from udfs.durability.kernels.loss_probability import find_copysets
-from udfs.failures.kernels.broker_sums import COUNTS, TOTALS, WEIGHTS, count_brokers, count_successors
-from udfs.failures.kernels.failure_totals import sum_failures
-from udfs.failures.kernels.partition_arrays import (
-    EVENTS,
-    FETCH,
-    LOADS,
-    MAX_REPLICAS,
-    NO_BROKER,
-    UNKNOWN,
-    BrokerCounts,
-    FailureSums,
-    PairSums,
-    RestartSums,
-    ScenarioSums,
-)
-from udfs.failures.kernels.rolling_restart import sum_restart
-from udfs.failures.kernels.scenario_sums import sum_pairs, sum_scenarios
+from udfs.failures.kernels import failure_totals
+from udfs.failures.kernels.broker_sums import COUNTS, TOTALS, WEIGHTS, BrokerCounts, count_brokers, count_successors
+from udfs.failures.kernels.election import MAX_REPLICAS, NO_BROKER, UNKNOWN
+from udfs.failures.kernels.failure_totals import EVENTS, FETCH, LOADS
 from udfs.failures.partition_groups import Placement, truncate_replicas
 from udfs.failures.scenarios import Scenarios
 from udfs.placement.kernels.topic_arrays import TopicPlacements
@@ -43,80 +27,55 @@ _COPYSETS = ("copyset_offsets", "copyset_members")
 _WIDTHS = MAX_REPLICAS + 1
 
 
+def _zeros(*shape: int) -> npt.NDArray[np.int64]:
+    return np.zeros(shape, np.int64)
+
+
 def aggregate_failures(placement: Placement, brokers: int, scenarios: Scenarios, pairs: bool) -> dict[str, Array]:
-    """Add up what brokers lead, and single failures, pairs and scenarios, over one placement of a shard.
+    """Add up what n brokers lead, and single failures, scenarios, and pairs if asked for, over one placement.
 
-    Args:
-        placement: of a shard's partitions.
-        brokers: number n of live brokers.
-        scenarios: s sets of brokers that fail together.
-        pairs: whether to add up all pairs of brokers.
-
-    Returns:
-        The fields of FailureSums, with joint_key and joint_sum (float64 (e, 3): takeovers and rates) by distinct key.
-        scenario_events, scenario_losses, scenario_takeovers: of ScenarioSums.
-        broker_counts, broker_loads, totals: of BrokerCounts.
-        known: int64 (3), see Placement.
+    Fields of FailureSums (joint_key, joint_sum: float64 (e, 3), takeovers and rates by distinct key), ScenarioSums
+    (prefix scenario_) and BrokerCounts, and `known` of Placement.
     """
-    group, n, s = truncate_replicas(placement.group, MAX_REPLICAS), brokers, len(scenarios.kind)
-    counts = BrokerCounts(np.zeros((n, COUNTS), np.int64), np.zeros((n, WEIGHTS)), np.zeros(TOTALS, np.int64))
+    group, n, s = truncate_replicas(placement.group), brokers, len(scenarios.kind)
+    counts = BrokerCounts(_zeros(n, COUNTS), np.zeros((n, WEIGHTS)), _zeros(TOTALS))
     count_brokers(placement.group, counts)
     paired, room = (n, 2 * len(group.leader)) if pairs else (0, 0)
-    sums = FailureSums(
-        np.zeros(EVENTS, np.int64),
-        np.zeros((n, LOADS)),
-        np.zeros((n, EVENTS), np.int64),
-        np.zeros((n, n, LOADS)),
-        np.zeros((paired, paired, EVENTS), np.int64),
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
-    )
-    entries = sum_failures(group, sums)
+    single = (_zeros(EVENTS), np.zeros((n, LOADS)), _zeros(n, EVENTS), np.zeros((n, n, LOADS)))
+    sums = failure_totals.FailureSums(*single, _zeros(paired, paired, EVENTS), _zeros(room), _zeros(room))
+    entries = failure_totals.sum_failures(group, sums)
     out = sums._asdict()
     rates = group.rate[out.pop("joint_partition")[:entries]]
     out |= _sum_by_key(sums.joint_key[:entries], np.column_stack([np.ones(entries), rates]))
-    by_scenario = ScenarioSums(np.zeros((s, EVENTS), np.int64), np.zeros((s, n, LOADS)), np.zeros((s, n, LOADS)))
-    sum_scenarios(group, *scenarios.by_broker(n), by_scenario)
-    named = {f"scenario_{name}": values for name, values in by_scenario._asdict().items()}
-    return out | named | counts._asdict() | {"known": placement.known}
+    by_scenario = failure_totals.ScenarioSums(_zeros(s, EVENTS), np.zeros((s, n, LOADS)))
+    failure_totals.sum_scenarios(group, *scenarios.by_broker(n), by_scenario)
+    return out | _prefixed("scenario", by_scenario._asdict()) | counts._asdict() | {"known": placement.known}
 
 
 def aggregate_placement(placement: Placement, brokers: int, scenarios: Scenarios, pairs: bool) -> dict[str, Array]:
     """Add up everything that the gold tables are computed from over one placement of a shard.
 
-    Args:
-        placement: of a shard's partitions.
-        brokers: number n of live brokers.
-        scenarios: sets of brokers that fail together.
-        pairs: whether to add up all pairs of brokers.
-
-    Returns:
-        What `aggregate_failures` returns, and:
-        restart_events, restart_lasting_events, restart_takeovers, restart_returns: of RestartSums.
-        copyset_offsets, copyset_members: of `find_copysets`, over live replicas.
-        width_count, width_bytes, width_unsized: int64 (_WIDTHS), partitions by number of live replicas, their bytes,
-        and those of unknown size.
+    Also: fields of RestartSums (prefix restart_), copysets of live replicas, and int64 (_WIDTHS), by number of live
+    replicas: partitions (width_count), their bytes, and those of unknown size (width_unsized).
     """
-    n = brokers
-    group = truncate_replicas(placement.group, MAX_REPLICAS)
-    restart = RestartSums(
-        np.zeros((n, EVENTS), np.int64), np.zeros((n, EVENTS), np.int64), np.zeros((n, n, FETCH)), np.zeros((n, FETCH))
+    n, group = brokers, truncate_replicas(placement.group)
+    restart = failure_totals.RestartSums(
+        _zeros(n, EVENTS), _zeros(n, EVENTS), np.zeros((n, n, FETCH)), np.zeros((n, FETCH))
     )
-    sum_restart(group, restart)
-
+    failure_totals.sum_restart(group, restart)
     live = group.broker != NO_BROKER
     width = np.bincount(row_of(group.offsets)[live], minlength=len(group.leader))
-    sets = find_copysets(offsets_of(width), group.broker[live], n)
-    size = np.maximum(group.size, 0)
+    weights = {"count": None, "bytes": np.maximum(group.size, 0), "unsized": group.size == UNKNOWN}
     return {
         **aggregate_failures(placement, n, scenarios, pairs),
-        **{f"restart_{name}": values for name, values in restart._asdict().items()},
-        "copyset_offsets": sets[0],
-        "copyset_members": sets[1],
-        "width_count": np.bincount(width, minlength=_WIDTHS),
-        "width_bytes": np.bincount(width, weights=size, minlength=_WIDTHS).astype(np.int64),
-        "width_unsized": np.bincount(width, weights=group.size == UNKNOWN, minlength=_WIDTHS).astype(np.int64),
+        **_prefixed("restart", restart._asdict()),
+        **dict(zip(_COPYSETS, find_copysets(offsets_of(width), group.broker[live], n), strict=True)),
+        **{f"width_{k}": np.bincount(width, w, _WIDTHS).astype(np.int64) for k, w in weights.items()},
     }
+
+
+def _prefixed(prefix: str, arrays: Arrays) -> dict[str, Array]:
+    return {f"{prefix}_{name}": values for name, values in arrays.items()}
 
 
 def _sum_by_key(key: Array, values: Array) -> dict[str, Array]:
@@ -127,11 +86,8 @@ def _sum_by_key(key: Array, values: Array) -> dict[str, Array]:
 
 
 def aggregate_seed(placed: TopicPlacements, brokers: int) -> dict[str, Array]:
-    """Count leaders and takeovers of a placement by one more seed: seed_leaders (1, n), seed_takeovers (1, n, n).
-
-    placed: on brokers 0 to n - 1, all replicas in sync, so the second replica takes over from the first.
-    """
-    leaders, takeovers = np.zeros(brokers, np.int64), np.zeros((brokers, brokers), np.int32)
+    """Count leaders (1, n) and takeovers (1, n, n) of one more placement, on brokers 0 to n - 1, all in sync."""
+    leaders, takeovers = _zeros(brokers), np.zeros((brokers, brokers), np.int32)
     count_successors(placed.replica_offsets, placed.broker, leaders, takeovers)
     return {"seed_leaders": leaders[None], "seed_takeovers": takeovers[None]}
 
@@ -162,27 +118,20 @@ def add_shards(shards: Iterable[Arrays], brokers: int) -> dict[str, Array]:
 
 
 def finish_pairs(sums: Arrays) -> dict[str, Array]:
-    """Replace pair_events and the joint takeovers of a whole cluster by the outcome of each pair a < b.
-
-    pair_worst, pair_total, pair_worst_broker, pair_takeover_brokers: of PairSums. pair_events: int64 (pairs, EVENTS)
-    after both failures.
-    """
+    """Replace pair_events and joint takeovers of a whole cluster by the outcome of each pair a < b."""
     out = {name: values for name, values in sums.items() if name not in JOINT}
-    n = len(sums["pair_events"])
-    a, b = np.triu_indices(n, 1)
-    count, loads = len(a), FETCH
-    pairs = PairSums(
-        np.empty((count, loads)), np.empty((count, loads)), np.empty(count, np.int32), np.empty(count, np.int64)
+    a, b = np.triu_indices(len(sums["pair_events"]), 1)
+    count = len(a)
+    pairs = failure_totals.PairSums(
+        np.empty((count, FETCH)), np.empty((count, FETCH)), np.empty(count, np.int32), _zeros(count)
     )
-    if n:
-        leader_loads, takeovers = (
-            np.ascontiguousarray(sums[name][..., :loads]) for name in ("leader_loads", "takeovers")
-        )
+    if len(sums["pair_events"]):
+        leader_loads, takeovers = (sums[name][..., :FETCH].copy() for name in ("leader_loads", "takeovers"))
         joint_key, joint_sum = (np.ascontiguousarray(sums[name]) for name in JOINT)
-        sum_pairs(leader_loads, takeovers, joint_key, joint_sum, pairs)
+        failure_totals.sum_pairs(leader_loads, takeovers, joint_key, joint_sum, pairs)
     single = sums["single_events"]
     out["pair_events"] = sums["events"] + single[a] + single[b] + sums["pair_events"][a, b]
-    return out | {f"pair_{name}": values for name, values in pairs._asdict().items()}
+    return out | _prefixed("pair", pairs._asdict())
 
 
 def pack_arrays(arrays: Arrays) -> bytes:
@@ -198,4 +147,4 @@ def unpack_arrays(data: bytes) -> dict[str, Array]:
     size = int.from_bytes(data[:8], "little")
     whole = pa.decompress(data[8:], decompressed_size=size, codec="lz4", asbytes=True)
     with np.load(io.BytesIO(whole), allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays.files}
+        return dict(arrays)

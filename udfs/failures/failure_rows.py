@@ -1,37 +1,19 @@
-"""gold.failure_summary and gold.failure_load: columns, and rows out of the aggregates of a cluster under a scheme."""
+"""gold.failure_summary, failure_load and random_failures: columns, and rows out of a cluster's aggregates."""
 
-from collections.abc import Iterable
+from itertools import chain
+from math import comb, sqrt
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from udfs.arrow.table_columns import DOUBLE, INT, INTS, LONG, TEXT, column, schema_of
-from udfs.failures.failure_outcomes import (
-    Outcomes,
-    SchemeAggregates,
-    SurvivorLoads,
-    pair_failures,
-    pair_loads,
-    rolling_restart,
-    scenario_failures,
-    single_failures,
-    survivor_loads,
-)
-from udfs.failures.kernels.partition_arrays import (
-    BYTES_IN,
-    BYTES_OUT,
-    FETCH,
-    LEADERS,
-    LOST_MESSAGES,
-    OFFLINE,
-    OFFLINE_BYTES,
-    SINGLE_ISR,
-    UNCLEAN_ELECTIONS,
-    UNDER_MIN_ISR,
-    UNKNOWN_LAG,
-    UNKNOWN_SIZE,
-)
+from udfs.arrow.columns import DOUBLE, INT, INTS, LONG, TEXT, column, schema_of, table_of
+from udfs.durability.kernels.loss_probability import EXACT, MONTE_CARLO, Z_95, wilson_interval
+from udfs.failures import failure_outcomes
+from udfs.failures.failure_outcomes import Outcomes, SchemeAggregates, SurvivorLoads
+from udfs.failures.kernels import failure_totals
+from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT, FETCH, LEADERS
 from udfs.failures.scenarios import ScenarioKind
 
 KIND = column(
@@ -53,11 +35,9 @@ SCENARIO_COLUMNS = (
 _RATES_NOTE = "partitions of unknown rate count as 0; null = no rate is known"
 
 
-def _worst_ratio(load: str, text: str) -> pa.Field:
-    comment = f"{text} of the survivor with most, over the survivors' mean; {_RATES_NOTE}"
-    return column(f"worst_survivor_{load}_ratio", DOUBLE, comment)
-
-
+_OF_WORST = f" of the survivor with most, over the survivors' mean; {_RATES_NOTE}"
+_SENT = "bytes that leaders send (null for pairs and rolling restarts)"
+_RATIOS = {"bytes_in": "bytes in", "bytes_out": "bytes out", "fetch": _SENT}
 SUMMARY_COLUMNS = (
     *SCENARIO_COLUMNS,
     column("survivors", LONG, "live brokers that are left", required=True),
@@ -71,9 +51,7 @@ SUMMARY_COLUMNS = (
         DOUBLE,
         "leaders_after_max over leaders_after_mean; null if the survivors have no leaders",
     ),
-    _worst_ratio("bytes_in", "bytes in"),
-    _worst_ratio("bytes_out", "bytes out"),
-    _worst_ratio("fetch", "bytes that leaders send (null for pairs and rolling restarts)"),
+    *(column(f"worst_survivor_{load}_ratio", DOUBLE, text + _OF_WORST) for load, text in _RATIOS.items()),
     column("offline_partitions", LONG, "partitions without a leader afterwards", required=True),
     column("newly_offline_partitions", LONG, "of those, taken offline by this failure", required=True),
     column("offline_size_bytes", LONG, "bytes of the newly offline partitions; null = some size is unknown"),
@@ -112,11 +90,21 @@ LOAD_COLUMNS = (
     *_rate_columns("bytes_out", "that consumers fetch from what it leads"),
     *_rate_columns("fetch", "that it sends: to consumers, and bytes in to each in-sync follower"),
 )
+RANDOM_FAILURE_COLUMNS = (
+    column("failures", INT, "brokers that fail together", required=True),
+    column("metric", TEXT, "a column of gold.failure_summary; any_newly_offline: 1 where any partition is", True),
+    column("method", TEXT, "exact: every set of brokers; monte_carlo: a random sample of sets", required=True),
+    column("draws", LONG, "sets that have a value", required=True),
+    column("value_mean", DOUBLE, "mean over the sets", required=True),
+    column("value_mean_low", DOUBLE, "lower end of the mean's 95 % interval; null = exact"),
+    column("value_mean_high", DOUBLE, "upper end of the mean's 95 % interval; null = exact"),
+    column("value_p50", DOUBLE, "median over the sets", required=True),
+    column("value_p95", DOUBLE, "95th percentile over the sets", required=True),
+    column("value_max", DOUBLE, "largest value", required=True),
+)
+_METRICS = ("worst_survivor_ratio", "newly_offline_partitions", "under_min_isr_partitions", "single_isr_partitions")
+_ANY_OFFLINE = "any_newly_offline"
 _SUMMARY, _LOAD = schema_of(SUMMARY_COLUMNS), schema_of(LOAD_COLUMNS)
-
-
-def _nullable(values: npt.NDArray[np.generic], known: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
-    return pa.array(values, kind, mask=~known)
 
 
 def outcome_rows(outcomes: Outcomes, aggregates: SchemeAggregates) -> pa.Table:
@@ -128,7 +116,7 @@ def outcome_rows(outcomes: Outcomes, aggregates: SchemeAggregates) -> pa.Table:
     for load, is_known in aggregates.is_known.items():
         if not is_known:
             ratio[:, load] = np.nan
-    events, now = outcomes.events, aggregates.counts("events")
+    events, now = outcomes.events, aggregates.sums["events"]
     n = len(events)
     columns = [
         pa.repeat(str(outcomes.kind), n),
@@ -137,63 +125,91 @@ def outcome_rows(outcomes: Outcomes, aggregates: SchemeAggregates) -> pa.Table:
         outcomes.survivors,
         outcomes.leaders_lost,
         outcomes.takeover_brokers,
-        _nullable(mean[:, LEADERS], has_survivors, DOUBLE),
-        _nullable(outcomes.worst[:, LEADERS].astype(np.int64), has_survivors, LONG),
-        _nullable(outcomes.worst_broker, outcomes.worst_broker >= 0, INT),
-        *(_nullable(ratio[:, load], ~np.isnan(ratio[:, load]), DOUBLE) for load in aggregates.is_known),
-        events[:, OFFLINE],
-        events[:, OFFLINE] - now[OFFLINE],
-        _nullable(events[:, OFFLINE_BYTES], events[:, UNKNOWN_SIZE] == 0, LONG),
-        np.full(n, now[UNDER_MIN_ISR]),
-        events[:, UNDER_MIN_ISR],
-        events[:, SINGLE_ISR],
-        events[:, UNCLEAN_ELECTIONS],
-        _nullable(events[:, LOST_MESSAGES], events[:, UNKNOWN_LAG] == 0, LONG),
+        pa.array(mean[:, LEADERS], DOUBLE, mask=~has_survivors),
+        pa.array(outcomes.worst[:, LEADERS].astype(np.int64), LONG, mask=~has_survivors),
+        pa.array(outcomes.worst_broker, INT, mask=outcomes.worst_broker < 0),
+        *(pa.array(ratio[:, load], DOUBLE, mask=np.isnan(ratio[:, load])) for load in aggregates.is_known),
+        events[:, failure_totals.OFFLINE],
+        events[:, failure_totals.OFFLINE] - now[failure_totals.OFFLINE],
+        pa.array(events[:, failure_totals.OFFLINE_BYTES], LONG, mask=events[:, failure_totals.UNKNOWN_SIZE] > 0),
+        np.full(n, now[failure_totals.UNDER_MIN_ISR]),
+        events[:, failure_totals.UNDER_MIN_ISR],
+        events[:, failure_totals.SINGLE_ISR],
+        events[:, failure_totals.UNCLEAN_ELECTIONS],
+        pa.array(events[:, failure_totals.LOST_MESSAGES], LONG, mask=events[:, failure_totals.UNKNOWN_LAG] > 0),
     ]
-    arrays = [values if isinstance(values, pa.Array) else pa.array(values) for values in columns]
-    return pa.Table.from_arrays(arrays, names=_SUMMARY.names).cast(_SUMMARY)
+    return pa.Table.from_arrays(columns, schema=_SUMMARY)
 
 
 def summary_rows(aggregates: SchemeAggregates) -> pa.Table:
     """Return all rows of gold.failure_summary of a cluster under a scheme."""
-    scenarios = (loads.outcomes for loads in scenario_failures(aggregates))
-    kinds = [single_failures(aggregates), pair_failures(aggregates), *scenarios, rolling_restart(aggregates)]
+    scenarios = (loads.outcomes for loads in failure_outcomes.scenario_failures(aggregates))
+    kinds = [
+        failure_outcomes.single_failures(aggregates).outcomes,
+        failure_outcomes.pair_failures(aggregates),
+        *scenarios,
+        failure_outcomes.rolling_restart(aggregates),
+    ]
     return pa.concat_tables(outcome_rows(outcomes, aggregates) for outcomes in kinds)
-
-
-def random_set_rows(aggregates: SchemeAggregates) -> pa.Table:
-    """Return the rows of gold.failure_summary of random sets alone."""
-    kinds = (loads.outcomes for loads in scenario_failures(aggregates))
-    rows = (outcome_rows(outcomes, aggregates) for outcomes in kinds if outcomes.kind == ScenarioKind.RANDOM)
-    return pa.concat_tables([_SUMMARY.empty_table(), *rows])
 
 
 def survivor_rows(loads: SurvivorLoads, aggregates: SchemeAggregates) -> pa.Table:
     """Return rows of gold.failure_load (LOAD_COLUMNS): the survivors of scenarios of one kind."""
-    before = aggregates.floats("leader_loads")
+    before = aggregates.sums["leader_loads"]
     scenario, broker = np.nonzero(loads.survives)
     at = pa.array(scenario)
     columns = [
         pa.repeat(str(loads.outcomes.kind), len(scenario)),
         loads.outcomes.name.take(at),
         loads.outcomes.failed_brokers.take(at),
-        pa.array(aggregates.ids[broker], INT),
-        pa.array(before[broker, LEADERS].astype(np.int64)),
-        pa.array(loads.takeovers[scenario, broker, LEADERS].astype(np.int64)),
-        pa.array(loads.after[scenario, broker, LEADERS].astype(np.int64)),
+        aggregates.ids[broker],
+        before[broker, LEADERS],
+        loads.takeovers[scenario, broker, LEADERS],
+        loads.after[scenario, broker, LEADERS],
     ]
     for load in (BYTES_IN, BYTES_OUT, FETCH):
         if aggregates.is_known[load] and load < loads.after.shape[2]:
-            columns += [pa.array(before[broker, load]), pa.array(loads.after[scenario, broker, load])]
+            columns += [before[broker, load], loads.after[scenario, broker, load]]
         else:
             columns += [pa.nulls(len(scenario), DOUBLE)] * 2
-    return pa.Table.from_arrays(columns, names=_LOAD.names).cast(_LOAD)
+    return pa.Table.from_arrays(columns, schema=_LOAD)
 
 
 def load_rows(aggregates: SchemeAggregates) -> pa.Table:
     """Return all rows of gold.failure_load; of pairs only if their joint takeovers are kept."""
-    parts: list[Iterable[SurvivorLoads]] = [survivor_loads(aggregates)]
-    if "joint_key" in aggregates.sums:
-        parts.append(pair_loads(aggregates))
-    rows = (survivor_rows(loads, aggregates) for part in parts for loads in part)
+    pairs = failure_outcomes.pair_loads(aggregates) if "joint_key" in aggregates.sums else ()
+    rows = (survivor_rows(loads, aggregates) for loads in chain(failure_outcomes.survivor_loads(aggregates), pairs))
     return pa.concat_tables([_LOAD.empty_table(), *rows])
+
+
+def random_failure_rows(aggregates: SchemeAggregates) -> pa.Table:
+    """Return a row of gold.random_failures for each number of brokers and each metric."""
+    outcomes = (loads.outcomes for loads in failure_outcomes.scenario_failures(aggregates))
+    sets = [outcome_rows(kind, aggregates) for kind in outcomes if kind.kind == ScenarioKind.RANDOM]
+    failures = pa.concat_tables([_SUMMARY.empty_table(), *sets])
+    sizes = pc.list_value_length(failures["failed_brokers"]).to_numpy()
+    rows = []
+    for size in np.unique(sizes).tolist():
+        drawn = failures.filter(pa.array(sizes == size))
+        values = {name: drawn[name].to_numpy().astype(np.float64) for name in _METRICS}
+        values[_ANY_OFFLINE] = (values["newly_offline_partitions"] > 0).astype(np.float64)
+        for name, metric in values.items():
+            known = metric[~np.isnan(metric)]
+            if len(known):
+                possible = comb(len(aggregates.ids), size)
+                method = EXACT if len(metric) == possible else MONTE_CARLO
+                rows.append((size, name, method, *_describe(name, known, method, possible)))
+    return table_of(rows, schema_of(RANDOM_FAILURE_COLUMNS))
+
+
+def _describe(name: str, values: npt.NDArray[np.float64], method: str, possible: int) -> tuple[float | None, ...]:
+    """Return draws, mean, its interval, median, 95th percentile and maximum of a sample of `possible` sets."""
+    n, mean = len(values), float(values.mean())
+    low = high = None
+    if method == MONTE_CARLO and name == _ANY_OFFLINE:
+        low, high = wilson_interval(mean, n)
+    elif method == MONTE_CARLO and n > 1:
+        # Sampled without replacement from finitely many sets.
+        error = float(values.std(ddof=1)) / sqrt(n) * sqrt((possible - n) / (possible - 1))
+        low, high = mean - Z_95 * error, mean + Z_95 * error
+    return n, mean, low, high, *np.percentile(values, [50, 95]).tolist(), float(values.max())

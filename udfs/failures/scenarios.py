@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,14 +34,8 @@ class Cluster:
     custom_failures: tuple[tuple[int, ...], ...] = ()  # sets of broker ids, given by the user, that fail together
     partitions: int = 0  # of all its topics
 
-    @property
-    def rack_names(self) -> list[str]:
-        """Names of the racks with a live broker, in order."""
-        return sorted({rack for rack in self.racks if rack is not None})
 
-
-@dataclass(frozen=True)
-class RandomSets:
+class RandomSets(NamedTuple):
     """Random sets of brokers that fail together."""
 
     sizes: tuple[int, ...] = ()  # numbers of brokers, each > 0
@@ -92,7 +87,7 @@ def build_scenarios(cluster_id: str, cluster: Cluster, random: RandomSets) -> Sc
     def add(kind: ScenarioKind, name: str, members: Sequence[int]) -> None:
         rows.append((kind, f"{kind}:{name}", members, sorted(cluster.ids[m] for m in members)))
 
-    for rack in cluster.rack_names:
+    for rack in sorted({rack for rack in cluster.racks if rack is not None}):
         add(ScenarioKind.RACK, rack, [i for i, name in enumerate(cluster.racks) if name == rack])
     index = {broker: i for i, broker in enumerate(cluster.ids)}
     for failed in cluster.custom_failures:

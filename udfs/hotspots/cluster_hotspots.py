@@ -1,13 +1,23 @@
-"""The hottest broker of one cluster: now, and by each scheme over many seeds."""
+"""The hottest broker of clusters, now and by each scheme over many seeds: for a command, and for Spark's workers."""
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.columns import to_array, to_numpy
-from udfs.hotspots.hotspot_distribution import PlacementTrial, SchemeHotspots, TrialOptions
+from udfs.arrow.columns import DOUBLE, INT, INTS, LONG, TEXT, schema_of, to_array, to_numpy
+from udfs.arrow.ragged import offsets_of
+from udfs.hotspots.hotspot_distribution import (
+    DISTRIBUTION_COLUMNS,
+    PlacementTrial,
+    SchemeHotspots,
+    TrialFacts,
+    TrialOptions,
+)
+from udfs.hotspots.kernels.leader_counts import ClusterTopics
 from udfs.hotspots.leader_counting import read_cluster_topics
 from udfs.placement.topic_batches import LiveBrokers
 
@@ -35,10 +45,11 @@ class ClusterHotspots:
     schemes: dict[str, SchemeHotspots]
 
 
-def count_observed_leaders(
-    ids: np.ndarray, topics: pa.Table, partitions: pa.Table
-) -> tuple[np.ndarray, ObservedLeaders]:
-    """Count the leaders of each live broker (ids: ascending), and summarise them."""
+def find_hotspots(
+    cluster: str, brokers: LiveBrokers, topics: pa.Table, partitions: pa.Table, options: TrialOptions
+) -> ClusterHotspots:
+    """Find the hottest broker of a cluster (its name determines seeds; tables: of silver), now and by each scheme."""
+    ids = np.asarray(brokers.ids, dtype=np.int64)
     partitions = partitions.filter(pc.is_valid(partitions["replicas"]))
     leader = to_numpy(partitions["leader"], -1)
     single_partition_topics = to_array(topics["topic"].filter(pc.equal(topics["partitions"], 1)))
@@ -47,30 +58,83 @@ def count_observed_leaders(
     leaders, single = (
         np.bincount(np.searchsorted(ids, leader[rows]), minlength=len(ids)) for rows in (live, live & is_single)
     )
-    total = int(leaders.sum())
-    if not total:
-        return leaders, ObservedLeaders(total)
-    most, hottest = int(leaders.max()), int(ids[leaders.argmax()])
-    return leaders, ObservedLeaders(total, hottest, most, most * len(ids) / total, int(single.max()))
-
-
-def find_hotspots(
-    cluster: str, brokers: LiveBrokers, topics: pa.Table, partitions: pa.Table, options: TrialOptions
-) -> ClusterHotspots:
-    """Find the hottest broker of a cluster, now and by each scheme over many seeds.
-
-    Args:
-        cluster: Name of the cluster, which determines its topics' seeds.
-        brokers: Live brokers, by id.
-        topics: As silver.topics.
-        partitions: As silver.partitions.
-        options: Schemes and seeds to try.
-    """
-    leaders, observed = count_observed_leaders(np.asarray(brokers.ids, dtype=np.int64), topics, partitions)
+    observed = ObservedLeaders(int(leaders.sum()))
+    if observed.leaders:
+        most, hottest = int(leaders.max()), int(ids[leaders.argmax()])
+        ratio = most * len(ids) / observed.leaders
+        observed = ObservedLeaders(observed.leaders, hottest, most, ratio, int(single.max()))
     cluster_topics = read_cluster_topics(cluster, topics)
     schemes: dict[str, SchemeHotspots] = {}
     for scheme in options.schemes:
         trial = PlacementTrial.create(scheme, cluster_topics, brokers, options.seeds, options.max_placed_topics)
-        facts, hottest = trial.find_facts(leaders.tolist()), trial.find_hottest(options.run_seed)
-        schemes[scheme] = SchemeHotspots.create(facts, *hottest, options.thresholds)
-    return ClusterHotspots(cluster, len(brokers.ids), topics.num_rows, options.run_seed, observed, schemes)
+        facts, hottest_by_seed = trial.find_facts(leaders.tolist()), trial.find_hottest(options.run_seed)
+        schemes[scheme] = SchemeHotspots.create(facts, *hottest_by_seed, options.thresholds)
+    return ClusterHotspots(cluster, len(ids), topics.num_rows, options.run_seed, observed, schemes)
+
+
+_SNAPSHOT = [("cluster_id", TEXT), ("snapshot_id", TEXT)]
+# name_hash: of `hash_names`; partition_ids: the only partitions to place, null = all.
+TOPIC = pa.struct([("name_hash", LONG), ("partitions", INT), ("replication_factor", INT), ("partition_ids", INTS)])
+BROKER = pa.struct([("broker_id", INT), ("rack", TEXT)])
+LEADERS = pa.struct([("broker_id", INT), ("leaders", LONG)])
+# A snapshot's topics, live brokers and leaders now, and the chunk of the seeds to try.
+_LISTS = (("topics", pa.list_(TOPIC)), ("brokers", pa.list_(BROKER)), ("leaders", pa.list_(LEADERS)))
+TRIAL_INPUT = pa.schema([*_SNAPSHOT, ("chunk", INT), *_LISTS])
+_FACTS = [(name, DOUBLE if "float" in type_ else LONG) for name, type_ in TrialFacts.__annotations__.items()]
+# By one scheme: the hottest broker of each seed of the chunk. Chunk 0 also has the facts.
+TRIAL_OUTPUT = pa.schema(
+    [*_SNAPSHOT, ("scheme", TEXT), ("leaders_max", pa.list_(LONG)), ("replicas_max", pa.list_(LONG)), *_FACTS]
+)
+DISTRIBUTION = pa.schema([*_SNAPSHOT, ("scheme", TEXT), *schema_of(DISTRIBUTION_COLUMNS)])
+
+
+def _read_topics(topics: pa.StructArray) -> ClusterTopics:
+    name_hash, partitions, factor, ids = (pc.struct_field(topics, i) for i in range(4))
+    values = [to_numpy(array).astype(np.int64) for array in (partitions, factor, ids.flatten())]
+    offsets = offsets_of(to_numpy(pc.list_value_length(ids)))
+    hashes = np.array(name_hash, dtype=np.int64).view(np.uint64)
+    return ClusterTopics(hashes, values[0], values[1], values[2], offsets)
+
+
+def _try_chunk(
+    options: TrialOptions, scheme: str, row: dict[str, Any], topics: ClusterTopics, brokers: LiveBrokers
+) -> dict[str, Any]:
+    trial = PlacementTrial.create(scheme, topics, brokers, options.seeds, options.max_placed_topics)
+    first, until = (trial.seeds * (row["chunk"] + k) // options.chunks for k in (0, 1))
+    leaders, replicas = trial.find_hottest(options.run_seed, first, until)
+    output = {name: row[name] for name, _ in _SNAPSHOT}
+    output |= {"scheme": scheme, "leaders_max": leaders, "replicas_max": replicas}
+    if row["chunk"] == 0:
+        leading = {entry["broker_id"]: entry["leaders"] for entry in row["leaders"] or ()}
+        output |= vars(trial.find_facts([leading.get(broker, 0) for broker in brokers.ids]))
+    return output
+
+
+def make_trial_function(options: TrialOptions) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return a function for `DataFrame.mapInArrow`: batches of TRIAL_INPUT -> batches of TRIAL_OUTPUT."""
+
+    def try_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = batch.select(["cluster_id", "snapshot_id", "chunk", "leaders"]).to_pylist()
+            for i, row in enumerate(rows):
+                topics = _read_topics(batch["topics"].slice(i, 1).flatten())
+                live = sorted(batch["brokers"][i].as_py() or [], key=lambda broker: broker["broker_id"])
+                brokers = LiveBrokers([b["broker_id"] for b in live], [b["rack"] for b in live])
+                output = [_try_chunk(options, scheme, row, topics, brokers) for scheme in options.schemes]
+                yield from pa.Table.from_pylist(output, TRIAL_OUTPUT).to_batches()
+
+    return try_chunks
+
+
+def make_summary_function(options: TrialOptions) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
+    """Return a function for `GroupedData.applyInArrow`: chunks of a scheme (TRIAL_OUTPUT) -> a row of DISTRIBUTION."""
+
+    def summarise(key: tuple[pa.Scalar, ...], chunks: pa.Table) -> pa.Table:
+        first = chunks.filter(pc.is_valid(chunks["brokers"])).to_pylist()[0]
+        facts = TrialFacts(**{name: first[name] for name, _ in _FACTS})
+        leaders, replicas = (pc.list_flatten(chunks[name]) for name in ("leaders_max", "replicas_max"))
+        row = SchemeHotspots.create(facts, leaders, replicas, options.thresholds).to_row()
+        keys = {name: first[name] for name in ("cluster_id", "snapshot_id", "scheme")}
+        return pa.Table.from_pylist([keys | row], DISTRIBUTION)
+
+    return summarise

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from udfs.arrow.table_columns import DOUBLE, LONG, column
+from udfs.arrow.columns import DOUBLE, LONG, column
 from udfs.hotspots.kernels.balls_in_bins import FullestBin, find_fullest_bin
-from udfs.hotspots.kernels.leader_counts import ClusterTopics, SeedCounts
-from udfs.hotspots.leader_counting import (
-    count_replicas,
-    count_whole_rounds,
-    create_broker_lists,
-    estimate_cost,
-    find_errors,
-)
+from udfs.hotspots.kernels.leader_counts import ClusterTopics, SeedCounts, find_arcs
+from udfs.hotspots.leader_counting import count_replicas, create_broker_lists, estimate_cost, find_errors
 from udfs.placement.kernels.topic_arrays import Ints
 from udfs.placement.kernels.topic_seeds import mix_run_seeds
 from udfs.placement.schemes import KRAFT, SCHEMES
@@ -77,8 +72,7 @@ DISTRIBUTION_COLUMNS: tuple[pa.Field, ...] = (
 )
 
 
-@dataclass(frozen=True)
-class TrialOptions:
+class TrialOptions(NamedTuple):
     """What to try."""
 
     schemes: Sequence[str]  # Computed schemes
@@ -100,19 +94,19 @@ class TrialFacts:
     single_partition_topics: int
     observed_leaders_max: int | None
     observed_max_over_mean_ratio: float | None
-    single_partition_leaders_max_expected: float | None = None
-    single_partition_leaders_max_p95: int | None = None
-    random_leaders_max_expected: float | None = None
-    random_leaders_max_p95: int | None = None
+    single_partition_leaders_max_expected: float | None
+    single_partition_leaders_max_p95: int | None
+    random_leaders_max_expected: float | None
+    random_leaders_max_p95: int | None
 
 
 @dataclass(frozen=True)
 class PlacementTrial:
     """A cluster's topics, placed by one scheme over its live brokers with many seeds."""
 
-    scheme: str  # A computed scheme
-    brokers: LiveBrokers  # Live brokers
-    topics: ClusterTopics  # The topics that can be placed
+    scheme: str  # A computed one
+    brokers: LiveBrokers
+    topics: ClusterTopics  # Those that can be placed
     unplaceable_topics: int  # Number of those that cannot
     seeds: int  # Number of seeds to try
 
@@ -129,23 +123,19 @@ class PlacementTrial:
         return cls(scheme, brokers, placeable, rejected, seeds if placeable.count_rows().any() else 0)
 
     def count(self, run_seed: int, first: int = 0, until: int | None = None) -> SeedCounts:
-        """Count leaders and replicas by seeds first to until - 1 (default: all).
-
-        Seed i places what a run with run.seed = run_seed + i does.
-        """
+        """Count by seeds first to until - 1; seed i places what a run with run.seed = run_seed + i does."""
         run_words = mix_run_seeds(run_seed + first, (self.seeds if until is None else until) - first)
         return count_replicas(self.scheme, self.topics, create_broker_lists(self.brokers), run_words)
 
     def find_hottest(self, run_seed: int, first: int = 0, until: int | None = None) -> tuple[Ints, Ints]:
         """Return (leaders, replicas) of the broker with most of them, by seed: int64 (seeds)."""
         end = self.seeds if until is None else until
-        starts = range(first, end, _SEEDS_AT_ONCE)
-        blocks = [self.count(run_seed, start, min(start + _SEEDS_AT_ONCE, end)) for start in starts]
-        none = np.empty(0, dtype=np.int64)
-        return (
-            np.concatenate([none, *(block.leaders.max(axis=1) for block in blocks)]),
-            np.concatenate([none, *(block.replicas.max(axis=1) for block in blocks)]),
-        )
+        hottest = [np.empty((2, 0), dtype=np.int64)]
+        for start in range(first, end, _SEEDS_AT_ONCE):
+            counts = self.count(run_seed, start, min(start + _SEEDS_AT_ONCE, end))
+            hottest.append(np.array([counts.leaders.max(axis=1), counts.replicas.max(axis=1)]))
+        leaders, replicas = np.concatenate(hottest, axis=1)
+        return leaders, replicas
 
     @cached_property
     def single_partition_topics(self) -> int:
@@ -158,10 +148,7 @@ class PlacementTrial:
         return int(self.topics.count_rows().sum())
 
     def expect_single_partition_leaders(self) -> FullestBin:
-        """Return the distribution of the hottest broker's leaders of single-partition topics alone.
-
-        Each falls on any broker. KRaft's scheme draws a rack first, so brokers of a small rack are hit more often.
-        """
+        """Return the distribution of the hottest broker's leaders of single-partition topics alone."""
         sizes = np.array([len(self.brokers.ids)])
         if self.scheme == KRAFT and self.brokers.racks:
             sizes = np.unique(create_broker_lists(self.brokers).rack, return_counts=True)[1]
@@ -169,39 +156,26 @@ class PlacementTrial:
         return find_fullest_bin(self.single_partition_topics, 1.0 / (racks.sum() * sizes), racks * sizes)
 
     def expect_random_leaders(self) -> tuple[int, FullestBin]:
-        """Return (leaders that whole rounds give every broker, distribution of the hottest broker's other leaders).
-
-        The others are assumed to fall on any broker, independent of their topic.
-        """
+        """Return (leaders of whole rounds on every broker, the hottest broker's others, each falling on any broker)."""
         n = len(self.brokers.ids)
-        rounds, others = count_whole_rounds(self.topics, n)
-        return rounds, find_fullest_bin(others, np.array([1.0 / n]), np.array([n]))
+        arcs = find_arcs(self.topics, n)
+        return int(arcs.whole.sum()), find_fullest_bin(int(arcs.length.sum()), np.array([1.0 / n]), np.array([n]))
 
     def find_facts(self, leaders: Sequence[int]) -> TrialFacts:
         """Return what is known apart from seeds; leaders: of each live broker now."""
-        total, most = sum(leaders), max(leaders, default=0)
-        facts = TrialFacts(
-            brokers=len(self.brokers.ids),
-            unplaceable_topics=self.unplaceable_topics,
-            partitions=self.partitions,
-            replica_count=int((self.topics.count_rows() * self.topics.replication_factor).sum()),
-            single_partition_topics=self.single_partition_topics,
-            observed_leaders_max=most if total else None,
-            observed_max_over_mean_ratio=most * len(leaders) / total if total else None,
-        )
-        if not self.seeds:
-            return facts
-        rounds, random = self.expect_random_leaders()
-        expected = (rounds + random.mean, rounds + random.percentile(95))
-        facts = replace(facts, random_leaders_max_expected=expected[0], random_leaders_max_p95=expected[1])
-        if not self.single_partition_topics:
-            return facts
-        single = self.expect_single_partition_leaders()
-        return replace(
-            facts,
-            single_partition_leaders_max_expected=single.mean,
-            single_partition_leaders_max_p95=single.percentile(95),
-        )
+        n, total, most = len(self.brokers.ids), sum(leaders), max(leaders, default=0)
+        replicas = int((self.topics.count_rows() * self.topics.replication_factor).sum())
+        counts = (n, self.unplaceable_topics, self.partitions, replicas, self.single_partition_topics)
+        observed: tuple[int | None, float | None] = (most, most * n / total) if total else (None, None)
+        single: tuple[float | None, int | None] = (None, None)
+        random: tuple[float | None, int | None] = (None, None)
+        if self.seeds:
+            rounds, others = self.expect_random_leaders()
+            random = (rounds + others.mean, rounds + others.percentile(95))
+            if self.single_partition_topics:
+                bins = self.expect_single_partition_leaders()
+                single = (bins.mean, bins.percentile(95))
+        return TrialFacts(*counts, *observed, *single, *random)
 
 
 @dataclass(frozen=True)
@@ -225,14 +199,6 @@ class HotspotDistribution:
         """Return the share of seeds whose hottest broker has more than `ratio` times the mean."""
         return float((self.hottest > ratio * self.mean * (1.0 + 1e-12)).mean())
 
-    def percent_at_most(self, ratio: float) -> float:
-        """Return the share of seeds whose hottest broker has at most `ratio` times the mean, %."""
-        return 100.0 * (1.0 - self.exceedance_probability(ratio))
-
-    def ratios(self) -> dict[str, float]:
-        """Return the percentiles over the mean, by name."""
-        return {name: self.percentile(percent) / self.mean for name, percent in _PERCENTILES.items()}
-
 
 @dataclass(frozen=True)
 class SchemeHotspots:
@@ -249,13 +215,9 @@ class SchemeHotspots:
         cls, facts: TrialFacts, leaders: npt.ArrayLike, replicas: npt.ArrayLike, thresholds: Sequence[float]
     ) -> SchemeHotspots:
         """Build it from the hottest broker's leaders and replicas by seed, of all seeds."""
-        return cls(
-            facts,
-            len(np.asarray(leaders)),
-            HotspotDistribution.create(leaders, facts.partitions, facts.brokers),
-            HotspotDistribution.create(replicas, facts.replica_count, facts.brokers),
-            thresholds,
-        )
+        by_leaders = HotspotDistribution.create(leaders, facts.partitions, facts.brokers)
+        by_replicas = HotspotDistribution.create(replicas, facts.replica_count, facts.brokers)
+        return cls(facts, len(np.asarray(leaders)), by_leaders, by_replicas, thresholds)
 
     def to_row(self) -> dict[str, object]:
         """Return the values of DISTRIBUTION_COLUMNS and of `facts` by name."""
@@ -263,7 +225,8 @@ class SchemeHotspots:
         row: dict[str, object] = dict.fromkeys(c.name for c in DISTRIBUTION_COLUMNS)
         row |= {"seeds": self.seeds} | vars(facts)
         for counted, distribution in (("leaders", leaders), ("replicas", self.replicas)):
-            for name, ratio in (distribution.ratios() if distribution else {}).items():
+            for name, percent in _PERCENTILES.items():
+                ratio = distribution and distribution.percentile(percent) / distribution.mean
                 row[f"{counted}_max_over_mean_{name}_ratio"] = ratio
         if leaders is None:
             return row
@@ -277,5 +240,5 @@ class SchemeHotspots:
             mean = facts.single_partition_topics / facts.brokers
             row["single_partition_max_over_mean_expected_ratio"] = facts.single_partition_leaders_max_expected / mean
         if facts.observed_max_over_mean_ratio is not None:
-            row["observed_percent"] = leaders.percent_at_most(facts.observed_max_over_mean_ratio)
+            row["observed_percent"] = 100.0 * (1.0 - leaders.exceedance_probability(facts.observed_max_over_mean_ratio))
         return row

@@ -1,27 +1,24 @@
 """Count the leaders and replicas of each broker for many seeds, by each scheme."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.columns import to_array, to_numpy
 from udfs.arrow.ragged import offsets_of, take_segments
-from udfs.hotspots.kernels.leader_counts import (
-    Arcs,
-    ClusterTopics,
-    SeedCounts,
-    count_rack_aware,
-    count_round_robin,
-    count_striped,
-    count_striped_one_rack,
-    find_arcs,
+from udfs.hotspots.kernels import leader_counts
+from udfs.hotspots.kernels.leader_counts import ClusterTopics, SeedCounts
+from udfs.placement.kernels.java_util import scramble_seeds
+from udfs.placement.kernels.round_robin import alternate_racks
+from udfs.placement.kernels.topic_arrays import (
+    NO_RACK,
+    BrokerLists,
+    Codes,
+    Ints,
+    Topics,
+    check_admin_utils,
+    check_striped,
 )
-from udfs.placement.kernels.java_random import scramble_seeds
-from udfs.placement.kernels.kafka_errors import check_admin_utils, check_striped
-from udfs.placement.kernels.rack_aware_round_robin import alternate_racks
-from udfs.placement.kernels.topic_arrays import NO_RACK, BrokerLists, Codes, Ints, Topics
 from udfs.placement.kernels.topic_seeds import Words, combine_seeds, hash_topic_names
 from udfs.placement.schemes import KAFKA, KAFKA_RACK_UNAWARE, KRAFT, NAIVE, find_place_function
 from udfs.placement.topic_batches import LiveBrokers, get_utf8_buffers
@@ -91,21 +88,11 @@ def _restore_order(counts: SeedCounts, order: Ints) -> SeedCounts:
 
 def _count_round_robin(topics: ClusterTopics, order: Ints, run_words: Words, is_random: bool) -> SeedCounts:
     counts = create_counts(len(run_words), len(order))
-    count_round_robin(run_words, topics, find_arcs(topics, len(order)), is_random, counts)
+    leader_counts.count_round_robin(run_words, topics, leader_counts.find_arcs(topics, len(order)), is_random, counts)
     return _restore_order(counts, order)
 
 
-def _count_rack_unaware(topics: ClusterTopics, lists: BrokerLists, run_words: Words) -> SeedCounts:
-    return _count_round_robin(topics, np.arange(len(lists.ids)), run_words, is_random=True)
-
-
-def _count_naive(topics: ClusterTopics, lists: BrokerLists, run_words: Words) -> SeedCounts:
-    return _count_round_robin(topics, np.argsort(lists.ids), run_words, is_random=False)
-
-
-def _count_kafka(topics: ClusterTopics, lists: BrokerLists, run_words: Words) -> SeedCounts:
-    if lists.rack[0] == NO_RACK:
-        return _count_rack_unaware(topics, lists, run_words)
+def _count_rack_aware(topics: ClusterTopics, lists: BrokerLists, run_words: Words) -> SeedCounts:
     ids, rack = np.empty_like(lists.ids), np.empty_like(lists.rack)
     racks = alternate_racks(lists.ids, lists.broker_rank(), ids, rack)
     by_id = np.argsort(lists.ids)
@@ -113,7 +100,9 @@ def _count_kafka(topics: ClusterTopics, lists: BrokerLists, run_words: Words) ->
     counts = create_counts(len(run_words), len(order))
     for factor in np.unique(topics.replication_factor).tolist():
         group = topics.select(topics.replication_factor == factor)
-        count_rack_aware(run_words, group, find_arcs(group, len(order)), rack, racks, counts)
+        leader_counts.count_rack_aware(
+            run_words, group, leader_counts.find_arcs(group, len(order)), rack, racks, counts
+        )
     return _restore_order(counts, order)
 
 
@@ -123,9 +112,11 @@ def _count_kraft(topics: ClusterTopics, lists: BrokerLists, run_words: Words) ->
     places = np.argsort(order).astype(np.int32)  # by id, as the placement sorts them
     simple = _needs_no_placing(topics, lists)
     if simple.any():
-        count_striped_one_rack(run_words, topics.select(simple), counts)
+        leader_counts.count_striped_one_rack(run_words, topics.select(simple), counts)
     if not simple.all():
-        count_striped(run_words, topics.select(~simple), places, lists.broker_rank(), lists.broker_hash(), counts)
+        leader_counts.count_striped(
+            run_words, topics.select(~simple), places, lists.broker_rank(), lists.broker_hash(), counts
+        )
     return _restore_order(counts, order)
 
 
@@ -149,33 +140,17 @@ def count_by_placing(scheme: str, topics: ClusterTopics, lists: BrokerLists, run
     return counts
 
 
-_COUNTERS: dict[str, Callable[[ClusterTopics, BrokerLists, Words], SeedCounts]] = {
-    KAFKA: _count_kafka,
-    KAFKA_RACK_UNAWARE: _count_rack_unaware,
-    KRAFT: _count_kraft,
-    NAIVE: _count_naive,
-}
-
-
 def count_replicas(scheme: str, topics: ClusterTopics, lists: BrokerLists, run_words: Words) -> SeedCounts:
-    """Count the leaders and replicas of each broker for each seed.
-
-    Args:
-        scheme: A computed scheme.
-        topics: Topics that it can place.
-        lists: A single broker list.
-        run_words: uint64 (seeds), of `mix_run_seeds`.
-
-    Returns:
-        Counts by seed and broker, in the order of the list.
-    """
+    """Count leaders and replicas by seed (run_words of `mix_run_seeds`) and broker; topics can be placed."""
+    n = len(lists.ids)
     if not len(run_words):
-        return create_counts(0, len(lists.ids))
-    counter = _COUNTERS.get(scheme)
-    return counter(topics, lists, run_words) if counter else count_by_placing(scheme, topics, lists, run_words)
-
-
-def count_whole_rounds(topics: ClusterTopics, brokers: int) -> tuple[int, int]:
-    """Return (leaders that whole rounds give every broker, leaders of the incomplete rounds)."""
-    arcs: Arcs = find_arcs(topics, brokers)
-    return int(arcs.whole.sum()), int(arcs.length.sum())
+        return create_counts(0, n)
+    if scheme == KRAFT:
+        return _count_kraft(topics, lists, run_words)
+    if scheme == NAIVE:
+        return _count_round_robin(topics, np.argsort(lists.ids), run_words, is_random=False)
+    if scheme == KAFKA and lists.rack[0] != NO_RACK:
+        return _count_rack_aware(topics, lists, run_words)
+    if scheme in (KAFKA, KAFKA_RACK_UNAWARE):
+        return _count_round_robin(topics, np.arange(n), run_words, is_random=True)
+    return count_by_placing(scheme, topics, lists, run_words)

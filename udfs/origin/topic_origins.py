@@ -5,14 +5,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.columns import to_array, to_lists, to_numpy
+from udfs.arrow.columns import INT, INTS, LONG, TEXT, TEXTS, column, schema_of, to_array, to_lists, to_numpy
 from udfs.arrow.ragged import offsets_of, row_of, take_segments
-from udfs.arrow.table_columns import INT, INTS, LONG, TEXT, TEXTS, column, schema_of
 from udfs.origin.kernels.origin_search import TopicOrigins, find_origins
 from udfs.origin.kernels.round_robin_fit import UNKNOWN, ObservedTopics
 from udfs.origin.kernels.scheme_patterns import CandidateBrokers, Mask, Origin, Pattern
 from udfs.placement import schemes
-from udfs.placement.kernels.java_hash import index_rack_names
+from udfs.placement.kernels.java_util import index_rack_names
 from udfs.placement.kernels.topic_arrays import NO_RACK, Ids, Ints
 
 ORIGIN_NAMES = {
@@ -73,11 +72,7 @@ TOPIC_ORIGINS = pa.schema([("cluster_id", TEXT), ("snapshot_id", TEXT), *schema_
 
 
 def read_topics(partitions: pa.Array) -> tuple[ObservedTopics, Ids]:
-    """Read topics, each a list of type PARTITIONS.
-
-    Returns:
-        The partitions with known replicas, with broker ids in place of indices; and these ids, distinct and sorted.
-    """
+    """Read lists of type PARTITIONS: those with known replicas, with ids for indices; and these ids, sorted."""
     lengths = to_numpy(pc.list_value_length(partitions)).astype(np.int64)
     flat = partitions.flatten()
     partition = to_numpy(pc.struct_field(flat, "partition")).astype(np.int64)
@@ -103,7 +98,6 @@ def read_brokers(brokers: pa.Table, with_replicas: npt.NDArray[np.integer]) -> C
 
 
 def _describe_order(pattern: Pattern, brokers: CandidateBrokers) -> str:
-    """Describe the brokers of a pattern if they are not just the live ones."""
     members = np.zeros(len(brokers.ids), dtype=np.bool_)
     members[pattern.order] = True
     missing, down = brokers.ids[brokers.live & ~members], brokers.ids[members & ~brokers.live]
@@ -114,7 +108,6 @@ def _describe_order(pattern: Pattern, brokers: CandidateBrokers) -> str:
 
 
 def _describe_mismatch(origins: TopicOrigins, topic: int, observed: ObservedTopics) -> str:
-    """Describe where a manually placed topic deviates from its cluster's leading scheme."""
     title = _TITLES[origins.patterns[origins.pattern[topic]].scheme]
     begin, row = int(observed.row_offsets[topic]), int(origins.fits.until[topic])
     if row == observed.row_offsets[topic + 1]:
@@ -154,23 +147,8 @@ def _write_notes(
     return notes
 
 
-def _name_schemes(matching: Mask) -> pa.Array:
-    names = pa.array([ORIGIN_NAMES[Origin(i)] for i in range(matching.shape[1])]).take(
-        pa.array(np.nonzero(matching)[1])
-    )
-    return pa.ListArray.from_arrays(pa.array(offsets_of(matching.sum(axis=1)), pa.int32()), names)
-
-
 def find_topic_origins(topics: pa.Table, brokers: pa.Table) -> pa.Table:
-    """Find the origin of each of one cluster's topics.
-
-    Args:
-        topics: Schema TOPICS.
-        brokers: Schema BROKERS.
-
-    Returns:
-        Schema TOPIC_ORIGINS, a row per topic.
-    """
+    """Find the origin of each of one cluster's topics: TOPICS and BROKERS in, a row of TOPIC_ORIGINS per topic out."""
     topics = topics.select(TOPICS.names).cast(TOPICS)
     if topics.num_rows == 0:
         return TOPIC_ORIGINS.empty_table()
@@ -190,13 +168,16 @@ def find_topic_origins(topics: pa.Table, brokers: pa.Table) -> pa.Table:
     mismatch = np.append(observed.partition, 0)[np.minimum(fits.until, len(observed.partition))]
     unchecked = to_numpy(pc.list_value_length(partitions)) - checked
 
+    matching = origins.matching_schemes
+    names = pa.array([ORIGIN_NAMES[Origin(i)] for i in np.nonzero(matching)[1].tolist()], TEXT)
+
     def nullable(values: Ints, where: Mask) -> pa.Array:
         return pa.array(values, INT, mask=~(where & (values != UNKNOWN)))
 
     columns = {
         **{name: topics[name] for name in ("cluster_id", "snapshot_id", "topic")},
         "origin": [ORIGIN_NAMES[Origin(code)] for code in origins.origin.tolist()],
-        "matching_schemes": _name_schemes(origins.matching_schemes),
+        "matching_schemes": pa.ListArray.from_arrays(pa.array(offsets_of(matching.sum(axis=1)), INT), names),
         "evidence": fits.evidence,
         "broker_order": orders.take(pa.array(pattern, mask=~has_order)),
         "start_index": nullable(fits.start, has_order),

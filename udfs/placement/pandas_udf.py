@@ -25,28 +25,21 @@ def placement_udf(scheme: str, run_seed: int, live_brokers: LiveBrokersBySnapsho
     The UDF takes the columns cluster_id, snapshot_id, topic, partitions, replication_factor and, where only some
     partitions are to be placed, their ids (array<int>). It returns a struct per topic: `replicas` (array<int>, the
     replicas of its partitions one after another, replication_factor each; empty where Kafka reports an error),
-    `start_index`, `shift`, `seed` and `error`. `partition_replicas` cuts the array.
+    `start_index`, `shift`, `seed` and `error`. `partition_replicas` cuts the array. Use the UDF on columns, or
+    `spark.udf.register("place_topic", placement_udf(...))` for SQL.
 
     Args:
         scheme: A computed scheme of udfs/placement/schemes.py: kafka, kafka_rack_unaware, kraft or naive.
         run_seed: Seed of the run; each topic is seeded by it, its cluster and its name.
         live_brokers: Brokers to place over, by cluster and snapshot. They travel with the function: a list of brokers
             beside every topic would cost more than placing it.
-
-    Returns:
-        The UDF. Use it on columns, or `spark.udf.register("place_topic", placement_udf(...))` for SQL.
     """
 
     def place(
-        cluster: pd.Series,
-        snapshot: pd.Series,
-        topic: pd.Series,
-        partitions: pd.Series,
-        factor: pd.Series,
-        *ids: pd.Series,
+        cluster: pd.Series, snapshot: pd.Series, topic: pd.Series, partitions: pd.Series, *rest: pd.Series
     ) -> pd.DataFrame:
         types = (pa.string(), pa.string(), pa.int32(), pa.int32(), pa.list_(pa.int32()))
-        columns = zip((cluster, topic, partitions, factor, *ids), types, strict=False)
+        columns = zip((cluster, topic, partitions, *rest), types, strict=False)  # rest: factor, and perhaps ids
         batch = TopicBatch(*(pa.array(series, data_type, from_pandas=True) for series, data_type in columns))
         lists, of_list = find_broker_lists(batch.cluster, pa.array(snapshot, pa.string()), live_brokers)
         placed = place_topics(batch, lists, of_list, scheme, run_seed)
@@ -62,15 +55,10 @@ def placement_udf(scheme: str, run_seed: int, live_brokers: LiveBrokersBySnapsho
 
 
 def partition_replicas(placement: str, position: str, replication_factor: str) -> Column:
-    """Cut the replicas of one partition out of a placement.
+    """Cut the replicas (array<int>, preferred leader first) of one partition out of a placement of the UDF.
 
-    Args:
-        placement: Column that the UDF returned.
-        position: Column with the position of the partition among those placed, from 0.
-        replication_factor: Column with the topic's replication factor.
-
-    Returns:
-        array<int>, preferred leader first; null where the topic cannot be placed.
+    All are names of columns; `position` counts the partitions that are placed, from 0. The replicas are null where
+    the topic cannot be placed.
     """
     part = f"slice({placement}.replicas, {position} * {replication_factor} + 1, {replication_factor})"
     return F.expr(f"if({placement}.error IS NULL, {part}, NULL)")

@@ -78,11 +78,7 @@ def is_computed(name: str) -> bool:
 
 
 def find_place_function(name: str) -> PlaceFunction:
-    """Return the function that places topics by a scheme.
-
-    Raises:
-        ValueError: If the scheme does not compute placements.
-    """
+    """Return the function that places topics by a scheme. Raises: ValueError if it does not compute placements."""
     place = SCHEMES[name].place
     if place is None:
         raise ValueError(f"scheme {name} does not compute placements")

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.ragged import offsets_of
-from udfs.placement.kernels.java_random import scramble_seeds
-from udfs.placement.kernels.kafka_errors import describe_error
-from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, TopicPlacements, Topics
+from udfs.placement.kernels.java_util import scramble_seeds
+from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, TopicPlacements, Topics, describe_error
 from udfs.placement.kernels.topic_seeds import compute_topic_seeds
 from udfs.placement.schemes import SCHEMES, find_place_function
 
@@ -64,15 +63,6 @@ def get_utf8_buffers(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArra
     return np.frombuffer(data, dtype=np.uint8) if data else np.empty(0, dtype=np.uint8), ends
 
 
-def _build_topics(batch: TopicBatch, broker_list: Ints) -> Topics:
-    partitions, factor = _to_int64(batch.partitions), _to_int64(batch.replication_factor)
-    if batch.partition_ids is None:
-        return Topics.create(partitions, factor, broker_list)
-    offsets = offsets_of(_to_int64(pc.list_value_length(batch.partition_ids)))
-    ids = _to_int64(batch.partition_ids.flatten())
-    return Topics.create(partitions, factor, broker_list, partition_ids=ids, partition_id_offsets=offsets)
-
-
 def _describe_errors(topics: Topics, lists: BrokerLists, names: pa.Array, placements: TopicPlacements) -> pa.Array:
     """Return Kafka's exception and message for each topic that cannot be placed, with its values; null = placed."""
     out: list[str | None] = [None] * len(names)
@@ -88,23 +78,17 @@ def _describe_errors(topics: Topics, lists: BrokerLists, names: pa.Array, placem
 def place_topics(
     batch: TopicBatch, lists: BrokerLists, broker_list: Ints, scheme_name: str, run_seed: int
 ) -> pa.StructArray:
-    """Place a batch of topics by one scheme, with one kernel call.
+    """Place n topics by a scheme, over the list of each topic (broker_list: int64, n), with one kernel call.
 
-    Args:
-        batch: n topics.
-        lists: Broker lists to place over.
-        broker_list: int64 (n), the list of each topic.
-        scheme_name: A computed scheme of udfs/placement/schemes.py.
-        run_seed: Seed of the run, from which each topic's own seed is derived.
-
-    Returns:
-        TOPIC_PLACEMENT (n). A topic that cannot be placed has no replicas and an error.
-
-    Raises:
-        ValueError: If the scheme does not compute placements.
+    `run_seed` is the seed from which each topic's own seed is derived. Returns TOPIC_PLACEMENT (n): a topic that cannot
+    be placed has no replicas and an error. Raises: ValueError if the scheme does not compute placements.
     """
     place = find_place_function(scheme_name)
-    topics = _build_topics(batch, broker_list)
+    selected = {}
+    if batch.partition_ids is not None:
+        offsets = offsets_of(_to_int64(pc.list_value_length(batch.partition_ids)))
+        selected = {"partition_ids": _to_int64(batch.partition_ids.flatten()), "partition_id_offsets": offsets}
+    topics = Topics.create(_to_int64(batch.partitions), _to_int64(batch.replication_factor), broker_list, **selected)
     seeds = compute_topic_seeds(run_seed, get_utf8_buffers(batch.cluster), get_utf8_buffers(batch.topic))
     placements = place(topics, lists, scramble_seeds(seeds))
     rejected = placements.error_code != 0
@@ -130,15 +114,9 @@ def place_topics(
 def find_broker_lists(
     cluster: pa.Array, snapshot: pa.Array, live_brokers: LiveBrokersBySnapshot
 ) -> tuple[BrokerLists, Ints]:
-    """Find the broker lists that the topics of a batch are placed over.
+    """Return (broker lists that n topics are placed over, int64 (n): the list of each topic).
 
-    Args:
-        cluster: string (n).
-        snapshot: string (n).
-        live_brokers: Live brokers by cluster and snapshot; a snapshot that is missing has none.
-
-    Returns:
-        The lists, and int64 (n), the list of each topic.
+    A snapshot that is missing in `live_brokers` has none.
     """
     columns = [pc.dictionary_encode(column) for column in (cluster, snapshot)]
     codes = [np.asarray(column.indices) for column in columns]

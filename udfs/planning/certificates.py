@@ -1,8 +1,4 @@
-"""Certificates: what planners prove about the assignments that they propose.
-
-Each planner has its own certificate. All of them list proofs, targets that had to be relaxed and targets that the plan
-misses. `to_json` of a certificate is the published object of plan.json.
-"""
+"""Certificates: what planners prove about the assignments that they propose, as plan.json publishes it."""
 
 from dataclasses import dataclass, field
 
@@ -74,9 +70,6 @@ class BoundCertificate(Certificate):
     def proofs(self) -> list[Proof]:
         """Return the bound."""
         return [Proof(self.quantity, float(self.value), float(self.lower_bound), float(self.gap))]
-
-
-# ---- leadership
 
 
 @json_object
@@ -241,9 +234,6 @@ class BytesOutCertificate(Certificate):
         """Return the bounds, that of the goal first."""
         parts = (self.leaders, self.failover) if self.goal == "leaders" else (self.failover, self.leaders)
         return [proof for part in parts if part for proof in part.proofs]
-
-
-# ---- plans that copy replicas
 
 
 @json_object

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Protocol
@@ -12,13 +12,24 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.ragged import any_true, has_repeat, is_in_segment, offsets_of, row_of
+from udfs.arrow.ragged import any_true, has_repeat, is_in_segment, offsets_of, position_of, row_of
 from udfs.planning.certificates import Certificate
 
 Ints = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+
+_EXPLANATIONS = (
+    "",
+    "its topic is excluded",
+    "it is being reassigned",
+    "its topic is being deleted",
+    "none of its replicas is on a live broker",
+    "it has a replica on a down broker, which Kafka's tools reject: repair it first",
+)
+# Reasons of a proposal are numbered with int16. Above this number, all partitions share a general reason.
+MAX_REASONS = 30_000
 
 
 class FreezeReason(IntEnum):
@@ -37,14 +48,6 @@ class FreezeReason(IntEnum):
         return _EXPLANATIONS[self]
 
 
-_EXPLANATIONS = (
-    "",
-    "its topic is excluded",
-    "it is being reassigned",
-    "its topic is being deleted",
-    "none of its replicas is on a live broker",
-    "it has a replica on a down broker, which Kafka's tools reject: repair it first",
-)
 FREE = FreezeReason.FREE
 
 
@@ -52,22 +55,17 @@ class ReplicaLists(Protocol):
     """Replica lists: offsets, int64 (p + 1), and replicas, int32 (r), as in ClusterModel."""
 
     @property
-    def offsets(self) -> Ints:
-        """Return the range of each partition in `replicas`."""
+    def offsets(self) -> Ints: ...  # noqa: D102
 
     @property
-    def replicas(self) -> Int32s:
-        """Return the brokers."""
+    def replicas(self) -> Int32s: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
 class ClusterModel:
-    """One cluster before a plan: n brokers, p partitions by topic name and id, r replicas.
+    """One cluster: n brokers, p partitions by topic name and id, r replicas; all are referred to by index."""
 
-    Brokers, racks and topics are referred to by index everywhere, not by id or name.
-    """
-
-    cluster_id: str  # Id of the cluster
+    cluster_id: str
     broker_ids: Int32s  # int32 (n), ascending
     rack: Int32s  # int32 (n), index into rack_names; all 0 if a live broker has no rack, as Kafka then ignores racks
     rack_names: tuple[str, ...]  # Names of racks, ascending
@@ -143,22 +141,51 @@ class ClusterModel:
 
     def find_changed(self, lists: ReplicaLists) -> Flags:
         """Find the partitions (bool, p) whose replica list differs from the model's, in order at least."""
-        same_length: Flags = np.diff(lists.offsets) == self.factor
-        changed: Flags = ~same_length
-        rows = row_of(lists.offsets)
-        comparable = same_length[rows]
-        old = self.offsets[:-1][rows[comparable]] + np.flatnonzero(comparable) - lists.offsets[:-1][rows[comparable]]
-        changed[rows[comparable][self.replicas[old] != lists.replicas[comparable]]] = True
+        changed: Flags = np.diff(lists.offsets) != self.factor
+        replica = np.flatnonzero(~changed[row_of(lists.offsets)])
+        row = row_of(lists.offsets)[replica]
+        old = self.offsets[:-1][row] + replica - lists.offsets[:-1][row]
+        changed[row[self.replicas[old] != lists.replicas[replica]]] = True
         return changed
 
     def find_copied(self, lists: ReplicaLists) -> Flags:
         """Find the replicas (bool, r) of the lists that must be copied, as their broker does not hold the partition."""
-        holds: Flags = is_in_segment(lists.replicas, lists.offsets, self.replicas, self.offsets)
-        return ~holds
+        return np.logical_not(is_in_segment(lists.replicas, lists.offsets, self.replicas, self.offsets))
+
+    def find_eligible_leaders(self, may_lead: Flags | None) -> Flags:
+        """Find the brokers (bool, n) that may lead: live, not draining, and in `may_lead` (bool, n) if that is set."""
+        eligible: Flags = self.live & ~self.draining
+        return eligible if may_lead is None else eligible & may_lead
+
+    def compute_leader_loads(self, weight: Floats | None = None, taken_over: Flags | None = None) -> npt.NDArray[Any]:
+        """Compute the leaders of each broker after each failure: (n, n), by failed broker (itself 0) and survivor.
+
+        weight: float64 (p), load of a leader; None = 1. taken_over: bool (p), partitions whose successor takes over;
+        None = all. Partitions without a successor are lost.
+        """
+        n, leader, successor = self.brokers, self.preferred_leaders, self.successors
+        led = leader >= 0
+        used = led & (successor >= 0)
+        if taken_over is not None:
+            used &= taken_over
+        keys = leader[used] * n + successor[used]
+        loads = np.bincount(keys, None if weight is None else weight[used], n * n).reshape(n, n)
+        loads = loads + np.bincount(leader[led], None if weight is None else weight[led], n)
+        np.fill_diagonal(loads, 0)
+        return loads
 
     def name(self, row: int) -> str:
         """Return the name of a partition: orders-3."""
         return f"{self.topic_names[self.topic[row]]}-{self.partition[row]}"
+
+    def describe_brokers(self, brokers: npt.NDArray[np.integer]) -> str:
+        """Name brokers by their ids: broker 1; brokers 1, 2 and 7 more."""
+        return f"broker{'s' if len(brokers) > 1 else ''} {join_names(self.ids(brokers))}"
+
+    def describe_partitions(self, rows: npt.NDArray[np.integer]) -> str:
+        """Name the first of some partitions: t1-0 and 12 others."""
+        first, others = self.name(int(rows[0])), len(rows) - 1
+        return f"{first} and {others} other{'s' if others > 1 else ''}" if others else first
 
     def ids(self, brokers: npt.NDArray[np.integer] | Sequence[int]) -> list[int]:
         """Return the ids of brokers by index."""
@@ -189,23 +216,22 @@ def build_model(
     exclude_topics: Sequence[str] = (),
     default_min_isr: int = 1,
 ) -> ClusterModel:
-    """Build the model of a cluster.
+    """Build the model of a cluster from columns as in silver.
 
     Partitions without known replicas are left out. Live replicas come first in a list, as a down broker cannot lead.
-
-    Args:
-        cluster_id: Id of the cluster.
-        brokers: Columns as in silver.brokers.
-        partitions: Columns as in silver.partitions.
-        topics: Columns as in silver.topics.
-        exclude_topics: Names of topics to freeze.
-        default_min_isr: min.insync.replicas of topics whose sources do not show it.
+    exclude_topics: topics to freeze. default_min_isr: min.insync.replicas of topics whose sources do not show it.
     """
     brokers = brokers.sort_by("broker_id")
     broker_ids = _array(brokers["broker_id"], 0).astype(np.int32)
     live = _array(brokers["live"], False).astype(np.bool_)
     draining = _array(brokers["draining"], False).astype(np.bool_)
-    rack, rack_names = _racks(brokers["rack"].to_pylist(), live)
+    racks = brokers["rack"].to_pylist()
+    rack_names = tuple(sorted(set(racks) - {None}))
+    if any(name is None for name, is_live in zip(racks, live.tolist(), strict=True) if is_live):
+        rack_names = ()
+    # Down brokers without a rack share an extra rack, so that they do not count for any other.
+    number = {name: i for i, name in enumerate(rack_names)}
+    rack = np.array([number.get(name, len(rack_names)) for name in racks], dtype=np.int32)
 
     placed = partitions.filter(pc.is_valid(partitions["replicas"]))
     placed = placed.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
@@ -223,64 +249,27 @@ def build_model(
     source_replicas, replicas = replicas, replicas[order]
 
     topic_rows = pc.index_in(_combine(placed["topic"]), value_set=_combine(topics["topic"]))
-    deleted = _array(_combine(topics["marked_for_deletion"]).take(topic_rows), False).astype(np.bool_)
     min_isr = _array(_combine(topics["min_insync_replicas"]).take(topic_rows), default_min_isr).astype(np.int32)
     frozen = np.zeros(len(offsets) - 1, dtype=np.int8)
     frozen[~any_true(live[replicas], offsets)] = FreezeReason.OFFLINE
-    frozen[np.asarray(pc.is_in(_combine(placed["topic"]), value_set=pa.array(list(exclude_topics), pa.string())))] = (
-        FreezeReason.EXCLUDED
-    )
-    frozen[deleted] = FreezeReason.DELETED
-    frozen[_is_reassigned(placed)] = FreezeReason.IN_FLIGHT
+    excluded = pc.is_in(_combine(placed["topic"]), value_set=pa.array(list(exclude_topics), pa.string()))
+    frozen[np.asarray(excluded)] = FreezeReason.EXCLUDED
+    frozen[_array(_combine(topics["marked_for_deletion"]).take(topic_rows), False).astype(bool)] = FreezeReason.DELETED
+    for name in ("adding_replicas", "removing_replicas"):
+        frozen[_array(pc.list_value_length(_combine(placed[name])), 0) > 0] = FreezeReason.IN_FLIGHT
     loads = [placed[name] for name in ("size_bytes", "bytes_in_per_s", "bytes_out_per_s")]
     size, rate_in, rate_out = (_array(column, 0).astype(np.float64) for column in loads)
-    return ClusterModel(
-        cluster_id,
-        broker_ids,
-        rack,
-        rack_names,
-        live,
-        draining,
-        tuple(names.to_pylist()),
-        _array(topic, 0).astype(np.int32),
-        _array(placed["partition"], 0).astype(np.int32),
-        offsets,
-        replicas,
-        size,
-        rate_in,
-        rate_out,
-        (loads[0].null_count < len(size), loads[1].null_count < len(size), loads[2].null_count < len(size)),
-        frozen,
-        min_isr,
-        source_replicas,
-        _leaders(placed, broker_ids),
-    )
-
-
-def _racks(names: Sequence[str | None], live: Flags) -> tuple[Int32s, tuple[str, ...]]:
-    known = sorted({name for name in names if name is not None})
-    if any(name is None for name, is_live in zip(names, live.tolist(), strict=True) if is_live) or not known:
-        return np.zeros(len(names), dtype=np.int32), ()
-    number = {name: i for i, name in enumerate(known)}
-    # Down brokers without a rack share an extra rack, so that they do not count for any other.
-    return np.array([number.get(name or "", len(known)) for name in names], dtype=np.int32), tuple(known)
-
-
-def _leaders(partitions: pa.Table, broker_ids: Int32s) -> Int32s | None:
-    if "leader" not in partitions.column_names:
-        return None
-    ids = _array(partitions["leader"], -1)
-    brokers = np.searchsorted(broker_ids, ids)
-    # No leader, no known leader, or a leader that no source lists as a broker.
-    unknown = (brokers == len(broker_ids)) | (np.append(broker_ids, -1)[brokers] != ids)
-    return np.where(unknown, -1, brokers).astype(np.int32)
-
-
-def _is_reassigned(partitions: pa.Table) -> Flags:
-    out = np.zeros(partitions.num_rows, dtype=np.bool_)
-    for name in ("adding_replicas", "removing_replicas"):
-        out |= _array(pc.list_value_length(_combine(partitions[name])), 0) > 0
-    return out
+    known = (loads[0].null_count < len(size), loads[1].null_count < len(size), loads[2].null_count < len(size))
+    leader = None
+    if "leader" in placed.column_names:
+        ids = _array(placed["leader"], -1)
+        leader = np.searchsorted(broker_ids, ids).astype(np.int32)
+        # No leader, no known leader, or a leader that no source lists as a broker.
+        leader[(leader == len(broker_ids)) | (np.append(broker_ids, -1)[leader] != ids)] = -1
+    topics_of_rows, partition = (_array(column, 0).astype(np.int32) for column in (topic, placed["partition"]))
+    entities = (cluster_id, broker_ids, rack, rack_names, live, draining, tuple(names.to_pylist()), topics_of_rows)
+    lists = (*entities, partition, offsets, replicas)
+    return ClusterModel(*lists, size, rate_in, rate_out, known, frozen, min_isr, source_replicas, leader)
 
 
 def _combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -290,3 +279,40 @@ def _combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 def _array(column: pa.ChunkedArray | pa.Array, missing: int | float | bool) -> npt.NDArray[Any]:
     array = _combine(column)
     return np.asarray(pc.fill_null(array, pa.scalar(missing, array.type)).to_numpy(zero_copy_only=False))
+
+
+def join_names(names: Iterable[object], limit: int = 8) -> str:
+    """Join the first `limit` names: 1, 2 and 7 more."""
+    texts = [str(name) for name in names]
+    return ", ".join(texts[:limit]) + (f" and {len(texts) - limit} more" if len(texts) > limit else "")
+
+
+def count_of(number: int, noun: str) -> str:
+    """Write a number with its noun: 1 replica, 2 replicas."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def promote_replicas(offsets: Ints, replicas: Int32s, chosen: Ints, position: int) -> Int32s:
+    """Move chosen replicas (indices, at most one per list) forward to `position`, 0 for the leader: int32 (r)."""
+    row, old = row_of(offsets), position_of(offsets)
+    until = np.full(len(offsets) - 1, -1, dtype=np.int64)
+    until[row[chosen]] = old[chosen]
+    new = old + ((old >= position) & (old < until[row]))
+    new[chosen] = position
+    out = np.empty_like(replicas)
+    out[offsets[:-1][row] + new] = replicas
+    return out
+
+
+def encode_reasons(
+    codes: Ints, describe: Callable[[int], str], general: str
+) -> tuple[npt.NDArray[np.int16], tuple[str, ...]]:
+    """Number the distinct reasons of `codes` (int64, p, -1 = unchanged): int16 (p), -1 = unchanged, and the texts."""
+    reason = np.full(len(codes), -1, dtype=np.int16)
+    rows = np.flatnonzero(codes >= 0)
+    distinct, which = np.unique(codes[rows], return_inverse=True)
+    if len(distinct) > MAX_REASONS:
+        reason[rows] = 0
+        return reason, (general,)
+    reason[rows] = which
+    return reason, tuple(describe(code) for code in distinct.tolist())

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from udfs.arrow.ragged import any_true
-from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Int32s, Ints
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Int32s, Ints, join_names
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.plan_text import join_names
 
 COPYING_GOALS = ("balance", "expand", "drain", "replace", "rf", "repair")
 # Goals that even out the whole cluster. The others change only partitions that they concern.
@@ -17,14 +16,9 @@ _LISTED = 20  # names in a message
 
 
 class InfeasibleRequest(Exception):
-    """No plan meets the constraints.
-
-    Attributes:
-        reasons: Why, in words.
-    """
+    """No plan meets the constraints; `reasons` says why, in words."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
-        """Initialize with the reasons."""
         super().__init__("; ".join(reasons))
         self.reasons = tuple(reasons)
 
@@ -45,17 +39,13 @@ class Rules:
     broker_replicas: Ints  # int64 (n), capacity; brokers above it keep what they have if moves come first
     broker_bytes: Floats  # float64 (n), capacity, or infinite
     blocked: Flags  # bool (p), partitions that the goal concerns, but which are frozen
-    byte_budget: float | None = None  # Bytes that the plan may copy; None = no limit
-    move_budget: int | None = None  # Replicas that the plan may copy; None = no limit
+    byte_budget: float = np.inf  # Bytes that the plan may copy
+    move_budget: float = np.inf  # Replicas that the plan may copy
     allow_fewer_racks: bool = False  # Whether a rack may be left without any broker
 
 
 def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
-    """Derive the rules of a request.
-
-    Raises:
-        ValueError: The request makes no sense in this cluster.
-    """
+    """Derive the rules of a request; raise ValueError if it makes no sense in this cluster."""
     goal = request.goal
     if goal not in COPYING_GOALS:
         raise ValueError(f"goal {goal!r}: must be one of {', '.join(COPYING_GOALS)}")
@@ -92,22 +82,10 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
     no_limit = int(factor.sum()) + 1
     broker_replicas = no_limit if request.broker_replicas is None else min(request.broker_replicas, no_limit)
     broker_bytes = np.inf if request.broker_bytes is None else float(request.broker_bytes)
-    return Rules(
-        goal,
-        receives,
-        must_leave,
-        replacement,
-        fixed,
-        factor,
-        rack_cap,
-        goal in EVEN_GOALS,
-        np.full(model.brokers, broker_replicas, dtype=np.int64),
-        np.full(model.brokers, broker_bytes),
-        blocked,
-        request.max_bytes,
-        request.max_moves,
-        request.allow_fewer_racks,
-    )
+    capacity = np.full(model.brokers, broker_replicas, dtype=np.int64), np.full(model.brokers, broker_bytes)
+    rules = (goal, receives, must_leave, replacement, fixed, factor, rack_cap, goal in EVEN_GOALS, *capacity)
+    max_bytes, max_moves = (np.inf if most is None else float(most) for most in (request.max_bytes, request.max_moves))
+    return Rules(*rules, blocked, max_bytes, max_moves, request.allow_fewer_racks)
 
 
 def find_staying_brokers(model: ClusterModel, rules: Rules) -> Flags:
@@ -138,9 +116,6 @@ def find_rack_violations(model: ClusterModel, rack_cap: Ints) -> Flags:
 def _find_concerned(model: ClusterModel, must_leave: Flags, factor: Ints, rack_cap: Ints, goal: str) -> Flags:
     concerned: Flags = (factor != model.factor) | any_true(must_leave[model.replicas], model.offsets)
     return concerned | find_rack_violations(model, rack_cap) if goal == "repair" else concerned
-
-
-# ---- whether a request makes sense
 
 
 def select_target_brokers(model: ClusterModel, request: PlanRequest) -> list[int]:

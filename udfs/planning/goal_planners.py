@@ -10,21 +10,15 @@ from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, Propos
 from udfs.planning.constraints import Rules, build_rules, find_staying_brokers
 from udfs.planning.goals import GOALS
 from udfs.planning.leadership.bytes_out_order import plan_bytes_out_order
-from udfs.planning.leadership.leadership_plans import plan_leadership
-from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders
-from udfs.planning.leadership.topic_leaders import plan_topic_leaders
+from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders, plan_topic_leaders
+from udfs.planning.leadership.takeover_order import plan_leadership
 from udfs.planning.plan_request import ALL, COPYSETS, MIN_BYTES, MIN_MOVES, PlanRequest
 from udfs.planning.replicas.copyset_reduction import reduce_copysets
 from udfs.planning.replicas.replica_counts import plan_replica_counts
 
 
 def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
-    """Make the best plan that the goal's planner finds for a request.
-
-    Raises:
-        InfeasibleRequest: No plan meets the constraints.
-        ValueError: The request makes no sense in this cluster.
-    """
+    """Make the best plan that the goal's planner finds. Raise InfeasibleRequest, or ValueError for a wrong request."""
     if request.goal not in GOALS:
         raise ValueError(f"goal {request.goal!r}: must be one of {', '.join(GOALS)}")
     return GOALS[request.goal].plan(freeze_partitions_on_down_brokers(model, request.goal), request)
@@ -39,40 +33,26 @@ def freeze_partitions_on_down_brokers(model: ClusterModel, goal: str) -> Cluster
     return replace(model, frozen=frozen) if down.any() else model
 
 
-def plan_leaders(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
-    """Plan for the goal leaders."""
+def plan_order(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
+    """Plan for the goals leaders and failover, which copy nothing."""
     if request.by_bytes:
         return plan_bytes_out_order(model, request)
+    if request.goal == "failover":
+        return plan_leadership(model, request.keep_leaders, by_topic=request.per_topic)
     return plan_topic_leaders(model) if request.per_topic else plan_preferred_leaders(model)
 
 
-def plan_failover(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
-    """Plan for the goal failover."""
-    if request.by_bytes:
-        return plan_bytes_out_order(model, request)
-    return plan_leadership(model, request.keep_leaders, by_topic=request.per_topic)
-
-
-def plan_even_cluster(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
-    """Plan for the goals balance, drain and expand."""
+def plan_copies(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
+    """Plan for the goals that copy replicas."""
     rules = build_rules(model, request)
-    if request.objective == ALL:
+    if rules.even and request.objective == ALL:
         proposal = plan_balance(model, rules, request)
     else:
-        proposal = _plan_counts(model, rules, request)
-        if model.find_copied(proposal).any():
+        objective = MIN_MOVES if request.objective == MIN_MOVES else MIN_BYTES
+        proposal = plan_replica_counts(model, rules, objective=objective)
+        if rules.even and model.find_copied(proposal).any():
             proposal = _even_out_leaders(model, rules, proposal)
-    return _reduce_copysets(model, rules, proposal, request)
-
-
-def plan_by_counts(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
-    """Plan for the goals replace, repair and rf."""
-    rules = build_rules(model, request)
-    return _reduce_copysets(model, rules, _plan_counts(model, rules, request), request)
-
-
-def _plan_counts(model: ClusterModel, rules: Rules, request: PlanRequest) -> ProposedAssignment:
-    return plan_replica_counts(model, rules, objective=MIN_MOVES if request.objective == MIN_MOVES else MIN_BYTES)
+    return reduce_copysets(model, rules, proposal, request.seed) if COPYSETS in request.priorities else proposal
 
 
 def _even_out_leaders(model: ClusterModel, rules: Rules, proposal: ProposedAssignment) -> ProposedAssignment:
@@ -84,9 +64,3 @@ def _even_out_leaders(model: ClusterModel, rules: Rules, proposal: ProposedAssig
     reason[~differs] = -1
     reasons = (*proposal.reasons, "to even out leaders and their successors; nothing is copied")
     return replace(proposal, replicas=ordered.replicas, reason=reason.astype(np.int16), reasons=reasons)
-
-
-def _reduce_copysets(
-    model: ClusterModel, rules: Rules, proposal: ProposedAssignment, request: PlanRequest
-) -> ProposedAssignment:
-    return reduce_copysets(model, rules, proposal, request.seed) if COPYSETS in request.priorities else proposal

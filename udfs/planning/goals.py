@@ -1,7 +1,4 @@
-"""The registry of goals: `plan --goal`, the setting plans.goal and the tables of plans know every goal listed here.
-
-Settings and all commands read the registry, few of them plan: planners are imported when they are first called.
-"""
+"""The registry of goals, which settings and all commands read. Planners are imported when they are first called."""
 
 from __future__ import annotations
 
@@ -53,32 +50,26 @@ def _import_later(planner: str) -> Planner:
     return plan
 
 
-def _make_goal(name: str, title: str, planner: str, *options: str, objectives: tuple[str, ...] = ()) -> Goal:
+def _make_goal(name: str, title: str, *options: str, objectives: tuple[str, ...] = ()) -> Goal:
     required = {option: _REQUIRED[option] for option in options if option in _REQUIRED}
-    copying = _COPYING_OPTIONS if objectives else ()
+    planner, copying = ("plan_copies", _COPYING_OPTIONS) if objectives else ("plan_order", ())
     return Goal(name, title, _import_later(planner), (*_EVERY_GOAL, *copying, *options), required, objectives)
 
 
 _LEADERS = ("--per-topic", "--by-bytes")
 _FEWER_RACKS = "--allow-fewer-racks"
-_EVEN, _BY_COUNTS = "plan_even_cluster", "plan_by_counts"
+_RELIEVE = "relieve the worst survivor of any broker failure by reordering replica lists"
 GOALS: dict[str, Goal] = {
     goal.name: goal
     for goal in (
-        _make_goal("leaders", "even out preferred leaders by reordering replica lists", "plan_leaders", *_LEADERS),
-        _make_goal(
-            "failover",
-            "relieve the worst survivor of any broker failure by reordering replica lists",
-            "plan_failover",
-            *_LEADERS,
-            "--keep-leaders",
-        ),
-        _make_goal("balance", "even out replicas, leaders, disk and traffic", _EVEN, "--copysets", objectives=_ALL),
-        _make_goal("drain", "empty brokers", _EVEN, "--brokers", _FEWER_RACKS, "--copysets", objectives=_ALL),
-        _make_goal("expand", "fill empty brokers", _EVEN, "--brokers", "--copysets", objectives=_ALL),
-        _make_goal("replace", "replace brokers by others", _BY_COUNTS, "--replace", _FEWER_RACKS, objectives=_COUNTS),
-        _make_goal("repair", "restore racks, down and missing replicas", _BY_COUNTS, objectives=_COUNTS),
-        _make_goal("rf", "change the replication factor", _BY_COUNTS, "--rf", "--topics", objectives=_COUNTS),
+        _make_goal("leaders", "even out preferred leaders by reordering replica lists", *_LEADERS),
+        _make_goal("failover", _RELIEVE, *_LEADERS, "--keep-leaders"),
+        _make_goal("balance", "even out replicas, leaders, disk and traffic", "--copysets", objectives=_ALL),
+        _make_goal("drain", "empty brokers", "--brokers", _FEWER_RACKS, "--copysets", objectives=_ALL),
+        _make_goal("expand", "fill empty brokers", "--brokers", "--copysets", objectives=_ALL),
+        _make_goal("replace", "replace brokers by others", "--replace", _FEWER_RACKS, objectives=_COUNTS),
+        _make_goal("repair", "restore racks, down and missing replicas", objectives=_COUNTS),
+        _make_goal("rf", "change the replication factor", "--rf", "--topics", objectives=_COUNTS),
     )
 }
 

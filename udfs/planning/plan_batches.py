@@ -7,13 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow import ipc
-from udfs.planning.cluster_model import ClusterModel, build_model
+from udfs.planning.cluster_model import build_model
 from udfs.planning.constraints import InfeasibleRequest, check_request
 from udfs.planning.goal_planners import freeze_partitions_on_down_brokers, make_plan
-from udfs.planning.plan_metrics import MetricOptions
+from udfs.planning.plan_metrics import MetricOptions, summarize_plan
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.plan_rows import MOVES, PLAN, build_infeasible_row, build_move_rows, build_plan_row
-from udfs.planning.plan_summary import summarize_plan
 from udfs.planning.waves import WaveLimits
 
 _INTS = pa.list_(pa.int32())
@@ -59,16 +58,12 @@ def make_packer(kind: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.R
 
 
 def make_planner(
-    request: PlanRequest, limits: WaveLimits, options: MetricOptions, min_isr: int
+    request: PlanRequest,
+    limits: WaveLimits,
+    options: MetricOptions,
+    min_isr: int,  # Of topics whose sources do not show it
 ) -> Callable[[Keys, pa.Table], pa.Table]:
-    """Make a function for `applyInArrow` by cluster and snapshot: IPC_BATCHES -> one row of PACKED_PLANS.
-
-    Args:
-        request: The same for every cluster.
-        limits: Limits of waves.
-        options: How much work metrics may take.
-        min_isr: min.insync.replicas of topics whose sources do not show it.
-    """
+    """Make a function for `applyInArrow` by cluster and snapshot: IPC_BATCHES -> one row of PACKED_PLANS."""
 
     def plan(key: Keys, batches: pa.Table) -> pa.Table:
         cluster_id, snapshot_id = (scalar.as_py() for scalar in key)
@@ -78,24 +73,16 @@ def make_planner(
         )
         model = build_model(cluster_id, brokers, partitions, topics, request.exclude_topics, min_isr)
         model = freeze_partitions_on_down_brokers(model, request.goal)
-        row, moves = _plan_rows(request, limits, options, model)
+        row, moves = build_infeasible_row(request, faults := check_request(model, request)), MOVES.empty_table()
+        if not faults:
+            try:
+                summary = summarize_plan(model, request, make_plan(model, request), limits, options)
+                row, moves = build_plan_row(request, summary), build_move_rows(request, summary)
+            except InfeasibleRequest as error:
+                row = build_infeasible_row(request, error.reasons)
         return _one_row(PACKED_PLANS, cluster_id, snapshot_id, request.goal, ipc.pack_table(row), ipc.pack_table(moves))
 
     return plan
-
-
-def _plan_rows(
-    request: PlanRequest, limits: WaveLimits, options: MetricOptions, model: ClusterModel
-) -> tuple[pa.Table, pa.Table]:
-    faults = check_request(model, request)
-    if faults:
-        return build_infeasible_row(request, faults), MOVES.empty_table()
-    try:
-        proposal = make_plan(model, request)
-    except InfeasibleRequest as error:
-        return build_infeasible_row(request, error.reasons), MOVES.empty_table()
-    summary = summarize_plan(model, request, proposal, limits, options)
-    return build_plan_row(request, summary), build_move_rows(request, summary)
 
 
 def _one_row(schema: pa.Schema, *values: str | bytes) -> pa.Table:

@@ -1,10 +1,7 @@
-"""A cluster before and after a plan: how even its brokers are, what failures do, and what failures lose.
-
-All numbers count preferred leaders, with all live replicas in sync.
-"""
+"""A cluster before and after a plan, by preferred leaders and with all live replicas in sync."""
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,16 +13,17 @@ from udfs.arrow.ragged import offsets_of, row_of
 from udfs.durability.durability_rows import BROKERS, DurabilityPlan, durability_rows
 from udfs.durability.kernels.loss_probability import SearchEffort
 from udfs.failures.aggregates import aggregate_placement, finish_pairs
+from udfs.failures.broker_loads import RESOURCES, headroom_rows
 from udfs.failures.failure_outcomes import SchemeAggregates
 from udfs.failures.failure_rows import summary_rows
-from udfs.failures.headroom import RESOURCES, headroom_rows
-from udfs.failures.kernels.partition_arrays import NO_BROKER, UNKNOWN, PartitionGroup
+from udfs.failures.kernels.election import NO_BROKER, UNKNOWN, PartitionGroup
 from udfs.failures.partition_groups import Placement
 from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_scenarios
 from udfs.json_output import json_key, json_object
-from udfs.planning.cluster_model import ClusterModel, Flags, Floats, ProposedAssignment
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, ProposedAssignment
 from udfs.planning.constraints import find_rack_violations
-from udfs.planning.replica_order import compute_leader_loads
+from udfs.planning.plan_request import PlanRequest
+from udfs.planning.waves import WaveLimits, Waves, split_into_waves
 
 MAX_FAILURES = 5  # at once, of the loss probability
 _DIGITS = 6  # of a ratio: sums of rates may differ in the last bits from one machine to the next
@@ -105,10 +103,7 @@ class LossRisk:
 
 @dataclass(frozen=True)
 class ClusterState:
-    """One state of a cluster in numbers; None = not known, or not defined.
-
-    Brokers that are to be emptied and hold nothing count as switched off.
-    """
+    """One state of a cluster; None = not known. Brokers to be emptied that hold nothing count as switched off."""
 
     balance: Balance
     failures: FailureMetrics
@@ -133,25 +128,18 @@ def measure_plan(model: ClusterModel, proposal: ProposedAssignment, options: Met
     """Compute what a proposal moves, and the cluster's state before and after it."""
     new = model.find_copied(proposal)
     after = model.with_lists(proposal.offsets, proposal.replicas)
-    copied = float(model.size[row_of(proposal.offsets)[new]].sum())
-    return PlanMetrics(
-        int(new.sum()),
-        round(copied) if model.known[0] else None,
-        int(model.find_changed(proposal).sum()),
-        int((model.preferred_leaders != after.preferred_leaders).sum()),
-        measure_state(model, options),
-        measure_state(after, options),
-    )
+    copied = model.size[row_of(proposal.offsets)[new]].sum()
+    lists, leaders = model.find_changed(proposal), model.preferred_leaders != after.preferred_leaders
+    changes = (int(new.sum()), round(float(copied)) if model.known[0] else None, int(lists.sum()), int(leaders.sum()))
+    return PlanMetrics(*changes, measure_state(model, options), measure_state(after, options))
 
 
 def measure_state(model: ClusterModel, options: MetricOptions) -> ClusterState:
     """Compute the metrics of one state of a cluster."""
     holds = np.bincount(model.replicas, minlength=model.brokers) > 0
     brokers = np.flatnonzero(model.live & (holds | ~model.draining))
-    names = model.rack_names
-    racks = tuple(names[rack] if names else None for rack in model.rack[brokers].tolist())
-    cluster = Cluster(tuple(model.ids(brokers)), racks, (), model.partitions)
-    n = len(brokers)
+    racks = tuple(model.rack_names[rack] if model.rack_names else None for rack in model.rack[brokers].tolist())
+    cluster, n = Cluster(tuple(model.ids(brokers)), racks, (), model.partitions), len(brokers)
     scenarios = build_scenarios(model.cluster_id, cluster, RandomSets())
     pairs = n * (n - 1) // 2 <= options.max_pairs
     sums = finish_pairs(aggregate_placement(_placement(model, brokers), n, scenarios, pairs))
@@ -165,40 +153,31 @@ def measure_state(model: ClusterModel, options: MetricOptions) -> ClusterState:
         for row in reversed(headroom_rows(aggregates, None, _NO_CAPACITY)[0].to_pylist())
     }
     worst = (_worst_failure(failures, kind) for kind in (ScenarioKind.BROKER, ScenarioKind.PAIR, ScenarioKind.RACK))
-    return ClusterState(
-        measure_balance(model),
-        FailureMetrics(n, *worst),
-        _loss_risk(losses),
-        {
-            kind: {resource: required.get((kind, resource)) for resource in RESOURCES}
-            for kind in (ScenarioKind.BROKER, ScenarioKind.RACK)
-        },
+    first: dict[str, Any] = losses[0] if losses else {}
+    risk = LossRisk(
+        first.get("copysets"),
+        _rounded(first.get("scatter_width_mean")),
+        first.get("already_lost_partitions"),
+        {row["failures"]: _rounded(row["loss_probability"]) for row in losses},
+        {row["failures"]: _rounded(row["lost_partitions_mean"]) for row in losses},
     )
+    kinds: tuple[str, ...] = (ScenarioKind.BROKER, ScenarioKind.RACK)
+    headroom = {kind: {resource: required.get((kind, resource)) for resource in RESOURCES} for kind in kinds}
+    return ClusterState(measure_balance(model), FailureMetrics(n, *worst), risk, headroom)
 
 
 def measure_balance(model: ClusterModel) -> Balance:
     """Compute how even the brokers are, and the worst survivor of any single failure."""
-    counted = model.live & ~model.draining
-    n, row, leader = model.brokers, model.row, model.preferred_leaders
-    led = leader >= 0
-
-    def of_replicas(weight: Floats) -> npt.NDArray[Any]:
-        return np.bincount(model.replicas, weight[row], n)[counted]
-
-    has_size, has_bytes_in, has_bytes_out = model.known
+    counted, leader = model.live & ~model.draining, model.preferred_leaders
+    n, row, led = model.brokers, model.row, leader >= 0
+    of_replicas = (np.bincount(model.replicas, weight, n) for weight in (None, model.size[row], model.rate_in[row]))
+    of_leaders = (np.bincount(leader[led], weight, n) for weight in (None, model.rate_out[led]))
+    replicas, disk, bytes_in, leaders, bytes_out = (_spread(load[counted]) for load in (*of_replicas, *of_leaders))
     racks = max(1, len(np.unique(model.rack[counted])))
-    bytes_out = np.bincount(leader[led], model.rate_out[led], n)[counted]
-    return Balance(
-        int(counted.sum()),
-        _spread(np.bincount(model.replicas, minlength=n)[counted]),
-        _spread(np.bincount(leader[led], minlength=n)[counted]),
-        _spread(of_replicas(model.size)) if has_size else LoadSpread(),
-        _spread(of_replicas(model.rate_in)) if has_bytes_in else LoadSpread(),
-        _spread(bytes_out) if has_bytes_out else LoadSpread(),
-        int(find_rack_violations(model, -(-model.factor // racks)).sum()),
-        _worst_survivor(model, None, counted),
-        _worst_survivor(model, model.rate_out, counted) if has_bytes_out else None,
-    )
+    violations = int(find_rack_violations(model, -(-model.factor // racks)).sum())
+    worst, worst_out = (_worst_survivor(model, weight, counted) for weight in (None, model.rate_out))
+    loads = (replicas, leaders, disk, bytes_in, bytes_out)
+    return Balance(int(counted.sum()), *loads, violations, worst, worst_out)
 
 
 def _spread(load: npt.NDArray[Any]) -> LoadSpread:
@@ -213,11 +192,8 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _worst_survivor(model: ClusterModel, weight: Floats | None, counted: Flags) -> float | None:
-    """The largest load of a survivor's leaders after any single failure, over the survivors' mean.
-
-    Partitions without a successor are lost. weight: float64 (p); None = each partition counts as one.
-    """
-    loads = compute_leader_loads(model, weight)[np.ix_(counted, counted)]
+    """Return the worst survivor's leaders after any failure over the survivors' mean. weight: of a leader (p), or 1."""
+    loads = model.compute_leader_loads(weight)[np.ix_(counted, counted)]
     total, survivors = loads.sum(axis=1), len(loads) - 1
     if survivors < 1 or not total.any():
         return None
@@ -239,17 +215,6 @@ def _worst_failure(failures: pa.Table, kind: str) -> WorstFailure | None:
         return _rounded(value) if isinstance(value, float) else value
 
     return WorstFailure(scenario, *(largest(f.name) for f in fields(WorstFailure)[1:]))
-
-
-def _loss_risk(rows: list[dict[str, Any]]) -> LossRisk:
-    first = rows[0] if rows else {}
-    return LossRisk(
-        first.get("copysets"),
-        _rounded(first.get("scatter_width_mean")),
-        first.get("already_lost_partitions"),
-        {row["failures"]: _rounded(row["loss_probability"]) for row in rows},
-        {row["failures"]: _rounded(row["lost_partitions_mean"]) for row in rows},
-    )
 
 
 def _placement(model: ClusterModel, brokers: npt.NDArray[np.int64]) -> Placement:
@@ -274,3 +239,34 @@ def _placement(model: ClusterModel, brokers: npt.NDArray[np.int64]) -> Placement
     rows = offsets_of(np.bincount(model.topic, minlength=len(model.topic_names)))
     known = np.array([p * has_size, p * has_bytes_in, p * has_bytes_out], dtype=np.int64)
     return Placement(group, rows, np.full(p, np.nan), known)
+
+
+@dataclass(frozen=True)
+class PlanSummary:
+    """A proposed assignment for a cluster model, its waves and its metrics."""
+
+    model: ClusterModel
+    proposal: ProposedAssignment
+    waves: Waves
+    metrics: PlanMetrics
+
+
+def summarize_plan(
+    model: ClusterModel, request: PlanRequest, proposal: ProposedAssignment, limits: WaveLimits, options: MetricOptions
+) -> PlanSummary:
+    """Split a proposal into waves and compute its metrics."""
+    waves = split_into_waves(model, proposal, limits)
+    return PlanSummary(model, proposal, waves, measure_plan(mark_drained_brokers(model, request), proposal, options))
+
+
+def mark_drained_brokers(model: ClusterModel, request: PlanRequest) -> ClusterModel:
+    """Mark the brokers that the request empties as draining, so that means are over the brokers that stay."""
+    ids = request.brokers if request.goal == "drain" else [old for old, _ in request.replacements]
+    drained = np.isin(model.broker_ids, np.asarray(ids, dtype=np.int64))
+    return replace(model, draining=model.draining | drained) if drained.any() else model
+
+
+def count_frozen_partitions(model: ClusterModel) -> dict[str, int]:
+    """Count the partitions that must stay as they are, by the reason for it."""
+    counts = np.bincount(model.frozen, minlength=len(FreezeReason)).tolist()
+    return {reason.explanation: counts[reason] for reason in FreezeReason if counts[reason] and reason.explanation}

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from udfs.arrow.columns import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
 from udfs.arrow.ragged import count_true, is_in_segment, offsets_of, take_segments
-from udfs.arrow.table_columns import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
 from udfs.json_output import to_json
 from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints
+from udfs.planning.plan_metrics import PlanSummary, count_frozen_partitions
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.plan_summary import PlanSummary, count_frozen_partitions
 from udfs.planning.waves import find_reassigned_partitions, report_waves
 
 
@@ -28,28 +27,25 @@ class Metric:
     data_type: pa.DataType = DOUBLE  # Arrow type
 
 
-def _spread_metrics(name: str, key: str, load: str) -> tuple[Metric, Metric]:
-    return (
-        Metric(f"{name}_max_over_mean", ("balance", key, "max_over_mean"), f"{load} of the fullest broker / mean"),
-        Metric(f"{name}_min_over_mean", ("balance", key, "min_over_mean"), f"{load} of the emptiest broker / mean"),
-    )
-
-
+_WORST_SURVIVOR = "of the worst survivor of any single broker failure / mean of the survivors"
 METRICS = (
-    *_spread_metrics("replicas", "replicas", "replicas"),
-    *_spread_metrics("leaders", "leaders", "preferred leaders"),
-    *_spread_metrics("disk", "size_bytes", "bytes on disk"),
-    *_spread_metrics("bytes_in", "bytes_in_per_s", "bytes per second in, to leaders and followers,"),
-    *_spread_metrics("bytes_out", "bytes_out_per_s", "bytes per second out of leaders"),
-    Metric(
-        "worst_survivor_ratio",
-        ("balance", "worst_survivor_leaders"),
-        "leaders of the worst survivor of any single broker failure / mean of the survivors",
+    *(
+        Metric(f"{name}_{side}", ("balance", key, side), f"{load} of the {broker} broker / mean")
+        for name, key, load in (
+            ("replicas", "replicas", "replicas"),
+            ("leaders", "leaders", "preferred leaders"),
+            ("disk", "size_bytes", "bytes on disk"),
+            ("bytes_in", "bytes_in_per_s", "bytes per second in, to leaders and followers,"),
+            ("bytes_out", "bytes_out_per_s", "bytes per second out of leaders"),
+        )
+        for side, broker in (("max_over_mean", "fullest"), ("min_over_mean", "emptiest"))
     ),
-    Metric(
-        "worst_survivor_bytes_out_ratio",
-        ("balance", "worst_survivor_bytes_out"),
-        "bytes per second out of the worst survivor of any single broker failure / mean of the survivors",
+    *(
+        Metric(name, ("balance", key), f"{load} {_WORST_SURVIVOR}")
+        for name, key, load in (
+            ("worst_survivor_ratio", "worst_survivor_leaders", "leaders"),
+            ("worst_survivor_bytes_out_ratio", "worst_survivor_bytes_out", "bytes per second out"),
+        )
     ),
     *(
         Metric(
@@ -177,7 +173,7 @@ def build_plan_row(request: PlanRequest, summary: PlanSummary) -> pa.Table:
 
 def build_infeasible_row(request: PlanRequest, reasons: Sequence[str]) -> pa.Table:
     """Build the row of a request that no plan meets (schema PLAN)."""
-    row = {"goal": request.goal, "feasible": False, "reasons": list(reasons), "plan_request": _to_text(request)}
+    row = {"goal": request.goal, "feasible": False, "reasons": reasons, "plan_request": _to_text(request)}
     return pa.Table.from_pylist([row], schema=PLAN)
 
 
@@ -195,8 +191,7 @@ def build_move_rows(request: PlanRequest, summary: PlanSummary) -> pa.Table:
     rows = np.flatnonzero(find_reassigned_partitions(model, proposal))
     before, after = (model.source_order, model.offsets), (proposal.replicas, proposal.offsets)
     added = model.find_copied(proposal)
-    removed = ~is_in_segment(*before, *after)
-    copied = count_true(added, proposal.offsets)[rows] * model.size[rows]
+    removed, copied = ~is_in_segment(*before, *after), count_true(added, proposal.offsets)[rows] * model.size[rows]
     first, last = np.full(model.partitions, waves.waves, dtype=np.int64), np.full(model.partitions, -1)
     np.minimum.at(first, waves.row, waves.wave)
     np.maximum.at(last, waves.row, waves.wave)
@@ -206,10 +201,10 @@ def build_move_rows(request: PlanRequest, summary: PlanSummary) -> pa.Table:
         pa.repeat(request.goal, len(rows)),
         pa.array(model.topic_names, pa.string()).take(pa.array(model.topic[rows])),
         pa.array(model.partition[rows], pa.int32()),
-        _broker_lists(model, *before, np.ones(len(before[0]), dtype=np.bool_), rows),
-        _broker_lists(model, *after, np.ones(len(after[0]), dtype=np.bool_), rows),
-        _broker_lists(model, *after, added, rows),
-        _broker_lists(model, *before, removed, rows),
+        _broker_lists(model, *before, rows),
+        _broker_lists(model, *after, rows),
+        _broker_lists(model, *after, rows, added),
+        _broker_lists(model, *before, rows, removed),
         pa.array(np.round(copied).astype(np.int64)) if model.known[0] else pa.nulls(len(rows), pa.int64()),
         pa.array(first[rows] + 1, pa.int32()),
         pa.array(last[rows] + 1, pa.int32()),
@@ -219,11 +214,12 @@ def build_move_rows(request: PlanRequest, summary: PlanSummary) -> pa.Table:
 
 
 def _broker_lists(
-    model: ClusterModel, replicas: Int32s, offsets: Ints, keep: Flags, rows: npt.NDArray[np.int64]
+    model: ClusterModel, replicas: Int32s, offsets: Ints, rows: Ints, keep: Flags | None = None
 ) -> pa.ListArray:
-    """The broker ids of the lists `rows`, of the replicas to keep."""
-    kept_offsets = offsets_of(count_true(keep, offsets))
-    values, ends = take_segments(replicas[keep], kept_offsets, rows)
+    """Return the broker ids of the lists `rows`, of the replicas to keep."""
+    if keep is not None:
+        replicas, offsets = replicas[keep], offsets_of(count_true(keep, offsets))
+    values, ends = take_segments(replicas, offsets, rows)
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(model.broker_ids[values], pa.int32()))
 
 

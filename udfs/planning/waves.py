@@ -29,9 +29,9 @@ class WaveLimits:
 
     def __post_init__(self) -> None:
         """Check that all limits are positive, and the throttle finite."""
-        for name in ("bytes_in_flight", "moves_per_broker", "throttle_bytes_per_s"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}, but must be more than 0")
+        for name, value in vars(self).items():
+            if not value > 0:
+                raise ValueError(f"{name} is {value}, but must be more than 0")
         if not np.isfinite(self.throttle_bytes_per_s):
             raise ValueError(f"throttle_bytes_per_s is {self.throttle_bytes_per_s}, but must be finite")
 
@@ -85,10 +85,7 @@ def find_reassigned_partitions(model: ClusterModel, proposal: ProposedAssignment
 
 
 def split_into_waves(model: ClusterModel, proposal: ProposedAssignment, limits: WaveLimits) -> Waves:
-    """Split a proposal into few waves, large partitions first. What copies nothing is in the first wave.
-
-    Unknown sizes count as 0: of such partitions only the number of moves is limited.
-    """
+    """Split a proposal into few waves, large partitions first. Of unknown sizes, only moves are limited."""
     rows = np.flatnonzero(find_reassigned_partitions(model, proposal))
     old, old_offsets = _take_lists(model.replicas, model.offsets, rows)
     new, new_offsets = _take_lists(proposal.replicas, proposal.offsets, rows)
@@ -134,18 +131,10 @@ def report_waves(model: ClusterModel, waves: Waves) -> list[WaveReport]:
         # Brokers that send are counted apart from those that receive.
         ends = np.concatenate([waves.added[copies].astype(np.int64), waves.source[copies] + np.int64(model.brokers)])
         load = np.bincount(ends, np.tile(size, 2), 2 * model.brokers)
-        most = int(load.argmax())
-        known = load[most] > 0
-        reports.append(
-            WaveReport(
-                wave + 1,
-                end - begin,
-                len(copies),
-                round(float(size.sum())),
-                int(model.broker_ids[most % model.brokers]) if known else None,
-                (IN, OUT)[most // model.brokers] if known else None,
-                round(float(load[most])),
-                round(float(load[most]) / waves.limits.throttle_bytes_per_s, 1),
-            )
-        )
+        most, bytes_to_copy = int(load.argmax()), round(float(size.sum()))
+        largest, direction = float(load[most]), (IN, OUT)[most // model.brokers]
+        busiest = (int(model.broker_ids[most % model.brokers]), direction) if largest > 0 else (None, None)
+        seconds = round(largest / waves.limits.throttle_bytes_per_s, 1)
+        counts = (wave + 1, end - begin, len(copies), bytes_to_copy)
+        reports.append(WaveReport(*counts, busiest[0], busiest[1], round(largest), seconds))
     return reports

@@ -1,13 +1,13 @@
 """Events of a cluster and its initial state as plain values, and as rows of the event log."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 import pyarrow as pa
 
 from udfs.simulation.kernels.codes import EventKind
-from udfs.simulation.kernels.simulation_arrays import SETTINGS
 from udfs.simulation.simulation_schemas import EVENTS
 
 TopicPartition = tuple[str, int]
@@ -48,13 +48,13 @@ class Event:
 class InitialPartition:
     """A partition in the initial state."""
 
-    key: TopicPartition  # Topic and number
-    replicas: BrokerIds  # Replicas, preferred leader first
-    isr: BrokerIds  # In-sync replicas
-    leader: int | None  # Leader's id, or None
-    leader_epoch: int = 0  # Leader epoch
-    controller_epoch: int = 0  # Epoch of the controller that wrote it
-    elr: BrokerIds = ()  # Eligible leader replicas
+    key: TopicPartition
+    replicas: BrokerIds  # preferred leader first
+    isr: BrokerIds
+    leader: int | None
+    leader_epoch: int = 0
+    controller_epoch: int = 0  # of the controller that wrote it
+    elr: BrokerIds = ()
     unclean: bool = False  # Whether unclean elections are allowed
     min_isr: int = 1  # min.insync.replicas
     leos: tuple[int | None, ...] = ()  # Log end offset of each replica, None = unknown; () = all unknown
@@ -80,11 +80,9 @@ class ClusterSettings:
     isr_joins_at_epoch_start: bool = True
 
     def to_numbers(self) -> list[int]:
-        """Return the settings as the kernels read them.
-
-        KRaft ignores the imbalance percentage; its first check comes after the usual interval. Source:
-        PeriodicTaskControlManager.activate of Kafka 4.1.
-        """
+        """Return the settings as the kernels read them."""
+        # KRaft ignores the imbalance percentage; its first check comes after the usual interval. Source:
+        # PeriodicTaskControlManager.activate of Kafka 4.1.
         check_ms = max(self.leader_imbalance_check_ms, 1)
         values = [
             self.kraft,
@@ -100,7 +98,6 @@ class ClusterSettings:
             max(self.checkpoint_ms, 1),
             self.isr_joins_at_epoch_start,
         ]
-        assert len(values) == SETTINGS
         return [int(value) for value in values]
 
 
@@ -117,7 +114,7 @@ class InitialState:
 
 
 # The columns of EVENTS that are an attribute of Event of another name.
-_ATTRIBUTES = {
+ATTRIBUTES = {
     "broker_id": "broker",
     "last_known_elr": "last_known",
     "adding_replicas": "adding",
@@ -134,25 +131,17 @@ def build_event_log(
     cluster: str = "",
     snapshot: str = "",
 ) -> pa.Table:
-    """Build the event log (schema EVENTS) of a cluster.
-
-    Args:
-        initial_state: The cluster before the first event.
-        events: Events, in their order.
-        end_at: Until when time goes on after the last event, ms; None = until the last event.
-        cluster: cluster_id of the rows.
-        snapshot: snapshot_id of the rows.
-    """
+    """Build the event log (schema EVENTS) of a cluster: its initial state, then events in their order."""
+    # end_at: until when time goes on after the last event, ms; None = until the last event.
     times = [event.at_ms for event in events] or [end_at or 0]
     start, end = times[0], max(times[-1], end_at or times[-1])
     controller = -1 if initial_state.controller is None else initial_state.controller
     settings = initial_state.settings.to_numbers()
     numbers = [*settings, start, end, len(events), controller, initial_state.controller_epoch]
     rows: list[dict[str, object]] = [{"kind": EventKind.INITIAL_CLUSTER.label, "numbers": numbers}]
-    rows += [
-        {"kind": EventKind.INITIAL_BROKER.label, "broker_id": broker, "value": int(broker in initial_state.live)}
-        for broker in sorted({*initial_state.brokers, *initial_state.live})
-    ]
+    for broker in sorted({*initial_state.brokers, *initial_state.live}):
+        is_live = int(broker in initial_state.live)
+        rows.append({"kind": EventKind.INITIAL_BROKER.label, "broker_id": broker, "value": is_live})
     rows += [_describe_partition(partition) for partition in initial_state.partitions]
     key = {"cluster_id": cluster, "snapshot_id": snapshot}
     initial = pa.Table.from_pylist([{**key, **row, "event": -1, "at_ms": start} for row in rows], schema=EVENTS)
@@ -165,39 +154,25 @@ def _describe_partition(partition: InitialPartition) -> dict[str, object]:
     if partition.leos or partition.hws:
         for offsets in (partition.leos, partition.hws):
             numbers += [offset or 0 for offset in offsets] or [0] * len(partition.replicas)
-    return {
-        "kind": EventKind.INITIAL_PARTITION.label,
-        "topic": partition.key[0],
-        "partition": partition.key[1],
-        "replicas": partition.replicas,
-        "isr": partition.isr,
-        "elr": partition.elr,
-        "leader": -1 if partition.leader is None else partition.leader,
-        "leader_epoch": partition.leader_epoch,
-        "numbers": numbers,
-    }
+    same = {name: getattr(partition, name) for name in ("replicas", "isr", "elr", "leader_epoch")}
+    topic, number = partition.key
+    leader = -1 if partition.leader is None else partition.leader
+    key = {"kind": EventKind.INITIAL_PARTITION.label, "topic": topic, "partition": number}
+    return {**key, **same, "leader": leader, "numbers": numbers}
 
 
 def _read_column(events: Sequence[Event], key: dict[str, str], column: pa.Field) -> pa.Array:
-    """Return one column of EVENTS for these events."""
-    values: Iterable[object]
-    labels = EventKind.labels()
+    size, labels = len(events), EventKind.labels()
     match column.name:
         case "cluster_id" | "snapshot_id":
-            return pa.repeat(key[column.name], len(events))
-        case "event":
-            return pa.array(np.arange(len(events)))
-        case "numbers":
-            return pa.nulls(len(events), column.type)
+            return pa.repeat(key[column.name], size)
+        case "event" | "numbers":
+            return pa.array(np.arange(size)) if column.name == "event" else pa.nulls(size, column.type)
         case "kind":
-            values = (labels[event.kind] for event in events)
-        case "topic":
-            values = (event.partition and event.partition[0] for event in events)
-        case "partition":
-            values = (event.partition and event.partition[1] for event in events)
+            return pa.array([labels[event.kind] for event in events], column.type)
+        case "topic" | "partition":
+            part = int(column.name == "partition")
+            return pa.array([event.partition and event.partition[part] for event in events], column.type)
         case "value":
-            values = (int(event.is_full_record) or event.value for event in events)
-        case name:
-            attribute = _ATTRIBUTES.get(name, name)
-            values = (getattr(event, attribute) for event in events)
-    return pa.array(list(values), column.type)
+            return pa.array([int(event.is_full_record) or event.value for event in events], column.type)
+    return pa.array(list(map(attrgetter(ATTRIBUTES.get(column.name, column.name)), events)), column.type)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from udfs.arrow.ragged import expand_ranges, offsets_of, position_of, row_of
 from udfs.simulation.kernels.codes import EventKind
 from udfs.simulation.kernels.metadata_records import UNCHANGED_LEADER, UNCHANGED_LIST
 from udfs.simulation.kernels.simulation_arrays import Ints
@@ -27,12 +28,8 @@ CLUSTER_KINDS = (
     EventKind.CONTROLLER_CHANGE,
 )
 # What every shard of a cluster needs, whichever partitions it has.
-KINDS_OF_EVERY_SHARD = (
-    *CLUSTER_KINDS,
-    EventKind.LEADERS_REBALANCED,
-    EventKind.INITIAL_CLUSTER,
-    EventKind.INITIAL_BROKER,
-)
+_INITIAL = (EventKind.INITIAL_CLUSTER, EventKind.INITIAL_BROKER)
+KINDS_OF_EVERY_SHARD = (*CLUSTER_KINDS, EventKind.LEADERS_REBALANCED, *_INITIAL)
 
 
 class ListColumn:
@@ -41,9 +38,8 @@ class ListColumn:
     def __init__(self, size: Ints, values: Ints) -> None:
         """Number the rows of the values."""
         self.size, self.values = size, values
-        length = np.maximum(size, 0)
-        self.row: Ints = np.repeat(np.arange(len(size)), length)
-        self.position: Ints = np.arange(len(self.row)) - (np.cumsum(length) - length)[self.row]
+        offsets = offsets_of(np.maximum(size, 0))
+        self.row, self.position = row_of(offsets), position_of(offsets)
 
 
 class EventColumns:
@@ -57,9 +53,7 @@ class EventColumns:
         self.table = table = _drop_copies(table)
         self.kind = _read_kinds(table)
         self.cluster, keys = _encode(pc.binary_join_element_wise(*(table[name] for name in KEY_NAMES), "\0"))
-        self.clusters = tuple(
-            (cluster, snapshot) for cluster, _, snapshot in (x.partition("\0") for x in keys.to_pylist())
-        )
+        self.clusters: tuple[tuple[str, str], ...] = tuple(tuple(key.split("\0")) for key in keys.to_pylist())
         self.topic, self.topics = _encode(table["topic"])
         self.event = read_ints(table["event"], UNKNOWN)
         self.at = read_ints(table["at_ms"], 0)
@@ -78,7 +72,7 @@ def read_ints(column: pa.ChunkedArray | pa.Array, missing: int) -> Ints:
     return np.array(pc.fill_null(values.cast(pa.int64()), missing))
 
 
-def name_codes(names: Sequence[str], codes: Ints) -> pa.Array:
+def name_codes(names: Sequence[str | None], codes: Ints) -> pa.Array:
     """Replace codes (positions in `names`) by their names; -1 becomes null."""
     return pa.array(names, pa.string()).take(pa.array(codes, mask=codes < 0))
 
@@ -86,6 +80,25 @@ def name_codes(names: Sequence[str], codes: Ints) -> pa.Array:
 def known_values(values: Ints, is_known: Bools) -> pa.Array:
     """Return values as an Arrow array, null where they are unknown."""
     return pa.array(values, mask=~is_known)
+
+
+def read_columns(
+    rows: Ints, columns: type[IntEnum], schema: pa.Schema, names: Mapping[str, Sequence[str | None]] | None = None
+) -> dict[str, pa.Array]:
+    """Return the columns of a schema that `rows` have under the same name."""
+    # -1 becomes null where the schema allows it. names: of the codes in a column, by column.
+    out = {}
+    for field in schema:
+        column = columns.__members__.get(field.name.removesuffix("_ms").upper())
+        if column is not None:
+            values = rows[:, column]
+            if names and field.name in names:
+                out[field.name] = name_codes(names[field.name], values)
+            elif field.type == pa.bool_():
+                out[field.name] = pa.array(values != 0)
+            else:
+                out[field.name] = known_values(values, (values >= 0) | (not field.nullable))
+    return out
 
 
 def fill_rows(size: int, columns: type[IntEnum], values: Mapping[Any, Any]) -> Ints:
@@ -118,18 +131,14 @@ def _read_list(column: pa.ChunkedArray) -> ListColumn:
 
 
 def _split_lists(column: pa.ChunkedArray) -> list[ListColumn]:
-    """Split the column `lists` of WIRE into the lists that it holds."""
     joined = _read_list(column)
-    length = np.maximum(joined.size, 0)
-    is_filled, begin = length > 0, np.cumsum(length) - length
-    out = []
+    begin = offsets_of(np.maximum(joined.size, 0))[:-1]
+    out, is_filled = [], joined.size > 0
     for _ in range(len(LISTS) + 1):
-        size = np.full(len(length), UNCHANGED_LIST)
+        size = np.full(len(begin), UNCHANGED_LIST)
         size[is_filled] = joined.values[begin[is_filled]]
-        length = np.maximum(size, 0)
-        shift = begin + 1 - (np.cumsum(length) - length)
-        out.append(ListColumn(size, joined.values[np.repeat(shift, length) + np.arange(int(length.sum()))]))
-        begin = begin + np.where(is_filled, 1 + length, 0)
+        out.append(ListColumn(size, joined.values[expand_ranges(begin + 1, size)]))
+        begin = begin + is_filled * (1 + np.maximum(size, 0))
     return out
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from udfs.arrow.ragged import expand_ranges
+from udfs.arrow.ragged import expand_ranges, offsets_of
 from udfs.simulation.event_columns import CLUSTER_KINDS, UNKNOWN, EventColumns, ListColumn, fill_rows, read_ints
 from udfs.simulation.kernels.broker_timeline import ClusterEvent
 from udfs.simulation.kernels.codes import NONE, EventKind, PartitionState, ReplicaState
@@ -37,13 +37,6 @@ _DATA_KINDS = (EventKind.APPEND, EventKind.FETCH, EventKind.REPLICA_OFFSETS)
 _FIRST_OFFSET = 3  # position of the first log end offset in `numbers` of an initial partition
 # Positions in `numbers` of an initial cluster, after its settings, start, end and number of events.
 N_CONTROLLER, N_EPOCH, NUMBERS = range(SETTINGS + 3, SETTINGS + 6)
-_UNKNOWN_AT_FIRST = (
-    RequestStatus.ANSWERED_BY,
-    RequestStatus.ANSWERED_AT,
-    RequestStatus.BASE_OFFSET,
-    RequestStatus.HIGH_WATERMARK,
-    RequestStatus.LOST_AT,
-)
 # Columns of partition events that are columns of the table, and what null means.
 _EVENT_COLUMNS = (
     (PartitionEvent.ACKS, "acks", 1),
@@ -76,13 +69,8 @@ class PackedLog:
 
 
 def pack_event_log(table: pa.Table) -> PackedLog:
-    """Pack a table of schema EVENTS or WIRE, whose rows may be in any order.
-
-    Each cluster needs its row "cluster at first"; rows of brokers and controllers may occur more than once.
-
-    Raises:
-        ValueError: A cluster has no or several such rows.
-    """
+    """Pack a table of schema EVENTS or WIRE, whose rows may be in any order; those of brokers may be repeated."""
+    # Raises ValueError unless each cluster has one row "cluster at first".
     return _Packer(EventColumns(table.combine_chunks())).pack()
 
 
@@ -158,13 +146,11 @@ class _Packer:
         for ids in (columns.broker, columns.leader):
             chosen = np.flatnonzero((self._row >= 0) & (ids >= 0))
             pairs.append((chosen, ids[chosen]))
-        keys = [
-            self._row[event] * self._places + self._find_places(self._cluster[event], broker) for event, broker in pairs
-        ]
-        self._slot_key = np.unique(np.concatenate(keys))
+        events, brokers = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
+        self._slot_key = np.unique(self._row[events] * self._places + self._find_places(self._cluster[events], brokers))
         row, self._member = np.divmod(self._slot_key, self._places)
         self._slots = np.bincount(row, minlength=len(self._partitions)).astype(np.int64)
-        self._slot_begin = np.concatenate([[0], np.cumsum(self._slots)]).astype(np.int64)
+        self._slot_begin = offsets_of(self._slots)
 
     @property
     def _places(self) -> int:
@@ -201,23 +187,21 @@ class _Packer:
         has_offsets = kind == EventKind.REPLICA_OFFSETS
         events[has_offsets, PartitionEvent.OFFSET] = read_ints(table["log_end_offset"], UNKNOWN)[chosen[has_offsets]]
         events[has_offsets, PartitionEvent.LIST] = read_ints(table["high_watermark"], UNKNOWN)[chosen[has_offsets]]
-        requests = fill_rows(len(chosen), RequestStatus, dict.fromkeys(_UNKNOWN_AT_FIRST, UNKNOWN))
+        requests = np.zeros((len(chosen), len(RequestStatus)), np.int64)
+        requests[:, [RequestStatus.ANSWERED_BY, RequestStatus.ANSWERED_AT, RequestStatus.BASE_OFFSET]] = UNKNOWN
+        requests[:, [RequestStatus.HIGH_WATERMARK, RequestStatus.LOST_AT]] = UNKNOWN
         self._own_begin = np.searchsorted(row, np.arange(len(self._partitions) + 1)).astype(np.int64)
         own = PartitionEvents(events, lists, requests, np.zeros((len(RequestList), len(row)), np.int64))
         return own, read_ints(table["request"], UNKNOWN)[chosen]
 
     def _pack_lists(self) -> tuple[Ints, Ints]:
-        """Return (lists of slots, each after its length; where those of each row of the table begin).
-
-        A record has its leader, its epoch and six lists.
-        """
+        """Return (lists of slots, each after its length; where those of each row of the table begin)."""
+        # A record has its leader, its epoch and six lists.
         columns = self._columns
         is_record = self._kind == EventKind.PARTITION_RECORD
         has_one = np.isin(self._kind, _KINDS_WITH_LIST) & (columns.lists[0].size >= 0)
-        sizes = [
-            np.where(is_record | (has_one & (i == 0)), 1 + np.maximum(ids.size, 0), 0)
-            for i, ids in enumerate(columns.lists)
-        ]
+        has_lists = [is_record | has_one, *([is_record] * (len(columns.lists) - 1))]
+        sizes = [has * (1 + np.maximum(ids.size, 0)) for has, ids in zip(has_lists, columns.lists, strict=True)]
         size = np.sum(sizes, axis=0) + 2 * is_record
         place = (np.cumsum(size) - size).astype(np.int64)
         out = np.zeros(int(size.sum()), np.int64)
@@ -275,7 +259,7 @@ class _Packer:
     def _pack_state(self, numbers: Ints, own_events: Ints) -> SimulationState:
         p, s = len(self._partitions), len(self._member)
         now, slot = np.zeros((p, len(Partition)), np.int64), np.zeros((s, len(Replica)), np.int64)
-        squares = np.concatenate([[0], np.cumsum(self._slots**2)]).astype(np.int64)
+        squares = offsets_of(self._slots**2)
         now[:, Partition.REPLICA_BEGIN], now[:, Partition.SLOTS] = self._slot_begin[:-1], self._slots
         now[:, Partition.PREFIX_BEGIN], now[:, Partition.CLUSTER] = squares[:-1], self._row_cluster
         now[:, [Partition.LEADER, Partition.LAST_KNOWN_LEADER, Partition.PREVIOUS_LEADER]] = NONE
@@ -290,9 +274,8 @@ class _Packer:
         slot[:, [Replica.WAITING_FETCH, Replica.REMOTE_LEO]] = -1
         slot[:, [Replica.LAST_CAUGHT_UP_AT, Replica.LAST_FETCH_AT, Replica.HW_CHANGED_AT]] = LONG_AGO
         slot[:, Replica.LAST_FETCH_LEADER_LEO] = NEVER
-        state = SimulationState(
-            now, slot, np.zeros(int(squares[-1]), np.int64), np.full((p, len(PartitionHealth)), UNKNOWN)
-        )
+        health = np.full((p, len(PartitionHealth)), UNKNOWN)
+        state = SimulationState(now, slot, np.zeros(int(squares[-1]), np.int64), health)
         self._set_initial_partitions(state)
         return state
 
@@ -326,9 +309,8 @@ class _Packer:
         now[led, Partition.COMMITTED_OFFSET] = slot[self._slot_begin[led] + now[led, Partition.LEADER], Replica.HW]
         # Without a leader: the highest watermark that any replica knows.
         at = expand_ranges(self._slot_begin[leaderless], self._slots[leaderless])
-        np.maximum.at(
-            now[:, Partition.COMMITTED_OFFSET], np.repeat(leaderless, self._slots[leaderless]), slot[at, Replica.HW]
-        )
+        row = np.repeat(leaderless, self._slots[leaderless])
+        np.maximum.at(now[:, Partition.COMMITTED_OFFSET], row, slot[at, Replica.HW])
 
     def _set_initial_offsets(self, state: SimulationState, numbers: ListColumn, chosen: np.ndarray) -> None:
         """Set log ends and high watermarks; two logs share what the shorter one has."""

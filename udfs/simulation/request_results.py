@@ -3,8 +3,6 @@
 The rules are those of docs/replay-rules.md. Sources: DelayedProduce, DelayedFetch of Kafka 2.8.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -23,171 +21,16 @@ _PART_FAILS, _ALL_LEADERS_FAIL = len(AnsweredBy), len(AnsweredBy) + 1
 
 
 def join_requests(requests: pa.Table) -> pa.Table:
-    """Join the parts of requests.
-
-    delayed, error, answer and waiting time become those of the whole request: the error is that of the part that failed
-    first. Fetches of replicas stay as they are: each of their parts is a fetch of its own. What would happen to a part
-    after the answer of the whole request does not happen; `messages` of a fetch is what the part could read when the
-    whole was answered.
-
-    Args:
-        requests: Rows of REQUESTS, all parts of each request, of any number of clusters.
-
-    Returns:
-        Rows of JOINED_REQUESTS, by event.
-    """
+    """Join the parts of requests (rows of REQUESTS, all parts of each) into rows of JOINED_REQUESTS, by event."""
+    # delayed, error, answer and waiting time become those of the whole request: the error is that of the part that
+    # failed first. What would happen to a part after that answer does not happen; `messages` of a fetch: what the part
+    # could read then. Fetches of replicas stay as they are: each of their parts is a fetch of its own.
     by_event = [(name, "ascending") for name in ("cluster_id", "snapshot_id", "event", "topic", "partition")]
     return _Joiner(requests.select(REQUESTS.names).cast(REQUESTS).sort_by(by_event).combine_chunks()).join()
 
 
 def _read_codes(column: Any, names: tuple[str, ...]) -> Ints:
     return read_ints(pc.index_in(column, value_set=pa.array(names)), -1)
-
-
-class _Joiner:
-    """Columns of all rows; those of requests with several parts are changed to the values of the whole."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-        self._at = self._ints("at_ms", 0)
-        self._error = _read_codes(table["error"], RequestError.labels())
-        self._by = _read_codes(table["answered_by"], AnsweredBy.labels())
-        self._answered = self._ints("answered_at_ms", _NEVER)
-        self._delayed = self._ints("delayed", 0) != 0
-        self._messages = self._ints("messages", 0)
-        self._deadline = self._ints("deadline_ms", _NEVER)
-        self._high_watermark = self._ints("high_watermark", -1)
-        self._part_error, self._part_answered = self._error.copy(), self._answered.copy()
-
-    def join(self) -> pa.Table:
-        kind = self._table["kind"]
-        has_parts = (self._ints("parts", 1) > 1) & np.asarray(pc.is_valid(self._table["request"]))
-        for name, join in (("produce", self._join_produces), ("fetch of a consumer", self._join_fetches)):
-            rows = np.flatnonzero(has_parts & np.asarray(pc.equal(kind, name)))
-            if len(rows):
-                join(rows, *self._number_requests(rows))
-        changed = {
-            "delayed": pa.array(self._delayed),
-            "error": name_codes(RequestError.labels(), self._error),
-            "answered_by": name_codes(AnsweredBy.labels(), self._by),
-            "answered_at_ms": known_values(self._answered, self._answered != _NEVER),
-            "waited_ms": known_values(self._answered - self._at, self._answered != _NEVER),
-            "messages": pa.array(self._messages),
-            "high_watermark": known_values(self._high_watermark, self._high_watermark != -1),
-            "deadline_ms": known_values(self._deadline, self._deadline != _NEVER),
-            "part_error": name_codes(RequestError.labels(), self._part_error),
-            "part_answered_at_ms": known_values(self._part_answered, self._part_answered != _NEVER),
-        }
-        columns = [changed[name] if name in changed else self._table[name] for name in JOINED_REQUESTS.names]
-        return pa.table(columns, schema=JOINED_REQUESTS)
-
-    def _ints(self, name: str, missing: int) -> Ints:
-        return read_ints(self._table[name], missing)
-
-    def _number_requests(self, rows: Ints) -> tuple[Ints, int]:
-        """Return (the request of each of these rows, from 0; how many requests there are)."""
-        code = code_rows(self._table, ("cluster_id", "snapshot_id", "request"))[rows]
-        requests, request = np.unique(code, return_inverse=True)
-        return request, len(requests)
-
-    # ---- produce requests
-
-    def _join_produces(self, rows: Ints, request: Ints, size: int) -> None:
-        """Answer produce requests when their last part is answered; never, if one part never is."""
-        is_written = np.asarray(pc.is_valid(self._table["base_offset"]))[rows]
-        self._delayed[rows] = (
-            (self._ints("acks", 1)[rows] == -1)
-            & (_sum(request, size, self._messages[rows]) > 0)[request]
-            & (_sum(request, size, is_written) > 0)[request]
-        )
-        deadline = _min(request, size, self._deadline[rows])[request]
-        self._deadline[rows] = np.where(self._delayed[rows], deadline, _NEVER)
-        last = self._find_last(rows, request)[request]
-        first_failed = self._find_first_failed(rows, request)[request]
-        answered, by = self._answered[last], self._by[last]
-        error = np.where(answered == _NEVER, self._error[last], self._error[first_failed])
-        self._by[rows], self._error[rows], self._answered[rows] = by, error, answered
-
-    def _find_last(self, rows: Ints, request: Ints) -> Ints:
-        """Find the row of each request's last answer; of several at one time, prefer one that had to wait."""
-        is_lost = self._error[rows] == RequestError.DISCONNECTED
-        waited = ~np.isin(self._by[rows], (AnsweredBy.AT_ONCE, AnsweredBy.NOTHING_AWAITED, AnsweredBy.APPEND))
-        order = np.lexsort((rows, waited, is_lost, self._answered[rows], request))
-        chosen: Ints = rows[order[np.append(np.diff(request[order]) != 0, True)]]
-        return chosen
-
-    def _find_first_failed(self, rows: Ints, request: Ints) -> Ints:
-        """Find the row of each request's first error, or any row of it if there is none."""
-        is_good = self._error[rows] == RequestError.NONE
-        order = np.lexsort((rows, self._answered[rows], is_good, request))
-        chosen: Ints = rows[order[np.append(True, np.diff(request[order]) != 0)]]
-        return chosen
-
-    # ---- fetches of consumers
-
-    def _join_fetches(self, rows: Ints, request: Ints, size: int) -> None:
-        """Answer fetches at once, or when enough is readable, a part fails, or the time is over."""
-        readable = _Readable(self._table, rows, request)
-        how, answered = self._end_fetches(rows, request, size, readable)
-        failed = self._fails_before(rows, how[request], answered[request], readable)
-        is_lost = failed & (self._error[rows] == RequestError.DISCONNECTED)
-        self._part_error[rows] = np.where(failed, self._error[rows], RequestError.NONE)
-        self._part_answered[rows] = np.where(is_lost, _NEVER, np.minimum(self._answered[rows], answered[request]))
-        self._error[rows] = self._part_error[rows]
-        first_failed = self._find_first_failed(rows, request)
-        by = np.where(np.isin(how, (_PART_FAILS, _ALL_LEADERS_FAIL)), self._by[first_failed], how)
-        self._error[rows] = self._error[first_failed][request]
-        self._by[rows], self._answered[rows] = by[request], answered[request]
-        self._delayed[rows] = how[request] != AnsweredBy.AT_ONCE
-        self._deadline[rows] = np.where(self._delayed[rows], self._deadline[rows], _NEVER)
-        self._set_messages(rows, readable, np.where(how == AnsweredBy.AT_ONCE, -1, answered)[request], failed)
-
-    def _end_fetches(self, rows: Ints, request: Ints, size: int, readable: _Readable) -> tuple[Ints, Ints]:
-        """Return (what ends each fetch: a code of answers, _PART_FAILS or _ALL_LEADERS_FAIL; when)."""
-        least = _max(request, size, self._ints("min_bytes", 1)[rows])
-        at_once = _sum(request, size, ~self._delayed[rows]) > 0
-        at_once |= _sum(request, size, readable.at_first) >= least
-        times = {
-            AnsweredBy.AT_ONCE: np.where(at_once, _max(request, size, self._at[rows]), _NEVER),
-            # A part reads before it fails at the same time.
-            AnsweredBy.HIGH_WATERMARK: readable.find_times(least, size),
-            _PART_FAILS: _min(request, size, self._failure_times(rows, readable)),
-            AnsweredBy.TIMEOUT: _min(
-                request, size, np.where(self._by[rows] == AnsweredBy.TIMEOUT, self._answered[rows], _NEVER)
-            ),
-        }
-        all_times = np.stack(list(times.values()))
-        answered = all_times.min(axis=0)
-        how = np.array(list(times))[all_times.argmin(axis=0)]
-        how[at_once] = AnsweredBy.AT_ONCE
-        how[answered == _NEVER] = AnsweredBy.WAITING
-        # Where the leaders of all parts have failed, no broker is left to answer.
-        all_lost = _min(request, size, np.where(readable.lost_at <= answered[request], 1, 0)) == 1
-        all_lost &= how == _PART_FAILS
-        how[all_lost], answered[all_lost] = _ALL_LEADERS_FAIL, _NEVER
-        return how, answered
-
-    def _failure_times(self, rows: Ints, readable: _Readable) -> Ints:
-        """Return when each part failed, its leader's failure included; _NEVER = it did not."""
-        failed = self._error[rows] != RequestError.NONE
-        return np.minimum(np.where(failed, self._answered[rows], _NEVER), readable.lost_at)
-
-    def _fails_before(self, rows: Ints, how: Ints, answered: Ints, readable: _Readable) -> Bools:
-        """Return whether each part failed before the whole was answered."""
-        at_once = (how == AnsweredBy.AT_ONCE) & (self._by[rows] == AnsweredBy.AT_ONCE)
-        before = (how == _PART_FAILS) & (self._failure_times(rows, readable) <= answered)
-        fails: Bools = (self._error[rows] != RequestError.NONE) & (at_once | before | (how == _ALL_LEADERS_FAIL))
-        return fails
-
-    def _set_messages(self, rows: Ints, readable: _Readable, until: Ints, failed: Bools) -> None:
-        """Set what each part read. until: when the answer was sent; -1 = with what was readable at arrival."""
-        is_unread = failed | (self._answered[rows] == _NEVER)
-        size = np.where(is_unread, 0, readable.count_bytes(until))
-        messages = size // np.maximum(self._ints("message_bytes", 1)[rows], 1)
-        end = self._ints("base_offset", 0)[rows] + messages
-        self._messages[rows] = messages
-        high_watermark = np.where(self._answered[rows] == _NEVER, -1, self._high_watermark[rows])
-        self._high_watermark[rows] = np.where(messages > 0, end, high_watermark)
 
 
 class _Readable:
@@ -232,6 +75,135 @@ class _Readable:
         waited = count > 0
         out[waited] = self._bytes[(self._begin + count - 1)[waited]]
         return out
+
+
+class _Joiner:
+    """Columns of all rows; those of requests with several parts are changed to the values of the whole."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self._at = self._ints("at_ms", 0)
+        self._error = _read_codes(table["error"], RequestError.labels())
+        self._by = _read_codes(table["answered_by"], AnsweredBy.labels())
+        self._answered = self._ints("answered_at_ms", _NEVER)
+        self._delayed = self._ints("delayed", 0) != 0
+        self._messages = self._ints("messages", 0)
+        self._deadline = self._ints("deadline_ms", _NEVER)
+        self._high_watermark = self._ints("high_watermark", -1)
+        self._part_error, self._part_answered = self._error.copy(), self._answered.copy()
+
+    def join(self) -> pa.Table:
+        kind, code = self._table["kind"], code_rows(self._table, ("cluster_id", "snapshot_id", "request"))
+        has_parts = (self._ints("parts", 1) > 1) & np.asarray(pc.is_valid(self._table["request"]))
+        for name, join in (("produce", self._join_produces), ("fetch of a consumer", self._join_fetches)):
+            rows = np.flatnonzero(has_parts & np.asarray(pc.equal(kind, name)))
+            if len(rows):
+                requests, request = np.unique(code[rows], return_inverse=True)
+                join(rows, request, len(requests))
+        changed = {
+            "delayed": pa.array(self._delayed),
+            "error": name_codes(RequestError.labels(), self._error),
+            "answered_by": name_codes(AnsweredBy.labels(), self._by),
+            "answered_at_ms": known_values(self._answered, self._answered != _NEVER),
+            "waited_ms": known_values(self._answered - self._at, self._answered != _NEVER),
+            "messages": pa.array(self._messages),
+            "high_watermark": known_values(self._high_watermark, self._high_watermark != -1),
+            "deadline_ms": known_values(self._deadline, self._deadline != _NEVER),
+            "part_error": name_codes(RequestError.labels(), self._part_error),
+            "part_answered_at_ms": known_values(self._part_answered, self._part_answered != _NEVER),
+        }
+        columns = [changed[name] if name in changed else self._table[name] for name in JOINED_REQUESTS.names]
+        return pa.table(columns, schema=JOINED_REQUESTS)
+
+    def _ints(self, name: str, missing: int) -> Ints:
+        return read_ints(self._table[name], missing)
+
+    def _join_produces(self, rows: Ints, request: Ints, size: int) -> None:
+        """Answer produce requests when their last part is answered; never, if one part never is."""
+        is_written = np.asarray(pc.is_valid(self._table["base_offset"]))[rows]
+        has_data = (_sum(request, size, self._messages[rows]) > 0) & (_sum(request, size, is_written) > 0)
+        self._delayed[rows] = (self._ints("acks", 1)[rows] == -1) & has_data[request]
+        deadline = _min(request, size, self._deadline[rows])[request]
+        self._deadline[rows] = np.where(self._delayed[rows], deadline, _NEVER)
+        last = self._find_last(rows, request)[request]
+        first_failed = self._find_first_failed(rows, request)[request]
+        answered, by = self._answered[last], self._by[last]
+        error = np.where(answered == _NEVER, self._error[last], self._error[first_failed])
+        self._by[rows], self._error[rows], self._answered[rows] = by, error, answered
+
+    def _find_last(self, rows: Ints, request: Ints) -> Ints:
+        """Find the row of each request's last answer; of several at one time, prefer one that had to wait."""
+        is_lost = self._error[rows] == RequestError.DISCONNECTED
+        waited = ~np.isin(self._by[rows], (AnsweredBy.AT_ONCE, AnsweredBy.NOTHING_AWAITED, AnsweredBy.APPEND))
+        order = np.lexsort((rows, waited, is_lost, self._answered[rows], request))
+        return np.asarray(rows[order[np.append(np.diff(request[order]) != 0, True)]])
+
+    def _find_first_failed(self, rows: Ints, request: Ints) -> Ints:
+        """Find the row of each request's first error, or any row of it if there is none."""
+        is_good = self._error[rows] == RequestError.NONE
+        order = np.lexsort((rows, self._answered[rows], is_good, request))
+        return np.asarray(rows[order[np.append(True, np.diff(request[order]) != 0)]])
+
+    def _join_fetches(self, rows: Ints, request: Ints, size: int) -> None:
+        """Answer fetches at once, or when enough is readable, a part fails, or the time is over."""
+        readable = _Readable(self._table, rows, request)
+        how, answered = self._end_fetches(rows, request, size, readable)
+        failed = self._fails_before(rows, how[request], answered[request], readable)
+        is_lost = failed & (self._error[rows] == RequestError.DISCONNECTED)
+        self._part_error[rows] = np.where(failed, self._error[rows], RequestError.NONE)
+        self._part_answered[rows] = np.where(is_lost, _NEVER, np.minimum(self._answered[rows], answered[request]))
+        self._error[rows] = self._part_error[rows]
+        first_failed = self._find_first_failed(rows, request)
+        by = np.where(np.isin(how, (_PART_FAILS, _ALL_LEADERS_FAIL)), self._by[first_failed], how)
+        self._error[rows] = self._error[first_failed][request]
+        self._by[rows], self._answered[rows] = by[request], answered[request]
+        self._delayed[rows] = how[request] != AnsweredBy.AT_ONCE
+        self._deadline[rows] = np.where(self._delayed[rows], self._deadline[rows], _NEVER)
+        self._set_messages(rows, readable, np.where(how == AnsweredBy.AT_ONCE, -1, answered)[request], failed)
+
+    def _end_fetches(self, rows: Ints, request: Ints, size: int, readable: _Readable) -> tuple[Ints, Ints]:
+        """Return (what ends each fetch: a code of answers, _PART_FAILS or _ALL_LEADERS_FAIL; when)."""
+        least = _max(request, size, self._ints("min_bytes", 1)[rows])
+        at_once = _sum(request, size, ~self._delayed[rows]) > 0
+        at_once |= _sum(request, size, readable.at_first) >= least
+        is_timeout = self._by[rows] == AnsweredBy.TIMEOUT
+        times = {
+            AnsweredBy.AT_ONCE: np.where(at_once, _max(request, size, self._at[rows]), _NEVER),
+            # A part reads before it fails at the same time.
+            AnsweredBy.HIGH_WATERMARK: readable.find_times(least, size),
+            _PART_FAILS: _min(request, size, self._failure_times(rows, readable)),
+            AnsweredBy.TIMEOUT: _min(request, size, np.where(is_timeout, self._answered[rows], _NEVER)),
+        }
+        all_times = np.stack(list(times.values()))
+        answered = all_times.min(axis=0)
+        how = np.array(list(times))[all_times.argmin(axis=0)]
+        how[at_once] = AnsweredBy.AT_ONCE
+        how[answered == _NEVER] = AnsweredBy.WAITING
+        # Where the leaders of all parts have failed, no broker is left to answer.
+        all_lost = _min(request, size, np.where(readable.lost_at <= answered[request], 1, 0)) == 1
+        all_lost &= how == _PART_FAILS
+        how[all_lost], answered[all_lost] = _ALL_LEADERS_FAIL, _NEVER
+        return how, answered
+
+    def _failure_times(self, rows: Ints, readable: _Readable) -> Ints:
+        """Return when each part failed, its leader's failure included; _NEVER = it did not."""
+        failed = self._error[rows] != RequestError.NONE
+        return np.minimum(np.where(failed, self._answered[rows], _NEVER), readable.lost_at)
+
+    def _fails_before(self, rows: Ints, how: Ints, answered: Ints, readable: _Readable) -> Bools:
+        at_once = (how == AnsweredBy.AT_ONCE) & (self._by[rows] == AnsweredBy.AT_ONCE)
+        before = (how == _PART_FAILS) & (self._failure_times(rows, readable) <= answered)
+        return np.asarray((self._error[rows] != RequestError.NONE) & (at_once | before | (how == _ALL_LEADERS_FAIL)))
+
+    def _set_messages(self, rows: Ints, readable: _Readable, until: Ints, failed: Bools) -> None:
+        """Set what each part read. until: when the answer was sent; -1 = with what was readable at arrival."""
+        is_unread = failed | (self._answered[rows] == _NEVER)
+        size = np.where(is_unread, 0, readable.count_bytes(until))
+        messages = size // np.maximum(self._ints("message_bytes", 1)[rows], 1)
+        end = self._ints("base_offset", 0)[rows] + messages
+        self._messages[rows] = messages
+        high_watermark = np.where(self._answered[rows] == _NEVER, -1, self._high_watermark[rows])
+        self._high_watermark[rows] = np.where(messages > 0, end, high_watermark)
 
 
 def _sum(group: Ints, size: int, values: npt.NDArray[Any]) -> Ints:

@@ -6,7 +6,7 @@ schemas. Kinds, causes, states and errors are labels of the codes in udfs/simula
 
 import pyarrow as pa
 
-from udfs.arrow.table_columns import FLAG, INT, INTS, LONG, TEXT, column
+from udfs.arrow.columns import FLAG, INT, INTS, LONG, TEXT, column
 
 LONGS = pa.list_(LONG)
 KEY = [pa.field("cluster_id", TEXT), pa.field("snapshot_id", TEXT)]
@@ -151,6 +151,8 @@ REQUESTS = pa.schema(
         column("message_bytes", LONG, "bytes per message that a fetch assumes"),
     ]
 )
+# Columns that only the join of the parts of a request needs.
+COLUMNS_FOR_JOINS = ("min_bytes", "deadline_ms", "progress_ms", "progress_bytes", "message_bytes")
 # The same with error, answer and waiting time of the request as a whole.
 JOINED_REQUESTS = pa.schema(
     [

@@ -7,28 +7,26 @@ import numpy as np
 import pyarrow as pa
 
 from udfs.simulation.cluster_events import Event, InitialState, build_event_log
-from udfs.simulation.cluster_timeline import ClusterTimeline, build_timeline
+from udfs.simulation.cluster_timeline import ClusterTimeline, build_timeline, find_joint_events
 from udfs.simulation.event_packing import PackedLog, pack_event_log
-from udfs.simulation.joint_events import find_joint_events
-from udfs.simulation.kernels.change_log import ChangeLog, Cursor, HealthRow, LeadershipRow, new_change_log
+from udfs.simulation.kernels import simulation_arrays as arrays
 from udfs.simulation.kernels.partition_timeline import simulate_partitions
-from udfs.simulation.kernels.simulation_arrays import NEVER, Ints, Partition, SimulationArrays
 
 _MIN_JOURNAL_ROWS = 4096
 
 
 @dataclass(frozen=True)
 class Journals:
-    """What a simulation wrote, by partition, then by time (columns of change_log.py).
+    """What a simulation wrote, by partition, then by time (columns of ChangeLog).
 
     Values of LeadershipRow.ISR and HealthRow.REPLICA_LIST are positions in `lists`.
     """
 
-    leadership: Ints
-    states: Ints
-    health: Ints
-    progress: Ints
-    lists: Ints
+    leadership: arrays.Ints
+    states: arrays.Ints
+    health: arrays.Ints
+    progress: arrays.Ints
+    lists: arrays.Ints
 
 
 @dataclass(frozen=True)
@@ -36,18 +34,12 @@ class Simulation:
     """A finished simulation."""
 
     log: PackedLog  # Its event log; `log.state` is the state at the end, `log.own.requests` how requests ended
-    timeline: ClusterTimeline  # Steps of brokers and controllers
-    journals: Journals  # What was written on the way
+    timeline: ClusterTimeline
+    journals: Journals
 
 
 def simulate(initial_state: InitialState, events: Sequence[Event], end_at: int | None = None) -> Simulation:
-    """Simulate events of one cluster, in their order.
-
-    Args:
-        initial_state: The cluster before the first event.
-        events: The events.
-        end_at: Until when time goes on after the last event, ms; None = until the last event.
-    """
+    """Simulate events of one cluster, in their order; `end_at` as for `build_event_log`."""
     return simulate_log(build_event_log(initial_state, events, end_at))
 
 
@@ -62,32 +54,26 @@ def simulate_packed(log: PackedLog) -> Simulation:
     """Simulate a packed log, joint events included; its state and requests become those at the end."""
     timeline = build_timeline(log, log.checks)
     state, own = log.state, log.own
-    slots = int(state.partitions[:, Partition.SLOTS].max(initial=0))
+    slots = int(state.partitions[:, arrays.Partition.SLOTS].max(initial=0))
     rows = max(_MIN_JOURNAL_ROWS, len(state.partitions) * 4 + len(own.events) // 2)
-    journals: list[ChangeLog] = []
+    journals: list[arrays.ChangeLog] = []
     done, last = 0, len(state.partitions)
     while done < last or not journals:
-        journals.append(new_change_log(rows, slots))
-        done = simulate_partitions(SimulationArrays(*state, *timeline.arrays, *own, *journals[-1]), done, last, NEVER)
+        journals.append(arrays.new_change_log(rows, slots))
+        sim = arrays.SimulationArrays(*state, *timeline.arrays, *own, *journals[-1])
+        done = simulate_partitions(sim, done, last, arrays.NEVER)
     return Simulation(log, timeline, _join_journals(journals))
 
 
-def _join_journals(journals: Sequence[ChangeLog]) -> Journals:
+def _join_journals(journals: Sequence[arrays.ChangeLog]) -> Journals:
     """Join journals, one after another; positions in lists count through."""
-    used, lists_before = [journal.cursor.tolist() for journal in journals], 0
-    for journal, sizes in zip(journals, used, strict=True):
-        journal.leaderships[:, LeadershipRow.ISR] += lists_before
-        lists = journal.health_intervals[: sizes[Cursor.HEALTH], HealthRow.REPLICA_LIST]
+    parts, lists_before = [], 0
+    for journal in journals:
+        sizes = journal[-1].tolist()  # of the arrays, in their order
+        used = [array[:size] for array, size in zip(journal[:-1], sizes[: len(journal) - 1], strict=True)]
+        used[arrays.Cursor.LEADERSHIPS][:, arrays.LeadershipRow.ISR] += lists_before
+        lists = used[arrays.Cursor.HEALTH][:, arrays.HealthRow.REPLICA_LIST]
         lists[lists >= 0] += lists_before
-        lists_before += sizes[Cursor.LISTS]
-
-    def join(name: str, which: int) -> Ints:
-        return np.concatenate([getattr(one, name)[: sizes[which]] for one, sizes in zip(journals, used, strict=True)])
-
-    return Journals(
-        join("leaderships", Cursor.LEADERSHIPS),
-        join("transitions", Cursor.TRANSITIONS),
-        join("health_intervals", Cursor.HEALTH),
-        join("progress", Cursor.PROGRESS),
-        join("written_lists", Cursor.LISTS),
-    )
+        lists_before += sizes[arrays.Cursor.LISTS]
+        parts.append(used)
+    return Journals(*map(np.concatenate, zip(*parts, strict=True)))

@@ -11,23 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.ipc import pack_table, rebatch, unpack_tables
+from udfs.simulation import simulation_schemas as schemas
+from udfs.simulation.cluster_timeline import find_joint_events
 from udfs.simulation.event_columns import code_rows
 from udfs.simulation.event_packing import pack_event_log
-from udfs.simulation.joint_events import find_joint_events
 from udfs.simulation.kernels.codes import EventKind
 from udfs.simulation.kernels.simulation_arrays import Ints
 from udfs.simulation.request_results import join_requests
 from udfs.simulation.result_tables import ResultTables
-from udfs.simulation.simulation_schemas import (
-    HEALTH,
-    KEY,
-    KEY_NAMES,
-    LEADERSHIPS,
-    REQUESTS,
-    STATES_AT_END,
-    TRANSITIONS,
-    WIRE,
-)
+from udfs.simulation.simulation_schemas import KEY, KEY_NAMES, REQUESTS, WIRE
 from udfs.simulation.simulator import simulate_packed
 
 EVERY_SHARD = -1
@@ -35,12 +27,12 @@ SHARDS = pa.schema([*KEY, pa.field("bucket", pa.int32()), pa.field("rows", pa.bi
 RESULTS = pa.schema([*KEY, pa.field("part", pa.string()), pa.field("rows", pa.binary())])
 # The rows that each part of RESULTS holds.
 RESULT_SCHEMAS = {
-    "leaderships": LEADERSHIPS,
-    "transitions": TRANSITIONS,
-    "health": HEALTH,
+    "leaderships": schemas.LEADERSHIPS,
+    "transitions": schemas.TRANSITIONS,
+    "health": schemas.HEALTH,
     "requests": REQUESTS,
     "requests_of_parts": REQUESTS,
-    "final_partitions": STATES_AT_END,
+    "final_partitions": schemas.STATES_AT_END,
 }
 _SHARD_ROWS = 500_000
 _RESULT_ROWS = 200_000
@@ -56,10 +48,8 @@ def shard_events(batches: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def simulate_shards(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Simulate the shards in a column `rows`; yield RESULTS.
-
-    A worker needs all rows of its partitions, of their clusters' brokers and controllers, and their joint events.
-    """
+    """Simulate the shards in a column `rows`; yield RESULTS."""
+    # A worker needs all rows of its partitions, of their clusters' brokers and controllers, and their joint events.
     events = _unpack_events(batches)
     if events is None:
         return
@@ -67,14 +57,9 @@ def simulate_shards(batches: Batches) -> Iterator[pa.RecordBatch]:
     del events
     requests = tables.requests
     has_parts = pc.greater(requests["parts"], 1)
+    chosen = {"requests": requests.filter(pc.invert(has_parts)), "requests_of_parts": requests.filter(has_parts)}
     for part in RESULT_SCHEMAS:
-        match part:
-            case "requests":
-                rows = requests.filter(pc.invert(has_parts))
-            case "requests_of_parts":
-                rows = requests.filter(has_parts)
-            case _:
-                rows = getattr(tables, part)
+        rows = chosen[part] if part in chosen else getattr(tables, part)
         for begin, end in _list_runs(code_rows(rows, KEY_NAMES)):
             for first in range(begin, end, _RESULT_ROWS):
                 yield _pack_batch(RESULTS, part, rows.slice(first, min(_RESULT_ROWS, end - first)))
@@ -101,12 +86,9 @@ def join_request_parts(batches: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def joint_event_finder(rebalanced: Collection[tuple[str, str]]) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Return a function that finds joint events (WIRE) in a column `rows` of SHARDS, all shards of some clusters.
-
-    Args:
-        rebalanced: (cluster_id, snapshot_id) of clusters whose leaders may be rebalanced automatically; of the others,
-            only deleted topics are considered.
-    """
+    """Return a function that finds joint events (WIRE) in a column `rows` of SHARDS, all shards of some clusters."""
+    # rebalanced: (cluster_id, snapshot_id) of clusters whose leaders may be rebalanced; of others, only deleted topics
+    # count.
 
     def find(batches: Batches) -> Iterator[pa.RecordBatch]:
         events = _unpack_events(batches)

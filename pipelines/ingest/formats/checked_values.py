@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 INT32 = 2**31 - 1
 INT64 = 2**63 - 1
 _QUOTED = 80  # characters of a bad value that a reason repeats
-
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+Value = TypeVar("Value")
 
 
 class BadValueError(Exception):
@@ -49,29 +51,13 @@ class JsonObject(dict[str, Any]):
             raise unparsable(f"{key} is missing")
         return self[key]
 
-    def get_int(self, key: str, low: int = 0, high: int = INT32) -> int:
-        """Return a value by `as_int`."""
-        return as_int(self.require(key), key, low, high)
+    def read(self, key: str, check: Callable[..., Value], *bounds: int) -> Value:
+        """Return the value of a key that must be present, by one of the functions below, such as `as_int`."""
+        return check(self.require(key), key, *bounds)
 
-    def get_number(self, key: str) -> float:
-        """Return a value by `as_number`."""
-        return as_number(self.require(key), key)
-
-    def get_text(self, key: str) -> str:
-        """Return a value by `as_text`."""
-        return as_text(self.require(key), key)
-
-    def find_text(self, key: str) -> str | None:
-        """Return a value by `as_text`, or None for null or a missing key."""
-        return None if self.get(key) is None else as_text(self[key], key)
-
-    def get_broker_ids(self, key: str) -> list[int]:
-        """Return a value by `as_broker_ids`."""
-        return as_broker_ids(self.require(key), key)
-
-    def get_object(self, key: str) -> JsonObject:
-        """Return a value by `as_object`."""
-        return as_object(self.require(key), key)
+    def find(self, key: str, check: Callable[..., Value], *bounds: int) -> Value | None:
+        """Return a value as `read` does, or None for null or a missing key."""
+        return None if self.get(key) is None else check(self[key], key, *bounds)
 
 
 def parse_json(raw: str, what: str = "the line") -> Any:
@@ -90,18 +76,24 @@ def parse_object(raw: str, what: str, text: str = "the line") -> JsonObject:
     return as_object(parse_json(raw, text), what)
 
 
+def _as_type(kind: type[Value], expected: str) -> Callable[[object, str], Value]:
+    def check(value: object, what: str) -> Value:
+        if not isinstance(value, kind):
+            raise unparsable(f"{what} is {quote(value)}, expected {expected}")
+        return value
+
+    return check
+
+
+as_bool = _as_type(bool, "true or false")
+as_list: Callable[[object, str], list[Any]] = _as_type(list, "a list")
+_as_dict: Callable[[object, str], dict[str, Any]] = _as_type(dict, "an object")
+_as_string = _as_type(str, "text")
+
+
 def as_object(value: object, what: str) -> JsonObject:
     """Return the value as a JSON object."""
-    if not isinstance(value, dict):
-        raise unparsable(f"{what} is {quote(value)}, expected an object")
-    return JsonObject(value)
-
-
-def as_list(value: object, what: str) -> list[Any]:
-    """Return the value as a JSON array."""
-    if not isinstance(value, list):
-        raise unparsable(f"{what} is {quote(value)}, expected a list")
-    return value
+    return JsonObject(_as_dict(value, what))
 
 
 def as_int(value: object, what: str, low: int = 0, high: int = INT32) -> int:
@@ -141,26 +133,17 @@ def as_broker_ids(value: object, what: str) -> list[int]:
 
 def as_text(value: object, what: str) -> str:
     """Return the value as text that UTF-8 can encode (JSON can spell half a surrogate pair)."""
-    if not isinstance(value, str):
-        raise unparsable(f"{what} is {quote(value)}, expected text")
+    text = _as_string(value, what)
     try:
-        value.encode("utf-8")
+        text.encode("utf-8")
     except UnicodeEncodeError:
         raise unparsable(f"{what} is {quote(value)}, which is not valid text") from None
-    return value
+    return text
 
 
 def as_topic(value: object, what: str) -> str:
     """Return the value as a topic name that Kafka accepts."""
     name = as_text(value, what)
-    problem = explain_bad_topic_name(name)
-    if problem:
+    if problem := explain_bad_topic_name(name):
         raise BadValueError(problem)
     return name
-
-
-def as_bool(value: object, what: str) -> bool:
-    """Return the value as true or false."""
-    if not isinstance(value, bool):
-        raise unparsable(f"{what} is {quote(value)}, expected true or false")
-    return value

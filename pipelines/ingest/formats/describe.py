@@ -1,8 +1,7 @@
 """`kafka-topics --describe`: lines as Kafka writes them become Arrow columns; the others are parsed one by one.
 
-A header or partition line of any version matches, also quoted or with its tabs turned to spaces. What does not match
-(a config with commas, another distribution's columns, a bad topic name, a cut) is rare and goes to the tolerant parser
-of `describe_line`. Tests hold both equal on every line that matches.
+A line that does not match (a config with commas, another distribution's columns, a bad topic name, a cut) is rare and
+goes to the tolerant parser of `describe_line`. Tests hold both equal on every line that matches.
 """
 
 import re
@@ -12,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.fact_tables import FactKind, build_facts, concat_in_order
 from pipelines.ingest.formats.describe_line import parse_line
-from pipelines.ingest.source_format import Format, Records, parse_each
+from pipelines.ingest.source_format import FactKind, Format, Records, build_facts, concat_in_order, parse_each
+from udfs.arrow.columns import to_array
 
 _LOOKS = re.compile(r"(?:^|[\s>|\"'`*:-])topic\s?:.*?\s(?:partition|partitioncount)\s?:\s*(\d)?", re.I)
 
@@ -36,6 +35,7 @@ _TOPIC_LINE = (
     rf"[ \t]+Configs: ?(?P<configs>|{_KEY}={_VALUE}(?:,{_KEY}={_VALUE})*)[ \t]*$"
 )
 _MAP = pa.map_(pa.string(), pa.string())
+_LINES = pa.schema([("raw", pa.string()), ("record_number", pa.int64()), ("line_number", pa.int64())])
 
 
 def _detect(lines: Sequence[str]) -> float:
@@ -45,40 +45,37 @@ def _detect(lines: Sequence[str]) -> float:
 
 
 def _parse_batch(records: Records) -> pa.Table:
-    raw = pa.array(records.raw, pa.string())
-    numbers = pa.array(records.record_number, pa.int64())
-    lines = pa.array(records.line_number, pa.int64())
-    partitions, matched = _parse_partitions(raw, numbers, lines)
+    columns = (records.raw, records.record_number, records.line_number)
+    lines = pa.table([pa.array(column, field.type) for column, field in zip(columns, _LINES, strict=True)], _LINES)
+    partitions, matched = _parse_partitions(lines)
     # Only few lines are no partition as Kafka writes it, and matching costs more than all the rest.
-    rest = np.flatnonzero(~matched.to_numpy(zero_copy_only=False))
-    topics, matched = _parse_topics(*(column.take(pa.array(rest)) for column in (raw, numbers, lines)))
-    others = records.take(rest[~matched.to_numpy(zero_copy_only=False)])
-    return concat_in_order([partitions, topics, parse_each(others, parse_line)])
+    rest = np.flatnonzero(~matched)
+    topics, matched = _parse_topics(lines.take(pa.array(rest)))
+    return concat_in_order([partitions, topics, parse_each(records.take(rest[~matched]), parse_line)])
 
 
-def _parse_partitions(raw: pa.Array, numbers: pa.Array, lines: pa.Array) -> tuple[pa.Table, pa.Array]:
+def _build(kind: str, lines: pa.Table, matched: pa.Array, columns: dict[str, pa.Array]) -> tuple[pa.Table, np.ndarray]:
+    """Return (facts of the lines that match, bool per line: matches)."""
+    lines = lines.filter(matched)
+    columns |= {name: to_array(lines[name]) for name in ("record_number", "line_number")}
+    facts = build_facts({"kind": pa.repeat(kind, lines.num_rows), **columns}, lines.num_rows)
+    return facts, matched.to_numpy(zero_copy_only=False)
+
+
+def _parse_partitions(lines: pa.Table) -> tuple[pa.Table, np.ndarray]:
     """Return (facts of the partition lines that match, which lines match)."""
-    result = pc.extract_regex(raw, _PARTITION_LINE)
+    result = pc.extract_regex(to_array(lines["raw"]), _PARTITION_LINE)
     # With a leader and an empty ISR at its end, a line is perhaps cut off: the other parser has to judge.
-    doubtful = pc.and_(
-        pc.and_(pc.equal(pc.struct_field(result, "isr"), ""), pc.equal(pc.struct_field(result, "moves"), "")),
-        pc.and_(
-            pc.equal(pc.struct_field(result, "elrs"), ""),
-            pc.invert(pc.is_in(pc.struct_field(result, "leader"), pa.array(["none", "-1"]))),
-        ),
-    )
+    ends = pc.and_(*(pc.equal(pc.struct_field(result, name), "") for name in ("moves", "elrs")))
+    leaderless = pc.is_in(pc.struct_field(result, "leader"), pa.array(["none", "-1"]))
+    doubtful = pc.and_(pc.and_(pc.equal(pc.struct_field(result, "isr"), ""), ends), pc.invert(leaderless))
     matched = pc.and_(pc.is_valid(result), pc.invert(pc.fill_null(doubtful, True)))
-    result, numbers, lines = (pc.filter(column, matched) for column in (result, numbers, lines))
-    leader = pc.replace_substring(result.field("leader"), "none", "-1")
-    has_moves = pc.not_equal(result.field("moves"), "")
-    has_elr = pc.not_equal(result.field("elrs"), "")
+    result = pc.filter(result, matched)
+    has_moves, has_elr = (pc.not_equal(result.field(name), "") for name in ("moves", "elrs"))
     columns = {
-        "kind": pa.repeat(FactKind.PARTITION.value, len(result)),
-        "record_number": numbers,
-        "line_number": lines,
         "topic": result.field("topic"),
         "partition": pc.cast(result.field("partition"), pa.int32()),
-        "leader": pc.cast(leader, pa.int32()),
+        "leader": pc.cast(pc.replace_substring(result.field("leader"), "none", "-1"), pa.int32()),
         "replicas": _split_ids(result.field("replicas")),
         "isr": _split_optional_ids(result.field("isr"), pc.is_valid(result)),
         "adding_replicas": _split_optional_ids(result.field("adding"), has_moves),
@@ -86,26 +83,23 @@ def _parse_partitions(raw: pa.Array, numbers: pa.Array, lines: pa.Array) -> tupl
         "elr": _split_optional_ids(result.field("elr"), has_elr),
         "last_known_elr": _split_optional_ids(result.field("known"), has_elr),
     }
-    return build_facts(columns, len(result)), matched
+    return _build(FactKind.PARTITION.value, lines, matched, columns)
 
 
-def _parse_topics(raw: pa.Array, numbers: pa.Array, lines: pa.Array) -> tuple[pa.Table, pa.Array]:
+def _parse_topics(lines: pa.Table) -> tuple[pa.Table, np.ndarray]:
     """Return (facts of the topic lines that match, which lines match)."""
-    result = pc.extract_regex(raw, _TOPIC_LINE)
+    result = pc.extract_regex(to_array(lines["raw"]), _TOPIC_LINE)
     matched = pc.is_valid(result)
-    result, numbers, lines = (pc.filter(column, matched) for column in (result, numbers, lines))
+    result = pc.filter(result, matched)
     topic_id = result.field("id")
     columns = {
-        "kind": pa.repeat(FactKind.TOPIC.value, len(result)),
-        "record_number": numbers,
-        "line_number": lines,
         "topic": result.field("topic"),
         "topic_id": pc.if_else(pc.equal(topic_id, ""), pa.scalar(None, pa.string()), topic_id),
         "partition_count": pc.cast(result.field("count"), pa.int32()),
         "replication_factor": pc.cast(result.field("factor"), pa.int32()),
         "configs": _split_configs(result.field("configs")),
     }
-    return build_facts(columns, len(result)), matched
+    return _build(FactKind.TOPIC.value, lines, matched, columns)
 
 
 def _split_ids(column: pa.Array) -> pa.Array:
@@ -128,10 +122,4 @@ def _split_configs(column: pa.Array) -> pa.Array:
     return pa.MapArray.from_arrays(offsets, pc.list_element(pairs, 0), pc.list_element(pairs, 1)).cast(_MAP)
 
 
-FORMAT = Format(
-    name="describe",
-    title="kafka-topics --describe, any version",
-    detect=_detect,
-    parse_record=parse_line,
-    parse_batch=_parse_batch,
-)
+FORMAT = Format("describe", "kafka-topics --describe, any version", _detect, parse_line, parse_batch=_parse_batch)

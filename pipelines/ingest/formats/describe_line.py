@@ -3,10 +3,74 @@
 import re
 from dataclasses import dataclass, field
 
-from pipelines.ingest.fact_tables import Fact, FactKind, ignore
 from pipelines.ingest.formats.checked_values import INT32, quote, unparsable
-from pipelines.ingest.formats.describe_configs import split_configs
-from pipelines.ingest.formats.noise_lines import classify_noise
+from pipelines.ingest.source_format import Fact, FactKind, ignore
+from pipelines.ingest.text import classify_noise
+
+# Kafka joins configs with commas and escapes nothing, so a comma separates two configs only where a config key
+# and `=` follow. Every topic config key has a dot, except one.
+_NEXT_KEY = re.compile(r",\s*(?=(?:[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+|preallocate)\s*=)")
+# No list in a config contains dotted names: after a comma, such a name is the next key.
+_KEY_BEGINS = re.compile(r"\s*[a-z][a-z0-9_-]*\.[a-z0-9._-]*")
+# Somebody shortened the value: no config of Kafka has such dots.
+_SHORTENED = re.compile(r"\.{3,}|…|\.\.\s*$")
+_CLOSING = {"[": "]", "{": "}", "(": ")", '"': '"'}
+
+
+def split_configs(text: str, cut: bool = False) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return ((key, value) pairs in order, problems of the other pieces). cut: the text breaks off at its end."""
+    pieces = _split_pieces(text)
+    whole = len(pieces)
+    if cut and pieces:
+        before, comma, rest = pieces[-1].rpartition(",")
+        if comma and _KEY_BEGINS.fullmatch(rest):
+            pieces[-1:] = [before, rest]  # a key that breaks off
+        # After a bracket or quote that is still open, the rest may belong to that value.
+        is_open = (i for i, piece in enumerate(pieces) if not _find_nesting(piece)[1])
+        whole = next(is_open, len(pieces) - 1)
+    pairs, problems = [], []
+    for i, piece in enumerate(pieces):
+        key, equals, value = piece.partition("=")
+        if i >= whole or _SHORTENED.search(value):
+            problems.append(f"Configs has {quote(piece)}, which is cut off")
+        elif not equals or not key.strip():
+            problems.append(f"Configs has {quote(piece)}, expected key=value")
+        else:
+            pairs.append((key.strip(), value.strip()))
+    return pairs, problems
+
+
+def _split_pieces(text: str) -> list[str]:
+    text = text.strip().rstrip(",")
+    if not text:
+        return []
+    is_nested, is_balanced = _find_nesting(text)
+    pieces, begin = [], 0
+    for match in _NEXT_KEY.finditer(text):
+        # A lone bracket or quote in a value (a regular expression, say) must not swallow the configs after it.
+        if not (is_balanced and is_nested[match.start()]):
+            pieces.append(text[begin : match.start()])
+            begin = match.end()
+    return [*pieces, text[begin:]]
+
+
+def _find_nesting(text: str) -> tuple[list[bool], bool]:
+    """Return (whether each character is inside brackets or quotes, whether all brackets and quotes pair up)."""
+    is_nested = []
+    closing: list[str] = []  # what closes each open bracket or quote
+    is_escaped = False
+    for c in text:
+        is_nested.append(bool(closing))
+        if is_escaped:
+            is_escaped = False
+        elif closing and c == closing[-1]:
+            closing.pop()
+        elif closing and closing[-1] == '"':
+            is_escaped = c == "\\"
+        elif c in _CLOSING:
+            closing.append(_CLOSING[c])
+    return is_nested, not closing
+
 
 _PARTITION_LABELS = ("Partition", "Leader", "Replicas", "Isr")
 _LABELS = (
@@ -18,7 +82,7 @@ _LABELS = (
 _INDENT = re.compile(r"[\s>|\"'`*]*(?:[\w.-]+\s+\|\s*|[0-9]+[:-])?[\s>|\"'`*]*")
 _TOPIC = re.compile(r"topic\s?:", re.I)
 _CUT_TOPIC = re.compile(r"(?:T|To|Top|Topi|Topic)\s*(?:\.{2,}|…)")
-_CUT = re.compile(r"\s*(?:\.{2,}|…)[\s\])]*$")
+_CUT = re.compile(r"(\s*)(?:\.{2,}|…)[\s\])]*$")
 _KNOWN = re.compile(r"(?<!\S)(" + "|".join(_LABELS) + r")\s?:", re.I)
 _UNKNOWN = re.compile(r"(?:^|(?<=\s))[A-Z][\w-]*(?: [A-Z][\w-]*)?:")
 _CHUNK = re.compile(r"\s*([A-Za-z][\w-]*(?: [A-Za-z][\w-]*)*)\s?:")
@@ -37,15 +101,12 @@ _NO_INTS = ("n/a", "none", "null")
 
 @dataclass
 class _Fields:
-    """Labels (lower case) and their values, in order.
-
-    `cut` is the label whose value may be incomplete, `last` the label that was added last.
-    """
+    """Labels (lower case) and their values, in order."""
 
     values: dict[str, str] = field(default_factory=dict)
-    cut: str | None = None
+    cut: str | None = None  # the label whose value may be incomplete
     was_cut: bool = False
-    last: str | None = None
+    last: str | None = None  # the label that was added last
 
 
 def parse_line(_context: str | None, raw: str) -> list[Fact]:
@@ -54,8 +115,8 @@ def parse_line(_context: str | None, raw: str) -> list[Fact]:
     if not _TOPIC.match(line):
         if _CUT_TOPIC.fullmatch(line.rstrip()):
             raise unparsable("cut off in Topic")
-        if _WHOLE_TABLE.search(raw):
-            raise unparsable(f"text before Topic: {quote(raw[: _WHOLE_TABLE.search(raw).start()])}")  # type: ignore[union-attr]
+        if table := _WHOLE_TABLE.search(raw):
+            raise unparsable(f"text before Topic: {quote(raw[: table.start()])}")
         return ignore(classify_noise(raw))
     fields = _split(line)
     values = fields.values
@@ -63,9 +124,9 @@ def parse_line(_context: str | None, raw: str) -> list[Fact]:
         return _parse_topic(fields)
     if any(label.lower() in values for label in _PARTITION_LABELS):
         return _parse_partition(fields)
-    if not _looks_like_table(line, fields):
-        return ignore(classify_noise(raw))
-    raise unparsable("cut off before Partition or PartitionCount")
+    if _looks_like_table(line, fields):
+        raise unparsable("cut off before Partition or PartitionCount")
+    return ignore(classify_noise(raw))
 
 
 def _looks_like_table(line: str, fields: _Fields) -> bool:
@@ -83,7 +144,7 @@ def _split(line: str) -> _Fields:
     cut = _CUT.search(line)
     if cut:
         fields.was_cut = True
-        line = line[: cut.start()] + _leading_blanks(cut.group())
+        line = line[: cut.end(1)]
     configs = _CONFIGS.search(line)
     tail = ""
     if configs:
@@ -95,19 +156,14 @@ def _split(line: str) -> _Fields:
     if fields.was_cut and fields.last is not None:
         # Only a tab surely ends a value: `11 ...` may have been 11,12.
         value = fields.values[fields.last]
-        ended = cut is not None and "\t" in _leading_blanks(cut.group()) and value and not value.endswith(",")
+        ended = cut is not None and "\t" in cut[1] and value and not value.endswith(",")
         fields.cut = None if ended else fields.last
     return fields
 
 
-def _leading_blanks(text: str) -> str:
-    """Return the blanks that the text begins with."""
-    return text[: len(text) - len(text.lstrip())]
-
-
 def _add(fields: _Fields, label: str, value: str) -> None:
     label = " ".join(label.lower().split())
-    if label in fields.values and label in _KNOWN_LOWER:
+    if label in fields.values and label in map(str.lower, _LABELS):
         raise unparsable(f"{label} appears twice")
     fields.values[label] = value.strip()
     fields.last = label
@@ -141,13 +197,10 @@ def _split_chunk(chunk: str, fields: _Fields) -> None:
 
 def _add_known(fields: _Fields, label: str, value: str) -> None:
     """Add a field; unknown labels inside its value, and their values, become fields of their own."""
-    unknown = _UNKNOWN.search(value)
-    if unknown is None:
-        _add(fields, label, value)
-        return
-    _add(fields, label, value[: unknown.start()])
-    name, _, rest = value[unknown.start() :].partition(":")
-    _add_known(fields, name, rest)
+    while unknown := _UNKNOWN.search(value):
+        _add(fields, label, value[: unknown.start()])
+        label, _, value = value[unknown.start() :].partition(":")
+    _add(fields, label, value)
 
 
 def _split_configs_tail(tail: str, fields: _Fields) -> None:
@@ -187,7 +240,8 @@ def _parse_topic(fields: _Fields) -> list[Fact]:
 
 def _parse_partition(fields: _Fields) -> list[Fact]:
     topic = _get_topic(fields)
-    leader = _get_leader(fields)
+    has_leader = _get_required(fields, "Leader").lower() not in ("none", "-1")
+    leader = _get_int(fields, "Leader", "a broker id, none or -1") if has_leader else -1
     isr = _get_ids(fields, "Isr")
     if not isr and leader >= 0 and fields.last == "isr":
         raise unparsable(f"Isr is empty although Leader is {leader} (cut off?)")
@@ -231,12 +285,6 @@ def _get_int(fields: _Fields, label: str, expected: str = "a whole number") -> i
     return _to_int32(text, label)
 
 
-def _get_leader(fields: _Fields) -> int:
-    if _get_required(fields, "Leader").lower() in ("none", "-1"):
-        return -1
-    return _get_int(fields, "Leader", "a broker id, none or -1")
-
-
 def _to_int32(text: str, label: str) -> int:
     # int() of thousands of digits raises; ten digits are enough for an int32
     number = int(text) if len(text.lstrip("0")) <= 10 else INT32 + 1
@@ -265,6 +313,3 @@ def _get_optional_ids(fields: _Fields, label: str) -> list[int] | None:
 def _get_deletion_mark(fields: _Fields) -> bool | None:
     text = fields.values.get("markedfordeletion")
     return True if text is not None and text.lower() == "true" else None
-
-
-_KNOWN_LOWER = frozenset(label.lower() for label in _LABELS)

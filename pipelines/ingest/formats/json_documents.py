@@ -9,10 +9,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from enum import StrEnum, auto
 from typing import Any, NamedTuple
 
-from pipelines.ingest.fact_tables import Fact, ignore
 from pipelines.ingest.formats.checked_values import quote, unparsable
-from pipelines.ingest.formats.noise_lines import PROSE, TOOL_MESSAGE, classify_noise
-from pipelines.ingest.source_format import ParseRecord, Row
+from pipelines.ingest.source_format import Fact, ParseRecord, Row, ignore
+from pipelines.ingest.text import PROSE, TOOL_MESSAGE, classify_noise
 
 TOPIC_TO_MOVE = "topic to move"
 
@@ -55,9 +54,7 @@ class JsonEvent(NamedTuple):
 def walk_documents(text: str, arrays: Iterable[tuple[str, ...]]) -> Iterator[JsonEvent]:
     """Yield the events of all documents and of the lines around them, in file order.
 
-    Args:
-        text: Text of a file.
-        arrays: Paths of arrays, with `*` for any index: `("brokers", "*", "logDirs")`; `()` is a top-level array.
+    Paths of arrays have `*` for any index: `("brokers", "*", "logDirs")`; `()` is a top-level array.
     """
     walker = _Walker(text, arrays)
     position, size = 0, len(text)
@@ -197,9 +194,7 @@ def find_keys(text: str) -> set[str]:
 def to_row(event: JsonEvent, arrays: str) -> Row | None:
     """Return the row of a line outside of documents, of a broken document or of a foreign one, else None.
 
-    Args:
-        event: Any event.
-        arrays: Names of the arrays that the format reads, for a reason.
+    `arrays` names the arrays that the format reads, for a reason.
     """
     match event.kind:
         case JsonEventKind.LINE:
@@ -216,15 +211,10 @@ def read_elements(
 ) -> Iterator[Row]:
     """Yield a row for each element of these arrays (see walk_documents), and for all that is outside of them.
 
-    Args:
-        text: Text of a file.
-        arrays: Paths of the arrays.
-        names: Names of the arrays, for a reason.
-        get_context: JsonEvent of an element -> context of its record.
+    `names` are those of the arrays, for a reason; `get_context` returns the context of an element's record.
     """
     for event in walk_documents(text, arrays):
-        row = to_row(event, names)
-        if row is not None:
+        if (row := to_row(event, names)) is not None:
             yield row
         elif event.kind == JsonEventKind.ELEMENT:
             yield event.line, get_context(event), event.raw
@@ -240,23 +230,17 @@ def parse_elements(parse_element: Callable[[str, str], list[Fact]]) -> ParseReco
 
     def parse_record(context: str | None, raw: str) -> list[Fact]:
         context = context or ""
-        facts = _parse_outside(context, raw)
-        return parse_element(context, raw) if facts is None else facts
+        if context == _TEXT:
+            reason = classify_noise(raw)
+            if reason == PROSE and _PIECE.match(raw):
+                raise unparsable("a piece of JSON outside of its document")
+            return ignore(TOOL_MESSAGE if reason == PROSE else reason)
+        if context.startswith(_BROKEN):
+            raise unparsable(f"{context[len(_BROKEN) :]}, at {quote(raw[:60])}")
+        if context.startswith(_FOREIGN):
+            if find_keys(raw) - {"version"} == {"topics", "topic"}:  # the input of --generate, saved beside its output
+                return ignore(TOPIC_TO_MOVE)
+            raise unparsable(f"a JSON document without {context[len(_FOREIGN) :]}")
+        return parse_element(context, raw)
 
     return parse_record
-
-
-def _parse_outside(context: str, raw: str) -> list[Fact] | None:
-    """Return the facts of a record that is no element, or None for an element."""
-    if context == _TEXT:
-        reason = classify_noise(raw)
-        if reason == PROSE and _PIECE.match(raw):
-            raise unparsable("a piece of JSON outside of its document")
-        return ignore(TOOL_MESSAGE if reason == PROSE else reason)
-    if context.startswith(_BROKEN):
-        raise unparsable(f"{context[len(_BROKEN) :]}, at {quote(raw[:60])}")
-    if context.startswith(_FOREIGN):
-        if find_keys(raw) - {"version"} == {"topics", "topic"}:  # the input of --generate, saved beside its output
-            return ignore(TOPIC_TO_MOVE)
-        raise unparsable(f"a JSON document without {context[len(_FOREIGN) :]}")
-    return None

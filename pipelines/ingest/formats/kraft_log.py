@@ -2,18 +2,15 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
-from pipelines.ingest.fact_tables import Fact, ignore
-from pipelines.ingest.formats.checked_values import BadValueError, parse_object, unparsable
-from pipelines.ingest.formats.kraft_records import WITH_TOPIC_ID, parse_payload
-from pipelines.ingest.formats.noise_lines import PROSE, TOOL_MESSAGE, classify_noise
-from pipelines.ingest.source_format import Format, Records, Row
-from pipelines.ingest.text import split_lines
+from pipelines.ingest.formats import checked_values as check
+from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, ignore
+from pipelines.ingest.text import PROSE, TOOL_MESSAGE, classify_noise, split_lines
 
-_ABORTED = "aborted transaction"
-_UNFINISHED = "unfinished transaction"
+_ABORTED, _UNFINISHED = "aborted transaction", "unfinished transaction"
 
 _PAYLOAD = re.compile(r"\bpayload:\s?")
 _ENTRY = re.compile(r"\s*\|?\s*offset: ")
@@ -27,16 +24,32 @@ _DUMP_HEADER = re.compile(r"\s*(?:Dumping |Log starting offset: |Snapshot end of
 _TYPE = re.compile(r'\{\s*"type"\s*:\s*"(\w+)"')
 _TOPIC_ID = re.compile(r'"topicId"\s*:\s*"([^"\\]+)"')
 _RECORD = re.compile(r'.*"type"\s*:\s*"\w+_RECORD"')
+_WITH_TOPIC_ID = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD", "REMOVE_TOPIC_RECORD")
+# Types of Kafka 4.1 (MetadataRecordType) that say nothing about placement.
+_IGNORED_TYPES = frozenset(
+    f"{name}_RECORD"
+    for name in (
+        *("DELEGATION_TOKEN", "REMOVE_DELEGATION_TOKEN", "USER_SCRAM_CREDENTIAL", "REMOVE_USER_SCRAM_CREDENTIAL"),
+        *("ACCESS_CONTROL_ENTRY", "REMOVE_ACCESS_CONTROL_ENTRY", "CLIENT_QUOTA", "PRODUCER_IDS", "FEATURE_LEVEL"),
+        *("BEGIN_TRANSACTION", "END_TRANSACTION", "ABORT_TRANSACTION", "REGISTER_CONTROLLER", "ZK_MIGRATION_STATE"),
+    )
+)
+_TOPIC_RESOURCE = 2
+_NO_LEADER_CHANGE = -2
+_LISTS = {  # the record's key -> our column
+    "replicas": "replicas",
+    "isr": "isr",
+    "removingReplicas": "removing_replicas",
+    "addingReplicas": "adding_replicas",
+    "eligibleLeaderReplicas": "elr",
+    "lastKnownElr": "last_known_elr",
+}
 
 
 def _detect(lines: Sequence[str]) -> float:
     if any(_RECORD.match(line) for line in lines):
         return 0.98
     return 0.6 if any(_DUMP_HEADER.match(line) or _BATCH.match(line) for line in lines) else 0.0
-
-
-def _read_records(text: str, _path: str) -> Records:
-    return Records.from_rows(_LogReader().read_rows(text))
 
 
 class _LogReader:
@@ -48,7 +61,7 @@ class _LogReader:
         self._begin: int | None = None  # index of the row that began the open transaction
         self._names_before: dict[str, str] = {}
 
-    def read_rows(self, text: str) -> Iterator[Row]:
+    def read_rows(self, text: str) -> list[Row]:
         """Return a row for each line."""
         for number, line in enumerate(split_lines(text), 1):
             payload = find_payload(line)
@@ -56,20 +69,23 @@ class _LogReader:
             self._rows.append((number, context, line))
         if self._begin is not None:
             self._discard_transaction(_UNFINISHED)
-        return iter(self._rows)
+        return self._rows
 
     def _build_context(self, payload: str) -> str | None:
         match = _TYPE.match(payload)
-        kind = match[1] if match else _find_type(payload)
-        if kind == "TOPIC_RECORD":
-            self._add_topic(payload)
-        elif kind in WITH_TOPIC_ID:
+        kind = match[1] if match else None
+        with suppress(check.BadValueError):  # the record is rejected when it is parsed, and its id stays unknown
+            kind = kind or check.parse_object(payload, "the payload").read("type", check.as_text)
+            if kind == "TOPIC_RECORD":
+                data = check.parse_object(payload, "the payload").read("data", check.as_object)
+                self._names[data.read("topicId", check.as_text)] = data.read("name", check.as_text)
+        if kind in _WITH_TOPIC_ID:
             result = _TOPIC_ID.search(payload)
             topic = self._names.get(result[1]) if result else None
             if topic is not None and kind == "REMOVE_TOPIC_RECORD":
                 del self._names[result[1]]  # type: ignore[index]
             return None if topic is None else json.dumps({"topic": topic})
-        elif kind == "BEGIN_TRANSACTION_RECORD":
+        if kind == "BEGIN_TRANSACTION_RECORD":
             if self._begin is not None:
                 self._discard_transaction(_UNFINISHED)
             self._begin = len(self._rows)
@@ -80,11 +96,6 @@ class _LogReader:
             self._discard_transaction(_ABORTED)
             return json.dumps({"ignored": _ABORTED})
         return None
-
-    def _add_topic(self, payload: str) -> None:
-        with suppress(BadValueError):  # the record is rejected when it is parsed, and its id stays unknown
-            data = parse_object(payload, "the payload").get_object("data")
-            self._names[data.get_text("topicId")] = data.get_text("name")
 
     def _discard_transaction(self, reason: str) -> None:
         """Mark the records since the transaction began, and undo what they said about topic ids."""
@@ -97,6 +108,10 @@ class _LogReader:
         self._begin = None
 
 
+def _read_records(text: str, _path: str) -> Records:
+    return Records.from_rows(_LogReader().read_rows(text))
+
+
 def find_payload(line: str) -> str | None:
     """Return the JSON of a record's line, or None for a line without a record."""
     match = _PAYLOAD.search(line)
@@ -104,12 +119,6 @@ def find_payload(line: str) -> str | None:
         return line[match.end() :].strip()
     stripped = line.strip()
     return stripped if stripped.startswith("{") else None
-
-
-def _find_type(payload: str) -> str | None:
-    with suppress(BadValueError):
-        return parse_object(payload, "the payload").get_text("type")
-    return None
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
@@ -122,7 +131,7 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
         if "ignored" in surroundings:
             return ignore(surroundings["ignored"])
         topic = surroundings["topic"]
-    return parse_payload(parse_object(payload, "the payload", "the payload"), topic)
+    return _parse_payload(check.parse_object(payload, "the payload", "the payload"), topic)
 
 
 def _classify_line(raw: str) -> str:
@@ -133,15 +142,106 @@ def _classify_line(raw: str) -> str:
     if _DUMP_HEADER.match(raw):
         return "dump header"
     if _ENTRY.match(raw):
-        raise unparsable("an entry without a decoded payload (dump with --cluster-metadata-decoder)")
+        raise check.unparsable("an entry without a decoded payload (dump with --cluster-metadata-decoder)")
     reason = classify_noise(raw)
     return TOOL_MESSAGE if reason == PROSE and raw.startswith("Error at ") else reason
 
 
-FORMAT = Format(
-    name="kraft-log",
-    title="KRaft metadata log or snapshot, as kafka-dump-log --cluster-metadata-decoder prints it",
-    detect=_detect,
-    parse_record=_parse_record,
-    read_records=_read_records,
-)
+def _parse_payload(payload: check.JsonObject, topic: str | None) -> list[Fact]:
+    """Return the facts of a decoded payload; topic: the name of its topicId, if it has one."""
+    kind = payload.read("type", check.as_text)
+    if kind == "NO_OP_RECORD":
+        return ignore("NO_OP record")
+    if kind in _IGNORED_TYPES:
+        return ignore(f"{kind} carries no placement")
+    if kind not in _KINDS:
+        raise check.unparsable(f"records of type {check.quote(kind)} are not known: Kafka 4.1 writes none")
+    data = payload.read("data", check.as_object)
+    if kind in _WITH_TOPIC_ID and topic is None:
+        raise check.unparsable(
+            f"topicId {check.quote(data.read('topicId', check.as_text))} is of no topic that the log has created"
+        )
+    if kind == "CONFIG_RECORD" and data.read("resourceType", check.as_int, -128) != _TOPIC_RESOURCE:
+        return ignore("CONFIG_RECORD of no topic")
+    version, values = payload.get("version", 0), _parse_data(kind, data, topic)
+    if kind == "PARTITION_RECORD" and type(version) is int and version >= 2:
+        # The versions that have an ELR leave it out when it is empty.
+        values = {"elr": [], "last_known_elr": []} | values
+    return [(_KINDS[kind], values)]
+
+
+_KINDS = {
+    "TOPIC_RECORD": FactKind.TOPIC,
+    "REMOVE_TOPIC_RECORD": FactKind.TOPIC_REMOVED,
+    "PARTITION_RECORD": FactKind.PARTITION,
+    "PARTITION_CHANGE_RECORD": FactKind.PARTITION_CHANGE,
+    "CONFIG_RECORD": FactKind.CONFIG,
+    "REGISTER_BROKER_RECORD": FactKind.BROKER,
+    "UNREGISTER_BROKER_RECORD": FactKind.BROKER_REMOVED,
+    "BROKER_REGISTRATION_CHANGE_RECORD": FactKind.BROKER_CHANGE,
+    "FENCE_BROKER_RECORD": FactKind.BROKER_CHANGE,
+    "UNFENCE_BROKER_RECORD": FactKind.BROKER_CHANGE,
+    "CLEAR_ELR_RECORD": FactKind.CLEAR_ELR,
+}
+
+
+def _parse_data(kind: str, data: check.JsonObject, topic: str | None) -> dict[str, Any]:
+    match kind:
+        case "TOPIC_RECORD":
+            return {"topic": data.read("name", check.as_text), "topic_id": data.read("topicId", check.as_text)}
+        case "REMOVE_TOPIC_RECORD":
+            return {"topic": topic, "topic_id": data.read("topicId", check.as_text)}
+        case "PARTITION_RECORD" | "PARTITION_CHANGE_RECORD":
+            return _parse_partition(kind, data, topic)
+        case "CONFIG_RECORD":
+            data.require("value")
+            configs = [(data.read("name", check.as_text), data.find("value", check.as_text))]
+            return {"topic": data.read("resourceName", check.as_text), "configs": configs}
+        case "REGISTER_BROKER_RECORD":
+            return _parse_broker(data)
+        case "UNREGISTER_BROKER_RECORD":
+            return {"broker_id": data.read("brokerId", check.as_int)}
+        case "BROKER_REGISTRATION_CHANGE_RECORD":
+            fenced = data.read("fenced", check.as_int, -1, 1) if "fenced" in data else 0
+            return {"broker_id": data.read("brokerId", check.as_int), "fenced": None if fenced == 0 else fenced == 1}
+        case "FENCE_BROKER_RECORD" | "UNFENCE_BROKER_RECORD":
+            return {"broker_id": data.read("id", check.as_int), "fenced": kind == "FENCE_BROKER_RECORD"}
+    return {"topic": check.as_text(data.get("topicName") or "", "topicName") or None}  # CLEAR_ELR_RECORD
+
+
+def _parse_partition(kind: str, data: check.JsonObject, topic: str | None) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "topic": topic,
+        "topic_id": data.read("topicId", check.as_text),
+        "partition": data.read("partitionId", check.as_int),
+    }
+    for key, column in _LISTS.items():
+        if data.get(key) is not None:
+            values[column] = data.read(key, check.as_broker_ids)
+    if "leaderEpoch" in data:
+        values["leader_epoch"] = data.read("leaderEpoch", check.as_int, -1)
+    if kind == "PARTITION_RECORD":
+        for key in ("replicas", "isr"):
+            data.require(key)
+        values["leader"] = data.read("leader", check.as_int, -1)
+    elif data.get("leader", _NO_LEADER_CHANGE) != _NO_LEADER_CHANGE:
+        values["leader"] = data.read("leader", check.as_int, -1)
+    return values
+
+
+def _parse_broker(data: check.JsonObject) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "broker_id": data.read("brokerId", check.as_int),
+        "registered": True,
+        "rack": data.find("rack", check.as_text),
+        "fenced": data.find("fenced", check.as_bool),
+    }
+    endpoints = check.as_list(data.get("endPoints") or [], "endPoints")
+    if endpoints:
+        first = check.as_object(endpoints[0], "endPoints[0]")
+        values |= {"host": first.read("host", check.as_text), "port": first.read("port", check.as_int, 0, 65535)}
+    return values
+
+
+_TITLE = "KRaft metadata log or snapshot, as kafka-dump-log --cluster-metadata-decoder prints it"
+FORMAT = Format("kraft-log", _TITLE, _detect, _parse_record, _read_records)

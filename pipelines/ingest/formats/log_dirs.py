@@ -6,25 +6,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.fact_tables import Fact, FactKind, build_facts, concat_in_order
-from pipelines.ingest.formats.checked_values import (
-    INT32,
-    INT64,
-    BadValueError,
-    as_bool,
-    as_int,
-    as_text,
-    as_topic,
-    parse_object,
-    quote,
-    unparsable,
-)
+from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.json_documents import JsonEvent, JsonEventKind, parse_elements, to_row, walk_documents
-from pipelines.ingest.source_format import Format, Records, Row, parse_each
+from pipelines.ingest.source_format import (
+    Fact,
+    FactKind,
+    Format,
+    Records,
+    Row,
+    build_facts,
+    concat_in_order,
+    parse_each,
+)
 
 # Both arrays: a broker without log dirs is an answer too, and replicas are elements of their own.
 _ARRAYS = (("brokers",), ("brokers", "*", "logDirs", "*", "partitions"))
@@ -68,8 +64,8 @@ class _Broker:
                 self.replicas.append((path[3], event.line, event.raw))
 
     def read_rows(self) -> Iterator[Row]:
-        is_plain = isinstance(self.id, (int, str)) or self.id is None
-        yield self.line, _BROKER, json.dumps({"broker": self.id if is_plain else quote(self.id)})
+        is_plain = isinstance(self.id, int | str | None)
+        yield self.line, _BROKER, json.dumps({"broker": self.id if is_plain else check.quote(self.id)})
         contexts = {
             i: json.dumps({"broker": self.id, "logDir": d.get("logDir"), "error": d.get("error")})
             for i, d in self.dirs.items()
@@ -108,29 +104,27 @@ def _read_rows(text: str) -> Iterator[Row]:
 
 def _parse_element(context: str, raw: str) -> list[Fact]:
     if context == _BROKER:
-        broker_id = parse_object(raw, "the broker").get_int("broker")
+        broker_id = check.parse_object(raw, "the broker").read("broker", check.as_int)
         return [(FactKind.BROKER, {"broker_id": broker_id, "registered": True})]
     if context == _FAILED_DIR:
-        failed = parse_object(raw, "the log dir")
-        where = f"log dir {quote(failed.get('logDir'))} of broker {quote(failed.get('broker'))}"
-        raise BadValueError(f"{where} failed: {quote(failed.get('error'))}; its replicas are not shown")
-    place = json.loads(context)
-    replica = parse_object(raw, "the replica")
-    name = replica.get_text("partition")
+        failed = check.parse_object(raw, "the log dir")
+        where = f"log dir {check.quote(failed.get('logDir'))} of broker {check.quote(failed.get('broker'))}"
+        raise check.BadValueError(f"{where} failed: {check.quote(failed.get('error'))}; its replicas are not shown")
+    place, replica = check.JsonObject(json.loads(context)), check.parse_object(raw, "the replica")
+    name = replica.read("partition", check.as_text)
     topic, dash, partition = name.rpartition("-")
     if not dash or not topic:
-        raise unparsable(f"partition is {quote(name)}, expected topic-number")
-    log_dir, is_future = place.get("logDir"), replica.get("isFuture")
+        raise check.unparsable(f"partition is {check.quote(name)}, expected topic-number")
     lag = replica.get("offsetLag", -1)
     values: dict[str, Any] = {
-        "topic": as_topic(topic, "topic"),
-        "partition": as_int(partition, f"the number in partition {quote(name)}"),
-        "broker_id": as_int(place.get("broker"), "broker"),
-        "size_bytes": replica.get_int("size", 0, INT64),
+        "topic": check.as_topic(topic, "topic"),
+        "partition": check.as_int(partition, f"the number in partition {check.quote(name)}"),
+        "broker_id": check.as_int(place.get("broker"), "broker"),
+        "size_bytes": replica.read("size", check.as_int, 0, check.INT64),
         # Kafka writes -1 for an unknown lag.
-        "offset_lag": None if lag in (-1, None) else as_int(lag, "offsetLag", 0, INT64),
-        "log_dir": None if log_dir is None else as_text(log_dir, "logDir"),
-        "is_future": None if is_future is None else as_bool(is_future, "isFuture"),
+        "offset_lag": None if lag in (-1, None) else check.as_int(lag, "offsetLag", 0, check.INT64),
+        "log_dir": place.find("logDir", check.as_text),
+        "is_future": replica.find("isFuture", check.as_bool),
     }
     return [(FactKind.REPLICA, values)]
 
@@ -145,31 +139,12 @@ def _parse_batch(records: Records) -> pa.Table:
     topic = pc.struct_field(result, "topic")
     odd = pc.or_(pc.is_in(topic, pa.array([".", ".."])), pc.greater(pc.utf8_length(topic), 249))
     plain = has_place & pc.fill_null(pc.invert(odd), False).to_numpy(zero_copy_only=False)
-    replicas = _parse_replicas(records, np.flatnonzero(plain), pc.filter(result, pa.array(plain)), places)
-    return concat_in_order([replicas, parse_each(records.take(np.flatnonzero(~plain)), _parse_record)])
-
-
-def _parse_place(context: str | None) -> tuple[int, str | None] | None:
-    """Return (broker, log dir) of a replica's context; None for another context, or one with bad values."""
-    if not context or not context.startswith("{"):
-        return None
-    place = json.loads(context)
-    broker, log_dir = place.get("broker"), place.get("logDir")
-    if type(broker) is not int or not 0 <= broker <= INT32 or not (log_dir is None or isinstance(log_dir, str)):
-        return None
-    return None if "\\u" in context else (broker, log_dir)
-
-
-def _parse_replicas(
-    records: Records, rows: npt.NDArray[np.int64], result: pa.StructArray, places: dict[str | None, Any]
-) -> pa.Table:
-    """Return the facts of the records at these rows, of which `found` has the values."""
-    lag = result.field("lag")
-    broker_and_dir = [places[records.context[i]] for i in rows.tolist()]
+    result, replicas = pc.filter(result, pa.array(plain)), records.take(np.flatnonzero(plain))
+    lag, broker_and_dir = result.field("lag"), [places[context] or (0, None) for context in replicas.context]
     columns = {
-        "record_number": pa.array(records.record_number, pa.int64()).take(pa.array(rows)),
-        "line_number": pa.array(records.line_number, pa.int64()).take(pa.array(rows)),
-        "kind": pa.repeat(FactKind.REPLICA.value, len(rows)),
+        "record_number": pa.array(replicas.record_number, pa.int64()),
+        "line_number": pa.array(replicas.line_number, pa.int64()),
+        "kind": pa.repeat(FactKind.REPLICA.value, len(replicas)),
         "topic": result.field("topic"),
         "partition": pc.cast(result.field("partition"), pa.int32()),
         "broker_id": pa.array([broker for broker, _ in broker_and_dir], pa.int32()),
@@ -178,14 +153,19 @@ def _parse_replicas(
         "log_dir": pa.array([log_dir for _, log_dir in broker_and_dir], pa.string()),
         "is_future": pc.equal(result.field("future"), "true"),
     }
-    return build_facts(columns, len(rows))
+    others = parse_each(records.take(np.flatnonzero(~plain)), _parse_record)
+    return concat_in_order([build_facts(columns, len(replicas)), others])
 
 
-FORMAT = Format(
-    name="log-dirs",
-    title="kafka-log-dirs --describe",
-    detect=_detect,
-    parse_record=_parse_record,
-    read_records=_read_records,
-    parse_batch=_parse_batch,
-)
+def _parse_place(context: str | None) -> tuple[int, str | None] | None:
+    """Return (broker, log dir) of a replica's context; None for another context, or one with bad values."""
+    if not context or not context.startswith("{"):
+        return None
+    place = json.loads(context)
+    broker, log_dir = place.get("broker"), place.get("logDir")
+    if type(broker) is not int or not 0 <= broker <= check.INT32 or not (log_dir is None or isinstance(log_dir, str)):
+        return None
+    return None if "\\u" in context else (broker, log_dir)
+
+
+FORMAT = Format("log-dirs", "kafka-log-dirs --describe", _detect, _parse_record, _read_records, _parse_batch)

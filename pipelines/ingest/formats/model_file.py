@@ -6,10 +6,19 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.fact_tables import Fact, FactKind
-from pipelines.ingest.formats.checked_values import INT64, as_int, parse_json, parse_object, quote, unparsable
+from pipelines.ingest.formats.checked_values import (
+    INT64,
+    as_broker_ids,
+    as_int,
+    as_number,
+    as_text,
+    parse_json,
+    parse_object,
+    quote,
+    unparsable,
+)
 from pipelines.ingest.formats.json_documents import get_array, parse_elements, read_elements
-from pipelines.ingest.source_format import Format, Records, parse_each
+from pipelines.ingest.source_format import Fact, FactKind, Format, Records, parse_each
 
 _ARRAYS = ("brokers", "removed", "partitions")
 _LOADS = re.compile(r'"(?:size_mb|in_kbps|out_kbps)"\s*:')
@@ -33,19 +42,19 @@ def _parse_element(array: str, raw: str) -> list[Fact]:
     values: dict[str, object]
     if array == "brokers":
         broker = parse_object(raw, "the broker")
-        values = {"broker_id": broker.get_int("id"), "rack": broker.find_text("rack"), "listed": True}
+        values = {"broker_id": broker.read("id", as_int), "rack": broker.find("rack", as_text), "listed": True}
         return [(FactKind.BROKER, values)]
     partition = parse_object(raw, "the partition")
-    size = partition.get_number("size_mb") * 1e6
+    size = partition.read("size_mb", as_number) * 1e6
     if size > INT64:
         raise unparsable(f"size_mb is {quote(partition['size_mb'])}, which is too large")
     values = {
-        "topic": partition.get_text("topic"),
-        "partition": partition.get_int("partition"),
-        "replicas": partition.get_broker_ids("replicas"),
+        "topic": partition.read("topic", as_text),
+        "partition": partition.read("partition", as_int),
+        "replicas": partition.read("replicas", as_broker_ids),
         "size_bytes": round(size),
-        "bytes_in_per_s": partition.get_number("in_kbps") * 1000,
-        "bytes_out_per_s": partition.get_number("out_kbps") * 1000,
+        "bytes_in_per_s": partition.read("in_kbps", as_number) * 1000,
+        "bytes_out_per_s": partition.read("out_kbps", as_number) * 1000,
     }
     return [(FactKind.PARTITION, values)]
 
@@ -66,10 +75,5 @@ def _parse_batch(records: Records) -> pa.Table:
 
 
 FORMAT = Format(
-    name="model",
-    title="synthetic cluster model of cluster_model.py",
-    detect=_detect,
-    parse_record=_parse_record,
-    read_records=_read_records,
-    parse_batch=_parse_batch,
+    "model", "synthetic cluster model of cluster_model.py", _detect, _parse_record, _read_records, _parse_batch
 )

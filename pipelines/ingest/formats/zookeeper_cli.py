@@ -8,19 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from pipelines.ingest.fact_tables import Fact, FactKind, ignore
+from pipelines.ingest.formats import zookeeper_json as znodes
 from pipelines.ingest.formats.checked_values import BadValueError, unparsable
-from pipelines.ingest.formats.noise_lines import LOG_LINE, PROMPT, classify_noise
-from pipelines.ingest.formats.zookeeper_json import (
-    WITHOUT_PLACEMENT,
-    find_broker,
-    find_chroot,
-    is_broker_listing,
-    parse_listing,
-    parse_znode,
-)
-from pipelines.ingest.source_format import Format, Records
-from pipelines.ingest.text import split_lines
+from pipelines.ingest.source_format import Fact, FactKind, Format, Records, ignore
+from pipelines.ingest.text import LOG_LINE, PROMPT, classify_noise, split_lines
 
 _STAT_LINE = "stat line"
 _NO_SUCH_NODE = "node does not exist"
@@ -61,7 +52,12 @@ def _read_records(text: str, _path: str) -> Records:
     rows = list(_read_requests(text))
     mentions = _Mentions()
     for _, request, line in rows:
-        _add_mentions(mentions, request, line)
+        znode = _PATH_AND_DATA.fullmatch(line) if request is None else None
+        with suppress(BadValueError):  # the record will be rejected
+            if znode:
+                mentions.add(znode["path"], znodes.parse_znode(znode["path"], znode["data"]))
+            elif request is not None and request[0] != _MISSING:
+                mentions.add(request[1], _parse_answer(*request, line))
     return Records.from_rows((number, _build_context(request, mentions, line), line) for number, request, line in rows)
 
 
@@ -85,15 +81,6 @@ def _read_requests(text: str) -> Iterator[tuple[int, Request | None, str]]:
             if pending[0] == "get" or pending[0].startswith("ls"):
                 pending = None
         yield number, request, line
-
-
-def _add_mentions(mentions: _Mentions, request: Request | None, line: str) -> None:
-    znode = _PATH_AND_DATA.fullmatch(line) if request is None else None
-    with suppress(BadValueError):  # the record will be rejected
-        if znode:
-            mentions.add(znode["path"], parse_znode(znode["path"], znode["data"]))
-        elif request is not None and request[0] != _MISSING:
-            mentions.add(request[1], _parse_answer(*request, line))
 
 
 def _build_context(request: Request | None, mentions: _Mentions, line: str) -> str | None:
@@ -135,16 +122,15 @@ def _parse_command(line: str) -> Request | None:
 def _is_answer(line: str, operation: str) -> bool:
     if operation.startswith("ls"):
         return _LISTING.fullmatch(line) is not None
-    if operation != "get":
-        return False
-    return line[:1] == "{" or _SCALAR.fullmatch(line) is not None
+    return operation == "get" and (line[:1] == "{" or _SCALAR.fullmatch(line) is not None)
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
     line = _strip_prompt(raw)
     if context is not None:
         request = json.loads(context)
-        absent = _build_unregistered(request.get("absent", []))
+        ids = request.get("absent", ())
+        absent: list[Fact] = [(FactKind.BROKER, {"broker_id": i, "registered": False}) for i in ids]
         if request["op"] == _MISSING:
             return absent or ignore(_NO_SUCH_NODE)
         facts = _parse_answer(request["op"], request["path"], raw)
@@ -159,13 +145,13 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
         return ignore(PROMPT)
     znode = _PATH_AND_DATA.fullmatch(line)
     if znode:
-        return parse_znode(znode["path"], znode["data"])
+        return znodes.parse_znode(znode["path"], znode["data"])
     if line[:1] in ("{", "}", '"'):
         raise unparsable("a data line without the path of its znode")
     if _parse_command(line) is not None or _ZK_PROMPT.match(raw):
         return ignore(PROMPT)
     if line == "null":
-        return ignore(WITHOUT_PLACEMENT)
+        return ignore(znodes.WITHOUT_PLACEMENT)
     if _LISTING.fullmatch(line):
         return ignore("listing")
     return ignore(classify_noise(raw))
@@ -175,14 +161,10 @@ def _parse_answer(operation: str, path: str, raw: str) -> list[Fact]:
     """Return the facts of what a command printed."""
     line = _strip_prompt(raw)
     if operation == "get":
-        return parse_znode(path, None if line == "null" else line)
-    return _parse_listing(path, line)
-
-
-def _parse_listing(path: str, line: str) -> list[Fact]:
+        return znodes.parse_znode(path, None if line == "null" else line)
     if not line.endswith("]"):
         raise unparsable(f"the listing of {path} is cut off")
-    return parse_listing(path, [name.strip() for name in line[1:-1].split(",") if name.strip()])
+    return znodes.parse_listing(path, [name.strip() for name in line[1:-1].split(",") if name.strip()])
 
 
 class _Mentions:
@@ -197,7 +179,7 @@ class _Mentions:
 
     def add(self, path: str, facts: list[Fact]) -> None:
         """Add the facts of a znode."""
-        chroot = find_chroot(path)
+        chroot = znodes.find_chroot(path)
         if chroot is None:
             return
         self._listed.add(chroot)
@@ -208,21 +190,17 @@ class _Mentions:
 
     def find_unlisted(self, path: str, listing: list[Fact]) -> list[int]:
         """Return mentioned ids that a listing of `path` lacks, ascending; none if it does not list brokers."""
-        chroot = find_chroot(path)
-        if chroot is None or not is_broker_listing(path):
+        chroot = znodes.find_chroot(path)
+        if chroot is None or not znodes.is_broker_listing(path):
             return []
         return sorted(self._ids[chroot].difference(fact.get("broker_id", -1) for _, fact in listing))
 
     def find_missing(self, path: str) -> list[int]:
         """Return the ids that are unregistered because there is no znode `path`."""
-        if self._listed and find_chroot(path) not in self._listed:
+        if self._listed and znodes.find_chroot(path) not in self._listed:
             return []  # the cluster is under another path: the session looked in the wrong place first
-        broker_id = find_broker(path)
+        broker_id = znodes.find_broker(path)
         return self.find_unlisted(path, []) if broker_id is None else [broker_id]
-
-
-def _build_unregistered(ids: list[int]) -> list[Fact]:
-    return [(FactKind.BROKER, {"broker_id": i, "registered": False}) for i in ids]
 
 
 FORMAT = Format("zookeeper-cli", "text of a zkCli.sh session", _detect, _parse_record, _read_records)

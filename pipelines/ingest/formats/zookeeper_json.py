@@ -4,21 +4,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from pipelines.ingest.fact_tables import Fact, FactKind, ignore
-from pipelines.ingest.formats.checked_values import (
-    JsonObject,
-    as_broker_ids,
-    as_int,
-    as_list,
-    as_object,
-    as_text,
-    parse_json,
-    parse_object,
-    quote,
-    unparsable,
-)
-from pipelines.ingest.formats.noise_lines import ELLIPSIS, classify_noise
-from pipelines.ingest.source_format import Format
+from pipelines.ingest.formats import checked_values as check
+from pipelines.ingest.source_format import Fact, FactKind, Format, ignore
+from pipelines.ingest.text import ELLIPSIS, classify_noise
 
 WITHOUT_PLACEMENT = "znode without placement"
 
@@ -50,12 +38,14 @@ def parse_znode(path: str, data: object) -> list[Fact]:
     if match := _CONFIG.fullmatch(path):
         return [_parse_configs(match[1], _parse_data(data, path))]
     if _CONTROLLER.fullmatch(path):
-        return [(FactKind.BROKER, {"broker_id": _parse_data(data, path).get_int("brokerid"), "controller": True})]
+        return [
+            (FactKind.BROKER, {"broker_id": _parse_data(data, path).read("brokerid", check.as_int), "controller": True})
+        ]
     if _EPOCH.fullmatch(path) and data is not None:
-        epoch = as_int(parse_json(data, path) if isinstance(data, str) else data, "controller_epoch")
+        epoch = check.as_int(check.parse_json(data, path) if isinstance(data, str) else data, "controller_epoch")
         return [(FactKind.IGNORED, {"reasons": [WITHOUT_PLACEMENT], "controller_epoch": epoch})]
     if match := _DELETED.fullmatch(path):
-        return [(FactKind.TOPIC, {"topic": as_text(match[1], "path"), "marked_for_deletion": True})]
+        return [(FactKind.TOPIC, {"topic": check.as_text(match[1], "path"), "marked_for_deletion": True})]
     return ignore(WITHOUT_PLACEMENT)
 
 
@@ -63,11 +53,11 @@ def parse_listing(path: str, children: list[str]) -> list[Fact]:
     """Return the facts of a znode's listing: the names of its children."""
     path = path.rstrip("/") or "/"
     if _BROKERS.fullmatch(path):
-        ids = [as_int(child, "broker id") for child in children]
+        ids = [check.as_int(child, "broker id") for child in children]
         return [(FactKind.BROKER, {"broker_id": i, "registered": True}) for i in ids] or ignore("listing of no broker")
     if match := _PARTITIONS.fullmatch(path):
         for child in children:
-            as_int(child, "partition")
+            check.as_int(child, "partition")
         return [(FactKind.TOPIC, {"topic": match[1], "partition_count": len(children)})]
     return ignore("listing")
 
@@ -86,85 +76,80 @@ def is_broker_listing(path: str) -> bool:
 def find_broker(path: str) -> int | None:
     """Return the broker whose registration the znode is, or None for another znode."""
     match = _BROKER.fullmatch(path.rstrip("/"))
-    return as_int(match[1], "broker id") if match else None
+    return check.as_int(match[1], "broker id") if match else None
 
 
-def _parse_data(data: object, path: str) -> JsonObject:
+def _parse_data(data: object, path: str) -> check.JsonObject:
+    what = f"the data of {path}"
     if data is None:
-        raise unparsable(f"{path} has no data")
-    return as_object(parse_json(data, f"the data of {path}") if isinstance(data, str) else data, f"the data of {path}")
+        raise check.unparsable(f"{path} has no data")
+    return check.parse_object(data, what, what) if isinstance(data, str) else check.as_object(data, what)
 
 
 def _parse_broker(name: str, data: object, path: str) -> Fact:
-    fact: dict[str, Any] = {"broker_id": as_int(name, "broker id"), "registered": True}
+    fact: dict[str, Any] = {"broker_id": check.as_int(name, "broker id"), "registered": True}
     if data is None:  # the znode exists, so the broker is registered
         return FactKind.BROKER, fact
     result = _parse_data(data, path)
-    fact["rack"] = result.find_text("rack")
+    fact["rack"] = result.find("rack", check.as_text)
     host, port = result.get("host"), result.get("port")
     if host is None or port in (None, -1, "-1"):  # versions 4 and 5 without a PLAINTEXT listener
         host, port = _parse_first_endpoint(result.get("endpoints"))
-    fact["host"] = None if host is None else as_text(host, "host")
-    fact["port"] = None if port is None else as_int(port, "port", 0, 65535)
+    fact["host"] = None if host is None else check.as_text(host, "host")
+    fact["port"] = None if port is None else check.as_int(port, "port", 0, 65535)
     return FactKind.BROKER, fact
 
 
 def _parse_first_endpoint(endpoints: object) -> tuple[str | None, str | None]:
     if not endpoints:
         return None, None
-    first = as_text(as_list(endpoints, "endpoints")[0], "endpoints[0]")
+    first = check.as_text(check.as_list(endpoints, "endpoints")[0], "endpoints[0]")
     match = _ENDPOINT.fullmatch(first)
     if match is None:
-        raise unparsable(f"endpoints[0] is {quote(first)}, expected PROTOCOL://host:port")
+        raise check.unparsable(f"endpoints[0] is {check.quote(first)}, expected PROTOCOL://host:port")
     return match[1].strip("[]") or None, match[2]
 
 
-def _parse_topic(topic: str, result: JsonObject) -> list[Fact]:
-    topic = as_text(topic, "topic")
-    assigned = result.get_object("partitions")
-    moves = {
-        key: as_object({} if result.get(key) is None else result[key], key)
-        for key in ("adding_replicas", "removing_replicas")
-    }
-    topic_id = result.find_text("topic_id")
+def _parse_topic(topic: str, result: check.JsonObject) -> list[Fact]:
+    topic = check.as_text(topic, "topic")
+    assigned = result.read("partitions", check.as_object)
+    columns = ("adding_replicas", "removing_replicas")
+    moves = {key: result.find(key, check.as_object) or check.JsonObject() for key in columns}
+    topic_id = result.find("topic_id", check.as_text)
     facts = [(FactKind.TOPIC, {"topic": topic, "topic_id": topic_id, "partition_count": len(assigned)})]
     for key, replicas in assigned.items():
         values: dict[str, Any] = {
             "topic": topic,
             "topic_id": topic_id,
-            "partition": as_int(key, "partition"),
-            "replicas": as_broker_ids(replicas, f"partitions.{quote(key)}"),
+            "partition": check.as_int(key, "partition"),
+            "replicas": check.as_broker_ids(replicas, f"partitions.{check.quote(key)}"),
         }
         for column, lists in moves.items():
             if key in lists:
-                values[column] = as_broker_ids(lists[key], f"{column}.{quote(key)}")
+                values[column] = check.as_broker_ids(lists[key], f"{column}.{check.quote(key)}")
         facts.append((FactKind.PARTITION, values))
     return facts
 
 
-def _parse_state(topic: str, partition: str, result: JsonObject) -> Fact:
+def _parse_state(topic: str, partition: str, result: check.JsonObject) -> Fact:
     return FactKind.PARTITION, {
-        "topic": as_text(topic, "topic"),
-        "partition": as_int(partition, "partition"),
-        "leader": result.get_int("leader", -1),
-        "leader_epoch": _get_int(result, "leader_epoch", -1),
-        "controller_epoch": _get_int(result, "controller_epoch", 0),
-        "isr": result.get_broker_ids("isr"),
+        "topic": check.as_text(topic, "topic"),
+        "partition": check.as_int(partition, "partition"),
+        "leader": result.read("leader", check.as_int, -1),
+        "leader_epoch": result.read("leader_epoch", check.as_int, -1) if "leader_epoch" in result else None,
+        "controller_epoch": result.read("controller_epoch", check.as_int) if "controller_epoch" in result else None,
+        "isr": result.read("isr", check.as_broker_ids),
     }
 
 
-def _get_int(result: JsonObject, key: str, low: int) -> int | None:
-    return result.get_int(key, low) if key in result else None
-
-
-def _parse_configs(topic: str, result: JsonObject) -> Fact:
+def _parse_configs(topic: str, result: check.JsonObject) -> Fact:
     configs = []
-    for key, value in result.get_object("config").items():
+    for key, value in result.read("config", check.as_object).items():
         if isinstance(value, (dict, list)) or value is None:
-            raise unparsable(f"config {quote(key)} is {quote(value)}, expected text")
-        text = value if isinstance(value, str) else quote(value)
-        configs.append((as_text(key, "config key"), as_text(text, f"config {quote(key)}")))
-    return FactKind.CONFIG, {"topic": as_text(topic, "topic"), "configs": configs}
+            raise check.unparsable(f"config {check.quote(key)} is {check.quote(value)}, expected text")
+        text = value if isinstance(value, str) else check.quote(value)
+        configs.append((check.as_text(key, "config key"), check.as_text(text, f"config {check.quote(key)}")))
+    return FactKind.CONFIG, {"topic": check.as_text(topic, "topic"), "configs": configs}
 
 
 def _detect(lines: Sequence[str]) -> float:
@@ -177,8 +162,8 @@ def _parse_record(_context: str | None, raw: str) -> list[Fact]:
         return ignore(classify_noise(raw))
     if line in ("[", "]"):  # the lines may be in a JSON array, separated by commas
         return ignore("array bracket")
-    znode = parse_object(line.rstrip(","), "the line")
-    return parse_znode(znode.get_text("path"), znode.require("data"))
+    znode = check.parse_object(line.rstrip(","), "the line")
+    return parse_znode(znode.read("path", check.as_text), znode.require("data"))
 
 
 FORMAT = Format("zookeeper-json", "ZooKeeper dump, JSON lines of path and data", _detect, _parse_record)

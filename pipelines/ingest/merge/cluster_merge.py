@@ -5,21 +5,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.fact_tables import FactKind
-from pipelines.ingest.formats import broker_list
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
+from pipelines.ingest.formats.list_formats import BROKER_LIST
+from pipelines.ingest.merge import topic_merge
 from pipelines.ingest.merge.entities import BOTH_QUARANTINED, FIRST_USED, PARTITIONS, REGISTRATIONS, Entities
 from pipelines.ingest.merge.fact_merge import MergedFacts, merge_by_key, show_place, show_value
 from pipelines.ingest.merge.inferred_state import count_usage
 from pipelines.ingest.merge.log_merge import merge_logs
 from pipelines.ingest.merge.shard_facts import SOURCED_FACTS, ShardFacts
-from pipelines.ingest.merge.topic_merge import (
-    LOAD_FIELDS,
-    add_listed_partitions,
-    describe_topics,
-    merge_topics,
-    share_topic_loads,
-)
+from pipelines.ingest.merge.topic_merge import LOAD_FIELDS
+from pipelines.ingest.source_format import FactKind
 from udfs.arrow.columns import is_valid, to_array, to_codes, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import has_repeat, is_in_segment, row_of
 
@@ -33,24 +28,16 @@ def merge_facts(facts: pa.Table) -> Entities:
     """Merge facts (schema SOURCED_FACTS) of one cluster that cover whole topics."""
     shard = ShardFacts(facts)
     registrations, listed_brokers = _merge_brokers(shard)
-    declared, listed_topics = merge_topics(shard)
+    declared, listed_topics = topic_merge.merge_topics(shard)
     partitions = _merge_partitions(shard, listed_brokers)
-    partitions = add_listed_partitions(partitions, declared, listed_topics)
+    partitions = topic_merge.add_listed_partitions(partitions, declared, listed_topics)
     partitions = partitions.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
     partitions, stray_logs = merge_logs(shard, partitions)
-    partitions = share_topic_loads(partitions, declared).select(PARTITIONS.names).cast(PARTITIONS)
-    topics = describe_topics(declared, partitions)
+    partitions = topic_merge.share_topic_loads(partitions, declared).select(PARTITIONS.names).cast(PARTITIONS)
+    topics = topic_merge.describe_topics(declared, partitions)
     quarantine, outcomes = shard.count_outcomes()
-    return Entities(
-        partitions=partitions,
-        topics=topics,
-        registrations=registrations,
-        stray_logs=stray_logs,
-        quarantine=quarantine,
-        conflicts=shard.build_conflicts(),
-        outcomes=outcomes,
-        usage=count_usage(partitions),
-    )
+    others = (quarantine, shard.build_conflicts(), outcomes, count_usage(partitions))
+    return Entities(partitions, topics, registrations, stray_logs, *others)
 
 
 def _merge_brokers(shard: ShardFacts) -> tuple[pa.Table, npt.NDArray[np.int32] | None]:
@@ -68,18 +55,14 @@ def _merge_brokers(shard: ShardFacts) -> tuple[pa.Table, npt.NDArray[np.int32] |
     ids = merged.keys.astype(np.int32)
     table = pa.table({"broker_id": pa.array(ids)} | {name: merged.table[name] for name in _BROKER})
     is_listed = to_flags(table["listed"])
-    if not is_listed.any() or _has_rejected_entry(shard.facts):
+    rejected = shard.facts.filter(pc.equal(shard.facts["kind"], FactKind.REJECTED))
+    is_entry = to_flags(rejected["listed"]) | to_flags(pc.equal(rejected["format"], BROKER_LIST.name))
+    if not is_listed.any() or is_entry.any():  # which broker a rejected entry meant is unknown
         return table.cast(REGISTRATIONS), None
     # A broker that registered itself exists, whatever the list says; one that is removed still has replicas.
     exists = is_listed | to_flags(table["registered"]) | to_flags(table["answers"]) | to_flags(table["draining"])
     table = table.set_column(table.schema.get_field_index("listed"), "listed", pa.array(is_listed))
     return table.cast(REGISTRATIONS), ids[exists]
-
-
-def _has_rejected_entry(facts: pa.Table) -> bool:
-    """Return whether an entry of a broker list is rejected: which broker it meant is unknown."""
-    is_entry = to_flags(facts["listed"]) | to_flags(pc.equal(facts["format"], broker_list.FORMAT.name))
-    return bool((is_entry & to_flags(pc.equal(facts["kind"], FactKind.REJECTED))).any())
 
 
 def _merge_partitions(shard: ShardFacts, listed_brokers: npt.NDArray[np.int32] | None) -> pa.Table:
@@ -93,16 +76,15 @@ def _merge_partitions(shard: ShardFacts, listed_brokers: npt.NDArray[np.int32] |
     table = pa.table(columns | {name: merged.table[name] for name in (*_STATE, *LOAD_FIELDS)})
     faults = _find_partition_faults(table, listed_brokers)
     _quarantine_partitions(shard, facts, merged, faults)
-    accepted = np.ones(table.num_rows, dtype=np.bool_)
-    accepted[list(faults)] = False
-    return table.filter(pa.array(accepted))
+    return table.filter(pa.array(~np.isin(np.arange(table.num_rows), list(faults))))
 
 
 def _quarantine_partitions(
     shard: ShardFacts, facts: pa.Table, merged: MergedFacts, faults: dict[int, list[str]]
 ) -> None:
     """Quarantine the facts of faulty partitions, and of those with conflicts, which are added to `faults`."""
-    entity_of_fact = merged.entity_of_fact
+    entity_of_fact = np.empty(len(merged.order), dtype=np.int64)
+    entity_of_fact[merged.order] = row_of(merged.offsets)
     fact_rows = facts["fact"].to_numpy()
 
     def get_name(row: int) -> str:
@@ -137,9 +119,7 @@ def _quarantine_partitions(
 def _find_partition_faults(partitions: pa.Table, listed_brokers: npt.NDArray[np.int32] | None) -> dict[int, list[str]]:
     """Return {row: every reason} for partitions that no Kafka cluster can have.
 
-    Args:
-        partitions: Columns of schema PARTITIONS.
-        listed_brokers: Ids of all brokers of the cluster, or None without a complete list of them.
+    `listed_brokers` are the ids of all brokers of the cluster, or None without a complete list of them.
     """
     faults: dict[int, list[str]] = {}
 
@@ -149,8 +129,7 @@ def _find_partition_faults(partitions: pa.Table, listed_brokers: npt.NDArray[np.
 
     topic_code, names = to_codes(partitions["topic"])
     for code, name in enumerate(names.to_pylist()):
-        fault = explain_bad_topic_name(name)
-        if fault:
+        if fault := explain_bad_topic_name(name):
             add(np.flatnonzero(topic_code == code), fault)
     number = to_numpy(partitions["partition"])
     add(np.flatnonzero(number < 0), "partition number {} is negative", number[number < 0])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from udfs.arrow.table_columns import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
+from udfs.arrow.columns import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
 
 SOURCE = column("source", TEXT, "name of the file", required=True)
 RECORD_NUMBER = column("record_number", LONG, "ordinal of the record in its file, from 0", required=True)
@@ -177,13 +177,5 @@ class Entities:
     usage: pa.Table
 
 
-ENTITY_SCHEMAS: dict[str, pa.Schema] = {
-    "partitions": PARTITIONS,
-    "topics": TOPICS,
-    "registrations": REGISTRATIONS,
-    "stray_logs": STRAY_LOGS,
-    "quarantine": QUARANTINE,
-    "conflicts": CONFLICTS,
-    "outcomes": OUTCOMES,
-    "usage": USAGE,
-}
+_SCHEMAS = (PARTITIONS, TOPICS, REGISTRATIONS, STRAY_LOGS, QUARANTINE, CONFLICTS, OUTCOMES, USAGE)
+ENTITY_SCHEMAS = dict(zip(Entities.__dataclass_fields__, _SCHEMAS, strict=True))

@@ -1,8 +1,7 @@
 """Merges several facts about one entity into one statement, field by field, and reports every conflict.
 
-Facts about one entity may complete each other (replicas from one, sizes from another). Where two of them give a field
-different values, the one of the stronger format is used - observed state before a declaration - and the caller
-quarantines or reports the conflict. No conflict is resolved silently.
+Where two facts give a field different values, the one of the stronger format is used - observed state before a
+declaration - and the caller quarantines or reports the conflict.
 """
 
 from collections.abc import Sequence
@@ -18,22 +17,11 @@ from udfs.arrow.ragged import first_true, row_of
 Ints = npt.NDArray[np.int64]
 
 # What a running cluster shows outranks what a person or a plan declares.
-_OBSERVED_FORMATS = (
-    "kraft-log",
-    "zookeeper-json",
-    "zookeeper-cli",
-    "describe",
-    "log-dirs",
-    "model",
-    "offsets",
-    "offset-checkpoint",
+OBSERVED_FORMATS = (
+    *("kraft-log", "zookeeper-json", "zookeeper-cli", "describe", "log-dirs", "model"),
+    *("offsets", "offset-checkpoint"),
 )
 _UNORDERED_FIELDS = frozenset({"isr", "elr", "last_known_elr", "adding_replicas", "removing_replicas"})
-
-
-def rank_formats(formats: pa.Array) -> Ints:
-    """Return 0 for each format that shows observed state, 1 for each that declares."""
-    return np.array([int(name not in _OBSERVED_FORMATS) for name in formats.to_pylist()], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -62,22 +50,9 @@ class MergedFacts:
         """The first fact of each entity."""
         return self.order[self.offsets[:-1]]
 
-    @property
-    def entity_of_fact(self) -> Ints:
-        """The entity of each fact, in the order of the facts."""
-        out = np.empty(len(self.order), dtype=np.int64)
-        out[self.order] = row_of(self.offsets)
-        return out
-
 
 def merge_by_key(facts: pa.Table, key: Ints, fields: Sequence[str]) -> MergedFacts:
-    """Merge the facts that share a key.
-
-    Args:
-        facts: Facts (n rows) with columns source_index, format_rank, record_number and the fields.
-        key: int64 (n).
-        fields: Names of the columns to merge.
-    """
+    """Merge fields of facts that share a key (n). Facts also have source_index, format_rank and record_number."""
     source = facts["source_index"].to_numpy()
     rank = facts["format_rank"].to_numpy()
     record = facts["record_number"].to_numpy()
@@ -91,30 +66,25 @@ def merge_by_key(facts: pa.Table, key: Ints, fields: Sequence[str]) -> MergedFac
     conflicts: list[Conflict] = []
     all_fields = np.zeros(len(key), dtype=np.uint64)
     for field in fields:
-        values = fingerprint(facts[field], ordered=field not in _UNORDERED_FIELDS)[order]
-        present = values != 0
+        prints = fingerprint(facts[field], ordered=field not in _UNORDERED_FIELDS)[order]
+        present = prints != 0
         first = first_true(present, offsets)
         columns[field] = facts[field].combine_chunks().take(pa.array(order[first], mask=first < 0))
-        differs = present & (values != values[first[entity]]) if len(key) else present
+        differs = present & (prints != prints[first[entity]]) if len(key) else present
         for at in np.flatnonzero(differs).tolist():
             used = int(first[entity[at]])
             same_rank = bool(rank[order[at]] == rank[order[used]])
             conflicts.append(Conflict(field, int(order[at]), int(order[used]), same_rank))
         with np.errstate(over="ignore"):
-            all_fields = all_fields * np.uint64(0x100000001B3) + values
+            all_fields = all_fields * np.uint64(0x100000001B3) + prints
 
-    in_fact_order = np.empty(len(key), dtype=np.uint64)
-    in_fact_order[order] = all_fields
-    duplicate = _find_repeats(key, source, in_fact_order, record)
+    values = np.empty(len(key), dtype=np.uint64)
+    values[order] = all_fields
+    by_value = np.lexsort((record, values, source, key))
+    duplicate = np.zeros(len(key), dtype=np.bool_)
+    here, before = by_value[1:], by_value[:-1]
+    duplicate[here] = (key[here] == key[before]) & (source[here] == source[before]) & (values[here] == values[before])
     return MergedFacts(sorted_key[begins], pa.table(columns), order, offsets, conflicts, duplicate)
-
-
-def _find_repeats(key: Ints, source: Ints, values: npt.NDArray[np.uint64], record: Ints) -> npt.NDArray[np.bool_]:
-    order = np.lexsort((record, values, source, key))
-    repeats = np.zeros(len(key), dtype=np.bool_)
-    here, before = order[1:], order[:-1]
-    repeats[here] = (key[here] == key[before]) & (source[here] == source[before]) & (values[here] == values[before])
-    return repeats
 
 
 def show_value(facts: pa.Table, row: int, field: str) -> str:

@@ -1,11 +1,7 @@
 """Infers what sources do not show: which brokers are live, and leader and ISR of partitions without a state.
 
-Both need the brokers of the whole cluster. `what-if` and the pipeline call the same functions.
-
-Evidence for a live broker, strongest first: a registration (ZooKeeper, KRaft), a fence; an answer to kafka-log-dirs;
-the partitions (a broker that leads, or is in the ISR of a partition with a leader, is live); being the controller; no
-entry in a list of all brokers; no registration where others are shown; no part in any ISR, for a broker that has
-replicas. A replica on an unregistered broker is legitimate: that broker is down.
+Both need the brokers of the whole cluster. `what-if` and the pipeline call the same functions. A replica on an
+unregistered broker is legitimate: that broker is down.
 """
 
 from typing import Any
@@ -41,14 +37,9 @@ def count_usage(partitions: pa.Table) -> pa.Table:
 
 
 def infer_brokers(registrations: pa.Table, usage: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Infer which brokers of a cluster are live.
+    """Return (a cluster's brokers, schema BROKERS; conflicts: down brokers that lead partitions all the same).
 
-    Args:
-        registrations: Schema REGISTRATIONS.
-        usage: Schema USAGE. Broker ids are unique in each.
-
-    Returns:
-        One row per broker (schema BROKERS); conflicts: down brokers that lead partitions all the same.
+    Broker ids are unique in registrations (schema REGISTRATIONS) and in usage (schema USAGE).
     """
     declared = {row["broker_id"]: row for row in registrations.to_pylist()}
     used = {row["broker_id"]: row for row in usage.to_pylist()}
@@ -66,33 +57,23 @@ def infer_brokers(registrations: pa.Table, usage: pa.Table) -> tuple[pa.Table, p
 
 
 def _infer_live(row: dict[str, Any], shows_registrations: bool, only_in_isr: bool) -> tuple[bool, str]:
-    if row["registered"] is False:
-        return False, "unregistered"
-    if row["fenced"]:
-        return False, "fenced"
-    if row["registered"]:
-        return True, "registered"
-    if row["answers"]:
-        return True, "answers"
-    if row["leaders"] or row["in_sync"]:
-        return True, "leads or is in sync"  # also where registrations are shown: they may be an excerpt
-    if row["controller"]:
-        return True, "is the controller"  # an ephemeral znode: it disappears with its broker
-    if row["listed"] is False:
-        return False, "not in the broker list"  # a model's `removed` may still name it
-    if shows_registrations:
-        return False, "not registered"
-    if row["unknown"] == row["replicas"] and not only_in_isr:
-        return True, "nothing says otherwise"
-    return False, "no leaders, and in no ISR"
+    evidence = (  # the strongest first
+        (row["registered"] is False, False, "unregistered"),
+        (row["fenced"], False, "fenced"),
+        (row["registered"], True, "registered"),
+        (row["answers"], True, "answers"),
+        # Also where registrations are shown: they may be an excerpt.
+        (row["leaders"] or row["in_sync"], True, "leads or is in sync"),
+        (row["controller"], True, "is the controller"),  # an ephemeral znode: it disappears with its broker
+        (row["listed"] is False, False, "not in the broker list"),  # a model's `removed` may still name it
+        (shows_registrations, False, "not registered"),
+        (row["unknown"] == row["replicas"] and not only_in_isr, True, "nothing says otherwise"),
+    )
+    return next(((live, why) for holds, live, why in evidence if holds), (False, "no leaders, and in no ISR"))
 
 
 def find_leading_down_brokers(brokers: pa.Table) -> pa.Table:
-    """Return a conflict (schema CONFLICTS) for each down broker that leads partitions all the same.
-
-    Args:
-        brokers: Schema BROKERS.
-    """
+    """Return a conflict (schema CONFLICTS) for each down broker (schema BROKERS) that leads partitions all the same."""
     rows = brokers.filter(pc.and_(pc.invert(brokers["live"]), pc.greater(brokers["leaders"], 0)))
     conflicts = [
         {
@@ -108,15 +89,7 @@ def find_leading_down_brokers(brokers: pa.Table) -> pa.Table:
 
 
 def infer_state(partitions: pa.Table, brokers: pa.Table) -> pa.Table:
-    """Infer leader and ISR where no source shows them (a reassignment, a model).
-
-    Args:
-        partitions: Schema PARTITIONS.
-        brokers: Schema BROKERS.
-
-    Returns:
-        The partitions (schema INFERRED_PARTITIONS).
-    """
+    """Infer leader and ISR where no source shows them (a reassignment, a model): PARTITIONS -> INFERRED_PARTITIONS."""
     replicas = to_lists(partitions["replicas"])
     is_down = np.isin(replicas.values, get_down_brokers(brokers))
     state = infer_leader_and_isr(replicas, to_array(partitions["leader"]), to_lists(partitions["isr"]), is_down)
@@ -128,19 +101,11 @@ def infer_state(partitions: pa.Table, brokers: pa.Table) -> pa.Table:
 def infer_leader_and_isr(
     replicas: RaggedLists, leader: pa.Array, isr: RaggedLists, is_down: npt.NDArray[np.bool_]
 ) -> pa.StructArray:
-    """Infer leader and ISR of partitions where neither is known: as healthy as the live brokers allow.
+    """Infer leader and ISR of n partitions where neither is known: as healthy as the live brokers allow.
 
     The ISR is the live replicas, the leader the first of them. Without replicas, leader and ISR stay as they are: a
-    ZooKeeper dump may have a partition's state without its assignment.
-
-    Args:
-        replicas: Replicas of each partition (n).
-        leader: int32 (n); -1 = none, null = unknown.
-        isr: In-sync replicas of each partition (n).
-        is_down: For each flat replica, whether its broker is down.
-
-    Returns:
-        Structs of type STATE (n).
+    ZooKeeper dump may have a partition's state without its assignment. leader: int32 (n), -1 = none, null = unknown;
+    is_down: for each flat replica, whether its broker is down. Returns structs of type STATE (n).
     """
     unknown = replicas.valid & ~is_valid(leader) & ~isr.valid
     first = first_true(~is_down, replicas.offsets)

@@ -5,10 +5,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.fact_tables import FactKind
 from pipelines.ingest.merge.entities import LOG, STRAY_LOGS
 from pipelines.ingest.merge.fact_merge import Ints, MergedFacts, merge_by_key
 from pipelines.ingest.merge.shard_facts import ShardFacts
+from pipelines.ingest.source_format import FactKind
 from udfs.arrow.columns import to_array, to_codes, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import RaggedLists, offsets_of, row_of
 
@@ -17,11 +17,9 @@ _LOG_FIELDS = tuple(field.name for field in LOG)
 
 
 def merge_logs(shard: ShardFacts, partitions: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Merge the REPLICA and OFFSET facts of a shard.
+    """Merge the REPLICA and OFFSET facts of a shard: return (`partitions` with `logs` and `size_bytes`; stray logs).
 
-    Returns:
-        `partitions` with `logs` and `size_bytes`; the logs that no assigned replica accounts for (schema STRAY_LOGS):
-        left over, or being moved between directories of one broker.
+    Stray logs (schema STRAY_LOGS) have no assigned replica: left over, or being moved between a broker's directories.
     """
     logs, offsets = shard.select(FactKind.REPLICA), shard.select(FactKind.OFFSET)
     rows = _find_partitions(partitions, pa.concat_tables([logs, offsets]))
@@ -32,15 +30,35 @@ def merge_logs(shard: ShardFacts, partitions: pa.Table) -> tuple[pa.Table, pa.Ta
     _report_conflicts(shard, offsets, ends)
 
     replicas = to_lists(partitions["replicas"])
+    row = row_of(replicas.offsets)
     leader = to_numpy(partitions["leader"], -1).astype(np.int32)
-    is_leader = replicas.values == leader[row_of(replicas.offsets)]
+    is_leader = replicas.values == leader[row]
     columns, has_log, assigned = _take_assigned_logs(replicas, merged)
-    _add_leader_offsets(columns, has_log, is_leader, row_of(replicas.offsets), ends)
-    sizes = _compute_sizes(columns["size_bytes"], is_leader, replicas)
+
+    # The log end offset of each partition belongs to its leader's log.
+    end = np.full(partitions.num_rows, -1, dtype=np.int64)
+    known = ends.keys < len(end)
+    end[ends.keys[known]] = to_numpy(ends.table["log_end_offset"], -1)[known]
+    values = np.where(is_leader, end[row], -1)
+    columns["log_end_offset"] = pc.coalesce(pa.array(values, mask=values < 0), columns["log_end_offset"])
+    has_log |= values >= 0
+
+    # The size of a partition is that of its leader's log, else of its largest log.
+    size = to_numpy(columns["size_bytes"], -1).astype(np.int64)
+    sizes = np.full(partitions.num_rows, -1, dtype=np.int64)
+    np.maximum.at(sizes, row, size)
+    known = is_leader & (size >= 0)
+    sizes[row[known]] = size[known]
     partitions = partitions.append_column("logs", _build_lists(columns, has_log, replicas))
-    size = pc.coalesce(to_array(partitions["size_bytes"]), sizes)
-    partitions = partitions.set_column(partitions.schema.get_field_index("size_bytes"), "size_bytes", size)
-    return partitions, _build_stray_logs(logs, merged, ~assigned)
+    column = pc.coalesce(to_array(partitions["size_bytes"]), pa.array(sizes, mask=sizes < 0))
+    partitions = partitions.set_column(partitions.schema.get_field_index("size_bytes"), "size_bytes", column)
+
+    stray, first = pa.array(np.flatnonzero(~assigned)), pa.array(merged.first_rows[~assigned])
+    places = [to_array(logs[name]).take(first) for name in ("topic", "partition", "broker_id", "is_future")]
+    places[3] = pc.fill_null(places[3], False)
+    fields = [to_array(merged.table[name]).take(stray) for name in _LOG_FIELDS]
+    log = pa.StructArray.from_arrays(fields, fields=list(LOG))
+    return partitions, pa.Table.from_arrays([*places, log], schema=STRAY_LOGS)
 
 
 def _find_partitions(partitions: pa.Table, facts: pa.Table) -> Ints:
@@ -75,9 +93,7 @@ def _report_conflicts(shard: ShardFacts, facts: pa.Table, merged: MergedFacts) -
 def _take_assigned_logs(replicas: RaggedLists, logs: MergedFacts) -> tuple[dict[str, pa.Array], Flags, Flags]:
     """Return (columns of each replica's log, null where unknown; bool per replica: has a log; bool per log: is used).
 
-    Args:
-        replicas: Replicas of each partition.
-        logs: Merged by `_build_log_keys`, partitions numbered as the rows of `replicas`.
+    The logs are merged by `_build_log_keys`, with partitions numbered as the rows of `replicas`.
     """
     used = np.zeros(len(logs.keys), dtype=np.bool_)
     result = np.zeros(len(replicas.values), dtype=np.bool_)
@@ -91,29 +107,6 @@ def _take_assigned_logs(replicas: RaggedLists, logs: MergedFacts) -> tuple[dict[
     return {name: to_array(logs.table[name]).take(index) for name in _LOG_FIELDS}, result, used
 
 
-def _add_leader_offsets(
-    columns: dict[str, pa.Array], has_log: Flags, is_leader: Flags, row: Ints, ends: MergedFacts
-) -> None:
-    """Put the log end offset of each partition into its leader's log."""
-    end = np.full(int(row.max(initial=-1)) + 1, -1, dtype=np.int64)
-    known = ends.keys < len(end)
-    end[ends.keys[known]] = to_numpy(ends.table["log_end_offset"], -1)[known]
-    values = np.where(is_leader, end[row], -1)
-    columns["log_end_offset"] = pc.coalesce(pa.array(values, mask=values < 0), columns["log_end_offset"])
-    has_log |= values >= 0
-
-
-def _compute_sizes(log_sizes: pa.Array, is_leader: Flags, replicas: RaggedLists) -> pa.Array:
-    """Return the size of each partition (int64 bytes, null = unknown): its leader's log, else its largest log."""
-    row = row_of(replicas.offsets)
-    size = to_numpy(log_sizes, -1).astype(np.int64)
-    sizes = np.full(len(replicas.valid), -1, dtype=np.int64)
-    np.maximum.at(sizes, row, size)
-    known = is_leader & (size >= 0)
-    sizes[row[known]] = size[known]
-    return pa.array(sizes, mask=sizes < 0)
-
-
 def _build_lists(columns: dict[str, pa.Array], has_log: Flags, replicas: RaggedLists) -> pa.Array:
     """Return the logs of each partition's replicas (list<LOG>); null where no log is known."""
     row = row_of(replicas.offsets)
@@ -123,12 +116,3 @@ def _build_lists(columns: dict[str, pa.Array], has_log: Flags, replicas: RaggedL
     offsets = offsets_of(np.where(known, replicas.lengths, 0))
     lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), logs.filter(pa.array(known[row])))
     return pc.if_else(pa.array(known), lists, pa.nulls(len(lists), lists.type))
-
-
-def _build_stray_logs(facts: pa.Table, logs: MergedFacts, is_stray: Flags) -> pa.Table:
-    first = pa.array(logs.first_rows[is_stray])
-    rows = pa.array(np.flatnonzero(is_stray))
-    columns = [to_array(facts[name]).take(first) for name in ("topic", "partition", "broker_id", "is_future")]
-    columns[3] = pc.fill_null(columns[3], False)
-    log = pa.StructArray.from_arrays([to_array(logs.table[name]).take(rows) for name in _LOG_FIELDS], fields=list(LOG))
-    return pa.Table.from_arrays([*columns, log], schema=STRAY_LOGS)

@@ -9,12 +9,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.fact_tables import FACTS, FactKind
 from pipelines.ingest.formats import kraft_log, log_dirs
 from pipelines.ingest.merge.entities import CONFLICTS, FIRST_USED, OUTCOMES, QUARANTINE
-from pipelines.ingest.merge.fact_merge import Conflict, MergedFacts, rank_formats, show_value
-from pipelines.ingest.merge.kraft_log_state import replay_log
-from udfs.arrow.columns import to_array, to_codes, to_flags
+from pipelines.ingest.merge.fact_merge import OBSERVED_FORMATS, Conflict, MergedFacts, show_value
+from pipelines.ingest.source_format import FACTS, FactKind
+from udfs.arrow.columns import to_codes, to_flags
 
 KRAFT_LOG = kraft_log.FORMAT.name
 LOG_DIRS = log_dirs.FORMAT.name
@@ -35,10 +34,8 @@ class RecordOutcome(StrEnum):
 class ShardFacts:
     """The facts of one shard, and what merging finds out about them.
 
-    Attributes:
-        facts: Schema SOURCED_FACTS, and `answers` (bool), `source_index` (int64, by name), `format_rank` (int64),
-            `fact` (int64, the row).
-        statements: The facts that are neither ignored nor rejected; those of KRaft logs as they are at the log's end.
+    `facts` has schema SOURCED_FACTS, and `answers` (bool), `source_index` (by name), `format_rank`, `fact` (row).
+    `statements` are those neither ignored nor rejected; those of KRaft logs as they are at the log's end.
     """
 
     def __init__(self, facts: pa.Table) -> None:
@@ -53,7 +50,7 @@ class ShardFacts:
         columns = {
             "answers": pc.if_else(is_answer, facts["registered"], unknown),
             "source_index": pa.array(rank[index] if len(names) else index),
-            "format_rank": pa.array(rank_formats(to_array(facts["format"]))),
+            "format_rank": pc.cast(pc.invert(pc.is_in(facts["format"], pa.array(OBSERVED_FORMATS))), pa.int64()),
             "fact": pa.array(np.arange(facts.num_rows)),
         }
         facts = facts.set_column(facts.schema.get_field_index("registered"), "registered", registered)
@@ -63,13 +60,12 @@ class ShardFacts:
         self._ignored: dict[int, str] = {}
         self._quarantined: dict[int, list[str]] = {}
         self._conflicts: list[dict[str, Any]] = []
-        for kind in (FactKind.IGNORED, FactKind.REJECTED):
-            rows = facts.filter(pc.equal(facts["kind"], kind))
-            for row, reasons in zip(rows["fact"].to_pylist(), rows["reasons"].to_pylist(), strict=True):
-                if kind == FactKind.IGNORED:
-                    self.ignore(row, reasons[0])
-                else:
-                    self.quarantine(row, *reasons)
+        rows = facts.filter(pc.is_in(facts["kind"], pa.array([FactKind.IGNORED, FactKind.REJECTED], pa.string())))
+        for row in rows.select(["kind", "fact", "reasons"]).to_pylist():
+            if row["kind"] == FactKind.IGNORED:
+                self.ignore(row["fact"], row["reasons"][0])
+            else:
+                self.quarantine(row["fact"], *row["reasons"])
         self.statements = self._read_statements()
 
     def _read_statements(self) -> pa.Table:
@@ -107,33 +103,16 @@ class ShardFacts:
         entity: str,
         facts: pa.Table,
         conflict: Conflict,
-        outcome: str = FIRST_USED,
+        outcome: str = FIRST_USED,  # or BOTH_QUARANTINED
         values: tuple[str, str] | None = None,
     ) -> None:
-        """Note that two facts disagree.
-
-        Args:
-            entity: What they are about.
-            facts: The facts whose rows the conflict names.
-            conflict: The conflict.
-            outcome: FIRST_USED or BOTH_QUARANTINED.
-            values: What the two say; None = the whole field.
-        """
+        """Note that two of `facts` disagree about an entity. values: what the two say; None = the whole field."""
         first, other, field = conflict.used_row, conflict.row, conflict.field
         value, other_value = values or (show_value(facts, first, field), show_value(facts, other, field))
-        self._conflicts.append(
-            {
-                "entity": entity,
-                "field": field,
-                "source": facts["source"][first].as_py(),
-                "line_number": facts["line_number"][first].as_py(),
-                "value": value,
-                "other_source": facts["source"][other].as_py(),
-                "other_line_number": facts["line_number"][other].as_py(),
-                "other_value": other_value,
-                "outcome": outcome,
-            }
-        )
+        row = {"entity": entity, "field": field, "value": value, "other_value": other_value, "outcome": outcome}
+        for name in ("source", "line_number"):
+            row |= {name: facts[name][first].as_py(), f"other_{name}": facts[name][other].as_py()}
+        self._conflicts.append(row)
 
     def build_conflicts(self) -> pa.Table:
         """Return the conflicts (schema CONFLICTS)."""
@@ -194,3 +173,96 @@ def _find_record_heads(
     here, before = order[1:], order[:-1]
     first[1:] = (source[here] != source[before]) | (record[here] != record[before])
     return order[first]
+
+
+_CHANGES = ("leader", "replicas", "isr", "elr", "last_known_elr", "adding_replicas", "removing_replicas")
+# Taken from the last record that changed a fact.
+_ORIGIN = ("record_number", "line_number", "fact")
+_WITHOUT_STATE = (FactKind.IGNORED, FactKind.REJECTED, FactKind.REPLICA, FactKind.OFFSET)
+
+
+class _LogState:
+    """State of one log. Partitions are found by topic id and number, as the log names them."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, dict[str, Any]] = {}
+        self.partitions: dict[str, dict[int, dict[str, Any]]] = {}
+        self.configs: dict[str, dict[str, Any]] = {}
+        self.brokers: dict[int, dict[str, Any]] = {}
+        self.faults: list[tuple[dict[str, Any], str]] = []
+
+    def apply(self, fact: dict[str, Any]) -> None:
+        kind, topic_id = fact["kind"], fact["topic_id"]
+        if kind == FactKind.TOPIC:
+            self.topics[topic_id] = fact
+        elif kind == FactKind.PARTITION:
+            self.partitions.setdefault(topic_id, {})[fact["partition"]] = fact
+        elif kind == FactKind.PARTITION_CHANGE:
+            self._change_partition(fact)
+        elif kind == FactKind.TOPIC_REMOVED:
+            self.topics.pop(topic_id, None)
+            self.partitions.pop(topic_id, None)
+            self.configs.pop(fact["topic"], None)
+        elif kind == FactKind.CLEAR_ELR:
+            for partition in self._list_partitions():
+                if fact["topic"] in (None, partition["topic"]):
+                    partition["elr"], partition["last_known_elr"] = [], []
+        elif kind == FactKind.CONFIG:
+            self._change_config(fact)
+        else:
+            self._change_broker(fact)
+
+    def _change_partition(self, fact: dict[str, Any]) -> None:
+        partition = self.partitions.get(fact["topic_id"], {}).get(fact["partition"])
+        if partition is None:
+            reason = f"changes partition {fact['topic']}-{fact['partition']}, which the log has not created"
+            self.faults.append((fact, reason))
+            return
+        epoch = partition["leader_epoch"]
+        for name in _CHANGES:
+            if fact[name] is not None:
+                partition[name] = fact[name]
+        if fact["leader"] is not None and epoch is not None:
+            partition["leader_epoch"] = epoch + 1
+        partition.update({name: fact[name] for name in _ORIGIN})
+
+    def _change_config(self, fact: dict[str, Any]) -> None:
+        configs = self.configs.setdefault(fact["topic"], {**fact, "configs": {}})
+        for key, value in fact["configs"]:
+            configs["configs"].pop(key, None)
+            if value is not None:
+                configs["configs"][key] = value
+        configs.update({name: fact[name] for name in _ORIGIN})
+
+    def _change_broker(self, fact: dict[str, Any]) -> None:
+        broker_id = fact["broker_id"]
+        if fact["kind"] == FactKind.BROKER:
+            self.brokers[broker_id] = fact
+        elif fact["kind"] == FactKind.BROKER_REMOVED:
+            removed = {"kind": FactKind.BROKER, "registered": False}
+            self.brokers[broker_id] = self.brokers.get(broker_id, fact) | removed
+        elif broker_id in self.brokers:
+            if fact["fenced"] is not None:
+                self.brokers[broker_id]["fenced"] = fact["fenced"]
+        else:
+            self.faults.append((fact, f"changes broker {broker_id}, which the log has not registered"))
+
+    def _list_partitions(self) -> list[dict[str, Any]]:
+        return [partition for partitions in self.partitions.values() for partition in partitions.values()]
+
+    def build_rows(self) -> list[dict[str, Any]]:
+        configs = ({**fact, "configs": list(fact["configs"].items())} for fact in self.configs.values())
+        return [*self.topics.values(), *self.brokers.values(), *self._list_partitions(), *configs]
+
+
+def replay_log(facts: pa.Table) -> tuple[pa.Table, list[tuple[dict[str, Any], str]]]:
+    """Return (facts that are true at the end of one KRaft log, [(fact, why it cannot be applied)]).
+
+    Source: PartitionRegistration.merge and BrokerRegistration of Kafka 4.1 - a change record has only what it changes,
+    and a new leader adds one to the leader epoch. Changes after the begin of a snapshot need the snapshot.
+    """
+    state = _LogState()
+    for fact in facts.sort_by("record_number").to_pylist():
+        if fact["kind"] not in _WITHOUT_STATE:
+            state.apply(fact)
+    return pa.Table.from_pylist(state.build_rows(), schema=facts.schema), state.faults

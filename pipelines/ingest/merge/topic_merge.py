@@ -4,17 +4,17 @@ import re
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.fact_tables import FactKind
-from pipelines.ingest.formats import topic_list
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
+from pipelines.ingest.formats.list_formats import TOPIC_LIST
 from pipelines.ingest.merge.entities import LOADS, TOPICS
 from pipelines.ingest.merge.fact_merge import Conflict, MergedFacts, merge_by_key
 from pipelines.ingest.merge.shard_facts import ShardFacts
+from pipelines.ingest.source_format import FactKind
 from udfs.arrow.columns import is_valid, to_array, to_codes, to_lists, to_numpy
+from udfs.arrow.ragged import row_of
 
 LOAD_FIELDS = tuple(field.name for field in LOADS)
 _FIELDS = ("topic_id", "partition_count", "replication_factor", "configs", "marked_for_deletion", *LOAD_FIELDS)
@@ -30,7 +30,8 @@ def merge_topics(shard: ShardFacts) -> tuple[Declared, set[str]]:
     facts = shard.select(FactKind.TOPIC, FactKind.CONFIG)
     fact_rows = facts["fact"].to_numpy()
     code, names = to_codes(facts["topic"])
-    faults = {i: fault for i, name in enumerate(names.to_pylist()) if (fault := explain_bad_topic_name(name))}
+    text = names.to_pylist()
+    faults = {i: fault for i, name in enumerate(text) if (fault := explain_bad_topic_name(name))}
     good = ~np.isin(code, list(faults))
     for at in np.flatnonzero(~good).tolist():
         shard.quarantine(int(fact_rows[at]), faults[int(code[at])])
@@ -42,7 +43,6 @@ def merge_topics(shard: ShardFacts) -> tuple[Declared, set[str]]:
     facts, code = facts.filter(pa.array(good)), code[good]
     merged = merge_by_key(facts, code, _FIELDS)
     shard.ignore_duplicates(facts, merged)
-    text = names.to_pylist()
     for conflict in merged.conflicts:
         if conflict.field != "configs":
             shard.add_conflict(f"topic {text[code[conflict.row]]}", facts, conflict)
@@ -52,7 +52,7 @@ def merge_topics(shard: ShardFacts) -> tuple[Declared, set[str]]:
         text[key]: {**row, "configs": configs.get(entity)}
         for entity, (key, row) in enumerate(zip(merged.keys.tolist(), rows, strict=True))
     }
-    return declared, set(facts.filter(pc.equal(facts["format"], topic_list.FORMAT.name))["topic"].to_pylist())
+    return declared, set(facts.filter(pc.equal(facts["format"], TOPIC_LIST.name))["topic"].to_pylist())
 
 
 def _merge_configs(shard: ShardFacts, facts: pa.Table, merged: MergedFacts) -> dict[int, dict[str, str]]:
@@ -63,8 +63,7 @@ def _merge_configs(shard: ShardFacts, facts: pa.Table, merged: MergedFacts) -> d
     values = facts["configs"].to_pylist()
     configs: dict[int, dict[str, str]] = {}
     first_rows: dict[tuple[int, str], int] = {}
-    entities = np.repeat(np.arange(len(merged.keys)), np.diff(merged.offsets))
-    for entity, row in zip(entities.tolist(), merged.order.tolist(), strict=True):
+    for entity, row in zip(row_of(merged.offsets).tolist(), merged.order.tolist(), strict=True):
         for key, value in values[row] or ():
             used = configs.setdefault(entity, {}).setdefault(key, value)
             first = first_rows.setdefault((entity, key), row)
@@ -107,21 +106,14 @@ def share_topic_loads(partitions: pa.Table, declared: Declared) -> pa.Table:
 
 
 def describe_topics(declared: Declared, partitions: pa.Table) -> pa.Table:
-    """Return one row per topic (schema TOPICS), by name.
-
-    Args:
-        declared: Merged facts of topics.
-        partitions: Schema PARTITIONS, sorted by topic and partition, without quarantined ones.
-    """
+    """Return one row per topic (schema TOPICS), by name, of partitions sorted by topic and partition."""
     topic_code, names = to_codes(partitions["topic"])
     number = to_numpy(partitions["partition"]).astype(np.int64)
     factor = np.diff(to_lists(partitions["replicas"]).offsets)
     loaded = np.logical_or.reduce([is_valid(partitions[name]) for name in LOAD_FIELDS])
-    changes = np.flatnonzero(topic_code[1:] != topic_code[:-1]) + 1
-    begins = np.r_[0, changes] if len(topic_code) else np.empty(0, np.int64)
-    ends = np.r_[changes, len(topic_code)] if len(topic_code) else begins
+    codes, begins, counts = np.unique(topic_code, return_index=True, return_counts=True)
     text = names.to_pylist()
-    ranges = {text[topic_code[b]]: (int(b), int(e)) for b, e in zip(begins, ends, strict=True)}
+    ranges = {text[c]: (b, b + n) for c, b, n in zip(*(a.tolist() for a in (codes, begins, counts)), strict=True)}
     loads = partitions.select(["partition", *LOAD_FIELDS])
 
     rows = []
@@ -134,7 +126,11 @@ def describe_topics(declared: Declared, partitions: pa.Table) -> pa.Table:
         visible = number[begin:end]
         highest = int(visible.max(initial=-1))
         effective = max(int(count or 0), highest + 1)
-        missing, some = _find_missing(visible, effective)
+        # In time of what is shown, not of the count.
+        present = np.unique(visible)
+        window = np.arange(min(effective, len(present) + _NAMED_PARTITIONS + 1))
+        missing = effective - len(present)
+        some = np.setdiff1d(window, present, assume_unique=True)[:_NAMED_PARTITIONS].tolist()
         if missing and begin < end:
             more = "" if missing == len(some) else f" and {missing - len(some)} more"
             warnings.append(f"{missing} of {effective} partitions are not shown: {', '.join(map(str, some))}{more}")
@@ -159,26 +155,16 @@ def describe_topics(declared: Declared, partitions: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=TOPICS)
 
 
-def _find_missing(visible: npt.NDArray[np.int64], count: int) -> tuple[int, list[int]]:
-    """Return (how many of 0..count-1 are not shown, the first of them), in time of what is shown, not of count."""
-    present = np.unique(visible)
-    window = np.arange(min(count, len(present) + _NAMED_PARTITIONS + 1))
-    return count - len(present), np.setdiff1d(window, present, assume_unique=True)[:_NAMED_PARTITIONS].tolist()
-
-
 def _parse_configs(configs: dict[str, str], warnings: list[str]) -> dict[str, Any]:
     """Return the columns of configs that are used; warnings are added for bad values."""
-    columns: dict[str, Any] = {"min_insync_replicas": None, "unclean_leader_election": None}
-    minimum = configs.get("min.insync.replicas")
-    if minimum is not None:
-        if re.fullmatch("[0-9]{1,9}", minimum) and int(minimum) >= 1:
-            columns["min_insync_replicas"] = int(minimum)
-        else:
-            warnings.append(f"min.insync.replicas={minimum} is no positive number")
-    unclean = configs.get("unclean.leader.election.enable")
-    if unclean is not None:
-        if unclean.lower() in ("true", "false"):
-            columns["unclean_leader_election"] = unclean.lower() == "true"
-        else:
-            warnings.append(f"unclean.leader.election.enable={unclean} is neither true nor false")
-    return columns
+    minimum, unclean = configs.get("min.insync.replicas"), configs.get("unclean.leader.election.enable")
+    is_number = minimum is not None and re.fullmatch("[0-9]{1,9}", minimum) and int(minimum) >= 1
+    if minimum is not None and not is_number:
+        warnings.append(f"min.insync.replicas={minimum} is no positive number")
+    is_flag = unclean is not None and unclean.lower() in ("true", "false")
+    if unclean is not None and not is_flag:
+        warnings.append(f"unclean.leader.election.enable={unclean} is neither true nor false")
+    return {
+        "min_insync_replicas": int(minimum) if minimum and is_number else None,
+        "unclean_leader_election": unclean.lower() == "true" if unclean and is_flag else None,
+    }

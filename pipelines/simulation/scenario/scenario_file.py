@@ -1,7 +1,7 @@
 """The YAML file of a scenario: its sentences, settings and cluster; errors name the line."""
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,21 +12,14 @@ from ruamel.yaml.reader import ReaderError
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
-from pipelines.simulation.scenario.sentence_syntax import LARGEST, LARGEST_ID
 from udfs.simulation.cluster_events import ClusterSettings, InitialPartition, InitialState
 
 FETCH_EVERY = "followers_fetch_every_ms"  # a setting of the scenario, not of the cluster
+LARGEST, LARGEST_ID = 10**12 - 1, 10**9 - 1  # numbers, and ids of brokers and partitions
 _KEYS = ("brokers", "controller", "topics", "settings", "events")
 _CHOICES = {"truncate_to": ("epoch", "high_watermark")}
 _MINIMUM = {"leader_imbalance_check_ms": 1, "replica_lag_time_max_ms": 2, "checkpoint_ms": 1, "message_bytes": 1}
-
-
-@dataclass(frozen=True)
-class ScenarioSettings:
-    """Settings: those of the cluster, and how often followers fetch (0 = only if a sentence says so)."""
-
-    cluster: dict[str, Any]
-    fetch_every_ms: int = 500
+_TYPES: dict[Any, str] = {bool: "true or false", int: "a whole number", str: "text"}
 
 
 @dataclass(frozen=True)
@@ -46,21 +39,19 @@ class ScenarioFile:
 
     def read_sentences(self, remedy: str) -> list[tuple[str, int]]:
         """Return (sentence, its line) of all events."""
-        sentences = self.content.get("events")
-        if sentences is None:
-            return []
-        if not isinstance(sentences, list):
+        written, sentences = self.content.get("events"), []
+        if written is not None and not isinstance(written, list):
             self.fail("events is not a list", remedy, self.get_line("events"))
-        places: Any = sentences
-        lines = [places.lc.item(i)[0] + 1 for i in range(len(sentences))]
-        for sentence, line in zip(sentences, lines, strict=True):
+        for i, sentence in enumerate(written or ()):
+            line = self.content["events"].lc.item(i)[0] + 1
             if not isinstance(sentence, str):
                 self.fail(f"{sentence!r} is not a sentence", remedy, line)
-        return [(" ".join(sentence.split()), line) for sentence, line in zip(sentences, lines, strict=True)]
+            sentences.append((" ".join(sentence.split()), line))
+        return sentences
 
-    def read_settings(self) -> ScenarioSettings:
-        """Return the settings; each has its type."""
-        types = {field.name: str(field.type) for field in fields(ClusterSettings)} | {FETCH_EVERY: "int"}
+    def read_settings(self) -> tuple[dict[str, Any], int]:
+        """Return (fields of ClusterSettings; how often followers fetch, ms, 0 = only if a sentence says so)."""
+        types = {field.name: field.type for field in fields(ClusterSettings)} | {FETCH_EVERY: int}
         settings = self._read_mapping("settings", "Write it like this: settings: {kraft: true}.")
         for key, value in settings.items():
             line = _get_line(settings, key)
@@ -69,8 +60,7 @@ class ScenarioFile:
             if (remedy := _check_setting(key, value, types[key])) is not None:
                 self.fail(f"settings: {key} is {value!r}", remedy, line)
         cluster = dict(settings)
-        fetch = {"fetch_every_ms": cluster.pop(FETCH_EVERY)} if FETCH_EVERY in cluster else {}
-        return ScenarioSettings(cluster, **fetch)
+        return cluster, cluster.pop(FETCH_EVERY, 500)
 
     def read_cluster(self, settings: dict[str, Any]) -> InitialState:
         """Return the cluster that the scenario describes. settings: fields of ClusterSettings."""
@@ -86,10 +76,8 @@ class ScenarioFile:
         if controller not in brokers:
             problem = f"controller {controller!r} is not one of the brokers"
             self.fail(problem, f"Brokers: {brokers}.", self.get_line("controller"))
-        partitions = tuple(self._read_partitions(list(brokers)))
-        return InitialState(
-            tuple(sorted(brokers)), frozenset(brokers), partitions, controller, 1, ClusterSettings(**settings)
-        )
+        ids, partitions = tuple(sorted(brokers)), tuple(self._read_partitions(list(brokers)))
+        return InitialState(ids, frozenset(ids), partitions, controller, 1, ClusterSettings(**settings))
 
     def reject_cluster(self) -> None:
         """Fail if the scenario describes a cluster although it is given with a source."""
@@ -127,11 +115,7 @@ class ScenarioFile:
 
 
 def read_scenario_file(path: str) -> ScenarioFile:
-    """Read the file of a scenario.
-
-    Raises:
-        SourceError: The file cannot be read, is not YAML, or has unknown keys.
-    """
+    """Read the file of a scenario; raise SourceError if it is no YAML mapping with known keys."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -163,18 +147,12 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _check_setting(key: str, value: Any, type_name: str) -> str | None:
-    """Return how to correct the value of a setting; None if it is right."""
-    types: dict[str, tuple[Callable[[Any], bool], str]] = {
-        "bool": (lambda value: isinstance(value, bool), "true or false"),
-        "int": (_is_whole, "a whole number"),
-        "str": (lambda value: isinstance(value, str), "text"),
-    }
-    has_type, description = types[type_name]
-    if not has_type(value):
-        return f"Write {description}."
+def _check_setting(key: str, value: Any, required: Any) -> str | None:
+    """Return how to correct the value of a setting of this type; None if it is right."""
+    if not isinstance(value, required) or isinstance(value, bool) != (required is bool):
+        return f"Write {_TYPES[required]}."
     if key in _CHOICES:
         return None if value in _CHOICES[key] else f"Write {' or '.join(_CHOICES[key])}."
-    if type_name == "int" and value < _MINIMUM.get(key, 0):
+    if required is int and value < _MINIMUM.get(key, 0):
         return f"Write {_MINIMUM.get(key, 0)} or more."
-    return f"Write at most {LARGEST:,}." if type_name == "int" and value > LARGEST else None
+    return f"Write at most {LARGEST:,}." if required is int and value > LARGEST else None

@@ -11,9 +11,9 @@ import pytest
 from pipelines.config.settings import CustomFailure, load_settings
 from pipelines.errors import SettingsError
 from pipelines.stages.cluster_inputs import check_settings, match_capacities, read_capacities
+from udfs.failures.broker_loads import headroom_rows
 from udfs.failures.failure_outcomes import SchemeAggregates
-from udfs.failures.headroom import headroom_rows
-from udfs.failures.kernels.partition_arrays import BYTES_OUT, EVENTS, LEADERS, LOADS
+from udfs.failures.kernels.failure_totals import BYTES_OUT, EVENTS, LEADERS, LOADS
 from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
 
 HEADER = "broker_id,leaders,bytes_out_per_s\n"
@@ -28,14 +28,14 @@ def aggregates(racks: tuple[str | None, ...] = ("a", "b", "c")) -> SchemeAggrega
     takeovers[1, 2, LEADERS], takeovers[1, 2, BYTES_OUT] = 2, 20
     scenarios = build_scenarios("c", Cluster((1, 2, 3), racks), RandomSets())
     count = len(scenarios.kind)
-    losses, gains = np.zeros((count, 3, LOADS)), np.zeros((count, 3, LOADS))
+    gains = np.zeros((count, 3, LOADS))
     for s in range(count):  # every rack has one broker
         if racks[s] is not None:
-            losses[s, s], gains[s] = led[s], takeovers[s]
+            gains[s] = takeovers[s]
     zeros = np.zeros((3, EVENTS), np.int64)
     sums = {"leader_loads": led, "takeovers": takeovers, "known": np.array([0, 0, 6])}
     sums |= {"events": zeros[0], "single_events": zeros, "scenario_events": np.zeros((count, EVENTS), np.int64)}
-    sums |= {"scenario_losses": losses, "scenario_takeovers": gains}
+    sums |= {"scenario_takeovers": gains}
     return SchemeAggregates(np.array([1, 2, 3], dtype=np.int32), scenarios, sums)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from udfs.arrow.ragged import offsets_of
-from udfs.hotspots.kernels import balance_measures
+from udfs.hotspots.hotspot_measures import measure_balance
 
 
 def groups(*rows: list[float]) -> tuple[np.ndarray, np.ndarray]:
@@ -21,12 +21,10 @@ def brute_gini(values: list[float]) -> float:
 def test_known_values() -> None:
     values, offsets = groups([4, 4, 4, 4], [8, 0, 0, 0], [1, 2, 3, 4])
     brokers = np.array([4, 4, 4])
-    assert balance_measures.max_over_mean(values, offsets, brokers).tolist() == [1, 4, 1.6]
-    assert balance_measures.coefficient_of_variation(values, offsets, brokers) == pytest.approx(
-        [0, 3**0.5, 0.2**0.5 * 1.0]
-    )
-    assert balance_measures.gini(values, offsets, brokers) == pytest.approx([0, 0.75, 0.25])
-    assert balance_measures.jain(values, offsets, brokers) == pytest.approx([1, 0.25, 100 / 120])
+    assert measure_balance(values, offsets, brokers).max_over_mean.tolist() == [1, 4, 1.6]
+    assert measure_balance(values, offsets, brokers).cv == pytest.approx([0, 3**0.5, 0.2**0.5 * 1.0])
+    assert measure_balance(values, offsets, brokers).gini == pytest.approx([0, 0.75, 0.25])
+    assert measure_balance(values, offsets, brokers).jain == pytest.approx([1, 0.25, 100 / 120])
 
 
 def test_left_out_brokers_count_as_zeros() -> None:
@@ -37,29 +35,20 @@ def test_left_out_brokers_count_as_zeros() -> None:
             continue
         some = [v for v in full if v]
         brokers = np.array([len(full)])
-        for measure in (
-            balance_measures.max_over_mean,
-            balance_measures.coefficient_of_variation,
-            balance_measures.gini,
-            balance_measures.jain,
-            balance_measures.smallest,
-        ):
-            assert measure(*groups(some), brokers) == pytest.approx(measure(*groups(full), brokers)), measure
-        assert balance_measures.gini(*groups(some), brokers) == pytest.approx([brute_gini(full)])
+        for measure in ("max_over_mean", "cv", "gini", "jain", "smallest"):
+            assert getattr(measure_balance(*groups(some), brokers), measure) == pytest.approx(
+                getattr(measure_balance(*groups(full), brokers), measure)
+            ), measure
+        assert measure_balance(*groups(some), brokers).gini == pytest.approx([brute_gini(full)])
 
 
 def test_nothing_to_measure_is_nan_not_an_error() -> None:
     values, offsets = groups([], [0, 0], [])
     brokers = np.array([0, 2, 3])
-    for measure in (
-        balance_measures.max_over_mean,
-        balance_measures.coefficient_of_variation,
-        balance_measures.gini,
-        balance_measures.jain,
-    ):
-        assert np.isnan(measure(values, offsets, brokers)).all()
+    for measure in ("max_over_mean", "cv", "gini", "jain"):
+        assert np.isnan(getattr(measure_balance(values, offsets, brokers), measure)).all()
 
 
 def test_a_small_group_beside_a_huge_one_keeps_its_digits() -> None:
     values, offsets = groups([1e18, 1e18], [1, 2])
-    assert balance_measures.mean(values, offsets, np.array([2, 2])).tolist() == [1e18, 1.5]
+    assert measure_balance(values, offsets, np.array([2, 2])).mean.tolist() == [1e18, 1.5]

@@ -165,7 +165,7 @@ def test_percentiles_and_exceedance_probabilities() -> None:
         0.25,
         0.0,
     ]
-    assert distribution.percent_at_most(1.1) == 50.0
+    assert 100 * (1 - distribution.exceedance_probability(1.1)) == 50.0
     assert HotspotDistribution.create([], 0, 4) is None
 
 

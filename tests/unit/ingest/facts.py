@@ -8,9 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.ingest.fact_tables import FACTS, FactKind
 from pipelines.ingest.format_registry import detect_format, get_format
-from pipelines.ingest.source_format import Records
+from pipelines.ingest.source_format import FACTS, FactKind, Records
 from pipelines.ingest.text import read_text
 
 SAMPLES = Path(__file__).parents[3] / "data_samples"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pipelines.ingest.fact_tables import FactKind
+from pipelines.ingest.source_format import FactKind
 
 from .facts import SAMPLES, load_facts
 

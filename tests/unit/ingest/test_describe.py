@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.fact_tables import FactKind
 from pipelines.ingest.formats.describe import FORMAT
-from pipelines.ingest.formats.describe_configs import split_configs
-from pipelines.ingest.formats.describe_line import parse_line
+from pipelines.ingest.formats.describe_line import parse_line, split_configs
 from pipelines.ingest.snapshot import load_snapshot
-from pipelines.ingest.source_format import parse_each, read_lines
+from pipelines.ingest.source_format import FactKind, parse_each, read_lines
 from pipelines.ingest.sources import find_source
 
 from .facts import BAD_DIR, FORMATS_DIR, check_facts, drop_kind, facts, faults, load_facts, reasons, shorten

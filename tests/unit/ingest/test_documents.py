@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.fact_tables import FactKind
 from pipelines.ingest.format_registry import FORMATS, detect_format
 from pipelines.ingest.formats import log_dirs
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 from pipelines.ingest.formats.json_documents import JsonEvent, JsonEventKind, walk_documents
-from pipelines.ingest.source_format import Records, parse_each
+from pipelines.ingest.source_format import FactKind, Records, parse_each
 
 from .facts import FORMATS_DIR, check_facts, drop_kind, facts, faults, load_facts, reasons, shorten
 

@@ -7,8 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.fact_tables import FactKind
 from pipelines.ingest.formats.kraft_log import FORMAT
+from pipelines.ingest.source_format import FactKind
 
 from .facts import FORMATS_DIR, check_facts, facts, faults, reasons, shorten
 

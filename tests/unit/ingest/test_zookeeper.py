@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.fact_tables import FactKind
 from pipelines.ingest.formats import zookeeper_cli, zookeeper_json
 from pipelines.ingest.formats.checked_values import BadValueError
 from pipelines.ingest.formats.zookeeper_json import parse_znode
 from pipelines.ingest.snapshot import Snapshot, load_snapshot
+from pipelines.ingest.source_format import FactKind
 from pipelines.ingest.sources import find_source
 
 from .facts import BAD_DIR, FORMATS_DIR, check_facts, drop_kind, facts, faults, load_facts, reasons, shorten

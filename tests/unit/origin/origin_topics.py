@@ -10,7 +10,7 @@ import pyarrow as pa
 from tests.unit.placement.placement_requests import ints, to_lists
 from udfs.origin.topic_origins import BROKERS, TOPICS, find_topic_origins
 from udfs.placement.kernels import admin_utils
-from udfs.placement.kernels.java_random import scramble_seeds
+from udfs.placement.kernels.java_util import scramble_seeds
 from udfs.placement.kernels.striped import place_striped
 from udfs.placement.kernels.topic_arrays import BrokerLists, Topics
 

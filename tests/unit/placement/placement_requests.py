@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from udfs.placement.kernels import admin_utils
-from udfs.placement.kernels.java_random import scramble_seeds
+from udfs.placement.kernels.java_util import scramble_seeds
 from udfs.placement.kernels.striped import place_striped
 from udfs.placement.kernels.topic_arrays import BrokerLists, TopicPlacements, Topics
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pipelines.cli import main
-from udfs.placement.kernels.java_random import next_int, scramble_seeds
+from udfs.placement.kernels.java_util import next_int, scramble_seeds
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = ROOT / "tests" / "golden"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from udfs.placement.kernels.java_random import next_int, scramble_seeds, shuffle
+from udfs.placement.kernels.java_util import next_int, scramble_seeds, shuffle
 
 # new Random(seed), then nextInt(bound) five times (OpenJDK 17).
 JAVA_DRAWS = {

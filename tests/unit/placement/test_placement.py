@@ -16,12 +16,10 @@ from tests.unit.placement.placement_requests import (
     to_lists,
 )
 from udfs.placement.kernels import admin_utils
-from udfs.placement.kernels.java_hash import compute_hash_code, find_hash_map_order
-from udfs.placement.kernels.java_random import scramble_seeds
-from udfs.placement.kernels.kafka_errors import ErrorCode, describe_error
-from udfs.placement.kernels.rack_aware_round_robin import alternate_racks
+from udfs.placement.kernels.java_util import compute_hash_code, find_hash_map_order, scramble_seeds
+from udfs.placement.kernels.round_robin import alternate_racks
 from udfs.placement.kernels.striped import place_striped
-from udfs.placement.kernels.topic_arrays import BrokerLists, TopicPlacements, Topics
+from udfs.placement.kernels.topic_arrays import BrokerLists, ErrorCode, TopicPlacements, Topics, describe_error
 
 
 def read_error(placed: TopicPlacements, request: dict, brokers: int, topic: int = 0) -> dict[str, str]:

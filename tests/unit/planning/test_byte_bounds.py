@@ -16,8 +16,8 @@ from tests.unit.planning.small_clusters import (
     may_lead,
     successor_options,
 )
-from udfs.planning.bounds.byte_bounds import ByteBounds, bound_leader_bytes, bound_successor_bytes
 from udfs.planning.cluster_model import ClusterModel
+from udfs.planning.leadership.bytes_out_order import ByteBounds, bound_leader_bytes, bound_successor_bytes
 
 
 def split_optimum(options: list[list[int]], weights: list[float], base: dict[int, float]) -> float:

@@ -11,8 +11,8 @@ import pytest
 from tests.unit.planning.plan_models import model_with
 from udfs.planning.cluster_model import ClusterModel, FreezeReason
 from udfs.planning.constraints import InfeasibleRequest, Rules, build_rules, find_usual_factors
-from udfs.planning.infeasibility import explain_infeasibility
 from udfs.planning.plan_request import PlanRequest
+from udfs.planning.replicas.count_limits import explain_infeasibility
 from udfs.planning.replicas.replica_counts import plan_replica_counts
 
 

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.cli.plan_check_rendering import render_progress
+from pipelines.cli.plan_rendering import render_progress
 from pipelines.errors import SourceError
-from pipelines.plan_files.plan_check import check_plan
+from pipelines.plan_files.plan_check import ChangedRack, PlanProgress, PlanStatus, check_plan
 from pipelines.plan_files.plan_folder import write_plan
-from pipelines.plan_files.plan_progress import ChangedRack, PlanProgress, PlanStatus
 from tests.unit.planning.plan_models import Key, model_with, partitions_of, proposal_with
 from udfs.json_output import to_json
 from udfs.planning.cluster_model import ClusterModel

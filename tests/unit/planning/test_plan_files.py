@@ -13,10 +13,15 @@ import pytest
 from hypothesis import given, settings
 
 from pipelines.errors import SettingsError
-from pipelines.plan_files.kafka_json import dump_election, find_elections, get_wave_lists
-from pipelines.plan_files.plan_folder import build_files, write_plan
-from pipelines.plan_files.plan_json import name_waves, to_plain_json
-from pipelines.plan_files.throttles import Throttle, compute_throttle, dump_throttle_script
+from pipelines.plan_files.kafka_json import (
+    Throttle,
+    compute_throttle,
+    dump_election,
+    dump_throttle_script,
+    find_elections,
+    get_wave_lists,
+)
+from pipelines.plan_files.plan_folder import build_files, name_waves, to_plain_json, write_plan
 from tests.unit.planning.plan_models import model_with, models_and_proposals, proposal_with
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.waves import WaveLimits, Waves, split_into_waves

@@ -15,7 +15,7 @@ from udfs.arrow.ragged import count_true, has_repeat, row_of
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Ints, ProposedAssignment
 from udfs.planning.constraints import COPYING_GOALS, InfeasibleRequest, Rules, build_rules, find_rack_violations
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.replicas.count_targets import CountTargets, compute_count_targets
+from udfs.planning.replicas.count_limits import CountTargets, compute_count_targets
 from udfs.planning.replicas.replica_counts import plan_replica_counts
 
 

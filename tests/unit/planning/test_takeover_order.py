@@ -23,9 +23,8 @@ from tests.unit.planning.small_clusters import (
 from udfs.json_output import to_json
 from udfs.planning.certificates import FailureTakeover
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
-from udfs.planning.leadership.leadership_plans import plan_leadership
 from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders
-from udfs.planning.leadership.takeover_order import plan_takeover_order
+from udfs.planning.leadership.takeover_order import plan_leadership, plan_takeover_order
 
 
 def led_of(model: ClusterModel) -> Counter[int]:

@@ -13,8 +13,12 @@ from tests.unit.planning.small_clusters import cluster, clusters, every, leader_
 from udfs.json_output import to_json
 from udfs.planning.certificates import TopicPrice
 from udfs.planning.cluster_model import ClusterModel
-from udfs.planning.leadership.preferred_leaders import find_leader_choices, plan_preferred_leaders
-from udfs.planning.leadership.topic_leaders import compute_topic_limits, plan_topic_leaders
+from udfs.planning.leadership.preferred_leaders import (
+    compute_topic_limits,
+    find_leader_choices,
+    plan_preferred_leaders,
+    plan_topic_leaders,
+)
 
 
 def most_by_topic(model: ClusterModel, chosen: tuple[int, ...]) -> list[int]:

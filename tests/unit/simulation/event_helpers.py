@@ -6,7 +6,7 @@ from typing import Any
 
 from udfs.simulation.cluster_events import ClusterSettings, Event, InitialPartition, InitialState, TopicPartition
 from udfs.simulation.kernels.codes import EventKind
-from udfs.simulation.result_rows import Row, get_final_state, list_health, list_requests
+from udfs.simulation.result_tables import Row, get_final_state, list_health, list_requests
 from udfs.simulation.simulator import Simulation, simulate
 
 T = ("t", 0)

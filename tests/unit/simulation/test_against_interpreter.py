@@ -14,8 +14,8 @@ from tests.seed_sampler import SeedSampler
 from tests.unit.simulation.random_cases import random_case, random_data_case
 from tests.unit.simulation.random_event_sequences import random_kraft_sequence, random_zookeeper_sequence
 from udfs.simulation.cluster_events import Event, InitialPartition, InitialState, build_event_log
+from udfs.simulation.cluster_timeline import find_joint_events
 from udfs.simulation.event_packing import pack_event_log
-from udfs.simulation.joint_events import find_joint_events
 from udfs.simulation.kernels.codes import EventKind
 from udfs.simulation.result_tables import ResultTables
 from udfs.simulation.simulation_schemas import LISTS, WIRE

@@ -10,7 +10,13 @@ import pytest
 from pipelines.cli.replay_rendering import render_replay
 from pipelines.errors import SourceError
 from pipelines.simulation.cluster_replay import Replay, ReplayRequest, parse_until, run_replay
-from udfs.simulation.result_rows import get_final_state, list_health, list_leaderships, list_requests, list_transitions
+from udfs.simulation.result_tables import (
+    get_final_state,
+    list_health,
+    list_leaderships,
+    list_requests,
+    list_transitions,
+)
 
 
 def run_events(tmp_path: Path, topics: str, *events: str, settings: str = "") -> Replay:

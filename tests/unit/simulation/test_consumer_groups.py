@@ -1,4 +1,4 @@
-"""Consumer groups: each condition on its own, and the kernel against a coordinator of objects and callbacks."""
+"""Consumer groups: each condition on its own, and the coordinator against another one, of objects and callbacks."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import heapq
 import itertools
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
-import numpy as np
 import pytest
 
 from udfs.simulation import group_simulation as g
-from udfs.simulation.group_simulation import GroupEvent, GroupSettings
-from udfs.simulation.kernels.group_codes import GroupCause, GroupError, GroupEventKind, GroupState
+from udfs.simulation.group_events import GroupCause, GroupError, GroupEvent, GroupEventKind, GroupSettings, GroupState
 
 AT_ONCE_RULES = GroupSettings(initial_rebalance_delay_ms=0)
 Row = dict[str, Any]
@@ -728,4 +726,4 @@ def test_names_are_as_many_as_codes() -> None:
         len(GroupError),
         len(GroupCause),
     )
-    assert np.array_equal(GroupSettings().to_numbers(), [3000, 0, 1, 0, 300_000, 6000, 1_800_000])
+    assert astuple(GroupSettings()) == (3000, False, True, False, 300_000, 6000, 1_800_000)

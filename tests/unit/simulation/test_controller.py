@@ -9,7 +9,7 @@ from tests.unit.simulation.interpreter import interpret
 from tests.unit.simulation.random_cases import random_case
 from udfs.simulation.cluster_events import ClusterSettings, Event, InitialPartition, InitialState
 from udfs.simulation.kernels.codes import EventKind
-from udfs.simulation.result_rows import get_final_state, list_leaderships, list_transitions
+from udfs.simulation.result_tables import get_final_state, list_leaderships, list_transitions
 from udfs.simulation.simulator import simulate
 
 SEQUENCES = 1500

@@ -18,7 +18,7 @@ from udfs.simulation.controller import list_controller_steps
 from udfs.simulation.controller.step_writer import ControllerStep, make_topic_id
 from udfs.simulation.event_packing import pack_event_log
 from udfs.simulation.kernels.codes import EventKind
-from udfs.simulation.result_rows import get_final_state, list_leaderships, list_transitions
+from udfs.simulation.result_tables import get_final_state, list_leaderships, list_transitions
 from udfs.simulation.simulator import simulate, simulate_packed
 
 SAMPLES = Path(__file__).parents[3] / "data_samples"

@@ -13,8 +13,8 @@ from pipelines.ingest import snapshot
 from pipelines.ingest.snapshot import build_snapshot, parse_facts, read_records
 from pipelines.ingest.sources import find_source
 from pipelines.simulation.cluster_replay import ReplayRequest, run_replay
-from pipelines.simulation.initial_state import read_initial_state
 from pipelines.simulation.snapshot_sequence import derive_events
+from pipelines.simulation.source_snapshots import read_initial_state
 from udfs.simulation.cluster_events import InitialPartition, InitialState, TopicPartition
 from udfs.simulation.kernels.codes import EventKind
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.simulation.cluster_replay import Replay, ReplayRequest, run_replay
-from udfs.simulation.result_rows import list_leaderships, list_transitions
+from udfs.simulation.result_tables import list_leaderships, list_transitions
 
 Changes = list[tuple[int, str, int | None, int, list[int]]]
 

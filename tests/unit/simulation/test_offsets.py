@@ -21,7 +21,7 @@ from tests.unit.simulation.event_helpers import (
 from udfs.simulation.cluster_events import Event, InitialPartition, InitialState
 from udfs.simulation.kernels.codes import EventKind
 from udfs.simulation.kernels.simulation_arrays import Partition
-from udfs.simulation.result_rows import list_leaderships, list_requests
+from udfs.simulation.result_tables import list_leaderships, list_requests
 from udfs.simulation.simulator import Simulation, simulate
 
 PAIR = cluster(led_partition(1, 2))

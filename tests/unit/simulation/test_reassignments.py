@@ -14,7 +14,7 @@ from tests.unit.simulation.event_helpers import T, cluster, led_partition
 from tests.unit.simulation.interpreter import interpret
 from udfs.simulation.cluster_events import Event, InitialPartition, InitialState
 from udfs.simulation.kernels.codes import EventKind
-from udfs.simulation.result_rows import get_final_state
+from udfs.simulation.result_tables import get_final_state
 from udfs.simulation.simulator import simulate
 
 Final = tuple[int, list[int], list[int], int | None]

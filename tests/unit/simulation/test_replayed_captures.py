@@ -15,7 +15,7 @@ from pipelines.simulation.cluster_replay import ReplayAnswer, ReplayEnd, ReplayR
 from pipelines.simulation.metadata_log import cut_log, read_log_events
 from udfs.simulation.cluster_events import ClusterSettings, Event, InitialPartition, InitialState
 from udfs.simulation.kernels.codes import EventKind
-from udfs.simulation.result_rows import get_final_state
+from udfs.simulation.result_tables import get_final_state
 from udfs.simulation.simulator import Simulation, simulate
 
 SAMPLES = Path(__file__).parents[3] / "data_samples"

@@ -9,7 +9,7 @@ import pytest
 from pipelines.cli.replay_rendering import render_replay
 from pipelines.errors import SourceError
 from pipelines.simulation.cluster_replay import ReplayRequest, build_answer, run_replay
-from udfs.simulation.result_rows import list_health
+from udfs.simulation.result_tables import list_health
 
 HEAD = "brokers: [1, 2, 3]\ntopics:\n  orders: [[1, 2], [2, 3], [3, 1]]\n  solo: [[2]]\nevents:\n"
 

@@ -10,12 +10,11 @@ import pytest
 from pipelines.cli.replay_rendering import render_replay
 from pipelines.errors import SourceError
 from pipelines.simulation.cluster_replay import ReplayRequest, run_replay
-from pipelines.simulation.scenario.client_sentences import SKIPPED_IF_REJECTED
 from pipelines.simulation.scenario.scenario_reader import Scenario, read_scenario
+from pipelines.simulation.scenario.sentences import SKIPPED_IF_REJECTED
 from udfs.simulation.cluster_events import ClusterSettings, Event, InitialPartition, InitialState
-from udfs.simulation.group_simulation import GroupEvent
+from udfs.simulation.group_events import GroupEvent, GroupEventKind
 from udfs.simulation.kernels.codes import EventKind
-from udfs.simulation.kernels.group_codes import GroupEventKind
 
 HEAD = "brokers: [1, 2, 3]\ntopics:\n  orders: [[1, 2], [2, 3], [3, 1]]\n  solo: [[2]]\n"
 WITHOUT_IMPLIED_FETCHES = HEAD + "settings: {followers_fetch_every_ms: 0}\n"

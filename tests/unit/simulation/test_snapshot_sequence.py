@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.errors import SourceError
 from pipelines.simulation.cluster_replay import ReplayRequest, run_replay
-from udfs.simulation.result_rows import get_final_state
+from udfs.simulation.result_tables import get_final_state
 
 SAMPLES = Path(__file__).parents[3] / "data_samples"
 ZOOKEEPER = SAMPLES / "kafka-2.8.2-zookeeper" / "zookeeper-dump.jsonl"

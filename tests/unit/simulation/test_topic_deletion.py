@@ -7,7 +7,7 @@ from typing import Any
 
 from pipelines.simulation.cluster_replay import Replay, ReplayRequest, run_replay
 from udfs.simulation.controller import list_controller_steps
-from udfs.simulation.result_rows import get_final_state, list_leaderships, list_requests, list_transitions
+from udfs.simulation.result_tables import get_final_state, list_leaderships, list_requests, list_transitions
 
 HEAD = """\
 settings: {auto_leader_rebalance: false}

@@ -1,11 +1,9 @@
 """What failures can lose: copysets, scatter width, and the probability that k failures lose a partition.
 
-Any k of n brokers fail with equal probability. A partition is lost if all of its replicas are on failed brokers, so
-whether some partition is lost depends on the distinct replica sets (copysets) alone. Source of the terms: Cidon et
-al., "Copysets: Reducing the Frequency of Data Loss in Cloud Storage", USENIX ATC 2013.
+Any k of n brokers fail with equal probability. A partition is lost if all of its replicas are on failed brokers. Source
+of the terms: Cidon et al., "Copysets: Reducing the Frequency of Data Loss in Cloud Storage", USENIX ATC 2013.
 """
 
-from dataclasses import dataclass
 from math import comb
 from typing import NamedTuple
 
@@ -26,8 +24,7 @@ EXACT, MONTE_CARLO = "exact", "monte_carlo"
 Z_95 = 1.959963984540054  # quantile of the normal distribution for a 95 % interval
 
 
-@dataclass(frozen=True)
-class SearchEffort:
+class SearchEffort(NamedTuple):
     """How much to spend on a probability."""
 
     max_exact_steps: int  # counting may take this many steps; otherwise the probability is estimated
@@ -35,8 +32,7 @@ class SearchEffort:
     seed: int
 
 
-@dataclass(frozen=True)
-class LossProbability:
+class LossProbability(NamedTuple):
     """A probability with its 95 % interval, and EXACT or MONTE_CARLO."""
 
     probability: float
@@ -56,16 +52,7 @@ class CopysetIndex(NamedTuple):
 
 
 def find_copysets(offsets: Ints, broker: Ids, brokers: int) -> tuple[Ints, Ids]:
-    """Find the distinct sets of brokers that hold partitions.
-
-    Args:
-        offsets: int64 (p + 1), the replicas of each partition.
-        broker: int32 (r), indices 0..brokers - 1, distinct within a partition.
-        brokers: number of brokers.
-
-    Returns:
-        int64 (c + 1), offsets; int32 (flat), the members of each set, rising.
-    """
+    """Find the distinct sets of brokers that hold partitions: offsets (int64, c + 1) and members (int32), rising."""
     width = np.diff(offsets)
     tables: list[npt.NDArray[np.int32]] = []
     for size in np.unique(width[width > 0]).tolist():
@@ -203,10 +190,7 @@ def _completes(index: CopysetIndex, chosen: Ids, last: int, subset: Ids) -> bool
 
 @compiled
 def count_lost_sets(index: CopysetIndex, k: int, brokers: int, max_steps: int) -> int:
-    """Count the k-subsets that contain a copyset; return -1 if that takes more than `max_steps`.
-
-    Subsets grow broker by broker. Once one contains a copyset, all subsets that begin with it are counted at once.
-    """
+    """Count the k-subsets that contain a copyset, growing them broker by broker; return -1 if that takes more steps."""
     chosen, subset = np.full(k, -1, dtype=np.int32), np.empty(k, dtype=np.int32)
     lost = np.int64(0)
     depth = 0
@@ -229,7 +213,6 @@ def count_lost_sets(index: CopysetIndex, k: int, brokers: int, max_steps: int) -
 
 @compiled
 def _count_hits(index: CopysetIndex, k: int, brokers: int, trials: int, seed: int) -> int:
-    """Count how many of `trials` random k-subsets contain a copyset."""
     np.random.seed(seed)  # noqa: NPY002 - the generator that compiled code has
     order, subset = np.arange(brokers).astype(np.int32), np.empty(k, dtype=np.int32)
     hits = 0
@@ -248,20 +231,10 @@ def _count_hits(index: CopysetIndex, k: int, brokers: int, trials: int, seed: in
 def compute_loss_probability(
     offsets: Ints, members: Ids, brokers: int, k: int, effort: SearchEffort
 ) -> LossProbability:
-    """Compute the probability that some partition loses every replica when k of the brokers fail.
+    """Compute the probability that some partition loses every replica when k of the brokers fail; NaN if k > brokers.
 
-    It is counted in the cheaper of two ways: every k-subset that extends a copyset, or k-subsets grown until they
-    contain one. If both are too expensive, it is estimated from random draws, with Wilson's interval.
-
-    Args:
-        offsets: int64 (c + 1), see `find_copysets`.
-        members: int32 (flat), likewise.
-        brokers: number of brokers.
-        k: number of failures.
-        effort: limits.
-
-    Returns:
-        The probability; NaN if k > brokers.
+    It is counted in the cheaper of two ways: k-subsets that extend a copyset, or k-subsets grown until they contain
+    one; if both are too expensive, it is estimated from random draws, with Wilson's interval.
     """
     if k > brokers:
         return LossProbability(np.nan, np.nan, np.nan, EXACT)
@@ -295,14 +268,7 @@ def wilson_interval(share: float, trials: int) -> tuple[float, float]:
 
 
 def compute_expected_loss(width: Ints, weight: npt.NDArray[np.float64], brokers: int, k: int) -> float:
-    """Return the expected weight (partitions or bytes) lost when k of the brokers fail.
-
-    Args:
-        width: int64 (w), numbers of replicas.
-        weight: float64 (w), weight of the partitions with so many replicas.
-        brokers: number of brokers.
-        k: number of failures.
-    """
+    """Return the expected weight lost when k brokers fail; weight: float64 (w), by number of replicas (width)."""
     out = 0.0
     for size in np.unique(width).tolist():
         if 0 < size <= k <= brokers:

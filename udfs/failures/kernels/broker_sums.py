@@ -1,16 +1,10 @@
 """What brokers hold and lead under a placement: sums over its partitions, by broker and by topic."""
 
+from typing import NamedTuple
+
 import numpy as np
 
-from udfs.failures.kernels.partition_arrays import (
-    NO_BROKER,
-    BrokerCounts,
-    Floats,
-    Ids,
-    Ints,
-    PartitionGroup,
-    TopicParts,
-)
+from udfs.failures.kernels.election import NO_BROKER, Floats, Ids, Ints, PartitionGroup
 from udfs.kernel_compiler import compiled
 
 # Columns of a broker's counts: partitions led, replicas in first position, replicas, in-sync replicas.
@@ -19,6 +13,25 @@ LED, PREFERRED, REPLICAS, IN_SYNC, COUNTS = range(5)
 SIZE, REPLICA_BYTES_IN, LEADER_BYTES_OUT, LEADER_BYTES_IN, WEIGHTS = range(5)
 # Columns of totals: partitions, replicas, partitions led by their first replica, partitions with a lagging replica.
 PARTITIONS, ALL_REPLICAS, LED_BY_FIRST, UNDER_REPLICATED, TOTALS = range(5)
+
+
+class BrokerCounts(NamedTuple):
+    """What `count_brokers` adds up over n live brokers."""
+
+    broker_counts: Ints  # int64 (n, COUNTS)
+    broker_loads: Floats  # float64 (n, WEIGHTS)
+    totals: Ints  # int64 (TOTALS)
+
+
+class TopicParts(NamedTuple):
+    """What `count_topics` fills: totals by topic, and a part for each topic and broker (room for r parts)."""
+
+    totals: Ints  # int64 (topics, TOTALS)
+    ends: Ints  # int64 (topics), where the parts of each topic end
+    broker: Ids  # int32 (r), index of the part's broker
+    leaders: Ints  # int64 (r), partitions that it leads
+    in_sync: Ints  # int64 (r), its in-sync replicas
+    out_rate: Floats  # float64 (r), bytes per second that consumers fetch from what it leads; NaN = unknown
 
 
 @compiled
@@ -49,18 +62,10 @@ def count_brokers(group: PartitionGroup, out: BrokerCounts) -> None:
 
 @compiled
 def count_topics(group: PartitionGroup, rows: Ints, out_rate: Floats, brokers: int, out: TopicParts) -> int:
-    """Count each topic's in-sync replicas and leaders by broker. Return the number of parts.
-
-    Args:
-        group: the partitions, topic by topic.
-        rows: int64 (topics + 1), the partitions of each topic.
-        out_rate: float64 (p), bytes per second that consumers fetch; NaN = unknown.
-        brokers: live brokers.
-        out: totals and parts.
-    """
+    """Count in-sync replicas and leaders by topic (rows: int64, topics + 1) and broker; return the number of parts."""
     part_of_broker = np.full(brokers, -1, dtype=np.int64)
     # Taken out of the tuples once: each access in a loop would count references.
-    offsets, replicas, in_isr, leaders = group.offsets, group.broker, group.in_isr, group.leader
+    offsets, replicas, in_isr, leaders = (group.offsets, group.broker, group.in_isr, group.leader)
     totals, part_broker, part_leaders = out.totals, out.broker, out.leaders
     part_in_sync, part_rate = out.in_sync, out.out_rate
     parts = 0
@@ -100,14 +105,7 @@ def count_topics(group: PartitionGroup, rows: Ints, out_rate: Floats, brokers: i
 
 @compiled
 def count_successors(offsets: Ints, broker: Ids, leaders: Ints, takeovers: Ids) -> None:
-    """Count leaders and takeovers of partitions whose replicas are all in sync: the second takes over from the first.
-
-    Args:
-        offsets: int64 (p + 1).
-        broker: int32 (r), indices.
-        leaders: int64 (n), filled.
-        takeovers: int32 (n, n), filled: from the failed broker (first) to its successor.
-    """
+    """Count leaders (int64, n) and takeovers (int32, (n, n)) where all replicas are in sync: the second takes over."""
     for i in range(len(offsets) - 1):
         begin = offsets[i]
         leaders[broker[begin]] += 1

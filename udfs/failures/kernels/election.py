@@ -1,4 +1,4 @@
-"""Kafka's leader election: the one rule for tables, `what-if`, views and notebooks.
+"""Kafka's leader election over flat arrays of partitions: the one rule for tables, `what-if`, views and notebooks.
 
 A leader that is live keeps leading. Otherwise the first replica in assignment order that is live and in the ISR takes
 over; else the first that is live and in the ELR; else, where the topic allows unclean election, the first that is
@@ -9,8 +9,34 @@ simulation has its own rules for the steps of an election; a test holds the two 
 from enum import IntEnum
 from typing import NamedTuple
 
-from udfs.failures.kernels.partition_arrays import NO_BROKER, Bools, Ids, PartitionGroup
+import numpy as np
+import numpy.typing as npt
+
 from udfs.kernel_compiler import compiled, part
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+NO_BROKER = -1
+UNKNOWN = -1
+MAX_REPLICAS = 62  # per partition: replica positions are bits of an int64
+
+
+class PartitionGroup(NamedTuple):
+    """p partitions with r replicas, of one cluster with n live brokers under one placement."""
+
+    offsets: Ints  # int64 (p + 1), the replicas of each partition
+    broker: Ids  # int32 (r), index 0..n - 1 of a live broker, in assignment order; NO_BROKER = the broker is down
+    in_isr: Bools  # (r)
+    in_elr: Bools  # (r)
+    lag: Ints  # int64 (r), messages behind the leader; UNKNOWN = not known
+    leader: Ids  # int32 (p), index of the leading broker; NO_BROKER = offline
+    min_isr: Ids  # int32 (p), min.insync.replicas
+    unclean: Bools  # (p), unclean.leader.election.enable
+    size: Ints  # int64 (p), bytes; UNKNOWN = not known
+    rate: Floats  # float64 (p, 2), bytes per second in and out; 0 = not known
 
 
 class ElectedFrom(IntEnum):
@@ -62,11 +88,7 @@ def count_bits(value: int) -> int:
 @compiled
 def lowest_bit(value: int) -> int:
     """Return the position of the lowest bit that is set. value: > 0."""
-    position = 0
-    while not value & 1:
-        value >>= 1
-        position += 1
-    return position
+    return count_bits((value & -value) - 1)
 
 
 @compiled
@@ -112,15 +134,7 @@ def read_replicas(group: PartitionGroup, i: int, positions: Ids) -> tuple[Replic
 
 @compiled
 def elect_leaders(group: PartitionGroup, failed: Bools, positions: Ids, leader: Ids, elected_from: Ids) -> None:
-    """Elect the leader of every partition after replicas failed.
-
-    Args:
-        group: the partitions before the failure, at most MAX_REPLICAS replicas each.
-        failed: bool (r), replicas whose broker fails.
-        positions: int32 (MAX_REPLICAS), scratch.
-        leader: int32 (p), filled with the index of the new leader's broker, or NO_BROKER.
-        elected_from: int32 (p), filled with codes of ElectedFrom.
-    """
+    """Elect leaders after replicas (bool, r) failed: fill leader and elected_from, int32 (p); positions: scratch."""
     for i in range(len(group.leader)):
         replicas, _ = read_replicas(group, i, positions)
         begin = group.offsets[i]

@@ -51,11 +51,7 @@ def _poisson(mean: float, first: int, out: Floats) -> None:
 
 @compiled
 def _coefficients(weights: Floats, first: Ints, bins: Ints, balls: int, lowest: int, points: int, out: Floats) -> None:
-    """Compute P(there are `balls` balls, and no bin has more than lowest + i) for each i of out.
-
-    weights: float64 (groups, width), weight of first[g] + j balls in each of the bins[g] bins of group g.
-    points: of the Fourier transform, an odd number; the second half mirrors the first.
-    """
+    """Compute P(`balls` balls, no bin with more than lowest + i) for each i of out; weights: of first[g] + j balls."""
     half = (points + 1) // 2
     groups, width = weights.shape
     roots = np.exp(2j * np.pi * np.arange(points) / points)
@@ -84,14 +80,9 @@ def _coefficients(weights: Floats, first: Ints, bins: Ints, balls: int, lowest: 
 
 
 def find_fullest_bin(balls: int, probability: Floats, bins: Ints) -> FullestBin:
-    """Compute the distribution of the fullest bin, for groups of equal bins.
+    """Compute the distribution of the fullest bin, for groups of equal bins (int64, > 0), of this probability each.
 
     Takes O(balls) time for large numbers, and O(sqrt(balls)) memory.
-
-    Args:
-        balls: Number of balls, >= 0.
-        probability: float64 (groups), probability of one bin of the group. Those of all bins add up to 1.
-        bins: int64 (groups), bins of each group, > 0.
     """
     n = int(bins.sum())
     lowest = -(-balls // n)

@@ -1,9 +1,8 @@
 """Count the leaders and replicas of each broker for many seeds, without placing partition by partition.
 
-In Kafka's round robin over n brokers, n consecutive partitions put one leader on every broker. A topic of p partitions
-therefore gives every broker p // n leaders, and one more to an arc of p % n brokers from its random start. An arc is
-two entries of a difference array, so a seed costs O(topics + brokers). Without racks, every rank of follower is an arc
-too. The kernels take uint64 run_words (seeds) of `mix_run_seeds`, arcs of `find_arcs`, and add to `counts`.
+In Kafka's round robin over n brokers, n consecutive partitions put one leader on every broker. So a topic gives every
+broker p // n leaders, and one more to an arc of p % n brokers: two entries of a difference array. Without racks, every
+rank of follower is an arc too. Kernels take run_words (seeds) of `mix_run_seeds`, and add to `counts`.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ import numpy.typing as npt
 
 from udfs.arrow.ragged import offsets_of, row_of, take_segments
 from udfs.kernel_compiler import compiled, part
-from udfs.placement.kernels.java_random import MULTIPLIER, STATE_MASK, next_int, shuffle
-from udfs.placement.kernels.rack_aware_round_robin import ReplicaScratch, place_partition
+from udfs.placement.kernels.java_util import MULTIPLIER, STATE_MASK, next_int, shuffle
+from udfs.placement.kernels.round_robin import ReplicaScratch, place_partition
 from udfs.placement.kernels.striped import RackLayout, StripedTopic, StripeScratch, lay_out_racks, place_topic
 from udfs.placement.kernels.topic_arrays import Ids, Ints
 from udfs.placement.kernels.topic_seeds import Words, combine_seed
@@ -116,18 +115,12 @@ def _finish_seed(
 
 @compiled
 def count_round_robin(run_words: Words, topics: ClusterTopics, arcs: Arcs, is_random: bool, counts: SeedCounts) -> None:
-    """Count leaders and replicas of the round robin without racks; brokers in the order placed over.
-
-    If not is_random, start index and shift are always 0, as in the naive scheme.
-    """
+    """Count the round robin without racks, in the order placed over; not is_random: start index and shift are 0."""
     n = counts.leaders.shape[1]
     begin, length, turn, factor = arcs.begin, arcs.length, arcs.turn, topics.replication_factor
     state = np.empty(1, dtype=np.int64)
     leader_steps, follower_steps = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1, dtype=np.int64)
-    leaders_each, replicas_each = 0, 0  # of whole rounds
-    for i in range(len(factor)):
-        leaders_each += arcs.whole[i]
-        replicas_each += arcs.whole[i] * factor[i]
+    leaders_each, replicas_each = arcs.whole.sum(), (arcs.whole * factor).sum()  # of whole rounds
     for s in range(len(run_words)):
         for i in range(len(factor)):
             start, shift = 0, 0
@@ -159,11 +152,7 @@ def count_round_robin(run_words: Words, topics: ClusterTopics, arcs: Arcs, is_ra
 def count_rack_aware(
     run_words: Words, topics: ClusterTopics, arcs: Arcs, rack: Ids, racks: int, counts: SeedCounts
 ) -> None:
-    """Count leaders and replicas of the rack-aware round robin, for topics of one replication factor.
-
-    Leader and shift modulo n - 1 determine a partition's followers: equal pairs are counted, and each pair is placed
-    once. Brokers are in alternated order, with these racks (int32, n).
-    """
+    """Count the rack-aware round robin of one factor; equal pairs of leader and shift have equal followers."""
     n, width = counts.leaders.shape[1], topics.replication_factor[0]
     whole, begin, length, turn = arcs.whole, arcs.begin, arcs.length, arcs.turn
     cycle = max(1, n - 1)
@@ -207,19 +196,18 @@ def count_rack_aware(
 
 @compiled
 def count_striped_one_rack(run_words: Words, topics: ClusterTopics, counts: SeedCounts) -> None:
-    """Count leaders and replicas of KRaft's placement of whole topics over unfenced brokers (by id) of one rack.
+    """Count KRaft's placement of whole topics over unfenced brokers (by id) of one rack.
 
-    Every round gives all brokers the same. The last, incomplete round is an arc over the brokers: in the order of their
-    ids in the first round, and in a newly shuffled order in each later one.
+    The last, incomplete round is an arc: by id in the first round, in a newly shuffled order in each later one.
     """
     n, factor = counts.leaders.shape[1], topics.replication_factor
     state = np.empty(1, dtype=np.int64)
     leader_steps, follower_steps = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1, dtype=np.int64)
     order = np.empty(n, dtype=np.int32)
-    leaders_each, replicas_each = 0, 0  # of whole rounds
-    for i in range(len(factor)):
-        leaders_each += topics.partitions[i] // n
-        replicas_each += topics.partitions[i] // n * factor[i]
+    leaders_each, replicas_each = (
+        (topics.partitions // n).sum(),
+        (topics.partitions // n * factor).sum(),
+    )  # whole rounds
     for s in range(len(run_words)):
         for i in range(len(factor)):
             whole, rest = topics.partitions[i] // n, topics.partitions[i] % n
@@ -249,10 +237,7 @@ def count_striped_one_rack(run_words: Words, topics: ClusterTopics, counts: Seed
 def count_striped(
     run_words: Words, topics: ClusterTopics, ids: Ids, rank: Ids, rack_hash: Ids, counts: SeedCounts
 ) -> None:
-    """Count leaders and replicas of KRaft's placement over unfenced brokers, by placing every replica.
-
-    ids: int32 (n), index of each broker in `counts`; rank, rack_hash: of its rack.
-    """
+    """Count KRaft's placement over unfenced brokers by placing every replica; ids: int32 (n), of each in `counts`."""
     n = counts.leaders.shape[1]
     brokers, bounds = np.empty(n, dtype=np.int32), np.empty(2 * n + 1, dtype=np.int32)
     draw_order = np.empty(n, dtype=np.int32)
@@ -262,10 +247,7 @@ def count_striped(
         np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32), np.empty((2 * n, 3), dtype=np.int32)
     )
     state = np.empty(1, dtype=np.int64)
-    longest = 0
-    for i in range(len(topics.partitions)):
-        longest = max(longest, topics.partitions[i] * topics.replication_factor[i])
-    out = np.empty(longest, dtype=np.int32)
+    out = np.empty((topics.partitions * topics.replication_factor).max(), dtype=np.int32)
     orders = np.empty_like(topics.partition_ids)
     for i in range(len(topics.partitions)):
         lo, hi = topics.partition_id_offsets[i], topics.partition_id_offsets[i + 1]

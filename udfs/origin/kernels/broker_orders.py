@@ -1,7 +1,7 @@
 """Propose broker orders that observed topics may have been placed over.
 
-From one partition to the next, the replica of each rank moves one position on in Kafka's order, except where the
-followers' shift grows. So each topic votes that broker b comes right after broker a.
+From one partition to the next, each rank's replica moves one position on, except where the followers' shift grows: so
+each topic votes that broker b comes right after broker a.
 """
 
 import numpy as np
@@ -18,11 +18,7 @@ _ORDERS_PER_SEARCH = 4
 
 @compiled
 def _count_votes(observed: ObservedTopics, topics: Ints, leaders_only: bool, out: Votes) -> None:
-    """Count the votes that broker b comes right after broker a: add to out, int32 (brokers, brokers), at [a, b].
-
-    leaders_only: only leaders vote, as for rack-aware topics, whose followers skip brokers. Otherwise followers and
-    neighbours in a replica list vote too.
-    """
+    """Add votes that broker b comes right after a to out (brokers, brokers); leaders_only: as for rack-aware topics."""
     partition, broker = observed.partition, observed.broker
     for i in range(len(topics)):
         end = observed.row_offsets[topics[i] + 1]
@@ -42,10 +38,7 @@ def _count_votes(observed: ObservedTopics, topics: Ints, leaders_only: bool, out
 
 @compiled
 def _choose_next(votes: Votes, member: npt.NDArray[np.bool_], close: bool, out: Ids) -> None:
-    """Choose a distinct next broker (out: int32, -1 = none) for each member, by descending votes.
-
-    close: form a single cycle of all members.
-    """
+    """Choose a distinct next broker (int32, -1 = none) of each member, by votes; close: in a single cycle."""
     size = len(member)
     out[:] = -1
     used = np.zeros(size, dtype=np.bool_)
@@ -100,10 +93,7 @@ def _find_leader_period(observed: ObservedTopics, topic: int) -> int:
 
 @compiled
 def _hash_leader_cycles(observed: ObservedTopics, topics: Ints, salt: Ints, out: Ints) -> None:
-    """Hash the cycle of leaders of each topic; cycles that are equal up to rotation have equal hashes.
-
-    salt: int64 (brokers), random numbers.   out: int64 (m), 0 = the leaders do not repeat.
-    """
+    """Hash the cycle of leaders of each topic, whatever its rotation; 0 = they do not repeat. salt: random."""
     for i in range(len(topics)):
         period = _find_leader_period(observed, topics[i])
         lo = observed.row_offsets[topics[i]]
@@ -131,10 +121,7 @@ def _find_cycles(next_broker: Ids) -> list[list[int]]:
 
 
 def propose_orders(observed: ObservedTopics, topics: Ints, member_sets: list[Ids]) -> list[Ids]:
-    """Propose orders (int32, broker indices from the smallest) that may explain these topics; some may be repeated.
-
-    member_sets: sets of brokers that an order may be over.
-    """
+    """Propose orders (int32, from the smallest broker) over any brokers or these sets; some may be repeated."""
     brokers = int(max((int(members.max(initial=-1)) for members in member_sets), default=-1)) + 1
     orders: list[list[int]] = []
     salt = np.random.default_rng(0).integers(1 << 62, size=brokers)
@@ -166,18 +153,11 @@ def propose_orders(observed: ObservedTopics, topics: Ints, member_sets: list[Ids
 def fit_any_order(
     observed: ObservedTopics, topics: Ints, sizes: Ints, position: Ints, broker_at: Ints, out: Ints
 ) -> None:
-    """Find whether Kafka's round robin over any order of any brokers could have placed a topic.
+    """Find whether Kafka's round robin over any order of any brokers could have placed each of m topics.
 
-    The leader of partition p is put at position p; a shift then determines the position of every follower. Each broker
-    must have one position, and each position one broker.
-
-    Args:
-        observed: All topics.
-        topics: int64 (m).
-        sizes: int64, sizes of the order to try, ascending.
-        position: int64 (brokers), working memory, filled with UNKNOWN.
-        broker_at: int64 (largest size), working memory, filled with UNKNOWN.
-        out: int64 (m), size of the first order that fits, 0 = none.
+    The leader of partition p is put at position p; a shift then determines the followers. Positions must be unique.
+    sizes: to try, ascending; position, broker_at: working memory, UNKNOWN; out: int64 (m), first size that fits, 0 =
+    none.
     """
     partition, broker, replica_offsets = observed.partition, observed.broker, observed.replica_offsets
     for i in range(len(topics)):

@@ -1,29 +1,19 @@
 """Find the scheme that could have placed each topic of a cluster, and the broker order that it was placed over.
 
-Patterns are tried over the live brokers, all known ones, those with replicas, and over every order that enough topics
-share. Each topic is then attributed to the scheme that explains most of the cluster.
+Patterns are tried over base sets of brokers, and over every order that enough topics share. Each topic is then
+attributed to the scheme that explains most of the cluster.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from udfs.origin.kernels import scheme_patterns
 from udfs.origin.kernels.broker_orders import fit_any_order, propose_orders
+from udfs.origin.kernels.rack_aware_fit import remove_expansions
 from udfs.origin.kernels.round_robin_fit import UNKNOWN, ObservedTopics, PatternFits
-from udfs.origin.kernels.scheme_patterns import (
-    SCHEMES,
-    CandidateBrokers,
-    Mask,
-    Origin,
-    Pattern,
-    has_all_racks,
-    match_kafka,
-    match_naive,
-    match_rack_aware,
-    match_striped,
-)
-from udfs.origin.kernels.topic_expansion import remove_expansions
+from udfs.origin.kernels.scheme_patterns import SCHEMES, CandidateBrokers, Mask, Origin, Pattern
 from udfs.placement.kernels.topic_arrays import Ids, Ints
 
 _MAX_ORDERS = 8  # orders searched for in a cluster, beyond those by id
@@ -32,20 +22,15 @@ _CLEARLY_MORE = 5  # replicas that only one of two schemes could have failed to 
 _MAX_BROKERS_ALL_SIZES = 32  # up to so many brokers, orders over any number of them are tried
 
 
-@dataclass(frozen=True)
-class TopicOrigins:
+class TopicOrigins(NamedTuple):
     """The origin of each of n topics."""
 
     origin: npt.NDArray[np.int8]  # int8 (n), of Origin
     matching_schemes: Mask  # bool (n, schemes), schemes that explain the topic, conclusive or not
     patterns: list[Pattern]  # All patterns tried
-    # int64 (n), index of the pattern that explains the topic; of a manually placed one, the pattern of the leading
-    # scheme that fits furthest; UNKNOWN = no replicas are known
-    pattern: Ints
+    pattern: Ints  # int64 (n), that explains the topic, or of the leading scheme fits furthest; UNKNOWN = no replicas
     fits: PatternFits  # Fits (n) to this pattern
-    # int64 (n), brokers in an order of its own that Kafka's round robin would need for the topic; 0 = not needed, or
-    # none
-    own_order_size: Ints
+    own_order_size: Ints  # int64 (n), brokers in an order of its own by which Kafka could have placed it; 0 = none
 
 
 def _remove_repeated(member_sets: list[Ids]) -> list[Ids]:
@@ -61,11 +46,7 @@ def _find_base_sets(observed: ObservedTopics, brokers: CandidateBrokers) -> list
 
 
 def _score_order(pattern: Pattern, possible: Ints, n: int) -> int:
-    """Return how many replicas could have broken an order of n brokers and did not.
-
-    A topic with fewer than n such replicas (possible: int64, m) fits one of many orders by chance. Such topics count
-    only if the order explains half of them.
-    """
+    """Return how many replicas could have broken an order; topics with few of these count if half are explained."""
     evidence = np.where(pattern.conclusive, pattern.fits.evidence, 0)
     small = (possible < n) & (possible > 0)
     explained = int((small & (evidence > 0)).sum())
@@ -81,10 +62,10 @@ def _count_possible_evidence(observed: ObservedTopics, topics: Ints) -> Ints:
 def _find_orders(
     observed: ObservedTopics, topics: Ints, base_sets: list[Ids], brokers: CandidateBrokers
 ) -> list[Pattern]:
-    """Find orders, other than by id, that enough topics (int64) share; return Kafka's round robin over each.
+    """Find orders, other than by id, that enough topics share; return Kafka's round robin over each.
 
-    An order needs twice as much evidence as it has brokers, more than it takes to make up an order. The first search
-    uses all topics; the next ones use those that no order explains so far, orders by id included.
+    An order needs twice as much evidence as it has brokers. Later searches use the topics that no order explains so
+    far.
     """
     known = {members.tobytes() for members in base_sets}
     accepted: list[Pattern] = []
@@ -102,17 +83,17 @@ def _find_orders(
             if order.tobytes() in tried:
                 continue
             tried.add(order.tobytes())
-            pattern = match_kafka(observed, topics[unexplained], order, base_sets, brokers)
+            pattern = scheme_patterns.match_kafka(observed, topics[unexplained], order, base_sets, brokers)
             score = _score_order(pattern, possible[unexplained], len(order))
             if score >= 2 * len(order) and score > best_score:
                 best, best_score = order, score
         if best is not None:
             known.add(best.tobytes())
-            accepted.append(match_kafka(observed, topics, best, base_sets, brokers))
+            accepted.append(scheme_patterns.match_kafka(observed, topics, best, base_sets, brokers))
             unexplained &= ~accepted[-1].conclusive
         if search == 0:
             for members in base_sets:
-                unexplained &= ~match_kafka(observed, topics, members, base_sets, brokers).conclusive
+                unexplained &= ~scheme_patterns.match_kafka(observed, topics, members, base_sets, brokers).conclusive
         elif best is None:
             break
     return accepted
@@ -122,11 +103,13 @@ def _match_patterns(observed: ObservedTopics, topics: Ints, brokers: CandidateBr
     base_sets = _find_base_sets(observed, brokers)
     patterns = _find_orders(observed, topics, base_sets, brokers)
     for members in _remove_repeated([*base_sets, *(np.sort(pattern.order) for pattern in patterns)]):
-        patterns.append(match_kafka(observed, topics, members, base_sets, brokers))
-        if has_all_racks(members, brokers):
-            patterns.append(match_rack_aware(observed, topics, members, base_sets, brokers))
-        patterns += (match_striped(observed, topics, members, brokers, shuffles) for shuffles in (True, False))
-        patterns.append(match_naive(observed, topics, members, brokers))
+        patterns.append(scheme_patterns.match_kafka(observed, topics, members, base_sets, brokers))
+        if scheme_patterns.has_all_racks(members, brokers):
+            patterns.append(scheme_patterns.match_rack_aware(observed, topics, members, base_sets, brokers))
+        patterns += (
+            scheme_patterns.match_striped(observed, topics, members, brokers, shuffles) for shuffles in (True, False)
+        )
+        patterns.append(scheme_patterns.match_naive(observed, topics, members, brokers))
     return patterns
 
 
@@ -155,8 +138,8 @@ def _find_own_orders(
 def _rank_schemes(explained: Ints, evidence: Ints) -> list[int]:
     """Return the schemes, the one that explains most topics first; arguments: int64 (schemes).
 
-    Of two that explain equally many, the later one comes first only with clearly more evidence: with a shift of 0 in
-    every topic, for example, KRaft's placement is likelier than Kafka's round robin.
+    Of equal ones, the later comes first only with clearly more evidence: with shifts of 0, KRaft is likelier than
+    Kafka.
     """
     order = sorted(SCHEMES, key=lambda scheme: (-explained[scheme], scheme))
     for i in range(1, len(order)):
@@ -194,7 +177,8 @@ def find_origins(observed: ObservedTopics, brokers: CandidateBrokers) -> TopicOr
     origins = TopicOrigins(origin, matching, patterns, pattern_index, fits, own_order_size)
     # Of patterns that fit equally far, the first in this order is kept.
     rank = {scheme: i for i, scheme in enumerate(ranked)}
-    for i in sorted(range(len(patterns)), key=lambda i: (rank[patterns[i].scheme], -patterns[i].explained, i)):
+    explained = [int((pattern.conclusive & (pattern.fits.evidence > 0)).sum()) for pattern in patterns]
+    for i in sorted(range(len(patterns)), key=lambda i: (rank[patterns[i].scheme], -explained[i], i)):
         _assign_pattern(origins, i, topics, ranked[0])
 
     without_kafka = np.flatnonzero((origin != Origin.UNKNOWN) & ~matching[:, Origin.KAFKA])
@@ -204,10 +188,7 @@ def find_origins(observed: ObservedTopics, brokers: CandidateBrokers) -> TopicOr
 
 
 def _assign_pattern(origins: TopicOrigins, number: int, topics: Ints, leading_scheme: int) -> None:
-    """Assign a pattern to the topics of its scheme that have none yet.
-
-    Manually placed topics get the pattern of the leading scheme that they follow furthest.
-    """
+    """Assign a pattern to its topics that have none, and to manual ones that follow the leading scheme."""
     pattern = origins.patterns[number]
     origin = origins.origin[topics]
     unassigned = origins.pattern[topics] == UNKNOWN

@@ -1,15 +1,13 @@
-"""Fit observed topics to Kafka's rack-aware round robin, and later partitions of any topic to an expansion.
-
-Partitions are placed with the kernels of udfs/placement/kernels and compared with the observed replicas.
-"""
+"""Fit observed topics to Kafka's rack-aware round robin, and later partitions to expansions, by placing."""
 
 from typing import NamedTuple
 
 import numpy as np
 
+from udfs.arrow.ragged import offsets_of, take_segments
 from udfs.kernel_compiler import compiled, part
 from udfs.origin.kernels.round_robin_fit import UNKNOWN, ObservedTopics, PatternFits, get_width
-from udfs.placement.kernels.rack_aware_round_robin import ReplicaScratch, create_scratch, place_partition
+from udfs.placement.kernels.round_robin import ReplicaScratch, create_scratch, place_partition
 from udfs.placement.kernels.topic_arrays import Ids, Ints
 
 _ROUNDS_BACK = 3  # rounds over the brokers before the break in which the begin of an expansion is searched
@@ -33,10 +31,7 @@ def create_order(order: Ids, rack: Ids | None = None, racks: int = 0) -> BrokerO
 def matches_placement(
     observed: ObservedTopics, first: int, width: int, order: BrokerOrder, leader: int, turn: int
 ) -> bool:
-    """Return whether the `width` observed replicas from index `first` are those that Kafka would place.
-
-    leader: position of the leader that Kafka would choose; turn: shift at this partition.
-    """
+    """Return whether Kafka places the `width` observed replicas from `first`; leader: a position, turn: shift here."""
     n, brokers, broker = len(order.order), order.order, observed.broker
     if broker[first] != brokers[leader]:
         return False
@@ -67,12 +62,6 @@ def _fit_shift(observed: ObservedTopics, lo: int, hi: int, order: BrokerOrder, s
     return hi
 
 
-@part
-def _count_evidence(rows: int, width: int, n: int) -> int:
-    """Return the replicas in `rows` partitions that could have been on more than one broker."""
-    return rows * min(width, n - 1)
-
-
 @compiled
 def fit_rack_aware(
     observed: ObservedTopics, topics: Ints, position: Ids, order: BrokerOrder, fits: PatternFits
@@ -100,7 +89,7 @@ def fit_rack_aware(
                 break
         if fits.until[i] > lo:
             free = (1 if n > 1 else 0) + (1 if width > 1 and n > 2 else 0)
-            fits.evidence[i] = _count_evidence(fits.until[i] - lo, width, n) - free
+            fits.evidence[i] = (fits.until[i] - lo) * min(width, n - 1) - free
 
 
 @part
@@ -116,11 +105,10 @@ def find_expansion_start(by_id: Ids, first: int) -> int:
 def fit_expansions(
     observed: ObservedTopics, topics: Ints, by_id: Ids, order: BrokerOrder, first_replica: Ints, fits: PatternFits
 ) -> None:
-    """Continue fits after their first break, if expansions of the topic explain all rows that follow.
+    """Continue fits after their first break, if expansions of the topic, one or several, explain all rows that follow.
 
-    Kafka adds partitions over the brokers by id (by_id), alternated if they have racks (order). Start index and shift
-    are the index of the first broker whose id is not below the first replica of partition 0 (first_replica: int64, m).
-    Several expansions in a row are followed. Fits change only if they then reach the end.
+    Kafka adds partitions over the brokers by id, alternated if they have racks (order). Start index and shift are the
+    index of the first broker whose id is not below the first replica of partition 0 (first_replica: int64, m).
     """
     n = len(by_id)
     partition = observed.partition
@@ -159,4 +147,49 @@ def fit_expansions(
         if row == hi:
             fits.until[i] = hi
             fits.expanded_from_partition[i] = expanded_from
-            fits.evidence[i] += _count_evidence(hi - begin, width, n)
+            fits.evidence[i] += (hi - begin) * min(width, n - 1)
+
+
+@compiled
+def _find_expansions(observed: ObservedTopics, order: BrokerOrder, out: Ints) -> None:
+    """Find the first row (out: int64, n) of the longest expansion with which each topic, from partition 0, can end."""
+    n, partition = len(order.order), observed.partition
+    for i in range(len(observed.row_offsets) - 1):
+        lo, hi = observed.row_offsets[i], observed.row_offsets[i + 1]
+        out[i] = hi
+        if hi - lo < 2 or partition[lo] != 0 or n < 2:
+            continue
+        width = get_width(observed, lo)
+        if width == 0 or width > n:
+            continue
+        start = find_expansion_start(order.order, observed.broker[observed.replica_offsets[lo]])
+        # The round in which it began determines the shift, modulo n - 1.
+        for first_round in range(n - 1 if width > 1 else 1):
+            row = hi
+            while row - 1 > lo and get_width(observed, row - 1) == width:
+                leader = (partition[row - 1] + start) % n
+                turn = start + (partition[row - 1] // n - first_round) % (n - 1)
+                first = observed.replica_offsets[row - 1]
+                if not matches_placement(observed, first, width, order, leader, turn):
+                    break
+                row -= 1
+            if row == hi:
+                continue
+            begin = partition[row]
+            later = (first_round - (begin - 1) // n) % (n - 1) if width > 1 else 0
+            if later > 0:
+                begin = ((begin - 1) // n + later) * n + 1
+            while row < hi and partition[row] < begin:
+                row += 1
+            out[i] = min(out[i], row)
+
+
+def remove_expansions(observed: ObservedTopics, topics: Ints, members: Ids) -> ObservedTopics:
+    """Return topics (int64) without the longest expansion over members (int32, by id) with which each can end."""
+    begin = np.empty(len(observed.row_offsets) - 1, dtype=np.int64)
+    _find_expansions(observed, create_order(members), begin)
+    counts = begin[topics] - observed.row_offsets[topics]
+    row_offsets = offsets_of(counts)
+    rows = np.repeat(observed.row_offsets[topics] - row_offsets[:-1], counts) + np.arange(int(row_offsets[-1]))
+    broker, replica_offsets = take_segments(observed.broker, observed.replica_offsets, rows)
+    return ObservedTopics(row_offsets, observed.partition[rows], replica_offsets, broker.astype(np.int32))

@@ -1,11 +1,8 @@
 """Fit observed topics to Kafka's round robin, or to the naive scheme, over a known order of brokers.
 
-Nothing is placed: the position of a leader minus its partition id is the start index, and the distance of a follower
-from its leader, minus its rank and the rounds so far, is the shift. Both must be the same in all partitions of a topic.
-Source of the formulas: udfs/placement/kernels/round_robin.py.
-
-All fit_* kernels take the indices (int64, m) of the topics to fit, the position of each broker in the order (int32, -1
-= not in it), and write to `fits` (m).
+Nothing is placed: a leader's position minus its partition id is the start index, and the distance of a follower from
+its leader, minus its rank and the rounds so far, is the shift; both must be the same throughout a topic. Source:
+udfs/placement/kernels/round_robin.py. Kernels take the topics (int64, m) and each broker's position (int32, -1 = none).
 """
 
 from typing import NamedTuple

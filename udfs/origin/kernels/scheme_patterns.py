@@ -1,8 +1,8 @@
 """Patterns: one scheme over one list of brokers, compared with all topics of a cluster."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from udfs.origin.kernels.round_robin_fit import (
     fit_round_robin,
 )
 from udfs.origin.kernels.striped_fit import RackPositions, create_draws, fit_striped, fit_striped_expansions
-from udfs.placement.kernels.rack_aware_round_robin import alternate_racks
+from udfs.placement.kernels.round_robin import alternate_racks
 from udfs.placement.kernels.topic_arrays import NO_RACK, Ids, Ints
 
 _MIN_EVIDENCE = 2  # replicas of an expansion that could be a mismatch: fewer fit by chance
@@ -39,8 +39,7 @@ class Origin(IntEnum):
 SCHEMES = tuple(origin for origin in Origin if origin >= 0)
 
 
-@dataclass(frozen=True)
-class CandidateBrokers:
+class CandidateBrokers(NamedTuple):
     """The b brokers that a cluster's topics may have been placed over, by id."""
 
     ids: Ids  # int32 (b)
@@ -48,8 +47,7 @@ class CandidateBrokers:
     rack: Ids  # int32 (b), rank of the rack's name in Java's order, NO_RACK = unknown
 
 
-@dataclass(frozen=True)
-class Pattern:
+class Pattern(NamedTuple):
     """How m topics fit one scheme over one list of brokers."""
 
     scheme: Origin  # The scheme
@@ -58,11 +56,6 @@ class Pattern:
     complete: Mask  # bool (m), whether the pattern explains every partition
     conclusive: Mask  # bool (m), whether it does so without an expansion that is too short to be conclusive
     shuffles: bool = True  # For the striped placement, whether it is that of Kafka 4.1 and later
-
-    @property
-    def explained(self) -> int:
-        """Number of topics that the pattern explains though it could have failed to."""
-        return int((self.conclusive & (self.fits.evidence > 0)).sum())
 
 
 def _find_positions(order: Ids, brokers: CandidateBrokers) -> Ids:
@@ -73,7 +66,6 @@ def _find_positions(order: Ids, brokers: CandidateBrokers) -> Ids:
 
 
 def _alternate(members: Ids, brokers: CandidateBrokers) -> BrokerOrder:
-    """Return these brokers in Kafka's rack-alternated order."""
     order, rack = np.empty_like(members), np.empty_like(members)
     racks = alternate_racks(members, brokers.rack[members], order, rack)
     return create_order(order, rack, racks)
@@ -98,10 +90,7 @@ def _add_expansions(
     member_sets: Sequence[Ids],
     brokers: CandidateBrokers,
 ) -> Mask:
-    """Continue fits to Kafka's round robin by expansions over any set of brokers.
-
-    Return whether each fit (bool, m) does without an expansion that is too short to be conclusive.
-    """
+    """Continue fits by expansions over sets of brokers; return (bool, m) whether none of these is too short."""
     conclusive = np.ones(len(topics), dtype=np.bool_)
     first = np.where(fits.start >= 0, order[np.maximum(fits.start, 0)], -1).astype(np.int64)
     for members in member_sets:

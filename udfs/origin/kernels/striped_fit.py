@@ -1,11 +1,9 @@
 """Fit observed topics to KRaft's striped placement: do offsets and shuffles exist that give the observed replicas?
 
 Nothing is drawn: each unknown draw is bound by the first replica that depends on it, and must then hold. Until as many
-partitions are placed as there are brokers (the first epoch), racks and brokers are in order, from unknown offsets.
-In each later epoch, racks and each rack's brokers are in an unknown new order. Up to Kafka 4.0 there are no later
-epochs. Source: udfs/placement/kernels/striped.py; all brokers are assumed to be unfenced.
-
-The stripe alone determines in which partitions a rack's list advances, so gaps between partitions do not matter.
+partitions are placed as there are brokers (the first epoch), racks and brokers are in order, from unknown offsets; in
+each later epoch (not before Kafka 4.1) in an unknown order. Source: udfs/placement/kernels/striped.py; all brokers are
+assumed to be unfenced. Gaps between partitions do not matter.
 """
 
 from typing import NamedTuple
@@ -51,11 +49,7 @@ def create_draws(racks: RackPositions) -> BoundDraws:
 
 @compiled
 def count_steps(distance: int, width: int, racks: int, epoch: int) -> int:
-    """Return in how many of the partitions 0 to epoch - 1 the list of a rack advances.
-
-    The rack is `distance` after the first partition's stripe, each stripe is one rack further, and each partition
-    advances the lists of `width` racks.
-    """
+    """Return in how many of `epoch` partitions of `width` racks the list of a rack, `distance` away, advances."""
     rest = epoch % racks
     near = max(0, min(distance + 1, rest) - max(0, distance - width + 1))
     far = max(0, rest - (distance - width + 1 + racks))
@@ -64,10 +58,7 @@ def count_steps(distance: int, width: int, racks: int, epoch: int) -> int:
 
 @part
 def _bind_first_epoch(broker: int, steps: int, racks: RackPositions, rack: int, draws: BoundDraws) -> int:
-    """Bind a replica of the first epoch: its rack is known, the rack's offset perhaps not yet.
-
-    Return 1 if the replica could have been a mismatch, 0 if not, MISMATCH if it is one.
-    """
+    """Bind a replica of a known rack; return 1 if it could have been a mismatch, 0 if not, or MISMATCH."""
     if racks.rack[broker] != rack:
         return MISMATCH
     size = racks.begin[rack + 1] - racks.begin[rack]
@@ -115,10 +106,7 @@ def _bind_later_epoch(broker: int, steps: int, racks: RackPositions, slot: int, 
 def _fit_partition(
     replicas: Ids, racks: RackPositions, draws: BoundDraws, epoch: int, stripe: int, is_first_epoch: bool
 ) -> int:
-    """Bind the replicas of one partition, number `epoch` of its epoch, which began at slot `stripe`.
-
-    Return the number of replicas that could have been a mismatch, or MISMATCH if one is.
-    """
+    """Bind a partition's replicas; return how many could have been a mismatch, or MISMATCH. epoch: its number."""
     count, width, used = len(racks.begin) - 1, len(replicas), draws.used
     n = racks.begin[count]
     used[:] = 0
@@ -152,10 +140,7 @@ def _fit_partition(
 def _fit_rows(
     observed: ObservedTopics, lo: int, hi: int, begin: int, racks: RackPositions, shuffles: bool, draws: BoundDraws
 ) -> tuple[int, int]:
-    """Fit rows lo to hi - 1 of a topic as one request that begins with partition id `begin`.
-
-    Return (first row that cannot be placed so, or hi; evidence before it).
-    """
+    """Fit rows lo to hi - 1 as a request from partition `begin`; return (first row that differs, evidence)."""
     count = len(racks.begin) - 1
     n = racks.begin[count]
     width = get_width(observed, lo) if hi > lo else 0
@@ -212,10 +197,7 @@ def fit_striped_expansions(
     fits: PatternFits,
     conclusive: Ints,
 ) -> None:
-    """Continue fits by one expansion, if that explains all rows that follow. Other fits stay.
-
-    An expansion is placed like a new topic, so almost any short one fits: `conclusive` (int64, m) is set to 0 then.
-    """
+    """Continue fits by one expansion that explains all later rows; conclusive (m) is 0 if it is short."""
     n = racks.begin[len(racks.begin) - 1]
     for i in range(len(topics)):
         lo, hi = observed.row_offsets[topics[i]], observed.row_offsets[topics[i] + 1]

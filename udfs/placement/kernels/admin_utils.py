@@ -7,12 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from udfs.arrow.ragged import row_of
+from udfs.arrow.ragged import offsets_of, row_of
 from udfs.kernel_compiler import compiled
-from udfs.placement.kernels.java_random import next_int
-from udfs.placement.kernels.kafka_errors import check_admin_utils
-from udfs.placement.kernels.rack_aware_round_robin import alternate_lists, create_scratch, place_rack_aware
-from udfs.placement.kernels.round_robin import place_round_robin
+from udfs.placement.kernels.java_util import next_int
+from udfs.placement.kernels.round_robin import alternate_lists, create_scratch, place_rack_aware, place_round_robin
 from udfs.placement.kernels.topic_arrays import (
     DRAW_START,
     NO_RACK,
@@ -22,6 +20,7 @@ from udfs.placement.kernels.topic_arrays import (
     PlacementBuffers,
     TopicPlacements,
     Topics,
+    check_admin_utils,
     compute_offsets,
 )
 
@@ -49,8 +48,7 @@ def _remove_racks(lists: BrokerLists) -> BrokerLists:
 def place_kafka(topics: Topics, lists: BrokerLists, states: Ints, use_racks: bool = True) -> TopicPlacements:
     """Place topics as AdminUtils does; states: int64 (generators), advanced by what the topics draw.
 
-    use_racks: alternate between racks if brokers have racks, and fail if only some do. False = ignore racks, as with
-    `--disable-rack-aware`.
+    use_racks: fail if only some brokers have racks. False = ignore racks, as with `--disable-rack-aware`.
     """
     if not use_racks:
         lists = _remove_racks(lists)
@@ -91,23 +89,13 @@ def place_from(
     if with_racks.any():
         scratch = create_scratch(int(lists.sizes.max()))
         place_rack_aware(topics, lists, racks, np.where(with_racks, rows, 0), scratch, buffers)
-    placements = TopicPlacements(
-        row_offsets, replica_offsets, brokers, start_index, shift, buffers.error_code, buffers.error_detail
-    )
-    failed = buffers.error_code != error_code
-    return _remove_rows(placements, ~failed) if failed.any() else placements
-
-
-def _remove_rows(placements: TopicPlacements, keep: np.ndarray) -> TopicPlacements:
-    """Remove the rows of topics that failed while they were placed; keep: bool (n)."""
-    keep_row = keep[row_of(placements.row_offsets)]
-    width = np.diff(placements.replica_offsets)
-    return replace(
-        placements,
-        row_offsets=np.append(0, np.cumsum(np.where(keep, np.diff(placements.row_offsets), 0))),
-        replica_offsets=np.append(0, np.cumsum(width[keep_row])),
-        broker=placements.broker[np.repeat(keep_row, width)],
-    )
+    keep = buffers.error_code == error_code
+    if not keep.all():  # remove the rows of topics that failed while they were placed
+        keep_row, width = keep[row_of(row_offsets)], np.diff(replica_offsets)
+        row_offsets, replica_offsets = offsets_of(np.where(keep, rows, 0)), offsets_of(width[keep_row])
+        brokers = brokers[np.repeat(keep_row, width)]
+    outcome = (start_index, shift, buffers.error_code, buffers.error_detail)
+    return TopicPlacements(row_offsets, replica_offsets, brokers, *outcome)
 
 
 def place_naive(topics: Topics, lists: BrokerLists, _states: Ints | None = None) -> TopicPlacements:

@@ -1,9 +1,7 @@
 """KRaft's striped placement: a broker list for each rack, racks in turn, unfenced brokers first.
 
-Source: org.apache.kafka.metadata.placement.StripedReplicaPlacer of Kafka 4.1 (earlier versions never shuffle).
-
-The brokers of r racks are in 2r lists: list 2k has the unfenced brokers of rack k, list 2k + 1 its fenced ones.
-Racks are numbered in the order of their names; brokers without a rack come first.
+Source: org.apache.kafka.metadata.placement.StripedReplicaPlacer of Kafka 4.1 (earlier versions never shuffle). List 2k
+has the unfenced brokers of rack k, list 2k + 1 its fenced ones; racks are in the order of their names, none first.
 """
 
 from typing import NamedTuple
@@ -12,10 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.kernel_compiler import compiled, copying_part, part
-from udfs.placement.kernels.java_hash import find_hash_map_order
-from udfs.placement.kernels.java_random import next_int, shuffle
-from udfs.placement.kernels.kafka_errors import check_striped
-from udfs.placement.kernels.topic_arrays import BrokerLists, Codes, Ids, Ints, TopicPlacements, Topics, compute_offsets
+from udfs.placement.kernels.java_util import find_hash_map_order, next_int, shuffle
+from udfs.placement.kernels.topic_arrays import (
+    BrokerLists,
+    Codes,
+    Ids,
+    Ints,
+    TopicPlacements,
+    Topics,
+    check_striped,
+    compute_offsets,
+)
 
 
 class RackLayout(NamedTuple):
@@ -32,9 +37,9 @@ class StripeScratch(NamedTuple):
 
     brokers: Ids  # int32 (n), shuffled copy of the layout's brokers
     rack_order: Ids  # int32 (n), shuffled racks
-    # int32 (2 * n, 3), for each list how many of its brokers the current epoch has used, the offset at which the epoch
-    # began, and the epoch
-    cursors: Ids
+    cursors: (
+        Ids  # int32 (2 * n, 3), for each list: its brokers used in the current epoch, that epoch's offset, the epoch
+    )
 
 
 class StripedTopic(NamedTuple):
@@ -189,14 +194,7 @@ def place_topic(
 
 @compiled
 def _place_topics(
-    states: Ints,
-    topics: Topics,
-    lists: BrokerLists,
-    rank: Ids,
-    rack_hash: Ids,
-    begin: Ints,
-    error_code: Codes,
-    out: Ids,
+    states: Ints, topics: Topics, lists: BrokerLists, rank: Ids, rack_hash: Ids, begin: Ints, errors: Codes, out: Ids
 ) -> None:
     ids, offsets = lists.ids, lists.offsets
     # A list is laid out when a topic first needs it.
@@ -219,7 +217,7 @@ def _place_topics(
         partition_ids = topics.partition_ids[topics.partition_id_offsets[i] : topics.partition_id_offsets[i + 1]]
         order = np.argsort(partition_ids)
         count = partition_ids[order[-1]] + 1 if len(partition_ids) > 0 else max(0, topics.partitions[i])
-        width = topics.replication_factor[i] if error_code[i] == 0 else 0
+        width = topics.replication_factor[i] if errors[i] == 0 else 0
         layout = RackLayout(laid_out, its_bounds, its_order, racks[k])
         scratch = StripeScratch(copy[: hi - lo], rack_order, cursors)
         request = StripedTopic(count, width, partition_ids, order)

@@ -54,13 +54,7 @@ def mix_run_seeds(first: int, count: int) -> Words:
 
 
 def compute_topic_seeds(run_seed: int, clusters: Names, topics: Names) -> npt.NDArray[np.int64]:
-    """Return seeds for java.util.Random: int64 (n), in [0, 2**48).
-
-    Args:
-        run_seed: Any int64.
-        clusters: Names of the topics' clusters (n).
-        topics: Names of the topics (n).
-    """
+    """Return seeds for java.util.Random: int64 (n), in [0, 2**48), from the names of n topics and their clusters."""
     return combine_seeds(hash_topic_names(clusters, topics), mix_run_seeds(run_seed, 1)[0])
 
 

@@ -1,25 +1,21 @@
 """The certificate of an annealed plan: bounds, targets that are relaxed or missed, and the partitions that force it."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from udfs.arrow.ragged import any_true, row_of
-from udfs.planning.annealing.kernels.search_state import BrokerLimits, SearchState, create_state
-from udfs.planning.annealing.search_limits import NO_LIMIT, LoadUnits
-from udfs.planning.annealing.search_task import (
-    TOLERANCE,
-    SearchResult,
-    SearchTask,
-    compute_takeover_room,
-    measure_excess,
-)
+from udfs.planning.annealing import search_task
+from udfs.planning.annealing.kernels.search_state import SearchState, create_state
+from udfs.planning.annealing.search_task import TOLERANCE, LoadUnits, SearchResult, SearchTask
 from udfs.planning.certificates import BalanceCertificate, ReachedLoad
-from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, ProposedAssignment
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, ProposedAssignment, count_of
 from udfs.planning.constraints import Rules
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.plan_text import count_of
 
 REASONS = (
     "a replica is on a broker to be emptied",
@@ -33,98 +29,95 @@ REASONS = (
     "to even out leaders or their bytes out",
     "to change the successor that takes over if the leader fails",
 )
-_METRICS = {
-    "replicas": "replicas",
-    "leaders": "leaders",
-    "disk": "disk",
-    "bytes_in": "bytes in",
-    "bytes_out": "bytes out of leaders",
-    "failover": "leaders of the worst survivor",
-    "failover_out": "bytes out of the worst survivor",
-}
 _EXPLAINED_RATIO = 1.15  # copied bytes over their bound, above which they are explained
 _LISTED = 8  # partitions in a text
 
 
-def find_reasons(
-    model: ClusterModel,
-    rules: Rules,
-    limits: BrokerLimits,
-    units: LoadUnits,
-    proposal: ProposedAssignment,
-    oversized: Flags,
-) -> npt.NDArray[np.int16]:
+@dataclass(frozen=True)
+class BalanceOutcome:
+    """What an annealed plan started from, what was searched, found and proposed."""
+
+    model: ClusterModel
+    rules: Rules
+    request: PlanRequest
+    units: LoadUnits
+    task: SearchTask
+    result: SearchResult
+    proposal: ProposedAssignment
+
+    @cached_property
+    def state(self) -> SearchState:
+        """Return the state of the found lists."""
+        return create_state(self.task.cluster, self.result.limits, self.result.slots)
+
+    @cached_property
+    def copied(self) -> Flags:
+        """Return the proposed replicas that are copied: bool (r)."""
+        return self.model.find_copied(self.proposal)
+
+    @cached_property
+    def gone(self) -> Flags:
+        """Return the model's replicas that leave their broker: bool (r)."""
+        return self.model.with_lists(self.proposal.offsets, self.proposal.replicas).find_copied(self.model)
+
+    @cached_property
+    def replicas_before(self) -> Ints:
+        """Return the replicas of each broker before the plan: int64 (n)."""
+        return np.bincount(self.model.replicas, minlength=self.model.brokers)
+
+
+def find_reasons(outcome: BalanceOutcome) -> npt.NDArray[np.int16]:
     """Find the reason of each partition: int16 (p), index into REASONS, -1 = unchanged."""
-    differs = model.find_changed(proposal)
-    new = model.find_copied(proposal)
-    copied = any_true(new, proposal.offsets)
-    replicas_before = np.bincount(model.replicas, minlength=model.brokers)
-    row = model.row
+    model, rules, units, limits = outcome.model, outcome.rules, outcome.units, outcome.task.limits
+    proposal, before, row = outcome.proposal, outcome.replicas_before, outcome.model.row
+    copied = any_true(outcome.copied, proposal.offsets)
     disk = np.bincount(model.replicas, model.size[row] / units.disk, model.brokers)
     into = np.bincount(model.replicas, model.rate_in[row] / units.bytes_in, model.brokers)
-    gone = model.with_lists(proposal.offsets, proposal.replicas).find_copied(model)
 
     def leaves(brokers: Flags) -> Flags:
-        return any_true(gone & brokers[model.replicas], model.offsets)
+        return any_true(outcome.gone & brokers[model.replicas], model.offsets)
 
     conditions = (
         copied & leaves(rules.must_leave),
         copied & ((rules.factor != model.factor) | leaves(~model.live)),
-        any_true(new & (replicas_before == 0)[proposal.replicas], proposal.offsets),
-        oversized,
-        copied & leaves(disk > np.minimum(limits.disk, NO_LIMIT)),
+        any_true(outcome.copied & (before == 0)[proposal.replicas], proposal.offsets),
+        outcome.result.oversized,
+        copied & leaves(disk > np.minimum(limits.disk, search_task.NO_LIMIT)),
         copied & leaves(into > limits.bytes_in),
-        copied & leaves(replicas_before > limits.max_replicas),
+        copied & leaves(before > limits.max_replicas),
         copied,
         proposal.replicas[proposal.offsets[:-1]] != model.replicas[model.offsets[:-1]],
         np.ones(model.partitions, dtype=np.bool_),
     )
     reason = np.select(conditions, range(len(conditions)), -1)
-    return np.where(differs, reason, -1).astype(np.int16)
+    return np.where(model.find_changed(proposal), reason, -1).astype(np.int16)
 
 
-def certify_balance(
-    model: ClusterModel,
-    rules: Rules,
-    request: PlanRequest,
-    units: LoadUnits,
-    task: SearchTask,
-    result: SearchResult,
-    proposal: ProposedAssignment,
-    loose: tuple[float, float],
-) -> BalanceCertificate:
-    """Compare an annealed plan with its lower bounds.
-
-    Args:
-        model: The cluster.
-        rules: The rules of the goal.
-        request: The request.
-        units: LoadUnits of the searched loads.
-        task: The search.
-        result: What the search found.
-        proposal: The lists.
-        loose: For expand and drain, the limit of disk and bytes in that was found, and its lower bound.
-    """
-    state = create_state(task.cluster, result.limits, result.slots)
-    new = model.find_copied(proposal)
-    rows = row_of(proposal.offsets)[new]
-    copied, moves = float(model.size[rows].sum()), int(new.sum())
-    over = measure_excess(task.limits, state)
+def certify_balance(outcome: BalanceOutcome, loose: tuple[float, float]) -> BalanceCertificate:
+    """Compare a plan with its lower bounds. loose: the limit of disk and bytes in that was found, and its bound."""
+    model, rules, task, state = outcome.model, outcome.rules, outcome.task, outcome.state
+    rows = row_of(outcome.proposal.offsets)[outcome.copied]
+    copied, moves = float(model.size[rows].sum()), len(rows)
+    over = search_task.measure_excess(task.limits, state)
     too_many = np.maximum(state.replicas - task.limits.max_replicas, 0.0)
     # Replicas that should have left and stayed are not copied by another plan that reaches as much.
-    gone = model.with_lists(proposal.offsets, proposal.replicas).find_copied(model)
-    stayed = rules.must_leave[model.replicas] & ~gone & ~rules.fixed[model.row]
-    stayed_bytes = float(model.size[model.row[stayed]].sum())
-    bound = task.copy_bound.allow_excess(over["disk"], over["bytes_in"], too_many) * units.disk - stayed_bytes
+    must_leave = rules.must_leave[model.replicas] & ~rules.fixed[model.row]
+    stayed_bytes = float(model.size[model.row[must_leave & ~outcome.gone]].sum())
+    bound = task.copy_bound.allow_excess(over["disk"], over["bytes_in"], too_many) * outcome.units.disk - stayed_bytes
     bound = min(max(bound, 0.0), copied)
-    fewest = _bound_moves(model, rules, task, state, int(stayed.sum()))
-    relaxed = list(_explain_relaxed(model, request, units, task, result, state, loose))
-    balance = request.goal == "balance"
+    # The fewest moves: what left, and what brokers had above or below what they may have and now have.
+    stays = ~rules.must_leave & model.live
+    above = outcome.replicas_before - np.maximum(task.limits.max_replicas, state.replicas)
+    below = np.minimum(task.limits.min_replicas, state.replicas) - outcome.replicas_before
+    left = int((must_leave & outcome.gone).sum())
+    fewest = int(max(np.maximum(above, 0.0)[stays].sum() + left, np.maximum(below, 0.0)[stays].sum()))
+    relaxed = list(_explain_relaxed(outcome, loose))
+    balance = outcome.request.goal == "balance"
     if balance:
-        relaxed += _explain_copies(model, task, result, rows, copied, bound)
-    relaxed += _explain_budget(model, request, copied, moves)
+        relaxed += _explain_copies(outcome, rows, copied, bound)
+    relaxed += _explain_budget(outcome, copied, moves)
     return BalanceCertificate(
-        goal=request.goal,
+        goal=outcome.request.goal,
         objective="all" if balance else "min-moves",
         value=round(copied) if balance else moves,
         lower_bound=round(bound) if balance else fewest,
@@ -133,25 +126,10 @@ def certify_balance(
         moves_lower_bound=fewest,
         bytes=round(copied),
         bytes_lower_bound=round(bound),
-        reached=measure_reached(model, units, state),
+        reached=measure_reached(model, outcome.units, state),
         relaxed=relaxed,
-        missed=[*_explain_stayed(model, rules, proposal), *_explain_missed(model, units, task, result, state)],
+        missed=[*_explain_stayed(outcome), *_explain_missed(outcome)],
     )
-
-
-def _bound_moves(model: ClusterModel, rules: Rules, task: SearchTask, state: SearchState, stayed: int) -> int:
-    """Bound the moves of any plan that reaches as much: what left, and what brokers had above or below their limits.
-
-    stayed: replicas that should have left and did not.
-    """
-    replicas_before = np.bincount(model.replicas, minlength=model.brokers)
-    stays = ~rules.must_leave & model.live
-    leaves = int((rules.must_leave[model.replicas] & ~rules.fixed[model.row]).sum()) - stayed
-    high = np.maximum(task.limits.max_replicas, state.replicas)
-    low = np.minimum(task.limits.min_replicas, state.replicas)
-    over = np.maximum(replicas_before - high, 0.0)[stays].sum()
-    under = np.maximum(low - replicas_before, 0.0)[stays].sum()
-    return int(max(over + leaves, under))
 
 
 def measure_reached(model: ClusterModel, units: LoadUnits, state: SearchState) -> dict[str, ReachedLoad]:
@@ -174,29 +152,22 @@ def measure_reached(model: ClusterModel, units: LoadUnits, state: SearchState) -
     return reached
 
 
-def _explain_stayed(model: ClusterModel, rules: Rules, proposal: ProposedAssignment) -> Iterator[str]:
-    replicas_after = np.bincount(proposal.replicas, minlength=model.brokers)
-    leaders = np.bincount(proposal.replicas[proposal.offsets[:-1]], minlength=model.brokers)
-    for broker in np.flatnonzero(rules.must_leave & (replicas_after > 0)).tolist():
-        replicas = count_of(replicas_after[broker], "replica")
+def _explain_stayed(outcome: BalanceOutcome) -> Iterator[str]:
+    model, replicas = outcome.model, outcome.proposal.replicas
+    counts = np.bincount(replicas, minlength=model.brokers)
+    leaders = np.bincount(replicas[outcome.proposal.offsets[:-1]], minlength=model.brokers)
+    for broker in np.flatnonzero(outcome.rules.must_leave & (counts > 0)).tolist():
         leads = f", and leads {leaders[broker]} of them" if leaders[broker] else ""
-        yield f"broker {model.broker_ids[broker]} is not empty: it still holds {replicas}{leads}"
+        holds = f"it still holds {count_of(counts[broker], 'replica')}{leads}"
+        yield f"broker {model.broker_ids[broker]} is not empty: {holds}"
 
 
-def _explain_relaxed(
-    model: ClusterModel,
-    request: PlanRequest,
-    units: LoadUnits,
-    task: SearchTask,
-    result: SearchResult,
-    state: SearchState,
-    loose: tuple[float, float],
-) -> Iterator[str]:
+def _explain_relaxed(outcome: BalanceOutcome, loose: tuple[float, float]) -> Iterator[str]:
     """Explain limits that no plan can meet, or that were given up, with the partitions that force it."""
-    cluster, targets = task.cluster, request.targets
-    reached = _measure_survivor_out(units, task, result, state)
+    model, units, task, result = outcome.model, outcome.units, outcome.task, outcome.result
+    cluster, targets, reached = task.cluster, outcome.request.targets, _measure_survivor_out(outcome)
     if result.failover_out > task.failover_out + 1e-9 and reached > task.failover_out + TOLERANCE[""]:
-        rows = np.flatnonzero(result.oversized & (cluster.bytes_out > compute_takeover_room(task)))
+        rows = np.flatnonzero(result.oversized & (cluster.bytes_out > search_task.compute_takeover_room(task)))
         forced = "no single partition forces it"
         if len(rows):
             count = f"{len(rows)} partitions each exceed" if len(rows) > 1 else "1 partition exceeds"
@@ -212,18 +183,15 @@ def _explain_relaxed(
         proven = "; whether less is possible is not proven; raising plans.target_extra_moves may allow less"
         if least > targets.loose_bytes + 5e-4:
             largest = _list_largest(model, np.arange(len(load)), load)
-            proven = (
-                f"; less than {least:.3f} is impossible, because of partitions that are large over the mean: {largest}"
-            )
+            because = f"because of partitions that are large over the mean: {largest}"
+            proven = f"; less than {least:.3f} is impossible, {because}"
         yield (
             f"disk and bytes in: the lowest ratio to the mean that was found with at most {targets.extra_moves:.0%} "
             f"more moves than the fewest is {ratio:.3f}, the target is {targets.loose_bytes:g}{proven}"
         )
-    for name, load, limit in (
-        ("disk", cluster.disk, task.limits.disk),
-        ("bytes in", cluster.bytes_in, task.limits.bytes_in),
-    ):
-        rows = np.flatnonzero(load > float(np.median(limit[units.counted])) if units.brokers else load < 0)
+    disk, bytes_in = ("disk", cluster.disk, task.limits.disk), ("bytes in", cluster.bytes_in, task.limits.bytes_in)
+    for name, load, limit in (disk, bytes_in) if units.brokers else ():
+        rows = np.flatnonzero(load > float(np.median(limit[units.counted])))
         if len(rows):
             largest = _list_largest(model, rows, load)
             yield f"{name}: single partitions exceed the limit of a broker; over the mean: {largest}"
@@ -232,93 +200,79 @@ def _explain_relaxed(
         yield f"bytes out: a single leader exceeds the limit of a broker; over the mean: {largest}"
 
 
-def _explain_budget(model: ClusterModel, request: PlanRequest, copied: float, moves: int) -> Iterator[str]:
+def _explain_budget(outcome: BalanceOutcome, copied: float, moves: int) -> Iterator[str]:
     """Explain that a budget limits the plan: its rest may not pay for the next partition."""
-    largest = float(model.size.max(initial=0.0))
+    request, largest = outcome.request, float(outcome.model.size.max(initial=0.0))
     if request.max_bytes is not None and copied + largest > request.max_bytes:
         yield f"the plan copies {copied:.0f} of at most {request.max_bytes} bytes; missed targets may need more"
     if request.max_moves is not None and moves >= request.max_moves - 1:
         yield f"the plan copies {moves} of at most {request.max_moves} replicas; missed targets may need more"
 
 
-def _measure_survivor_out(units: LoadUnits, task: SearchTask, result: SearchResult, state: SearchState) -> float:
+def _measure_survivor_out(outcome: BalanceOutcome) -> float:
     """Measure the bytes out of the worst survivor of any single failure over the survivors' mean; 0 without any."""
-    counted = np.flatnonzero(units.counted)
+    counted, cluster, state = np.flatnonzero(outcome.units.counted), outcome.task.cluster, outcome.state
     if len(counted) < 2:
         return 0.0
-    first = task.cluster.offsets[:-1]
-    single = np.diff(task.cluster.offsets) == 1
-    lost = np.bincount(result.slots[first[single]], task.cluster.bytes_out[single], len(task.cluster.rack))[counted]
+    single = np.diff(cluster.offsets) == 1
+    leaders = outcome.result.slots[cluster.offsets[:-1][single]]
+    lost = np.bincount(leaders, cluster.bytes_out[single], len(cluster.rack))[counted]
     after = state.bytes_out[counted][:, None] + state.takeovers_bytes_out.load[np.ix_(counted, counted)]
     np.fill_diagonal(after, 0.0)
     mean = (state.bytes_out[counted].sum() - lost) / (len(counted) - 1)
     return float((after.max(axis=0) / np.maximum(mean, 1e-300)).max()) if mean.max() > 0 else 0.0
 
 
-def _explain_copies(
-    model: ClusterModel, task: SearchTask, result: SearchResult, rows: Ints, copied: float, bound: float
-) -> Iterator[str]:
-    """Explain why much more is copied than the bound, which ignores takeovers: oversized partitions.
-
-    rows: the partition of each copied replica.
-    """
-    rows = rows[result.oversized[rows]]
+def _explain_copies(outcome: BalanceOutcome, rows: Ints, copied: float, bound: float) -> Iterator[str]:
+    """Explain why much more is copied than the bound, which ignores takeovers. rows: of each copied replica."""
+    model, rows = outcome.model, rows[outcome.result.oversized[rows]]
     if copied > _EXPLAINED_RATIO * bound and len(rows):
         large = np.unique(rows)
         count = count_of(len(large), "partition")
         yield (
             f"bytes copied: {copied / max(bound, 1.0) - 1:.1%} more than disk, bytes in and replicas alone require; "
             f"{model.size[rows].sum():.0f} of them belong to {count} that overload a survivor together with its own "
-            f"leaders; bytes out over a broker's mean: {_list_largest(model, large, task.cluster.bytes_out)}"
+            f"leaders; bytes out over a broker's mean: {_list_largest(model, large, outcome.task.cluster.bytes_out)}"
         )
 
 
-def _explain_missed(
-    model: ClusterModel, units: LoadUnits, task: SearchTask, result: SearchResult, state: SearchState
-) -> Iterator[str]:
+def _explain_missed(outcome: BalanceOutcome) -> Iterator[str]:
     """Explain limits that brokers exceed in the end: how far the worst is from them, and its largest partitions."""
-    cluster, limits = task.cluster, result.limits
+    model, cluster, limits, state = outcome.model, outcome.task.cluster, outcome.result.limits, outcome.state
     row, first = cluster.row, cluster.offsets[:-1]
-    loads = {
-        "disk": cluster.disk,
-        "bytes_in": cluster.bytes_in,
-        "bytes_out": cluster.bytes_out,
-        "failover_out": cluster.bytes_out,
-    }
-    reached = {
-        "replicas": state.replicas,
-        "leaders": state.leaders,
-        "disk": state.disk,
-        "bytes_in": state.bytes_in,
-        "bytes_out": state.bytes_out,
-        "failover": state.leaders + state.takeovers.worst + limits.survivor_leaders.min(initial=np.inf),
-        "failover_out": state.bytes_out
-        + state.takeovers_bytes_out.worst
-        + limits.survivor_bytes_out.min(initial=np.inf),
+    survivor_leaders = state.leaders + state.takeovers.worst + limits.survivor_leaders.min(initial=np.inf)
+    survivor_out = state.bytes_out + state.takeovers_bytes_out.worst + limits.survivor_bytes_out.min(initial=np.inf)
+    metrics: dict[str, tuple[str, npt.NDArray[Any], Floats | None]] = {  # what each broker has; of which partitions
+        "replicas": ("replicas", state.replicas, None),
+        "leaders": ("leaders", state.leaders, None),
+        "disk": ("disk", state.disk, cluster.disk),
+        "bytes_in": ("bytes in", state.bytes_in, cluster.bytes_in),
+        "bytes_out": ("bytes out of leaders", state.bytes_out, cluster.bytes_out),
+        "failover": ("leaders of the worst survivor", survivor_leaders, None),
+        "failover_out": ("bytes out of the worst survivor", survivor_out, cluster.bytes_out),
     }
     lowest = {"replicas": limits.min_replicas, "leaders": limits.min_leaders}
-    for name, over in measure_excess(limits, state).items():
-        brokers = np.flatnonzero((over > TOLERANCE.get(name, TOLERANCE[""])) & units.counted)
+    for name, over in search_task.measure_excess(limits, state).items():
+        brokers = np.flatnonzero((over > TOLERANCE.get(name, TOLERANCE[""])) & outcome.units.counted)
         if not len(brokers):
             continue
-        worst = brokers[np.argsort(-over[brokers], kind="stable")][0]
-        value = reached[name][worst]
+        title, reached, load = metrics[name]
+        worst = brokers[np.argmax(over[brokers])]
+        value = reached[worst]
         too_few = name in lowest and value < lowest[name][worst]
         side, target = ("at least", value + over[worst]) if too_few else ("at most", value - over[worst])
-        ratio = name in loads
-        values = f"{value:.4f}, the target is {side} {target:.4f} of the mean"
-        if not ratio:
-            values = f"{value:.0f}, the target is {side} {target:.0f}"
+        digits, mean = (0, "") if load is None else (4, " of the mean")
+        values = f"{value:.{digits}f}, the target is {side} {target:.{digits}f}{mean}"
         others = len(brokers) - 1
-        text = f"{_METRICS[name]}: broker {model.broker_ids[worst]} has {values}"
+        text = f"{title}: broker {model.broker_ids[worst]} has {values}"
         text += f"; {others} more broker{'s miss' if others > 1 else ' misses'} theirs" if others else ""
-        if ratio:
-            slots = np.flatnonzero(result.slots == worst)
+        if load is not None:
+            slots = np.flatnonzero(outcome.result.slots == worst)
             if name == "bytes_out":
                 slots = slots[slots == first[row[slots]]]
             elif name == "failover_out":
                 slots = slots[slots == first[row[slots]] + 1]
-            text += f"; its largest partitions: {_list_largest(model, row[slots], loads[name])}"
+            text += f"; its largest partitions: {_list_largest(model, row[slots], load)}"
         yield text
 
 

@@ -1,30 +1,27 @@
 """Planner of the goals balance, drain and expand with objective all: it evens out all loads in one search."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from udfs.arrow.ragged import row_of
-from udfs.planning.annealing.balance_certificate import REASONS, certify_balance, find_reasons
-from udfs.planning.annealing.candidate_choice import choose_best
+from udfs.planning.annealing import search_task
+from udfs.planning.annealing.balance_certificate import REASONS, BalanceOutcome, certify_balance, find_reasons
 from udfs.planning.annealing.kernels.search_state import create_state
 from udfs.planning.annealing.search import search_assignment
-from udfs.planning.annealing.search_limits import build_cluster_arrays, compute_limits, compute_units
-from udfs.planning.annealing.search_task import (
-    MINIMIZE_BYTES,
-    MINIMIZE_MOVES,
-    TOLERANCE,
-    SearchResult,
-    SearchTask,
-    measure_excess,
-)
-from udfs.planning.bounds.copy_bounds import CopyBound, bound_copied_bytes
+from udfs.planning.annealing.search_task import SearchResult, SearchTask
+from udfs.planning.bounds.cost_bounds import CopyBound, bound_copied_bytes
 from udfs.planning.cluster_model import ClusterModel, Int32s, Ints, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest, Rules, build_rules, find_rack_violations, find_staying_brokers
-from udfs.planning.infeasibility import explain_infeasibility
-from udfs.planning.plan_request import BYTES_OUT, FAILOVER, PlanRequest
+from udfs.planning.leadership.takeover_order import plan_leadership
+from udfs.planning.plan_request import BYTES_OUT, FAILOVER, LEADERS, REPLICAS, PlanRequest
+from udfs.planning.replicas.count_limits import explain_infeasibility
 from udfs.planning.replicas.heavy_partitions import HeavyPlacement, place_heavy_partitions
 from udfs.planning.replicas.replica_counts import plan_replica_counts
+
+_EXCESS_NAMES = {FAILOVER: ("failover", "failover_out")}
+
 
 # Limits of disk and bytes in to try where expand and drain cannot keep to theirs with few moves: in units of the mean,
 # beyond what an integer program proves possible, each with another seed.
@@ -33,16 +30,11 @@ _MAX_TRIES = 3  # where replica counts stay uneven: a budget is in the way
 
 
 def plan_balance(model: ClusterModel, rules: Rules, request: PlanRequest) -> ProposedAssignment:
-    """Plan for a goal whose rules these are.
-
-    Raises:
-        InfeasibleRequest: No plan meets the rules, or none within the brokers' capacity was found.
-    """
+    """Plan for a goal whose rules these are; raise InfeasibleRequest if no plan meets them or brokers' capacity."""
     if request.goal == "expand":  # other brokers may receive as well, where that evens out what they give
         excluded = np.isin(model.broker_ids, np.asarray(request.exclude_brokers, dtype=np.int64))
         rules = replace(rules, receives=find_staying_brokers(model, rules) & ~excluded)
-    reasons = explain_infeasibility(model, rules)
-    if reasons:
+    if reasons := explain_infeasibility(model, rules):
         raise InfeasibleRequest(reasons)
     return _BalancePlanner(model, rules, request).plan()
 
@@ -50,9 +42,9 @@ def plan_balance(model: ClusterModel, rules: Rules, request: PlanRequest) -> Pro
 class _BalancePlanner:
     def __init__(self, model: ClusterModel, rules: Rules, request: PlanRequest) -> None:
         self.model, self.rules, self.request = model, rules, request
-        self.units = compute_units(model, rules)
+        self.units = search_task.compute_units(model, rules)
         self.offsets, self.slots = _build_start(model, rules, request)
-        self.cluster = build_cluster_arrays(model, rules, self.units, self.offsets, self.slots)
+        self.cluster = search_task.build_cluster_arrays(model, rules, self.units, self.offsets, self.slots)
 
     def plan(self) -> ProposedAssignment:
         model, request = self.model, self.request
@@ -64,50 +56,40 @@ class _BalancePlanner:
             ratio, proven_ratio, task, result = self._raise_limits(ratio, task, result)
         if self._find_overfull(result):  # capacity comes before few moves
             task, result = self._search(ratio, few_moves=False)
-        if balances:
-            result = choose_best(model, self.rules, request, self.units, task, result)
-        reasons = self._find_overfull(result)
-        if reasons:
+        if balances and not search_task.meets_limits(task, result):
+            # What comes nearest to the targets: the search's result, its start, or lists by counts or flows.
+            start = SearchResult(task.slots, result.limits, result.failover_out, result.oversized)
+            candidates = [result, start, *self._find_others(task, result)]
+            result = min(candidates, key=lambda candidate: self._rank(task, candidate))
+        if reasons := self._find_overfull(result):
             raise InfeasibleRequest(reasons)
         lists = restore_list_order(model, self.offsets, result.slots)
         proposal = ProposedAssignment(self.offsets, lists, np.full(model.partitions, -1, dtype=np.int16), ())
-        reason = find_reasons(model, self.rules, task.limits, self.units, proposal, result.oversized)
-        ratios = (ratio, proven_ratio)
-        certificate = certify_balance(model, self.rules, request, self.units, task, result, proposal, ratios)
-        return replace(proposal, reason=reason, reasons=REASONS, certificate=certificate)
+        outcome = BalanceOutcome(model, self.rules, request, self.units, task, result, proposal)
+        certificate = certify_balance(outcome, (ratio, proven_ratio))
+        return replace(proposal, reason=find_reasons(outcome), reasons=REASONS, certificate=certificate)
 
     def _search(
         self, ratio: float, few_moves: bool = True, heavy: HeavyPlacement | None = None, seed: int = 0
     ) -> tuple[SearchTask, SearchResult]:
         """Search with the limits of disk and bytes in of expand and drain at `ratio` times the mean."""
         request, rules = self.request, self.rules
-        limits = compute_limits(self.model, rules, self.units, request, self.cluster, ratio)
+        limits = search_task.compute_limits(self.model, rules, self.units, request, self.cluster, ratio)
         if few_moves:
             copied = int(create_state(self.cluster, limits, self.slots).copied_count[0])
             most = float(int(copied * (1 + request.targets.extra_moves)))
             limits = limits._replace(copied_replicas=min(limits.copied_replicas, most))
-        task = SearchTask(
-            cluster=self.cluster,
-            limits=limits,
-            slots=self.slots if heavy is None else heavy.slots,
-            targets=np.flatnonzero(rules.receives).astype(np.int32),
-            brokers=self.units.brokers,
-            failover_out=request.targets.failover_out if {BYTES_OUT, FAILOVER} <= {*request.priorities} else np.inf,
-            profile=MINIMIZE_MOVES if few_moves else MINIMIZE_BYTES,
-            copy_bound=self._bound_copies(ratio),
-            seed=request.seed + seed,
-            placed=None if heavy is None else heavy.rows,
-        )
+        slots, placed = (self.slots, None) if heavy is None else (heavy.slots, heavy.rows)
+        start = (self.cluster, limits, slots, np.flatnonzero(rules.receives).astype(np.int32), self.units.brokers)
+        failover_out = request.targets.failover_out if {BYTES_OUT, FAILOVER} <= {*request.priorities} else np.inf
+        profile = search_task.MINIMIZE_MOVES if few_moves else search_task.MINIMIZE_BYTES
+        task = SearchTask(*start, failover_out, profile, self._bound_copies(ratio), request.seed + seed, placed)
         return task, search_assignment(task)
 
     def _raise_limits(
         self, ratio: float, task: SearchTask, result: SearchResult
     ) -> tuple[float, float, SearchTask, SearchResult]:
-        """Find the least ratio of disk and bytes in that few moves suffice for.
-
-        Returns:
-            (the ratio, the least ratio that is proven possible, the task and result with limits of that ratio).
-        """
+        """Find the least ratio of disk and bytes in that suffices, the least possible, the task and the result."""
         reached, uneven = ratio + _measure_excess_load(task, result), _measure_excess_load(task, result, "bytes_out")
         best = (reached if reached < np.inf else ratio, task, result)
         heavy = place_heavy_partitions(task.cluster, task.limits, task.slots, self.rules.must_leave)
@@ -122,7 +104,7 @@ class _BalancePlanner:
             if now + now_uneven < reached + uneven:
                 reached, uneven, best = now, now_uneven, (now, task, result)
         ratio, task, result = best
-        limits = compute_limits(self.model, self.rules, self.units, self.request, self.cluster, ratio)
+        limits = search_task.compute_limits(self.model, self.rules, self.units, self.request, self.cluster, ratio)
         task_limits, result_limits = (
             old._replace(disk=limits.disk, bytes_in=limits.bytes_in) for old in (task.limits, result.limits)
         )
@@ -131,47 +113,65 @@ class _BalancePlanner:
     def _bound_copies(self, loose: float) -> CopyBound:
         """Bound what any plan must copy, in units of disk."""
         model, rules = self.model, self.rules
-        cluster = build_cluster_arrays(model, rules, self.units, model.offsets, model.replicas)
-        limits = compute_limits(model, rules, self.units, self.request, cluster, loose)
+        cluster = search_task.build_cluster_arrays(model, rules, self.units, model.offsets, model.replicas)
+        limits = search_task.compute_limits(model, rules, self.units, self.request, cluster, loose)
         state = create_state(cluster, limits, model.replicas)
         free, stays = ~rules.fixed[model.row], ~rules.must_leave
-        excess = (
-            (state.disk - limits.disk) * stays,
-            (state.bytes_in - limits.bytes_in) * stays,
-            (state.replicas - limits.max_replicas) * stays,
-        )
+        disk, bytes_in = (state.disk - limits.disk) * stays, (state.bytes_in - limits.bytes_in) * stays
+        excess = (disk, bytes_in, (state.replicas - limits.max_replicas) * stays)
         bound = bound_copied_bytes(model.replicas, model.row, (cluster.disk, cluster.bytes_in), excess, free)
         leaving = rules.must_leave[model.replicas] & free
         return replace(bound, bound=bound.bound + float(cluster.disk[model.row[leaving]].sum()))
 
-    def _find_overfull(self, result: SearchResult) -> tuple[str, ...]:
+    def _find_overfull(self, result: SearchResult) -> list[str]:
         """Explain which broker would hold more than any broker can."""
-        model, request = self.model, self.request
+        model, request, reasons = self.model, self.request, []
         state = create_state(self.cluster, result.limits, result.slots)
-        reasons = []
-        for load, capacity, unit in (
-            (state.disk * self.units.disk, request.broker_bytes, "bytes"),
-            (state.replicas.astype(np.float64), request.broker_replicas, "replicas"),
-        ):
+        disk = (state.disk * self.units.disk, request.broker_bytes, "bytes")
+        for load, capacity, unit in (disk, (state.replicas, request.broker_replicas, "replicas")):
             worst = int(np.argmax(np.where(model.live, load, -1.0))) if len(load) else 0
             if capacity is not None and len(load) and load[worst] > capacity * (1 + 1e-9):
-                reasons.append(
-                    f"no plan within the brokers' capacity was found: broker {model.broker_ids[worst]} would hold "
-                    f"{load[worst]:.0f} {unit}, its capacity is {capacity}"
-                )
-        return tuple(reasons)
+                holds = f"{load[worst]:.0f} {unit}, its capacity is {capacity}"
+                place = f"broker {model.broker_ids[worst]} would hold {holds}"
+                reasons.append(f"no plan within the brokers' capacity was found: {place}")
+        return reasons
+
+    def _rank(self, task: SearchTask, result: SearchResult) -> tuple[float, ...]:
+        """Rank lists by how far they are from the limits, the first priority first, then by what they copy."""
+        state = create_state(task.cluster, result.limits, result.slots)
+        over = search_task.measure_excess(result.limits, state)
+        excesses = [
+            round(float(sum(over[name].sum() for name in _EXCESS_NAMES.get(priority, (priority,)) if name in over)), 3)
+            for priority in self.request.priorities
+        ]
+        return (*excesses, float(state.copied_disk[0]), float(state.copied_count[0]))
+
+    def _find_others(self, task: SearchTask, result: SearchResult) -> Iterator[SearchResult]:
+        model, priorities, best = self.model, self.request.priorities, result
+        over = search_task.measure_excess(result.limits, create_state(task.cluster, result.limits, result.slots))
+        if not np.array_equal(task.cluster.offsets, model.offsets):
+            return
+        if REPLICAS in priorities and over["replicas"].max() >= search_task.TOLERANCE["replicas"]:
+            proposal = plan_replica_counts(model, self.rules)
+            if np.array_equal(proposal.offsets, model.offsets):
+                yield replace(result, slots=proposal.replicas)
+                best = search_assignment(replace(task, slots=proposal.replicas))
+                yield best
+        uneven = max(over["failover"].max(), over["leaders"].max()) >= search_task.TOLERANCE["failover"]
+        if uneven and not model.known[2] and {FAILOVER, LEADERS} <= set(priorities):
+            # Where no bytes out are known, flows find the best order of the same sets.
+            for slots in {lists.slots.tobytes(): lists.slots for lists in (best, result)}.values():
+                ordered = plan_leadership(model.with_lists(task.cluster.offsets, slots), may_lead=self.units.counted)
+                yield replace(result, slots=ordered.replicas)
 
 
 def _measure_excess_load(task: SearchTask, result: SearchResult, *names: str) -> float:
-    """Return the most that a broker exceeds its limit by, in units of the mean; inf if replica counts are uneven.
-
-    names: The loads, by default disk and bytes in.
-    """
-    excess = measure_excess(result.limits, create_state(task.cluster, result.limits, result.slots))
-    if excess["replicas"].max() >= TOLERANCE["replicas"]:
+    """Return the most that a broker exceeds its limit of disk and bytes in, or `names`; inf if counts are uneven."""
+    excess = search_task.measure_excess(result.limits, create_state(task.cluster, result.limits, result.slots))
+    if excess["replicas"].max() >= search_task.TOLERANCE["replicas"]:
         return np.inf
     worst = max(float(excess[name].max()) for name in names or ("disk", "bytes_in"))
-    return worst if worst > TOLERANCE[""] else 0.0
+    return worst if worst > search_task.TOLERANCE[""] else 0.0
 
 
 def _build_start(model: ClusterModel, rules: Rules, request: PlanRequest) -> tuple[Ints, Int32s]:
@@ -182,14 +182,8 @@ def _build_start(model: ClusterModel, rules: Rules, request: PlanRequest) -> tup
     violations = find_rack_violations(model, rules.rack_cap)
     if not violations[~rules.fixed].any():
         return model.offsets, model.replicas
-    repair = replace(
-        build_rules(model, PlanRequest("repair")),
-        receives=rules.receives,
-        must_leave=rules.must_leave,
-        factor=rules.factor,
-        rack_cap=rules.rack_cap,
-        fixed=rules.fixed | ~violations,
-    )
+    shared = {name: getattr(rules, name) for name in ("receives", "must_leave", "factor", "rack_cap")}
+    repair = replace(build_rules(model, PlanRequest("repair")), fixed=rules.fixed | ~violations, **shared)
     proposal = plan_replica_counts(model, repair, objective="min-bytes")
     return proposal.offsets, proposal.replicas
 

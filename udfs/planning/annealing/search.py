@@ -1,33 +1,45 @@
 """Search for replica lists within the limits of all brokers, by simulated annealing in phases.
 
-1. Oversized partitions are placed. 2. Replicas are annealed: counts, disk, bytes in. 3. Leaders and successors are
-annealed: nothing is copied. 4. Everything is annealed jointly for the remaining excess, and copied replicas return.
+1. Oversized partitions are placed, which fill alone most of what a survivor can take over. 2. Replicas are annealed:
+counts, disk, bytes in. 3. Leaders and successors: nothing is copied. 4. Everything jointly, for the remaining excess,
+and copied replicas return.
 """
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from udfs.planning.annealing.kernels.joint_annealing import anneal_jointly
-from udfs.planning.annealing.kernels.leadership_annealing import anneal_leadership
-from udfs.planning.annealing.kernels.replica_annealing import MOVE_KINDS, MoveChoices, anneal_replicas
+from udfs.planning.annealing import search_task
+from udfs.planning.annealing.kernels import search_state
+from udfs.planning.annealing.kernels.list_annealing import (
+    MOVE_KINDS,
+    MoveChoices,
+    anneal_jointly,
+    anneal_leadership,
+    anneal_replicas,
+)
+from udfs.planning.annealing.kernels.oversized_annealing import anneal_oversized
 from udfs.planning.annealing.kernels.search_moves import Schedule, seed_random
-from udfs.planning.annealing.kernels.search_state import CostWeights, create_search, create_state, recompute_state
-from udfs.planning.annealing.oversized_placement import (
-    OversizedPlacement,
-    find_oversized,
-    pin_oversized,
-    place_oversized,
+from udfs.planning.annealing.kernels.search_state import (
+    BrokerLimits,
+    ClusterArrays,
+    CostWeights,
+    SearchState,
+    create_search,
 )
-from udfs.planning.annealing.search_task import (
-    MINIMIZE_BYTES,
-    TOLERANCE,
-    SearchResult,
-    SearchTask,
-    compute_weights,
-    measure_excess,
-    meets_limits,
-)
-from udfs.planning.cluster_model import Flags
+from udfs.planning.annealing.search_task import MINIMIZE_BYTES, TOLERANCE, SearchResult, SearchTask
+from udfs.planning.cluster_model import Flags, Int32s
 from udfs.planning.kernels.array_types import RandomState
+
+_OVERSIZED_SHARE = 0.4  # of the room for a takeover
+_HUGE, _FULL = 0.5, 0.9  # of a broker's disk or bytes in
+_HEADROOM_SHARE = 0.0015  # of all bytes out: headroom beyond the divisible load, as the load is not quite divisible
+_FITTING, _NEARLY = 0.6, 2.0  # of that headroom, what may be missing; what may be missing to try again for longer
+_MAX_PROPOSALS = 6_000_000
+_RETRIES = ((1.5, 0.2), (2.0, 0.05), (2.0, 0.1))  # effort and first temperature
+_REFINEMENTS = ((3.0, 0.1), (3.0, 0.1))  # the same, to copy less
+_OTHER_TAKEOVERS = 0.01  # of the mean: what survivors take over beside an oversized partition
 
 _MIX = np.cumsum(np.array([4, 1, 1, 1, 1, 1, 1]) / 10)
 assert len(_MIX) == MOVE_KINDS
@@ -38,14 +50,164 @@ _LEADER_COST = 10.0  # of a leader too many in the end, in units of bytes out
 _LIGHT_SHARE = 0.03  # of all replicas
 
 
+@dataclass(frozen=True)
+class OversizedPlacement:
+    """Where oversized partitions go, the limits with the least ratio of bytes out after failures, and that ratio."""
+
+    slots: Int32s
+    limits: BrokerLimits
+    failover_out: float
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A placement. fits: whether all other partitions find headroom. cost: disk copied and in excess."""
+
+    fits: bool
+    nearly_fits: bool
+    cost: float
+    slots: Int32s
+
+
+def place_oversized(task: SearchTask, oversized: Flags, random: RandomState) -> OversizedPlacement:
+    """Place oversized partitions so that bytes out after any failure keep to the least ratio that is found."""
+    cluster, share, start = task.cluster, task.profile.heavy_share, task.slots
+    heavy = ((cluster.disk > share) | (cluster.bytes_in > share)) & cluster.can_change & (task.placed is None)
+    has_targets = len(task.targets) >= 3
+    if has_targets and heavy.any() and not (oversized.any() and task.profile.copies_for_failover):
+        start = _place_heavy(task, heavy, random)
+    placement = OversizedPlacement(start, task.limits, task.failover_out)
+    if not has_targets or task.failover_out == np.inf or not oversized.any():
+        return placement
+    return _OversizedSearch(task, oversized, np.flatnonzero(oversized | heavy), start, random).search() or placement
+
+
+class _OversizedSearch:
+    def __init__(self, task: SearchTask, oversized: Flags, rows: np.ndarray, start: Int32s, random: RandomState):
+        brokers = np.full(len(task.cluster.rack), 0.9)
+        self.task, self.rows, self.start, self.random = task, rows, start, random
+        self.weights = search_task.compute_weights(task)._replace(excess_disk=brokers, excess_bytes_in=brokers)
+        self.cluster = task.cluster._replace(bytes_out=np.where(oversized, task.cluster.bytes_out, 0.0))
+        self.divisible_load = float(task.cluster.bytes_out.sum() - self.cluster.bytes_out.sum())
+        self.headroom = _HEADROOM_SHARE * task.brokers
+        self.fitting = _FITTING
+
+    def _raise_limits(self, ratio: float, less: float = 0.0) -> BrokerLimits:
+        task = self.task
+        more = (ratio - task.failover_out) * task.brokers / max(task.brokers - 1, 1) - less
+        return task.limits._replace(survivor_bytes_out=task.limits.survivor_bytes_out + more)
+
+    def attempt(self, ratio: float, effort: float, temperature: float = 5e-2) -> _Attempt:
+        limits = self._raise_limits(ratio, _OTHER_TAKEOVERS)
+        state = search_state.create_state(self.cluster, limits, self.start)
+        if not self.task.profile.copies_for_failover:
+            limits = limits._replace(copied_replicas=float(state.copied_count[0]))
+        proposals = int(min(effort * min(20_000 * len(self.rows), 4_000_000), _MAX_PROPOSALS))
+        shortfall = anneal_oversized(
+            create_search(self.cluster, limits, self.weights, state, self.random),
+            self.rows,
+            self.task.targets,
+            self.divisible_load + self.headroom,
+            Schedule(proposals, temperature, 3e-5),
+            0.5 if self.task.placed is None else 0.0,
+        )
+        cost = float(state.copied_disk[0] + search_task.measure_excess(limits, state)["disk"].sum())
+        fits, nearly_fits = shortfall <= self.fitting * self.headroom, shortfall < _NEARLY * self.headroom
+        return _Attempt(fits, nearly_fits, cost, state.slots)
+
+    def search(self) -> OversizedPlacement | None:
+        """Return the placement with the least ratio; None if something else than oversized partitions is in the way."""
+        ratio = self.task.failover_out
+        best = self.attempt(ratio, 1.0)
+        for effort, temperature in _RETRIES:
+            if best.nearly_fits and not best.fits:
+                best = self.attempt(ratio, effort, temperature)
+        if not best.fits:
+            # As the target is missed anyway, a little more headroom makes the rest of the search easy.
+            self.headroom, self.fitting = 2 * self.headroom, _FITTING / 2
+            low, ratio = ratio, ratio + 0.05
+            for _ in range(8):
+                best = self.attempt(ratio, 0.5)
+                if best.fits:
+                    break
+                low, ratio = ratio, ratio + 2 * (ratio - low)
+            else:
+                return None
+            while ratio - low > 0.01:
+                middle = (low + ratio) / 2
+                attempt = self.attempt(middle, 0.5)
+                if attempt.fits:
+                    ratio, best = middle, attempt
+                else:
+                    low = middle
+            ratio += 0.01  # a slightly higher ratio saves many copied bytes
+        for effort, temperature in _REFINEMENTS:
+            attempt = self.attempt(ratio, effort, temperature)
+            if attempt.fits and attempt.cost < best.cost:
+                best = attempt
+        return OversizedPlacement(best.slots, self._raise_limits(ratio), ratio)
+
+
+def _place_heavy(task: SearchTask, heavy: Flags, random: RandomState) -> Int32s:
+    """Return the slots with partitions of much disk or bytes in where they fit, whatever their bytes out."""
+    profile, rows = task.profile, np.flatnonzero(heavy)
+    cluster = task.cluster._replace(bytes_out=np.zeros_like(task.cluster.bytes_out))
+    excess = np.full(len(cluster.rack), profile.heavy_excess_load)
+    weights = search_task.compute_weights(task)._replace(excess_disk=excess, excess_bytes_in=excess)
+    if not profile.copies_for_failover:  # replica counts are evened out later, by replicas that are copied anyway
+        weights = weights._replace(excess_replicas=weights.excess_replicas / 100)
+    state = search_state.create_state(cluster, task.limits, task.slots)
+    schedule = Schedule(min(20_000 * len(rows), 4_000_000), 5e-2, 3e-5)
+    search = create_search(cluster, task.limits, weights, state, random)
+    anneal_oversized(search, rows, task.targets, 0.0, schedule, 0.5)
+    return state.slots
+
+
+def pin_oversized(task: SearchTask, slots: Int32s, oversized: Flags) -> Flags:
+    """Return the slots (bool, r) that stay: leaders and successors of oversized partitions, and huge replicas."""
+    cluster = task.cluster
+    sizes = np.diff(cluster.offsets)
+    huge = np.repeat((cluster.disk > _HUGE) | (cluster.bytes_in > _HUGE), sizes)
+    place = np.arange(len(slots)) - np.repeat(cluster.offsets[:-1], sizes)
+    leads_or_succeeds = np.repeat(oversized, sizes) & (place < 2)
+    crowded = np.zeros(len(cluster.rack), dtype=np.bool_)
+    for load, limit in ((cluster.disk, task.limits.disk), (cluster.bytes_in, task.limits.bytes_in)):
+        crowded |= np.bincount(slots[huge], load[cluster.row[huge]], len(cluster.rack)) > _FULL * limit
+    stays = huge if task.placed is None else huge | task.placed[cluster.row]
+    return stays | (leads_or_succeeds & ~crowded[slots])
+
+
 def search_assignment(task: SearchTask) -> SearchResult:
     """Search for replica lists within the limits; the same task gives the same result."""
     unchanged = SearchResult(task.slots, task.limits, task.failover_out, np.zeros(len(task.cluster.disk), np.bool_))
-    if meets_limits(task, unchanged):
+    if search_task.meets_limits(task, unchanged):
         return unchanged
-    random, oversized = seed_random(task.seed), find_oversized(task)
+    random, heaviest = seed_random(task.seed), _OVERSIZED_SHARE * search_task.compute_takeover_room(task)
+    oversized = (task.cluster.bytes_out > heaviest) & task.cluster.can_change
     placement = place_oversized(task, oversized, random)
     return _Phases(task, oversized, placement, random).search(placement.failover_out)
+
+
+def anneal_order(
+    cluster: ClusterArrays,
+    limits: BrokerLimits,
+    state: SearchState,
+    random: RandomState,
+    leader: float,  # A typical leader, in units of a broker's bytes out
+    proposals: int,
+    rounds: Sequence[tuple[float, float, float]] = ((0.3, 0.5, 0.7), (2.0, 0.02, 0.3)),
+    leader_cost: float | None = None,
+) -> None:
+    """Anneal leaders and successors. rounds: (cost of a leader too many, first temperature, share of proposals).
+
+    Leader counts cost little at first: bytes out often pass through a broker that then leads one too many.
+    """
+    free = np.zeros(len(cluster.rack))
+    for cost, temperature, share in rounds:
+        costs = (leader_cost or cost * leader, free, free, 3.0, cost * leader, 3.0)
+        weights = CostWeights(0.0, 0.0, 0.005 * leader, 0.0025 * leader, 0.0, *costs)
+        search = create_search(cluster, limits, weights, state, random)
+        anneal_leadership(search, Schedule(int(share * proposals), temperature * leader, 2.5e-4 * leader), 0.7)
 
 
 class _Phases:
@@ -53,7 +215,7 @@ class _Phases:
 
     def __init__(self, task: SearchTask, oversized: Flags, placement: OversizedPlacement, random: RandomState):
         self.task, self.oversized, self.random, self.limits = task, oversized, random, placement.limits
-        self.state = create_state(task.cluster, placement.limits, placement.slots)
+        self.state = search_state.create_state(task.cluster, placement.limits, placement.slots)
 
     def search(self, ratio: float) -> SearchResult:
         """Run all phases. ratio: of bytes out after failures."""
@@ -62,7 +224,7 @@ class _Phases:
         self._anneal_jointly(weights)
         before = np.inf
         for _ in range(_ROUNDS):
-            excess = measure_excess(self.limits, self.state)
+            excess = search_task.measure_excess(self.limits, self.state)
             left = max(float(excess["bytes_out"].max()), float(excess["failover_out"].max()))
             if left < _RATIO_STEP or left > _STUCK * before or ratio == np.inf:
                 break
@@ -75,13 +237,9 @@ class _Phases:
         return SearchResult(self.state.slots, self.limits, ratio, self.oversized)
 
     def _anneal_replicas(self) -> CostWeights:
-        """Anneal replica counts, disk and bytes in, and charge what is left in excess more and more.
-
-        Returns:
-            The last weights.
-        """
+        """Anneal replica counts, disk and bytes in; charge what is left in excess more and more. Return the weights."""
         task, profile, state = self.task, self.task.profile, self.state
-        weights = compute_weights(task, 4.0 * profile.excess_load)
+        weights = search_task.compute_weights(task, 4.0 * profile.excess_load)
         if not len(task.targets):
             return weights
         start, end = profile.temperature * task.replica_unit, 1e-3 * profile.temperature * task.replica_unit
@@ -94,7 +252,7 @@ class _Phases:
             anneal_replicas(create_search(task.cluster, self.limits, weights, state, self.random), choices, schedule)
             if step == 0:
                 schedule = Schedule(schedule.proposals // 6, start / 10, end / 10)
-            excess = measure_excess(self.limits, state)
+            excess = search_task.measure_excess(self.limits, state)
             disk, bytes_in = excess["disk"] > _EXCESS, excess["bytes_in"] > _EXCESS
             if not (disk.any() or bytes_in.any() or excess["replicas"].any()):
                 break
@@ -108,32 +266,22 @@ class _Phases:
                 excess_bytes_in=np.where(bytes_in, 1.7 * weights.excess_bytes_in, weights.excess_bytes_in),
                 copied_replica=weights.copied_replica / 2 if profile is MINIMIZE_BYTES else weights.copied_replica,
             )
-        recompute_state(task.cluster, self.limits, state)
+        search_state.recompute_state(task.cluster, self.limits, state)
         return weights
 
     def _anneal_leadership(self) -> None:
-        """Anneal leaders and successors, but not of oversized partitions.
-
-        Leader counts cost little at first: bytes out often pass through a broker that then leads one too many.
-        """
+        """Anneal leaders and successors, but not of oversized partitions."""
         task, leader = self.task, self.task.leader_unit
         cluster = task.cluster._replace(can_change=task.cluster.can_change & ~self.oversized)
-        proposals, weights = task.count_proposals(23, 1e6, 6), compute_weights(task, 4.0)
-        for cost, temperature, share in ((0.3, 0.5, 0.7), (2.0, 0.02, 0.3)):
-            weights = weights._replace(excess_leaders=cost * leader, excess_survivor_leaders=cost * leader)
-            search = create_search(cluster, self.limits, weights, self.state, self.random)
-            anneal_leadership(search, Schedule(int(share * proposals), temperature * leader, 2.5e-4 * leader), 0.7)
+        anneal_order(cluster, self.limits, self.state, self.random, leader, task.count_proposals(23, 1e6, 6))
 
     def _even_out_leaders(self) -> None:
         """Even out leader counts again where even bytes out were traded for them: counts matter more."""
-        if not (measure_excess(self.limits, self.state)["leaders"] >= TOLERANCE["leaders"]).any():
+        if not (search_task.measure_excess(self.limits, self.state)["leaders"] >= TOLERANCE["leaders"]).any():
             return
-        task, leader = self.task, self.task.leader_unit
-        weights = compute_weights(task, 4.0)._replace(
-            excess_leaders=_LEADER_COST, excess_survivor_leaders=_LEADER_COST * leader
-        )
-        schedule = Schedule(task.count_proposals(23, 1e6, 6), 0.02 * leader, 2.5e-4 * leader)
-        anneal_leadership(create_search(task.cluster, self.limits, weights, self.state, self.random), schedule, 0.7)
+        task, proposals, rounds = self.task, self.task.count_proposals(23, 1e6, 6), ((_LEADER_COST, 0.02, 1.0),)
+        search = (task.cluster, self.limits, self.state, self.random)
+        anneal_order(*search, task.leader_unit, proposals, rounds, _LEADER_COST)
 
     def _anneal_jointly(self, last: CostWeights) -> None:
         """Anneal everything for the remaining excess. last: weights of the replica annealing."""
@@ -141,12 +289,11 @@ class _Phases:
         if not len(task.targets):
             return
         least = 12.0 * task.profile.excess_load  # so that even disk and bytes in are not given up for bytes out
-        excess = measure_excess(self.limits, state)
-        if (
-            max(excess["disk"].max(), excess["bytes_in"].max()) > TOLERANCE[""]
-        ):  # one cost, or excess goes where cheaper
+        excess = search_task.measure_excess(self.limits, state)
+        # One cost, or excess goes where it is cheaper.
+        if max(excess["disk"].max(), excess["bytes_in"].max()) > TOLERANCE[""]:
             least = max(least, 4.0 * last.excess_disk.max(), 4.0 * last.excess_bytes_in.max())
-        weights = compute_weights(task)._replace(
+        weights = search_task.compute_weights(task)._replace(
             copied_replica=last.copied_replica,
             excess_replicas=last.excess_replicas,
             excess_disk=np.maximum(4.0 * last.excess_disk, least),

@@ -1,22 +1,160 @@
-"""What an annealing search takes and returns, the weights of its objective, and the excess over its limits."""
+"""The task of an annealing search: cluster, units, limits of every broker, weights, and the excess over limits."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from udfs.planning.annealing.kernels.search_state import (
-    BrokerLimits,
-    ClusterArrays,
-    CostWeights,
-    SearchState,
-    create_state,
-)
-from udfs.planning.bounds.copy_bounds import CopyBound
-from udfs.planning.cluster_model import Flags, Floats, Int32s
+from udfs.arrow.ragged import any_true, row_of
+from udfs.planning.annealing.kernels import search_state
+from udfs.planning.annealing.kernels.search_state import BrokerLimits, ClusterArrays, CostWeights, SearchState
+from udfs.planning.bounds.cost_bounds import CopyBound
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints
+from udfs.planning.constraints import Rules, find_staying_brokers
+from udfs.planning.plan_request import BYTES_IN, BYTES_OUT, DISK, FAILOVER, LEADERS, REPLICAS, PlanRequest
+from udfs.planning.replicas.count_limits import compute_count_targets
+
+NO_LIMIT = 1e18
 
 # Excess that counts as none: of counts, and in units of the mean of all others.
 TOLERANCE = {"replicas": 0.5, "leaders": 0.5, "failover": 0.5, "": 2e-4}
 _USUAL_LIMIT, _MIN_ROOM = 1.03, 0.02  # of a broker's bytes out, and of room beside them, in units of the mean
+
+
+@dataclass(frozen=True)
+class LoadUnits:
+    """Means over the counted brokers."""
+
+    counted: Flags  # bool (n), brokers that can share loads evenly after the plan: live, and not to be emptied
+    replicas: float
+    leaders: float
+    disk: float  # Bytes
+    bytes_in: float  # Bytes per second, as bytes_out
+    bytes_out: float
+
+    @property
+    def brokers(self) -> int:
+        """Number of counted brokers."""
+        return int(self.counted.sum())
+
+
+def compute_units(model: ClusterModel, rules: Rules) -> LoadUnits:
+    """Compute the means after the plan."""
+    stays = find_staying_brokers(model, rules)
+    replicas = np.bincount(model.replicas, minlength=model.brokers)
+    # A broker that gets nothing more and has less than the others cannot be evened out: it is left out with its load.
+    counted = stays & (rules.receives | (replicas * max(int(stays.sum()), 1) >= rules.factor.sum()))
+    apart = ~counted & ~rules.must_leave
+    row, leader = model.row, model.replicas[model.offsets[:-1]]
+    n = max(int(counted.sum()), 1)
+
+    def mean(load: Floats) -> float:
+        return float((load * rules.factor).sum() - load[row[apart[model.replicas]]].sum()) / n
+
+    disk, bytes_in = mean(model.size), mean(model.rate_in)
+    leaders = float((~apart[leader]).sum()) / n
+    bytes_out = float(model.rate_out[~apart[leader]].sum()) / n
+    loads = (max(load, 0.0) or 1.0 for load in (disk, bytes_in, bytes_out))
+    return LoadUnits(counted, mean(np.ones(model.partitions)), leaders, *loads)
+
+
+def build_cluster_arrays(
+    model: ClusterModel, rules: Rules, units: LoadUnits, offsets: Ints, replicas: Int32s
+) -> ClusterArrays:
+    """Build the arrays of a search that starts from these lists. Partitions with a down replica keep their list."""
+    down = any_true(~model.live[replicas], offsets)
+    lists = (offsets, row_of(offsets).astype(np.int32), model.offsets, model.replicas)
+    loads = (model.size / units.disk, model.rate_in / units.bytes_in, model.rate_out / units.bytes_out)
+    brokers = (model.rack, rules.rack_cap.astype(np.int32), rules.receives, find_staying_brokers(model, rules))
+    arrays = (*lists, *loads, *brokers)
+    return ClusterArrays(*arrays, ~rules.fixed & ~down)
+
+
+def compute_limits(
+    model: ClusterModel, rules: Rules, units: LoadUnits, request: PlanRequest, cluster: ClusterArrays, loose: float
+) -> BrokerLimits:
+    """Compute the limits of every broker. loose: for expand and drain, disk and bytes in over the mean."""
+    n, targets, priorities = model.brokers, request.targets, set(request.priorities)
+    even = compute_count_targets(model, rules)
+    low, high = even.low.astype(np.float64), even.high.astype(np.float64)
+    ratios = (targets.disk, targets.bytes_in, targets.bytes_out)
+    if request.goal in ("expand", "drain"):  # few moves
+        ratios = (max(targets.disk, loose), max(targets.bytes_in, loose), max(targets.bytes_out, targets.loose_bytes))
+    else:
+        low = np.minimum(low, _round_low(targets.min_over_mean, units.replicas))
+        high = np.maximum(high, _round_high(targets.replicas, units.replicas))
+    disk = _limit_load(model, rules, units, cluster.disk, ratios[0])
+    bytes_in = _limit_load(model, rules, units, cluster.bytes_in, ratios[1])
+    bytes_out = max(ratios[2], float(cluster.bytes_out.max(initial=0.0)))
+    if request.broker_bytes is not None:
+        disk = np.minimum(disk, request.broker_bytes / units.disk)
+    if request.broker_replicas is not None:
+        high = np.minimum(high, request.broker_replicas)
+    # A broker that gets nothing more and has less than the others does not give either.
+    apart = find_staying_brokers(model, rules) & ~units.counted
+    remaining = int((units.counted | apart).sum())
+    survivors = max(remaining - 1, 1)
+    # Partitions with one replica are lost with their broker: spread evenly, as all else.
+    single = np.diff(cluster.offsets) == 1
+    lost, lost_out = (
+        total / max(remaining, 1) for total in (int(single.sum()), float(cluster.bytes_out[single].sum()))
+    )
+
+    def limit(name: str, value: Floats | float, otherwise: float = NO_LIMIT) -> Floats:
+        return np.where(units.counted & (name in priorities), value, otherwise)
+
+    def limit_survivor(value: float) -> Floats:
+        limited = (units.counted | apart) & (FAILOVER in priorities) & (remaining > 1)
+        return np.where(limited, value, NO_LIMIT)
+
+    first = model.replicas[model.offsets[:-1]]
+    replicas, leaders = (np.bincount(brokers, minlength=n) for brokers in (model.replicas, first))
+    min_leaders = _round_low(targets.min_over_mean, units.leaders)
+    max_leaders = _round_high(targets.leaders, units.leaders)
+    mean_survivor = (model.partitions - lost) / survivors
+    max_survivor = max(np.floor(targets.failover * mean_survivor + 1e-9), np.ceil(mean_survivor), max_leaders)
+    survivor_out = targets.failover_out * (float(cluster.bytes_out.sum()) - lost_out) / survivors
+    return BrokerLimits(
+        min_replicas=np.where(apart, replicas, limit(REPLICAS, low, 0.0)),
+        max_replicas=limit(REPLICAS, high),
+        min_leaders=np.where(apart, leaders, limit(LEADERS, min_leaders, 0.0)),
+        max_leaders=np.where(apart, leaders, limit(LEADERS, max_leaders)),
+        disk=limit(DISK, disk),
+        bytes_in=limit(BYTES_IN, bytes_in),
+        bytes_out=np.where(apart, np.bincount(first, cluster.bytes_out, n), limit(BYTES_OUT, bytes_out)),
+        survivor_leaders=limit_survivor(max_survivor),
+        survivor_bytes_out=limit_survivor(survivor_out),
+        copied_disk=np.inf if request.max_bytes is None else request.max_bytes / units.disk,
+        copied_replicas=np.inf if request.max_moves is None else float(request.max_moves),
+    )
+
+
+def _round_low(ratio: float, mean: float) -> float:
+    return float(min(np.ceil(ratio * mean), np.floor(mean)))
+
+
+def _round_high(ratio: float, mean: float) -> float:
+    return float(max(np.floor(ratio * mean + 1e-9), np.ceil(mean)))
+
+
+def _limit_load(model: ClusterModel, rules: Rules, units: LoadUnits, load: Floats, ratio: float) -> Floats:
+    """Return `ratio` times the mean, or times what racks or one partition that stays require: float64 (n)."""
+    counted, n, factor = units.counted, model.brokers, rules.factor
+    in_rack = np.bincount(model.rack[counted], minlength=int(model.rack.max(initial=0)) + 1).astype(np.float64)
+    racks = np.flatnonzero(in_rack)
+    room = np.minimum(rules.rack_cap[:, None], in_rack[None, racks])  # p x racks
+    most = np.minimum(room, factor[:, None])
+    least = np.maximum(factor[:, None] - (room.sum(axis=1)[:, None] - room), 0.0)
+    total, share = float((load * factor).sum()), np.ones(n)
+    for i, rack in enumerate(racks.tolist()):
+        here, elsewhere = counted & (model.rack == rack), counted & (model.rack != rack)
+        share[here] = np.maximum(share[here], load @ least[:, i] / in_rack[rack])
+        if elsewhere.any():
+            share[elsewhere] = np.maximum(share[elsewhere], (total - load @ most[:, i]) / elsewhere.sum())
+    limit = ratio * share
+    # A partition too large for any broker stays where it is, and those brokers' limits are its size.
+    slots = np.flatnonzero(load[model.row] > ratio)
+    np.maximum.at(limit, model.replicas[slots], ratio * load[model.row[slots]])
+    return limit
 
 
 @dataclass(frozen=True)
@@ -96,27 +234,18 @@ def measure_excess(limits: BrokerLimits, state: SearchState) -> dict[str, Floats
 
 def meets_limits(task: SearchTask, result: SearchResult) -> bool:
     """Tell whether the lists keep to all limits."""
-    excess = measure_excess(result.limits, create_state(task.cluster, result.limits, result.slots))
+    excess = measure_excess(result.limits, search_state.create_state(task.cluster, result.limits, result.slots))
     return not any((much > TOLERANCE.get(name, TOLERANCE[""])).any() for name, much in excess.items())
 
 
 def compute_takeover_room(task: SearchTask) -> float:
-    """Return the bytes out that a broker at its limit can take over, in units of the mean.
-
-    Where one leader alone raises all limits, it is what a usual limit leaves.
-    """
+    """Return the bytes out that a broker at its limit, or at the usual one, can take over, in units of the mean."""
     least = float((task.limits.survivor_bytes_out - task.limits.bytes_out).min(initial=np.inf))
     return max(least, task.failover_out - _USUAL_LIMIT, _MIN_ROOM)
 
 
 def compute_weights(task: SearchTask, max_excess_cost: float | None = None) -> CostWeights:
-    """Return the weights of the objective.
-
-    Args:
-        task: The search.
-        max_excess_cost: Charge excess of disk and bytes in by what the copy bound says that it takes to avoid it, up
-            to this; None = charge the profile's `excess_load`.
-    """
+    """Return the weights. max_excess_cost: the most to charge excess load by the copy bound; None = excess_load."""
     profile, n, leader = task.profile, len(task.cluster.rack), task.leader_unit
     disk = bytes_in = np.full(n, profile.excess_load)
     if max_excess_cost is not None:
@@ -125,16 +254,6 @@ def compute_weights(task: SearchTask, max_excess_cost: float | None = None) -> C
         disk, bytes_in = (
             np.minimum(np.maximum(cost, floor), max_excess_cost) for cost, floor in zip(by_bound, floors, strict=True)
         )
-    return CostWeights(
-        copied_disk=profile.copied_disk,
-        copied_replica=profile.copied_replica * task.replica_unit,
-        leader_change=0.005 * leader,
-        successor_change=0.0025 * leader,
-        excess_replicas=profile.excess_replica * task.replica_unit,
-        excess_leaders=1.0 * leader,
-        excess_disk=disk,
-        excess_bytes_in=bytes_in,
-        excess_bytes_out=3.0,
-        excess_survivor_leaders=1.0 * leader,
-        excess_survivor_bytes_out=3.0,
-    )
+    copies = (profile.copied_disk, profile.copied_replica * task.replica_unit, 0.005 * leader, 0.0025 * leader)
+    counts = (*copies, profile.excess_replica * task.replica_unit, 1.0 * leader)
+    return CostWeights(*counts, disk, bytes_in, 3.0, 1.0 * leader, 3.0)

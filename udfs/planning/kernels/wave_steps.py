@@ -34,11 +34,6 @@ class WaveCapacity(NamedTuple):
     moves: int
 
 
-@copying_part
-def _holds(brokers: Int32s, broker: int) -> bool:
-    return bool((brokers == broker).any())
-
-
 @part
 def _count_in_rack(brokers: Int32s, rack: Int32s, which: int) -> int:
     count = 0
@@ -48,12 +43,12 @@ def _count_in_rack(brokers: Int32s, rack: Int32s, which: int) -> int:
     return count
 
 
-@part
+@copying_part
 def _copy_missing(brokers: Int32s, others: Int32s, out: Int32s) -> int:
     """Copy those of `brokers` that are not among `others` to `out`, in order. Return how many they are."""
     count = 0
     for broker in brokers:
-        if not _holds(others, broker):
+        if not (others == broker).any():
             out[count] = broker
             count += 1
     return count
@@ -87,10 +82,7 @@ def _choose_swap(
 
 @compiled
 def fill_steps(lists: ListChanges, places: BrokerPlaces, steps: Steps) -> None:
-    """Fill `replicas` and `added` of the steps.
-
-    Until the last step, a list begins with the leader and has at most as many replicas as before or after.
-    """
+    """Fill the steps: until the last, a list begins with the leader and is at most as long as before or after."""
     longest = 0
     for i in range(len(steps.source)):
         both = lists.old_offsets[i + 1] - lists.old_offsets[i] + lists.new_offsets[i + 1] - lists.new_offsets[i]
@@ -132,19 +124,10 @@ def fill_steps(lists: ListChanges, places: BrokerPlaces, steps: Steps) -> None:
 
 @compiled
 def assign_waves(steps: Steps, size: Floats, order: Ints, brokers: int, capacity: WaveCapacity) -> Int32s:
-    """Assign each step to the first wave that has room for it; a partition's steps go in rising waves.
+    """Assign each step to the first wave that has room for it, from 0: int32 (steps); a partition's waves rise.
 
-    A copy that is larger than the capacity goes in a wave in which its two brokers copy nothing else.
-
-    Args:
-        steps: All steps.
-        size: float64 (m), bytes of one replica.
-        order: int64 (m), the partitions, most important first.
-        brokers: How many there are.
-        capacity: Limits for each broker in a wave.
-
-    Returns:
-        int32 (steps), from 0.
+    A copy that is larger than the capacity goes in a wave in which its two brokers copy nothing else. size: float64
+    (m), bytes of one replica. order: int64 (m), the partitions, most important first.
     """
     out = np.zeros(len(steps.added), dtype=np.int32)
     waiting = np.empty(len(order), dtype=np.int64)

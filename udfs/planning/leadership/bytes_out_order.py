@@ -1,28 +1,25 @@
-"""Leaders and successors such that bytes out, and not counts alone, are even; nothing is copied."""
+"""Leaders and successors such that bytes out, and not counts alone, are even, with lower bounds by maximum flows."""
+
+from dataclasses import dataclass
 
 import numpy as np
+from ortools.graph.python import max_flow
 
+from udfs.arrow.ragged import row_of
 from udfs.planning.annealing.balance_plan import restore_list_order
-from udfs.planning.annealing.kernels.leadership_annealing import anneal_leadership
-from udfs.planning.annealing.kernels.search_moves import Schedule, seed_random
-from udfs.planning.annealing.kernels.search_state import (
-    BrokerLimits,
-    ClusterArrays,
-    CostWeights,
-    SearchState,
-    create_search,
-    create_state,
-)
-from udfs.planning.annealing.search_limits import NO_LIMIT, build_cluster_arrays, compute_units
-from udfs.planning.bounds.byte_bounds import bound_leader_bytes, bound_successor_bytes
+from udfs.planning.annealing.kernels.search_moves import seed_random
+from udfs.planning.annealing.kernels.search_state import BrokerLimits, ClusterArrays, SearchState, create_state
+from udfs.planning.annealing.search import anneal_order
+from udfs.planning.annealing.search_task import NO_LIMIT, build_cluster_arrays, compute_units
 from udfs.planning.certificates import BoundCertificate, BytesOutCertificate, SurvivorCertificate
-from udfs.planning.cluster_model import FREE, ClusterModel, ProposedAssignment
-from udfs.planning.constraints import Rules
-from udfs.planning.leadership.leadership_plans import plan_leadership
-from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders
-from udfs.planning.leadership.takeover_order import measure_takeovers
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints, ProposedAssignment
+from udfs.planning.constraints import build_rules
+from udfs.planning.leadership.preferred_leaders import find_leader_choices, plan_preferred_leaders
+from udfs.planning.leadership.takeover_order import find_successor_choices, measure_takeovers, plan_leadership
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.replica_order import compute_leader_loads
+
+# Loads become integers that add up to about this: finer than the rates are known, and far from overflow.
+_INTEGER_TOTAL = float(1 << 52)
 
 # Looser and looser limits, over the lower bound: the plan takes the first that a search meets.
 _LEADER_FACTORS = (1.0005, 1.002, 1.005, 1.01, 1.02, 1.04, 1.08, 1.15, 1.3, 1.6, 2.0)
@@ -35,28 +32,139 @@ _LEADER_BYTES = "bytes out per second of the fullest leader"
 _SURVIVOR_BYTES = "bytes out per second of the fullest survivor"
 
 
+@dataclass(frozen=True)
+class ByteBounds:
+    """The lowest possible largest load in each of g cases: leaders, or the successors of one failed broker each."""
+
+    split: Floats  # float64 (g), bytes per second if partitions could be split
+    bound: Floats  # float64 (g), bytes per second with whole partitions
+    mean: Floats  # float64 (g), of the brokers that count
+    # bool (g, n), brokers that force `split`: their base loads and what has no choice outside of them, over their
+    # number
+    tight: Flags
+    heaviest: Ints  # int64 (g), row of the partition that forces `bound` where that is above `split`, else -1
+
+    @property
+    def ratio(self) -> Floats:
+        """Return the bound over the mean: float64 (g); 0 where there is no load."""
+        return np.divide(self.bound, self.mean, out=np.zeros(len(self.mean)), where=self.mean > 0)
+
+
+@dataclass(frozen=True)
+class _Cases:
+    """Items (q, by case) with weights, and the brokers (m) among which they choose."""
+
+    case: Ints  # int64 (q)
+    weight: Floats  # float64 (q)
+    row: Ints  # int64 (q), row of the model
+    item: Ints  # int64 (m)
+    broker: Ints  # int64 (m)
+    base: Floats  # float64 (g, n), loads whatever is chosen
+    counted: Flags  # bool (g, n), brokers that count
+
+
+def bound_leader_bytes(model: ClusterModel, may_lead: Flags | None = None) -> ByteBounds:
+    """Bound the bytes out of the leaders on the fullest broker from below. One case."""
+    choices, leader = find_leader_choices(model, may_lead), model.preferred_leaders
+    row, stays = choices.partition, leader >= 0
+    stays[row] = False
+    base: Floats = np.bincount(leader[stays], model.rate_out[stays], model.brokers).astype(np.float64)
+    items = (np.zeros(len(row), dtype=np.int64), model.rate_out[row], row, choices.item, choices.broker)
+    return _compute_bounds(_Cases(*items, base[None], choices.counted[None]))
+
+
+def bound_successor_bytes(model: ClusterModel, may_lead: Flags | None = None) -> ByteBounds:
+    """Bound the bytes out of the worst survivor of each broker's failure from below, with leaders as they are."""
+    choices, stays = find_successor_choices(model, may_lead), np.ones(model.partitions, dtype=np.bool_)
+    row, counted = choices.partition, choices.counted & ~np.eye(model.brokers, dtype=np.bool_)
+    stays[row] = False
+    items = (row_of(choices.items), model.rate_out[row], row, row_of(choices.offsets), choices.broker)
+    return _compute_bounds(_Cases(*items, model.compute_leader_loads(model.rate_out, stays), counted))
+
+
+def _compute_bounds(cases: _Cases) -> ByteBounds:
+    count = len(cases.base)
+    base = np.where(cases.counted, cases.base, 0.0)
+    total = base.sum(axis=1) + np.bincount(cases.case, weights=cases.weight, minlength=count)
+    mean = total / np.maximum(cases.counted.sum(axis=1), 1)
+    # From simple bounds - the mean, or one broker's base load - up to a bound that no set of brokers raises.
+    split, tight = mean.copy(), cases.counted.copy()
+    largest = base.max(axis=1, initial=0.0)
+    alone = np.flatnonzero(largest > mean)
+    if len(alone):
+        tight[alone] = False
+        tight[alone, base[alone].argmax(axis=1)] = True
+        split[alone] = largest[alone]
+    active = total > base.sum(axis=1)
+    while active.any():
+        crowded = _find_crowded(cases, base, split, active)
+        confined = np.ones(len(cases.case), dtype=np.bool_)
+        confined[cases.item[~crowded[cases.case[cases.item], cases.broker]]] = False
+        weight = np.bincount(cases.case[confined], weights=cases.weight[confined], minlength=count)
+        existing = weight + np.where(crowded, base, 0.0).sum(axis=1)
+        forced = existing / np.maximum(crowded.sum(axis=1), 1)
+        active = forced > split * (1 + 1e-12)
+        split[active], tight[active] = forced[active], crowded[active]
+    bound, heaviest = _bound_whole_partitions(cases, split)
+    return ByteBounds(split, bound, mean, tight, heaviest)
+
+
+def _find_crowded(cases: _Cases, base: Floats, limit: Floats, active: Flags) -> Flags:
+    """Find, for the active cases, the brokers (bool, g, n) without capacity for items that have no other choice."""
+    crowded, n = np.zeros_like(cases.counted), base.shape[1]
+    items, choices = np.flatnonzero(active[cases.case]), np.flatnonzero(active[cases.case[cases.item]])
+    number = np.cumsum(active[cases.case]) - 1
+    keys = cases.case[cases.item[choices]] * n + cases.broker[choices]
+    pair, group = np.unique(keys, return_inverse=True)
+    # Weights rounded down and capacities up: what is crowded in integers is crowded. Each case has its own scale.
+    total = base.sum(axis=1) + np.bincount(cases.case, cases.weight, len(base))
+    scale = _INTEGER_TOTAL / np.maximum(total, np.where(active, limit, 1.0)) / int(active.sum())
+    case = pair // n
+    weight = np.floor(cases.weight[items] * scale[cases.case[items]]).astype(np.int64)
+    capacity = np.ceil(np.maximum(limit[case] - base.ravel()[pair], 0.0) * scale[case]).astype(np.int64)
+    first, source, sink = len(items), len(items) + len(pair), len(items) + len(pair) + 1
+    item = number[cases.item[choices]]
+    solver = max_flow.SimpleMaxFlow()
+    solver.add_arcs_with_capacity(np.full(first, source), np.arange(first), weight)
+    solver.add_arcs_with_capacity(item, first + group, weight[item])
+    solver.add_arcs_with_capacity(first + np.arange(len(pair)), np.full(len(pair), sink), capacity)
+    status = solver.solve(source, sink)
+    if status != solver.OPTIMAL:
+        raise ArithmeticError(f"the solver failed on a flow over {len(item)} choices: {status}")
+    cut = np.asarray(solver.get_source_side_min_cut(), dtype=np.int64)
+    crowded.ravel()[pair[cut[(cut >= first) & (cut < source)] - first]] = True
+    return crowded
+
+
+def _bound_whole_partitions(cases: _Cases, split: Floats) -> tuple[Floats, Ints]:
+    # A partition goes to one broker as a whole, on top of that broker's base load.
+    bound, heaviest = split.copy(), np.full(len(split), -1, dtype=np.int64)
+    if not len(cases.case):
+        return bound, heaviest
+    starts = np.flatnonzero(np.diff(cases.item, prepend=-1))
+    least = cases.weight + np.minimum.reduceat(cases.base[cases.case[cases.item], cases.broker], starts)
+    order = np.lexsort((-least, cases.case))
+    first = order[np.flatnonzero(np.diff(cases.case[order], prepend=-1))]
+    case = cases.case[first]
+    above = least[first] > bound[case]
+    bound[case[above]], heaviest[case[above]] = least[first[above]], cases.row[first[above]]
+    return bound, heaviest
+
+
 def plan_bytes_out_order(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
-    """Plan the goal leaders or failover with the fewest bytes per second out of the fullest broker that is found.
-
-    Leaders stay as even in counts as the targets say. The bounds are those that hold if partitions could be split.
-
-    Raises:
-        ValueError: The source shows no bytes out.
-    """
+    """Plan leaders or failover with the fewest bytes out of the fullest broker. Raise ValueError without rates."""
     if not model.known[2]:
         raise ValueError("the source shows no bytes out, so --by-bytes is impossible")
     failover = request.goal == "failover"
     start = plan_leadership(model, request.keep_leaders) if failover else plan_preferred_leaders(model)
     cluster, limits, unit = _prepare_search(model, start, request)
-    bound = bound_leader_bytes(model)
-    least = float(bound.bound[0]) / unit if len(bound.bound) else 0.0
+    least = float(bound_leader_bytes(model).bound[0]) / unit
     state = create_state(cluster, limits, start.replicas)
     if not request.keep_leaders:
         for factor in _LEADER_FACTORS:
             limits = limits._replace(bytes_out=np.full(model.brokers, max(least * factor, 1e-12)))
-            state = create_state(cluster, limits, start.replicas)
-            _anneal(cluster, limits, state, request.seed)
-            if (state.bytes_out - limits.bytes_out).max(initial=0.0) <= 1e-6 and _count_uneven(limits, state) < 1:
+            state, fits = _search(cluster, limits, start.replicas, request.seed, 1e-6)
+            if fits:
                 break
         limits = limits._replace(bytes_out=np.maximum(limits.bytes_out, state.bytes_out))
     if failover:
@@ -69,21 +177,7 @@ def _prepare_search(
 ) -> tuple[ClusterArrays, BrokerLimits, float]:
     """Return the searched lists, limits of counts alone, and the bytes per second of a unit."""
     n, none = model.brokers, np.zeros(model.brokers, dtype=np.bool_)
-    eligible, factor = model.live & ~model.draining, model.factor
-    fixed = model.frozen != FREE
-    rules = Rules(
-        request.goal,
-        receives=eligible,
-        must_leave=none,
-        replacement=np.full(n, -1, dtype=np.int32),
-        fixed=fixed,
-        factor=factor,
-        rack_cap=factor,
-        even=False,
-        broker_replicas=factor,
-        broker_bytes=np.full(n, np.inf),
-        blocked=np.zeros_like(fixed),
-    )
+    eligible, rules = model.live & ~model.draining, build_rules(model, PlanRequest("balance"))
     units = compute_units(model, rules)
     cluster = build_cluster_arrays(model, rules, units, start.offsets, start.replicas)
     # No other broker may lead where leaders stay.
@@ -99,24 +193,16 @@ def _prepare_search(
     return cluster, limits, units.bytes_out
 
 
-def _anneal(cluster: ClusterArrays, limits: BrokerLimits, state: SearchState, seed: int) -> None:
-    partitions, brokers = len(cluster.disk), len(cluster.rack)
-    mean_leader, free = brokers / max(partitions, 1), np.zeros(brokers)
+def _search(
+    cluster: ClusterArrays, limits: BrokerLimits, slots: Int32s, seed: int, tolerance: float
+) -> tuple[SearchState, bool]:
+    """Search for an order; return its state, and whether it keeps to the limits. tolerance: of bytes out."""
+    partitions, state = len(cluster.disk), create_state(cluster, limits, slots)
     proposals = max(2_000, min(70 * partitions, 1_000_000), 20 * partitions)
-    random = seed_random(seed)
-    for warm, share, penalty in ((0.5, 0.7, 0.3), (0.02, 0.3, 2.0)):
-        over = penalty * mean_leader
-        weights = CostWeights(
-            0.0, 0.0, 0.005 * mean_leader, 0.0025 * mean_leader, 0.0, over, free, free, 3.0, over, 3.0
-        )
-        temperatures = warm * mean_leader, 2.5e-4 * mean_leader
-        search = create_search(cluster, limits, weights, state, random)
-        anneal_leadership(search, Schedule(int(share * proposals), *temperatures), 0.7)
-
-
-def _count_uneven(limits: BrokerLimits, state: SearchState) -> float:
-    """Count the leaders that some broker has too many, or too few."""
-    return float(np.maximum(state.leaders - limits.max_leaders, limits.min_leaders - state.leaders).max(initial=0.0))
+    anneal_order(cluster, limits, state, seed_random(seed), len(cluster.rack) / max(partitions, 1), proposals)
+    excess = state.bytes_out + np.maximum(state.takeovers_bytes_out.worst, -limits.bytes_out)
+    uneven = np.maximum(state.leaders - limits.max_leaders, limits.min_leaders - state.leaders)
+    return state, bool(excess.max(initial=0.0) <= tolerance and uneven.max(initial=0.0) < 1)
 
 
 def _choose_successors(
@@ -129,24 +215,18 @@ def _choose_successors(
 ) -> SearchState:
     """Search for the least worst survivor by bytes out; leaders' bytes out stay within their limits."""
     survivors = max(int((model.live & ~model.draining).sum()) - 1, 1)
-    after, _ = measure_takeovers(model.with_lists(start.offsets, start.replicas))
-    worst = np.maximum(after.astype(np.float64), 0.0)
+    worst, _ = measure_takeovers(model.with_lists(start.offsets, start.replicas))
     total = float(cluster.bytes_out.sum())
     placed = model.with_lists(start.offsets, restore_list_order(model, start.offsets, led.slots))
     least = float(bound_successor_bytes(placed).ratio.max(initial=1.0))
     state = led
     for factor in _SURVIVOR_FACTORS:
         tight = limits._replace(
-            survivor_leaders=np.maximum(worst + 1, np.ceil(1.05 * model.partitions / survivors)),
-            survivor_bytes_out=np.full(model.brokers, max(least, 1.0) * factor * total / survivors),
+            survivor_leaders=np.maximum(worst + 1.0, np.ceil(1.05 * model.partitions / survivors)),
+            survivor_bytes_out=np.full(model.brokers, least * factor * total / survivors),
         )
-        state = create_state(cluster, tight, led.slots)
-        _anneal(cluster, tight, state, seed)
-        excess = max(
-            (state.bytes_out + state.takeovers_bytes_out.worst).max(initial=0.0),
-            (state.bytes_out - limits.bytes_out).max(initial=0.0),
-        )
-        if excess <= 1e-4 and _count_uneven(tight, state) < 1:
+        state, fits = _search(cluster, tight, led.slots, seed, 1e-4)
+        if fits:
             break
     return state
 
@@ -160,29 +240,21 @@ def _propose(
     reason = np.where(model.find_changed(placed), np.where(changed_leader, 0, 1), -1).astype(np.int16)
     leaders = None
     if not request.keep_leaders:
-        bounds = bound_leader_bytes(model).bound
-        fullest = float(state.bytes_out.max(initial=0.0)) * unit
-        leaders = BoundCertificate("leaders", _LEADER_BYTES, *_round_gap(fullest, float(bounds.max(initial=0.0))))
-    certificate = BytesOutCertificate(
-        request.goal,
-        int(changed_leader.sum()),
-        leaders=leaders,
-        failover=_certify_worst_survivor(placed) if request.goal == "failover" else None,
-    )
+        gap = _round_gap(state.bytes_out * unit, bound_leader_bytes(model).bound)
+        leaders = BoundCertificate("leaders", _LEADER_BYTES, *gap)
+    failover = None
+    if request.goal == "failover":  # the worst survivor of the worst failure, with its lower bound for these leaders
+        counted = placed.live & ~placed.draining
+        loads = np.where(np.outer(counted, counted), placed.compute_leader_loads(placed.rate_out), 0.0)
+        worst = loads.max(axis=1, initial=0.0)
+        gap = _round_gap(worst, bound_successor_bytes(placed).bound)
+        failed_broker = int(placed.broker_ids[np.argmax(worst)]) if placed.brokers else None
+        failover = SurvivorCertificate("failover", _SURVIVOR_BYTES, *gap, failed_broker)
+    certificate = BytesOutCertificate(request.goal, int(changed_leader.sum()), leaders=leaders, failover=failover)
     return ProposedAssignment(start.offsets, lists, reason, _REASONS, certificate)
 
 
-def _round_gap(value: float, bound: float) -> tuple[float, float, float]:
-    bound = min(bound, value)
+def _round_gap(values: Floats, bounds: Floats) -> tuple[float, float, float]:
+    value = float(values.max(initial=0.0))
+    bound = min(float(bounds.max(initial=0.0)), value)
     return round(value, 3), round(bound, 3), round(value - bound, 3)
-
-
-def _certify_worst_survivor(placed: ClusterModel) -> SurvivorCertificate:
-    """Compare the worst survivor of the worst failure, by bytes out, with its lower bound for these leaders."""
-    counted = placed.live & ~placed.draining
-    loads = np.where(np.outer(counted, counted), compute_leader_loads(placed, placed.rate_out), 0.0)
-    worst = loads.max(axis=1, initial=0.0)
-    bound = float(bound_successor_bytes(placed).bound.max(initial=0.0))
-    value = float(worst.max(initial=0.0))
-    failed_broker = int(placed.broker_ids[np.argmax(worst)]) if placed.brokers else None
-    return SurvivorCertificate("failover", _SURVIVOR_BYTES, *_round_gap(value, bound), failed_broker)

@@ -1,16 +1,19 @@
-"""Even preferred leaders with the fewest changes: replica lists are reordered, and nothing is copied."""
+"""Even preferred leaders with the fewest changes, each topic's as well if wished; nothing is copied."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from udfs.planning.bounds.min_cost_flow import FlowNetwork, MinCostFlow, find_cheapest_flow
-from udfs.planning.certificates import Certificate, ForcedLeaders, LeaderCertificate
-from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Ints, ProposedAssignment
-from udfs.planning.plan_text import count_of, describe_brokers
-from udfs.planning.replica_order import encode_reasons, find_eligible_leaders, promote_replicas
+from udfs.arrow.ragged import offsets_of
+from udfs.planning import cluster_model
+from udfs.planning.bounds.cost_bounds import FlowNetwork, MinCostFlow, find_cheapest_flow
+from udfs.planning.bounds.kernels.graph_bounds import BaseLoads, Items, lift_limits
+from udfs.planning.certificates import Certificate, ForcedLeaders, LeaderCertificate, TopicPrice, TopicSpread
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Ints, ProposedAssignment, count_of
 
 
 @dataclass(frozen=True)
@@ -25,25 +28,20 @@ class LeaderChoices:
     counted: Flags  # bool (n), brokers that may lead
     fixed: Ints  # int64 (n), leaders of each broker whatever is chosen
 
-    @property
+    @cached_property
     def mean(self) -> float:
-        """Return the leaders per broker that may lead; 0 without any."""
-        return self.total / max(int(self.counted.sum()), 1)
-
-    @property
-    def total(self) -> int:
-        """Return the number of partitions that brokers that may lead will lead, whatever is chosen."""
-        return int(self.fixed[self.counted].sum()) + len(self.partition)
+        """Return the leaders per broker that may lead, whatever is chosen; 0 without any."""
+        return (int(self.fixed[self.counted].sum()) + len(self.partition)) / max(int(self.counted.sum()), 1)
 
     @property
     def floor(self) -> int:
         """Return the mean, rounded down."""
-        return self.total // max(int(self.counted.sum()), 1)
+        return math.floor(self.mean)
 
     @property
     def ceiling(self) -> int:
         """Return the mean, rounded up."""
-        return -(-self.total // max(int(self.counted.sum()), 1))
+        return math.ceil(self.mean)
 
 
 @dataclass(frozen=True)
@@ -73,11 +71,8 @@ class LeaderAssignment:
 
 
 def find_leader_choices(model: ClusterModel, may_lead: Flags | None = None) -> LeaderChoices:
-    """Find the choices of leaders: live replicas of partitions that are not frozen, on brokers that may lead.
-
-    A partition without such a replica keeps its leader.
-    """
-    counted, leader = find_eligible_leaders(model, may_lead), model.preferred_leaders
+    """Find the live replicas of partitions that are not frozen, on brokers that may lead. Others keep their leader."""
+    counted, leader = model.find_eligible_leaders(may_lead), model.preferred_leaders
     row = model.row
     replica = np.flatnonzero((model.frozen == FREE)[row] & counted[model.replicas])
     partition, item = np.unique(row[replica], return_inverse=True)
@@ -97,9 +92,9 @@ def find_leader_choices(model: ClusterModel, may_lead: Flags | None = None) -> L
 def assign_leaders(choices: LeaderChoices, limits: LeaderLimits | None = None) -> LeaderAssignment:
     """Bring all brokers to the floor or the ceiling of the mean with the fewest changes.
 
-    Where that is impossible, take the least majorised loads - the largest as small and the smallest as large as
-    possible, and so on inwards - with the fewest changes. Loads that a flow can reach have one such profile, and the
-    sum of their squares finds it.
+    Where that is impossible, take the least majorised loads: the largest as small and the smallest as large as
+    possible, and so on inwards. Loads that a flow can reach have one such profile, which the sum of their squares
+    finds.
     """
     if not len(choices.partition):
         loads = choices.fixed[choices.counted]
@@ -171,13 +166,7 @@ def _least_majorised(choices: LeaderChoices, limits: LeaderLimits) -> MinCostFlo
 
 
 def plan_preferred_leaders(model: ClusterModel, may_lead: Flags | None = None) -> ProposedAssignment:
-    """Plan preferred leaders at the floor or the ceiling of the mean, with the provably fewest changes.
-
-    Args:
-        model: The cluster.
-        may_lead: bool (n), brokers that may lead and that the mean is over; by default all that are live and not
-            draining.
-    """
+    """Plan leaders at the floor or the ceiling of the mean of brokers that may lead, with provably fewest changes."""
     choices = find_leader_choices(model, may_lead)
     assignment = assign_leaders(choices)
     return propose_leaders(model, choices, assignment, certify_leaders(model, choices, assignment))
@@ -188,7 +177,7 @@ def propose_leaders(
 ) -> ProposedAssignment:
     """Propose the lists in which each partition begins with its chosen leader."""
     replica = choices.replica[assignment.chosen][choices.cost[assignment.chosen] > 0]
-    replicas = promote_replicas(model.offsets, model.replicas, replica, 0)
+    replicas = cluster_model.promote_replicas(model.offsets, model.replicas, replica, 0)
     before, after = model.preferred_leaders, model.with_lists(model.offsets, replicas).preferred_leaders
     leaders = np.bincount(before[before >= 0], minlength=model.brokers)
     codes = np.where(before != after, before * model.brokers + after, -1)
@@ -201,7 +190,7 @@ def propose_leaders(
         return f"{change}: they lead {leaders[old]} and {leaders[new]} partitions, the mean is {choices.mean:.1f}"
 
     general = f"preferred leader: the mean is {choices.mean:.1f} per broker"
-    reason, reasons = encode_reasons(codes, describe, general)
+    reason, reasons = cluster_model.encode_reasons(codes, describe, general)
     return ProposedAssignment(model.offsets, replicas, reason, reasons, certificate or Certificate())
 
 
@@ -218,13 +207,10 @@ def certify_leaders(
     ineligible = np.flatnonzero(~choices.counted & (choices.fixed > 0)).tolist()
     unlimited = without_limits or assignment
     forced = [] if unlimited.even else _find_forced_brokers(model, choices, unlimited)
+    mean, gap = round(choices.mean, 6), assignment.changes - assignment.changes_bound
+    goal = ("leaders", assignment.changes, assignment.changes_bound, gap, len(loads), mean)
     return LeaderCertificate(
-        goal="leaders",
-        changes=assignment.changes,
-        changes_lower_bound=assignment.changes_bound,
-        gap=assignment.changes - assignment.changes_bound,
-        brokers=len(loads),
-        mean=round(choices.mean, 6),
+        *goal,
         ceiling=choices.ceiling,
         floor=choices.floor,
         max_leaders=int(loads.max(initial=0)),
@@ -245,37 +231,110 @@ def _find_forced_brokers(
     n = model.brokers
     passes = np.zeros((n, n), dtype=np.bool_)  # whether a leader could pass from one broker to the other
     passes[choices.broker[assignment.chosen][choices.item], choices.broker] = True
-    loads = np.where(choices.counted, assignment.loads, -1)
-    over = choices.counted & (loads > choices.ceiling)
-    under = choices.counted & (loads < choices.floor)
-    forced: list[ForcedLeaders] = []
+    loads, forced = np.where(choices.counted, assignment.loads, -1), list[ForcedLeaders]()
+    over, under = choices.counted & (loads > choices.ceiling), choices.counted & (loads < choices.floor)
     # First the set that forces the extreme, then, where larger, the set of all brokers beyond the limit.
-    for start in (over & (loads == loads.max()), over):
-        if start.any():
-            inside = _closure(passes, start)
-            only = len(choices.partition) - len(np.unique(choices.item[~inside[choices.broker]]))
-            count = int(only + choices.fixed[inside].sum())
-            least = -(-count // int(inside.sum()))
-            brokers = np.flatnonzero(inside)
-            who = describe_brokers(model, brokers)
+    lowest = np.where(under, loads, choices.floor).min()
+    starts = ((True, over & (loads == loads.max())), (True, over), (False, under & (loads == lowest)), (False, under))
+    for too_many, start in starts:
+        if not start.any():
+            continue
+        inside, size = start, 0
+        while int(inside.sum()) > size:
+            size = int(inside.sum())
+            inside = inside | (passes if too_many else passes.T)[inside].any(axis=0)
+        brokers, fixed = np.flatnonzero(inside), int(choices.fixed[inside].sum())
+        who = model.describe_brokers(brokers)
+        items = len(np.unique(choices.item[(inside ^ too_many)[choices.broker]]))
+        if too_many:  # items without a choice outside
+            count = len(choices.partition) - items + fixed
+            least = -(-count // size)
             text = f"only {who} can lead {count_of(count, 'partition')}: one of them leads at least {least}"
             forced.append(ForcedLeaders(text, model.ids(brokers), count, max_at_least=least))
-    for start in (under & (loads == np.where(under, loads, choices.floor).min()), under):
-        if start.any():
-            inside = _closure(passes.T, start)
-            count = int(len(np.unique(choices.item[inside[choices.broker]])) + choices.fixed[inside].sum())
-            most = count // int(inside.sum())
-            brokers = np.flatnonzero(inside)
-            who = describe_brokers(model, brokers)
-            text = f"{who} can lead at most {count_of(count, 'partition')}: one of them leads at most {most}"
+        else:
+            count = items + fixed
+            text = f"{who} can lead at most {count_of(count, 'partition')}: one of them leads at most {count // size}"
             text = text if count else f"{who} cannot lead any partition"
-            forced.append(ForcedLeaders(text, model.ids(brokers), count, min_at_most=most))
+            forced.append(ForcedLeaders(text, model.ids(brokers), count, min_at_most=count // size))
     return [entry for i, entry in enumerate(forced) if entry not in forced[:i]]
 
 
-def _closure(passes: Flags, start: Flags) -> Flags:
-    inside, size = start, 0
-    while int(inside.sum()) > size:
-        size = int(inside.sum())
-        inside = inside | passes[inside].any(axis=0)
-    return inside
+def compute_topic_limits(model: ClusterModel, choices: LeaderChoices) -> Ints:
+    """Compute the lowest limit for leaders of a topic on one broker that may lead: int64 (topics)."""
+    topics = len(model.topic_names)
+    topic, broker, base = _count_fixed(model, choices)
+    limit = np.zeros(topics, dtype=np.int64)
+    np.maximum.at(limit, topic, base)
+    items = np.bincount(model.topic[choices.partition], minlength=topics)
+    brokers = max(int(choices.counted.sum()), 1)
+    total = items + np.bincount(topic, weights=base, minlength=topics).astype(np.int64)
+    limit = np.maximum(limit, -(-total // brokers))
+    choices_of_item = np.bincount(choices.item, minlength=len(choices.partition))
+    loads = BaseLoads(offsets_of(np.bincount(topic, minlength=topics)), broker, base)
+    choices_by_topic = Items(offsets_of(items), offsets_of(choices_of_item), choices.broker)
+    lift_limits(choices_by_topic, loads, model.brokers, limit, np.zeros((0, 0), dtype=np.bool_))
+    return limit
+
+
+def plan_topic_leaders(model: ClusterModel, may_lead: Flags | None = None) -> ProposedAssignment:
+    """Plan leaders so that no broker leads more of a topic than it must, and all are at floor or ceiling of the mean.
+
+    A topic's limit is the lowest that its replica sets allow, whatever it costs: the certificate has the price. Where
+    it leaves no way to the floor and the ceiling, loads are the least majorised ones, with the fewest changes.
+    """
+    choices = find_leader_choices(model, may_lead)
+    limit = compute_topic_limits(model, choices)
+    assignment = assign_leaders(choices, _limit_groups(model, choices, limit))
+    without = assign_leaders(choices)
+    before, after = model.preferred_leaders, model.preferred_leaders
+    after[choices.partition] = choices.broker[assignment.chosen]
+    unlimited = after.copy()
+    unlimited[choices.partition] = choices.broker[without.chosen]
+    loads, other_loads = assignment.loads[choices.counted], without.loads[choices.counted]
+
+    def count_above(leader: Ints) -> int:
+        """Count the topics with more leaders than the limit on a broker that may lead."""
+        rows = np.flatnonzero((leader >= 0) & choices.counted[leader])
+        topic, _, count, _ = _count_pairs(model, rows, leader[rows])
+        return len(np.unique(topic[count > limit[topic]]))
+
+    certificate = certify_leaders(model, choices, assignment, without)
+    if without.even and not assignment.even:
+        text = "spreading the leaders of each topic leaves no way to even out all leaders to the mean"
+        certificate = replace(certificate, relaxed=[text])
+    highest = int(loads.max(initial=0) - other_loads.max(initial=0))
+    lowest = int(loads.min() - other_loads.min()) if len(loads) else 0
+    price = TopicPrice(assignment.changes - without.changes, highest, lowest, count_above(unlimited))
+    topics = TopicSpread(count_above(before), count_above(after), int(limit.max(initial=0)), price)
+    certificate = replace(certificate, goal="leaders by topic", topics=topics)
+    return propose_leaders(model, choices, assignment, certificate)
+
+
+def _count_pairs(model: ClusterModel, rows: Ints, broker: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Count pairs of topic and broker, in this order: (topic, broker, count, the pair of each row)."""
+    keys = model.topic[rows].astype(np.int64) * model.brokers + broker
+    pair, which, count = np.unique(keys, return_inverse=True, return_counts=True)
+    return pair // max(model.brokers, 1), pair % max(model.brokers, 1), count, which
+
+
+def _count_fixed(model: ClusterModel, choices: LeaderChoices) -> tuple[Ints, Ints, Ints]:
+    """Count the leaders that stay whatever is chosen, on brokers that may lead: (topic, broker, leaders)."""
+    leader = model.preferred_leaders
+    stays = (leader >= 0) & choices.counted[leader]
+    stays[choices.partition] = False
+    rows = np.flatnonzero(stays)
+    return _count_pairs(model, rows, leader[rows])[:3]
+
+
+def _limit_groups(model: ClusterModel, choices: LeaderChoices, limit: Ints) -> LeaderLimits:
+    topic, broker, count, which = _count_pairs(model, choices.partition[choices.item], choices.broker)
+    capacity = limit[topic]
+    fixed_topic, fixed_broker, base = _count_fixed(model, choices)
+    keys, fixed_keys = topic * model.brokers + broker, fixed_topic * model.brokers + fixed_broker
+    position = np.searchsorted(keys, fixed_keys)
+    hit = position < len(keys)
+    hit[hit] = keys[position[hit]] == fixed_keys[hit]
+    capacity[position[hit]] -= base[hit]
+    binds = count > capacity  # elsewhere a limit changes nothing
+    group = np.where(binds, np.cumsum(binds) - 1, -1)
+    return LeaderLimits(group[which], broker[binds], capacity[binds])

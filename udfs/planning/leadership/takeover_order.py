@@ -1,21 +1,24 @@
-"""Successors: followers in the order that burdens the worst survivor of a failure least; nothing is copied."""
+"""Preferred leaders, then their successors in the order that burdens the worst survivor of a failure least."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from udfs.arrow.ragged import offsets_of
-from udfs.planning.bounds.min_cost_flow import FlowNetwork, find_cheapest_flow
-from udfs.planning.certificates import FailureTakeover, ForcedTakeover, TakeoverCertificate
+from udfs.arrow.ragged import any_true, offsets_of, row_of
+from udfs.planning import certificates, cluster_model
+from udfs.planning.bounds.cost_bounds import FlowNetwork, find_cheapest_flow
+from udfs.planning.bounds.kernels.graph_bounds import BaseLoads, Items, lift_limits
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Ints, ProposedAssignment
-from udfs.planning.leadership.kernels.takeover_limits import BaseLoads, Items, lift_limits
-from udfs.planning.plan_text import count_of, describe_brokers
-from udfs.planning.replica_order import compute_leader_loads, encode_reasons, find_eligible_leaders, promote_replicas
+from udfs.planning.leadership import preferred_leaders
+from udfs.planning.leadership.preferred_leaders import LeaderAssignment, LeaderChoices, LeaderLimits
 
 TakeoverObjective = Literal["each", "worst", "target"]
 
 _EXPLAINED_FAILURES = 10  # in a certificate, the worst first
+
+_ROUNDS = 10  # in which leaders are chosen again because of the failures of their brokers
 
 
 @dataclass(frozen=True)
@@ -42,12 +45,9 @@ class TakeoverLimits:
 
 
 def find_successor_choices(model: ClusterModel, may_lead: Flags | None = None) -> SuccessorChoices:
-    """Find the choices of successors: live followers of partitions that are not frozen, on brokers that may lead.
-
-    A partition without such a follower keeps its order.
-    """
+    """Find the live followers of partitions that are not frozen, on brokers that may lead. Others keep their order."""
     n = model.brokers
-    counted, leader = find_eligible_leaders(model, may_lead), model.preferred_leaders
+    counted, leader = model.find_eligible_leaders(may_lead), model.preferred_leaders
     row = model.row
     follows = np.arange(len(row)) > model.offsets[:-1][row]
     flat = np.flatnonzero(follows & (model.frozen == FREE)[row] & counted[model.replicas] & (leader >= 0)[row])
@@ -64,7 +64,7 @@ def find_successor_choices(model: ClusterModel, may_lead: Flags | None = None) -
         model.replicas[replica].astype(np.int64),
         replica == model.offsets[:-1][row[replica]] + 1,
         counted,
-        compute_leader_loads(model, taken_over=stays),
+        model.compute_leader_loads(taken_over=stays),
     )
 
 
@@ -86,11 +86,8 @@ def compute_takeover_limits(choices: SuccessorChoices) -> TakeoverLimits:
 
 def _count_confined(choices: SuccessorChoices, tight: Flags) -> Ints:
     """Count, for each failed broker, its partitions that have no choice outside of its tight set."""
-    if not len(choices.partition):
-        return np.zeros(len(choices.counted), dtype=np.int64)
-    leader = np.repeat(np.arange(len(choices.counted)), np.diff(choices.items))
-    within = tight[np.repeat(leader, np.diff(choices.offsets)), choices.broker]
-    confined = np.logical_and.reduceat(within, choices.offsets[:-1])
+    leader = row_of(choices.items)
+    confined = ~any_true(~tight[leader[row_of(choices.offsets)], choices.broker], choices.offsets)
     return np.bincount(leader[confined], minlength=len(choices.counted))
 
 
@@ -101,18 +98,12 @@ def plan_takeover_order(
     limits: TakeoverObjective = "each",
     settled: Flags | None = None,
 ) -> ProposedAssignment:
-    """Plan successors, with leaders as they are, so that the worst survivor of any single failure leads the fewest.
+    """Plan successors, with leaders as they are, so that the worst survivor of any failure leads the fewest.
 
-    Args:
-        model: The cluster.
-        may_lead: bool (n), by default brokers that are live and not draining; others succeed only where no other can.
-        target: Leaders of the worst survivor over the survivors' mean.
-        limits: "each" = every failure as good as possible; "worst" = none worse than the worst must be; "target" =
-            none above `target` unless it must be.
-        settled: bool (p), lists that differ from the cluster's anyway: they count only among themselves.
-
-    Returns:
-        The lists with the fewest changes under these limits.
+    may_lead: bool (n), by default brokers that are live and not draining; others succeed only where no other can.
+    target: leaders of the worst survivor over the survivors' mean. limits: "each" = every failure as good as possible;
+    "worst" = none worse than the worst must be; "target" = none above `target` unless it must be. settled: bool (p),
+    lists that differ from the cluster's anyway: they count only among themselves.
     """
     choices = find_successor_choices(model, may_lead)
     lowest = compute_takeover_limits(choices)
@@ -126,7 +117,7 @@ def plan_takeover_order(
         allowed = np.maximum(lowest.limit, np.floor(ratio * mean + 1e-9).astype(np.int64))
     chosen, cost, cost_bound = _choose_fewest_changes(choices, allowed, settled)
     change = chosen[~choices.current[chosen]]
-    replicas = promote_replicas(model.offsets, model.replicas, choices.replica[change], 1)
+    replicas = cluster_model.promote_replicas(model.offsets, model.replicas, choices.replica[change], 1)
     before, before_mean = measure_takeovers(model)
     after, _ = measure_takeovers(model.with_lists(model.offsets, replicas))
     row = model.row[choices.replica[change]]
@@ -134,38 +125,34 @@ def plan_takeover_order(
     codes[row] = model.preferred_leaders[row]
 
     def describe(down: int) -> str:
-        return (
-            f"next leader if broker {model.broker_ids[down]} fails: the worst survivor would lead {before[down]} "
-            f"partitions, with this order {after[down]}, the mean is {mean[down]:.1f}"
-        )
+        counts = f"{before[down]} partitions, with this order {after[down]}, the mean is {mean[down]:.1f}"
+        return f"next leader if broker {model.broker_ids[down]} fails: the worst survivor would lead {counts}"
 
     # Brokers that should not lead may lead more than the limits of the others.
     forced_anyway = np.maximum(lowest.bound, np.where(survives, choices.base, 0).max(axis=1, initial=0))
     missed = np.flatnonzero(lowest_ratio > target)
     worst_first = missed[np.argsort(-lowest_ratio[missed], kind="stable")]
     forced = _find_forced_takeovers(model, choices, lowest, mean, worst_first[:_EXPLAINED_FAILURES])
-    certificate = TakeoverCertificate(
-        goal="failover",
-        changes=len(change),
-        cost=cost,
-        cost_lower_bound=cost_bound,
-        gap=cost - cost_bound,
-        limits=limits,
-        target=target,
+    failed = np.flatnonzero(survives | (np.diff(choices.items) > 0)).tolist()
+    rows = zip(*(column[failed].tolist() for column in (lowest.limit, lowest.bound, after, mean)), strict=True)
+    failures = {
+        id_: certificates.FailureTakeover(limit, bound, worst, round(average, 6))
+        for id_, (limit, bound, worst, average) in zip(model.ids(failed), rows, strict=True)
+    }
+    order = ("failover", len(change), cost, cost_bound, cost - cost_bound, limits, target)
+    certificate = certificates.TakeoverCertificate(
+        *order,
         worst_ratio=_largest(_divide(after, mean, survives)),
         worst_ratio_before=_largest(_divide(before, before_mean, survives)),
         worst_ratio_lower_bound=_largest(_divide(forced_anyway, mean, survives)),
-        failures={
-            int(model.broker_ids[down]): FailureTakeover(
-                int(lowest.limit[down]), int(lowest.bound[down]), int(after[down]), round(float(mean[down]), 6)
-            )
-            for down in np.flatnonzero(survives | (np.diff(choices.items) > 0)).tolist()
-        },
+        failures=failures,
         failures_above_target=len(missed),
         forced=forced,
         relaxed=[entry.text for entry in forced],
     )
-    reason, reasons = encode_reasons(codes, describe, "next leader: the worst survivor of a failure leads fewer")
+    reason, reasons = cluster_model.encode_reasons(
+        codes, describe, "next leader: the worst survivor of a failure leads fewer"
+    )
     return ProposedAssignment(model.offsets, replicas, reason, reasons, certificate)
 
 
@@ -174,11 +161,8 @@ def find_crowded_failures(
 ) -> tuple[float, Ints, Ints, Flags]:
     """Find the failures that must miss the target because some brokers alone can take over too much.
 
-    Failures that a broker's own leaders make miss the target are left out.
-
-    Returns:
-        The lowest worst ratio of all failures; the failed brokers, int64 (d); the partitions that their sets could
-        take over at the target, int64 (d); the sets, bool (d, n).
+    Return the lowest worst ratio of all failures; the failed brokers (int64, d); what their sets could take over at the
+    target (int64, d); the sets (bool, d, n). Failures that a broker's own leaders make miss it are left out.
     """
     choices = find_successor_choices(model, may_lead)
     lowest, survives = compute_takeover_limits(choices), model.live & ~model.draining
@@ -191,12 +175,9 @@ def find_crowded_failures(
 
 
 def measure_takeovers(model: ClusterModel) -> tuple[Ints, Floats]:
-    """Measure each failure: leaders of the worst survivor, int64 (n), and their mean per survivor, float64 (n).
-
-    Survivors are live and not draining. A partition without a successor is lost.
-    """
+    """Measure each failure: leaders of the worst survivor, int64 (n), and their mean per survivor, float64 (n)."""
     survives = model.live & ~model.draining
-    loads = compute_leader_loads(model)
+    loads = model.compute_leader_loads()
     loads = np.where(survives, loads, 0)
     return loads.max(axis=1, initial=0), loads.sum(axis=1) / np.maximum(survives.sum() - survives, 1)
 
@@ -221,8 +202,7 @@ def _choose_fewest_changes(choices: SuccessorChoices, allowed: Ints, settled: Fl
     n, items = len(choices.counted), len(choices.partition)
     if not items:
         return np.zeros(0, dtype=np.int64), 0, 0
-    item = np.repeat(np.arange(items), np.diff(choices.offsets))
-    leader = np.repeat(np.arange(n), np.diff(choices.items))
+    item, leader = row_of(choices.offsets), row_of(choices.items)
     pair, group = np.unique(leader[item] * n + choices.broker, return_inverse=True)
     capacity = np.minimum(allowed[pair // n] - choices.base.ravel()[pair], np.bincount(group))
     # All lists that change anyway together cost less than one that does not.
@@ -241,7 +221,7 @@ def _choose_fewest_changes(choices: SuccessorChoices, allowed: Ints, settled: Fl
 
 def _find_forced_takeovers(
     model: ClusterModel, choices: SuccessorChoices, lowest: TakeoverLimits, mean: Floats, failures: Ints
-) -> list[ForcedTakeover]:
+) -> list[certificates.ForcedTakeover]:
     """Explain for some failures which brokers keep the worst survivor from leading less."""
     confined, forced = _count_confined(choices, lowest.tight), []
     base = np.where(choices.counted, choices.base, 0)
@@ -251,10 +231,108 @@ def _find_forced_takeovers(
             members, only_these = np.array([base[down].argmax()]), 0
         ids, leaders, bound = model.ids(members), int(base[down, members].sum()), int(lowest.bound[down])
         lead, they, one = ("leads", "it", "it") if len(ids) == 1 else ("lead", "they", "one")
-        text = f"if broker {model.broker_ids[down]} fails, {describe_brokers(model, members)} {lead} "
-        text += f"{count_of(leaders, 'partition')} anyway"
+        text = f"if broker {model.broker_ids[down]} fails, {model.describe_brokers(members)} {lead} "
+        text += f"{cluster_model.count_of(leaders, 'partition')} anyway"
         if only_these:
             text += f", and only {they} can take over {only_these} more: {one} leads at least {bound}"
         text += f"; the mean is {mean[down]:.1f}"
-        forced.append(ForcedTakeover(text, int(model.broker_ids[down]), ids, leaders, only_these, bound))
+        forced.append(certificates.ForcedTakeover(text, int(model.broker_ids[down]), ids, leaders, only_these, bound))
     return forced
+
+
+def plan_leadership(
+    model: ClusterModel,
+    keep_leaders: bool = False,
+    may_lead: Flags | None = None,
+    by_topic: bool = False,
+    target: float = 1.03,
+) -> ProposedAssignment:
+    """Plan even leaders, then successors that burden the worst survivor of any single failure least.
+
+    Where the leaders with the fewest changes miss the target, other leaders that are as even are tried; the certificate
+    has the price. may_lead, target: as in plan_takeover_order.
+    """
+    if keep_leaders:
+        led = ProposedAssignment(model.offsets, model.replicas, np.full(model.partitions, -1, dtype=np.int16), ())
+    elif by_topic:
+        led = preferred_leaders.plan_topic_leaders(model, may_lead)
+    else:
+        led = _plan_leaders_for_failover(model, may_lead, target)
+    placed = model.with_lists(led.offsets, led.replicas)
+    ordered = plan_takeover_order(placed, may_lead, target, settled=model.find_changed(led))
+    reason, reasons = _join_reasons(led, ordered)
+    leaders = led.certificate if isinstance(led.certificate, certificates.LeaderCertificate) else None
+    assert isinstance(ordered.certificate, certificates.TakeoverCertificate)
+    changed = int(model.find_changed(ordered).sum())
+    certificate = certificates.LeadershipCertificate("failover", changed, leaders, ordered.certificate)
+    return ProposedAssignment(ordered.offsets, ordered.replicas, reason, reasons, certificate)
+
+
+def _plan_leaders_for_failover(model: ClusterModel, may_lead: Flags | None, target: float) -> ProposedAssignment:
+    """Plan leaders as even as possible such that all failures meet the target, or come nearest of those tried."""
+    choices = preferred_leaders.find_leader_choices(model, may_lead)
+    fewest = assignment = preferred_leaders.assign_leaders(choices)
+    best, nearest = fewest, np.inf
+    limits, aim = LeaderLimits.none(choices), target
+    for _ in range(_ROUNDS):
+        proposal = preferred_leaders.propose_leaders(model, choices, assignment)
+        placed = model.with_lists(proposal.offsets, proposal.replicas)
+        ratio, down, capacity, tight = find_crowded_failures(placed, may_lead, aim)
+        if ratio < nearest - 1e-9:
+            best, nearest = assignment, ratio
+        if not len(down) or not fewest.even:
+            break
+        # A broker may lead only so many of the partitions that only its tight brokers can take over as these can take.
+        limits = _add_limits(choices, limits, assignment, down, capacity, tight)
+        other = preferred_leaders.assign_leaders_evenly(choices, limits)
+        if other is None:  # too much at once: from the best assignment, half the way
+            other, limits, aim = best, LeaderLimits.none(choices), (aim + nearest) / 2
+        assignment = other
+    certificate = replace(
+        preferred_leaders.certify_leaders(model, choices, best),
+        changes_lower_bound=fewest.changes_bound,
+        gap=best.changes - fewest.changes_bound,
+        failover_price=certificates.FailoverPrice(best.changes - fewest.changes),
+    )
+    return preferred_leaders.propose_leaders(model, choices, best, certificate)
+
+
+def _add_limits(
+    choices: LeaderChoices, limits: LeaderLimits, assignment: LeaderAssignment, down: Ints, capacity: Ints, tight: Flags
+) -> LeaderLimits:
+    """Limit also what each broker `down` leads of what only its `tight` brokers can take over, to their capacity."""
+    group, broker, capacities = limits.group.copy(), limits.broker.tolist(), limits.capacity.tolist()
+    choice_count = np.bincount(choices.item, minlength=len(choices.partition))
+    leads = np.zeros(len(choices.item), dtype=np.bool_)
+    leads[assignment.chosen] = True
+    for failure, (place, most) in enumerate(zip(down.tolist(), capacity.tolist(), strict=True)):
+        inside = np.bincount(choices.item, tight[failure][choices.broker], len(choice_count)) == choice_count - 1
+        concerned = (choices.broker == place) & (choice_count > 1)[choices.item] & inside[choices.item]
+        # A choice with a limit keeps it: its group is a part of the new one.
+        inner = np.unique(group[concerned & (group >= 0)]).tolist()
+        unlimited = concerned & (group < 0)
+        if not unlimited.any():
+            for old in inner:  # the same set again: tighter by one
+                capacities[old] = max(min(capacities[old], int(leads[group == old].sum())) - 1, 0)
+            continue
+        group[unlimited] = len(broker)
+        broker.append(place)
+        capacities.append(max(most - sum(capacities[old] for old in inner), 0))
+    return LeaderLimits(group, np.array(broker, dtype=np.int64), np.array(capacities, dtype=np.int64))
+
+
+def _join_reasons(
+    first: ProposedAssignment, second: ProposedAssignment
+) -> tuple[npt.NDArray[np.int16], tuple[str, ...]]:
+    """Join the reasons of two plans: a list that both change has both, unless there are too many texts."""
+    width = len(second.reasons) + 1
+    codes = (first.reason.astype(np.int64) + 1) * width + second.reason + 1
+    distinct, which = np.unique(codes, return_inverse=True)
+    if len(distinct) > cluster_model.MAX_REASONS:
+        codes = np.where(first.reason >= 0, codes - codes % width, codes)
+        distinct, which = np.unique(codes, return_inverse=True)
+    texts, others = ("", *first.reasons), ("", *second.reasons)
+    joined = ["; ".join(filter(None, (texts[code // width], others[code % width]))) for code in distinct.tolist()]
+    if len(distinct) and distinct[0] == 0:
+        return (which - 1).astype(np.int16), tuple(joined[1:])
+    return which.astype(np.int16), tuple(joined)

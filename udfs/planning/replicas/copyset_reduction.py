@@ -16,7 +16,7 @@ from udfs.planning.annealing.balance_certificate import measure_reached
 from udfs.planning.annealing.balance_plan import restore_list_order
 from udfs.planning.annealing.kernels.search_moves import Schedule, seed_random
 from udfs.planning.annealing.kernels.search_state import BrokerLimits, SearchState, create_state
-from udfs.planning.annealing.search_limits import NO_LIMIT, LoadUnits, build_cluster_arrays, compute_units
+from udfs.planning.annealing.search_task import NO_LIMIT, LoadUnits, build_cluster_arrays, compute_units
 from udfs.planning.certificates import BalanceCertificate, Certificate, CopyCertificate, CopysetChange
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, ProposedAssignment
 from udfs.planning.constraints import Rules
@@ -39,48 +39,36 @@ _DIGITS = 6
 
 
 def reduce_copysets(
-    model: ClusterModel,
-    rules: Rules,
-    proposal: ProposedAssignment,
-    seed: int = 0,
-    effort: float = 1.0,
-    more_moves: int = 0,
+    model: ClusterModel, rules: Rules, proposal: ProposedAssignment, seed: int = 0, more_moves: int = 0
 ) -> ProposedAssignment:
-    """Reduce the copysets of a proposal; the certificate says what that gains.
+    """Reduce the copysets of a proposal that complies with the rules; the certificate says what that gains.
 
     Lists that the goal does not touch stay, and so do those with a down or draining broker, or a replacement.
-
-    Args:
-        model: The cluster.
-        rules: The rules of the goal.
-        proposal: A plan that complies with them.
-        seed: Seed of the search.
-        effort: Factor of the search's duration.
-        more_moves: Replicas that may be copied beyond those of the proposal; without, neither more replicas nor more
-            bytes are copied.
+    more_moves: replicas that may be copied beyond those of the proposal; else neither more replicas nor more bytes are.
     """
     units = compute_units(model, rules)
     cluster = build_cluster_arrays(model, rules, units, proposal.offsets, proposal.replicas)
-    cluster = cluster._replace(can_change=cluster.can_change & _find_free_partitions(model, rules, proposal, units))
-    state = create_state(cluster, _no_limits(model.brokers), proposal.replicas)
+    # On brokers that count alone, so that the means of survivors stay.
+    free = ~any_true(~units.counted[proposal.replicas], proposal.offsets) & (np.diff(proposal.offsets) > 1)
+    cluster = cluster._replace(can_change=cluster.can_change & free & (rules.replacement < 0).all())
+    most, none = np.full(model.brokers, NO_LIMIT), np.zeros(model.brokers)
+    no_limits = BrokerLimits(none, none, none, most, most, most, most, none, none, np.inf, np.inf)
+    state = create_state(cluster, no_limits, proposal.replicas)
+    copies, copied = int(state.copied_count[0]), float(state.copied_disk[0]) * (1 - 1e-12)
+    more_moves = int(max(min(more_moves, rules.move_budget - copies), 0))
+    if more_moves:
+        copied = max(copied, rules.byte_budget / units.disk * (1 - 1e-12))
     limits, floors = _reached_limits(rules, units, state)
-    if rules.move_budget is not None:
-        more_moves = max(min(more_moves, rules.move_budget - int(state.copied_count[0])), 0)
-    limits = _limit_copies(rules, units, limits, state, more_moves)
+    limits = limits._replace(copied_disk=copied, copied_replicas=float(copies + more_moves))
     random = seed_random(seed)
     state = create_state(cluster, limits, proposal.replicas)
     table = create_copyset_table(cluster, state.slots, model.live, random)
     distinct = int(table.distinct[0])
-    replicas = (
-        len(state.slots)
-        if more_moves
-        else int(cluster.can_change[cluster.row[state.copied_slots[: state.copied_count[0]]]].sum())
-    )
-    proposals = min(max(_PROPOSALS_PER_REPLICA * replicas, _MIN_PROPOSALS), _MAX_PROPOSALS) if replicas else 0
+    slots = state.slots if more_moves else cluster.can_change[cluster.row[state.copied_slots[:copies]]].nonzero()[0]
+    proposals = min(max(_PROPOSALS_PER_REPLICA * len(slots), _MIN_PROPOSALS), _MAX_PROPOSALS) if len(slots) else 0
     targets = np.flatnonzero(rules.receives).astype(np.int32)
-    steps = int(effort * proposals)
     search = CopysetSearch(cluster, limits, floors, state, table, list_copied_slots(state), targets, random)
-    anneal_copysets(search, Schedule(steps, _WARM, _COLD), more_moves > 0)
+    anneal_copysets(search, Schedule(proposals, _WARM, _COLD), more_moves > 0)
     reduced = _propose(model, proposal, state.slots) if int(table.distinct[0]) < distinct else proposal
     _, before, before_loss = _measure_copysets(model)
     failures, planned, planned_loss = _measure_copysets(model.with_lists(proposal.offsets, proposal.replicas))
@@ -91,24 +79,10 @@ def reduce_copysets(
         reduced, after, after_loss = proposal, planned, planned_loss  # fewer sets, but smaller ones
     certificate = proposal.certificate
     if reduced is not proposal:
-        certificate = _update_certificate(
-            model, units, certificate, reduced, create_state(cluster, limits, state.slots)
-        )
+        reduced_state = create_state(cluster, limits, state.slots)
+        certificate = _update_certificate(model, units, certificate, reduced, reduced_state)
     change = CopysetChange(before, planned, after, failures, before_loss, planned_loss, after_loss)
     return replace(reduced, certificate=replace(certificate, copysets=change))
-
-
-def _find_free_partitions(model: ClusterModel, rules: Rules, proposal: ProposedAssignment, units: LoadUnits) -> Flags:
-    """Find the partitions (bool, p) on brokers that count alone, so that the means of survivors stay."""
-    if (rules.replacement >= 0).any():
-        return np.zeros(model.partitions, dtype=np.bool_)
-    counted = ~any_true(~units.counted[proposal.replicas], proposal.offsets)
-    return counted & (np.diff(proposal.offsets) > 1)
-
-
-def _no_limits(n: int) -> BrokerLimits:
-    most, none = np.full(n, NO_LIMIT), np.zeros(n)
-    return BrokerLimits(none, none, none, most, most, most, most, none, none, np.inf, np.inf)
 
 
 def _reached_limits(rules: Rules, units: LoadUnits, state: SearchState) -> tuple[BrokerLimits, LoadFloors]:
@@ -118,22 +92,12 @@ def _reached_limits(rules: Rules, units: LoadUnits, state: SearchState) -> tuple
     replicas = state.replicas.astype(np.float64)
     high = np.minimum(_high(replicas, counted), np.maximum(rules.broker_replicas, replicas))
     disk = np.minimum(_high(state.disk, counted), np.maximum(rules.broker_bytes / units.disk, state.disk))
-    return (
-        BrokerLimits(
-            _low(replicas, counted),
-            high,
-            _low(leaders, counted),
-            _high(leaders, counted),
-            disk,
-            _high(state.bytes_in, counted),
-            _high(out, counted),
-            _after_failures(leaders, state.takeovers.load.astype(np.float64), counted),
-            _after_failures(out, state.takeovers_bytes_out.load, counted),
-            np.inf,
-            np.inf,
-        ),
-        LoadFloors(_low(state.disk, counted), _low(state.bytes_in, counted), _low(out, counted)),
-    )
+    counts = (_low(replicas, counted), high, _low(leaders, counted), _high(leaders, counted))
+    limits = (*counts, disk, _high(state.bytes_in, counted), _high(out, counted))
+    survivor_leaders = _after_failures(leaders, state.takeovers.load.astype(np.float64), counted)
+    survivor_out = _after_failures(out, state.takeovers_bytes_out.load, counted)
+    floors = LoadFloors(_low(state.disk, counted), _low(state.bytes_in, counted), _low(out, counted))
+    return BrokerLimits(*limits, survivor_leaders, survivor_out, np.inf, np.inf), floors
 
 
 def _high(load: Floats, counted: Flags) -> Floats:
@@ -148,10 +112,7 @@ def _low(load: Floats, counted: Flags) -> Floats:
 
 
 def _after_failures(load: Floats, used: Floats, counted: Flags) -> Floats:
-    """Upper limit of any survivor when a broker is down, float64 (n).
-
-    load: float64 (n), of each broker's leaders. taken: float64 (n, n), what broker [b] takes over from broker [, f].
-    """
+    """Upper limit of any survivor when a broker is down, float64 (n), from loads of leaders and takeovers (n, n)."""
     n, brokers = len(load), np.flatnonzero(counted)
     limit = np.full(n, NO_LIMIT)
     if len(brokers) < 2:
@@ -164,32 +125,17 @@ def _after_failures(load: Floats, used: Floats, counted: Flags) -> Floats:
     return limit
 
 
-def _limit_copies(
-    rules: Rules, units: LoadUnits, limits: BrokerLimits, state: SearchState, more_moves: int
-) -> BrokerLimits:
-    """Limit copies to those of the proposal, or to the budget of the whole plan."""
-    copies, copied = int(state.copied_count[0]), float(state.copied_disk[0]) * (1 - 1e-12)
-    if not more_moves:
-        return limits._replace(copied_replicas=float(copies), copied_disk=copied)
-    most = np.inf if rules.byte_budget is None else rules.byte_budget / units.disk * (1 - 1e-12)
-    return limits._replace(copied_replicas=float(copies + more_moves), copied_disk=max(copied, most))
-
-
 def _propose(model: ClusterModel, proposal: ProposedAssignment, slots: Int32s) -> ProposedAssignment:
     """Propose these replicas; lists that change for the sake of copysets alone have a reason of their own."""
     placed = model.with_lists(proposal.offsets, proposal.replicas)
     other = placed.find_changed(placed.with_lists(proposal.offsets, slots))
-    replicas = np.where(
-        np.repeat(other, np.diff(proposal.offsets)), restore_list_order(model, proposal.offsets, slots), slots
-    )
+    restored = restore_list_order(model, proposal.offsets, slots)
+    replicas = np.where(other[row_of(proposal.offsets)], restored, slots)
     differs = model.find_changed(model.with_lists(proposal.offsets, replicas))
     own = len(proposal.reasons)
     reason = np.where(differs, np.where(proposal.reason >= 0, proposal.reason, own), -1).astype(np.int16)
     reasons = (*proposal.reasons, *((REASON,) if (reason == own).any() else ()))
     return replace(proposal, replicas=replicas, reason=reason, reasons=reasons)
-
-
-# ---- what was gained
 
 
 def _measure_copysets(model: ClusterModel) -> tuple[int, int, float | None]:

@@ -1,8 +1,4 @@
-"""Where heavy partitions go when few moves are allowed: an integer program, with its bound.
-
-Light partitions are divisible load: any amount of it may go to any broker. So what the program cannot do, no plan can;
-what it does is where a search starts.
-"""
+"""Where heavy partitions go when few moves are allowed: an integer program; light ones are divisible load."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +7,7 @@ import numpy as np
 from ortools.linear_solver import pywraplp
 
 from udfs.planning.annealing.kernels.search_state import BrokerLimits, ClusterArrays
-from udfs.planning.annealing.search_limits import NO_LIMIT
+from udfs.planning.annealing.search_task import NO_LIMIT
 from udfs.planning.cluster_model import Flags, Int32s, Ints
 
 # Over a broker's mean disk or bytes in: above the first, a partition is placed; above the second, it leaves as a whole.
@@ -39,14 +35,8 @@ def place_heavy_partitions(
 ) -> HeavyPlacement | None:
     """Place heavy partitions so that limits are loosened least with at most `limits.copied_replicas` moves.
 
-    Args:
-        cluster: The lists to change.
-        limits: The limits to loosen.
-        slots: int32 (r), legal lists of a plan by counts.
-        leaves: bool (n), brokers to be emptied.
-
-    Returns:
-        The placement; None if the program is too large, finds none, or lists change in length.
+    slots: int32 (r), legal lists of a plan by counts. leaves: bool (n), brokers to be emptied. Return None if the
+    program is too large or finds no placement, or lists change in length.
     """
     if not np.array_equal(cluster.offsets, cluster.initial_offsets):
         return None
@@ -56,7 +46,7 @@ def place_heavy_partitions(
     rows = (weight > _HEAVY) & cluster.can_change
     if not rows.any() or rows.sum() * len(brokers) > _MAX_CELLS:
         return None
-    program = _Program(cluster, limits, brokers, leaves)
+    program = _Program(cluster, limits, brokers)
     for p in np.flatnonzero(rows).tolist():
         program.add_heavy_partition(p)
     for b in brokers.tolist():
@@ -66,15 +56,18 @@ def place_heavy_partitions(
     light = leaves[home] & ~rows[row] & cluster.can_change[row]
     if not program.solve(row[light], int((leaves[home] & cluster.can_change[row]).sum())):
         return None
-    return HeavyPlacement(program.looser(), program.least(), program.read_lists(slots), rows)
+    looser = float(program.more.solution_value()) - _HEADROOM
+    moves = max(float(limits.copied_replicas), 0.0) if limits.copied_replicas < np.inf else 0.0
+    least = float(program.solver.Objective().BestBound()) - _MOVE_COST * moves - _HEADROOM
+    return HeavyPlacement(max(0.0, looser), max(0.0, least), program.read_lists(slots), rows)
 
 
 class _Program:
     """The integer program: whether heavy partition p is on broker b, and which light replicas leave which broker."""
 
-    def __init__(self, cluster: ClusterArrays, limits: BrokerLimits, brokers: Ints, leaves: Flags) -> None:
+    def __init__(self, cluster: ClusterArrays, limits: BrokerLimits, brokers: Ints) -> None:
         solver = pywraplp.Solver.CreateSolver("SCIP")
-        self.solver, self.cluster, self.limits, self.brokers, self.leaves = solver, cluster, limits, brokers, leaves
+        self.solver, self.cluster, self.limits, self.brokers = solver, cluster, limits, brokers
         self.more = solver.NumVar(0.0, 4.0, "")
         self.loads: dict[int, list[Any]] = {b: [0, 0] for b in brokers.tolist()}
         self.counts: dict[int, Any] = dict.fromkeys(brokers.tolist(), 0)
@@ -127,12 +120,7 @@ class _Program:
             self.divisible[i] += load
 
     def solve(self, emptied: Int32s, must_move: int) -> bool:
-        """Return whether a solution is found.
-
-        Args:
-            emptied: Rows of light replicas on brokers to be emptied.
-            must_move: Replicas that move in any case.
-        """
+        """Return whether a solution is found. emptied: rows of light replicas that must leave. must_move: all such."""
         solver, limits = self.solver, self.limits
         for i, (load, limit) in enumerate(((self.cluster.disk, limits.disk), (self.cluster.bytes_in, limits.bytes_in))):
             most = [solver.infinity() if self.cluster.can_receive[b] else 0.0 for b in self.brokers]
@@ -149,15 +137,6 @@ class _Program:
         solver.Minimize(self.more + _MOVE_COST * self.moves)
         solver.SetSolverSpecificParametersAsString(f"limits/totalnodes = {_NODES}\nlimits/absgap = {_ABSOLUTE_GAP}\n")
         return solver.Solve() in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE)
-
-    def looser(self) -> float:
-        """Return by how much limits are loosened in the solution."""
-        return max(0.0, float(self.more.solution_value()) - _HEADROOM)
-
-    def least(self) -> float:
-        """Return a lower bound of it."""
-        moves = max(float(self.limits.copied_replicas), 0.0) if self.limits.copied_replicas < np.inf else 0.0
-        return max(0.0, float(self.solver.Objective().BestBound()) - _MOVE_COST * moves - _HEADROOM)
 
     def read_lists(self, slots: Int32s) -> Int32s:
         """Return the slots of the solution: heavy partitions in place, leaving ones where there is most headroom."""

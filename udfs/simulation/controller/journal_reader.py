@@ -6,26 +6,23 @@ from typing import Any
 import numpy as np
 
 from udfs.simulation.event_columns import Bools
-from udfs.simulation.kernels.change_log import HealthRow, LeadershipRow, TransitionRow
 from udfs.simulation.kernels.codes import ChangeCause, PartitionState
-from udfs.simulation.kernels.simulation_arrays import ClusterSetup, Ints, Partition, Replica, StepKind
+from udfs.simulation.kernels.simulation_arrays import (
+    DOWN_STEPS,
+    UP_STEPS,
+    ClusterSetup,
+    HealthRow,
+    Ints,
+    LeadershipRow,
+    Partition,
+    Replica,
+    TransitionRow,
+)
 from udfs.simulation.simulator import Simulation
-
-_DOWN = (StepKind.BROKER_DOWN, StepKind.CONTROLLER_DOWN, StepKind.LAST_BROKER_DOWN, StepKind.BROKER_FENCED)
-_UP = (StepKind.BROKER_UP, StepKind.CONTROLLER_UP, StepKind.UNCLEAN_BROKER_UP, StepKind.BROKER_UNFENCED)
 
 
 class JournalReader:
-    """A cursor over the journals; `advance` goes through events in their order.
-
-    Attributes:
-        topics: Topic of each partition.
-        numbers: int64 (p), partition numbers.
-        broker_ids: int64 (n), ids of brokers by place.
-        partition_state: int64 (p), states before the event that was reached.
-        replica_state: int64 (slots), the same of replicas.
-        is_live: bool (n), brokers that are live before the step at hand.
-    """
+    """A cursor over the journals; `advance` goes through events in their order."""
 
     def __init__(self, simulation: Simulation) -> None:
         """Start before the first event."""
@@ -33,17 +30,18 @@ class JournalReader:
         if len(log.clusters) != 1:
             raise ValueError(f"controller steps are listed for one cluster, not for {len(log.clusters)}")
         self.cluster = log.clusters[0][0]
-        self.topics = np.array(log.topics.to_pylist(), object)
-        self.numbers, self.broker_ids = log.partitions, log.brokers
+        self.topics = np.array(log.topics.to_pylist(), object)  # topic of each partition
+        self.numbers, self.broker_ids = log.partitions, log.brokers  # int64 (p); int64 (n), by place
         self._now = log.state.partitions
         self._member = log.state.replicas[:, Replica.BROKER]
         self._partition = np.repeat(np.arange(len(self._now)), self._now[:, Partition.SLOTS])
         self._lists = simulation.journals.lists
-        self._leaderships = _sort(_drop_isrs_of_leaders(simulation), LeadershipRow.EVENT)
-        self._states = _sort(simulation.journals.states, TransitionRow.EVENT)
+        leaderships, states = _drop_isrs_of_leaders(simulation), simulation.journals.states
+        self._leaderships = leaderships[np.argsort(leaderships[:, LeadershipRow.EVENT], kind="stable")]
+        self._states = states[np.argsort(states[:, TransitionRow.EVENT], kind="stable")]
         self._applied = 0
-        self.is_live: Bools = log.flags != 0
-        # Initial states: what the first transition left, or what never changed.
+        self.is_live: Bools = log.flags != 0  # bool (n), before the step at hand
+        # States of partitions (p) and replicas (slots); initially what the first transition left, or never changed.
         self.partition_state: Ints = log.state.partitions[:, Partition.STATE].copy()
         self.replica_state: Ints = log.state.replicas[:, Replica.STATE].copy()
         self._apply(self._states[::-1], TransitionRow.FROM_STATE)
@@ -55,8 +53,7 @@ class JournalReader:
         if len(of_replica):
             n = len(self.broker_ids)
             key = of_replica[:, TransitionRow.PARTITION] * n + of_replica[:, TransitionRow.BROKER]
-            slot = np.searchsorted(self._partition * n + self._member, key)
-            self.replica_state[slot] = of_replica[:, column]
+            self.replica_state[np.searchsorted(self._partition * n + self._member, key)] = of_replica[:, column]
 
     def advance(self, event: int) -> None:
         """Apply all transitions before this event."""
@@ -67,20 +64,18 @@ class JournalReader:
 
     def change_broker(self, kind: int, place: int) -> None:
         """Set whether a broker is live after a step of this kind."""
-        if kind in _DOWN or kind in _UP:
-            self.is_live[place] = kind in _UP
+        if kind in DOWN_STEPS or kind in UP_STEPS:
+            self.is_live[place] = kind in UP_STEPS
 
     def list_leaderships(self, first: int, last: int, at: int) -> Ints:
         """Return what was written at these events themselves, not before them as time passed."""
         rows = _between(self._leaderships, LeadershipRow.EVENT, first, last)
-        chosen: Ints = rows[rows[:, LeadershipRow.TIME] == at]
-        return chosen
+        return np.compress(rows[:, LeadershipRow.TIME] == at, rows, axis=0)
 
     def list_transitions(self, first: int, last: int) -> Ints:
         """Return the legal transitions at these events."""
         rows = _between(self._states, TransitionRow.EVENT, first, last)
-        chosen: Ints = rows[rows[:, TransitionRow.LEGAL] != 0]
-        return chosen
+        return np.compress(rows[:, TransitionRow.LEGAL] != 0, rows, axis=0)
 
     def exists(self) -> Bools:
         """Return which partitions exist, those of topics that are being deleted included."""
@@ -104,10 +99,10 @@ class JournalReader:
         places = np.unique(self._member[chosen])
         return [int(b) for b in self.broker_ids[places[self.is_live[places]]]]
 
-    def are_replicas_live(self) -> Bools:
-        """Return whether the broker of each existing replica is live."""
-        result: Bools = self.is_live[self._member[self.replica_state != PartitionState.NON_EXISTENT]]
-        return result
+    def count_live_replicas(self) -> tuple[int, int]:
+        """Return how many existing replicas are on live brokers, and how many on others."""
+        is_live = self.is_live[self._member[self.replica_state != PartitionState.NON_EXISTENT]]
+        return int(is_live.sum()), int((~is_live).sum())
 
     def list_live_brokers(self) -> list[int]:
         """Return the ids of live brokers."""
@@ -117,28 +112,22 @@ class JournalReader:
         """Return the id of the broker at a place; None for no broker."""
         return int(self.broker_ids[place]) if place >= 0 else None
 
+    def get_leader(self, row: Ints) -> int:
+        """Return the id of the leader in a row of leaderships; -1 for none."""
+        leader = self.get_broker(row[LeadershipRow.TO_BROKER])
+        return -1 if leader is None else leader
+
     def list_isr(self, row: Ints) -> list[int]:
         """Return the ids of the ISR in a row of leaderships."""
         begin = row[LeadershipRow.ISR]
         return [int(b) for b in self.broker_ids[self._lists[begin + 1 : begin + 1 + self._lists[begin]]]]
 
-    def format_state(self, row: Ints) -> str:
-        """Return the data of a partition's `state` znode, as Kafka writes it."""
-        leader = self.get_broker(row[LeadershipRow.TO_BROKER])
-        return format_json(
-            controller_epoch=int(row[LeadershipRow.CONTROLLER_EPOCH]),
-            leader=-1 if leader is None else leader,
-            version=1,
-            leader_epoch=int(row[LeadershipRow.LEADER_EPOCH]),
-            isr=self.list_isr(row),
-        )
 
-
-def count_causes(rows: Ints) -> dict[str, int]:
-    """Count leaderships by cause."""
+def count_causes(rows: Ints) -> str:
+    """Count leaderships by cause, in JSON."""
     codes, counts = np.unique(rows[:, LeadershipRow.CAUSE], return_counts=True)
     labels = ChangeCause.labels()
-    return {labels[code]: int(count) for code, count in zip(codes, counts, strict=True)}
+    return format_json(**{labels[code]: int(count) for code, count in zip(codes, counts, strict=True)})
 
 
 def format_json(**data: Any) -> str:
@@ -149,25 +138,19 @@ def format_json(**data: Any) -> str:
 def _drop_isrs_of_leaders(simulation: Simulation) -> Ints:
     """Drop the ISRs that leaders changed as time passed: with ZooKeeper, these keep the leader epoch."""
     log, rows, health = simulation.log, simulation.journals.leadership, simulation.journals.health
-    if log.numbers[0, ClusterSetup.KRAFT] or not len(rows):
+    if log.numbers[0, ClusterSetup.KRAFT]:
         return rows
     epoch = np.zeros(len(log.state.partitions), np.int64)  # initially: that of the first period of health
     epoch[health[::-1, HealthRow.PARTITION]] = health[::-1, HealthRow.LEADER_EPOCH]
     p = rows[:, LeadershipRow.PARTITION]
-    has_previous = np.append(False, p[1:] == p[:-1])
+    has_previous = np.append(False, p[1:] == p[:-1])[: len(p)]
     previous = np.where(has_previous, np.roll(rows[:, LeadershipRow.LEADER_EPOCH], 1), epoch[p])
     is_later = rows[:, LeadershipRow.TIME] > log.numbers[0, ClusterSetup.START_TIME]
     is_isr_change = np.isin(rows[:, LeadershipRow.CAUSE], (ChangeCause.ISR_SHRINK, ChangeCause.ISR_EXPAND))
-    remaining: Ints = rows[~(is_later & is_isr_change & (rows[:, LeadershipRow.LEADER_EPOCH] == previous))]
-    return remaining
-
-
-def _sort(rows: Ints, column: int) -> Ints:
-    ordered: Ints = rows[np.argsort(rows[:, column], kind="stable")]
-    return ordered
+    is_dropped = is_later & is_isr_change & (rows[:, LeadershipRow.LEADER_EPOCH] == previous)
+    return np.compress(~is_dropped, rows, axis=0)
 
 
 def _between(rows: Ints, column: int, first: int, last: int) -> Ints:
     begin, end = np.searchsorted(rows[:, column], [first, last + 1])
-    chosen: Ints = rows[begin:end]
-    return chosen
+    return np.asarray(rows[begin:end])

@@ -1,29 +1,35 @@
-"""Go through the steps and requests of a simulation; subclasses write what the controller does at each."""
+"""Go through the steps and requests of a simulation, and write what the controller does at each.
+
+Source for KRaft: ReplicationControlManager of Kafka 4.1. zookeeper_steps.py has controllers with ZooKeeper.
+"""
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from udfs.simulation.controller.journal_reader import JournalReader, format_json
+from udfs.simulation.controller.journal_reader import JournalReader, count_causes, format_json
 from udfs.simulation.event_packing import N_CONTROLLER, N_EPOCH
 from udfs.simulation.kernels.broker_timeline import ClusterEvent
-from udfs.simulation.kernels.change_log import LeadershipRow, TransitionRow
 from udfs.simulation.kernels.codes import ChangeCause, EventKind, PartitionState
 from udfs.simulation.kernels.simulation_arrays import (
     ClusterSetup,
     Ints,
+    LeadershipRow,
     Partition,
     PartitionEvent,
     Replica,
     StepKind,
     TimelineStep,
+    TransitionRow,
 )
 from udfs.simulation.simulator import Simulation
 
+_LOG = "__cluster_metadata"
 _BATCH_KINDS = (
     EventKind.CREATE_PARTITION,
     EventKind.DELETE_PARTITION,
@@ -38,25 +44,24 @@ class ControllerStep:
     """One thing that the controller does."""
 
     event: int  # Event that causes it
-    at_ms: int  # Time, ms
+    at_ms: int
     step: int  # Position within the event, from 0
     controller_id: int | None  # Active controller; None while there is none
-    controller_epoch: int  # Its epoch
+    controller_epoch: int
     action: str  # What it does, in words
     path: str | None = None  # A znode, or the metadata log; None for neither
     data: str | None = None  # Text of the znode, or JSON of what is sent or counted; None for nothing
 
 
-@dataclass(frozen=True)
-class EventBatch:
+class EventBatch(NamedTuple):
     """Adjacent events of one kind, topic and time: one request, or one batch of records."""
 
+    partitions: Ints
+    lists: Ints
     kind: int
     first: int
     last: int
     at: int
-    partitions: Ints
-    lists: Ints
     value: int
 
 
@@ -79,32 +84,22 @@ class StepWriter:
         self._controller, self._epoch = self._reader.get_broker(numbers[N_CONTROLLER]), int(numbers[N_EPOCH])
         self._steps: list[ControllerStep] = []
         self._event, self._at = -1, 0
-        # Partitions that an old controller writes, by event.
-        self._partitions_of_old_controllers: dict[int, int] = {}
 
     def write(self) -> list[ControllerStep]:
         """Write all steps, in order."""
+        items: list[tuple[int, Callable[[], None]]] = []
+        for t, order in enumerate(self._timeline.arrays.steps[:, TimelineStep.ORDER].tolist()):
+            items.append((order, partial(self._take_step, t)))
+        for batch in self._list_batches():
+            order = 2 * batch.first + 1 + (batch.kind == EventKind.TOPIC_DELETION_STARTED)
+            items.append((order, partial(self._take_batch, batch)))
         events = self._log.cluster_events
-        items: list[tuple[int, Any]] = [
-            (int(row[TimelineStep.ORDER]), t) for t, row in enumerate(self._timeline.arrays.steps)
-        ]
         items += [
-            (2 * batch.first + 1 + (batch.kind == EventKind.TOPIC_DELETION_STARTED), batch)
-            for batch in self._list_batches()
-        ]
-        items += [
-            (2 * int(row[ClusterEvent.NUMBER]) + 1, row)
+            (2 * int(row[ClusterEvent.NUMBER]) + 1, partial(self._write_old_controller, row))
             for row in events[events[:, ClusterEvent.KIND] == EventKind.STALE_CONTROLLER]
         ]
-        for _, item in sorted(items, key=lambda pair: pair[0]):
-            if isinstance(item, EventBatch):
-                self._advance(item.first, item.at)
-                self._write_batch(item)
-            elif isinstance(item, int):
-                self._take_step(item)
-            else:
-                self._advance(int(item[ClusterEvent.NUMBER]), int(item[ClusterEvent.TIME]))
-                self._write_old_controller(item)
+        for _, take in sorted(items, key=lambda item: item[0]):
+            take()
         return self._steps
 
     def _write_step(self, kind: int, place: int, after: tuple[int | None, int], wrote: Ints) -> None:
@@ -114,33 +109,33 @@ class StepWriter:
     def _write_batch(self, batch: EventBatch) -> None:
         raise NotImplementedError
 
-    def _write(self, action: str, path: str | None = None, data: str | None = None) -> None:
+    def _write(self, action: str, path: str | None = None, data: str | None = None, **fields: Any) -> None:
+        """Write a step; its data is a text, or these fields in JSON."""
         is_same_event = bool(self._steps) and self._steps[-1].event == self._event
         step = self._steps[-1].step + 1 if is_same_event else 0
-        controller = self._controller, self._epoch
+        controller, data = (self._controller, self._epoch), format_json(**fields) if fields else data
         self._steps.append(ControllerStep(self._event, self._at, step, *controller, action, path, data))
 
     def _advance(self, event: int, at: int) -> None:
         self._event, self._at = event, at
         self._reader.advance(event)
 
+    def _take_batch(self, batch: EventBatch) -> None:
+        self._advance(batch.first, batch.at)
+        self._write_batch(batch)
+
     def _take_step(self, t: int) -> None:
         row = self._timeline.arrays.steps[t]
         kind, place, event = int(row[TimelineStep.KIND]), int(row[TimelineStep.BROKER]), int(row[TimelineStep.EVENT])
         self._advance(event, int(row[TimelineStep.TIME]))
         wrote = self._reader.list_leaderships(event, event, self._at)
-        is_rebalance = wrote[:, LeadershipRow.CAUSE] == ChangeCause.AUTO_REBALANCE
-        # A rebalance and the event after it have the same number.
-        is_own = (
-            is_rebalance & (wrote[:, LeadershipRow.TO_BROKER] == place)
-            if kind == StepKind.LEADER_REBALANCE
-            else ~is_rebalance
-        )
-        wrote = wrote[
-            is_own & (wrote[:, LeadershipRow.CAUSE] != ChangeCause.TOPIC_DELETION)
-        ]  # written with the deletion of the topic
+        cause = wrote[:, LeadershipRow.CAUSE]
+        # A rebalance and the event after it have the same number. Deletions of topics write theirs themselves.
+        is_own = cause != ChangeCause.AUTO_REBALANCE
+        if kind == StepKind.LEADER_REBALANCE:
+            is_own = ~is_own & (wrote[:, LeadershipRow.TO_BROKER] == place)
         after = self._find_controller(t, kind, event), int(row[TimelineStep.CONTROLLER_EPOCH])
-        self._write_step(kind, place, after, wrote)
+        self._write_step(kind, place, after, wrote[is_own & (cause != ChangeCause.TOPIC_DELETION)])
         self._controller, self._epoch = after
 
     def _find_controller(self, t: int, kind: int, event: int) -> int | None:
@@ -154,54 +149,43 @@ class StepWriter:
 
     def _write_old_controller(self, row: Ints) -> None:
         """Write the answer to a controller's request: it is accepted unless brokers know a later epoch."""
-        epoch, p = int(row[ClusterEvent.VALUE]), self._partitions_of_old_controllers.get(int(row[ClusterEvent.NUMBER]))
-        sender = {} if row[ClusterEvent.BROKER_ID] < 0 else {"broker": int(row[ClusterEvent.BROKER_ID])}
-        partition = {} if p is None else {"partition": f"{self._reader.topics[p]}-{self._reader.numbers[p]}"}
-        data = format_json(**sender, **partition)
+        epoch, number, broker = (int(row[i]) for i in (ClusterEvent.VALUE, ClusterEvent.NUMBER, ClusterEvent.BROKER_ID))
+        self._advance(number, int(row[ClusterEvent.TIME]))
+        own = self._log.own.events
+        kind, numbers = own[:, PartitionEvent.KIND], own[:, PartitionEvent.NUMBER]
+        is_request = (kind == EventKind.STALE_CONTROLLER) & (numbers == number)
+        fields: dict[str, Any] = {} if broker < 0 else {"broker": broker}
+        for p in self._find_partitions(np.flatnonzero(is_request)):
+            fields["partition"] = f"{self._reader.topics[p]}-{self._reader.numbers[p]}"
+        answer = f"accepted: controller epoch {epoch}"
         if epoch > self._epoch:
-            problem = f"no controller has had epoch {epoch} yet, the current one is {self._epoch}"
-            self._write(f"impossible: {problem}", data=data)
+            answer = f"impossible: no controller has had epoch {epoch} yet, the current one is {self._epoch}"
         elif epoch < self._epoch:
-            self._write(f"rejected: STALE_CONTROLLER_EPOCH, {epoch} < {self._epoch}", data=data)
-        else:
-            self._write(f"accepted: controller epoch {epoch}", data=data)
+            answer = f"rejected: STALE_CONTROLLER_EPOCH, {epoch} < {self._epoch}"
+        self._write(answer, data=format_json(**fields))
+
+    def _find_partitions(self, events: Ints) -> Ints:
+        return np.searchsorted(self._log.state.partitions[:, Partition.EVENT_END], events, side="right")
 
     def _list_batches(self) -> Iterator[EventBatch]:
         """List the events of partitions that the controller acts on, as requests and batches."""
-        now, events = self._log.state.partitions, self._log.own.events
-        p = np.searchsorted(now[:, Partition.EVENT_END], np.arange(len(events)), side="right")
-        kind = events[:, PartitionEvent.KIND]
-        old = np.flatnonzero(kind == EventKind.STALE_CONTROLLER)
-        numbers = events[old, PartitionEvent.NUMBER].tolist()
-        self._partitions_of_old_controllers = dict(zip(numbers, p[old].tolist(), strict=True))
+        kind = self._log.own.events[:, PartitionEvent.KIND]
         chosen = np.flatnonzero(np.isin(kind, _BATCH_KINDS))
-        chosen = chosen[
-            np.lexsort((kind[chosen] == EventKind.TOPIC_DELETION_STARTED, events[chosen, PartitionEvent.NUMBER]))
-        ]
+        number = self._log.own.events[chosen, PartitionEvent.NUMBER]
+        chosen = chosen[np.lexsort((kind[chosen] == EventKind.TOPIC_DELETION_STARTED, number))]
         if not len(chosen):
             return
-        rows, p = events[chosen], p[chosen]
+        rows, p = self._log.own.events[chosen], self._find_partitions(chosen)
+        of_batch = (PartitionEvent.KIND, PartitionEvent.NUMBER, PartitionEvent.TIME, PartitionEvent.VALUE)
+        kind, number, at, value = (rows[:, i] for i in of_batch)
         topic = np.unique(self._reader.topics, return_inverse=True)[1][p]
-        topic = np.where(
-            rows[:, PartitionEvent.KIND] == EventKind.PARTITION_RECORD, -1, topic
-        )  # a batch has records of any topics
-        key = np.stack(
-            [rows[:, PartitionEvent.KIND], rows[:, PartitionEvent.TIME], topic, rows[:, PartitionEvent.VALUE]]
-        )
-        is_new = np.any(key[:, 1:] != key[:, :-1], axis=0) | (np.diff(rows[:, PartitionEvent.NUMBER]) > 1)
+        topic[kind == EventKind.PARTITION_RECORD] = -1  # a batch has records of any topics
+        key = np.stack([kind, at, topic, value])
+        is_new = np.any(key[:, 1:] != key[:, :-1], axis=0) | (np.diff(number) > 1)
         for part in np.split(np.arange(len(rows)), np.flatnonzero(is_new) + 1):
-            first, last = rows[part[0]], rows[part[-1]]
-            yield EventBatch(
-                int(first[PartitionEvent.KIND]),
-                int(first[PartitionEvent.NUMBER]),
-                int(last[PartitionEvent.NUMBER]),
-                int(first[PartitionEvent.TIME]),
-                p[part],
-                rows[part, PartitionEvent.LIST],
-                int(first[PartitionEvent.VALUE]),
-            )
-
-    # ---- topics that are created
+            first, last = part[0], part[-1]
+            numbers = (kind[first], number[first], number[last], at[first], value[first])
+            yield EventBatch(p[part], rows[part, PartitionEvent.LIST], *map(int, numbers))
 
     def _list_assignment(self, batch: EventBatch) -> dict[str, list[int]]:
         """Return the replicas of each partition that is created, by number."""
@@ -221,15 +205,73 @@ class StepWriter:
 
     def _is_accepted(self, batch: EventBatch) -> bool:
         """Return whether any of the partitions is created; otherwise the request is rejected."""
-        return bool(
-            (
-                self._reader.list_transitions(batch.first, batch.last)[:, TransitionRow.TO_STATE] == PartitionState.NEW
-            ).any()
-        )
+        states = self._reader.list_transitions(batch.first, batch.last)[:, TransitionRow.TO_STATE]
+        return bool((states == PartitionState.NEW).any())
 
     def _write_validated(self, topic: str, adds_partitions: bool, assignment: dict[str, list[int]]) -> None:
         request = "add partitions to" if adds_partitions else "create"
-        self._write(f"request to {request} {topic}: validated", data=format_json(partitions=assignment))
+        self._write(f"request to {request} {topic}: validated", partitions=assignment)
 
     def _get_topic(self, batch: EventBatch) -> str:
         return str(self._reader.topics[batch.partitions[0]])
+
+
+class KRaftStepWriter(StepWriter):
+    """Writes records of the metadata log, which brokers read."""
+
+    def _write_step(self, kind: int, place: int, after: tuple[int | None, int], wrote: Ints) -> None:
+        self._reader.change_broker(kind, place)
+        broker = self._reader.get_broker(place)
+        if kind in (StepKind.QUORUM_CHANGE, StepKind.CONTROLLER_FAILOVER):
+            self._controller, self._epoch = after
+            self._write(f"leader of the metadata quorum: {after[0]}, epoch {after[1]}", _LOG)
+            return
+        if kind == StepKind.LEADER_REBALANCE:
+            if not len(wrote):
+                return  # the preferred leader cannot lead
+            self._write(f"leader balance: broker {broker} is the preferred leader, and in sync again")
+        else:
+            change: dict[str, Any] = {"fenced": 1 if kind in (StepKind.BROKER_DOWN, StepKind.BROKER_FENCED) else -1}
+            if kind == StepKind.CONTROLLED_SHUTDOWN:
+                change = {"inControlledShutdown": 1}
+            self._write("BROKER_REGISTRATION_CHANGE_RECORD", _LOG, brokerId=broker, **change)
+        if kind not in (StepKind.BROKER_FENCED, StepKind.BROKER_UNFENCED):  # of a replayed log, which has the records
+            self._write(f"PARTITION_CHANGE_RECORD: {len(wrote)}", _LOG, count_causes(wrote))
+
+    def _write_batch(self, batch: EventBatch) -> None:
+        count = len(batch.partitions)
+        if batch.kind == EventKind.PARTITION_RECORD:
+            self._write(f"{'PARTITION_RECORD' if batch.value else 'PARTITION_CHANGE_RECORD'}: {count}", _LOG)
+        elif batch.kind == EventKind.CREATE_PARTITION:
+            self._write_creation(batch)
+        elif self._reader.exists()[batch.partitions].any():
+            self._write("REMOVE_TOPIC_RECORD", _LOG, name=self._get_topic(batch))
+
+    def _write_creation(self, batch: EventBatch) -> None:
+        reader, topic, assignment = self._reader, self._get_topic(batch), self._list_assignment(batch)
+        adds_partitions = self._adds_partitions(batch)
+        if not self._is_accepted(batch):
+            self._write(f"request to create {topic}: rejected", partitions=assignment)
+            return
+        self._write_validated(topic, adds_partitions, assignment)
+        topic_id = {} if adds_partitions else {"topicId": make_topic_id(reader.cluster, topic, batch.first)}
+        if not adds_partitions:
+            self._write("TOPIC_RECORD", _LOG, name=topic, **topic_id)
+        wrote = reader.list_leaderships(batch.first, batch.last, self._at)
+        # A rebalance just before has the same event number.
+        for row in wrote[wrote[:, LeadershipRow.CAUSE] == ChangeCause.CREATED]:
+            number = int(reader.numbers[row[LeadershipRow.PARTITION]])
+            self._write(
+                "PARTITION_RECORD",
+                _LOG,
+                partitionId=number,
+                **topic_id,
+                replicas=assignment[str(number)],
+                isr=reader.list_isr(row),
+                removingReplicas=[],
+                addingReplicas=[],
+                leader=reader.get_leader(row),
+                leaderEpoch=int(row[LeadershipRow.LEADER_EPOCH]),
+                partitionEpoch=0,
+            )
+        self._write("request answered: the records are committed")

@@ -23,19 +23,9 @@ class ClusterEvent(enum.IntEnum):
 def build_timeline_steps(
     events: Ints, flags: Ints, first: int, kraft: bool, controller: int, epoch: int
 ) -> tuple[Ints, Ints]:
-    """Turn the events of a cluster into steps. Events that change nothing make none.
-
-    Args:
-        events: (e, ClusterEvent), by order.
-        flags: (n), flags (BrokerFlag) of the cluster's brokers; changed to those at the end.
-        first: place of the first of these brokers.
-        kraft: whether the cluster runs with KRaft.
-        controller: place of the initial controller, or NONE.
-        epoch: its epoch.
-
-    Returns:
-        steps (t, TimelineStep), and the place of the controller after each, or NONE.
-    """
+    """Turn the events of a cluster (e, ClusterEvent) into steps (t, TimelineStep), and the controller after each."""
+    # Events that change nothing make no step. flags: (n, BrokerFlag) of the cluster's brokers, changed to those at the
+    # end; first: place of the first of them; controller, epoch: initially; NONE = no controller.
     steps, controllers = np.empty((len(events), 6), np.int64), np.empty(len(events), np.int64)
     rows = 0
     for i in range(len(events)):
@@ -94,22 +84,10 @@ def _lowest_live_broker(flags: Ints, first: int) -> int:
 def find_rebalance_checks(
     times: Ints, steps: Ints, controllers: Ints, has_controller: bool, first: int, every: int, after: int
 ) -> Ints:
-    """Find when the controller looks for imbalanced leaders.
-
-    Of checks between the same two events only the first counts: the second would find nothing new.
-
-    Args:
-        times: (e, 2), time and number of all events of a cluster, by order.
-        steps: of `build_timeline_steps`.
-        controllers: of `build_timeline_steps`.
-        has_controller: whether there is a controller initially; with KRaft there always is.
-        first: time of the first check.
-        every: ms between checks.
-        after: ms from the start of a controller to its first check.
-
-    Returns:
-        (k, 2), time of a check, and number of the event that follows it.
-    """
+    """Return (k, 2): when the controller looks for imbalanced leaders, and number of the event that follows."""
+    # Of checks between the same two events only the first counts: the second would find nothing new.
+    # times: (e, 2), time and number of all events; steps, controllers: of `build_timeline_steps`; first: time of the
+    # first check; every: ms between checks; after: ms from the start of a controller to its first check.
     checks = np.empty((len(times), 2), np.int64)
     rows, due, t = 0, first, 0
     for i in range(len(times)):

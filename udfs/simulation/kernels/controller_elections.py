@@ -4,27 +4,26 @@ Sources: Election and ReplicaStateMachine of Kafka 2.8 (ZooKeeper), PartitionCha
 """
 
 from udfs.kernel_compiler import part
-from udfs.simulation.kernels.broker_liveness import broker_of, is_active
-from udfs.simulation.kernels.change_log import Cursor, LeadershipRow
 from udfs.simulation.kernels.codes import NONE, ChangeCause, PartitionState
-from udfs.simulation.kernels.replica_lists import (
+from udfs.simulation.kernels.partition_state import (
     append_to_list,
+    broker_of,
     contains,
+    is_active,
     remove_from_list,
+    set_partition_state,
     set_single_isr,
     uses_elr,
     uses_kraft,
 )
-from udfs.simulation.kernels.simulation_arrays import Ints, Partition, Replica, SimulationArrays
-from udfs.simulation.kernels.state_machines import set_partition_state
+from udfs.simulation.kernels.simulation_arrays import Cursor, Ints, LeadershipRow, Partition, Replica, SimulationArrays
 
 
 @part
 def first_active_in_sync(sim: SimulationArrays, p: int, which: int) -> int:
     """Return the first slot of a list (Replica.AR or TARGET) that is active and in the ISR, or NONE."""
-    partition = sim.partitions[p]
-    for i in range(partition[which]):
-        slot = sim.replicas[partition[Partition.REPLICA_BEGIN] + i, which]
+    begin = sim.partitions[p, Partition.REPLICA_BEGIN]
+    for slot in sim.replicas[begin : begin + sim.partitions[p, which], which]:
         if is_active(sim, p, slot) and contains(sim, Replica.ISR, p, slot):
             return int(slot)
     return NONE
@@ -33,9 +32,8 @@ def first_active_in_sync(sim: SimulationArrays, p: int, which: int) -> int:
 @part
 def first_active(sim: SimulationArrays, p: int) -> int:
     """Return the first slot of the AR that is active, or NONE."""
-    partition = sim.partitions[p]
-    for i in range(partition[Partition.AR_SIZE]):
-        slot = sim.replicas[partition[Partition.REPLICA_BEGIN] + i, Replica.AR]
+    begin = sim.partitions[p, Partition.REPLICA_BEGIN]
+    for slot in sim.replicas[begin : begin + sim.partitions[p, Partition.AR_SIZE], Replica.AR]:
         if is_active(sim, p, slot):
             return int(slot)
     return NONE
@@ -64,14 +62,12 @@ def write_leadership(sim: SimulationArrays, p: int, cause: int, from_leader: int
     for i in range(size):
         sim.written_lists[place + 1 + i] = sim.replicas[begin + sim.replicas[begin + i, Replica.ISR], Replica.BROKER]
     row = sim.leaderships[cursor[Cursor.LEADERSHIPS]]
-    row[LeadershipRow.EVENT] = cursor[Cursor.EVENT]
-    row[LeadershipRow.PARTITION], row[LeadershipRow.CAUSE] = p, cause
+    row[LeadershipRow.EVENT], row[LeadershipRow.TIME] = cursor[Cursor.EVENT], cursor[Cursor.TIME]
+    row[LeadershipRow.PARTITION], row[LeadershipRow.CAUSE], row[LeadershipRow.ISR] = p, cause, place
     row[LeadershipRow.FROM_BROKER] = broker_of(sim, p, from_leader)
     row[LeadershipRow.TO_BROKER] = broker_of(sim, p, partition[Partition.LEADER])
     row[LeadershipRow.LEADER_EPOCH] = partition[Partition.LEADER_EPOCH]
     row[LeadershipRow.CONTROLLER_EPOCH] = cursor[Cursor.CONTROLLER_EPOCH]
-    row[LeadershipRow.ISR] = place
-    row[LeadershipRow.TIME] = cursor[Cursor.TIME]
     cursor[Cursor.LEADERSHIPS] += 1
     cursor[Cursor.LISTS] = place + 1 + size
 
@@ -83,7 +79,7 @@ def elect_leader(sim: SimulationArrays, p: int) -> bool:
         return elect_kraft_leader(sim, p, ChangeCause.LEADER_FAILED)
     leader, cause = first_active_in_sync(sim, p, Replica.AR), ChangeCause.LEADER_FAILED
     if leader != NONE:
-        keep_active_in_isr(sim, p)
+        set_isr_to_active(sim, p, Replica.ISR)
     elif sim.partitions[p, Partition.UNCLEAN_ELECTION]:
         leader, cause = first_active(sim, p), ChangeCause.UNCLEAN_ELECTION
         if leader != NONE:
@@ -110,12 +106,9 @@ def elect_preferred_leader(sim: SimulationArrays, p: int, cause: int) -> None:
 
 @part
 def elect_kraft_leader(sim: SimulationArrays, p: int, cause: int) -> bool:
-    """Elect a leader as KRaft does, and return whether there is one now.
-
-    The first active replica of the ISR leads, else of the ELR, else the last known leader, else, if unclean elections
-    are allowed, any active replica. Sources: PartitionChangeBuilder.electLeader, ClusterControlManager.isActive of 4.1.
-    `cause` is that of an election within the ISR.
-    """
+    """Elect a leader as KRaft does, and return whether there is one now; `cause`: of an election within the ISR."""
+    # The first active replica of the ISR leads, else of the ELR, else the last known leader, else, if unclean elections
+    # are allowed, any active one. Sources: PartitionChangeBuilder.electLeader, ClusterControlManager.isActive of 4.1.
     partition = sim.partitions[p]
     leader, clean_cause = first_active_in_sync(sim, p, Replica.AR), cause
     if leader == NONE and uses_elr(sim, p):
@@ -153,10 +146,8 @@ def set_no_leader(sim: SimulationArrays, p: int) -> None:
 
 @part
 def fence_replica(sim: SimulationArrays, p: int, slot: int, cause: int) -> None:
-    """Remove a replica from the ISR (KRaft), and elect another leader if it led.
-
-    Source: ReplicationControlManager.generateLeaderAndIsrUpdates of 4.1.
-    """
+    """Remove a replica from the ISR (KRaft), and elect another leader if it led."""
+    # Source: ReplicationControlManager.generateLeaderAndIsrUpdates of 4.1.
     partition = sim.partitions[p]
     in_isr, leader = contains(sim, Replica.ISR, p, slot), partition[Partition.LEADER]
     if not in_isr and leader != slot:
@@ -179,21 +170,11 @@ def fence_replica(sim: SimulationArrays, p: int, slot: int, cause: int) -> None:
         set_no_leader(sim, p)
 
 
-# ---- ISR and ELR
-
-
 @part
-def keep_active_in_isr(sim: SimulationArrays, p: int) -> None:
-    """Remove replicas from the ISR whose brokers are down or shutting down."""
-    set_isr_to_active(sim, p, Replica.ISR, sim.partitions[p, Partition.ISR_SIZE])
-
-
-@part
-def set_isr_to_active(sim: SimulationArrays, p: int, column: int, size: int) -> None:
-    """Make the active replicas among the first `size` of a list (a column of Replica) the ISR, in their order."""
+def set_isr_to_active(sim: SimulationArrays, p: int, which: int) -> None:
+    """Make the active replicas of a list (Replica.AR or ISR) the ISR, in their order."""
     begin, new_size = sim.partitions[p, Partition.REPLICA_BEGIN], 0
-    for i in range(size):
-        slot = sim.replicas[begin + i, column]
+    for slot in sim.replicas[begin : begin + sim.partitions[p, which], which]:
         if is_active(sim, p, slot):
             sim.replicas[begin + new_size, Replica.ISR] = slot
             new_size += 1
@@ -208,13 +189,9 @@ def remove_from_isr(sim: SimulationArrays, p: int, slot: int, cause: int = NONE)
         return
     if partition[Partition.ISR_SIZE] > 1:
         remove_from_list(sim, Replica.ISR, p, slot)
-    leader = partition[Partition.LEADER]
-    if leader == slot:
-        leader = NONE
-    if cause == NONE and leader == NONE:
-        cause = ChangeCause.NO_LEADER
-    elif cause == NONE:
-        cause = ChangeCause.ISR_SHRINK
+    leader = NONE if partition[Partition.LEADER] == slot else partition[Partition.LEADER]
+    if cause == NONE:
+        cause = ChangeCause.NO_LEADER if leader == NONE else ChangeCause.ISR_SHRINK
     set_leader(sim, p, leader, cause)
 
 
@@ -226,18 +203,17 @@ def write_isr_change(sim: SimulationArrays, p: int, old_isr: Ints, cause: int) -
         for slot in old_isr:
             if not contains(sim, Replica.ISR, p, slot) and not contains(sim, Replica.ELR, p, slot):
                 append_to_list(sim, Replica.ELR, p, slot)
-    for i in range(partition[Partition.ISR_SIZE]):
-        remove_from_list(sim, Replica.ELR, p, sim.replicas[partition[Partition.REPLICA_BEGIN] + i, Replica.ISR])
+    begin = partition[Partition.REPLICA_BEGIN]
+    for slot in sim.replicas[begin : begin + partition[Partition.ISR_SIZE], Replica.ISR]:
+        remove_from_list(sim, Replica.ELR, p, slot)
     clear_unneeded_elr(sim, p)
     write_leadership(sim, p, cause, partition[Partition.LEADER])
 
 
 @part
 def revoke_eligibility(sim: SimulationArrays, p: int, slot: int) -> None:
-    """Remove a replica from ELR and ISR: its broker returns from an unclean stop and may have lost messages.
-
-    Source: ReplicationControlManager.handleBrokerShutdown of 4.1.
-    """
+    """Remove a replica from ELR and ISR: its broker returns from an unclean stop and may have lost messages."""
+    # Source: ReplicationControlManager.handleBrokerShutdown of 4.1.
     leader = sim.partitions[p, Partition.LEADER]
     remove_from_list(sim, Replica.ELR, p, slot)
     if contains(sim, Replica.ISR, p, slot) and leader != slot:
@@ -247,10 +223,8 @@ def revoke_eligibility(sim: SimulationArrays, p: int, slot: int) -> None:
 
 @part
 def clear_unneeded_elr(sim: SimulationArrays, p: int) -> None:
-    """Clear the ELR if the ISR has reached its minimum or contains all replicas.
-
-    Replicas that left the ISR are in the ELR already. Source: PartitionChangeBuilder.maybePopulateTargetElr of 4.1.
-    """
+    """Clear the ELR if the ISR has reached its minimum or contains all replicas."""
+    # Replicas that left the ISR are in the ELR already. Source: PartitionChangeBuilder.maybePopulateTargetElr of 4.1.
     partition = sim.partitions[p]
     if partition[Partition.ISR_SIZE] >= min(partition[Partition.MIN_ISR], partition[Partition.AR_SIZE]):
         partition[Partition.ELR_SIZE] = 0

@@ -1,10 +1,11 @@
 """Health of a partition over time: one row for each interval in which leader, ISR, AR and minimum stay the same."""
 
 from udfs.kernel_compiler import part
-from udfs.simulation.kernels.broker_liveness import broker_of, serving_leader
-from udfs.simulation.kernels.change_log import Cursor, HealthRow
 from udfs.simulation.kernels.codes import NONE, PartitionState
+from udfs.simulation.kernels.partition_state import broker_of, serving_leader
 from udfs.simulation.kernels.simulation_arrays import (
+    Cursor,
+    HealthRow,
     Partition,
     PartitionEvent,
     PartitionHealth,
@@ -15,6 +16,8 @@ from udfs.simulation.kernels.simulation_arrays import (
 )
 
 NO_PARTITION = -2  # value of PartitionHealth.LEADER: the partition does not exist
+# Columns of Partition that PartitionHealth has too, in this order, from LEADER_EPOCH on.
+_OBSERVED = (int(Partition.LEADER_EPOCH), int(Partition.ISR_SIZE), int(Partition.AR_SIZE), int(Partition.MIN_ISR))
 _MEASURES = 11  # columns from LEADER to EXPOSED_ACKS_ALL, which PartitionHealth and HealthRow share
 
 
@@ -50,15 +53,10 @@ def remember_offsets(sim: SimulationArrays, p: int) -> None:
 @part
 def update_health(sim: SimulationArrays, p: int) -> None:
     """Log the present interval and start another if the health of p has changed."""
-    partition, health = sim.partitions[p], sim.health[p]
-    leader = _health_leader(sim, p)
-    is_same = (
-        leader == health[PartitionHealth.LEADER]
-        and partition[Partition.LEADER_EPOCH] == health[PartitionHealth.LEADER_EPOCH]
-        and partition[Partition.ISR_SIZE] == health[PartitionHealth.ISR_SIZE]
-        and partition[Partition.AR_SIZE] == health[PartitionHealth.AR_SIZE]
-        and partition[Partition.MIN_ISR] == health[PartitionHealth.MIN_ISR]
-    )
+    health = sim.health[p]
+    is_same = _health_leader(sim, p) == health[PartitionHealth.LEADER]
+    for i in range(len(_OBSERVED)):
+        is_same = is_same and sim.partitions[p, _OBSERVED[i]] == health[PartitionHealth.LEADER_EPOCH + i]
     if is_same:
         return
     if health[PartitionHealth.LEADER] != NO_PARTITION and health[PartitionHealth.SINCE] < sim.cursor[Cursor.TIME]:
@@ -69,13 +67,11 @@ def update_health(sim: SimulationArrays, p: int) -> None:
 @part
 def start_health_interval(sim: SimulationArrays, p: int) -> None:
     """Start an interval with the present health of p."""
-    partition, health = sim.partitions[p], sim.health[p]
+    health = sim.health[p]
     health[PartitionHealth.SINCE] = sim.cursor[Cursor.TIME]
     health[PartitionHealth.LEADER] = _health_leader(sim, p)
-    health[PartitionHealth.LEADER_EPOCH] = partition[Partition.LEADER_EPOCH]
-    health[PartitionHealth.ISR_SIZE] = partition[Partition.ISR_SIZE]
-    health[PartitionHealth.AR_SIZE] = partition[Partition.AR_SIZE]
-    health[PartitionHealth.MIN_ISR] = partition[Partition.MIN_ISR]
+    for i in range(len(_OBSERVED)):
+        health[PartitionHealth.LEADER_EPOCH + i] = sim.partitions[p, _OBSERVED[i]]
 
 
 @part

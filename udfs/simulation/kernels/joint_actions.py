@@ -10,13 +10,17 @@ from typing import NamedTuple
 import numpy as np
 
 from udfs.kernel_compiler import compiled, copying_part, part
-from udfs.simulation.kernels.broker_liveness import broker_of, is_live, serving_leader
 from udfs.simulation.kernels.codes import EventKind, PartitionState
 from udfs.simulation.kernels.health_intervals import remember_offsets, update_health
-from udfs.simulation.kernels.kafka_controller import apply_step, counts_for_rebalance
-from udfs.simulation.kernels.leader_changes import apply_leader_change
-from udfs.simulation.kernels.partition_timeline import advance_to, apply_deletion, set_context, simulate_partitions
-from udfs.simulation.kernels.replica_lists import cluster_setting
+from udfs.simulation.kernels.kafka_controller import (
+    all_replicas_deleted,
+    apply_deletion,
+    apply_step,
+    counts_for_rebalance,
+)
+from udfs.simulation.kernels.partition_state import broker_of, cluster_setting, is_live, serving_leader
+from udfs.simulation.kernels.partition_timeline import advance_to, set_context, simulate_partitions
+from udfs.simulation.kernels.replica_manager import apply_leader_change
 from udfs.simulation.kernels.simulation_arrays import (
     ClusterSetup,
     Deletion,
@@ -28,7 +32,6 @@ from udfs.simulation.kernels.simulation_arrays import (
     TimelineStep,
     columns,
 )
-from udfs.simulation.kernels.topic_deletion import all_replicas_deleted
 
 
 class StopReason(enum.IntEnum):
@@ -69,17 +72,9 @@ class JointActions(NamedTuple):
 
 @compiled
 def find_joint_actions(sim: SimulationArrays, rows: Ints, places: Ints, stops: Ints) -> Ints:
-    """Find which brokers' leaders are rebalanced, and when deletions of topics start and end.
-
-    Args:
-        sim: without steps and events of what is found here, the log disabled; becomes the state at the last stop.
-        rows: (2), first and last + 1 of the cluster's partitions.
-        places: (2), first and last + 1 of its brokers.
-        stops: (k, JointStop), in order.
-
-    Returns:
-        (f, JointAction), in order.
-    """
+    """Find (f, JointAction) when leaders of brokers are rebalanced and deletions of topics start and end, in order."""
+    # sim lacks what is found here and logs nothing; it becomes the state at the last stop. rows, places: (2), first and
+    # last + 1 of the cluster's partitions and brokers; stops: (k, JointStop), in order.
     actions = JointActions(np.empty((64, 4), np.int64), np.zeros(1, np.int64))
     status = np.zeros(rows[1] - rows[0], np.int64)  # DeletionStatus of topics, by their first row
     for i in range(len(stops)):
@@ -110,15 +105,10 @@ def _add_action(actions: JointActions, stop: Ints, kind: int, subject: int) -> N
     actions.used[0] += 1
 
 
-# ---- automatic rebalances
-
-
 @copying_part
 def _rebalance_leaders(sim: SimulationArrays, rows: Ints, places: Ints, stop: Ints, actions: JointActions) -> None:
-    """Rebalance brokers if too many partitions that prefer them are led elsewhere.
-
-    Source: KafkaController.checkAndTriggerAutoLeaderRebalance.
-    """
+    """Rebalance brokers if too many partitions that prefer them are led elsewhere."""
+    # Source: KafkaController.checkAndTriggerAutoLeaderRebalance.
     preferring, elsewhere = np.zeros(places[1] - places[0], np.int64), np.zeros(places[1] - places[0], np.int64)
     for p in range(rows[0], rows[1]):
         if counts_for_rebalance(sim, p):
@@ -135,8 +125,8 @@ def _rebalance_leaders(sim: SimulationArrays, rows: Ints, places: Ints, stop: In
         if counts_for_rebalance(sim, p) and imbalanced[_preferred_broker(sim, p) - places[0]]:
             advance_to(sim, p, stop[JointStop.TIME], stop[JointStop.EVENT])
             leader, epoch = serving_leader(sim, p), sim.partitions[p, Partition.LEADER_EPOCH]
-            slot = sim.replicas[sim.partitions[p, Partition.REPLICA_BEGIN], Replica.AR]
-            apply_step(sim, p, StepKind.LEADER_REBALANCE, slot)
+            preferred = sim.replicas[sim.partitions[p, Partition.REPLICA_BEGIN], Replica.AR]
+            apply_step(sim, p, StepKind.LEADER_REBALANCE, preferred)
             apply_leader_change(sim, p, leader, epoch)
 
 
@@ -145,69 +135,35 @@ def _preferred_broker(sim: SimulationArrays, p: int) -> int:
     return broker_of(sim, p, sim.replicas[sim.partitions[p, Partition.REPLICA_BEGIN], Replica.AR])
 
 
-# ---- deletions of topics
-
-
 @part
 def _advance_deletion(sim: SimulationArrays, stop: Ints, status: int, actions: JointActions) -> int:
-    """Advance the deletion of a topic at a stop, and return its status.
-
-    It starts when all partitions of the topic are to be deleted, none is being reassigned, and there is a controller;
-    later, when a broker of its replicas returns. It ends when every replica is deleted.
-    Source: TopicDeletionManager.resumeDeletions.
-    """
+    """Advance the deletion of a topic at a stop, and return its status."""
+    # It starts when all partitions of the topic are to be deleted, none is being reassigned, and there is a controller;
+    # later, when a broker of its replicas returns. It ends when every replica is deleted.
+    # Source: TopicDeletionManager.resumeDeletions.
     begin, end, reason = stop[JointStop.ROW_BEGIN], stop[JointStop.ROW_END], stop[JointStop.REASON]
     if status == DeletionStatus.NOT_REQUESTED and reason != StopReason.DELETION_REQUEST:
         return status
     if reason == StopReason.PARTITION_EVENT and status != DeletionStatus.WAITS_FOR_REASSIGNMENT:
         return status
-    requested = -_count_requested(sim, begin, end)
-    is_after_event = reason != StopReason.TOPIC_CREATION
-    order = 2 * stop[JointStop.EVENT] + 2 * is_after_event
-    simulate_partitions(sim, begin, end, order)
+    before = _count_deletions(sim, begin, end)
+    simulate_partitions(sim, begin, end, 2 * stop[JointStop.EVENT] + 2 * (reason != StopReason.TOPIC_CREATION))
     if reason == StopReason.TOPIC_CREATION:
         _block_creation(sim, stop, actions)
         return status
-    requested += _count_requested(sim, begin, end)
-    remaining, reassigned = 0, 0
-    for p in range(begin, end):
-        if sim.partitions[p, Partition.DELETION] == Deletion.NONE:
-            remaining += sim.partitions[p, Partition.STATE] != PartitionState.NON_EXISTENT
-        else:
-            reassigned += sim.partitions[p, Partition.TARGET_SIZE] > 0
-    may_start = requested > 0 or status == DeletionStatus.WAITS_FOR_REASSIGNMENT
+    queued, started, reassigned, remaining = _count_deletions(sim, begin, end)
+    may_start = queued + started > before[0] + before[1] or status == DeletionStatus.WAITS_FOR_REASSIGNMENT
     may_start = may_start or _is_resumed_by_step(sim, stop)
     if may_start and remaining == 0 and reassigned == 0 and _has_controller(sim, begin):
-        kind = EventKind.TOPIC_DELETION_STARTED
-        _apply_to_topic(sim, stop, Deletion.QUEUED, kind, actions)
+        _apply_to_topic(sim, stop, Deletion.QUEUED, EventKind.TOPIC_DELETION_STARTED, actions)
     is_done = remaining == 0
     for p in range(begin, end):
         deletion = sim.partitions[p, Partition.DELETION]
         is_deleted = deletion == Deletion.STARTED and all_replicas_deleted(sim, p)
         is_done = is_done and (deletion == Deletion.NONE or is_deleted)
     if is_done:
-        kind = EventKind.TOPIC_DELETION_COMPLETED
-        _apply_to_topic(sim, stop, Deletion.STARTED, kind, actions)
-    return _find_status(sim, begin, end)
-
-
-@part
-def _count_requested(sim: SimulationArrays, begin: int, end: int) -> int:
-    """Count partitions that are to be deleted."""
-    requested = 0
-    for p in range(begin, end):
-        requested += sim.partitions[p, Partition.DELETION] != Deletion.NONE
-    return requested
-
-
-@part
-def _find_status(sim: SimulationArrays, begin: int, end: int) -> int:
-    """Return how far the deletion of a topic is."""
-    queued, started, reassigned = 0, 0, 0
-    for p in range(begin, end):
-        queued += sim.partitions[p, Partition.DELETION] == Deletion.QUEUED
-        started += sim.partitions[p, Partition.DELETION] == Deletion.STARTED
-        reassigned += sim.partitions[p, Partition.TARGET_SIZE] > 0
+        _apply_to_topic(sim, stop, Deletion.STARTED, EventKind.TOPIC_DELETION_COMPLETED, actions)
+    queued, started, reassigned, remaining = _count_deletions(sim, begin, end)
     if queued + started == 0:
         return DeletionStatus.NOT_REQUESTED
     if reassigned:
@@ -216,13 +172,25 @@ def _find_status(sim: SimulationArrays, begin: int, end: int) -> int:
 
 
 @part
+def _count_deletions(sim: SimulationArrays, begin: int, end: int) -> tuple[int, int, int, int]:
+    """Return how many partitions are queued for deletion, being deleted, being reassigned, and not to be deleted."""
+    queued, started, reassigned, remaining = 0, 0, 0, 0
+    for p in range(begin, end):
+        partition = sim.partitions[p]
+        queued += partition[Partition.DELETION] == Deletion.QUEUED
+        started += partition[Partition.DELETION] == Deletion.STARTED
+        reassigned += partition[Partition.TARGET_SIZE] > 0
+        exists = partition[Partition.STATE] != PartitionState.NON_EXISTENT
+        remaining += exists and partition[Partition.DELETION] == Deletion.NONE
+    return queued, started, reassigned, remaining
+
+
+@part
 def _has_controller(sim: SimulationArrays, p: int) -> bool:
     """Return whether there is a controller after p's last step: there is none once the last broker has failed."""
     step = sim.partitions[p, Partition.NEXT_STEP] - 1
-    if step < cluster_setting(sim, p, ClusterSetup.STEP_BEGIN):
-        return True
-    has_controller: bool = sim.steps[step, TimelineStep.KIND] != StepKind.LAST_BROKER_DOWN
-    return has_controller
+    is_first = step < cluster_setting(sim, p, ClusterSetup.STEP_BEGIN)
+    return bool(is_first or sim.steps[step, TimelineStep.KIND] != StepKind.LAST_BROKER_DOWN)
 
 
 @part
@@ -237,8 +205,8 @@ def _is_resumed_by_step(sim: SimulationArrays, stop: Ints) -> bool:
         if partition[Partition.DELETION] == Deletion.NONE:
             continue
         set_context(sim, p, stop[JointStop.TIME], stop[JointStop.EVENT])
-        for i in range(partition[Partition.AR_SIZE]):
-            slot = sim.replicas[partition[Partition.REPLICA_BEGIN] + i, Replica.AR]
+        begin = partition[Partition.REPLICA_BEGIN]
+        for slot in sim.replicas[begin : begin + partition[Partition.AR_SIZE], Replica.AR]:
             down += not is_live(sim, p, slot)
             returned = returned or broker_of(sim, p, slot) == step[TimelineStep.BROKER]
     if kind == StepKind.BROKER_UP:

@@ -7,17 +7,18 @@ the leader epoch, even if the leader stays the same.
 import enum
 
 from udfs.kernel_compiler import part
-from udfs.simulation.kernels.broker_liveness import is_live
 from udfs.simulation.kernels.codes import NONE, ChangeCause, PartitionState, ReplicaState
 from udfs.simulation.kernels.controller_elections import write_leadership
-from udfs.simulation.kernels.replica_lists import contains, replace_list
-from udfs.simulation.kernels.simulation_arrays import Ints, Partition, Replica, SimulationArrays
-from udfs.simulation.kernels.state_machines import (
+from udfs.simulation.kernels.partition_state import (
+    contains,
     delete_replica,
-    remove_partition,
+    is_live,
+    replace_list,
+    reset_partition,
     set_partition_state,
     set_replica_state,
 )
+from udfs.simulation.kernels.simulation_arrays import Ints, Partition, Replica, SimulationArrays
 
 UNCHANGED_LEADER, UNCHANGED_LIST = -2, -1
 RECORD_LISTS = 6
@@ -55,9 +56,8 @@ def apply_record(sim: SimulationArrays, p: int, lists: Ints, place: int, is_full
     if is_full:
         _create_from_record(sim, p)
         return
-    cause = _find_cause(sim, p, from_leader, leader, partition[Partition.ISR_SIZE] - old_isr_size)
-    if is_reassignment:
-        cause = ChangeCause.REASSIGNMENT
+    isr_growth = partition[Partition.ISR_SIZE] - old_isr_size
+    cause = ChangeCause.REASSIGNMENT if is_reassignment else _find_cause(sim, p, from_leader, leader, isr_growth)
     write_leadership(sim, p, cause, from_leader)
     to_state = PartitionState.OFFLINE if partition[Partition.LEADER] == NONE else PartitionState.ONLINE
     if to_state != partition[Partition.STATE] or leader not in (UNCHANGED_LEADER, from_leader):
@@ -71,13 +71,13 @@ def _create_from_record(sim: SimulationArrays, p: int) -> None:
     partition = sim.partitions[p]
     begin = partition[Partition.REPLICA_BEGIN]
     set_partition_state(sim, p, PartitionState.NEW, ChangeCause.CREATED)
-    for i in range(partition[Partition.AR_SIZE]):
-        set_replica_state(sim, p, sim.replicas[begin + i, Replica.AR], ReplicaState.NEW, ChangeCause.CREATED)
+    for slot in sim.replicas[begin : begin + partition[Partition.AR_SIZE], Replica.AR]:
+        set_replica_state(sim, p, slot, ReplicaState.NEW, ChangeCause.CREATED)
     write_leadership(sim, p, ChangeCause.CREATED, NONE)
-    to_state = PartitionState.OFFLINE if partition[Partition.LEADER] == NONE else PartitionState.ONLINE
-    set_partition_state(sim, p, to_state, ChangeCause.CREATED)
-    for i in range(partition[Partition.AR_SIZE]):
-        _start_replica(sim, p, sim.replicas[begin + i, Replica.AR], ChangeCause.CREATED)
+    is_led = partition[Partition.LEADER] != NONE
+    set_partition_state(sim, p, PartitionState.ONLINE if is_led else PartitionState.OFFLINE, ChangeCause.CREATED)
+    for slot in sim.replicas[begin : begin + partition[Partition.AR_SIZE], Replica.AR]:
+        _start_replica(sim, p, slot, ChangeCause.CREATED)
 
 
 @part
@@ -103,11 +103,9 @@ def _find_cause(sim: SimulationArrays, p: int, from_leader: int, leader: int, is
 
 @part
 def _update_replicas(sim: SimulationArrays, p: int) -> None:
-    """Start replicas that are new in the AR, and delete those that have left it."""
     partition = sim.partitions[p]
     begin = partition[Partition.REPLICA_BEGIN]
-    for i in range(partition[Partition.AR_SIZE]):
-        slot = sim.replicas[begin + i, Replica.AR]
+    for slot in sim.replicas[begin : begin + partition[Partition.AR_SIZE], Replica.AR]:
         if sim.replicas[begin + slot, Replica.STATE] == ReplicaState.NON_EXISTENT:
             set_replica_state(sim, p, slot, ReplicaState.NEW, ChangeCause.REASSIGNMENT)
             _start_replica(sim, p, slot, ChangeCause.REASSIGNMENT)
@@ -124,15 +122,7 @@ def forget_partition(sim: SimulationArrays, p: int) -> None:
     for slot in range(partition[Partition.SLOTS]):
         if sim.replicas[partition[Partition.REPLICA_BEGIN] + slot, Replica.STATE] != ReplicaState.NON_EXISTENT:
             delete_replica(sim, p, slot, ChangeCause.TOPIC_DELETION)
-    remove_partition(sim, p, ChangeCause.TOPIC_DELETION)
-
-
-@part
-def set_replica_fenced(sim: SimulationArrays, p: int, slot: int, is_fenced: bool) -> None:
-    """Take a replica offline or online because its broker is fenced or unfenced. Records have the rest."""
-    if sim.partitions[p, Partition.STATE] == PartitionState.NON_EXISTENT or not contains(sim, Replica.AR, p, slot):
-        return
-    if is_fenced:
-        set_replica_state(sim, p, slot, ReplicaState.OFFLINE, ChangeCause.LEADER_FAILED)
-    else:
-        set_replica_state(sim, p, slot, ReplicaState.ONLINE, ChangeCause.METADATA_UPDATE)
+    if partition[Partition.STATE] != PartitionState.OFFLINE:
+        set_partition_state(sim, p, PartitionState.OFFLINE, ChangeCause.TOPIC_DELETION)
+    set_partition_state(sim, p, PartitionState.NON_EXISTENT, ChangeCause.TOPIC_DELETION)
+    reset_partition(sim, p)

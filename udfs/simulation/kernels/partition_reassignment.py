@@ -4,7 +4,6 @@ Sources: KafkaController.onPartitionReassignment of 2.8; PartitionReassignmentRe
 """
 
 from udfs.kernel_compiler import copying_part, part
-from udfs.simulation.kernels.broker_liveness import is_active, is_live, serving_leader
 from udfs.simulation.kernels.codes import NONE, ChangeCause, PartitionState, ReplicaState
 from udfs.simulation.kernels.controller_elections import (
     clear_unneeded_elr,
@@ -14,31 +13,32 @@ from udfs.simulation.kernels.controller_elections import (
     set_leader,
     set_no_leader,
 )
-from udfs.simulation.kernels.replica_lists import (
+from udfs.simulation.kernels.partition_state import (
     append_to_list,
     contains,
+    delete_replica,
+    is_active,
+    is_live,
     remove_from_list,
     replace_list,
+    serving_leader,
+    set_replica_state,
     uses_elr,
     uses_kraft,
 )
 from udfs.simulation.kernels.simulation_arrays import Ints, Partition, Replica, SimulationArrays
-from udfs.simulation.kernels.state_machines import delete_replica, set_replica_state
 
 
 @copying_part
 def reassign_partition(sim: SimulationArrays, p: int, lists: Ints, place: int) -> None:
-    """Start the reassignment of p: the AR is the new list, followed by the replicas that will be removed.
-
-    With ZooKeeper all new replicas must be live, and the epoch grows if they are not all in sync yet.
-    The new replicas are at this place of `lists`.
-    """
+    """Start the reassignment of p to the list at this place of `lists`; the AR keeps replicas that will be removed."""
+    # With ZooKeeper all new replicas must be live, and the epoch grows if they are not all in sync yet.
     partition = sim.partitions[p]
     if partition[Partition.DELETION] or partition[Partition.STATE] <= PartitionState.NEW:
         return  # a partition that never had a leader has no state to write
     kraft = uses_kraft(sim, p)
-    for i in range(lists[place]):
-        if not kraft and not is_live(sim, p, lists[place + 1 + i]):
+    for slot in lists[place + 1 : place + 1 + lists[place]]:
+        if not kraft and not is_live(sim, p, slot):
             return
     begin = partition[Partition.REPLICA_BEGIN]
     old_ar = sim.replicas[begin : begin + partition[Partition.AR_SIZE], Replica.AR].copy()
@@ -54,8 +54,7 @@ def reassign_partition(sim: SimulationArrays, p: int, lists: Ints, place: int) -
                 append_to_list(sim, Replica.AR, p, slot)
         if not _is_target_in_sync(sim, p):
             set_leader(sim, p, partition[Partition.LEADER], ChangeCause.REASSIGNMENT)
-    for i in range(lists[place]):
-        slot = lists[place + 1 + i]
+    for slot in lists[place + 1 : place + 1 + lists[place]]:
         if slot in old_ar:
             continue
         if sim.replicas[begin + slot, Replica.STATE] == ReplicaState.NON_EXISTENT:
@@ -67,11 +66,9 @@ def reassign_partition(sim: SimulationArrays, p: int, lists: Ints, place: int) -
 
 @part
 def resume_reassignment(sim: SimulationArrays, p: int) -> None:
-    """Resume a reassignment that waits (ZooKeeper): complete it, or tell its replicas of it with the next epoch.
-
-    With KRaft it completes when the ISR changes. Sources: KafkaController.maybeResumeReassignments,
-    onPartitionReassignment and updateLeaderEpochAndSendRequest of 2.8.
-    """
+    """Resume a reassignment that waits (ZooKeeper): complete it, or tell its replicas of it with the next epoch."""
+    # With KRaft it completes when the ISR changes. Sources: KafkaController.maybeResumeReassignments,
+    # updateLeaderEpochAndSendRequest of 2.8.
     partition = sim.partitions[p]
     if not partition[Partition.TARGET_SIZE] or uses_kraft(sim, p):
         return
@@ -85,11 +82,9 @@ def resume_reassignment(sim: SimulationArrays, p: int) -> None:
 def _set_kraft_assignment(
     sim: SimulationArrays, p: int, lists: Ints, place: int, old_ar: Ints, old_target: Ints
 ) -> None:
-    """Set AR and target as the quorum's controller does. The target has the replicas of the AR that stay.
-
-    A request that removes no replica, during another reassignment, leaves the replicas that are being removed as they
-    are: ReplicationControlManager.changePartitionReassignment writes no empty list.
-    """
+    """Set AR and target as the quorum's controller does. The target has the replicas of the AR that stay."""
+    # During another reassignment, a request that removes no replica leaves those that are being removed as they are:
+    # ReplicationControlManager.changePartitionReassignment writes no empty list.
     size, adds, is_under_way = lists[place], False, len(old_target) > 0
     replace_list(sim, Replica.AR, p, lists, place)
     for slot in range(sim.partitions[p, Partition.SLOTS]):  # by broker id
@@ -97,8 +92,7 @@ def _set_kraft_assignment(
             append_to_list(sim, Replica.AR, p, slot)
     removes = sim.partitions[p, Partition.AR_SIZE] > size
     sim.partitions[p, Partition.TARGET_SIZE] = 0
-    for i in range(size):
-        slot = lists[place + 1 + i]
+    for slot in lists[place + 1 : place + 1 + size]:
         adds = adds or slot not in old_ar
         if removes or not is_under_way or slot in old_target or slot not in old_ar:
             append_to_list(sim, Replica.TARGET, p, slot)
@@ -109,11 +103,10 @@ def _set_kraft_assignment(
 @part
 def _is_target_in_sync(sim: SimulationArrays, p: int) -> bool:
     partition = sim.partitions[p]
-    for i in range(partition[Partition.TARGET_SIZE]):
-        slot = sim.replicas[partition[Partition.REPLICA_BEGIN] + i, Replica.TARGET]
-        if not contains(sim, Replica.ISR, p, slot):
-            return False
-    return True
+    begin, is_in_sync = partition[Partition.REPLICA_BEGIN], True
+    for slot in sim.replicas[begin : begin + partition[Partition.TARGET_SIZE], Replica.TARGET]:
+        is_in_sync = is_in_sync and contains(sim, Replica.ISR, p, slot)
+    return is_in_sync
 
 
 @part
@@ -133,8 +126,7 @@ def complete_reassignment(sim: SimulationArrays, p: int) -> None:
             if leader == NONE:
                 return
         set_leader(sim, p, leader, ChangeCause.REASSIGNMENT)
-    for i in range(partition[Partition.AR_SIZE]):
-        slot = sim.replicas[begin + i, Replica.AR]
+    for slot in sim.replicas[begin : begin + partition[Partition.AR_SIZE], Replica.AR]:
         if contains(sim, Replica.TARGET, p, slot):
             continue
         if not kraft:
@@ -147,10 +139,8 @@ def complete_reassignment(sim: SimulationArrays, p: int) -> None:
 
 @part
 def _remove_leaving_from_isr(sim: SimulationArrays, p: int) -> None:
-    """Remove all replicas outside the target from the ISR, in one record. The epoch grows if a replica leaves or leads.
-
-    Source: PartitionChangeBuilder.completeReassignmentIfNeeded and what follows it, of 4.1.
-    """
+    """Remove all replicas outside the target from the ISR, in one record."""
+    # The epoch grows if a replica leaves or leads. Source: completeReassignmentIfNeeded of PartitionChangeBuilder, 4.1.
     partition = sim.partitions[p]
     with_elr = uses_elr(sim, p)
     removes_replicas = partition[Partition.TARGET_SIZE] < partition[Partition.AR_SIZE]

@@ -4,16 +4,21 @@ The rules are those of docs/replay-rules.md. Sources: DelayedProduce, DelayedFet
 """
 
 from udfs.kernel_compiler import part
-from udfs.simulation.kernels.broker_liveness import serving_leader
-from udfs.simulation.kernels.change_log import Cursor, ProgressRow
 from udfs.simulation.kernels.codes import AnsweredBy, RequestError
-from udfs.simulation.kernels.replica_lists import cluster_setting, effective_min_isr
-from udfs.simulation.kernels.replica_logs import copy_log, set_high_watermark
+from udfs.simulation.kernels.partition_state import (
+    cluster_setting,
+    copy_log,
+    effective_min_isr,
+    serving_leader,
+    set_high_watermark,
+)
 from udfs.simulation.kernels.simulation_arrays import (
     NEVER,
     ClusterSetup,
+    Cursor,
     Partition,
     PartitionEvent,
+    ProgressRow,
     Replica,
     RequestList,
     RequestStatus,
@@ -47,10 +52,8 @@ def count_readable(sim: SimulationArrays, p: int, leader: int, offset: int, by_c
 @part
 def read_messages(sim: SimulationArrays, p: int, leader: int, event: int, by_consumer: bool) -> None:
     """Note what the fetch of this event reads now."""
-    request = sim.requests[event]
-    messages = count_readable(sim, p, leader, request[RequestStatus.OFFSET], by_consumer)
-    request[RequestStatus.MESSAGES] = messages
-    row = sim.partitions[p, Partition.REPLICA_BEGIN] + leader
+    request, row = sim.requests[event], sim.partitions[p, Partition.REPLICA_BEGIN] + leader
+    request[RequestStatus.MESSAGES] = count_readable(sim, p, leader, request[RequestStatus.OFFSET], by_consumer)
     request[RequestStatus.HIGH_WATERMARK] = sim.replicas[row, Replica.HW]
 
 
@@ -133,9 +136,6 @@ def complete_produces(sim: SimulationArrays, p: int, offset: int) -> None:
         partition[Partition.PRODUCE_HEAD] += 1
 
 
-# ---- timeouts
-
-
 @part
 def expire_requests(sim: SimulationArrays, p: int, now: int) -> None:
     """Answer requests whose deadline has come, and find the next deadline."""
@@ -172,9 +172,6 @@ def expire_requests(sim: SimulationArrays, p: int, now: int) -> None:
         else:
             next_deadline = min(next_deadline, sim.requests[event, RequestStatus.DEADLINE])
     partition[Partition.NEXT_DEADLINE] = next_deadline
-
-
-# ---- failures
 
 
 @part

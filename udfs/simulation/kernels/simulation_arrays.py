@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from udfs.kernel_compiler import part
+
 Ints = npt.NDArray[np.int64]
 NEVER = int(np.iinfo(np.int64).max)
 LONG_AGO = int(np.iinfo(np.int64).min // 2)
@@ -88,6 +90,11 @@ class StepKind(enum.IntEnum):
     BROKER_FENCED, BROKER_UNFENCED, UNCLEAN_BROKER_UP = range(9, 12)
 
 
+# Steps after which their broker is down, or live.
+DOWN_STEPS = (StepKind.BROKER_DOWN, StepKind.CONTROLLER_DOWN, StepKind.LAST_BROKER_DOWN, StepKind.BROKER_FENCED)
+UP_STEPS = (StepKind.BROKER_UP, StepKind.CONTROLLER_UP, StepKind.UNCLEAN_BROKER_UP, StepKind.BROKER_UNFENCED)
+
+
 @columns
 class ClusterSetup(enum.IntEnum):
     """Columns of `clusters`: settings, then time, controller epoch and steps."""
@@ -118,7 +125,7 @@ class Timeline(NamedTuple):
     brokers: Ints  # (n, 4), where its rows of `broker_changes` begin and end, and its part of `broker_steps`
     # (k, 2), from which step on a broker has these flags (BrokerFlag); the first of each at step -1
     broker_changes: Ints
-    broker_steps: Ints  # rows of `steps`, rising, of each broker; then, of each cluster, those for every partition
+    broker_steps: Ints  # (i, 1), rows of `steps`, rising: of each broker; then, of each cluster, for every partition
 
 
 @columns
@@ -171,9 +178,83 @@ class SimulationArrays(NamedTuple):
     lists: Ints
     requests: Ints
     request_lists: Ints
-    leaderships: Ints
-    transitions: Ints
-    health_intervals: Ints
-    progress: Ints
-    written_lists: Ints
-    cursor: Ints
+    leaderships: Ints  # (n, LeadershipRow)
+    transitions: Ints  # (n, TransitionRow)
+    health_intervals: Ints  # (n, HealthRow)
+    progress: Ints  # (n, ProgressRow)
+    written_lists: Ints  # lists of broker places; of a last health interval, also of offsets
+    cursor: Ints  # (Cursor)
+
+
+@columns
+class LeadershipRow(enum.IntEnum):
+    """Columns of `leaderships`: a leader, epoch or ISR that was written. ISR: place in `written_lists`."""
+
+    EVENT, PARTITION, CAUSE, FROM_BROKER, TO_BROKER, LEADER_EPOCH, CONTROLLER_EPOCH, ISR, TIME = range(9)
+
+
+@columns
+class TransitionRow(enum.IntEnum):
+    """Columns of `transitions`: a change of state that was tried, of a partition (BROKER = NONE) or a replica."""
+
+    EVENT, PARTITION, BROKER, FROM_STATE, TO_STATE, CAUSE = range(6)
+    LEADER_EPOCH, CONTROLLER_EPOCH, LEGAL, TIME = range(6, 10)
+
+
+@columns
+class HealthRow(enum.IntEnum):
+    """Columns of `health_intervals`. From LEADER on as PartitionHealth; REPLICA_LIST: in `written_lists`, or -1."""
+
+    FROM_TIME, TO_TIME, PARTITION, LEADER, LEADER_EPOCH, ISR_SIZE, AR_SIZE, MIN_ISR = range(8)
+    LOG_END_OFFSET, HIGH_WATERMARK, COMMITTED_OFFSET = range(8, 11)
+    EXPOSED_ACKS_0, EXPOSED_ACKS_1, EXPOSED_ACKS_ALL, REPLICA_LIST = range(11, 15)
+
+
+@columns
+class ProgressRow(enum.IntEnum):
+    """Columns of `progress`: how many bytes a waiting fetch could read from a time on; -1 = its leader failed."""
+
+    REQUEST, TIME, BYTES = range(3)
+
+
+@columns
+class Cursor(enum.IntEnum):
+    """Entries of `cursor`: rows used of each array, whether anything is written, what the next rows refer to."""
+
+    LEADERSHIPS, TRANSITIONS, HEALTH, PROGRESS, LISTS, ENABLED = range(6)
+    TIME, EVENT, CONTROLLER_EPOCH, STEP = range(6, 10)
+
+
+# What a simulation writes: the last six arrays of SimulationArrays.
+ChangeLog = tuple[Ints, Ints, Ints, Ints, Ints, Ints]
+
+
+def new_change_log(rows: int, slots: int, enabled: bool = True) -> ChangeLog:
+    """Make an empty log with room for `rows` of each kind and for one step of a partition with so many slots."""
+    step_rows = 4 * (slots + 4) + 64
+    rows += step_rows
+    cursor = np.zeros(len(Cursor), np.int64)
+    cursor[Cursor.ENABLED] = enabled
+    return (
+        np.empty((rows, len(LeadershipRow)), np.int64),
+        np.empty((2 * rows, len(TransitionRow)), np.int64),
+        np.empty((rows, len(HealthRow)), np.int64),
+        np.empty((rows, len(ProgressRow)), np.int64),
+        np.empty(8 * rows + 16 * step_rows, np.int64),
+        cursor,
+    )
+
+
+@part
+def has_room(sim: SimulationArrays, p: int) -> bool:
+    """Return whether the log has room for whatever one step of p writes."""
+    partition, cursor = sim.partitions[p], sim.cursor
+    step_rows = 4 * (partition[Partition.SLOTS] + 4)
+    room: bool = cursor[Cursor.ENABLED] == 0 or (
+        cursor[Cursor.LEADERSHIPS] + step_rows < len(sim.leaderships)
+        and cursor[Cursor.TRANSITIONS] + 2 * step_rows < len(sim.transitions)
+        and cursor[Cursor.HEALTH] + step_rows < len(sim.health_intervals)
+        and cursor[Cursor.PROGRESS] + step_rows + 2 * partition[Partition.CONSUMER_FETCHES] < len(sim.progress)
+        and cursor[Cursor.LISTS] + 8 * step_rows < len(sim.written_lists)
+    )
+    return room

@@ -7,28 +7,9 @@ worst takeover of an oversized partition, leave headroom for. Total headroom mus
 import numpy as np
 
 from udfs.kernel_compiler import compiled, part
-from udfs.planning.annealing.kernels.search_moves import (
-    NO_MOVE,
-    Schedule,
-    add_distinct,
-    add_leader_and_successor,
-    can_hold,
-    cooling_factor,
-    copy_cost,
-    draw_below,
-    draw_bound,
-    draw_unit,
-    exchange_slots,
-)
-from udfs.planning.annealing.kernels.search_state import (
-    ClusterArrays,
-    Search,
-    count_leadership,
-    holds_initially,
-    is_within_budget,
-    move_replica,
-    replica_cost,
-)
+from udfs.planning.annealing.kernels import search_moves as moves
+from udfs.planning.annealing.kernels import search_state
+from udfs.planning.annealing.kernels.search_state import Search, holds_initially
 from udfs.planning.kernels.array_types import Floats, Int32s, Ints
 
 _MAX_SHARE = 0.9  # of a broker's disk or bytes in that oversized partitions may take
@@ -40,8 +21,7 @@ _CROWDING_FACTOR = 2.5  # cost of load beyond _MAX_SHARE, in excess costs of byt
 def _headroom(search: Search, load: Floats, b: int) -> float:
     """Return the bytes out that b can lead beside its oversized partitions; below 0 if it leads too much of them.
 
-    A broker whose disk or bytes in are full of oversized partitions holds few others to lead: at most twice the share
-    that remains.
+    A broker whose disk or bytes in are full of them holds few others to lead: at most twice the share that remains.
     """
     limits, state = search.limits, search.state
     room: float = min(limits.bytes_out[b], -state.takeovers_bytes_out.worst[b]) - state.bytes_out[b]
@@ -52,7 +32,7 @@ def _headroom(search: Search, load: Floats, b: int) -> float:
 @part
 def _broker_cost(search: Search, load: Floats, b: int) -> float:
     """Return the cost of what b holds, and of oversized partitions that it leads or takes over beyond its limit."""
-    room, cost = _headroom(search, load, b), replica_cost(search, b, 0, 0.0, 0.0)
+    room, cost = _headroom(search, load, b), search_state.replica_cost(search, b, 0, 0.0, 0.0)
     return cost - search.weights.excess_bytes_out * room if room < 0.0 else cost
 
 
@@ -67,46 +47,36 @@ def _crowding_cost(search: Search, load: Floats, b: int) -> float:
 
 
 @part
-def _move_load(cluster: ClusterArrays, load: Floats, p: int, b: int, target: int) -> None:
-    load[0, b] -= cluster.disk[p]
-    load[0, target] += cluster.disk[p]
-    load[1, b] -= cluster.bytes_in[p]
-    load[1, target] += cluster.bytes_in[p]
-
-
-@part
 def _shortfall_cost(search: Search, headroom: float, divisible_load: float) -> float:
-    if headroom >= divisible_load:
-        return 0.0
-    return search.weights.excess_survivor_bytes_out * (divisible_load - headroom)
+    return search.weights.excess_survivor_bytes_out * max(divisible_load - headroom, 0.0)
 
 
 @part
 def _propose(search: Search, p: int, targets: Int32s, move_share: float) -> tuple[int, int, int]:
-    """Draw a move of partition p: (slot, slot that it exchanges with or -1, target), or NO_MOVE."""
+    """Draw a move of partition p: (slot, slot that it exchanges with or -1, target), or moves.NO_MOVE."""
     cluster, limits, state, random = search.cluster, search.limits, search.state, search.random
     begin, end = cluster.offsets[p], cluster.offsets[p + 1]
-    slot = begin + draw_below(random, end - begin)
-    if draw_unit(random) >= move_share:
+    slot = begin + moves.draw_below(random, end - begin)
+    if moves.draw_unit(random) >= move_share:
         if end - begin < 2:
-            return NO_MOVE
-        other = begin + draw_below(random, end - begin)
+            return moves.NO_MOVE
+        other = begin + moves.draw_below(random, end - begin)
         if other == slot or not cluster.can_lead[state.slots[other if slot == begin else slot]]:
-            return NO_MOVE
+            return moves.NO_MOVE
         return min(slot, other), max(slot, other), state.slots[max(slot, other)]
-    target = targets[draw_below(random, len(targets))]
+    target = targets[moves.draw_below(random, len(targets))]
     initial = cluster.initial_offsets[p + 1] - cluster.initial_offsets[p]
-    if initial and draw_unit(random) < 0.3:
-        target = cluster.initial[cluster.initial_offsets[p] + draw_below(random, initial)]
+    if initial and moves.draw_unit(random) < 0.3:
+        target = cluster.initial[cluster.initial_offsets[p] + moves.draw_below(random, initial)]
         if not cluster.can_receive[target]:
-            return NO_MOVE
+            return moves.NO_MOVE
     # A partition that is beyond the limits of every broker stays.
     if cluster.disk[p] > limits.disk[target] or cluster.bytes_in[p] > limits.bytes_in[target]:
-        return NO_MOVE
-    if not holds_initially(cluster, p, target) and not is_within_budget(limits, state, cluster.disk[p], 1):
-        return NO_MOVE
-    if not can_hold(cluster, state, slot, target) or state.replicas[target] >= state.broker_slots.shape[1]:
-        return NO_MOVE
+        return moves.NO_MOVE
+    if not holds_initially(cluster, p, target) and not search_state.is_within_budget(limits, state, cluster.disk[p], 1):
+        return moves.NO_MOVE
+    if not moves.can_hold(cluster, state, slot, target) or state.replicas[target] >= state.broker_slots.shape[1]:
+        return moves.NO_MOVE
     return slot, -1, target
 
 
@@ -115,33 +85,28 @@ def _apply(search: Search, load: Floats, slot: int, partner: int, target: int) -
     """Move the slot to `target`, or exchange it with `partner` if that is not -1. The same with b undoes it."""
     cluster, state = search.cluster, search.state
     p, b = cluster.row[slot], state.slots[slot]
-    count_leadership(cluster, search.limits, state, p, -1)
+    search_state.count_leadership(cluster, search.limits, state, p, -1)
     if partner >= 0:
         state.slots[slot], state.slots[partner] = target, b
-        exchange_slots(state, slot, partner)
+        moves.exchange_slots(state, slot, partner)
     else:
-        _move_load(cluster, load, p, b, target)
-        move_replica(cluster, state, slot, target)
-    count_leadership(cluster, search.limits, state, p, 1)
+        load[0, b] -= cluster.disk[p]
+        load[0, target] += cluster.disk[p]
+        load[1, b] -= cluster.bytes_in[p]
+        load[1, target] += cluster.bytes_in[p]
+        search_state.move_replica(cluster, state, slot, target)
+    search_state.count_leadership(cluster, search.limits, state, p, 1)
 
 
 @compiled
 def anneal_oversized(
-    search: Search, rows: Ints, targets: Int32s, divisible_load: float, schedule: Schedule, move_share: float
+    search: Search, rows: Ints, targets: Int32s, divisible_load: float, schedule: moves.Schedule, move_share: float
 ) -> float:
-    """Anneal replicas and order of oversized partitions.
+    """Anneal replicas and order of the oversized partitions `rows` (int64), whose bytes out alone the cluster has.
 
-    Args:
-        search: Its cluster has the bytes out of oversized partitions alone; its state changes.
-        rows: int64, the oversized partitions.
-        targets: int32, brokers that may receive.
-        divisible_load: Bytes out of all other partitions.
-        schedule: How many moves are proposed, and the temperatures.
-        move_share: Share of proposals that move a replica; the others exchange places in a list.
-
-    Returns:
-        By how much total headroom falls short of the divisible load, in units of bytes out; what one broker alone
-        leads too much counts more.
+    targets: int32, brokers that may receive. divisible_load: bytes out of all other partitions. move_share: of
+    proposals that move a replica; the others exchange places in a list. Return by how much headroom falls short of the
+    divisible load; what one broker alone leads too much counts more.
     """
     cluster, state, random, touched = search.cluster, search.state, search.random, search.touched
     load = np.zeros((2, len(cluster.rack)))
@@ -152,23 +117,23 @@ def anneal_oversized(
     headroom = 0.0
     for b in targets:
         headroom += max(0.0, _headroom(search, load, b))
-    temperature, factor = schedule.start, cooling_factor(schedule, 1)
+    temperature, factor = schedule.start, moves.cooling_factor(schedule, 1)
     for _ in range(schedule.proposals):
         temperature *= factor
-        p = rows[draw_below(random, len(rows))]
+        p = rows[moves.draw_below(random, len(rows))]
         slot, partner, target = _propose(search, p, targets, move_share)
         if slot < 0:
             continue
         b = state.slots[slot]
-        count = add_leader_and_successor(cluster, state, p, touched, 0)
-        count = add_distinct(touched, add_distinct(touched, count, b), target)
+        count = moves.add_leader_and_successor(cluster, state, p, touched, 0)
+        count = moves.add_distinct(touched, moves.add_distinct(touched, count, b), target)
         before, room_before = _shortfall_cost(search, headroom, divisible_load), 0.0
         for j in range(count):
             before += _broker_cost(search, load, touched[j])
             room_before += max(0.0, _headroom(search, load, touched[j]))
         rise = 0.0
         if partner < 0:
-            rise = copy_cost(cluster, search.weights, p, target) - copy_cost(cluster, search.weights, p, b)
+            rise = moves.copy_cost(cluster, search.weights, p, target) - moves.copy_cost(cluster, search.weights, p, b)
             rise -= _crowding_cost(search, load, b) + _crowding_cost(search, load, target)
         _apply(search, load, slot, partner, target)
         if partner < 0:
@@ -178,7 +143,7 @@ def anneal_oversized(
             rise += _broker_cost(search, load, touched[j])
             room_after += max(0.0, _headroom(search, load, touched[j]))
         rise += _shortfall_cost(search, headroom + room_after - room_before, divisible_load) - before
-        if rise <= draw_bound(random, temperature):
+        if rise <= moves.draw_bound(random, temperature):
             headroom += room_after - room_before
         else:
             _apply(search, load, slot, partner, b)

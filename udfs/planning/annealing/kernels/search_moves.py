@@ -5,18 +5,16 @@ from typing import NamedTuple
 import numpy as np
 
 from udfs.kernel_compiler import compiled, part
+from udfs.planning.annealing.kernels import search_state
 from udfs.planning.annealing.kernels.search_state import (
     BrokerLimits,
     ClusterArrays,
     CostWeights,
     Search,
     SearchState,
-    count_leadership,
     holds_initially,
-    leadership_cost,
-    order_cost,
 )
-from udfs.planning.kernels.array_types import Int32s, RandomState
+from udfs.planning.kernels.array_types import Floats, Int32s, RandomState
 
 NO_MOVE = (-1, -1, -1)
 COOLING_STEPS = 512  # moves proposed at one temperature, and between two searches for brokers beyond a limit
@@ -125,7 +123,7 @@ def sum_touched_costs(search: Search, count: int) -> float:
     """Return what the leadership of the first `count` touched brokers costs now."""
     total = 0.0
     for j in range(count):
-        total += leadership_cost(search.limits, search.weights, search.state, search.touched[j])
+        total += search_state.leadership_cost(search.limits, search.weights, search.state, search.touched[j])
     return total
 
 
@@ -134,21 +132,29 @@ def update_touched_costs(search: Search, count: int) -> None:
     """Update `cost` of the first `count` touched brokers."""
     for j in range(count):
         b = search.touched[j]
-        search.cost[b] = leadership_cost(search.limits, search.weights, search.state, b)
+        search.cost[b] = search_state.leadership_cost(search.limits, search.weights, search.state, b)
 
 
 @part
 def find_hot_leaders(search: Search) -> int:
-    """Fill `cost` with the leadership's, and `hot` with brokers that lead or would take over too much or too little.
-
-    Returns:
-        How many are hot.
-    """
+    """Fill `cost` with the leadership's, and `hot` with brokers whose leadership costs. Return how many are hot."""
     count = 0
     for b in range(len(search.cost)):
-        search.cost[b] = leadership_cost(search.limits, search.weights, search.state, b)
+        search.cost[b] = search_state.leadership_cost(search.limits, search.weights, search.state, b)
         if search.cost[b] > 1e-12:
             search.hot[count] = b
+            count += 1
+    return count
+
+
+@part
+def find_hot_holders(search: Search, cost: Floats, hot: Int32s) -> int:
+    """Fill `cost` with the replicas', and `hot` with brokers that hold too much or too little. Return how many."""
+    count = 0
+    for b in range(len(hot)):
+        cost[b] = search_state.replica_cost(search, b, 0, 0.0, 0.0)
+        if cost[b] > 1e-12:
+            hot[count] = b
             count += 1
     return count
 
@@ -168,16 +174,17 @@ def exchange_slots(state: SearchState, one: int, two: int) -> None:
 
 
 @part
-def try_exchange(search: Search, one: int, two: int, bound: float) -> None:
-    """Exchange slots one < two of a partition if the cost rises by no more than `bound`."""
+def try_exchange(search: Search, p: int, bound: float) -> None:
+    """Exchange leader or successor of p with a later random replica if the cost rises by no more than `bound`."""
     cluster, limits, weights, state = search.cluster, search.limits, search.weights, search.state
-    p = cluster.row[one]
-    begin = cluster.offsets[p]
+    begin, size = cluster.offsets[p], cluster.offsets[p + 1] - cluster.offsets[p]
+    one = begin + (draw_below(search.random, 2) if size > 2 else 0)
+    two = one + 1 + draw_below(search.random, begin + size - one - 1)
     b, t = state.slots[one], state.slots[two]
     if one == begin and not cluster.can_lead[t]:
         return
     count = add_distinct(search.touched, add_leader_and_successor(cluster, state, p, search.touched, 0), t)
-    before = order_cost(cluster, weights, state, p)
+    before = search_state.order_cost(cluster, weights, state, p)
     for j in range(count):
         before += search.cost[search.touched[j]]
     least = 0.0
@@ -188,25 +195,20 @@ def try_exchange(search: Search, one: int, two: int, bound: float) -> None:
         least += _leader_cost(limits, weights, b, state.leaders[b] - 1, state.bytes_out[b] - cluster.bytes_out[p])
     if least - before > bound:
         return
-    count_leadership(cluster, limits, state, p, -1)
+    search_state.count_leadership(cluster, limits, state, p, -1)
     state.slots[one], state.slots[two] = t, b
-    count_leadership(cluster, limits, state, p, 1)
-    if sum_touched_costs(search, count) + order_cost(cluster, weights, state, p) - before <= bound:
+    search_state.count_leadership(cluster, limits, state, p, 1)
+    if sum_touched_costs(search, count) + search_state.order_cost(cluster, weights, state, p) - before <= bound:
         exchange_slots(state, one, two)
         update_touched_costs(search, count)
         return
-    count_leadership(cluster, limits, state, p, -1)
+    search_state.count_leadership(cluster, limits, state, p, -1)
     state.slots[one], state.slots[two] = b, t
-    count_leadership(cluster, limits, state, p, 1)
+    search_state.count_leadership(cluster, limits, state, p, 1)
 
 
 @part
 def _leader_cost(limits: BrokerLimits, weights: CostWeights, b: int, leaders: int, bytes_out: float) -> float:
-    cost = 0.0
-    if leaders > limits.max_leaders[b]:
-        cost += weights.excess_leaders * (leaders - limits.max_leaders[b])
-    elif leaders < limits.min_leaders[b]:
-        cost += weights.excess_leaders * (limits.min_leaders[b] - leaders)
-    if bytes_out > limits.bytes_out[b]:
-        cost += weights.excess_bytes_out * (bytes_out - limits.bytes_out[b])
+    count = max(leaders - limits.max_leaders[b], 0.0) + max(limits.min_leaders[b] - leaders, 0.0)
+    cost: float = weights.excess_leaders * count + weights.excess_bytes_out * max(bytes_out - limits.bytes_out[b], 0.0)
     return cost

@@ -1,8 +1,7 @@
 """State of a search over replica lists: loads of brokers, takeovers between them, and what exceeding a limit costs.
 
-A slot is a place in a replica list. A slot is copied if its broker holds no replica of the partition initially. Loads
-are in units of their mean over the brokers that may hold replicas, so 1.0 is the mean; counts are counts. n is the
-number of brokers, p of partitions, r of slots.
+A slot is a place in a replica list, copied if its broker holds no replica of the partition initially. Loads are in
+units of their mean over the brokers that may hold replicas; counts are counts. n brokers, p partitions, r slots.
 """
 
 from typing import Any, NamedTuple
@@ -32,11 +31,7 @@ class ClusterArrays(NamedTuple):
 
 
 class BrokerLimits(NamedTuple):
-    """What brokers should keep to: float64 (n) each, counts in both directions.
-
-    `survivor_leaders` and `survivor_bytes_out` limit every survivor of the failure of broker f. `copied_disk` and
-    `copied_replicas` are the budget of the whole plan.
-    """
+    """What brokers should keep to: float64 (n) each, counts in both directions."""
 
     min_replicas: Floats
     max_replicas: Floats
@@ -45,17 +40,14 @@ class BrokerLimits(NamedTuple):
     disk: Floats
     bytes_in: Floats
     bytes_out: Floats
-    survivor_leaders: Floats
-    survivor_bytes_out: Floats
-    copied_disk: float
+    survivor_leaders: Floats  # Of every survivor of the failure of broker f
+    survivor_bytes_out: Floats  # Of every survivor of the failure of broker f
+    copied_disk: float  # Budget of the whole plan, as copied_replicas
     copied_replicas: float
 
 
 class CostWeights(NamedTuple):
-    """What the objective charges: for copies, for changes of leader and successor, and per unit beyond a limit.
-
-    `excess_disk` and `excess_bytes_in` are float64 (n), by broker.
-    """
+    """What the objective charges: for copies, for changes of leader and successor, and per unit beyond a limit."""
 
     copied_disk: float
     copied_replica: float
@@ -63,8 +55,8 @@ class CostWeights(NamedTuple):
     successor_change: float
     excess_replicas: float
     excess_leaders: float
-    excess_disk: Floats
-    excess_bytes_in: Floats
+    excess_disk: Floats  # float64 (n), by broker
+    excess_bytes_in: Floats  # float64 (n), by broker
     excess_bytes_out: float
     excess_survivor_leaders: float
     excess_survivor_bytes_out: float
@@ -100,39 +92,29 @@ class SearchState(NamedTuple):
 
 
 class Search(NamedTuple):
-    """A search under way, with scratch arrays.
-
-    Attributes:
-        cluster, limits, weights, state: The parts above.
-        random: uint64 (1), changed by every draw.
-        cost: float64 (n), what each broker's excess costs, kept up to date by the moves.
-        hot: int32 (n), brokers with such a cost.
-        touched: int32 (16), brokers that the move at hand changes.
-    """
+    """A search under way, with scratch arrays."""
 
     cluster: ClusterArrays
     limits: BrokerLimits
     weights: CostWeights
     state: SearchState
-    random: RandomState
-    cost: Floats
-    hot: Int32s
-    touched: Int32s
+    random: RandomState  # Changed by every draw
+    cost: Floats  # float64 (n), what each broker's excess costs, kept up to date by the moves
+    hot: Int32s  # int32 (n), brokers with such a cost
+    touched: Int32s  # int32 (16), brokers that the move at hand changes
 
 
 def create_state(cluster: ClusterArrays, limits: BrokerLimits, slots: Int32s) -> SearchState:
     """Create the state of these slots (copied)."""
     n, r = len(cluster.rack), len(slots)
     room = int(max(np.bincount(slots, minlength=n).max(initial=0), limits.max_replicas.max(initial=0)) * 1.5) + 16
+    counts, loads = np.zeros((2, n), np.int64), np.zeros((3, n))
+    takeovers = Takeovers(np.zeros((n, n), np.int32), np.zeros(n), np.zeros(n, np.int32))
+    takeovers_bytes_out = Takeovers(np.zeros((n, n)), np.zeros(n), np.zeros(n, np.int32))
+    sums = (counts[0], counts[1], loads[0], loads[1], loads[2], takeovers, takeovers_bytes_out)
     state = SearchState(
-        slots=slots.astype(np.int32, copy=True),
-        replicas=np.zeros(n, np.int64),
-        leaders=np.zeros(n, np.int64),
-        disk=np.zeros(n),
-        bytes_in=np.zeros(n),
-        bytes_out=np.zeros(n),
-        takeovers=Takeovers(np.zeros((n, n), np.int32), np.zeros(n), np.zeros(n, np.int32)),
-        takeovers_bytes_out=Takeovers(np.zeros((n, n)), np.zeros(n), np.zeros(n, np.int32)),
+        slots.astype(np.int32, copy=True),
+        *sums,
         broker_slots=np.zeros((n, min(room, max(r, 1))), np.int32),
         slot_index=np.zeros(r, np.int32),
         copied_slots=np.zeros(r, np.int32),
@@ -293,18 +275,10 @@ def mark_copied(cluster: ClusterArrays, state: SearchState, slot: int, copied: b
 
 
 @part
-def excess_over(value: float, limit: float) -> float:
-    """Return how much of the value is above the limit."""
-    excess: float = max(value - limit, 0.0)
-    return excess
-
-
-@part
 def is_within_budget(limits: BrokerLimits, state: SearchState, disk: float, replicas: int) -> bool:
     """Tell whether the budget allows copying this much more."""
-    if disk > 0.0 and state.copied_disk[0] + disk > limits.copied_disk:
-        return False
-    return not (replicas > 0 and state.copied_count[0] + replicas > limits.copied_replicas)
+    fits: bool = disk <= 0.0 or state.copied_disk[0] + disk <= limits.copied_disk
+    return fits and (replicas <= 0 or state.copied_count[0] + replicas <= limits.copied_replicas)
 
 
 @part
@@ -312,26 +286,24 @@ def replica_cost(search: Search, b: int, replicas: int, disk: float, bytes_in: f
     """Return what broker b's excess would cost if it held this much more."""
     limits, weights, state = search.limits, search.weights, search.state
     count = state.replicas[b] + replicas
-    excess = excess_over(count, limits.max_replicas[b]) + excess_over(limits.min_replicas[b], count)
-    cost: float = (
-        weights.excess_replicas * excess
-        + weights.excess_disk[b] * excess_over(state.disk[b] + disk, limits.disk[b])
-        + weights.excess_bytes_in[b] * excess_over(state.bytes_in[b] + bytes_in, limits.bytes_in[b])
+    cost: float = weights.excess_replicas * (
+        max(count - limits.max_replicas[b], 0.0) + max(limits.min_replicas[b] - count, 0.0)
     )
+    cost += weights.excess_disk[b] * max(state.disk[b] + disk - limits.disk[b], 0.0)
+    cost += weights.excess_bytes_in[b] * max(state.bytes_in[b] + bytes_in - limits.bytes_in[b], 0.0)
     return cost
 
 
 @part
 def leadership_cost(limits: BrokerLimits, weights: CostWeights, state: SearchState, b: int) -> float:
     """Return what broker b's excess costs in leaders and bytes out, now and after the worst failure of another."""
-    leaders = state.leaders[b]
-    count = excess_over(leaders, limits.max_leaders[b]) + excess_over(limits.min_leaders[b], leaders)
-    cost: float = (
-        weights.excess_leaders * count
-        + weights.excess_bytes_out * excess_over(state.bytes_out[b], limits.bytes_out[b])
-        + weights.excess_survivor_leaders * excess_over(leaders + state.takeovers.worst[b], 0.0)
-        + weights.excess_survivor_bytes_out * excess_over(state.bytes_out[b] + state.takeovers_bytes_out.worst[b], 0.0)
+    leaders, out = state.leaders[b], state.bytes_out[b]
+    cost: float = weights.excess_leaders * (
+        max(leaders - limits.max_leaders[b], 0.0) + max(limits.min_leaders[b] - leaders, 0.0)
     )
+    cost += weights.excess_bytes_out * max(out - limits.bytes_out[b], 0.0)
+    cost += weights.excess_survivor_leaders * max(leaders + state.takeovers.worst[b], 0.0)
+    cost += weights.excess_survivor_bytes_out * max(out + state.takeovers_bytes_out.worst[b], 0.0)
     return cost
 
 

@@ -1,1 +1,1 @@
-"""Node prices of min-cost flows over flat arrays."""
+"""Graph algorithms behind bounds: takeover limits by matchings, and node prices of min-cost flows."""

@@ -8,34 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from udfs.kernel_compiler import compiled, part
-from udfs.planning.annealing.kernels.search_moves import (
-    Schedule,
-    can_hold,
-    cooling_factor,
-    count_more_copies,
-    draw_below,
-    draw_bound,
-    draw_unit,
-    exchange_slots,
-)
-from udfs.planning.annealing.kernels.search_state import (
-    BrokerLimits,
-    ClusterArrays,
-    SearchState,
-    count_leadership,
-    holds_initially,
-    is_within_budget,
-    recompute_state,
-    relocate_replica,
-)
+from udfs.planning.annealing.kernels import search_moves as moves
+from udfs.planning.annealing.kernels import search_state
+from udfs.planning.annealing.kernels.search_state import BrokerLimits, ClusterArrays, SearchState, is_within_budget
 from udfs.planning.kernels.array_types import Floats, Int32s, Ints, RandomState
-from udfs.planning.replicas.kernels.copyset_counts import (
-    CopysetTable,
-    change_copyset,
-    count_partitions,
-    marginal_cost,
-    recount_copysets,
-)
+from udfs.planning.replicas.kernels import copyset_counts
+from udfs.planning.replicas.kernels.copyset_counts import CopysetTable, change_copyset
 
 _ROUNDING = 1e-9  # by how much a sum may exceed its limit: the last bits of sums depend on their order
 _PARTNERS = 48  # replicas considered for an exchange
@@ -117,12 +95,9 @@ def _can_hold_load(search: CopysetSearch, b: int, replicas: int, disk: float, by
     """Tell whether broker b keeps to its limits with this much more."""
     limits, floors, state = search.limits, search.floors, search.state
     total_disk, total_in = state.disk[b] + disk, state.bytes_in[b] + bytes_in
-    count: bool = limits.min_replicas[b] <= state.replicas[b] + replicas <= limits.max_replicas[b]
-    return (
-        count
-        and floors.disk[b] - _ROUNDING <= total_disk <= limits.disk[b] + _ROUNDING
-        and floors.bytes_in[b] - _ROUNDING <= total_in <= limits.bytes_in[b] + _ROUNDING
-    )
+    possible: bool = limits.min_replicas[b] <= state.replicas[b] + replicas <= limits.max_replicas[b]
+    possible = possible and floors.disk[b] - _ROUNDING <= total_disk <= limits.disk[b] + _ROUNDING
+    return possible and floors.bytes_in[b] - _ROUNDING <= total_in <= limits.bytes_in[b] + _ROUNDING
 
 
 @part
@@ -130,14 +105,10 @@ def _can_lead_load(search: CopysetSearch, b: int) -> bool:
     """Tell whether what broker b leads and would take over keeps to its limits."""
     limits, floors, state = search.limits, search.floors, search.state
     leaders, bytes_out = state.leaders[b], state.bytes_out[b]
-    count: bool = (
-        limits.min_leaders[b] <= leaders <= limits.max_leaders[b] and leaders + state.takeovers.worst[b] <= _ROUNDING
-    )
-    return (
-        count
-        and floors.bytes_out[b] - _ROUNDING <= bytes_out <= limits.bytes_out[b] + _ROUNDING
-        and bytes_out + state.takeovers_bytes_out.worst[b] <= _ROUNDING
-    )
+    possible: bool = limits.min_leaders[b] <= leaders <= limits.max_leaders[b]
+    possible = possible and leaders + state.takeovers.worst[b] <= _ROUNDING
+    possible = possible and floors.bytes_out[b] - _ROUNDING <= bytes_out <= limits.bytes_out[b] + _ROUNDING
+    return possible and bytes_out + state.takeovers_bytes_out.worst[b] <= _ROUNDING
 
 
 @part
@@ -160,10 +131,10 @@ def _exchange_successor(search: CopysetSearch, p: int) -> bool:
     second = cluster.offsets[p] + 1
     if second + 1 >= cluster.offsets[p + 1]:
         return False
-    count_leadership(cluster, limits, state, p, -1)
+    search_state.count_leadership(cluster, limits, state, p, -1)
     state.slots[second], state.slots[second + 1] = state.slots[second + 1], state.slots[second]
-    exchange_slots(state, second, second + 1)
-    count_leadership(cluster, limits, state, p, 1)
+    moves.exchange_slots(state, second, second + 1)
+    search_state.count_leadership(cluster, limits, state, p, 1)
     return True
 
 
@@ -179,18 +150,13 @@ def _can_lead_list(search: CopysetSearch, p: int) -> bool:
 @part
 def _keeps_leadership_limits(search: CopysetSearch, p: int, q: int, b: int, target: int) -> bool:
     """Tell whether all brokers that an exchange of p and q between b and `target` affects keep to their limits."""
-    possible = _can_lead_load(search, b) and _can_lead_load(search, target)
-    possible = possible and _can_lead_list(search, p)
+    possible: bool = _can_lead_load(search, b) and _can_lead_load(search, target) and _can_lead_list(search, p)
     return possible and _can_lead_list(search, q)
 
 
 @part
 def _try_move(search: CopysetSearch, slot: int, partner: int, target: int) -> bool:
-    """Move the slot to `target`, and `partner` (if not -1) back, if all limits allow it, perhaps with other successors.
-
-    Returns:
-        Whether it was moved.
-    """
+    """Move the slot to `target`, and `partner` (if not -1) back, if limits allow it, perhaps with other successors."""
     cluster, limits, state = search.cluster, search.limits, search.state
     p, b = cluster.row[slot], state.slots[slot]
     q = cluster.row[partner] if partner >= 0 else p
@@ -198,9 +164,9 @@ def _try_move(search: CopysetSearch, slot: int, partner: int, target: int) -> bo
         return False
     _unlist_partition(search, p)
     _unlist_partition(search, q)
-    relocate_replica(cluster, limits, state, slot, target)
+    search_state.relocate_replica(cluster, limits, state, slot, target)
     if partner >= 0:
-        relocate_replica(cluster, limits, state, partner, b)
+        search_state.relocate_replica(cluster, limits, state, partner, b)
     possible = _keeps_leadership_limits(search, p, q, b, target)
     turn = 0
     while not possible and turn < 4:  # p's other successor; q's too; q's alone; the original ones
@@ -209,8 +175,8 @@ def _try_move(search: CopysetSearch, slot: int, partner: int, target: int) -> bo
             possible = _keeps_leadership_limits(search, p, q, b, target)
     if not possible:
         if partner >= 0:
-            relocate_replica(cluster, limits, state, partner, target)
-        relocate_replica(cluster, limits, state, slot, b)
+            search_state.relocate_replica(cluster, limits, state, partner, target)
+        search_state.relocate_replica(cluster, limits, state, slot, b)
     _list_partition(search, p)
     if q != p:
         _list_partition(search, q)
@@ -223,30 +189,28 @@ def _draw_slot(search: CopysetSearch, may_copy: bool) -> int:
     cluster, state, random = search.cluster, search.state, search.random
     best, rarest = -1, 0
     for _ in range(3):
-        if state.copied_count[0] == 0 or (may_copy and draw_unit(random) < 0.3):
-            slot = int(draw_below(random, len(state.slots)))
+        if state.copied_count[0] == 0 or (may_copy and moves.draw_unit(random) < 0.3):
+            slot = int(moves.draw_below(random, len(state.slots)))
         else:
-            slot = int(state.copied_slots[draw_below(random, state.copied_count[0])])
+            slot = int(state.copied_slots[moves.draw_below(random, state.copied_count[0])])
         p = cluster.row[slot]
         if not cluster.can_change[p]:
             continue
-        count = count_partitions(search.table, search.table.copyset[p])
+        count = copyset_counts.count_partitions(search.table, search.table.copyset[p])
         if best < 0 or count < rarest:
             best, rarest = slot, count
-    if best >= 0 and draw_unit(random) < 0.3:  # another replica of the partition may be copied instead
+    if best >= 0 and moves.draw_unit(random) < 0.3:  # another replica of the partition may be copied instead
         begin, end = cluster.offsets[cluster.row[best]], cluster.offsets[cluster.row[best] + 1]
-        best = int(begin + draw_below(random, end - begin))
+        best = int(begin + moves.draw_below(random, end - begin))
     return best
 
 
 @part
 def _can_move_alone(search: CopysetSearch, b: int, target: int) -> bool:
     """Tell whether broker b may hold one replica less and `target` one more."""
-    limits, state = search.limits, search.state
-    possible: bool = (
-        state.replicas[b] - 1 >= limits.min_replicas[b] and state.replicas[target] + 1 <= limits.max_replicas[target]
-    )
-    return possible
+    limits, replicas = search.limits, search.state.replicas
+    gives: bool = replicas[b] - 1 >= limits.min_replicas[b]
+    return gives and replicas[target] + 1 <= limits.max_replicas[target]
 
 
 @part
@@ -255,79 +219,67 @@ def _draw_target(search: CopysetSearch, slot: int, may_copy: bool) -> int:
     cluster, state, table, random = search.cluster, search.state, search.table, search.random
     p, b = cluster.row[slot], state.slots[slot]
     rest = table.copyset[p] - table.broker_key[b]
-    any_target = may_copy or not holds_initially(cluster, p, b)
-    known_only = draw_unit(random) < _KNOWN_SHARE
+    any_target = may_copy or not search_state.holds_initially(cluster, p, b)
+    known_only = moves.draw_unit(random) < _KNOWN_SHARE
     best, seen = -1, 0
     count = len(search.targets) if any_target else cluster.initial_offsets[p + 1] - cluster.initial_offsets[p]
     for k in range(count):
         t = search.targets[k] if any_target else cluster.initial[cluster.initial_offsets[p] + k]
-        if t == b or not cluster.can_receive[t] or not can_hold(cluster, state, slot, t):
+        if t == b or not cluster.can_receive[t] or not moves.can_hold(cluster, state, slot, t):
             continue
-        if not (
-            may_copy or search.copied.counts[t] > 0 or _can_move_alone(search, b, t) or holds_initially(cluster, p, t)
-        ):
+        may_go = may_copy or search.copied.counts[t] > 0 or _can_move_alone(search, b, t)
+        if not (may_go or search_state.holds_initially(cluster, p, t)):
             continue
-        if known_only and count_partitions(table, rest + table.broker_key[t]) == 0:
+        if known_only and copyset_counts.count_partitions(table, rest + table.broker_key[t]) == 0:
             continue
         seen += 1
-        if draw_below(random, seen) == 0:
+        if moves.draw_below(random, seen) == 0:
             best = t
     return best
 
 
 @part
 def _find_partner(search: CopysetSearch, slot: int, target: int, copies: int) -> tuple[int, float]:
-    """Find the slot of `target` whose move to the slot's broker costs least; copies: those that the slot's move adds.
-
-    Returns:
-        (the slot or -1, the rise in cost).
-    """
+    """Find the slot of `target` that goes to the slot's broker at least cost: (it or -1, the rise in cost)."""
     cluster, state, table, random = search.cluster, search.state, search.table, search.random
-    copied = search.copied
-    p, b = cluster.row[slot], state.slots[slot]
+    p, b, copied = cluster.row[slot], state.slots[slot], search.copied
     best, lowest = -1, 0.0
     for _ in range(_PARTNERS):
-        if copied.counts[target] > 0 and (copies == 0 or draw_unit(random) < 0.5):
-            other = int(copied.slots[target, draw_below(random, copied.counts[target])])
+        if copied.counts[target] > 0 and (copies == 0 or moves.draw_unit(random) < 0.5):
+            other = int(copied.slots[target, moves.draw_below(random, copied.counts[target])])
         else:
-            other = int(state.broker_slots[target, draw_below(random, state.replicas[target])])
+            other = int(state.broker_slots[target, moves.draw_below(random, state.replicas[target])])
         q = cluster.row[other]
-        if q == p or not cluster.can_change[q] or not can_hold(cluster, state, other, b):
+        if q == p or not cluster.can_change[q] or not moves.can_hold(cluster, state, other, b):
             continue
-        more = count_more_copies(cluster, q, target, b)
+        more = moves.count_more_copies(cluster, q, target, b)
         disk = copies * cluster.disk[p] + more * cluster.disk[q]
-        if not is_within_budget(search.limits, state, disk, copies + more):
-            continue
-        if not _can_move_load(search, slot, other, target):
+        affordable = is_within_budget(search.limits, state, disk, copies + more)
+        if not affordable or not _can_move_load(search, slot, other, target):
             continue
         copyset = table.copyset[q] - table.broker_key[target] + table.broker_key[b]
-        saved = marginal_cost(count_partitions(table, table.copyset[q]) - 1)
-        rise = table.weight[q] * (marginal_cost(count_partitions(table, copyset)) - saved)
+        saved = copyset_counts.marginal_cost(copyset_counts.count_partitions(table, table.copyset[q]) - 1)
+        rise = table.weight[q] * (copyset_counts.marginal_cost(copyset_counts.count_partitions(table, copyset)) - saved)
         if best < 0 or rise < lowest:
             best, lowest = other, rise
     return best, lowest
 
 
 @compiled
-def anneal_copysets(search: CopysetSearch, schedule: Schedule, may_copy: bool) -> None:
-    """Anneal which brokers hold the copied replicas. Every intermediate state keeps to the limits.
+def anneal_copysets(search: CopysetSearch, schedule: moves.Schedule, may_copy: bool) -> None:
+    """Anneal which brokers hold the copied replicas, within the limits. may_copy: whether more may be copied.
 
-    Args:
-        search: Its state and table change.
-        schedule: How many moves are proposed, and the temperatures; a copyset of one partition costs 1. The last fifth
-            of the proposals may not raise the cost.
-        may_copy: Whether more replicas may be copied than are.
+    A copyset of one partition costs 1; the last fifth of the proposals may not raise the cost.
     """
-    cluster, limits, state = search.cluster, search.limits, search.state
-    table, random = search.table, search.random
-    temperature, factor = schedule.start, cooling_factor(schedule, 1)
+    cluster, state, table, random = search.cluster, search.state, search.table, search.random
+    temperature, factor = schedule.start, moves.cooling_factor(schedule, 1)
     for step in range(schedule.proposals):
         if state.copied_count[0] == 0 and not may_copy:
             break
         if table.used[0] * 2 > len(table.entry):
-            recount_copysets(table)
+            copyset_counts.recount_copysets(table)
         temperature *= factor
-        bound = draw_bound(random, temperature) if step * 5 < schedule.proposals * 4 else 1e-12
+        bound = moves.draw_bound(random, temperature) if step * 5 < schedule.proposals * 4 else 1e-12
         slot = _draw_slot(search, may_copy)
         if slot < 0:
             continue
@@ -335,22 +287,22 @@ def anneal_copysets(search: CopysetSearch, schedule: Schedule, may_copy: bool) -
         if target < 0:
             continue
         p, b = cluster.row[slot], state.slots[slot]
-        copies = count_more_copies(cluster, p, b, target)
+        copies = moves.count_more_copies(cluster, p, b, target)
         before = table.copyset[p]
         alone = _can_move_alone(search, b, target)
         rise = change_copyset(table, p, before - table.broker_key[b] + table.broker_key[target])
         partner = -1
-        if not alone or draw_unit(random) < 0.5:
+        if not alone or moves.draw_unit(random) < 0.5:
             if not cluster.can_receive[b] or state.replicas[target] == 0:
                 change_copyset(table, p, before)
                 continue
             partner, rise_of_partner = _find_partner(search, slot, target, copies)
             rise += rise_of_partner
-        possible = partner >= 0 or (alone and is_within_budget(limits, state, copies * cluster.disk[p], copies))
+        possible = partner >= 0 or (alone and is_within_budget(search.limits, state, copies * cluster.disk[p], copies))
         if possible and rise <= bound and _try_move(search, slot, partner, target):
             if partner >= 0:
                 q = cluster.row[partner]
                 change_copyset(table, q, table.copyset[q] - table.broker_key[target] + table.broker_key[b])
         else:
             change_copyset(table, p, before)
-    recompute_state(cluster, limits, state)
+    search_state.recompute_state(cluster, search.limits, state)

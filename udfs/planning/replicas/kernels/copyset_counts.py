@@ -1,7 +1,4 @@
-"""Counts of distinct copysets: a copyset is the sum of its brokers' random 64-bit keys, in an open-addressed table.
-
-Failed brokers have no key, so a copyset has live brokers only.
-"""
+"""Counts of distinct copysets: a copyset is the sum of its live brokers' random keys, in an open-addressed table."""
 
 from typing import NamedTuple
 

@@ -1,7 +1,4 @@
-"""Replicas as units of a flow: which stay, which can go anywhere, which broker takes each, and the lists that result.
-
-n is the number of brokers, p of partitions, r of replicas, u of units.
-"""
+"""Replicas as units of a flow: which stay, who takes each (n brokers, p partitions, r replicas, u units)."""
 
 from typing import NamedTuple
 
@@ -9,7 +6,64 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.kernel_compiler import compiled, part
-from udfs.planning.kernels.array_types import Flags, Floats, Int32s, Ints
+from udfs.planning.kernels.array_types import Flags, Floats, Int32s, Ints, ListChanges
+
+
+class ChangeCosts(NamedTuple):
+    """Costs of each change, int64 and float64 (p), and the budgets for all."""
+
+    moves: Ints
+    bytes: Floats
+    max_moves: int
+    max_bytes: float
+
+
+class CountBounds(NamedTuple):
+    """Replicas of each broker, and their bounds: int64 (n)."""
+
+    low: Ints
+    high: Ints
+    counts: Ints
+
+
+@part
+def _excess(bounds: CountBounds, b: int) -> int:
+    count: int = bounds.counts[b]
+    excess: int = max(count - bounds.high[b], 0) + max(bounds.low[b] - count, 0)
+    return excess
+
+
+@part
+def _count_list(bounds: CountBounds, offsets: Ints, replicas: Int32s, row: int, sign: int) -> int:
+    """Add a list to the counts (sign 1), or remove it (-1). Return how many replicas fewer are out of bounds."""
+    gain = 0
+    for at in range(offsets[row], offsets[row + 1]):
+        b = replicas[at]
+        gain += _excess(bounds, b)
+        bounds.counts[b] += sign
+        gain -= _excess(bounds, b)
+    return gain
+
+
+@compiled
+def select_changes(order: Ints, lists: ListChanges, costs: ChangeCosts, bounds: CountBounds, selected: Flags) -> None:
+    """Select changes (bool, p) that bring counts nearer to their bounds, repeatedly in `order`, within the budgets."""
+    moves_left, bytes_left = costs.max_moves, costs.max_bytes
+    again = True
+    while again:
+        again = False
+        for row in order:
+            if selected[row] or costs.moves[row] > moves_left or costs.bytes[row] > bytes_left:
+                continue
+            gain = _count_list(bounds, lists.old_offsets, lists.old, row, -1)
+            gain += _count_list(bounds, lists.new_offsets, lists.new, row, 1)
+            if gain > 0:
+                selected[row] = again = True
+                moves_left -= costs.moves[row]
+                bytes_left -= costs.bytes[row]
+            else:
+                _count_list(bounds, lists.old_offsets, lists.old, row, 1)
+                _count_list(bounds, lists.new_offsets, lists.new, row, -1)
 
 
 class PartitionRules(NamedTuple):
@@ -53,14 +107,9 @@ class BrokerLoads(NamedTuple):
 def find_replacements(
     rules: PartitionRules, placed: PlacedReplicas, must_leave: Flags, replacement: Int32s, now: Int32s
 ) -> None:
-    """Find the broker that may hold each replica at no further cost: its own, or that broker's replacement.
+    """Find the broker that may hold each replica at no cost, its own or its replacement: `now`, int32 (r), or -1.
 
-    Args:
-        rules: Constraints of partitions.
-        placed: The lists; `stays` is not used.
-        must_leave: bool (n), brokers that must hold nothing.
-        replacement: int32 (n), the broker that takes over, or -1.
-        now: int32 (r), filled; -1 = no broker.
+    must_leave: bool (n), brokers that must hold nothing. replacement: int32 (n), the broker that takes over, or -1.
     """
     offsets, replicas, rack = placed.offsets, placed.replicas, placed.rack
     for row in range(len(offsets) - 1):
@@ -85,15 +134,11 @@ def find_replacements(
 def keep_replicas(
     rules: PartitionRules, placed: PlacedReplicas, can_stay: Flags, release_shrinking: bool, free: Ints, room: Int32s
 ) -> None:
-    """Keep replicas where they are, and count what each partition has left to place.
+    """Keep replicas where they are: set `stays`, and count what each partition has left to place.
 
-    Args:
-        rules: Constraints of partitions.
-        placed: The lists; `stays` is set for replicas that stay.
-        can_stay: bool (n), brokers whose replicas stay.
-        release_shrinking: Whether partitions that lose replicas keep none, so that any of them may go.
-        free: int64 (p), filled with the replicas to place.
-        room: int32 (p, racks), filled with what racks can take of them.
+    can_stay: bool (n), brokers whose replicas stay. release_shrinking: whether partitions that lose replicas keep none,
+    so that any may go. free: int64 (p), filled with the replicas to place. room: int32 (p, racks), what racks can take
+    of them.
     """
     offsets, rack = placed.offsets, placed.rack
     for row in range(len(rules.factor)):
@@ -187,11 +232,7 @@ def _exchange_unit(units: FlowUnits, placed: PlacedReplicas, loads: BrokerLoads,
 
 @compiled
 def assign_units(units: FlowUnits, placed: PlacedReplicas, loads: BrokerLoads) -> None:
-    """Assign each unit to a broker in its rack.
-
-    Where all brokers with quota left hold the partition already, one of them takes another unit of the rack, from a
-    broker that can take this one.
-    """
+    """Assign each unit to a broker in its rack, if need be one that passes another unit of the rack on."""
     for u in range(len(units.row)):
         broker = _choose_broker(units, placed, loads, u)
         if broker >= 0:
@@ -207,18 +248,10 @@ def assign_units(units: FlowUnits, placed: PlacedReplicas, loads: BrokerLoads) -
 def write_lists(
     placed: PlacedReplicas, live: Flags, new_offsets: Ints, new: Ints, out_offsets: Ints, out: Int32s
 ) -> None:
-    """Write the lists of kept and new replicas.
+    """Write the lists (`out`, int32, by `out_offsets`) of the replicas that stay and of `new` ones (int64).
 
     Kept replicas keep their order. New ones take the places of those that left, and lead only if none is kept. A down
-    broker is not first where another one is live.
-
-    Args:
-        placed: The replicas, of which `stays` ones stay.
-        live: bool (n).
-        new_offsets: int64 (p + 1), into `new`.
-        new: int64, further brokers of each partition.
-        out_offsets: int64 (p + 1), into `out`.
-        out: int32, filled.
+    broker (live: bool, n) is not first where another one is live.
     """
     for row in range(len(placed.offsets) - 1):
         begin, end = placed.offsets[row], placed.offsets[row + 1]

@@ -1,0 +1,221 @@
+"""Hand-kept lists of brokers and of topics as CSV or JSON: known columns, under any of their names, in any case."""
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.errors import SourceError
+from pipelines.ingest.formats import checked_values as check
+from pipelines.ingest.formats.json_documents import parse_elements, read_elements
+from pipelines.ingest.source_format import Detect, Fact, FactKind, Format, Records, Row, ignore
+from pipelines.ingest.text import BLANK, split_lines
+
+_ELEMENT, _HEADER, _COMMENT = "element", "header", "comment"  # contexts, as BLANK; that of a CSV row is its header
+
+
+@dataclass(frozen=True)
+class ListColumns:
+    """The columns of a list."""
+
+    names: Mapping[str, Sequence[str]]  # our name of a column -> the names that people use
+    required: Sequence[str]
+    array: str  # key of the array in the JSON form
+
+    def find(self, name: str) -> str | None:
+        """Return our name of a column, or None for an unknown one."""
+        plain = re.sub(r"[\s_.-]+", "", name.strip().strip('"').lower())
+        matches = (own for own, aliases in self.names.items() if plain in (alias.replace("_", "") for alias in aliases))
+        return next(matches, None)
+
+
+_BROKER_COLUMNS = ListColumns(
+    {
+        "broker_id": ("broker_id", "id", "broker", "node_id"),
+        "rack": ("rack", "broker_rack"),
+        "host": ("host",),
+        "port": ("port",),
+    },
+    ("broker_id",),
+    "brokers",
+)
+_BROKER_ENTRY = re.compile(r'\{[^{}]*"(?:broker_?id|id|broker|node_?id)"\s*:', re.I)
+_NO_BROKERS = re.compile(
+    r'"(?:logDirs?|partitions?|replicas|topics?|size_mb|in_kbps|removed)"\s*:|"type"\s*:\s*"\w+_RECORD"'
+)
+_TOPIC_COLUMNS = ListColumns(
+    {
+        "topic": ("topic", "name", "topic_name"),
+        "partitions": ("partitions", "partition_count", "num_partitions"),
+        "replication_factor": ("replication_factor", "rf", "replicationfactor"),
+        "bytes_in_per_s": ("bytes_in_per_s",),
+        "bytes_out_per_s": ("bytes_out_per_s",),
+        "size_bytes": ("size_bytes",),
+    },
+    ("topic", "partitions", "replication_factor"),
+    "topics",
+)
+_TOPIC_ENTRY = re.compile(r'\{[^{}]*"(?:topic|name|topic_?name)"\s*:', re.I)
+_NO_TOPICS = re.compile(r'"(?:logDirs?|partition|replicas|brokers|size_mb|path)"\s*:|"type"\s*:\s*"\w+_RECORD"')
+
+
+def _detect_brokers(lines: Sequence[str]) -> float:
+    text = "\n".join(lines)
+    if text.lstrip()[:1] in ("{", "["):
+        return 0.7 if _BROKER_ENTRY.search(text) and not _NO_BROKERS.search(text) else 0.0
+    return _detect_header(lines, _BROKER_COLUMNS)
+
+
+def _detect_topics(lines: Sequence[str]) -> float:
+    text = "\n".join(lines)
+    if text.lstrip()[:1] in ("{", "["):
+        return 0.65 if _TOPIC_ENTRY.search(text) and not _NO_TOPICS.search(text) else 0.0
+    # The word "topic" alone on a line is no list.
+    return _detect_header(lines, _TOPIC_COLUMNS) if re.search(r"[,;\t]", text) else 0.0
+
+
+def _detect_header(lines: Sequence[str], columns: ListColumns) -> float:
+    """Return the confidence that the first line that is no comment is a CSV header with these columns."""
+    first = next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
+    if "{" in first:
+        return 0.0
+    try:
+        cells = _split_cells(first, _find_delimiter(first))
+    except check.BadValueError:
+        return 0.0
+    known = {columns.find(cell) for cell in cells} - {None}
+    # Several known columns are surely meant as such a list: reading it then says which column is missing.
+    return 0.85 if columns.required[0] in known else 0.5 if len(known) > 1 else 0.0
+
+
+def _parse_broker(values: dict[str, Any]) -> Fact:
+    rack, host, port = (None if values.get(name) == "" else values.get(name) for name in ("rack", "host", "port"))
+    if type(rack) is int:  # racks are often just numbered
+        rack = str(rack)
+    return FactKind.BROKER, {
+        "broker_id": check.as_int(values["broker_id"], "broker_id"),
+        "rack": None if rack is None else check.as_text(rack, "rack"),
+        "host": None if host is None else check.as_text(host, "host"),
+        "port": None if port is None else check.as_int(port, "port", 0, 65535),
+        "listed": True,
+    }
+
+
+def _parse_topic(values: dict[str, Any]) -> Fact:
+    topic = check.as_text(values["topic"], "topic")
+    name = check.quote(topic)
+    size = _parse_load(values, "size_bytes")
+    if size is not None and size > check.INT64:
+        raise check.unparsable(f"size_bytes is {check.quote(values['size_bytes'])}, which is too large")
+    return FactKind.TOPIC, {
+        "topic": topic,
+        "partition_count": check.as_int(values["partitions"], f"partitions of {name}", 1),
+        "replication_factor": check.as_int(values["replication_factor"], f"replication_factor of {name}", 1, 32767),
+        "bytes_in_per_s": _parse_load(values, "bytes_in_per_s"),
+        "bytes_out_per_s": _parse_load(values, "bytes_out_per_s"),
+        "size_bytes": None if size is None else round(size),
+    }
+
+
+def _parse_load(values: dict[str, Any], name: str) -> float | None:
+    value = values.get(name)
+    return None if value in (None, "") else check.as_number(value, name)
+
+
+def _make_format(
+    texts: tuple[str, str], detect: Detect, columns: ListColumns, parse_values: Callable[[dict[str, Any]], Fact]
+) -> Format:
+    """Return the format of a list; texts: its name and title, parse_values: {our column name: value} -> fact."""
+
+    def read_records(text: str, path: str) -> Records:
+        if text.lstrip()[:1] in ("{", "["):
+            arrays = [(), (columns.array,)]
+            return Records.from_rows(read_elements(text, arrays, columns.array, lambda _event: _ELEMENT))
+        return Records.from_rows(_read_csv(text, path, columns))
+
+    def parse_row(context: str, raw: str) -> list[Fact]:
+        if context in (BLANK, _HEADER, _COMMENT):
+            return ignore(context)
+        values = _read_element(raw, columns) if context == _ELEMENT else _read_cells(context, raw, columns)
+        for name in columns.required:
+            if values.get(name) is None:
+                raise check.unparsable(f"{name} is missing")
+        return [parse_values(values)]
+
+    return Format(*texts, detect, parse_elements(parse_row), read_records)
+
+
+def _read_cells(context: str, raw: str, columns: ListColumns) -> dict[str, Any]:
+    header = json.loads(context)
+    names = header["columns"]
+    cells = _split_cells(raw, header["delimiter"])
+    if len(cells) != len(names):
+        raise check.unparsable(f"the row has {len(cells)} values, the header {len(names)} columns")
+    pairs = ((columns.find(name), cell) for name, cell in zip(names, cells, strict=True))
+    return {name: cell or None for name, cell in pairs if name is not None}
+
+
+def _read_element(raw: str, columns: ListColumns) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key, value in check.parse_object(raw, "the entry").items():
+        name = columns.find(key)
+        if name in values:
+            raise check.unparsable(f"{check.quote(key)} is given twice")
+        if name is not None:
+            values[name] = value
+    return values
+
+
+def _read_csv(text: str, path: str, columns: ListColumns) -> Iterator[Row]:
+    header: str | None = None
+    for number, line in enumerate(split_lines(text), 1):
+        if not line.strip():
+            yield number, BLANK, line
+        elif line.lstrip().startswith("#"):
+            yield number, _COMMENT, line
+        elif header is None:
+            header = _read_header(line, number, path, columns)
+            yield number, _HEADER, line
+        else:
+            yield number, header, line
+
+
+def _read_header(line: str, number: int, path: str, columns: ListColumns) -> str:
+    delimiter = _find_delimiter(line)
+    try:
+        cells = _split_cells(line, delimiter)
+    except check.BadValueError as error:
+        raise SourceError(path, str(error), "Give a header line of column names.", number) from None
+    result = [columns.find(cell) for cell in cells]
+    for name in columns.required:
+        if name not in result:
+            names = " or ".join(columns.names[name])
+            raise SourceError(path, f"no column {name} in {check.quote(line)}", f"Name a column {names}.", number)
+    for name in columns.names:
+        if result.count(name) > 1:
+            both = " and ".join(cell for cell, own in zip(cells, result, strict=True) if own == name)
+            raise SourceError(path, f"{both} are the same column", "Keep one of them.", number)
+    return json.dumps({"delimiter": delimiter, "columns": cells})
+
+
+def _find_delimiter(line: str) -> str:
+    return max(",;\t", key=line.count)  # the first wins a tie, as in a list of one column
+
+
+def _split_cells(line: str, delimiter: str) -> list[str]:
+    try:
+        rows = list(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
+    except csv.Error as error:
+        raise check.unparsable(f"not CSV: {error}") from None
+    return [cell.strip() for cell in rows[0]] if rows else []
+
+
+BROKER_LIST = _make_format(
+    ("broker-list", "broker list with racks, CSV or JSON"), _detect_brokers, _BROKER_COLUMNS, _parse_broker
+)
+TOPIC_LIST = _make_format(
+    ("topic-list", "topic list with partition counts, replication factors and loads, CSV or JSON"),
+    *(_detect_topics, _TOPIC_COLUMNS, _parse_topic),
+)

@@ -1,0 +1,113 @@
+"""Offsets of partitions: `GetOffsetShell` (`kafka-get-offsets`), and a broker's `replication-offset-checkpoint`."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from pipelines.errors import SourceError
+from pipelines.ingest.formats.checked_values import INT64, as_int, as_topic, quote, unparsable
+from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, ignore
+from pipelines.ingest.text import BLANK, PROMPT, PROSE, classify_noise, split_lines
+
+_LINE = re.compile(r"([^\s:][^:]*):([0-9]+):([0-9,\s-]*)")
+# A topic may be named like the beginning of a log line (kafka.orders); a time of day is no topic.
+_CLEAR = re.compile(r"(?!\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)[a-zA-Z0-9._-]+:[0-9]+:(?:-1|[0-9,]*)")
+_NEARLY = re.compile(r"\S*:\S*:\S*|[^\s:]+:[0-9]+|\S*:[0-9]*:?[0-9]*\s*(?:\.{2,}|…)")
+
+# A checkpoint: version, count, then topic, partition and high watermark a line.
+_ENTRY = re.compile(r"(.*\S)\s+(\S+)\s+(\S+)")
+_GOOD_ENTRY = re.compile(r"\S+ [0-9]+ [0-9]+")
+_COUNT = re.compile(r"[0-9]{1,18}")
+_BROKER_IN_FILE = (re.compile(r"broker[-_.]?([0-9]+)", re.I), re.compile(r"[._-]([0-9]+)(?:\.(?:txt|gz))*$"))
+_BROKER_IN_FOLDER = (_BROKER_IN_FILE[0], re.compile(r"^[A-Za-z_-]*([0-9]+)$"))
+
+
+def _detect_offsets(lines: Sequence[str]) -> float:
+    filled = [line.strip() for line in lines if line.strip()]
+    hits = sum(1 for line in filled if _match_offset(line))
+    return 0.5 + 0.4 * hits / len(filled) if hits else 0.0
+
+
+def _match_offset(line: str) -> re.Match[str] | None:
+    is_entry = classify_noise(line) in (PROSE, PROMPT) or _CLEAR.fullmatch(line)
+    return _LINE.fullmatch(line) if is_entry else None
+
+
+def _parse_offset(_context: str | None, raw: str) -> list[Fact]:
+    line = raw.strip()
+    match = _match_offset(line)
+    if match is None:
+        reason = classify_noise(line)
+        if reason == PROSE and _NEARLY.fullmatch(line):
+            raise unparsable(f"{quote(line)} is not topic:partition:offset")
+        return ignore(reason)
+    topic, partition = as_topic(match[1], "topic"), as_int(match[2], "partition")
+    if match[3].strip() in ("", "-1"):  # no leader, or no such offset
+        return ignore("offset unknown")
+    # With --offsets N old versions print several, the newest first.
+    newest, *_ = [as_int(offset.strip(), "offset", 0, INT64) for offset in match[3].split(",")]
+    return [(FactKind.OFFSET, {"topic": topic, "partition": partition, "log_end_offset": newest})]
+
+
+def _detect_checkpoint(lines: Sequence[str]) -> float:
+    filled = [line.strip() for line in lines if line.strip()]
+    if len(filled) < 2 or not filled[0].isdigit() or not _COUNT.fullmatch(filled[1]):
+        return 0.0
+    if len(filled) == 2:
+        return 0.9
+    return 0.95 if any(_GOOD_ENTRY.fullmatch(line) for line in filled[2:]) else 0.0
+
+
+def _find_broker_id(path: str) -> int:
+    """Return the broker whose checkpoint a file is: by the file's name, else by its folder's."""
+    file = PurePath(path)
+    for patterns, name in ((_BROKER_IN_FILE, file.name), (_BROKER_IN_FOLDER, file.parent.name)):
+        for pattern in patterns:
+            if match := pattern.search(name):
+                return as_int(match[1], "broker id")
+    remedy = "Put the broker's id into the file's name, as in replication-offset-checkpoint.broker-0."
+    raise SourceError(path, "an offset checkpoint does not say which broker it is of", remedy)
+
+
+def _read_checkpoint(text: str, path: str) -> Records:
+    broker_id, lines = _find_broker_id(path), split_lines(text)
+    entries = sum(1 for line in lines if line.strip()) - 2
+
+    def read_rows() -> Iterator[Row]:
+        contexts = iter(("version", f"count {entries}"))
+        for number, line in enumerate(lines, 1):
+            yield number, next(contexts, f"broker {broker_id}") if line.strip() else BLANK, line
+
+    return Records.from_rows(read_rows())
+
+
+def _parse_checkpoint(context: str | None, raw: str) -> list[Fact]:
+    role, _, value = (context or "").partition(" ")
+    line = raw.strip()
+    if context == BLANK:
+        return ignore(BLANK)
+    if role == "version":
+        as_int(line, "version", 0, 0)
+        return ignore("header")
+    if role == "count":
+        if as_int(line, "count", 0, INT64) != int(value):
+            raise unparsable(f"the count is {line}, but {value} entries follow (cut off?)")
+        return ignore("header")
+    match = _ENTRY.fullmatch(line)
+    if match is None:
+        raise unparsable(f"{quote(line)} is not topic, partition, offset")
+    values = {
+        "topic": as_topic(match[1], "topic"),
+        "partition": as_int(match[2], "partition"),
+        "broker_id": as_int(value, "broker id"),
+        "high_watermark": as_int(match[3], "offset", 0, INT64),
+    }
+    return [(FactKind.REPLICA, values)]
+
+
+OFFSETS = Format("offsets", "GetOffsetShell, topic:partition:offset", _detect_offsets, _parse_offset)
+OFFSET_CHECKPOINT = Format(
+    "offset-checkpoint",
+    "replication-offset-checkpoint of a broker",
+    *(_detect_checkpoint, _parse_checkpoint, _read_checkpoint),
+)

@@ -1,0 +1,48 @@
+"""bronze.raw_metadata: the records of two files, as they are written there."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import SparkSession
+
+from pipelines.spark.arrow_frames import create_frame
+from pipelines.stages.entities_stage import FILES, raw_metadata
+from tests.spark.stages.frames import KEYS, SAME_ROWS, expected_frame, select_columns
+
+DESCRIBE = "Topic: orders\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: \n\n\tTopic: orders\tPartition: 0\n"
+LOG_DIRS = """Received log directory information from brokers 1
+{"version":1,"brokers":[
+ {"broker":1,"logDirs":[{"logDir":"/d","error":null,"partitions":[
+  {"partition":"orders-0","size":5,"offsetLag":0,"isFuture":false}]}]}]}
+"""
+
+
+@pytest.mark.stage("bronze.raw_metadata")
+def test_records_of_files(spark: SparkSession, tmp_path: Path) -> None:
+    """A line is a record of a describe, a broker or a replica is one of kafka-log-dirs; text around it is one too."""
+    (tmp_path / "describe.txt").write_text(DESCRIBE)
+    (tmp_path / "log-dirs.json").write_text(LOG_DIRS)
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    files = [
+        (*KEYS.values(), name, form, str(tmp_path / name), at)
+        for name, form in (("describe.txt", "describe"), ("log-dirs.json", "log-dirs"))
+    ]
+    actual = raw_metadata(create_frame(spark, files, FILES))
+    columns = "source format record_number line_number context raw ingested_at"
+    place = '{"broker": 1, "logDir": "/d", "error": null}'
+    replica = '{"partition":"orders-0","size":5,"offsetLag":0,"isFuture":false}'
+    expected = [
+        ("describe.txt", "describe", 0, 1, None, DESCRIBE.split("\n")[0], at),
+        ("describe.txt", "describe", 1, 2, None, "", at),
+        ("describe.txt", "describe", 2, 3, None, "\tTopic: orders\tPartition: 0", at),
+        ("log-dirs.json", "log-dirs", 0, 1, "text", "Received log directory information from brokers 1", at),
+        ("log-dirs.json", "log-dirs", 1, 3, "broker", '{"broker": 1}', at),
+        ("log-dirs.json", "log-dirs", 2, 4, place, replica, at),
+    ]
+    assert_df_equality(
+        select_columns(actual, columns), expected_frame(spark, "bronze.raw_metadata", columns, expected), **SAME_ROWS
+    )

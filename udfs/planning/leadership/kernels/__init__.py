@@ -1,1 +1,0 @@
-"""Takeover limits over flat arrays."""
