@@ -29,7 +29,7 @@ class Rule(NamedTuple):
     """An expectation of a table."""
 
     name: str  # Its name, unique within the table
-    kind: str  # Class of gx_expectations
+    kind: str  # Class of gx_suites
     parameters: Mapping[str, object]  # Parameters of the class
     condition: str  # SQL condition that a faulty row meets; empty for unique keys, where no single row is faulty
     fault: str  # What a faulty row does, in words

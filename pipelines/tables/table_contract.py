@@ -1,5 +1,6 @@
 """Describe tables: columns with units and comments, keys, partitioning, expectations."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -42,7 +43,8 @@ class NoRowWhere(NamedTuple):
 Expectation = Between | Matches | OneOf | NoRowWhere
 
 
-class Table(NamedTuple):
+@dataclass(frozen=True)
+class Table:
     """A Delta table."""
 
     name: str  # Its name, as schema.table

@@ -80,7 +80,7 @@ LEADERS = pa.struct([("broker_id", INT), ("leaders", LONG)])
 # A snapshot's topics, live brokers and leaders now, and the chunk of the seeds to try.
 _LISTS = (("topics", pa.list_(TOPIC)), ("brokers", pa.list_(BROKER)), ("leaders", pa.list_(LEADERS)))
 TRIAL_INPUT = pa.schema([*_SNAPSHOT, ("chunk", INT), *_LISTS])
-_FACTS = [(name, DOUBLE if "float" in type_ else LONG) for name, type_ in TrialFacts.__annotations__.items()]
+_FACTS = [(name, DOUBLE if "float" in str(type_) else LONG) for name, type_ in TrialFacts.__annotations__.items()]
 # By one scheme: the hottest broker of each seed of the chunk. Chunk 0 also has the facts.
 TRIAL_OUTPUT = pa.schema(
     [*_SNAPSHOT, ("scheme", TEXT), ("leaders_max", pa.list_(LONG)), ("replicas_max", pa.list_(LONG)), *_FACTS]

@@ -170,14 +170,16 @@ def measure_balance(model: ClusterModel) -> Balance:
     """Compute how even the brokers are, and the worst survivor of any single failure."""
     counted, leader = model.live & ~model.draining, model.preferred_leaders
     n, row, led = model.brokers, model.row, leader >= 0
-    of_replicas = (np.bincount(model.replicas, weight, n) for weight in (None, model.size[row], model.rate_in[row]))
-    of_leaders = (np.bincount(leader[led], weight, n) for weight in (None, model.rate_out[led]))
+    loads = zip((model.size, model.rate_in, model.rate_out), model.known, strict=True)
+    size, rate_in, rate_out = (load * is_known for load, is_known in loads)  # all 0 has no spread
+    of_replicas = (np.bincount(model.replicas, weight, n) for weight in (None, size[row], rate_in[row]))
+    of_leaders = (np.bincount(leader[led], weight, n) for weight in (None, rate_out[led]))
     replicas, disk, bytes_in, leaders, bytes_out = (_spread(load[counted]) for load in (*of_replicas, *of_leaders))
     racks = max(1, len(np.unique(model.rack[counted])))
     violations = int(find_rack_violations(model, -(-model.factor // racks)).sum())
-    worst, worst_out = (_worst_survivor(model, weight, counted) for weight in (None, model.rate_out))
-    loads = (replicas, leaders, disk, bytes_in, bytes_out)
-    return Balance(int(counted.sum()), *loads, violations, worst, worst_out)
+    worst, worst_out = (_worst_survivor(model, weight, counted) for weight in (None, rate_out))
+    spreads = (replicas, leaders, disk, bytes_in, bytes_out)
+    return Balance(int(counted.sum()), *spreads, violations, worst, worst_out)
 
 
 def _spread(load: npt.NDArray[Any]) -> LoadSpread:
