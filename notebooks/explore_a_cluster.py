@@ -51,7 +51,7 @@ risks.where(of_cluster).show(truncate=False)
 
 # MAGIC %md
 # MAGIC ## The worst failures of single brokers
-# MAGIC For the observed placement: the survivor that leads most afterwards, and the partitions that go offline.
+# MAGIC For the observed placement: the survivor that leads the most partitions afterwards, and what goes offline.
 
 # COMMAND ----------
 
@@ -76,7 +76,8 @@ spark.sql(
 
 spark.sql(
     """
-    SELECT cluster_id, topic, partitions, leaders_max, hottest_broker, round(spread_percent) AS spread_percent
+    SELECT cluster_id, topic, partitions, leaders_max, hottest_broker,
+           round(brokers_spread_percent) AS brokers_spread_percent
     FROM gold.leader_hotspots JOIN insights.snapshots USING (cluster_id, snapshot_id)
     WHERE newest AND scheme = 'observed' AND topic IS NOT NULL AND partitions >= brokers
     ORDER BY leaders_max / leaders_mean DESC, partitions DESC

@@ -1,6 +1,6 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # How did metrics develop over time?
+# MAGIC # How did metrics change over time?
 # MAGIC
 # MAGIC Compares the snapshots of a cluster, and the versions of a table.
 # MAGIC

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from pipelines.config.settings import load_settings
 from pipelines.notebook import get_parameter, open_tables
-from pipelines.spark.arrow_frames import elect_leader
+from pipelines.spark.election_udf import elect_leader
 
 spark = open_tables("what if")
 

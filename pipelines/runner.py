@@ -20,11 +20,12 @@ from pipelines.quality import quality_gate
 from pipelines.spark.arrow_frames import create_frame
 from pipelines.spark.store import Store
 from pipelines.stages.cluster_inputs import check_settings, read_capacities
-from pipelines.stages.entities_stage import FILES, raw_metadata
-from pipelines.stages.scheduler import find_finished_steps, get_program_version, run_steps
-from pipelines.stages.stage_registry import BROKERS, NEEDS, QUALITY, RAW, RESTS_ON, STAGES, Context
+from pipelines.stages.finished_steps import find_finished_steps, get_program_version
+from pipelines.stages.ingest_stages import FILES, raw_metadata
+from pipelines.stages.scheduler import run_steps
+from pipelines.stages.stage_registry import BROKERS, NEEDS, QUALITY, RAW, SETTINGS_SELECTORS, STAGES, Context
 from pipelines.tables import TABLES
-from pipelines.tables.gold_tables import QUALITY_RESULTS, RUNS
+from pipelines.tables.ops_tables import QUALITY_RESULTS, RUNS
 
 
 @dataclass
@@ -112,7 +113,7 @@ class Run:
                 raise StoreError(f"{problem}. Start with an earlier stage: --from bronze")
         if BROKERS not in tables and any(BROKERS in stage.inputs for stage in stages):
             self._check_brokers()
-        for name, select_settings in RESTS_ON.items():
+        for name, select_settings in SETTINGS_SELECTORS.items():
             if name not in tables and any(name in stage.inputs for stage in stages):
                 self._check_same_settings(name, select_settings(self._context.settings))
 

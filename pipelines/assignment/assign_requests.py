@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.errors import SettingsError, SourceError
-from pipelines.ingest.snapshot import Snapshot
+from pipelines.ingest.snapshot_reader import Snapshot
 from udfs.placement.schemes import KAFKA, KRAFT, MANUAL, OBSERVED, SCHEMES
 
 MAX_REPLICAS = 100_000_000  # of one topic: more is probably a typing error
@@ -113,10 +113,10 @@ def _read_request(line: str, location: str, number: int, default_seed: int) -> A
         try:
             fields = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"is no JSON: {error}") from error
+            raise ValueError(f"is not JSON: {error}") from error
         if not isinstance(fields, dict):
             fields = {}
-            raise ValueError("is no JSON object")
+            raise ValueError("is not a JSON object")
         return _validate_request(AssignRequest(location, number, fields), default_seed)
     except ValidationError as error:
         first = error.errors()[0]
@@ -132,7 +132,7 @@ def _validate_request(request: AssignRequest, default_seed: int) -> AssignReques
     algorithm = fields.get("algorithm")
     known = list_algorithms()
     if not isinstance(algorithm, str) or algorithm not in known:
-        raise ValueError(f"algorithm {algorithm!r} is none of {', '.join(known)}")
+        raise ValueError(f"algorithm {algorithm!r} is unknown. Choose from {', '.join(known)}")
     values = fields.get("brokers")
     if not isinstance(values, list):
         raise ValueError("`brokers` is missing: a list of {id, rack} or of ids")
@@ -142,7 +142,7 @@ def _validate_request(request: AssignRequest, default_seed: int) -> AssignReques
         raise ValueError(f"broker {next(id_ for id_ in ids if ids.count(id_) > 1)} is listed twice")
     seed = fields.get("seed", default_seed)
     if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
-        raise ValueError(f"seed {seed!r} is no 64-bit number")
+        raise ValueError(f"seed {seed!r} is not a 64-bit number")
     request = replace(request, scheme=known[algorithm], seed=seed, brokers=brokers)
     if request.scheme == MANUAL:
         return replace(request, replica_assignment=_ManualRequest.model_validate(fields).replica_assignment)
@@ -168,7 +168,8 @@ def _check_existing_replicas(topic: TopicRequest, existing: list[list[int]]) -> 
     width = len(existing[0])
     for partition, replicas in enumerate(existing):
         if len(replicas) != width or len(set(replicas)) != width:
-            raise ValueError(f"existing_replicas: partition {partition} has {replicas}, partition 0 {width} replicas")
+            first = f"partition 0 has {width} replica{'' if width == 1 else 's'}"
+            raise ValueError(f"existing_replicas: partition {partition} has {replicas}, but {first}")
     if width != topic.replication_factor:
         raise ValueError(f"replication_factor is {topic.replication_factor}, but partition 0 has {width} replicas")
     if topic.fixed_start_index != -1 or topic.start_partition_id not in (-1, len(existing)):

@@ -14,7 +14,8 @@ __all__ = ["app", "entry", "main"]
 
 # In the order of --help. Each module imports what is heavy when its command is called.
 _MODULES = (
-    *("run_command", "table_commands", "what_if_command", "inspect_command", "hotspots_command"),
+    *("run_command", "report_command", "tables_command", "query_command"),
+    *("what_if_command", "inspect_command", "hotspots_command"),
     *("compare_command", "assign_command", "plan_command", "replay_command", "doctor_command"),
 )
 for _name in _MODULES:

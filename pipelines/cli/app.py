@@ -66,7 +66,7 @@ def _format_examples(commands: Sequence[str]) -> str:
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
-    help="Placement and rebalancing analytics of Kafka clusters, from their metadata alone.",
+    help="Placement and rebalancing analytics for Kafka clusters, from their metadata alone.",
     # Boxes on a terminal, plain text elsewhere.
     rich_markup_mode="rich" if _PERSON else None,
     # A pipe has no width: a sentence of help need not be cut.

@@ -21,7 +21,7 @@ from pipelines.errors import SettingsError
 from udfs.placement.schemes import MANUAL
 
 if TYPE_CHECKING:
-    from pipelines.assignment.assign_results import TopicAssignment
+    from pipelines.assignment.topic_assigner import TopicAssignment
 
 JSON, COMMANDS, REASSIGNMENT = "json", "commands", "reassignment"
 OUTPUT_FORMATS = (JSON, COMMANDS, REASSIGNMENT)
@@ -34,7 +34,7 @@ def assign(
         typer.Argument(help="Requests as JSON lines; or a list of topics (CSV, JSON); or any source.", metavar="FILE"),
     ],
     brokers: Annotated[
-        str | None, typer.Option(help="The brokers on which a list of topics is placed.", metavar="FILE")
+        str | None, typer.Option(help="Brokers on which to place a list of topics.", metavar="FILE")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the output to this file.", metavar="FILE", show_default="printed")
@@ -88,9 +88,10 @@ def _assign(
     path: str, brokers: str | None, format_name: str | None, scheme: str, seed: int, shared_random: bool
 ) -> Iterator[tuple[dict[str, Any], list[TopicAssignment]]]:
     """Place requests, or a list or source by `scheme`; yield the JSON and the assignments of each request or topic."""
+    from pipelines.assignment.assign_output import to_json_outcome, to_json_request
     from pipelines.assignment.assign_requests import has_requests, list_algorithms, read_requests
-    from pipelines.assignment.assign_results import assign_cluster, assign_requests, to_json_outcome, to_json_request
-    from pipelines.ingest.snapshot import load_snapshot
+    from pipelines.assignment.topic_assigner import assign_cluster, place_requests
+    from pipelines.ingest.snapshot_reader import load_snapshot
     from pipelines.ingest.sources import Source, find_source
     from pipelines.ingest.text import read_text
 
@@ -98,7 +99,7 @@ def _assign(
     if brokers is None and format_name is None and len(source.files) == 1:
         text = read_text(source.files[0])
         if source.files[0].suffix == ".jsonl" or has_requests(text):
-            for request, result in assign_requests(read_requests(text, str(source.files[0]), seed)):
+            for request, result in place_requests(read_requests(text, str(source.files[0]), seed)):
                 yield to_json_request(request, result), result
             return
     algorithms = {name: algorithm for name, algorithm in list_algorithms().items() if name != MANUAL}
@@ -113,7 +114,7 @@ def _assign(
 
 def _format(assignments: Iterator[TopicAssignment], output_format: str, server: str) -> Iterator[str]:
     """Format assignments for Kafka's tools, which would use only one of two assignments of one topic, or none."""
-    from pipelines.assignment.assign_results import format_commands, format_reassignment
+    from pipelines.assignment.assign_output import format_commands, format_reassignment
 
     def reject_repeated() -> Iterator[TopicAssignment]:
         seen: set[str] = set()

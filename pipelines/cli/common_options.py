@@ -14,10 +14,10 @@ from pipelines.config.settings import Settings, load_settings
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import Source, find_source
 from pipelines.logging_setup import LogLevel, configure_logging
-from udfs.json_output import to_json
+from udfs.json_keys import to_json
 
 if TYPE_CHECKING:
-    from pipelines.ingest.snapshot import Snapshot
+    from pipelines.ingest.snapshot_reader import Snapshot
     from pipelines.spark.store import Store
 
 SourceArgument = Annotated[
@@ -89,7 +89,7 @@ def open_store_to_read(settings: Settings) -> Store:
 
 def read_snapshot(argument: str, format_name: str | None) -> Snapshot:
     """Read the source of an argument, and print its warnings."""
-    from pipelines.ingest.snapshot import load_snapshot
+    from pipelines.ingest.snapshot_reader import load_snapshot
 
     source = find_source(argument)
     print_warnings([source])
@@ -128,9 +128,10 @@ def write_answer(json_file: Path | None, answer: Any, lines: Iterable[str]) -> N
             typer.echo(line)
 
 
-def parse_broker_ids(text: str) -> list[int]:
-    """Parse the ids of --fail, without repetitions."""
+def parse_broker_ids(text: str, written: str | None = None, example: str = "2,5") -> list[int]:
+    """Parse the ids of --fail, without repetitions. written: the whole value of the option; None = the text."""
     for part in text.split(","):
         if not re.fullmatch(r"\s*[0-9]+\s*", part):
-            raise typer.BadParameter(f"--fail {text!r}: {part.strip()!r} is no broker id. Write ids, as in 2,5.")
+            problem = f"--fail {written or text!r}: {part.strip()!r} is not a broker id"
+            raise typer.BadParameter(f"{problem}. Write ids separated by commas, as in {example}.")
     return list(dict.fromkeys(map(int, text.split(","))))

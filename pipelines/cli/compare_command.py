@@ -9,6 +9,7 @@ import typer
 
 from pipelines.cli.app import app, examples
 from pipelines.cli.common_options import ConfOption, JsonOption, SetOption, read_settings, write_answer
+from pipelines.cli.text_format import format_count
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import KAFKA, KRAFT, NAIVE
 
@@ -102,7 +103,8 @@ def _format_row(studied: StudiedCluster) -> str:
 def _format_details(studied: StudiedCluster) -> Iterator[str]:
     """Format the medians of all figures, a line per scheme."""
     cluster = studied.cluster
-    size = f"{cluster.brokers} brokers, {cluster.racks} racks, {cluster.partitions_per_topic} partitions per topic"
+    size = f"{format_count(cluster.brokers, 'broker')}, {format_count(cluster.racks, 'rack')}"
+    size += f", {format_count(cluster.partitions_per_topic, 'partition')} per topic"
     yield f"{size}, RF {cluster.replication_factor}: medians"
     headings = ("worst survivor", "takeover brokers", "copysets", "P(loss)")
     yield " " * 22 + "".join(heading.rjust(18) for heading in headings)

@@ -45,7 +45,7 @@ def doctor(
         if check.remedy:
             lines.append(f"{'':26}{check.remedy}")
     failed = sum(not check.ok for check in checks)
-    lines.append(f"{failed} of {len(checks)} checks failed." if failed else "Everything is there.")
+    lines.append(f"{failed} of {len(checks)} checks failed." if failed else "All checks passed.")
     write_answer(json_file, {"ok": not failed, "checks": checks}, lines)
     if failed:
         raise typer.Exit(EXIT_INPUT)

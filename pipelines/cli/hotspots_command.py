@@ -14,9 +14,9 @@ from pipelines.errors import SettingsError
 from udfs.placement.schemes import SCHEMES, is_computed
 
 if TYPE_CHECKING:
-    from pipelines.ingest.snapshot import Snapshot
-    from udfs.hotspots.cluster_hotspots import ClusterHotspots
+    from pipelines.ingest.snapshot_reader import Snapshot
     from udfs.hotspots.hotspot_distribution import SchemeHotspots, TrialOptions
+    from udfs.hotspots.hotspots_by_scheme import ClusterHotspots
 
 
 @app.command(rich_help_panel="Questions, without Spark", epilog=examples("hotspots"))
@@ -66,8 +66,8 @@ def find_snapshot_hotspots(snapshot: Snapshot, options: TrialOptions) -> Cluster
 
     from pipelines.ingest.merge.inferred_state import get_live_brokers
     from udfs.arrow.columns import to_array
-    from udfs.hotspots.cluster_hotspots import find_hotspots
-    from udfs.placement.topic_batches import LiveBrokers
+    from udfs.hotspots.hotspots_by_scheme import find_hotspots
+    from udfs.placement.topic_placement import LiveBrokers
 
     ids = get_live_brokers(snapshot.brokers)
     at = pc.index_in(pa.array(ids), value_set=to_array(snapshot.brokers["broker_id"]))

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from pipelines.cli.app import app, examples
 from pipelines.cli.common_options import FormatOption, JsonOption, SourceArgument, read_snapshot, write_answer
 from pipelines.cli.text_format import format_count
-from udfs.json_output import json_key
+from udfs.json_keys import json_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pipelines.ingest.snapshot import Snapshot
+    from pipelines.ingest.snapshot_reader import Snapshot
 
 _TOPIC_COLUMNS = (
     *("topic", "topic_id", "partitions", "listed_partitions", "replication_factor"),
@@ -110,7 +110,7 @@ def render_snapshot(snapshot: Snapshot) -> Iterator[str]:
     yield f"cluster {snapshot.cluster_id}"
     for source in count_records(snapshot):
         yield from _render_source(source)
-    yield from (f"  {name} is not read: only files directly in the folder are" for name in snapshot.skipped)
+    yield from (f"  {name} is ignored: only files directly in the folder are read" for name in snapshot.skipped)
     yield from _render_brokers(snapshot.brokers.to_pylist())
     yield from _render_partitions(snapshot)
     for topic in snapshot.topics.select(_TOPIC_COLUMNS).to_pylist():

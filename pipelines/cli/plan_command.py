@@ -34,7 +34,7 @@ def plan(
         Path | None, _option("Folder for the plan: a new or empty one, or one that holds a plan.", "DIR")
     ] = None,
     check: Annotated[Path | None, _option("Check the plan in this folder instead of making one.", "DIR")] = None,
-    brokers: Annotated[str | None, _option("Brokers to drain, or to expand to.", "IDS", _DEFAULT_BROKERS)] = None,
+    brokers: Annotated[str | None, _option("Brokers to drain, or to expand onto.", "IDS", _DEFAULT_BROKERS)] = None,
     replace: Annotated[str | None, _option("Brokers and their replacements, as in 7=66,8=67.", "PAIRS")] = None,
     rf: Annotated[int | None, _option("Replication factor for --goal rf.", "N")] = None,
     topics: Annotated[str | None, _option("Topics for --goal rf.", "NAMES", "all")] = None,
@@ -45,7 +45,7 @@ def plan(
     objective: Annotated[str | None, _option(_OBJECTIVE, "NAME", _DEFAULT_OBJECTIVE)] = None,
     keep_leaders: Annotated[bool, _flag("keep-leaders", "For failover: only reorder followers.")] = False,
     per_topic: Annotated[bool, _flag("per-topic", "Spread the leaders of each topic as well.")] = False,
-    by_bytes: Annotated[bool, _flag("by-bytes", "For leaders and failover: balance bytes out, not counts.")] = False,
+    by_bytes: Annotated[bool, _flag("by-bytes", "For leaders and failover: also balance bytes out.")] = False,
     allow_fewer_racks: Annotated[bool, _flag("allow-fewer-racks", "Allow racks to lose their last broker.")] = False,
     copysets: Annotated[bool, _flag("copysets", "Among equally good plans, prefer fewer copysets.")] = False,
     seed: Annotated[int | None, _option("Seed of randomized searches.", "N", "run.seed")] = None,
@@ -60,11 +60,11 @@ def plan(
     """Plan a reassignment, with proofs, as files for Kafka's own tools; or check such a plan. Does not start Spark."""
     from pipelines.cli.plan_options import PlanOptions, parse_request
     from pipelines.cli.plan_rendering import list_warnings, render_plan, render_progress
-    from pipelines.config.plan_settings import build_metric_options, build_wave_limits
-    from pipelines.ingest.snapshot import load_snapshot
+    from pipelines.config.plan_parameters import build_metric_options, build_wave_limits
+    from pipelines.ingest.snapshot_reader import load_snapshot
     from pipelines.plan_files.plan_check import check_plan
     from pipelines.plan_files.plan_creation import build_answer, build_snapshot_model, create_plan
-    from pipelines.setup.kernel_groups import announce_compilation
+    from pipelines.setup.compile_on_demand import announce_compilation
 
     settings = common_options.read_settings(conf, options)
     min_isr = settings.topics.min_insync_replicas
@@ -72,7 +72,7 @@ def plan(
     if check is not None:
         others = [*written.written, *["--out"] * (out is not None)]
         if others:
-            raise typer.BadParameter(f"--check makes no plan, so it takes no {', '.join(others)}.")
+            raise typer.BadParameter(f"--check does not make a plan, so it does not take {' or '.join(others)}.")
         cluster = find_source(source)
         common_options.print_warnings([cluster])
         snapshot = load_snapshot(cluster, format_name)
@@ -80,7 +80,7 @@ def plan(
         common_options.write_answer(json_file, progress, render_progress(progress))
         raise typer.Exit(0 if progress.may_execute else EXIT_INPUT)
     if goal is None or out is None:
-        raise typer.BadParameter("--goal and --out are required, or --check.")
+        raise typer.BadParameter("Give --goal and --out to make a plan, or --check to check one.")
     try:
         request = parse_request(written, settings)
     except SettingsError as error:  # wrong usage, not a wrong file

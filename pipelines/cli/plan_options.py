@@ -3,10 +3,10 @@
 import re
 from dataclasses import dataclass, fields
 
-from pipelines.config.plan_settings import build_request
+from pipelines.config.plan_parameters import build_request
 from pipelines.config.settings import Settings
 from pipelines.errors import SettingsError
-from udfs.planning.goals import GOALS, goals_with_option
+from udfs.planning.goal_registry import GOALS, goals_with_option
 from udfs.planning.plan_request import ALL, OBJECTIVES, PlanRequest
 
 _PREFIXES = ("k", "m", "g", "t", "p")
@@ -103,7 +103,7 @@ def parse_ids(text: str | None, option: str) -> tuple[int, ...]:
     parts = [] if text is None else text.split(",")
     wrong = next((part for part in parts if not re.fullmatch(r"\s*[0-9]{1,9}\s*", part)), None)
     if wrong is not None:
-        raise SettingsError(f"{option} {text}: {wrong.strip()!r} is no broker id. Write ids with commas, as in 2,5")
+        raise SettingsError(f"{option} {text}: {wrong.strip()!r} is not a broker id. Write ids as in 2,5")
     return tuple(sorted({int(part) for part in parts}))
 
 
@@ -113,7 +113,7 @@ def parse_replacements(text: str | None) -> tuple[tuple[int, int], ...]:
     for part in [] if text is None else text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,9})\s*=\s*([0-9]{1,9})\s*", part)
         if not match:
-            raise SettingsError(f"--replace {text}: {part.strip()!r} is no pair of broker ids. Write pairs as in 7=66")
+            raise SettingsError(f"--replace {text}: {part.strip()!r} is not a pair of broker ids. Write 7=66")
         old, new = map(int, match.groups())
         if old == new or old in pairs:
             problem = "replaces itself" if old == new else "is replaced twice"
@@ -126,7 +126,7 @@ def parse_names(text: str | None, option: str) -> tuple[str, ...]:
     """Parse topic names with commas between them: in order, each once."""
     parts = [] if text is None else [part.strip() for part in text.split(",")]
     if not all(parts):
-        raise SettingsError(f"{option} {text}: a name is empty. Write names with commas, as in orders,clicks")
+        raise SettingsError(f"{option} {text}: a name is empty. Write names separated by commas, as in orders,clicks")
     return tuple(sorted(set(parts)))
 
 
@@ -135,5 +135,5 @@ def parse_size(text: str, option: str) -> int:
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgtp]i?)?b)?\s*", text.lower())
     if not match:
         forms = "Write digits, then B, kB to PB, or KiB to PiB, or nothing for bytes: 500GB, 1.5TB, 20GiB, 1000"
-        raise SettingsError(f"{option} {text}: is no size. {forms}")
+        raise SettingsError(f"{option} {text}: not a size. {forms}")
     return round(float(match[1]) * _UNITS[match[2] or ""])

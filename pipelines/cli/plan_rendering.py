@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pipelines.cli.text_format import format_bytes, format_count, format_duration
-from pipelines.plan_files import plan_folder
+from pipelines.plan_files import plan_writer
 from pipelines.plan_files.kafka_json import find_elections, find_irreversible
 from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, PlanStatus
 from pipelines.plan_files.plan_creation import CreatedPlan
@@ -48,7 +48,7 @@ def render_progress(progress: PlanProgress) -> Iterator[str]:
     yield from _list("failed brokers", progress.down_brokers)
     yield from _list("new brokers", progress.new_brokers)
     yield from _list("brokers in another rack than before", racks)
-    yield from _list("brokers that the source wants empty, unlike before", progress.drained_brokers)
+    yield from _list("brokers that the source newly marks for draining", progress.drained_brokers)
     yield from _list("changed partitions", map(_describe_change, progress.changed_partitions))
     moves = (
         f"{move.topic}-{move.partition} (adding {move.adding}, removing {move.removing}, {origin[move.planned]})"
@@ -61,7 +61,7 @@ def render_progress(progress: PlanProgress) -> Iterator[str]:
     first = next((wave for wave in progress.waves if wave.missing), None)
     if status in (PlanStatus.FITS, PlanStatus.PARTLY_DONE) and first is not None:
         later_done = any(wave.done for wave in progress.waves if wave.wave > first.wave)
-        file = plan_folder.REASSIGNMENT if later_done else first.file
+        file = plan_writer.REASSIGNMENT if later_done else first.file
         yield f"  next: kafka-reassign-partitions --execute with {file}"
         if later_done:
             yield "    (not a wave's file: parts of later waves are done, and an earlier file would undo them)"
@@ -69,7 +69,7 @@ def render_progress(progress: PlanProgress) -> Iterator[str]:
         leaders = (
             f"{e.topic}-{e.partition} (leader {e.leader}, not {e.preferred})" for e in progress.pending_elections
         )
-        yield from _list(f"preferred leaders that do not lead, see {plan_folder.ELECTION}", leaders)
+        yield from _list(f"preferred leaders that do not lead, see {plan_writer.ELECTION}", leaders)
         if not progress.leaders_known:
             yield "  note: no source shows leaders, so elections cannot be checked"
     if not progress.racks_known and status != PlanStatus.DONE:
@@ -130,19 +130,23 @@ def render_plan(plan: CreatedPlan, out: Path, server: str) -> Iterator[str]:
 def list_warnings(plan: CreatedPlan) -> Iterator[str]:
     """List what a person should know before trusting the plan."""
     model = plan.summary.model
-    for reason, count in count_frozen_partitions(model).items():
+    reasons = {reason.explanation: reason for reason in FreezeReason}
+    for explanation, count in count_frozen_partitions(model).items():
+        reason = reasons[explanation]
         stay = "stays as it is" if count == 1 else "stay as they are"
-        in_flight = reason == FreezeReason.IN_FLIGHT.explanation
-        wait = ". Best wait until that is done, and make a new plan" if in_flight else ""
-        yield f"{format_count(count, 'partition')} {stay}: {reason}{wait}"
+        in_flight = reason == FreezeReason.IN_FLIGHT
+        wait = ". Wait until the reassignment is complete, then make a new plan" if in_flight else ""
+        yield f"{format_count(count, 'partition')} {stay}: {reason.explain(count)}{wait}"
     if plan.quarantined:
-        yield f"{format_count(plan.quarantined, 'record')} of the source rejected and left out, see inspect"
+        verb = "was" if plan.quarantined == 1 else "were"
+        yield f"{format_count(plan.quarantined, 'record')} of the source {verb} rejected and left out: run inspect"
     if plan.unplaced:
-        yield f"{format_count(plan.unplaced, 'partition')} without known replicas left out"
+        verb = "is" if plan.unplaced == 1 else "are"
+        yield f"{format_count(plan.unplaced, 'partition')} without known replicas {verb} left out"
     if not model.known[0] and plan.request.broker_bytes is not None:
         yield "the sources show no sizes: plans.broker_bytes is ignored"
     if model.known[0] and plan.unsized:
-        yield f"the sources show no size of {format_count(plan.unsized, 'partition')}: counted as 0 bytes"
+        yield f"the sources show no size for {format_count(plan.unsized, 'partition')}: counted as 0 bytes"
 
 
 def _render_metrics(metrics: PlanMetrics) -> Iterator[str]:
@@ -176,7 +180,7 @@ def _render_metrics(metrics: PlanMetrics) -> Iterator[str]:
         yield "  (-: unknown, or nothing to compare)"
     if before.balance.brokers < before.failures.live_brokers:
         counted = f"{before.balance.brokers} of {before.failures.live_brokers} live brokers"
-        yield f"  (down to the worst survivor of a failure: over {counted}, those that stay)"
+        yield f"  (the rows down to the worst survivor of a failure count only {counted}: those that stay)"
 
 
 def _row(title: str, *cells: str) -> str:
@@ -225,7 +229,7 @@ def _render_waves(summary: PlanSummary) -> Iterator[str]:
     reports, has_sizes = report_waves(model, waves), model.known[0]
     if not any(report.replicas_added for report in reports):
         return
-    throttle = f"{format_bytes(waves.limits.throttle_bytes_per_s)}/s a broker"
+    throttle = f"{format_bytes(waves.limits.throttle_bytes_per_s)}/s per broker"
     duration = format_duration(sum(report.seconds for report in reports))
     about = "" if duration.startswith("under") else "about "
     time = f", {about}{duration} of copying at {throttle}" if has_sizes else f" at {throttle}; sizes are unknown"
@@ -236,7 +240,7 @@ def _render_waves(summary: PlanSummary) -> Iterator[str]:
         yield f"    {len(reports) - _LISTED} more, see plan.json"
     if len(waves.oversized):
         names = join_names((model.name(row) for row in waves.oversized.tolist()), _LISTED)
-        yield f"    larger than a wave's limit, so their brokers copy nothing else meanwhile: {names}"
+        yield f"    larger than a wave's limit, so their brokers copy nothing else in the same wave: {names}"
 
 
 def _describe_wave(report: WaveReport, has_sizes: bool) -> str:
@@ -251,13 +255,13 @@ def _describe_wave(report: WaveReport, has_sizes: bool) -> str:
 
 
 def _render_commands(summary: PlanSummary, out: Path, server: str) -> Iterator[str]:
-    """Render the commands that carry a plan out, and those that roll it back."""
+    """Render the commands that execute a plan, and those that roll it back."""
     model, proposal, waves = summary.model, summary.proposal, summary.waves
     changed = find_reassigned_partitions(model, proposal)
     reassigned = int(changed.sum())
     has_elections = bool(find_elections(model, proposal))
     if not reassigned:
-        reason = " is needed: the cluster meets the goal as far as it can"
+        reason = " is needed: the cluster meets the goal as far as possible"
         if proposal.certificate.missed_targets:
             reason = ": see the missed targets"
         elif not model.live.any():
@@ -270,38 +274,38 @@ def _render_commands(summary: PlanSummary, out: Path, server: str) -> Iterator[s
     def reassign(file: str, options: str) -> str:
         return f"    kafka-reassign-partitions {to} --reassignment-json-file {shlex.quote(str(out / file))} {options}"
 
-    election_file = shlex.quote(str(out / plan_folder.ELECTION))
+    election_file = shlex.quote(str(out / plan_writer.ELECTION))
     election = f"    kafka-leader-election {to} --election-type preferred --path-to-json-file {election_file}"
     throttle = f" --throttle {int(waves.limits.throttle_bytes_per_s)}"
     copies = any(report.replicas_added for report in report_waves(model, waves))
-    yield "  to carry it out:"
+    yield "  to execute it:"
     if not reassigned:
         count = int((model.current_leaders != model.replicas[model.offsets[:-1]]).sum())
         verb = "is not led by its preferred leader" if count == 1 else "are not led by their preferred leaders"
         yield f"{election}    # {format_count(count, 'partition')} {verb} now"
         return
-    files = [plan_folder.name_wave_file(name) for name in plan_folder.name_waves(waves.waves)]
+    files = [plan_writer.name_wave_file(name) for name in plan_writer.name_waves(waves.waves)]
     yield reassign(files[0], f"--execute{throttle if copies else ''}")
     yield reassign(files[0], f"--verify{'    # once complete, it removes the throttle' if copies else ''}")
     if waves.waves > 1:
         yield f"    and so on to {files[-1]}, each after --verify finds the previous one complete"
     if has_elections:
         yield election
-    missing = plan_folder.list_not_in_rollback(model, proposal)
+    missing = plan_writer.list_not_in_rollback(model, proposal)
     changed[find_irreversible(model, proposal)] = False
     restored = reassigned - missing.partitions
     if restored:
         gone = model.with_lists(proposal.offsets, proposal.replicas).find_copied(model)
         copies_back = bool((gone & changed[model.row]).any())
-        rate = f"{format_bytes(waves.limits.throttle_bytes_per_s)}/s a broker"
+        rate = f"{format_bytes(waves.limits.throttle_bytes_per_s)}/s per broker"
         at_once = f" ({restored:,} partitions at once, not in waves, at {rate})" if restored > 1 and copies_back else ""
         yield f"  to roll it back{at_once}:"
-        yield reassign(plan_folder.ROLLBACK, f"--execute{throttle if copies_back else ''}")
-        yield reassign(plan_folder.ROLLBACK, "--verify")
+        yield reassign(plan_writer.ROLLBACK, f"--execute{throttle if copies_back else ''}")
+        yield reassign(plan_writer.ROLLBACK, "--verify")
         if has_elections:
             yield election
     if missing.partitions:
         names = ", ".join(missing.first_partitions[:_LISTED])
         more = f" and {missing.partitions - _LISTED} more" if missing.partitions > _LISTED else ""
         count_text = format_count(missing.partitions, "partition")
-        yield f"  {plan_folder.ROLLBACK} cannot roll back {count_text}: {names}{more}: {missing.reason}"
+        yield f"  {plan_writer.ROLLBACK} cannot roll back {count_text}: {names}{more}: {missing.reason}"

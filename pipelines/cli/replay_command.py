@@ -56,7 +56,7 @@ def replay(
     --warehouse, or --set store.catalog=NAME, writes the replay's tables with Spark; otherwise no Spark is started.
     """
     from pipelines.cli.replay_rendering import render_replay
-    from pipelines.setup.kernel_groups import announce_compilation
+    from pipelines.setup.compile_on_demand import announce_compilation
     from pipelines.simulation import cluster_replay
 
     settings = read_settings(conf, options, warehouse)

@@ -72,12 +72,12 @@ def run(
     """Run all stages over one or more clusters, and print a summary."""
     began = monotonic()
     settings = _add_custom_failures(common.read_settings(conf, options, warehouse), fail or ())
+    from pipelines.report.alerts import parse_alerts
     from pipelines.report.html_page import write_report
-    from pipelines.report.verdict import parse_alerts
     from pipelines.runner import Run, make_context
-    from pipelines.setup.kernel_groups import SETUP, compile_missing, plan_group
+    from pipelines.setup.compile_on_demand import SETUP, compile_missing, plan_group
     from pipelines.spark.session import starts_embedded_spark
-    from pipelines.stages.gold_stages import METRICS
+    from pipelines.stages.scheme_comparison_stage import METRICS
     from pipelines.stages.stage_registry import steps_between
 
     steps = steps_between(first, last)
@@ -85,7 +85,7 @@ def run(
     result = find_sources(sources)
     try:
         if alert and not is_complete:
-            raise SettingsError(f"--alert needs {SUMMARY_STAGE}: leave out --to")
+            raise SettingsError(f"--alert needs {SUMMARY_STAGE}: omit --to")
         alerts = parse_alerts(alert or (), METRICS, [source.cluster_id for source in result])
         page = _report_path(report_file, settings.store, is_complete and not no_report)
     except SettingsError as error:  # of options, not of a file
@@ -128,8 +128,10 @@ def run(
 def _add_custom_failures(settings: Settings, texts: Sequence[str]) -> Settings:
     """Add what --fail names to the settings' custom failures."""
     added = []
-    for cluster, _, ids in (text.rpartition("=") for text in texts):
-        added.append(CustomFailure(brokers=tuple(sorted(common.parse_broker_ids(ids))), cluster=cluster.strip()))
+    for text in texts:
+        cluster, _, ids = text.rpartition("=")
+        brokers = common.parse_broker_ids(ids, written=text, example="2,5 or prod=2,5")
+        added.append(CustomFailure(brokers=tuple(sorted(brokers)), cluster=cluster.strip()))
     failures = settings.failures.model_copy(update={"custom": (*settings.failures.custom, *added)})
     return settings.model_copy(update={"failures": failures})
 
@@ -182,7 +184,7 @@ def _create_views(store: Store) -> str:
 
 def _raise_alerts(store: Store, snapshots: Sequence[SnapshotKey], alerts: Sequence[Any]) -> None:
     """Print the alerts whose threshold is crossed; raise typer.Exit with code 4 if there are any."""
-    from pipelines.report.verdict import check_alerts
+    from pipelines.report.alerts import check_alerts
 
     rows = store.read_rows(SUMMARY_STAGE, snapshots, ("cluster_id", "scheme", "metric", "value"))
     values = {(row["cluster_id"], row["metric"]): row["value"] for row in rows if row["scheme"] == "observed"}

@@ -82,7 +82,8 @@ def _read_source_summary(store: Store, snapshots: Sequence[SnapshotKey]) -> list
 
 def _describe_source(row: Mapping[str, Any]) -> str:
     parts = [f"{row[f'{what}_records']} {what}" for what in ("accepted", "quarantined", "ignored")]
-    return f"{row['cluster_id']}: {row['source']} ({row['format']}): {row['records']} records: {', '.join(parts)}"
+    records = f"{row['records']} record{'' if row['records'] == 1 else 's'}"
+    return f"{row['cluster_id']}: {row['source']} ({row['format']}): {records}: {', '.join(parts)}"
 
 
 def _print_schemes(store: Store, snapshots: Sequence[SnapshotKey], max_pairs: int) -> None:
@@ -120,7 +121,7 @@ def _print_schemes(store: Store, snapshots: Sequence[SnapshotKey], max_pairs: in
     for cluster, n in sorted(brokers.items()):
         pairs = n * (n - 1) // 2
         if pairs > max_pairs:
-            typer.echo(f"{cluster}: {pairs} pairs of brokers are not evaluated: more than failures.max_pairs")
+            typer.echo(f"{cluster}: failures of pairs are not evaluated: {pairs} pairs exceed failures.max_pairs")
 
 
 def _print_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> None:

@@ -11,19 +11,19 @@ import pyarrow.compute as pc
 from pipelines.cli.text_format import format_count
 from pipelines.errors import SourceError
 from pipelines.ingest.merge.inferred_state import get_down_brokers, get_live_brokers
-from pipelines.ingest.snapshot import Snapshot
+from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.ingest.source_format import UNRECOGNISED
 from pipelines.report.verdict import Verdict, assess_failure, judge_cluster
 from udfs.arrow.columns import is_valid, to_array, to_flags, to_numpy
-from udfs.failures.aggregates import aggregate_failures
-from udfs.failures.broker_loads import cluster_hotspots
+from udfs.failures.broker_loads import cluster_hotspot_rows
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
 from udfs.failures.kernels.election import NO_BROKER, ElectedFrom
 from udfs.failures.kernels.failure_totals import LEADERS
-from udfs.failures.partition_groups import PARTITIONS, Placement, TopicShard, elect_after, group_observed
+from udfs.failures.partition_arrays import PARTITIONS, Placement, TopicShard, elect_after, group_observed
+from udfs.failures.partition_sums import aggregate_failures
 from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
-from udfs.json_output import json_inline, json_key, json_object
+from udfs.json_keys import json_inline, json_key, json_object
 
 _DIGITS = 4  # of ratios in JSON
 
@@ -207,7 +207,7 @@ def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnsw
     partitions, _, aggregates = model_snapshot(snapshot, defaults)
     rows = outcome_rows(single_failures(aggregates).outcomes, aggregates).to_pylist()
     rows = [{**row, "failed": row["failed_brokers"][0]} for row in rows]
-    now: list[dict[str, Any]] = cluster_hotspots(aggregates, hot_ratio=1.0).to_pylist()
+    now: list[dict[str, Any]] = cluster_hotspot_rows(aggregates, hot_ratio=1.0).to_pylist()
     no_partitions = {"partitions": 0, "leaders": 0, "max_over_mean_ratio": None, "hottest_broker": None}
     verdict = judge_cluster(now[0] if now else no_partitions, rows, gaps.quarantined_records)
     brokers = []

@@ -32,7 +32,7 @@ def what_if(
 ) -> None:
     """Show which brokers can fail now; with --fail, what goes offline and who takes over. Does not start Spark."""
     from pipelines.cli import what_if_answers
-    from pipelines.setup.kernel_groups import announce_compilation
+    from pipelines.setup.compile_on_demand import announce_compilation
 
     failed = common.parse_broker_ids(fail) if fail is not None else None
     topics = common.read_settings(conf, options).topics
@@ -58,7 +58,8 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
         lines.append("Can this broker fail now?")
     width = max((len(str(row.failed)) for row in brokers), default=0)
     for row in sorted(brokers, key=_by_risk):
-        details = f"leads {row.leaders_lost}, {format_count(row.takeover_brokers, 'broker')} would take over"
+        details = f"leads {format_count(row.leaders_lost, 'partition')}"
+        details += f", {format_count(row.takeover_brokers, 'broker')} would take over"
         if row.worst_survivor_ratio is not None:
             details += f", worst survivor: broker {row.worst_survivor} with {row.worst_survivor_ratio:.2f} x the mean"
         lines.append(f"  {row.failed:>{width}}  {row.answer} ({details})")

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import MANUAL, SCHEMES
-from udfs.planning.goals import GOALS
+from udfs.planning.goal_registry import GOALS
 from udfs.planning.plan_request import PRIORITIES
 
 ENV_PREFIX = "KAFKA_PLACEMENT_"
@@ -24,7 +24,7 @@ def _check_names(what: str, known: Iterable[str]) -> AfterValidator:
     def check(names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             if name not in known:
-                raise ValueError(f"there is no {what} {name!r}; there are {', '.join(known)}")
+                raise ValueError(f"there is no {what} {name!r}. Choose from {', '.join(known)}")
             if name == MANUAL:
                 raise ValueError(f"{name} needs an assignment: use `kafka-placement assign`")
         return _check_distinct(names)
@@ -117,7 +117,7 @@ class CapacitySettings(_Section):
 
 def _check_goal(name: str) -> str:
     if name and name not in GOALS:
-        raise ValueError(f'there is no goal {name!r}; there are {", ".join(GOALS)}, and "" for none')
+        raise ValueError(f'there is no goal {name!r}. Choose from {", ".join(GOALS)}, or "" for none')
     if name and GOALS[name].required_options:
         options = " and ".join(GOALS[name].required_options)
         raise ValueError(f"{name} needs {options}: use `kafka-placement plan`")
@@ -284,7 +284,7 @@ def _explain(error: Any, layers: _Layers) -> str:
     if error["type"] == "extra_forbidden" and len(path) < 3:
         fields = _fields_of(path[0]) if len(path) > 1 else {}
         names = [f"{path[0]}.{key}" for key in fields] or Settings.model_fields
-        return f"{origin}: there is no setting {name}; there are {', '.join(names)}"
+        return f"{origin}: there is no setting {name}. Choose from {', '.join(names)}"
     message = error["msg"].removeprefix("Value error, ")
     return f"{origin}: {name} = {error['input']!r}: {message}"
 

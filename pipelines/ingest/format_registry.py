@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pipelines.errors import SettingsError, SourceError
-from pipelines.ingest.formats import describe, kraft_log, log_dirs, model_file, zookeeper_cli, zookeeper_json
-from pipelines.ingest.formats.list_formats import BROKER_LIST, TOPIC_LIST
+from pipelines.ingest.formats import cluster_model_file, describe, kraft_log, log_dirs, zookeeper_cli, zookeeper_json
+from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST, TOPIC_LIST
 from pipelines.ingest.formats.offset_formats import OFFSET_CHECKPOINT, OFFSETS
 from pipelines.ingest.formats.tool_documents import REASSIGNMENT, TOOL_INPUT, TOOL_OUTPUT
 from pipelines.ingest.source_format import UNRECOGNISED, Format
@@ -16,7 +16,7 @@ FORMATS: dict[str, Format] = {
     form.name: form
     for form in (
         *(module.FORMAT for module in (describe, zookeeper_json, zookeeper_cli, kraft_log, log_dirs)),
-        *(OFFSETS, OFFSET_CHECKPOINT, REASSIGNMENT, BROKER_LIST, TOPIC_LIST, model_file.FORMAT),
+        *(OFFSETS, OFFSET_CHECKPOINT, REASSIGNMENT, BROKER_LIST, TOPIC_LIST, cluster_model_file.FORMAT),
         *(TOOL_INPUT, TOOL_OUTPUT, UNRECOGNISED),
     )
 }

@@ -38,7 +38,7 @@ class Source:
             return []
         more = f" and {len(self.skipped) - _MAX_SKIPPED} more" if len(self.skipped) > _MAX_SKIPPED else ""
         names = ", ".join(self.skipped[:_MAX_SKIPPED]) + more
-        return [f"{self.files[0].parent}: not read, as only files directly in the folder are: {names}"]
+        return [f"{self.files[0].parent}: ignored, because only files directly in the folder are read: {names}"]
 
 
 def find_source(argument: str) -> Source:

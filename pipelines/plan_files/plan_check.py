@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
 from pipelines.plan_files.kafka_json import Key, get_source_lists
-from pipelines.plan_files.plan_folder import find_topic_ranges, get_rack_names, hash_assignment, hash_partitions
 from pipelines.plan_files.plan_reader import StoredPlan, read_plan
-from udfs.json_output import json_key, json_object
+from pipelines.plan_files.plan_writer import find_topic_ranges, get_rack_names, hash_assignment, hash_partitions
+from udfs.json_keys import json_key, json_object
 from udfs.planning.cluster_model import ClusterModel
 
 
@@ -109,7 +109,7 @@ class PlanProgress:
     down_brokers: tuple[int, ...] = json_key("dead_brokers")
     new_brokers: tuple[int, ...]
     changed_racks: tuple[ChangedRack, ...]  # Of brokers that the rest of the plan names
-    # Brokers that the rest of the plan names and the source wants empty, unlike before
+    # Brokers that the rest of the plan names and the source newly marks for draining
     drained_brokers: tuple[int, ...] = json_key("to_empty")
     pending_elections: tuple[PendingElection, ...] = json_key("unelected")
     leaders_known: bool  # Whether a source shows leaders; else no election is pending
@@ -125,8 +125,8 @@ def check_plan(directory: Path, model: ClusterModel, partitions: pa.Table) -> Pl
     """Check the plan in a folder against its cluster now. Raise SourceError if it is another's or damaged."""
     plan = read_plan(directory)
     if plan.cluster != model.cluster_id:
-        problem = f"the plan is of the cluster {plan.cluster!r}, and this one is {model.cluster_id!r}"
-        raise SourceError(model.cluster_id, problem, f"If it is the same cluster, name it so: {plan.cluster}=PATH")
+        problem = f"the plan is for cluster {plan.cluster!r}, but the source is named {model.cluster_id!r}"
+        raise SourceError(model.cluster_id, problem, f"If it is the same cluster, use {plan.cluster}=PATH")
     differing = list(_find_changed_partitions(plan, model))
     now = get_source_lists(model, _find_rows(model, [*plan.changes, *plan.election, *differing]).values())
     in_flight = _list_reassignments(plan, partitions)

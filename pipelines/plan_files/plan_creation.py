@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow.compute as pc
 
 from pipelines.errors import Infeasible, SourceError
-from pipelines.ingest.snapshot import Snapshot
-from pipelines.plan_files import plan_folder
-from udfs.json_output import json_inline, json_key, json_object, to_json
+from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.plan_files import plan_writer
+from udfs.json_keys import json_inline, json_key, json_object, to_json
 from udfs.planning.certificates import Certificate
 from udfs.planning.cluster_model import ClusterModel, build_model
 from udfs.planning.constraints import InfeasibleRequest, check_request, select_target_brokers
@@ -55,7 +55,8 @@ def build_snapshot_model(
         raise SourceError(snapshot.cluster_id, "its sources show no replicas", remedy)
     absent = sorted(set(exclude_topics) - set(snapshot.topics["topic"].to_pylist()))
     if absent:
-        raise SourceError(snapshot.cluster_id, f"has no topic {', '.join(absent[:20])}", "See inspect for its topics")
+        problem = f"has no topic {', '.join(absent[:20])}"
+        raise SourceError(snapshot.cluster_id, problem, "Run inspect to list its topics")
     tables = (snapshot.brokers, snapshot.partitions, snapshot.topics)
     return build_model(snapshot.cluster_id, *tables, exclude_topics, default_min_isr)
 
@@ -64,16 +65,16 @@ def create_plan(
     snapshot: Snapshot, request: PlanRequest, out: Path, limits: WaveLimits, options: MetricOptions, min_isr: int
 ) -> CreatedPlan:
     """Create a plan, and write it to the folder `out`. Raise Infeasible, or SourceError for a wrong request."""
-    plan_folder.check_plan_folder(out.resolve())
+    plan_writer.check_plan_folder(out.resolve())
     model = build_snapshot_model(snapshot, min_isr, request.exclude_topics)
     if request.max_bytes is not None and not model.known[0]:
         remedy = "Use --max-moves, or add the output of kafka-log-dirs --describe"
-        raise SourceError(model.cluster_id, "its sources show no sizes, so --max-bytes cannot be kept to", remedy)
+        raise SourceError(model.cluster_id, "its sources show no sizes, so --max-bytes cannot be applied", remedy)
     if request.by_bytes and not model.known[2]:
         remedy = "Leave out --by-bytes, or add a source with rates, such as a list of topics or a model"
-        raise SourceError(model.cluster_id, "its sources show no bytes out, which --by-bytes is about", remedy)
+        raise SourceError(model.cluster_id, "its sources show no bytes out, which --by-bytes balances", remedy)
     if problems := check_request(model, request):
-        raise SourceError(snapshot.cluster_id, "; ".join(problems), "See inspect for its brokers and topics")
+        raise SourceError(snapshot.cluster_id, "; ".join(problems), "Run inspect to list its brokers and topics")
     model = freeze_partitions_on_down_brokers(model, request.goal)
     started = perf_counter()
     try:
@@ -84,7 +85,7 @@ def create_plan(
     solved = perf_counter()
     summary = summarize_plan(model, request, proposal, limits, options)
     measured = perf_counter()
-    files = plan_folder.write_plan(out, model, proposal, summary.waves, to_json(collect_facts(request, summary)))
+    files = plan_writer.write_plan(out, model, proposal, summary.waves, to_json(collect_facts(request, summary)))
     written = perf_counter()
     sizes = snapshot.partitions["size_bytes"].filter(pc.is_valid(snapshot.partitions["replicas"]))
     return CreatedPlan(
@@ -108,7 +109,7 @@ def collect_facts(request: PlanRequest, summary: PlanSummary) -> PlanFacts:
 def build_answer(plan: CreatedPlan) -> dict[str, Any]:
     """Return the object that `plan --json` writes: the same for the same plan, so without the time that it took."""
     model, proposal, waves = plan.summary.model, plan.summary.proposal, plan.summary.waves
-    facts: dict[str, Any] = plan_folder.to_plain_json(collect_facts(plan.request, plan.summary))
-    missing: dict[str, Any] = to_json(plan_folder.list_not_in_rollback(model, proposal))
+    facts: dict[str, Any] = plan_writer.to_plain_json(collect_facts(plan.request, plan.summary))
+    missing: dict[str, Any] = to_json(plan_writer.list_not_in_rollback(model, proposal))
     files = [path.name for path in plan.files]
-    return {**facts, "waves": plan_folder.list_waves(model, waves), "not_in_rollback": missing, "files": files}
+    return {**facts, "waves": plan_writer.list_waves(model, waves), "not_in_rollback": missing, "files": files}

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 from pipelines.plan_files.kafka_json import Key, Lists
-from pipelines.plan_files.plan_folder import ELECTION, PLAN, REASSIGNMENT, ROLLBACK, Hashes, parse_ranges
+from pipelines.plan_files.plan_writer import ELECTION, PLAN, REASSIGNMENT, ROLLBACK, Hashes, parse_ranges
 from udfs.planning.cluster_model import Ints
 
 REMEDY = "Put back the file that `plan` wrote, or plan anew"

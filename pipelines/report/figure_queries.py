@@ -69,7 +69,7 @@ SELECT cluster_id, scenario_kind, resource, required_headroom_ratio, worst_scena
 FROM gold.headroom WHERE {condition} AND scheme = 'observed'
 
 -- topics: Topics with the most uneven leaders
-SELECT cluster_id, topic, partitions, leaders_max, hottest_broker, max_over_mean_ratio, spread_percent
+SELECT cluster_id, topic, partitions, leaders_max, hottest_broker, max_over_mean_ratio, brokers_spread_percent
 FROM (
   SELECT *, row_number() OVER (
     PARTITION BY cluster_id ORDER BY leaders_max - leaders_mean DESC, leaders_max DESC, topic) AS place

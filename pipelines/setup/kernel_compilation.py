@@ -10,14 +10,14 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from pipelines.setup.kernel_groups import FAILURES, PLACEMENT, REPLAY, compile_missing, get_marker, plan_group
+from pipelines.setup.compile_on_demand import FAILURES, PLACEMENT, REPLAY, compile_missing, get_marker, plan_group
 from udfs.arrow.ipc import pack_table
 from udfs.durability.durability_rows import DurabilityPlan, durability_rows
 from udfs.durability.kernels.loss_probability import SearchEffort
-from udfs.failures import partition_groups as groups
-from udfs.failures.aggregates import aggregate_placement, aggregate_seed, finish_pairs
+from udfs.failures import partition_arrays as groups
 from udfs.failures.broker_loads import topic_hotspots
 from udfs.failures.failure_outcomes import SchemeAggregates
+from udfs.failures.partition_sums import aggregate_placement, aggregate_seed, finish_pairs
 from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
 from udfs.hotspots.hotspot_distribution import PlacementTrial
 from udfs.hotspots.kernels.leader_counts import ClusterTopics
@@ -25,8 +25,8 @@ from udfs.kernel_compiler import cache_folder
 from udfs.origin.topic_origins import BROKERS, TOPICS, find_topic_origins
 from udfs.placement.kernels.topic_arrays import BrokerLists
 from udfs.placement.schemes import KAFKA, SCHEMES
-from udfs.placement.topic_batches import LiveBrokers, TopicBatch, place_topics
-from udfs.planning.goals import GOALS
+from udfs.placement.topic_placement import LiveBrokers, TopicBatch, place_topics
+from udfs.planning.goal_registry import GOALS
 from udfs.planning.plan_batches import INPUT_SCHEMAS, make_planner
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import PRIORITIES, PlanRequest

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from pipelines.errors import SettingsError, SourceError
-from pipelines.ingest.snapshot import build_snapshot, parse_facts, read_records
+from pipelines.ingest.snapshot_reader import build_snapshot, parse_facts, read_records
 from pipelines.ingest.sources import SnapshotKey, compute_snapshot_id, find_source
 from pipelines.simulation import source_snapshots
-from pipelines.simulation.metadata_log import read_log_events
+from pipelines.simulation.metadata_log_reader import read_log_events
 from pipelines.simulation.scenario.scenario_cluster import parse_milliseconds
 from pipelines.simulation.scenario.scenario_reader import is_scenario, read_scenario
 from pipelines.simulation.snapshot_sequence import check_order, derive_events
@@ -115,7 +115,7 @@ def run_replay(request: ReplayRequest) -> Replay:
     """Replay the sources of a request; raise SourceError or SettingsError if that is impossible."""
     scenarios = [path for path in request.sources if is_scenario(path)]
     if len(scenarios) > 1:
-        raise SourceError(scenarios[1], "is a second scenario", "Give one, with or without a source.")
+        raise SourceError(scenarios[1], "is a second scenario", "Give only one, with or without a source.")
     others = [path for path in request.sources if path not in scenarios]
     observed = _read_sources(request, others, bool(scenarios or request.fail))
     state, events, until = observed.initial_state, list(observed.events), observed.until

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.store import Store
-from pipelines.stages import simulation_stage as stage
+from pipelines.stages import simulation_stages as stage
 from pipelines.stages.scheduler import run_steps
 from pipelines.tables import TABLES, simulation_tables
 from pipelines.tables.table_contract import Table

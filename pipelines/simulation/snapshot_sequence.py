@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
-from pipelines.ingest.snapshot import Snapshot
+from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.simulation.source_snapshots import FILTERED, SourceSnapshot
 from udfs.simulation.cluster_events import Event, InitialPartition, InitialState, TopicPartition
 from udfs.simulation.kernels.codes import EventKind
@@ -27,7 +27,7 @@ def check_order(snapshots: Sequence[SourceSnapshot]) -> tuple[str, ...]:
     for one in snapshots if len(snapshots) > 1 else ():
         for name in one.filtered:
             problem = f"{name} {FILTERED}" if name not in one.path else FILTERED
-            raise SourceError(one.path, problem, "Others would count as removed: give a describe of all topics.")
+            raise SourceError(one.path, problem, "Others would count as removed. Use a describe of all topics.")
     for before, after in pairwise(snapshots):
         if _share_only_brokers(before, after):
             warnings.append(f"{after.path}: shows no topic that {before.path} shows. Are they of one cluster?")

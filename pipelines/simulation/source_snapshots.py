@@ -16,10 +16,10 @@ from pipelines.ingest.formats.describe import FORMAT as DESCRIBE
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
 from pipelines.ingest.formats.zookeeper_cli import FORMAT as ZOOKEEPER_CLI
 from pipelines.ingest.formats.zookeeper_json import FORMAT as ZOOKEEPER_JSON
-from pipelines.ingest.snapshot import FileRecords, Snapshot, build_snapshot, parse_facts
+from pipelines.ingest.snapshot_reader import FileRecords, Snapshot, build_snapshot, parse_facts
 from pipelines.ingest.source_format import FactKind
 from pipelines.ingest.sources import Source
-from pipelines.simulation.metadata_log import LogEnd, cut_log
+from pipelines.simulation.metadata_log_reader import LogEnd, cut_log
 from udfs.arrow.columns import is_valid, to_array, to_codes, to_lists, to_numpy
 from udfs.arrow.ragged import any_true, row_of
 from udfs.simulation.cluster_events import ClusterSettings, InitialPartition, InitialState

@@ -75,7 +75,7 @@ WHERE s.newest AND l.scheme = 'observed'
 {_failure_risk("f.failed_brokers", ScenarioKind.CUSTOM)}
 
 -- insights.single_leader_topics: Topics with several online partitions, all of them led by one broker.
-SELECT h.cluster_id, h.topic, h.partitions, h.leaders, h.hottest_broker AS broker_id, h.spread_percent
+SELECT h.cluster_id, h.topic, h.partitions, h.leaders, h.hottest_broker AS broker_id, h.brokers_spread_percent
 FROM gold.leader_hotspots h JOIN insights.snapshots s ON h.cluster_id = s.cluster_id AND h.snapshot_id = s.snapshot_id
 WHERE s.newest AND h.scheme = 'observed' AND h.topic IS NOT NULL AND h.leaders > 1 AND h.leaders_max = h.leaders
 
@@ -85,7 +85,7 @@ SELECT p.cluster_id, p.topic, p.partition, p.leader AS broker_id, p.replicas, p.
 FROM silver.partitions p JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
 WHERE s.newest AND p.successor = -1
 
--- insights.snapshot_changes: Partitions that differ between the newest snapshot and the one before.
+-- insights.snapshot_changes: Partitions that differ between the newest snapshot and the previous one.
 SELECT cluster_id, topic, partition,
        CASE WHEN old IS NULL THEN 'created' WHEN new IS NULL THEN 'removed'
             WHEN NOT (new.replicas <=> old.replicas) THEN 'replicas changed'
@@ -133,7 +133,7 @@ JOIN (
 ) b ON o.cluster_id = b.cluster_id AND o.snapshot_id = b.snapshot_id
 WHERE s.newest AND o.origin = 'none'
 
--- insights.metric_history: Every metric in every snapshot, and its change since the snapshot before.
+-- insights.metric_history: Every metric in every snapshot, and its change since the previous snapshot.
 SELECT c.cluster_id, c.metric, s.seen_at, s.number, c.value,
        c.value - lag(c.value) OVER (PARTITION BY c.cluster_id, c.metric ORDER BY s.number) AS change
 FROM gold.scheme_comparison c JOIN insights.snapshots s ON c.cluster_id = s.cluster_id AND c.snapshot_id = s.snapshot_id

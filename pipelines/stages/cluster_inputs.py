@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pipelines.config.settings import CustomFailure
 from pipelines.errors import SettingsError
 from udfs.failures.arrow_functions import Clusters
-from udfs.failures.broker_loads import RESOURCES
+from udfs.failures.headroom import RESOURCES
 from udfs.failures.kernels.failure_totals import LOADS
 from udfs.failures.scenarios import Cluster
 

@@ -10,7 +10,7 @@ from pipelines.ingest.merge.entities import LOADS
 from pipelines.tables.gold_tables import PLACEMENTS as TABLE
 from udfs.placement.pandas_udf import partition_replicas, placement_udf
 from udfs.placement.schemes import OBSERVED, is_computed
-from udfs.placement.topic_batches import LiveBrokersBySnapshot
+from udfs.placement.topic_placement import LiveBrokersBySnapshot
 
 _KEY = ("cluster_id", "snapshot_id")
 _REQUEST = (*_KEY, "topic", "partitions", "replication_factor")

@@ -7,7 +7,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pipelines.tables.gold_tables import PACKED_PLANS, PLAN_MOVES, PLANS
+from pipelines.tables.gold_tables import PLAN_MOVES, PLANS
+from pipelines.tables.internal_tables import PACKED_PLANS
 from udfs.planning import plan_batches
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import PlanRequest

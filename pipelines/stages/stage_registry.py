@@ -8,15 +8,22 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
-from pipelines.config.plan_settings import build_metric_options, build_request, build_wave_limits
+from pipelines.config.plan_parameters import build_metric_options, build_request, build_wave_limits
 from pipelines.config.settings import Settings
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import SnapshotKey, Source
-from pipelines.stages import gold_stages, placement_stage, plan_stage, silver_stage
+from pipelines.stages import (
+    hotspot_stage,
+    origin_stage,
+    placement_stage,
+    plan_stage,
+    scheme_comparison_stage,
+    silver_stages,
+)
 from pipelines.stages.cluster_inputs import collect_brokers, collect_clusters, match_capacities
-from pipelines.stages.entities_stage import entities
-from pipelines.stages.scheme_aggregates_stage import AggregationParameters, compute_table, scheme_aggregates
-from pipelines.stages.silver_stage import add_successors
+from pipelines.stages.failure_stages import AggregationParameters, compute_table, scheme_aggregates
+from pipelines.stages.ingest_stages import entities
+from pipelines.stages.silver_stages import add_successors
 from pipelines.tables import gold_tables
 from pipelines.tables.table_contract import Table
 from udfs.durability.durability_rows import DurabilityPlan, durability_rows
@@ -29,7 +36,7 @@ from udfs.failures.scenarios import RandomSets
 from udfs.failures.scheme_distribution import distribution_rows
 from udfs.hotspots.hotspot_distribution import TrialOptions
 from udfs.placement.schemes import is_computed
-from udfs.placement.topic_batches import LiveBrokers
+from udfs.placement.topic_placement import LiveBrokers
 
 Frames = Mapping[str, DataFrame]
 QUALITY = "quality"
@@ -78,15 +85,15 @@ def _to_json(settings: Settings, run: Mapping[str, object], **others: Mapping[st
     return json.dumps({"run": {"seed": settings.run.seed, **run}, **others}, sort_keys=True)
 
 
-def sums_rest_on(settings: Settings) -> str:
-    """Return the settings that internal.scheme_aggregates follows from, as JSON: other ones need other sums."""
+def select_aggregate_settings(settings: Settings) -> str:
+    """Return the settings that determine internal.scheme_aggregates, as JSON."""
     hotspots, topics = {"hot_ratio": settings.hotspots.hot_ratio}, settings.topics.model_dump()
     schemes, failures = {"schemes": settings.run.schemes}, settings.failures.model_dump()
     return _to_json(settings, schemes, topics=topics, hotspots=hotspots, failures=failures)
 
 
-def plans_rest_on(settings: Settings) -> str:
-    """Return the settings that internal.packed_plans follows from, as JSON: other ones need other plans."""
+def select_plan_settings(settings: Settings) -> str:
+    """Return the settings that determine internal.packed_plans, as JSON."""
     topics = {"min_insync_replicas": settings.topics.min_insync_replicas}
     failures, plans = {"max_pairs": settings.failures.max_pairs}, settings.plans.model_dump()
     durability = settings.durability.model_dump(include={"max_exact_steps", "monte_carlo_samples"})
@@ -94,7 +101,7 @@ def plans_rest_on(settings: Settings) -> str:
 
 
 def _partitions(t: Frames, c: Context) -> DataFrame:
-    without_successor = silver_stage.partitions(t[_ENTITIES], t[BROKERS])
+    without_successor = silver_stages.partitions(t[_ENTITIES], t[BROKERS])
     return add_successors(without_successor, t[BROKERS], t[_TOPICS], c.settings.topics.unclean_leader_election)
 
 
@@ -113,7 +120,7 @@ def _scheme_aggregates(t: Frames, context: Context) -> DataFrame:
     )
     clusters = collect_clusters(t[BROKERS], t[_TOPICS], failures.custom)
     defaults = (topics.min_insync_replicas, topics.unclean_leader_election)
-    parameters = AggregationParameters(*defaults, clusters, plan, sums_rest_on(context.settings))
+    parameters = AggregationParameters(*defaults, clusters, plan, select_aggregate_settings(context.settings))
     return scheme_aggregates(t[_TOPICS], t[_PARTITIONS], t[BROKERS], parameters)
 
 
@@ -150,7 +157,7 @@ def _hotspot_distribution(t: Frames, context: Context) -> DataFrame:
     # Shard counts follow the sources' bytes: many shards mean many topics.
     chunks = min(hotspots.seeds, max(1, sum(_shard_counts(context).values()) - len(context.sources) + 1))
     options = TrialOptions(schemes, run.seed, hotspots.seeds, hotspots.max_placed_topics, hotspots.thresholds, chunks)
-    return gold_stages.hotspot_distribution(t[_TOPICS], t[BROKERS], t[_PARTITIONS], options)
+    return hotspot_stage.hotspot_distribution(t[_TOPICS], t[BROKERS], t[_PARTITIONS], options)
 
 
 def _pack_plans(t: Frames, context: Context) -> DataFrame:
@@ -159,7 +166,7 @@ def _pack_plans(t: Frames, context: Context) -> DataFrame:
     request = build_request(settings, goal) if goal else None
     limits, options = build_wave_limits(settings), build_metric_options(settings)
     min_isr = settings.topics.min_insync_replicas
-    parameters = plan_stage.PlanParameters(request, limits, options, min_isr, plans_rest_on(settings))
+    parameters = plan_stage.PlanParameters(request, limits, options, min_isr, select_plan_settings(settings))
     return plan_stage.pack_plans(t[_TOPICS], t[_PARTITIONS], t[BROKERS], parameters)
 
 
@@ -172,13 +179,13 @@ _COMPARED = ("gold.leader_hotspots", "gold.failure_summary", "gold.durability", 
 # In order: each stage's inputs are made by stages before it. bronze.raw_metadata comes first, from files.
 STAGES: tuple[Stage, ...] = (
     Stage(_ENTITIES, (RAW,), lambda t, c: entities(t[RAW], _shard_counts(c))),
-    _plain_stage(BROKERS, (_ENTITIES,), silver_stage.brokers),
-    _plain_stage(_TOPICS, (_ENTITIES,), silver_stage.topics),
+    _plain_stage(BROKERS, (_ENTITIES,), silver_stages.brokers),
+    _plain_stage(_TOPICS, (_ENTITIES,), silver_stages.topics),
     Stage(_PARTITIONS, (_ENTITIES, BROKERS, _TOPICS), _partitions),
-    _plain_stage("silver.replicas", (_ENTITIES, _PARTITIONS), silver_stage.replicas),
-    _plain_stage("silver.quarantine", (_ENTITIES, RAW), silver_stage.quarantine),
-    _plain_stage("silver.conflicts", (_ENTITIES, BROKERS), silver_stage.conflicts),
-    _plain_stage("silver.source_summary", (_ENTITIES, RAW), silver_stage.source_summary),
+    _plain_stage("silver.replicas", (_ENTITIES, _PARTITIONS), silver_stages.replicas),
+    _plain_stage("silver.quarantine", (_ENTITIES, RAW), silver_stages.quarantine),
+    _plain_stage("silver.conflicts", (_ENTITIES, BROKERS), silver_stages.conflicts),
+    _plain_stage("silver.source_summary", (_ENTITIES, RAW), silver_stages.source_summary),
     Stage(SUMS, _SILVER_INPUTS, _scheme_aggregates),
     _failure_stage(gold_tables.FAILURE_SUMMARY, lambda c: arrow_functions.table_function(summary_rows)),
     _failure_stage(gold_tables.FAILURE_LOAD, lambda c: arrow_functions.table_function(load_rows)),
@@ -195,16 +202,19 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage("gold.placements", _SILVER_INPUTS, _placements),
     Stage("gold.hotspot_distribution", _SILVER_INPUTS, _hotspot_distribution),
-    _plain_stage("gold.scheme_comparison", _COMPARED, gold_stages.scheme_comparison),
-    _plain_stage("gold.topic_origin", _SILVER_INPUTS, gold_stages.topic_origin),
-    _plain_stage("gold.cluster_origin", ("gold.topic_origin",), gold_stages.cluster_origin),
+    _plain_stage("gold.scheme_comparison", _COMPARED, scheme_comparison_stage.scheme_comparison),
+    _plain_stage("gold.topic_origin", _SILVER_INPUTS, origin_stage.topic_origin),
+    _plain_stage("gold.cluster_origin", ("gold.topic_origin",), origin_stage.cluster_origin),
     Stage(_PACKED_PLANS, _SILVER_INPUTS, _pack_plans),
     _plain_stage("gold.plans", (_PACKED_PLANS,), plan_stage.unpack_plans),
     _plain_stage("gold.plan_moves", (_PACKED_PLANS,), plan_stage.unpack_plan_moves),
 )
 
-# Tables that others are made of, and the settings that they follow from.
-RESTS_ON: dict[str, Callable[[Settings], str]] = {SUMS: sums_rest_on, _PACKED_PLANS: plans_rest_on}
+# For tables that others are computed from: functions that select the settings that determine them.
+SETTINGS_SELECTORS: dict[str, Callable[[Settings], str]] = {
+    SUMS: select_aggregate_settings,
+    _PACKED_PLANS: select_plan_settings,
+}
 
 # Every step by name, in order: the values of --from and --to. The quality gate comes between silver and gold.
 _GATE = 1 + max(i for i, stage in enumerate(STAGES) if stage.table.startswith("silver."))
@@ -235,7 +245,7 @@ def steps_between(first: str | None, last: str | None) -> list[str]:
         layer = _LAYERS.get(name, ())
         indices = [i for i, step in enumerate(STEPS) if step in layer or name in (step, step.split(".")[-1])]
         if not indices:
-            raise SettingsError(f"there is no stage {name!r}; there are bronze, silver, gold, {', '.join(STEPS)}")
+            raise SettingsError(f"there is no stage {name!r}. Choose from bronze, silver, gold, {', '.join(STEPS)}")
         return indices
 
     begin = find_steps(first)[0] if first else 0

@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from pipelines.tables import gold_tables, silver_tables, simulation_tables
+from pipelines.tables import bronze_tables, gold_tables, internal_tables, ops_tables, silver_tables, simulation_tables
 from pipelines.tables.table_contract import Table
 
 
@@ -12,6 +12,6 @@ def _find_tables(*modules: ModuleType) -> dict[str, Table]:
 
 
 # Tables that `run` writes, those that `replay` writes, and all.
-RUN_TABLES = _find_tables(silver_tables, gold_tables)
+RUN_TABLES = _find_tables(bronze_tables, silver_tables, gold_tables, internal_tables, ops_tables)
 REPLAY_TABLES = _find_tables(simulation_tables)
 TABLES = {**RUN_TABLES, **REPLAY_TABLES}

@@ -1,18 +1,19 @@
-"""Gold tables, internal tables that they are computed from, and tables about runs; udfs/ declares many columns."""
+"""The gold tables that `run` writes. udfs/ declares the columns that it computes."""
 
 from pipelines.ingest.merge.entities import LOADS
 from pipelines.tables.table_contract import Between, NoRowWhere, OneOf, Table, columns
-from udfs.arrow.columns import BINARY, DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, TIME, column
+from udfs.arrow.column_declarations import DOUBLE, INT, INTS, LONG, TEXT, column
 from udfs.durability.durability_rows import DURABILITY_COLUMNS
 from udfs.durability.kernels.loss_probability import EXACT, MONTE_CARLO
-from udfs.failures.broker_loads import BROKER_LOAD_COLUMNS, HEADROOM_COLUMNS, OVER_CAPACITY_COLUMNS
+from udfs.failures.broker_loads import BROKER_LOAD_COLUMNS
 from udfs.failures.failure_rows import LOAD_COLUMNS, RANDOM_FAILURE_COLUMNS, SUMMARY_COLUMNS
+from udfs.failures.headroom import HEADROOM_COLUMNS, OVER_CAPACITY_COLUMNS
 from udfs.failures.scenarios import ScenarioKind
 from udfs.failures.scheme_distribution import SCHEME_DISTRIBUTION_COLUMNS
 from udfs.hotspots.hotspot_distribution import DISTRIBUTION_COLUMNS
 from udfs.hotspots.hotspot_measures import HOTSPOT_COLUMNS
 from udfs.origin.topic_origins import ORIGIN_COLUMNS, ORIGIN_NAMES
-from udfs.planning.goals import GOALS
+from udfs.planning.goal_registry import GOALS
 from udfs.planning.plan_rows import MOVE_COLUMNS, PLAN_COLUMNS
 
 _KEYS = ("cluster_id", "snapshot_id", "scheme")
@@ -23,7 +24,7 @@ _KINDS = OneOf("scenario_kind", tuple(ScenarioKind))
 
 PLACEMENTS = Table(
     "gold.placements",
-    "One row per partition and scheme: its replicas as they are, or as the scheme places them.",
+    "One row per partition and scheme: its current replicas, or those that the scheme chooses.",
     columns(
         column("topic", TEXT, "topic name", required=True),
         column("partition", INT, "partition id", required=True),
@@ -69,9 +70,7 @@ SCHEME_COMPARISON = Table(
         column("value", DOUBLE, "value for this scheme; null = unknown"),
         column("naive_value", DOUBLE, "value for the naive scheme; null = unknown or not computed"),
         column("ratio_to_naive", DOUBLE, "value over naive_value; null = naive_value is 0 or unknown"),
-        column(
-            "seeds", LONG, "seeds that the percentiles are over; null = does not depend on the seed, or was not tried"
-        ),
+        column("seeds", LONG, "number of seeds behind the percentiles; null = no percentiles for this metric"),
         column("value_p05", DOUBLE, "5th percentile over the seeds"),
         column("value_p50", DOUBLE, "median over the seeds"),
         column("value_p95", DOUBLE, "95th percentile over the seeds"),
@@ -80,27 +79,12 @@ SCHEME_COMPARISON = Table(
     keys=(*_KEYS, "metric"),
 )
 
-SCHEME_AGGREGATES = Table(
-    "internal.scheme_aggregates",
-    "One row per scheme: sums over its partitions, packed. The tables of load, hotspots, failures and durability are "
-    "computed from them; nothing else should read them.",
-    columns(
-        column("settings", TEXT, "the settings that the sums depend on, as JSON", required=True),
-        column("brokers", INTS, "live brokers, rising", required=True),
-        column("racks", TEXTS, "the rack of each; null = not known", required=True),
-        column("sums", BINARY, "named arrays, see udfs/failures/aggregates.py", required=True),
-        column("topic_hotspots", BINARY, "measures of its topics, see udfs/failures/broker_loads.py", required=True),
-        scheme=True,
-    ),
-    keys=_KEYS,
-    partition_by=("cluster_id",),
-    skip_by=("snapshot_id", "scheme"),
-)
 
 FAILURE_LOAD = Table(
     "gold.failure_load",
-    "One row per survivor of each single failure, rack and custom failure (of pairs with failures.pair_loads): what "
-    "it leads before and afterwards. Of a single failure, `takeovers` shows who takes over from whom.",
+    "One row per survivor of each failure of a broker, of a rack or of custom brokers (also of pairs, if "
+    "failures.pair_loads is set): what it leads before and afterwards. For the failure of a broker, `takeovers` shows "
+    "which broker takes over from which.",
     columns(*LOAD_COLUMNS, scheme=True),
     keys=(*_KEYS, "scenario", "broker_id"),
     partition_by=("cluster_id",),
@@ -151,7 +135,7 @@ OVER_CAPACITY = Table(
 
 SCHEME_DISTRIBUTION = Table(
     "gold.scheme_distribution",
-    "One row per scheme that draws random numbers and metric: its values over many seeds; none with one seed.",
+    "One row per scheme that draws random numbers and metric: its values over many seeds; no rows for one seed.",
     columns(*SCHEME_DISTRIBUTION_COLUMNS, scheme=True),
     keys=(*_KEYS, "metric"),
 )
@@ -183,7 +167,7 @@ CLUSTER_ORIGIN = Table(
         column("inconclusive_topics", LONG, "topics with an origin but without evidence for it", required=True),
         *(column(f"{name}_topics", LONG, f"topics of origin {name}", required=True) for name in _ORIGINS),
         column("kafka_placed_percent", DOUBLE, "topics of origin kafka, kafka_rack_aware or kraft, % of known origins"),
-        column("kafka_placed_conclusive_percent", DOUBLE, "the same share without inconclusive topics, %"),
+        column("kafka_placed_conclusive_percent", DOUBLE, "the same percentage without inconclusive topics"),
         column("broker_order", INTS, "order that most topics of kafka and kafka_rack_aware share, see topic_origin"),
         column("broker_order_topics", LONG, "topics that share it", required=True),
         column("broker_orders", LONG, "different orders of topics of kafka and kafka_rack_aware", required=True),
@@ -192,25 +176,12 @@ CLUSTER_ORIGIN = Table(
     expectations=(Between("kafka_placed_percent", 0, 100), Between("kafka_placed_conclusive_percent", 0, 100)),
 )
 
-PACKED_PLANS = Table(
-    "internal.packed_plans",
-    "One row per plan, packed: the program unpacks gold.plans and gold.plan_moves from it.",
-    columns(
-        PLAN_COLUMNS[0],
-        column("settings", TEXT, "settings that the plan depends on, as JSON", required=True),
-        column("plan", BINARY, "the row of gold.plans, see udfs/planning/plan_rows.py", required=True),
-        column("moves", BINARY, "the rows of gold.plan_moves, see udfs/planning/plan_rows.py", required=True),
-    ),
-    keys=_PLAN_KEYS,
-    partition_by=("cluster_id",),
-    skip_by=("snapshot_id", "goal"),
-)
 
 PLANS = Table(
     "gold.plans",
     "One row per cluster and goal: what the plan does, lower bounds that no plan can beat, and the cluster before and "
     "after it, with all live replicas in sync and led by the preferred leader. Means are over live brokers that are "
-    "not to be emptied; null = not known, or no plan.",
+    "not to be emptied; null = unknown, or no plan.",
     columns(*PLAN_COLUMNS),
     keys=_PLAN_KEYS,
     expectations=(
@@ -230,41 +201,4 @@ PLAN_MOVES = Table(
     partition_by=("cluster_id",),
     skip_by=("snapshot_id", "goal", "topic"),
     expectations=(Between("first_wave", 1), Between("copied_bytes", 0)),
-)
-
-RUNS = Table(
-    "ops.runs",
-    "One row per finished stage of a run and cluster.",
-    columns(
-        column("run_id", TEXT, "id of the run", required=True),
-        column("stage", TEXT, "stage that finished", required=True),
-        column("table_name", TEXT, "table that it wrote", required=True),
-        column("rows", LONG, "rows that it wrote for the cluster", required=True),
-        column(
-            "seconds",
-            DOUBLE,
-            "duration of the stage over all clusters of the run, seconds; 0 = finished in an earlier run",
-            required=True,
-        ),
-        column("finished_at", TIME, "time when it finished (UTC)", required=True),
-        column("as_of", TIME, "time that the sources describe: --as-of, or the start of the run (UTC)", required=True),
-        column("version", TEXT, "version of kafka-placement, with a digest of its code", required=True),
-        column("settings", TEXT, "settings of the run, as JSON", required=True),
-    ),
-    keys=(),
-    append_only=True,
-)
-
-QUALITY_RESULTS = Table(
-    "ops.quality_results",
-    "One row per snapshot, table and expectation.",
-    columns(
-        column("table_name", TEXT, "checked table", required=True),
-        column("expectation", TEXT, "name of the expectation", required=True),
-        column("success", FLAG, "whether the snapshot meets it", required=True),
-        column("checked_rows", LONG, "checked rows of the snapshot", required=True),
-        column("unexpected_rows", LONG, "rows of the snapshot that violate it", required=True),
-        column("example", TEXT, "example of such a row, as JSON"),
-    ),
-    keys=("cluster_id", "snapshot_id", "table_name", "expectation"),
 )

@@ -1,48 +1,14 @@
-"""Bronze and silver: what the sources say, as read, then merged, typed and checked."""
+"""The silver tables: what the sources say, merged, typed and checked."""
 
 import pyarrow as pa
 
 from pipelines.ingest.merge import entities
+from pipelines.tables.bronze_tables import FORMAT, RAW
 from pipelines.tables.table_contract import Between, Matches, NoRowWhere, Table, columns
-from udfs.arrow.columns import INT, LONG, TEXT, TIME, column
+from udfs.arrow.column_declarations import INT, LONG, TEXT, column
 
 _KEY = ("cluster_id", "snapshot_id")
 
-FORMAT = column("format", TEXT, "format it was read as", required=True)
-RAW = column("raw", TEXT, "the record's text", required=True)
-
-RAW_METADATA = Table(
-    "bronze.raw_metadata",
-    "One row per input record of a cluster's sources: a line, or an element of a JSON document.",
-    columns(
-        entities.SOURCE,
-        FORMAT,
-        entities.RECORD_NUMBER,
-        entities.LINE_NUMBER,
-        column("context", TEXT, "what the record needs from its surroundings: a znode's path, a CSV header"),
-        RAW,
-        column("ingested_at", TIME, "when this snapshot was first read (UTC)", required=True),
-    ),
-    keys=("cluster_id", "snapshot_id", "source", "record_number"),
-    partition_by=("cluster_id",),
-    skip_by=("snapshot_id", "source", "record_number"),
-)
-
-ENTITIES = Table(
-    "internal.entities",
-    "All that a cluster's sources say, merged in one pass: each row fills the one struct that `entity` names. "
-    "The silver tables are its parts.",
-    columns(
-        column("entity", TEXT, "name of the struct that this row fills", required=True),
-        *(
-            column(name, entities.to_struct(schema), f"merged {name.replace('_', ' ')}")
-            for name, schema in entities.ENTITY_SCHEMAS.items()
-        ),
-    ),
-    keys=(),
-    partition_by=("cluster_id",),
-    skip_by=("snapshot_id", "entity"),
-)
 
 BROKERS = Table(
     "silver.brokers",
@@ -131,9 +97,9 @@ SOURCE_SUMMARY = Table(
         entities.SOURCE,
         FORMAT,
         column("records", LONG, "input records", required=True),
-        column("accepted_records", LONG, "records that say something about the cluster", required=True),
+        column("accepted_records", LONG, "records with facts about the cluster", required=True),
         column("quarantined_records", LONG, "records rejected, see silver.quarantine", required=True),
-        column("ignored_records", LONG, "records that say nothing that is used", required=True),
+        column("ignored_records", LONG, "records without facts that the program uses", required=True),
         column("ignored_reasons", pa.map_(TEXT, LONG), "ignored records by reason", required=True),
     ),
     keys=(*_KEY, "source"),
@@ -141,12 +107,12 @@ SOURCE_SUMMARY = Table(
         NoRowWhere(
             "records_add_up",
             "accepted_records + quarantined_records + ignored_records <> records",
-            "loses records: accepted, quarantined and ignored ones do not add up",
+            "has accepted, quarantined and ignored records that do not add up to its records",
         ),
         NoRowWhere(
             "something_accepted",
             "records > 0 AND accepted_records = 0 AND quarantined_records > 0",
-            "has no accepted record: all are quarantined or ignored",
+            "has only quarantined or ignored records",
         ),
     ),
     gated=True,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from pipelines.tables.table_contract import Between, Expectation, OneOf, Table, columns
-from udfs.arrow.columns import BINARY, DOUBLE, INT, LONG, TEXT, column
+from udfs.arrow.column_declarations import BINARY, DOUBLE, INT, LONG, TEXT, column
 from udfs.simulation import simulation_schemas as schemas
 from udfs.simulation.group_events import GroupCause, GroupError, GroupEventKind, GroupState
 from udfs.simulation.kernels.codes import AnsweredBy, ChangeCause, EventKind, PartitionState, RequestError
@@ -102,9 +102,19 @@ AVAILABILITY = _define_table(
         column("partition", INT, "partition number; -1 = the whole topic, times summed over its partitions", True),
         column("observed_ms", LONG, "time that the replay covers, ms", required=True),
         column("without_leader_ms", LONG, "time without a leader, ms", required=True),
-        column("under_replicated_ms", LONG, "time with fewer in-sync replicas than assigned ones, ms"),
-        column("at_min_isr_ms", LONG, "time with exactly as many in-sync replicas as acks=all needs, ms"),
-        column("under_min_isr_ms", LONG, "time with fewer in-sync replicas than acks=all needs, ms"),
+        column(
+            "under_replicated_ms",
+            LONG,
+            "time with fewer in-sync replicas than assigned ones, also without a leader, ms",
+        ),
+        column(
+            "at_min_isr_ms",
+            LONG,
+            "time with exactly as many in-sync replicas as acks=all needs, ms; time without a leader counts too",
+        ),
+        column(
+            "under_min_isr_ms", LONG, "time with fewer in-sync replicas than acks=all needs, also without a leader, ms"
+        ),
         column("outages", LONG, "periods without a leader"),
         column("longest_outage_ms", LONG, "longest period without a leader, ms"),
         column("led_ratio", DOUBLE, "fraction of the time with a leader"),

@@ -7,13 +7,13 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from pipelines.tables import TABLES
 from pipelines.tables.table_contract import Between, Expectation, Matches, NoRowWhere, OneOf, Table
-from udfs.arrow.columns import get_comment
+from udfs.arrow.column_declarations import get_comment
 
 _HEAD = """# Tables
 
 `make docs` renders this page from `pipelines/tables/`. Each section is one Delta table; `cluster_id`, `snapshot_id`
 and `scheme` mean the same in all of them. Columns with ● are never null. Expectations of bronze and silver tables are
-checked before gold tables are written, those of gold tables in the tests.
+checked before gold tables are written; the tests check those of gold tables.
 """
 _MAX_TYPE_LENGTH = 60
 

@@ -26,7 +26,7 @@ from pipelines.stages.placement_stage import PlacementParameters, computed_place
 from pipelines.tables import TABLES
 from pipelines.tables.gold_tables import PLACEMENTS
 from udfs.placement.schemes import KAFKA
-from udfs.placement.topic_batches import LiveBrokers, TopicBatch, find_broker_lists, place_topics
+from udfs.placement.topic_placement import LiveBrokers, TopicBatch, find_broker_lists, place_topics
 
 BENCH = SnapshotKey("bench", "bench")
 FACTOR = 3

@@ -17,7 +17,7 @@ FORBIDDEN = {
     **dict.fromkeys(KERNELS, ("pyspark", "pandas", "pyarrow", "pipelines")),
     "udfs/arrow/ragged.py": ("pyspark", "pandas", "pyarrow"),
     "udfs": ("pipelines",),
-    "udfs/placement/topic_batches.py": ("pyspark",),
+    "udfs/placement/topic_placement.py": ("pyspark",),
     "udfs/failures": ("pyspark", "pandas"),
     "udfs/durability": ("pyspark", "pandas"),
     "udfs/planning": ("pyspark", "pandas"),
@@ -35,7 +35,11 @@ FORBIDDEN = {
     "pipelines/runner.py": ("pipelines.cli",),
 }
 # A stage is a pure function: only the registry imports several of them, and the settings.
-STAGES = sorted(str(file.relative_to(ROOT)) for file in (ROOT / "pipelines" / "stages").glob("*_stage.py"))
+STAGES = sorted(
+    str(file.relative_to(ROOT))
+    for pattern in ("*_stage.py", "*_stages.py")
+    for file in (ROOT / "pipelines" / "stages").glob(pattern)
+)
 FORBIDDEN |= dict.fromkeys(STAGES, ("pipelines.stages", "pipelines.runner", *EDGE))
 # Commands without Spark must not import it while they are loaded.
 LIGHT = ("pipelines/cli", "pipelines/assignment", "pipelines/plan_files", "pipelines/config")

@@ -11,11 +11,11 @@ from pyspark.sql.types import StructType
 
 from pipelines.config.settings import load_settings
 from pipelines.ingest.merge.entities import ENTITY_SCHEMAS, Entities
-from pipelines.stages.entities_stage import FILES, raw_metadata
-from pipelines.stages.stage_registry import STAGES, STEPS, Context, plans_rest_on, steps_between
+from pipelines.stages.ingest_stages import FILES, raw_metadata
+from pipelines.stages.stage_registry import STAGES, STEPS, Context, select_plan_settings, steps_between
 from pipelines.tables import REPLAY_TABLES, RUN_TABLES, TABLES
 from pipelines.tables.table_contract import Table
-from udfs.arrow.columns import DOUBLE, LONG, get_comment
+from udfs.arrow.column_declarations import DOUBLE, LONG, get_comment
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda t: t.name)
@@ -59,8 +59,8 @@ def test_stages_come_after_their_inputs() -> None:
 
 
 @pytest.mark.parametrize("setting", ["durability.max_exact_steps=7", "durability.monte_carlo_samples=7"])
-def test_plans_rest_on_what_their_metrics_are_computed_with(setting: str) -> None:
-    before, after = (plans_rest_on(load_settings(options, environ={})) for options in ([], [setting]))
+def test_settings_of_plans_include_those_of_their_metrics(setting: str) -> None:
+    before, after = (select_plan_settings(load_settings(options, environ={})) for options in ([], [setting]))
     assert before != after
 
 

@@ -19,7 +19,7 @@ from pipelines.tables import TABLES
 from tests.docs.machine import Machine
 from tests.docs.pages import ROOT, Command, blocks, commands
 from udfs.placement.schemes import SCHEMES
-from udfs.planning.goals import GOALS
+from udfs.planning.goal_registry import GOALS
 
 PAGE = ROOT / "docs" / "extending.md"
 GO = Run.go  # as it is: `machine` replaces it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pipelines.report.figure_queries import FIGURES, TREND
-from pipelines.stages.gold_stages import METRICS
+from pipelines.stages.scheme_comparison_stage import METRICS
 from pipelines.tables import TABLES
 from tests.docs.pages import ROOT
 

@@ -17,8 +17,8 @@ import pytest
 import typer.main
 
 from pipelines.cli import app, entry
-from pipelines.report.verdict import parse_alerts
-from pipelines.stages.gold_stages import METRICS
+from pipelines.report.alerts import parse_alerts
+from pipelines.stages.scheme_comparison_stage import METRICS
 from tests.jobs.bundle import InvalidBundle, check_job, load_bundle, resolve
 
 ROOT = Path(__file__).parents[2]

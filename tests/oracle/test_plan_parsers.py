@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pipelines.plan_files.kafka_json import dump_reassignment
-from pipelines.plan_files.plan_folder import write_plan
+from pipelines.plan_files.plan_writer import write_plan
 from tests.oracle import jvm
 from tests.unit.planning.plan_models import Key, model_with, proposal_with
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment

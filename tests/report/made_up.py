@@ -132,7 +132,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
                 "leaders_max": 9 + i,
                 "hottest_broker": 1,
                 "max_over_mean_ratio": 2.5,
-                "spread_percent": 40.0,
+                "brokers_spread_percent": 40.0,
             }
             for i in range(12)
         ],

@@ -19,7 +19,7 @@ from pipelines.spark import delta_tables
 from pipelines.spark.store import Store
 from pipelines.tables.silver_tables import TEXT
 from pipelines.tables.table_contract import Table, columns
-from udfs.arrow.columns import column
+from udfs.arrow.column_declarations import column
 
 THINGS = Table("silver.things", "things", columns(column("name", TEXT, "name", required=True)), ("name",))
 

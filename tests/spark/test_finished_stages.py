@@ -18,7 +18,7 @@ from pipelines.runner import make_context
 from pipelines.spark.store import Store
 from pipelines.spark.warehouse_folder import list_tables_without_spark
 from pipelines.stages import scheduler
-from pipelines.stages.scheduler import find_finished_steps
+from pipelines.stages.finished_steps import find_finished_steps
 from pipelines.stages.stage_registry import NEEDS, STEPS
 from pipelines.tables import TABLES
 from tests.commands import FEW_SEEDS, call

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.stages.gold_stages import hotspot_distribution
+from pipelines.stages.hotspot_stage import hotspot_distribution
 from pipelines.stages.placement_stage import PlacementParameters, computed_placements
 from pipelines.tables import TABLES
 from tests.spark.test_placements import topic
 from udfs.hotspots.hotspot_distribution import TrialOptions
-from udfs.placement.topic_batches import LiveBrokers
+from udfs.placement.topic_placement import LiveBrokers
 
 SCHEMES = ("kafka", "kraft", "naive")
 IDS, RACKS = (1, 2, 5, 9), ("b", "a", "b", "a")

@@ -10,7 +10,7 @@ from pyspark.util import PythonEvalType
 from pipelines.stages.placement_stage import PlacementParameters, computed_placements
 from pipelines.tables import TABLES
 from udfs.placement.pandas_udf import partition_replicas, placement_udf
-from udfs.placement.topic_batches import LiveBrokers
+from udfs.placement.topic_placement import LiveBrokers
 
 BROKERS = [1, 2, 5, 9]
 RACKS = ["b", "a", "b", "a"]

@@ -15,10 +15,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from pipelines.cli.plan_options import PlanOptions, parse_request
-from pipelines.config.plan_settings import build_metric_options, build_wave_limits
+from pipelines.config.plan_parameters import build_metric_options, build_wave_limits
 from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
-from pipelines.ingest.snapshot import load_snapshot
+from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source, find_sources
 from pipelines.plan_files.plan_creation import create_plan
 from pipelines.runner import Progress, Run, make_context
@@ -201,6 +201,6 @@ def test_moves_of_a_small_cluster(spark: SparkSession) -> None:
     moves = unpack_plan_moves(pack_plans(*frames, parameters))
     (changed,) = [row.partition for row in moves.collect()]
     expected = ("c", "s", "leaders", "t", changed, [1, 2], [2, 1], [], [], None, 1, 1)
-    reason = "preferred leader 1 -> 2: they lead 2 and 0 partitions, the mean is 1.0"
+    reason = "preferred leader 1 -> 2: they lead 2 and 0 partitions (mean: 1.0)"
     frame = spark.createDataFrame([(*expected, reason)], PLAN_MOVES.schema)
     assert_df_equality(moves, frame, ignore_nullable=True, ignore_metadata=True)

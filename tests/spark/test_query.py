@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.cli.table_commands import format_json_line, print_rows, run_query
+from pipelines.cli.query_command import format_json_line, print_rows, run_query
 from pipelines.errors import StoreError
 from pipelines.spark.store import Store
 

@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.cli.inspect_command import count_records
 from pipelines.ingest.format_registry import read_files
-from pipelines.ingest.snapshot import load_snapshot
+from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source, find_source
-from pipelines.stages import silver_stage
-from pipelines.stages.entities_stage import FILES, entities, raw_metadata
+from pipelines.stages import silver_stages
+from pipelines.stages.ingest_stages import FILES, entities, raw_metadata
 
 ROOT = Path(__file__).parents[2] / "data_samples"
 
@@ -76,14 +76,14 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
     ]
     raw = raw_metadata(spark.createDataFrame(rows, FILES)).localCheckpoint()
     merged = entities(raw, {source.cluster_id: shard_count for source in sources}).localCheckpoint()
-    brokers = silver_stage.brokers(merged).localCheckpoint()
+    brokers = silver_stages.brokers(merged).localCheckpoint()
     found = {
         "brokers": by_cluster(brokers),
-        "topics": by_cluster(silver_stage.topics(merged)),
-        "partitions": by_cluster(silver_stage.partitions(merged, brokers)),
-        "quarantined": by_cluster(silver_stage.quarantine(merged, raw)),
-        "conflicts": by_cluster(silver_stage.conflicts(merged, brokers)),
-        "summary": by_cluster(silver_stage.source_summary(merged, raw), by="source"),
+        "topics": by_cluster(silver_stages.topics(merged)),
+        "partitions": by_cluster(silver_stages.partitions(merged, brokers)),
+        "quarantined": by_cluster(silver_stages.quarantine(merged, raw)),
+        "conflicts": by_cluster(silver_stages.conflicts(merged, brokers)),
+        "summary": by_cluster(silver_stages.source_summary(merged, raw), by="source"),
     }
     for source in sources:
         cluster = source.cluster_id

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.stages import simulation_stage as stage
+from pipelines.stages import simulation_stages as stage
 from tests.seed_sampler import SeedSampler
 from tests.unit.simulation.comparison import collect_interpreted, index_logs, index_partitions, index_requests
 from tests.unit.simulation.interpreter import interpret

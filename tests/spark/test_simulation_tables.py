@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pipelines.simulation.cluster_replay import Replay, ReplayRequest, run_replay
 from pipelines.simulation.simulation_writer import build_tables_of_groups, write_events, write_simulation
 from pipelines.spark.store import Store
-from pipelines.stages.simulation_stage import build_availability
+from pipelines.stages.simulation_stages import build_availability
 from pipelines.tables import TABLES
 from udfs.simulation import group_simulation
 from udfs.simulation.result_tables import (

@@ -18,7 +18,7 @@ from pipelines.report.verdict import assess_failure
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
 from pipelines.spark.views import BY_NAME, VIEWS, find_dependencies
-from pipelines.stages.silver_stage import add_successors
+from pipelines.stages.silver_stages import add_successors
 from pipelines.tables.silver_tables import PARTITIONS
 from tests.steps import list_steps_to
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pipelines.errors import SettingsError
-from pipelines.report.verdict import check_alerts, parse_alerts
-from pipelines.stages.gold_stages import METRICS
+from pipelines.report.alerts import check_alerts, parse_alerts
+from pipelines.stages.scheme_comparison_stage import METRICS
 
 CLUSTERS = ("prod", "eu", "blue: a")
 VALUES = {

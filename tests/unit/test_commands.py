@@ -12,9 +12,9 @@ from pipelines.cli.inspect_command import build_answer, render_snapshot
 from pipelines.cli.what_if_answers import TopicDefaults, evaluate_failure
 from pipelines.cli.what_if_command import format_failure
 from pipelines.errors import SourceError
-from pipelines.ingest.snapshot import Snapshot, load_snapshot
+from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
-from udfs.json_output import to_json
+from udfs.json_keys import to_json
 
 DEFAULTS = TopicDefaults()
 

@@ -13,7 +13,7 @@ from pipelines.cli import main
 def test_a_complete_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--warehouse", str(tmp_path / "new")]) == 0
     output = capsys.readouterr().out
-    assert output.endswith("Everything is there.\n")
+    assert output.endswith("All checks passed.\n")
     assert "a run creates it" in output
     assert list(tmp_path.iterdir()) == []  # the check leaves no file
 

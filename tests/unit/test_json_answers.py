@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
-from pipelines.cli.table_commands import format_cell, format_json_line
+from pipelines.cli.query_command import format_cell, format_json_line
 from pipelines.errors import StoreError
 
 

@@ -12,9 +12,9 @@ from pipelines.errors import EXIT_TABLE_FAULT, TableFault
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.quality.quality_gate import Finding, list_rules, make_result_rows, require_success
 from pipelines.tables import TABLES
-from pipelines.tables.gold_tables import QUALITY_RESULTS
+from pipelines.tables.ops_tables import QUALITY_RESULTS
 from pipelines.tables.table_contract import Between, Matches, NoRowWhere, OneOf, Table
-from udfs.arrow.columns import INT, TEXT, column
+from udfs.arrow.column_declarations import INT, TEXT, column
 
 GOOD = Finding("silver.topics", "keys_unique", "has the keys of another row", True, 12, 0)
 BAD = Finding("silver.partitions", "replicas_distinct", "repeats a replica", False, 1200, 3, '{"topic":"a"}')

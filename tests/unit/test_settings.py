@@ -75,5 +75,5 @@ def test_custom_failures_are_entries_with_brokers_and_a_cluster(tmp_path: Path) 
     "option", ["failures.lists=1", "failures.work=1", "hotspots.work=1", "durability.steps=1", "durability.trials=1"]
 )
 def test_a_setting_that_does_not_exist_is_rejected(option: str) -> None:
-    with pytest.raises(SettingsError, match=rf"--set {option}: there is no setting {option[:-2]}; there are "):
+    with pytest.raises(SettingsError, match=rf"--set {option}: there is no setting {option[:-2]}. Choose from "):
         load_settings([option], environ={})

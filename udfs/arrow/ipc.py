@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.placement.kernels.topic_seeds import hash_topic_names
-from udfs.placement.topic_batches import get_utf8_buffers
+from udfs.placement.topic_placement import get_utf8_buffers
 
 _BATCH_ROWS = 100_000
 

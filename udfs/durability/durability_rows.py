@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from udfs.arrow.columns import DOUBLE, INT, LONG, TEXT, column, schema_of, table_of
+from udfs.arrow.column_declarations import DOUBLE, INT, LONG, TEXT, column, schema_of
+from udfs.arrow.columns import table_of
 from udfs.arrow.ragged import offsets_of, row_of
 from udfs.durability.kernels.loss_probability import (
     EXACT,
@@ -26,8 +27,8 @@ DURABILITY_COLUMNS = (
     column("units", LONG, "live brokers; racks with a live broker", required=True),
     column("copysets", LONG, "distinct sets of live brokers (or racks) that hold partitions", required=True),
     column("scatter_width_mean", DOUBLE, "other brokers that share a partition with a broker, mean", required=True),
-    column("scatter_width_min", LONG, "the same for the broker with fewest", required=True),
-    column("scatter_width_max", LONG, "the same for the broker with most", required=True),
+    column("scatter_width_min", LONG, "the same for the broker with the fewest", required=True),
+    column("scatter_width_max", LONG, "the same for the broker with the most", required=True),
     column("loss_probability", DOUBLE, "probability that some partition loses every live replica", required=True),
     column("loss_probability_low", DOUBLE, "lower end of its 95 % interval; null = exact"),
     column("loss_probability_high", DOUBLE, "upper end of its 95 % interval; null = exact"),

@@ -10,11 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow import ipc
-from udfs.arrow.columns import BINARY, INT, INTS, TEXT, TEXTS, table_of, to_array, to_codes
-from udfs.failures import aggregates
-from udfs.failures.broker_loads import cluster_hotspots, headroom_rows, topic_hotspots
+from udfs.arrow.column_declarations import BINARY, INT, INTS, TEXT, TEXTS
+from udfs.arrow.columns import table_of, to_array, to_codes
+from udfs.failures import partition_sums
+from udfs.failures.broker_loads import cluster_hotspot_rows, topic_hotspots
 from udfs.failures.failure_outcomes import SchemeAggregates
-from udfs.failures.partition_groups import PARTITIONS, TOPICS, TopicShard, group_computed, group_observed, place_shard
+from udfs.failures.headroom import headroom_rows
+from udfs.failures.partition_arrays import PARTITIONS, TOPICS, TopicShard, group_computed, group_observed, place_shard
 from udfs.failures.scenarios import Cluster, RandomSets, Scenarios, build_scenarios
 from udfs.failures.scheme_distribution import measure_seeds
 from udfs.hotspots.hotspot_measures import HOTSPOTS
@@ -106,15 +108,15 @@ def make_shard_aggregator(
             placement = (
                 group_observed(shard) if is_observed else group_computed(shard, place_shard(shard, scheme, seed))
             )
-            sums = aggregates.aggregate_placement(placement, n, scenarios, pairs=n * (n - 1) // 2 <= plan.max_pairs)
+            sums = partition_sums.aggregate_placement(placement, n, scenarios, pairs=n * (n - 1) // 2 <= plan.max_pairs)
             if scheme.is_random:
                 affordable = plan.max_placed_partitions // max(cluster.partitions, 1)
                 seeds = min(plan.seeds, affordable, _MAX_CELLS // max(n, 1) ** 2)
                 placed = (place_shard(shard, scheme, seed + i) for i in range(1, seeds))
-                sums |= aggregates.stack_seeds(aggregates.aggregate_seed(one, n) for one in placed)
+                sums |= partition_sums.stack_seeds(partition_sums.aggregate_seed(one, n) for one in placed)
             ids = np.array(cluster.ids, dtype=np.int32)
             hotspots = topic_hotspots(placement, to_array(shard.topics["topic"]), ids, plan.hot_ratio)
-            blobs = (aggregates.pack_arrays(sums), ipc.pack_table(pa.Table.from_batches([hotspots])))
+            blobs = (partition_sums.pack_arrays(sums), ipc.pack_table(pa.Table.from_batches([hotspots])))
             rows.append((cluster_id, snapshot_id, name, number, *blobs))
         return table_of(rows, SHARD_AGGREGATES)
 
@@ -130,15 +132,15 @@ def make_cluster_aggregator(
         cluster_id, snapshot_id, scheme = (scalar.as_py() for scalar in key)
         shards = shards.sort_by("shard")
         cluster = clusters[cluster_id, snapshot_id]
-        parts = (aggregates.unpack_arrays(part.as_py()) for part in shards["sums"])
-        total = aggregates.add_shards(parts, len(cluster.ids))
-        sums = measure_seeds(aggregates.finish_pairs(total))
+        parts = (partition_sums.unpack_arrays(part.as_py()) for part in shards["sums"])
+        total = partition_sums.add_shards(parts, len(cluster.ids))
+        sums = measure_seeds(partition_sums.finish_pairs(total))
         if plan.pair_loads:
-            sums |= {name: total[name] for name in aggregates.JOINT}
+            sums |= {name: total[name] for name in partition_sums.JOINT}
         scenarios = build_scenarios(cluster_id, cluster, plan.random_sets)
         sums |= {f"{_SCENARIO}{field.name}": getattr(scenarios, field.name) for field in fields(Scenarios)}
         hotspots = ipc.unpack_tables(shards["topic_hotspots"].to_pylist(), HOTSPOTS)
-        blobs = (aggregates.pack_arrays(sums), ipc.pack_table(hotspots))
+        blobs = (partition_sums.pack_arrays(sums), ipc.pack_table(hotspots))
         row = (cluster_id, snapshot_id, scheme, cluster.ids, cluster.racks, *blobs)
         return table_of([row], CLUSTER_AGGREGATES)
 
@@ -147,7 +149,7 @@ def make_cluster_aggregator(
 
 def _with_keys(make_rows: Callable[[SchemeAggregates, pa.Table], pa.Table]) -> TableFunction:
     def rows(row: pa.Table) -> pa.Table:
-        sums = aggregates.unpack_arrays(row["sums"][0].as_py())
+        sums = partition_sums.unpack_arrays(row["sums"][0].as_py())
         scenarios = Scenarios(**{field.name: sums[f"{_SCENARIO}{field.name}"] for field in fields(Scenarios)})
         result = make_rows(SchemeAggregates(np.array(row["brokers"][0].as_py(), dtype=np.int32), scenarios, sums), row)
         keys = [pa.repeat(row[name][0], result.num_rows) for name, _ in _KEY]
@@ -170,7 +172,7 @@ def hotspot_function(hot_ratio: float) -> TableFunction:
     """Return the function of gold.leader_hotspots: the cluster, and each topic."""
 
     def make_rows(aggregates: SchemeAggregates, row: pa.Table) -> pa.Table:
-        cluster = pa.Table.from_batches([cluster_hotspots(aggregates, hot_ratio)])
+        cluster = pa.Table.from_batches([cluster_hotspot_rows(aggregates, hot_ratio)])
         return pa.concat_tables([cluster, ipc.unpack_tables([row["topic_hotspots"][0].as_py()], HOTSPOTS)])
 
     return _with_keys(make_rows)

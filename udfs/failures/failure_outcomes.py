@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.ragged import take_segments
-from udfs.failures.aggregates import Arrays
 from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT, FETCH, LEADERS, LOADS
+from udfs.failures.partition_sums import Arrays
 from udfs.failures.scenarios import ScenarioKind, Scenarios
 
 Ints = npt.NDArray[np.int64]

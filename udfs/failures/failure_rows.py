@@ -8,7 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.columns import DOUBLE, INT, INTS, LONG, TEXT, column, schema_of, table_of
+from udfs.arrow.column_declarations import DOUBLE, INT, INTS, LONG, TEXT, column, schema_of
+from udfs.arrow.columns import table_of
 from udfs.durability.kernels.loss_probability import EXACT, MONTE_CARLO, Z_95, wilson_interval
 from udfs.failures import failure_outcomes
 from udfs.failures.failure_outcomes import Outcomes, SchemeAggregates, SurvivorLoads
@@ -30,12 +31,12 @@ SCENARIO_COLUMNS = (
         "what fails: broker:2, pair:1,2, rack:east, custom:1,2,5, random:3:17 or rolling_restart:2",
         required=True,
     ),
-    column("failed_brokers", INTS, "brokers that are down in this scenario, rising", required=True),
+    column("failed_brokers", INTS, "brokers that are down in this scenario, in ascending order", required=True),
 )
 _RATES_NOTE = "partitions of unknown rate count as 0; null = no rate is known"
 
 
-_OF_WORST = f" of the survivor with most, over the survivors' mean; {_RATES_NOTE}"
+_OF_WORST = f" of the survivor with the most, over the survivors' mean; {_RATES_NOTE}"
 _SENT = "bytes that leaders send (null for pairs and rolling restarts)"
 _RATIOS = {"bytes_in": "bytes in", "bytes_out": "bytes out", "fetch": _SENT}
 SUMMARY_COLUMNS = (
@@ -45,7 +46,7 @@ SUMMARY_COLUMNS = (
     column("takeover_brokers", LONG, "survivors that take over at least one partition", required=True),
     column("leaders_after_mean", DOUBLE, "leaders per survivor afterwards; null = no survivor"),
     column("leaders_after_max", LONG, "leaders of the worst survivor afterwards; null = no survivor"),
-    column("worst_survivor", INT, "survivor with most leaders afterwards; the lowest id among equals"),
+    column("worst_survivor", INT, "survivor with the most leaders afterwards; the lowest id among equals"),
     column(
         "worst_survivor_ratio",
         DOUBLE,
@@ -88,11 +89,11 @@ LOAD_COLUMNS = (
     column("leaders_after", LONG, "partitions that it leads afterwards", required=True),
     *_rate_columns("bytes_in", "produced to what it leads"),
     *_rate_columns("bytes_out", "that consumers fetch from what it leads"),
-    *_rate_columns("fetch", "that it sends: to consumers, and bytes in to each in-sync follower"),
+    *_rate_columns("fetch", "that it sends to consumers and to in-sync followers"),
 )
 RANDOM_FAILURE_COLUMNS = (
     column("failures", INT, "brokers that fail together", required=True),
-    column("metric", TEXT, "a column of gold.failure_summary; any_newly_offline: 1 where any partition is", True),
+    column("metric", TEXT, "a column of gold.failure_summary; any_newly_offline: 1 if any partition is", True),
     column("method", TEXT, "exact: every set of brokers; monte_carlo: a random sample of sets", required=True),
     column("draws", LONG, "sets that have a value", required=True),
     column("value_mean", DOUBLE, "mean over the sets", required=True),

@@ -11,16 +11,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from udfs.arrow.columns import DOUBLE, LONG, TEXT, column, schema_of, table_of
+from udfs.arrow.column_declarations import DOUBLE, LONG, TEXT, column, schema_of
+from udfs.arrow.columns import table_of
 from udfs.durability.kernels.loss_probability import find_copysets
-from udfs.failures.aggregates import Array, Arrays, aggregate_seed
 from udfs.failures.failure_outcomes import SchemeAggregates
 from udfs.failures.kernels.failure_totals import LEADERS
+from udfs.failures.partition_sums import Array, Arrays, aggregate_seed
 from udfs.placement.kernels.java_util import scramble_seeds
 from udfs.placement.kernels.topic_arrays import BrokerLists, TopicPlacements, Topics
 from udfs.placement.kernels.topic_seeds import compute_topic_seeds
 from udfs.placement.schemes import KAFKA, KAFKA_RACK_UNAWARE, KRAFT, NAIVE, SCHEMES, find_place_function
-from udfs.placement.topic_batches import get_utf8_buffers
+from udfs.placement.topic_placement import get_utf8_buffers
 
 Floats = npt.NDArray[np.float64]
 

@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from udfs.arrow.columns import DOUBLE, LONG, column
+from udfs.arrow.column_declarations import DOUBLE, LONG, column
 from udfs.hotspots.kernels.balls_in_bins import FullestBin, find_fullest_bin
 from udfs.hotspots.kernels.leader_counts import ClusterTopics, SeedCounts, find_arcs
 from udfs.hotspots.leader_counting import count_replicas, create_broker_lists, estimate_cost, find_errors
 from udfs.placement.kernels.topic_arrays import Ints
 from udfs.placement.kernels.topic_seeds import mix_run_seeds
 from udfs.placement.schemes import KRAFT, SCHEMES
-from udfs.placement.topic_batches import LiveBrokers
+from udfs.placement.topic_placement import LiveBrokers
 
 _SEEDS_AT_ONCE = 1000
 _PERCENTILES = {"p5": 5, "p50": 50, "p95": 95, "p99": 99, "highest": 100}
@@ -51,11 +51,11 @@ DISTRIBUTION_COLUMNS: tuple[pa.Field, ...] = (
     column(
         "exceedance_probabilities",
         pa.list_(_EXCEEDANCE),
-        "share of the seeds (0 to 1) with leaders max/mean above each of hotspots.thresholds",
+        "fraction of the seeds (0 to 1) with leaders max/mean above each of hotspots.thresholds",
     ),
     column("observed_leaders_max", LONG, "leaders of the hottest live broker now; null = no live broker leads"),
     column("observed_max_over_mean_ratio", DOUBLE, "that number over the mean of the live brokers"),
-    column("observed_percent", DOUBLE, "seeds with a max/mean of at most the observed one, %"),
+    column("observed_percent", DOUBLE, "seeds whose max/mean is at most the observed one, %"),
     column(
         "single_partition_leaders_max_expected",
         DOUBLE,
@@ -65,8 +65,8 @@ DISTRIBUTION_COLUMNS: tuple[pa.Field, ...] = (
     column(
         "random_leaders_max_expected",
         DOUBLE,
-        "expected leaders of the hottest broker if whole rounds stay and every other partition falls on any broker, "
-        "independent of its topic (balls into bins)",
+        "expected leaders of the hottest broker if whole rounds stay even and every other partition falls on a random "
+        "broker, independently of its topic (balls into bins)",
     ),
     column("random_max_over_mean_expected_ratio", DOUBLE, "that number over leaders_mean"),
 )

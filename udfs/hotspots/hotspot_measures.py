@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.columns import DOUBLE, INT, INTS, LONG, TEXT, column, schema_of
+from udfs.arrow.column_declarations import DOUBLE, INT, INTS, LONG, TEXT, column, schema_of
 from udfs.arrow.ragged import offsets_of, row_of
 
 Floats = npt.NDArray[np.float64]
@@ -31,15 +31,15 @@ HOTSPOT_COLUMNS = (
     column("leaders_max", LONG, "leaders of the hottest broker", required=True),
     column("leaders_min", LONG, "leaders of the coolest live broker", required=True),
     column("leaders_mean", DOUBLE, "leaders per live broker"),
-    column("hottest_broker", INT, "live broker with most leaders; the lowest id among equals"),
+    column("hottest_broker", INT, "live broker with the most leaders; the lowest id among equals"),
     column("hot_brokers", INTS, "brokers that lead more than hotspots.hot_ratio times the mean; null for topics"),
     *_ratio_columns("", "leaders"),
     *_ratio_columns("bytes_out_", "leaders' bytes out"),
     column("preferred_leader_percent", DOUBLE, "partitions led by their first replica, % (CMAK)"),
     column("under_replicated_percent", DOUBLE, "partitions whose ISR is smaller than their replicas, % (CMAK)"),
-    column("spread_percent", DOUBLE, "brokers with a replica of the topic, % of live brokers (CMAK)"),
-    column("skew_percent", DOUBLE, "of those, brokers with more replicas than an even share, % (CMAK)"),
-    column("leader_skew_percent", DOUBLE, "of those, brokers with more leaders than an even share, % (CMAK)"),
+    column("brokers_spread_percent", DOUBLE, "brokers with a replica of the topic, % of live brokers (CMAK)"),
+    column("brokers_skew_percent", DOUBLE, "of those, brokers with more replicas than an even share, % (CMAK)"),
+    column("brokers_leader_skew_percent", DOUBLE, "of those, brokers with more leaders than an even share, % (CMAK)"),
 )
 HOTSPOTS = schema_of(HOTSPOT_COLUMNS)
 

@@ -21,7 +21,7 @@ from udfs.placement.kernels.topic_arrays import (
 )
 from udfs.placement.kernels.topic_seeds import Words, combine_seeds, hash_topic_names
 from udfs.placement.schemes import KAFKA, KAFKA_RACK_UNAWARE, KRAFT, NAIVE, find_place_function
-from udfs.placement.topic_batches import LiveBrokers, get_utf8_buffers
+from udfs.placement.topic_placement import LiveBrokers, get_utf8_buffers
 
 
 def read_cluster_topics(cluster: str, topics: pa.Table) -> ClusterTopics:

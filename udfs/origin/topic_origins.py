@@ -5,7 +5,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.columns import INT, INTS, LONG, TEXT, TEXTS, column, schema_of, to_array, to_lists, to_numpy
+from udfs.arrow.column_declarations import INT, INTS, LONG, TEXT, TEXTS, column, schema_of
+from udfs.arrow.columns import to_array, to_lists, to_numpy
 from udfs.arrow.ragged import offsets_of, row_of, take_segments
 from udfs.origin.kernels.origin_search import TopicOrigins, find_origins
 from udfs.origin.kernels.round_robin_fit import UNKNOWN, ObservedTopics
@@ -54,8 +55,8 @@ ORIGIN_COLUMNS: tuple[pa.Field, ...] = (
     column(
         "broker_order",
         INTS,
-        "brokers in the order placed over: for kafka known up to rotation, from the smallest id; for kafka_rack_aware "
-        "alternating between racks; null for kraft and none",
+        "order of the brokers in the placement: for kafka, known up to rotation, from the smallest id; for "
+        "kafka_rack_aware, alternating between racks; null for kraft and none",
     ),
     column("start_index", INT, "position in broker_order of partition 0's leader"),
     column("shift", INT, "shift of the followers, modulo brokers - 1; null = unknown, as with one replica"),

@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 
-from udfs.placement.topic_batches import (
+from udfs.placement.topic_placement import (
     TOPIC_PLACEMENT,
     LiveBrokersBySnapshot,
     TopicBatch,

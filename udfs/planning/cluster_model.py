@@ -28,6 +28,14 @@ _EXPLANATIONS = (
     "none of its replicas is on a live broker",
     "it has a replica on a down broker, which Kafka's tools reject: repair it first",
 )
+_EXPLANATIONS_OF_SEVERAL = (
+    "",
+    "their topics are excluded",
+    "they are being reassigned",
+    "their topics are being deleted",
+    "none of their replicas is on a live broker",
+    "they have a replica on a down broker, which Kafka's tools reject: repair them first",
+)
 # Reasons of a proposal are numbered with int16. Above this number, all partitions share a general reason.
 MAX_REASONS = 30_000
 
@@ -46,6 +54,10 @@ class FreezeReason(IntEnum):
     def explanation(self) -> str:
         """Return the reason in words; empty for FREE."""
         return _EXPLANATIONS[self]
+
+    def explain(self, partitions: int) -> str:
+        """Return the reason in words for so many partitions."""
+        return _EXPLANATIONS[self] if partitions == 1 else _EXPLANATIONS_OF_SEVERAL[self]
 
 
 FREE = FreezeReason.FREE

@@ -137,7 +137,7 @@ def _find_unknown_names(model: ClusterModel, request: PlanRequest) -> Iterator[s
     known = model.broker_ids.tolist()
     missing = sorted(named - set(known))
     if missing:
-        yield f"there is no broker {join_names(missing, _LISTED)}; there are {join_names(known, _LISTED) or 'none'}"
+        yield f"there is no broker {join_names(missing, _LISTED)}. Brokers: {join_names(known, _LISTED) or 'none'}"
     absent = sorted(set(request.topics) - set(model.topic_names))
     if absent:
         yield f"there is no topic {join_names(absent, _LISTED)} with known replicas"
@@ -155,13 +155,14 @@ def _find_faults(model: ClusterModel, request: PlanRequest) -> Iterator[str]:
             yield "there is no empty live broker to fill: name the brokers to fill with --brokers"
         unfit = sorted(set(request.brokers) - (live - draining))
         if unfit:
-            yield f"broker {join_names(unfit, _LISTED)} cannot be filled: it is down or draining"
+            brokers, state = ("broker", "it is") if len(unfit) == 1 else ("brokers", "they are")
+            yield f"{brokers} {join_names(unfit, _LISTED)} cannot be filled: {state} down or draining"
     if request.goal == "replace":
         if not request.replacements:
             yield "there is no broker to replace: name each broker and its replacement with --replace, as in 7=66"
         fit = live - draining - {old for old, _ in request.replacements} - set(request.exclude_brokers)
         for old, new in request.replacements:
             if new not in fit:
-                yield f"broker {new} cannot replace {old}: it is down, excluded, draining or replaced itself"
+                yield f"broker {new} cannot replace {old}: it is down, excluded, draining, or itself replaced"
     if request.goal == "rf" and (request.factor is None or request.factor < 1):
         yield "there is no replication factor: set one of 1 or more with --rf"

@@ -1,4 +1,4 @@
-"""The planners of all goals in udfs/planning/goals.py: from a cluster model and a request to replica lists."""
+"""The planners of all goals in udfs/planning/goal_registry.py: from a cluster model and a request to replica lists."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from udfs.arrow.ragged import any_true
 from udfs.planning.annealing.balance_plan import plan_balance
 from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, ProposedAssignment
 from udfs.planning.constraints import Rules, build_rules, find_staying_brokers
-from udfs.planning.goals import GOALS
+from udfs.planning.goal_registry import GOALS
 from udfs.planning.leadership.bytes_out_order import plan_bytes_out_order
 from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders, plan_topic_leaders
 from udfs.planning.leadership.takeover_order import plan_leadership

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from udfs.json_output import json_key, json_object
+from udfs.json_keys import json_key, json_object
 
 ALL, MIN_BYTES, MIN_MOVES = "all", "min-bytes", "min-moves"
 OBJECTIVES = (ALL, MIN_BYTES, MIN_MOVES)
@@ -34,7 +34,7 @@ class Targets:
 class PlanRequest:
     """One plan to make. Brokers are meant by their ids."""
 
-    goal: str  # A name in udfs.planning.goals.GOALS
+    goal: str  # A name in udfs.planning.goal_registry.GOALS
     # Brokers to fill (expand) or to empty (drain); by default those that hold nothing, or those that the source drains
     brokers: tuple[int, ...] = ()
     replacements: tuple[tuple[int, int], ...] = ()  # Pairs of a broker to replace and the broker that takes over
@@ -49,7 +49,7 @@ class PlanRequest:
     objective: str = ALL  # One of OBJECTIVES
     keep_leaders: bool = False  # For the goal failover, whether preferred leaders stay
     per_topic: bool = False  # Whether the leaders of each topic are spread as well
-    by_bytes: bool = False  # Whether the goals leaders and failover even out bytes out instead of counts
+    by_bytes: bool = False  # Whether the goals leaders and failover also even out bytes out
     allow_fewer_racks: bool = False  # Whether a rack may be left without any broker
     # Some of PRIORITIES, the most important first; the others have no target
     priorities: tuple[str, ...] = PRIORITIES[:-1]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from udfs.arrow.columns import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
+from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
 from udfs.arrow.ragged import count_true, is_in_segment, offsets_of, take_segments
-from udfs.json_output import to_json
+from udfs.json_keys import to_json
 from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints
 from udfs.planning.plan_metrics import PlanSummary, count_frozen_partitions
 from udfs.planning.plan_request import PlanRequest
@@ -64,7 +64,7 @@ METRICS = (
     Metric(
         "under_min_isr_partitions",
         ("failures", "broker", "under_min_isr_partitions"),
-        "online partitions below min.insync.replicas after the worst single broker failure: they reject acks=all",
+        "online partitions below min.insync.replicas after the worst single broker failure: acks=all is blocked",
         LONG,
     ),
     Metric(
@@ -83,7 +83,8 @@ METRICS = (
         Metric(
             f"loss_probability_of_{k}_brokers",
             ("durability", "loss_probability", str(k)),
-            f"probability that a partition is lost if {k} brokers fail for good; null above the replication factor",
+            f"probability that a partition is lost if {k} broker{'s fail' if k > 1 else ' fails'} for good; "
+            "null above the replication factor",
         )
         for k in range(1, 6)
     ),
@@ -108,7 +109,7 @@ PLAN_COLUMNS = (
     column("gap", DOUBLE, "objective_value minus lower_bound; 0 = the plan is proven to be optimal"),
     column("moves", LONG, "replicas to copy"),
     column("copied_bytes", LONG, "bytes to copy; null = no size is known"),
-    column("changed_partitions", LONG, "partitions whose replica list changes, in order at least"),
+    column("changed_partitions", LONG, "partitions whose replica list changes, even if only in its order"),
     column("leader_changes", LONG, "partitions whose preferred leader changes"),
     column("frozen_partitions", LONG, "partitions that the plan must not change: being reassigned, deleted, offline"),
     column("waves", LONG, "waves of the plan"),
@@ -121,7 +122,7 @@ PLAN_COLUMNS = (
         for when, state in (("before", "now"), ("after", "after the plan"))
     ),
     column("plan_request", TEXT, "the complete plan request, as JSON", required=True),
-    column("certificate", TEXT, "all that is proven, as JSON; null = no plan"),
+    column("certificate", TEXT, "everything that is proven, as JSON; null = no plan"),
     column("metrics", TEXT, "every metric before and after the plan, as JSON; null = no plan"),
 )
 MOVE_COLUMNS = (

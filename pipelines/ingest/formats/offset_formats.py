@@ -66,7 +66,7 @@ def _find_broker_id(path: str) -> int:
             if match := pattern.search(name):
                 return as_int(match[1], "broker id")
     remedy = "Put the broker's id into the file's name, as in replication-offset-checkpoint.broker-0."
-    raise SourceError(path, "an offset checkpoint does not say which broker it is of", remedy)
+    raise SourceError(path, "an offset checkpoint does not show which broker it belongs to", remedy)
 
 
 def _read_checkpoint(text: str, path: str) -> Records:

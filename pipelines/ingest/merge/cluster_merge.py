@@ -5,8 +5,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
-from pipelines.ingest.formats.list_formats import BROKER_LIST
 from pipelines.ingest.merge import topic_merge
 from pipelines.ingest.merge.entities import BOTH_QUARANTINED, FIRST_USED, PARTITIONS, REGISTRATIONS, Entities
 from pipelines.ingest.merge.fact_merge import MergedFacts, merge_by_key, show_place, show_value

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from udfs.arrow.columns import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
+from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
 
 SOURCE = column("source", TEXT, "name of the file", required=True)
 RECORD_NUMBER = column("record_number", LONG, "ordinal of the record in its file, from 0", required=True)
@@ -68,7 +68,7 @@ TOPICS = pa.schema(
         column("configs", pa.map_(TEXT, TEXT), "topic configs as shown"),
         column("marked_for_deletion", FLAG, "deletion is under way", required=True),
         column("incomplete", FLAG, "fewer partitions are shown than declared", required=True),
-        column("warnings", TEXTS, "oddities that are no fault"),
+        column("warnings", TEXTS, "unusual values that are not errors"),
         column(
             "partition_loads",
             pa.list_(to_struct((PARTITION, *LOADS))),
@@ -79,7 +79,7 @@ TOPICS = pa.schema(
 
 _BROKER_COLUMNS = (
     BROKER_ID,
-    column("rack", TEXT, "rack (availability zone); null = none known"),
+    column("rack", TEXT, "rack (availability zone); null = unknown"),
     column("host", TEXT, "host of its first endpoint"),
     column("port", INT, "port of its first endpoint"),
 )
@@ -95,7 +95,7 @@ REGISTRATIONS = pa.schema(
         column("listed", FLAG, "an entry of a list of all brokers; false = such a list does not name it"),
         _FENCED,
         column("controller", FLAG, "the active controller; null = not shown"),
-        column("draining", FLAG, "to be emptied; null = not shown"),
+        column("draining", FLAG, "to be drained; null = not shown"),
     ]
 )
 # What brokers do in the partitions of a shard; summed over all shards, it shows which brokers are live.

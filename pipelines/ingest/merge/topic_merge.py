@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.ingest.formats.broker_and_topic_lists import TOPIC_LIST
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
-from pipelines.ingest.formats.list_formats import TOPIC_LIST
 from pipelines.ingest.merge.entities import LOADS, TOPICS
 from pipelines.ingest.merge.fact_merge import Conflict, MergedFacts, merge_by_key
 from pipelines.ingest.merge.shard_facts import ShardFacts
@@ -133,9 +133,11 @@ def describe_topics(declared: Declared, partitions: pa.Table) -> pa.Table:
         some = np.setdiff1d(window, present, assume_unique=True)[:_NAMED_PARTITIONS].tolist()
         if missing and begin < end:
             more = "" if missing == len(some) else f" and {missing - len(some)} more"
-            warnings.append(f"{missing} of {effective} partitions are not shown: {', '.join(map(str, some))}{more}")
+            count_text = f"{missing} of {effective} partition{'' if effective == 1 else 's'}"
+            verb = "is" if missing == 1 else "are"
+            warnings.append(f"{count_text} {verb} not shown: {', '.join(map(str, some))}{more}")
         if count is not None and highest >= count:
-            warnings.append(f"declares {count} partitions but shows partition {highest}")
+            warnings.append(f"declares {count} partition{'' if count == 1 else 's'} but shows partition {highest}")
         has_loads = begin < end and (missing > 0 or bool(loaded[begin:end].any()))
         rows.append(
             {
@@ -160,7 +162,7 @@ def _parse_configs(configs: dict[str, str], warnings: list[str]) -> dict[str, An
     minimum, unclean = configs.get("min.insync.replicas"), configs.get("unclean.leader.election.enable")
     is_number = minimum is not None and re.fullmatch("[0-9]{1,9}", minimum) and int(minimum) >= 1
     if minimum is not None and not is_number:
-        warnings.append(f"min.insync.replicas={minimum} is no positive number")
+        warnings.append(f"min.insync.replicas={minimum} is not a positive number")
     is_flag = unclean is not None and unclean.lower() in ("true", "false")
     if unclean is not None and not is_flag:
         warnings.append(f"unclean.leader.election.enable={unclean} is neither true nor false")

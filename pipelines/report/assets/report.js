@@ -10,6 +10,7 @@
   const SCHEMES = Object.keys(COLOURS);
   const ramp = d3.interpolateViridis;
 
+  const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
   const nothing = (why) => make("p", { class: "nothing" }, why);
   const width = (where) => Math.max(260, Math.min(1160, where.clientWidth));
   const schemesOf = (rows) => SCHEMES.filter((one) => rows.some((d) => d.scheme === one));
@@ -32,7 +33,7 @@
         x: brokerScale(rows.map((d) => d.broker_id), "broker"),
         y: { label: "leaders", grid: true },
         marks: [
-          Plot.barY(rows, { x: "broker_id", y: "leaders", fill: COLOURS.observed, inset: rows.length > FEW ? 0 : 1, tip: true, title: (d) => `broker ${d.broker_id}: ${d.leaders} leaders, ${d.replicas} replicas${d.rack === null ? "" : `, rack ${d.rack}`}` }),
+          Plot.barY(rows, { x: "broker_id", y: "leaders", fill: COLOURS.observed, inset: rows.length > FEW ? 0 : 1, tip: true, title: (d) => `broker ${d.broker_id}: ${count(d.leaders, "leader")}, ${count(d.replicas, "replica")}${d.rack === null ? "" : `, rack ${d.rack}`}` }),
           Plot.ruleY([mean], { stroke: "currentColor", strokeDasharray: "5,4" }),
           Plot.text([mean], { text: (d) => `- - mean ${d.toFixed(1)}`, frameAnchor: "top-right", dy: -20, fill: "currentColor" }),
         ],
@@ -53,7 +54,7 @@
         y: { label: "worst survivor / mean", grid: true, nice: true },
         marks: [
           Plot.ruleY([1], { stroke: "currentColor", strokeDasharray: "5,4" }),
-          Plot.dot(visible, { x: "failed", y: "ratio", stroke: "scheme", symbol: "scheme", r: failed.length > FEW ? 2 : 4, tip: true, title: (d) => `${d.scheme}: broker ${d.failed} fails, the worst survivor leads ${d.ratio.toFixed(2)} times the mean` }),
+          Plot.dot(visible, { x: "failed", y: "ratio", stroke: "scheme", symbol: "scheme", r: failed.length > FEW ? 2 : 4, tip: true, title: (d) => `${d.scheme}: if broker ${d.failed} fails, the worst survivor leads ${d.ratio.toFixed(2)} times the mean` }),
         ],
       });
       if (!beyond) return chart;
@@ -68,10 +69,10 @@
       const rest = present.filter((one) => one !== "naive"), most = d3.max(present, (one) => d3.max(schemes[one]));
       const top = Math.max(1, d3.max(rest.length ? rest : present, (one) => d3.max(schemes[one])));
       const colour = d3.scaleSequentialSqrt([0, top], ramp).clamp(true);
-      const say = (scheme) => (x, y, value) => `${scheme}: if broker ${brokers[x]} fails, broker ${brokers[y]} takes over ${value} partitions`;
+      const say = (scheme) => (x, y, value) => `${scheme}: if broker ${brokers[x]} fails, broker ${brokers[y]} takes over ${count(value, "partition")}`;
       const own = n > FEW ? ramp(0) : undefined;
       const heats = present.map((scheme) => heat({ name: scheme, brokers, valueAt: (x, y) => schemes[scheme][x * n + y], colour, say: say(scheme), own }));
-      const key = rampOf(colour, "0", most > top ? `${top} partitions or more` : `${top} partitions`);
+      const key = rampOf(colour, "0", most > top ? `${count(top, "partition")} or more` : count(top, "partition"));
       return make("div", {}, make("div", { class: n > FEW ? "heats many" : "heats" }, ...heats), key);
     },
     pairs(cluster) {
@@ -90,14 +91,14 @@
         const row = grid[x * n + y];
         if (!row) return "";
         const ratio = row[2] === null ? "no survivor has leaders" : `the worst survivor leads ${row[2].toFixed(2)} times the mean`;
-        return `brokers ${brokers[x]} and ${brokers[y]} fail: ${ratio}, ${row[3]} partitions newly offline, ${row[4]} below min.insync.replicas`;
+        return `if brokers ${brokers[x]} and ${brokers[y]} fail: ${ratio}, ${count(row[3], "partition")} newly offline, ${row[4]} below min.insync.replicas`;
       };
       const one = heat({
         name: "observed", brokers, valueAt: (x, y) => grid[x * n + y]?.[2] ?? null, colour, say, own: "#777",
         crossed: (x, y) => (grid[x * n + y]?.[3] ?? 0) > 0, text: (ratio) => ratio.toFixed(2),
       });
       const offline = rows.filter((d) => d[3] > 0).length;
-      const key = `${offline} of ${rows.length} pairs take partitions offline${offline ? ` (${n > FEW ? "white" : "crossed"} cells)` : ""}.`;
+      const key = `${offline} of ${count(rows.length, "pair")} ${offline === 1 ? "takes" : "take"} partitions offline${offline ? ` (${n > FEW ? "white" : "crossed"} cells)` : ""}.`;
       return make("div", {}, one, rampOf(colour, "1.00", `${colour.domain()[1].toFixed(2)} times the mean`), make("p", { class: "muted" }, key));
     },
     racks(cluster, where) {
@@ -105,14 +106,14 @@
       if (!rows.length) return nothing("Racks are unknown.");
       const known = rows.filter((d) => d.worst_survivor_ratio !== null);
       const lost = rows.filter((d) => d.scheme === "observed");
-      const summary = lost.map((d) => `${d.rack}: ${d.newly_offline_partitions} partitions newly offline, ${d.under_min_isr_partitions} below min.insync.replicas`).join("; ");
+      const summary = lost.map((d) => `${d.rack}: ${count(d.newly_offline_partitions, "partition")} newly offline, ${d.under_min_isr_partitions} below min.insync.replicas`).join("; ");
       const bars = plot(where, "Worst survivor after the failure of each rack", {
         color: coloursOf(known),
         fx: { label: "failed rack", labelOffset: 38 },
         x: { axis: null, domain: schemesOf(known) },
         y: { label: "worst survivor / mean", grid: true },
         marks: [
-          Plot.barY(known, { fx: "rack", x: "scheme", y: "worst_survivor_ratio", fill: "scheme", tip: true, title: (d) => `${d.scheme}: rack ${d.rack} (${d.brokers} brokers) fails, the worst survivor leads ${d.worst_survivor_ratio.toFixed(2)} times the mean, ${d.newly_offline_partitions} partitions newly offline` }),
+          Plot.barY(known, { fx: "rack", x: "scheme", y: "worst_survivor_ratio", fill: "scheme", tip: true, title: (d) => `${d.scheme}: if rack ${d.rack} (${count(d.brokers, "broker")}) fails, the worst survivor leads ${d.worst_survivor_ratio.toFixed(2)} times the mean; ${count(d.newly_offline_partitions, "partition")} newly offline` }),
           Plot.ruleY([1], { stroke: "currentColor", strokeDasharray: "5,4" }),
         ],
       });
@@ -139,7 +140,7 @@
         y: { label: "P(some partition is lost)", grid: true, domain: [0, most], nice: true },
         marks: [
           Plot.line(chosen, { x: "copysets", y: "loss_probability", z: "failures", sort: "copysets", stroke: "currentColor", strokeOpacity: 0.35 }),
-          Plot.dot(chosen, { x: "copysets", y: "loss_probability", fill: "scheme", r: 5, tip: true, title: (d) => `${d.scheme}: ${d.copysets} copysets; if ${d.failures} brokers fail for good, some partition is lost with probability ${d.loss_probability.toPrecision(3)}` }),
+          Plot.dot(chosen, { x: "copysets", y: "loss_probability", fill: "scheme", r: 5, tip: true, title: (d) => `${d.scheme}: ${count(d.copysets, "copyset")}; if ${count(d.failures, "broker")} ${d.failures === 1 ? "fails" : "fail"} for good, some partition is lost with probability ${d.loss_probability.toPrecision(3)}` }),
           Plot.text(ends, { x: (some) => some[0].copysets, y: (some) => d3.mean(some, (d) => d.loss_probability), text: who, dx: 10, textAnchor: "start", fill: "currentColor" }),
         ],
         marginRight: 75,
@@ -172,7 +173,7 @@
         worst_survivor_ratio_of_pairs: "worst survivor of pairs", worst_survivor_ratio_of_racks: "worst survivor of racks",
       };
       const rows = Object.entries(what).map(([key, name]) => ({ name, before: plan[`${key}_before`], after: plan[`${key}_after`] })).filter((d) => d.before !== null && d.after !== null);
-      const text = `Goal ${plan.goal}: ${plan.changed_partitions} partitions change, ${plan.leader_changes} get another preferred leader, ${plan.moves} replicas are copied` +
+      const text = `Goal ${plan.goal}: ${count(plan.changed_partitions, "partition")} ${plan.changed_partitions === 1 ? "changes" : "change"}, ${plan.leader_changes} ${plan.leader_changes === 1 ? "gets" : "get"} another preferred leader, ${count(plan.moves, "replica")} ${plan.moves === 1 ? "is" : "are"} copied` +
         (plan.gap === 0 ? "; no plan needs less." : ".");
       return make("div", {}, make("p", {}, text), plot(where, "Before and after the plan", {
         height: 80 + 28 * rows.length, marginLeft: 165,

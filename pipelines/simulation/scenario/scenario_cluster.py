@@ -210,7 +210,7 @@ class ScenarioCluster:
         """Fail if no broker is live that could take a request."""
         if not self.live:
             problem = f"no broker is up at t={self.time.at_ms / 1000:g}s to take the request"
-            self.fail(problem, "Start a broker before.")
+            self.fail(problem, "Start a broker earlier.")
 
     def change_brokers(self, brokers: BrokerIds, kind: int) -> None:
         """Change which brokers are live or shutting down by an event of this kind."""
@@ -218,7 +218,7 @@ class ScenarioCluster:
             for broker in brokers:
                 if broker in self.live & self._leaving:
                     problem = f"broker {broker} is shutting down: it must go down before it is up again"
-                    self.fail(problem, f"Write broker {broker} down before.")
+                    self.fail(problem, f"Write `broker {broker} down` before it.")
             self._leaving.difference_update(brokers)
             self.live.update(brokers)
         elif kind == EventKind.BROKER_DOWN:

@@ -70,7 +70,7 @@ def _lose_controller(cluster: ScenarioCluster, match: re.Match[str]) -> Iterator
     successor = cluster.read_broker(match[1]) if match[1] else None
     if successor is not None and successor not in cluster.live:
         live = ", ".join(map(str, sorted(cluster.live)))
-        remedy = f"Name a broker that is up then: {live}." if live else "Start a broker before."
+        remedy = f"Name a broker that is up then: {live}." if live else "Start a broker earlier."
         at = f"t={cluster.time.at_ms / 1000:g}s"
         cluster.fail(f"broker {successor} is down at {at}: it cannot be the controller", remedy)
     yield cluster.make_event(EventKind.CONTROLLER_LOST, successor)

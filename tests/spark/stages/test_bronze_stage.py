@@ -10,7 +10,7 @@ from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
 from pipelines.spark.arrow_frames import create_frame
-from pipelines.stages.entities_stage import FILES, raw_metadata
+from pipelines.stages.ingest_stages import FILES, raw_metadata
 from tests.spark.stages.frames import KEYS, SAME_ROWS, expected_frame, select_columns
 
 DESCRIBE = "Topic: orders\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: \n\n\tTopic: orders\tPartition: 0\n"

@@ -39,7 +39,8 @@ def test_leaders_of_the_cluster_and_of_each_topic(spark: SparkSession, small_clu
     """Hot is a broker with more than 1.1 times the mean."""
     columns = (
         "scheme topic brokers partitions leaders leaders_max leaders_min leaders_mean hottest_broker hot_brokers "
-        "preferred_leader_percent under_replicated_percent spread_percent skew_percent leader_skew_percent"
+        "preferred_leader_percent under_replicated_percent brokers_spread_percent brokers_skew_percent "
+        "brokers_leader_skew_percent"
     )
     # Only clicks-0 has a replica that is not in sync. Brokers with an in-sync replica: of clicks 1, of logs 3, of
     # orders all; none of them has more than an even share.

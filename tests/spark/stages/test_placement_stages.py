@@ -63,7 +63,7 @@ def test_placements_by_kafka_on_one_broker(spark: SparkSession) -> None:
     actual = run_stage("gold.placements", frames, "run.schemes=kafka")
     error = (
         "InvalidReplicationFactorException: Replication factor: 2 larger than available brokers: 1. "
-        "(topic wide: 1 partitions, replication factor 2, 1 brokers)"
+        "(topic wide: 1 partition, replication factor 2, 1 broker)"
     )
     expected = [
         ("kafka", "all", 0, [4], 4, None, None, 0, 0, None, None, None, None),

@@ -151,7 +151,7 @@ def test_topics(spark: SparkSession, silver: Frames) -> None:
         {"partition": partition, "size_bytes": size, "bytes_in_per_s": None, "bytes_out_per_s": None}
         for partition, size in sizes.items()
     ]
-    warning = "1 of 4 partitions are not shown: 3"
+    warning = "1 of 4 partitions is not shown: 3"
     expected = [
         ("new", None, 1, 1, 2, None, None, False, False, [], None),
         ("orders", TOPIC_ID, 4, 3, 2, 2, True, False, True, [warning], loads),

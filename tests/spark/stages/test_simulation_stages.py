@@ -20,7 +20,7 @@ from chispa import assert_approx_df_equality, assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.simulation.cluster_replay import ReplayRequest, parse_until, run_replay
-from pipelines.stages import simulation_stage
+from pipelines.stages import simulation_stages
 from tests.spark.stages.frames import CLOSE_ROWS, KEYS, SAME_ROWS, Rows, expected_frame, select_columns
 
 SCENARIO = """
@@ -54,7 +54,7 @@ def events(spark_application: SparkSession, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="module")
 def results(events: DataFrame) -> DataFrame:
     """Rows of internal.simulation_results, of partitions on two shards."""
-    return simulation_stage.simulate_events(events, 2).localCheckpoint()
+    return simulation_stages.simulate_events(events, 2).localCheckpoint()
 
 
 @pytest.mark.stage("silver.cluster_events")
@@ -122,7 +122,7 @@ def test_leaders_and_isrs(spark: SparkSession, results: DataFrame) -> None:
         (6, 50_000, "orders", 0, 0, "isr expanded", 2, 2, 1, 1, [2, 1]),
     ]
     assert_df_equality(
-        select_columns(simulation_stage.build_leadership_events(results), columns),
+        select_columns(simulation_stages.build_leadership_events(results), columns),
         expected_frame(spark, "gold.leadership_events", columns, expected),
         **SAME_ROWS,
     )
@@ -146,7 +146,7 @@ def test_states_of_partitions_and_replicas(spark: SparkSession, results: DataFra
         (*at_return, "solo", 0, 1, None, *reversed(partition), "leader failed", 2, 1, True),
     ]
     assert_df_equality(
-        select_columns(simulation_stage.build_state_transitions(results), columns),
+        select_columns(simulation_stages.build_state_transitions(results), columns),
         expected_frame(spark, "gold.state_transitions", columns, expected),
         **SAME_ROWS,
     )
@@ -154,7 +154,7 @@ def test_states_of_partitions_and_replicas(spark: SparkSession, results: DataFra
 
 @pytest.mark.stage("gold.replication_health")
 def test_periods_of_unchanged_health(spark: SparkSession, results: DataFrame) -> None:
-    actual = simulation_stage.build_replication_health(results).localCheckpoint()
+    actual = simulation_stages.build_replication_health(results).localCheckpoint()
     columns = (
         "topic partition from_ms to_ms leader leader_epoch replication_factor in_sync min_insync_replicas "
         "under_replicated at_min_isr under_min_isr at_the_end replicas"
@@ -191,7 +191,7 @@ def test_periods_of_unchanged_health(spark: SparkSession, results: DataFrame) ->
 
 @pytest.mark.stage("gold.requests")
 def test_requests(spark: SparkSession, results: DataFrame) -> None:
-    actual = simulation_stage.build_requests(results).localCheckpoint()
+    actual = simulation_stages.build_requests(results).localCheckpoint()
     answers = (
         "request event at_ms topic partition kind broker_id parts acks delayed error answered_by answered_at_ms "
         "waited_ms part_error part_answered_at_ms"
@@ -235,7 +235,7 @@ def test_partitions_at_the_end(spark: SparkSession, results: DataFrame) -> None:
         ("solo", 0, 1, 2, 1, [1], [1], [], "OnlinePartition"),
     ]
     assert_df_equality(
-        select_columns(simulation_stage.build_final_partitions(results), columns),
+        select_columns(simulation_stages.build_final_partitions(results), columns),
         expected_frame(spark, "gold.final_partitions", columns, expected),
         **SAME_ROWS,
     )
@@ -255,9 +255,9 @@ def test_time_without_a_leader(spark: SparkSession, results: DataFrame) -> None:
         for topic, values in (("orders", of_orders), ("solo", of_solo))
         for partition in (0, -1)  # -1 = the whole topic, which has one partition
     ]
-    health = simulation_stage.build_replication_health(results)
+    health = simulation_stages.build_replication_health(results)
     assert_approx_df_equality(
-        select_columns(simulation_stage.build_availability(health), columns),
+        select_columns(simulation_stages.build_availability(health), columns),
         expected_frame(spark, "gold.availability", columns, expected),
         **CLOSE_ROWS,
     )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from udfs.arrow.ragged import offsets_of
 from udfs.failures.kernels.election import MAX_REPLICAS, ElectedFrom, PartitionGroup
-from udfs.failures.partition_groups import elect_after, find_indices
+from udfs.failures.partition_arrays import elect_after, find_indices
 from udfs.simulation.cluster_events import ClusterSettings, Event, InitialPartition, InitialState
 from udfs.simulation.kernels.codes import EventKind
 from udfs.simulation.result_tables import get_final_state

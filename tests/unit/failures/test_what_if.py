@@ -8,9 +8,9 @@ import pytest
 
 from pipelines.cli.what_if_answers import TopicDefaults, evaluate_brokers, evaluate_failure
 from pipelines.cli.what_if_command import format_cluster, format_failure
-from pipelines.ingest.snapshot import Snapshot, load_snapshot
+from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
-from udfs.json_output import to_json
+from udfs.json_keys import to_json
 
 SAMPLES = Path(__file__).parents[3] / "data_samples"
 DEFAULTS = TopicDefaults()
@@ -76,13 +76,13 @@ def test_text_of_a_cluster(tmp_path: Path) -> None:
         "cluster small, 3 live brokers, 2 partitions",
         "  AT RISK: losing broker 20 takes 1 partition offline.",
         "  - After the worst failure (broker 20), broker 1 leads 2.00 times the mean.",
-        "  - Broker 1 leads most partitions now: 1.50 times the mean.",
+        "  - Broker 1 leads the most partitions now: 1.50 times the mean.",
         "  - 1 record of the sources was rejected: see silver.quarantine, or run inspect.",
         "Can this broker fail now?",
         "  20  No: 1 partition would go offline "
-        "(leads 1, 0 brokers would take over, worst survivor: broker 1 with 2.00 x the mean)",
-        "   1  Yes (leads 1, 1 broker would take over, worst survivor: broker 2 with 1.00 x the mean)",
-        "   2  Yes (leads 0, 0 brokers would take over, worst survivor: broker 1 with 1.00 x the mean)",
+        "(leads 1 partition, 0 brokers would take over, worst survivor: broker 1 with 2.00 x the mean)",
+        "   1  Yes (leads 1 partition, 1 broker would take over, worst survivor: broker 2 with 1.00 x the mean)",
+        "   2  Yes (leads 0 partitions, 0 brokers would take over, worst survivor: broker 1 with 1.00 x the mean)",
     ]
 
 

@@ -10,7 +10,7 @@ from udfs.hotspots.hotspot_distribution import HotspotDistribution, PlacementTri
 from udfs.hotspots.kernels.leader_counts import ClusterTopics
 from udfs.hotspots.leader_counting import count_by_placing, create_broker_lists, hash_names
 from udfs.placement.kernels.topic_seeds import mix_run_seeds
-from udfs.placement.topic_batches import LiveBrokers, TopicBatch, place_topics
+from udfs.placement.topic_placement import LiveBrokers, TopicBatch, place_topics
 
 DRAWN = ("kafka", "kafka_rack_unaware", "kraft")
 UNEVEN = ("a", "a", "a", "b", "c", "c", "b")

@@ -10,10 +10,10 @@ import pytest
 from pipelines import cli
 from pipelines.cli.hotspots_command import find_snapshot_hotspots, format_hotspots, parse_schemes
 from pipelines.errors import SettingsError
-from pipelines.ingest.snapshot import load_snapshot
+from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
-from udfs.hotspots.cluster_hotspots import ClusterHotspots
 from udfs.hotspots.hotspot_distribution import TrialOptions
+from udfs.hotspots.hotspots_by_scheme import ClusterHotspots
 
 OPTIONS = TrialOptions(("kafka", "kraft", "naive"), 0, 50, 10**8, (1.1, 1.25))
 

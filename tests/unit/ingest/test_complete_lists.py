@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from pipelines.ingest.merge.cluster_merge import merge_facts
-from pipelines.ingest.snapshot import Snapshot, load_snapshot, parse_facts, read_records
+from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot, parse_facts, read_records
 from pipelines.ingest.source_format import FactKind
 from pipelines.ingest.sources import find_source
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipelines.ingest.formats.describe import FORMAT
 from pipelines.ingest.formats.describe_line import parse_line, split_configs
-from pipelines.ingest.snapshot import load_snapshot
+from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.source_format import FactKind, parse_each, read_lines
 from pipelines.ingest.sources import find_source
 

@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.cli.what_if_answers import TopicDefaults, evaluate_failure
 from pipelines.errors import SourceError
-from pipelines.ingest.snapshot import Snapshot, load_snapshot
+from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
 
 HEADER = "Topic: t\tPartitionCount: {count}\tReplicationFactor: 2\tConfigs: {configs}\n"
@@ -27,7 +27,7 @@ def test_a_min_insync_replicas_that_is_no_number_is_a_warning(tmp_path: Path, va
     text = HEADER.format(count=1, configs=f"min.insync.replicas={value}") + LINE.format(partition=0)
     (topic,) = load(tmp_path, text).topics.to_pylist()
     assert topic["min_insync_replicas"] is None
-    assert topic["warnings"] == [f"min.insync.replicas={value} is no positive number"]
+    assert topic["warnings"] == [f"min.insync.replicas={value} is not a positive number"]
 
 
 def test_an_absurd_partition_count_costs_no_memory(tmp_path: Path) -> None:

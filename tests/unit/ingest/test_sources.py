@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.cli import main
 from pipelines.errors import SourceError
-from pipelines.ingest.snapshot import load_snapshot
+from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source, compute_snapshot_id, find_source
 
 DESCRIBE = "\tTopic: t\tPartition: 0\tLeader: 5\tReplicas: 5\tIsr: 5\n"
@@ -32,7 +32,7 @@ def test_entries_of_a_folder_that_are_not_files_are_named(folder: Path) -> None:
     source = find_source(str(folder))
     assert [file.name for file in source.files] == ["describe.txt"]
     assert source.skipped == ("gone", "older/")
-    assert source.warnings == [f"{folder}: not read, as only files directly in the folder are: gone, older/"]
+    assert source.warnings == [f"{folder}: ignored, because only files directly in the folder are read: gone, older/"]
     assert load_snapshot(source).skipped == source.skipped
 
 
@@ -50,7 +50,8 @@ def test_the_commands_warn_about_skipped_entries(
     answers = folder.parent / "answer.json"
     assert main([*command, str(folder), "--json", str(answers)]) == 0
     assert capsys.readouterr().err == (
-        f"kafka-placement: warning: {folder}: not read, as only files directly in the folder are: gone, older/\n"
+        f"kafka-placement: warning: {folder}: ignored, because only files directly in the folder are read: "
+        "gone, older/\n"
     )
     answer = json.loads(answers.read_text())
     assert answer["skipped"] == ["gone", "older/"] if command == ["inspect"] else answer["summary"]["skipped_entries"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipelines.ingest.formats import zookeeper_cli, zookeeper_json
 from pipelines.ingest.formats.checked_values import BadValueError
 from pipelines.ingest.formats.zookeeper_json import parse_znode
-from pipelines.ingest.snapshot import Snapshot, load_snapshot
+from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.source_format import FactKind
 from pipelines.ingest.sources import find_source
 

@@ -55,24 +55,24 @@ def test_requests_of_all_schemes_keep_their_order(tmp_path: Path) -> None:
 def test_an_invalid_line_is_an_error_in_its_place_and_the_others_are_answered(tmp_path: Path) -> None:
     good = {"algorithm": "naive", "brokers": [3, 1], "partitions": 2, "replication_factor": 1}
     bad = {
-        "no json": "is no JSON",
-        "[1]": "is no JSON object",
-        '{"algorithm": "round-robin"}': "algorithm 'round-robin' is none of adminutils, striped,",
+        "no json": "is not JSON",
+        "[1]": "is not a JSON object",
+        '{"algorithm": "round-robin"}': "algorithm 'round-robin' is unknown. Choose from adminutils, striped,",
         '{"algorithm": "naive"}': "`brokers` is missing",
         json.dumps(good | {"partitions": "2"}): "partitions: Input should be a valid integer, got '2'",
         json.dumps(good | {"partitions": 2**31}): "partitions: Input should be less than",
         json.dumps(good | {"partitions": 2**31 - 1}): "more than 100000000 replicas",
         json.dumps(good | {"brokers": [1, 1]}): "broker 1 is listed twice",
         json.dumps(good | {"brokers": [{"id": True}]}): "id: Input should be a valid integer",
-        json.dumps(good | {"seed": 2**63}): "is no 64-bit number",
+        json.dumps(good | {"seed": 2**63}): "is not a 64-bit number",
         json.dumps(good | {"topics": 3}): "`topics` is a list",
         json.dumps({k: v for k, v in good.items() if k != "partitions"}): "partitions: Field required",
         json.dumps(good | {"existing_replicas": []}): "no replicas of partition 0",
         json.dumps(good | {"existing_replicas": [[-5]]}): "existing_replicas.0.0: Input should be greater than",
         json.dumps(good | {"existing_replicas": [[2**70]]}): "existing_replicas.0.0: Input should be less than",
-        json.dumps(good | {"existing_replicas": [[1], [1, 2]]}): "partition 1 has [1, 2], partition 0 1 replicas",
-        json.dumps(good | {"algorithm": ["naive"]}): "algorithm ['naive'] is none of",
-        "[" * 100_000: "is no JSON",
+        json.dumps(good | {"existing_replicas": [[1], [1, 2]]}): "partition 1 has [1, 2], but partition 0 has 1",
+        json.dumps(good | {"algorithm": ["naive"]}): "algorithm ['naive'] is unknown",
+        "[" * 100_000: "is not JSON",
         json.dumps(good | {"existing_replicas": [[1, 2]]}): "replication_factor is 1, but partition 0 has 2",
     }
     rows = answers(tmp_path, *bad, good)

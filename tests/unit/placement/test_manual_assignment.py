@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.assignment.assign_results import parse_manual_assignment
+from pipelines.assignment.topic_assigner import parse_manual_assignment
 
 EXAMPLES = json.loads((Path(__file__).parents[2] / "golden" / "worked_examples.json").read_text())
 

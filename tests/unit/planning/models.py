@@ -8,7 +8,7 @@ import pyarrow as pa
 from udfs.arrow.ragged import offsets_of
 from udfs.placement.kernels.topic_arrays import BrokerLists
 from udfs.placement.schemes import KAFKA
-from udfs.placement.topic_batches import TopicBatch, place_topics
+from udfs.placement.topic_placement import TopicBatch, place_topics
 from udfs.planning.cluster_model import ClusterModel
 
 

@@ -50,7 +50,7 @@ def test_excluded_brokers_do_not_count_for_new_replicas() -> None:
 def test_racks_with_too_few_brokers() -> None:
     model = model_with({("t", 0): [0, 4]}, range(5), ["a", "a", "a", "a", "b"])
     reasons = explain(model, "rf", factor=4)
-    assert reasons == ("4 replicas of t-0, at most 2 per rack, find only 3 places: rack b has 1",)
+    assert reasons == ("4 replicas of t-0, at most 2 per rack, have only 3 places: rack b has 1",)
 
 
 def test_more_replicas_than_racks_are_possible() -> None:
@@ -75,21 +75,21 @@ def test_a_frozen_partition_on_a_broker_to_be_emptied() -> None:
     model = three_racks()
     model = replace(model, frozen=np.where(np.arange(12) == 5, FreezeReason.EXCLUDED, 0).astype(np.int8))
     reasons = explain(model, "drain", brokers=(0,))
-    assert reasons == ("broker 0 cannot be emptied: t-5 must stay, as its topic is excluded",)
+    assert reasons == ("broker 0 cannot be emptied: t-5 must stay, because its topic is excluded",)
     assert explain(model, "drain", brokers=(2,)) == ()
 
 
 def test_capacity() -> None:
     reasons = explain(three_racks(), "balance", broker_replicas=5)
-    assert reasons == ("brokers 0, 1, 2, 3, 4, 5: capacity for 30 replicas, but they must hold 36",)
+    assert reasons == ("brokers 0, 1, 2, 3, 4, 5: capacity for 30 replicas, but required to hold 36",)
     assert explain(three_racks(), "balance", broker_replicas=6) == ()
     # One rack alone can be too small: each partition has a replica there.
     rules = build_rules(three_racks(), PlanRequest("balance"))
     small = np.array([5, 20, 20, 5, 20, 20], dtype=np.int64)
     reasons = explain_rules(three_racks(), replace(rules, broker_replicas=small))
-    assert reasons == ("brokers 0, 3: capacity for 10 replicas, but they must hold 12",)
+    assert reasons == ("brokers 0, 3: capacity for 10 replicas, but required to hold 12",)
     reasons = explain_rules(three_racks(), replace(rules, broker_bytes=np.full(6, 5.5)))
-    assert reasons == ("brokers 0, 1, 2, 3, 4, 5: spare capacity for 33 bytes, but they must hold 36",)
+    assert reasons == ("brokers 0, 1, 2, 3, 4, 5: spare capacity for 33 bytes, but required to hold 36",)
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ import pytest
 from pipelines.cli.plan_rendering import render_progress
 from pipelines.errors import SourceError
 from pipelines.plan_files.plan_check import ChangedRack, PlanProgress, PlanStatus, check_plan
-from pipelines.plan_files.plan_folder import write_plan
+from pipelines.plan_files.plan_writer import write_plan
 from tests.unit.planning.plan_models import Key, model_with, partitions_of, proposal_with
-from udfs.json_output import to_json
+from udfs.json_keys import to_json
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.waves import WaveLimits, split_into_waves
 
@@ -205,14 +205,14 @@ def test_brokers_drained_since(racked: Path) -> None:
 
     found = now(racked_model(BEFORE, draining=(3, 5)))
     assert (found.status, found.drained_brokers) == (PlanStatus.CHANGED, (5,))
-    assert "  brokers that the source wants empty, unlike before: 5" in lines_of(found)
+    assert "  brokers that the source newly marks for draining: 5" in lines_of(found)
     assert now(racked_model(BEFORE, draining=())).status == PlanStatus.FITS
     assert now(racked_model(BEFORE | AFTER, draining=(3, 5))).status == PlanStatus.DONE
 
 
 def test_plan_of_another_cluster_is_rejected(plan: Path) -> None:
     model = replace(model_with(BEFORE, BROKERS, down=[9]), cluster_id="other")
-    with pytest.raises(SourceError, match=r"plan is of the cluster 'c', and this one is 'other'.*name it so: c=PATH"):
+    with pytest.raises(SourceError, match=r"plan is for cluster 'c', but the source is named 'other'.*use c=PATH"):
         check_plan(plan, model, partitions_of(model))
 
 

@@ -147,7 +147,7 @@ def test_outdated_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         (["--goal", "repair", "--exclude-brokers", "99"], "there is no broker 99"),
         (
             ["--goal", "balance", "--max-bytes", "1GB"],
-            "show no sizes, so --max-bytes cannot be kept to. Use --max-moves",
+            "show no sizes, so --max-bytes cannot be applied. Use --max-moves",
         ),
         (["--goal", "leaders", "--by-bytes"], "show no bytes out, which --by-bytes is about. Leave out"),
     ],
@@ -163,7 +163,7 @@ def test_plan_of_another_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", out).code == 0
     later = source.rename(tmp_path / "later.txt")
     result = CommandResult(capsys, "plan", "--check", out, later)
-    assert (result.code, "name it so: describe=PATH" in result.err) == (1, True)
+    assert (result.code, "use describe=PATH" in result.err) == (1, True)
     assert CommandResult(capsys, "plan", "--check", out, f"describe={later}").code == 0
 
 
@@ -173,4 +173,4 @@ def test_source_without_replicas_and_foreign_folder(tmp_path: Path, capsys: pyte
     assert (result.code, "show no replicas" in result.err) == (1, True)
     source = write_describe(tmp_path, describe_line(0, "1,2"))
     result = CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", tmp_path)
-    assert (result.code, "which is no file of a plan" in result.err) == (1, True)
+    assert (result.code, "which is not a file of a plan" in result.err) == (1, True)

@@ -21,7 +21,7 @@ from pipelines.plan_files.kafka_json import (
     find_elections,
     get_wave_lists,
 )
-from pipelines.plan_files.plan_folder import build_files, name_waves, to_plain_json, write_plan
+from pipelines.plan_files.plan_writer import build_files, name_waves, to_plain_json, write_plan
 from tests.unit.planning.plan_models import model_with, models_and_proposals, proposal_with
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.waves import WaveLimits, Waves, split_into_waves
@@ -256,7 +256,7 @@ def test_folder_is_created_and_a_plan_replaced(tmp_path: Path) -> None:
 def test_foreign_folder_is_not_replaced(tmp_path: Path) -> None:
     case = a_plan()
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(SettingsError, match=r"holds notes.txt, which is no file of a plan. Name a new or empty folder"):
+    with pytest.raises(SettingsError, match=r"holds notes.txt, which is not a file of a plan. Name a new or empty"):
         write_plan(tmp_path, *case, FACTS)
     with pytest.raises(SettingsError, match=r"notes.txt is not a folder"):
         write_plan(tmp_path / "notes.txt", *case, FACTS)

@@ -10,7 +10,7 @@ from pipelines.cli.plan_options import PlanOptions, parse_replacements, parse_re
 from pipelines.config.settings import load_settings
 from pipelines.errors import SettingsError
 from tests.unit.planning.plan_commands import CommandResult, assert_rejected, describe_line, write_describe
-from udfs.planning.goals import GOALS
+from udfs.planning.goal_registry import GOALS
 from udfs.planning.plan_request import COPYSETS, Targets
 
 SETTINGS = load_settings(environ={})
@@ -34,8 +34,8 @@ SETTINGS = load_settings(environ={})
         (["--goal", "rf"], "set the replication factor"),
         (["--goal", "rf", "--rf", "0"], "--rf 0: the replication factor must be 1 to 1000"),
         (["--goal", "replace"], "its replacement"),
-        (["--goal", "balance", "--max-bytes", "much"], "is no size. Write digits, then B, kB"),
-        (["--goal", "balance", "--max-bytes", "1e3GB"], "is no size. Write digits, then B, kB"),
+        (["--goal", "balance", "--max-bytes", "much"], "not a size. Write digits, then B, kB"),
+        (["--goal", "balance", "--max-bytes", "1e3GB"], "not a size. Write digits, then B, kB"),
         (["--goal", "expand", "--brokers", "3", "--exclude-brokers", "2,3"], "3 is named in --exclude-brokers too"),
         (["--goal", "drain", "--brokers", "3", "--exclude-brokers", "3"], "3 is named in --exclude-brokers too"),
         (["--goal", "replace", "--replace", "1=2", "--exclude-brokers", "2"], "2 is to take over, but named in"),
@@ -100,7 +100,7 @@ def test_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert CommandResult(capsys, "plan", source).code == 64
     assert CommandResult(capsys, "plan", source, "--goal", "leaders").code == 64
     result = CommandResult(capsys, "plan", source, "--check", tmp_path, "--goal", "leaders", "--max-moves", "0")
-    assert (result.code, "so it takes no --goal, --max-moves." in result.err) == (64, True)
+    assert (result.code, "so it does not take --goal or --max-moves." in result.err) == (64, True)
 
 
 def test_request_from_options_and_settings() -> None:
@@ -126,7 +126,7 @@ def test_sizes(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "GB", "-1", "1e3", "5 G", "1,000", "nan"])
 def test_wrong_sizes(text: str) -> None:
-    with pytest.raises(SettingsError, match="is no size"):
+    with pytest.raises(SettingsError, match="not a size"):
         parse_size(text, "--max-bytes")
 
 

@@ -9,7 +9,7 @@ import numba
 import pytest
 
 from pipelines.cli.text_format import format_count, format_duration
-from pipelines.setup import kernel_groups
+from pipelines.setup import compile_on_demand
 from tests.unit.planning import judge
 from tests.unit.planning.plan_commands import CommandResult, describe_line, write_describe, write_model
 
@@ -42,7 +42,7 @@ def test_rollback_is_throttled_and_elects(tmp_path: Path, capsys: pytest.Capture
     result = CommandResult(capsys, "plan", source, "--goal", "rf", "--rf", "2", "--out", tmp_path / "plan")
     forth, back = result.out.split("  to roll it back")
     assert "--throttle" not in forth  # replicas only go
-    assert back.startswith(" (2 partitions at once, not in waves, at 50 MB/s a broker):")
+    assert back.startswith(" (2 partitions at once, not in waves, at 50 MB/s per broker):")
     assert "rollback.json --execute --throttle 50000000" in back
     source = write_describe(tmp_path, describe_line(0, "1,2"), describe_line(1, "1,2"))
     result = CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", tmp_path / "plan")
@@ -59,7 +59,7 @@ def test_without_sizes_no_bytes_are_shown(tmp_path: Path, capsys: pytest.Capture
     result = CommandResult(capsys, "plan", source, "--goal", "balance", "--out", tmp_path / "plan")
     assert ", unknown size" in result.out
     assert "bytes copied" not in result.out
-    assert " at 50 MB/s a broker; sizes are unknown" in result.out
+    assert " at 50 MB/s per broker; sizes are unknown" in result.out
     assert " 0 B" not in result.out
     assert " 0 s of" not in result.out
 
@@ -70,7 +70,7 @@ def test_partly_known_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     (source / "model.json").write_text(json.dumps(sizes))
     (source / "describe.txt").write_text(describe_line(0, "1,2").replace("Topic: t", "Topic: unsized") + "\n")
     result = CommandResult(capsys, "plan", source, "--goal", "repair", "--out", tmp_path / "plan")
-    assert "warning: the sources show no size of 1 partition: counted as 0 bytes" in result.err
+    assert "warning: the sources show no size for 1 partition: counted as 0 bytes" in result.err
     assert "  nothing is copied\n" in result.out
     assert "bytes copied" not in result.out  # nothing needs a proof
 
@@ -116,12 +116,12 @@ def test_compilation_is_announced_once() -> None:
     def twice(value: int) -> int:
         return 2 * value
 
-    with kernel_groups.announce_compilation(result.append):
+    with compile_on_demand.announce_compilation(result.append):
         made = numba.njit(twice)
         assert made(2) == 4
         assert made(2.0) == 4.0
-    assert result == [kernel_groups.MESSAGE]
-    with kernel_groups.announce_compilation(result.append):
+    assert result == [compile_on_demand.MESSAGE]
+    with compile_on_demand.announce_compilation(result.append):
         made(3)
     assert len(result) == 1
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from pipelines.ingest.snapshot import load_snapshot
+from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.plan_files.kafka_json import get_key, get_source_lists, get_wave_lists
 from pipelines.plan_files.plan_check import PlanStatus, check_plan
-from pipelines.plan_files.plan_folder import format_ranges, hash_partitions, parse_ranges, write_plan
+from pipelines.plan_files.plan_writer import format_ranges, hash_partitions, parse_ranges, write_plan
 from tests.unit.planning.plan_models import model_with, models_and_proposals, partitions_of, proposal_with
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, build_model
 from udfs.planning.waves import WaveLimits, split_into_waves

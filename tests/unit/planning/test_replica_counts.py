@@ -253,8 +253,8 @@ def test_a_small_rack_that_must_hold_more_is_named() -> None:
     model = model_with(lists, range(5), ["a", "a", "a", "a", "b"])
     proposal = plan_replica_counts(model, build_rules(model, PlanRequest("balance")))
     assert proposal.certificate.relaxed == [
-        "rack a (4 of 5 brokers) can only hold 40 of 80 replicas: 10 each, the mean is 16",
-        "rack b (1 of 5 brokers) must hold 40 of 80 replicas: 40 each, the mean is 16",
+        "rack a (4 of 5 brokers) can only hold 40 of 80 replicas: 10 each (mean: 16)",
+        "rack b (1 of 5 brokers) must hold 40 of 80 replicas: 40 each (mean: 16)",
     ]
     assert proposal.certificate.moves == 0
 

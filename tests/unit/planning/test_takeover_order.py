@@ -20,7 +20,7 @@ from tests.unit.planning.small_clusters import (
     relabelled,
     successor_options,
 )
-from udfs.json_output import to_json
+from udfs.json_keys import to_json
 from udfs.planning.certificates import FailureTakeover
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders
@@ -228,7 +228,7 @@ def test_forced_brokers_are_named() -> None:
     assert (entry.failed_broker, entry.brokers, entry.max_at_least) == (0, [1], 6)
     assert entry.text == (
         "if broker 0 fails, broker 1 leads 3 partitions anyway, and only it can take over 3 more: "
-        "it leads at least 6; the mean is 4.0"
+        "it leads at least 6 (mean: 4.0)"
     )
     assert certificate.worst_ratio == certificate.worst_ratio_lower_bound == 1.5
 

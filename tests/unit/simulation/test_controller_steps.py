@@ -297,7 +297,7 @@ def test_an_isr_that_the_leader_shrinks_is_not_the_controllers() -> None:
     [
         (1, "rejected: STALE_CONTROLLER_EPOCH, 1 < 2"),
         (2, "accepted: controller epoch 2"),
-        (3, "impossible: no controller has had epoch 3 yet, the current one is 2"),
+        (3, "impossible: no controller has had epoch 3 yet; the current epoch is 2"),
     ],
 )
 def test_requests_of_old_controllers(epoch: int, message: str) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import SourceError
-from pipelines.ingest import snapshot
-from pipelines.ingest.snapshot import build_snapshot, parse_facts, read_records
+from pipelines.ingest import snapshot_reader
+from pipelines.ingest.snapshot_reader import build_snapshot, parse_facts, read_records
 from pipelines.ingest.sources import find_source
 from pipelines.simulation.cluster_replay import ReplayRequest, run_replay
 from pipelines.simulation.snapshot_sequence import derive_events
@@ -124,8 +124,8 @@ def test_epochs_come_from_the_znodes() -> None:
 
 def test_sources_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
-    add_source = snapshot.add_source
-    monkeypatch.setattr(snapshot, "add_source", lambda *args: parsed.append(args[1]) or add_source(*args))
+    add_source = snapshot_reader.add_source
+    monkeypatch.setattr(snapshot_reader, "add_source", lambda *args: parsed.append(args[1]) or add_source(*args))
     run_replay(ReplayRequest([str(ZOOKEEPER)], fail=[1001]))
     assert parsed == [ZOOKEEPER.name]
 

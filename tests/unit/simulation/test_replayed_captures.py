@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli.replay_rendering import render_replay
-from pipelines.ingest.snapshot import load_snapshot
+from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.source_format import Records
 from pipelines.ingest.sources import find_source
 from pipelines.simulation.cluster_replay import ReplayAnswer, ReplayEnd, ReplayRequest, build_answer, run_replay
-from pipelines.simulation.metadata_log import cut_log, read_log_events
+from pipelines.simulation.metadata_log_reader import cut_log, read_log_events
 from udfs.simulation.cluster_events import ClusterSettings, Event, InitialPartition, InitialState
 from udfs.simulation.kernels.codes import EventKind
 from udfs.simulation.result_tables import get_final_state

@@ -174,8 +174,8 @@ def _explain_relaxed(outcome: BalanceOutcome, loose: tuple[float, float]) -> Ite
             largest = _list_largest(model, rows, cluster.bytes_out)
             forced = f"{count} the headroom of a survivor at its limit; the largest over the mean: {largest}"
         yield (
-            f"bytes out of the worst survivor: the lowest ratio to the mean that was found is {reached:.3f}, "
-            f"the target is {task.failover_out:g}; {forced}"
+            f"bytes out of the worst survivor: the lowest ratio to the mean that was found is {reached:.3f} "
+            f"(target: {task.failover_out:g}); {forced}"
         )
     ratio, least = loose
     if ratio > targets.loose_bytes + 1e-9:
@@ -187,7 +187,7 @@ def _explain_relaxed(outcome: BalanceOutcome, loose: tuple[float, float]) -> Ite
             proven = f"; less than {least:.3f} is impossible, {because}"
         yield (
             f"disk and bytes in: the lowest ratio to the mean that was found with at most {targets.extra_moves:.0%} "
-            f"more moves than the fewest is {ratio:.3f}, the target is {targets.loose_bytes:g}{proven}"
+            f"more moves than the minimum is {ratio:.3f} (target: {targets.loose_bytes:g}){proven}"
         )
     disk, bytes_in = ("disk", cluster.disk, task.limits.disk), ("bytes in", cluster.bytes_in, task.limits.bytes_in)
     for name, load, limit in (disk, bytes_in) if units.brokers else ():
@@ -262,7 +262,7 @@ def _explain_missed(outcome: BalanceOutcome) -> Iterator[str]:
         too_few = name in lowest and value < lowest[name][worst]
         side, target = ("at least", value + over[worst]) if too_few else ("at most", value - over[worst])
         digits, mean = (0, "") if load is None else (4, " of the mean")
-        values = f"{value:.{digits}f}, the target is {side} {target:.{digits}f}{mean}"
+        values = f"{value:.{digits}f} (target: {side} {target:.{digits}f}{mean})"
         others = len(brokers) - 1
         text = f"{title}: broker {model.broker_ids[worst]} has {values}"
         text += f"; {others} more broker{'s miss' if others > 1 else ' misses'} theirs" if others else ""

@@ -131,7 +131,7 @@ class _BalancePlanner:
         for load, capacity, unit in (disk, (state.replicas, request.broker_replicas, "replicas")):
             worst = int(np.argmax(np.where(model.live, load, -1.0))) if len(load) else 0
             if capacity is not None and len(load) and load[worst] > capacity * (1 + 1e-9):
-                holds = f"{load[worst]:.0f} {unit}, its capacity is {capacity}"
+                holds = f"{load[worst]:.0f} {unit}, more than its capacity of {capacity}"
                 place = f"broker {model.broker_ids[worst]} would hold {holds}"
                 reasons.append(f"no plan within the brokers' capacity was found: {place}")
         return reasons

@@ -187,9 +187,9 @@ def propose_leaders(
         change = f"preferred leader {model.broker_ids[old]} -> {model.broker_ids[new]}"
         if not choices.counted[old]:
             return f"{change}: broker {model.broker_ids[old]} should not lead"
-        return f"{change}: they lead {leaders[old]} and {leaders[new]} partitions, the mean is {choices.mean:.1f}"
+        return f"{change}: they lead {leaders[old]} and {leaders[new]} partitions (mean: {choices.mean:.1f})"
 
-    general = f"preferred leader: the mean is {choices.mean:.1f} per broker"
+    general = f"preferred leader: to even out leaders (mean: {choices.mean:.1f} per broker)"
     reason, reasons = cluster_model.encode_reasons(codes, describe, general)
     return ProposedAssignment(model.offsets, replicas, reason, reasons, certificate or Certificate())
 
@@ -249,11 +249,13 @@ def _find_forced_brokers(
         if too_many:  # items without a choice outside
             count = len(choices.partition) - items + fixed
             least = -(-count // size)
-            text = f"only {who} can lead {count_of(count, 'partition')}: one of them leads at least {least}"
+            text = f"only {who} can lead {count_of(count, 'partition')}"
+            text += f": one of them leads at least {least}" if size > 1 else ""
             forced.append(ForcedLeaders(text, model.ids(brokers), count, max_at_least=least))
         else:
             count = items + fixed
-            text = f"{who} can lead at most {count_of(count, 'partition')}: one of them leads at most {count // size}"
+            text = f"{who} can lead at most {count_of(count, 'partition')}"
+            text += f": one of them leads at most {count // size}" if size > 1 else ""
             text = text if count else f"{who} cannot lead any partition"
             forced.append(ForcedLeaders(text, model.ids(brokers), count, min_at_most=count // size))
     return [entry for i, entry in enumerate(forced) if entry not in forced[:i]]

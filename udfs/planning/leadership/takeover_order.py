@@ -125,8 +125,9 @@ def plan_takeover_order(
     codes[row] = model.preferred_leaders[row]
 
     def describe(down: int) -> str:
-        counts = f"{before[down]} partitions, with this order {after[down]}, the mean is {mean[down]:.1f}"
-        return f"next leader if broker {model.broker_ids[down]} fails: the worst survivor would lead {counts}"
+        counts = f"{cluster_model.count_of(int(after[down]), 'partition')} instead of {before[down]}"
+        leads = f"the worst survivor would lead {counts} (mean: {mean[down]:.1f})"
+        return f"next leader if broker {model.broker_ids[down]} fails: {leads}"
 
     # Brokers that should not lead may lead more than the limits of the others.
     forced_anyway = np.maximum(lowest.bound, np.where(survives, choices.base, 0).max(axis=1, initial=0))
@@ -230,12 +231,12 @@ def _find_forced_takeovers(
         if not len(members):  # one broker leads that many anyway
             members, only_these = np.array([base[down].argmax()]), 0
         ids, leaders, bound = model.ids(members), int(base[down, members].sum()), int(lowest.bound[down])
-        lead, they, one = ("leads", "it", "it") if len(ids) == 1 else ("lead", "they", "one")
+        lead, they, one = ("leads", "it", "it") if len(ids) == 1 else ("lead", "they", "one of them")
         text = f"if broker {model.broker_ids[down]} fails, {model.describe_brokers(members)} {lead} "
         text += f"{cluster_model.count_of(leaders, 'partition')} anyway"
         if only_these:
             text += f", and only {they} can take over {only_these} more: {one} leads at least {bound}"
-        text += f"; the mean is {mean[down]:.1f}"
+        text += f" (mean: {mean[down]:.1f})"
         forced.append(certificates.ForcedTakeover(text, int(model.broker_ids[down]), ids, leaders, only_these, bound))
     return forced
 

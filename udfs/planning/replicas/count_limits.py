@@ -172,7 +172,7 @@ def _explain_parts(model: ClusterModel, chain: list[Ints], totals: list[int]) ->
             who = f"{'rack' if len(racks) == 1 else 'racks'} {names} ({len(group)} of {model.brokers} brokers)"
         if abs(each - mean) >= 1:
             verb = "must" if each > mean else "can only"
-            counts = f"hold {total} of {sum(totals)} replicas: {each:.0f} each, the mean is {mean:.0f}"
+            counts = f"hold {total} of {sum(totals)} replicas: {each:.0f} each (mean: {mean:.0f})"
             texts.append(f"{who} {verb} {counts}")
     return tuple(texts)
 
@@ -193,8 +193,9 @@ def _explain_frozen_replicas(model: ClusterModel, rules: Rules) -> Iterator[str]
     for code in np.unique(model.frozen[row[stuck]]).tolist():
         frozen = stuck & (model.frozen[row] == code)
         brokers = model.describe_brokers(np.unique(model.replicas[frozen]))
-        partitions = model.describe_partitions(np.unique(row[frozen]))
-        yield f"{brokers} cannot be emptied: {partitions} must stay, as {FreezeReason(code).explanation}"
+        rows = np.unique(row[frozen])
+        reason = FreezeReason(code).explain(len(rows))
+        yield f"{brokers} cannot be emptied: {model.describe_partitions(rows)} must stay, because {reason}"
 
 
 def _explain_lost_racks(model: ClusterModel, rules: Rules) -> Iterator[str]:
@@ -238,7 +239,8 @@ def _explain_few_places(model: ClusterModel, rules: Rules) -> Iterator[str]:
         short = np.flatnonzero((places[first] < cap) & (in_rack + places[first] > 0))
         full = join_names(f"{names[rack]} has {places[first][rack]}" for rack in short)
         partitions = model.describe_partitions(tight)
-        yield f"{factor} replicas of {partitions}, at most {cap} per rack, find only {most} places: rack {full}"
+        found = f"have only {count_of(most, 'place')}: rack {full}"
+        yield f"{count_of(factor, 'replica')} of {partitions}, at most {cap} per rack, {found}"
 
 
 def _explain_full_brokers(model: ClusterModel, rules: Rules) -> Iterator[str]:
@@ -249,7 +251,7 @@ def _explain_full_brokers(model: ClusterModel, rules: Rules) -> Iterator[str]:
     if fits < free.count:
         brokers = np.flatnonzero(full & rules.receives)
         capacity = int((free.base + limit)[brokers].sum())
-        need = f"capacity for {capacity} replicas, but they must hold {capacity + free.count - fits}"
+        need = f"capacity for {count_of(capacity, 'replica')}, but required to hold {capacity + free.count - fits}"
         yield f"{model.describe_brokers(brokers)}: {need}"
     if not np.isfinite(rules.broker_bytes[rules.receives]).all():
         return
@@ -261,5 +263,5 @@ def _explain_full_brokers(model: ClusterModel, rules: Rules) -> Iterator[str]:
     need_bytes = float((model.size * rules.factor)[~rules.fixed].sum()) - elsewhere
     if need_bytes > spare:
         brokers = np.flatnonzero(rules.receives)
-        need = f"spare capacity for {spare:.0f} bytes, but they must hold {need_bytes:.0f}"
+        need = f"spare capacity for {spare:.0f} bytes, but required to hold {need_bytes:.0f}"
         yield f"{model.describe_brokers(brokers)}: {need}"

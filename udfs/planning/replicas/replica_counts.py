@@ -80,7 +80,8 @@ def fit_budget(task: CountTask, full: SolvedLists, objective: str) -> BudgetedLi
         low, high = (low, middle) if exceeds_budget(model, rules, middle) else (middle, high)
     low = _spend_rest(task, low, high)
     outside = _count_outside(task, low)
-    text = f"the budget leaves {outside} replicas outside even counts; no plan within it leaves fewer than {bound}"
+    text = f"the budget leaves {count_of(outside, 'replica')} above or below even counts; no plan within it leaves "
+    text += f"fewer than {bound}"
     return BudgetedLists(low, "fewest replicas outside even counts within the budget", outside, bound, text)
 
 
@@ -114,7 +115,8 @@ def _take_smallest(task: CountTask, least: SolvedLists) -> BudgetedLists:
     # No other choice pays for more partitions with one of the budgets alone.
     bound = max(int((np.cumsum(np.sort(cost)) > budget).sum()) for cost, budget in budgets)
     lacking = f"{size[left].sum():.0f} bytes, " if size.any() else ""
-    text = f"the budget does not pay for {model.describe_partitions(left)}: {lacking}{moves[left].sum()} replicas"
+    lacking += count_of(int(moves[left].sum()), "replica")
+    text = f"the budget does not cover {model.describe_partitions(left)}: {lacking}"
     lists = SolvedLists(*count_flow.merge_lists(model, model, least, use), least.bound, least.unit, False)
     return BudgetedLists(lists, "fewest partitions left within the budget", len(left), bound, text)
 
@@ -220,7 +222,7 @@ def _explain_missed(
 ) -> Iterator[str]:
     for code in np.unique(model.frozen[rules.blocked]).tolist():
         rows = np.flatnonzero(rules.blocked & (model.frozen == code))
-        yield f"{model.describe_partitions(rows)} cannot be changed: {FreezeReason(code).explanation}"
+        yield f"{model.describe_partitions(rows)} cannot be changed: {FreezeReason(code).explain(len(rows))}"
     load = np.bincount(lists.replicas, model.size[row_of(lists.offsets)], model.brokers)
     for broker in np.flatnonzero(rules.receives & (load > rules.broker_bytes)):
         capacity = f"{load[broker]:.0f} bytes, more than its capacity of {rules.broker_bytes[broker]:.0f}"

@@ -159,7 +159,7 @@ class StepWriter:
             fields["partition"] = f"{self._reader.topics[p]}-{self._reader.numbers[p]}"
         answer = f"accepted: controller epoch {epoch}"
         if epoch > self._epoch:
-            answer = f"impossible: no controller has had epoch {epoch} yet, the current one is {self._epoch}"
+            answer = f"impossible: no controller has had epoch {epoch} yet; the current epoch is {self._epoch}"
         elif epoch < self._epoch:
             answer = f"rejected: STALE_CONTROLLER_EPOCH, {epoch} < {self._epoch}"
         self._write(answer, data=format_json(**fields))

@@ -59,6 +59,7 @@ def _make_goal(name: str, title: str, *options: str, objectives: tuple[str, ...]
 _LEADERS = ("--per-topic", "--by-bytes")
 _FEWER_RACKS = "--allow-fewer-racks"
 _RELIEVE = "relieve the worst survivor of any broker failure by reordering replica lists"
+_RESTORE = "restore rack diversity, and replicas that are missing or on down brokers"
 GOALS: dict[str, Goal] = {
     goal.name: goal
     for goal in (
@@ -67,8 +68,8 @@ GOALS: dict[str, Goal] = {
         _make_goal("balance", "even out replicas, leaders, disk and traffic", "--copysets", objectives=_ALL),
         _make_goal("drain", "empty brokers", "--brokers", _FEWER_RACKS, "--copysets", objectives=_ALL),
         _make_goal("expand", "fill empty brokers", "--brokers", "--copysets", objectives=_ALL),
-        _make_goal("replace", "replace brokers by others", "--replace", _FEWER_RACKS, objectives=_COUNTS),
-        _make_goal("repair", "restore racks, down and missing replicas", objectives=_COUNTS),
+        _make_goal("replace", "replace brokers with others", "--replace", _FEWER_RACKS, objectives=_COUNTS),
+        _make_goal("repair", _RESTORE, objectives=_COUNTS),
         _make_goal("rf", "change the replication factor", "--rf", "--topics", objectives=_COUNTS),
     )
 }

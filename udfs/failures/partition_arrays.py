@@ -7,7 +7,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.columns import DOUBLE, FLAG, INT, INTS, LONG, TEXT, to_array, to_flags, to_lists, to_numpy
+from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT
+from udfs.arrow.columns import to_array, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import is_in_segment, offsets_of, position_of, row_of
 from udfs.failures.kernels.election import (
     MAX_REPLICAS,
@@ -25,7 +26,7 @@ from udfs.placement.kernels.java_util import scramble_seeds
 from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, TopicPlacements, Topics
 from udfs.placement.kernels.topic_seeds import compute_topic_seeds
 from udfs.placement.schemes import Scheme
-from udfs.placement.topic_batches import get_utf8_buffers
+from udfs.placement.topic_placement import get_utf8_buffers
 
 _LOADS = (("size_bytes", LONG), ("bytes_in_per_s", DOUBLE), ("bytes_out_per_s", DOUBLE))
 # Topics, and partitions with known replicas, as the stage and `what-if` hand them over. No list is null.

@@ -1,25 +1,21 @@
-"""Results of `assign`: requests placed by the kernels in batches, and as JSON in the form of the request."""
+"""Assign topics as Kafka would: requests are placed by the kernels in batches."""
 
-import json
 import re
-import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from pipelines.assignment.assign_requests import AssignRequest, RequestedBroker, read_cluster_request
-from pipelines.ingest.formats.checked_values import explain_bad_topic_name
-from pipelines.ingest.snapshot import Snapshot
+from pipelines.ingest.snapshot_reader import Snapshot
 from udfs.arrow.ragged import offsets_of
 from udfs.placement.kernels.admin_utils import derive_start_index
 from udfs.placement.kernels.java_util import scramble_seeds
 from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, KafkaError, TopicPlacements, Topics, describe_error
 from udfs.placement.kernels.topic_seeds import compute_topic_seeds
 from udfs.placement.schemes import KRAFT, MANUAL, SCHEMES, find_place_function
-from udfs.placement.topic_batches import get_utf8_buffers
+from udfs.placement.topic_placement import get_utf8_buffers
 
 _BATCH_REPLICAS = 5_000_000
 _BATCH_REQUESTS = 5_000
@@ -39,7 +35,7 @@ class TopicAssignment:
     seed: int | None = None
 
 
-def assign_requests(requests: Iterable[AssignRequest]) -> Iterator[tuple[AssignRequest, list[TopicAssignment]]]:
+def place_requests(requests: Iterable[AssignRequest]) -> Iterator[tuple[AssignRequest, list[TopicAssignment]]]:
     """Yield each request with the assignments of its topics, in order."""
     batch: list[AssignRequest] = []
     replicas = 0
@@ -70,7 +66,7 @@ def _assign_batch(batch: list[AssignRequest]) -> Iterator[tuple[AssignRequest, l
         else:
             by_scheme.setdefault(request.scheme, []).append(i)
     for scheme, indices in by_scheme.items():
-        assignments |= zip(indices, _place_requests(scheme, [batch[i] for i in indices]), strict=True)
+        assignments |= zip(indices, _place_batch(scheme, [batch[i] for i in indices]), strict=True)
     for i, request in enumerate(batch):
         yield request, assignments[i]
 
@@ -85,7 +81,7 @@ def _create_broker_lists(lists: Sequence[Sequence[RequestedBroker]]) -> BrokerLi
     )
 
 
-def _place_requests(scheme: str, requests: list[AssignRequest]) -> Iterator[list[TopicAssignment]]:
+def _place_batch(scheme: str, requests: list[AssignRequest]) -> Iterator[list[TopicAssignment]]:
     """Yield the assignments of requests of one scheme. The topics of a request draw from one generator in order."""
     topics = [topic for request in requests for topic in request.topics]
     request_of = np.repeat(np.arange(len(requests)), [len(request.topics) for request in requests])
@@ -154,72 +150,6 @@ def assign_cluster(snapshot: Snapshot, scheme: str, run_seed: int, shared_random
         for i, at in enumerate(batch.tolist()):
             seed = int(seeds[generator[at]]) if SCHEMES[scheme].is_random else None
             yield TopicAssignment(names[at], 0, *_read_outcome(placements, topics, lists, i), seed=seed)
-
-
-def to_json_request(request: AssignRequest, assignments: list[TopicAssignment]) -> dict[str, Any]:
-    """Return the request as JSON, completed by its assignments or errors."""
-    outcome = ("replicas", "error")
-    fields = {key: value for key, value in request.fields.items() if key not in ("first_partition", *outcome)}
-    if request.has_topics and not request.invalid_reason:
-        rows = ({key: value for key, value in topic.items() if key not in outcome} for topic in fields["topics"])
-        pairs = zip(rows, assignments, strict=True)
-        return fields | {"topics": [row | to_json_outcome(assignment) for row, assignment in pairs]}
-    only = assignments[0]
-    return fields | ({"first_partition": only.first_partition} if only.error is None else {}) | to_json_outcome(only)
-
-
-def to_json_outcome(assignment: TopicAssignment) -> dict[str, Any]:
-    """Return the replicas or the error of an assignment as JSON."""
-    if assignment.error is None:
-        return {"replicas": assignment.replicas}
-    return {"error": {"class": assignment.error.exception, "message": assignment.error.message}}
-
-
-def _format_replicas(replicas: Replicas) -> str:
-    return ",".join(":".join(map(str, partition)) for partition in replicas)
-
-
-def _on_one_line(text: str) -> str:
-    return " ".join(text.split()).encode(errors="backslashreplace").decode()
-
-
-def format_commands(assignments: Iterable[TopicAssignment], server: str) -> Iterator[str]:
-    """Yield a kafka-topics command for each topic, or a comment with the reason why there is none."""
-    tool = f"kafka-topics --bootstrap-server {shlex.quote(server)}"
-    for assignment in assignments:
-        name, replicas, error = assignment.name, assignment.replicas, assignment.error
-        if replicas is None:
-            reason = f"{error.exception}: {error.message}" if error else ""
-            yield f"# rejected: {_on_one_line(f'topic {name}: {reason}' if name else reason)}"
-        elif not replicas:
-            yield f"# topic {_on_one_line(name)}: no partitions to place"
-        elif (problem := explain_bad_topic_name(name)) is not None:
-            yield f"# rejected: {_on_one_line(ascii(name))}: {problem}"
-        elif assignment.first_partition == 0:
-            yield f"{tool} --create --topic {shlex.quote(name)} --replica-assignment {_format_replicas(replicas)}"
-        elif assignment.existing is None:
-            # kafka-topics needs the existing partitions too.
-            begin = f"topic {_on_one_line(name)} begins at partition {assignment.first_partition}"
-            yield f"# {begin}: add existing_replicas to the request to get a command"
-        else:
-            combined = [*assignment.existing, *replicas]
-            topic = f"--topic {shlex.quote(name)} --partitions {len(combined)}"
-            yield f"{tool} --alter {topic} --replica-assignment {_format_replicas(combined)}"
-
-
-def format_reassignment(assignments: Iterable[TopicAssignment]) -> Iterator[str]:
-    """Yield the lines of one JSON document, version 1: the assignment of all partitions that could be placed."""
-    yield '{"version":1,"partitions":['
-    entry = ""  # the last one has no comma after it
-    for assignment in assignments:
-        for number, replicas in enumerate(assignment.replicas or (), assignment.first_partition):
-            if entry:
-                yield f"{entry},"
-            values = {"topic": assignment.name, "partition": number, "replicas": replicas}
-            entry = json.dumps(values, separators=(",", ":"))
-    if entry:
-        yield entry
-    yield "]}"
 
 
 _INCLUDES = "The manual partition assignment includes "

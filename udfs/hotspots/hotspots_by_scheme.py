@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.columns import DOUBLE, INT, INTS, LONG, TEXT, schema_of, to_array, to_numpy
+from udfs.arrow.column_declarations import DOUBLE, INT, INTS, LONG, TEXT, schema_of
+from udfs.arrow.columns import to_array, to_numpy
 from udfs.arrow.ragged import offsets_of
 from udfs.hotspots.hotspot_distribution import (
     DISTRIBUTION_COLUMNS,
@@ -19,7 +20,7 @@ from udfs.hotspots.hotspot_distribution import (
 )
 from udfs.hotspots.kernels.leader_counts import ClusterTopics
 from udfs.hotspots.leader_counting import read_cluster_topics
-from udfs.placement.topic_batches import LiveBrokers
+from udfs.placement.topic_placement import LiveBrokers
 
 
 @dataclass(frozen=True)

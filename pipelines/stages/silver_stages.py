@@ -8,7 +8,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, INFERRED_PARTITIONS, LOG_COLUMNS, REGISTRATIONS, USAGE
 from pipelines.ingest.merge.inferred_state import STATE, find_leading_down_brokers, infer_brokers, infer_leader_and_isr
 from pipelines.ingest.merge.shard_facts import RecordOutcome
-from pipelines.spark.arrow_frames import elect_leader
+from pipelines.spark.election_udf import elect_leader
 from pipelines.tables import silver_tables
 from pipelines.tables.silver_tables import PARTITIONS
 from udfs.arrow.columns import to_flags, to_lists

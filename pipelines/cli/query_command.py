@@ -1,4 +1,4 @@
-"""`report`, `tables` and `query`: the commands that read the tables of earlier runs."""
+"""`query`: read-only SQL over the tables and views."""
 
 from __future__ import annotations
 
@@ -14,77 +14,17 @@ import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
-from pipelines.cli.text_format import format_count, print_grid
-from pipelines.config.settings import Settings
+from pipelines.cli.text_format import print_grid
 from pipelines.errors import StoreError
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
     from pipelines.spark.store import Store
-    from pipelines.spark.warehouse_folder import TableListing
 
 _SHOW = re.compile(r"\s*(SHOW|DESCRIBE|DESC)\b", re.IGNORECASE)
 _EXPLAIN = re.compile(r"\s*(EXPLAIN\s+((EXTENDED|CODEGEN|COST|FORMATTED)\s+)?)", re.IGNORECASE)
 _TAIL = re.compile(r"\s*;(\s|;|--[^\n]*(\n|$)|/\*[^*]*\*/)*$")  # semicolons at the end, and comments after them
-
-
-@app.command(rich_help_panel="Tables, with Spark", epilog=examples("report"))
-def report(
-    file: Annotated[Path, typer.Argument(help="File to write.", metavar="FILE")],
-    clusters: Annotated[
-        list[str] | None, typer.Option("--cluster", help="Only this cluster; repeat for more.", metavar="NAME")
-    ] = None,
-    warehouse: common.WarehouseOption = None,
-    conf: common.ConfOption = None,
-    options: common.SetOption = None,
-) -> None:
-    """Write the report, one HTML page, on the newest snapshot of each cluster."""
-    from pipelines.report.html_page import write_report
-
-    facts = write_report(
-        common.open_store_to_read(common.read_settings(conf, options, warehouse)), file, clusters or ()
-    )
-    typer.echo(f"{format_count(len(facts.clusters), 'cluster')}: {file}")
-
-
-@app.command(rich_help_panel="Tables, with Spark", epilog=examples("tables"))
-def tables(
-    warehouse: common.WarehouseOption = None,
-    json_file: common.JsonOption = None,
-    conf: common.ConfOption = None,
-    options: common.SetOption = None,
-) -> None:
-    """List the tables with their rows, versions and comments, and the views."""
-    from pipelines.spark.views import VIEWS
-
-    listing = _list_tables(common.read_settings(conf, options, warehouse))
-    if json_file is not None:
-        common.write_json(json_file, {"tables": listing})
-    if str(json_file) != "-":
-        rows = ([row.name, str(row.rows), str(row.version), row.comment] for row in listing)
-        print_grid(("table", "rows", "version", "comment"), rows, right=("rows", "version"))
-        typer.echo("Views:")
-        for view in VIEWS:
-            typer.echo(f"  {view.name:38} {view.comment}")
-
-
-def _list_tables(settings: Settings) -> list[TableListing]:
-    """List the tables; small tables in a folder are read without Spark. Raises: StoreError if there are none."""
-    from pipelines.spark.session import starts_embedded_spark
-    from pipelines.spark.warehouse_folder import check_folder, list_tables_without_spark
-
-    place = settings.store
-    listing = None
-    if place.in_folder and starts_embedded_spark():
-        check_folder(place.warehouse, writing=False)
-        listing = list_tables_without_spark(place.warehouse)
-    if listing is None:
-        listing = common.open_store(settings, small=True).list_tables()
-    if not listing:
-        where = Path(place.warehouse).resolve() if place.in_folder else place.catalog or place.warehouse
-        raise StoreError(f"there are no tables at {where}. Create them: kafka-placement run SOURCE...")
-    return listing
 
 
 @app.command(rich_help_panel="Tables, with Spark", epilog=examples("query"))

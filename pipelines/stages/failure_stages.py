@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
-from pipelines.tables.gold_tables import SCHEME_AGGREGATES
+from pipelines.tables.internal_tables import SCHEME_AGGREGATES
 from pipelines.tables.table_contract import Table
 from udfs.failures import arrow_functions
 from udfs.failures.arrow_functions import AggregationPlan, Clusters, TableFunction
-from udfs.failures.partition_groups import PARTITIONS, TOPICS
+from udfs.failures.partition_arrays import PARTITIONS, TOPICS
 from udfs.placement.schemes import OBSERVED
 
 _KEY = ("cluster_id", "snapshot_id")

@@ -70,8 +70,10 @@ def _describe_errors(topics: Topics, lists: BrokerLists, names: pa.Array, placem
         code, detail = int(placements.error_code[row]), int(placements.error_detail[row])
         error = describe_error(topics, lists, row, code, detail)
         brokers = lists.sizes[topics.broker_list[row]]
-        values = f"{topics.partitions[row]} partitions, replication factor {topics.replication_factor[row]}"
-        out[row] = f"{error.exception}: {error.message} (topic {names[row]}: {values}, {brokers} brokers)"
+        partitions = f"{topics.partitions[row]} partition{'' if topics.partitions[row] == 1 else 's'}"
+        values = f"{partitions}, replication factor {topics.replication_factor[row]}"
+        values += f", {brokers} broker{'' if brokers == 1 else 's'}"
+        out[row] = f"{error.exception}: {error.message} (topic {names[row]}: {values})"
     return pa.array(out, pa.string())
 
 

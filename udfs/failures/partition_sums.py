@@ -14,7 +14,7 @@ from udfs.failures.kernels import failure_totals
 from udfs.failures.kernels.broker_sums import COUNTS, TOTALS, WEIGHTS, BrokerCounts, count_brokers, count_successors
 from udfs.failures.kernels.election import MAX_REPLICAS, NO_BROKER, UNKNOWN
 from udfs.failures.kernels.failure_totals import EVENTS, FETCH, LOADS
-from udfs.failures.partition_groups import Placement, truncate_replicas
+from udfs.failures.partition_arrays import Placement, truncate_replicas
 from udfs.failures.scenarios import Scenarios
 from udfs.placement.kernels.topic_arrays import TopicPlacements
 

@@ -18,7 +18,7 @@ from pipelines.errors import SettingsError
 from pipelines.plan_files import kafka_json
 from pipelines.plan_files.kafka_json import Key, Lists, dump_compact, dump_lines, find_irreversible, get_key
 from udfs.arrow.ragged import position_of
-from udfs.json_output import json_key, json_object, to_json
+from udfs.json_keys import json_key, json_object, to_json
 from udfs.planning.cluster_model import ClusterModel, Ints, ProposedAssignment
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
 from udfs.planning.waves import WaveLimits, Waves, find_reassigned_partitions, report_waves
@@ -279,7 +279,7 @@ def check_plan_folder(folder: Path) -> None:
     names = sorted(path.name for path in folder.iterdir())
     foreign = [name for name in names if name not in _FILES and not _WAVE.fullmatch(name)]
     if foreign:
-        raise SettingsError(f"{folder} holds {foreign[0]}, which is no file of a plan. {_REMEDY}")
+        raise SettingsError(f"{folder} holds {foreign[0]}, which is not a file of a plan. {_REMEDY}")
     document = None
     with contextlib.suppress(OSError, ValueError):
         document = json.loads((folder / PLAN).read_text(encoding="utf-8"))

@@ -13,8 +13,8 @@ from pipelines.errors import KafkaPlacementError
 from pipelines.ingest.sources import find_sources
 from pipelines.report.html_page import write_report
 from pipelines.runner import Progress, Run, make_context
+from pipelines.setup.compile_on_demand import SETUP, compile_missing
 from pipelines.setup.java import check_java
-from pipelines.setup.kernel_groups import SETUP, compile_missing
 from pipelines.spark.session import class_archive_file, open_session, stop_embedded
 from pipelines.spark.store import Store
 from pipelines.stages.stage_registry import steps_between

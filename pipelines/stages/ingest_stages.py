@@ -1,4 +1,4 @@
-"""internal.entities: raw records are parsed in batches, grouped by topic, and merged."""
+"""Read files into bronze.raw_metadata, then parse and merge the records into internal.entities."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -11,12 +11,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from pipelines.ingest.format_registry import FORMATS, read_text_as
-from pipelines.ingest.formats.list_formats import BROKER_LIST
+from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST
 from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, merge_facts
 from pipelines.ingest.merge.entities import ENTITY_SCHEMAS
-from pipelines.ingest.snapshot import add_source
+from pipelines.ingest.snapshot_reader import add_source
 from pipelines.ingest.source_format import FactKind, Records
-from pipelines.tables.silver_tables import ENTITIES, RAW_METADATA
+from pipelines.tables.bronze_tables import RAW_METADATA
+from pipelines.tables.internal_tables import ENTITIES
 from udfs.arrow.columns import to_array, to_flags
 from udfs.arrow.ipc import pack_table, topic_shards, unpack_tables
 

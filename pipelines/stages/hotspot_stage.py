@@ -1,0 +1,52 @@
+"""Make the rows of gold.hotspot_distribution: leaders of the hottest broker over many seeds."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
+from pyspark.sql.types import LongType
+
+from pipelines.tables.gold_tables import HOTSPOT_DISTRIBUTION
+from udfs.hotspots import hotspots_by_scheme
+from udfs.hotspots.hotspot_distribution import TrialOptions
+from udfs.hotspots.leader_counting import hash_names
+
+_KEY = ("cluster_id", "snapshot_id")
+
+
+def _pack_topics(topics: DataFrame) -> DataFrame:
+    """Select the key and `topic`, a struct of 16 bytes; it has partition ids only where some are missing."""
+    name_hash = F.arrow_udf(hash_names, LongType())  # type: ignore[attr-defined]
+    ids = F.col("partition_loads.partition")
+    is_complete = (F.size(ids) == F.col("partitions")) & (F.array_max(ids) == F.col("partitions") - 1)
+    topic = F.struct(
+        name_hash("cluster_id", "topic").alias("name_hash"),
+        "partitions",
+        "replication_factor",
+        F.when((F.size(ids) > 0) & ~is_complete, ids).alias("partition_ids"),
+    )
+    return topics.select(*_KEY, topic.cast(from_arrow_type(hotspots_by_scheme.TOPIC)).alias("topic"))
+
+
+def hotspot_distribution(
+    topics: DataFrame, brokers: DataFrame, partitions: DataFrame, options: TrialOptions
+) -> DataFrame:
+    """Compute gold.hotspot_distribution from silver.topics, silver.brokers and silver.partitions."""
+    broker = F.struct("broker_id", "rack").cast(from_arrow_type(hotspots_by_scheme.BROKER))
+    live = brokers.where("live").select(*_KEY, broker.alias("broker"))
+    with_leader = partitions.where(F.col("replicas").isNotNull() & (F.col("leader") >= 0))
+    counted = with_leader.groupBy(*_KEY, F.col("leader").alias("broker_id")).agg(F.count("*").alias("leaders"))
+    leaders = F.struct("broker_id", "leaders").cast(from_arrow_type(hotspots_by_scheme.LEADERS))
+    led = counted.select(*_KEY, leaders.alias("leaders"))
+    # One shuffle for all three, instead of one each and joins.
+    combined = _pack_topics(topics).unionByName(live, True).unionByName(led, True)
+    names = {"topic": "topics", "broker": "brokers", "leaders": "leaders"}
+    snapshots = combined.groupBy(*_KEY).agg(*(F.collect_list(one).alias(all_) for one, all_ in names.items()))
+    chunks = snapshots.withColumn("chunk", F.explode(F.sequence(F.lit(0), F.lit(options.chunks - 1))))
+    if options.chunks > 1:
+        chunks = chunks.repartition(options.chunks, *_KEY, "chunk")
+    trials = chunks.select(*hotspots_by_scheme.TRIAL_INPUT.names).mapInArrow(
+        hotspots_by_scheme.make_trial_function(options), from_arrow_schema(hotspots_by_scheme.TRIAL_OUTPUT)
+    )
+    summarise = hotspots_by_scheme.make_summary_function(options)
+    rows = trials.groupBy(*_KEY, "scheme").applyInArrow(summarise, from_arrow_schema(hotspots_by_scheme.DISTRIBUTION))
+    return rows.select(*HOTSPOT_DISTRIBUTION.column_names)
