@@ -117,6 +117,6 @@ $(READY): requirements.lock requirements-build.lock pyproject.toml conf/jars.tom
 	@echo "  Delta's jars, from Maven Central"
 	@$(BIN)/python -m pipelines.setup.jars
 	@echo "  Kernels compiled, and a first start of Spark that makes later ones faster"
-	@$(BIN)/python -m pipelines.setup.finish_setup
+	@$(BIN)/python -m pipelines.setup.faster_starts
 	@touch $(READY)
 	@echo "Ready after $$(($$(date +%s) - $$(cat $(BEGAN)))) s: $(BIN)/kafka-placement --help"

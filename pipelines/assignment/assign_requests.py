@@ -155,8 +155,8 @@ def _validate_topics(values: Any) -> tuple[TopicRequest, ...]:
     topics = tuple(map(TopicRequest.model_validate, values))
     for topic in topics:
         if topic.partitions * max(topic.replication_factor, 0) > MAX_REPLICAS:
-            size = f"{topic.partitions} partitions of {topic.replication_factor} replicas"
-            raise ValueError(f"{size} are more than {MAX_REPLICAS} replicas of one topic")
+            size = f"{topic.partitions} partitions x {topic.replication_factor} replicas"
+            raise ValueError(f"{size} exceed the limit of {MAX_REPLICAS} replicas per topic")
         if topic.existing_replicas is not None:
             _check_existing_replicas(topic, topic.existing_replicas)
     return topics
@@ -171,7 +171,7 @@ def _check_existing_replicas(topic: TopicRequest, existing: list[list[int]]) -> 
             first = f"partition 0 has {width} replica{'' if width == 1 else 's'}"
             raise ValueError(f"existing_replicas: partition {partition} has {replicas}, but {first}")
     if width != topic.replication_factor:
-        raise ValueError(f"replication_factor is {topic.replication_factor}, but partition 0 has {width} replicas")
+        raise ValueError(f"replication_factor is {topic.replication_factor}, but partition 0 has {width}")
     if topic.fixed_start_index != -1 or topic.start_partition_id not in (-1, len(existing)):
         raise ValueError("existing_replicas determines the start: omit fixed_start_index and start_partition_id")
 

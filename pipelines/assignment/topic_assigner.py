@@ -190,6 +190,7 @@ def parse_manual_assignment(topic: str, text: str, brokers: Collection[int]) -> 
             count, first = len(replicas), len(partitions[0])
             message = f"{_INCLUDES}a partition with {count} replica(s), but this is not consistent with previous "
             message += f"partitions, which have {first} replica(s)."
-            raise ManualAssignmentError(location, f"{count} replicas, but partition 0 has {first}", message)
+            problem = f"{count} replica{'' if count == 1 else 's'}, but partition 0 has {first}"
+            raise ManualAssignmentError(location, problem, message)
         partitions.append(replicas)
     return partitions

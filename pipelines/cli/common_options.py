@@ -14,7 +14,7 @@ from pipelines.config.settings import Settings, load_settings
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import Source, find_source
 from pipelines.logging_setup import LogLevel, configure_logging
-from udfs.json_keys import to_json
+from udfs.json_answers import to_json
 
 if TYPE_CHECKING:
     from pipelines.ingest.snapshot_reader import Snapshot

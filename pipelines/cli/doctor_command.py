@@ -82,7 +82,7 @@ def _check_library(name: str, release: str) -> Check:
     except metadata.PackageNotFoundError:
         return Check(name, False, "not installed", "Run `make setup`, or reinstall the wheel.")
     ok = not release or f"{version}.".startswith(f"{release}.")
-    return Check(name, ok, version, "" if ok else f"Install {name} {release}: this version was tested with that.")
+    return Check(name, ok, version, "" if ok else f"Install {name} {release}, with which this program was tested.")
 
 
 def _check_compiled_kernels() -> Check:

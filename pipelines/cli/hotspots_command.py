@@ -128,10 +128,11 @@ def _format_expected(hotspots: SchemeHotspots, answer: ClusterHotspots) -> Itera
     yield "  expected on the hottest broker (balls into bins):"
     if facts.single_partition_topics:
         most, ratio = facts.single_partition_leaders_max_expected, row["single_partition_max_over_mean_expected_ratio"]
-        topics = f"{format_count(facts.single_partition_topics, 'single-partition topic')} on {facts.brokers} brokers"
+        topics = format_count(facts.single_partition_topics, "single-partition topic")
+        topics += f" on {format_count(facts.brokers, 'broker')}"
         now = answer.observed.single_partition_leaders_max
         expected = f"{most:.1f}, {ratio:.3f} times their mean (p95: {facts.single_partition_leaders_max_p95})"
         yield f"    {topics}: {expected}{'' if now is None else f'; now {now}'}"
     most, ratio = facts.random_leaders_max_expected, row["random_max_over_mean_expected_ratio"]
     expected = f"{most:.1f}, {ratio:.3f} times the mean (p95: {facts.random_leaders_max_p95})"
-    yield f"    all partitions, those beyond whole rounds each on a random broker: {expected}"
+    yield f"    all partitions, if those beyond whole rounds fall on random brokers: {expected}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.cli.app import app, examples
 from pipelines.cli.common_options import FormatOption, JsonOption, SourceArgument, read_snapshot, write_answer
 from pipelines.cli.text_format import format_count
-from udfs.json_keys import json_key
+from udfs.json_answers import json_key
 
 if TYPE_CHECKING:
     import pyarrow as pa

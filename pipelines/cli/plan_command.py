@@ -12,7 +12,7 @@ from pipelines.errors import EXIT_INPUT, SettingsError
 from pipelines.ingest.sources import find_source
 
 _GOALS = "leaders, failover, balance, drain, expand, replace, repair or rf."
-_DEFAULT_BROKERS = "drain: those that the source marks; expand: empty ones"
+_DEFAULT_BROKERS = "drain: those that the source marks for draining; expand: empty ones"
 _OBJECTIVE = "Balance all of plans.priorities (all), or replica counts only (min-bytes, min-moves)."
 _DEFAULT_OBJECTIVE = "all for balance, drain and expand, else min-bytes"
 
@@ -46,8 +46,10 @@ def plan(
     keep_leaders: Annotated[bool, _flag("keep-leaders", "For failover: only reorder followers.")] = False,
     per_topic: Annotated[bool, _flag("per-topic", "Spread the leaders of each topic as well.")] = False,
     by_bytes: Annotated[bool, _flag("by-bytes", "For leaders and failover: also balance bytes out.")] = False,
-    allow_fewer_racks: Annotated[bool, _flag("allow-fewer-racks", "Allow racks to lose their last broker.")] = False,
-    copysets: Annotated[bool, _flag("copysets", "Among equally good plans, prefer fewer copysets.")] = False,
+    allow_empty_racks: Annotated[bool, _flag("allow-empty-racks", "Allow racks to lose their last broker.")] = False,
+    prefer_fewer_copysets: Annotated[
+        bool, _flag("prefer-fewer-copysets", "Among equally good plans, prefer fewer copysets.")
+    ] = False,
     seed: Annotated[int | None, _option("Seed of randomized searches.", "N", "run.seed")] = None,
     server: Annotated[
         str, typer.Option("--bootstrap-server", help="Broker named in the printed commands.", metavar="HOST:PORT")

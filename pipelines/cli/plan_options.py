@@ -13,7 +13,7 @@ _PREFIXES = ("k", "m", "g", "t", "p")
 _UNITS: dict[str, int] = {"": 1, **{name: 1000**power for power, name in enumerate(_PREFIXES, 1)}}
 _UNITS |= {f"{name}i": 1024**power for power, name in enumerate(_PREFIXES, 1)}
 _MAX_FACTOR = 1000
-_UNPARSED = ("max_moves", "keep_leaders", "per_topic", "by_bytes", "allow_fewer_racks")
+_UNPARSED = ("max_moves", "keep_leaders", "per_topic", "by_bytes", "allow_empty_racks")
 _CONFLICTING = (("--keep-leaders", "--per-topic"), ("--by-bytes", "--per-topic"))
 
 
@@ -34,8 +34,8 @@ class PlanOptions:
     keep_leaders: bool = False
     per_topic: bool = False
     by_bytes: bool = False
-    allow_fewer_racks: bool = False
-    copysets: bool = False
+    allow_empty_racks: bool = False
+    prefer_fewer_copysets: bool = False
     seed: int | None = None
 
     @property
@@ -60,7 +60,7 @@ def parse_request(options: PlanOptions, settings: Settings) -> PlanRequest:
     }
     parsed |= {name: getattr(options, name) for name in _UNPARSED}
     parsed |= {} if options.seed is None else {"seed": options.seed}
-    request = build_request(settings, options.goal or "", options.copysets, **parsed)
+    request = build_request(settings, options.goal or "", options.prefer_fewer_copysets, **parsed)
     replaced, replacing = ({pair[end] for pair in request.replacements} for end in (0, 1))
     excluded = set(request.exclude_brokers)
     for option, names, problem in (
@@ -113,7 +113,7 @@ def parse_replacements(text: str | None) -> tuple[tuple[int, int], ...]:
     for part in [] if text is None else text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,9})\s*=\s*([0-9]{1,9})\s*", part)
         if not match:
-            raise SettingsError(f"--replace {text}: {part.strip()!r} is not a pair of broker ids. Write 7=66")
+            raise SettingsError(f"--replace {text}: {part.strip()!r} is not a pair of broker ids. Write it as in 7=66")
         old, new = map(int, match.groups())
         if old == new or old in pairs:
             problem = "replaces itself" if old == new else "is replaced twice"

@@ -138,8 +138,8 @@ def _reject_repeated(names: Sequence[str]) -> None:
     for name in dict.fromkeys(names):
         times = list(names).count(name)
         if times > 1:
-            problem = f"--json: {times} columns are named {name!r}, and an object holds a name once"
-            raise StoreError(f"{problem}. Give them names of their own: SELECT ... AS other_name")
+            problem = f"--json: {times} columns are named {name!r}, but a JSON object can have a name only once"
+            raise StoreError(f"{problem}. Give them different names: SELECT ... AS other_name")
 
 
 def _encode(value: bytes | bytearray) -> str:

@@ -15,15 +15,15 @@ from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.ingest.source_format import UNRECOGNISED
 from pipelines.report.verdict import Verdict, assess_failure, judge_cluster
 from udfs.arrow.columns import is_valid, to_array, to_flags, to_numpy
-from udfs.failures.broker_loads import cluster_hotspot_rows
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
 from udfs.failures.kernels.election import NO_BROKER, ElectedFrom
 from udfs.failures.kernels.failure_totals import LEADERS
+from udfs.failures.loads_before_failure import cluster_hotspot_rows
 from udfs.failures.partition_arrays import PARTITIONS, Placement, TopicShard, elect_after, group_observed
 from udfs.failures.partition_sums import aggregate_failures
 from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
-from udfs.json_keys import json_inline, json_key, json_object
+from udfs.json_answers import json_inline, json_key, json_object
 
 _DIGITS = 4  # of ratios in JSON
 

@@ -99,11 +99,11 @@ _GAPS = {
     "unplaced_partitions": "{} partition[|s] without known replicas [is|are] left out",
     "unplaced_partitions_losing_leader": "{} of these [loses its leader; its next leader is"
     "|lose their leaders; their next leaders are] unknown",
-    "quarantined_records": "{} record[ is|s are] quarantined, see inspect",
-    "conflicts": "the sources conflict [once|{} times], see inspect",
+    "quarantined_records": "{} record[ is|s are] quarantined (run inspect for details)",
+    "conflicts": "the sources conflict [once|{} times] (run inspect for details)",
     "state_inferred_partitions": "{} partition[|s] without leader and ISR in the sources [is|are] assumed healthy",
-    "unrecognised_files": "{} file[ is empty or has|s are empty or have] an unknown format, see inspect",
-    "skipped_entries": "{} sub-folder[ or link is|s or links are] not read, see inspect",
+    "unrecognised_files": "{} file[ is empty or has|s are empty or have] an unknown format (run inspect for details)",
+    "skipped_entries": "{} sub-folder[ or link is|s or links are] ignored (run inspect for details)",
 }
 
 

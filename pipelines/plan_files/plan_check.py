@@ -13,7 +13,7 @@ from pipelines.errors import SourceError
 from pipelines.plan_files.kafka_json import Key, get_source_lists
 from pipelines.plan_files.plan_reader import StoredPlan, read_plan
 from pipelines.plan_files.plan_writer import find_topic_ranges, get_rack_names, hash_assignment, hash_partitions
-from udfs.json_keys import json_key, json_object
+from udfs.json_answers import json_key, json_object
 from udfs.planning.cluster_model import ClusterModel
 
 

@@ -15,7 +15,7 @@ from pipelines.plan_files.kafka_json import Key, Lists
 from pipelines.plan_files.plan_writer import ELECTION, PLAN, REASSIGNMENT, ROLLBACK, Hashes, parse_ranges
 from udfs.planning.cluster_model import Ints
 
-REMEDY = "Put back the file that `plan` wrote, or plan anew"
+REMEDY = "Restore the file that `plan` wrote, or make a new plan"
 
 _Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
 _Replicas = Annotated[list[_Id], Field(min_length=1)]
@@ -133,7 +133,7 @@ def read_plan(directory: Path) -> StoredPlan:
     for key, change in entries.items():
         waves = [step.wave for step in change.steps]
         if change.after != change.steps[-1].replicas:
-            raise _error(path, text, key, f"its last step is {change.steps[-1].replicas}, and not {change.after}")
+            raise _error(path, text, key, f"its last step is {change.steps[-1].replicas}, not {change.after}")
         if waves != sorted(set(waves)) or waves[-1] > len(plan.waves):
             raise _error(path, text, key, f"its steps are in the waves {waves} of {len(plan.waves)}")
     by_wave: list[Lists] = [{} for _ in plan.waves]
@@ -224,7 +224,7 @@ def _by_key(path: Path, text: str, entries: Sequence[_Entry]) -> dict[Key, _Entr
         if bad is not None:
             raise _error(path, text, key, bad)
         if key in out:
-            raise _error(path, text, key, "it is there twice")
+            raise _error(path, text, key, "it is listed twice")
         out[key] = entry
     return out
 
@@ -237,7 +237,7 @@ def _check_lists(path: Path, planned: Lists) -> None:
         if key not in planned:
             raise _error(path, text, key, f"{PLAN} does not name it here")
         if entry.replicas != planned[key]:
-            raise _error(path, text, key, f"its replicas are {entry.replicas}, {PLAN} says {planned[key]}")
+            raise _error(path, text, key, f"its replicas are {entry.replicas}, but {PLAN} has {planned[key]}")
     for topic, partition in planned:
         if (topic, partition) not in entries:
             raise SourceError(str(path), f"partition {topic}-{partition} of {PLAN} is missing", REMEDY)

@@ -18,7 +18,7 @@ from pipelines.errors import SettingsError
 from pipelines.plan_files import kafka_json
 from pipelines.plan_files.kafka_json import Key, Lists, dump_compact, dump_lines, find_irreversible, get_key
 from udfs.arrow.ragged import position_of
-from udfs.json_keys import json_key, json_object, to_json
+from udfs.json_answers import json_key, json_object, to_json
 from udfs.planning.cluster_model import ClusterModel, Ints, ProposedAssignment
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
 from udfs.planning.waves import WaveLimits, Waves, find_reassigned_partitions, report_waves

@@ -22,7 +22,7 @@ from pipelines.report.figure_queries import FIGURES, TREND
 from pipelines.report.verdict import Verdict, assess_failure, judge_cluster
 from pipelines.spark.store import Store
 from pipelines.spark.views import find_dependencies, quote_text
-from udfs.json_keys import to_json
+from udfs.json_answers import to_json
 
 # D3 and Observable Plot (ISC licence), from their packages.
 _LIBRARIES = ("d3.min.js", "plot.umd.min.js")

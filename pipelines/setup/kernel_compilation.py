@@ -15,8 +15,8 @@ from udfs.arrow.ipc import pack_table
 from udfs.durability.durability_rows import DurabilityPlan, durability_rows
 from udfs.durability.kernels.loss_probability import SearchEffort
 from udfs.failures import partition_arrays as groups
-from udfs.failures.broker_loads import topic_hotspots
 from udfs.failures.failure_outcomes import SchemeAggregates
+from udfs.failures.loads_before_failure import topic_hotspots
 from udfs.failures.partition_sums import aggregate_placement, aggregate_seed, finish_pairs
 from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
 from udfs.hotspots.hotspot_distribution import PlacementTrial

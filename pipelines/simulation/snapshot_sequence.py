@@ -30,7 +30,7 @@ def check_order(snapshots: Sequence[SourceSnapshot]) -> tuple[str, ...]:
             raise SourceError(one.path, problem, "Others would count as removed. Use a describe of all topics.")
     for before, after in pairwise(snapshots):
         if _share_only_brokers(before, after):
-            warnings.append(f"{after.path}: shows no topic that {before.path} shows. Are they of one cluster?")
+            warnings.append(f"{after.path}: shows no topic that {before.path} shows. Do they belong to one cluster?")
         for owner, old, new in () if after.has_gaps else _compare_epochs(before, after):
             if new < old:
                 problem = f"the epoch of {owner} is {new}, but {old} in {before.path}"
@@ -42,7 +42,7 @@ def _share_only_brokers(before: SourceSnapshot, after: SourceSnapshot) -> bool:
     """Return whether two snapshots share brokers but no topics; raise SourceError if of different clusters."""
     if before.cluster is not None and after.cluster is not None:
         if before.cluster != after.cluster:
-            problem = f"is of cluster {after.cluster}, but {before.path} is of cluster {before.cluster}"
+            problem = f"belongs to cluster {after.cluster}, but {before.path} to cluster {before.cluster}"
             raise SourceError(after.path, problem, _ONE_CLUSTER)
         return False
     if _overlap(_list_topic_ids(before.snapshot), _list_topic_ids(after.snapshot)):

@@ -234,4 +234,4 @@ def warn_of_quarantined(source: Source, snapshot: Snapshot) -> tuple[str, ...]:
         return ()
     row, count = rows[0], "1 record is" if len(rows) == 1 else f"{len(rows):,} records are"
     where = f"{row['source']}, line {row['line_number']}: {'; '.join(map(str, row['reasons']))}"
-    return (f"{source.cluster_id}: {count} quarantined and not replayed, see inspect. First: {where}",)
+    return (f"{source.cluster_id}: {count} quarantined and not replayed (run inspect for details). First: {where}",)

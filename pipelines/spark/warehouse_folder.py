@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from pipelines.errors import StoreError
 from pipelines.tables import TABLES
-from udfs.json_keys import json_key, json_object
+from udfs.json_answers import json_key, json_object
 
 
 @json_object

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from pipelines.config.settings import CustomFailure
 from pipelines.errors import SettingsError
 from udfs.failures.arrow_functions import Clusters
-from udfs.failures.headroom import RESOURCES
 from udfs.failures.kernels.failure_totals import LOADS
+from udfs.failures.required_headroom import RESOURCES
 from udfs.failures.scenarios import Cluster
 
 _SNAPSHOT = ("cluster_id", "snapshot_id")

@@ -8,7 +8,7 @@ from pyspark.sql.types import LongType
 from pipelines.tables.gold_tables import HOTSPOT_DISTRIBUTION
 from udfs.hotspots import hotspots_by_scheme
 from udfs.hotspots.hotspot_distribution import TrialOptions
-from udfs.hotspots.leader_counting import hash_names
+from udfs.hotspots.leaders_by_seed import hash_names
 
 _KEY = ("cluster_id", "snapshot_id")
 

@@ -30,8 +30,8 @@ from udfs.durability.durability_rows import DurabilityPlan, durability_rows
 from udfs.durability.kernels.loss_probability import SearchEffort
 from udfs.failures import arrow_functions
 from udfs.failures.arrow_functions import AggregationPlan, Limits, TableFunction
-from udfs.failures.broker_loads import broker_load_rows
 from udfs.failures.failure_rows import load_rows, random_failure_rows, summary_rows
+from udfs.failures.loads_before_failure import broker_load_rows
 from udfs.failures.scenarios import RandomSets
 from udfs.failures.scheme_distribution import distribution_rows
 from udfs.hotspots.hotspot_distribution import TrialOptions

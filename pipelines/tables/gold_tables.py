@@ -5,9 +5,9 @@ from pipelines.tables.table_contract import Between, NoRowWhere, OneOf, Table, c
 from udfs.arrow.column_declarations import DOUBLE, INT, INTS, LONG, TEXT, column
 from udfs.durability.durability_rows import DURABILITY_COLUMNS
 from udfs.durability.kernels.loss_probability import EXACT, MONTE_CARLO
-from udfs.failures.broker_loads import BROKER_LOAD_COLUMNS
 from udfs.failures.failure_rows import LOAD_COLUMNS, RANDOM_FAILURE_COLUMNS, SUMMARY_COLUMNS
-from udfs.failures.headroom import HEADROOM_COLUMNS, OVER_CAPACITY_COLUMNS
+from udfs.failures.loads_before_failure import BROKER_LOAD_COLUMNS
+from udfs.failures.required_headroom import HEADROOM_COLUMNS, OVER_CAPACITY_COLUMNS
 from udfs.failures.scenarios import ScenarioKind
 from udfs.failures.scheme_distribution import SCHEME_DISTRIBUTION_COLUMNS
 from udfs.hotspots.hotspot_distribution import DISTRIBUTION_COLUMNS

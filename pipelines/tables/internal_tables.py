@@ -32,7 +32,9 @@ SCHEME_AGGREGATES = Table(
         column("brokers", INTS, "live brokers, in ascending order", required=True),
         column("racks", TEXTS, "the rack of each; null = unknown", required=True),
         column("sums", BINARY, "named arrays, see udfs/failures/partition_sums.py", required=True),
-        column("topic_hotspots", BINARY, "measures of its topics, see udfs/failures/broker_loads.py", required=True),
+        column(
+            "topic_hotspots", BINARY, "measures of its topics, see udfs/failures/loads_before_failure.py", required=True
+        ),
         scheme=True,
     ),
     keys=(*_SNAPSHOT, "scheme"),

@@ -17,7 +17,7 @@ from pipelines.ingest.sources import SnapshotKey, find_sources
 from pipelines.runner import make_context
 from pipelines.spark.store import Store
 from pipelines.spark.warehouse_folder import list_tables_without_spark
-from pipelines.stages import scheduler
+from pipelines.stages import finished_steps
 from pipelines.stages.finished_steps import find_finished_steps
 from pipelines.stages.stage_registry import NEEDS, STEPS
 from pipelines.tables import TABLES
@@ -107,7 +107,7 @@ def test_no_step_is_finished_with_other_settings_sources_or_code(
     assert done.find_finished("run.seed=7") == []
     assert done.find_finished(snapshots=[*done.snapshots, SnapshotKey("new", "snapshot")]) == []
     assert done.find_finished("capacity.file=limits.csv") == []  # its content may have changed
-    monkeypatch.setattr(scheduler, "get_program_version", lambda: "other")
+    monkeypatch.setattr(finished_steps, "get_program_version", lambda: "other")
     assert done.find_finished() == []
 
 

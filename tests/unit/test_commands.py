@@ -14,7 +14,7 @@ from pipelines.cli.what_if_command import format_failure
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
-from udfs.json_keys import to_json
+from udfs.json_answers import to_json
 
 DEFAULTS = TopicDefaults()
 
@@ -91,12 +91,12 @@ NOTES: list[tuple[dict[str, str], dict[str, int], str]] = [
     (
         {"describe": describe((0, "1", "1,2", "1,2"), (1, "1", "1,1", "1"))},
         {"quarantined_records": 1},
-        "1 record is quarantined, see inspect",
+        "1 record is quarantined (run inspect for details)",
     ),
     (
         {"describe": describe((0, "1", "1,2", "1,2"), (1, "1", "1,2", "1"), (1, "2", "1,2", "1,2"))},
         {"conflicts": 2, "quarantined_records": 2},
-        "the sources conflict 2 times, see inspect",
+        "the sources conflict 2 times (run inspect for details)",
     ),
     (
         {"describe": describe((0, "1", "1,2", "1,2")), "topics": "topic,partitions,replication_factor\nu,3,2"},
@@ -111,7 +111,7 @@ NOTES: list[tuple[dict[str, str], dict[str, int], str]] = [
     (
         {"describe": describe((0, "1", "1,2", "1,2")), "empty": "", "letter": "Dear all"},
         {"unrecognised_files": 2},
-        "2 files are empty or have an unknown format, see inspect",
+        "2 files are empty or have an unknown format (run inspect for details)",
     ),
 ]
 COUNTS = (

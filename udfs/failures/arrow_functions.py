@@ -13,10 +13,10 @@ from udfs.arrow import ipc
 from udfs.arrow.column_declarations import BINARY, INT, INTS, TEXT, TEXTS
 from udfs.arrow.columns import table_of, to_array, to_codes
 from udfs.failures import partition_sums
-from udfs.failures.broker_loads import cluster_hotspot_rows, topic_hotspots
 from udfs.failures.failure_outcomes import SchemeAggregates
-from udfs.failures.headroom import headroom_rows
+from udfs.failures.loads_before_failure import cluster_hotspot_rows, topic_hotspots
 from udfs.failures.partition_arrays import PARTITIONS, TOPICS, TopicShard, group_computed, group_observed, place_shard
+from udfs.failures.required_headroom import headroom_rows
 from udfs.failures.scenarios import Cluster, RandomSets, Scenarios, build_scenarios
 from udfs.failures.scheme_distribution import measure_seeds
 from udfs.hotspots.hotspot_measures import HOTSPOTS

@@ -14,7 +14,7 @@ import pyarrow as pa
 from udfs.arrow.column_declarations import DOUBLE, LONG, column
 from udfs.hotspots.kernels.balls_in_bins import FullestBin, find_fullest_bin
 from udfs.hotspots.kernels.leader_counts import ClusterTopics, SeedCounts, find_arcs
-from udfs.hotspots.leader_counting import count_replicas, create_broker_lists, estimate_cost, find_errors
+from udfs.hotspots.leaders_by_seed import count_replicas, create_broker_lists, estimate_cost, find_errors
 from udfs.placement.kernels.topic_arrays import Ints
 from udfs.placement.kernels.topic_seeds import mix_run_seeds
 from udfs.placement.schemes import KRAFT, SCHEMES

@@ -16,7 +16,9 @@ Ints = npt.NDArray[np.int64]
 
 def _ratio_columns(prefix: str, load: str) -> tuple[pa.Field, ...]:
     return (
-        column(f"{prefix}max_over_mean_ratio", DOUBLE, f"largest over mean {load} of a broker; null = none"),
+        column(
+            f"{prefix}max_over_mean_ratio", DOUBLE, f"{load} of the broker with the most, over the mean; null = none"
+        ),
         column(f"{prefix}cv_ratio", DOUBLE, f"standard deviation over mean of {load}"),
         column(f"{prefix}gini_ratio", DOUBLE, f"Gini coefficient of {load}: 0 = all equal"),
         column(f"{prefix}jain_ratio", DOUBLE, f"Jain's index of {load}: 1 = all equal"),

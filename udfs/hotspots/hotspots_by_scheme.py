@@ -19,7 +19,7 @@ from udfs.hotspots.hotspot_distribution import (
     TrialOptions,
 )
 from udfs.hotspots.kernels.leader_counts import ClusterTopics
-from udfs.hotspots.leader_counting import read_cluster_topics
+from udfs.hotspots.leaders_by_seed import read_cluster_topics
 from udfs.placement.topic_placement import LiveBrokers
 
 

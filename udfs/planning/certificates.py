@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from udfs.json_keys import json_inline, json_key, json_object
+from udfs.json_answers import json_inline, json_key, json_object
 from udfs.planning.plan_request import MIN_BYTES, MIN_MOVES
 
 BYTES_COPIED, REPLICAS_COPIED, LEADERS_CHANGED = "bytes copied", "replicas copied", "preferred leaders changed"

@@ -14,12 +14,12 @@ from udfs.durability.durability_rows import BROKERS, DurabilityPlan, durability_
 from udfs.durability.kernels.loss_probability import SearchEffort
 from udfs.failures.failure_outcomes import SchemeAggregates
 from udfs.failures.failure_rows import summary_rows
-from udfs.failures.headroom import RESOURCES, headroom_rows
 from udfs.failures.kernels.election import NO_BROKER, UNKNOWN, PartitionGroup
 from udfs.failures.partition_arrays import Placement
 from udfs.failures.partition_sums import aggregate_placement, finish_pairs
+from udfs.failures.required_headroom import RESOURCES, headroom_rows
 from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_scenarios
-from udfs.json_keys import json_key, json_object
+from udfs.json_answers import json_key, json_object
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, ProposedAssignment
 from udfs.planning.constraints import find_rack_violations
 from udfs.planning.plan_request import PlanRequest

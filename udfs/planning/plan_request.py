@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from udfs.json_keys import json_key, json_object
+from udfs.json_answers import json_key, json_object
 
 ALL, MIN_BYTES, MIN_MOVES = "all", "min-bytes", "min-moves"
 OBJECTIVES = (ALL, MIN_BYTES, MIN_MOVES)
@@ -50,7 +50,7 @@ class PlanRequest:
     keep_leaders: bool = False  # For the goal failover, whether preferred leaders stay
     per_topic: bool = False  # Whether the leaders of each topic are spread as well
     by_bytes: bool = False  # Whether the goals leaders and failover also even out bytes out
-    allow_fewer_racks: bool = False  # Whether a rack may be left without any broker
+    allow_empty_racks: bool = False  # Whether a rack may be left without any broker
     # Some of PRIORITIES, the most important first; the others have no target
     priorities: tuple[str, ...] = PRIORITIES[:-1]
     targets: Targets = field(default_factory=Targets)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
 from udfs.arrow.ragged import count_true, is_in_segment, offsets_of, take_segments
-from udfs.json_keys import to_json
+from udfs.json_answers import to_json
 from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints
 from udfs.planning.plan_metrics import PlanSummary, count_frozen_partitions
 from udfs.planning.plan_request import PlanRequest

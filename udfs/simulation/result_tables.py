@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from udfs.arrow.ragged import expand_ranges, offsets_of
-from udfs.json_keys import json_key, json_object
+from udfs.json_answers import json_key, json_object
 from udfs.simulation import simulation_schemas as schemas
 from udfs.simulation.event_columns import known_values, name_codes, read_columns
 from udfs.simulation.event_packing import N_EPOCH

@@ -298,7 +298,7 @@ def _get_ids(fields: _Fields, label: str, min_size: int = 0) -> list[int]:
     if not text and not min_size:
         return []
     if not text.isascii() or not _INTS.fullmatch(text):
-        raise unparsable(f"{label} is {quote(text)}, expected broker ids with commas between")
+        raise unparsable(f"{label} is {quote(text)}, expected broker ids separated by commas")
     return [_to_int32(item.strip(), label) for item in text.split(",")]
 
 

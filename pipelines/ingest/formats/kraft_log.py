@@ -155,11 +155,11 @@ def _parse_payload(payload: check.JsonObject, topic: str | None) -> list[Fact]:
     if kind in _IGNORED_TYPES:
         return ignore(f"{kind} carries no placement")
     if kind not in _KINDS:
-        raise check.unparsable(f"records of type {check.quote(kind)} are not known: Kafka 4.1 writes none")
+        raise check.unparsable(f"record type {check.quote(kind)} is unknown: Kafka 4.1 does not write it")
     data = payload.read("data", check.as_object)
     if kind in _WITH_TOPIC_ID and topic is None:
         raise check.unparsable(
-            f"topicId {check.quote(data.read('topicId', check.as_text))} is of no topic that the log has created"
+            f"topicId {check.quote(data.read('topicId', check.as_text))} belongs to no topic that the log has created"
         )
     if kind == "CONFIG_RECORD" and data.read("resourceType", check.as_int, -128) != _TOPIC_RESOURCE:
         return ignore("CONFIG_RECORD of no topic")

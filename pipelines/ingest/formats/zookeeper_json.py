@@ -54,7 +54,7 @@ def parse_listing(path: str, children: list[str]) -> list[Fact]:
     path = path.rstrip("/") or "/"
     if _BROKERS.fullmatch(path):
         ids = [check.as_int(child, "broker id") for child in children]
-        return [(FactKind.BROKER, {"broker_id": i, "registered": True}) for i in ids] or ignore("listing of no broker")
+        return [(FactKind.BROKER, {"broker_id": i, "registered": True}) for i in ids] or ignore("empty broker listing")
     if match := _PARTITIONS.fullmatch(path):
         for child in children:
             check.as_int(child, "partition")

@@ -111,7 +111,7 @@ def _quarantine_partitions(
             own = own_reasons.get(row, [])
             others = [f"{get_name(row)}: {reason}" for reason in reasons]
             if not own and not others:
-                others = [f"{get_name(row)} is given in different ways {places[entity]}"]
+                others = [f"{get_name(row)} has conflicting records {places[entity]}"]
             shard.quarantine(int(fact_rows[row]), *own, *others)
     shard.ignore_duplicates(facts, merged)
 

@@ -60,7 +60,7 @@ TOPICS = pa.schema(
     [
         TOPIC,
         column("topic_id", TEXT, "topic id (Kafka 2.8 and later)"),
-        column("partitions", INT, "partitions it declares, or at least shows", required=True),
+        column("partitions", INT, "declared partitions, or the highest shown id + 1 if that is more", required=True),
         column("listed_partitions", INT, "partitions that the sources show", required=True),
         column("replication_factor", INT, "declared, else the longest replica list"),
         column("min_insync_replicas", INT, "min.insync.replicas of the topic; null = not shown"),

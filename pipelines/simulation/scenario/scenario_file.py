@@ -83,7 +83,7 @@ class ScenarioFile:
         """Fail if the scenario describes a cluster although it is given with a source."""
         for key in ("brokers", "controller", "topics"):
             if key in self.content:
-                problem = f"has {key}, but the source given with it has them"
+                problem = f"defines {key}, but so does the source given with it"
                 self.fail(problem, f"Remove {key} from the scenario.", self.get_line(key))
 
     def check_topic_name(self, topic: Any, line: int | None) -> None:

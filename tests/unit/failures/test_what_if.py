@@ -10,7 +10,7 @@ from pipelines.cli.what_if_answers import TopicDefaults, evaluate_brokers, evalu
 from pipelines.cli.what_if_command import format_cluster, format_failure
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
-from udfs.json_keys import to_json
+from udfs.json_answers import to_json
 
 SAMPLES = Path(__file__).parents[3] / "data_samples"
 DEFAULTS = TopicDefaults()
@@ -93,7 +93,7 @@ def test_text_of_a_failure(tmp_path: Path) -> None:
         "  offline partitions: 1 (1 of them new)",
         "  partitions below min.insync.replicas (acks=all blocked): 0",
         "  partitions with one in-sync replica left: 1",
-        "  note: 1 record is quarantined, see inspect",
+        "  note: 1 record is quarantined (run inspect for details)",
         "  broker 2 takes over 1 partition and then leads 1",
         "  worst survivor: broker 2 with 1.00 x the mean",
     ]

@@ -8,7 +8,7 @@ import pytest
 
 from udfs.hotspots.hotspot_distribution import HotspotDistribution, PlacementTrial
 from udfs.hotspots.kernels.leader_counts import ClusterTopics
-from udfs.hotspots.leader_counting import count_by_placing, create_broker_lists, hash_names
+from udfs.hotspots.leaders_by_seed import count_by_placing, create_broker_lists, hash_names
 from udfs.placement.kernels.topic_seeds import mix_run_seeds
 from udfs.placement.topic_placement import LiveBrokers, TopicBatch, place_topics
 

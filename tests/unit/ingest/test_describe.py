@@ -260,10 +260,10 @@ def test_reasons_of_bad_lines_name_field_and_value() -> None:
     assert {line: reason.removeprefix("unparsable: ") for line, reason in found.items()} == {
         5: 'Partition is "x", expected a whole number',
         6: 'Leader is "one", expected a broker id, none or -1',
-        7: 'Replicas is "1;2", expected broker ids with commas between',
+        7: 'Replicas is "1;2", expected broker ids separated by commas',
         8: 'Replicas is "99999999999", expected 0 to 2147483647',
         9: 'Leader is "-2", expected a broker id, none or -1',
-        10: 'Replicas is "", expected broker ids with commas between',
+        10: 'Replicas is "", expected broker ids separated by commas',
         13: 'Configs has "nonsense", expected key=value; the rest of the line is used',
         14: 'PartitionCount is "many", expected a whole number',
         15: "ReplicationFactor is missing (cut off?)",

@@ -40,7 +40,7 @@ REJECTED = {
     "unknown.txt": "none of the known formats",
     "brokers-no-id.csv": "line 2: no column broker_id",
     "topics-no-partitions.csv": "line 1: no column partitions",
-    "replication-offset-checkpoint": "does not say which broker",
+    "replication-offset-checkpoint": "does not show which broker",
 }
 FILES = [p for p in sorted(SAMPLES.rglob("*")) if p.is_file() and p.suffix != ".md"]
 READ = [p for p in FILES if not (p.parent == BAD_DIR and p.name in REJECTED)]

@@ -80,7 +80,7 @@ def test_records_of_an_unknown_type_are_quarantined() -> None:
     """They might say something about placement."""
     records = FORMAT.read_records(_record("PARTITION_MOVED_RECORD", topicId=T1), "x")
     (fault,) = shorten(check_facts(records, FORMAT.parse_facts(records)), FactKind.REJECTED)
-    assert 'records of type "PARTITION_MOVED_RECORD" are not known: Kafka 4.1 writes none' in fault["reasons"][0]
+    assert 'record type "PARTITION_MOVED_RECORD" is unknown: Kafka 4.1 does not write it' in fault["reasons"][0]
 
 
 def test_a_topic_of_an_aborted_transaction_stays_unknown() -> None:
@@ -98,7 +98,7 @@ def test_a_change_after_the_topic_was_removed_is_rejected() -> None:
     end = text.rindex("| offset: 26")  # before the transaction that never ends
     records = FORMAT.read_records(text[:end] + late, "x")
     (fault,) = shorten(check_facts(records, FORMAT.parse_facts(records)), FactKind.REJECTED)
-    assert "is of no topic" in fault["reasons"][0]
+    assert "belongs to no topic" in fault["reasons"][0]
 
 
 def test_a_snapshot_and_bare_payloads_are_read_the_same_way() -> None:
@@ -111,7 +111,7 @@ def test_a_snapshot_and_bare_payloads_are_read_the_same_way() -> None:
 
 def test_reasons_of_bad_records_name_key_and_value() -> None:
     assert {n: reason.removeprefix("unparsable: ") for n, reason in faults("kraft-bad.txt").items()} == {
-        2: f'topicId "{T1}" is of no topic that the log has created',
+        2: f'topicId "{T1}" belongs to no topic that the log has created',
         4: "replicas[0] is true, expected a whole number",
         5: "leader is -7, expected -1 to 2147483647",
         6: 'partitionId is "0x", expected a whole number',
@@ -119,7 +119,7 @@ def test_reasons_of_bad_records_name_key_and_value() -> None:
         8: "brokerId is -1, expected 0 to 2147483647",
         9: "value is missing",
         10: "the payload is not JSON (Unterminated string at character 9)",
-        11: 'records of type "FUTURE_RECORD" are not known: Kafka 4.1 writes none',
+        11: 'record type "FUTURE_RECORD" is unknown: Kafka 4.1 does not write it',
         12: "an entry without a decoded payload (dump with --cluster-metadata-decoder)",
     }
 

@@ -92,5 +92,5 @@ def test_reasons_of_conflicting_lines_name_the_other_lines(tmp_path: Path) -> No
     assert {row["line_number"]: row["reasons"] for row in snapshot.quarantined} == {
         1: ["partition t-0: leader 1 here, but 2 in describe.txt line 2"],
         2: ["partition t-0: leader 2 here, but 1 in describe.txt line 1"],
-        3: ["partition t-0 is given in different ways in describe.txt line 1 and in describe.txt line 2"],
+        3: ["partition t-0 has conflicting records in describe.txt line 1 and in describe.txt line 2"],
     }

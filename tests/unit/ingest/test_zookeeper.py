@@ -189,7 +189,7 @@ def test_after_an_empty_listing_all_brokers_are_down(tmp_path: Path) -> None:
 def test_an_empty_listing_without_mentioned_brokers_is_ignored() -> None:
     records = zookeeper_cli.FORMAT.read_records(session((LIST, "[]")), "x")
     rows = shorten(check_facts(records, zookeeper_cli.FORMAT.parse_facts(records)))
-    assert rows[1] == {"kind": "ignored", "reasons": ["listing of no broker"]}
+    assert rows[1] == {"kind": "ignored", "reasons": ["empty broker listing"]}
 
 
 def test_reasons_of_bad_znodes_name_key_and_value() -> None:

@@ -21,7 +21,7 @@ def test_worked_examples(case: dict) -> None:
     ("text", "says"),
     [
         ("0:1,1:1", "topic orders, partition 1, replicas '1:1': broker 1 is repeated"),
-        ("0:1,2", "partition 1, replicas '2': 1 replicas, but partition 0 has 2"),
+        ("0:1,2", "partition 1, replicas '2': 1 replica, but partition 0 has 2"),
         ("0:9", "there is no broker 9"),
         ("0:x", "broker ids are numbers"),
         ("", "broker ids are numbers"),

@@ -68,7 +68,7 @@ def test_draining_a_whole_rack() -> None:
         "rack a would have no broker left, so t-0 and 7 others would be left with 2 racks,"
         " unless fewer racks are allowed",
     )
-    assert explain(three_racks(), "drain", brokers=(0, 3), allow_fewer_racks=True) == ()
+    assert explain(three_racks(), "drain", brokers=(0, 3), allow_empty_racks=True) == ()
 
 
 def test_a_frozen_partition_on_a_broker_to_be_emptied() -> None:
@@ -81,15 +81,15 @@ def test_a_frozen_partition_on_a_broker_to_be_emptied() -> None:
 
 def test_capacity() -> None:
     reasons = explain(three_racks(), "balance", broker_replicas=5)
-    assert reasons == ("brokers 0, 1, 2, 3, 4, 5: capacity for 30 replicas, but required to hold 36",)
+    assert reasons == ("brokers 0, 1, 2, 3, 4, 5: capacity for 30 replicas, but must hold 36",)
     assert explain(three_racks(), "balance", broker_replicas=6) == ()
     # One rack alone can be too small: each partition has a replica there.
     rules = build_rules(three_racks(), PlanRequest("balance"))
     small = np.array([5, 20, 20, 5, 20, 20], dtype=np.int64)
     reasons = explain_rules(three_racks(), replace(rules, broker_replicas=small))
-    assert reasons == ("brokers 0, 3: capacity for 10 replicas, but required to hold 12",)
+    assert reasons == ("brokers 0, 3: capacity for 10 replicas, but must hold 12",)
     reasons = explain_rules(three_racks(), replace(rules, broker_bytes=np.full(6, 5.5)))
-    assert reasons == ("brokers 0, 1, 2, 3, 4, 5: spare capacity for 33 bytes, but required to hold 36",)
+    assert reasons == ("brokers 0, 1, 2, 3, 4, 5: spare capacity for 33 bytes, but must hold 36",)
 
 
 @pytest.mark.parametrize(

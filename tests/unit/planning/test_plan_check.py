@@ -16,7 +16,7 @@ from pipelines.errors import SourceError
 from pipelines.plan_files.plan_check import ChangedRack, PlanProgress, PlanStatus, check_plan
 from pipelines.plan_files.plan_writer import write_plan
 from tests.unit.planning.plan_models import Key, model_with, partitions_of, proposal_with
-from udfs.json_keys import to_json
+from udfs.json_answers import to_json
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.waves import WaveLimits, split_into_waves
 
@@ -239,8 +239,8 @@ def edited(name: str, change: Callable[[str], str], plan: Path) -> str:
 def test_edited_reassignment(plan: Path) -> None:
     said = edited("reassignment.json", lambda text: text.replace("[4,5,1]", "[4,5,2]"), plan)
     assert said == (
-        "reassignment.json, line 3: partition orders-0: its replicas are [4, 5, 2], plan.json says [4, 5, 1]. "
-        "Put back the file that `plan` wrote, or plan anew"
+        "reassignment.json, line 3: partition orders-0: its replicas are [4, 5, 2], but plan.json has [4, 5, 1]. "
+        "Restore the file that `plan` wrote, or make a new plan"
     )
 
 
@@ -256,7 +256,7 @@ def test_edited_reassignment(plan: Path) -> None:
             "reassignment.json",
             '{"topic":"orders","partition":1,',
             '{"topic":"orders","partition":0,',
-            "it is there twi",
+            "it is listed twi",
         ),
         ("wave-02.json", "[4,5,1]", "[4,1,5]", "wave-02.json, line 2: partition orders-0: its replicas are [4, 1, 5]"),
         (
@@ -274,7 +274,7 @@ def test_edited_reassignment(plan: Path) -> None:
         ("election.json", '"topic":"orders"', '"topic":"a b"', "bad topic name 'a b'"),
         ("plan.json", '"kind": "kafka-placement plan"', '"kind": "x"', "kind: Input should be 'kafka-placement plan'"),
         ("plan.json", '"before":[1,2,3]', '"before":[1,-2,3]', "changes.1.before.1: Input should be greater"),
-        ("plan.json", '"after":[4,5,1]', '"after":[4,5,3]', "orders-0: its last step is [4, 5, 1], and not [4, 5, 3]"),
+        ("plan.json", '"after":[4,5,1]', '"after":[4,5,3]', "orders-0: its last step is [4, 5, 1], not [4, 5, 3]"),
         ("plan.json", '"wave":2,"replicas"', '"wave":9,"replicas"', "its steps are in the waves [1, 9] of 3"),
         (
             "plan.json",
@@ -292,7 +292,7 @@ def test_damaged_file_is_rejected(plan: Path, name: str, old: str, new: str, say
 @pytest.mark.parametrize("name", ["plan.json", "reassignment.json", "wave-03.json", "rollback.json", "election.json"])
 def test_missing_file(plan: Path, name: str) -> None:
     (plan / name).unlink()
-    with pytest.raises(SourceError, match=f"{name}: this file of the plan is missing. Put back"):
+    with pytest.raises(SourceError, match=f"{name}: this file of the plan is missing. Restore"):
         state(plan, BEFORE)
 
 

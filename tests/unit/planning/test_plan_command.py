@@ -149,7 +149,7 @@ def test_outdated_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
             ["--goal", "balance", "--max-bytes", "1GB"],
             "show no sizes, so --max-bytes cannot be applied. Use --max-moves",
         ),
-        (["--goal", "leaders", "--by-bytes"], "show no bytes out, which --by-bytes is about. Leave out"),
+        (["--goal", "leaders", "--by-bytes"], "show no bytes out, which --by-bytes balances. Leave out"),
     ],
 )
 def test_senseless_request_is_explained(

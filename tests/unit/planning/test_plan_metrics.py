@@ -18,7 +18,7 @@ from pipelines.ingest.sources import find_source
 from tests.unit.planning import judge
 from tests.unit.planning.plan_models import model_with, proposal_with
 from tests.unit.planning.small_clusters import cluster, clusters, lists_of
-from udfs.json_keys import to_json
+from udfs.json_answers import to_json
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, build_model
 from udfs.planning.goal_planners import make_plan
 from udfs.planning.plan_metrics import LoadSpread, MetricOptions, measure_balance, measure_plan, measure_state

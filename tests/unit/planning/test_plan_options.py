@@ -72,8 +72,8 @@ WRITTEN = {
     "--keep-leaders": ([], {"failover"}),
     "--per-topic": ([], ORDER),
     "--by-bytes": ([], ORDER),
-    "--allow-fewer-racks": ([], {"drain", "replace"}),
-    "--copysets": ([], EVEN),
+    "--allow-empty-racks": ([], {"drain", "replace"}),
+    "--prefer-fewer-copysets": ([], EVEN),
     "--seed": (["0"], set(GOALS)),
 }
 
@@ -104,7 +104,7 @@ def test_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_request_from_options_and_settings() -> None:
-    made = parse_request(PlanOptions("balance", max_bytes="1.5TB", copysets=True, seed=7), SETTINGS)
+    made = parse_request(PlanOptions("balance", max_bytes="1.5TB", prefer_fewer_copysets=True, seed=7), SETTINGS)
     assert (made.max_bytes, made.seed, made.priorities[-1], made.targets) == (1_500_000_000_000, 7, COPYSETS, Targets())
     settings = load_settings(["plans.priorities=disk", "plans.target_disk=1.2", "plans.broker_bytes=9"], environ={})
     made = parse_request(PlanOptions("balance"), settings)

@@ -45,7 +45,7 @@ def random_rules(model: ClusterModel, seed: int) -> Rules | None:
     rng = np.random.default_rng(seed + 1_000_000)
     goal = str(rng.choice(COPYING_GOALS))
     brokers = model.broker_ids.tolist()
-    request = PlanRequest(goal, allow_fewer_racks=True)
+    request = PlanRequest(goal, allow_empty_racks=True)
     if goal == "replace":
         old, new = (rng.permutation(brokers)[:2]).tolist() if len(brokers) > 1 else (10, 10)
         request = replace(request, replacements=((old, new),))

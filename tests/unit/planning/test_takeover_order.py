@@ -20,7 +20,7 @@ from tests.unit.planning.small_clusters import (
     relabelled,
     successor_options,
 )
-from udfs.json_keys import to_json
+from udfs.json_answers import to_json
 from udfs.planning.certificates import FailureTakeover
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from tests.unit.planning.small_clusters import cluster, clusters, every, leader_options, lists_of, may_lead
-from udfs.json_keys import to_json
+from udfs.json_answers import to_json
 from udfs.planning.certificates import TopicPrice
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.leadership.preferred_leaders import (

@@ -171,7 +171,7 @@ def test_a_filtered_describe_is_rejected_as_a_later_snapshot(tmp_path: Path) -> 
     whole, filtered = tmp_path / "whole.txt", tmp_path / "filtered.txt"
     whole.write_text(HEAD + line)
     filtered.write_text(line)
-    with pytest.raises(SourceError, match=r"filtered.txt: shows only some partitions .*give a describe of all topics"):
+    with pytest.raises(SourceError, match=r"filtered.txt: shows only some partitions .*Use a describe of all topics"):
         run_replay(ReplayRequest([str(whole), str(filtered)]))
     (warning,) = run_replay(ReplayRequest([str(filtered)], fail=[2])).warnings
     assert "the replay lacks the other partitions" in warning

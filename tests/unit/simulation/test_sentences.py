@@ -126,7 +126,7 @@ def test_a_failed_broker_cannot_become_controller(tmp_path: Path, fails: str) ->
         assert scenario(tmp_path, lost, down, f"t=15 broker 3 {back}").events[-1].broker == 3
     assert scenario(tmp_path, lost, "t=21 broker 3 down").events[0].broker == 3
     assert scenario(tmp_path, lost, "t=10 broker 3 shutting down").events[-1].broker == 3
-    with pytest.raises(SourceError, match="Start a broker before"):
+    with pytest.raises(SourceError, match="Start a broker earlier"):
         scenario(tmp_path, lost, f"t=10 brokers 1,2,3 {fails}")
     source_state = InitialState((1, 2, 3), frozenset((1, 2)))
     with pytest.raises(SourceError, match="broker 3 is down at t=20s"):
@@ -223,7 +223,7 @@ def test_with_a_source_that_shows_one_partition(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"line 2: there is no partition t-0. Topics: t \(1 partition\)"):
         scenario(tmp_path, "t=1 followers fetch t-0", head="", source_state=source_state)
     for key, line in (("brokers: [1]", 1), ("controller: 1", 1), ("topics: {}", 1)):
-        with pytest.raises(SourceError, match=f"line {line}: has {key.split(':')[0]}, but the source"):
+        with pytest.raises(SourceError, match=f"line {line}: defines {key.split(':')[0]}, but so does the source"):
             scenario(tmp_path, head=f"{key}\n", source_state=source_state)
 
 

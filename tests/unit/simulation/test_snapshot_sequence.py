@@ -95,7 +95,7 @@ def test_controller_epochs_that_go_back_are_rejected(tmp_path: Path) -> None:
 
 def test_two_clusters_are_rejected(tmp_path: Path) -> None:
     other = write_changed(LATER, tmp_path / "other.jsonl", CLUSTER, "AAAAAAAAAAAAAAAAAAAAAA")
-    assert f"is of cluster AAAAAAAAAAAAAAAAAAAAAA, but {ZOOKEEPER} is of cluster {CLUSTER}. Give" in rejected(
+    assert f"belongs to cluster AAAAAAAAAAAAAAAAAAAAAA, but {ZOOKEEPER} to cluster {CLUSTER}. Give" in rejected(
         ZOOKEEPER, other
     )
     shell = SAMPLES / "formats" / "zookeeper-cli.txt"
@@ -103,7 +103,7 @@ def test_two_clusters_are_rejected(tmp_path: Path) -> None:
     one, two = (tmp_path / f"{name}.txt" for name in "ab")
     for file in (one, two):
         file.write_text(shell.read_text() + query.format(file.stem * 22))
-    assert f"is of cluster {'b' * 22}, but {one} is of cluster {'a' * 22}" in rejected(one, two)
+    assert f"belongs to cluster {'b' * 22}, but {one} to cluster {'a' * 22}" in rejected(one, two)
     assert warnings(one, one) == warnings(shell, shell)
     assert f"shows no broker and no topic that {ZOOKEEPER} shows. Give snapshots of one" in rejected(ZOOKEEPER, KRAFT)
 
@@ -115,7 +115,7 @@ def test_describes_of_two_clusters_are_rejected(tmp_path: Path) -> None:
     assert warnings(one, describe(two, "orders", "3,4")) == ()
     assert "no broker and no topic" in rejected(one, describe(two, "orders", "3,4", "B" * 22))
     assert "no broker and no topic" in rejected(one, describe(two, "audit", "3,4"))
-    warning = f"{two}: shows no topic that {one} shows. Are they of one cluster?"
+    warning = f"{two}: shows no topic that {one} shows. Do they belong to one cluster?"
     assert warnings(one, describe(two, "audit", "2,3")) == (warning,)
     assert warnings(one, describe(two, "orders", "1,2", "B" * 22)) == (warning,)
 

@@ -199,7 +199,7 @@ def _explain_frozen_replicas(model: ClusterModel, rules: Rules) -> Iterator[str]
 
 
 def _explain_lost_racks(model: ClusterModel, rules: Rules) -> Iterator[str]:
-    if rules.allow_fewer_racks or rules.goal == "repair" or not model.rack_names:
+    if rules.allow_empty_racks or rules.goal == "repair" or not model.rack_names:
         return
     left = np.unique(model.rack[model.live & ~rules.must_leave])
     for rack in np.setdiff1d(model.rack[model.live & rules.must_leave], left):
@@ -229,8 +229,9 @@ def _explain_few_places(model: ClusterModel, rules: Rules) -> Iterator[str]:
         concerned = active & (rules.factor == factor)
         few = np.flatnonzero(concerned & (brokers < factor))
         if len(few):
-            need = f"need {factor} brokers, but only {int(brokers[few].max())} can hold one"
-            yield f"{factor} replicas of {model.describe_partitions(few)} {need}"
+            verb = "needs" if factor == 1 else "need"
+            need = f"{verb} {count_of(int(factor), 'broker')}, but only {int(brokers[few].max())} can hold one"
+            yield f"{count_of(int(factor), 'replica')} of {model.describe_partitions(few)} {need}"
             continue
         tight = np.flatnonzero(concerned & (usable < factor))
         first = tight[0]
@@ -239,8 +240,8 @@ def _explain_few_places(model: ClusterModel, rules: Rules) -> Iterator[str]:
         short = np.flatnonzero((places[first] < cap) & (in_rack + places[first] > 0))
         full = join_names(f"{names[rack]} has {places[first][rack]}" for rack in short)
         partitions = model.describe_partitions(tight)
-        found = f"have only {count_of(most, 'place')}: rack {full}"
-        yield f"{count_of(factor, 'replica')} of {partitions}, at most {cap} per rack, {found}"
+        shortage = f"have only {count_of(most, 'place')}: rack {full}"
+        yield f"{count_of(factor, 'replica')} of {partitions}, at most {cap} per rack, {shortage}"
 
 
 def _explain_full_brokers(model: ClusterModel, rules: Rules) -> Iterator[str]:
@@ -251,7 +252,7 @@ def _explain_full_brokers(model: ClusterModel, rules: Rules) -> Iterator[str]:
     if fits < free.count:
         brokers = np.flatnonzero(full & rules.receives)
         capacity = int((free.base + limit)[brokers].sum())
-        need = f"capacity for {count_of(capacity, 'replica')}, but required to hold {capacity + free.count - fits}"
+        need = f"capacity for {count_of(capacity, 'replica')}, but must hold {capacity + free.count - fits}"
         yield f"{model.describe_brokers(brokers)}: {need}"
     if not np.isfinite(rules.broker_bytes[rules.receives]).all():
         return
@@ -263,5 +264,5 @@ def _explain_full_brokers(model: ClusterModel, rules: Rules) -> Iterator[str]:
     need_bytes = float((model.size * rules.factor)[~rules.fixed].sum()) - elsewhere
     if need_bytes > spare:
         brokers = np.flatnonzero(rules.receives)
-        need = f"spare capacity for {spare:.0f} bytes, but required to hold {need_bytes:.0f}"
+        need = f"spare capacity for {spare:.0f} bytes, but must hold {need_bytes:.0f}"
         yield f"{model.describe_brokers(brokers)}: {need}"
