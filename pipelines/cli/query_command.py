@@ -29,7 +29,7 @@ _TAIL = re.compile(r"\s*;(\s|;|--[^\n]*(\n|$)|/\*[^*]*\*/)*$")  # semicolons at 
 
 @app.command(rich_help_panel="Tables, with Spark", epilog=examples("query"))
 def query(
-    sql: Annotated[str, typer.Argument(help="A query, as in SELECT * FROM gold.leader_hotspots.")],
+    sql: Annotated[str, typer.Argument(help="A query, as in SELECT * FROM gold.leader_hotspots.", metavar="SQL")],
     json_file: Annotated[
         Path | None,
         typer.Option(

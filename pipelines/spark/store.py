@@ -75,7 +75,7 @@ class Store(DeltaTables):
                 self._save(table, writer.mode("overwrite").option("replaceWhere", sql_views.match_snapshots(snapshots)))
         if _log.isEnabledFor(logging.INFO):
             counts = self._count_last_commit(table.name, snapshots)
-            _log.info("%s: wrote %s rows", table.name, "some" if counts is None else sum(counts.values()))
+            _log.info("%s: written%s", table.name, "" if counts is None else f", {sum(counts.values())} rows")
 
     def count_by_cluster(self, names: Sequence[str], snapshots: Sequence[SnapshotKey]) -> dict[tuple[str, str], int]:
         """Count the rows of snapshots, which have just been written, by table and cluster."""

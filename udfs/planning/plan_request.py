@@ -50,7 +50,8 @@ class PlanRequest:
     keep_leaders: bool = False  # For the goal failover, whether preferred leaders stay
     per_topic: bool = False  # Whether the leaders of each topic are spread as well
     by_bytes: bool = False  # Whether the goals leaders and failover also even out bytes out
-    allow_empty_racks: bool = False  # Whether a rack may be left without any broker
+    # Whether a rack may be left without any broker
+    allow_empty_racks: bool = json_key("allow_fewer_racks", default=False)
     # Some of PRIORITIES, the most important first; the others have no target
     priorities: tuple[str, ...] = PRIORITIES[:-1]
     targets: Targets = field(default_factory=Targets)
