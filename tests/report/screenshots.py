@@ -53,7 +53,7 @@ SHOTS = (
     Shot("report-light", TWO, height=1500),
     Shot("report-dark", TWO, height=1500, scheme="dark"),
     Shot("report-phone", TWO, width=390, height=1600),
-    Shot("broker-failures", TWO, "#c0 section.card:has(h3:text('Can this broker fail'))", width=1100),
+    Shot("broker-failures", TWO, "#c0 section.card:has(h3:text('Can this broker fail'))", width=1500),
     Shot("fleet-215", FLEET, height=1500),
     Shot("fleet-215-takeovers", FLEET, "#c0 figure:has([data-chart=takeovers])", width=1100),
     Shot("fleet-215-pairs", FLEET, "#c0 figure:has([data-chart=pairs])", width=1100),
