@@ -35,7 +35,7 @@ from pyspark.sql import functions as F
 
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.quality.quality_gate import Finding, Rule, list_rules
-from pipelines.tables.table_contract import Table
+from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 
 # It logs at every start, and repeats the findings.
 logging.getLogger("great_expectations").setLevel(logging.CRITICAL)
@@ -43,7 +43,6 @@ logging.getLogger("great_expectations").setLevel(logging.CRITICAL)
 _SITE = "data_docs"
 _MAX_ATTEMPTS = 20
 _ROWS = "rows_with_these_keys"
-_SNAPSHOT = ("cluster_id", "snapshot_id")
 
 
 class RowsWhere(TableMetricProvider):
@@ -82,10 +81,12 @@ def count_repeated_keys(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 def count_by_snapshot(frame: DataFrame, rows: Column, example_columns: Sequence[str]) -> list[list[Any]]:
     """Count faulty rows: [cluster, snapshot, rows, example as JSON]; the first two are None if not in `frame`."""
-    key = [name for name in _SNAPSHOT if name in frame.columns]
+    key = [name for name in SNAPSHOT_KEY if name in frame.columns]
     example = F.first(F.to_json(F.struct(*example_columns), {"ignoreNullFields": "false"}))
     counted = frame.groupBy(*key).agg(rows.alias("_rows"), example.alias("_example")).collect()
-    counts = ([*(row[name] if key else None for name in _SNAPSHOT), row["_rows"], row["_example"]] for row in counted)
+    counts = (
+        [*(row[name] if key else None for name in SNAPSHOT_KEY), row["_rows"], row["_example"]] for row in counted
+    )
     return sorted(counts, key=str)
 
 

@@ -27,11 +27,10 @@ from pipelines.spark.delta_tables import DeltaTables
 from pipelines.spark.views import VIEWS, View, find_dependencies
 from pipelines.spark.warehouse_folder import DataFile, TableListing
 from pipelines.tables import TABLES
-from pipelines.tables.table_contract import Table
+from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 
 _GLOB = re.compile(r"[][{}*?\\^]")  # Spark takes paths with these for patterns
 _MAX_LOCAL_ROWS = 1_000_000
-_KEY = ("cluster_id", "snapshot_id")
 
 _log = logging.getLogger(__name__)
 
@@ -184,13 +183,15 @@ class Store(DeltaTables):
         count = None if files is None else warehouse_folder.count_rows(files)
         if files is None or count is None or count > _MAX_LOCAL_ROWS:
             return None
-        rows = warehouse_folder.read_files(Path(self.location(name)), files, list(dict.fromkeys((*_KEY, *columns))))
-        for column in _KEY:  # removes most other rows without a Python value for each
+        rows = warehouse_folder.read_files(
+            Path(self.location(name)), files, list(dict.fromkeys((*SNAPSHOT_KEY, *columns)))
+        )
+        for column in SNAPSHOT_KEY:  # removes most other rows without a Python value for each
             rows = rows.filter(
                 pc.is_in(rows[column], pa.array([getattr(key, column) for key in snapshots], pa.string()))
             )
         keys = {(key.cluster_id, key.snapshot_id) for key in snapshots}
-        matches = [key in keys for key in zip(*(rows[column].to_pylist() for column in _KEY), strict=True)]
+        matches = [key in keys for key in zip(*(rows[column].to_pylist() for column in SNAPSHOT_KEY), strict=True)]
         return rows.filter(pa.array(matches, pa.bool_()))
 
     def _count_last_commit(self, name: str, snapshots: Sequence[SnapshotKey]) -> dict[str, int] | None:

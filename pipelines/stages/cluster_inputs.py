@@ -12,12 +12,12 @@ from pyspark.sql import functions as F
 
 from pipelines.config.settings import CustomFailure
 from pipelines.errors import SettingsError
+from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.failures.arrow_functions import Clusters
 from udfs.failures.kernels.failure_totals import LOADS
 from udfs.failures.required_headroom import RESOURCES
 from udfs.failures.scenarios import Cluster
 
-_SNAPSHOT = ("cluster_id", "snapshot_id")
 _COLUMNS = ("cluster", "broker_id", *RESOURCES)
 
 # Capacities (one per load, NaN = no limit) by cluster ("" = every cluster) and broker id.
@@ -27,7 +27,7 @@ Capacities = Mapping[tuple[str, int], list[float]]
 def collect_brokers(brokers: DataFrame) -> dict[tuple[str, str], list[Row]]:
     """Collect the brokers (broker_id, rack, live) of each snapshot, rising; workers get them with a function."""
     by_snapshot: dict[tuple[str, str], list[Row]] = {}
-    rows = brokers.select(*_SNAPSHOT, "broker_id", "rack", "live").collect()
+    rows = brokers.select(*SNAPSHOT_KEY, "broker_id", "rack", "live").collect()
     for row in sorted(rows, key=attrgetter("broker_id")):
         by_snapshot.setdefault((row.cluster_id, row.snapshot_id), []).append(row)
     return by_snapshot
@@ -36,7 +36,7 @@ def collect_brokers(brokers: DataFrame) -> dict[tuple[str, str], list[Row]]:
 def collect_clusters(brokers: DataFrame, topics: DataFrame, custom: Sequence[CustomFailure] = ()) -> Clusters:
     """Describe clusters. A custom failure without a cluster applies to every one that has all of its brokers."""
     known = collect_brokers(brokers)
-    counts = topics.groupBy(*_SNAPSHOT).agg(F.sum("partitions").alias("n")).collect()
+    counts = topics.groupBy(*SNAPSHOT_KEY).agg(F.sum("partitions").alias("n")).collect()
     partitions = {(row.cluster_id, row.snapshot_id): int(row.n or 0) for row in counts}
 
     def describe(key: tuple[str, str]) -> Cluster:

@@ -11,13 +11,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from pipelines.tables.internal_tables import SCHEME_AGGREGATES
-from pipelines.tables.table_contract import Table
+from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 from udfs.failures import arrow_functions
 from udfs.failures.arrow_functions import AggregationPlan, Clusters, TableFunction
 from udfs.failures.partition_arrays import PARTITIONS, TOPICS
 from udfs.placement.schemes import OBSERVED
-
-_KEY = ("cluster_id", "snapshot_id")
 
 
 class AggregationParameters(NamedTuple):
@@ -43,7 +41,7 @@ def _topic_batches(topics: DataFrame, parameters: AggregationParameters) -> Data
         "partition_loads": F.array().cast(from_arrow_type(TOPICS.field("partition_loads").type)),
     }
     filled = topics.withColumns({name: F.coalesce(name, value) for name, value in defaults.items()})
-    return _pack(filled.select(*_KEY, *TOPICS.names), arrow_functions.TOPIC_BATCH, parameters)
+    return _pack(filled.select(*SNAPSHOT_KEY, *TOPICS.names), arrow_functions.TOPIC_BATCH, parameters)
 
 
 def _partition_batches(partitions: DataFrame, parameters: AggregationParameters) -> DataFrame:
@@ -54,16 +52,16 @@ def _partition_batches(partitions: DataFrame, parameters: AggregationParameters)
     isr = F.when(in_sync, no_brokers).otherwise(F.col("isr"))
     lists = {"isr": isr, "elr": F.coalesce("elr", no_brokers), "lags": F.coalesce(lags, no_lags)}
     filled = partitions.where(F.col("replicas").isNotNull()).withColumns({"all_in_sync": in_sync, **lists})
-    return _pack(filled.select(*_KEY, *PARTITIONS.names), arrow_functions.PARTITION_BATCH, parameters)
+    return _pack(filled.select(*SNAPSHOT_KEY, *PARTITIONS.names), arrow_functions.PARTITION_BATCH, parameters)
 
 
 def scheme_aggregates(
     topics: DataFrame, partitions: DataFrame, brokers: DataFrame, parameters: AggregationParameters
 ) -> DataFrame:
     """Compute internal.scheme_aggregates: a row for every snapshot and scheme, even without topics or live brokers."""
-    snapshots = brokers.select(*_KEY).unionByName(topics.select(*_KEY)).distinct()
+    snapshots = brokers.select(*SNAPSHOT_KEY).unionByName(topics.select(*SNAPSHOT_KEY)).distinct()
     empty = snapshots.select(
-        *_KEY,
+        *SNAPSHOT_KEY,
         F.lit(0).alias("shard"),
         F.lit(arrow_functions.EMPTY).alias("kind"),
         F.lit(None).cast("binary").alias("ipc_batch"),
@@ -73,13 +71,13 @@ def scheme_aggregates(
         batches.append(_partition_batches(partitions, parameters))
     shards = (
         reduce(DataFrame.unionByName, batches)
-        .groupBy(*_KEY, "shard")
+        .groupBy(*SNAPSHOT_KEY, "shard")
         .applyInArrow(
             arrow_functions.make_shard_aggregator(parameters.clusters, parameters.plan),
             from_arrow_schema(arrow_functions.SHARD_AGGREGATES),
         )
     )
-    clusters = shards.groupBy(*_KEY, "scheme").applyInArrow(
+    clusters = shards.groupBy(*SNAPSHOT_KEY, "scheme").applyInArrow(
         arrow_functions.make_cluster_aggregator(parameters.clusters, parameters.plan),
         from_arrow_schema(arrow_functions.CLUSTER_AGGREGATES),
     )

@@ -6,11 +6,10 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pyspark.sql.types import LongType
 
 from pipelines.tables.gold_tables import HOTSPOT_DISTRIBUTION
+from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.hotspots import hotspots_by_scheme
 from udfs.hotspots.hotspot_distribution import TrialOptions
 from udfs.hotspots.leaders_by_seed import hash_names
-
-_KEY = ("cluster_id", "snapshot_id")
 
 
 def _pack_topics(topics: DataFrame) -> DataFrame:
@@ -24,7 +23,7 @@ def _pack_topics(topics: DataFrame) -> DataFrame:
         "replication_factor",
         F.when((F.size(ids) > 0) & ~is_complete, ids).alias("partition_ids"),
     )
-    return topics.select(*_KEY, topic.cast(from_arrow_type(hotspots_by_scheme.TOPIC)).alias("topic"))
+    return topics.select(*SNAPSHOT_KEY, topic.cast(from_arrow_type(hotspots_by_scheme.TOPIC)).alias("topic"))
 
 
 def hotspot_distribution(
@@ -32,21 +31,23 @@ def hotspot_distribution(
 ) -> DataFrame:
     """Compute gold.hotspot_distribution from silver.topics, silver.brokers and silver.partitions."""
     broker = F.struct("broker_id", "rack").cast(from_arrow_type(hotspots_by_scheme.BROKER))
-    live = brokers.where("live").select(*_KEY, broker.alias("broker"))
+    live = brokers.where("live").select(*SNAPSHOT_KEY, broker.alias("broker"))
     with_leader = partitions.where(F.col("replicas").isNotNull() & (F.col("leader") >= 0))
-    counted = with_leader.groupBy(*_KEY, F.col("leader").alias("broker_id")).agg(F.count("*").alias("leaders"))
+    counted = with_leader.groupBy(*SNAPSHOT_KEY, F.col("leader").alias("broker_id")).agg(F.count("*").alias("leaders"))
     leaders = F.struct("broker_id", "leaders").cast(from_arrow_type(hotspots_by_scheme.LEADERS))
-    led = counted.select(*_KEY, leaders.alias("leaders"))
+    led = counted.select(*SNAPSHOT_KEY, leaders.alias("leaders"))
     # One shuffle for all three, instead of one each and joins.
     combined = _pack_topics(topics).unionByName(live, True).unionByName(led, True)
     names = {"topic": "topics", "broker": "brokers", "leaders": "leaders"}
-    snapshots = combined.groupBy(*_KEY).agg(*(F.collect_list(one).alias(all_) for one, all_ in names.items()))
+    snapshots = combined.groupBy(*SNAPSHOT_KEY).agg(*(F.collect_list(one).alias(all_) for one, all_ in names.items()))
     chunks = snapshots.withColumn("chunk", F.explode(F.sequence(F.lit(0), F.lit(options.chunks - 1))))
     if options.chunks > 1:
-        chunks = chunks.repartition(options.chunks, *_KEY, "chunk")
+        chunks = chunks.repartition(options.chunks, *SNAPSHOT_KEY, "chunk")
     trials = chunks.select(*hotspots_by_scheme.TRIAL_INPUT.names).mapInArrow(
         hotspots_by_scheme.make_trial_function(options), from_arrow_schema(hotspots_by_scheme.TRIAL_OUTPUT)
     )
     summarise = hotspots_by_scheme.make_summary_function(options)
-    rows = trials.groupBy(*_KEY, "scheme").applyInArrow(summarise, from_arrow_schema(hotspots_by_scheme.DISTRIBUTION))
+    rows = trials.groupBy(*SNAPSHOT_KEY, "scheme").applyInArrow(
+        summarise, from_arrow_schema(hotspots_by_scheme.DISTRIBUTION)
+    )
     return rows.select(*HOTSPOT_DISTRIBUTION.column_names)

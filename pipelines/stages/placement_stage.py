@@ -8,12 +8,12 @@ from pyspark.sql import functions as F
 
 from pipelines.ingest.merge.entities import LOADS
 from pipelines.tables.gold_tables import PLACEMENTS as TABLE
+from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.placement.pandas_udf import partition_replicas, placement_udf
 from udfs.placement.schemes import OBSERVED, is_computed
 from udfs.placement.topic_placement import LiveBrokersBySnapshot
 
-_KEY = ("cluster_id", "snapshot_id")
-_REQUEST = (*_KEY, "topic", "partitions", "replication_factor")
+_REQUEST = (*SNAPSHOT_KEY, "topic", "partitions", "replication_factor")
 # A longer list of partitions is cut into several. Without code generation, each row of an exploded list carries all of
 # it, so that one list of 100,000 partitions would be copied 100,000 times.
 _PARTITIONS_AT_ONCE = 256

@@ -9,12 +9,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.tables.gold_tables import PLAN_MOVES, PLANS
 from pipelines.tables.internal_tables import PACKED_PLANS
+from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.planning import plan_batches
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.waves import WaveLimits
-
-_KEY = ("cluster_id", "snapshot_id")
 
 
 class PlanParameters(NamedTuple):
@@ -33,14 +32,14 @@ def _select_partitions(partitions: DataFrame) -> DataFrame:
     empty = F.array().cast("array<int>")
     names = plan_batches.PARTITIONS.names
     columns = [F.coalesce(name, empty).alias(name) if name in lists else F.col(name) for name in names]
-    return partitions.where(F.col("replicas").isNotNull()).select(*_KEY, *columns)
+    return partitions.where(F.col("replicas").isNotNull()).select(*SNAPSHOT_KEY, *columns)
 
 
 def pack_plans(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, parameters: PlanParameters) -> DataFrame:
     """Plan every snapshot that has a broker or a topic: rows of internal.packed_plans, also where no plan exists."""
     inputs = {
-        "brokers": brokers.select(*_KEY, *plan_batches.BROKERS.names),
-        "topics": topics.select(*_KEY, *plan_batches.TOPICS.names),
+        "brokers": brokers.select(*SNAPSHOT_KEY, *plan_batches.BROKERS.names),
+        "topics": topics.select(*SNAPSHOT_KEY, *plan_batches.TOPICS.names),
         "partitions": _select_partitions(partitions),
     }
     schema = from_arrow_schema(plan_batches.IPC_BATCHES)
@@ -51,12 +50,12 @@ def pack_plans(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, par
         request, ipc_batches = PlanRequest(""), ipc_batches.limit(0)
     options = (parameters.limits, parameters.metric_options, parameters.min_insync_replicas)
     planner = plan_batches.make_planner(request, *options)
-    packed = ipc_batches.groupBy(*_KEY).applyInArrow(planner, from_arrow_schema(plan_batches.PACKED_PLANS))
+    packed = ipc_batches.groupBy(*SNAPSHOT_KEY).applyInArrow(planner, from_arrow_schema(plan_batches.PACKED_PLANS))
     return packed.withColumn("settings", F.lit(parameters.settings)).select(*PACKED_PLANS.column_names)
 
 
 def _unpack(packed_plans: DataFrame, part: str) -> DataFrame:
-    key = [*_KEY, "goal"]
+    key = [*SNAPSHOT_KEY, "goal"]
     # Grouped, not mapped: a batch would hold many rows of megabytes each in memory at once.
     grouped = packed_plans.select(*key, part).groupBy(*key)
     schema = from_arrow_schema(plan_batches.schema_with_keys(part))

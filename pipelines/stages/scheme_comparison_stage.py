@@ -6,14 +6,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.tables.gold_tables import SCHEME_COMPARISON
+from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.durability.durability_rows import BROKERS, RACKS
 from udfs.failures.scenarios import ScenarioKind
 from udfs.placement.schemes import NAIVE
 
-_KEY = ("cluster_id", "snapshot_id")
-
-
-_SCHEME = ("cluster_id", "snapshot_id", "scheme")
+_SCHEME = (*SNAPSHOT_KEY, "scheme")
 
 # metric -> expression over gold.leader_hotspots of whole clusters
 _NOW = {
@@ -77,6 +75,6 @@ def scheme_comparison(
     values = reduce(DataFrame.unionByName, frames)
     naive = values.where(F.col("scheme") == NAIVE).drop("scheme").withColumnRenamed("value", "naive_value")
     seeds = scheme_distribution.select(*_SCHEME, "metric", "seeds", "value_p05", "value_p50", "value_p95")
-    both = values.join(naive, on=[*_KEY, "metric"], how="left").join(seeds, on=[*_SCHEME, "metric"], how="left")
+    both = values.join(naive, on=[*SNAPSHOT_KEY, "metric"], how="left").join(seeds, on=[*_SCHEME, "metric"], how="left")
     ratio = F.try_divide(F.col("value"), F.col("naive_value"))
     return both.withColumn("ratio_to_naive", ratio).select(*SCHEME_COMPARISON.column_names)

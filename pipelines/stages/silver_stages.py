@@ -11,27 +11,27 @@ from pipelines.ingest.merge.shard_facts import RecordOutcome
 from pipelines.spark.election_udf import elect_leader
 from pipelines.tables import silver_tables
 from pipelines.tables.silver_tables import PARTITIONS
+from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.arrow.columns import to_flags, to_lists
 from udfs.arrow.ragged import is_in_segment
 
-_KEY = ("cluster_id", "snapshot_id")
 _KEY_FIELDS = (pa.field("cluster_id", pa.string()), pa.field("snapshot_id", pa.string()))
 
 
 def _select_entity(entities: DataFrame, name: str) -> DataFrame:
     """Return the rows of one entity, its struct's fields as columns."""
-    return entities.where(F.col("entity") == name).select(*_KEY, f"{name}.*")
+    return entities.where(F.col("entity") == name).select(*SNAPSHOT_KEY, f"{name}.*")
 
 
 def _add_key(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
     """Return one snapshot's rows with its key in front, for applyInArrow."""
     keys = [pa.repeat(scalar, rows.num_rows) for scalar in key]
-    return pa.Table.from_arrays([*keys, *rows.columns], names=[*_KEY, *rows.schema.names])
+    return pa.Table.from_arrays([*keys, *rows.columns], names=[*SNAPSHOT_KEY, *rows.schema.names])
 
 
 def brokers(entities: DataFrame) -> DataFrame:
     """Build silver.brokers: every broker that is registered, listed or named by a replica, and whether it is live."""
-    usage = _select_entity(entities, "usage").groupBy(*_KEY, "broker_id")
+    usage = _select_entity(entities, "usage").groupBy(*SNAPSHOT_KEY, "broker_id")
     counts = [name for name in USAGE.names if name != "broker_id"]
     used = usage.agg(*(F.sum(name).alias(name) for name in counts)).withColumn("is_used", F.lit(True))
     registered = _select_entity(entities, "registrations").withColumn("is_registered", F.lit(True))
@@ -41,8 +41,8 @@ def brokers(entities: DataFrame) -> DataFrame:
         result, _ = infer_brokers(registrations, rows.filter(rows["is_used"]).select(USAGE.names).cast(USAGE))
         return _add_key(key, result)
 
-    both = registered.join(used, on=[*_KEY, "broker_id"], how="full")
-    rows = both.groupBy(*_KEY).applyInArrow(infer, from_arrow_schema(pa.schema([*_KEY_FIELDS, *BROKERS])))
+    both = registered.join(used, on=[*SNAPSHOT_KEY, "broker_id"], how="full")
+    rows = both.groupBy(*SNAPSHOT_KEY).applyInArrow(infer, from_arrow_schema(pa.schema([*_KEY_FIELDS, *BROKERS])))
     return rows.select(*silver_tables.BROKERS.column_names)
 
 
@@ -53,8 +53,8 @@ def topics(entities: DataFrame) -> DataFrame:
 
 def partitions(entities: DataFrame, brokers: DataFrame) -> DataFrame:
     """Build silver.partitions without `successor`. Leader and ISR that no source shows are inferred, and marked so."""
-    down = brokers.where(~F.col("live")).groupBy(*_KEY).agg(F.collect_list("broker_id").alias("down"))
-    rows = _select_entity(entities, "partitions").join(down, on=list(_KEY), how="left")
+    down = brokers.where(~F.col("live")).groupBy(*SNAPSHOT_KEY).agg(F.collect_list("broker_id").alias("down"))
+    rows = _select_entity(entities, "partitions").join(down, on=list(SNAPSHOT_KEY), how="left")
 
     # Defined here, so that Spark sends its code to the workers, which need not import all tables for it.
     def infer(
@@ -70,7 +70,7 @@ def partitions(entities: DataFrame, brokers: DataFrame) -> DataFrame:
     lists = [F.coalesce(name, F.array().cast("array<int>")) for name in ("replicas", "isr", "down")]
     is_known = [F.col(name).isNotNull() for name in ("replicas", "isr")]
     rows = rows.withColumn("state", infer_state("leader", *lists, *is_known)).drop("leader", "isr")
-    return rows.select("*", "state.*").select(*_KEY, *INFERRED_PARTITIONS.names)
+    return rows.select("*", "state.*").select(*SNAPSHOT_KEY, *INFERRED_PARTITIONS.names)
 
 
 def replicas(entities: DataFrame, partitions: DataFrame) -> DataFrame:
@@ -91,8 +91,8 @@ def replicas(entities: DataFrame, partitions: DataFrame) -> DataFrame:
 def quarantine(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
     """Build silver.quarantine: the rejected records with their text."""
     rejected = _select_entity(entities, "quarantine")
-    texts = raw_metadata.select(*_KEY, "source", "record_number", "raw")
-    result = rejected.join(texts, on=[*_KEY, "source", "record_number"], how="inner")
+    texts = raw_metadata.select(*SNAPSHOT_KEY, "source", "record_number", "raw")
+    result = rejected.join(texts, on=[*SNAPSHOT_KEY, "source", "record_number"], how="inner")
     return result.select(*silver_tables.QUARANTINE.column_names)
 
 
@@ -103,14 +103,14 @@ def conflicts(entities: DataFrame, brokers: DataFrame) -> DataFrame:
         return _add_key(key, find_leading_down_brokers(rows.select(BROKERS.names)))
 
     schema = from_arrow_schema(pa.schema([*_KEY_FIELDS, *CONFLICTS]))
-    leading = brokers.groupBy(*_KEY).applyInArrow(find, schema)
+    leading = brokers.groupBy(*SNAPSHOT_KEY).applyInArrow(find, schema)
     return _select_entity(entities, "conflicts").unionByName(leading).select(*silver_tables.CONFLICTS.column_names)
 
 
 def source_summary(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
     """Build silver.source_summary: what became of each source's records."""
-    counted = raw_metadata.groupBy(*_KEY, "source", "format").agg(F.count("*").alias("records"))
-    outcomes = _select_entity(entities, "outcomes").groupBy(*_KEY, "source", "outcome", "reason")
+    counted = raw_metadata.groupBy(*SNAPSHOT_KEY, "source", "format").agg(F.count("*").alias("records"))
+    outcomes = _select_entity(entities, "outcomes").groupBy(*SNAPSHOT_KEY, "source", "outcome", "reason")
     summed = outcomes.agg(F.sum("records").alias("records"))
 
     def count(outcome: RecordOutcome) -> Column:
@@ -119,21 +119,23 @@ def source_summary(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
 
     is_ignored = (F.col("outcome") == RecordOutcome.IGNORED) & F.col("reason").isNotNull()
     reasons = F.collect_list(F.when(is_ignored, F.struct("reason", "records")))
-    by_source = summed.groupBy(*_KEY, "source").agg(
+    by_source = summed.groupBy(*SNAPSHOT_KEY, "source").agg(
         *map(count, RecordOutcome), F.map_from_entries(F.array_sort(reasons)).alias("ignored_reasons")
     )
-    return counted.join(by_source, on=[*_KEY, "source"], how="inner").select(*silver_tables.SOURCE_SUMMARY.column_names)
+    return counted.join(by_source, on=[*SNAPSHOT_KEY, "source"], how="inner").select(
+        *silver_tables.SOURCE_SUMMARY.column_names
+    )
 
 
 def add_successors(
     partitions: DataFrame, brokers: DataFrame, topics: DataFrame, unclean_leader_election: bool
 ) -> DataFrame:
     """Complete rows of silver.partitions by the broker that takes over if the leader fails."""
-    live = brokers.where("live").groupBy(*_KEY).agg(F.collect_list("broker_id").alias("live"))
+    live = brokers.where("live").groupBy(*SNAPSHOT_KEY).agg(F.collect_list("broker_id").alias("live"))
     configs = topics.where(F.col("unclean_leader_election").isNotNull())
-    configs = configs.select(*_KEY, "topic", F.col("unclean_leader_election").alias("unclean"))
-    rows = partitions.join(F.broadcast(live), on=list(_KEY), how="left")
-    rows = rows.join(configs, on=[*_KEY, "topic"], how="left")
+    configs = configs.select(*SNAPSHOT_KEY, "topic", F.col("unclean_leader_election").alias("unclean"))
+    rows = partitions.join(F.broadcast(live), on=list(SNAPSHOT_KEY), how="left")
+    rows = rows.join(configs, on=[*SNAPSHOT_KEY, "topic"], how="left")
     live_replicas = F.coalesce(F.array_intersect("replicas", "live"), F.array().cast("array<int>"))
     unclean = F.coalesce("unclean", F.lit(unclean_leader_election))
     successor = elect_leader(unclean, live_replicas, F.array("leader")).leader

@@ -15,15 +15,14 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from pipelines.spark.arrow_frames import create_frame
 from pipelines.tables import simulation_tables
-from pipelines.tables.table_contract import Table
+from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 from udfs.simulation import spark_functions
 from udfs.simulation.event_columns import KINDS_OF_EVERY_SHARD
 from udfs.simulation.kernels.codes import EventKind
 from udfs.simulation.kernels.simulation_arrays import ClusterSetup
 from udfs.simulation.simulation_schemas import JOINED_REQUESTS, LISTS, WIRE
 
-_KEY = ("cluster_id", "snapshot_id")
-_KEY_SCHEMA = StructType([StructField(name, StringType()) for name in _KEY])
+_KEY_SCHEMA = StructType([StructField(name, StringType()) for name in SNAPSHOT_KEY])
 _INITIAL_CLUSTER = EventKind.INITIAL_CLUSTER.label
 _NAMES_OF_EVERY_SHARD = [kind.label for kind in KINDS_OF_EVERY_SHARD]
 
@@ -67,11 +66,11 @@ def simulate_events(events: DataFrame, buckets: int, persist: Persist = lambda f
 
 
 def _read_clusters(events: DataFrame) -> list[_Cluster]:
-    initial = events.where(F.col("kind") == _INITIAL_CLUSTER).select(*_KEY, "at_ms", "numbers")
+    initial = events.where(F.col("kind") == _INITIAL_CLUSTER).select(*SNAPSHOT_KEY, "at_ms", "numbers")
     deletes = F.max(F.col("kind") == EventKind.DELETE_PARTITION.label)
-    deletions = events.groupBy(*_KEY).agg(deletes.alias("has_deletions"))
+    deletions = events.groupBy(*SNAPSHOT_KEY).agg(deletes.alias("has_deletions"))
     clusters = []
-    for *key, at_ms, numbers, has_deletions in initial.join(deletions, list(_KEY)).collect():
+    for *key, at_ms, numbers, has_deletions in initial.join(deletions, list(SNAPSHOT_KEY)).collect():
         # With KRaft, a topic is deleted with its record: its partitions need not know of each other.
         clusters.append(_Cluster(tuple(key), at_ms, numbers, has_deletions and not numbers[ClusterSetup.KRAFT]))
     return clusters
@@ -82,7 +81,7 @@ def _make_initial_rows(clusters: Sequence[_Cluster]) -> pa.Table:
     for one in clusters:
         lists = [*([-1] * len(LISTS)), len(one.numbers), *one.numbers]
         row = {"at_ms": one.at_ms, "event": -1, "kind": _INITIAL_CLUSTER, "lists": lists}
-        rows.append(dict(zip(_KEY, one.key, strict=True)) | row)
+        rows.append(dict(zip(SNAPSHOT_KEY, one.key, strict=True)) | row)
     return pa.Table.from_pylist(rows, schema=WIRE)
 
 
@@ -108,7 +107,7 @@ def _find_joint_events(shards: DataFrame, clusters: dict[tuple[str, str], bool])
     """Find joint events (WIRE): a worker has all shards of a cluster, as all partitions take part in elections."""
     # clusters: by key, whether its leaders may be rebalanced; otherwise, it deletes topics.
     keys = F.broadcast(create_frame(shards.sparkSession, list(clusters), _KEY_SCHEMA))
-    chosen = shards.join(keys, list(_KEY), "left_semi").repartition(*_KEY).select("rows")
+    chosen = shards.join(keys, list(SNAPSHOT_KEY), "left_semi").repartition(*SNAPSHOT_KEY).select("rows")
     find = spark_functions.joint_event_finder([key for key, can_rebalance in clusters.items() if can_rebalance])
     return chosen.mapInArrow(find, from_arrow_schema(WIRE))
 
@@ -130,7 +129,7 @@ def build_requests(results: DataFrame) -> DataFrame:
     """Build rows of gold.requests; the parts of a request come together again, to be answered as one."""
     own = {"part_error": F.col("error"), "part_answered_at_ms": F.col("answered_at_ms")}
     single = _unpack(results, "requests").withColumns(own)
-    parts = _unpack(results, "requests_of_parts").repartition(*_KEY, "request")
+    parts = _unpack(results, "requests_of_parts").repartition(*SNAPSHOT_KEY, "request")
     joined = parts.mapInArrow(spark_functions.join_request_parts, from_arrow_schema(JOINED_REQUESTS))
     return single.unionByName(joined).select(*simulation_tables.REQUESTS.column_names)
 
@@ -143,7 +142,7 @@ def _unpack(results: DataFrame, part: str) -> DataFrame:
 def build_availability(health: DataFrame) -> DataFrame:
     """Build rows of gold.availability, per partition and per whole topic (-1), from gold.replication_health."""
     length = F.col("to_ms") - F.col("from_ms")
-    place = [*_KEY, "topic", "partition"]
+    place = [*SNAPSHOT_KEY, "topic", "partition"]
     # An outage is a whole period without a leader, whose epoch or ISR may change meanwhile.
     leaderless = health.where(F.col("leader").isNull() & (length > 0)).select(*place, "from_ms", "to_ms")
     in_order = Window.partitionBy(*place).orderBy("from_ms")

@@ -1,7 +1,7 @@
 """The gold tables that `run` writes. udfs/ declares the columns that it computes."""
 
 from pipelines.ingest.merge.entities import LOADS
-from pipelines.tables.table_contract import Between, NoRowWhere, OneOf, Table, columns
+from pipelines.tables.table_contract import SNAPSHOT_KEY, Between, NoRowWhere, OneOf, Table, columns
 from udfs.arrow.column_declarations import DOUBLE, INT, INTS, LONG, TEXT, column
 from udfs.durability.durability_rows import DURABILITY_COLUMNS
 from udfs.durability.kernels.loss_probability import EXACT, MONTE_CARLO
@@ -16,8 +16,8 @@ from udfs.origin.topic_origins import ORIGIN_COLUMNS, ORIGIN_NAMES
 from udfs.planning.goal_registry import GOALS
 from udfs.planning.plan_rows import MOVE_COLUMNS, PLAN_COLUMNS
 
-_KEYS = ("cluster_id", "snapshot_id", "scheme")
-_PLAN_KEYS = ("cluster_id", "snapshot_id", "goal")
+_KEYS = (*SNAPSHOT_KEY, "scheme")
+_PLAN_KEYS = (*SNAPSHOT_KEY, "goal")
 _ORIGINS = tuple(ORIGIN_NAMES.values())
 _METHODS = OneOf("method", (EXACT, MONTE_CARLO))
 _KINDS = OneOf("scenario_kind", tuple(ScenarioKind))

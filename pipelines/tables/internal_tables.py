@@ -1,11 +1,9 @@
 """Tables that only the program reads: merged entities, sums over partitions, packed plans."""
 
 from pipelines.ingest.merge import entities
-from pipelines.tables.table_contract import Table, columns
+from pipelines.tables.table_contract import SNAPSHOT_KEY, Table, columns
 from udfs.arrow.column_declarations import BINARY, INTS, TEXT, TEXTS, column
 from udfs.planning.plan_rows import PLAN_COLUMNS
-
-_SNAPSHOT = ("cluster_id", "snapshot_id")
 
 ENTITIES = Table(
     "internal.entities",
@@ -37,7 +35,7 @@ SCHEME_AGGREGATES = Table(
         ),
         scheme=True,
     ),
-    keys=(*_SNAPSHOT, "scheme"),
+    keys=(*SNAPSHOT_KEY, "scheme"),
     partition_by=("cluster_id",),
     skip_by=("snapshot_id", "scheme"),
 )
@@ -52,7 +50,7 @@ PACKED_PLANS = Table(
         column("plan", BINARY, "the row of gold.plans, see udfs/planning/plan_rows.py", required=True),
         column("moves", BINARY, "the rows of gold.plan_moves, see udfs/planning/plan_rows.py", required=True),
     ),
-    keys=(*_SNAPSHOT, "goal"),
+    keys=(*SNAPSHOT_KEY, "goal"),
     partition_by=("cluster_id",),
     skip_by=("snapshot_id", "goal"),
 )

@@ -4,17 +4,14 @@ import pyarrow as pa
 
 from pipelines.ingest.merge import entities
 from pipelines.tables.bronze_tables import FORMAT, RAW
-from pipelines.tables.table_contract import Between, Matches, NoRowWhere, Table, columns
+from pipelines.tables.table_contract import SNAPSHOT_KEY, Between, Matches, NoRowWhere, Table, columns
 from udfs.arrow.column_declarations import INT, LONG, TEXT, column
-
-_KEY = ("cluster_id", "snapshot_id")
-
 
 BROKERS = Table(
     "silver.brokers",
     "One row per broker: registered, listed, or named by a replica list.",
     columns(*entities.BROKERS),
-    keys=(*_KEY, "broker_id"),
+    keys=(*SNAPSHOT_KEY, "broker_id"),
     expectations=(Between("broker_id", 0), Between("replicas", 0), Between("leaders", 0)),
     gated=True,
 )
@@ -23,7 +20,7 @@ TOPICS = Table(
     "silver.topics",
     "One row per topic.",
     columns(*entities.TOPICS),
-    keys=(*_KEY, "topic"),
+    keys=(*SNAPSHOT_KEY, "topic"),
     partition_by=("cluster_id",),
     expectations=(
         Matches("topic", "[a-zA-Z0-9._-]{1,249}"),
@@ -46,7 +43,7 @@ PARTITIONS = Table(
             "leader. Topics without the config follow topics.unclean_leader_election",
         ),
     ),
-    keys=(*_KEY, "topic", "partition"),
+    keys=(*SNAPSHOT_KEY, "topic", "partition"),
     partition_by=("cluster_id",),
     skip_by=("snapshot_id", "topic"),
     expectations=(
@@ -70,7 +67,7 @@ REPLICAS = Table(
     "silver.replicas",
     "One row per replica; logs on disk that no assignment accounts for have no position.",
     columns(*entities.REPLICAS),
-    keys=(*_KEY, "topic", "partition", "broker_id", "is_future"),
+    keys=(*SNAPSHOT_KEY, "topic", "partition", "broker_id", "is_future"),
     partition_by=("cluster_id",),
     skip_by=("snapshot_id", "topic", "broker_id"),
     expectations=(Between("position", 0), Between("size_bytes", 0)),
@@ -80,7 +77,7 @@ QUARANTINE = Table(
     "silver.quarantine",
     "One row per rejected record, with every reason. If only a part of a record is rejected, the rest is used.",
     columns(entities.SOURCE, entities.RECORD_NUMBER, entities.LINE_NUMBER, RAW, entities.REASONS),
-    keys=(*_KEY, "source", "record_number"),
+    keys=(*SNAPSHOT_KEY, "source", "record_number"),
 )
 
 CONFLICTS = Table(
@@ -102,7 +99,7 @@ SOURCE_SUMMARY = Table(
         column("ignored_records", LONG, "records without facts that the program uses", required=True),
         column("ignored_reasons", pa.map_(TEXT, LONG), "ignored records by reason", required=True),
     ),
-    keys=(*_KEY, "source"),
+    keys=(*SNAPSHOT_KEY, "source"),
     expectations=(
         NoRowWhere(
             "records_add_up",

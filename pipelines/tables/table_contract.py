@@ -9,6 +9,8 @@ from pyspark.sql.types import StructField, StructType
 
 from udfs.arrow.column_declarations import TEXT, column, get_comment
 
+SNAPSHOT_KEY = ("cluster_id", "snapshot_id")  # a cluster at the time of its sources
+
 
 class Between(NamedTuple):
     """Expect values within [low, high]; nulls pass; None = no limit."""
