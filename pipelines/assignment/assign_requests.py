@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.snapshot_reader import Snapshot
 from udfs.placement.schemes import KAFKA, KRAFT, MANUAL, OBSERVED, SCHEMES
+from udfs.plurals import count_of
 
 MAX_REPLICAS = 100_000_000  # of one topic: more is probably a typing error
 
@@ -168,7 +169,7 @@ def _check_existing_replicas(topic: TopicRequest, existing: list[list[int]]) -> 
     width = len(existing[0])
     for partition, replicas in enumerate(existing):
         if len(replicas) != width or len(set(replicas)) != width:
-            first = f"partition 0 has {width} replica{'' if width == 1 else 's'}"
+            first = f"partition 0 has {count_of(width, 'replica')}"
             raise ValueError(f"existing_replicas: partition {partition} has {replicas}, but {first}")
     if width != topic.replication_factor:
         raise ValueError(f"replication_factor is {topic.replication_factor}, but partition 0 has {width}")

@@ -16,6 +16,7 @@ from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, KafkaError, T
 from udfs.placement.kernels.topic_seeds import compute_topic_seeds
 from udfs.placement.schemes import KRAFT, MANUAL, SCHEMES, find_place_function
 from udfs.placement.topic_placement import get_utf8_buffers
+from udfs.plurals import count_of
 
 _BATCH_REPLICAS = 5_000_000
 _BATCH_REQUESTS = 5_000
@@ -190,7 +191,7 @@ def parse_manual_assignment(topic: str, text: str, brokers: Collection[int]) -> 
             count, first = len(replicas), len(partitions[0])
             message = f"{_INCLUDES}a partition with {count} replica(s), but this is not consistent with previous "
             message += f"partitions, which have {first} replica(s)."
-            problem = f"{count} replica{'' if count == 1 else 's'}, but partition 0 has {first}"
+            problem = f"{count_of(count, 'replica')}, but partition 0 has {first}"
             raise ManualAssignmentError(location, problem, message)
         partitions.append(replicas)
     return partitions

@@ -13,6 +13,7 @@ import typer
 from pipelines.cli.text_format import format_count, print_grid
 from pipelines.config.settings import Settings
 from pipelines.ingest.sources import SnapshotKey
+from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     from pipelines.runner import Run
@@ -82,7 +83,7 @@ def _read_source_summary(store: Store, snapshots: Sequence[SnapshotKey]) -> list
 
 def _describe_source(row: Mapping[str, Any]) -> str:
     parts = [f"{row[f'{what}_records']} {what}" for what in ("accepted", "quarantined", "ignored")]
-    records = f"{row['records']} record{'' if row['records'] == 1 else 's'}"
+    records = f"{count_of(row['records'], 'record')}"
     return f"{row['cluster_id']}: {row['source']} ({row['format']}): {records}: {', '.join(parts)}"
 
 

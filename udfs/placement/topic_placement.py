@@ -13,6 +13,7 @@ from udfs.placement.kernels.java_util import scramble_seeds
 from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, TopicPlacements, Topics, describe_error
 from udfs.placement.kernels.topic_seeds import compute_topic_seeds
 from udfs.placement.schemes import SCHEMES, find_place_function
+from udfs.plurals import count_of
 
 # One row per topic, not per partition: little passes between Spark and Python, and Spark cuts the list.
 TOPIC_PLACEMENT = pa.struct(
@@ -70,9 +71,8 @@ def _describe_errors(topics: Topics, lists: BrokerLists, names: pa.Array, placem
         code, detail = int(placements.error_code[row]), int(placements.error_detail[row])
         error = describe_error(topics, lists, row, code, detail)
         brokers = lists.sizes[topics.broker_list[row]]
-        partitions = f"{topics.partitions[row]} partition{'' if topics.partitions[row] == 1 else 's'}"
-        values = f"{partitions}, replication factor {topics.replication_factor[row]}"
-        values += f", {brokers} broker{'' if brokers == 1 else 's'}"
+        values = f"{count_of(topics.partitions[row], 'partition')}, replication factor {topics.replication_factor[row]}"
+        values += f", {count_of(brokers, 'broker')}"
         out[row] = f"{error.exception}: {error.message} (topic {names[row]}: {values})"
     return pa.array(out, pa.string())
 

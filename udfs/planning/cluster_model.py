@@ -299,11 +299,6 @@ def join_names(names: Iterable[object], limit: int = 8) -> str:
     return ", ".join(texts[:limit]) + (f" and {len(texts) - limit} more" if len(texts) > limit else "")
 
 
-def count_of(number: int, noun: str) -> str:
-    """Write a number with its noun: 1 replica, 2 replicas."""
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
 def promote_replicas(offsets: Ints, replicas: Int32s, chosen: Ints, position: int) -> Int32s:
     """Move chosen replicas (indices, at most one per list) forward to `position`, 0 for the leader: int32 (r)."""
     row, old = row_of(offsets), position_of(offsets)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, FIRST_USED, INFERRED_PARTITIONS, STATE_INFERRED, USAGE
 from udfs.arrow.columns import is_valid, to_array, to_flags, to_list_array, to_lists, to_numpy
 from udfs.arrow.ragged import RaggedLists, count_true, first_true, offsets_of, row_of
+from udfs.plurals import count_of
 
 # What leader and ISR of a partition become.
 STATE = pa.struct([INFERRED_PARTITIONS.field("leader"), INFERRED_PARTITIONS.field("isr"), STATE_INFERRED])
@@ -80,7 +81,7 @@ def find_leading_down_brokers(brokers: pa.Table) -> pa.Table:
             "entity": f"broker {row['broker_id']}",
             "field": "live",
             "value": f"down: {row['live_reason']}",
-            "other_value": f"leads {row['leaders']} partition{'' if row['leaders'] == 1 else 's'}",
+            "other_value": f"leads {count_of(row['leaders'], 'partition')}",
             "outcome": FIRST_USED,
         }
         for row in rows.to_pylist()

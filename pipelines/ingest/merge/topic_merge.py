@@ -15,6 +15,7 @@ from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.source_format import FactKind
 from udfs.arrow.columns import is_valid, to_array, to_codes, to_lists, to_numpy
 from udfs.arrow.ragged import row_of
+from udfs.plurals import count_of
 
 LOAD_FIELDS = tuple(field.name for field in LOADS)
 _FIELDS = ("topic_id", "partition_count", "replication_factor", "configs", "marked_for_deletion", *LOAD_FIELDS)
@@ -133,11 +134,11 @@ def describe_topics(declared: Declared, partitions: pa.Table) -> pa.Table:
         some = np.setdiff1d(window, present, assume_unique=True)[:_NAMED_PARTITIONS].tolist()
         if missing and begin < end:
             more = "" if missing == len(some) else f" and {missing - len(some)} more"
-            count_text = f"{missing} of {effective} partition{'' if effective == 1 else 's'}"
+            count_text = f"{missing} of {count_of(effective, 'partition')}"
             verb = "is" if missing == 1 else "are"
             warnings.append(f"{count_text} {verb} not shown: {', '.join(map(str, some))}{more}")
         if count is not None and highest >= count:
-            warnings.append(f"declares {count} partition{'' if count == 1 else 's'} but shows partition {highest}")
+            warnings.append(f"declares {count_of(count, 'partition')} but shows partition {highest}")
         has_loads = begin < end and (missing > 0 or bool(loaded[begin:end].any()))
         rows.append(
             {

@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any, NoReturn
 
 from pipelines.simulation.scenario.scenario_file import LARGEST, LARGEST_ID, ScenarioFile
+from udfs.plurals import count_of
 from udfs.simulation.cluster_events import BrokerIds, ClusterSettings, Event, InitialState, TopicPartition
 from udfs.simulation.group_events import GroupEvent
 from udfs.simulation.kernels.codes import EventKind
@@ -237,7 +238,7 @@ class ScenarioCluster:
 
     def _describe_topics(self) -> str:
         first = list(self.replicas.items())[:_MAX_TOPICS_SHOWN]
-        sizes = [f"{topic} ({len(ids)} partition{'' if len(ids) == 1 else 's'})" for topic, ids in first]
+        sizes = [f"{topic} ({count_of(len(ids), 'partition')})" for topic, ids in first]
         return ", ".join(sizes) or "none"
 
 

@@ -13,9 +13,10 @@ from udfs.planning.annealing import search_task
 from udfs.planning.annealing.kernels.search_state import SearchState, create_state
 from udfs.planning.annealing.search_task import TOLERANCE, LoadUnits, SearchResult, SearchTask
 from udfs.planning.certificates import BalanceCertificate, ReachedLoad
-from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, ProposedAssignment, count_of
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, ProposedAssignment
 from udfs.planning.constraints import Rules
 from udfs.planning.plan_request import PlanRequest
+from udfs.plurals import count_of
 
 REASONS = (
     "a replica is on a broker to be emptied",

@@ -13,7 +13,8 @@ from udfs.planning import cluster_model
 from udfs.planning.bounds.cost_bounds import FlowNetwork, MinCostFlow, find_cheapest_flow
 from udfs.planning.bounds.kernels.graph_bounds import BaseLoads, Items, lift_limits
 from udfs.planning.certificates import Certificate, ForcedLeaders, LeaderCertificate, TopicPrice, TopicSpread
-from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Ints, ProposedAssignment, count_of
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Ints, ProposedAssignment
+from udfs.plurals import count_of
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from udfs.planning.bounds.kernels.graph_bounds import BaseLoads, Items, lift_lim
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Ints, ProposedAssignment
 from udfs.planning.leadership import preferred_leaders
 from udfs.planning.leadership.preferred_leaders import LeaderAssignment, LeaderChoices, LeaderLimits
+from udfs.plurals import count_of
 
 TakeoverObjective = Literal["each", "worst", "target"]
 
@@ -125,7 +126,7 @@ def plan_takeover_order(
     codes[row] = model.preferred_leaders[row]
 
     def describe(down: int) -> str:
-        counts = f"{cluster_model.count_of(int(after[down]), 'partition')} instead of {before[down]}"
+        counts = f"{count_of(int(after[down]), 'partition')} instead of {before[down]}"
         leads = f"the worst survivor would lead {counts} (mean: {mean[down]:.1f})"
         return f"next leader if broker {model.broker_ids[down]} fails: {leads}"
 
@@ -233,7 +234,7 @@ def _find_forced_takeovers(
         ids, leaders, bound = model.ids(members), int(base[down, members].sum()), int(lowest.bound[down])
         lead, they, one = ("leads", "it", "it") if len(ids) == 1 else ("lead", "they", "one of them")
         text = f"if broker {model.broker_ids[down]} fails, {model.describe_brokers(members)} {lead} "
-        text += f"{cluster_model.count_of(leaders, 'partition')} anyway"
+        text += f"{count_of(leaders, 'partition')} anyway"
         if only_these:
             text += f", and only {they} can take over {only_these} more: {one} leads at least {bound}"
         text += f" (mean: {mean[down]:.1f})"

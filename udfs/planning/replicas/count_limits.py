@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.graph.python import max_flow
 
-from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, Int32s, Ints, count_of, join_names
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, Int32s, Ints, join_names
 from udfs.planning.constraints import Rules
 from udfs.planning.replicas.kernels.replica_units import PartitionRules, PlacedReplicas, keep_replicas
+from udfs.plurals import count_of
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 
 from udfs.arrow.ragged import any_true, row_of
 from udfs.planning.certificates import CountCertificate
-from udfs.planning.cluster_model import ClusterModel, FreezeReason, Ints, ProposedAssignment, count_of
+from udfs.planning.cluster_model import ClusterModel, FreezeReason, Ints, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest, Rules, find_rack_violations
 from udfs.planning.kernels.array_types import ListChanges
 from udfs.planning.plan_request import MIN_BYTES, MIN_MOVES
@@ -15,6 +15,7 @@ from udfs.planning.replicas import count_flow
 from udfs.planning.replicas.count_flow import BUDGET_SCALE, CountTask, SolvedLists, measure_copies
 from udfs.planning.replicas.count_limits import CountTargets, compute_count_targets, explain_infeasibility
 from udfs.planning.replicas.kernels.replica_units import ChangeCosts, CountBounds, select_changes
+from udfs.plurals import count_of
 
 _ROUNDS = 6  # prices tried for a budget
 
