@@ -1,6 +1,7 @@
 """A run: it goes through the stages, each of which reads tables and writes one, and records what has finished."""
 
 import json
+import os
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +15,8 @@ from pyspark.sql import functions as F
 
 from pipelines.config.settings import Settings
 from pipelines.errors import StoreError
-from pipelines.ingest.format_registry import read_files
-from pipelines.ingest.sources import SnapshotKey, Source, compute_snapshot_id
+from pipelines.ingest.format_registry import check_source
+from pipelines.ingest.sources import SnapshotKey, Source, compute_snapshot_id, get_name
 from pipelines.quality import quality_gate
 from pipelines.spark.arrow_frames import create_frame
 from pipelines.spark.store import Store
@@ -139,10 +140,12 @@ class Run:
         rows = []
         for key, source in context.sources.items():
             at = first_read.get(key, context.as_of)
-            for file, form, _ in read_files(source, context.format_name):
-                rows.append((key.cluster_id, key.snapshot_id, file.name, form.name, str(file.resolve()), at))
+            check_source(source, context.format_name, context.settings.ingest.max_file_bytes)
+            for file in source.files:
+                place = get_name(file), context.format_name, os.fsencode(file.resolve()), at
+                rows.append((key.cluster_id, key.snapshot_id, *place))
         files = create_frame(self._spark, rows, FILES).repartition(len(rows))
-        self._write(RAW, raw_metadata(files))
+        self._write(RAW, raw_metadata(files, context.settings.ingest.max_file_bytes))
 
     def _read_ingestion_times(self) -> dict[SnapshotKey, datetime]:
         """Return when those of the run's snapshots that have been read before were first read."""

@@ -1,32 +1,60 @@
-"""The source formats by name, and the detection of a file's format. A new format is a module and an entry here."""
+"""The source formats by name, and the reading of files by them. A new format is a module and an entry here."""
 
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.formats import cluster_model_file, describe, kraft_log, log_dirs, zookeeper_cli, zookeeper_json
 from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST, TOPIC_LIST
 from pipelines.ingest.formats.offset_formats import OFFSET_CHECKPOINT, OFFSETS
-from pipelines.ingest.formats.tool_documents import REASSIGNMENT, TOOL_INPUT, TOOL_OUTPUT
-from pipelines.ingest.source_format import UNRECOGNISED, Format
-from pipelines.ingest.sources import Source
-from pipelines.ingest.text import read_text, split_lines
+from pipelines.ingest.formats.tool_documents import REASSIGNMENT, TOOL_INPUT
+from pipelines.ingest.sections import FormatRecords, Section, find_sections, has_claim, read_sections
+from pipelines.ingest.source_format import Format, Records
+from pipelines.ingest.sources import Source, get_name
+from pipelines.ingest.text import MAX_FILE_BYTES, read_text, split_lines
+from pipelines.ingest.unrecognised import UNRECOGNISED
 
+# In the order in which they claim lines and documents: the first that claims one gets it.
 FORMATS: dict[str, Format] = {
     form.name: form
     for form in (
-        *(module.FORMAT for module in (describe, zookeeper_json, zookeeper_cli, kraft_log, log_dirs)),
-        *(OFFSETS, OFFSET_CHECKPOINT, REASSIGNMENT, BROKER_LIST, TOPIC_LIST, cluster_model_file.FORMAT),
-        *(TOOL_INPUT, TOOL_OUTPUT, UNRECOGNISED),
+        *(
+            module.FORMAT
+            for module in (kraft_log, log_dirs, cluster_model_file, zookeeper_json, zookeeper_cli, describe)
+        ),
+        *(TOOL_INPUT, REASSIGNMENT, OFFSET_CHECKPOINT, OFFSETS, BROKER_LIST, TOPIC_LIST, UNRECOGNISED),
     )
 }
 
-# The part of a file that formats look at. A document may be one huge line: its beginning and end are enough. The last
-# lines show what the first cannot, such as partitions after a long list of brokers.
-_FIRST_LINES = 2_000
-_LAST_LINES = 200
-_LINE_BEGIN = 400_000
-_LINE_END = 20_000
+
+class FileRecords(NamedTuple):
+    """The records of one of a source's files."""
+
+    path: Path
+    sections: list[Section]
+    parts: list[FormatRecords]  # one per format; record numbers are unique in the file
+
+    @property
+    def name(self) -> str:
+        """Name of the file."""
+        return get_name(self.path)
+
+    def find_part(self, format_name: str) -> Records | None:
+        """Return the records that a format has read of this file, or None."""
+        return next((part.records for part in self.parts if part.format.name == format_name), None)
+
+    def replace_part(self, format_name: str, records: Records) -> FileRecords:
+        """Return the file with other records of one format."""
+        changed = (p._replace(records=records) if p.format.name == format_name else p for p in self.parts)
+        return self._replace(parts=list(changed))
+
+    @property
+    def format_names(self) -> list[str]:
+        """Names of the file's formats, in the order of their first lines."""
+        return list(dict.fromkeys(section.format.name for section in self.sections))
 
 
 def get_format(name: str) -> Format:
@@ -36,54 +64,71 @@ def get_format(name: str) -> Format:
     return FORMATS[name]
 
 
-def detect_format(text: str, path: str) -> Format:
-    """Return the format that fits the text of a file best. Raises: SourceError if none fits."""
-    lines = split_lines(text)
-    is_long = len(lines) > _FIRST_LINES + _LAST_LINES
-    result = _find_best(lines[:_FIRST_LINES] + lines[-_LAST_LINES:] if is_long else lines)
-    if result is None and is_long:  # the data may begin after a long log
-        result = _find_best(lines)
-    if result is not None:
-        return result
-    first = next((line.strip() for line in lines if line.strip()), "")
+def read_files(
+    source: Source, format_name: str | None = None, max_bytes: int = MAX_FILE_BYTES
+) -> Iterator[FileRecords]:
+    """Yield the records of each of the source's files. format_name: format of all files; None = recognise each.
+
+    Beside files of known formats, an empty or unrecognised file has format `unrecognised`. Raises: SourceError.
+    """
+    problem: SourceError | None = None
+    is_readable = False
+    for file in source.files:
+        text, chosen = "", format_name
+        try:  # once only: a file may be a pipe
+            text = read_text(file, max_bytes)
+        except SourceError as error:
+            problem, chosen = error, UNRECOGNISED.name
+        read = _read_sections(file, text, chosen)
+        if read.format_names != [UNRECOGNISED.name]:
+            is_readable = True
+        elif text and format_name is None:
+            problem = _unrecognised(text, str(file))
+        yield read
+    if problem is not None and not is_readable:
+        raise problem
+
+
+def check_source(source: Source, format_name: str | None, max_bytes: int) -> None:
+    """Check that one of a source's files can be read. Raises: SourceError, that of the last file."""
+    for number, file in enumerate(source.files, 1):
+        try:
+            text = read_text(file, max_bytes)
+            if format_name is None and not has_claim(text, list(FORMATS.values())):
+                raise _unrecognised(text, str(file))
+            return
+        except SourceError:
+            if number == len(source.files):
+                raise
+
+
+def read_file(path: Path, format_name: str | None, max_bytes: int = MAX_FILE_BYTES) -> FileRecords:
+    """Read the records of a file. format_name: format of the whole file; None = recognise each section.
+
+    A file that is no text has no records; one in no known format has records of format `unrecognised`.
+    """
+    try:
+        text = read_text(path, max_bytes)
+    except SourceError:
+        text, format_name = "", UNRECOGNISED.name
+    return _read_sections(path, text, format_name)
+
+
+def _read_sections(path: Path, text: str, format_name: str | None) -> FileRecords:
+    sections = divide_text(text, format_name)
+    return FileRecords(path, sections, read_sections(text, str(path), sections))
+
+
+def divide_text(text: str, format_name: str | None = None) -> list[Section]:
+    """Return the sections of a file's text. format_name: format of the whole file; None = recognise each section."""
+    if format_name is not None:
+        return [Section(get_format(format_name), 1, text.count("\n") + 1, 0, len(text))]
+    return find_sections(text, list(FORMATS.values()))
+
+
+def _unrecognised(text: str, path: str) -> SourceError:
+    first = next((line.strip() for line in split_lines(text) if line.strip()), "")
     if len(first) > 80:
         first = first[:79] + "…"
     problem = f"none of the known formats; its first line is {first!r}"
-    raise SourceError(path, problem, f"Name the format with --format: {', '.join(FORMATS)}.")
-
-
-def read_files(source: Source, format_name: str | None) -> Iterator[tuple[Path, Format, str]]:
-    """Yield (file, format, text) of each of the source's files. format_name: format of all; None = detect each file's.
-
-    Beside files of known formats, an empty or unrecognised file has format `unrecognised`.
-    """
-    failures = 0
-    for file in source.files:
-        text = ""
-        try:
-            text = read_text(file)
-            form = get_format(format_name) if format_name else detect_format(text, str(file))
-        except SourceError:
-            failures += 1
-            if failures == len(source.files):
-                raise
-            form = UNRECOGNISED
-        yield file, form, text
-
-
-def read_text_as(path: str, format_name: str) -> str:
-    """Return the file's text; none for an unrecognised file that is not text at all."""
-    try:
-        return read_text(path)
-    except SourceError:
-        if format_name == UNRECOGNISED.name:
-            return ""
-        raise
-
-
-def _find_best(lines: Sequence[str]) -> Format | None:
-    limit = _LINE_BEGIN + _LINE_END
-    lines = [line if len(line) <= limit else line[:_LINE_BEGIN] + line[-_LINE_END:] for line in lines]
-    confidence = {name: form.detect(lines) for name, form in FORMATS.items()}
-    name = max(confidence, key=lambda name: confidence[name])
-    return FORMATS[name] if confidence[name] > 0 else None
+    return SourceError(path, problem, f"Name the format with --format: {', '.join(FORMATS)}.")

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
-from pipelines.ingest.format_registry import read_files
+from pipelines.ingest.format_registry import FileRecords, read_files
 from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, merge_facts
 from pipelines.ingest.merge.inferred_state import infer_brokers, infer_state
-from pipelines.ingest.source_format import Format, Records
 from pipelines.ingest.sources import Source
 
 
@@ -18,8 +17,7 @@ class Snapshot:
     """A cluster as its sources describe it; schemas are those of pipelines.ingest.merge.entities."""
 
     cluster_id: str
-    formats: dict[str, str]  # file name -> format name
-    records: dict[str, int]  # file name -> number of records
+    files: tuple[FileRecords, ...]
     skipped: tuple[str, ...]  # names of what was not read of the source's folder
     brokers: pa.Table  # BROKERS
     topics: pa.Table  # TOPICS
@@ -30,20 +28,6 @@ class Snapshot:
     outcomes: pa.Table  # OUTCOMES
 
 
-class FileRecords(NamedTuple):
-    """The records of one of a source's files."""
-
-    name: str
-    format: Format
-    records: Records
-
-
-def read_records(source: Source, format_name: str | None) -> list[FileRecords]:
-    """Read the records of each of the source's files. format_name: format of all files; None = detect each file's."""
-    files = read_files(source, format_name)
-    return [FileRecords(file.name, form, form.read_records(text, str(file))) for file, form, text in files]
-
-
 def add_source(facts: pa.Table, source: str, format_name: str) -> pa.Table:
     """Return facts (schema FACTS) with their source (schema SOURCED_FACTS), all in their home shard."""
     columns = [pa.repeat(value, facts.num_rows) for value in (source, format_name, True)]
@@ -52,13 +36,14 @@ def add_source(facts: pa.Table, source: str, format_name: str) -> pa.Table:
 
 def parse_facts(files: Sequence[FileRecords]) -> pa.Table:
     """Return the facts of all records of a source's files (schema SOURCED_FACTS)."""
-    tables = [add_source(file.format.parse_facts(file.records), file.name, file.format.name) for file in files]
+    parts = [(file.name, part) for file in files for part in file.parts]
+    tables = [add_source(part.format.parse_facts(part.records), name, part.format.name) for name, part in parts]
     return pa.concat_tables(tables).combine_chunks()
 
 
 def load_snapshot(source: Source, format_name: str | None = None) -> Snapshot:
-    """Read a source's files and merge them. format_name: format of all files; None = detect each file's."""
-    files = read_records(source, format_name)
+    """Read a source's files and merge them. format_name: format of all files; None = recognise each."""
+    files = list(read_files(source, format_name))
     return build_snapshot(source, files, parse_facts(files))
 
 
@@ -66,14 +51,13 @@ def build_snapshot(source: Source, files: Sequence[FileRecords], facts: pa.Table
     """Merge the facts (schema SOURCED_FACTS) of a source's files."""
     entities = merge_facts(facts)
     brokers, conflicts = infer_brokers(entities.registrations, entities.usage)
-    raw = {file.name: file.records.raw for file in files}
     quarantined = entities.quarantine.to_pylist()
+    raw = _find_raw(files, {(row["source"], row["record_number"]) for row in quarantined})
     for row in quarantined:
-        row["raw"] = raw[row["source"]][row.pop("record_number")]
+        row["raw"] = raw[row["source"], row.pop("record_number")]
     return Snapshot(
         cluster_id=source.cluster_id,
-        formats={file.name: file.format.name for file in files},
-        records={file.name: len(file.records) for file in files},
+        files=tuple(files),
         skipped=source.skipped,
         brokers=brokers,
         topics=entities.topics,
@@ -83,3 +67,14 @@ def build_snapshot(source: Source, files: Sequence[FileRecords], facts: pa.Table
         conflicts=pa.concat_tables([entities.conflicts, conflicts]),
         outcomes=entities.outcomes,
     )
+
+
+def _find_raw(files: Sequence[FileRecords], wanted: set[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    """Return the text of these records, by file name and record number."""
+    return {
+        (file.name, number): raw
+        for file in files
+        for part in file.parts
+        for number, raw in zip(part.records.record_number, part.records.raw, strict=True)
+        if (file.name, number) in wanted
+    }

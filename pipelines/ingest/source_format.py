@@ -1,4 +1,4 @@
-"""What a source format is: how to detect it, how to cut a text into records, how to parse records into facts.
+"""What a source format is: how to recognise its data, how to cut text into records, how to parse records into facts.
 
 Spark can spread parsing over batches: what a record (mostly a line, or an element of a JSON document) needs from its
 surroundings (a znode's path, a CSV header, the topic of a topic id) becomes its `context`, so that it can be parsed
@@ -7,11 +7,13 @@ alone. It becomes at least one fact: what it says about a cluster, or that it is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,6 +65,8 @@ FACTS = pa.schema(
         ("last_known_elr", _INTS),
         ("adding_replicas", _INTS),
         ("removing_replicas", _INTS),
+        ("observers", _INTS),  # Confluent: replicas that stay out of the ISR unless they are promoted
+        ("offline_replicas", _INTS),  # replicas on brokers or log directories that are offline; empty = none
         ("partition_count", pa.int32()),
         ("replication_factor", pa.int32()),
         ("configs", pa.map_(pa.string(), pa.string())),
@@ -105,7 +109,6 @@ def concat_in_order(parts: Sequence[pa.Table]) -> pa.Table:
 
 
 Row = tuple[int, str | None, str]  # line number, context, raw text
-Detect = Callable[[Sequence[str]], float]  # lines of a file -> confidence that it has a format, 0.0 to 1.0 (certain)
 ParseRecord = Callable[[str | None, str], Iterable[Fact]]  # (context, raw text) -> facts; may raise BadValueError
 
 
@@ -137,6 +140,10 @@ class Records:
     def __iter__(self) -> Iterator[tuple[int, int, str | None, str]]:
         """Iterate over (record number, line number, context, raw text)."""
         return zip(self.record_number, self.line_number, self.context, self.raw, strict=True)
+
+    def renumber(self, numbers: npt.NDArray[np.int64]) -> Records:
+        """Return the same records with other record numbers."""
+        return Records(numbers.tolist(), self.line_number, self.context, self.raw)
 
     def slice(self, begin: int, end: int) -> Records:
         """Return the records at positions begin to end - 1."""
@@ -174,13 +181,33 @@ def parse_each(records: Records, parse_record: ParseRecord) -> pa.Table:
     return build_facts({name: pa.array(column, FACTS.field(name).type) for name, column in columns.items()}, rows)
 
 
+def _never(_text: str | Sequence[str]) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How data of a format is recognised. Each function must be certain: what it claims goes to no other format."""
+
+    line: Callable[[str], bool] = _never  # one line of text
+    document: Callable[[str], bool] = _never  # a JSON document: its text, of a long one its beginning and end
+    beginning: Callable[[Sequence[str]], bool] = _never  # the first lines of a file whose other lines look like nothing
+    request: Callable[[str], bool] = _never  # a line of the format: whether the next document answers it
+    plain_lines: re.Pattern[str] | None = None  # a run of whole lines as tools print them: only saves time
+
+    @property
+    def reads_documents(self) -> bool:
+        """Whether the format has JSON documents."""
+        return self.document is not _never or self.request is not _never
+
+
 @dataclass(frozen=True)
 class Format:
     """A source format."""
 
     name: str  # what `--format` takes and `bronze.raw_metadata.format` shows
     title: str  # for people
-    detect: Detect  # the highest confidence wins
+    signature: Signature
     parse_record: ParseRecord
     read_records: Callable[[str, str], Records] = read_lines  # (text of a file, its path) -> records
     parse_batch: Callable[[Records], pa.Table] | None = None  # parses records faster than one by one
@@ -191,9 +218,3 @@ class Format:
             return parse_each(records, self.parse_record)
         begins = range(0, max(len(records), 1), _BATCH_RECORDS)
         return pa.concat_tables([self.parse_batch(records.slice(i, i + _BATCH_RECORDS)) for i in begins])
-
-
-# Never detected: a file of a folder that has no other format is read as this.
-UNRECOGNISED = Format(
-    "unrecognised", "a file in no known format", lambda _lines: 0.0, lambda _context, _raw: ignore("unrecognised file")
-)

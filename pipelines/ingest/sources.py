@@ -1,6 +1,8 @@
 """Sources on the command line: a source is one cluster, as a file or as a folder of its files."""
 
 import hashlib
+import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +43,11 @@ class Source:
         return [f"{self.files[0].parent}: ignored, because only files directly in the folder are read: {names}"]
 
 
+def get_name(path: Path) -> str:
+    """Return a file's name as text; bytes that are not UTF-8 become escapes such as \\xe9."""
+    return os.fsencode(path.name).decode("utf-8", "backslashreplace")
+
+
 def find_source(argument: str) -> Source:
     """Return the source of an argument `PATH` or `NAME=PATH`; without a name, the file or folder names the cluster."""
     name, separator, rest = argument.partition("=")
@@ -56,12 +63,17 @@ def find_source(argument: str) -> Source:
         if not path.exists():
             remedy = "Save the output of kafka-topics --describe to a file and give its path."
             raise SourceError(str(path), "there is no such file or folder", remedy)
-        own_name = path.resolve().name
+        own_name = get_name(path.resolve())
+        name = os.fsencode(name).decode("utf-8", "backslashreplace")
         if not path.is_dir():
+            if not (stat.S_ISREG(mode := path.stat().st_mode) or stat.S_ISFIFO(mode)):
+                remedy = "Save the output of kafka-topics --describe to a file and give its path."
+                raise SourceError(str(path), "is a device or a socket, not a file", remedy)
             return Source(name or Path(own_name).stem or own_name, (path,))
         entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
         files = tuple(entry for entry in entries if entry.is_file())
-        skipped = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries if not entry.is_file()]
+        others = (entry for entry in entries if not entry.is_file())
+        skipped = [f"{get_name(entry)}/" if entry.is_dir() else get_name(entry) for entry in others]
     except OSError as error:  # a folder without permission, a name longer than the disk allows
         raise _unreadable(argument, error) from None
     if not files:
@@ -86,8 +98,10 @@ def compute_snapshot_id(source: Source, format_name: str | None) -> str:
     """Return 16 hex digits that stand for the source's content: the same files again are the same snapshot."""
     digest = hashlib.sha256((format_name or "").encode())
     for file in source.files:
-        digest.update(b"\0" + file.name.encode() + b"\0")
+        digest.update(b"\0" + os.fsencode(file.name) + b"\0")
         try:
+            if not file.is_file():
+                raise SourceError(str(file), "is a pipe, but a run reads a source more than once", "Save it to a file.")
             with file.open("rb") as stream:
                 while block := stream.read(1 << 20):
                     digest.update(block)

@@ -4,6 +4,7 @@ import codecs
 import gzip
 import re
 import zlib
+from contextlib import nullcontext
 from pathlib import Path
 
 from pipelines.errors import SourceError
@@ -16,7 +17,8 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_CARRIAGE_RETURNS = re.compile("\r+\n")
+_LINE_ENDS = re.compile("\r++\n?")  # of Windows, of terminals in raw mode, of old Macs
+MAX_FILE_BYTES = 2**31 - 1  # a column's text in Arrow has at most 2 GB
 
 BLANK = "blank line"
 ELLIPSIS = "ellipsis"
@@ -24,8 +26,11 @@ PROMPT = "prompt"
 LOG_LINE = "log line"
 PROSE = "prose"
 TOOL_MESSAGE = "tool message"
+MARKUP = "markup"
 
 _ELLIPSIS = re.compile(r"[\s>|\[(]*(?:\.{2,}|…|⋮|\.\s\.\s\.)[\s\])]*")
+# What Markdown, Jira and HTML put around pasted text, and rules of dashes.
+_MARKUP = re.compile(r"\s*+(?:`{3,}+\w*+|~{3,}+\w*+|\{[\w:|=.# -]++\}|</?[a-zA-Z][^<>]*+>|[-=*_#+]{3,}+)\s*+")
 _TOOL = (
     r"(?:[\w./\\~-]*(?:kafka-[a-z-]+|zookeeper-shell|zkCli|connect-[a-z-]+)(?:\.sh|\.bat|\.cmd)?"
     r"|(?:docker|kubectl|oc|podman|ssh|sudo|cat|grep|egrep|awk|sed|head|tail|less|more|watch|exit|export|cd|ls|echo)\b)"
@@ -33,8 +38,8 @@ _TOOL = (
 _PROMPT = re.compile(
     r"[\s>]*(?:"
     r"\$(?:\s|$)"  # $ kafka-topics ...
-    r"|\[[^\]\s]+@[^\]]*\]\s*[$#%]"  # [user@host ~]$
-    r"|[\w.-]+@[\w.-]+[:\s][^$#%]*[$#%](?:\s|$)"  # user@host:~$
+    r"|\[[^\]\s@]++@[^\]]*+\]\s*+[$#%]"  # [user@host ~]$
+    r"|[\w.-]++@[\w.-]++[:\s][^$#%]*+[$#%](?:\s|$)"  # user@host:~$
     r"|(?:ba|z|c|k)?sh-?[\d.]*[$#%](?:\s|$)"  # sh-4.2$
     r"|PS\s[^>]*>|[A-Za-z]:\\[^>]*>"  # PowerShell, cmd
     r"|[#%>❯➜]\s*" + _TOOL + r"|" + _TOOL + r"(?:\s|$)"
@@ -56,14 +61,35 @@ _LOG_LINE = re.compile(
 )
 
 
-def read_text(path: str | Path) -> str:
+def read_text(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> str:
     """Read a file as text: UTF-8, or what its byte order mark says; gzip is unzipped; lines end with a newline.
 
-    Bytes that cannot be decoded become U+FFFD, so one bad byte costs one line, not the file. Raises: SourceError.
+    Bytes that cannot be decoded become U+FFFD, so one bad byte costs one line, not the file. max_bytes: of the text
+    as it is after unzipping. Raises: SourceError.
     """
     name = str(path)
+    data = _read_bytes(name, max_bytes)
+    mark, encoding = next(((m, e) for m, e in _BYTE_ORDER_MARKS if data.startswith(m)), (b"", "utf-8"))
+    # No text format that we read has a NUL byte; every executable, archive and raw log segment has.
+    if not mark and b"\0" in data:
+        remedy = "Pass the text that Kafka's tools print, not Kafka's own files."
+        raise SourceError(name, "is binary, not text", remedy)
+    text = _LINE_ENDS.sub("\n", data[len(mark) :].decode(encoding, errors="replace"))
+    if not text or text.isspace():
+        raise SourceError(name, "the file is empty", "Save the tool's output again, or leave the file out.")
+    return text
+
+
+def _read_bytes(name: str, max_bytes: int) -> bytes:
+    """Return the unzipped bytes of a file, and never hold more than `max_bytes` of them, whatever the file is."""
     try:
-        data = Path(path).read_bytes()
+        with Path(name).open("rb") as file:
+            is_gzip = file.peek(2)[:2] == _GZIP
+            try:
+                with gzip.open(file) if is_gzip else nullcontext(file) as stream:
+                    data = stream.read(max_bytes + 1)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                raise SourceError(name, f"is broken gzip ({error})", "Copy or compress the file again.") from None
     except FileNotFoundError:
         raise SourceError(name, "no such file", "Check the path.") from None
     except IsADirectoryError:
@@ -71,20 +97,17 @@ def read_text(path: str | Path) -> str:
     except OSError as error:
         reason = error.strerror or str(error)
         raise SourceError(name, f"cannot be read ({reason})", "Check the path and its permissions.") from None
-    if data.startswith(_GZIP):
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise SourceError(name, f"is broken gzip ({error})", "Copy or compress the file again.") from None
-    mark, encoding = next(((m, e) for m, e in _BYTE_ORDER_MARKS if data.startswith(m)), (b"", "utf-8"))
-    # No text format that we read has a NUL byte; every executable, archive and raw log segment has.
-    if not mark and b"\0" in data:
-        remedy = "Pass the text that Kafka's tools print, not Kafka's own files."
-        raise SourceError(name, "is binary, not text", remedy)
-    text = _CARRIAGE_RETURNS.sub("\n", data[len(mark) :].decode(encoding, errors="replace"))
-    if not text or text.isspace():
-        raise SourceError(name, "the file is empty", "Save the tool's output again, or leave the file out.")
-    return text
+    if len(data) > max_bytes:
+        unzipped = " after unzipping" if is_gzip else ""
+        problem = f"has more than {max_bytes:,} bytes{unzipped}, the limit for one file"
+        raise SourceError(name, problem, "Split it by topic, or raise ingest.max_file_bytes.")
+    return data
+
+
+def find_line_end(text: str, position: int) -> int:
+    """Return where the line at this position ends: the position of its newline, or of the text's end."""
+    end = text.find("\n", position)
+    return len(text) if end < 0 else end
 
 
 def split_lines(text: str) -> list[str]:
@@ -104,6 +127,8 @@ def classify_noise(line: str) -> str:
         return BLANK
     if _ELLIPSIS.fullmatch(line):
         return ELLIPSIS
+    if _MARKUP.fullmatch(line):
+        return MARKUP
     if _LOG_LINE.match(line):
         return LOG_LINE
     if _PROMPT.match(line):

@@ -14,7 +14,9 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from pipelines.errors import SettingsError, SourceError
-from pipelines.ingest.snapshot_reader import build_snapshot, parse_facts, read_records
+from pipelines.ingest.format_registry import read_files
+from pipelines.ingest.merge.shard_facts import KRAFT_LOG
+from pipelines.ingest.snapshot_reader import build_snapshot, parse_facts
 from pipelines.ingest.sources import SnapshotKey, compute_snapshot_id, find_source
 from pipelines.simulation import source_snapshots
 from pipelines.simulation.metadata_log_reader import read_log_events
@@ -206,14 +208,15 @@ def _read_sources(request: ReplayRequest, paths: Sequence[str], is_followed: boo
             raise SourceError(request.sources[0], problem, "Write --until with a time as in t=90s.")
         return _Observed(None, until=until)
     first, *others = [find_source(path) for path in paths]
-    files = read_records(first, request.format_name)
+    files = list(read_files(first, request.format_name))
     ends = source_snapshots.read_log_ends(files)
     if not others and not is_followed:
         if until and until.since_start:
             problem = "is not a scenario: it has times of its own"
             raise SourceError(paths[0], problem, "Write --until with an offset, or a time as in 2026-11-22T10:00:00Z.")
-        if ends and len(ends) == len(files):
-            epoch, events = read_log_events([records for _, _, records in files], request.min_isr)
+        parts = [part for file in files for part in file.parts]
+        if ends and len(ends) == len(parts):
+            epoch, events = read_log_events([part.records for part in parts], request.min_isr)
             settings = ClusterSettings(kraft=True, auto_leader_rebalance=False)
             snapshot = build_snapshot(first, files, parse_facts(files))
             warnings = source_snapshots.warn_of_gaps(first, ends)
@@ -224,12 +227,13 @@ def _read_sources(request: ReplayRequest, paths: Sequence[str], is_followed: boo
             raise SourceError(paths[0], problem, "Add --fail IDS, a scenario, or a later snapshot.")
     if ends and until and not until.since_start:  # the log is cut, not what follows it
         ends = source_snapshots.read_log_ends(files, until.offset, until.at_ms)
-        files = [file._replace(records=ends[file.name].records) if file.name in ends else file for file in files]
+        logs = {file.name: ends[file.name].records for file in files if file.name in ends}
+        files = [file.replace_part(KRAFT_LOG, logs[file.name]) if file.name in logs else file for file in files]
         until = None
     snapshots: list[source_snapshots.SourceSnapshot] = []
     for path, source in zip(paths, (first, *others), strict=True):
         if source is not first:
-            files = read_records(source, request.format_name)
+            files = list(read_files(source, request.format_name))
             ends = source_snapshots.read_log_ends(files)
         defaults = request.min_isr, request.unclean
         snapshots.append(source_snapshots.read_source_snapshot(path, source, files, ends, *defaults))

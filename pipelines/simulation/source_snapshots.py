@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
+from pipelines.ingest.format_registry import FileRecords
 from pipelines.ingest.formats.describe import FORMAT as DESCRIBE
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
 from pipelines.ingest.formats.zookeeper_cli import FORMAT as ZOOKEEPER_CLI
 from pipelines.ingest.formats.zookeeper_json import FORMAT as ZOOKEEPER_JSON
-from pipelines.ingest.snapshot_reader import FileRecords, Snapshot, build_snapshot, parse_facts
+from pipelines.ingest.snapshot_reader import Snapshot, build_snapshot, parse_facts
 from pipelines.ingest.source_format import FactKind
 from pipelines.ingest.sources import Source
 from pipelines.simulation.metadata_log_reader import LogEnd, cut_log
@@ -39,7 +40,7 @@ def read_initial_state(snapshot: Snapshot, facts: pa.Table, min_isr: int, unclea
         raise SourceError(snapshot.cluster_id, "its sources show no replicas", remedy)
     brokers = snapshot.brokers
     epochs = _read_controller_epochs(facts, partitions)
-    formats = set(snapshot.formats.values())
+    formats = {name for file in snapshot.files for name in file.format_names}
     # A describe may show ELRs, which a controller with ZooKeeper does not keep.
     has_quorum = not formats & set(ZOOKEEPER_FORMATS)
     elr = has_quorum and partitions["elr"].null_count < partitions.num_rows
@@ -169,7 +170,8 @@ class SourceSnapshot:
 
 def read_log_ends(files: list[FileRecords], offset: int | None = None, at_ms: int | None = None) -> dict[str, LogEnd]:
     """Return the end of each metadata log among the files, cut after an offset or a time."""
-    return {name: cut_log(rows, offset, at_ms) for name, chosen, rows in files if chosen.name == KRAFT_LOG.name}
+    logs = ((file.name, file.find_part(KRAFT_LOG.name)) for file in files)
+    return {name: cut_log(records, offset, at_ms) for name, records in logs if records is not None}
 
 
 def read_source_snapshot(
@@ -202,8 +204,8 @@ def _find_filtered(facts: pa.Table) -> tuple[str, ...]:
 
 
 def _find_cluster_id(files: list[FileRecords]) -> str | None:
-    for _, chosen, records in files:
-        if chosen.name in ZOOKEEPER_FORMATS:
+    for form, records in (part for file in files for part in file.parts):
+        if form.name in ZOOKEEPER_FORMATS:
             for _, _, context, raw in records:
                 if match := _CLUSTER_ID.search(f"{context or ''} {raw}"):
                     return match[1]

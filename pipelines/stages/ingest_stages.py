@@ -1,21 +1,25 @@
 """Read files into bronze.raw_metadata, then parse and merge the records into internal.entities."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType, TimestampType
 
-from pipelines.ingest.format_registry import FORMATS, read_text_as
+from pipelines.ingest.format_registry import FORMATS, read_file
 from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST
 from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, merge_facts
 from pipelines.ingest.merge.entities import ENTITY_SCHEMAS
 from pipelines.ingest.snapshot_reader import add_source
 from pipelines.ingest.source_format import FactKind, Records
+from pipelines.ingest.text import MAX_FILE_BYTES
 from pipelines.tables.bronze_tables import RAW_METADATA
 from pipelines.tables.internal_tables import ENTITIES
 from udfs.arrow.columns import to_array, to_flags
@@ -115,8 +119,10 @@ def entities(raw: DataFrame, shard_counts: Mapping[str, int]) -> DataFrame:
     return keyed.applyInArrow(_merge_shard, ENTITIES.schema).select(*ENTITIES.column_names)
 
 
+# `format` is that of the whole file, or null: each of its sections is recognised.
 FILES = StructType(
-    [StructField(name, StringType()) for name in (*_FILE_KEY, "path")] + [StructField("ingested_at", TimestampType())]
+    [StructField(name, StringType()) for name in _FILE_KEY]
+    + [StructField("path", BinaryType()), StructField("ingested_at", TimestampType())]  # a path need not be UTF-8
 )
 _BATCH_RECORDS = 20_000
 
@@ -127,22 +133,23 @@ def _to_array(numbers: Sequence[int]) -> pa.Array:
     return pa.array(numbers, pa.int64())
 
 
-def _read_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _read_files(batches: Iterable[pa.RecordBatch], max_bytes: int) -> Iterator[pa.RecordBatch]:
     for file in (file for batch in batches for file in batch.to_pylist()):
-        text = read_text_as(file["path"], file["format"])
-        records = FORMATS[file["format"]].read_records(text, file["path"])
-        for begin in range(0, len(records), _BATCH_RECORDS):
-            part = records.slice(begin, begin + _BATCH_RECORDS)
-            columns = {name: pa.repeat(file[name], len(part)) for name in _FILE_KEY} | {
-                "record_number": _to_array(part.record_number),
-                "line_number": _to_array(part.line_number),
-                "context": pa.array(part.context, pa.string()),
-                "raw": pa.array(part.raw, pa.string()),
-                "ingested_at": pa.repeat(pa.scalar(file["ingested_at"], pa.timestamp("us", tz="UTC")), len(part)),
-            }
-            yield pa.RecordBatch.from_pydict(columns)
+        for form, records in read_file(Path(os.fsdecode(file["path"])), file["format"], max_bytes).parts:
+            same = {name: file[name] for name in _FILE_KEY} | {"format": form.name}
+            for begin in range(0, len(records), _BATCH_RECORDS):
+                part = records.slice(begin, begin + _BATCH_RECORDS)
+                columns = {name: pa.repeat(value, len(part)) for name, value in same.items()} | {
+                    "record_number": _to_array(part.record_number),
+                    "line_number": _to_array(part.line_number),
+                    "context": pa.array(part.context, pa.string()),
+                    "raw": pa.array(part.raw, pa.string()),
+                    "ingested_at": pa.repeat(pa.scalar(file["ingested_at"], pa.timestamp("us", tz="UTC")), len(part)),
+                }
+                yield pa.RecordBatch.from_pydict(columns)
 
 
-def raw_metadata(files: DataFrame) -> DataFrame:
+def raw_metadata(files: DataFrame, max_bytes: int = MAX_FILE_BYTES) -> DataFrame:
     """Build bronze.raw_metadata from files (FILES), with paths that Spark's workers can read, one row each."""
-    return files.mapInArrow(_read_files, RAW_METADATA.schema).select(*RAW_METADATA.column_names)
+    read = partial(_read_files, max_bytes=max_bytes)
+    return files.mapInArrow(read, RAW_METADATA.schema).select(*RAW_METADATA.column_names)

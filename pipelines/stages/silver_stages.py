@@ -109,7 +109,8 @@ def conflicts(entities: DataFrame, brokers: DataFrame) -> DataFrame:
 
 def source_summary(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
     """Build silver.source_summary: what became of each source's records."""
-    counted = raw_metadata.groupBy(*SNAPSHOT_KEY, "source", "format").agg(F.count("*").alias("records"))
+    formats = F.array_join(F.array_sort(F.collect_set("format")), "+").alias("format")
+    counted = raw_metadata.groupBy(*SNAPSHOT_KEY, "source").agg(formats, F.count("*").alias("records"))
     outcomes = _select_entity(entities, "outcomes").groupBy(*SNAPSHOT_KEY, "source", "outcome", "reason")
     summed = outcomes.agg(F.sum("records").alias("records"))
 

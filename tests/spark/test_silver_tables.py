@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,9 +11,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.cli.inspect_command import count_records
-from pipelines.ingest.format_registry import read_files
 from pipelines.ingest.snapshot_reader import load_snapshot
-from pipelines.ingest.sources import Source, find_source
+from pipelines.ingest.sources import Source, find_source, get_name
 from pipelines.stages import silver_stages
 from pipelines.stages.ingest_stages import FILES, entities, raw_metadata
 
@@ -42,6 +42,10 @@ ODD_CLUSTERS = {
     "complete-list": {"brokers.csv": "id,port\n1,1\n2,2\n", "describe.txt": DESCRIBE},
     "removed-not-listed": {"model.json": json.dumps(MODEL)},
     "state-without-assignment": {"dump.jsonl": STATES},
+    "several-formats-in-one-file": {
+        "paste.txt": f"Before:\n{STATES}\n\nand now:\n```\n{DESCRIBE}\n```\nbroker_id,rack\n1,r1\n2,r2\n{STATES}\n"
+        '{"unknown": 1}\n'
+    },
 }
 
 
@@ -70,9 +74,9 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> list[Source]:
 def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Source], shard_count: int) -> None:
     now = datetime(2026, 1, 2, tzinfo=UTC)
     rows = [
-        (source.cluster_id, "s", file.name, form.name, str(file), now)
+        (source.cluster_id, "s", get_name(file), None, os.fsencode(file), now)
         for source in sources
-        for file, form, _ in read_files(source, None)
+        for file in source.files
     ]
     raw = raw_metadata(spark.createDataFrame(rows, FILES)).localCheckpoint()
     merged = entities(raw, {source.cluster_id: shard_count for source in sources}).localCheckpoint()

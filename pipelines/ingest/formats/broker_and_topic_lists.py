@@ -9,10 +9,12 @@ from typing import Any
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats import checked_values as check
-from pipelines.ingest.formats.json_documents import parse_elements, read_elements
-from pipelines.ingest.source_format import Detect, Fact, FactKind, Format, Records, Row, ignore
+from pipelines.ingest.formats.json_documents import TEXT, parse_elements, read_elements
+from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import BLANK, split_lines
 
+_MAX_HEADER = 2_000  # characters
+_FIRST_DATA = re.compile(r"\s*+(.)")
 _ELEMENT, _HEADER, _COMMENT = "element", "header", "comment"  # contexts, as BLANK; that of a CSV row is its header
 
 
@@ -61,33 +63,42 @@ _TOPIC_ENTRY = re.compile(r'\{[^{}]*"(?:topic|name|topic_?name)"\s*:', re.I)
 _NO_TOPICS = re.compile(r'"(?:logDirs?|partition|replicas|brokers|size_mb|path)"\s*:|"type"\s*:\s*"\w+_RECORD"')
 
 
-def _detect_brokers(lines: Sequence[str]) -> float:
-    text = "\n".join(lines)
-    if text.lstrip()[:1] in ("{", "["):
-        return 0.7 if _BROKER_ENTRY.search(text) and not _NO_BROKERS.search(text) else 0.0
-    return _detect_header(lines, _BROKER_COLUMNS)
+def _is_broker_list(text: str) -> bool:
+    return _BROKER_ENTRY.search(text) is not None and _NO_BROKERS.search(text) is None
 
 
-def _detect_topics(lines: Sequence[str]) -> float:
-    text = "\n".join(lines)
-    if text.lstrip()[:1] in ("{", "["):
-        return 0.65 if _TOPIC_ENTRY.search(text) and not _NO_TOPICS.search(text) else 0.0
-    # The word "topic" alone on a line is no list.
-    return _detect_header(lines, _TOPIC_COLUMNS) if re.search(r"[,;\t]", text) else 0.0
+def _is_topic_list(text: str) -> bool:
+    return _TOPIC_ENTRY.search(text) is not None and _NO_TOPICS.search(text) is None
 
 
-def _detect_header(lines: Sequence[str], columns: ListColumns) -> float:
-    """Return the confidence that the first line that is no comment is a CSV header with these columns."""
-    first = next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
-    if "{" in first:
-        return 0.0
+def _is_header(line: str, columns: ListColumns) -> bool:
+    """Return whether a line is certainly a header: it has the column that identifies a row, and another."""
+    if not any(mark in line for mark in ",;\t"):
+        return False
+    found = _find_columns(line, columns)
+    return len(found) > 1 and columns.required[0] in found
+
+
+def _find_columns(line: str, columns: ListColumns) -> set[str]:
+    """Return our names of the columns that the cells of a line name."""
+    if len(line) > _MAX_HEADER or "{" in line:
+        return set()
     try:
-        cells = _split_cells(first, _find_delimiter(first))
+        cells = _split_cells(line, _find_delimiter(line))
     except check.BadValueError:
-        return 0.0
-    known = {columns.find(cell) for cell in cells} - {None}
-    # Several known columns are surely meant as such a list: reading it then says which column is missing.
-    return 0.85 if columns.required[0] in known else 0.5 if len(known) > 1 else 0.0
+        return set()
+    return {name for name in map(columns.find, cells) if name is not None}
+
+
+def _make_signature(columns: ListColumns, is_document: Callable[[str], bool], one_column: bool) -> Signature:
+    def is_beginning(lines: Sequence[str]) -> bool:
+        first = lines[0]
+        has_cells = any(mark in first for mark in ",;\t")
+        found = _find_columns(first, columns)
+        # Several known columns are surely meant as such a list: reading it then says which column is missing.
+        return len(found) > 1 if has_cells else one_column and columns.required[0] in found
+
+    return Signature(lambda line: _is_header(line, columns), is_document, is_beginning)
 
 
 def _parse_broker(values: dict[str, Any]) -> Fact:
@@ -125,12 +136,13 @@ def _parse_load(values: dict[str, Any], name: str) -> float | None:
 
 
 def _make_format(
-    texts: tuple[str, str], detect: Detect, columns: ListColumns, parse_values: Callable[[dict[str, Any]], Fact]
+    texts: tuple[str, str], signature: Signature, columns: ListColumns, parse_values: Callable[[dict[str, Any]], Fact]
 ) -> Format:
     """Return the format of a list; texts: its name and title, parse_values: {our column name: value} -> fact."""
 
     def read_records(text: str, path: str) -> Records:
-        if text.lstrip()[:1] in ("{", "["):
+        first = _FIRST_DATA.match(text)
+        if first is not None and first[1] in "{[":
             arrays = [(), (columns.array,)]
             return Records.from_rows(read_elements(text, arrays, columns.array, lambda _event: _ELEMENT))
         return Records.from_rows(_read_csv(text, path, columns))
@@ -144,7 +156,7 @@ def _make_format(
                 raise check.unparsable(f"{name} is missing")
         return [parse_values(values)]
 
-    return Format(*texts, detect, parse_elements(parse_row), read_records)
+    return Format(*texts, signature, parse_elements(parse_row), read_records)
 
 
 def _read_cells(context: str, raw: str, columns: ListColumns) -> dict[str, Any]:
@@ -169,17 +181,19 @@ def _read_element(raw: str, columns: ListColumns) -> dict[str, Any]:
 
 
 def _read_csv(text: str, path: str, columns: ListColumns) -> Iterator[Row]:
+    lines = split_lines(text)
+    has_header = any(_is_header(line, columns) for line in lines)
     header: str | None = None
-    for number, line in enumerate(split_lines(text), 1):
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             yield number, BLANK, line
         elif line.lstrip().startswith("#"):
             yield number, _COMMENT, line
-        elif header is None:
+        elif _is_header(line, columns) or not (header or has_header):
             header = _read_header(line, number, path, columns)
             yield number, _HEADER, line
         else:
-            yield number, header, line
+            yield number, header or TEXT, line
 
 
 def _read_header(line: str, number: int, path: str, columns: ListColumns) -> str:
@@ -213,9 +227,10 @@ def _split_cells(line: str, delimiter: str) -> list[str]:
 
 
 BROKER_LIST = _make_format(
-    ("broker-list", "broker list with racks, CSV or JSON"), _detect_brokers, _BROKER_COLUMNS, _parse_broker
+    ("broker-list", "broker list with racks, CSV or JSON"),
+    *(_make_signature(_BROKER_COLUMNS, _is_broker_list, one_column=True), _BROKER_COLUMNS, _parse_broker),
 )
 TOPIC_LIST = _make_format(
     ("topic-list", "topic list with partition counts, replication factors and loads, CSV or JSON"),
-    *(_detect_topics, _TOPIC_COLUMNS, _parse_topic),
+    *(_make_signature(_TOPIC_COLUMNS, _is_topic_list, one_column=False), _TOPIC_COLUMNS, _parse_topic),
 )

@@ -1,7 +1,6 @@
 """A synthetic cluster model: brokers with racks, brokers to be emptied, partitions with loads."""
 
 import re
-from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,18 +17,17 @@ from pipelines.ingest.formats.checked_values import (
     unparsable,
 )
 from pipelines.ingest.formats.json_documents import get_array, parse_elements, read_elements
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, parse_each
+from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Signature, parse_each
 
 _ARRAYS = ("brokers", "removed", "partitions")
 _LOADS = re.compile(r'"(?:size_mb|in_kbps|out_kbps)"\s*:')
 _REMOVED = re.compile(r'"removed"\s*:\s*\[')
 
 
-def _detect(lines: Sequence[str]) -> float:
-    text = "\n".join(lines)
+def _is_document(text: str) -> bool:
     if '"brokers"' not in text or '"logDirs"' in text:
-        return 0.0
-    return 0.96 if _LOADS.search(text) or _REMOVED.search(text) else 0.0
+        return False
+    return _LOADS.search(text) is not None or _REMOVED.search(text) is not None
 
 
 def _read_records(text: str, _path: str) -> Records:
@@ -75,5 +73,8 @@ def _parse_batch(records: Records) -> pa.Table:
 
 
 FORMAT = Format(
-    "model", "synthetic cluster model of cluster_model.py", _detect, _parse_record, _read_records, _parse_batch
+    "model",
+    "synthetic cluster model of cluster_model.py",
+    Signature(document=_is_document),
+    *(_parse_record, _read_records, _parse_batch),
 )

@@ -5,18 +5,28 @@ goes to the tolerant parser of `describe_line`. Tests hold both equal on every l
 """
 
 import re
-from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.formats.describe_line import parse_line
-from pipelines.ingest.source_format import FactKind, Format, Records, build_facts, concat_in_order, parse_each
+from pipelines.ingest.source_format import (
+    FactKind,
+    Format,
+    Records,
+    Signature,
+    build_facts,
+    concat_in_order,
+    parse_each,
+)
 from udfs.arrow.columns import to_array
 
 _LOOKS = re.compile(r"(?:^|[\s>|\"'`*:-])topic\s?:.*?\s(?:partition|partitioncount)\s?:\s*(\d)?", re.I)
 
+_PLAIN_LINES = re.compile(
+    r"(?:\t?+Topic: ?+[a-zA-Z0-9._-]++[ \t]++(?:Partition|PartitionCount|TopicId): ?+[^\n]{1,100000}+\n)*+"
+)
 _SMALL = r"[0-9]{1,9}"  # nine digits always fit an int32
 _IDS = rf"{_SMALL}(?:,{_SMALL})*"
 _START = r"^[ \t>|]*(?i:topic): ?(?P<topic>[a-zA-Z0-9._-]*[a-zA-Z0-9_-])"
@@ -38,10 +48,8 @@ _MAP = pa.map_(pa.string(), pa.string())
 _LINES = pa.schema([("raw", pa.string()), ("record_number", pa.int64()), ("line_number", pa.int64())])
 
 
-def _detect(lines: Sequence[str]) -> float:
-    result = [match for line in lines if (match := _LOOKS.search(line[:2000]))]
-    certain = sum(1 for match in result if match[1])
-    return min(1.0, 0.8 + 0.02 * certain) if certain else 0.3 if result else 0.0
+def _is_line(line: str) -> bool:
+    return _LOOKS.search(line[:2000]) is not None
 
 
 def _parse_batch(records: Records) -> pa.Table:
@@ -122,4 +130,10 @@ def _split_configs(column: pa.Array) -> pa.Array:
     return pa.MapArray.from_arrays(offsets, pc.list_element(pairs, 0), pc.list_element(pairs, 1)).cast(_MAP)
 
 
-FORMAT = Format("describe", "kafka-topics --describe, any version", _detect, parse_line, parse_batch=_parse_batch)
+FORMAT = Format(
+    "describe",
+    "kafka-topics --describe, any version",
+    Signature(line=_is_line, plain_lines=_PLAIN_LINES),
+    parse_line,
+    parse_batch=_parse_batch,
+)

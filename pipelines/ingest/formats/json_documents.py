@@ -11,19 +11,21 @@ from typing import Any, NamedTuple
 
 from pipelines.ingest.formats.checked_values import quote, unparsable
 from pipelines.ingest.source_format import Fact, ParseRecord, Row, ignore
-from pipelines.ingest.text import PROSE, TOOL_MESSAGE, classify_noise
+from pipelines.ingest.text import PROSE, TOOL_MESSAGE, classify_noise, find_line_end
 
 TOPIC_TO_MOVE = "topic to move"
 
 _ANY = "*"
 _MAX_RAW = 2_000  # characters of a broken or foreign document that its record keeps
 # Contexts of records that are no element; every other context is the format's own.
-_TEXT, _BROKEN, _FOREIGN = "text", "broken: ", "other: "
+TEXT, _BROKEN, _FOREIGN = "text", "broken: ", "other: "
 
-_KEY = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:')
+# Every string, also an unfinished one, and whether it is a key. Strings are consumed whole, so this takes linear time.
+_STRING = re.compile(r'"((?:[^"\\]++|\\.)*+)(?:"(\s*+:)?|$)', re.DOTALL)
 _PIECE = re.compile(r'\s*[\[\]{}",]')
 _SPACE = re.compile(r"[ \t\r\n]*")
-_DOCUMENT_BEGIN = re.compile(r"[ \t]*(?:\{|\[\s*(?:[\[{\]]|$))")
+# Not {code} or [user@host]: after a brace, a document has a key.
+DOCUMENT_BEGIN = re.compile(r'[ \t]*+(?:\{\s*+(?:["}]|$)|\[\s*+(?:[\[{\]]|$))')
 _DECODER = json.JSONDecoder()
 
 Path = tuple[str | int, ...]
@@ -59,22 +61,17 @@ def walk_documents(text: str, arrays: Iterable[tuple[str, ...]]) -> Iterator[Jso
     walker = _Walker(text, arrays)
     position, size = 0, len(text)
     while position < size:
-        if _DOCUMENT_BEGIN.match(text, position):
+        if DOCUMENT_BEGIN.match(text, position):
             position = yield from walker.walk_document(walker.skip_space(position))
-            end = _find_line_end(text, position)
+            end = find_line_end(text, position)
             if not text[position:end].strip():
                 position = end + 1
                 continue
-            if _DOCUMENT_BEGIN.match(text, position):
+            if DOCUMENT_BEGIN.match(text, position):
                 continue
-        end = _find_line_end(text, position)
+        end = find_line_end(text, position)
         yield JsonEvent(JsonEventKind.LINE, (), walker.get_line(position), text[position:end])
         position = end + 1
-
-
-def _find_line_end(text: str, position: int) -> int:
-    end = text.find("\n", position)
-    return len(text) if end < 0 else end
 
 
 class _BreakError(Exception):
@@ -112,7 +109,7 @@ class _Walker:
             end = yield from self._walk_value(begin, (), ())
         except _BreakError as error:
             at = min(error.position, len(self._text))
-            line_end = _find_line_end(self._text, at)
+            line_end = find_line_end(self._text, at)
             raw = self._text[at : min(line_end, at + _MAX_RAW)]
             yield JsonEvent(JsonEventKind.BROKEN, (), self.get_line(at), raw, str(error))
             return line_end
@@ -188,7 +185,7 @@ class _Walker:
 
 def find_keys(text: str) -> set[str]:
     """Return every key that the JSON in the text has."""
-    return set(_KEY.findall(text))
+    return {match[1] for match in _STRING.finditer(text) if match[2]}
 
 
 def to_row(event: JsonEvent, arrays: str) -> Row | None:
@@ -198,7 +195,7 @@ def to_row(event: JsonEvent, arrays: str) -> Row | None:
     """
     match event.kind:
         case JsonEventKind.LINE:
-            return event.line, _TEXT, event.raw
+            return event.line, TEXT, event.raw
         case JsonEventKind.BROKEN:
             return event.line, _BROKEN + str(event.value), event.raw
         case JsonEventKind.FOREIGN:
@@ -230,7 +227,7 @@ def parse_elements(parse_element: Callable[[str, str], list[Fact]]) -> ParseReco
 
     def parse_record(context: str | None, raw: str) -> list[Fact]:
         context = context or ""
-        if context == _TEXT:
+        if context == TEXT:
             reason = classify_noise(raw)
             if reason == PROSE and _PIECE.match(raw):
                 raise unparsable("a piece of JSON outside of its document")

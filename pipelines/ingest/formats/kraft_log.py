@@ -2,12 +2,11 @@
 
 import json
 import re
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from pipelines.ingest.formats import checked_values as check
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, ignore
+from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import PROSE, TOOL_MESSAGE, classify_noise, split_lines
 
 _ABORTED, _UNFINISHED = "aborted transaction", "unfinished transaction"
@@ -23,7 +22,7 @@ _CONTROL = re.compile(
 _DUMP_HEADER = re.compile(r"\s*(?:Dumping |Log starting offset: |Snapshot end offset: |Starting offset: )")
 _TYPE = re.compile(r'\{\s*"type"\s*:\s*"(\w+)"')
 _TOPIC_ID = re.compile(r'"topicId"\s*:\s*"([^"\\]+)"')
-_RECORD = re.compile(r'.*"type"\s*:\s*"\w+_RECORD"')
+_RECORD = re.compile(r'"type"\s*+:\s*+"[A-Z_]*_RECORD"')
 _WITH_TOPIC_ID = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD", "REMOVE_TOPIC_RECORD")
 # Types of Kafka 4.1 (MetadataRecordType) that say nothing about placement.
 _IGNORED_TYPES = frozenset(
@@ -46,10 +45,13 @@ _LISTS = {  # the record's key -> our column
 }
 
 
-def _detect(lines: Sequence[str]) -> float:
-    if any(_RECORD.match(line) for line in lines):
-        return 0.98
-    return 0.6 if any(_DUMP_HEADER.match(line) or _BATCH.match(line) for line in lines) else 0.0
+def _is_line(line: str) -> bool:
+    is_entry = _ENTRY.match(line) is not None and ("payload:" in line or _CONTROL.match(line) is not None)
+    return is_entry or _BATCH.match(line) is not None or _DUMP_HEADER.match(line) is not None
+
+
+def _is_document(text: str) -> bool:
+    return _RECORD.search(text) is not None
 
 
 class _LogReader:
@@ -244,4 +246,4 @@ def _parse_broker(data: check.JsonObject) -> dict[str, Any]:
 
 
 _TITLE = "KRaft metadata log or snapshot, as kafka-dump-log --cluster-metadata-decoder prints it"
-FORMAT = Format("kraft-log", _TITLE, _detect, _parse_record, _read_records)
+FORMAT = Format("kraft-log", _TITLE, Signature(line=_is_line, document=_is_document), _parse_record, _read_records)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from pipelines.ingest.source_format import (
     Format,
     Records,
     Row,
+    Signature,
     build_facts,
     concat_in_order,
     parse_each,
@@ -34,11 +35,12 @@ _BROKER, _FAILED_DIR = "broker", "failed log dir"
 _KEYS = re.compile(r'"logDirs?"\s*:')
 
 
-def _detect(lines: Sequence[str]) -> float:
-    text = "\n".join(lines)
-    if _KEYS.search(text) and '"brokers"' in text:
-        return 0.97
-    return 0.6 if "Received log directory information from brokers" in text else 0.0
+def _is_line(line: str) -> bool:
+    return "Received log directory information from brokers" in line or line.startswith("Querying brokers for log dir")
+
+
+def _is_document(text: str) -> bool:
+    return '"brokers"' in text and _KEYS.search(text) is not None
 
 
 class _Broker:
@@ -168,4 +170,9 @@ def _parse_place(context: str | None) -> tuple[int, str | None] | None:
     return None if "\\u" in context else (broker, log_dir)
 
 
-FORMAT = Format("log-dirs", "kafka-log-dirs --describe", _detect, _parse_record, _read_records, _parse_batch)
+FORMAT = Format(
+    "log-dirs",
+    "kafka-log-dirs --describe",
+    Signature(line=_is_line, document=_is_document),
+    *(_parse_record, _read_records, _parse_batch),
+)

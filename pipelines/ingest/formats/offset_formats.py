@@ -6,26 +6,30 @@ from pathlib import PurePath
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.checked_values import INT64, as_int, as_topic, quote, unparsable
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, ignore
+from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import BLANK, PROMPT, PROSE, classify_noise, split_lines
 
-_LINE = re.compile(r"([^\s:][^:]*):([0-9]+):([0-9,\s-]*)")
+_LINE = re.compile(r"([^\s:][^:]*+):([0-9]++):([0-9,\s-]*+)")
+_TIME = re.compile(r"[0-2][0-9]:[0-5][0-9]:[0-5][0-9]")
 # A topic may be named like the beginning of a log line (kafka.orders); a time of day is no topic.
-_CLEAR = re.compile(r"(?!\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)[a-zA-Z0-9._-]+:[0-9]+:(?:-1|[0-9,]*)")
-_NEARLY = re.compile(r"\S*:\S*:\S*|[^\s:]+:[0-9]+|\S*:[0-9]*:?[0-9]*\s*(?:\.{2,}|…)")
+_CLEAR = re.compile(r"(?!\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)[a-zA-Z0-9._-]++:[0-9]++:(?:-1|[0-9,]*+)")
+_PLAIN_LINES = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9._-]*+:[0-9]++:[0-9]++\n)*+")
+# Nearly an entry: three parts, an entry without its offset, or one that is cut off.
+_NEARLY = re.compile(r"[^\s:]*+:[^\s:]*+:\S*+|[^\s:]++:[0-9]++|[^\s:]*+:[0-9]*+:?+[0-9]*+\s*+(?:\.{2,}+|…)")
 
 # A checkpoint: version, count, then topic, partition and high watermark a line.
-_ENTRY = re.compile(r"(.*\S)\s+(\S+)\s+(\S+)")
-_GOOD_ENTRY = re.compile(r"\S+ [0-9]+ [0-9]+")
+_GOOD_ENTRY = re.compile(r"\S++ [0-9]++ [0-9]++")
 _COUNT = re.compile(r"[0-9]{1,18}")
 _BROKER_IN_FILE = (re.compile(r"broker[-_.]?([0-9]+)", re.I), re.compile(r"[._-]([0-9]+)(?:\.(?:txt|gz))*$"))
 _BROKER_IN_FOLDER = (_BROKER_IN_FILE[0], re.compile(r"^[A-Za-z_-]*([0-9]+)$"))
 
 
-def _detect_offsets(lines: Sequence[str]) -> float:
-    filled = [line.strip() for line in lines if line.strip()]
-    hits = sum(1 for line in filled if _match_offset(line))
-    return 0.5 + 0.4 * hits / len(filled) if hits else 0.0
+def _is_offset(line: str) -> bool:
+    return _CLEAR.fullmatch(line.strip()) is not None and not _TIME.fullmatch(line.strip())
+
+
+def _has_offset(lines: Sequence[str]) -> bool:
+    return any(_match_offset(line.strip()) for line in lines)
 
 
 def _match_offset(line: str) -> re.Match[str] | None:
@@ -49,13 +53,11 @@ def _parse_offset(_context: str | None, raw: str) -> list[Fact]:
     return [(FactKind.OFFSET, {"topic": topic, "partition": partition, "log_end_offset": newest})]
 
 
-def _detect_checkpoint(lines: Sequence[str]) -> float:
-    filled = [line.strip() for line in lines if line.strip()]
+def _is_checkpoint(lines: Sequence[str]) -> bool:
+    filled = [line.strip() for line in lines]
     if len(filled) < 2 or not filled[0].isdigit() or not _COUNT.fullmatch(filled[1]):
-        return 0.0
-    if len(filled) == 2:
-        return 0.9
-    return 0.95 if any(_GOOD_ENTRY.fullmatch(line) for line in filled[2:]) else 0.0
+        return False
+    return len(filled) == 2 or any(_GOOD_ENTRY.fullmatch(line) for line in filled[2:])
 
 
 def _find_broker_id(path: str) -> int:
@@ -93,21 +95,26 @@ def _parse_checkpoint(context: str | None, raw: str) -> list[Fact]:
         if as_int(line, "count", 0, INT64) != int(value):
             raise unparsable(f"the count is {line}, but {value} entries follow (cut off?)")
         return ignore("header")
-    match = _ENTRY.fullmatch(line)
-    if match is None:
+    entry = line.rsplit(None, 2)
+    if len(entry) != 3:
         raise unparsable(f"{quote(line)} is not topic, partition, offset")
     values = {
-        "topic": as_topic(match[1], "topic"),
-        "partition": as_int(match[2], "partition"),
+        "topic": as_topic(entry[0], "topic"),
+        "partition": as_int(entry[1], "partition"),
         "broker_id": as_int(value, "broker id"),
-        "high_watermark": as_int(match[3], "offset", 0, INT64),
+        "high_watermark": as_int(entry[2], "offset", 0, INT64),
     }
     return [(FactKind.REPLICA, values)]
 
 
-OFFSETS = Format("offsets", "GetOffsetShell, topic:partition:offset", _detect_offsets, _parse_offset)
+OFFSETS = Format(
+    "offsets",
+    "GetOffsetShell, topic:partition:offset",
+    Signature(line=_is_offset, beginning=_has_offset, plain_lines=_PLAIN_LINES),
+    _parse_offset,
+)
 OFFSET_CHECKPOINT = Format(
     "offset-checkpoint",
     "replication-offset-checkpoint of a broker",
-    *(_detect_checkpoint, _parse_checkpoint, _read_checkpoint),
+    *(Signature(beginning=_is_checkpoint), _parse_checkpoint, _read_checkpoint),
 )

@@ -1,18 +1,19 @@
 """What kafka-reassign-partitions and kafka-leader-election read and print: assignments, other input, status lines."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from pipelines.ingest.formats import json_documents as documents
 from pipelines.ingest.formats.checked_values import as_broker_ids, as_int, as_text, parse_object, quote, unparsable
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, ignore
-from pipelines.ingest.text import PROSE, TOOL_MESSAGE, classify_noise
+from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 
 _CURRENT, _PROPOSED = "current", "proposed"
 _ELEMENT = re.compile(r'"partitions"\s*:\s*\[\s*(?:\{[^{}]*"(?:topic|partition)"\s*:|\])')
 _TITLES = (
     (re.compile(r"\s*Current partition replica assignment", re.I), _CURRENT),
     (re.compile(r"\s*Proposed partition reassignment", re.I), _PROPOSED),
+    # Kafka 0.8.1 prints the target behind or below this message.
+    (re.compile(r"\s*Successfully started (?:partition )?reassignments? (?:of|for) partitions?", re.I), _PROPOSED),
 )
 # Array of a tool's input -> the keys of its elements, and what such an element is.
 _INPUT_ARRAYS = {
@@ -31,11 +32,12 @@ _MESSAGE = re.compile(
 )
 
 
-def _detect_reassignment(lines: Sequence[str]) -> float:
-    text = "\n".join(lines)
-    if '"logDirs"' in text or '"brokers"' in text or not _ELEMENT.search(text):
-        return 0.0
-    return 0.9 if '"replicas"' in text else 0.5
+def _is_line(line: str) -> bool:
+    return any(title.match(line) for title, _ in _TITLES) or _MESSAGE.match(line) is not None
+
+
+def _is_assignment(text: str) -> bool:
+    return '"logDirs"' not in text and '"brokers"' not in text and _ELEMENT.search(text) is not None
 
 
 def _read_reassignment(text: str, _path: str) -> Records:
@@ -64,12 +66,11 @@ def _parse_partition(assignment: str, raw: str) -> list[Fact]:
     return [(FactKind.PARTITION, values)]
 
 
-def _detect_input(lines: Sequence[str]) -> float:
-    text = "\n".join(lines)
+def _is_input(text: str) -> bool:
     if not _INPUT.search(text):
-        return 0.0
+        return False
     keys = documents.find_keys(text) - {"version"}
-    return 0.8 if any(keys == {array, *element} for array, (element, _) in _INPUT_ARRAYS.items()) else 0.0
+    return any(keys == {array, *element} for array, (element, _) in _INPUT_ARRAYS.items())
 
 
 def _read_input(text: str, _path: str) -> Records:
@@ -85,27 +86,17 @@ def _parse_input(array: str, raw: str) -> list[Fact]:
     return ignore(reason)
 
 
-def _detect_output(lines: Sequence[str]) -> float:
-    return 0.4 if any(_MESSAGE.match(line) for line in lines) else 0.0
-
-
-def _parse_output(_context: str | None, raw: str) -> list[Fact]:
-    reason = classify_noise(raw)
-    return ignore(TOOL_MESSAGE if reason == PROSE else reason)
-
-
 REASSIGNMENT = Format(
     "reassignment",
-    "reassignment JSON, alone or as kafka-reassign-partitions prints it",
-    *(_detect_reassignment, documents.parse_elements(_parse_partition), _read_reassignment),
+    "reassignment JSON, and what kafka-reassign-partitions and kafka-leader-election print",
+    *(
+        Signature(line=_is_line, document=_is_assignment),
+        documents.parse_elements(_parse_partition),
+        _read_reassignment,
+    ),
 )
 TOOL_INPUT = Format(
     "tool-input",
     "input of Kafka's tools: topics to move, or partitions to elect leaders of",
-    *(_detect_input, documents.parse_elements(_parse_input), _read_input),
-)
-TOOL_OUTPUT = Format(
-    "tool-output",
-    "status lines of kafka-reassign-partitions --verify and kafka-leader-election",
-    *(_detect_output, _parse_output),
+    *(Signature(document=_is_input), documents.parse_elements(_parse_input), _read_input),
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 
 from pipelines.ingest.formats import zookeeper_json as znodes
 from pipelines.ingest.formats.checked_values import BadValueError, unparsable
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, ignore
+from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Signature, ignore
 from pipelines.ingest.text import LOG_LINE, PROMPT, classify_noise, split_lines
 
 _STAT_LINE = "stat line"
@@ -26,26 +26,28 @@ _STAT = re.compile(
 _NO_NODE = re.compile(r"Node does not exist|NoNodeException|KeeperErrorCode = NoNode")
 _MISSING_PATH = re.compile(r"(?:Node does not exist:?|NoNode for)\s+(/\S*)")
 _WATCH = re.compile(r"\s*(?:WATCHER::|WatchedEvent\b)")
-_COMMAND = re.compile(
-    r"(?:.*?\bzkCli(?:\.sh|\.cmd)?\s.*?|.*?\bzookeeper-shell(?:\.sh|\.bat)?\s.*?|[$#%>]\s+)?"
-    r"\b(?P<op>get|ls2|ls|stat|getEphemerals)\s+(?P<rest>.*/.*)"
-)
+_OPERATIONS = ("get", "ls", "ls2", "stat", "getEphemerals")
+_SHELLS = ("zkCli", "zookeeper-shell")
 # A bare path, perhaps decorated by the script that printed it (`=== /brokers/ids/0 ===`).
-_BARE_PATH = re.compile(r"[\s=#>*:-]*(?P<path>/[\w./-]+)[\s=#*:-]*")
-_PATH_AND_DATA = re.compile(r"\s*(?P<path>/[\w./-]+)[\s=:]+(?P<data>\{.*)")
+_BARE_PATH = re.compile(r"[\s=#>*:-]*+(?P<path>/[\w./-]++)[\s=#*:-]*+")
+_PATH_AND_DATA = re.compile(r"\s*+(?P<path>/[\w./-]++)[\s=:]++(?P<data>\{.*)")
 _LISTING = re.compile(r"\[[^\[\]{}\":]*\]?")
 _SCALAR = re.compile(r"null|-?[0-9]+")
-_SESSION = re.compile(r"\s*\[zk: |.*\bzkCli(?:\.sh|\.cmd)?\b|[cmp]Zxid = 0x|.*\bzookeeper-shell\b.*\b(?:get|ls) /")
-_BROKERS_COMMAND = re.compile(
-    r"[\s=#>*$:-]*(?:(?:get|ls2?|stat)\s+(?:-\w+\s+)*)?/\S*(?:brokers/(?:ids|topics)|config/topics|controller)(?:/\S*)?\b"
-)
+_SESSION = re.compile(r"\s*+\[zk: |[cmp]Zxid = 0x|Connecting to \S++:\d++$|Welcome to ZooKeeper")
 
 
-def _detect(lines: Sequence[str]) -> float:
-    if any(_SESSION.match(line) for line in lines):
-        return 0.92
-    commands = sum(1 for line in lines if len(line) < 1000 and _BROKERS_COMMAND.match(line))
-    return 0.7 if commands and any(line.lstrip()[:1] in ("{", "[") or "{" in line for line in lines) else 0.0
+def _is_line(line: str) -> bool:
+    if _SESSION.match(line):
+        return True
+    request = _parse_command(_strip_prompt(line))
+    if request is None:
+        data = _PATH_AND_DATA.fullmatch(line)
+        return data is not None and znodes.find_chroot(data["path"]) is not None
+    return znodes.find_chroot(request[1]) is not None or any(shell in line for shell in _SHELLS)
+
+
+def _is_request(line: str) -> bool:
+    return _parse_command(_strip_prompt(line)) is not None
 
 
 def _read_records(text: str, _path: str) -> Records:
@@ -109,14 +111,14 @@ def _parse_command(line: str) -> Request | None:
     bare = _BARE_PATH.fullmatch(line)
     if bare:
         return "get", bare["path"].rstrip("-") if line.rstrip().endswith(" ---") else bare["path"]
-    match = _COMMAND.fullmatch(line)
-    if match is None or line[:1] in ("{", "["):
+    words = line.split()
+    at = next((i for i, word in enumerate(words) if word in _OPERATIONS), None)
+    is_command = at == 0 or (at == 1 and words[0] in ("$", "#", "%", ">")) or any(shell in line for shell in _SHELLS)
+    if at is None or not is_command or line[:1] in ("{", "["):
         return None
-    for word in match["rest"].split():
-        path = word.strip("\"'")
-        if path.startswith("/"):
-            return match["op"], path
-    return None
+    paths = (word.strip("\"'") for word in words[at + 1 :])
+    path = next((path for path in paths if path.startswith("/")), None)
+    return None if path is None else (words[at], path)
 
 
 def _is_answer(line: str, operation: str) -> bool:
@@ -203,4 +205,9 @@ class _Mentions:
         return self.find_unlisted(path, []) if broker_id is None else [broker_id]
 
 
-FORMAT = Format("zookeeper-cli", "text of a zkCli.sh session", _detect, _parse_record, _read_records)
+FORMAT = Format(
+    "zookeeper-cli",
+    "text of a zkCli.sh session",
+    Signature(line=_is_line, request=_is_request),
+    *(_parse_record, _read_records),
+)

@@ -1,11 +1,10 @@
 """ZooKeeper's znodes: what each says, and the format of a dump with one JSON object of path and data a line."""
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from pipelines.ingest.formats import checked_values as check
-from pipelines.ingest.source_format import Fact, FactKind, Format, ignore
+from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
 from pipelines.ingest.text import ELLIPSIS, classify_noise
 
 WITHOUT_PLACEMENT = "znode without placement"
@@ -22,7 +21,8 @@ _DELETED = re.compile(_CHROOT + r"/admin/delete_topics/([^/]+)")
 _BROKERS = re.compile(_CHROOT + r"/brokers/ids/?")
 _PARTITIONS = re.compile(_CHROOT + r"/brokers/topics/([^/]+)/partitions/?")
 _KAFKA = re.compile("(" + _CHROOT + r")/(?:brokers|config|admin|controller)(?:/.*)?")
-_PATH_KEY = re.compile(r'\s*\{.*"path"\s*:\s*"/')
+_PATH_KEY = re.compile(r'"path"\s*+:\s*+"/')
+_PLAIN_LINES = re.compile(r'(?:\{"path": ?"/[^\n]*+\n)*+')
 _ENDPOINT = re.compile(r"[A-Za-z0-9_.-]*://(\[[^\]]*\]|[^:/]*):([0-9]+)")
 
 
@@ -152,8 +152,8 @@ def _parse_configs(topic: str, result: check.JsonObject) -> Fact:
     return FactKind.CONFIG, {"topic": check.as_text(topic, "topic"), "configs": configs}
 
 
-def _detect(lines: Sequence[str]) -> float:
-    return 0.95 if any(_PATH_KEY.match(line) for line in lines) else 0.0
+def _is_document(text: str) -> bool:
+    return _PATH_KEY.search(text) is not None
 
 
 def _parse_record(_context: str | None, raw: str) -> list[Fact]:
@@ -166,4 +166,9 @@ def _parse_record(_context: str | None, raw: str) -> list[Fact]:
     return parse_znode(znode.read("path", check.as_text), znode.require("data"))
 
 
-FORMAT = Format("zookeeper-json", "ZooKeeper dump, JSON lines of path and data", _detect, _parse_record)
+FORMAT = Format(
+    "zookeeper-json",
+    "ZooKeeper dump, JSON lines of path and data",
+    Signature(document=_is_document, plain_lines=_PLAIN_LINES),
+    _parse_record,
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,14 +24,14 @@ LOG_DIRS = """Received log directory information from brokers 1
 
 @pytest.mark.stage("bronze.raw_metadata")
 def test_records_of_files(spark: SparkSession, tmp_path: Path) -> None:
-    """A line is a record of a describe, a broker or a replica is one of kafka-log-dirs; text around it is one too."""
+    """A line is a record of a describe, a broker or a replica is one of kafka-log-dirs; text around it is one too.
+
+    A file may have both: each record has the format that read it.
+    """
     (tmp_path / "describe.txt").write_text(DESCRIBE)
-    (tmp_path / "log-dirs.json").write_text(LOG_DIRS)
+    (tmp_path / "both.txt").write_text(LOG_DIRS + DESCRIBE)
     at = datetime(2026, 1, 2, tzinfo=UTC)
-    files = [
-        (*KEYS.values(), name, form, str(tmp_path / name), at)
-        for name, form in (("describe.txt", "describe"), ("log-dirs.json", "log-dirs"))
-    ]
+    files = [(*KEYS.values(), name, None, os.fsencode(tmp_path / name), at) for name in ("describe.txt", "both.txt")]
     actual = raw_metadata(create_frame(spark, files, FILES))
     columns = "source format record_number line_number context raw ingested_at"
     place = '{"broker": 1, "logDir": "/d", "error": null}'
@@ -39,9 +40,12 @@ def test_records_of_files(spark: SparkSession, tmp_path: Path) -> None:
         ("describe.txt", "describe", 0, 1, None, DESCRIBE.split("\n")[0], at),
         ("describe.txt", "describe", 1, 2, None, "", at),
         ("describe.txt", "describe", 2, 3, None, "\tTopic: orders\tPartition: 0", at),
-        ("log-dirs.json", "log-dirs", 0, 1, "text", "Received log directory information from brokers 1", at),
-        ("log-dirs.json", "log-dirs", 1, 3, "broker", '{"broker": 1}', at),
-        ("log-dirs.json", "log-dirs", 2, 4, place, replica, at),
+        ("both.txt", "log-dirs", 0, 1, "text", "Received log directory information from brokers 1", at),
+        ("both.txt", "log-dirs", 1, 3, "broker", '{"broker": 1}', at),
+        ("both.txt", "log-dirs", 2, 4, place, replica, at),
+        ("both.txt", "describe", 3, 5, None, DESCRIBE.split("\n")[0], at),
+        ("both.txt", "describe", 4, 6, None, "", at),
+        ("both.txt", "describe", 5, 7, None, "\tTopic: orders\tPartition: 0", at),
     ]
     assert_df_equality(
         select_columns(actual, columns), expected_frame(spark, "bronze.raw_metadata", columns, expected), **SAME_ROWS

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.ingest.format_registry import detect_format, get_format
+from pipelines.ingest.format_registry import divide_text, read_files
 from pipelines.ingest.source_format import FACTS, FactKind, Records
-from pipelines.ingest.text import read_text
+from pipelines.ingest.sources import Source
 
 SAMPLES = Path(__file__).parents[3] / "data_samples"
 FORMATS_DIR, BAD_DIR = SAMPLES / "formats", SAMPLES / "bad"
@@ -18,10 +18,15 @@ FORMATS_DIR, BAD_DIR = SAMPLES / "formats", SAMPLES / "bad"
 
 def load_facts(path: Path, format_name: str | None = None) -> pa.Table:
     """Return the facts of a sample, and check that each record has facts and each fact a record."""
-    text = read_text(path)
-    form = get_format(format_name) if format_name else detect_format(text, str(path))
-    records = form.read_records(text, str(path))
-    return check_facts(records, form.parse_facts(records))
+    source = Source("x", (path,))
+    (file,) = read_files(source, format_name)
+    tables = [check_facts(part.records, part.format.parse_facts(part.records)) for part in file.parts]
+    return pa.concat_tables(tables).sort_by("record_number")
+
+
+def find_formats(text: str) -> list[str]:
+    """Return the names of the formats of a text's sections."""
+    return [section.format.name for section in divide_text(text)]
 
 
 def check_facts(records: Records, table: pa.Table) -> pa.Table:

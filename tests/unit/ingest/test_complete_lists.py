@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from pipelines.ingest.format_registry import read_files
 from pipelines.ingest.merge.cluster_merge import merge_facts
-from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot, parse_facts, read_records
+from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot, parse_facts
 from pipelines.ingest.source_format import FactKind
 from pipelines.ingest.sources import find_source
 
@@ -109,7 +110,7 @@ def test_a_removed_broker_that_answers_is_live(tmp_path: Path) -> None:
 def test_a_shard_does_not_count_records_whose_home_is_another_shard(tmp_path: Path) -> None:
     (tmp_path / "brokers.txt").write_text("broker_id,port\n1,1\n2,2\n3,many\n")
     (tmp_path / "describe.txt").write_text(DESCRIBE)
-    files = read_records(find_source(str(tmp_path)), None)
+    files = list(read_files(find_source(str(tmp_path))))
     facts = parse_facts(files)
     elsewhere = pc.and_(
         pc.equal(facts["source"], "brokers.txt"),

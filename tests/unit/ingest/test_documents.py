@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.format_registry import FORMATS, detect_format
+from pipelines.ingest.format_registry import FORMATS
 from pipelines.ingest.formats import log_dirs
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 from pipelines.ingest.formats.json_documents import JsonEvent, JsonEventKind, walk_documents
 from pipelines.ingest.source_format import FactKind, Records, parse_each
 
-from .facts import FORMATS_DIR, check_facts, drop_kind, facts, faults, load_facts, reasons, shorten
+from .facts import FORMATS_DIR, check_facts, drop_kind, facts, faults, find_formats, load_facts, reasons, shorten
 
 
 def log(topic: str, partition: int, broker: int, size: int, lag: int | None, future: bool) -> dict[str, object]:
@@ -175,12 +176,11 @@ def test_the_input_of_a_tool_is_ignored_by_reason() -> None:
     assert facts("election.json") == [{"kind": "ignored", "reasons": ["partition to elect a leader of"]}] * 2
 
 
-def test_topics_to_move_beside_the_generated_assignment_are_ignored() -> None:
+def test_topics_to_move_beside_the_generated_assignment_are_ignored(tmp_path: Path) -> None:
     text = '{"topics":[{"topic":"orders"}]}\n' + (FORMATS_DIR / "reassign-generate.txt").read_text()
-    form = detect_format(text, "x")
-    assert form.name == "reassignment"
-    records = form.read_records(text, "x")
-    rows = shorten(check_facts(records, form.parse_facts(records)))
+    (tmp_path / "x").write_text(text)
+    rows = shorten(load_facts(tmp_path / "x"))
+    assert find_formats(text) == ["tool-input", "reassignment"]
     assert rows[0] == {"kind": "ignored", "reasons": ["topic to move"]}
     assert not [row for row in rows if row["kind"] == FactKind.REJECTED]
 
@@ -190,8 +190,8 @@ def test_a_list_that_only_resembles_the_input_of_a_tool_is_rejected() -> None:
         ('{"topics":[{"topic":"a","partitions":3,"rf":2},{"topic":"b"}]}', "topic-list"),
         ('{"partitions":[{"topic":"a","partition":0,"replicas":[1]},{"topic":"a","partition":1}]}', "reassignment"),
     ):
-        form = detect_format(text, "x")
-        assert form.name == name
+        assert find_formats(text) == [name]
+        form = FORMATS[name]
         records = form.read_records(text, "x")
         assert [row["kind"] for row in shorten(check_facts(records, form.parse_facts(records)))][1] == FactKind.REJECTED
     records = FORMATS["tool-input"].read_records('{"partitions":[{"topic":"a","partition":0,"replicas":[1]}]}', "x")
@@ -240,7 +240,7 @@ def test_elements_of_the_array_are_found_anywhere_in_the_document(
         ('{"a":[1 2]}\n\nend', ["element", "broken", "line", "line"]),
         ('{"a":[1]', ["element", "broken"]),
         ('{"a" 1}', ["broken"]),
-        ("{a:1}", ["broken"]),
+        ("{a:1}", ["line"]),
         ('{"a":[' + "[" * 100_000, ["broken"]),
         ('{"a":[1]} tail\nend', ["element", "line", "line"]),
         ('{"a":[1]}{"a":[2]}\n', ["element", "element"]),

@@ -10,7 +10,8 @@ import pytest
 
 from pipelines.errors import SourceError
 from pipelines.ingest import snapshot_reader
-from pipelines.ingest.snapshot_reader import build_snapshot, parse_facts, read_records
+from pipelines.ingest.format_registry import read_files
+from pipelines.ingest.snapshot_reader import build_snapshot, parse_facts
 from pipelines.ingest.sources import find_source
 from pipelines.simulation.cluster_replay import ReplayRequest, run_replay
 from pipelines.simulation.snapshot_sequence import derive_events
@@ -27,7 +28,7 @@ HEAD = "Topic: t\tPartitionCount: 1\tReplicationFactor: 3\tConfigs: \n"
 
 def read_state(place: Path) -> InitialState:
     source = find_source(str(place))
-    files = read_records(source, None)
+    files = list(read_files(source, None))
     facts = parse_facts(files)
     return read_initial_state(build_snapshot(source, files, facts), facts, 1, False)
 

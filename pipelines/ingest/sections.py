@@ -1,0 +1,244 @@
+"""Divides the text of a file into sections, each of one format, so that every line reaches the reader that knows it.
+
+People paste several things into one file: a describe, a reassignment, a ZooKeeper session, sentences in between. Each
+line of text and each JSON document goes to the format that claims it (`Signature`). What no format claims, such as
+sentences and prompts, stays in the section around it, whose reader says why it is ignored.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from pipelines.ingest.formats.json_documents import DOCUMENT_BEGIN
+from pipelines.ingest.source_format import Format, Records
+from pipelines.ingest.text import find_line_end
+from pipelines.ingest.unrecognised import DOCUMENT, LONG_LINE, UNRECOGNISED, read_document, read_long_line
+
+# A line of text above this many characters is quarantined. A JSON document may be one line of any length.
+MAX_LINE = 1_000_000
+# The part of a long document that formats look at.
+_DOCUMENT_HEAD, _DOCUMENT_TAIL = 400_000, 20_000
+_BEGINNING = 200  # filled lines of a file's beginning that formats look at
+
+# All that JSON has between brackets. Strings end on their line, so text after a broken document is not swallowed.
+_BETWEEN_BRACKETS = re.compile(r'(?:[\s,:]++|"(?:[^"\\\n]++|\\.)*+"|-?[0-9][0-9.eE+-]*+|[a-z]++|NaN|Infinity)*+')
+
+
+class Section(NamedTuple):
+    """Lines of a file that one format reads; line numbers are physical, from 1, and inclusive."""
+
+    format: Format
+    first_line: int
+    last_line: int
+    begin: int  # position in the text
+    end: int
+    content: str | None = None  # of unrecognised sections: DOCUMENT or LONG_LINE; None = a whole file of text
+
+
+class FormatRecords(NamedTuple):
+    """The records of a file that one format has read."""
+
+    format: Format
+    records: Records
+
+
+class _Stretch(NamedTuple):
+    begin: int
+    end: int
+    format: Format | None  # None: no format claims it
+    content: str | None = None
+
+
+def find_sections(text: str, formats: Sequence[Format]) -> list[Section]:
+    """Return the sections of a text, in order: every line is in exactly one. `formats`: the strongest claims first.
+
+    A text that no format claims is one section of format UNRECOGNISED.
+    """
+    stretches = list(_Divider(text, formats).find_stretches())
+    if not any(stretch.format is not None for stretch in stretches):
+        return [Section(UNRECOGNISED, 1, text.count("\n") + 1, 0, len(text))]
+    sections: list[Section] = []
+    line = 1
+    for stretch in _assign_unclaimed(stretches):
+        newlines = text.count("\n", stretch.begin, stretch.end)
+        last = line + newlines - (1 if text[stretch.end - 1] == "\n" else 0)
+        form = stretch.format or UNRECOGNISED
+        before = sections[-1] if sections else None
+        if before is not None and before.format is form and stretch.content is None:
+            sections[-1] = before._replace(last_line=last, end=stretch.end)
+        else:
+            sections.append(Section(form, line, last, stretch.begin, stretch.end, stretch.content))
+        line += newlines
+    return sections
+
+
+def has_claim(text: str, formats: Sequence[Format]) -> bool:
+    """Return whether a format claims anything of a text; reads no further than that."""
+    return any(stretch.format is not None for stretch in _Divider(text, formats).find_stretches())
+
+
+def read_sections(text: str, path: str, sections: Sequence[Section]) -> list[FormatRecords]:
+    """Return the records of all sections, those of each format together, numbered by their place in the file.
+
+    A format reads all its sections at once: a topic id or a request of the first may be needed in the second.
+    """
+    formats = list(dict.fromkeys(section.format for section in sections))
+    if len(formats) == 1 and sections[0].content is None:
+        return [FormatRecords(formats[0], formats[0].read_records(text, path))]
+    parts: list[FormatRecords] = []
+    for form in formats:
+        own = [section for section in sections if section.format is form]
+        if form is UNRECOGNISED:
+            parts.extend(FormatRecords(form, _read_unrecognised(text, section)) for section in own)
+        else:
+            records = form.read_records(_blank_others(text, own), path)
+            parts.append(FormatRecords(form, records.take(_find_inside(records.line_number, own))))
+    return _number_by_line(parts)
+
+
+def find_document_end(text: str, begin: int) -> int:
+    """Return the end of the line on which the JSON document that begins here ends or breaks off."""
+    line_end = find_line_end(text, begin)
+    if text[begin:line_end].rstrip()[-1:] in ("}", "]") and all(
+        text.count(opening, begin, line_end) == text.count(closing, begin, line_end)
+        for opening, closing in ("{}", "[]")
+    ):
+        return line_end  # as tools print it: the whole document on one line
+    depth, position = 0, begin
+    while position < len(text):
+        mark = text[position]
+        if mark in "{[":
+            depth += 1
+        elif mark in "}]":
+            depth -= 1
+        if depth <= 0 or mark not in "{}[]":
+            break
+        position = _BETWEEN_BRACKETS.match(text, position + 1).end()  # type: ignore[union-attr]
+    return find_line_end(text, min(position, len(text) - 1))
+
+
+class _Divider:
+    """Goes through a text once and finds who claims each stretch of it."""
+
+    def __init__(self, text: str, formats: Sequence[Format]) -> None:
+        self._text = text
+        self._formats = formats
+        self._asked: Format | None = None  # format of a request that the next document answers
+
+    def find_stretches(self) -> Iterator[_Stretch]:
+        text, size = self._text, len(self._text)
+        position = 0
+        current: Format | None = None
+        is_beginning = True  # nothing but comments and blank lines so far
+        while position < size:
+            end = self._skip_plain_lines(position, current)
+            if end > position:
+                self._asked = None
+                stretch = _Stretch(position, end, current)
+            elif DOCUMENT_BEGIN.match(text, position):
+                stretch = self._claim_document(position, current)
+            else:
+                stretch = self._claim_line(position)
+                if stretch.format is None and is_beginning:
+                    stretch = stretch._replace(format=self._claim_beginning(position))
+            is_beginning = is_beginning and stretch.format is None and self._is_blank_or_comment(stretch)
+            current = stretch.format or current
+            position = stretch.end
+            yield stretch
+
+    def _skip_plain_lines(self, position: int, current: Format | None) -> int:
+        pattern = current.signature.plain_lines if current is not None else None
+        match = pattern.match(self._text, position) if pattern is not None else None
+        return match.end() if match is not None else position
+
+    def _claim_document(self, position: int, current: Format | None) -> _Stretch:
+        text = self._text
+        end = find_document_end(text, position)
+        form, self._asked = self._asked, None
+        if form is None:
+            is_long = end - position > _DOCUMENT_HEAD + _DOCUMENT_TAIL
+            head = text[position : position + _DOCUMENT_HEAD if is_long else end]
+            head += text[end - _DOCUMENT_TAIL : end] if is_long else ""
+            form = next((form for form in self._formats if form.signature.document(head)), None)
+        if form is None and current is not None and current.signature.reads_documents:
+            form = current  # its reader knows best what is wrong with a document beside its own
+        return _Stretch(position, _skip_newline(text, end), form, DOCUMENT if form is None else None)
+
+    def _claim_line(self, position: int) -> _Stretch:
+        end = find_line_end(self._text, position)
+        after = _skip_newline(self._text, end)
+        if end - position > MAX_LINE:
+            return _Stretch(position, after, None, LONG_LINE)
+        line = self._text[position:end]
+        if not line or line.isspace():
+            return _Stretch(position, after, None)
+        form = next((form for form in self._formats if form.signature.line(line)), None)
+        if form is not None:
+            self._asked = form if form.signature.request(line) else None
+        return _Stretch(position, after, form)
+
+    def _claim_beginning(self, position: int) -> Format | None:
+        # Lines come one by one, so that a huge file is not cut into lines for its beginning.
+        lines = (match[0] for match in re.compile(r"[^\n]+").finditer(self._text, position))
+        filled = list(islice((line for line in lines if line.strip() and len(line) <= MAX_LINE), _BEGINNING))
+        if not filled or filled[0].lstrip().startswith("#"):
+            return None
+        return next((form for form in self._formats if form.signature.beginning(filled)), None)
+
+    def _is_blank_or_comment(self, stretch: _Stretch) -> bool:
+        text = self._text[stretch.begin : min(stretch.end, stretch.begin + 1_000)].lstrip()
+        return not text or text.startswith("#")
+
+
+def _skip_newline(text: str, position: int) -> int:
+    return min(position + 1, len(text))
+
+
+def _assign_unclaimed(stretches: Sequence[_Stretch]) -> Iterator[_Stretch]:
+    """Yield the stretches; lines that no format claims belong to the format before them, or else to the first."""
+    current = next(stretch.format for stretch in stretches if stretch.format is not None)
+    for stretch in stretches:
+        if stretch.content is not None:  # a document or line that nobody understands: its own section
+            yield stretch
+            continue
+        current = stretch.format or current
+        yield stretch._replace(format=current)
+
+
+def _blank_others(text: str, own: Sequence[Section]) -> str:
+    """Return the text with the lines of other sections emptied, so that line numbers stay."""
+    pieces, position = [], 0
+    for section in own:
+        pieces.append("\n" * text.count("\n", position, section.begin))
+        pieces.append(text[section.begin : section.end])
+        position = section.end
+    return "".join(pieces)
+
+
+def _find_inside(lines: Sequence[int], own: Sequence[Section]) -> np.ndarray:
+    """Return the positions of the lines that are in a format's own sections."""
+    number = np.asarray(lines, dtype=np.int64)
+    last = np.array([section.last_line for section in own])
+    at = np.minimum(np.searchsorted(last, number), len(own) - 1)
+    first = np.array([section.first_line for section in own])
+    return np.flatnonzero((number >= first[at]) & (number <= last[at]))
+
+
+def _read_unrecognised(text: str, section: Section) -> Records:
+    read = read_document if section.content == DOCUMENT else read_long_line
+    return read(text[section.begin : section.end].rstrip("\n"), section.first_line)
+
+
+def _number_by_line(parts: Sequence[FormatRecords]) -> list[FormatRecords]:
+    """Number the records of all parts by line, those of one line in the order of the parts."""
+    lines = np.concatenate([np.asarray(part.records.line_number, dtype=np.int64) for part in parts])
+    numbers = np.empty(len(lines), dtype=np.int64)
+    numbers[np.argsort(lines, kind="stable")] = np.arange(len(lines))
+    begins = np.cumsum([0, *(len(part.records) for part in parts)])
+    return [
+        FormatRecords(part.format, part.records.renumber(numbers[begin : begin + len(part.records)]))
+        for part, begin in zip(parts, begins.tolist(), strict=False)
+    ]

@@ -1,0 +1,28 @@
+"""The records that no reader understands: a file in no known format, unknown JSON documents, lines without end."""
+
+from pipelines.ingest.formats.checked_values import quote, unparsable
+from pipelines.ingest.source_format import Fact, Format, Records, Signature, ignore
+
+DOCUMENT, LONG_LINE = "document", "long line"  # contexts
+MAX_RAW = 2_000  # characters of such a record that are kept
+
+
+def _parse_record(context: str | None, raw: str) -> list[Fact]:
+    if context == DOCUMENT:
+        raise unparsable(f"a JSON document that no reader understands: {quote(raw[:60])}")
+    if context is not None and context.startswith(LONG_LINE):
+        raise unparsable(f"a line of {context.removeprefix(LONG_LINE).strip()} characters: too long for any format")
+    return ignore("unrecognised file")
+
+
+UNRECOGNISED = Format("unrecognised", "text in no known format", Signature(), _parse_record)
+
+
+def read_document(text: str, line_number: int) -> Records:
+    """Return the record of a JSON document that no reader understands."""
+    return Records.from_rows([(line_number, DOCUMENT, text[:MAX_RAW])])
+
+
+def read_long_line(text: str, line_number: int) -> Records:
+    """Return the record of a line that is too long for any format."""
+    return Records.from_rows([(line_number, f"{LONG_LINE} {len(text)}", text[:MAX_RAW])])

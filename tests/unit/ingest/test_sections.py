@@ -1,0 +1,209 @@
+"""A file is divided into sections: every line and document goes to the reader that knows it."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.ingest.format_registry import FORMATS, divide_text, read_file, read_files
+from pipelines.ingest.sections import MAX_LINE, find_document_end, find_sections
+from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
+from pipelines.ingest.sources import Source
+
+from .facts import FORMATS_DIR, find_formats
+
+DESCRIBE = (
+    "Topic: orders\tTopicId: AAAAAAAAAAAAAAAAAAAAAA\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: \n"
+    "\tTopic: orders\tPartition: 0\tLeader: 3\tReplicas: 3,2\tIsr: 3,2\n"
+    "\tTopic: orders\tPartition: 1\tLeader: 2\tReplicas: 2,3\tIsr: 2,3\n"
+)
+OLD = (
+    '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2]},'
+    '{"topic":"orders","partition":1,"replicas":[2,1]}]}'
+)
+TARGET = OLD.replace("[1,2]", "[3,2]").replace("[2,1]", "[2,3]")
+EXECUTE = (
+    f"Current partition replica assignment\n\n{OLD}\n\n"
+    "Save this to use as the --reassignment-json-file option during rollback\n"
+    "Successfully started partition reassignments for orders-0,orders-1\n"
+)
+SESSION = (
+    "[zk: localhost:2181(CONNECTED) 0] ls /brokers/ids\n[2, 3, 4]\n"
+    "[zk: localhost:2181(CONNECTED) 1] get /brokers/topics/orders\n"
+    '{"version":2,"partitions":{"0":[3,2],"1":[2,3]}}\ncZxid = 0x25\n'
+)
+
+
+def load(tmp_path: Path, text: str) -> Snapshot:
+    (tmp_path / "paste.txt").write_text(text)
+    return load_snapshot(Source("paste", (tmp_path / "paste.txt",)))
+
+
+def replicas(snapshot: Snapshot) -> dict[int, list[int]]:
+    rows = snapshot.partitions.to_pylist()
+    assert {row["topic"] for row in rows} == {"orders"}
+    return {row["partition"]: row["replicas"] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("text", "formats"),
+    [
+        (EXECUTE + DESCRIBE, ["reassignment", "describe"]),
+        (DESCRIBE + EXECUTE, ["describe", "reassignment"]),
+        (DESCRIBE + SESSION, ["describe", "zookeeper-cli"]),
+        (SESSION + DESCRIBE + SESSION, ["zookeeper-cli", "describe", "zookeeper-cli"]),
+        (f"We ran this:\n```\n{EXECUTE}```\nand then:\n{{code}}\n{DESCRIBE}{{code}}\n", ["reassignment", "describe"]),
+        (f"broker_id,rack\n2,a\n3,b\n\n{DESCRIBE}", ["broker-list", "describe"]),
+        (DESCRIBE + '{"brokers":[{"id":2,"rack":"a"},{"id":3,"rack":"b"}]}', ["describe", "broker-list"]),
+        (DESCRIBE + "orders:0:17\norders:1:18\n", ["describe", "offsets"]),
+        (DESCRIBE + '{"version":1,"brokers":[{"broker":2,"logDirs":[]}]}\n', ["describe", "log-dirs"]),
+    ],
+)
+def test_each_part_of_a_paste_goes_to_its_reader(tmp_path: Path, text: str, formats: list[str]) -> None:
+    assert find_formats(text) == formats
+    snapshot = load(tmp_path, text)
+    assert replicas(snapshot) == {0: [3, 2], 1: [2, 3]}
+    assert snapshot.quarantined == []
+
+
+def test_every_line_is_in_one_section_and_sections_are_in_order() -> None:
+    text = f"intro\n\n{SESSION}text\n{DESCRIBE}{EXECUTE}end"
+    found = divide_text(text)
+    assert found[0].first_line == 1
+    assert found[-1].last_line == text.count("\n") + 1
+    assert all(after.first_line == before.last_line + 1 for before, after in pairwise(found))
+    assert "".join(text[section.begin : section.end] for section in found) == text
+
+
+def test_an_answer_in_a_zookeeper_session_is_no_file_of_its_own(tmp_path: Path) -> None:
+    moves = '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[7,8]}]}'
+    text = f"{SESSION}[zk: localhost:2181(CONNECTED) 2] get /admin/reassign_partitions\n{moves}\n"
+    assert find_formats(text) == ["zookeeper-cli"]
+    assert replicas(load(tmp_path, text)) == {0: [3, 2], 1: [2, 3]}
+
+
+@pytest.mark.parametrize("between", ["", "\n", " "])
+def test_the_target_that_old_kafka_prints_is_no_state(tmp_path: Path, between: str) -> None:
+    message = f"Successfully started reassignment of partitions{between or ' '}"
+    text = f"Current partition replica assignment\n\n{OLD}\n{message}{TARGET}\n"
+    assert replicas(load(tmp_path, text)) == {0: [1, 2], 1: [2, 1]}
+
+
+def test_a_document_that_no_reader_knows_is_quarantined_beside_a_describe(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, f'{DESCRIBE}{{"status": {{"ready": true}}}}\n{{\n "a": [\n  1\n ]\n}}\n')
+    assert replicas(snapshot) == {0: [3, 2], 1: [2, 3]}
+    assert [row["line_number"] for row in snapshot.quarantined] == [4, 5]
+    assert all("a JSON document that no reader understands" in row["reasons"][0] for row in snapshot.quarantined)
+
+
+def test_a_line_without_end_is_quarantined_and_kept_in_part(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, f"{DESCRIBE}\tTopic: orders\tPartition: 2{' ' * MAX_LINE}\nend\n")
+    (row,) = snapshot.quarantined
+    assert row["line_number"] == 4
+    assert "a line of 1000027 characters" in row["reasons"][0]
+    assert len(row["raw"]) == 2_000
+
+
+def test_record_numbers_are_unique_and_follow_the_lines(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text(SESSION + DESCRIBE + SESSION)
+    parts = read_file(tmp_path / "x", None).parts
+    numbered = sorted(
+        (number, line)
+        for part in parts
+        for number, line in zip(part.records.record_number, part.records.line_number, strict=True)
+    )
+    assert [number for number, _ in numbered] == list(range(len(numbered)))
+    assert [line for _, line in numbered] == sorted(line for _, line in numbered)
+
+
+def test_a_broken_document_does_not_swallow_what_follows(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, f'{{"version":1,"partitions":[{{"topic":"orders","part\n{DESCRIBE}')
+    assert replicas(snapshot) == {0: [3, 2], 1: [2, 3]}
+    assert [row["line_number"] for row in snapshot.quarantined] == [1]
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+def test_the_end_of_a_document_is_found(value: object) -> None:
+    for indent in (None, 1):
+        text = json.dumps([{"a": value}], indent=indent)
+        assert find_document_end(f"x\n{text}\nnext {{", 2) == 2 + len(text)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        '\\"',
+        '"',
+        "{",
+        "[",
+        "[{",
+        "}",
+        '{"a":',
+        " ",
+        ".",
+        ":",
+        "@",
+        "a@",
+        "/",
+        "$ ",
+        "x:",
+        "Topic: ",
+        "get /",
+        "=",
+        "#",
+        "<a",
+    ],
+)
+def test_sections_take_linear_time(piece: str) -> None:
+    for text in (
+        piece * 20_000,
+        '{"' + piece * 20_000,
+        "Topic: t Partition: 0 " + piece * 20_000,
+        "[zk: " + piece * 20_000,
+    ):
+        begin = time.process_time()
+        find_sections(text + "\n" + text, list(FORMATS.values()))
+        assert time.process_time() - begin < 5  # a quadratic pattern takes a minute
+
+
+def test_a_long_file_of_one_format_is_read_at_once() -> None:
+    text = "".join(re.sub("orders", f"t{i}", DESCRIBE) for i in range(20_000))
+    begin = time.process_time()
+    (section,) = divide_text(text)
+    assert time.process_time() - begin < 5
+    assert section.last_line == 60_000
+
+
+def test_a_file_name_that_is_not_utf8_is_shown_with_escapes(tmp_path: Path) -> None:
+    file = Path(str(tmp_path) + "/caf\udce9.txt")
+    file.write_text(DESCRIBE)
+    (read,) = read_files(Source("x", (file,)))
+    assert read.name == "caf\\xe9.txt"
+
+
+def test_all_samples_of_a_folder_in_one_file_lose_nothing(tmp_path: Path) -> None:
+    names = (
+        "describe-2.8.txt",
+        "zookeeper-cli.txt",
+        "log-dirs.txt",
+        "reassign-generate.txt",
+        "kraft-log.txt",
+        "offsets.txt",
+    )
+    texts = [(FORMATS_DIR / name).read_text() for name in names]
+    alone = [load_snapshot(Source("x", (FORMATS_DIR / name,))) for name in names]
+    (tmp_path / "x").write_text("".join(texts))
+    together = read_file(tmp_path / "x", None)
+    count = sum(len(part.records) for snapshot in alone for file in snapshot.files for part in file.parts)
+    assert sum(len(part.records) for part in together.parts) == count
