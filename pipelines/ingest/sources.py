@@ -44,7 +44,7 @@ class Source:
 
 
 def get_name(path: Path) -> str:
-    """Return a file's name as text; bytes that are not UTF-8 become escapes such as \\xe9."""
+    """Return a file's name as text; bytes that are not UTF-8 become backslash escapes."""
     return os.fsencode(path.name).decode("utf-8", "backslashreplace")
 
 
@@ -100,7 +100,7 @@ def compute_snapshot_id(source: Source, format_name: str | None) -> str:
     for file in source.files:
         digest.update(b"\0" + os.fsencode(file.name) + b"\0")
         try:
-            if not file.is_file():
+            if file.is_fifo():
                 raise SourceError(str(file), "is a pipe, but a run reads a source more than once", "Save it to a file.")
             with file.open("rb") as stream:
                 while block := stream.read(1 << 20):

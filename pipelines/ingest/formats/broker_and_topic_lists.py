@@ -5,15 +5,18 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.json_documents import TEXT, parse_elements, read_elements
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
-from pipelines.ingest.text import BLANK, split_lines
+from pipelines.ingest.text import BLANK, PROSE, classify_noise, split_lines
+from udfs.plurals import count_of
 
 _MAX_HEADER = 2_000  # characters
+_WITHOUT_SEPARATORS = {ord(c): None for c in " \t_.-"}
 _FIRST_DATA = re.compile(r"\s*+(.)")
 _ELEMENT, _HEADER, _COMMENT = "element", "header", "comment"  # contexts, as BLANK; that of a CSV row is its header
 
@@ -28,9 +31,17 @@ class ListColumns:
 
     def find(self, name: str) -> str | None:
         """Return our name of a column, or None for an unknown one."""
-        plain = re.sub(r"[\s_.-]+", "", name.strip().strip('"').lower())
-        matches = (own for own, aliases in self.names.items() if plain in (alias.replace("_", "") for alias in aliases))
-        return next(matches, None)
+        return self._by_plain_name.get(name.strip().strip('"').lower().translate(_WITHOUT_SEPARATORS))
+
+    @cached_property
+    def _by_plain_name(self) -> dict[str, str]:
+        return {alias.replace("_", ""): own for own, aliases in self.names.items() for alias in aliases}
+
+    @cached_property
+    def mention(self) -> re.Pattern[str]:
+        """A pattern that every header contains: a name of the column that identifies a row, apart from separators."""
+        names = {alias.replace("_", "")[:2] for alias in self.names[self.required[0]]}
+        return re.compile("|".join(sorted(names)), re.I)
 
 
 _BROKER_COLUMNS = ListColumns(
@@ -73,7 +84,7 @@ def _is_topic_list(text: str) -> bool:
 
 def _is_header(line: str, columns: ListColumns) -> bool:
     """Return whether a line is certainly a header: it has the column that identifies a row, and another."""
-    if not any(mark in line for mark in ",;\t"):
+    if len(line) > _MAX_HEADER or not columns.mention.search(line) or not any(mark in line for mark in ",;\t"):
         return False
     found = _find_columns(line, columns)
     return len(found) > 1 and columns.required[0] in found
@@ -164,7 +175,9 @@ def _read_cells(context: str, raw: str, columns: ListColumns) -> dict[str, Any]:
     names = header["columns"]
     cells = _split_cells(raw, header["delimiter"])
     if len(cells) != len(names):
-        raise check.unparsable(f"the row has {len(cells)} values, the header {len(names)} columns")
+        raise check.unparsable(
+            f"the row has {count_of(len(cells), 'value')}, the header {count_of(len(names), 'column')}"
+        )
     pairs = ((columns.find(name), cell) for name, cell in zip(names, cells, strict=True))
     return {name: cell or None for name, cell in pairs if name is not None}
 
@@ -184,6 +197,7 @@ def _read_csv(text: str, path: str, columns: ListColumns) -> Iterator[Row]:
     lines = split_lines(text)
     has_header = any(_is_header(line, columns) for line in lines)
     header: str | None = None
+    delimiter = ""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             yield number, BLANK, line
@@ -191,9 +205,17 @@ def _read_csv(text: str, path: str, columns: ListColumns) -> Iterator[Row]:
             yield number, _COMMENT, line
         elif _is_header(line, columns) or not (header or has_header):
             header = _read_header(line, number, path, columns)
+            delimiter = _find_delimiter(line)
             yield number, _HEADER, line
         else:
-            yield number, header or TEXT, line
+            yield number, TEXT if header is None or _is_text(line, delimiter) else header, line
+
+
+def _is_text(line: str, delimiter: str) -> bool:
+    """Return whether a line between rows is a sentence, a prompt or markup: no row has lost its delimiters there."""
+    if delimiter in line:
+        return False
+    return classify_noise(line) != PROSE or (len(line.split()) > 1 and not any(c.isdigit() for c in line))
 
 
 def _read_header(line: str, number: int, path: str, columns: ListColumns) -> str:

@@ -222,8 +222,13 @@ def get_array(event: JsonEvent) -> str:
     return str(event.path[0])
 
 
-def parse_elements(parse_element: Callable[[str, str], list[Fact]]) -> ParseRecord:
-    """Return a parser of the records of `to_row` and, by `parse_element` (context, raw text), of elements."""
+def parse_elements(
+    parse_element: Callable[[str, str], list[Fact]], is_message: Callable[[str], bool] = lambda _line: False
+) -> ParseRecord:
+    """Return a parser of the records of `to_row` and, by `parse_element` (context, raw text), of elements.
+
+    is_message: whether a line of text is a message of the tool that printed the document.
+    """
 
     def parse_record(context: str | None, raw: str) -> list[Fact]:
         context = context or ""
@@ -231,7 +236,7 @@ def parse_elements(parse_element: Callable[[str, str], list[Fact]]) -> ParseReco
             reason = classify_noise(raw)
             if reason == PROSE and _PIECE.match(raw):
                 raise unparsable("a piece of JSON outside of its document")
-            return ignore(TOOL_MESSAGE if reason == PROSE else reason)
+            return ignore(TOOL_MESSAGE if is_message(raw) else reason)
         if context.startswith(_BROKEN):
             raise unparsable(f"{context[len(_BROKEN) :]}, at {quote(raw[:60])}")
         if context.startswith(_FOREIGN):

@@ -19,6 +19,7 @@ _CONTROL = re.compile(
     r"controlType|controlRecord)",
     re.I,
 )
+_LEADER_CHANGE = re.compile(r"\bLeaderChange: (\{.*)")
 _DUMP_HEADER = re.compile(r"\s*(?:Dumping |Log starting offset: |Snapshot end offset: |Starting offset: )")
 _TYPE = re.compile(r'\{\s*"type"\s*:\s*"(\w+)"')
 _TOPIC_ID = re.compile(r'"topicId"\s*:\s*"([^"\\]+)"')
@@ -123,6 +124,17 @@ def find_payload(line: str) -> str | None:
     return stripped if stripped.startswith("{") else None
 
 
+def find_new_controller(raw: str) -> int | None:
+    """Return the broker that the LeaderChange of a line names as controller; None for a line without one.
+
+    Raises: BadValueError if the line was cut.
+    """
+    match = _LEADER_CHANGE.search(raw)
+    return (
+        check.parse_object(match[1], "LeaderChange", "LeaderChange").read("leaderId", check.as_int) if match else None
+    )
+
+
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
     payload = find_payload(raw)
     if payload is None:
@@ -140,6 +152,7 @@ def _classify_line(raw: str) -> str:
     if _BATCH.match(raw):
         return "batch header"
     if _CONTROL.match(raw):
+        find_new_controller(raw)  # raises BadValueError for a line that was cut
         return "control record"
     if _DUMP_HEADER.match(raw):
         return "dump header"

@@ -131,7 +131,7 @@ def _parse_element(context: str, raw: str) -> list[Fact]:
     return [(FactKind.REPLICA, values)]
 
 
-_parse_record = parse_elements(_parse_element)
+_parse_record = parse_elements(_parse_element, _is_line)
 
 
 def _parse_batch(records: Records) -> pa.Table:

@@ -27,6 +27,7 @@ _MESSAGE = re.compile(
     r"|Valid replica already elected"
     r"|There is no active reassignment|Throttle was removed|The inter-broker throttle|Warning: You must run --verify"
     r"|\d+ replica\(s\) could not be elected|Created topic |Updating (?:default )?configs? |Completed updating config"
+    r"|Save this to use as the --reassignment-json-file"
     r"|Successfully (?:cancelled|reassigned)|No partition reassignments found|Current partition reassignments:)",
     re.I,
 )
@@ -91,7 +92,7 @@ REASSIGNMENT = Format(
     "reassignment JSON, and what kafka-reassign-partitions and kafka-leader-election print",
     *(
         Signature(line=_is_line, document=_is_assignment),
-        documents.parse_elements(_parse_partition),
+        documents.parse_elements(_parse_partition, _is_line),
         _read_reassignment,
     ),
 )

@@ -47,13 +47,17 @@ PARTITIONS = pa.schema(
         column("last_known_elr", INTS, "last known ELR (Kafka 4)"),
         column("adding_replicas", INTS, "replicas being added by a reassignment"),
         column("removing_replicas", INTS, "replicas being removed by a reassignment"),
+        column("observers", INTS, "Confluent: replicas that join the ISR only if promoted; null = not shown"),
+        column("offline_replicas", INTS, "replicas on offline brokers or log directories; null = not shown"),
         *LOADS,
         column("logs", pa.list_(LOG), "log of each replica, in the order of `replicas`; null = no log is known"),
         column("source", TEXT, "file that shows it"),
         column("line_number", LONG, "line in that file"),
     ]
 )
-STATE_INFERRED = column("state_inferred", FLAG, "no source shows leader and ISR: inferred as healthy", required=True)
+STATE_INFERRED = column(
+    "state_inferred", FLAG, "no source shows its leader or its ISR: what is missing is inferred as healthy", required=True
+)
 INFERRED_PARTITIONS = PARTITIONS.append(STATE_INFERRED)
 
 TOPICS = pa.schema(
@@ -91,6 +95,7 @@ REGISTRATIONS = pa.schema(
     [
         *_BROKER_COLUMNS,
         _REGISTERED,
+        column("from_full_listing", FLAG, "a source that lists all registered brokers shows it; null = none does"),
         column("answers", FLAG, "answers kafka-log-dirs; null = not shown"),
         column("listed", FLAG, "an entry of a list of all brokers; false = such a list does not name it"),
         _FENCED,
@@ -98,21 +103,33 @@ REGISTRATIONS = pa.schema(
         column("draining", FLAG, "to be drained; null = not shown"),
     ]
 )
-# What brokers do in the partitions of a shard; summed over all shards, it shows which brokers are live.
+# What brokers do in the partitions of a shard; summed over all shards, it shows which brokers are live. Of the replicas
+# of a broker, those counted as adding, observer, unknown and filtered are distinct: they need not be in any ISR.
 USAGE = pa.schema(
     [
         BROKER_ID,
         column("replicas", LONG, "replicas assigned to it"),
         column("leaders", LONG, "partitions it leads"),
         column("in_sync", LONG, "ISR memberships in partitions that have a leader"),
-        column("unknown", LONG, "replicas of partitions of which no source shows leader or ISR"),
+        column("leaderless_isr", LONG, "ISR memberships in partitions that have no leader"),
+        column("leaderless_elr", LONG, "ELR memberships in partitions that have no leader"),
+        column("online_replicas", LONG, "replicas that a source with a column of offline replicas shows online"),
+        column("offline_replicas", LONG, "replicas that such a source shows offline"),
+        column("adding_replicas", LONG, "replicas that a reassignment is adding"),
+        column("observer_replicas", LONG, "replicas that are observers"),
+        column("unknown_replicas", LONG, "replicas of partitions of which no source shows leader and ISR"),
+        column("filtered_replicas", LONG, "replicas of topics of which the sources may not show every partition"),
     ]
 )
 BROKERS = pa.schema(
     [
         *_BROKER_COLUMNS,
-        column("live", FLAG, "whether it is live: down brokers are neither survivors nor in any mean", required=True),
-        column("live_reason", TEXT, "the evidence for `live`", required=True),
+        column(
+            "live",
+            FLAG,
+            "true = live; false = down: neither a survivor nor in any mean; null = unknown, and counted as live",
+        ),
+        column("live_reason", TEXT, "the evidence for `live`, or why it is unknown", required=True),
         _REGISTERED,
         _FENCED,
         column("controller", FLAG, "the active controller, as far as known", required=True),

@@ -21,7 +21,9 @@ OBSERVED_FORMATS = (
     *("kraft-log", "zookeeper-json", "zookeeper-cli", "describe", "log-dirs", "model"),
     *("offsets", "offset-checkpoint"),
 )
-_UNORDERED_FIELDS = frozenset({"isr", "elr", "last_known_elr", "adding_replicas", "removing_replicas"})
+_UNORDERED_FIELDS = frozenset(
+    {"isr", "elr", "last_known_elr", "adding_replicas", "removing_replicas", "observers", "offline_replicas"}
+)
 
 
 @dataclass(frozen=True)
