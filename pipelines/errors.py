@@ -1,5 +1,7 @@
 """Define every error that this program raises on purpose; each message names the value at fault and the remedy."""
 
+from pipelines.warehouse_urls import redact_urls
+
 # Exit codes of the commands.
 EXIT_INPUT = 1  # wrong input, settings or environment
 EXIT_TABLE_FAULT = 2  # the quality gate found a fault in a table
@@ -9,9 +11,13 @@ EXIT_USAGE = 64  # wrong usage
 
 
 class KafkaPlacementError(Exception):
-    """Base class; `exit_code` is the exit code of the command."""
+    """Base class; `args` are the lines of the message, `exit_code` is the exit code of the command."""
 
     exit_code = EXIT_INPUT
+
+    def __str__(self) -> str:
+        """Return the whole message. What a line repeats of the input may have line ends of its own."""
+        return "\n".join(map(str, self.args))
 
 
 class SourceError(KafkaPlacementError):
@@ -33,7 +39,10 @@ class EnvironmentFault(KafkaPlacementError):
 
 
 class StoreError(KafkaPlacementError):
-    """A table is missing or differs from its contract."""
+    """A table is missing, damaged, or differs from its contract; secrets in URLs are hidden."""
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__(*map(redact_urls, lines))
 
 
 class TableFault(KafkaPlacementError):

@@ -7,7 +7,6 @@ from typing import Any
 
 from pipelines.assignment.assign_requests import AssignRequest
 from pipelines.assignment.topic_assigner import Replicas, TopicAssignment
-from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 
 
 def to_json_request(request: AssignRequest, assignments: list[TopicAssignment]) -> dict[str, Any]:
@@ -47,8 +46,6 @@ def format_commands(assignments: Iterable[TopicAssignment], server: str) -> Iter
             yield f"# rejected: {_on_one_line(f'topic {name}: {reason}' if name else reason)}"
         elif not replicas:
             yield f"# topic {_on_one_line(name)}: no partitions to place"
-        elif (problem := explain_bad_topic_name(name)) is not None:
-            yield f"# rejected: {_on_one_line(ascii(name))}: {problem}"
         elif assignment.first_partition == 0:
             yield f"{tool} --create --topic {shlex.quote(name)} --replica-assignment {_format_replicas(replicas)}"
         elif assignment.existing is None:

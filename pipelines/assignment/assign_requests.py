@@ -5,6 +5,7 @@ and `replication_factor`, or `topics`: several topics that draw from one random 
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.quoted_values import quote_value
 from udfs.placement.schemes import KAFKA, KRAFT, MANUAL, OBSERVED, SCHEMES
 from udfs.plurals import count_of
 
@@ -113,15 +115,18 @@ def _read_request(line: str, location: str, number: int, default_seed: int) -> A
     try:
         try:
             fields = json.loads(line)
-        except (ValueError, RecursionError) as error:
+        except json.JSONDecodeError as error:
             raise ValueError(f"is not JSON: {error}") from error
+        except (ValueError, RecursionError) as error:
+            problem = "a number has thousands of digits, or brackets are nested too deeply"
+            raise ValueError(f"is not JSON that can be read: {problem}") from error
         if not isinstance(fields, dict):
             fields = {}
             raise ValueError("is not a JSON object")
         return _validate_request(AssignRequest(location, number, fields), default_seed)
     except ValidationError as error:
         first = error.errors()[0]
-        got = "" if first["type"] == "missing" else f", got {first['input']!r}"
+        got = "" if first["type"] == "missing" else f", got {quote_value(first['input'])}"
         reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}{got}"
     except ValueError as error:
         reason = str(error)
@@ -133,17 +138,17 @@ def _validate_request(request: AssignRequest, default_seed: int) -> AssignReques
     algorithm = fields.get("algorithm")
     known = list_algorithms()
     if not isinstance(algorithm, str) or algorithm not in known:
-        raise ValueError(f"algorithm {algorithm!r} is unknown. Choose from {', '.join(known)}")
+        raise ValueError(f"algorithm {quote_value(algorithm)} is unknown. Choose from {', '.join(known)}")
     values = fields.get("brokers")
     if not isinstance(values, list):
         raise ValueError("`brokers` is missing: a list of {id, rack} or of ids")
     brokers = tuple(RequestedBroker.model_validate({"id": b} if isinstance(b, int) else b) for b in values)
-    ids = [broker.id for broker in brokers]
-    if len(set(ids)) < len(ids):
-        raise ValueError(f"broker {next(id_ for id_ in ids if ids.count(id_) > 1)} is listed twice")
+    twice = [id_ for id_, count in Counter(broker.id for broker in brokers).items() if count > 1]
+    if twice:
+        raise ValueError(f"broker {twice[0]} is listed twice")
     seed = fields.get("seed", default_seed)
     if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
-        raise ValueError(f"seed {seed!r} is not a 64-bit number")
+        raise ValueError(f"seed {quote_value(seed)} is not a 64-bit number")
     request = replace(request, scheme=known[algorithm], seed=seed, brokers=brokers)
     if request.scheme == MANUAL:
         return replace(request, replica_assignment=_ManualRequest.model_validate(fields).replica_assignment)
@@ -170,7 +175,7 @@ def _check_existing_replicas(topic: TopicRequest, existing: list[list[int]]) -> 
     for partition, replicas in enumerate(existing):
         if len(replicas) != width or len(set(replicas)) != width:
             first = f"partition 0 has {count_of(width, 'replica')}"
-            raise ValueError(f"existing_replicas: partition {partition} has {replicas}, but {first}")
+            raise ValueError(f"existing_replicas: partition {partition} has {quote_value(replicas)}, but {first}")
     if width != topic.replication_factor:
         raise ValueError(f"replication_factor is {topic.replication_factor}, but partition 0 has {width}")
     if topic.fixed_start_index != -1 or topic.start_partition_id not in (-1, len(existing)):
@@ -183,7 +188,7 @@ def read_cluster_request(snapshot: Snapshot) -> tuple[pa.Table, list[RequestedBr
     Raises: SourceError if a record is quarantined; SettingsError if there is no such topic, or no live broker.
     """
     for row in snapshot.quarantined:
-        problem = f"{row['raw']!r}: {'; '.join(row['reasons'])}"
+        problem = f"{quote_value(row['raw'])}: {'; '.join(row['reasons'])}"
         remedy = "Correct it; `inspect` shows all such records."
         raise SourceError(str(row["source"]), problem, remedy, row["line_number"])
     topics = snapshot.topics.select(["topic", "partitions", "replication_factor"])
@@ -192,7 +197,8 @@ def read_cluster_request(snapshot: Snapshot) -> tuple[pa.Table, list[RequestedBr
     cluster = f"cluster {snapshot.cluster_id}"
     if not topics.num_rows:
         raise SettingsError(f"{cluster}: no topic has a known number of partitions and replication factor")
-    live = snapshot.brokers.filter(snapshot.brokers["live"]).sort_by("broker_id").select(["broker_id", "rack"])
+    counts_as_live = pc.fill_null(snapshot.brokers["live"], True)
+    live = snapshot.brokers.filter(counts_as_live).sort_by("broker_id").select(["broker_id", "rack"])
     if not live.num_rows:
         raise SettingsError(f"{cluster}: no live broker is known. Add a list of brokers: --brokers FILE")
     return topics, [RequestedBroker(id=row["broker_id"], rack=row["rack"]) for row in live.to_pylist()]

@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.assignment.assign_requests import AssignRequest, RequestedBroker, read_cluster_request
+from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.quoted_values import quote_value
 from udfs.arrow.ragged import offsets_of
 from udfs.placement.kernels.admin_utils import derive_start_index
 from udfs.placement.kernels.java_util import scramble_seeds
@@ -20,6 +22,7 @@ from udfs.plurals import count_of
 
 _BATCH_REPLICAS = 5_000_000
 _BATCH_REQUESTS = 5_000
+_MAX_NAME_LENGTH = 249
 
 Replicas = list[list[int]]
 
@@ -34,6 +37,19 @@ class TopicAssignment:
     error: KafkaError | None = None
     existing: Replicas | None = None
     seed: int | None = None
+
+
+def reject_topic_name(name: str) -> KafkaError | None:
+    """Return the error of a topic name that Kafka rejects; None for any other name. Source: Topic.validate of 4.1."""
+    if explain_bad_topic_name(name) is None:
+        return None
+    if name in ("", ".", ".."):
+        problem = f"'{name}' is not allowed" if name else "the empty string is not allowed"
+    elif len(name) > _MAX_NAME_LENGTH:
+        problem = f"the length of '{name}' is longer than the max allowed length {_MAX_NAME_LENGTH}"
+    else:
+        problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return KafkaError("InvalidTopicException", f"Topic name is invalid: {problem}")
 
 
 def place_requests(requests: Iterable[AssignRequest]) -> Iterator[tuple[AssignRequest, list[TopicAssignment]]]:
@@ -57,19 +73,24 @@ def _assign_batch(batch: list[AssignRequest]) -> Iterator[tuple[AssignRequest, l
             invalid = KafkaError("InvalidRequestException", f"{request.location}: {request.invalid_reason}")
             assignments[i] = [TopicAssignment("", 0, None, invalid)]
         elif request.scheme == MANUAL:
-            name, replicas, rejection = request.topic_name(), None, None
-            try:
-                ids = {broker.id for broker in request.brokers}
-                replicas = parse_manual_assignment(name, request.replica_assignment, ids)
-            except ManualAssignmentError as error:
-                rejection = error.kafka_error
-            assignments[i] = [TopicAssignment(name, 0, replicas, rejection)]
+            assignments[i] = [_assign_manually(request)]
         else:
             by_scheme.setdefault(request.scheme, []).append(i)
     for scheme, indices in by_scheme.items():
         assignments |= zip(indices, _place_batch(scheme, [batch[i] for i in indices]), strict=True)
     for i, request in enumerate(batch):
         yield request, assignments[i]
+
+
+def _assign_manually(request: AssignRequest) -> TopicAssignment:
+    name = request.topic_name()
+    if (invalid := reject_topic_name(name)) is not None:
+        return TopicAssignment(name, 0, None, invalid)
+    try:
+        replicas = parse_manual_assignment(name, request.replica_assignment, {broker.id for broker in request.brokers})
+    except ManualAssignmentError as error:
+        return TopicAssignment(name, 0, None, error.kafka_error)
+    return TopicAssignment(name, 0, replicas)
 
 
 def _create_broker_lists(lists: Sequence[Sequence[RequestedBroker]]) -> BrokerLists:
@@ -84,8 +105,14 @@ def _create_broker_lists(lists: Sequence[Sequence[RequestedBroker]]) -> BrokerLi
 
 def _place_batch(scheme: str, requests: list[AssignRequest]) -> Iterator[list[TopicAssignment]]:
     """Yield the assignments of requests of one scheme. The topics of a request draw from one generator in order."""
-    topics = [topic for request in requests for topic in request.topics]
-    request_of = np.repeat(np.arange(len(requests)), [len(request.topics) for request in requests])
+    # Kafka rejects a name before it places the topic, so that a rejected topic draws nothing from the generator.
+    rejections = [[reject_topic_name(r.topic_name(i)) for i in range(len(r.topics))] for r in requests]
+    placed = [
+        [topic for topic, rejection in zip(request.topics, rejected, strict=True) if rejection is None]
+        for request, rejected in zip(requests, rejections, strict=True)
+    ]
+    topics = [topic for of_request in placed for topic in of_request]
+    request_of = np.repeat(np.arange(len(requests)), [len(of_request) for of_request in placed])
     existing = {i: topic.existing_replicas for i, topic in enumerate(topics) if topic.existing_replicas}
     expanded = np.array(list(existing), dtype=np.int64)
     # Kafka adds partitions over the brokers sorted by id.
@@ -110,10 +137,14 @@ def _place_batch(scheme: str, requests: list[AssignRequest]) -> Iterator[list[To
     states = scramble_seeds(np.array([request.seed for request in requests], dtype=np.int64))
     placements = find_place_function(scheme)(arrays, lists, states)
     at = 0
-    for request in requests:
+    for request, rejected in zip(requests, rejections, strict=True):
         assignments = []
-        for i, topic in enumerate(request.topics):
-            name, outcome = request.topic_name(i), _read_outcome(placements, arrays, lists, at)
+        for i, (topic, rejection) in enumerate(zip(request.topics, rejected, strict=True)):
+            name = request.topic_name(i)
+            if rejection is not None:
+                assignments.append(TopicAssignment(name, 0, None, rejection))
+                continue
+            outcome = _read_outcome(placements, arrays, lists, at)
             assignments.append(TopicAssignment(name, int(start_partition[at]), *outcome, topic.existing_replicas))
             at += 1
         yield assignments
@@ -176,7 +207,7 @@ def parse_manual_assignment(topic: str, text: str, brokers: Collection[int]) -> 
     """
     partitions: list[list[int]] = []
     for partition, part in enumerate(text.split(",")):
-        location = f"topic {topic}, partition {partition}, replicas {part!r}"
+        location = f"topic {topic}, partition {partition}, replicas {quote_value(part)}"
         if not re.fullmatch(r"\s*[0-9]{1,10}\s*(:\s*[0-9]{1,10}\s*)*", part):
             raise ManualAssignmentError(location, "broker ids are numbers with ':' between them")
         replicas = [int(broker) for broker in part.split(":")]

@@ -1,13 +1,17 @@
 """The `kafka-placement` command, as people, spark-submit, wheel tasks and notebooks start it."""
 
+import io
 import os
 import re
 import sys
 from importlib import import_module
+from typing import Any
 
+import typer
 from typer.exceptions import Abort, TyperException
 
 from pipelines.cli.app import app
+from pipelines.cli.text_format import print_error
 from pipelines.errors import EXIT_USAGE, KafkaPlacementError
 
 __all__ = ["app", "entry", "main"]
@@ -33,21 +37,35 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except TyperException as error:  # wrong usage
-        context = getattr(error, "ctx", None)
-        command = "kafka-placement" if context is None else context.command_path
-        message, exit_code = f"{error.format_message()} See: {command} --help", EXIT_USAGE
+        lines, exit_code = [_describe_usage(error)], EXIT_USAGE
     except KafkaPlacementError as error:
-        message, exit_code = str(error), error.exit_code
+        lines, exit_code = list(map(str, error.args)), error.exit_code
     except OSError as error:
-        message, exit_code = str(error), 1
+        lines, exit_code = [str(error)], 1
     except Exception as error:
         # An error of this program in a Spark worker is in the traceback.
         messages = re.findall(r"^pipelines\.errors\.\w+: (.*)$", str(error), flags=re.MULTILINE)
         if not messages:
             raise
-        message, exit_code = messages[-1], 1
-    print(f"kafka-placement: {message}", file=sys.stderr)
+        lines, exit_code = [messages[-1]], 1
+    print_error(lines)
     return exit_code
+
+
+def _describe_usage(error: TyperException) -> str:
+    """Describe wrong usage: the option, what is wrong with its value, and where the options are explained."""
+    context, parameter = getattr(error, "ctx", None), getattr(error, "param", None)
+    command = "kafka-placement" if context is None else context.command_path
+    message = error.format_message()
+    if type(error) is typer.BadParameter:
+        name = "" if parameter is None else f"{_name_parameter(parameter)}: "
+        message = name + error.message.removeprefix("Value error, ")
+    return f"{message.rstrip('.')}. See: {command} --help"
+
+
+def _name_parameter(parameter: Any) -> str:
+    """Return an option's name as it is written, or the word for an argument in the help."""
+    return str(parameter.opts[0] if parameter.param_type_name == "option" else parameter.metavar or parameter.name)
 
 
 def entry() -> None:
@@ -55,6 +73,9 @@ def entry() -> None:
 
     Platforms that call this within their own process may take any SystemExit for a failure.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # an encoding without some character must not stop an answer
+            stream.reconfigure(errors="backslashreplace")
     code = main()
     if code:
         sys.exit(code)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from pipelines.cli.app import app, examples
-from pipelines.cli.common_options import ConfOption, FormatOption, SetOption, read_settings
-from pipelines.cli.text_format import format_count
+from pipelines.cli.common_options import ConfOption, FormatOption, ServerOption, SetOption, read_settings
+from pipelines.cli.option_values import parse_path, parse_place, whole_number
+from pipelines.cli.text_format import escape_text, format_count, print_line
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import MANUAL
 
@@ -31,13 +32,18 @@ OUTPUT_FORMATS = (JSON, COMMANDS, REASSIGNMENT)
 def assign(
     requests: Annotated[
         str,
-        typer.Argument(help="Requests as JSON lines; or a list of topics (CSV, JSON); or any source.", metavar="FILE"),
+        typer.Argument(
+            help="Requests as JSON lines; or a list of topics (CSV, JSON); or any source.",
+            metavar="FILE",
+            parser=parse_place,
+        ),
     ],
     brokers: Annotated[
-        str | None, typer.Option(help="Brokers on which to place a list of topics.", metavar="FILE")
+        str | None, typer.Option(help="Brokers on which to place a list of topics.", metavar="FILE", parser=parse_place)
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write the output to this file.", metavar="FILE", show_default="printed")
+        Path | None,
+        typer.Option(help="Write the output to this file.", metavar="FILE", show_default="printed", parser=parse_path),
     ] = None,
     output_format: Annotated[
         str,
@@ -48,7 +54,10 @@ def assign(
     scheme: Annotated[
         str, typer.Option(help="For lists and sources: kafka, kafka_rack_unaware, kraft or naive.", metavar="SCHEME")
     ] = "kafka",
-    seed: Annotated[int | None, typer.Option(help="Seed of java.util.Random.", show_default="run.seed")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Seed of java.util.Random.", metavar="N", show_default="run.seed", parser=whole_number()),
+    ] = None,
     shared_random: Annotated[
         bool,
         typer.Option(
@@ -57,9 +66,7 @@ def assign(
         ),
     ] = False,
     format_name: FormatOption = None,
-    server: Annotated[
-        str, typer.Option("--bootstrap-server", help="Broker named in the printed commands.", metavar="HOST:PORT")
-    ] = "localhost:9092",
+    server: ServerOption = "localhost:9092",
     conf: ConfOption = None,
     options: SetOption = None,
 ) -> None:
@@ -76,12 +83,12 @@ def assign(
 
     as_json = (json.dumps(fields, separators=(",", ":")) for fields, _ in count_answers())
     topics = (assignment for _, result in count_answers() for assignment in result)
-    lines = as_json if output_format == JSON else _format(topics, output_format, server)
+    lines = as_json if output_format == JSON else map(escape_text, _format(topics, output_format, server))
     with nullcontext(sys.stdout) if out is None else open_replacing(out) as stream:
         for line in lines:
             stream.write(line + "\n")
     rejected = f", {counts['rejected']} rejected" if counts["rejected"] else ""
-    typer.echo(f"{format_count(counts['placed'], 'topic')} placed{rejected}" + (f": {out}" if out else ""), err=True)
+    print_line(f"{format_count(counts['placed'], 'topic')} placed{rejected}" + (f": {out}" if out else ""), stderr=True)
 
 
 def _assign(

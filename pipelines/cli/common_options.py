@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipelines.cli.option_values import (
+    parse_broker_ids,
+    parse_format,
+    parse_level,
+    parse_output,
+    parse_place,
+    parse_server,
+)
+from pipelines.cli.text_format import print_line, print_warning
 from pipelines.config.settings import Settings, load_settings
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import Source, find_source
@@ -23,26 +31,45 @@ if TYPE_CHECKING:
 SourceArgument = Annotated[
     str,
     typer.Argument(
-        help="A file, or a folder with the files of one cluster; NAME=PATH names the cluster.", metavar="SOURCE"
+        help="A file, or a folder with the files of one cluster; NAME=PATH names the cluster.",
+        metavar="SOURCE",
+        parser=parse_place,
     ),
 ]
 SourcesArgument = Annotated[
-    list[str], typer.Argument(help="A file or a folder per cluster; NAME=PATH names the cluster.", metavar="SOURCE...")
+    list[str],
+    typer.Argument(
+        help="A file or a folder per cluster; NAME=PATH names the cluster.", metavar="SOURCE...", parser=parse_place
+    ),
 ]
 FormatOption = Annotated[
     str | None,
-    typer.Option("--format", help="Read every file in this format.", metavar="NAME", show_default="detected"),
+    typer.Option(
+        "--format", help="Read every file in this format.", metavar="NAME", show_default="detected", parser=parse_format
+    ),
 ]
 JsonOption = Annotated[
     Path | None,
-    typer.Option("--json", help="Write the answer as JSON to this file; - prints only the JSON.", metavar="FILE"),
+    typer.Option(
+        "--json",
+        help="Write the answer as JSON to this file; - prints only the JSON.",
+        metavar="FILE",
+        parser=parse_output,
+    ),
+]
+ServerOption = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap-server", help="Broker named in the printed commands.", metavar="HOST:PORT", parser=parse_server
+    ),
 ]
 SMALL_REPLAY = 100_000  # events; fewer are not worth Spark's code generation
 WarehouseOption = Annotated[
-    str | None, typer.Option(help="Folder of the tables.", metavar="DIR", show_default="warehouse")
+    str | None, typer.Option(help="Folder of the tables.", metavar="DIR", show_default="warehouse", parser=parse_place)
 ]
 ConfOption = Annotated[
-    str | None, typer.Option(help="A TOML file with settings that replace the defaults.", metavar="FILE")
+    str | None,
+    typer.Option(help="A TOML file with settings that replace the defaults.", metavar="FILE", parser=parse_place),
 ]
 SetOption = Annotated[
     list[str] | None,
@@ -51,7 +78,9 @@ SetOption = Annotated[
 LogLevelOption = Annotated[
     LogLevel | None,
     typer.Option(
-        help="Print a log of at least this level on stderr.",
+        help="Print a log of at least this level on stderr: debug, info, warning or error.",
+        metavar="LEVEL",
+        parser=parse_level,
         envvar="KAFKA_PLACEMENT_LOG_LEVEL",
         callback=configure_logging,
         show_default="no log",
@@ -61,10 +90,7 @@ LogLevelOption = Annotated[
 
 def read_settings(conf: str | None, options: list[str] | None, warehouse: str | None = None) -> Settings:
     """Load the settings that --conf, --set and --warehouse ask for."""
-    texts = list(options or [])
-    if warehouse is not None:
-        texts.append(f"store.warehouse={warehouse}")
-    return load_settings(texts, conf)
+    return load_settings(options or (), conf, warehouse=warehouse)
 
 
 def open_store(settings: Settings, small: bool, writing: bool = False) -> Store:
@@ -93,14 +119,14 @@ def read_snapshot(argument: str, format_name: str | None) -> Snapshot:
 
     source = find_source(argument)
     print_warnings([source])
-    return load_snapshot(source, format_name)
+    return load_snapshot(source, format_name, load_settings([]).ingest.max_file_bytes)
 
 
 def print_warnings(sources: list[Source]) -> None:
     """Print the warnings about sources on stderr."""
     for source in sources:
         for warning in source.warnings:
-            typer.echo(f"kafka-placement: warning: {warning}", err=True)
+            print_warning(warning)
 
 
 def write_json(path: Path, answer: Any) -> None:
@@ -125,13 +151,12 @@ def write_answer(json_file: Path | None, answer: Any, lines: Iterable[str]) -> N
         write_json(json_file, answer)
     if str(json_file) != "-":
         for line in lines:
-            typer.echo(line)
+            print_line(line)
 
 
-def parse_broker_ids(text: str, written: str | None = None, example: str = "2,5") -> list[int]:
-    """Parse the ids of --fail, without repetitions. written: the whole value of the option; None = the text."""
-    for part in text.split(","):
-        if not re.fullmatch(r"\s*[0-9]+\s*", part):
-            problem = f"--fail {written or text!r}: {part.strip()!r} is not a broker id"
-            raise typer.BadParameter(f"{problem}. Write ids separated by commas, as in {example}.")
-    return list(dict.fromkeys(map(int, text.split(","))))
+def parse_failed(text: str, example: str = "2,5") -> list[int]:
+    """Parse the ids of --fail, without repetitions."""
+    try:
+        return parse_broker_ids(text, example)
+    except ValueError as error:
+        raise typer.BadParameter(f"--fail: {error}") from error

@@ -9,6 +9,7 @@ import typer
 
 from pipelines.cli.app import app, examples
 from pipelines.cli.common_options import ConfOption, JsonOption, SetOption, read_settings, write_answer
+from pipelines.cli.option_values import whole_number
 from pipelines.cli.text_format import format_count
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import KAFKA, KRAFT, NAIVE
@@ -29,12 +30,15 @@ def compare(
     partitions: Annotated[str, typer.Option(help="Partitions per topic.", metavar="NUMBERS")] = "1,6,24,100",
     factors: Annotated[str, typer.Option("--rf", help="Replication factors.", metavar="NUMBERS")] = "2,3",
     leaders_per_broker: Annotated[
-        int, typer.Option(min=1, max=100_000, help="Average number of leaders per broker.")
+        int, typer.Option(help="Average number of leaders per broker.", metavar="N", parser=whole_number(1, 100_000))
     ] = 100,
     seeds: Annotated[
         int | None,
         typer.Option(
-            min=1, max=10_000, help="Random placements per cluster and scheme.", show_default="failures.seeds"
+            help="Random placements per cluster and scheme.",
+            metavar="N",
+            show_default="failures.seeds",
+            parser=whole_number(1, 10_000),
         ),
     ] = None,
     json_file: JsonOption = None,

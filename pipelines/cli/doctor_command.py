@@ -14,6 +14,7 @@ from pipelines.cli.app import app, examples
 from pipelines.cli.common_options import ConfOption, JsonOption, SetOption, WarehouseOption, read_settings, write_answer
 from pipelines.config.settings import StoreSettings
 from pipelines.errors import EXIT_INPUT, KafkaPlacementError
+from pipelines.warehouse_urls import redact_urls
 
 _MIN_MEMORY_GIB = 4
 # Libraries with the release that this version was tested with.
@@ -103,11 +104,12 @@ def _check_memory() -> Check:
 
 
 def _check_warehouse(warehouse: str, catalog: str) -> list[Check]:
-    from pipelines.spark.warehouse_folder import check_folder, last_version
+    from pipelines.spark.delta_log import last_version
+    from pipelines.spark.warehouse_folder import check_folder
     from pipelines.tables import TABLES
 
     if catalog or "://" in warehouse:
-        return [Check("warehouse", True, f"{catalog or warehouse}: not checked from here")]
+        return [Check("warehouse", True, f"{catalog or redact_urls(warehouse)}: not checked from here")]
     folder = Path(warehouse).resolve()
     exists = folder.exists()
 

@@ -9,6 +9,7 @@ import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
+from pipelines.cli.option_values import decimal_number, whole_number
 from pipelines.cli.text_format import format_count
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import SCHEMES, is_computed
@@ -23,11 +24,22 @@ if TYPE_CHECKING:
 def hotspots(
     source: common.SourceArgument,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Random placements per scheme.", show_default="hotspots.seeds")
+        int | None,
+        typer.Option(
+            help="Random placements per scheme.",
+            metavar="N",
+            show_default="hotspots.seeds",
+            parser=whole_number(1, 100_000),
+        ),
     ] = None,
     scheme: Annotated[str, typer.Option(help="Schemes, separated by commas.", metavar="NAMES")] = "kafka,kraft,naive",
     threshold: Annotated[
-        float, typer.Option(min=0.0, max=1e6, help="Show how likely a max/mean ratio above this is.")
+        float,
+        typer.Option(
+            help="Show how likely a max/mean ratio above this is.",
+            metavar="RATIO",
+            parser=decimal_number(0, 1e6, "1.25"),
+        ),
     ] = 1.25,
     json_file: common.JsonOption = None,
     format_name: common.FormatOption = None,
@@ -64,7 +76,7 @@ def find_snapshot_hotspots(snapshot: Snapshot, options: TrialOptions) -> Cluster
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from pipelines.ingest.merge.inferred_state import get_live_brokers
+    from pipelines.ingest.merge.live_brokers import get_live_brokers
     from udfs.arrow.columns import to_array
     from udfs.hotspots.hotspots_by_scheme import find_hotspots
     from udfs.placement.topic_placement import LiveBrokers

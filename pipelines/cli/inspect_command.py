@@ -22,7 +22,7 @@ _TOPIC_COLUMNS = (
 )
 _PARTITION_COLUMNS = (
     *("topic", "partition", "leader", "replicas", "isr", "elr", "leader_epoch"),
-    *("adding_replicas", "removing_replicas", "size_bytes", "state_inferred"),
+    *("adding_replicas", "removing_replicas", "observers", "offline_replicas", "size_bytes", "state_inferred"),
 )
 # Published keys of columns that have a better name now.
 _JSON_KEYS = {
@@ -66,6 +66,7 @@ class Inspection:
     topics: list[dict[str, Any]]
     partitions: list[dict[str, Any]]
     quarantined: list[dict[str, Any]]
+    conflicting_listings: Sequence[str]  # a sentence on each pair of listings that disagree on partitions
     conflicts: Sequence[dict[str, Any]] = json_key("contradictions")
 
 
@@ -79,9 +80,10 @@ def build_answer(snapshot: Snapshot) -> Inspection:
         partition["leader"] = None if partition["leader"] == -1 else partition["leader"]
         partition.update({name: partition[name] or [] for name in ("replicas", "isr")})
     conflicts = [row | {"field": _JSON_KEYS.get(row["field"], row["field"])} for row in snapshot.conflicts.to_pylist()]
-    formats = "+".join(sorted(set(snapshot.formats.values())))
+    formats = "+".join(sorted({name for file in snapshot.files for name in file.format_names}))
     head = (snapshot.cluster_id, formats, count_records(snapshot), snapshot.skipped, _list_rows(snapshot.brokers))
-    return Inspection(*head, topics, partitions, snapshot.quarantined, conflicts)
+    faults = (snapshot.quarantined, snapshot.conflicting_listings, conflicts)
+    return Inspection(*head, topics, partitions, *faults)
 
 
 def _list_rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -94,13 +96,14 @@ def count_records(snapshot: Snapshot) -> list[SourceRecords]:
     import pyarrow.compute as pc
 
     out = []
-    for name, form in snapshot.formats.items():
+    for file in snapshot.files:
+        name, form = file.name, "+".join(sorted(file.format_names))
         counts, reasons = {"accepted": 0, "quarantined": 0, "ignored": 0}, {}
         for row in snapshot.outcomes.filter(pc.equal(snapshot.outcomes["source"], name)).to_pylist():
             counts[row["outcome"]] += row["records"]
             if row["outcome"] == "ignored":
                 reasons[row["reason"]] = row["records"]
-        records = snapshot.records[name]
+        records = sum(len(part.records) for part in file.parts)
         out.append(SourceRecords(source=name, format=form, records=records, ignored_reasons=reasons, **counts))
     return out
 
@@ -117,6 +120,7 @@ def render_snapshot(snapshot: Snapshot) -> Iterator[str]:
         marks = ["incomplete"] * topic["incomplete"] + ["marked for deletion"] * topic["marked_for_deletion"]
         if marks or topic["warnings"]:
             yield f"  topic {topic['topic']}: {'; '.join([*marks, *topic['warnings']])}"
+    yield from (f"  warning: {sentence}" for sentence in snapshot.conflicting_listings)
     for row in snapshot.quarantined:
         yield f"  quarantined: {row['source']} line {row['line_number']}: {'; '.join(row['reasons'])}"
     for row in snapshot.conflicts.to_pylist():
@@ -135,13 +139,30 @@ def _render_source(source: SourceRecords) -> Iterator[str]:
 
 
 def _render_brokers(brokers: list[dict[str, Any]]) -> Iterator[str]:
-    live = [broker["broker_id"] for broker in brokers if broker["live"]]
-    racks = {broker["rack"] for broker in brokers} - {None}
-    ids = f" ({','.join(map(str, live[:_MAX_IDS]))}{',...' if len(live) > _MAX_IDS else ''})" if live else ""
-    yield f"  brokers: {len(live)} live{ids}" + (f", {format_count(len(racks), 'rack')}" if racks else "")
+    by_state: dict[bool | None, list[int]] = {True: [], False: [], None: []}
+    unknown: dict[str, list[int]] = {}  # by reason
     for broker in brokers:
-        if not broker["live"]:
+        by_state[broker["live"]].append(broker["broker_id"])
+        if broker["live"] is None:
+            unknown.setdefault(broker["live_reason"], []).append(broker["broker_id"])
+    names = {True: "live", None: "of unknown state"}
+    counts = [
+        f"{len(by_state[state])} {name} ({_name_ids(by_state[state])})"
+        for state, name in names.items()
+        if by_state[state]
+    ]
+    racks = {broker["rack"] for broker in brokers} - {None}
+    yield "  brokers: " + ", ".join([*(counts or ["0 live"]), *([format_count(len(racks), "rack")] if racks else [])])
+    for broker in brokers:
+        if broker["live"] is False:
             yield f"  broker {broker['broker_id']} is down: {broker['live_reason']}"
+    for reason, ids in unknown.items():
+        subject, verb = ("broker", "it is") if len(ids) == 1 else ("brokers", "they are")
+        yield f"  {subject} {_name_ids(ids)}: unknown whether {verb} live: {reason}"
+
+
+def _name_ids(ids: list[int]) -> str:
+    return f"{','.join(map(str, ids[:_MAX_IDS]))}{',...' if len(ids) > _MAX_IDS else ''}"
 
 
 def _render_partitions(snapshot: Snapshot) -> Iterator[str]:
@@ -159,7 +180,10 @@ def _render_partitions(snapshot: Snapshot) -> Iterator[str]:
         yield f"  {format_count(int((~has_replicas).sum()), 'partition')} without known replicas{leaders}"
     inferred = int(to_flags(partitions["state_inferred"]).sum())
     if inferred:
-        yield f"  {format_count(inferred, 'partition')} without leader and ISR in the sources: inferred as healthy"
+        yield f"  {format_count(inferred, 'partition')} without leader or ISR in the sources: inferred as healthy"
+    observed = int((to_lists(partitions["observers"]).lengths > 0).sum())
+    if observed:
+        yield f"  {format_count(observed, 'partition')} with observers, which may be promoted to the ISR"
 
 
 def _render_value(row: dict[str, Any], prefix: str) -> str:

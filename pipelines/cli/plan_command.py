@@ -1,5 +1,6 @@
 """The command `plan`."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,18 +8,21 @@ import typer
 
 from pipelines.cli import common_options
 from pipelines.cli.app import app, examples
-from pipelines.cli.common_options import ConfOption, FormatOption, JsonOption, SetOption, SourceArgument
+from pipelines.cli.common_options import ConfOption, FormatOption, JsonOption, ServerOption, SetOption, SourceArgument
+from pipelines.cli.option_values import parse_path, whole_number
+from pipelines.cli.text_format import print_message, print_warning
 from pipelines.errors import EXIT_INPUT, SettingsError
 from pipelines.ingest.sources import find_source
 
 _GOALS = "leaders, failover, balance, drain, expand, replace, repair or rf."
 _DEFAULT_BROKERS = "drain: those that the source marks for draining; expand: empty ones"
+_MAX_FACTOR = 1000  # replicas of one partition
 _OBJECTIVE = "Balance all of plans.priorities (all), or replica counts only (min-bytes, min-moves)."
 _DEFAULT_OBJECTIVE = "all for balance, drain and expand, else min-bytes"
 
 
-def _option(text: str, metavar: str, default: str | bool = True) -> Any:
-    return typer.Option(help=text, metavar=metavar, show_default=default)
+def _option(text: str, metavar: str, default: str | bool = True, parser: Callable[[str], Any] | None = None) -> Any:
+    return typer.Option(help=text, metavar=metavar, show_default=default, parser=parser)
 
 
 def _flag(name: str, text: str) -> Any:
@@ -31,17 +35,24 @@ def plan(
     source: SourceArgument,
     goal: Annotated[str | None, _option(_GOALS, "GOAL")] = None,
     out: Annotated[
-        Path | None, _option("Folder for the plan: a new or empty one, or one that holds a plan.", "DIR")
+        Path | None,
+        _option("Folder for the plan: a new or empty one, or one that holds a plan.", "DIR", parser=parse_path),
     ] = None,
-    check: Annotated[Path | None, _option("Check the plan in this folder instead of making one.", "DIR")] = None,
+    check: Annotated[
+        Path | None, _option("Check the plan in this folder instead of making one.", "DIR", parser=parse_path)
+    ] = None,
     brokers: Annotated[str | None, _option("Brokers to drain, or to expand onto.", "IDS", _DEFAULT_BROKERS)] = None,
     replace: Annotated[str | None, _option("Brokers and their replacements, as in 7=66,8=67.", "PAIRS")] = None,
-    rf: Annotated[int | None, _option("Replication factor for --goal rf.", "N")] = None,
+    rf: Annotated[
+        int | None, _option("Replication factor for --goal rf.", "N", parser=whole_number(1, _MAX_FACTOR))
+    ] = None,
     topics: Annotated[str | None, _option("Topics for --goal rf.", "NAMES", "all")] = None,
     exclude_topics: Annotated[str | None, _option("Topics to leave unchanged.", "NAMES")] = None,
     exclude_brokers: Annotated[str | None, _option("Brokers that receive no replicas.", "IDS")] = None,
     max_bytes: Annotated[str | None, _option("Copy at most this much, as in 500GB.", "SIZE")] = None,
-    max_moves: Annotated[int | None, typer.Option(min=0, help="Copy at most this many replicas.", metavar="N")] = None,
+    max_moves: Annotated[
+        int | None, _option("Copy at most this many replicas.", "N", parser=whole_number(0, 10**12))
+    ] = None,
     objective: Annotated[str | None, _option(_OBJECTIVE, "NAME", _DEFAULT_OBJECTIVE)] = None,
     keep_leaders: Annotated[bool, _flag("keep-leaders", "For failover: only reorder followers.")] = False,
     per_topic: Annotated[bool, _flag("per-topic", "Spread the leaders of each topic as well.")] = False,
@@ -50,10 +61,8 @@ def plan(
     prefer_fewer_copysets: Annotated[
         bool, _flag("prefer-fewer-copysets", "Among equally good plans, prefer fewer copysets.")
     ] = False,
-    seed: Annotated[int | None, _option("Seed of randomized searches.", "N", "run.seed")] = None,
-    server: Annotated[
-        str, typer.Option("--bootstrap-server", help="Broker named in the printed commands.", metavar="HOST:PORT")
-    ] = "localhost:9092",
+    seed: Annotated[int | None, _option("Seed of randomized searches.", "N", "run.seed", parser=whole_number())] = None,
+    server: ServerOption = "localhost:9092",
     json_file: JsonOption = None,
     format_name: FormatOption = None,
     conf: ConfOption = None,
@@ -69,7 +78,7 @@ def plan(
     from pipelines.setup.compile_on_demand import announce_compilation
 
     settings = common_options.read_settings(conf, options)
-    min_isr = settings.topics.min_insync_replicas
+    min_isr, max_bytes = settings.topics.min_insync_replicas, settings.ingest.max_file_bytes
     written = PlanOptions(**{name: context.params[name] for name in PlanOptions.__dataclass_fields__})
     if check is not None:
         others = [*written.written, *["--out"] * (out is not None)]
@@ -77,7 +86,7 @@ def plan(
             raise typer.BadParameter(f"--check does not make a plan, so it does not take {' or '.join(others)}.")
         cluster = find_source(source)
         common_options.print_warnings([cluster])
-        snapshot = load_snapshot(cluster, format_name)
+        snapshot = load_snapshot(cluster, format_name, max_bytes)
         progress = check_plan(check, build_snapshot_model(snapshot, min_isr), snapshot.partitions)
         common_options.write_answer(json_file, progress, render_progress(progress))
         raise typer.Exit(0 if progress.may_execute else EXIT_INPUT)
@@ -86,12 +95,13 @@ def plan(
     try:
         request = parse_request(written, settings)
     except SettingsError as error:  # wrong usage, not a wrong file
-        raise typer.BadParameter(f"{error}.") from error
+        raise typer.BadParameter(str(error)) from error
     cluster = find_source(source)
     common_options.print_warnings([cluster])
     limits, metric_options = build_wave_limits(settings), build_metric_options(settings)
-    with announce_compilation(lambda text: typer.echo(f"kafka-placement: {text}", err=True)):
-        created = create_plan(load_snapshot(cluster, format_name), request, out, limits, metric_options, min_isr)
+    snapshot = load_snapshot(cluster, format_name, max_bytes)
+    with announce_compilation(print_message):
+        created = create_plan(snapshot, request, out, limits, metric_options, min_isr)
     for warning in list_warnings(created):
-        typer.echo(f"kafka-placement: warning: {warning}", err=True)
+        print_warning(warning)
     common_options.write_answer(json_file, build_answer(created), render_plan(created, out, server))

@@ -3,16 +3,18 @@
 import re
 from dataclasses import dataclass, fields
 
+from pipelines.cli.option_values import parse_broker_ids
 from pipelines.config.plan_parameters import build_request
 from pipelines.config.settings import Settings
 from pipelines.errors import SettingsError
+from pipelines.quoted_values import quote_value, shorten_text
 from udfs.planning.goal_registry import GOALS, goals_with_option
 from udfs.planning.plan_request import ALL, OBJECTIVES, PlanRequest
 
 _PREFIXES = ("k", "m", "g", "t", "p")
 _UNITS: dict[str, int] = {"": 1, **{name: 1000**power for power, name in enumerate(_PREFIXES, 1)}}
 _UNITS |= {f"{name}i": 1024**power for power, name in enumerate(_PREFIXES, 1)}
-_MAX_FACTOR = 1000
+_MAX_SIZE = 10**18
 _UNPARSED = ("max_moves", "keep_leaders", "per_topic", "by_bytes", "allow_empty_racks")
 _CONFLICTING = (("--keep-leaders", "--per-topic"), ("--by-bytes", "--per-topic"))
 
@@ -77,9 +79,9 @@ def parse_request(options: PlanOptions, settings: Settings) -> PlanRequest:
 def _check_goal(options: PlanOptions) -> None:
     """Check that the goal exists, and takes the options that were written."""
     if options.goal not in GOALS:
-        raise SettingsError(f"--goal {options.goal}: must be one of {', '.join(GOALS)}")
+        raise SettingsError(f"--goal {shorten_text(str(options.goal))}: must be one of {', '.join(GOALS)}")
     if options.objective not in (None, *OBJECTIVES):
-        raise SettingsError(f"--objective {options.objective}: must be one of {', '.join(OBJECTIVES)}")
+        raise SettingsError(f"--objective {shorten_text(options.objective)}: must be one of {', '.join(OBJECTIVES)}")
     goal, written = GOALS[options.goal], [option for option in options.written if option != "--goal"]
     for option in written:
         if option not in goal.options:
@@ -94,17 +96,14 @@ def _check_goal(options: PlanOptions) -> None:
     for option, remedy in goal.required_options.items():
         if option not in written:
             raise SettingsError(f"--goal {goal.name}: {remedy}")
-    if options.rf is not None and not 1 <= options.rf <= _MAX_FACTOR:
-        raise SettingsError(f"--rf {options.rf}: the replication factor must be 1 to {_MAX_FACTOR}")
 
 
 def parse_ids(text: str | None, option: str) -> tuple[int, ...]:
     """Parse broker ids with commas between them: rising, each once."""
-    parts = [] if text is None else text.split(",")
-    wrong = next((part for part in parts if not re.fullmatch(r"\s*[0-9]{1,9}\s*", part)), None)
-    if wrong is not None:
-        raise SettingsError(f"{option} {text}: {wrong.strip()!r} is not a broker id. Write ids as in 2,5")
-    return tuple(sorted({int(part) for part in parts}))
+    try:
+        return () if text is None else tuple(sorted(parse_broker_ids(text)))
+    except ValueError as error:
+        raise SettingsError(f"{option} {shorten_text(text or '')}: {error}") from error
 
 
 def parse_replacements(text: str | None) -> tuple[tuple[int, int], ...]:
@@ -113,7 +112,8 @@ def parse_replacements(text: str | None) -> tuple[tuple[int, int], ...]:
     for part in [] if text is None else text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,9})\s*=\s*([0-9]{1,9})\s*", part)
         if not match:
-            raise SettingsError(f"--replace {text}: {part.strip()!r} is not a pair of broker ids. Write it as in 7=66")
+            problem = f"{quote_value(part.strip())} is not a pair of broker ids"
+            raise SettingsError(f"--replace {shorten_text(text or '')}: {problem}. Write it as in 7=66")
         old, new = map(int, match.groups())
         if old == new or old in pairs:
             problem = "replaces itself" if old == new else "is replaced twice"
@@ -132,8 +132,11 @@ def parse_names(text: str | None, option: str) -> tuple[str, ...]:
 
 def parse_size(text: str, option: str) -> int:
     """Parse a size like 500GB, 1.5 TiB or 1000 to bytes: 1 GB = 10^9, 1 GiB = 2^30."""
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgtp]i?)?b)?\s*", text.lower())
+    match = re.fullmatch(r"\s*+([0-9]{1,19}(?:\.[0-9]{1,19})?)\s*+(?:([kmgtp]i?)?b)?\s*+", text.lower())
     if not match:
         forms = "Write digits, then B, kB to PB, or KiB to PiB, or nothing for bytes: 500GB, 1.5TB, 20GiB, 1000"
-        raise SettingsError(f"{option} {text}: not a size. {forms}")
-    return round(float(match[1]) * _UNITS[match[2] or ""])
+        raise SettingsError(f"{option} {shorten_text(text)}: not a size. {forms}")
+    size = round(float(match[1]) * _UNITS[match[2] or ""])
+    if size > _MAX_SIZE:
+        raise SettingsError(f"{option} {shorten_text(text)}: more than 1,000 PB. Write what all disks can hold at most")
+    return size

@@ -14,17 +14,28 @@ import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
-from pipelines.cli.text_format import print_grid
+from pipelines.cli.text_format import escape_text, print_grid
 from pipelines.errors import StoreError
+from pipelines.spark.storage_faults import read_message
+from pipelines.warehouse_urls import redact_urls
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import Row
 
     from pipelines.spark.store import Store
 
-_SHOW = re.compile(r"\s*(SHOW|DESCRIBE|DESC)\b", re.IGNORECASE)
-_EXPLAIN = re.compile(r"\s*(EXPLAIN\s+((EXTENDED|CODEGEN|COST|FORMATTED)\s+)?)", re.IGNORECASE)
-_TAIL = re.compile(r"\s*;(\s|;|--[^\n]*(\n|$)|/\*[^*]*\*/)*$")  # semicolons at the end, and comments after them
+_PATH = re.compile(r"`\w+`\.`[^`]*/[^`]*`(?= cannot be found)")
+# What an error of Spark, Java or Python says, and what to do.
+_REMEDIES = (
+    (r"StackOverflowError", "The statement is nested too deeply. Use fewer brackets and operators within each other."),
+    (
+        r"DELTA_MISSING_CHANGE_DATA",
+        "The tables record no changes. Compare versions: SELECT ... FROM t VERSION AS OF 1.",
+    ),
+    (r"SHOW CREATE TABLE", "Use DESCRIBE EXTENDED."),
+    (r"Interval\w*\.fromInternal|out of range|ordinal must be", "Make it a text: CAST(... AS STRING)."),
+    (r"OutOfMemoryError|exceeded limit|maxResultSize|too big", "Select fewer rows or columns, as with LIMIT."),
+)
 
 
 @app.command(rich_help_panel="Tables, with Spark", epilog=examples("query"))
@@ -55,10 +66,11 @@ def query(
 def run_query(store: Store, sql: str, as_json: bool) -> tuple[Sequence[str], list[Row]]:
     """Run a query that only reads, and return column names and rows; as_json: each row must make a JSON object.
 
-    Raises: StoreError if the SQL is invalid, changes something, or names a table that does not exist.
+    Raises: StoreError if the SQL is invalid, does more than read tables, or names one that is missing or damaged.
     """
     from pyspark.errors import AnalysisException, ParseException
 
+    from pipelines.spark.read_only_sql import open_query, refuse_files
     from pipelines.spark.session import silence_spark
     from pipelines.spark.views import BY_NAME as VIEWS
     from pipelines.spark.views import find_dependencies
@@ -70,57 +82,57 @@ def run_query(store: Store, sql: str, as_json: bool) -> tuple[Sequence[str], lis
     registered = store.register(tables)
     for name in tables:
         if name not in registered:
-            place = store.location(name)
+            place = store.describe_location(name)
             raise StoreError(f"there is no table {name} at {place}. Create it: kafka-placement run SOURCE...")
     store.register_views(views, registered)
     silence_spark(store.spark)
     try:
-        frame = store.spark.sql(_check_read_only(store.spark, sql))
-        if as_json:
-            _reject_repeated(frame.columns)
-        return frame.columns, frame.collect()
+        with refuse_files(store.spark), store.explain_faults():
+            frame = open_query(store.spark, sql)
+            if as_json:
+                _reject_repeated(frame.columns)
+            return frame.columns, _hide_secrets(store, frame.columns, frame.collect())
     except (AnalysisException, ParseException) as error:
-        hint = f"query only reads: SELECT, SHOW, DESCRIBE, EXPLAIN. Tables and views: {', '.join((*TABLES, *VIEWS))}"
-        raise StoreError(f"invalid SQL: {error.getMessage() or error}\n{hint}") from error
+        message = read_message(error)
+        if path := _PATH.search(message):
+            raise StoreError(f"query only reads tables and views, by name. It rejects {path[0]}, a path.") from error
+        reads = "query only reads, and only tables and views: SELECT, SHOW, DESCRIBE, EXPLAIN"
+        known = f"Tables and views: {', '.join((*TABLES, *VIEWS))}"
+        lines = message.partition(";\n")[0].splitlines()  # without Spark's plan of the statement
+        raise StoreError(f"invalid SQL: {lines[0]}", *lines[1:], *_find_remedy(message), f"{reads}. {known}") from error
     except StoreError:
         raise
     except Exception as error:  # whatever the query does wrong at run time: a division by zero, a bad cast
-        raise StoreError(f"the query failed: {_get_first_line(error)}") from error
+        message = read_message(error)
+        sentences = (_get_first_line(message).rstrip("."), *_find_remedy(message))
+        raise StoreError(f"the query failed: {'. '.join(sentences)}") from error
 
 
-def _check_read_only(spark: SparkSession, sql: str) -> str:
-    """Return the statement if it can only read; else raise Spark's ParseException.
-
-    What Spark accepts as a subquery reads only, whatever comments and strings it has.
-    """
-    from pyspark.errors import ParseException
-
-    explain = _EXPLAIN.match(sql)
-    if explain:
-        return explain[1] + _check_read_only(spark, sql[explain.end() :])
-    if _SHOW.match(sql):
-        return sql
-    candidates = list(dict.fromkeys((sql, _TAIL.sub("", sql))))
-    for candidate in candidates[:-1]:
-        try:
-            spark.sql(f"SELECT * FROM ({candidate}\n)")
-        except ParseException:
-            continue
-        return candidate
-    spark.sql(f"SELECT * FROM ({candidates[-1]}\n)")
-    return candidates[-1]
+def _find_remedy(message: str) -> list[str]:
+    return [remedy for pattern, remedy in _REMEDIES if re.search(pattern, message)][:1]
 
 
-def _get_first_line(error: Exception) -> str:
+def _get_first_line(message: str) -> str:
     """Return the message of an error without the stack trace of Spark's own code."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    causes = [line for line in lines if re.match(r": ([\w.$]+): ", line)]  # of Java, after Python's own message
+    lines = message.strip().splitlines()
+    causes = [line for line in lines if re.match(r": [\w.$]+: ", line)]  # of Java, after Python's own message
     return re.sub(r"^: [\w.$]+: ", "", causes[0]) if causes else lines[0]
+
+
+def _hide_secrets(store: Store, columns: Sequence[str], rows: list[Row]) -> list[Row]:
+    """Hide the secrets of the warehouse's URL, which DESCRIBE and SHOW print."""
+    from pyspark.sql import Row
+
+    hidden = redact_urls(store.warehouse)
+    if hidden == store.warehouse:
+        return rows
+    values = ([v.replace(store.warehouse, hidden) if isinstance(v, str) else v for v in row] for row in rows)
+    return [Row(*columns)(*row) for row in values]
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Row]) -> None:
     """Print the rows of a query."""
-    print_grid(columns, ([format_cell(value) for value in row] for row in rows))
+    print_grid(list(map(escape_text, columns)), ([format_cell(value) for value in row] for row in rows))
 
 
 def format_cell(value: Any) -> str:

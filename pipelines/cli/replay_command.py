@@ -14,10 +14,12 @@ from pipelines.cli.common_options import (
     SetOption,
     WarehouseOption,
     open_store,
-    parse_broker_ids,
+    parse_failed,
     read_settings,
     write_answer,
 )
+from pipelines.cli.option_values import parse_output, parse_place
+from pipelines.cli.text_format import print_line, print_message, print_warning
 from pipelines.errors import SettingsError
 
 
@@ -29,6 +31,7 @@ def replay(
             help="A KRaft metadata log; or snapshots of one cluster in their order; or a scenario (YAML), with or "
             "without a source.",
             metavar="SCENARIO|SOURCE...",
+            parser=parse_place,
         ),
     ],
     fail: Annotated[
@@ -44,7 +47,12 @@ def replay(
     json_file: JsonOption = None,
     events_file: Annotated[
         Path | None,
-        typer.Option("--events", help="Write the event log to this file as JSON lines; - prints them.", metavar="FILE"),
+        typer.Option(
+            "--events",
+            help="Write the event log to this file as JSON lines; - prints them.",
+            metavar="FILE",
+            parser=parse_output,
+        ),
     ] = None,
     warehouse: WarehouseOption = None,
     format_name: FormatOption = None,
@@ -60,13 +68,13 @@ def replay(
     from pipelines.simulation import cluster_replay
 
     settings = read_settings(conf, options, warehouse)
-    failures, end = parse_broker_ids(fail) if fail else (), cluster_replay.parse_until(until)
+    failures, end = parse_failed(fail) if fail is not None else (), cluster_replay.parse_until(until)
     defaults = settings.topics.min_insync_replicas, settings.topics.unclean_leader_election
     request = cluster_replay.ReplayRequest(sources, failures, end, *defaults, format_name)
-    with announce_compilation(lambda text: typer.echo(f"kafka-placement: {text}", err=True)):
+    with announce_compilation(print_message):
         finished = cluster_replay.run_replay(request)
     for warning in finished.warnings:
-        typer.echo(f"kafka-placement: warning: {warning}", err=True)
+        print_warning(warning)
     lines = () if events_file == Path("-") else render_replay(finished)
     write_answer(json_file, cluster_replay.build_answer(finished) if json_file is not None else None, lines)
     if events_file is not None:
@@ -80,7 +88,7 @@ def replay(
         store = open_store(settings, small=finished.log.num_rows < SMALL_REPLAY, writing=True)
         key = finished.snapshot_key
         write_events(store, finished.log, [key])
-        typer.echo("")
+        print_line()
         seconds = write_simulation(store, [key], group_tables=build_tables_of_groups(finished.groups, key))
         for name, duration in seconds.items():
-            typer.echo(f"{name}: {duration:.1f} s")
+            print_line(f"{name}: {duration:.1f} s")

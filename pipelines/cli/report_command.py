@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
-from pipelines.cli.text_format import format_count
-
-if TYPE_CHECKING:
-    pass
+from pipelines.cli.option_values import parse_report
+from pipelines.cli.text_format import format_count, print_line
 
 
 @app.command(rich_help_panel="Tables, with Spark", epilog=examples("report"))
 def report(
-    file: Annotated[Path, typer.Argument(help="File to write.", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="File to write.", metavar="FILE", parser=parse_report)],
     clusters: Annotated[
         list[str] | None, typer.Option("--cluster", help="Only this cluster; repeat for more.", metavar="NAME")
     ] = None,
@@ -31,4 +29,4 @@ def report(
     facts = write_report(
         common.open_store_to_read(common.read_settings(conf, options, warehouse)), file, clusters or ()
     )
-    typer.echo(f"{format_count(len(facts.clusters), 'cluster')}: {file}")
+    print_line(f"{format_count(len(facts.clusters), 'cluster')}: {file}")

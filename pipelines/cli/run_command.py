@@ -13,7 +13,9 @@ import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
+from pipelines.cli.option_values import parse_moment, parse_report
 from pipelines.cli.run_summary import SUMMARY_STAGE, print_details, print_summary
+from pipelines.cli.text_format import print_line, print_message, print_warning
 from pipelines.config.settings import CustomFailure, Settings, StoreSettings
 from pipelines.errors import EXIT_ALERT, SettingsError
 from pipelines.ingest.sources import SnapshotKey, find_sources
@@ -41,7 +43,14 @@ def run(
     conf: common.ConfOption = None,
     options: common.SetOption = None,
     as_of: Annotated[
-        datetime | None, typer.Option("--as-of", help="When the sources were captured, in UTC.", show_default="now")
+        datetime | None,
+        typer.Option(
+            "--as-of",
+            help="When the sources were captured, in UTC: 2026-11-22T10:00:00.",
+            metavar="TIME",
+            show_default="now",
+            parser=parse_moment,
+        ),
     ] = None,
     report_file: Annotated[
         Path | None,
@@ -49,6 +58,7 @@ def run(
             "--report",
             help="Write a report on the clusters of this run to this file.",
             metavar="FILE",
+            parser=parse_report,
             show_default="WAREHOUSE-report.html, on all clusters of the warehouse",
         ),
     ] = None,
@@ -72,6 +82,7 @@ def run(
     """Run all stages over one or more clusters, and print a summary."""
     began = monotonic()
     settings = _add_custom_failures(common.read_settings(conf, options, warehouse), fail or ())
+    from pipelines.ingest.format_registry import check_source
     from pipelines.report.alerts import parse_alerts
     from pipelines.report.html_page import write_report
     from pipelines.runner import Run, make_context
@@ -80,29 +91,31 @@ def run(
     from pipelines.stages.scheme_comparison_stage import METRICS
     from pipelines.stages.stage_registry import steps_between
 
-    steps = steps_between(first, last)
-    is_complete = SUMMARY_STAGE in steps
     result = find_sources(sources)
     try:
+        steps = steps_between(first, last)
+        is_complete = SUMMARY_STAGE in steps
         if alert and not is_complete:
             raise SettingsError(f"--alert needs {SUMMARY_STAGE}: omit --to")
         alerts = parse_alerts(alert or (), METRICS, [source.cluster_id for source in result])
         page = _report_path(report_file, settings.store, is_complete and not no_report)
     except SettingsError as error:  # of options, not of a file
-        raise typer.BadParameter(f"{error}.") from error
+        raise typer.BadParameter(str(error)) from error
     common.print_warnings(result)
-    when = as_of.replace(tzinfo=UTC) if as_of else datetime.now(UTC)
-    context = make_context(result, settings, when, format_name)
+    small = sum(s.size_bytes for s in result) < settings.ingest.small_input_bytes
+    if small:  # a wrong file is known before Spark starts; large ones are read once only, by Spark
+        for source in result:
+            check_source(source, format_name, settings.ingest.max_file_bytes)
+    context = make_context(result, settings, as_of or datetime.now(UTC), format_name)
     with _progress_bar(len(steps)) as progress:
         progress.began("starting Spark")
-        small = sum(s.size_bytes for s in result) < settings.ingest.small_input_bytes
         embedded = starts_embedded_spark()
         store = common.open_store(settings, small, writing=True)
         work = Run(store.spark, store, context, progress)
         unfinished = steps if force or first else work.unfinished(steps)
         if unfinished and embedded:  # before Spark's workers do, each for itself and without a message
             groups = (*SETUP, *([plan_group(settings.plans.goal)] if settings.plans.goal else []))
-            compile_missing(groups, lambda message: typer.echo(f"kafka-placement: {message}", err=True))
+            compile_missing(groups, print_message)
         work.go(unfinished, clock=lambda: datetime.now(UTC))
         verdicts = None
         if page is not None and (unfinished or not page.is_file()):
@@ -113,14 +126,14 @@ def run(
             verdicts = {cluster["cluster_id"]: cluster["verdict"] for cluster in facts.clusters}
         problem = _create_views(store) if is_complete else ""
     if problem:
-        typer.echo(f"kafka-placement: warning: {problem}", err=True)
+        print_warning(problem)
     print_summary(store, context.snapshots, steps, page, settings, verdicts)
     if verbose:
         print_details(store, context.snapshots, steps, work)
     if len(unfinished) < len(steps):
         finished = len(steps) - len(unfinished)
-        typer.echo(f"{finished} of {len(steps)} stages were finished already; --force runs them again.")
-    typer.echo(f"Finished in {monotonic() - began:.0f} s.")
+        print_line(f"{finished} of {len(steps)} stages were finished already; --force runs them again.")
+    print_line(f"Finished in {monotonic() - began:.0f} s.")
     if alerts:
         _raise_alerts(store, context.snapshots, alerts)
 
@@ -130,7 +143,7 @@ def _add_custom_failures(settings: Settings, texts: Sequence[str]) -> Settings:
     added = []
     for text in texts:
         cluster, _, ids = text.rpartition("=")
-        brokers = common.parse_broker_ids(ids, written=text, example="2,5 or prod=2,5")
+        brokers = common.parse_failed(ids, example="2,5 or prod=2,5")
         added.append(CustomFailure(brokers=tuple(sorted(brokers)), cluster=cluster.strip()))
     failures = settings.failures.model_copy(update={"custom": (*settings.failures.custom, *added)})
     return settings.model_copy(update={"failures": failures})
@@ -145,7 +158,9 @@ def _report_path(requested: Path | None, store: StoreSettings, enabled: bool) ->
     if requested is not None or not store.in_folder:
         return requested
     folder = Path(store.warehouse)
-    return folder.with_name(f"{folder.resolve().name}-report.html")
+    if folder.name in ("", ".."):  # such as `.`: the folder beside which the report goes has to be found
+        folder = folder.resolve()
+    return folder.parent / f"{folder.resolve().name or 'warehouse'}-report.html"
 
 
 @contextmanager
@@ -190,8 +205,8 @@ def _raise_alerts(store: Store, snapshots: Sequence[SnapshotKey], alerts: Sequen
     values = {(row["cluster_id"], row["metric"]): row["value"] for row in rows if row["scheme"] == "observed"}
     crossed, unknown = check_alerts(alerts, [key.cluster_id for key in snapshots], values)
     for line in unknown:
-        typer.echo(f"kafka-placement: warning: --alert {line}", err=True)
+        print_warning(f"--alert {line}")
     for line in crossed:
-        typer.echo(f"kafka-placement: alert: {line}", err=True)
+        print_message(f"alert: {line}")
     if crossed:
         raise typer.Exit(EXIT_ALERT)

@@ -8,9 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from pipelines.cli.text_format import format_count, print_grid
+from pipelines.cli.text_format import format_count, print_grid, print_line
 from pipelines.config.settings import Settings
 from pipelines.ingest.sources import SnapshotKey
 from udfs.plurals import count_of
@@ -39,20 +37,20 @@ def print_summary(
     if "silver.source_summary" in steps:
         for row in _read_source_summary(store, snapshots):
             if row["quarantined_records"]:
-                typer.echo(_describe_source(row))
+                print_line(_describe_source(row))
         rows = store.read_rows("silver.conflicts", snapshots, ["cluster_id"])
         for cluster, count in sorted(Counter(row["cluster_id"] for row in rows).items()):
-            typer.echo(f"{cluster}: {format_count(count, 'conflict')} between sources, see silver.conflicts")
+            print_line(f"{cluster}: {format_count(count, 'conflict')} between sources, see silver.conflicts")
     if SUMMARY_STAGE in steps:
         verdicts = read_verdicts(store, snapshots) if verdicts is None else verdicts
         for cluster in sorted(key.cluster_id for key in snapshots):
-            typer.echo(f"{cluster}: {verdicts[cluster].headline}")
-        typer.echo("")
+            print_line(f"{cluster}: {verdicts[cluster].headline}")
+        print_line()
         _print_schemes(store, snapshots, settings.failures.max_pairs)
         if settings.failures.custom:
             _print_custom_failures(store, snapshots)
     if page is not None:
-        typer.echo(f"Report: {page.resolve()}")
+        print_line(f"Report: {page.resolve()}")
 
 
 def print_details(store: Store, snapshots: Sequence[SnapshotKey], steps: Sequence[str], work: Run) -> None:
@@ -61,18 +59,18 @@ def print_details(store: Store, snapshots: Sequence[SnapshotKey], steps: Sequenc
 
     if "silver.source_summary" in steps:
         for row in _read_source_summary(store, snapshots):
-            typer.echo(_describe_source(row))
-    typer.echo("Written:")
+            print_line(_describe_source(row))
+    print_line("Written:")
     for name in steps:
         if name in TABLES:
-            typer.echo(f"  {name:28} {store.location(name)}")
+            print_line(f"  {name:28} {store.describe_location(name)}")
     if "quality" in steps:
-        typer.echo(f"  {'ops.quality_results':28} {store.location('ops.quality_results')}")
+        print_line(f"  {'ops.quality_results':28} {store.describe_location('ops.quality_results')}")
         if work.docs_folder:
-            typer.echo(f"  {'quality pages':28} {Path(work.docs_folder).resolve()}/index.html")
-    typer.echo(f"  {'ops.runs':28} {store.location('ops.runs')}")
+            print_line(f"  {'quality pages':28} {Path(work.docs_folder).resolve()}/index.html")
+    print_line(f"  {'ops.runs':28} {store.describe_location('ops.runs')}")
     seconds = ", ".join(f"{step} {seconds:.1f}" for step, seconds in work.seconds.items())
-    typer.echo(f"Seconds per stage (stages run in parallel): {seconds}")
+    print_line(f"Seconds per stage (stages run in parallel): {seconds}")
 
 
 def _read_source_summary(store: Store, snapshots: Sequence[SnapshotKey]) -> list[dict[str, Any]]:
@@ -93,7 +91,7 @@ def _print_schemes(store: Store, snapshots: Sequence[SnapshotKey], max_pairs: in
     for row in store.read_rows(SUMMARY_STAGE, snapshots, columns):
         metrics.setdefault((row["cluster_id"], row["scheme"]), {})[row["metric"]] = row
     live = store.read_rows("silver.brokers", snapshots, ["cluster_id", "live"])
-    brokers = Counter(row["cluster_id"] for row in live if row["live"])
+    brokers = Counter(row["cluster_id"] for row in live if row["live"] is not False)
     for cluster in {key.cluster_id for key in snapshots} - {cluster for cluster, _ in metrics}:
         metrics[cluster, "-"] = {}
     # heading -> (metric, column, digits)
@@ -122,7 +120,7 @@ def _print_schemes(store: Store, snapshots: Sequence[SnapshotKey], max_pairs: in
     for cluster, n in sorted(brokers.items()):
         pairs = n * (n - 1) // 2
         if pairs > max_pairs:
-            typer.echo(f"{cluster}: failures of pairs are not evaluated: {pairs} pairs exceed failures.max_pairs")
+            print_line(f"{cluster}: failures of pairs are not evaluated: {pairs} pairs exceed failures.max_pairs")
 
 
 def _print_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
@@ -143,5 +141,5 @@ def _print_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> No
         values = (row[column] for column in cells.values())
         texts = ("-" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for v in values)
         lines.append([row["cluster_id"], ",".join(map(str, row["failed_brokers"])), *texts])
-    typer.echo("")
+    print_line()
     print_grid(("cluster", "failed brokers", *cells), lines, right=tuple(cells), title="Custom failures")

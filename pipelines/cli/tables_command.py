@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
-from pipelines.cli.text_format import print_grid
+from pipelines.cli.text_format import print_grid, print_line
 from pipelines.config.settings import Settings
 from pipelines.errors import StoreError
 
@@ -33,9 +31,9 @@ def tables(
     if str(json_file) != "-":
         rows = ([row.name, str(row.rows), str(row.version), row.comment] for row in listing)
         print_grid(("table", "rows", "version", "comment"), rows, right=("rows", "version"))
-        typer.echo("Views:")
+        print_line("Views:")
         for view in VIEWS:
-            typer.echo(f"  {view.name:38} {view.comment}")
+            print_line(f"  {view.name:38} {view.comment}")
 
 
 def _list_tables(settings: Settings) -> list[TableListing]:

@@ -1,9 +1,46 @@
-"""Counts, sizes, durations and grids as the command line prints them."""
+"""Text as the command line prints it: escaped lines, counts, sizes, durations and grids."""
 
 import sys
 from collections.abc import Iterable, Sequence
 
+import typer
+
+from pipelines.quoted_values import escape_text as escape_text
+
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_MAX_ERROR_LINES, _MAX_ERROR_CHARACTERS = 50, 1200  # of each line
+
+
+def print_line(text: str = "", stderr: bool = False) -> None:
+    """Print text from anywhere as one line."""
+    typer.echo(escape_text(text), err=stderr)
+
+
+def print_message(text: str) -> None:
+    """Print a message to the user on stderr."""
+    print_line(f"kafka-placement: {text}", stderr=True)
+
+
+def print_error(lines: Sequence[str]) -> None:
+    """Print an error on stderr, shortened if its lines repeat much of what was wrong."""
+    for number, line in enumerate(lines[:_MAX_ERROR_LINES]):
+        print_line(_shorten(escape_text(line if number else f"kafka-placement: {line}")), stderr=True)
+    if len(lines) > _MAX_ERROR_LINES:
+        print_line(f"and {len(lines) - _MAX_ERROR_LINES:,} more lines", stderr=True)
+
+
+def _shorten(line: str) -> str:
+    """Leave out the middle of a line that is too long; the problem is at its begin, the remedy at its end."""
+    rest = len(line) - _MAX_ERROR_CHARACTERS
+    if rest <= 0:
+        return line
+    begin, end = line[: _MAX_ERROR_CHARACTERS // 2], line[-_MAX_ERROR_CHARACTERS // 2 :]
+    return f"{begin}... ({rest:,} more characters) ...{end}"
+
+
+def print_warning(text: str) -> None:
+    """Print a warning on stderr."""
+    print_message(f"warning: {text}")
 
 
 def format_count(count: int, noun: str) -> str:
@@ -32,7 +69,8 @@ def print_grid(
 ) -> None:
     """Print rows of text under headings of one or more lines: with lines on a terminal, plain in a pipe or a log.
 
-    `right` names the headings of the columns to align to the right.
+    `right` names the headings of the columns to align to the right. Cells are escaped; escape headings that are not
+    constants.
     """
     from rich.console import Console
     from rich.table import Table
@@ -44,7 +82,7 @@ def print_grid(
     for heading in headings:
         grid.add_column(heading, justify="right" if heading in right else "left")
     for row in rows:
-        grid.add_row(*row)
+        grid.add_row(*map(escape_text, row))
     # A pipe has no width: nothing is cut there. Brackets and colons in cells are data.
     width = None if is_terminal else 10_000
     Console(width=width, soft_wrap=False, markup=False, emoji=False, highlight=False).print(grid)

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 
 from pipelines.cli.text_format import format_count
 from pipelines.errors import SourceError
-from pipelines.ingest.merge.inferred_state import get_down_brokers, get_live_brokers
+from pipelines.ingest.merge.live_brokers import get_down_brokers, get_live_brokers, get_unknown_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
-from pipelines.ingest.source_format import UNRECOGNISED
+from pipelines.ingest.unrecognised import UNRECOGNISED
 from pipelines.report.verdict import Verdict, assess_failure, judge_cluster
-from udfs.arrow.columns import is_valid, to_array, to_flags, to_numpy
+from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
 from udfs.failures.kernels.election import NO_BROKER, ElectedFrom
@@ -41,6 +41,9 @@ class SourceGaps:
     """What the sources lack: data that an answer leaves out or infers."""
 
     failed_already_down: tuple[int, ...] = json_key("failed_already_dead")
+    unknown_brokers: tuple[int, ...]  # unknown whether they are live: they count as live
+    conflicting_listings: tuple[str, ...]
+    partitions_with_observers: int
     unplaced_partitions: int
     unplaced_partitions_losing_leader: int
     state_inferred_partitions: int = json_key("state_assumed_partitions")
@@ -194,7 +197,7 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
 
 
 def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnswer:
-    """Evaluate the failure of each live broker, and judge the cluster.
+    """Evaluate the failure of each live broker, and judge the cluster. Brokers of unknown state count as live.
 
     Raises: SourceError if its sources show no replicas, or neither partitions nor live brokers.
     """
@@ -209,7 +212,7 @@ def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnsw
     rows = [{**row, "failed": row["failed_brokers"][0]} for row in rows]
     now: list[dict[str, Any]] = cluster_hotspot_rows(aggregates, hot_ratio=1.0).to_pylist()
     no_partitions = {"partitions": 0, "leaders": 0, "max_over_mean_ratio": None, "hottest_broker": None}
-    verdict = judge_cluster(now[0] if now else no_partitions, rows, gaps.quarantined_records)
+    verdict = judge_cluster(now[0] if now else no_partitions, rows, gaps.quarantined_records, gaps.unknown_brokers)
     brokers = []
     for row in rows:
         row |= {"worst_survivor_ratio": _rounded(row["worst_survivor_ratio"]), "answer": assess_failure(row).answer}
@@ -228,11 +231,14 @@ def find_gaps(snapshot: Snapshot, failed: Sequence[int]) -> SourceGaps:
     loses_leader = np.isin(to_numpy(partitions["leader"], NO_BROKER), np.asarray(failed, dtype=np.int32))
     return SourceGaps(
         failed_already_down=tuple(sorted(set(failed) & set(get_down_brokers(snapshot.brokers).tolist()))),
+        unknown_brokers=tuple(get_unknown_brokers(snapshot.brokers).tolist()),
+        conflicting_listings=tuple(snapshot.conflicting_listings),
+        partitions_with_observers=int((to_lists(partitions["observers"]).lengths > 0).sum()),
         unplaced_partitions=int(is_unplaced.sum()),
         unplaced_partitions_losing_leader=int((is_unplaced & loses_leader).sum()),
         state_inferred_partitions=int(to_flags(partitions["state_inferred"]).sum()),
         quarantined_records=len(snapshot.quarantined),
         conflicts=snapshot.conflicts.num_rows,
-        unrecognised_files=sum(name == UNRECOGNISED.name for name in snapshot.formats.values()),
+        unrecognised_files=sum(file.format_names == [UNRECOGNISED.name] for file in snapshot.files),
         skipped_entries=len(snapshot.skipped),
     )

@@ -10,7 +10,7 @@ import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
-from pipelines.cli.text_format import format_count
+from pipelines.cli.text_format import format_count, print_message
 
 if TYPE_CHECKING:
     from pipelines.cli.what_if_answers import BrokerFailure, ClusterAnswer, FailureAnswer, SourceGaps
@@ -34,11 +34,11 @@ def what_if(
     from pipelines.cli import what_if_answers
     from pipelines.setup.compile_on_demand import announce_compilation
 
-    failed = common.parse_broker_ids(fail) if fail is not None else None
+    failed = common.parse_failed(fail) if fail is not None else None
     topics = common.read_settings(conf, options).topics
     defaults = what_if_answers.TopicDefaults(topics.min_insync_replicas, topics.unclean_leader_election)
     snapshot = common.read_snapshot(source, format_name)
-    with announce_compilation(lambda message: typer.echo(f"kafka-placement: {message}", err=True)):
+    with announce_compilation(print_message):
         if failed is None:
             answer = what_if_answers.evaluate_brokers(snapshot, defaults)
             common.write_answer(json_file, answer, format_cluster(answer))
@@ -50,20 +50,29 @@ def what_if(
 def format_cluster(answer: ClusterAnswer) -> list[str]:
     """Format the answer without --fail, the riskiest brokers first."""
     verdict, brokers = answer.verdict, answer.brokers
-    counts = f"{format_count(len(brokers), 'live broker')}, {format_count(answer.partitions, 'partition')}"
-    lines = [f"cluster {answer.cluster}, {counts}", f"  {verdict.headline}"]
+    unknown = len(answer.left_out.unknown_brokers)
+    counts = [format_count(len(brokers) - unknown, "live broker")] if len(brokers) > unknown or not unknown else []
+    counts += [f"{format_count(unknown, 'broker')} of unknown state"] if unknown else []
+    counts.append(format_count(answer.partitions, "partition"))
+    lines = [f"cluster {answer.cluster}, {', '.join(counts)}", f"  {verdict.headline}"]
     lines += [f"  - {point.text}" for point in verdict.points if point.text != verdict.sentence]
+    lines += _format_warnings(answer.left_out)
     lines += _format_gaps(answer.left_out, ("quarantined_records",))  # the verdict has them
     if brokers:
         lines.append("Can this broker fail now?")
     width = max((len(str(row.failed)) for row in brokers), default=0)
     for row in sorted(brokers, key=_by_risk):
-        details = f"leads {format_count(row.leaders_lost, 'partition')}"
-        details += f", {format_count(row.takeover_brokers, 'broker')} would take over"
-        if row.worst_survivor_ratio is not None:
-            details += f", worst survivor: broker {row.worst_survivor} with {row.worst_survivor_ratio:.2f} x the mean"
-        lines.append(f"  {row.failed:>{width}}  {row.answer} ({details})")
+        details = ", ".join(_list_details(row))
+        lines.append(f"  {row.failed:>{width}}  {row.answer}{f' ({details})' if details else ''}")
     return lines
+
+
+def _list_details(row: BrokerFailure) -> Iterator[str]:
+    if row.leaders_lost:
+        takeover = f", {format_count(row.takeover_brokers, 'broker')} would take over" if row.takeover_brokers else ""
+        yield f"leads {format_count(row.leaders_lost, 'partition')}{takeover}"
+    if row.worst_survivor_ratio is not None:
+        yield f"worst survivor: broker {row.worst_survivor} with {row.worst_survivor_ratio:.2f} x the mean"
 
 
 def _by_risk(row: BrokerFailure) -> tuple[Any, ...]:
@@ -73,11 +82,16 @@ def _by_risk(row: BrokerFailure) -> tuple[Any, ...]:
 
 def format_failure(answer: FailureAnswer) -> list[str]:
     """Format the answer of --fail."""
+    from pipelines.report.verdict import describe_unknown_brokers
+
     summary = answer.summary
     brokers = ", ".join(map(str, answer.failed))
     subject = f"broker {brokers} fails" if len(answer.failed) == 1 else f"brokers {brokers} fail"
     lines = [f"cluster {answer.cluster}, {format_count(summary.partitions, 'partition')}: {subject}"]
     lines += [f"  broker {broker} is down already" for broker in summary.gaps.failed_already_down]
+    if unknown := summary.gaps.unknown_brokers:
+        lines.append(f"  warning: {describe_unknown_brokers(unknown)}")
+    lines += _format_warnings(summary.gaps)
     new = summary.offline_after - summary.offline_before
     unclean = f", {summary.unclean_elections} of them unclean" if summary.unclean_elections else ""
     lines.append(f"  leaders that move: {summary.leaders_moved}{unclean}")
@@ -101,10 +115,16 @@ _GAPS = {
     "|lose their leaders; their next leaders are] unknown",
     "quarantined_records": "{} record[ is|s are] quarantined (run inspect for details)",
     "conflicts": "the sources conflict [once|{} times] (run inspect for details)",
-    "state_inferred_partitions": "{} partition[|s] without leader and ISR in the sources [is|are] assumed healthy",
+    "state_inferred_partitions": "{} partition[|s] without leader or ISR in the sources [is|are] assumed healthy",
+    "partitions_with_observers": "{} partition[ has|s have] observers, which the topic's placement constraints may "
+    "promote to the ISR: offline and below min.insync.replicas may be too pessimistic",
     "unrecognised_files": "{} file[ is empty or has|s are empty or have] an unknown format (run inspect for details)",
     "skipped_entries": "{} sub-folder[ or link is|s or links are] ignored (run inspect for details)",
 }
+
+
+def _format_warnings(gaps: SourceGaps) -> list[str]:
+    return [f"  warning: {sentence}" for sentence in gaps.conflicting_listings]
 
 
 def _format_gaps(gaps: SourceGaps, omit: tuple[str, ...] = ()) -> Iterator[str]:

@@ -1,8 +1,6 @@
 """Settings from conf/, the environment and options, in this order: a later value wins. Errors name key and origin."""
 
-import json
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -10,12 +8,17 @@ from typing import Annotated, Any, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from pipelines.config.settings_text import parse_toml, parse_value, read_settings_file
 from pipelines.errors import SettingsError
+from pipelines.quoted_values import quote_value
 from udfs.placement.schemes import MANUAL, SCHEMES
 from udfs.planning.goal_registry import GOALS
 from udfs.planning.plan_request import PRIORITIES
 
 ENV_PREFIX = "KAFKA_PLACEMENT_"
+_NOT_UTF8 = "it has bytes that are not UTF-8. Write it as UTF-8"
+_MAX_PROBLEMS = 10  # that one error lists
+_MAX_QUOTED = 200  # characters of an option or a key
 # Read elsewhere: the folder of the jars, a mirror of Maven Central, the settings file, and the level of the log.
 _OTHER_VARIABLES = frozenset(ENV_PREFIX + name for name in ("JARS", "IVY_SETTINGS", "CONF", "LOG_LEVEL"))
 
@@ -24,7 +27,7 @@ def _check_names(what: str, known: Iterable[str]) -> AfterValidator:
     def check(names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             if name not in known:
-                raise ValueError(f"there is no {what} {name!r}. Choose from {', '.join(known)}")
+                raise ValueError(f"there is no {what} {quote_value(name)}. Choose from {', '.join(known)}")
             if name == MANUAL:
                 raise ValueError(f"{name} needs an assignment: use `kafka-placement assign`")
         return _check_distinct(names)
@@ -44,8 +47,23 @@ def _reject_booleans(value: Any) -> Any:
     return value
 
 
+def _check_text(text: str) -> str:
+    """Reject control characters, and bytes that are not UTF-8: tables could not store them."""
+    if any(ord(character) < 32 or ord(character) == 127 for character in text):
+        raise ValueError("it has a control character. Remove it")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError(_NOT_UTF8) from None
+    return text
+
+
 Whole = Annotated[int, BeforeValidator(_reject_booleans)]
-Number = Annotated[float, BeforeValidator(_reject_booleans)]
+Number = Annotated[float, BeforeValidator(_reject_booleans), Field(allow_inf_nan=False)]
+Text = Annotated[str, AfterValidator(_check_text)]
+# The largest values that still mean something. Sums of them stay within 64 bits.
+_MAX_RATIO, _MAX_WORK, _MAX_BYTES, _MAX_ENTRIES = 1e6, 10**12, 10**18, 10_000
+_MAX_BROKER_ID = 2**31 - 1
 
 
 class _Section(BaseModel):
@@ -65,36 +83,38 @@ class RunSettings(_Section):
 class TopicSettings(_Section):
     """[topics]: configs of topics whose sources do not show them."""
 
-    min_insync_replicas: Whole = Field(ge=1)
+    min_insync_replicas: Whole = Field(ge=1, lt=2**31)
     unclean_leader_election: bool
 
 
 class HotspotSettings(_Section):
     """[hotspots]: how uneven leadership is, now and over many seeds."""
 
-    hot_ratio: Number = Field(gt=0)
+    hot_ratio: Number = Field(gt=0, le=_MAX_RATIO)
     seeds: Whole = Field(ge=1, le=100_000)
-    thresholds: tuple[Annotated[Number, Field(gt=0)], ...]
-    max_placed_topics: Whole = Field(ge=1)
+    thresholds: tuple[Annotated[Number, Field(gt=0, le=_MAX_RATIO)], ...] = Field(max_length=100)
+    max_placed_topics: Whole = Field(ge=1, le=_MAX_WORK)
 
 
 class CustomFailure(_Section):
     """[[failures.custom]]: brokers that fail together."""
 
     # Their ids
-    brokers: Annotated[tuple[Annotated[Whole, Field(ge=0)], ...], AfterValidator(_check_distinct)] = Field(min_length=1)
-    cluster: str = ""  # The cluster; empty = every cluster that has all of these brokers
+    brokers: Annotated[
+        tuple[Annotated[Whole, Field(ge=0, le=_MAX_BROKER_ID)], ...], AfterValidator(_check_distinct)
+    ] = Field(min_length=1, max_length=_MAX_ENTRIES)
+    cluster: Text = ""  # The cluster; empty = every cluster that has all of these brokers
 
 
 class FailureSettings(_Section):
     """[failures]: the failures to evaluate."""
 
-    custom: tuple[CustomFailure, ...] = ()
+    custom: tuple[CustomFailure, ...] = Field((), max_length=_MAX_ENTRIES)
     random_failure_sizes: Annotated[tuple[Annotated[Whole, Field(ge=1, le=100)], ...], AfterValidator(_check_distinct)]
     random_sets: Whole = Field(ge=0, le=10_000)
     seeds: Whole = Field(ge=1, le=10_000)
-    max_placed_partitions: Whole = Field(ge=0)
-    max_pairs: Whole = Field(ge=0)
+    max_placed_partitions: Whole = Field(ge=0, le=_MAX_WORK)
+    max_pairs: Whole = Field(ge=0, le=_MAX_WORK)
     pair_loads: bool
 
 
@@ -104,20 +124,20 @@ class DurabilitySettings(_Section):
     failure_counts: Annotated[tuple[Annotated[Whole, Field(ge=1, le=5)], ...], AfterValidator(_check_distinct)] = Field(
         min_length=1
     )
-    max_exact_steps: Whole = Field(ge=0)
-    monte_carlo_samples: Whole = Field(ge=1)
+    max_exact_steps: Whole = Field(ge=0, le=_MAX_WORK)
+    monte_carlo_samples: Whole = Field(ge=1, le=10**9)
 
 
 class CapacitySettings(_Section):
     """[capacity]: the load that brokers can bear."""
 
-    headroom: Number = Field(ge=0)
-    file: str
+    headroom: Number = Field(ge=0, le=_MAX_RATIO)
+    file: Text
 
 
 def _check_goal(name: str) -> str:
     if name and name not in GOALS:
-        raise ValueError(f'there is no goal {name!r}. Choose from {", ".join(GOALS)}, or "" for none')
+        raise ValueError(f'there is no goal {quote_value(name)}. Choose from {", ".join(GOALS)}, or "" for none')
     if name and GOALS[name].required_options:
         options = " and ".join(GOALS[name].required_options)
         raise ValueError(f"{name} needs {options}: use `kafka-placement plan`")
@@ -142,18 +162,18 @@ class PlanSettings(_Section):
     target_loose_bytes: _Target
     target_extra_moves: Number = Field(ge=0, le=1000)
     target_min_over_mean: Number = Field(ge=0, le=1)
-    broker_replicas: Whole = Field(ge=0)
-    broker_bytes: Whole = Field(ge=0)
-    throttle_bytes_per_s: Whole = Field(ge=1)
-    wave_bytes_per_broker: Whole = Field(ge=0)
-    wave_moves_per_broker: Whole = Field(ge=0)
+    broker_replicas: Whole = Field(ge=0, le=_MAX_WORK)
+    broker_bytes: Whole = Field(ge=0, le=_MAX_BYTES)
+    throttle_bytes_per_s: Whole = Field(ge=1, le=_MAX_BYTES)
+    wave_bytes_per_broker: Whole = Field(ge=0, le=_MAX_BYTES)
+    wave_moves_per_broker: Whole = Field(ge=0, le=_MAX_WORK)
 
 
 class StoreSettings(_Section):
     """[store]: where the tables are."""
 
-    warehouse: str = Field(min_length=1)
-    catalog: str
+    warehouse: Text = Field(min_length=1)
+    catalog: Text
 
     @property
     def in_folder(self) -> bool:
@@ -164,8 +184,9 @@ class StoreSettings(_Section):
 class IngestSettings(_Section):
     """[ingest]: how sources are split for Spark."""
 
-    shard_bytes: Whole = Field(ge=1024)
-    small_input_bytes: Whole = Field(ge=0)
+    max_file_bytes: Whole = Field(ge=1, lt=2**40)
+    shard_bytes: Whole = Field(ge=1024, le=2**30)  # a shard is one binary value, which has less than 2 GiB in Arrow
+    small_input_bytes: Whole = Field(ge=0, le=_MAX_BYTES)
 
 
 class Settings(_Section):
@@ -198,13 +219,10 @@ class _Layers:
 
     def add_toml(self, text: str, origin: str) -> None:
         """Set the values of a TOML file."""
-        try:
-            sections = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise SettingsError(f"{origin}: {error}") from error
-        for section, table in sections.items():
+        for section, table in parse_toml(text, origin).items():
             if not isinstance(table, dict):
-                raise SettingsError(f"{origin}: {section} = {table!r} is outside a [section]")
+                where = "is outside a section. Write [SECTION] above it, as in [run]"
+                raise SettingsError(f"{origin}: {section} = {quote_value(table)} {where}")
             for key, value in table.items():
                 self.add(section, key, value, origin)
 
@@ -212,10 +230,7 @@ class _Layers:
         """Set a value given as text: JSON where it is JSON and no text is wanted; a,b,c is a list."""
         value: Any = text
         if (kind := _type_of(section, key)) is not str:
-            try:
-                value = json.loads(text)
-            except ValueError:
-                value = text.strip()
+            value = parse_value(text, origin)
             if kind is tuple and not isinstance(value, list):
                 value = [part.strip() for part in text.split(",")]
         self.add(section, key, value, origin)
@@ -235,7 +250,10 @@ def _type_of(section: str, key: str) -> Any:
 
 
 def load_settings(
-    options: Sequence[str] = (), conf: str | None = None, environ: Mapping[str, str] | None = None
+    options: Sequence[str] = (),
+    conf: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    warehouse: str | None = None,
 ) -> Settings:
     """Load the settings in force; raise SettingsError if a file cannot be read, or a key or value is wrong.
 
@@ -243,19 +261,14 @@ def load_settings(
         options: Texts of the form section.key=value, which win over everything else.
         conf: A TOML file over the defaults; without it, the one that KAFKA_PLACEMENT_CONF names.
         environ: Environment variables; without them, the process's own. KAFKA_PLACEMENT_RUN__SEED sets run.seed.
+        warehouse: Value of --warehouse, which wins over everything else.
     """
     environ = os.environ if environ is None else environ
     layers = _Layers()
     layers.add_toml(read_conf_file("pipeline.toml"), "conf/pipeline.toml")
     conf = conf or environ.get("KAFKA_PLACEMENT_CONF")
     if conf:
-        try:
-            layers.add_toml(Path(conf).read_text(encoding="utf-8"), conf)
-        except OSError as error:
-            raise SettingsError(f"cannot read the settings file {conf}: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            problem = f"byte {error.start} is not UTF-8, as TOML is"
-            raise SettingsError(f"cannot read the settings file {conf}: {problem}. Save it as UTF-8") from error
+        layers.add_toml(read_settings_file(conf), conf)
     for name, text in sorted(environ.items()):
         if not name.startswith(ENV_PREFIX) or name in _OTHER_VARIABLES:
             continue
@@ -268,25 +281,78 @@ def load_settings(
         path, separator, text = option.partition("=")
         section, dot, key = path.partition(".")
         if not separator or not dot:
-            raise SettingsError(f"--set {option}: write section.key=value, as in run.seed=7")
-        layers.add_text(section, key, text, f"--set {option}")
+            raise SettingsError(f"--set {quote_value(option)}: write section.key=value, as in run.seed=7")
+        layers.add_text(section, key, text, f"--set {option if len(option) <= _MAX_QUOTED else quote_value(option)}")
+    if warehouse is not None:
+        layers.add("store", "warehouse", warehouse, "--warehouse")
     try:
         return Settings.model_validate(layers.values)
     except ValidationError as error:
-        raise SettingsError("\n".join(_explain(e, layers) for e in error.errors())) from error
+        problems = _keep_causes(error.errors(include_url=False))
+        more = len(problems) - _MAX_PROBLEMS
+        rest = [f"and {more:,} more"] if more > 0 else []
+        raise SettingsError(*(_explain(e, layers) for e in problems[:_MAX_PROBLEMS]), *rest) from error
+
+
+def _keep_causes(errors: Sequence[Any]) -> list[Any]:
+    """Leave out that a list is too short: pydantic also says so if the values that it has are wrong."""
+    return [
+        error
+        for error in errors
+        if error["type"] != "too_short"
+        or not any(other["loc"][:-1] == error["loc"] and other is not error for other in errors)
+    ]
 
 
 def _explain(error: Any, layers: _Layers) -> str:
     path = tuple(str(part) for part in error["loc"])
-    name = ".".join(path)
+    name = ".".join(part if len(part) <= _MAX_QUOTED else quote_value(part) for part in path)
     section_origins = (origin for key, origin in layers.origins.items() if key[0] == path[0])
     origin = layers.origins.get(path[:2]) or next(section_origins, "settings")
     if error["type"] == "extra_forbidden" and len(path) < 3:
         fields = _fields_of(path[0]) if len(path) > 1 else {}
         names = [f"{path[0]}.{key}" for key in fields] or Settings.model_fields
         return f"{origin}: there is no setting {name}. Choose from {', '.join(names)}"
-    message = error["msg"].removeprefix("Value error, ")
-    return f"{origin}: {name} = {error['input']!r}: {message}"
+    return f"{origin}: {name} = {quote_value(error['input'])}: {_describe_fault(error)}"
+
+
+def _describe_fault(error: Any) -> str:
+    """Describe what is wrong with a value, and what is allowed."""
+    limits = error.get("ctx", {})
+    match error["type"]:
+        case "greater_than_equal":
+            return f"write {_format_limit(limits['ge'])} or more"
+        case "greater_than":
+            return f"write more than {_format_limit(limits['gt'])}"
+        case "less_than_equal":
+            return f"write at most {_format_limit(limits['le'])}"
+        case "less_than":
+            return f"write less than {_format_limit(limits['lt'])}"
+        case "finite_number" | "float_type" | "float_parsing":
+            return "write a number, as in 1.5"
+        case "int_type" | "int_parsing" | "int_parsing_size" | "int_from_float":
+            return "write a whole number, as in 7"
+        case "bool_type" | "bool_parsing":
+            return "write true or false"
+        case "string_type":
+            return "write text"
+        case "string_unicode":
+            return _NOT_UTF8
+        case "tuple_type":
+            return "write a list"
+        case "model_type" | "model_attributes_type":
+            return "write a table of keys and values"
+        case "missing":
+            return "a value is missing"
+        case "too_short" | "string_too_short":
+            return "it is empty. Write a value"
+        case "too_long":
+            return f"write at most {limits['max_length']:,} values"
+    return str(error["msg"].removeprefix("Value error, "))
+
+
+def _format_limit(limit: float) -> str:
+    return f"{limit:,.0f}" if float(limit).is_integer() and isinstance(limit, float) else f"{limit:,}"
 
 
 def read_conf_file(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.ingest.formats.json_documents import DOCUMENT_BEGIN
+from pipelines.ingest.formats.json_documents import DOCUMENT_BEGIN, REST_OF_DOCUMENT
 from pipelines.ingest.source_format import Format, Records
 from pipelines.ingest.text import find_line_end
 from pipelines.ingest.unrecognised import DOCUMENT, LONG_LINE, UNRECOGNISED, read_document, read_long_line
@@ -117,7 +117,9 @@ def find_document_end(text: str, begin: int) -> int:
         if depth <= 0 or mark not in "{}[]":
             break
         position = _BETWEEN_BRACKETS.match(text, position + 1).end()  # type: ignore[union-attr]
-    return find_line_end(text, min(position, len(text) - 1))
+    end = find_line_end(text, min(position, len(text) - 1))
+    rest = REST_OF_DOCUMENT.match(text, end) if depth > 0 else None
+    return end if rest is None else rest.end()
 
 
 class _Divider:

@@ -8,8 +8,11 @@ import pyarrow as pa
 
 from pipelines.ingest.format_registry import FileRecords, read_files
 from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, merge_facts
-from pipelines.ingest.merge.inferred_state import infer_brokers, infer_state
+from pipelines.ingest.merge.conflicting_listings import describe_conflicting_listings
+from pipelines.ingest.merge.inferred_state import infer_state
+from pipelines.ingest.merge.live_brokers import infer_brokers
 from pipelines.ingest.sources import Source
+from pipelines.ingest.text import MAX_FILE_BYTES
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Snapshot:
     stray_logs: pa.Table  # STRAY_LOGS
     quarantined: list[dict[str, Any]]  # rows with source, line_number, reasons and raw
     conflicts: pa.Table  # CONFLICTS
+    conflicting_listings: list[str]  # a sentence on each pair of listings that disagree on partitions
     outcomes: pa.Table  # OUTCOMES
 
 
@@ -41,9 +45,11 @@ def parse_facts(files: Sequence[FileRecords]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks()
 
 
-def load_snapshot(source: Source, format_name: str | None = None) -> Snapshot:
+def load_snapshot(
+    source: Source, format_name: str | None = None, max_file_bytes: int = MAX_FILE_BYTES
+) -> Snapshot:
     """Read a source's files and merge them. format_name: format of all files; None = recognise each."""
-    files = list(read_files(source, format_name))
+    files = list(read_files(source, format_name, max_file_bytes))
     return build_snapshot(source, files, parse_facts(files))
 
 
@@ -65,6 +71,7 @@ def build_snapshot(source: Source, files: Sequence[FileRecords], facts: pa.Table
         stray_logs=entities.stray_logs,
         quarantined=quarantined,
         conflicts=pa.concat_tables([entities.conflicts, conflicts]),
+        conflicting_listings=describe_conflicting_listings(facts, entities.conflicts),
         outcomes=entities.outcomes,
     )
 

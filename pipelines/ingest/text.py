@@ -18,6 +18,9 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _LINE_ENDS = re.compile("\r++\n?")  # of Windows, of terminals in raw mode, of old Macs
+_TERMINAL_CODES = re.compile(r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b]*+(?:\x07|\x1b\\))")  # colours, titles
+TYPOGRAPHIC_QUOTES = frozenset("“”„")
+_STRAIGHT_QUOTES = {ord(quote): '"' for quote in TYPOGRAPHIC_QUOTES}
 MAX_FILE_BYTES = 2**31 - 1  # a column's text in Arrow has at most 2 GB
 
 BLANK = "blank line"
@@ -64,8 +67,8 @@ _LOG_LINE = re.compile(
 def read_text(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> str:
     """Read a file as text: UTF-8, or what its byte order mark says; gzip is unzipped; lines end with a newline.
 
-    Bytes that cannot be decoded become U+FFFD, so one bad byte costs one line, not the file. max_bytes: of the text
-    as it is after unzipping. Raises: SourceError.
+    Bytes that cannot be decoded become U+FFFD, so one bad byte costs one line, not the file. Colours of terminals are
+    removed. max_bytes: of the text as it is after unzipping. Raises: SourceError.
     """
     name = str(path)
     data = _read_bytes(name, max_bytes)
@@ -75,6 +78,10 @@ def read_text(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> str:
         remedy = "Pass the text that Kafka's tools print, not Kafka's own files."
         raise SourceError(name, "is binary, not text", remedy)
     text = _LINE_ENDS.sub("\n", data[len(mark) :].decode(encoding, errors="replace"))
+    if "\x1b" in text:
+        text = _TERMINAL_CODES.sub("", text)
+    if '"' not in text:  # a word processor has made all quotes typographic
+        text = text.translate(_STRAIGHT_QUOTES)
     if not text or text.isspace():
         raise SourceError(name, "the file is empty", "Save the tool's output again, or leave the file out.")
     return text

@@ -80,8 +80,8 @@ def create_plan(
     try:
         proposal = make_plan(model, request)
     except InfeasibleRequest as error:
-        reasons = "\n  ".join(error.reasons)
-        raise Infeasible(f"{snapshot.cluster_id}: no plan for {request.goal}:\n  {reasons}") from error
+        reasons = (f"  {reason}" for reason in error.reasons)
+        raise Infeasible(f"{snapshot.cluster_id}: no plan for {request.goal}:", *reasons) from error
     solved = perf_counter()
     summary = summarize_plan(model, request, proposal, limits, options)
     measured = perf_counter()

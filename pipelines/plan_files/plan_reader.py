@@ -13,8 +13,10 @@ from pipelines.errors import SourceError
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 from pipelines.plan_files.kafka_json import Key, Lists
 from pipelines.plan_files.plan_writer import ELECTION, PLAN, REASSIGNMENT, ROLLBACK, Hashes, parse_ranges
+from pipelines.quoted_values import quote_value, shorten_text
 from udfs.planning.cluster_model import Ints
 
+_MAX_BYTES = 2**31  # the plan of a million partitions has a tenth of it
 REMEDY = "Restore the file that `plan` wrote, or make a new plan"
 
 _Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
@@ -133,9 +135,10 @@ def read_plan(directory: Path) -> StoredPlan:
     for key, change in entries.items():
         waves = [step.wave for step in change.steps]
         if change.after != change.steps[-1].replicas:
-            raise _error(path, text, key, f"its last step is {change.steps[-1].replicas}, not {change.after}")
+            last, after = quote_value(change.steps[-1].replicas), quote_value(change.after)
+            raise _error(path, text, key, f"its last step is {last}, not {after}")
         if waves != sorted(set(waves)) or waves[-1] > len(plan.waves):
-            raise _error(path, text, key, f"its steps are in the waves {waves} of {len(plan.waves)}")
+            raise _error(path, text, key, f"its steps are in the waves {quote_value(waves)} of {len(plan.waves)}")
     by_wave: list[Lists] = [{} for _ in plan.waves]
     for key, planned in changes.items():
         for wave, replicas in planned.steps:
@@ -155,7 +158,8 @@ def read_plan(directory: Path) -> StoredPlan:
         try:
             topics[topic] = parse_ranges(short.partitions, len(hashes)), hashes
         except ValueError as error:
-            raise SourceError(str(path), f"assignment_before.topics.{topic}: partitions {error}", REMEDY) from error
+            where = f"assignment_before.topics.{shorten_text(topic)}"
+            raise SourceError(str(path), f"{where}: partitions {error}", REMEDY) from error
     return StoredPlan(
         tuple(wave.file for wave in plan.waves),
         before.sha256,
@@ -172,24 +176,31 @@ def read_plan(directory: Path) -> StoredPlan:
 def _read(path: Path, document: type[_Document]) -> tuple[str, _Document]:
     """Read one file: (text, content)."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise SourceError(str(path), f"has more than {_MAX_BYTES:,} bytes, which no plan has", REMEDY)
+        text = data.decode("utf-8")
     except FileNotFoundError as error:
         raise SourceError(str(path), "this file of the plan is missing", REMEDY) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(str(path), f"cannot be read: {error}", REMEDY) from error
+    except OSError as error:
+        raise SourceError(str(path), f"cannot be read: {error.strerror}", REMEDY) from error
+    except UnicodeDecodeError as error:
+        raise SourceError(str(path), f"cannot be read: byte {error.start} is not UTF-8", REMEDY) from error
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
         raise SourceError(str(path), f"is not JSON: {error.msg}", REMEDY, error.lineno) from error
     except RecursionError as error:
         raise SourceError(str(path), "cannot be read as JSON: it is nested too deeply", REMEDY) from error
+    except ValueError as error:  # Python reads no number of thousands of digits
+        raise SourceError(str(path), "cannot be read: a number has thousands of digits", REMEDY) from error
     try:
         return text, document.model_validate(content)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the document"
-        value = ascii(first["input"])
-        problem = f"{where}: {first['msg']}, but it is {value if len(value) <= 80 else value[:77] + '...'}"
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(map(shorten_text, map(str, first["loc"]))) or "the document"
+        problem = f"{where}: {first['msg']}, but it is {quote_value(first['input'])}"
         raise SourceError(str(path), problem, REMEDY, _find_line_in(text, content, first["loc"])) from error
 
 
@@ -213,7 +224,8 @@ def _find_line(text: str, key: tuple[Any, Any]) -> int | None:
 
 
 def _error(path: Path, text: str, key: Key, problem: str) -> SourceError:
-    return SourceError(str(path), f"partition {key[0]}-{key[1]}: {problem}", REMEDY, _find_line(text, key))
+    name = f"{shorten_text(key[0])}-{key[1]}"
+    return SourceError(str(path), f"partition {name}: {problem}", REMEDY, _find_line(text, key))
 
 
 def _by_key(path: Path, text: str, entries: Sequence[_Entry]) -> dict[Key, _Entry]:
@@ -237,7 +249,8 @@ def _check_lists(path: Path, planned: Lists) -> None:
         if key not in planned:
             raise _error(path, text, key, f"{PLAN} does not name it here")
         if entry.replicas != planned[key]:
-            raise _error(path, text, key, f"its replicas are {entry.replicas}, but {PLAN} has {planned[key]}")
+            now, expected = quote_value(entry.replicas), quote_value(planned[key])
+            raise _error(path, text, key, f"its replicas are {now}, but {PLAN} has {expected}")
     for topic, partition in planned:
         if (topic, partition) not in entries:
             raise SourceError(str(path), f"partition {topic}-{partition} of {PLAN} is missing", REMEDY)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from pipelines.errors import SettingsError
 from pipelines.plan_files import kafka_json
 from pipelines.plan_files.kafka_json import Key, Lists, dump_compact, dump_lines, find_irreversible, get_key
+from pipelines.quoted_values import quote_value, shorten_text
 from udfs.arrow.ragged import position_of
 from udfs.json_answers import json_key, json_object, to_json
 from udfs.planning.cluster_model import ClusterModel, Ints, ProposedAssignment
@@ -36,6 +37,7 @@ _UNLIMITED = (WaveLimits().bytes_in_flight, WaveLimits().moves_per_broker)
 PLAN, REASSIGNMENT, ROLLBACK, ELECTION = "plan.json", "reassignment.json", "rollback.json", "election.json"
 TOPICS_TO_MOVE, THROTTLES, THROTTLE_SCRIPT = "topics-to-move.json", "throttles.json", "throttles.sh"
 _FILES = (REASSIGNMENT, ROLLBACK, ELECTION, TOPICS_TO_MOVE, THROTTLES, THROTTLE_SCRIPT, PLAN)
+_RANGES = re.compile(r"[0-9]{1,10}(?:-[0-9]{1,10})?(?:,[0-9]{1,10}(?:-[0-9]{1,10})?)*+")
 _WAVE = re.compile(r"wave-[0-9]{2,}\.json")
 _REMEDY = "Name a new or empty folder, or one that holds a plan, which is then replaced"
 
@@ -91,10 +93,12 @@ def format_ranges(ids: npt.NDArray[np.integer]) -> str:
 
 def parse_ranges(text: str, count: int) -> Ints:
     """Parse ranges of ids: int64 (count). Raise ValueError if there are more ids, or fewer."""
+    if not _RANGES.fullmatch(text):
+        raise ValueError(f"{quote_value(text)} are not ranges of ids, as in 0-5,7")
     parts = [part.partition("-") for part in text.split(",")]
     spans = [range(int(begin), int(end or begin) + 1) for begin, _, end in parts]
     if sum(map(len, spans)) != count:
-        raise ValueError(f"{text} is not {count} ids")
+        raise ValueError(f"{shorten_text(text)} is not {count} ids")
     return np.concatenate([np.arange(span.start, span.stop, dtype=np.int64) for span in spans])
 
 
@@ -266,7 +270,8 @@ def write_plan(
                 (new / name).write_text(text, encoding="utf-8", newline="\n")
             _replace(folder, new, old)
     except OSError as error:
-        raise SettingsError(f"{directory} cannot be written: {error}. Name another folder") from error
+        problem = f"cannot be written: {error.strerror or error}"
+        raise SettingsError(f"--out {directory}: {problem}. Name another folder") from error
     return [directory / name for name in texts]
 
 
@@ -281,7 +286,7 @@ def check_plan_folder(folder: Path) -> None:
     if foreign:
         raise SettingsError(f"{folder} holds {foreign[0]}, which is not a file of a plan. {_REMEDY}")
     document = None
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, RecursionError):
         document = json.loads((folder / PLAN).read_text(encoding="utf-8"))
     if names and not (isinstance(document, dict) and document.get("kind") == KIND):
         raise SettingsError(f"{folder} holds {names[0]}, but no {PLAN} of this program. {_REMEDY}")

@@ -18,6 +18,7 @@ from pipelines.ingest.format_registry import read_files
 from pipelines.ingest.merge.shard_facts import KRAFT_LOG
 from pipelines.ingest.snapshot_reader import build_snapshot, parse_facts
 from pipelines.ingest.sources import SnapshotKey, compute_snapshot_id, find_source
+from pipelines.quoted_values import quote_value
 from pipelines.simulation import source_snapshots
 from pipelines.simulation.metadata_log_reader import read_log_events
 from pipelines.simulation.scenario.scenario_cluster import parse_milliseconds
@@ -100,7 +101,7 @@ def parse_until(text: str | None) -> ReplayEnd | None:
     """Parse `--until`: an offset, or a time; raise SettingsError if it is neither."""
     if text is None:
         return None
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and len(text) < 19:
         return ReplayEnd(offset=int(text))
     if text.startswith("t=") and (since := parse_milliseconds(text[2:])) is not None:
         return ReplayEnd(at_ms=since, since_start=True)
@@ -108,7 +109,7 @@ def parse_until(text: str | None) -> ReplayEnd | None:
         when = datetime.fromisoformat(text)
     except ValueError:
         remedy = "Write an offset, as in 1500, a log's time, as in 2026-11-22T10:00:00Z, or a scenario's, as in t=90s"
-        raise SettingsError(f"--until {text}: neither an offset nor a time. {remedy}") from None
+        raise SettingsError(f"--until {quote_value(text)}: neither an offset nor a time. {remedy}") from None
     when = when.replace(tzinfo=UTC) if when.tzinfo is None else when
     return ReplayEnd(at_ms=round(when.timestamp() * 1000))
 

@@ -1,22 +1,23 @@
 """A KRaft metadata log as events."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from pipelines.ingest.formats.checked_values import BadValueError
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
+from pipelines.ingest.formats.kraft_log import find_new_controller
 from pipelines.ingest.source_format import FactKind, Records
 from udfs.simulation.cluster_events import ATTRIBUTES, Event, TopicPartition
 from udfs.simulation.kernels.codes import EventKind
 from udfs.simulation.simulation_schemas import LISTS
 
 # Of a record: not "Log starting offset", "Snapshot end offset".
-_OFFSET = re.compile(r"(?<!ing )(?<!end )\boffset: (\d+)")
-_TIME = re.compile(r"\bCreateTime: (\d+)")
-_EPOCH = re.compile(r"^\s*(?:baseOffset: .*\bpartitionLeaderEpoch|Snapshot end offset: .*\bepoch): (-?\d+)")
+_OFFSET = re.compile(r"(?<!ing )(?<!end )\boffset: (\d{1,18})(?!\d)")
+_TIME = re.compile(r"\bCreateTime: (\d{1,14})(?!\d)")  # ms: a later one is in no calendar
+_EPOCH = re.compile(r"^\s*+(?:baseOffset: .*\bpartitionLeaderEpoch|Snapshot end offset: .*\bepoch): (-?\d{1,9})(?!\d)")
 _SNAPSHOT = re.compile(r"\s*Snapshot end offset: ")
-_LEADER = re.compile(r"\bLeaderChange: (\{.*)")
+_LEADER_CHANGE = "LeaderChange: {"
 _MIN_ISR = "min.insync.replicas"
 
 
@@ -67,11 +68,19 @@ def cut_log(records: Records, offset: int | None = None, at_ms: int | None = Non
             last = current
             if epoch > controller_epoch:  # a LeaderChange names the leader, unless the log has lost it
                 controller, controller_epoch = None, epoch
-        if change := _LEADER.search(raw):
-            controller, controller_epoch = json.loads(change[1]).get("leaderId"), epoch
+        if _LEADER_CHANGE in raw:
+            controller, controller_epoch = _read_controller(raw), epoch
     cut = slice(size)
     columns = records.record_number[cut], records.line_number[cut], records.context[cut], records.raw[cut]
     return LogEnd(Records(*columns), controller, controller_epoch, tuple(gaps), max(first, 0))
+
+
+def _read_controller(raw: str) -> int | None:
+    """Return the controller that a LeaderChange names; None if the line was cut, and is quarantined in the source."""
+    try:
+        return find_new_controller(raw)
+    except BadValueError:
+        return None
 
 
 class _EventReader:
@@ -94,9 +103,9 @@ class _EventReader:
             if offset_match := _OFFSET.search(raw):
                 offset = int(offset_match[1])
             at = int(match[1]) if (match := _TIME.search(raw)) else at or max(offset, 0)
-            if match := _LEADER.search(raw):
-                leader, self.epoch = json.loads(match[1]).get("leaderId"), epoch
-                yield Event(at, EventKind.CONTROLLER_CHANGE, broker=leader, value=epoch, offset=offset)
+            if _LEADER_CHANGE in raw:
+                self.epoch = epoch
+                yield Event(at, EventKind.CONTROLLER_CHANGE, broker=_read_controller(raw), value=epoch, offset=offset)
             elif offset_match and epoch > self.epoch:  # the log lacks the LeaderChange
                 self.epoch = epoch
                 yield Event(at, EventKind.CONTROLLER_CHANGE, value=epoch, offset=offset)
@@ -150,7 +159,7 @@ class _EventReader:
     def _read_config(self, topic: str, configs: dict[str, str | None], at: int, offset: int) -> Iterator[Event]:
         """Read min.insync.replicas; unclean elections need no config, as the log shows who was elected."""
         text = configs.get(_MIN_ISR)
-        if _MIN_ISR not in configs or (text is not None and not text.isdigit()):
+        if _MIN_ISR not in configs or (text is not None and not re.fullmatch("[0-9]{1,9}", text)):
             return
         self._min_isr[topic] = self._default_min_isr if text is None else int(text)
         for key in sorted(self._partitions.get(topic, ())):

@@ -17,6 +17,7 @@ from pipelines.ingest.formats.describe import FORMAT as DESCRIBE
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
 from pipelines.ingest.formats.zookeeper_cli import FORMAT as ZOOKEEPER_CLI
 from pipelines.ingest.formats.zookeeper_json import FORMAT as ZOOKEEPER_JSON
+from pipelines.ingest.merge.live_brokers import get_live_brokers
 from pipelines.ingest.snapshot_reader import Snapshot, build_snapshot, parse_facts
 from pipelines.ingest.source_format import FactKind
 from pipelines.ingest.sources import Source
@@ -47,7 +48,7 @@ def read_initial_state(snapshot: Snapshot, facts: pa.Table, min_isr: int, unclea
     controllers = brokers.filter(brokers["controller"])["broker_id"].to_pylist()
     return InitialState(
         tuple(sorted(brokers["broker_id"].to_pylist())),
-        frozenset(brokers.filter(brokers["live"])["broker_id"].to_pylist()),
+        frozenset(get_live_brokers(brokers).tolist()),
         tuple(_read_partitions(partitions, epochs, _read_topic_settings(snapshot.topics, min_isr, unclean))),
         controllers[0] if controllers else None,
         max(get_controller_epoch(facts), int(epochs.max())),

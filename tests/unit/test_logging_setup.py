@@ -56,7 +56,7 @@ def test_lower_levels_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_an_unknown_level_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "nowhere.txt", "--log-level", "loud"]) == 64
-    assert "'loud' is not one of 'debug', 'info', 'warning', 'error'" in capsys.readouterr().err
+    assert "--log-level: 'loud' is not a level. Write debug, info, warning, error" in capsys.readouterr().err
 
 
 def test_the_level_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

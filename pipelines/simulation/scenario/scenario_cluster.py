@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, NoReturn
 
+from pipelines.quoted_values import quote_value, shorten_text
 from pipelines.simulation.scenario.scenario_file import LARGEST, LARGEST_ID, ScenarioFile
 from udfs.plurals import count_of
 from udfs.simulation.cluster_events import BrokerIds, ClusterSettings, Event, InitialState, TopicPartition
@@ -19,7 +20,7 @@ BROKER = r"(\d{1,9})"
 NAME = r"([A-Za-z0-9._-]+)"
 PARTITION = r"([A-Za-z0-9._-]+-\d{1,9})"
 PARTITIONS = r"([A-Za-z0-9._-]+-\d{1,9}(?:\s*,\s*[A-Za-z0-9._-]+-\d{1,9})*)"
-LISTS = r"(\d+(?::\d+)*(?:\s*,\s*\d+(?::\d+)*)*)"  # as in kafka-topics --replica-assignment: 1:2,2:3
+LISTS = r"(\d{1,9}(?::\d{1,9})*(?:\s*,\s*\d{1,9}(?::\d{1,9})*)*)"  # as in kafka-topics --replica-assignment: 1:2,2:3
 OPTIONS = r"((?: [a-z]+=\S+)*)"
 _DURATION = r"(\d{1,12}(?:\.\d+)?(?:ms|s|m|h)?)"
 _UNITS = {"ms": 1.0, "s": 1000.0, "m": 60_000.0, "h": 3_600_000.0}
@@ -30,6 +31,7 @@ TOO_MANY_EVENTS = f"makes more than {MAX_EVENTS:,} events"
 REPEAT_LESS = "Repeat it less often, or for a shorter time."
 EXAMPLES = '"t=10 broker 2 down", "t=20s preferred election", "t=0..60 every 500ms followers fetch"'
 _MAX_TOPICS_SHOWN = 8
+_MAX_RUNS = 20  # long numbers of a sentence that are tried; each costs a look at the whole sentence
 
 
 class SyntaxFault(Exception):
@@ -70,7 +72,7 @@ def parse_times(sentence: str) -> tuple[range, str]:
     match = _TIMES.fullmatch(sentence)
     if match is None:
         check_sizes(sentence, _TIMES.fullmatch)
-        raise SyntaxFault(f"{sentence!r} is not a sentence", f"Begin with a time: {EXAMPLES}.")
+        raise SyntaxFault(f"{quote_value(sentence)} is not a sentence", f"Begin with a time: {EXAMPLES}.")
     first, last, every = (parse_milliseconds(text or "") for text in match.groups()[:3])
     assert first is not None
     if last is None and every is None:
@@ -96,11 +98,11 @@ def check_sizes(text: str, parse: Callable[[str], object]) -> None:
         values = iter([value if i == place else str(LARGEST_ID) for i in range(len(runs))])
         return parse(re.sub(r"\d{10,}", lambda _: next(values), text))
 
-    for i, run in enumerate(runs):
+    for i, run in enumerate(runs[:_MAX_RUNS]):
         if not parse_with(i, run[0]):
             allowed = next((largest for largest in (LARGEST, LARGEST_ID) if parse_with(i, str(largest))), None)
             if allowed is not None:
-                raise SyntaxFault(f"{run[0]} is too large a number", f"Write at most {allowed:,}.")
+                raise SyntaxFault(f"{shorten_text(run[0])} is too large a number", f"Write at most {allowed:,}.")
             return
 
 
@@ -189,13 +191,13 @@ class ScenarioCluster:
         for part in text.split():
             name, _, value = part.partition("=")
             if name not in known:
-                self.fail(f"{name!r} is not an option of this sentence", f"Options: {', '.join(known)}.")
+                self.fail(f"{quote_value(name)} is not an option of this sentence", f"Options: {', '.join(known)}.")
             field, (parse, remedy) = known[name]
             if field in values:
                 self.fail(f"{name} is given twice", "Write it once.")
             parsed = parse(value)
             if parsed is None:
-                self.fail(f"{part} is not valid", remedy)
+                self.fail(f"{shorten_text(part)} is not valid", remedy)
             values[field] = parsed
         return values
 

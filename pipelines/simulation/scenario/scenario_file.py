@@ -1,21 +1,19 @@
 """The YAML file of a scenario: its sentences, settings and cluster; errors name the line."""
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError
-from ruamel.yaml.reader import ReaderError
-
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
+from pipelines.quoted_values import quote_value
+from pipelines.simulation.scenario.yaml_reader import YamlFault, YamlList, YamlMapping, read_yaml
 from udfs.simulation.cluster_events import ClusterSettings, InitialPartition, InitialState
 
 FETCH_EVERY = "followers_fetch_every_ms"  # a setting of the scenario, not of the cluster
 LARGEST, LARGEST_ID = 10**12 - 1, 10**9 - 1  # numbers, and ids of brokers and partitions
+_MAX_BYTES = 2_000_000
 _KEYS = ("brokers", "controller", "topics", "settings", "events")
 _CHOICES = {"truncate_to": ("epoch", "high_watermark")}
 _MINIMUM = {"leader_imbalance_check_ms": 1, "replica_lag_time_max_ms": 2, "checkpoint_ms": 1, "message_bytes": 1}
@@ -24,10 +22,10 @@ _TYPES: dict[Any, str] = {bool: "true or false", int: "a whole number", str: "te
 
 @dataclass(frozen=True)
 class ScenarioFile:
-    """A scenario's file. content: its mapping, as ruamel reads it, which knows lines. Lines count from 1."""
+    """A scenario's file. content: its mapping, which knows lines. Lines count from 1."""
 
     path: str
-    content: Any
+    content: YamlMapping
 
     def fail(self, problem: str, remedy: str, line: int | None = None) -> NoReturn:
         """Raise a SourceError with the file and the line."""
@@ -35,17 +33,16 @@ class ScenarioFile:
 
     def get_line(self, key: str) -> int | None:
         """Return the line of a top-level key."""
-        return _get_line(self.content, key) if key in self.content else None
+        return self.content.lines.get(key)
 
     def read_sentences(self, remedy: str) -> list[tuple[str, int]]:
         """Return (sentence, its line) of all events."""
         written, sentences = self.content.get("events"), []
-        if written is not None and not isinstance(written, list):
+        if written is not None and not isinstance(written, YamlList):
             self.fail("events is not a list", remedy, self.get_line("events"))
-        for i, sentence in enumerate(written or ()):
-            line = self.content["events"].lc.item(i)[0] + 1
+        for line, sentence in zip(written.lines, written, strict=True) if written else ():
             if not isinstance(sentence, str):
-                self.fail(f"{sentence!r} is not a sentence", remedy, line)
+                self.fail(f"{quote_value(sentence)} is not a sentence", remedy, line)
             sentences.append((" ".join(sentence.split()), line))
         return sentences
 
@@ -54,11 +51,11 @@ class ScenarioFile:
         types = {field.name: field.type for field in fields(ClusterSettings)} | {FETCH_EVERY: int}
         settings = self._read_mapping("settings", "Write it like this: settings: {kraft: true}.")
         for key, value in settings.items():
-            line = _get_line(settings, key)
+            line = settings.lines[key]
             if key not in types:
-                self.fail(f"settings: {key!r} is unknown", f"Settings: {', '.join(types)}.", line)
+                self.fail(f"settings: {quote_value(key)} is unknown", f"Settings: {', '.join(types)}.", line)
             if (remedy := _check_setting(key, value, types[key])) is not None:
-                self.fail(f"settings: {key} is {value!r}", remedy, line)
+                self.fail(f"settings: {key} is {quote_value(value)}", remedy, line)
         cluster = dict(settings)
         return cluster, cluster.pop(FETCH_EVERY, 500)
 
@@ -67,14 +64,14 @@ class ScenarioFile:
         brokers, line = self.content.get("brokers"), self.get_line("brokers")
         if not isinstance(brokers, list) or not brokers or not all(_is_whole(b) and b >= 0 for b in brokers):
             remedy = "List their ids, as in brokers: [1, 2, 3]; or give a source with the scenario."
-            self.fail(f"brokers is {brokers!r}", remedy, line)
+            self.fail(f"brokers is {quote_value(brokers)}", remedy, line)
         if len(set(brokers)) < len(brokers):
-            self.fail(f"brokers is {brokers}: one is listed twice", "List distinct ids.", line)
+            self.fail(f"brokers is {quote_value(brokers)}: one is listed twice", "List distinct ids.", line)
         if max(brokers) > LARGEST_ID:
             self.fail(f"broker {max(brokers)} is too large a number", f"Write at most {LARGEST_ID:,}.", line)
         controller = self.content.get("controller", min(brokers))
-        if controller not in brokers:
-            problem = f"controller {controller!r} is not one of the brokers"
+        if not _is_whole(controller) or controller not in brokers:
+            problem = f"controller {quote_value(controller)} is not one of the brokers"
             self.fail(problem, f"Brokers: {brokers}.", self.get_line("controller"))
         ids, partitions = tuple(sorted(brokers)), tuple(self._read_partitions(list(brokers)))
         return InitialState(ids, frozenset(ids), partitions, controller, 1, ClusterSettings(**settings))
@@ -88,7 +85,7 @@ class ScenarioFile:
 
     def check_topic_name(self, topic: Any, line: int | None) -> None:
         """Fail if Kafka does not allow a topic of this name."""
-        problem = explain_bad_topic_name(topic) if isinstance(topic, str) else f"topic {topic!r} is not text"
+        problem = explain_bad_topic_name(topic) if isinstance(topic, str) else f"topic {quote_value(topic)} is not text"
         if problem:
             self.fail(problem, "Write the name of a topic.", line)
 
@@ -96,20 +93,20 @@ class ScenarioFile:
         mapping = self.content.get(key)
         if mapping is not None and not isinstance(mapping, dict):
             self.fail(f"{key} is not a mapping", remedy, self.get_line(key))
-        return mapping or {}
+        return mapping or YamlMapping()
 
     def _read_partitions(self, brokers: list[int]) -> Iterator[InitialPartition]:
         topics = self._read_mapping("topics", "Write it like this: topics: {orders: [[1, 2], [2, 3]]}.")
         for topic, lists in topics.items():
-            line = _get_line(topics, topic)
+            line = topics.lines[topic]
             self.check_topic_name(topic, line)
             if not isinstance(lists, list) or not lists:
-                problem = f"topic {topic}: {lists!r} is not a list of replica lists"
+                problem = f"topic {topic}: {quote_value(lists)} is not a list of replica lists"
                 self.fail(problem, "As in: [[1, 2], [2, 3]].", line)
             for number, ids in enumerate(lists):
                 is_valid = isinstance(ids, list) and ids and all(map(_is_whole, ids))
                 if not is_valid or len(set(ids)) < len(ids) or not set(ids) <= set(brokers):
-                    problem = f"topic {topic}: the replicas of partition {number} are {ids!r}"
+                    problem = f"topic {topic}: the replicas of partition {number} are {quote_value(ids)}"
                     self.fail(problem, f"Write distinct brokers out of {brokers}.", line)
                 yield InitialPartition((topic, number), tuple(ids), tuple(ids), ids[0])
 
@@ -117,29 +114,27 @@ class ScenarioFile:
 def read_scenario_file(path: str) -> ScenarioFile:
     """Read the file of a scenario; raise SourceError if it is no YAML mapping with known keys."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(path, f"cannot be read ({error})", "Give a scenario in YAML.") from None
-    try:
-        content = YAML(typ="rt").load(io.StringIO(text))
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else None
-        raise SourceError(path, f"is not YAML: {error.problem}", "See docs/replay.md.", line) from None
-    except ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        problem = f"has a character that YAML does not allow: {error.character!r}"
-        raise SourceError(path, problem, "Remove control characters.", line) from None
-    if not isinstance(content, dict):
+        with Path(path).open("rb") as stream:
+            data = stream.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise SourceError(path, f"has more than {_MAX_BYTES:,} bytes", "Give a scenario in YAML, or split it.")
+        content = read_yaml(data.decode("utf-8"))
+    except OSError as error:
+        raise SourceError(path, f"cannot be read ({error.strerror})", "Give a scenario in YAML.") from None
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise SourceError(path, f"byte {error.start} is not UTF-8", "Save the scenario as UTF-8.", line) from None
+    except YamlFault as fault:
+        raise SourceError(path, *fault.args) from None
+    if not isinstance(content, YamlMapping):
         raise SourceError(path, "has no mapping", f"Write the keys {', '.join(_KEYS)}.")
     file = ScenarioFile(path, content)
     for key in content:
         if key not in _KEYS:
-            file.fail(f"{key!r} is not a key of a scenario", f"Keys: {', '.join(_KEYS)}.", file.get_line(key))
+            file.fail(
+                f"{quote_value(key)} is not a key of a scenario", f"Keys: {', '.join(_KEYS)}.", file.get_line(key)
+            )
     return file
-
-
-def _get_line(mapping: Any, key: Any) -> int:
-    return int(mapping.lc.key(key)[0]) + 1
 
 
 def _is_whole(value: Any) -> bool:

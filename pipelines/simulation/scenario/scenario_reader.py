@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pipelines.quoted_values import quote_value
 from pipelines.simulation.scenario.scenario_cluster import (
     EXAMPLES,
     MAX_EVENTS,
@@ -84,7 +85,7 @@ def _parse(file: ScenarioFile, sentence: str, line: int) -> _Sentence:
         if (maker_match := _find_maker(text)) is None:
             check_sizes(text, _find_maker)
             remedy = f"Write, for example, {EXAMPLES}; all forms: docs/replay.md."
-            raise SyntaxFault(f"{text!r} matches no sentence", remedy)
+            raise SyntaxFault(f"{quote_value(text)} matches no sentence", remedy)
     except SyntaxFault as fault:
         problem, remedy = fault.args
         file.fail(problem, remedy, line)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import os
+import time
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from pipelines.errors import SourceError
-from pipelines.ingest.text import read_text, split_lines
+from pipelines.ingest.snapshot_reader import load_snapshot
+from pipelines.ingest.sources import compute_snapshot_id, find_source
+from pipelines.ingest.text import classify_noise, read_text, split_lines
 
 from .facts import BAD_DIR, FORMATS_DIR, load_facts, shorten
 
@@ -58,3 +63,54 @@ def test_gzip_of_nothing_is_empty(tmp_path: Path) -> None:
     file.write_bytes(gzip.compress(b""))
     with pytest.raises(SourceError, match="is empty"):
         read_text(file)
+
+
+@pytest.mark.parametrize("is_zipped", [False, True])
+def test_a_file_above_the_limit_is_not_read_to_its_end(tmp_path: Path, is_zipped: bool) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(gzip.compress(bytes(50_000_000)) if is_zipped else b"x" * 50_000)
+    with pytest.raises(SourceError, match=rf"{file}: has more than 10,000 bytes.*ingest.max_file_bytes") as error:
+        read_text(file, max_bytes=10_000)
+    assert ("after unzipping" in str(error.value)) == is_zipped
+
+
+def test_an_endless_device_is_no_source() -> None:
+    with pytest.raises(SourceError, match="is a device or a socket"):
+        find_source("/dev/zero")
+    with pytest.raises(SourceError, match="has more than 1,000,000 bytes"):
+        read_text("/dev/zero", max_bytes=1_000_000)
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = (FORMATS_DIR / "describe-2.8.txt").read_text()
+    writer = Thread(target=pipe.write_text, args=(text,))
+    writer.start()
+    snapshot = load_snapshot(find_source(f"x={pipe}"))
+    writer.join()
+    assert snapshot.partitions.num_rows == 2
+    with pytest.raises(SourceError, match="is a pipe"):
+        compute_snapshot_id(find_source(str(pipe)), None)
+
+
+def test_colours_and_titles_of_a_terminal_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("\x1b]0;title\x07\x1b[1;32mTopic:\x1b[0m orders\x1b[K\n")
+    assert read_text(tmp_path / "x") == "Topic: orders\n"
+
+
+def test_typographic_quotes_become_straight_if_there_are_no_others(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("{“a”: „b“}\n", encoding="utf-8")
+    assert read_text(tmp_path / "x") == '{"a": "b"}\n'
+    (tmp_path / "x").write_text('“a” "b"\n', encoding="utf-8")
+    assert read_text(tmp_path / "x") == '“a” "b"\n'
+
+
+@pytest.mark.parametrize(
+    "piece", ["[@", "a@", "$", "...", ". ", "{", "a ", "-", "<a", "at x(", "kafka-topics ", "\x1b[", "]", " "]
+)
+def test_a_reason_for_ignoring_a_line_is_found_in_linear_time(piece: str) -> None:
+    for line in (piece * 30_000, "[" + piece * 30_000, "x@" + piece * 30_000 + "!"):
+        begin = time.process_time()
+        classify_noise(line)
+        assert time.process_time() - begin < 2  # a quadratic pattern takes minutes

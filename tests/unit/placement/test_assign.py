@@ -135,7 +135,7 @@ def test_commands_are_valid_shell_commands(tmp_path: Path) -> None:
     assert "--alter --topic grown --partitions 2 --replica-assignment 1:2," in lines[2]
     assert lines[3].startswith("# topic unknown begins at partition 4")
     assert lines[4] == "# topic empty: no partitions to place"
-    assert lines[5].startswith("# rejected: 'a b; rm \\ud800': bad topic name")
+    assert lines[5].startswith("# rejected: topic a b; rm \\ud800: InvalidTopicException: Topic name is invalid: ")
 
 
 @pytest.mark.parametrize("output_format", ["commands", "reassignment"])
@@ -156,11 +156,35 @@ def test_added_partitions_do_not_affect_other_topics(tmp_path: Path) -> None:
     assert [topic["replicas"] for topic in both["topics"]] == [[[3], [1]], [[1], [2]]]
 
 
+@pytest.mark.parametrize("name", ["a b", "..", "x" * 250, "a\n# forged", "\x1b[2J", "größe"])
+@pytest.mark.parametrize("algorithm", ["kafka", "kraft", "naive"])
+def test_a_name_that_kafka_rejects_is_an_error_in_every_output(tmp_path: Path, name: str, algorithm: str) -> None:
+    """The topics beside it get the replicas that they get without it: Kafka checks names before it places topics."""
+    topics = [{"topic": topic, "partitions": 3, "replication_factor": 2} for topic in ("a", name, "b")]
+    request = {"algorithm": algorithm, "brokers": [1, 2, 3], "seed": 5, "topics": topics}
+    rows = answers(tmp_path, request)[0]["topics"]
+    assert rows[1]["error"]["class"] == "InvalidTopicException"
+    assert rows[1]["error"]["message"].startswith("Topic name is invalid: ")
+    alone = answers(tmp_path, request | {"topics": [topics[0], topics[2]]})[0]["topics"]
+    assert [rows[0], rows[2]] == alone
+    document = json.loads(assign(tmp_path, request, options=("--output-format", "reassignment")))
+    assert {entry["topic"] for entry in document["partitions"]} == {"a", "b"}
+    lines = assign(tmp_path, request, options=("--output-format", "commands")).splitlines()
+    assert [line.split()[0] for line in lines] == ["kafka-topics", "#", "kafka-topics"]
+    assert lines[1].startswith("# rejected: topic ")
+    assert "\x1b" not in lines[1]
+
+
+def test_a_manual_assignment_of_a_name_that_kafka_rejects(tmp_path: Path) -> None:
+    request = {"algorithm": "manual", "topic": "a b", "brokers": [1, 2], "replica_assignment": "1:2"}
+    assert answers(tmp_path, request)[0]["error"]["class"] == "InvalidTopicException"
+
+
 def test_unicode_line_separators_do_not_end_a_request(tmp_path: Path) -> None:
-    request = {"algorithm": "naive", "topic": "a\u2028b\x85c", "brokers": [1], "partitions": 1, "replication_factor": 1}
+    request = {"algorithm": "naive", "note": "a\u2028b\x85c", "brokers": [1], "partitions": 1, "replication_factor": 1}
     text = json.dumps(request, ensure_ascii=False)
     (row,) = answers(tmp_path, text)
-    assert row["topic"] == request["topic"]
+    assert row["note"] == request["note"]
     assert row["replicas"] == [[1]]
 
 

@@ -304,5 +304,24 @@ def test_missing_folder_and_binary_file(plan: Path) -> None:
         state(plan, BEFORE)
 
 
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda text: text.replace('"before":[1,', f'"before":[{"9" * 5_000},', 1), "a number has thousands of digits"),
+        (lambda text: "[" * 50_000, "it is nested too deeply"),
+        (lambda text: text.replace('"version": 1', '"version": Infinity', 1), "plan.json: version: Input should be 1"),
+        (lambda text: text.replace('"before":[1,', '"before":[NaN,', 1), "Input should be a valid integer"),
+        (lambda text: text.replace('"before":[1,', f'"before":[{"9" * 99},', 1), "Input should be less than"),
+        (lambda text: text.replace('"0-1"', f'"0-{"9" * 5_000}"', 1), "are not ranges of ids, as in 0-5,7"),
+        (lambda text: text.replace('"0-1"', '"x"', 1), "partitions 'x' are not ranges of ids"),
+        (lambda text: text.replace('"kind": "', f'"kind": "{"x" * 100_000}', 1), "kind: Input should be"),
+    ],
+)
+def test_numbers_and_depth_that_no_plan_has(plan: Path, change: Callable[[str], str], problem: str) -> None:
+    said = edited("plan.json", change, plan)
+    assert problem in said
+    assert len(said) < 400
+
+
 def test_wave_file_outside_the_folder_is_not_read(plan: Path) -> None:
     assert "waves.0.file" in edited("plan.json", lambda text: text.replace("wave-01.json", "../x.json"), plan)

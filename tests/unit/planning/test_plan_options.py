@@ -32,7 +32,7 @@ SETTINGS = load_settings(environ={})
             "--objective all is for --goal balance or drain or expand",
         ),
         (["--goal", "rf"], "set the replication factor"),
-        (["--goal", "rf", "--rf", "0"], "--rf 0: the replication factor must be 1 to 1000"),
+        (["--goal", "rf", "--rf", "0"], "--rf: '0' is not a whole number from 1 to 1,000"),
         (["--goal", "replace"], "its replacement"),
         (["--goal", "balance", "--max-bytes", "much"], "not a size. Write digits, then B, kB"),
         (["--goal", "balance", "--max-bytes", "1e3GB"], "not a size. Write digits, then B, kB"),
@@ -143,8 +143,8 @@ def test_wrong_replacements(text: str) -> None:
         ("plans.priorities=disk,disk", "a value is listed twice"),
         ("plans.goal=tidy", "there is no goal 'tidy'"),
         ("plans.goal=rf", "rf needs --rf"),
-        ("plans.target_disk=0.5", "greater than or equal to 1"),
-        ("plans.throttle_bytes_per_s=0", "greater than or equal to 1"),
+        ("plans.target_disk=0.5", "write 1 or more"),
+        ("plans.throttle_bytes_per_s=0", "write 1 or more"),
     ],
 )
 def test_wrong_settings_are_named(option: str, text: str) -> None:

@@ -112,6 +112,20 @@ def test_a_log_without_a_leader_change_has_the_epoch_of_its_batches(tmp_path: Pa
     assert (failed.initial_state.controller, build_answer(failed).controller_epoch) == (None, 1)
 
 
+@pytest.mark.parametrize("kept", ["LeaderChange: {", 'LeaderChange: {"version":0,"leaderId":10', "LeaderChange: {}"])
+def test_a_cut_leader_change_is_quarantined_and_the_rest_is_replayed(tmp_path: Path, kept: str) -> None:
+    text = Path(LOG).read_text()
+    begin = text.index("LeaderChange: {")
+    cut = tmp_path / "log.txt"
+    cut.write_text(text[:begin] + kept + text[text.index("\n", begin) :])
+    whole, replay = run_replay(ReplayRequest([str(LOG)])), run_replay(ReplayRequest([str(cut)]))
+    assert build_answer(replay).partitions == build_answer(whole).partitions
+    (warning,) = set(replay.warnings) - set(whole.warnings)
+    assert "1 record is quarantined and not replayed" in warning
+    assert "unparsable: " in warning
+    assert "leader" in warning.lower()
+
+
 def test_a_new_epoch_without_a_leader_change(tmp_path: Path) -> None:
     """Who led before it does not lead in it."""
     batch = "baseOffset: {0} lastOffset: {0} count: 1 partitionLeaderEpoch: {1} isControl: false"

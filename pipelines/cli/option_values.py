@@ -1,0 +1,148 @@
+"""Parsers of option values. Each says in its error what was written, what is allowed and how to write it."""
+
+import math
+import os
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pipelines.logging_setup import LogLevel
+from pipelines.quoted_values import quote_value
+
+INT64 = 2**63 - 1
+MAX_BROKER_ID = 2**31 - 1
+_WHOLE = re.compile(r"\s*+[+-]?[0-9]{1,19}\s*+", re.ASCII)
+_SERVER = re.compile(r"(?:[A-Za-z_]++://)?(?:\[[0-9A-Fa-f:.%]++\]|[\w.%-]++):[0-9]{1,5}", re.ASCII)
+_MAX_IDS = 100_000
+
+
+def whole_number(least: int = -INT64 - 1, most: int = INT64) -> Callable[[str], int]:
+    """Return a parser of whole numbers from `least` to `most`."""
+    allowed = "of 64 bits" if most == INT64 and least < 0 else f"from {least:,} to {most:,}"
+
+    def parse(text: str) -> int:
+        number = int(text) if _WHOLE.fullmatch(str(text)) else None
+        if number is None or not least <= number <= most:
+            raise ValueError(f"{quote_value(text)} is not a whole number {allowed}. Write digits only, as in 7")
+        return number
+
+    return parse
+
+
+def decimal_number(least: float, most: float, example: str) -> Callable[[str], float]:
+    """Return a parser of numbers from `least` to `most`, which NaN and infinities are not."""
+
+    def parse(text: str) -> float:
+        try:
+            number = float(text) if str(text).isascii() and "_" not in str(text) else math.nan
+        except ValueError:
+            number = math.nan
+        if not least <= number <= most:  # also for NaN
+            allowed = f"from {least:,g} to {most:,.0f}"
+            raise ValueError(f"{quote_value(text)} is not a number {allowed}. Write it as in {example}")
+        return number
+
+    return parse
+
+
+def parse_moment(text: str) -> datetime:
+    """Parse a date, or a date and a time, with or without an offset from UTC; without one it is UTC."""
+    try:
+        when = datetime.fromisoformat(text.strip())
+        when = when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+    except (ValueError, OverflowError):
+        remedy = "Write it as in 2026-11-22T10:00:00"
+        raise ValueError(f"{quote_value(text)} is not a date and time in UTC. {remedy}") from None
+    if not 1970 <= when.year <= 2999:
+        raise ValueError(f"{quote_value(text)} is outside the years 1970 to 2999. Correct the year")
+    return when
+
+
+def parse_format(text: str) -> str:
+    """Check the name of --format."""
+    from pipelines.ingest.format_registry import FORMATS
+
+    if text not in FORMATS:
+        raise ValueError(f"{quote_value(text)} is not a format. Write one of {', '.join(FORMATS)}")
+    return text
+
+
+def parse_level(text: str) -> LogLevel:
+    """Parse the level of --log-level."""
+    try:
+        return LogLevel(text)
+    except ValueError:
+        raise ValueError(f"{quote_value(text)} is not a level. Write {', '.join(LogLevel)}") from None
+
+
+def parse_place(text: str) -> str:
+    """Check that text can be the path of a file or folder, or begin with one's name."""
+    if not text.strip():
+        raise ValueError("the path is empty. Name a file or a folder")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        problem = "has half a character, which no path can have"
+    else:
+        if "\0" not in text:
+            return text
+        problem = "has a NUL character, which no path can have"
+    raise ValueError(f"{quote_value(text)} {problem}. Correct the path")
+
+
+def parse_path(text: str) -> Path:
+    """Parse the path of a file or a folder."""
+    return Path(parse_place(text))
+
+
+def parse_output(text: str) -> Path:
+    """Parse the path of a file to write into a folder that exists; `-` prints it."""
+    path = parse_path(text)
+    return path if text == "-" else _check_output(path, creates_folder=False)
+
+
+def parse_report(text: str) -> Path:
+    """Parse the path of a report, whose folder is created."""
+    return _check_output(parse_path(text), creates_folder=True)
+
+
+def _check_output(path: Path, creates_folder: bool) -> Path:
+    """Check now that a file can be written, not after an hour's work."""
+    try:
+        folder = next(parent for parent in path.absolute().parents if not creates_folder or parent.exists())
+        if path.is_dir():
+            problem = "it is a folder. Name a file"
+        elif not folder.exists():
+            problem = "its folder does not exist. Create it, or name another file"
+        elif not folder.is_dir():
+            problem = f"{quote_value(str(folder))} is not a folder. Name another file"
+        elif path.exists() and not os.access(path, os.W_OK):
+            problem = "it is not writable. Name another file"
+        else:
+            return path
+    except OSError as error:
+        problem = f"{error.strerror}. Name another file"
+    raise ValueError(f"{quote_value(str(path))} cannot be written: {problem}")
+
+
+def parse_server(text: str) -> str:
+    """Check the servers of --bootstrap-server: HOST:PORT, with commas between them."""
+    if not all(_SERVER.fullmatch(part.strip()) for part in text.split(",")):
+        raise ValueError(f"{quote_value(text)} is not HOST:PORT. Write it as in localhost:9092 or a:9092,b:9092")
+    return text
+
+
+def parse_broker_ids(text: str, example: str = "2,5") -> list[int]:
+    """Parse broker ids with commas between them, without repetitions; raise ValueError if one is wrong."""
+    remedy = f"Write ids separated by commas, as in {example}"
+    parts = text.split(",", _MAX_IDS)
+    if len(parts) > _MAX_IDS:
+        raise ValueError(f"more than {_MAX_IDS:,} broker ids. {remedy}")
+    for part in parts:
+        if not re.fullmatch(r"\s*+[0-9]++\s*+", part):
+            raise ValueError(f"{quote_value(part.strip())} is not a broker id. {remedy}")
+        if len(part.strip()) > 10 or int(part) > MAX_BROKER_ID:
+            largest = f"Kafka's largest broker id is {MAX_BROKER_ID}"
+            raise ValueError(f"{quote_value(part.strip())} is not a broker id: {largest}. {remedy}")
+    return list(dict.fromkeys(map(int, parts)))

@@ -1,0 +1,59 @@
+"""Text of settings: TOML files of a sensible size, and the values of options and environment variables."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import SettingsError
+
+MAX_FILE_BYTES = 1_000_000  # of a settings file
+_MAX_DOTS = 300  # in a line: tomllib takes a time quadratic in the parts of a key
+_TOO_MANY_DIGITS = "a number has thousands of digits. No setting takes more than 19"
+_NESTED = "brackets are nested too deeply. No setting needs more than 3 levels"
+
+
+def read_settings_file(path: str) -> str:
+    """Read a settings file; raise SettingsError if that is impossible."""
+    problem = f"cannot read the settings file {path}"
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise SettingsError(f"{problem}: it has more than {MAX_FILE_BYTES:,} bytes. Name a TOML file with settings")
+        return data.decode("utf-8")
+    except OSError as error:
+        raise SettingsError(f"{problem}: {error.strerror}. Name a TOML file with settings") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{problem}: byte {error.start} is not UTF-8, as TOML is. Save it as UTF-8") from error
+
+
+def parse_toml(text: str, origin: str) -> dict[str, Any]:
+    """Parse a TOML file; raise SettingsError with the line if it is wrong."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.count(".") > _MAX_DOTS:
+            raise SettingsError(f"{origin}, line {number}: has more than {_MAX_DOTS} dots. Write shorter lines")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{origin}: is not TOML: {error}. See conf/pipeline.toml for an example") from error
+    except RecursionError:
+        raise SettingsError(f"{origin}: {_NESTED}") from None
+    except ValueError:
+        raise SettingsError(f"{origin}: {_TOO_MANY_DIGITS}") from None
+
+
+def parse_value(text: str, origin: str) -> Any:
+    """Parse the value of an option or a variable: JSON if it is JSON, else text without spaces around it."""
+    try:
+        return json.loads(text, parse_constant=_reject_constant)
+    except json.JSONDecodeError:
+        return text.strip()
+    except RecursionError:
+        raise SettingsError(f"{origin}: {_NESTED}") from None
+    except ValueError:  # Python reads no number of thousands of digits
+        raise SettingsError(f"{origin}: {_TOO_MANY_DIGITS}") from None
+
+
+def _reject_constant(name: str) -> Any:
+    raise json.JSONDecodeError(f"{name} is not a number", name, 0)

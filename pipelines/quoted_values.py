@@ -1,0 +1,51 @@
+"""Text and values from outside, as messages repeat them: nothing that a terminal obeys, and only a few words."""
+
+import re
+import reprlib
+
+_MAX_LENGTH = 80  # characters
+# What a terminal obeys instead of showing: control characters (C0, DEL, C1), separators of lines and paragraphs, and
+# characters that change the direction of writing. No encoding can write the last range, surrogates.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_UNDECODED = range(0xDC80, 0xDD00)  # how Python writes the bytes of a file name that are not UTF-8
+
+
+class _ShortRepr(reprlib.Repr):
+    """Writes values as `repr` does, but shortened: it neither follows deep nesting nor writes every digit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 3
+        self.maxstring = self.maxother = self.maxlong = _MAX_LENGTH
+
+    def repr_int(self, value: int, level: int) -> str:
+        """Write a number; Python itself writes no more than 4,300 digits."""
+        if value.bit_length() <= 256:
+            return repr(value)
+        return f"a number of about {round(value.bit_length() * 0.30103):,} digits"
+
+
+_SHORT = _ShortRepr()
+
+
+def quote_value(value: object) -> str:
+    """Write a value as Python would, in at most 80 characters."""
+    return shorten_text(_SHORT.repr(value))
+
+
+def shorten_text(text: str) -> str:
+    """Cut text after 80 characters."""
+    return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 3]}..."
+
+
+def escape_text(text: str) -> str:
+    r"""Make characters visible that a terminal would obey, as in \n, \x1b and \u202e; leave all others unchanged."""
+    return _UNSAFE.sub(_escape_character, text)
+
+
+def _escape_character(match: re.Match[str]) -> str:
+    character, code = match[0], ord(match[0])
+    if code in _UNDECODED:
+        code -= 0xDC00
+    return _SHORT_ESCAPES.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")

@@ -1,0 +1,58 @@
+"""Every paste of data_samples/pastes gives the partitions, brokers and quarantined lines that stand beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipelines.errors import SourceError
+from pipelines.ingest.snapshot_reader import load_snapshot
+from pipelines.ingest.sources import Source
+
+from .facts import SAMPLES
+
+FOLDER = SAMPLES / "pastes"
+PASTES = sorted(p for p in FOLDER.iterdir() if p.suffix not in (".expected", ".md"))
+
+
+def describe(path: Path) -> Iterator[str]:
+    """Yield what a source shows, a line per partition, state of brokers and quarantined record."""
+    try:
+        snapshot = load_snapshot(Source("paste", (path,)))
+    except SourceError as error:
+        yield f"error: {str(error).removeprefix(str(path)).removeprefix(': ')}"
+        return
+    for row in snapshot.partitions.to_pylist():
+        lists = {name: ",".join(map(str, row[name])) for name in ("replicas", "isr") if row[name] is not None}
+        moves = {
+            name: ",".join(map(str, row[f"{name}_replicas"]))
+            for name in ("adding", "removing")
+            if row[f"{name}_replicas"]
+        }
+        values = " ".join(f"{name} {value}".rstrip() for name, value in (lists | moves).items())
+        inferred = " inferred" if row["state_inferred"] else ""
+        yield f"{row['topic']}-{row['partition']} leader {row['leader']} {values}{inferred}"
+    brokers = snapshot.brokers.to_pylist()
+    for state, live in (("live", True), ("down", False), ("unknown", None)):
+        ids = [
+            f"{row['broker_id']}{'@' + row['rack'] if row['rack'] else ''}" for row in brokers if row["live"] is live
+        ]
+        if ids:
+            yield f"{state}: {' '.join(ids)}"
+    for row in snapshot.quarantined:
+        yield f"quarantined: line {row['line_number']}: {'; '.join(row['reasons'])}"
+    for row in snapshot.conflicts.to_pylist():
+        yield f"conflict: {row['entity']}: {row['field']} {row['value']} or {row['other_value']}: {row['outcome']}"
+
+
+@pytest.mark.parametrize("path", PASTES, ids=lambda path: path.name)
+def test_a_paste_gives_what_stands_beside_it(path: Path) -> None:
+    expected = path.with_name(f"{path.name}.expected").read_text(encoding="utf-8")
+    assert "\n".join(describe(path)) + "\n" == expected
+
+
+def test_the_readme_explains_every_paste() -> None:
+    readme = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in PASTES if f"| `{path.name}` |" not in readme] == []
