@@ -45,7 +45,7 @@ led_by_failed = spark.sql(
     JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
     JOIN (
       SELECT cluster_id, snapshot_id, collect_list(broker_id) AS live
-      FROM silver.brokers WHERE live GROUP BY cluster_id, snapshot_id
+      FROM silver.brokers WHERE live IS NOT FALSE GROUP BY cluster_id, snapshot_id
     ) b ON p.cluster_id = b.cluster_id AND p.snapshot_id = b.snapshot_id
     CROSS JOIN (SELECT collect_list(broker_id) AS failed FROM failed_brokers) f
     WHERE s.newest AND array_contains(f.failed, p.leader)

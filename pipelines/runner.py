@@ -1,9 +1,11 @@
 """A run: it goes through the stages, each of which reads tables and writes one, and records what has finished."""
 
 import json
+import logging
 import os
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +21,8 @@ from pipelines.ingest.format_registry import check_source
 from pipelines.ingest.sources import SnapshotKey, Source, compute_snapshot_id, get_name
 from pipelines.quality import quality_gate
 from pipelines.spark.arrow_frames import create_frame
+from pipelines.spark.delta_tables import EMBEDDED
+from pipelines.spark.session import silence_spark
 from pipelines.spark.store import Store
 from pipelines.stages.cluster_inputs import check_settings, read_capacities
 from pipelines.stages.finished_steps import find_finished_steps, get_program_version
@@ -27,6 +31,9 @@ from pipelines.stages.scheduler import run_steps
 from pipelines.stages.stage_registry import BROKERS, NEEDS, QUALITY, RAW, SETTINGS_SELECTORS, STAGES, Context
 from pipelines.tables import TABLES
 from pipelines.tables.ops_tables import QUALITY_RESULTS, RUNS
+from pipelines.warehouse_urls import redact_urls
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -90,10 +97,16 @@ class Run:
             self._finished.append((step, self.seconds[step], clock()))
             self._progress.ended(step, self.seconds[step])
 
+        if self._spark.conf.get(EMBEDDED, "false") == "true" and not _log.isEnabledFor(logging.INFO):
+            silence_spark(self._spark)
         try:
-            run_steps(steps, NEEDS, run_step, self._context.settings.run.parallel_stages)
-        finally:
-            self._record(clock())
+            with self._store.explain_faults():
+                run_steps(steps, NEEDS, run_step, self._context.settings.run.parallel_stages)
+        except BaseException:
+            with suppress(Exception):  # the first error is the cause
+                self._record(clock())
+            raise
+        self._record(clock())
 
     def unfinished(self, steps: Sequence[str]) -> list[str]:
         """Return the steps that are not finished yet; the others are recorded in ops.runs as seen again."""
@@ -106,7 +119,7 @@ class Run:
         stages = [stage for stage in STAGES if stage.table in tables]
         for table, name in ((stage.table, name) for stage in stages for name in stage.inputs if name not in tables):
             if not self._store.exists(name):
-                problem = f"{table} needs {name}, which does not exist at {self._store.location(name)}"
+                problem = f"{table} needs {name}, which does not exist at {self._store.describe_location(name)}"
                 raise StoreError(f"{problem}. Start with an earlier stage: --from {name}")
             if name in (RAW, "internal.entities") and self._store.read(name, self._context.snapshots).isEmpty():
                 clusters = ", ".join(key.cluster_id for key in self._context.snapshots)
@@ -161,7 +174,9 @@ class Run:
 
     def _check_quality(self) -> None:
         frames = {t.name: self._store.read(t.name, self._context.snapshots) for t in TABLES.values() if t.gated}
-        findings = quality_gate.check_tables(frames, self.docs_folder)
+        written = None if self.docs_folder is None else f"the quality pages at {self.docs_folder}"
+        with self._store.explain_faults(written):
+            findings = quality_gate.check_tables(frames, self.docs_folder)
         snapshots = self._context.snapshots
         checked = quality_gate.count_checked_rows(findings, frames, snapshots)
         rows = quality_gate.make_result_rows(findings, checked, snapshots)
@@ -185,7 +200,7 @@ class Run:
         ]
         before = self._finished_before.items()
         finished += [(key, name, count, 0.0, now) for name, rows in before for key, count in rows.items()]
-        common = (context.as_of, get_program_version(), context.settings.model_dump_json())
+        common = (context.as_of, get_program_version(), redact_urls(context.settings.model_dump_json()))
         rows = [
             (key.cluster_id, key.snapshot_id, context.run_id, name, name, count, seconds, at, *common)
             for key, name, count, seconds, at in finished

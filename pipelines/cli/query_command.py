@@ -70,7 +70,7 @@ def run_query(store: Store, sql: str, as_json: bool) -> tuple[Sequence[str], lis
     """
     from pyspark.errors import AnalysisException, ParseException
 
-    from pipelines.spark.read_only_sql import open_query, refuse_files
+    from pipelines.spark.read_only_sql import open_query, reject_files
     from pipelines.spark.session import silence_spark
     from pipelines.spark.views import BY_NAME as VIEWS
     from pipelines.spark.views import find_dependencies
@@ -87,7 +87,7 @@ def run_query(store: Store, sql: str, as_json: bool) -> tuple[Sequence[str], lis
     store.register_views(views, registered)
     silence_spark(store.spark)
     try:
-        with refuse_files(store.spark), store.explain_faults():
+        with reject_files(store.spark), store.explain_faults():
             frame = open_query(store.spark, sql)
             if as_json:
                 _reject_repeated(frame.columns)

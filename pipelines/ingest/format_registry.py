@@ -7,15 +7,31 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipelines.errors import SettingsError, SourceError
-from pipelines.ingest.formats import cluster_model_file, describe, kraft_log, log_dirs, zookeeper_cli, zookeeper_json
+from pipelines.ingest.formats import (
+    broker_api_versions,
+    cluster_model_file,
+    cruise_control_table,
+    describe,
+    java_descriptions,
+    kcat,
+    kraft_log,
+    log_dirs,
+    metadata_json,
+    rpk,
+    zookeeper_cli,
+    zookeeper_json,
+)
 from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST, TOPIC_LIST
 from pipelines.ingest.formats.offset_formats import OFFSET_CHECKPOINT, OFFSETS
-from pipelines.ingest.formats.tool_documents import REASSIGNMENT, TOOL_INPUT
-from pipelines.ingest.sections import FormatRecords, Section, find_sections, has_claim, read_sections
+from pipelines.ingest.formats.tool_documents import REASSIGNMENT, REASSIGNMENT_LIST, TOOL_INPUT
+from pipelines.ingest.sections import FormatRecords, Section, find_sections, read_sections
 from pipelines.ingest.source_format import Format, Records
 from pipelines.ingest.sources import Source, get_name
-from pipelines.ingest.text import MAX_FILE_BYTES, read_text, split_lines
+from pipelines.ingest.text import MAX_FILE_BYTES, read_text
+from pipelines.ingest.unreadable_files import explain_unreadable, explain_unused_text
 from pipelines.ingest.unrecognised import UNRECOGNISED
+from pipelines.ingest.unsupported_inputs import FORMAT as UNSUPPORTED
+from pipelines.ingest.unsupported_inputs import find_by_name
 
 # In the order in which they claim lines and documents: the first that claims one gets it.
 FORMATS: dict[str, Format] = {
@@ -25,9 +41,14 @@ FORMATS: dict[str, Format] = {
             module.FORMAT
             for module in (kraft_log, log_dirs, cluster_model_file, zookeeper_json, zookeeper_cli, describe)
         ),
-        *(TOOL_INPUT, REASSIGNMENT, OFFSET_CHECKPOINT, OFFSETS, BROKER_LIST, TOPIC_LIST, UNRECOGNISED),
+        *(module.FORMAT for module in (kcat, broker_api_versions, java_descriptions, cruise_control_table, rpk)),
+        # An answer or a plan of this program has keys of the others.
+        *(UNSUPPORTED, metadata_json.FORMAT, TOOL_INPUT, REASSIGNMENT, REASSIGNMENT_LIST),
+        *(OFFSET_CHECKPOINT, OFFSETS, BROKER_LIST, TOPIC_LIST, UNRECOGNISED),
     )
 }
+# Files that have nothing else are an error.
+_UNUSED = frozenset({UNSUPPORTED.name, UNRECOGNISED.name})
 
 
 class FileRecords(NamedTuple):
@@ -78,12 +99,12 @@ def read_files(
         try:  # once only: a file may be a pipe
             text = read_text(file, max_bytes)
         except SourceError as error:
-            problem, chosen = error, UNRECOGNISED.name
+            problem, chosen = explain_unreadable(file, error), UNRECOGNISED.name
         read = _read_sections(file, text, chosen)
-        if read.format_names != [UNRECOGNISED.name]:
+        if not _UNUSED.issuperset(read.format_names):
             is_readable = True
         elif text and format_name is None:
-            problem = _unrecognised(text, str(file))
+            problem = explain_unused_text(text, str(file))
         yield read
     if problem is not None and not is_readable:
         raise problem
@@ -94,12 +115,12 @@ def check_source(source: Source, format_name: str | None, max_bytes: int) -> Non
     for number, file in enumerate(source.files, 1):
         try:
             text = read_text(file, max_bytes)
-            if format_name is None and not has_claim(text, list(FORMATS.values())):
-                raise _unrecognised(text, str(file))
+            if format_name is None and _UNUSED.issuperset(form.format.name for form in _divide_file(file, text, None)):
+                raise explain_unused_text(text, str(file))
             return
-        except SourceError:
+        except SourceError as error:
             if number == len(source.files):
-                raise
+                raise explain_unreadable(file, error) from None
 
 
 def read_file(path: Path, format_name: str | None, max_bytes: int = MAX_FILE_BYTES) -> FileRecords:
@@ -115,8 +136,13 @@ def read_file(path: Path, format_name: str | None, max_bytes: int = MAX_FILE_BYT
 
 
 def _read_sections(path: Path, text: str, format_name: str | None) -> FileRecords:
-    sections = divide_text(text, format_name)
+    sections = _divide_file(path, text, format_name)
     return FileRecords(path, sections, read_sections(text, str(path), sections))
+
+
+def _divide_file(path: Path, text: str, format_name: str | None) -> list[Section]:
+    is_unsupported = format_name is None and text and find_by_name(path.name) is not None
+    return divide_text(text, UNSUPPORTED.name if is_unsupported else format_name)
 
 
 def divide_text(text: str, format_name: str | None = None) -> list[Section]:
@@ -124,11 +150,3 @@ def divide_text(text: str, format_name: str | None = None) -> list[Section]:
     if format_name is not None:
         return [Section(get_format(format_name), 1, text.count("\n") + 1, 0, len(text))]
     return find_sections(text, list(FORMATS.values()))
-
-
-def _unrecognised(text: str, path: str) -> SourceError:
-    first = next((line.strip() for line in split_lines(text) if line.strip()), "")
-    if len(first) > 80:
-        first = first[:79] + "…"
-    problem = f"none of the known formats; its first line is {first!r}"
-    return SourceError(path, problem, f"Name the format with --format: {', '.join(FORMATS)}.")

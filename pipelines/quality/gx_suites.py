@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
@@ -34,6 +34,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.ingest.sources import SnapshotKey
+from pipelines.quality.offline_pages import make_offline
 from pipelines.quality.quality_gate import Finding, Rule, list_rules
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 
@@ -189,7 +190,9 @@ def run_suites(tables: Sequence[tuple[Table, DataFrame]], docs_folder: str | Non
         by_name = {str(result.expectation_config.meta["rule"]): result for result in results.results}  # type: ignore[union-attr]
         findings += [_make_finding(table, rule, by_name[rule.name]) for rule in rules]
     if docs_folder is not None:
-        _write_docs(context, Path(docs_folder).resolve())
+        names = [table.name for table, _ in tables]
+        successes = {name: [finding.success for finding in findings if finding.table_name == name] for name in names}
+        _write_docs(context, Path(docs_folder).resolve(), successes)
     return findings
 
 
@@ -203,19 +206,24 @@ def _make_finding(table: Table, rule: Rule, result: Any) -> Finding:
     return Finding(*text, result.success, rows, unexpected, examples[0] if examples else None, by_snapshot)
 
 
-def _write_docs(context: AbstractDataContext, folder: Path) -> None:
-    """Write the site beside the folder, then replace the folder, so that no reader sees half of a site."""
+def _write_docs(context: AbstractDataContext, folder: Path, successes: Mapping[str, Sequence[bool]]) -> None:
+    """Write the site beside the folder, then replace the folder, so that no reader sees half of a site.
+
+    successes: whether each expectation holds, by table.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
         new_site = Path(scratch, "new")
+        base_directory = str(new_site).replace("$", r"\$")  # otherwise the name of a variable
         site: Any = {
             "class_name": "SiteBuilder",
-            "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(new_site)},
+            "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": base_directory},
             "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
             "show_how_to_buttons": False,
         }
         context.add_data_docs_site(_SITE, site)
         context.build_data_docs(site_names=[_SITE])
+        make_offline(new_site, successes)
         for attempt in count():
             with contextlib.suppress(FileNotFoundError):
                 folder.rename(Path(scratch, f"outdated-{attempt}"))

@@ -105,7 +105,7 @@ def require_success(findings: Sequence[Finding]) -> None:
     if failed:
         count = "1 expectation" if len(failed) == 1 else f"{len(failed)} expectations"
         lines = [f"the tables fail {count}:", *(f"  {finding.describe()}" for finding in failed), _REMEDY]
-        raise TableFault("\n".join(lines))
+        raise TableFault(*lines)
 
 
 def list_rules(table: Table) -> list[Rule]:

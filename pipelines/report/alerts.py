@@ -1,11 +1,13 @@
 """Parse the thresholds of --alert, and check which of them are crossed."""
 
+import math
 import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pipelines.errors import SettingsError
+from pipelines.quoted_values import quote_value, shorten_text
 
 _OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 
@@ -33,14 +35,18 @@ def parse_alerts(texts: Iterable[str], metrics: Iterable[str], clusters: Iterabl
             limit = float(match[4]) if match else None
         except ValueError:
             limit = None
-        if match is None or limit is None:
+        if match is None or limit is None or not math.isfinite(limit):
             example = '"worst_survivor_ratio > 1.3"'
-            raise SettingsError(f"--alert {text!r}: write a metric, > or <, and a number, as in {example}")
+            raise SettingsError(f"--alert {quote_value(text)}: write a metric, > or <, and a number, as in {example}")
         if match[2] not in names:
-            raise SettingsError(f"--alert {text!r}: there is no metric {match[2]}. Metrics: {', '.join(names)}")
+            raise SettingsError(
+                f"--alert {quote_value(text)}: there is no metric {shorten_text(match[2])}. Metrics: {', '.join(names)}"
+            )
         if match[1] is not None and match[1] not in clusters:
             known = ", ".join(sorted(clusters))
-            raise SettingsError(f"--alert {text!r}: the run has no cluster {match[1]}. Clusters: {known}")
+            raise SettingsError(
+                f"--alert {quote_value(text)}: the run has no cluster {shorten_text(match[1])}. Clusters: {known}"
+            )
         alerts.append(Alert(text.strip(), match[1], match[2], match[3], limit))
     return alerts
 

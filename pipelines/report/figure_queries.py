@@ -21,9 +21,14 @@ SELECT cluster_id, source, format, records, accepted_records, quarantined_record
 FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
 
 -- hotspots: Leaders by scheme
-SELECT cluster_id, scheme, brokers, partitions, leaders, leaders_max, leaders_mean, hottest_broker, hot_brokers,
-       max_over_mean_ratio, preferred_leader_percent, under_replicated_percent
-FROM gold.leader_hotspots WHERE {condition} AND topic IS NULL
+SELECT cluster_id, scheme, brokers, unknown_brokers, partitions, leaders, leaders_max, leaders_mean, hottest_broker,
+       hot_brokers, max_over_mean_ratio, preferred_leader_percent, under_replicated_percent
+FROM gold.leader_hotspots
+LEFT JOIN (
+  SELECT cluster_id, snapshot_id, array_sort(collect_list(broker_id)) AS unknown_brokers
+  FROM silver.brokers WHERE live IS NULL GROUP BY cluster_id, snapshot_id
+) USING (cluster_id, snapshot_id)
+WHERE {condition} AND topic IS NULL
 
 -- schemes: The observed placement and Kafka's schemes
 SELECT cluster_id, scheme, metric, value, naive_value, ratio_to_naive, seeds, value_p05, value_p95

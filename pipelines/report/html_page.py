@@ -50,13 +50,15 @@ def read_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> Rows
 def _read_figures(store: Store, names: Sequence[str], snapshots: Sequence[SnapshotKey]) -> dict[str, pa.Table]:
     figures = [figure for figure in FIGURES if figure.name in names]
     run_sql = store.prepare_sql([name for figure in figures for name in figure.dependencies])
-    return {figure.name: run_sql(figure.query(sorted(snapshots))).toArrow() for figure in figures}
+    with store.explain_faults():
+        return {figure.name: run_sql(figure.query(sorted(snapshots))).toArrow() for figure in figures}
 
 
 def _judge(hotspots: Rows, failures: Rows, sources: Rows) -> Verdict:
     now = next((row for row in hotspots if row["scheme"] == "observed"), None)
     observed = [row for row in failures if row["scheme"] == "observed"]
-    return judge_cluster(now, observed, sum(row["quarantined_records"] for row in sources))
+    quarantined = sum(row["quarantined_records"] for row in sources)
+    return judge_cluster(now, observed, quarantined, (now or {}).get("unknown_brokers") or ())
 
 
 class ReportData(NamedTuple):
@@ -180,7 +182,8 @@ def write_report(
     if "gold.scheme_comparison" not in existing or "ops.runs" not in existing:
         raise StoreError(f"there is nothing to report at {store.warehouse}. Create it: kafka-placement run SOURCE...")
     run_sql = store.prepare_sql([*names, "insights.snapshots"])
-    newest = [] if only_these else [SnapshotKey(*row) for row in run_sql(_NEWEST).collect()]
+    with store.explain_faults():
+        newest = [] if only_these else [SnapshotKey(*row) for row in run_sql(_NEWEST).collect()]
     covered = {key.cluster_id for key in snapshots}
     chosen = [*snapshots, *(key for key in newest if key.cluster_id not in covered)]
     known = sorted(key.cluster_id for key in chosen)
@@ -188,7 +191,8 @@ def write_report(
         if cluster not in known:
             raise StoreError(f"there is no cluster {cluster!r} at {store.warehouse}. Clusters: {', '.join(known)}.")
     chosen = [key for key in chosen if not clusters or key.cluster_id in clusters]
-    data = read_report_data(run_sql, chosen, existing)
+    with store.explain_faults():
+        data = read_report_data(run_sql, chosen, existing)
     write_page(data, file)
     return data
 

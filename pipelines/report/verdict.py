@@ -120,9 +120,15 @@ class Verdict:
 
 
 def judge_cluster(
-    now: Mapping[str, Any] | None, failures: Sequence[Mapping[str, Any]], quarantined: int = 0
+    now: Mapping[str, Any] | None,
+    failures: Sequence[Mapping[str, Any]],
+    quarantined: int = 0,
+    unknown_brokers: Sequence[int] = (),
 ) -> Verdict:
-    """Judge a cluster by its row of gold.leader_hotspots and its single failures (broker: `failed`)."""
+    """Judge a cluster by its row of gold.leader_hotspots and its single failures (broker: `failed`).
+
+    quarantined: rejected records; unknown_brokers: those that may be down, as no source shows whether they are live.
+    """
     points = []
     if now is not None and (offline := now["partitions"] - now["leaders"]):
         points.append(VerdictPoint(Level.BAD, f"{_count(offline, 'partition is', 'partitions are')} offline now."))
@@ -137,6 +143,8 @@ def judge_cluster(
     if quarantined:
         count = _count(quarantined, "record of the sources was", "records of the sources were")
         points.append(VerdictPoint(Level.WARNING, f"{count} rejected: see silver.quarantine, or run inspect."))
+    if unknown_brokers:
+        points.append(VerdictPoint(Level.WARNING, f"{describe_unknown_brokers(unknown_brokers)}."))
     if not is_known:
         return Verdict(points[0].level, points[0].text, tuple(points[1:]))
     level = next(level for level in Level if level is Level.GOOD or any(point.level is level for point in points))
@@ -146,6 +154,13 @@ def judge_cluster(
         heat = f", and no survivor leads more than {ratio:.2f} times the mean" if ratio else ""
         sentence = f"Any single broker can fail: no partition goes offline{heat}."
     return Verdict(level, sentence, tuple(points))
+
+
+def describe_unknown_brokers(ids: Sequence[int]) -> str:
+    """Say that it is unknown whether these brokers are live, and what follows."""
+    names = ", ".join(map(str, ids[:_MAX_NAMED])) + (", ..." if len(ids) > _MAX_NAMED else "")
+    subject = f"broker {names} is live: it counts" if len(ids) == 1 else f"brokers {names} are live: they count"
+    return f"Unknown whether {subject} as live (run inspect for details)"
 
 
 def _judge_failures(failures: Sequence[Mapping[str, Any]]) -> Iterable[VerdictPoint]:

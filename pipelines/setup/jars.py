@@ -82,7 +82,7 @@ class JarFolder:
             module = f"{jar.organisation}:{jar.name}:{jar.version}"
             if sha256 is None:
                 problem = f"{module} could not be fetched from Maven Central"
-                raise EnvironmentFault(f"{problem}. {self.remedy}. Output of Ivy:\n{output}")
+                raise EnvironmentFault(f"{problem}. {self.remedy}. Output of Ivy:", *output.splitlines())
             if sha256 != jar.sha256:
                 raise EnvironmentFault(
                     f"{module} as fetched has sha256 {sha256}, but {self.list_file} says {jar.sha256}. "

@@ -20,10 +20,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.readwriter import DataFrameWriter
 
-from pipelines.errors import StoreError
-from pipelines.spark.views import quote_text
-from pipelines.spark.warehouse_folder import last_version
+from pipelines.errors import KafkaPlacementError, StoreError
+from pipelines.spark.delta_log import check_log, last_version
+from pipelines.spark.storage_faults import explain_storage_fault, read_message
+from pipelines.spark.views import quote_name, quote_text
+from pipelines.spark.warehouse_folder import check_place
+from pipelines.tables import TABLES
 from pipelines.tables.table_contract import Table
+from pipelines.warehouse_urls import redact_urls
 
 # Delta's errors where another writer was faster: it wrote to the table, created it, or is about to.
 _CONFLICT = re.compile(
@@ -31,7 +35,7 @@ _CONFLICT = re.compile(
     r"|\b(Concurrent\w+|ProtocolChanged|MetadataChanged)Exception\b"
 )
 # Set in conf/spark.toml: this Spark runs within the process that started it, on local files.
-_EMBEDDED = "spark.kafkaPlacement.embedded"
+EMBEDDED = "spark.kafkaPlacement.embedded"
 # Each conflict means that another write succeeded, so this many runs can write to one table at the same time.
 _MAX_ATTEMPTS = 12
 _MAX_WAIT_SECONDS = 4.0
@@ -43,21 +47,47 @@ class DeltaTables:
     """The Delta tables of one warehouse: a folder or URI, or a catalog of the session, if it is named."""
 
     def __init__(self, spark: SparkSession, warehouse: str, catalog: str = "") -> None:
+        check_place(warehouse)
         self.spark = spark
         self.warehouse = str(Path(warehouse).resolve()) if "://" not in warehouse else warehouse.rstrip("/")
         self._catalog = catalog
         self._existing: set[str] = set()  # tables known to exist: they are never removed
         # Another Spark may resolve a path on another file system than this machine's.
-        self._is_local = not catalog and "://" not in warehouse and spark.conf.get(_EMBEDDED, "false") == "true"
+        self._is_local = not catalog and "://" not in warehouse and spark.conf.get(EMBEDDED, "false") == "true"
 
     def location(self, name: str) -> str:
         """Return the path of a table, or its name in the catalog."""
-        return f"`{self._catalog}`.{name}" if self._catalog else f"{self.warehouse}/{name.replace('.', '/')}"
+        return f"{quote_name(self._catalog)}.{name}" if self._catalog else f"{self.warehouse}/{name.replace('.', '/')}"
+
+    def describe_location(self, name: str) -> str:
+        """Return the location of a table as it may be printed and stored: without secrets."""
+        return redact_urls(self.location(name))
+
+    @contextmanager
+    def explain_faults(self, written: str | None = None) -> Iterator[None]:
+        """Raise StoreError instead of an error of Spark or the system that the storage of tables has caused.
+
+        written: the table or file that the block writes, and where.
+        """
+        try:
+            yield
+        except KafkaPlacementError:
+            raise
+        except Exception as error:
+            if self._is_local and not Path(self.warehouse).is_dir():
+                problem = f"the folder {self.warehouse} of the warehouse has disappeared"
+                raise StoreError(f"{problem}. Restore it, or start anew: kafka-placement run SOURCE...") from error
+            fault = explain_storage_fault(error, written, [self.location(name) for name in TABLES])
+            if fault is None and redact_urls(self.warehouse) != self.warehouse and self.warehouse in str(error):
+                fault = StoreError(read_message(error).partition("\n")[0])  # the rest would show a secret
+            if fault is None:
+                raise
+            raise fault from error
 
     def exists(self, name: str) -> bool:
-        """Tell whether a table exists."""
+        """Tell whether a table exists; raise StoreError if commits of its log are lost."""
         if self._is_local:
-            return last_version(Path(self.location(name))) >= 0
+            return check_log(Path(self.location(name)))
         if name not in self._existing and self._find(name):
             self._existing.add(name)
         return name in self._existing
@@ -81,20 +111,22 @@ class DeltaTables:
             self._save(table, rows.select(*table.column_names).write.mode("append"))
 
     def _sql_name(self, name: str) -> str:
-        return self.location(name) if self._catalog else f"delta.`{self.location(name)}`"
+        return self.location(name) if self._catalog else f"delta.{quote_name(self.location(name))}"
 
     def _find(self, name: str) -> bool:
         if self._catalog:
             return self.spark.catalog.tableExists(self.location(name))
-        try:
-            return bool(self.spark.sql(f"DESCRIBE DETAIL {self._sql_name(name)}").collect())
-        except AnalysisException:
-            return False
+        with self.explain_faults():
+            try:
+                return bool(self.spark.sql(f"DESCRIBE DETAIL {self._sql_name(name)}").collect())
+            except AnalysisException:
+                return False
 
     def _open(self, name: str) -> DataFrame:
-        if self._catalog:
-            return self.spark.table(self.location(name))
-        return self.spark.read.format("delta").load(self.location(name))
+        with self.explain_faults():
+            if self._catalog:
+                return self.spark.table(self.location(name))
+            return self.spark.read.format("delta").load(self.location(name))
 
     @contextmanager
     def _lock(self, table: Table) -> Iterator[None]:
@@ -103,8 +135,9 @@ class DeltaTables:
             yield
             return
         folder = Path(self.location(table.name))
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY)
+        with self.explain_faults(f"table {table.name} at {folder}"):
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = os.open(folder, os.O_RDONLY)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -118,7 +151,8 @@ class DeltaTables:
             # Left by a run that was killed while it created the table. Delta would see a table without columns.
             shutil.rmtree(Path(self.location(table.name), "_delta_log"), ignore_errors=True)
         if self._catalog:
-            self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS `{self._catalog}`.{table.name.split('.')[0]}")
+            schema = table.name.split(".")[0]
+            self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote_name(self._catalog)}.{schema}")
         columns = (
             f"`{field.name}` {field.dataType.simpleString()}{'' if field.nullable else ' NOT NULL'} "
             f"COMMENT {quote_text(field.metadata['comment'])}"
@@ -142,7 +176,8 @@ class DeltaTables:
         """Write, and try again after a short wait while other runs write to the table at the same time."""
         for attempt in range(_MAX_ATTEMPTS):
             try:
-                write()
+                with self.explain_faults(f"table {table.name} at {self.location(table.name)}"):
+                    write()
                 return
             except Exception as error:
                 if not _CONFLICT.search(str(error)):

@@ -21,7 +21,7 @@ from typing import Any
 
 import pyspark
 from pyspark.errors import PySparkException, PySparkRuntimeError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.config.settings import read_conf_file
 from pipelines.errors import EnvironmentFault
@@ -77,6 +77,15 @@ def silence_spark(spark: SparkSession) -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     with contextlib.suppress(Exception):  # Spark Connect has no context
         spark.sparkContext.setLogLevel("OFF")
+
+
+def read_plans(frame: DataFrame) -> tuple[str, bool]:
+    """Return the plans of a query before it is optimized, and whether they are JSON: Spark Connect has only text."""
+    either: Any = frame  # of this process, or of a Spark Connect server
+    if "_jdf" not in vars(frame):
+        return either._explain_string(extended=True), False
+    execution = either._jdf.queryExecution()
+    return f"{execution.logical().toJSON()}\n{execution.analyzed().toJSON()}", True
 
 
 def stop_embedded(spark: SparkSession) -> int:

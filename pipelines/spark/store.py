@@ -20,12 +20,13 @@ from pyspark.sql import functions as F
 
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
+from pipelines.spark import delta_log
 from pipelines.spark import views as sql_views
-from pipelines.spark import warehouse_folder
 from pipelines.spark.arrow_frames import create_frame
+from pipelines.spark.delta_log import DataFile
 from pipelines.spark.delta_tables import DeltaTables
 from pipelines.spark.views import VIEWS, View, find_dependencies
-from pipelines.spark.warehouse_folder import DataFile, TableListing
+from pipelines.spark.warehouse_folder import TableListing
 from pipelines.tables import TABLES
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 
@@ -59,7 +60,8 @@ class Store(DeltaTables):
         """Read columns of snapshots as plain values, times in UTC; a small table is read without Spark."""
         local = self._read_local(name, snapshots, columns)
         if local is None:
-            return [row.asDict() for row in self.read(name, snapshots).select(*columns).collect()]
+            with self.explain_faults():
+                return [row.asDict() for row in self.read(name, snapshots).select(*columns).collect()]
         return list(local.select(columns).to_pylist())
 
     def replace(self, table: Table, rows: DataFrame, snapshots: Sequence[SnapshotKey]) -> None:
@@ -93,8 +95,9 @@ class Store(DeltaTables):
             for name in uncounted
         ]
         if parts:
-            for row in reduce(DataFrame.unionByName, parts).collect():
-                counts[row["name"], row["cluster_id"]] = row["count"]
+            with self.explain_faults():
+                for row in reduce(DataFrame.unionByName, parts).collect():
+                    counts[row["name"], row["cluster_id"]] = row["count"]
         return counts
 
     def list_tables(self) -> list[TableListing]:
@@ -102,12 +105,13 @@ class Store(DeltaTables):
         listing = []
         for name, table in TABLES.items():
             files = self._list_local_files(name)
-            rows = None if files is None else warehouse_folder.count_rows(files)
+            rows = None if files is None else delta_log.count_rows(files)
             try:
-                rows = self._load(name).count() if rows is None else rows
+                with self.explain_faults():
+                    rows = self._load(name).count() if rows is None else rows
             except AnalysisException:
                 continue
-            version, location = self.last_version(name), self.location(name)
+            version, location = self.last_version(name), self.describe_location(name)
             listing.append(TableListing(name, rows, version, table.comment, location))
         return listing
 
@@ -120,8 +124,10 @@ class Store(DeltaTables):
         for schema in sorted({name.split(".")[0] for name in existing}):
             self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         for name in existing:
+            self._list_local_files(name)  # raises StoreError if the table is damaged
             self.spark.sql(f"DROP TABLE IF EXISTS {name}")
-            self.spark.sql(f"CREATE TABLE {name} USING delta LOCATION {sql_views.quote_text(self.location(name))}")
+            with self.explain_faults():
+                self.spark.sql(f"CREATE TABLE {name} USING delta LOCATION {sql_views.quote_text(self.location(name))}")
         return existing
 
     def register_views(self, views: Sequence[View], tables: Sequence[str] = ()) -> None:
@@ -160,32 +166,30 @@ class Store(DeltaTables):
 
     def _list_local_files(self, name: str, snapshots: Sequence[SnapshotKey] | None = None) -> list[DataFile] | None:
         """List the files of a small table in a local folder that may have rows of snapshots; None = ask Delta."""
-        files = warehouse_folder.list_data_files(Path(self.location(name))) if self._is_local else None
+        files = delta_log.list_data_files(Path(self.location(name))) if self._is_local else None
         if files is None or snapshots is None:
             return files
         clusters = {key.cluster_id for key in snapshots}
         return [file for file in files if file.partition.get("cluster_id") in clusters or not file.partition]
 
     def _load(self, name: str, snapshots: Sequence[SnapshotKey] | None = None) -> DataFrame:
-        files = None if _GLOB.search(self.warehouse) else self._list_local_files(name, snapshots)
-        if files is None:
+        files = self._list_local_files(name, snapshots)
+        if files is None or _GLOB.search(self.warehouse):
             return self._open(name)
         table, location = TABLES[name], self.location(name)
         if not files:
             return create_frame(self.spark, [], table.schema)
-        warehouse_folder.check_files(Path(location), files)
+        delta_log.check_files(Path(location), files)
         reader = self.spark.read.schema(table.schema).option("basePath", location)
         return reader.parquet(*(file.path for file in files)).select(*table.column_names)
 
     def _read_local(self, name: str, snapshots: Sequence[SnapshotKey], columns: Sequence[str]) -> pa.Table | None:
         """Read keys and columns of the rows of snapshots from the files of a small table; None = ask Spark."""
         files = self._list_local_files(name, snapshots)
-        count = None if files is None else warehouse_folder.count_rows(files)
+        count = None if files is None else delta_log.count_rows(files)
         if files is None or count is None or count > _MAX_LOCAL_ROWS:
             return None
-        rows = warehouse_folder.read_files(
-            Path(self.location(name)), files, list(dict.fromkeys((*SNAPSHOT_KEY, *columns)))
-        )
+        rows = delta_log.read_files(Path(self.location(name)), files, list(dict.fromkeys((*SNAPSHOT_KEY, *columns))))
         for column in SNAPSHOT_KEY:  # removes most other rows without a Python value for each
             rows = rows.filter(
                 pc.is_in(rows[column], pa.array([getattr(key, column) for key in snapshots], pa.string()))
@@ -199,7 +203,7 @@ class Store(DeltaTables):
         by_cluster = TABLES[name].partition_by == ("cluster_id",)
         if self._catalog or not (by_cluster or len(snapshots) == 1):
             return None
-        files = warehouse_folder.list_added_files(Path(self.location(name)))
+        files = delta_log.list_added_files(Path(self.location(name)))
         if files is None:
             return None
         clusters = {key.cluster_id for key in snapshots}

@@ -181,7 +181,7 @@ def create_views(spark: SparkSession, views: Sequence[View]) -> bool:
 
 def register_catalog_views(spark: SparkSession, catalog: str, views: Sequence[View], tables: Sequence[str]) -> None:
     """Make views known by name: those of a catalog, or, if it cannot hold views, of the session's own one."""
-    missing = [view for view in views if not spark.catalog.tableExists(f"`{catalog}`.{view.name}")]
+    missing = [view for view in views if not spark.catalog.tableExists(f"{quote_name(catalog)}.{view.name}")]
     if create_views(spark, missing):
         return
     view_names = {view.name for view in views}
@@ -190,13 +190,18 @@ def register_catalog_views(spark: SparkSession, catalog: str, views: Sequence[Vi
     for schema in sorted({name.split(".")[0] for name in names}):
         spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     for name in names:
-        spark.sql(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM `{catalog}`.{name}")
+        spark.sql(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {quote_name(catalog)}.{name}")
     create_views(spark, views)
 
 
 def quote_text(text: str) -> str:
     """Quote a text as a literal of Spark SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def quote_name(name: str) -> str:
+    """Quote a name, or a path in the place of one, for Spark SQL."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def match_snapshots(snapshots: Sequence[SnapshotKey]) -> str:

@@ -12,12 +12,14 @@ from pyspark.sql import functions as F
 
 from pipelines.config.settings import CustomFailure
 from pipelines.errors import SettingsError
+from pipelines.quoted_values import quote_value
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.failures.arrow_functions import Clusters
 from udfs.failures.kernels.failure_totals import LOADS
 from udfs.failures.required_headroom import RESOURCES
 from udfs.failures.scenarios import Cluster
 
+_MAX_BYTES = 100_000_000  # of a capacity file
 _COLUMNS = ("cluster", "broker_id", *RESOURCES)
 
 # Capacities (one per load, NaN = no limit) by cluster ("" = every cluster) and broker id.
@@ -47,7 +49,7 @@ def collect_clusters(brokers: DataFrame, topics: DataFrame, custom: Sequence[Cus
             for failure in custom
             if failure.cluster in ("", key[0]) and all_ids.issuperset(failure.brokers)
         )
-        live = [row for row in rows if row.live]
+        live = [row for row in rows if row.live is not False]  # unknown counts as live
         ids, racks = tuple(row.broker_id for row in live), tuple(row.rack for row in live)
         return Cluster(ids, racks, tuple(dict.fromkeys(failures)), partitions.get(key, 0))
 
@@ -80,11 +82,13 @@ def _check_custom_failure(failure: CustomFailure, known: Mapping[str, set[int]])
         problem = f"there is no cluster {failure.cluster!r}"
     else:
         problem = f"cluster {failure.cluster} does not have" if failure.cluster else "no cluster has"
-        problem += " all of these brokers"
+        problem += " this broker" if len(failure.brokers) == 1 else " all of these brokers"
     clusters = sorted((candidates or known).items())
     brokers = "; ".join(f"{cluster}: {','.join(map(str, sorted(ids)))}" for cluster, ids in clusters)
     failed = ",".join(map(str, sorted(failure.brokers)))
-    raise SettingsError(f"custom failure {failed}: {problem}. Brokers: {brokers or 'none'}")
+    text = f"broker {failed}" if len(failure.brokers) == 1 else f"brokers {failed}"
+    origin = f"the custom failure of {text} (--fail or failures.custom)"
+    raise SettingsError(f"{origin}: {problem}. Brokers: {brokers or 'none'}")
 
 
 def match_capacities(file: str, clusters: Clusters) -> dict[tuple[str, str], npt.NDArray[np.float64]]:
@@ -103,23 +107,27 @@ def read_capacities(file: str) -> Capacities:
     if not file:
         return {}
     try:
-        text = Path(file).read_text(encoding="utf-8-sig")
+        with Path(file).open("rb") as stream:
+            data = stream.read(_MAX_BYTES + 1)
+        text = data.decode("utf-8-sig")
     except OSError as error:
         raise SettingsError(f"capacity.file {file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SettingsError(f"capacity.file {file}: byte {error.start} is not UTF-8. Save it as UTF-8") from error
+    if len(data) > _MAX_BYTES:
+        raise SettingsError(f"capacity.file {file}: has more than {_MAX_BYTES:,} bytes. Name a list of capacities")
     lines = [(i, line) for i, line in enumerate(text.splitlines(), 1) if line.strip() and line.lstrip()[0] != "#"]
     number, header = lines[0] if lines else (1, "")
     delimiter = next((mark for mark in ",;\t" if mark in header), ",")
-    names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter), [])]
+    names = [name.strip() for name in _split_cells(header, delimiter, f"capacity.file {file}, line {number}")]
     wrong = [name for i, name in enumerate(names) if name not in _COLUMNS or name in names[:i]]
     if "broker_id" not in names or wrong:
-        problem = f"column {wrong[0]!r} is unknown or repeated" if wrong else "there is no column broker_id"
+        problem = f"column {quote_value(wrong[0])} is unknown or repeated" if wrong else "there is no column broker_id"
         raise SettingsError(f"capacity.file {file}, line {number}: {problem}. Columns: {', '.join(_COLUMNS)}")
     capacities: dict[tuple[str, int], list[float]] = {}
     for number, line in lines[1:]:
         where = f"capacity.file {file}, line {number}"
-        cells = next(csv.reader([line], delimiter=delimiter))
+        cells = _split_cells(line, delimiter, where)
         if len(cells) > len(names):
             raise SettingsError(f"{where}: {len(cells)} values for {len(names)} columns. Write 1500, not 1,500")
         key, values = _parse_row(dict(zip(names, cells, strict=False)), where)
@@ -129,10 +137,17 @@ def read_capacities(file: str) -> Capacities:
     return capacities
 
 
+def _split_cells(line: str, delimiter: str, where: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error as error:  # a cell of more than 128 KB
+        raise SettingsError(f"{where}: {error}. Correct the line") from error
+
+
 def _parse_row(row: Mapping[str, str], where: str) -> tuple[tuple[str, int], list[float]]:
     broker = row.get("broker_id", "").strip()
-    if not (broker.isascii() and broker.isdigit()):
-        raise SettingsError(f"{where}: broker_id is {broker!r}. Write a broker's id")
+    if not (broker.isascii() and broker.isdigit() and len(broker) <= 10):
+        raise SettingsError(f"{where}: broker_id is {quote_value(broker)}. Write a broker's id")
     values = [float("nan")] * LOADS
     for name, load in RESOURCES.items():
         text = row.get(name, "").strip()
@@ -143,5 +158,5 @@ def _parse_row(row: Mapping[str, str], where: str) -> tuple[tuple[str, int], lis
         except ValueError:
             values[load] = -1.0
         if not (np.isfinite(values[load]) and values[load] >= 0):
-            raise SettingsError(f"{where}: {name} is {text!r}. Write a number >= 0, or nothing for no limit")
+            raise SettingsError(f"{where}: {name} is {quote_value(text)}. Write a number >= 0, or nothing for no limit")
     return (row.get("cluster", "").strip(), int(broker)), values

@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pyspark.sql.types import LongType
 
+from pipelines.ingest.merge.live_brokers import COUNTS_AS_LIVE
 from pipelines.tables.gold_tables import HOTSPOT_DISTRIBUTION
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.hotspots import hotspots_by_scheme
@@ -31,7 +32,7 @@ def hotspot_distribution(
 ) -> DataFrame:
     """Compute gold.hotspot_distribution from silver.topics, silver.brokers and silver.partitions."""
     broker = F.struct("broker_id", "rack").cast(from_arrow_type(hotspots_by_scheme.BROKER))
-    live = brokers.where("live").select(*SNAPSHOT_KEY, broker.alias("broker"))
+    live = brokers.where(COUNTS_AS_LIVE).select(*SNAPSHOT_KEY, broker.alias("broker"))
     with_leader = partitions.where(F.col("replicas").isNotNull() & (F.col("leader") >= 0))
     counted = with_leader.groupBy(*SNAPSHOT_KEY, F.col("leader").alias("broker_id")).agg(F.count("*").alias("leaders"))
     leaders = F.struct("broker_id", "leaders").cast(from_arrow_type(hotspots_by_scheme.LEADERS))

@@ -6,7 +6,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, INFERRED_PARTITIONS, LOG_COLUMNS, REGISTRATIONS, USAGE
-from pipelines.ingest.merge.inferred_state import STATE, find_leading_down_brokers, infer_brokers, infer_leader_and_isr
+from pipelines.ingest.merge.inferred_state import NEVER_INFERRED_IN_SYNC, STATE, infer_leader_and_isr
+from pipelines.ingest.merge.live_brokers import COUNTS_AS_LIVE, find_leading_down_brokers, infer_brokers
 from pipelines.ingest.merge.shard_facts import RecordOutcome
 from pipelines.spark.election_udf import elect_leader
 from pipelines.tables import silver_tables
@@ -53,21 +54,28 @@ def topics(entities: DataFrame) -> DataFrame:
 
 def partitions(entities: DataFrame, brokers: DataFrame) -> DataFrame:
     """Build silver.partitions without `successor`. Leader and ISR that no source shows are inferred, and marked so."""
-    down = brokers.where(~F.col("live")).groupBy(*SNAPSHOT_KEY).agg(F.collect_list("broker_id").alias("down"))
+    down = brokers.where("live IS FALSE").groupBy(*SNAPSHOT_KEY).agg(F.collect_list("broker_id").alias("down"))
     rows = _select_entity(entities, "partitions").join(down, on=list(SNAPSHOT_KEY), how="left")
 
     # Defined here, so that Spark sends its code to the workers, which need not import all tables for it.
     def infer(
-        leader: pa.Array, replicas: pa.Array, isr: pa.Array, down: pa.Array, has_replicas: pa.Array, has_isr: pa.Array
+        leader: pa.Array,
+        replicas: pa.Array,
+        isr: pa.Array,
+        outside: pa.Array,
+        has_replicas: pa.Array,
+        has_isr: pa.Array,
     ) -> pa.Array:
-        assigned, failed = to_lists(replicas), to_lists(down)
-        is_down = is_in_segment(assigned.values, assigned.offsets, failed.values, failed.offsets)
+        assigned, out_of_sync = to_lists(replicas), to_lists(outside)
+        is_out = is_in_segment(assigned.values, assigned.offsets, out_of_sync.values, out_of_sync.offsets)
         assigned = assigned._replace(valid=to_flags(has_replicas))
-        return infer_leader_and_isr(assigned, leader, to_lists(isr)._replace(valid=to_flags(has_isr)), is_down)
+        return infer_leader_and_isr(assigned, leader, to_lists(isr)._replace(valid=to_flags(has_isr)), is_out)
 
     infer_state = F.arrow_udf(infer, from_arrow_type(STATE))  # type: ignore[attr-defined]
     # Empty lists and flags instead of null lists: Spark 4.1 takes quadratic time to write many null lists to Arrow.
-    lists = [F.coalesce(name, F.array().cast("array<int>")) for name in ("replicas", "isr", "down")]
+    names = ("replicas", "isr", "down", *NEVER_INFERRED_IN_SYNC)
+    replicas, isr, *others = (F.coalesce(name, F.array().cast("array<int>")) for name in names)
+    lists = (replicas, isr, F.concat(*others))
     is_known = [F.col(name).isNotNull() for name in ("replicas", "isr")]
     rows = rows.withColumn("state", infer_state("leader", *lists, *is_known)).drop("leader", "isr")
     return rows.select("*", "state.*").select(*SNAPSHOT_KEY, *INFERRED_PARTITIONS.names)
@@ -132,7 +140,7 @@ def add_successors(
     partitions: DataFrame, brokers: DataFrame, topics: DataFrame, unclean_leader_election: bool
 ) -> DataFrame:
     """Complete rows of silver.partitions by the broker that takes over if the leader fails."""
-    live = brokers.where("live").groupBy(*SNAPSHOT_KEY).agg(F.collect_list("broker_id").alias("live"))
+    live = brokers.where(COUNTS_AS_LIVE).groupBy(*SNAPSHOT_KEY).agg(F.collect_list("broker_id").alias("live"))
     configs = topics.where(F.col("unclean_leader_election").isNotNull())
     configs = configs.select(*SNAPSHOT_KEY, "topic", F.col("unclean_leader_election").alias("unclean"))
     rows = partitions.join(F.broadcast(live), on=list(SNAPSHOT_KEY), how="left")

@@ -11,7 +11,9 @@ from pyspark.sql import DataFrame
 from pipelines.config.plan_parameters import build_metric_options, build_request, build_wave_limits
 from pipelines.config.settings import Settings
 from pipelines.errors import SettingsError
+from pipelines.ingest.merge.live_brokers import COUNTS_AS_LIVE
 from pipelines.ingest.sources import SnapshotKey, Source
+from pipelines.quoted_values import quote_value
 from pipelines.stages import (
     hotspot_stage,
     origin_stage,
@@ -75,7 +77,7 @@ def _placements(t: Frames, context: Context) -> DataFrame:
     run = context.settings.run
     live = {
         key: LiveBrokers([row.broker_id for row in rows], [row.rack for row in rows])
-        for key, rows in collect_brokers(t[BROKERS].where("live")).items()
+        for key, rows in collect_brokers(t[BROKERS].where(COUNTS_AS_LIVE)).items()
     }
     parameters = placement_stage.PlacementParameters(run.schemes, run.seed, live)
     return placement_stage.placements(t[_TOPICS], t[_PARTITIONS], parameters)
@@ -245,13 +247,14 @@ def steps_between(first: str | None, last: str | None) -> list[str]:
         layer = _LAYERS.get(name, ())
         indices = [i for i, step in enumerate(STEPS) if step in layer or name in (step, step.split(".")[-1])]
         if not indices:
-            raise SettingsError(f"there is no stage {name!r}. Choose from bronze, silver, gold, {', '.join(STEPS)}")
+            known = ", ".join(("bronze", "silver", "gold", *STEPS))
+            raise SettingsError(f"--from or --to: there is no stage {quote_value(name)}. Choose from {known}")
         return indices
 
-    begin = find_steps(first)[0] if first else 0
-    end = find_steps(last)[-1] if last else len(STEPS) - 1
+    begin = find_steps(first)[0] if first is not None else 0
+    end = find_steps(last)[-1] if last is not None else len(STEPS) - 1
     if begin > end:
-        raise SettingsError(f"--from {first} comes after --to {last}")
+        raise SettingsError(f"--from {first} comes after --to {last}. Exchange them, or leave one out")
     steps = list(STEPS[begin : end + 1])
     needs_gate = QUALITY not in steps and steps[-1] in _LAYERS["gold"]
     return [QUALITY, *steps] if needs_gate else steps

@@ -20,7 +20,7 @@ RUNS = Table(
         column("finished_at", TIME, "time when it finished (UTC)", required=True),
         column("as_of", TIME, "time that the sources describe: --as-of, or the start of the run (UTC)", required=True),
         column("version", TEXT, "version of kafka-placement, with a digest of its code", required=True),
-        column("settings", TEXT, "settings of the run, as JSON", required=True),
+        column("settings", TEXT, "settings of the run, as JSON; secrets in URLs are ***", required=True),
     ),
     keys=(),
     append_only=True,

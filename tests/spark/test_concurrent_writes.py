@@ -27,10 +27,10 @@ THINGS = Table("silver.things", "things", columns(column("name", TEXT, "name", r
 @pytest.fixture(params=["true", "false"], ids=["local", "elsewhere"])
 def any_spark(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkSession]:
     """A local Spark, where one writer waits for the other, or another one, where a conflict makes it try again."""
-    before = spark.conf.get(delta_tables._EMBEDDED, "false")
-    spark.conf.set(delta_tables._EMBEDDED, request.param)
+    before = spark.conf.get(delta_tables.EMBEDDED, "false")
+    spark.conf.set(delta_tables.EMBEDDED, request.param)
     yield spark
-    spark.conf.set(delta_tables._EMBEDDED, before)
+    spark.conf.set(delta_tables.EMBEDDED, before)
 
 
 def wait_a_second(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

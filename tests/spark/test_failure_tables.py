@@ -130,7 +130,7 @@ def live_brokers(finished: FinishedRun) -> dict[str, dict[int, str]]:
     """{cluster: {live broker: rack}}."""
     out: dict[str, dict[int, str]] = {}
     for row in finished.rows("silver.brokers"):
-        if row["live"]:
+        if row["live"] is not False:
             out.setdefault(row["cluster_id"], {})[row["broker_id"]] = row["rack"]
     return out
 
@@ -377,7 +377,7 @@ def test_unknown_brokers_are_reported_as_soon_as_brokers_are_known(finished: Fin
     for first in ("bronze", "gold.headroom"):
         work = Run(finished.store.spark, finished.store, make_context(finished.sources, settings, NOW), Progress())
         with pytest.raises(
-            SettingsError, match=r"custom failure 77: cluster c0 does not have all of these brokers\. Brokers: c0:"
+            SettingsError, match=r"custom failure of broker 77 .*: cluster c0 does not have this broker\. Brokers: c0:"
         ):
             work.go(steps_between(first, None), clock=lambda: NOW)
         assert "quality" not in work.seconds

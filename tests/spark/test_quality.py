@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from pyspark.sql import SparkSession
@@ -136,7 +138,7 @@ def test_a_condition_that_spark_cannot_run_is_an_error(spark: SparkSession) -> N
 
 
 def test_data_docs_show_suite_and_example_and_replace_older_ones(spark: SparkSession, tmp_path: Path) -> None:
-    folder = tmp_path / "warehouse" / "data_docs"
+    folder = tmp_path / "warehouse ${HOME} %41" / "data_docs"
     folder.mkdir(parents=True)
     (folder / "old.html").write_text("old", encoding="utf-8")
     check_things(spark, [*GOOD, (9, 9, "c", 1, "x", [31, 31])], str(folder))
@@ -146,6 +148,14 @@ def test_data_docs_show_suite_and_example_and_replace_older_ones(spark: SparkSes
     assert "repeats a replica" in text
     assert "[31,31]" in text
     assert not (folder / "old.html").exists()
+    assert not list(folder.rglob("*.js"))
+    for site_page in folder.rglob("*.html"):
+        html = site_page.read_text(encoding="utf-8")
+        assert "default-src 'none'" in html  # a browser loads nothing, and runs no script
+        assert not re.search(r"<script|<link|(?:src|href|url)\s*[=(]\s*[\"']?\s*(?:https?:)?//", html)
+    links = re.findall(r'href="([^"]+)"', (folder / "index.html").read_text(encoding="utf-8"))
+    assert len(links) == 2
+    assert all((folder / unquote(link)).is_file() for link in links)
     assert os.listdir(folder.parent) == ["data_docs"]  # noqa: PTH208 - hidden ones too
 
 

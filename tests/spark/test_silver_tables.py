@@ -36,12 +36,22 @@ STATES = "\n".join(
     json.dumps({"path": f"/brokers/topics/{topic}/partitions/0/state", "data": {"leader": leader, "isr": isr}})
     for topic, leader, isr in (("a", 1, [1, 2]), ("b", -1, [9]), ("c", 2, [2]), ("d", -1, []))
 )
+# It is unknown whether brokers 7, 8 and 9 are live: no header, no known ISR, and only being added.
+UNKNOWN = "".join(
+    f"Topic: {topic}\tPartitionCount: 1\tReplicationFactor: 2\tConfigs: \n"
+    f"\tTopic: {topic}\tPartition: 0\tLeader: 1\tReplicas: 1,2,9\tIsr: 1\tAdding Replicas: 9\tRemoving Replicas: \n"
+    for topic in "abcde"
+)
 # Whole clusters as {file: text}, with enough topics for every shard to have some.
 ODD_CLUSTERS = {
     "list-with-a-gap": {"brokers.csv": "id,port\n1,1\n2,2\nthree,3\n", "describe.txt": DESCRIBE},
     "complete-list": {"brokers.csv": "id,port\n1,1\n2,2\n", "describe.txt": DESCRIBE},
     "removed-not-listed": {"model.json": json.dumps(MODEL)},
     "state-without-assignment": {"dump.jsonl": STATES},
+    "unknown-state": {
+        "describe.txt": UNKNOWN + "\tTopic: h\tPartition: 0\tLeader: 1\tReplicas: 1,7\tIsr: 1\n",
+        "plan.json": json.dumps({"version": 1, "partitions": [{"topic": "g", "partition": 0, "replicas": [9, 8]}]}),
+    },
     "several-formats-in-one-file": {
         "paste.txt": f"Before:\n{STATES}\n\nand now:\n```\n{DESCRIBE}\n```\nbroker_id,rack\n1,r1\n2,r2\n{STATES}\n"
         '{"unknown": 1}\n'

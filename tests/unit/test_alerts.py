@@ -75,6 +75,13 @@ def test_invalid_texts(text: str, said: str) -> None:
         parse_alerts([text], METRICS, CLUSTERS)
 
 
+@pytest.mark.parametrize("limit", ["1e999", "-1e999", "1e", "--1", "9" * 5_000])
+def test_a_limit_is_a_finite_number(limit: str) -> None:
+    with pytest.raises(SettingsError, match="write a metric, > or <, and a number") as error:
+        parse_alerts([f"offline_partitions > {limit}"], ["offline_partitions"], [])
+    assert len(str(error.value)) < 300
+
+
 def test_an_unknown_cluster() -> None:
     with pytest.raises(SettingsError, match=r"the run has no cluster us\. Clusters: blue: a, eu, prod"):
         parse_alerts(["us: copysets > 1"], METRICS, CLUSTERS)

@@ -106,7 +106,7 @@ NOTES: list[tuple[dict[str, str], dict[str, int], str]] = [
     (
         {"reassignment": '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}'},
         {"state_inferred_partitions": 1},
-        "1 partition without leader and ISR in the sources is assumed healthy",
+        "1 partition without leader or ISR in the sources is assumed healthy",
     ),
     (
         {"describe": describe((0, "1", "1,2", "1,2")), "empty": "", "letter": "Dear all"},

@@ -46,6 +46,77 @@ def test_a_boolean_is_rejected_as_a_number(option: str) -> None:
         load_settings([option], environ={})
 
 
+@pytest.mark.parametrize(
+    ("option", "problem"),
+    [
+        ("run.seed=9223372036854775808", "run.seed = 9223372036854775808: write less than 9,223,372,036,854,775,808"),
+        (f"run.seed={'9' * 5_000}", "a number has thousands of digits"),
+        (f"run.seed={'[' * 5_000}", "brackets are nested too deeply"),
+        ("run.schemes=" + '{"a":' * 5_000, "brackets are nested too deeply"),
+        ("hotspots.hot_ratio=Infinity", "hotspots.hot_ratio = 'Infinity': write"),
+        ("hotspots.hot_ratio=1e400", "hotspots.hot_ratio = inf: write"),
+        ("hotspots.hot_ratio=NaN", "hotspots.hot_ratio = 'NaN': write"),
+        ("hotspots.thresholds=1,nan", "hotspots.thresholds.1 = 'nan': write a number, as in 1.5"),
+        ("capacity.headroom=inf", "capacity.headroom = 'inf': write"),
+        ("plans.broker_bytes=1000000000000000001", "write at most 1,000,000,000,000,000,000"),
+        ("plans.throttle_bytes_per_s=1e30", "write a whole number, as in 7"),
+        ("durability.failure_counts=9", "durability.failure_counts.0 = '9': write at most 5"),
+        ("durability.failure_counts=[]", "it is empty. Write a value"),
+        ("run.seed=x", "run.seed = 'x': write a whole number, as in 7"),
+        ("topics.unclean_leader_election=maybe", "write true or false"),
+        ("store.warehouse=a\0b", "it has a control character. Remove it"),
+        ("store.catalog=a\ud800", "it has bytes that are not UTF-8"),
+        ("capacity.file=a\nb", "it has a control character"),
+        (f"run.{'x' * 100_000}=1", "there is no setting run.'xxx"),
+        ("x" * 100_000, "write section.key=value, as in run.seed=7"),
+    ],
+)
+def test_a_wrong_value_is_named_in_one_short_line(option: str, problem: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        load_settings([option], environ={})
+    assert problem in str(error.value)
+    assert str(error.value).startswith("--set ")
+    assert len(error.value.args) == 1
+    assert len(str(error.value)) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[run]\nseed = 0x" + "f" * 9_000, "run.seed = a number of about 10,837 digits: write less than"),
+        ("[run]\nseed = " + "9" * 5_000, "a number has thousands of digits"),
+        ("a = " + "[" * 50_000, "brackets are nested too deeply"),
+        ("\n" + ".".join("a" * 50_000) + " = 1", "line 2: has more than 300 dots"),
+        ("[run]\nseed = ", r"is not TOML: Invalid value \(at end of document\)"),
+        ("a = '\x1b'", "is not TOML: "),
+        ("a = 2001-13-45", "is not TOML: "),
+        ("[hotspots]\nhot_ratio = nan", "hotspots.hot_ratio = nan: write"),
+        ("#" * 1_000_001, "it has more than 1,000,000 bytes"),
+    ],
+)
+def test_a_wrong_settings_file_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    conf = tmp_path / "conf.toml"
+    conf.write_text(text)
+    with pytest.raises(SettingsError, match=problem) as error:
+        load_settings(conf=str(conf), environ={})
+    assert str(conf) in str(error.value)
+    assert len(str(error.value)) < 1_000
+
+
+def test_many_wrong_keys_are_not_all_listed(tmp_path: Path) -> None:
+    conf = tmp_path / "conf.toml"
+    conf.write_text("[run]\n" + "\n".join(f"key{i} = 1" for i in range(5_000)))
+    with pytest.raises(SettingsError) as error:
+        load_settings(conf=str(conf), environ={})
+    assert len(error.value.args) == 11
+    assert error.value.args[-1] == "and 4,990 more"
+
+
+def test_the_warehouse_option_is_named() -> None:
+    with pytest.raises(SettingsError, match=r"^--warehouse: store\.warehouse = "):
+        load_settings(environ={}, warehouse="a\udcff")
+
+
 def test_numbers_and_booleans_are_parsed() -> None:
     settings = load_settings(
         ["run.seed=7", "hotspots.hot_ratio=1.5", "topics.unclean_leader_election=true"], environ={}

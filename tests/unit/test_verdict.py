@@ -132,3 +132,11 @@ def test_quarantined_records_are_a_warning() -> None:
     assert judge_cluster(NOW, [failure(1), failure(2)]).level is Level.GOOD
     text = "2 records of the sources were rejected: see silver.quarantine, or run inspect."
     assert judge_cluster(None, [], 2).points == (VerdictPoint(Level.WARNING, text),)
+
+
+def test_brokers_of_unknown_state_are_a_warning() -> None:
+    verdict = judge_cluster(NOW, [failure(1), failure(2)], unknown_brokers=[2])
+    sentence = "Unknown whether broker 2 is live: it counts as live (run inspect for details)."
+    assert (verdict.level, verdict.sentence) == (Level.WARNING, sentence)
+    several = judge_cluster(NOW, [failure(1), failure(2)], unknown_brokers=range(8)).sentence
+    assert several.startswith("Unknown whether brokers 0, 1, 2, 3, 4, 5, ... are live: they count as live")

@@ -93,7 +93,7 @@ def read_brokers(brokers: pa.Table, with_replicas: npt.NDArray[np.integer]) -> C
     at = np.searchsorted(ids, known)
     codes, rank, _ = index_rack_names(brokers["rack"].to_pylist())
     live, rack = np.zeros(len(ids), dtype=np.bool_), np.full(len(ids), NO_RACK, dtype=np.int32)
-    live[at] = to_numpy(brokers["live"], False)
+    live[at] = to_numpy(brokers["live"], True)  # null = unknown, which counts as live
     rack[at] = np.append(rank, NO_RACK)[codes]
     return CandidateBrokers(ids, live, rack)
 

@@ -231,11 +231,12 @@ def build_model(
     """Build the model of a cluster from columns as in silver.
 
     Partitions without known replicas are left out. Live replicas come first in a list, as a down broker cannot lead.
-    exclude_topics: topics to freeze. default_min_isr: min.insync.replicas of topics whose sources do not show it.
+    Brokers of unknown state (`live` null) count as live. exclude_topics: topics to freeze. default_min_isr:
+    min.insync.replicas of topics whose sources do not show it.
     """
     brokers = brokers.sort_by("broker_id")
     broker_ids = _array(brokers["broker_id"], 0).astype(np.int32)
-    live = _array(brokers["live"], False).astype(np.bool_)
+    live = _array(brokers["live"], True).astype(np.bool_)
     draining = _array(brokers["draining"], False).astype(np.bool_)
     racks = brokers["rack"].to_pylist()
     rack_names = tuple(sorted(set(racks) - {None}))

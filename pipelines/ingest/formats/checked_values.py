@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 INT32 = 2**31 - 1
 INT64 = 2**63 - 1
+MAX_PARTITIONS = 10_000_000  # of one topic: what is above is a damaged number, and would fill the memory
+MAX_PARTITION = MAX_PARTITIONS - 1  # the largest partition id
 _QUOTED = 80  # characters of a bad value that a reason repeats
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -106,6 +108,11 @@ def as_int(value: object, what: str, low: int = 0, high: int = INT32) -> int:
     if not low <= value <= high:
         raise unparsable(f"{what} is {quote(value)}, expected {low} to {high}")
     return value
+
+
+def as_partition(value: object, what: str) -> int:
+    """Return the value as a partition id."""
+    return as_int(value, what, 0, MAX_PARTITION)
 
 
 def as_number(value: object, what: str) -> float:

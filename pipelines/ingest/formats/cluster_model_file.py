@@ -10,6 +10,7 @@ from pipelines.ingest.formats.checked_values import (
     as_broker_ids,
     as_int,
     as_number,
+    as_partition,
     as_text,
     parse_json,
     parse_object,
@@ -48,7 +49,7 @@ def _parse_element(array: str, raw: str) -> list[Fact]:
         raise unparsable(f"size_mb is {quote(partition['size_mb'])}, which is too large")
     values = {
         "topic": partition.read("topic", as_text),
-        "partition": partition.read("partition", as_int),
+        "partition": partition.read("partition", as_partition),
         "replicas": partition.read("replicas", as_broker_ids),
         "size_bytes": round(size),
         "bytes_in_per_s": partition.read("in_kbps", as_number) * 1000,

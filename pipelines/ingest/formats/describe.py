@@ -4,13 +4,15 @@ A line that does not match (a config with commas, another distribution's columns
 goes to the tolerant parser of `describe_line`. Tests hold both equal on every line that matches.
 """
 
-import re
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.ingest.formats.describe_labels import looks_like_data
 from pipelines.ingest.formats.describe_line import parse_line
+from pipelines.ingest.formats.describe_records import PLAIN_LINES, looks_wrapped, read_records
 from pipelines.ingest.source_format import (
     FactKind,
     Format,
@@ -22,20 +24,20 @@ from pipelines.ingest.source_format import (
 )
 from udfs.arrow.columns import to_array
 
-_LOOKS = re.compile(r"(?:^|[\s>|\"'`*:-])topic\s?:.*?\s(?:partition|partitioncount)\s?:\s*(\d)?", re.I)
-
-_PLAIN_LINES = re.compile(
-    r"(?:\t?+Topic: ?+[a-zA-Z0-9._-]++[ \t]++(?:Partition|PartitionCount|TopicId): ?+[^\n]{1,100000}+\n)*+"
-)
 _SMALL = r"[0-9]{1,9}"  # nine digits always fit an int32
+_PARTITION = r"[0-9]{1,7}"  # at most MAX_PARTITION
 _IDS = rf"{_SMALL}(?:,{_SMALL})*"
 _START = r"^[ \t>|]*(?i:topic): ?(?P<topic>[a-zA-Z0-9._-]*[a-zA-Z0-9_-])"
 _PARTITION_LINE = (
-    rf"{_START}[ \t]+(?i:partition): ?(?P<partition>{_SMALL})[ \t]+(?i:leader): ?(?P<leader>{_SMALL}|-1|none)"
+    rf"{_START}[ \t]+(?i:partition): ?(?P<partition>{_PARTITION})[ \t]+(?i:leader): ?(?P<leader>{_SMALL}|-1|none)"
     rf"[ \t]+(?i:replicas): ?(?P<replicas>{_IDS})[ \t]+(?i:isr): ?(?P<isr>|{_IDS})"
     rf"(?P<moves>[ \t]+Adding Replicas: ?(?P<adding>|{_IDS})[ \t]+Removing Replicas: ?(?P<removing>|{_IDS}))?"
-    rf"(?P<elrs>[ \t]+Elr: ?(?P<elr>|N/A|{_IDS})[ \t]+LastKnownElr: ?(?P<known>|N/A|{_IDS}))?[ \t]*$"
+    rf"(?P<elrs>[ \t]+Elr: ?(?P<elr>|N/A|{_IDS})[ \t]+LastKnownElr: ?(?P<known>|N/A|{_IDS}))?"
+    # Confluent's columns
+    rf"(?P<offlines>[ \t]+Offline: ?(?P<offline>|{_IDS}))?(?P<watchers>[ \t]+Observers: ?(?P<observers>|{_IDS}))?"
+    rf"[ \t]*$"
 )
+_OPTIONAL = ("moves", "elrs", "offlines", "watchers")  # groups of columns that only some lines have
 # Only configs that can be split at every comma: dotted keys (or the one without a dot), plain values.
 _KEY = r"(?:[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+|preallocate)"
 _VALUE = r"[a-zA-Z0-9_:/*+-]*(?:\.[a-zA-Z0-9_:/*+-]+)*"
@@ -46,10 +48,6 @@ _TOPIC_LINE = (
 )
 _MAP = pa.map_(pa.string(), pa.string())
 _LINES = pa.schema([("raw", pa.string()), ("record_number", pa.int64()), ("line_number", pa.int64())])
-
-
-def _is_line(line: str) -> bool:
-    return _LOOKS.search(line[:2000]) is not None
 
 
 def _parse_batch(records: Records) -> pa.Table:
@@ -74,12 +72,12 @@ def _parse_partitions(lines: pa.Table) -> tuple[pa.Table, np.ndarray]:
     """Return (facts of the partition lines that match, which lines match)."""
     result = pc.extract_regex(to_array(lines["raw"]), _PARTITION_LINE)
     # With a leader and an empty ISR at its end, a line is perhaps cut off: the other parser has to judge.
-    ends = pc.and_(*(pc.equal(pc.struct_field(result, name), "") for name in ("moves", "elrs")))
+    ends = reduce(pc.and_, (pc.equal(pc.struct_field(result, name), "") for name in _OPTIONAL))
     leaderless = pc.is_in(pc.struct_field(result, "leader"), pa.array(["none", "-1"]))
     doubtful = pc.and_(pc.and_(pc.equal(pc.struct_field(result, "isr"), ""), ends), pc.invert(leaderless))
     matched = pc.and_(pc.is_valid(result), pc.invert(pc.fill_null(doubtful, True)))
     result = pc.filter(result, matched)
-    has_moves, has_elr = (pc.not_equal(result.field(name), "") for name in ("moves", "elrs"))
+    has_moves, has_elr, has_offline, has_observers = (pc.not_equal(result.field(name), "") for name in _OPTIONAL)
     columns = {
         "topic": result.field("topic"),
         "partition": pc.cast(result.field("partition"), pa.int32()),
@@ -90,6 +88,8 @@ def _parse_partitions(lines: pa.Table) -> tuple[pa.Table, np.ndarray]:
         "removing_replicas": _split_optional_ids(result.field("removing"), has_moves),
         "elr": _split_optional_ids(result.field("elr"), has_elr),
         "last_known_elr": _split_optional_ids(result.field("known"), has_elr),
+        "offline_replicas": _split_optional_ids(result.field("offline"), has_offline),
+        "observers": _split_optional_ids(result.field("observers"), has_observers),
     }
     return _build(FactKind.PARTITION.value, lines, matched, columns)
 
@@ -133,7 +133,8 @@ def _split_configs(column: pa.Array) -> pa.Array:
 FORMAT = Format(
     "describe",
     "kafka-topics --describe, any version",
-    Signature(line=_is_line, plain_lines=_PLAIN_LINES),
+    Signature(line=looks_like_data, beginning=looks_wrapped, plain_lines=PLAIN_LINES),
     parse_line,
+    read_records,
     parse_batch=_parse_batch,
 )

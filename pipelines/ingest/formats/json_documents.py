@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pipelines.ingest.formats.checked_values import quote, unparsable
 from pipelines.ingest.source_format import Fact, ParseRecord, Row, ignore
-from pipelines.ingest.text import PROSE, TOOL_MESSAGE, classify_noise, find_line_end
+from pipelines.ingest.text import PROSE, TOOL_MESSAGE, TYPOGRAPHIC_QUOTES, classify_noise, find_line_end
 
 TOPIC_TO_MOVE = "topic to move"
 
@@ -22,6 +22,7 @@ TEXT, _BROKEN, _FOREIGN = "text", "broken: ", "other: "
 
 # Every string, also an unfinished one, and whether it is a key. Strings are consumed whole, so this takes linear time.
 _STRING = re.compile(r'"((?:[^"\\]++|\\.)*+)(?:"(\s*+:)?|$)', re.DOTALL)
+REST_OF_DOCUMENT = re.compile(r'(?:\n(?:[ \t]++[\[{",\d“”]|[ \t]*+[\]}])[^\n]*+)++')
 _PIECE = re.compile(r'\s*[\[\]{}",]')
 _SPACE = re.compile(r"[ \t\r\n]*")
 # Not {code} or [user@host]: after a brace, a document has a key.
@@ -109,10 +110,13 @@ class _Walker:
             end = yield from self._walk_value(begin, (), ())
         except _BreakError as error:
             at = min(error.position, len(self._text))
-            line_end = find_line_end(self._text, at)
-            raw = self._text[at : min(line_end, at + _MAX_RAW)]
+            end = find_line_end(self._text, at)
+            # One fault per document: its other lines are indented, or close it.
+            rest = REST_OF_DOCUMENT.match(self._text, end)
+            end = rest.end() if rest is not None else end
+            raw = self._text[at : min(end, at + _MAX_RAW)]
             yield JsonEvent(JsonEventKind.BROKEN, (), self.get_line(at), raw, str(error))
-            return line_end
+            return end
         if not self._has_array:
             yield JsonEvent(JsonEventKind.FOREIGN, (), line, self._text[begin : min(end, begin + _MAX_RAW)])
         return end
@@ -238,7 +242,8 @@ def parse_elements(
                 raise unparsable("a piece of JSON outside of its document")
             return ignore(TOOL_MESSAGE if is_message(raw) else reason)
         if context.startswith(_BROKEN):
-            raise unparsable(f"{context[len(_BROKEN) :]}, at {quote(raw[:60])}")
+            hint = " (typographic quotes: replace them by straight ones)" if TYPOGRAPHIC_QUOTES & set(raw) else ""
+            raise unparsable(f"{context[len(_BROKEN) :]}{hint}, at {quote(raw[:60])}")
         if context.startswith(_FOREIGN):
             if find_keys(raw) - {"version"} == {"topics", "topic"}:  # the input of --generate, saved beside its output
                 return ignore(TOPIC_TO_MOVE)

@@ -228,7 +228,7 @@ def _parse_partition(kind: str, data: check.JsonObject, topic: str | None) -> di
     values: dict[str, Any] = {
         "topic": topic,
         "topic_id": data.read("topicId", check.as_text),
-        "partition": data.read("partitionId", check.as_int),
+        "partition": data.read("partitionId", check.as_partition),
     }
     for key, column in _LISTS.items():
         if data.get(key) is not None:

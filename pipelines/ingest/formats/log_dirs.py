@@ -120,7 +120,7 @@ def _parse_element(context: str, raw: str) -> list[Fact]:
     lag = replica.get("offsetLag", -1)
     values: dict[str, Any] = {
         "topic": check.as_topic(topic, "topic"),
-        "partition": check.as_int(partition, f"the number in partition {check.quote(name)}"),
+        "partition": check.as_partition(partition, f"the number in partition {check.quote(name)}"),
         "broker_id": check.as_int(place.get("broker"), "broker"),
         "size_bytes": replica.read("size", check.as_int, 0, check.INT64),
         # Kafka writes -1 for an unknown lag.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from pipelines.errors import SourceError
-from pipelines.ingest.formats.checked_values import INT64, as_int, as_topic, quote, unparsable
+from pipelines.ingest.formats.checked_values import INT64, as_int, as_partition, as_topic, quote, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import BLANK, PROMPT, PROSE, classify_noise, split_lines
 
@@ -45,7 +45,7 @@ def _parse_offset(_context: str | None, raw: str) -> list[Fact]:
         if reason == PROSE and _NEARLY.fullmatch(line):
             raise unparsable(f"{quote(line)} is not topic:partition:offset")
         return ignore(reason)
-    topic, partition = as_topic(match[1], "topic"), as_int(match[2], "partition")
+    topic, partition = as_topic(match[1], "topic"), as_partition(match[2], "partition")
     if match[3].strip() in ("", "-1"):  # no leader, or no such offset
         return ignore("offset unknown")
     # With --offsets N old versions print several, the newest first.
@@ -100,7 +100,7 @@ def _parse_checkpoint(context: str | None, raw: str) -> list[Fact]:
         raise unparsable(f"{quote(line)} is not topic, partition, offset")
     values = {
         "topic": as_topic(entry[0], "topic"),
-        "partition": as_int(entry[1], "partition"),
+        "partition": as_partition(entry[1], "partition"),
         "broker_id": as_int(value, "broker id"),
         "high_watermark": as_int(entry[2], "offset", 0, INT64),
     }

@@ -57,7 +57,7 @@ def parse_listing(path: str, children: list[str]) -> list[Fact]:
         return [(FactKind.BROKER, {"broker_id": i, "registered": True}) for i in ids] or ignore("empty broker listing")
     if match := _PARTITIONS.fullmatch(path):
         for child in children:
-            check.as_int(child, "partition")
+            check.as_partition(child, "partition")
         return [(FactKind.TOPIC, {"topic": match[1], "partition_count": len(children)})]
     return ignore("listing")
 
@@ -121,7 +121,7 @@ def _parse_topic(topic: str, result: check.JsonObject) -> list[Fact]:
         values: dict[str, Any] = {
             "topic": topic,
             "topic_id": topic_id,
-            "partition": check.as_int(key, "partition"),
+            "partition": check.as_partition(key, "partition"),
             "replicas": check.as_broker_ids(replicas, f"partitions.{check.quote(key)}"),
         }
         for column, lists in moves.items():
@@ -134,7 +134,7 @@ def _parse_topic(topic: str, result: check.JsonObject) -> list[Fact]:
 def _parse_state(topic: str, partition: str, result: check.JsonObject) -> Fact:
     return FactKind.PARTITION, {
         "topic": check.as_text(topic, "topic"),
-        "partition": check.as_int(partition, "partition"),
+        "partition": check.as_partition(partition, "partition"),
         "leader": result.read("leader", check.as_int, -1),
         "leader_epoch": result.read("leader_epoch", check.as_int, -1) if "leader_epoch" in result else None,
         "controller_epoch": result.read("controller_epoch", check.as_int) if "controller_epoch" in result else None,

@@ -9,8 +9,8 @@ from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 from pipelines.ingest.merge import topic_merge
 from pipelines.ingest.merge.entities import BOTH_QUARANTINED, FIRST_USED, PARTITIONS, REGISTRATIONS, Entities
-from pipelines.ingest.merge.fact_merge import MergedFacts, merge_by_key, show_place, show_value
-from pipelines.ingest.merge.inferred_state import count_usage
+from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, MergedFacts, merge_by_key, show_place, show_value
+from pipelines.ingest.merge.live_brokers import count_usage
 from pipelines.ingest.merge.log_merge import merge_logs
 from pipelines.ingest.merge.shard_facts import SOURCED_FACTS, ShardFacts
 from pipelines.ingest.merge.topic_merge import LOAD_FIELDS
@@ -20,7 +20,13 @@ from udfs.arrow.ragged import has_repeat, is_in_segment, row_of
 
 __all__ = ["SOURCED_FACTS", "merge_facts"]
 
-_STATE = ("replicas", "leader", "isr", "leader_epoch", "elr", "last_known_elr", "adding_replicas", "removing_replicas")
+_STATE = (
+    *("replicas", "leader", "isr", "leader_epoch", "elr", "last_known_elr"),
+    *("adding_replicas", "removing_replicas", "observers", "offline_replicas"),
+)
+_KEEP_ONE_OBSERVED = "two listings of the same topics at different moments: keep one of them"
+_KEEP_ONE_DECLARED = "two assignments of the same topics: keep one of them"
+_FULLY_SHOWN = "fully_shown"  # whether the sources surely show every partition of the topic
 _BROKER = tuple(name for name in REGISTRATIONS.names if name != "broker_id")
 
 
@@ -29,14 +35,15 @@ def merge_facts(facts: pa.Table) -> Entities:
     shard = ShardFacts(facts)
     registrations, listed_brokers = _merge_brokers(shard)
     declared, listed_topics = topic_merge.merge_topics(shard)
-    partitions = _merge_partitions(shard, listed_brokers)
+    partitions = _merge_partitions(shard, listed_brokers, declared)
+    usage = count_usage(partitions, to_flags(partitions[_FULLY_SHOWN]))
     partitions = topic_merge.add_listed_partitions(partitions, declared, listed_topics)
     partitions = partitions.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
     partitions, stray_logs = merge_logs(shard, partitions)
     partitions = topic_merge.share_topic_loads(partitions, declared).select(PARTITIONS.names).cast(PARTITIONS)
     topics = topic_merge.describe_topics(declared, partitions)
     quarantine, outcomes = shard.count_outcomes()
-    others = (quarantine, shard.build_conflicts(), outcomes, count_usage(partitions))
+    others = (quarantine, shard.build_conflicts(), outcomes, usage)
     return Entities(partitions, topics, registrations, stray_logs, *others)
 
 
@@ -65,8 +72,10 @@ def _merge_brokers(shard: ShardFacts) -> tuple[pa.Table, npt.NDArray[np.int32] |
     return table.cast(REGISTRATIONS), ids[exists]
 
 
-def _merge_partitions(shard: ShardFacts, listed_brokers: npt.NDArray[np.int32] | None) -> pa.Table:
-    """Return the partitions without the quarantined ones."""
+def _merge_partitions(
+    shard: ShardFacts, listed_brokers: npt.NDArray[np.int32] | None, declared: topic_merge.Declared
+) -> pa.Table:
+    """Return the partitions without the quarantined ones, and of each whether its topic is fully shown."""
     facts = shard.select(FactKind.PARTITION)
     code, _ = to_codes(facts["topic"])
     key = (code << np.int64(32)) + to_numpy(facts["partition"]).astype(np.int64)
@@ -74,6 +83,9 @@ def _merge_partitions(shard: ShardFacts, listed_brokers: npt.NDArray[np.int32] |
     first = pa.array(merged.first_rows)
     columns = {name: to_array(facts[name]).take(first) for name in ("topic", "partition", "source", "line_number")}
     table = pa.table(columns | {name: merged.table[name] for name in (*_STATE, *LOAD_FIELDS)})
+    # Quarantined partitions count: a listing that shows them leaves nothing out.
+    fully_shown = topic_merge.find_fully_shown(table["topic"], table["partition"], declared)
+    table = table.append_column(_FULLY_SHOWN, pa.array(fully_shown))
     faults = _find_partition_faults(table, listed_brokers)
     _quarantine_partitions(shard, facts, merged, faults)
     return table.filter(pa.array(~np.isin(np.arange(table.num_rows), list(faults))))
@@ -91,6 +103,7 @@ def _quarantine_partitions(
         return f"partition {facts['topic'][row].as_py()}-{facts['partition'][row].as_py()}"
 
     own_reasons: dict[int, list[str]] = {}
+    remedies: dict[int, str] = {}
     places: dict[int, str] = {}  # where two of the different values are, for facts that only repeat one of them
     for conflict in merged.conflicts:
         row, used_row, field = conflict.row, conflict.used_row, conflict.field
@@ -100,6 +113,8 @@ def _quarantine_partitions(
         if is_resolved:
             continue
         faults.setdefault(entity, [])
+        is_declared = facts["format"][row].as_py() in DECLARED_FORMATS
+        remedies.setdefault(entity, _KEEP_ONE_DECLARED if is_declared else _KEEP_ONE_OBSERVED)
         places.setdefault(entity, f"in {show_place(facts, used_row)} and in {show_place(facts, row)}")
         for here, there in ((row, used_row), (used_row, row)):
             own_reasons.setdefault(here, []).append(
@@ -112,7 +127,8 @@ def _quarantine_partitions(
             others = [f"{get_name(row)}: {reason}" for reason in reasons]
             if not own and not others:
                 others = [f"{get_name(row)} has conflicting records {places[entity]}"]
-            shard.quarantine(int(fact_rows[row]), *own, *others)
+            remedy = [remedies[entity]] if entity in remedies else []
+            shard.quarantine(int(fact_rows[row]), *own, *others, *remedy)
     shard.ignore_duplicates(facts, merged)
 
 

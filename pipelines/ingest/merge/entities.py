@@ -56,7 +56,10 @@ PARTITIONS = pa.schema(
     ]
 )
 STATE_INFERRED = column(
-    "state_inferred", FLAG, "no source shows its leader or its ISR: what is missing is inferred as healthy", required=True
+    "state_inferred",
+    FLAG,
+    "no source shows its leader or its ISR: what is missing is inferred as healthy",
+    required=True,
 )
 INFERRED_PARTITIONS = PARTITIONS.append(STATE_INFERRED)
 
@@ -113,6 +116,7 @@ USAGE = pa.schema(
         column("in_sync", LONG, "ISR memberships in partitions that have a leader"),
         column("leaderless_isr", LONG, "ISR memberships in partitions that have no leader"),
         column("leaderless_elr", LONG, "ELR memberships in partitions that have no leader"),
+        column("leaderless_empty", LONG, "replicas of partitions that have neither leader nor ISR nor ELR"),
         column("online_replicas", LONG, "replicas that a source with a column of offline replicas shows online"),
         column("offline_replicas", LONG, "replicas that such a source shows offline"),
         column("adding_replicas", LONG, "replicas that a reassignment is adding"),

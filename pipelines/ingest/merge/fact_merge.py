@@ -16,11 +16,8 @@ from udfs.arrow.ragged import first_true, row_of
 
 Ints = npt.NDArray[np.int64]
 
-# What a running cluster shows outranks what a person or a plan declares.
-OBSERVED_FORMATS = (
-    *("kraft-log", "zookeeper-json", "zookeeper-cli", "describe", "log-dirs", "model"),
-    *("offsets", "offset-checkpoint"),
-)
+# What a person or a plan declares; what a running cluster shows, in all other formats, outranks it.
+DECLARED_FORMATS = ("reassignment", "tool-input", "broker-list", "topic-list")
 _UNORDERED_FIELDS = frozenset(
     {"isr", "elr", "last_known_elr", "adding_replicas", "removing_replicas", "observers", "offline_replicas"}
 )

@@ -9,14 +9,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.formats import kraft_log, log_dirs
+from pipelines.ingest.formats import kraft_log, log_dirs, zookeeper_cli
 from pipelines.ingest.merge.entities import CONFLICTS, FIRST_USED, OUTCOMES, QUARANTINE
-from pipelines.ingest.merge.fact_merge import OBSERVED_FORMATS, Conflict, MergedFacts, show_value
+from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, Conflict, MergedFacts, show_value
 from pipelines.ingest.source_format import FACTS, FactKind
-from udfs.arrow.columns import to_codes, to_flags
+from udfs.arrow.columns import is_valid, to_codes, to_flags
 
 KRAFT_LOG = kraft_log.FORMAT.name
 LOG_DIRS = log_dirs.FORMAT.name
+ZOOKEEPER_CLI = zookeeper_cli.FORMAT.name
 
 # Facts with their origin. `home` is false for a broker's fact that was copied to this shard of the cluster as
 # information only; the outcome of its record is counted in its home shard.
@@ -34,7 +35,8 @@ class RecordOutcome(StrEnum):
 class ShardFacts:
     """The facts of one shard, and what merging finds out about them.
 
-    `facts` has schema SOURCED_FACTS, and `answers` (bool), `source_index` (by name), `format_rank`, `fact` (row).
+    `facts` has schema SOURCED_FACTS, and `answers`, `from_full_listing` (bool), `source_index` (by name),
+    `format_rank`, `fact` (row).
     `statements` are those neither ignored nor rejected; those of KRaft logs as they are at the log's end.
     """
 
@@ -49,8 +51,9 @@ class ShardFacts:
         registered = pc.if_else(is_answer, unknown, facts["registered"])
         columns = {
             "answers": pc.if_else(is_answer, facts["registered"], unknown),
+            "from_full_listing": _find_full_listings(facts, registered),
             "source_index": pa.array(rank[index] if len(names) else index),
-            "format_rank": pc.cast(pc.invert(pc.is_in(facts["format"], pa.array(OBSERVED_FORMATS))), pa.int64()),
+            "format_rank": pc.cast(pc.is_in(facts["format"], pa.array(DECLARED_FORMATS)), pa.int64()),
             "fact": pa.array(np.arange(facts.num_rows)),
         }
         facts = facts.set_column(facts.schema.get_field_index("registered"), "registered", registered)
@@ -158,6 +161,26 @@ class ShardFacts:
             if n
         ]
         return pa.Table.from_pylist(rows, QUARANTINE), pa.Table.from_pylist(outcomes, OUTCOMES)
+
+
+def _find_full_listings(facts: pa.Table, registered: pa.ChunkedArray) -> pa.Array:
+    """Return true for registrations by sources that list all of them, else null.
+
+    A zkCli session does so only if it lists the broker ids: it shows the ids alone. One that gets some brokers' znodes,
+    which name a host, says nothing of the others. A rejected record may be the registration that is missing.
+    """
+    is_cli = to_flags(pc.equal(facts["format"], ZOOKEEPER_CLI))
+    is_registered = to_flags(registered)
+    is_id_alone = is_registered & is_cli & ~is_valid(facts["host"]) & ~is_valid(facts["rack"])
+    source, names = to_codes(facts["source"])
+    lists_ids = np.zeros(len(names), dtype=np.bool_)
+    lists_ids[source[is_id_alone]] = True
+    form, formats = to_codes(facts["format"])
+    part = source * len(formats) + form
+    # Rejected records of known topics are in the shard of the topic: all shards must agree.
+    is_rejected = to_flags(pc.equal(facts["kind"], FactKind.REJECTED)) & ~is_valid(facts["topic"])
+    is_full = is_registered & (~is_cli | lists_ids[source]) & ~np.isin(part, part[is_rejected])
+    return pa.array(is_full, mask=~is_full)
 
 
 def _find_record_heads(

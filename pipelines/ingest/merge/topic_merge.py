@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,6 +20,7 @@ from udfs.plurals import count_of
 
 LOAD_FIELDS = tuple(field.name for field in LOADS)
 _FIELDS = ("topic_id", "partition_count", "replication_factor", "configs", "marked_for_deletion", *LOAD_FIELDS)
+_TOPIC_LINE = ("partition_count", "replication_factor", "topic_id")  # what only a description of the topic has
 # Whole Kafka clusters have fewer. A higher count of one topic is a typing error, and would fill the memory.
 _MAX_PARTITIONS = 10_000_000
 _NAMED_PARTITIONS = 20  # of those that are missing
@@ -87,6 +89,24 @@ def add_listed_partitions(partitions: pa.Table, declared: Declared, listed: set[
     schema = partitions.schema
     added = pa.table([columns.get(f.name, pa.nulls(len(topic), f.type)) for f in schema], schema=schema)
     return pa.concat_tables([partitions, added])
+
+
+def find_fully_shown(topic: pa.ChunkedArray, partition: pa.ChunkedArray, declared: Declared) -> npt.NDArray[np.bool_]:
+    """Return, for each of some distinct partitions, whether they surely are all of its topic's.
+
+    kafka-topics omits the lines of topics when it selects partitions, as with --under-replicated-partitions.
+    """
+    topic_code, names = to_codes(topic)
+    number = to_numpy(partition).astype(np.int64)
+    expected = np.zeros(len(names), dtype=np.int64)
+    np.maximum.at(expected, topic_code, number + 1)
+    has_line = np.zeros(len(names), dtype=np.bool_)
+    for i, name in enumerate(names.to_pylist()):
+        fields = declared.get(name, {})
+        has_line[i] = any(fields.get(column) is not None for column in _TOPIC_LINE)
+        expected[i] = max(expected[i], fields.get("partition_count") or 0)
+    is_full = has_line & (np.bincount(topic_code, minlength=len(names)) == expected)
+    return np.asarray(is_full[topic_code])
 
 
 def share_topic_loads(partitions: pa.Table, declared: Declared) -> pa.Table:

@@ -7,8 +7,8 @@
 | orders-0  | 1, 2     | 1      | 1, 2    | 100   | 10   | 20    | min.insync.replicas of orders is 2     |
 | orders-1  | 2, 3     | 2      | 2, 3    | 200   | 20   | 40    |                                        |
 
-Brokers 1, 2 and 3 are live, broker 4 is down. Broker 1 is in rack a, brokers 2 and 3 are in rack b. Only clicks allows
-unclean elections.
+Brokers 1 and 3 are live, broker 2 is of unknown state and counts as live, broker 4 is down. Broker 1 is in rack a,
+brokers 2 and 3 are in rack b. Only clicks allows unclean elections.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def make_small_cluster(spark: SparkSession) -> Frames:
         spark,
         "silver.brokers",
         "broker_id rack live",
-        [(1, "a", True), (2, "b", True), (3, "b", True), (4, "a", False)],
+        [(1, "a", True), (2, "b", None), (3, "b", True), (4, "a", False)],
     )
     topics = input_frame(
         spark,

@@ -19,7 +19,7 @@ MANUAL = [[1, 2], [1, 2], [1, 3]]
 def test_origin_of_topics(spark: SparkSession) -> None:
     lists = [("orders", i, replicas) for i, replicas in enumerate(ORDERS)]
     lists += [("manual", i, replicas) for i, replicas in enumerate(MANUAL)]
-    brokers = [(broker, None, True) for broker in (1, 2, 3)]
+    brokers = [(1, None, True), (2, None, None), (3, None, True)]  # unknown counts as live
     frames = {
         "silver.topics": input_frame(spark, "silver.topics", "topic", [("orders",), ("manual",), ("unseen",)]),
         "silver.partitions": input_frame(

@@ -51,7 +51,7 @@ def test_placements_by_kafka_on_one_broker(spark: SparkSession) -> None:
     """Of one broker, every start index and shift is 0. Only the listed partition is placed, with its loads."""
     loads = [{"partition": 2, "size_bytes": 5, "bytes_in_per_s": 6.0, "bytes_out_per_s": 7.0}]
     frames = {
-        "silver.brokers": input_frame(spark, "silver.brokers", BROKERS, [(4, None, True), (5, None, False)]),
+        "silver.brokers": input_frame(spark, "silver.brokers", BROKERS, [(4, None, None), (5, None, False)]),
         "silver.topics": input_frame(
             spark,
             "silver.topics",
@@ -76,14 +76,17 @@ def test_placements_by_kafka_on_one_broker(spark: SparkSession) -> None:
     )
 
 
-# Three brokers. `ring` has three partitions on two brokers each, so by any round robin every broker leads one of them
-# and follows another. `solo` adds one leader, with one replica. `wide` needs four brokers, and cannot be placed.
+# Three brokers; whether broker 2 is live is unknown, so it counts. `ring` has three partitions on two brokers each, so
+# by any round robin every broker leads one of them and follows another. `solo` adds one leader, with one replica.
+# `wide` needs four brokers, and cannot be placed.
 # Now, broker 1 leads ring-0, ring-1 and solo-0, and broker 2 leads ring-2.
 @pytest.fixture(scope="module")
 def ring(spark_application: SparkSession) -> Frames:
     spark = spark_application
     return {
-        "silver.brokers": input_frame(spark, "silver.brokers", BROKERS, [(i, None, True) for i in (1, 2, 3)]),
+        "silver.brokers": input_frame(
+            spark, "silver.brokers", BROKERS, [(1, None, True), (2, None, None), (3, None, True)]
+        ),
         "silver.topics": input_frame(
             spark, "silver.topics", TOPICS, [("ring", 3, 3, 2), ("solo", 1, 1, 1), ("wide", 1, 1, 4)]
         ),

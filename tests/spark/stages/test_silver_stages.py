@@ -38,6 +38,7 @@ DESCRIBE = [
     LEADER_1,
 ]
 AFTER = [LEADER_2]  # another describe of clicks-0
+KEEP_ONE = "two listings of the same topics at different moments: keep one of them"
 HEADER = '{"delimiter": ",", "columns": ["broker_id", "rack", "host", "port"]}'
 BROKERS_CSV = ["1,a,h1,9092", "2,b,h2,9093", "3,b,,", "4,,,", "1,c,h1,9092"]  # after the header in line 1
 REASSIGNMENT = '{"topic": "new", "partition": 0, "replicas": [4, 1]}'  # no source shows its leader
@@ -105,12 +106,12 @@ def test_entities_of_each_kind(spark: SparkSession, silver: Frames) -> None:
 def test_what_brokers_do_in_the_partitions(spark: SparkSession, silver: Frames) -> None:
     """Partitions that are quarantined do not count."""
     actual = silver["internal.entities"].where("entity = 'usage'").select(*KEYS, "usage.*")
-    columns = "broker_id replicas leaders in_sync unknown"
+    columns = "broker_id replicas leaders in_sync adding_replicas unknown_replicas filtered_replicas"
     expected = [
-        (1, 3, 1, 1, 1),  # orders-0, solo-0, and new-0, of which no source shows a leader
-        (2, 3, 1, 2, 0),  # orders-0, orders-1, orders-2
-        (3, 2, 2, 2, 0),  # orders-2, solo-0
-        (4, 2, 0, 0, 1),  # orders-1, new-0
+        (1, 3, 1, 1, 1, 1, 0),  # orders-0, solo-0 (adding), and new-0, of which no source shows a leader
+        (2, 3, 1, 2, 0, 0, 0),  # orders-0, orders-1, orders-2
+        (3, 2, 2, 2, 0, 0, 1),  # orders-2, solo-0 without a line of its topic
+        (4, 2, 0, 0, 0, 1, 0),  # orders-1, new-0
     ]
     schema = "cluster_id string, snapshot_id string, broker_id int, " + ", ".join(
         f"{name} bigint" for name in columns.split()[1:]
@@ -122,15 +123,16 @@ def test_what_brokers_do_in_the_partitions(spark: SparkSession, silver: Frames) 
     )
 
 
-# Brokers 1 and 2 answer kafka-log-dirs, broker 3 leads. Broker 4 has replicas but is in no ISR: it is down.
+# Broker 4 has a replica in a topic that is fully shown, but is in no ISR: it is down.
 @pytest.mark.stage("silver.brokers")
 def test_brokers(spark: SparkSession, silver: Frames) -> None:
     columns = "broker_id rack host port live live_reason registered fenced controller draining replicas leaders"
     expected = [
-        (1, "a", "h1", 9092, True, "answers", None, None, False, False, 3, 1),  # new-0, orders-0, solo-0
-        (2, "b", "h2", 9093, True, "answers", None, None, False, False, 3, 1),  # orders-0, orders-1, orders-2
-        (3, "b", None, None, True, "leads or is in sync", None, None, False, False, 2, 2),  # orders-2, solo-0
-        (4, None, None, None, False, "no leaders, and in no ISR", None, None, False, False, 2, 0),  # new-0, orders-1
+        # Brokers of new-0, orders-0, solo-0; of orders-0, orders-1, orders-2; of orders-2, solo-0; of new-0, orders-1.
+        (1, "a", "h1", 9092, True, "leads 1 partition", None, None, False, False, 3, 1),
+        (2, "b", "h2", 9093, True, "leads 1 partition", None, None, False, False, 3, 1),
+        (3, "b", None, None, True, "leads 2 partitions", None, None, False, False, 2, 2),
+        (4, None, None, None, False, "in no ISR of its 1 replica", None, None, False, False, 2, 0),
     ]
     assert_df_equality(
         select_columns(silver["silver.brokers"], columns),
@@ -169,6 +171,25 @@ def test_topics(spark: SparkSession, silver: Frames) -> None:
     )
 
 
+@pytest.mark.stage("silver.partitions")
+def test_a_broker_of_unknown_state_counts_as_live(spark: SparkSession, silver: Frames) -> None:
+    """Broker 4 is in the inferred ISR of new-0, and leads it; no other state changes."""
+    unknown = F.when(F.col("broker_id") != 4, F.col("live"))
+    brokers = silver["silver.brokers"].withColumn("live", unknown)
+    actual = run_stage("silver.partitions", {**silver, "silver.brokers": brokers})
+    columns = "topic partition leader isr successor"
+    expected = [
+        ("new", 0, 4, [4, 1], 1),
+        ("orders", 0, 1, [1, 2], 2),
+        ("orders", 1, 2, [2], 4),  # uncleanly
+        ("orders", 2, 3, [3], 2),
+        ("solo", 0, 3, [3], 1),
+    ]
+    assert_df_equality(
+        select_columns(actual, columns), expected_frame(spark, "silver.partitions", columns, expected), **SAME_ROWS
+    )
+
+
 # Successors: of orders-0 from the ISR; of orders-1 none, as broker 4 is down; of orders-2 uncleanly, as the topic
 # allows; of solo-0 from the ELR. For new-0, no source shows leader and ISR: its live replica is both.
 @pytest.mark.stage("silver.partitions")
@@ -186,18 +207,18 @@ def test_partitions(spark: SparkSession, silver: Frames) -> None:
         select_columns(actual, state), expected_frame(spark, "silver.partitions", state, expected), **SAME_ROWS
     )
     others = (
-        "topic partition elr last_known_elr adding_replicas removing_replicas size_bytes bytes_in_per_s "
-        "bytes_out_per_s logs"
+        "topic partition elr last_known_elr adding_replicas removing_replicas observers offline_replicas size_bytes "
+        "bytes_in_per_s bytes_out_per_s logs"
     )
     unknown = {"log_end_offset": None, "high_watermark": None, "log_dir": "/d"}
     logs = [{"size_bytes": 100, "offset_lag": 0, **unknown}, {"size_bytes": 90, "offset_lag": 5, **unknown}]
-    no_lists = (None, None, None, None)
+    no_lists = (None, None, None, None, None, None)
     expected_others: Rows = [
         ("new", 0, *no_lists, None, None, None, None),
         ("orders", 0, *no_lists, 100, None, None, logs),  # as large as the leader's log
         ("orders", 1, *no_lists, None, None, None, None),
         ("orders", 2, *no_lists, None, None, None, None),
-        ("solo", 0, [1], [1], [1], [], None, None, None, None),
+        ("solo", 0, [1], [1], [1], [], None, None, None, None, None, None),
     ]
     assert_df_equality(
         select_columns(actual, others), expected_frame(spark, "silver.partitions", others, expected_others), **SAME_ROWS
@@ -236,8 +257,8 @@ def test_quarantine(spark: SparkSession, silver: Frames) -> None:
     columns = "source record_number line_number raw reasons"
     expected = [
         ("describe.txt", 4, 5, BAD_LEADER, ["partition orders-3: leader 7 is not among its replicas"]),
-        ("describe.txt", 8, 9, LEADER_1, ["partition clicks-0: leader 1 here, but 2 in after.txt line 1"]),
-        ("after.txt", 0, 1, LEADER_2, ["partition clicks-0: leader 2 here, but 1 in describe.txt line 9"]),
+        ("describe.txt", 8, 9, LEADER_1, ["partition clicks-0: leader 1 here, but 2 in after.txt line 1", KEEP_ONE]),
+        ("after.txt", 0, 1, LEADER_2, ["partition clicks-0: leader 2 here, but 1 in describe.txt line 9", KEEP_ONE]),
     ]
     assert_df_equality(
         select_columns(run_stage("silver.quarantine", silver), columns),

@@ -131,9 +131,9 @@ def test_columns_of_other_distributions_may_be_anywhere() -> None:
             "replication_factor": 3,
             "configs": [("min.insync.replicas", "2")],
         },
-        partition("orders", 0, 0, [0, 1, 2], [0, 1]),
-        partition("orders", 1, 1, [1, 2, 0], [1, 2, 0], elr=[2]),
-        partition("orders", 2, 2, [2, 0, 1], [2, 0]),
+        partition("orders", 0, 0, [0, 1, 2], [0, 1], offline_replicas=[2], observers=[2]),
+        partition("orders", 1, 1, [1, 2, 0], [1, 2, 0], elr=[2], offline_replicas=[]),
+        partition("orders", 2, 2, [2, 0, 1], [2, 0], offline_replicas=[1], observers=[0]),
     ]
 
 
@@ -378,6 +378,10 @@ def partition_lines(draw: st.DrawFn) -> str:
         fields += [("Adding Replicas", draw(_joined | st.just(""))), ("Removing Replicas", draw(_joined | st.just("")))]
     if draw(st.booleans()):
         fields += [("Elr", draw(_elr)), ("LastKnownElr", draw(_elr))]
+    if draw(st.integers(0, 3)) == 0:
+        fields.append(("Offline", draw(_elr)))
+    if draw(st.integers(0, 3)) == 0:
+        fields.append((draw(st.sampled_from(["Observers", "LiveObservers"])), draw(_elr)))
     if draw(st.integers(0, 5)) == 0:
         fields.append(("MarkedForDeletion", "true"))
     if draw(st.integers(0, 5)) == 0:

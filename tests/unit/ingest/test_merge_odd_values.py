@@ -39,13 +39,34 @@ def test_an_absurd_partition_count_costs_no_memory(tmp_path: Path) -> None:
     assert [(t["partitions"], t["listed_partitions"]) for t in snapshot.topics.to_pylist()] == [(1, 1)]
 
 
-def test_an_absurd_partition_number_costs_no_memory(tmp_path: Path) -> None:
-    text = HEADER.format(count=3, configs="") + LINE.format(partition=2_100_000_000)
+def test_a_huge_partition_number_costs_no_memory(tmp_path: Path) -> None:
+    text = HEADER.format(count=3, configs="") + LINE.format(partition=9_999_999)
     (topic,) = load(tmp_path, text).topics.to_pylist()
     assert topic["warnings"] == [
-        f"2100000000 of 2100000001 partitions are not shown: {', '.join(map(str, range(20)))} and 2099999980 more",
-        "declares 3 partitions but shows partition 2100000000",
+        f"9999999 of 10000000 partitions are not shown: {', '.join(map(str, range(20)))} and 9999979 more",
+        "declares 3 partitions but shows partition 9999999",
     ]
+
+
+@pytest.mark.parametrize("number", [10_000_000, 2_147_483_647])
+def test_a_partition_number_above_the_limit_costs_its_line_and_not_the_source(tmp_path: Path, number: int) -> None:
+    describe = HEADER.format(count=1, configs="") + LINE.format(partition=0) + LINE.format(partition=number)
+    entry = {"topic": "t", "partition": number, "replicas": [1]}
+    reassignment = json.dumps({"version": 1, "partitions": [entry]})
+    znode = json.dumps({"path": f"/brokers/topics/t/partitions/{number}/state", "data": '{"leader":1,"isr":[1]}'})
+    files = {
+        "describe.txt": describe,
+        "plan.json": reassignment,
+        "states.jsonl": znode + "\n",
+        "offsets.txt": f"t:{number}:5\n",
+        "kcat.txt": f" partition {number}, leader 1, replicas: 1, isrs: 1\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    snapshot = load_snapshot(find_source(str(tmp_path)))
+    assert snapshot.partitions["partition"].to_pylist() == [0]
+    reasons = [reason for row in snapshot.quarantined for reason in row["reasons"]]
+    assert sum(str(number) in reason and "expected 0 to 9999999" in reason for reason in reasons) >= 4
 
 
 def test_an_absurd_topic_list_row_is_quarantined(tmp_path: Path) -> None:
@@ -89,8 +110,9 @@ def test_a_name_without_a_path_is_rejected() -> None:
 def test_reasons_of_conflicting_lines_name_the_other_lines(tmp_path: Path) -> None:
     other = LINE.format(partition=0).replace("Leader: 1", "Leader: 2")
     snapshot = load(tmp_path, LINE.format(partition=0) + other + LINE.format(partition=0) + LINE.format(partition=1))
+    remedy = "two listings of the same topics at different moments: keep one of them"
     assert {row["line_number"]: row["reasons"] for row in snapshot.quarantined} == {
-        1: ["partition t-0: leader 1 here, but 2 in describe.txt line 2"],
-        2: ["partition t-0: leader 2 here, but 1 in describe.txt line 1"],
-        3: ["partition t-0 has conflicting records in describe.txt line 1 and in describe.txt line 2"],
+        1: ["partition t-0: leader 1 here, but 2 in describe.txt line 2", remedy],
+        2: ["partition t-0: leader 2 here, but 1 in describe.txt line 1", remedy],
+        3: ["partition t-0 has conflicting records in describe.txt line 1 and in describe.txt line 2", remedy],
     }

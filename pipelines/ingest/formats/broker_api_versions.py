@@ -1,0 +1,60 @@
+"""`kafka-broker-api-versions`: the live brokers with their racks; the API versions below each are not used."""
+
+import re
+
+from pipelines.ingest.formats.checked_values import as_int, quote, unparsable
+from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
+from pipelines.ingest.text import PROSE, classify_noise
+
+# Kafka 4 adds isFenced. `-> (` is followed by versions, `-> ERROR: ` by why the broker did not answer.
+_BROKER = re.compile(
+    r"(?:^|[\s>|\"'`*#-])([^\s()]++) \(id: (-?[0-9]++) rack: ([^()\n]*+)\)\s*+-\s?(?:>|&gt;)\s*+(\(|ERROR\b|$)"
+)
+_FENCED = re.compile(r"^(.*?)\s++isFenced: (true|false)$")
+_VERSION = re.compile(
+    r"[\s>|#]*+[A-Z]\w*+\([0-9]++\): (?:[0-9]++(?: to [0-9]++)?|UNSUPPORTED)(?: \[[^\]\n]*+\])?+,?\s*+"
+)
+_CLOSING = re.compile(r"[\s>|#`]*+\),?[\s`]*+")
+_NEARLY = re.compile(r"\(id: -?[0-9]++(?: rack:|\s*+$)")
+VERSION = "API version"
+
+
+def _is_line(line: str) -> bool:
+    line = line[:2000]
+    return ("(id: " in line and _BROKER.search(line) is not None) or _VERSION.fullmatch(line) is not None
+
+
+def _parse_record(_context: str | None, raw: str) -> list[Fact]:
+    match = _BROKER.search(raw)
+    if match is None:
+        if _VERSION.fullmatch(raw) or _CLOSING.fullmatch(raw):
+            return ignore(VERSION)
+        reason = classify_noise(raw)
+        if reason == PROSE and _NEARLY.search(raw):
+            raise unparsable(f"{quote(raw.strip())} is no whole line as in host:9092 (id: 1 rack: a) -> (")
+        return ignore(reason)
+    host, colon, port = match[1].rpartition(":")
+    broker_id = as_int(match[2], "id", -(2**31))
+    if broker_id < 0:
+        return ignore("bootstrap server, not a broker")
+    if not colon:
+        raise unparsable(f"{quote(match[1])} is not host:port")
+    fenced = _FENCED.match(match[3])
+    rack = (fenced[1] if fenced else match[3]).strip()
+    values: dict[str, object] = {
+        "broker_id": broker_id,
+        "host": host or None,
+        "port": as_int(port, "port", 0, 65535),
+        "rack": None if rack in ("null", "") else rack,
+        # The tool asks every broker that the cluster names as live; one that it cannot reach is live all the same.
+        "registered": True,
+        "fenced": None if fenced is None else fenced[2] == "true",
+    }
+    return [(FactKind.BROKER, values)]
+
+
+FORMAT = Format(
+    "broker-api-versions",
+    "kafka-broker-api-versions: live brokers and their racks",
+    *(Signature(line=_is_line), _parse_record),
+)

@@ -1,0 +1,143 @@
+"""What Java programs print of topics: `TopicDescription` of Kafka's AdminClient, `PartitionInfo` of its consumers."""
+
+import re
+from collections.abc import Iterator
+
+from pipelines.ingest.formats.checked_values import as_int, as_partition, as_text, as_topic, quote, unparsable
+from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
+from pipelines.ingest.text import classify_noise, split_lines
+
+# Each piece of a line that counts, in its order: `name=orders, internal=`, then partitions.
+_TOPIC = r"\bname=(?P<topic>[^\s,()={}]++), internal="
+_BEGIN = r"\(partition=[0-9]++, leader="
+_INFO = r"Partition\(topic = "
+_PIECE = re.compile(rf"{_TOPIC}|(?P<described>{_BEGIN})|(?P<info>{_INFO})")
+_LOOKS = re.compile(rf"{_TOPIC}|{_BEGIN}|{_INFO}[^\s,]++, partition = [0-9]")
+_NODE = re.compile(r"([^\s,()=]*+) \(id: (-?[0-9]++) rack: ([^()\n]*?)(?: isFenced: (?:true|false))?\)")
+_NODES = r"(?:[^\s,()=]*+ \(id: -?[0-9]++ rack: [^()\n]*+\)(?:, )?+)*+"
+_DESCRIBED = re.compile(
+    rf"\(partition=([0-9]++), leader=(none|null|{_NODES}),? ?replicas=({_NODES}),? ?isr=({_NODES})"
+    rf"(?:,? ?elr=(N/A|{_NODES}),? ?lastKnownElr=(N/A|{_NODES}))?\)"
+)
+_IDS = r"\[([0-9, ]*+)\]"
+_PARTITION_INFO = re.compile(
+    rf"Partition\(topic = ([^\s,]++), partition = ([0-9]++), leader = (none|-?[0-9]++), replicas = {_IDS}, isr = {_IDS}"
+    rf"(?:, offlineReplicas = {_IDS})?\)"
+)
+_END = re.compile(r"\s*+(?:\)|, authorizedOperations)")
+_NODE_RECORD, _DESCRIBED_RECORD, _INFO_RECORD, _TEXT = "node", "partition ", "info", "text"  # contexts
+_MAX_PIECE = 20_000  # characters of a partition, which has few dozen nodes
+
+
+def _is_line(line: str) -> bool:
+    return _LOOKS.search(line) is not None
+
+
+def _read_records(text: str, _path: str) -> Records:
+    return Records.from_rows(_read_rows(text))
+
+
+def _read_rows(text: str) -> Iterator[Row]:
+    """Yield each partition, once each node with its rack, and the lines that have neither."""
+    topic = ""
+    nodes: set[str] = set()
+    for number, line in enumerate(split_lines(text), 1):
+        pieces = list(_PIECE.finditer(line))
+        if not pieces:
+            yield number, _TEXT, line
+        for i, piece in enumerate(pieces):
+            end = pieces[i + 1].start() if i + 1 < len(pieces) else len(line)
+            if piece["topic"] is not None:
+                topic = piece["topic"]
+                if i + 1 == len(pieces):  # nothing of its partitions is on this line
+                    yield number, _TEXT, line[piece.start() : end]
+                continue
+            raw = line[piece.start() : min(end, piece.start() + _MAX_PIECE)]
+            yield number, _INFO_RECORD if piece["info"] else _DESCRIBED_RECORD + topic, raw
+            for node in _NODE.finditer(raw):
+                if node[0] not in nodes:
+                    nodes.add(node[0])
+                    yield number, _NODE_RECORD, node[0]
+            described = _DESCRIBED.match(raw)
+            if described is not None and _END.match(raw, described.end()):
+                topic = ""  # its description ends here
+
+
+def _parse_record(context: str | None, raw: str) -> list[Fact]:
+    context = context or _TEXT
+    if context == _NODE_RECORD:
+        return _parse_node(raw)
+    if context == _INFO_RECORD:
+        return [_parse_info(raw)]
+    if context.startswith(_DESCRIBED_RECORD):
+        return [_parse_described(context.removeprefix(_DESCRIBED_RECORD), raw)]
+    return ignore("text around a description" if _PIECE.search(raw) else classify_noise(raw))
+
+
+def _parse_node(raw: str) -> list[Fact]:
+    match = _NODE.fullmatch(raw)
+    if match is None:
+        raise unparsable(f"{quote(raw)} is no node")
+    host, _, port = match[1].rpartition(":")
+    if not host or match[2].startswith("-"):  # a broker that is down: Kafka's client knows its id alone
+        return ignore("node without host")
+    rack = match[3].strip()
+    values = {
+        "broker_id": as_int(match[2], "id"),
+        "host": as_text(host, "host"),
+        "port": as_int(port, "port", 0, 65535),
+        "rack": None if rack in ("null", "") else rack,
+    }
+    return [(FactKind.BROKER, values)]
+
+
+def _parse_described(topic: str, raw: str) -> Fact:
+    match = _DESCRIBED.match(raw)
+    if match is None:
+        raise unparsable(f"{quote(raw)} is no whole partition of a TopicDescription (cut off?)")
+    if not topic:
+        raise unparsable("no name=TOPIC is before the partition: the topic is unknown")
+    leader = _list_ids(match[2])
+    values = {
+        "topic": as_topic(topic, "name"),
+        "partition": as_partition(match[1], "partition"),
+        "leader": leader[0] if leader and leader[0] >= 0 else -1,
+        "replicas": _list_ids(match[3]),
+        "isr": _list_ids(match[4]),
+        "elr": _list_ids(match[5]),
+        "last_known_elr": _list_ids(match[6]),
+    }
+    return FactKind.PARTITION, values
+
+
+def _list_ids(text: str | None) -> list[int] | None:
+    return None if text in (None, "N/A") else [as_int(node[2], "id", -1) for node in _NODE.finditer(text or "")]
+
+
+def _parse_info(raw: str) -> Fact:
+    match = _PARTITION_INFO.match(raw)
+    if match is None:
+        raise unparsable(f"{quote(raw)} is no whole PartitionInfo (cut off?)")
+    replicas, isr, offline = (_split_ids(match[group]) for group in (4, 5, 6))
+    values = {
+        "topic": as_topic(match[1], "topic"),
+        "partition": as_partition(match[2], "partition"),
+        "leader": -1 if match[3] == "none" else as_int(match[3], "leader", -1),
+        "replicas": replicas,
+        "isr": isr,
+        "offline_replicas": offline,
+    }
+    return FactKind.PARTITION, values
+
+
+def _split_ids(text: str | None) -> list[int] | None:
+    return None if text is None else [as_int(item.strip(), "replica") for item in text.split(",") if item.strip()]
+
+
+FORMAT = Format(
+    "java-description",
+    "TopicDescription or PartitionInfo of Kafka's Java clients, as Java prints them",
+    Signature(line=_is_line),
+    _parse_record,
+    _read_records,
+)

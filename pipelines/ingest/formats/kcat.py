@@ -1,0 +1,201 @@
+"""`kcat -L` (kafkacat): live brokers, topics and their partitions as text; `kcat -L -J` is read by metadata_json."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.ingest.formats.checked_values import as_int, as_partition, as_topic, quote, unparsable
+from pipelines.ingest.source_format import (
+    Fact,
+    FactKind,
+    Format,
+    Records,
+    Signature,
+    build_facts,
+    concat_in_order,
+    ignore,
+    parse_each,
+)
+from pipelines.ingest.text import classify_noise, split_lines
+
+_MAX_LOOK = 2_000  # characters of a line that its signature reads
+_QUOTE = r"(?:[\"“”]|&quot;)"
+_BEFORE = r"(?:^|[\s>|\"'`*:#-])"  # what mails, tickets and grep put before a line, and kcat's own indent
+_TOPIC = re.compile(rf"{_BEFORE}topic {_QUOTE}([^\"“”&\n]*+){_QUOTE} with ([0-9]{{1,9}}) partitions?:\s*+(.*)", re.I)
+_PARTITION_BEGINS = re.compile(_BEFORE + r"partition [0-9]++,\s*+leader\b", re.I)
+_PARTITION = re.compile(
+    _BEFORE + r"partition ([0-9]++),\s*+leader\s++(-?[0-9]++|none),\s*+replicas:([0-9, \t]*+)isrs:([0-9, \t]*+)(.*)",
+    re.I,
+)
+# A time of day is no host and port.
+_BROKER = re.compile(
+    _BEFORE + r"broker (-?[0-9]++) at (?=[^\s]*?[a-z.\[][^\s]*?:[0-9]{2})([^\s:]*+(?::[^\s:]*+)*+)"
+    r"(?:\s++\(controller\))?(\W*+)$",
+    re.I,
+)
+_BROKER_COUNT = re.compile(r"[\s>|#]*+([0-9]{1,9}) brokers?:\s*+", re.I)
+_HEADER = re.compile(r"[\s>|#]*+(?:[0-9]++ (?:brokers?|topics?):\s*+$|Metadata for .{0,300}\(from broker )", re.I)
+_PREFIXED_HEADER = re.compile(_BEFORE + r"(?:Metadata for .{0,300}\(from broker |[0-9]++ (?:brokers|topics):\s*+$)")
+_MARKUP_TAIL = re.compile(r"(?:\s|<br\s*+/?>|</?[a-z]{1,10}>|[`*|\"'\\])*+", re.I)
+_REST = re.compile(r"[\s>|#]*+(?:replicas:|isrs:)")  # the rest of a partition line that was wrapped
+_PLAIN_LINES = re.compile(
+    r"(?: {4}partition [0-9]++, leader -?[0-9]++, replicas: [0-9,]++, isrs: [0-9,]*+\n"
+    r'|  topic "[a-zA-Z0-9._-]++" with [0-9]++ partitions:\n)*+'
+)
+_IDS = "[0-9]{1,9}(?:,[0-9]{1,9})*"  # nine digits always fit an int32
+_PLAIN_PARTITION = (
+    r"^[ \t>|]*partition (?P<partition>[0-9]{1,9}), leader (?P<leader>-1|[0-9]{1,9}), "
+    rf"replicas: (?P<replicas>{_IDS}), isrs: (?P<isr>{_IDS})[ \t]*$"
+)
+_ALL, _JOINED, _OF_TOPIC = "all brokers", "joined", "topic "  # contexts
+
+
+def _is_line(line: str) -> bool:
+    line = line[:_MAX_LOOK]
+    if "partition" not in line and "broker" not in line and "topics:" not in line:
+        return False
+    patterns = (_PARTITION_BEGINS, _TOPIC, _BROKER, _PREFIXED_HEADER)
+    return any(pattern.search(line) for pattern in patterns)
+
+
+def _read_records(text: str, _path: str) -> Records:
+    """Give each partition line its topic, each broker line whether the list of brokers is whole; join wrapped lines."""
+    lines = split_lines(text)
+    contexts: list[str | None] = [None] * len(lines)
+    for begin, end in pairwise([*(i for i, line in enumerate(lines) if "opic " in line), len(lines)]):
+        if match := _TOPIC.search(lines[begin][:_MAX_LOOK]):
+            contexts[begin:end] = [_OF_TOPIC + match[1]] * (end - begin)
+    for i in (i for i, line in enumerate(lines) if "roker" in line and " at " in line):
+        contexts[i] = None
+    for i in _find_whole_broker_lists(lines):
+        contexts[i] = _ALL
+    wrapped = [i for i, line in enumerate(lines[:-1]) if "artition " in line and "isrs:" not in line]
+    for i in wrapped:
+        if _PARTITION_BEGINS.search(lines[i][:_MAX_LOOK]) and _REST.match(lines[i + 1]):
+            lines[i] += " " + lines[i + 1].lstrip(" \t>|#")
+            lines[i + 1], contexts[i + 1] = "", _JOINED
+    return Records(range(len(lines)), range(1, len(lines) + 1), contexts, lines)
+
+
+def _find_whole_broker_lists(lines: Sequence[str]) -> list[int]:
+    """Return the positions of broker lines below a count of brokers that they reach."""
+    whole: list[int] = []
+    for begin in (i for i, line in enumerate(lines) if "roker" in line and _find_broker_count(line) is not None):
+        listed = []
+        for i in range(begin + 1, len(lines)):
+            if _BROKER.search(lines[i][:_MAX_LOOK]):
+                listed.append(i)
+            elif lines[i].strip():
+                break
+        if len(listed) == _find_broker_count(lines[begin]):
+            whole.extend(listed)
+    return whole
+
+
+def _find_broker_count(line: str) -> int | None:
+    place = line[:_MAX_LOOK].rfind(" brokers:")
+    match = _BROKER_COUNT.fullmatch(line[line.rfind(" ", 0, place) + 1 : _MAX_LOOK]) if place > 0 else None
+    return None if match is None else int(match[1])
+
+
+def _parse_record(context: str | None, raw: str) -> list[Fact]:
+    if context == _JOINED:
+        return ignore("rest of a wrapped line")
+    topic = context.removeprefix(_OF_TOPIC) if context is not None and context.startswith(_OF_TOPIC) else None
+    if _PARTITION_BEGINS.search(raw):
+        return [_parse_partition(topic, raw)]
+    if match := _TOPIC.search(raw):
+        return _parse_topic(match)
+    if match := _BROKER.search(raw):
+        return _parse_broker(match, context == _ALL)
+    if _PREFIXED_HEADER.search(raw) or _HEADER.match(raw):
+        return ignore("header")
+    if _REST.match(raw):
+        raise unparsable(f"{quote(raw.strip())} is a piece of a partition line")
+    return ignore(classify_noise(raw))
+
+
+def _parse_partition(topic: str | None, raw: str) -> Fact:
+    match = _PARTITION.search(raw)
+    if match is None:
+        raise unparsable(f"{quote(raw.strip())} is no whole partition line (cut off?)")
+    if topic is None:
+        raise unparsable('no line as in topic "orders" with 6 partitions is above: the topic is unknown')
+    replicas, isr = (_parse_ids(match[group], name) for group, name in ((3, "replicas"), (4, "isrs")))
+    has_leader = match[2].lower() not in ("-1", "none")
+    leader = as_int(match[2], "leader") if has_leader else -1
+    if not _MARKUP_TAIL.fullmatch(match[5]):
+        if "..." in match[5] or "…" in match[5] or not (match[4].rstrip().endswith(",") or not match[4].strip()):
+            raise unparsable(f"isrs is {quote((match[4] + match[5]).strip())}, expected broker ids separated by commas")
+    elif match[4].rstrip().endswith(","):
+        raise unparsable(f"cut off in isrs, after {quote(match[4].strip())}")
+    if not replicas:
+        raise unparsable("replicas is empty")
+    if has_leader and not isr:
+        raise unparsable(f"isrs is empty although leader is {leader} (cut off?)")
+    values = {
+        "topic": as_topic(topic, "topic"),
+        "partition": as_partition(match[1], "partition"),
+        "leader": leader,
+        "replicas": replicas,
+        "isr": isr,
+    }
+    return FactKind.PARTITION, values
+
+
+def _parse_ids(text: str, what: str) -> list[int]:
+    text = text.strip().removesuffix(",").rstrip()
+    return [as_int(item.strip(), what) for item in text.split(",")] if text else []
+
+
+def _parse_topic(match: re.Match[str]) -> list[Fact]:
+    topic, count = as_topic(match[1], "topic"), int(match[2])
+    error = match[3].strip()
+    if count:  # beside partitions, an error says only which of them have no leader
+        return [(FactKind.TOPIC, {"topic": topic, "partition_count": count})]
+    raise unparsable(f"kcat shows no partition of topic {quote(topic)}" + (f": {quote(error)}" if error else ""))
+
+
+def _parse_broker(match: re.Match[str], is_whole_list: bool) -> list[Fact]:
+    broker_id = as_int(match[1], "broker", -1)
+    host, _, port = match[2].rpartition(":")
+    if broker_id < 0:
+        return ignore("bootstrap server, not a broker")
+    # The controller that kcat marks is not used: with KRaft, brokers name any live broker.
+    values = {"broker_id": broker_id, "host": host or None, "port": as_int(port, "port", 0, 65535)}
+    return [(FactKind.BROKER, values | ({"registered": True} if is_whole_list else {}))]
+
+
+def _parse_batch(records: Records) -> pa.Table:
+    result = pc.extract_regex(pa.array(records.raw, pa.string()), _PLAIN_PARTITION)
+    topics = pc.replace_substring_regex(
+        pa.array(records.context, pa.string()), "^topic ([a-zA-Z0-9._-]{1,249})$", r"\1 "
+    )
+    is_named = pc.and_(pc.fill_null(pc.ends_with(topics, " "), False), pc.is_valid(result))
+    topics = pc.utf8_rtrim_whitespace(topics)
+    plain = pc.and_(is_named, pc.invert(pc.is_in(topics, pa.array([".", ".."])))).to_numpy(zero_copy_only=False)
+    result, lines = pc.filter(result, pa.array(plain)), np.flatnonzero(plain)
+    columns = {
+        "record_number": pa.array(records.record_number, pa.int64()).take(pa.array(lines)),
+        "line_number": pa.array(records.line_number, pa.int64()).take(pa.array(lines)),
+        "kind": pa.repeat(FactKind.PARTITION.value, len(lines)),
+        "topic": pc.filter(topics, pa.array(plain)),
+        "partition": pc.cast(result.field("partition"), pa.int32()),
+        "leader": pc.cast(result.field("leader"), pa.int32()),
+        "replicas": pc.cast(pc.split_pattern(result.field("replicas"), ","), pa.list_(pa.int32())),
+        "isr": pc.cast(pc.split_pattern(result.field("isr"), ","), pa.list_(pa.int32())),
+    }
+    others = parse_each(records.take(np.flatnonzero(~plain)), _parse_record)
+    return concat_in_order([build_facts(columns, len(lines)), others])
+
+
+FORMAT = Format(
+    "kcat",
+    "kcat -L (kafkacat): live brokers, topics, partitions",
+    Signature(line=_is_line, plain_lines=_PLAIN_LINES),
+    *(_parse_record, _read_records, _parse_batch),
+)

@@ -1,0 +1,213 @@
+"""JSON of topics and partitions with leaders: kcat -J, web interfaces, REST APIs, Cruise Control, client libraries.
+
+Client libraries of Python print dictionaries; these become JSON first.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pipelines.ingest.formats import partition_objects as objects
+from pipelines.ingest.formats.checked_values import JsonObject, parse_json, parse_object, quote, unparsable
+from pipelines.ingest.formats.json_documents import JsonEvent, JsonEventKind, parse_elements, to_row, walk_documents
+from pipelines.ingest.source_format import Fact, Format, Records, Row, Signature
+
+_STATES = ("offline", "with-offline-replicas", "urp", "under-min-isr", "other")  # of Cruise Control
+_ARRAYS = (
+    *((), ("topics",), ("partitions",), ("results",), ("data",), ("brokers",)),
+    *(("KafkaPartitionState", state) for state in _STATES),
+)
+_IDS = re.compile(r'"(?:partition|partition_?id|partition_?index|partitionNumber|id|index)"\s*+:\s*+"?[0-9]', re.I)
+_REPLICAS = re.compile(r'"(?:replicas|replica_nodes|replicaNodes)"\s*+:\s*+\[')
+_STATE = re.compile(
+    r'"(?:leader|leader_id|leaderId|isrs?|inSyncReplicas|in_sync_replicas|in-sync|isr_nodes|isrNodes|inSync|in_sync)"\s*+:'
+)
+_NODES = re.compile(r'"nodes"\s*+:\s*+\[\s*+\{')  # of AKHQ
+_NODE_FLAG = re.compile(r'"inSyncReplicas?"\s*+:\s*+(?:true|false)')
+_KINDS = re.compile(
+    r'"kind"\s*+:\s*+"Kafka(?:Partition|Replica|Broker)(?:List)?"'  # Confluent's REST API
+    r'|"originating_broker"\s*+:|"controllerid"\s*+:|"Kafka(?:Partition|Broker)State"\s*+:|"BrokerState"\s*+:'
+)
+# What Python prints: keys in single quotes.
+_PYTHON = re.compile(
+    r"[ \t]*+[\[{( \t]*+'(?:error_code|topic|topics|partition|partitions|leader|leader_epoch|replicas|isrs?"
+    r"|offline_replicas|is_internal|id|brokers|node_id|cluster_id|controller_id|host|port|rack)'\s*+:"
+)
+_ONE_LINE = re.compile(r"[\]})]\s*+$")
+_PYTHON_TOKEN = re.compile(r"'((?:[^'\\\n]|\\[^\n])*+)'|\"(?:[^\"\\\n]|\\[^\n])*+\"|\b(None|True|False)\b")
+_CONSTANTS = {"None": "null", "True": "true", "False": "false"}
+
+_PARTITION, _TOPIC, _REPLICA = "partition ", "topic ", "replicas"  # contexts, with what is around the record
+_BROKER, _LIVE_BROKER, _OTHER = "broker", "live broker", "entry"
+_WITH_LIVE_BROKERS = ("originating_broker", "controllerid", "controller_id", "KafkaBrokerState")
+_NAMES = "topics or partitions"
+
+
+def _is_document(text: str) -> bool:
+    if _PYTHON.match(text):
+        return _is_python_line(text)
+    if _REPLICAS.search(text) and _STATE.search(text) and _IDS.search(text):
+        return True
+    return _KINDS.search(text) is not None or (_NODES.search(text) is not None and _NODE_FLAG.search(text) is not None)
+
+
+def _is_python_line(line: str) -> bool:
+    if not _PYTHON.match(line[:2000]):
+        return False
+    is_whole = line.lstrip()[:1] in ("[", "{") and _ONE_LINE.search(line[-20:]) is not None
+    return not is_whole or "'replicas'" in line or "'brokers'" in line or "'node_id'" in line
+
+
+def _to_json(text: str) -> str:
+    """Return the text with Python's dictionaries as JSON, line by line."""
+
+    def replace(match: re.Match[str]) -> str:
+        if match[2]:
+            return _CONSTANTS[match[2]]
+        return match[0] if match[1] is None else json.dumps(match[1].replace("\\'", "'"))
+
+    return _PYTHON_TOKEN.sub(replace, text)
+
+
+def _read_records(text: str, _path: str) -> Records:
+    is_python = any(_is_python_line(line[0]) for line in re.finditer(r"[^\n]*'[^\n]*", text))
+    return Records.from_rows(_read_rows(_to_json(text) if is_python else text))
+
+
+def _read_rows(text: str) -> Iterator[Row]:
+    document, has_rows = _Document(0), False
+    for event in walk_documents(text, _ARRAYS):
+        row = to_row(event, _NAMES)
+        if event.kind == JsonEventKind.START and not event.path:
+            document = _Document(event.line)
+        elif event.kind == JsonEventKind.BROKEN:
+            yield from document.build_rows()
+            document = _Document(0)
+        elif event.kind == JsonEventKind.END and not event.path:
+            rows = document.build_rows()
+            has_rows = bool(rows)
+            yield from rows
+        elif row is None:
+            document.add(event)
+        if row is not None and not (event.kind == JsonEventKind.FOREIGN and has_rows):
+            yield row
+
+
+class _Document:
+    """Collects one document: keys come in any order, and what is around a partition may name its topic."""
+
+    def __init__(self, line: int) -> None:
+        self._line = line
+        self._values: dict[str, Any] = {}
+        self._partitions: list[tuple[int, str]] = []  # those of the document itself: line, raw
+        self._brokers: list[tuple[int, str]] = []
+        self._replicas: dict[str, tuple[int, list[Any]]] = {}  # Confluent's REST API: one entry per replica
+        self._rows: list[Row] = []
+
+    def add(self, event: JsonEvent) -> None:
+        """Add an element of a named array, or a value beside them."""
+        if event.kind == JsonEventKind.VALUE and len(event.path) == 1:
+            self._values[str(event.path[0])] = event.value
+        elif event.kind == JsonEventKind.VALUE and event.path[:1] == ("partitions",):  # an object: number -> partition
+            self._values.setdefault("partitions", {})[str(event.path[1])] = event.value
+        elif event.kind == JsonEventKind.VALUE and event.path[:1] == ("topics",):  # an object: name -> topic
+            self._add_element(event._replace(raw=json.dumps(event.value)))
+        elif event.kind == JsonEventKind.ELEMENT:
+            self._add_element(event)
+
+    def _add_element(self, event: JsonEvent) -> None:
+        item = event.value
+        if not isinstance(item, dict):
+            self._rows.append((event.line, _OTHER, event.raw))
+        elif event.path[0] == "brokers" or item.get("kind") == "KafkaBroker" or _is_broker(item):
+            self._brokers.append((event.line, event.raw))
+        elif isinstance(item.get("partitions"), list | dict):
+            self._rows.extend(_read_topic(event))
+        elif ("is_leader" in item or "is_in_sync" in item) and "topic_name" in item:
+            key = json.dumps([item["topic_name"], item.get("partition_id")])
+            self._replicas.setdefault(key, (event.line, []))[1].append(item)
+        elif _is_partition(item):
+            self._partitions.append((event.line, event.raw))
+        else:
+            self._rows.append((event.line, _OTHER, event.raw))
+
+    def build_rows(self) -> list[Row]:
+        """Return the rows of all that was collected, by line."""
+        rows, values = self._rows, self._values
+        topic = objects.find_topic(values) or ""
+        if self._partitions and topic and "partitions" not in values:
+            rows.append((self._line, _TOPIC + str(len(self._partitions)), _dump_scalars(values)))
+        elif isinstance(values.get("partitions"), dict):
+            rows.extend(_list_partitions(self._line, topic, values["partitions"]))
+        elif not (self._partitions or self._brokers or rows or self._replicas) and _is_partition(values):
+            rows.append((self._line, _PARTITION, json.dumps(values)))
+        rows.extend((line, _PARTITION + topic, raw) for line, raw in self._partitions)
+        rows.extend((line, _REPLICA, json.dumps(items)) for line, items in self._replicas.values())
+        # A cluster's answer to a client names all live brokers; of other lists this is unknown.
+        is_answer = values.get("kind") == "KafkaBrokerList" or any(key in values for key in _WITH_LIVE_BROKERS)
+        is_answer = is_answer or any('"BrokerState"' in raw for _, raw in self._brokers)
+        rows.extend((line, _LIVE_BROKER if is_answer else _BROKER, raw) for line, raw in self._brokers)
+        rows.extend((self._line, _LIVE_BROKER, raw) for raw in _list_live_brokers(values.get("KafkaBrokerState")))
+        return sorted(rows, key=lambda row: row[0])
+
+
+def _is_partition(item: dict[str, Any]) -> bool:
+    has_state = objects.find_key(item, (*objects.REPLICA_LISTS, "leader", "leader_id")) is not None
+    return has_state and objects.find_key(item, objects.PARTITION_IDS) is not None
+
+
+def _is_broker(item: dict[str, Any]) -> bool:
+    return "host" in item and "replicas" not in item and objects.find_key(item, objects.BROKER_IDS) is not None
+
+
+def _read_topic(event: JsonEvent) -> list[Row]:
+    """Return the rows of an element that is a topic with its partitions."""
+    item, topic = event.value, objects.find_topic(event.value) or ""
+    if isinstance(item["partitions"], dict):
+        return _list_partitions(event.line, topic, item["partitions"])
+    parts = [
+        (event.line + inner.line - 1, _PARTITION + topic, inner.raw)
+        for inner in walk_documents(event.raw, [("partitions",)])
+        if inner.kind == JsonEventKind.ELEMENT
+    ]
+    return [(event.line, _TOPIC + str(len(parts)), _dump_scalars(item)), *parts]
+
+
+def _list_partitions(line: int, topic: str, partitions: dict[str, Any]) -> list[Row]:
+    """Return the rows of partitions by their number."""
+    return [(line, _PARTITION + topic, json.dumps(item)) for item in partitions.values()]
+
+
+def _list_live_brokers(state: object) -> Iterator[str]:
+    """Yield the brokers of Cruise Control's KafkaBrokerState; of one that is down, it shows no log directory."""
+    dirs = state.get("OnlineLogDirsByBrokerId") if isinstance(state, dict) else None
+    for broker_id, online in dirs.items() if isinstance(dirs, dict) else ():
+        if online != ["broker_dead"]:
+            yield json.dumps({"id": broker_id})
+
+
+def _dump_scalars(item: dict[str, Any]) -> str:
+    """Return an object without its arrays; configs stay."""
+    return json.dumps({k: v for k, v in item.items() if k == "configs" or not isinstance(v, list | dict)})
+
+
+def _parse_element(context: str, raw: str) -> list[Fact]:
+    if context in (_BROKER, _LIVE_BROKER):
+        return objects.parse_broker(parse_object(raw, "the broker"), context == _LIVE_BROKER)
+    if context.startswith(_TOPIC):
+        return objects.parse_topic(parse_object(raw, "the topic"), int(context.removeprefix(_TOPIC)))
+    if context == _REPLICA:
+        return objects.parse_replicas([JsonObject(item) for item in parse_json(raw)])
+    if context.startswith(_PARTITION):
+        return objects.parse_partition(parse_object(raw, "the partition"), context.removeprefix(_PARTITION))
+    raise unparsable(f"{quote(raw[:60])} is neither a topic nor a partition nor a broker")
+
+
+FORMAT = Format(
+    "metadata-json",
+    "JSON of partitions with leaders: kcat -J, kafka-ui, Redpanda Console, AKHQ, REST APIs, Cruise Control, clients",
+    Signature(line=_is_python_line, document=_is_document),
+    parse_elements(_parse_element),
+    _read_records,
+)

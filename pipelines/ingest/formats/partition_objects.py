@@ -1,0 +1,215 @@
+"""Facts of JSON objects about topics, partitions and brokers, under the names that tools and client libraries use."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipelines.ingest.formats.checked_values import (
+    INT64,
+    JsonObject,
+    as_int,
+    as_list,
+    as_partition,
+    as_text,
+    as_topic,
+    quote,
+    unparsable,
+)
+from pipelines.ingest.source_format import Fact, FactKind
+
+Object = Mapping[str, Any]
+
+TOPIC_NAMES = ("topic", "topic_name", "topicName", "name")
+PARTITION_IDS = (
+    *(
+        "partition",
+        "partition_id",
+        "partitionId",
+        "partition_index",
+        "partitionIndex",
+        "partitionNumber",
+        "id",
+        "index",
+    ),
+)
+REPLICA_LISTS = ("replicas", "replica_nodes", "replicaNodes", "nodes")
+BROKER_IDS = ("broker_id", "brokerId", "broker", "Broker", "node_id", "nodeId", "id", "ID")
+IN_SYNC_FLAGS = ("inSync", "in_sync", "is_in_sync", "inSyncReplicas", "inSyncReplica", "isInSync")
+LEADER_FLAGS = ("leader", "is_leader", "isLeader")
+_LEADERS = ("leader", "leader_id", "leaderId", "leader_broker_id")
+# Our column -> the keys of its list of brokers.
+_LISTS = {
+    "isr": ("isr", "isrs", "inSyncReplicas", "in_sync_replicas", "in-sync", "isr_nodes", "isrNodes"),
+    "offline_replicas": ("offlineReplicas", "offline_replicas", "offline"),
+    "adding_replicas": ("addingReplicas", "adding_replicas"),
+    "removing_replicas": ("removingReplicas", "removing_replicas"),
+    "elr": ("elr", "eligibleLeaderReplicas", "eligible_leader_replicas"),
+    "last_known_elr": ("lastKnownElr", "last_known_elr"),
+}
+_EPOCHS = ("leaderEpoch", "leader_epoch")
+_OFFSETS = ("offsetMax", "waterMarkHigh", "lastOffset", "endOffset", "log_end_offset")
+_COUNTS = ("partitionCount", "partition_count", "partitions_count", "partitions")
+_FACTORS = ("replicationFactor", "replication_factor")
+_LAST_NUMBER = re.compile(r"/([0-9]++)$")  # the broker in a link of Confluent's REST API
+
+
+def find_key(item: Object, names: Sequence[str]) -> str | None:
+    """Return the first of these keys that an object has with a value other than null."""
+    return next((name for name in names if item.get(name) is not None), None)
+
+
+def find_topic(item: Object) -> str | None:
+    """Return the topic name that an object has, or None."""
+    key = find_key(item, TOPIC_NAMES)
+    return None if key is None or not isinstance(item[key], str) else item[key]
+
+
+def parse_partition(item: JsonObject, outer_topic: str) -> list[Fact]:
+    """Return the facts of a partition. outer_topic: name of the topic around it; empty = none is known."""
+    name = find_key(item, ("topic", "topic_name", "topicName"))
+    topic = as_topic(item[name], name) if name is not None else as_topic(outer_topic, "topic") if outer_topic else None
+    if topic is None:
+        raise unparsable("a partition without topic name: keep the object around it, which names the topic")
+    if name is not None and outer_topic and topic != outer_topic:
+        raise unparsable(f"{name} is {quote(topic)} inside of topic {quote(outer_topic)}")
+    key = find_key(item, PARTITION_IDS)
+    if key is None:
+        raise unparsable("partition is missing")
+    place = {"topic": topic, "partition": as_partition(item[key], key)}
+    replicas, isr, leader = _read_replicas(item)
+    lists = {column: _find_ids(item, names) for column, names in _LISTS.items()}
+    if replicas is not None and not replicas:
+        raise unparsable("replicas is empty")
+    values: dict[str, Any] = {
+        **place,
+        "replicas": replicas,
+        **lists,
+        "isr": isr if lists["isr"] is None else lists["isr"],
+        "leader": _read_leader(item, leader),
+        "leader_epoch": _find_count(item, _EPOCHS),
+    }
+    if all(values[name] is None for name in ("replicas", "isr", "leader")):
+        raise unparsable("a partition without leader, replicas and ISR")
+    facts: list[Fact] = [(FactKind.PARTITION, values)]
+    if (offset := _find_count(item, _OFFSETS, INT64)) is not None:
+        facts.append((FactKind.OFFSET, {**place, "log_end_offset": offset}))
+    if "min-isr" in item:  # Cruise Control shows it with each partition
+        configs = {"min.insync.replicas": str(as_int(item["min-isr"], "min-isr"))}
+        facts.append((FactKind.CONFIG, {"topic": topic, "configs": configs}))
+    return facts
+
+
+def _read_replicas(item: Object) -> tuple[list[int] | None, list[int] | None, int | None]:
+    """Return (replicas, ISR, leader) as the list of replicas shows them; None = it does not. No leader is -1."""
+    key = find_key(item, REPLICA_LISTS)
+    if key is None or isinstance(item[key], dict):  # a link
+        return None, None, None
+    entries = as_list(item[key], key)
+    replicas = [_read_id(entry, f"{key}[{i}]") for i, entry in enumerate(entries)]
+    in_sync = [_find_flag(entry, IN_SYNC_FLAGS) for entry in entries]
+    leads = [_find_flag(entry, LEADER_FLAGS) for entry in entries]
+    isr = [broker for broker, flag in zip(replicas, in_sync, strict=True) if flag]
+    leaders = [broker for broker, flag in zip(replicas, leads, strict=True) if flag]
+    if len(leaders) > 1:
+        raise unparsable(f"{key} has {len(leaders)} leaders")
+    is_complete = [bool(flags) and None not in flags for flags in (in_sync, leads)]
+    leader = leaders[0] if leaders else -1 if is_complete[1] else None
+    return replicas, isr if is_complete[0] else None, leader
+
+
+def _find_flag(entry: object, names: Sequence[str]) -> bool | None:
+    key = find_key(entry, names) if isinstance(entry, dict) else None
+    return entry[key] if isinstance(entry, dict) and key is not None and isinstance(entry[key], bool) else None
+
+
+def _read_id(value: object, what: str) -> int:
+    """Return a broker's id: a number, or an object that has it."""
+    if not isinstance(value, dict):
+        return as_int(value, what)
+    key = find_key(value, BROKER_IDS)
+    if key is None:
+        link = _LAST_NUMBER.search(str(value.get("related", ""))[-200:])
+        if link is None:
+            raise unparsable(f"{what} is {quote(value)}, expected a broker")
+        return as_int(link[1], what)
+    return as_int(value[key], f"{key} of {what}")
+
+
+def _read_leader(item: Object, flagged: int | None) -> int | None:
+    """Return the leader, -1 for none, or None if it is not shown. flagged: by the list of replicas."""
+    present = next((name for name in _LEADERS if name in item), None)
+    if present is None:
+        return flagged
+    value = item[present]
+    if value is None or value in (-1, "-1", "none", "None"):
+        return -1 if flagged is None else flagged
+    leader = _read_id(value, present)
+    if flagged is not None and flagged not in (-1, leader):
+        raise unparsable(f"{present} is {leader}, but replica {flagged} is marked as the leader")
+    return leader
+
+
+def _find_ids(item: Object, names: Sequence[str]) -> list[int] | None:
+    key = find_key(item, names)
+    if key is None or isinstance(item[key], bool | dict):
+        return None
+    return [_read_id(entry, f"{key}[{i}]") for i, entry in enumerate(as_list(item[key], key))]
+
+
+def _find_count(item: Object, names: Sequence[str], high: int = 2**31 - 1) -> int | None:
+    key = find_key(item, names)
+    if key is None or (isinstance(item[key], int) and item[key] < 0):
+        return None
+    return as_int(item[key], key, 0, high)
+
+
+def parse_topic(item: JsonObject, listed: int) -> list[Fact]:
+    """Return the facts of a topic with this many listed partitions."""
+    name = find_topic(item)
+    if name is None:
+        raise unparsable("a topic without name")
+    topic = as_topic(name, "topic")
+    count = _find_count({**item, "partitions": None}, _COUNTS)
+    if not listed and not count:
+        error = item.get("error")
+        because = f": {quote(error)}" if error else ""
+        raise unparsable(f"topic {quote(topic)} is shown without partitions{because}")
+    values = {
+        "topic": topic,
+        "topic_id": item.find("topicId", as_text),
+        "partition_count": listed if count is None else count,
+        "replication_factor": _find_count(item, _FACTORS),
+    }
+    facts: list[Fact] = [(FactKind.TOPIC, values)]
+    configs = item.get("configs")
+    if isinstance(configs, dict):
+        texts = {key: as_text(value, key) for key, value in configs.items() if isinstance(value, str)}
+        facts.append((FactKind.CONFIG, {"topic": topic, "configs": texts}))
+    return facts
+
+
+def parse_replicas(entries: Sequence[JsonObject]) -> list[Fact]:
+    """Return the fact of a partition whose replicas are entries of their own (Confluent's REST API)."""
+    first = entries[0]
+    place = {"topic_name": first.require("topic_name"), "partition_id": first.require("partition_id")}
+    return parse_partition(JsonObject({**place, "replicas": entries}), "")
+
+
+def parse_broker(item: JsonObject, is_whole_list: bool) -> list[Fact]:
+    """Return the fact of a broker. is_whole_list: it is in a list of all live brokers, as clusters give them."""
+    key = find_key(item, BROKER_IDS)
+    if key is None:
+        raise unparsable("a broker without id")
+    host, port = (find_key(item, names) for names in (("host", "Host"), ("port", "Port")))
+    rack = find_key(item, ("rack", "Rack"))
+    address = str(item.get("name") or "") if host is None else ""
+    values = {
+        "broker_id": as_int(item[key], key),
+        "host": as_text(item[host], "host") if host else address.rpartition(":")[0] or None,
+        "port": as_int(item[port], "port", 0, 65535) if port else None,
+        "rack": None if rack is None else str(item[rack]) or None,
+        "registered": True if is_whole_list and item.get("BrokerState", "ALIVE") != "DEAD" else None,
+    }
+    if address and (number := address.rpartition(":")[2]).isdecimal():
+        values["port"] = as_int(number, "port", 0, 65535)
+    return [(FactKind.BROKER, values)]

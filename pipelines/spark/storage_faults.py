@@ -1,0 +1,102 @@
+"""Say in words what went wrong with the storage of a table, and how to go on."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from pipelines.errors import StoreError
+
+_FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
+_UNWRITABLE = re.compile(r"Read-only file system|Permission denied|Operation not permitted")
+# Of Delta, Spark, Parquet and Hadoop, where files of a table are missing or are not what they should be.
+_DAMAGED = re.compile(
+    r"FAILED_READ_FILE|is not a Parquet file|No such file or directory"
+    r"|DELTA_(?:LOG_FILE_NOT_FOUND|FILE_NOT_FOUND|VERSIONS_NOT_CONTIGUOUS|STATE_RECOVER_ERROR|TRUNCATED_TRANSACTION_LOG"
+    r"|MISSING_FILES|MISSING_PART_FILES|INCONSISTENT_LOGSTORE|SCHEMA_NOT_SET|CHECKPOINT|TXN_LOG|ADD_FILE_PARSING)\w*"
+    r"|(?:JsonParse|JsonEOF|MalformedInput|MismatchedInput|FileNotFound)Exception"
+)
+
+# Of Hadoop and its connectors, for warehouses at a URL.
+_UNREACHABLE = re.compile(
+    r"No FileSystem for scheme|ClassNotFoundException: Class org\.apache\.hadoop"
+    r"|java\.net\.(?:UnknownHost|Connect)Exception|(?:AccessDenied|NoAuthWithAWS|UnknownStore|Azure|AbfsRestOperation|GoogleJsonResponse|SdkClient)Exception"
+)
+_MAX_CAUSES = 10
+
+
+def make_damage_error(location: Path | str, problem: str) -> StoreError:
+    """Make the error for a damaged table: what is wrong, what to remove, what to run again, and what is lost."""
+    place = str(location)
+    name = ".".join(Path(place.replace("`", "")).parts[-2:])
+    lost = "Its history is lost; for rows of earlier snapshots, run their sources too."
+    if name == "ops.runs":
+        lost = "Every stage runs again, and the times of earlier snapshots are lost until you run their sources too."
+    return StoreError(
+        f"table {name} at {place} is damaged: {problem}",
+        f"To make it again, move {place} away, which holds only this table, and repeat the command that wrote it: "
+        f"kafka-placement run SOURCE... (or replay). {lost}",
+    )
+
+
+def explain_storage_fault(
+    error: BaseException, written: str | None = None, locations: Sequence[str] = ()
+) -> StoreError | None:
+    """Explain an error of Spark, Delta or the system that the storage has caused; None = it has another cause.
+
+    written: the table or file that was being written, and where; locations: where tables are.
+    """
+    text = _read_causes(error)
+    target = written or "files"
+    again = "Then repeat the command: it skips finished stages, and nothing reads half-written rows."
+    if match := _FULL.search(text):
+        space = "Free space there, or in the folder for temporary files (TMPDIR)"
+        return StoreError(f"the disk is full, while writing {target}: {match[0]}. {space}. {again}")
+    if written is not None and (match := _UNWRITABLE.search(text)):
+        remedy = "Make the folder writable, or choose another one: --warehouse DIR"
+        return StoreError(f"{target} cannot be written: {match[0]}. {remedy}. {again}")
+    if (match := _DAMAGED.search(text)) and (location := _find_location(text, match.start(), locations)):
+        return make_damage_error(location, _get_line(text, match.start()))
+    if match := _UNREACHABLE.search(text):
+        remedy = "Check its URL, the credentials, and that Spark has the jars for it (docs/spark-cluster.md)"
+        return StoreError(f"the warehouse cannot be reached: {_get_line(text, match.start())}. {remedy}.")
+    return None
+
+
+def _find_location(text: str, position: int, locations: Sequence[str]) -> str | None:
+    """Find the location that an error names first, from a position on, as a path or as a part of a URL."""
+    positions = {}
+    for location in locations:
+        for place in {location, quote(location)}:
+            if match := re.compile(re.escape(place) + r"(?!\w)").search(text, position):
+                positions[location] = match.start()
+    return min(positions, key=positions.__getitem__, default=None)
+
+
+def read_message(error: BaseException) -> str:
+    """Return the message of an error of Spark: one of Delta's makes Spark fail in looking for its text."""
+    get_message = getattr(error, "getMessage", None)
+    for read in (get_message, error.__str__):
+        try:
+            if read is not None and (message := read()):
+                return str(message)
+        except Exception:
+            continue
+    return type(error).__name__
+
+
+def _read_causes(error: BaseException) -> str:
+    """Return the messages of an error and its causes, of Java too."""
+    texts: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None and len(texts) < _MAX_CAUSES:
+        texts.append(f"{read_message(cause)}\n{getattr(cause, '_stackTrace', None) or ''}")
+        cause = cause.__cause__ or cause.__context__
+    return "\n".join(texts)
+
+
+def _get_line(text: str, position: int) -> str:
+    """Return the line at a position, shortened, without the class of the error."""
+    begin = text.rfind("\n", 0, position) + 1
+    line = text[begin : begin + 1000].partition("\n")[0].strip()
+    return re.sub(r"^(?:Caused by)?:? ?[\w.$]+(?:Exception|Error): ", "", line)[:300]

@@ -1,0 +1,1 @@
+"""A fuzzer: mutates samples, reads them as the commands do, and checks what becomes of every record and line."""

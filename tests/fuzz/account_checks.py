@@ -1,0 +1,197 @@
+"""Checks of a case's account: what becomes of every record, every line and every line of data."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tests.fuzz.data_lines import name_data
+from tests.fuzz.source_lines import SourceLines
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pipelines.ingest.format_registry import FileRecords
+    from pipelines.ingest.snapshot_reader import Snapshot
+
+_OUTCOMES = ("accepted", "quarantined", "ignored")
+# Reasons why a line of data may be ignored: what is wanted but not yet so, and the input of a tool.
+_MAY_BE_IGNORED = re.compile(r"proposed|target|topic to move|previous|before|: not used$")
+_JSON_TOKENS = re.compile(
+    r'(?:[\s\[\]{},:]++|"(?:[^"\\]++|\\.)*+"?|-?[0-9][0-9.eE+-]*+|true|false|null|NaN|-?Infinity)*+'
+)
+_NUMBER = re.compile(r"[0-9]+")
+_MAX_DIGITS = 12
+
+
+class Problem(NamedTuple):
+    """What is wrong with a case: the check that failed, and details."""
+
+    check: str
+    detail: str
+
+
+class _Record(NamedTuple):
+    number: int
+    line: int
+    last_line: int
+    raw: str
+    context: str
+    kinds: frozenset[str]
+    reasons: tuple[str, ...]
+
+
+def check_account(snapshot: Snapshot, facts: pa.Table, files: dict[str, SourceLines | None]) -> Iterator[Problem]:
+    """Yield what is wrong with the records and lines of all files. files: own decoding, by the name that is shown."""
+    rows = facts.select(["source", "record_number", "kind", "reasons"]).to_pylist()
+    for file in snapshot.files:
+        lines = files.get(file.name)
+        records = _list_records(file, [row for row in rows if row["source"] == file.name])
+        yield from _check_numbers(file, records)
+        yield from _check_outcomes(snapshot, file, records)
+        if lines is not None and any(line.strip() for line in lines.lines):
+            yield from _check_sections(file, lines)
+            yield from _check_positions(file, records, lines)
+            yield from _check_lines(file, records, lines)
+
+
+def _list_records(file: FileRecords, rows: list[dict[str, Any]]) -> list[_Record]:
+    kinds: dict[int, set[str]] = {}
+    reasons: dict[int, list[str]] = {}
+    for row in rows:
+        kinds.setdefault(row["record_number"], set()).add(row["kind"])
+        reasons.setdefault(row["record_number"], []).extend(row["reasons"] or ())
+    return [
+        _Record(
+            *(number, line, line + raw.count("\n"), raw, context or ""),
+            *(frozenset(kinds.get(number, ())), tuple(reasons.get(number, ()))),
+        )
+        for part in file.parts
+        for number, line, context, raw in part.records
+    ]
+
+
+def _check_numbers(file: FileRecords, records: list[_Record]) -> Iterator[Problem]:
+    ordered = sorted(records)
+    if [record.number for record in ordered] != list(range(len(records))):
+        yield Problem("record numbers", f"{file.name}: not 0, 1, ...: {[record.number for record in ordered][:20]}")
+    if [record.line for record in ordered] != sorted(record.line for record in records):
+        yield Problem("record lines", f"{file.name}: the lines of records do not ascend")
+    for record in records:
+        if not record.kinds:
+            yield Problem("record without facts", f"{file.name} line {record.line}: {record.raw[:200]!r}")
+        if record.kinds & {"ignored", "rejected"} and not all(record.reasons or ("",)):
+            yield Problem("no reason", f"{file.name} line {record.line}: {record.raw[:200]!r}")
+
+
+def _check_outcomes(snapshot: Snapshot, file: FileRecords, records: list[_Record]) -> Iterator[Problem]:
+    rows = [row for row in snapshot.outcomes.to_pylist() if row["source"] == file.name]
+    counts = Counter({row["outcome"]: 0 for row in rows})
+    for row in rows:
+        counts[row["outcome"]] += row["records"]
+        if (row["outcome"] == "ignored") != bool(row["reason"]) or row["outcome"] not in _OUTCOMES:
+            yield Problem("outcome without reason", f"{file.name}: {row}")
+    quarantined = [row for row in snapshot.quarantined if row["source"] == file.name]
+    if sum(counts.values()) != len(records) or counts["quarantined"] != len(quarantined):
+        listed = f"{len(quarantined)} listed as quarantined"
+        yield Problem("account", f"{file.name}: {len(records)} records, {dict(counts)}, {listed}")
+    for row in quarantined:
+        if not row["reasons"] or not all(row["reasons"]):
+            yield Problem("no reason", f"{file.name} line {row['line_number']} is quarantined")
+    rejected = sum("rejected" in record.kinds for record in records)
+    if counts["quarantined"] < rejected:
+        yield Problem("rejected but not quarantined", f"{file.name}: {rejected} rejected, {dict(counts)}")
+
+
+def _check_sections(file: FileRecords, lines: SourceLines) -> Iterator[Problem]:
+    expected = 1
+    for section in file.sections:
+        if section.first_line != expected or section.last_line < section.first_line:
+            yield Problem("sections", f"{file.name}: lines {section.first_line} to {section.last_line}, not {expected}")
+        expected = section.last_line + 1
+    if expected - 1 not in (len(lines.lines), len(lines.lines) - 1):
+        yield Problem("sections", f"{file.name}: they end at line {expected - 1} of {len(lines.lines)}")
+
+
+def _check_positions(file: FileRecords, records: list[_Record], lines: SourceLines) -> Iterator[Problem]:
+    """Check that the text of each record is on its line."""
+    for record in records:
+        begin = record.raw.split("\n", 1)[0].strip()[:40]
+        line = lines.get_line(record.line)
+        if (
+            begin
+            and begin not in line
+            and begin.isascii()
+            and begin.isprintable()
+            and line.isascii()
+            and line.isprintable()
+        ):
+            yield Problem("record line", f"{file.name} line {record.line} is {line[:200]!r}, its record {begin!r}")
+
+
+def _check_lines(file: FileRecords, records: list[_Record], lines: SourceLines) -> Iterator[Problem]:
+    """Check that each line belongs to a record or is part of a document, and that data is not ignored."""
+    by_line: dict[int, list[_Record]] = {}
+    for record in records:
+        for number in range(record.line, min(record.last_line, len(lines.lines)) + 1):
+            by_line.setdefault(number, []).append(record)
+    begins = [section.first_line for section in file.sections]
+    for number, line in enumerate(lines.lines, 1):
+        if not line.strip():
+            continue
+        covering = by_line.get(number, [])
+        name = name_data(line)
+        if name is not None and not any(record.kinds - {"ignored"} for record in covering):
+            reasons = sorted({reason for record in covering for reason in record.reasons})
+            if not reasons or not all(_MAY_BE_IGNORED.search(reason) for reason in reasons):
+                why = "; ".join(reasons) or "in no record"
+                yield Problem("data ignored", f"{name}: {why}: {file.name} line {number}: {line[:300]!r}")
+        elif not covering:
+            section = file.sections[bisect_right(begins, number) - 1]
+            if not section.format.signature.reads_documents or not _JSON_TOKENS.fullmatch(line):
+                where = f"{file.name} line {number}: {line[:300]!r}"
+                yield Problem("line in no record", f"section of {section.format.name}: {where}")
+
+
+def check_partitions(snapshot: Snapshot, facts: pa.Table, files: dict[str, SourceLines | None]) -> Iterator[Problem]:
+    """Yield partitions whose topic, number or replicas no file has."""
+    raws = {
+        (file.name, number): f"{context or ''} {raw}"
+        for file in snapshot.files
+        for part in file.parts
+        for number, _, context, raw in part.records
+    }
+    text = "\n".join(lines.text for lines in files.values() if lines is not None)
+    numbers = _list_numbers(text)
+    known: set[tuple[Any, ...]] = set()
+    columns = ["source", "record_number", "kind", "topic", "partition", "replicas"]
+    for row in facts.select(columns).to_pylist():
+        if row["replicas"] is None:
+            continue
+        known.add((row["partition"], tuple(row["replicas"])))
+        own = _list_numbers(raws[row["source"], row["record_number"]])
+        if not _is_subsequence(row["replicas"], own) or (
+            row["partition"] not in own and row["partition"] not in numbers
+        ):
+            where = f"{row['source']}: {raws[row['source'], row['record_number']][:300]!r}"
+            yield Problem("invented replicas", f"{row['topic']}-{row['partition']} {row['replicas']} in {where}")
+    seen = set(numbers)
+    for row in snapshot.partitions.select(["topic", "partition", "replicas"]).to_pylist():
+        if row["replicas"] is None:
+            continue
+        if row["topic"] not in text or row["partition"] not in seen:
+            yield Problem("invented partition", f"{row['topic']}-{row['partition']}: not in the text")
+        if (row["partition"], tuple(row["replicas"])) not in known:
+            yield Problem("invented replicas", f"{row['topic']}-{row['partition']} {row['replicas']}: in no record")
+
+
+def _list_numbers(text: str) -> list[int]:
+    return [int(digits) for digits in _NUMBER.findall(text) if len(digits) <= _MAX_DIGITS or not digits.strip("0")]
+
+
+def _is_subsequence(values: list[int], numbers: list[int]) -> bool:
+    rest = iter(numbers)
+    return all(any(value == number for number in rest) for value in values)

@@ -1,0 +1,138 @@
+"""A source that shows the same partitions at two moments, or beside another assignment: one sentence on each pair."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pipelines.cli.inspect_command import build_answer, render_snapshot
+from pipelines.cli.what_if_answers import TopicDefaults, evaluate_brokers, evaluate_failure
+from pipelines.cli.what_if_command import format_cluster, format_failure
+from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
+from pipelines.ingest.sources import Source, find_source
+from udfs.json_answers import to_json
+
+from .facts import SAMPLES
+
+
+def describe(*leaders: int, topic: str = "t") -> str:
+    """A describe with a leader for each partition; broker 3 is in sync where it leads."""
+    head = f"Topic: {topic}\tPartitionCount: {len(leaders)}\tReplicationFactor: 3\tConfigs: \n"
+    return head + "".join(
+        f"\tTopic: {topic}\tPartition: {i}\tLeader: {leader}\tReplicas: 1,2,3\tIsr: 1,2{',3' * (leader == 3)}\n"
+        for i, leader in enumerate(leaders)
+    )
+
+
+def reassign(*replicas: list[int]) -> str:
+    parts = [{"topic": "t", "partition": i, "replicas": ids} for i, ids in enumerate(replicas)]
+    return json.dumps({"version": 1, "partitions": parts})
+
+
+def load(folder: Path, **texts: str) -> Snapshot:
+    for name, text in texts.items():
+        (folder / f"{name}.txt").write_text(text)
+    return load_snapshot(find_source(str(folder)))
+
+
+def test_two_describes_in_one_file(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, paste=describe(1, 2, 3) + "\nafter the restart:\n\n" + describe(1, 1, 1))
+    assert snapshot.conflicting_listings == [
+        "paste.txt lines 1-4 and 8-11 show the same partitions at different moments (2 of 3 partitions differ): "
+        "keep one of them"
+    ]
+    assert snapshot.partitions["partition"].to_pylist() == [0]
+
+
+def test_two_describes_in_two_files_of_which_one_shows_more(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, after=describe(1, 2, topic="u") + describe(2, 2), before=describe(1, 2))
+    assert snapshot.conflicting_listings == [
+        "after.txt lines 4-6 and before.txt lines 1-3 show the same partitions at different moments "
+        "(1 of 2 partitions differs): keep one of them"
+    ]
+
+
+def test_three_describes_are_two_pairs(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, paste=describe(1) + describe(2) + describe(1) + describe(3))
+    assert [text.partition(" show")[0] for text in snapshot.conflicting_listings] == [
+        "paste.txt lines 1-2 and 3-4",
+        "paste.txt lines 1-2 and 7-8",
+    ]
+
+
+def test_two_lines(tmp_path: Path) -> None:
+    line = describe(1).splitlines(keepends=True)[1]
+    (text,) = load(tmp_path, paste=line + line.replace("Leader: 1", "Leader: 2")).conflicting_listings
+    assert text == (
+        "paste.txt lines 1 and 2 show the same partitions at different moments (1 of 1 partition differs): "
+        "keep one of them"
+    )
+
+
+def test_equal_listings_do_not_conflict(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, paste=describe(1, 2) + describe(1, 2), other=describe(1, 2))
+    assert (snapshot.conflicting_listings, snapshot.quarantined) == ([], [])
+
+
+def test_two_dumps_of_zookeeper_in_one_file(tmp_path: Path) -> None:
+    """Each shows assignment and state of a partition in two records."""
+    assignment = {"path": "/brokers/topics/t", "data": {"version": 1, "partitions": {"0": [1, 2]}}}
+    state = {"path": "/brokers/topics/t/partitions/0/state", "data": {"leader": 1, "leader_epoch": 1, "isr": [1, 2]}}
+    later = state | {"data": {"leader": 2, "leader_epoch": 2, "isr": [2]}}
+    lines = [json.dumps(znode) for znode in (assignment, state, assignment, later)]
+    snapshot = load(tmp_path, dump="\n".join(lines) + "\n")
+    (text,) = snapshot.conflicting_listings
+    assert text.startswith("dump.txt lines 1-2 and 3-4 show the same partitions at different moments (1 of 1 ")
+
+
+def test_a_declared_assignment_gives_way_to_a_listing(tmp_path: Path) -> None:
+    plan = "\n" + reassign([1, 2, 3], [4, 2, 3], [4, 1, 3]) + "\n"
+    snapshot = load(tmp_path, describe=describe(1, 2, 3), plan=plan)
+    assert snapshot.conflicting_listings == [
+        "plan.txt line 2 declares other replicas for 2 partitions than describe.txt shows: describe.txt is used"
+    ]
+    assert snapshot.partitions["replicas"].to_pylist() == [[1, 2, 3]] * 3
+
+
+def test_a_declared_assignment_in_the_same_file(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, paste=reassign([4, 2, 3]) + "\n\n" + describe(1))
+    assert snapshot.conflicting_listings == [
+        "paste.txt line 1 declares other replicas for 1 partition than lines 3-4 show: lines 3-4 are used"
+    ]
+
+
+def test_two_declared_assignments(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, one=reassign([4, 2, 3]) + "\n", two=reassign([1, 2, 3]) + "\n")
+    assert snapshot.conflicting_listings == [
+        "one.txt line 1 and two.txt line 1 declare different replicas for the same partitions "
+        "(1 of 1 partition differs): keep one of them"
+    ]
+    assert snapshot.quarantined[0]["reasons"][-1] == "two assignments of the same topics: keep one of them"
+
+
+def test_an_assignment_that_repeats_a_partition_in_one_line(tmp_path: Path) -> None:
+    parts = [{"topic": "t", "partition": 0, "replicas": ids} for ids in ([1, 2], [2, 1])]
+    snapshot = load(tmp_path, plan=json.dumps({"version": 1, "partitions": parts}) + "\n")
+    (text,) = snapshot.conflicting_listings
+    assert text.startswith("two parts of plan.txt line 1 declare different replicas for the same partitions (1 of 1 ")
+
+
+def test_a_metadata_log_and_a_later_describe() -> None:
+    folder = SAMPLES / "captures" / "kafka-4.1.1-kraft"
+    log, later = (folder / f"{name}.txt" for name in ("cluster-metadata-dump.until-broker-2-down", "reassign-verify"))
+    assert load_snapshot(Source("x", (log, later))).conflicting_listings == []
+    before = SAMPLES / "kafka-4.1.1-kraft" / "topics-describe.txt"
+    (text,) = load_snapshot(Source("x", (log, before))).conflicting_listings
+    assert "topics-describe.txt lines 1-" in text
+    assert "show the same partitions at different moments" in text
+
+
+def test_commands_say_so(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, after=describe(2, 2), before=describe(1, 2))
+    (text,) = snapshot.conflicting_listings
+    assert f"  warning: {text}" in list(render_snapshot(snapshot))
+    assert to_json(build_answer(snapshot))["conflicting_listings"] == [text]
+    assert f"  warning: {text}" in format_cluster(evaluate_brokers(snapshot, TopicDefaults()))
+    failure = evaluate_failure(snapshot, [1], TopicDefaults())
+    assert f"  warning: {text}" in format_failure(failure)
+    assert to_json(failure)["summary"]["conflicting_listings"] == [text]
