@@ -78,7 +78,7 @@ def plan(
     from pipelines.setup.compile_on_demand import announce_compilation
 
     settings = common_options.read_settings(conf, options)
-    min_isr, max_bytes = settings.topics.min_insync_replicas, settings.ingest.max_file_bytes
+    min_isr, max_file_bytes = settings.topics.min_insync_replicas, settings.ingest.max_file_bytes
     written = PlanOptions(**{name: context.params[name] for name in PlanOptions.__dataclass_fields__})
     if check is not None:
         others = [*written.written, *["--out"] * (out is not None)]
@@ -86,7 +86,7 @@ def plan(
             raise typer.BadParameter(f"--check does not make a plan, so it does not take {' or '.join(others)}.")
         cluster = find_source(source)
         common_options.print_warnings([cluster])
-        snapshot = load_snapshot(cluster, format_name, max_bytes)
+        snapshot = load_snapshot(cluster, format_name, max_file_bytes)
         progress = check_plan(check, build_snapshot_model(snapshot, min_isr), snapshot.partitions)
         common_options.write_answer(json_file, progress, render_progress(progress))
         raise typer.Exit(0 if progress.may_execute else EXIT_INPUT)
@@ -99,7 +99,7 @@ def plan(
     cluster = find_source(source)
     common_options.print_warnings([cluster])
     limits, metric_options = build_wave_limits(settings), build_metric_options(settings)
-    snapshot = load_snapshot(cluster, format_name, max_bytes)
+    snapshot = load_snapshot(cluster, format_name, max_file_bytes)
     with announce_compilation(print_message):
         created = create_plan(snapshot, request, out, limits, metric_options, min_isr)
     for warning in list_warnings(created):

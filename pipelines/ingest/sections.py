@@ -7,7 +7,7 @@ sentences and prompts, stays in the section around it, whose reader says why it 
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -23,8 +23,12 @@ MAX_LINE = 1_000_000
 _DOCUMENT_HEAD, _DOCUMENT_TAIL = 400_000, 20_000
 _BEGINNING = 200  # filled lines of a file's beginning that formats look at
 
-# All that JSON has between brackets. Strings end on their line, so text after a broken document is not swallowed.
-_BETWEEN_BRACKETS = re.compile(r'(?:[\s,:]++|"(?:[^"\\\n]++|\\.)*+"|-?[0-9][0-9.eE+-]*+|[a-z]++|NaN|Infinity)*+')
+# All that JSON has between brackets: values, each before a comma, a colon, a closing bracket or the end of its line.
+# Strings end on their line, so text after a broken document is not swallowed.
+_BETWEEN_BRACKETS = re.compile(
+    r'(?:[\s,:]++|(?:"(?:[^"\\\n]++|\\.)*+"|-?[0-9][0-9.eE+-]*+|true|false|null|NaN|-?Infinity)'
+    r"(?=[ \t]*+(?:[,:}\]\n]|\Z)))*+"
+)
 
 
 class Section(NamedTuple):
@@ -36,6 +40,7 @@ class Section(NamedTuple):
     begin: int  # position in the text
     end: int
     content: str | None = None  # of unrecognised sections: DOCUMENT or LONG_LINE; None = a whole file of text
+    is_cut: bool = False  # it ends with a JSON document that breaks off: what follows must not be read as its rest
 
 
 class FormatRecords(NamedTuple):
@@ -50,6 +55,7 @@ class _Stretch(NamedTuple):
     end: int
     format: Format | None  # None: no format claims it
     content: str | None = None
+    is_cut: bool = False
 
 
 def find_sections(text: str, formats: Sequence[Format]) -> list[Section]:
@@ -67,10 +73,10 @@ def find_sections(text: str, formats: Sequence[Format]) -> list[Section]:
         last = line + newlines - (1 if text[stretch.end - 1] == "\n" else 0)
         form = stretch.format or UNRECOGNISED
         before = sections[-1] if sections else None
-        if before is not None and before.format is form and stretch.content is None:
-            sections[-1] = before._replace(last_line=last, end=stretch.end)
+        if before is not None and before.format is form and stretch.content is None and not before.is_cut:
+            sections[-1] = before._replace(last_line=last, end=stretch.end, is_cut=stretch.is_cut)
         else:
-            sections.append(Section(form, line, last, stretch.begin, stretch.end, stretch.content))
+            sections.append(Section(form, line, last, stretch.begin, stretch.end, stretch.content, stretch.is_cut))
         line += newlines
     return sections
 
@@ -83,10 +89,11 @@ def has_claim(text: str, formats: Sequence[Format]) -> bool:
 def read_sections(text: str, path: str, sections: Sequence[Section]) -> list[FormatRecords]:
     """Return the records of all sections, those of each format together, numbered by their place in the file.
 
-    A format reads all its sections at once: a topic id or a request of the first may be needed in the second.
+    A format reads all its sections at once: a topic id or a request of the first may be needed in the second. Only
+    where a document breaks off, it begins anew.
     """
     formats = list(dict.fromkeys(section.format for section in sections))
-    if len(formats) == 1 and sections[0].content is None:
+    if len(sections) == 1 and sections[0].content is None:
         return [FormatRecords(formats[0], formats[0].read_records(text, path))]
     parts: list[FormatRecords] = []
     for form in formats:
@@ -94,19 +101,36 @@ def read_sections(text: str, path: str, sections: Sequence[Section]) -> list[For
         if form is UNRECOGNISED:
             parts.extend(FormatRecords(form, _read_unrecognised(text, section)) for section in own)
         else:
-            records = form.read_records(_blank_others(text, own), path)
-            parts.append(FormatRecords(form, records.take(_find_inside(records.line_number, own))))
+            parts.append(FormatRecords(form, _read_own(text, path, form, own)))
     return _number_by_line(parts)
+
+
+def _read_own(text: str, path: str, form: Format, own: Sequence[Section]) -> Records:
+    """Return the records of the sections of one format."""
+    ends = [i for i, section in enumerate(own, 1) if section.is_cut or i == len(own)]
+    read = []
+    for begin, end in pairwise([0, *ends]):
+        run = own[begin:end]
+        # The end of a document that breaks off is where its text ends, not some blank lines below.
+        content = _blank_others(text, run).rstrip() if run[-1].is_cut else _blank_others(text, run)
+        records = form.read_records(content, path)
+        read.append(records.take(_find_inside(records.line_number, run)))
+    return read[0] if len(read) == 1 else Records.from_rows(row[1:] for records in read for row in records)
 
 
 def find_document_end(text: str, begin: int) -> int:
     """Return the end of the line on which the JSON document that begins here ends or breaks off."""
+    return _find_document(text, begin)[0]
+
+
+def _find_document(text: str, begin: int) -> tuple[int, bool]:
+    """Return (end of the last line of the document that begins here, whether it breaks off)."""
     line_end = find_line_end(text, begin)
     if text[begin:line_end].rstrip()[-1:] in ("}", "]") and all(
         text.count(opening, begin, line_end) == text.count(closing, begin, line_end)
         for opening, closing in ("{}", "[]")
     ):
-        return line_end  # as tools print it: the whole document on one line
+        return line_end, False  # as tools print it: the whole document on one line
     depth, position = 0, begin
     while position < len(text):
         mark = text[position]
@@ -117,9 +141,14 @@ def find_document_end(text: str, begin: int) -> int:
         if depth <= 0 or mark not in "{}[]":
             break
         position = _BETWEEN_BRACKETS.match(text, position + 1).end()  # type: ignore[union-attr]
-    end = find_line_end(text, min(position, len(text) - 1))
-    rest = REST_OF_DOCUMENT.match(text, end) if depth > 0 else None
-    return end if rest is None else rest.end()
+    if depth <= 0:
+        return find_line_end(text, min(position, len(text) - 1)), False
+    # A line that begins with what no JSON has is text below the document, and not its rest.
+    newline = text.rfind("\n", begin, position)
+    is_line_begin = newline >= 0 and not text[newline:position].strip()
+    end = newline if is_line_begin else find_line_end(text, position)
+    rest = REST_OF_DOCUMENT.match(text, end)
+    return end if rest is None else rest.end(), True
 
 
 class _Divider:
@@ -128,7 +157,7 @@ class _Divider:
     def __init__(self, text: str, formats: Sequence[Format]) -> None:
         self._text = text
         self._formats = formats
-        self._asked: Format | None = None  # format of a request that the next document answers
+        self._awaiting: Format | None = None  # format of a request that the next document answers
 
     def find_stretches(self) -> Iterator[_Stretch]:
         text, size = self._text, len(self._text)
@@ -138,7 +167,7 @@ class _Divider:
         while position < size:
             end = self._skip_plain_lines(position, current)
             if end > position:
-                self._asked = None
+                self._awaiting = None
                 stretch = _Stretch(position, end, current)
             elif DOCUMENT_BEGIN.match(text, position):
                 stretch = self._claim_document(position, current)
@@ -158,8 +187,8 @@ class _Divider:
 
     def _claim_document(self, position: int, current: Format | None) -> _Stretch:
         text = self._text
-        end = find_document_end(text, position)
-        form, self._asked = self._asked, None
+        end, is_cut = _find_document(text, position)
+        form, self._awaiting = self._awaiting, None
         if form is None:
             is_long = end - position > _DOCUMENT_HEAD + _DOCUMENT_TAIL
             head = text[position : position + _DOCUMENT_HEAD if is_long else end]
@@ -167,7 +196,7 @@ class _Divider:
             form = next((form for form in self._formats if form.signature.document(head)), None)
         if form is None and current is not None and current.signature.reads_documents:
             form = current  # its reader knows best what is wrong with a document beside its own
-        return _Stretch(position, _skip_newline(text, end), form, DOCUMENT if form is None else None)
+        return _Stretch(position, _skip_newline(text, end), form, DOCUMENT if form is None else None, is_cut)
 
     def _claim_line(self, position: int) -> _Stretch:
         end = find_line_end(self._text, position)
@@ -179,7 +208,7 @@ class _Divider:
             return _Stretch(position, after, None)
         form = next((form for form in self._formats if form.signature.line(line)), None)
         if form is not None:
-            self._asked = form if form.signature.request(line) else None
+            self._awaiting = form if form.signature.request(line) else None
         return _Stretch(position, after, form)
 
     def _claim_beginning(self, position: int) -> Format | None:
@@ -203,7 +232,7 @@ def _assign_unclaimed(stretches: Sequence[_Stretch]) -> Iterator[_Stretch]:
     """Yield the stretches; lines that no format claims belong to the format before them, or else to the first."""
     current = next(stretch.format for stretch in stretches if stretch.format is not None)
     for stretch in stretches:
-        if stretch.content is not None:  # a document or line that nobody understands: its own section
+        if stretch.content is not None:  # a document or line that no format claims: its own section
             yield stretch
             continue
         current = stretch.format or current

@@ -76,12 +76,12 @@ def build_snapshot(source: Source, files: Sequence[FileRecords], facts: pa.Table
     )
 
 
-def _find_raw(files: Sequence[FileRecords], wanted: set[tuple[str, int]]) -> dict[tuple[str, int], str]:
+def _find_raw(files: Sequence[FileRecords], records: set[tuple[str, int]]) -> dict[tuple[str, int], str]:
     """Return the text of these records, by file name and record number."""
     return {
         (file.name, number): raw
         for file in files
         for part in file.parts
         for number, raw in zip(part.records.record_number, part.records.raw, strict=True)
-        if (file.name, number) in wanted
+        if (file.name, number) in records
     }

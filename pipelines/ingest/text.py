@@ -39,18 +39,18 @@ _TOOL = (
     r"|(?:docker|kubectl|oc|podman|ssh|sudo|cat|grep|egrep|awk|sed|head|tail|less|more|watch|exit|export|cd|ls|echo)\b)"
 )
 _PROMPT = re.compile(
-    r"[\s>]*(?:"
+    r"[\s>]*+(?:"
     r"\$(?:\s|$)"  # $ kafka-topics ...
     r"|\[[^\]\s@]++@[^\]]*+\]\s*+[$#%]"  # [user@host ~]$
     r"|[\w.-]++@[\w.-]++[:\s][^$#%]*+[$#%](?:\s|$)"  # user@host:~$
     r"|(?:ba|z|c|k)?sh-?[\d.]*[$#%](?:\s|$)"  # sh-4.2$
-    r"|PS\s[^>]*>|[A-Za-z]:\\[^>]*>"  # PowerShell, cmd
+    r"|PS\s[^>]*+>|[A-Za-z]:\\[^>]*+>"  # PowerShell, cmd
     r"|[#%>❯➜]\s*" + _TOOL + r"|" + _TOOL + r"(?:\s|$)"
-    r"|\\?\s*--(?:bootstrap-server|zookeeper|describe|topic|broker-list|command-config)\b"  # continued command
+    r"|\\?+\s*+--(?:bootstrap-server|zookeeper|describe|topic|broker-list|command-config)\b"  # continued command
     r")"
 )
 _LOG_LINE = re.compile(
-    r"\s*(?:"
+    r"\s*+(?:"
     r"\[?\d{4}-\d\d-\d\d[T ,]"
     r"|\[?\d\d/\d\d/\d\d(?:\d\d)? \d"
     r"|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b[\s:\]]"

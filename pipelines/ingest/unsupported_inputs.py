@@ -112,12 +112,6 @@ TOOLS = (
         r"|acks)\s*+=",
         "which does not show partitions",
     ),
-    _make(
-        "a dump of a log of messages",
-        r"(?:Dumping \S*+/(?!__cluster_metadata)[a-zA-Z0-9._-]++-[0-9]++/\S*+"
-        r"|\|? ?offset: [0-9]++ (?:CreateTime|LogAppendTime): )",
-        remedy="Run kafka-dump-log --cluster-metadata-decoder on a __cluster_metadata log, or kafka-topics --describe.",
-    ),
 )
 # What the shell and Kafka's tools print when a command fails. They claim no line: such lines may be beside data.
 FAILURES = (
@@ -147,6 +141,11 @@ FAILURES = (
 )
 # What only a whole file can be.
 WHOLE_FILES = (
+    _make(
+        "a dump of a log of messages",
+        r"\|? ?offset: [0-9]++ (?:CreateTime|LogAppendTime): ",
+        remedy="Run kafka-dump-log --cluster-metadata-decoder on a __cluster_metadata log, or kafka-topics --describe.",
+    ),
     _make(
         "a log of a broker or a client",
         r"\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:,.]++\]? ",

@@ -68,17 +68,17 @@ def write_case(case: FuzzCase, folder: Path) -> str:
     return str(path) if case.cluster is None else f"{case.cluster}={path}"
 
 
-def run_case(case: FuzzCase, folder: Path) -> CaseResult:
-    """Run a case with its files in this folder."""
+def run_case(case: FuzzCase, folder: Path, max_seconds: float = MAX_SECONDS) -> CaseResult:
+    """Run a case with its files in this folder, for at most some seconds of processor time."""
     result = CaseResult()
     run = _CaseRun(case, folder, result)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     previous = signal.signal(signal.SIGPROF, _raise_timeout)
-    signal.setitimer(signal.ITIMER_PROF, MAX_SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, max_seconds)
     try:
         run.read_and_answer()
     except CaseTimeout as error:
-        result.problems.append(Problem(f"above {MAX_SECONDS} s in {run.step}", _show_traceback(error)))
+        result.problems.append(Problem(f"too slow: {run.step}", _show_traceback(error)))
     except Exception as error:
         result.problems.append(Problem(f"{type(error).__name__} {_find_place(error)}", _show_traceback(error)))
     finally:
@@ -126,7 +126,8 @@ class _CaseRun:
             self._result.seconds[step] = self._result.seconds.get(step, 0) + time.process_time() - begin
 
     def _report(self, check: str, detail: str) -> None:
-        self._result.problems.append(Problem(check, detail))
+        if all(problem.check != check for problem in self._result.problems):  # one of a kind is enough
+            self._result.problems.append(Problem(check, detail))
 
     def read_and_answer(self) -> None:
         """Read the source, check the account, ask the questions."""
@@ -147,8 +148,8 @@ class _CaseRun:
         if snapshot is not None:
             with self._timed("check"):
                 decoded = {get_name(Path(file.name)): decode_file(file.data) for file in self._case.files}
-                self._result.problems += check_account(snapshot, facts, decoded)
-                self._result.problems += check_partitions(snapshot, facts, decoded)
+                for problem in (*check_account(snapshot, facts, decoded), *check_partitions(snapshot, facts, decoded)):
+                    self._report(*problem)
             self._inspect(snapshot)
             self._ask_what_if(snapshot)
         if self._case.command is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from tests.fuzz.json_mutations import change_document
 from tests.fuzz.line_mutations import LINE_MUTATIONS, interleave, paste_inside
-from tests.fuzz.samples import Sample, cut_sample, load_samples
+from tests.fuzz.samples import Sample, choose_sample, cut_sample
 from tests.fuzz.text_mutations import TEXT_MUTATIONS
 
 # Names with a meaning for the readers, and names that people and tools give.
@@ -27,7 +27,7 @@ _NAMES = (
     ),
     *("…" * 80, "x" * 250, "{}.txt", "%s%n.txt", "<b>.html", "kafka.log.gz", "$(id).txt", "\u202e.txt", "*"),
 )
-_COMMANDS = ("inspect", "what-if", "assign", "hotspots", "plan")
+COMMANDS = ("inspect", "what-if", "assign", "hotspots", "plan")
 _COMMAND_SHARE = 0.02  # cases that also run a whole command
 
 
@@ -57,9 +57,8 @@ class FuzzCase:
 def build_case(seed: int, index: int) -> FuzzCase:
     """Build the case of a seed and an index."""
     rng = random.Random(f"{seed}:{index}")
-    samples = load_samples()
     count = rng.choices((1, 2, 3), (6, 3, 1))[0]
-    chosen = [_cut(rng, rng.choice(samples)) for _ in range(count)]
+    chosen = [_cut(rng, choose_sample(rng)) for _ in range(count)]
     names: list[str] = []
     if count > 1 and rng.random() < 0.6:
         chosen = [_combine(rng, chosen, names)]
@@ -73,7 +72,7 @@ def build_case(seed: int, index: int) -> FuzzCase:
         files=tuple(sorted(files.values(), key=lambda file: file.name)),
         is_folder=is_folder,
         cluster=rng.choice(("c", "prod eu", "a\nb", "\x1b[31m")) if rng.random() < 0.05 else None,
-        command=rng.choice(_COMMANDS) if rng.random() < _COMMAND_SHARE else None,
+        command=rng.choice(COMMANDS) if rng.random() < _COMMAND_SHARE else None,
         mutations=tuple(names),
     )
 

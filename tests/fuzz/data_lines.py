@@ -9,16 +9,16 @@ import json
 import re
 from collections.abc import Callable
 
-_NAME, _IDS = r"[a-zA-Z0-9._-]{1,80}", r"[0-9]{1,9}(?:,[0-9]{1,9})*"
+_NAME, _ID, _IDS = r"[a-zA-Z0-9._-]{1,80}", "[0-9]{1,9}", r"[0-9]{1,9}(?:,[0-9]{1,9})*"
 _GAP = r"[ \t]+"
 _PATTERNS = {
     "partition of describe": (
-        rf"[ \t]*(?:Topic|topic): ?{_NAME}{_GAP}[Pp]artition: ?[0-9]{{1,9}}{_GAP}[Ll]eader: ?(?:[0-9]{{1,9}}|none|-1){_GAP}"
+        rf"[ \t]*(?:Topic|topic): ?{_NAME}{_GAP}[Pp]artition: ?{_ID}{_GAP}[Ll]eader: ?(?:{_ID}|none|-1){_GAP}"
         rf"[Rr]eplicas: ?{_IDS}{_GAP}[Ii]sr: ?(?:{_IDS})?"
         rf"(?:{_GAP}(?:Elr|LastKnownElr|Adding Replicas|Removing Replicas|Offline|Observers): ?(?:{_IDS})?)*[ \t]*"
     ),
     "partition of describe below its topic": (
-        rf"[ \t]+Partition: ?[0-9]{{1,9}}{_GAP}Leader: ?(?:[0-9]{{1,9}}|none|-1){_GAP}Replicas: ?{_IDS}{_GAP}Isr: ?{_IDS}[ \t]*"
+        rf"[ \t]+Partition: ?{_ID}{_GAP}Leader: ?(?:{_ID}|none|-1){_GAP}Replicas: ?{_IDS}{_GAP}Isr: ?{_IDS}[ \t]*"
     ),
     "topic of describe": (
         rf"[ \t]*Topic: ?{_NAME}{_GAP}(?:TopicId: ?[a-zA-Z0-9_-]{{22}}{_GAP})?PartitionCount: ?[0-9]{{1,9}}{_GAP}"
@@ -31,15 +31,16 @@ _PATTERNS = {
     "partition of a Java client": (
         r"\(partition=[0-9]{1,9}, leader=\S+:[0-9]+ \(id: [0-9]+ rack: \w+\), replicas=[^=]+, isr=[^=]+\)[,)]*"
     ),
-    "reassignment of --list": rf"{_NAME}-[0-9]{{1,9}}: replicas: {_IDS}\.(?: adding: {_IDS}\.)?(?: removing: {_IDS}\.)?",
+    "reassignment of --list": rf"{_NAME}-{_ID}: replicas: {_IDS}\.(?: (?:adding|removing): {_IDS}\.)*",
     "broker of kafka-broker-api-versions": r"[a-z0-9.-]+:[0-9]{1,5} \(id: [0-9]{1,9} rack: [a-z0-9-]+\) -> \(",
     "partition of Cruise Control": (
-        rf" +{_NAME} +[0-9]{{1,9}} +(?:-1|[0-9]{{1,9}}) +\[[0-9]+(?:, [0-9]+)*\] +\[[0-9, ]*\] +\[[0-9, ]*\] +\[[0-9, ]*\] +[0-9]+"
+        rf" +{_NAME} +{_ID} +(?:-1|{_ID}) +\[[0-9]+(?:, [0-9]+)*\](?: +\[[0-9, ]*\]){{3}} +[0-9]+"
     ),
 }
 _COMPILED = {name: re.compile(pattern, re.ASCII) for name, pattern in _PATTERNS.items()}
 _LOG_RECORD = re.compile(r"\| offset: [0-9]+ CreateTime: -?[0-9]+ keySize: .{1,200}? payload: (\{.*\})", re.ASCII)
 _LOG_TYPES = ("TOPIC_RECORD", "PARTITION_RECORD", "PARTITION_CHANGE_RECORD", "REGISTER_BROKER_RECORD")
+_ZNODE = re.compile(r"/brokers/(?:ids/[0-9]{1,9}|topics/[a-zA-Z0-9._-]{1,80}(?:/partitions/[0-9]{1,9}/state)?)")
 _MAX_LINE = 50_000
 
 
@@ -62,9 +63,8 @@ def _is_log_dirs(value: object) -> bool:
 
 
 def _is_znode(value: object) -> bool:
-    path = value.get("path") if isinstance(value, dict) else None
-    is_known = isinstance(path, str) and path.startswith(("/brokers/topics/", "/brokers/ids/"))
-    return is_known and isinstance(value, dict) and bool(value.get("data"))
+    path, data = (value.get("path"), value.get("data")) if isinstance(value, dict) else (None, None)
+    return isinstance(path, str) and _ZNODE.fullmatch(path) is not None and isinstance(data, str) and "version" in data
 
 
 _DOCUMENTS: dict[str, Callable[[object], bool]] = {

@@ -86,8 +86,8 @@ def _is_header(line: str, columns: ListColumns) -> bool:
     """Return whether a line is certainly a header: it has the column that identifies a row, and another."""
     if len(line) > _MAX_HEADER or not columns.mention.search(line) or not any(mark in line for mark in ",;\t"):
         return False
-    found = _find_columns(line, columns)
-    return len(found) > 1 and columns.required[0] in found
+    names = _find_columns(line, columns)
+    return len(names) > 1 and columns.required[0] in names
 
 
 def _find_columns(line: str, columns: ListColumns) -> set[str]:
@@ -105,9 +105,9 @@ def _make_signature(columns: ListColumns, is_document: Callable[[str], bool], on
     def is_beginning(lines: Sequence[str]) -> bool:
         first = lines[0]
         has_cells = any(mark in first for mark in ",;\t")
-        found = _find_columns(first, columns)
+        names = _find_columns(first, columns)
         # Several known columns are surely meant as such a list: reading it then says which column is missing.
-        return len(found) > 1 if has_cells else one_column and columns.required[0] in found
+        return len(names) > 1 if has_cells else one_column and columns.required[0] in names
 
     return Signature(lambda line: _is_header(line, columns), is_document, is_beginning)
 

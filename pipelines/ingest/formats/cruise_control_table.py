@@ -11,8 +11,9 @@ _HEADER = re.compile(
     r"|BROKER\s++LEADER\(S\)\s++REPLICAS\s++OUT-OF-SYNC\b.*|BROKER\s++ONLINE-LOGDIRS\b.*)"
 )
 _TITLE = re.compile(
-    r"\s*+(?:Brokers|LogDirs of brokers with replicas|(?:All|Offline|Other|Under \w++|Under Replicated, Offline, and Under MinIsr) "
-    r"Partitions(?: in the Cluster \(verbose\))?|Partitions with Offline Replicas):\s*+"
+    r"\s*+(?:Brokers|LogDirs of brokers with replicas|Partitions with Offline Replicas"
+    r"|(?:All|Offline|Other|Under \w++|Under Replicated, Offline, and Under MinIsr) Partitions"
+    r"(?: in the Cluster \(verbose\))?):\s*+"
 )
 _BROKER_ROW = re.compile(r"\s*+[0-9]++(?:(?:\s++[0-9]++){3,5}\s++(?:true|false)|(?:\s++\[[^\]\n]*+\]){2})\s*+")
 _IDS = r"\[((?:[0-9]++(?:, ?[0-9]++)*+)?+)\]"

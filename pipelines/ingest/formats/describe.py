@@ -47,11 +47,13 @@ _TOPIC_LINE = (
     rf"[ \t]+Configs: ?(?P<configs>|{_KEY}={_VALUE}(?:,{_KEY}={_VALUE})*)[ \t]*$"
 )
 _MAP = pa.map_(pa.string(), pa.string())
-_LINES = pa.schema([("raw", pa.string()), ("record_number", pa.int64()), ("line_number", pa.int64())])
+_LINES = pa.schema(
+    [("raw", pa.string()), ("context", pa.string()), ("record_number", pa.int64()), ("line_number", pa.int64())]
+)
 
 
 def _parse_batch(records: Records) -> pa.Table:
-    columns = (records.raw, records.record_number, records.line_number)
+    columns = (records.raw, records.context, records.record_number, records.line_number)
     lines = pa.table([pa.array(column, field.type) for column, field in zip(columns, _LINES, strict=True)], _LINES)
     partitions, matched = _parse_partitions(lines)
     # Only few lines are no partition as Kafka writes it, and matching costs more than all the rest.
@@ -75,7 +77,7 @@ def _parse_partitions(lines: pa.Table) -> tuple[pa.Table, np.ndarray]:
     ends = reduce(pc.and_, (pc.equal(pc.struct_field(result, name), "") for name in _OPTIONAL))
     leaderless = pc.is_in(pc.struct_field(result, "leader"), pa.array(["none", "-1"]))
     doubtful = pc.and_(pc.and_(pc.equal(pc.struct_field(result, "isr"), ""), ends), pc.invert(leaderless))
-    matched = pc.and_(pc.is_valid(result), pc.invert(pc.fill_null(doubtful, True)))
+    matched = pc.and_(_find_plain(lines, result), pc.invert(pc.fill_null(doubtful, True)))
     result = pc.filter(result, matched)
     has_moves, has_elr, has_offline, has_observers = (pc.not_equal(result.field(name), "") for name in _OPTIONAL)
     columns = {
@@ -94,10 +96,15 @@ def _parse_partitions(lines: pa.Table) -> tuple[pa.Table, np.ndarray]:
     return _build(FactKind.PARTITION.value, lines, matched, columns)
 
 
+def _find_plain(lines: pa.Table, result: pa.Array) -> pa.Array:
+    """Return which lines match and need nothing from the lines around them."""
+    return pc.and_(pc.is_valid(result), pc.is_null(to_array(lines["context"])))
+
+
 def _parse_topics(lines: pa.Table) -> tuple[pa.Table, np.ndarray]:
     """Return (facts of the topic lines that match, which lines match)."""
     result = pc.extract_regex(to_array(lines["raw"]), _TOPIC_LINE)
-    matched = pc.is_valid(result)
+    matched = _find_plain(lines, result)
     result = pc.filter(result, matched)
     topic_id = result.field("id")
     columns = {

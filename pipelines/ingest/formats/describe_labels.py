@@ -7,7 +7,7 @@ import html
 import re
 from typing import NamedTuple
 
-from pipelines.ingest.formats.line_wrapping import AROUND, strip_wrapping
+from pipelines.ingest.formats.line_prefixes import AROUND, strip_wrapping
 
 TOPIC, TOPIC_ID, CONFIGS, DELETION = "topic", "topicid", "configs", "markedfordeletion"
 PARTITION_COUNT, REPLICATION_FACTOR = "partitioncount", "replicationfactor"
@@ -136,13 +136,13 @@ def split_line(line: str) -> LabelledLine:
 
 
 def _find_labels(line: str) -> list[_Label]:
-    found = [_Label(_name(match[0]), match.start(), match.end()) for match in _LABEL.finditer(line)]
+    candidates = [_Label(_name(match[0]), match.start(), match.end()) for match in _LABEL.finditer(line)]
     labels: list[_Label] = []
     balance = _Balance(line)
-    for i, label in enumerate(found):
+    for i, label in enumerate(candidates):
         previous = labels[-1] if labels else None
         if previous is not None and previous.name == CONFIGS:
-            ends = _ends_configs(line, previous.end, label, found[i + 1 : i + 3]) and balance.is_even(
+            ends = _ends_configs(line, previous.end, label, candidates[i + 1 : i + 3]) and balance.is_even(
                 previous.end, label.begin
             )
         else:
@@ -249,8 +249,8 @@ def _find_unknown(name: str, raw: str) -> tuple[int, int]:
         return len(raw), len(raw)
     if name == CONFIGS:
         balance = _Balance(raw)
-        found = (match for match in _AFTER_CONFIGS.finditer(raw) if balance.is_even(0, match.start()))
-        match = next(found, None)
+        outside = (match for match in _AFTER_CONFIGS.finditer(raw) if balance.is_even(0, match.start()))
+        match = next(outside, None)
     else:
         # The first word of a topic is its name, even if it begins with a capital letter and a colon follows.
         begin = _FIRST_WORD.match(raw).end() if name == TOPIC else 0  # type: ignore[union-attr]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from pipelines.ingest.formats import describe_labels as labels
 from pipelines.ingest.formats.checked_values import INT32, MAX_PARTITION, BadValueError, quote, unparsable
-from pipelines.ingest.formats.line_wrapping import is_known_prefix
+from pipelines.ingest.formats.line_prefixes import is_known_prefix
 from pipelines.ingest.formats.topic_configs import split_configs
 from pipelines.ingest.source_format import Fact, FactKind, ignore
 from pipelines.ingest.text import classify_noise
@@ -36,7 +36,7 @@ _TOPIC_ID = re.compile(r"[\w-]{22}")
 
 
 @dataclass(frozen=True)
-class Context:
+class LineContext:
     """What a record needs from the lines around it."""
 
     topic: str | None = None  # of the header above, for partitions that do not name theirs
@@ -48,7 +48,7 @@ class Context:
         return json.dumps({name: value for name, value in vars(self).items() if value})
 
 
-_NO_CONTEXT = Context()
+_NO_CONTEXT = LineContext()
 
 
 @dataclass
@@ -71,7 +71,7 @@ class _Record:
 
 def parse_line(context: str | None, raw: str) -> list[Fact]:
     """Return the facts of one record: topics, partitions, or why it is ignored. Raises: BadValueError."""
-    around = _NO_CONTEXT if context is None else Context(**json.loads(context))
+    around = _NO_CONTEXT if context is None else LineContext(**json.loads(context))
     if around.problem is not None:
         raise unparsable(around.problem)
     line = labels.tidy(raw)
@@ -102,7 +102,7 @@ def _split_cut(line: str) -> tuple[str, str | None]:
     return whole, whole[len(before) :]
 
 
-def _is_table(fields: list[labels.Field], gap: str | None, line: str, around: Context) -> bool:
+def _is_table(fields: list[labels.Field], gap: str | None, line: str, around: LineContext) -> bool:
     """Return whether a line with labels is a part of the table, perhaps cut off, rather than prose."""
     if around.is_header or around.topic is not None or labels.has_data(fields):
         return True
@@ -143,7 +143,7 @@ def _mark_cut(record: _Record, gap: str) -> None:
         record.cut = None if "\t" in gap and value and not value.endswith(",") else record.last
 
 
-def _parse_record(record: _Record, around: Context) -> list[Fact]:
+def _parse_record(record: _Record, around: LineContext) -> list[Fact]:
     values = record.values
     if labels.TOPIC not in values:
         if labels.PARTITION in values:

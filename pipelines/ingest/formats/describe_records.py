@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import repeat
 
 from pipelines.ingest.formats import describe_labels as labels
-from pipelines.ingest.formats.describe_line import Context
-from pipelines.ingest.formats.line_wrapping import is_known_prefix
+from pipelines.ingest.formats.describe_line import LineContext
+from pipelines.ingest.formats.line_prefixes import is_known_prefix
 from pipelines.ingest.formats.topic_configs import is_continued_by
 from pipelines.ingest.source_format import Records, Row
 from pipelines.ingest.text import BLANK, PROMPT, PROSE, classify_noise, find_line_end, split_lines
@@ -36,7 +36,7 @@ class _Pending:
     line_number: int
     lines: list[str]
     fields: list[labels.Field]
-    context: Context | None = None
+    context: LineContext | None = None
 
     @property
     def names(self) -> set[str]:
@@ -79,10 +79,10 @@ class _Scope:
     problem: str | None = None  # why there is no topic although a header is above
     last: str | None = None  # the last partition that was shown
 
-    def find_context(self, fields: list[labels.Field]) -> Context | None:
+    def find_context(self, fields: list[labels.Field]) -> LineContext | None:
         """Return the context of a record that begins without a topic, and note its partitions."""
         if self.problem is not None:
-            return Context(problem=self.problem)
+            return LineContext(problem=self.problem)
         if self.topic is None:
             return None
         for item in fields:
@@ -93,9 +93,9 @@ class _Scope:
                     f"unclear topic: partition {item.value[:20]} follows partition {str(self.last)[:20]} "
                     f"of {self.topic[:249]}, the topic above; is a header missing?"
                 )
-                return Context(problem=self.problem)
+                return LineContext(problem=self.problem)
             self.last = item.value
-        return Context(topic=self.topic)
+        return LineContext(topic=self.topic)
 
 
 def read_records(text: str, _path: str = "") -> Records:
@@ -175,7 +175,7 @@ class RecordReader:
                 self._pending.join(line)
                 return
             if not self._pending.is_complete or not self._pending.fields[-1].value:
-                self._pending.context = Context(problem=f"perhaps line {number} is the rest of it")
+                self._pending.context = LineContext(problem=f"perhaps line {number} is the rest of it")
         is_lost = self._is_lost_rest(line, begins, fields)
         if begins and self._is_beginning(fields):
             yield from self._begin(number, line, fields)
@@ -185,7 +185,7 @@ class RecordReader:
             problem = "perhaps the rest of the record above, which is complete without it"
             if self._incomplete is not None:
                 problem = f"perhaps the rest of line {self._incomplete}"
-            yield number, Context(problem=problem).to_json(), line
+            yield number, LineContext(problem=problem).to_json(), line
             return
         self._leave(line)
         yield number, None, line
@@ -203,7 +203,7 @@ class RecordReader:
         if fields[0].label != labels.TOPIC:
             above = self._pending
             if above is not None and len(above.fields) == 1 and above.fields[0].label == labels.TOPIC:
-                above.context = Context(is_header=True)
+                above.context = LineContext(is_header=True)
             context = self._scope.find_context(fields)
         yield from self.finish()
         self._incomplete = None

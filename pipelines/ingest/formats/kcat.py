@@ -43,7 +43,7 @@ _PREFIXED_HEADER = re.compile(_BEFORE + r"(?:Metadata for .{0,300}\(from broker 
 _MARKUP_TAIL = re.compile(r"(?:\s|<br\s*+/?>|</?[a-z]{1,10}>|[`*|\"'\\])*+", re.I)
 _REST = re.compile(r"[\s>|#]*+(?:replicas:|isrs:)")  # the rest of a partition line that was wrapped
 _PLAIN_LINES = re.compile(
-    r"(?: {4}partition [0-9]++, leader -?[0-9]++, replicas: [0-9,]++, isrs: [0-9,]*+\n"
+    r"(?: {4}partition [0-9]++, leader -?[0-9]++, replicas: [0-9]++(?:,[0-9]++)*+, isrs: [0-9,]*+\n"
     r'|  topic "[a-zA-Z0-9._-]++" with [0-9]++ partitions:\n)*+'
 )
 _IDS = "[0-9]{1,9}(?:,[0-9]{1,9})*"  # nine digits always fit an int32

@@ -12,6 +12,7 @@ from pipelines.ingest.formats import partition_objects as objects
 from pipelines.ingest.formats.checked_values import JsonObject, parse_json, parse_object, quote, unparsable
 from pipelines.ingest.formats.json_documents import JsonEvent, JsonEventKind, parse_elements, to_row, walk_documents
 from pipelines.ingest.source_format import Fact, Format, Records, Row, Signature
+from pipelines.ingest.text import split_lines
 
 _STATES = ("offline", "with-offline-replicas", "urp", "under-min-isr", "other")  # of Cruise Control
 _ARRAYS = (
@@ -71,7 +72,7 @@ def _to_json(text: str) -> str:
 
 
 def _read_records(text: str, _path: str) -> Records:
-    is_python = any(_is_python_line(line[0]) for line in re.finditer(r"[^\n]*'[^\n]*", text))
+    is_python = "'" in text and any(_is_python_line(line) for line in split_lines(text))
     return Records.from_rows(_read_rows(_to_json(text) if is_python else text))
 
 

@@ -74,8 +74,8 @@ def is_balanced(text: str) -> bool:
 
 
 def _join_lines(text: str) -> str:
-    """Return the text without the line ends beside a comma: only those surely separate."""
-    return re.sub(r"(?<=[,=])\n|\n(?=,)", "", text) if "\n" in text else text
+    """Return the text without the line ends after a comma or `=`: at others, a value may have been divided."""
+    return re.sub(r"(?<=[,=])\n", "", text) if "\n" in text else text
 
 
 def _split_pieces(text: str) -> list[str]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.formats.broker_and_topic_lists import TOPIC_LIST
-from pipelines.ingest.formats.checked_values import explain_bad_topic_name
+from pipelines.ingest.formats.checked_values import MAX_PARTITIONS, explain_bad_topic_name
 from pipelines.ingest.merge.entities import LOADS, TOPICS
 from pipelines.ingest.merge.fact_merge import Conflict, MergedFacts, merge_by_key
 from pipelines.ingest.merge.shard_facts import ShardFacts
@@ -21,8 +21,6 @@ from udfs.plurals import count_of
 LOAD_FIELDS = tuple(field.name for field in LOADS)
 _FIELDS = ("topic_id", "partition_count", "replication_factor", "configs", "marked_for_deletion", *LOAD_FIELDS)
 _TOPIC_LINE = ("partition_count", "replication_factor", "topic_id")  # what only a description of the topic has
-# Whole Kafka clusters have fewer. A higher count of one topic is a typing error, and would fill the memory.
-_MAX_PARTITIONS = 10_000_000
 _NAMED_PARTITIONS = 20  # of those that are missing
 
 Declared = dict[str, dict[str, Any]]  # topic -> merged fields of its facts
@@ -38,9 +36,9 @@ def merge_topics(shard: ShardFacts) -> tuple[Declared, set[str]]:
     good = ~np.isin(code, list(faults))
     for at in np.flatnonzero(~good).tolist():
         shard.quarantine(int(fact_rows[at]), faults[int(code[at])])
-    huge = to_numpy(facts["partition_count"]) > _MAX_PARTITIONS
+    huge = to_numpy(facts["partition_count"]) > MAX_PARTITIONS
     for at in np.flatnonzero(huge & good).tolist():
-        reason = f"partitions is {facts['partition_count'][at].as_py()}, expected at most {_MAX_PARTITIONS}"
+        reason = f"partitions is {facts['partition_count'][at].as_py()}, expected at most {MAX_PARTITIONS}"
         shard.quarantine(int(fact_rows[at]), reason)
     good &= ~huge
     facts, code = facts.filter(pa.array(good)), code[good]

@@ -127,6 +127,14 @@ def test_every_line_is_in_one_record_and_both_parsers_agree(text: str) -> None:
     assert check_facts(records, FORMAT.parse_facts(records)).equals(parse_each(records, parse_line))
 
 
+def test_a_plain_line_that_another_may_continue_is_quarantined() -> None:
+    text = f"{NAMED}\tElr: 2\tLastKnownElr: \n\n3\n"
+    records = read_records(text)
+    table = FORMAT.parse_facts(records)
+    assert table["kind"].to_pylist() == [FactKind.REJECTED, FactKind.IGNORED, FactKind.REJECTED]
+    assert table.equals(parse_each(records, parse_line))
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -25,6 +25,13 @@ NAMES = {
     "get-offsets": "offsets",
     "replication-offset-checkpoint": "offset-checkpoint",
     "reassign": "reassignment",
+    "reassignment-list": "reassignment-list",
+    "kcat": "kcat",
+    "metadata": "metadata-json",
+    "rpk": "rpk",
+    "broker-api-versions": "broker-api-versions",
+    "java-description": "java-description",
+    "cruise-control": "cruise-control",
     "leader-election": "reassignment",
     "topics-to-move": "tool-input",
     "election": "tool-input",
@@ -36,7 +43,17 @@ REJECTED = {
     "empty.txt": "the file is empty",
     "binary.bin": "is binary",
     "broken.txt.gz": "broken gzip",
-    "unknown.txt": "none of the known formats",
+    "unknown.txt": "nothing in it is output of a tool that this program reads",
+    "recovery-point-offset-checkpoint.broker-2": "whose offsets are not those of the replicas",
+    "unsupported-acls.txt": "is output of kafka-acls, which shows no replicas",
+    "unsupported-capacity.json": "is a capacity file of Cruise Control",
+    "unsupported-consumer-groups.txt": "is output of kafka-consumer-groups",
+    "unsupported-error.txt": "line 2: the command that wrote it failed: no broker answered",
+    "unsupported-kubernetes.yaml": "is a Kubernetes resource",
+    "unsupported-metrics.txt": "is metrics of Prometheus or JMX",
+    "unsupported-names.txt": "is a list of names",
+    "unsupported-server.properties": "is the configuration of a broker",
+    "unsupported-usage.txt": "the command that wrote it failed: this is its usage text",
     "brokers-no-id.csv": "line 2: no column broker_id",
     "topics-no-partitions.csv": "line 1: no column partitions",
     "replication-offset-checkpoint": "does not show which broker",
@@ -63,7 +80,7 @@ def test_the_error_of_a_rejected_file_names_the_file(name: str) -> None:
 
 
 def test_every_format_has_a_sample() -> None:
-    by_content = set(FORMATS) - {"unrecognised"}  # that one is for files which are in no format
+    by_content = set(FORMATS) - {"unrecognised", "unsupported"}  # these are for files that are an error
     assert {expected_format(path) for path in READ} == by_content
 
 
@@ -72,15 +89,16 @@ def test_the_readme_explains_every_sample() -> None:
     assert [p.name for p in FILES if f"`{p.name}`" not in readme] == []
 
 
-def test_an_unknown_text_names_its_first_line_the_formats_and_the_option(tmp_path: Path) -> None:
+def test_an_unknown_text_names_its_first_line_the_command_to_run_and_the_option(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("\n\nhello there\n")
     with pytest.raises(SourceError) as error:
         load_facts(tmp_path / "x.txt")
     message = str(error.value)
     assert "x.txt" in message
     assert "'hello there'" in message
+    assert "kafka-topics --describe" in message
     assert "--format" in message
-    assert all(name in message for name in FORMATS)
+    assert not any(name in message for name in ("kraft-log", "zookeeper-json", "offset-checkpoint"))
 
 
 def test_data_after_a_long_log_is_found() -> None:

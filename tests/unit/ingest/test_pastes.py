@@ -22,7 +22,7 @@ def describe(path: Path) -> Iterator[str]:
     try:
         snapshot = load_snapshot(Source("paste", (path,)))
     except SourceError as error:
-        yield f"error: {str(error).removeprefix(str(path)).removeprefix(': ')}"
+        yield f"error{str(error).removeprefix(str(path))}"
         return
     for row in snapshot.partitions.to_pylist():
         lists = {name: ",".join(map(str, row[name])) for name in ("replicas", "isr") if row[name] is not None}
@@ -43,6 +43,7 @@ def describe(path: Path) -> Iterator[str]:
             yield f"{state}: {' '.join(ids)}"
     for row in snapshot.quarantined:
         yield f"quarantined: line {row['line_number']}: {'; '.join(row['reasons'])}"
+    yield from (f"warning: {line}" for line in snapshot.conflicting_listings)
     for row in snapshot.conflicts.to_pylist():
         yield f"conflict: {row['entity']}: {row['field']} {row['value']} or {row['other_value']}: {row['outcome']}"
 

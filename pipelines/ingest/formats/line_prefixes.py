@@ -1,4 +1,4 @@
-"""What tools and people put around a line of a tool's output: prompts, comment marks, quotes, host names, times."""
+"""What tools and people put before a line of a tool's output: comment marks, quotes, host names, times."""
 
 import re
 

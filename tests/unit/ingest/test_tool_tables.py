@@ -1,0 +1,200 @@
+"""rpk, kafka-broker-api-versions, kafka-reassign-partitions --list, Java's descriptions, Cruise Control's text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.ingest.format_registry import FORMATS, divide_text
+from pipelines.ingest.sections import read_sections
+from pipelines.ingest.source_format import FactKind
+
+from .facts import FORMATS_DIR, check_facts, drop_kind, facts, faults, find_formats, reasons
+from .test_sections import DESCRIBE, load
+
+NAMES = ("rpk", "broker-api-versions", "reassignment-list", "java-description", "cruise-control", "unsupported")
+SAMPLES = sorted(p.name for start in NAMES for p in FORMATS_DIR.glob(f"{start}*"))
+
+
+def partitions(name: str) -> list[tuple[object, ...]]:
+    names = ("topic", "partition", "leader", "replicas", "isr")
+    return [tuple(row.get(key) for key in names) for row in facts(name, FactKind.PARTITION)]
+
+
+def test_rpk_describes_topics_without_isr() -> None:
+    assert partitions("rpk-topic.txt") == [
+        ("orders", 0, 1, [1, 2, 3], None),
+        ("orders", 1, -1, [1, 2, 3], None),
+        ("audit", 0, 3, [3], None),  # named by its command
+    ]
+    configs = {key: value for row in facts("rpk-topic.txt", FactKind.CONFIG) for key, value in row["configs"]}
+    assert configs == {"cleanup.policy": "delete", "min.insync.replicas": "2", "retention.bytes": ""}
+    assert [row["log_end_offset"] for row in facts("rpk-topic.txt", FactKind.OFFSET)] == [17, 5]
+    assert any("the first is not the preferred leader" in reason for reason in reasons("rpk-topic.txt"))
+
+
+def test_rpk_without_the_name_of_the_topic_is_rejected_with_the_remedy() -> None:
+    found = faults("rpk-topic-no-name.txt", FORMATS_DIR)
+    assert "run rpk topic describe --print-all TOPIC" in found[2]
+    assert "cut off?" in found[3]
+
+
+def test_rpk_lists_brokers_with_racks() -> None:
+    rows = drop_kind(facts("rpk-cluster.txt", FactKind.BROKER))
+    assert [(row["broker_id"], row.get("rack")) for row in rows] == [(0, "east"), (1, "west"), (2, None)]
+    assert partitions("rpk-cluster.txt") == [("orders", 0, 1, [0, 1, 2], None), ("orders", 1, 2, [0, 1, 2], None)]
+
+
+def test_a_second_table_of_partitions_is_not_of_the_first_topic() -> None:
+    text = (FORMATS_DIR / "rpk-topic.txt").read_text().replace("$ rpk topic describe -p audit\n", "")
+    records = FORMATS["rpk"].read_records(text, "x")
+    rows = FORMATS["rpk"].parse_facts(records).to_pylist()
+    assert [row["partition"] for row in rows if row["topic"] == "audit"] == []
+    assert any("partition 0 of which topic?" in (row["reasons"] or [""])[0] for row in rows)
+
+
+def test_api_versions_give_the_racks_that_a_describe_lacks(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    rows = facts("broker-api-versions.txt", FactKind.BROKER)
+    assert [(row["broker_id"], row.get("rack"), row.get("fenced")) for row in rows] == [
+        (1, "east", None),
+        (2, None, False),
+        (3, "rack 7", None),
+    ]
+    assert reasons("broker-api-versions.txt")["API version"] == 7
+    versions = (FORMATS_DIR / "broker-api-versions.txt").read_text()
+    brokers = load(tmp_path, versions.rsplit("b4", 1)[0] + DESCRIBE).brokers.to_pylist()
+    assert {row["broker_id"]: row["rack"] for row in brokers} == {1: "east", 2: None, 3: "rack 7"}
+
+
+def test_running_reassignments() -> None:
+    rows = drop_kind(facts("reassignment-list.txt", FactKind.PARTITION))
+    assert rows == [
+        {
+            "topic": "my-topic",
+            "partition": 0,
+            "replicas": [4, 1, 2, 3],
+            "adding_replicas": [4],
+            "removing_replicas": [3],
+        },
+        {"topic": "my-topic", "partition": 1, "replicas": [2, 3, 1], "adding_replicas": [], "removing_replicas": [1]},
+    ]
+    assert "cut off?" in faults("reassignment-list.txt", FORMATS_DIR)[4]
+
+
+def test_a_list_of_reassignments_overrides_the_assignment_before(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    before = '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2]}]}'
+    text = f"Current partition replica assignment\n\n{before}\n\nCurrent partition reassignments:\norders-0: replicas: 3,1,2. adding: 3.\n"
+    (row,) = load(tmp_path, text).partitions.to_pylist()
+    assert row["replicas"] == [3, 1, 2]
+
+
+def test_java_descriptions() -> None:
+    assert partitions("java-description.txt") == [
+        ("orders", 0, 1, [1, 2], [1]),
+        ("orders", 1, -1, [3], []),
+        ("audit", 0, 2, [2], [2]),
+        ("clicks", 0, 1, [1, 2], [1, 2]),
+        ("clicks", 1, -1, [3], [3]),
+    ]
+    racks = {row["broker_id"]: row.get("rack") for row in facts("java-description.txt", FactKind.BROKER)}
+    assert racks == {1: "east", 2: None}
+    (elr,) = [row["elr"] for row in facts("java-description.txt", FactKind.PARTITION) if "elr" in row]
+    assert elr == [3]
+    assert "cut off?" in faults("java-description.txt", FORMATS_DIR)[3]
+
+
+def test_a_partition_after_the_end_of_a_description_has_no_topic() -> None:
+    whole = "(partition=1, leader=none, replicas=b:1 (id: 1 rack: null), isr=)"
+    text = (
+        f"(name=orders, internal=false, partitions={whole.replace('=1,', '=0,')}, authorizedOperations=null)\n{whole}\n"
+    )
+    records = FORMATS["java-description"].read_records(text, "x")
+    rows = FORMATS["java-description"].parse_facts(records).to_pylist()
+    assert [row["partition"] for row in rows if row["kind"] == FactKind.PARTITION] == [0]
+    assert any("the topic is unknown" in (row["reasons"] or [""])[0] for row in rows)
+
+
+def test_the_table_of_cruise_control() -> None:
+    assert partitions("cruise-control.txt") == [
+        ("clicks", 0, -1, [3], []),
+        ("orders", 1, 2, [2, 3], [2]),
+        ("orders", 0, 1, [1, 2], [1, 2]),
+    ]
+    assert [row["offline_replicas"] for row in facts("cruise-control.txt", FactKind.PARTITION)] == [[3], [3], []]
+    assert "cut off?" in faults("cruise-control.txt", FORMATS_DIR)[17]
+
+
+@given(st.sampled_from(SAMPLES), st.integers(0, 1200), st.integers(0, 30), st.text(max_size=5))
+def test_no_damage_raises_and_every_record_has_a_fact(name: str, at: int, cut: int, extra: str) -> None:
+    text = (FORMATS_DIR / name).read_text()
+    text = text[:at] + extra + text[at + cut :]
+    for form, records in read_sections(text, "x", divide_text(text)):
+        check_facts(records, form.parse_facts(records))
+
+
+_REPEATED = (
+    *(
+        "broker 1 at ",
+        "partition 1, leader 1, replicas: 1,",
+        "Metadata for ",
+        'topic "',
+        "1 brokers:",
+        "a:1 (id: 1 rack: ",
+    ),
+    *(
+        "(partition=1, leader=",
+        "name=a, internal=",
+        "a:1 (id: 1 rack: b), ",
+        "Partition(topic = a, partition = 1",
+        "[1, ",
+    ),
+    *(
+        "rpk topic describe ",
+        "NAME  ",
+        "0 1 [1 ",
+        "a-1: replicas: 1,",
+        "kafka_a{",
+        "offset: 1 ",
+        "a=b sensitive=",
+        "- ",
+    ),
+    *(
+        "'topic': ",
+        "{'topic': 'a', ",
+        '{"topic": "a", ',
+        '"brokerCapacities"',
+        '"kept": ',
+        " ",
+        "\t",
+        "Produce(0): 0 to ",
+    ),
+)
+
+
+@pytest.mark.parametrize("text", _REPEATED)
+def test_repetitions_take_linear_time(text: str) -> None:
+    line = text * (100_000 // len(text))
+    begin = time.monotonic()
+    for before in (
+        "",
+        'topic "t" with 1 partitions:\n    partition 1, leader 1, replicas: 1,',
+        "name=t, internal=false, ",
+    ):
+        whole = before + line + "\n"
+        for form, records in read_sections(whole, "x", divide_text(whole)):
+            form.parse_facts(records)
+    for name in NAMES:
+        FORMATS[name].parse_facts(FORMATS[name].read_records(line, "x"))
+    assert time.monotonic() - begin < 10
+
+
+def test_every_line_of_a_sample_is_claimed_by_one_reader() -> None:
+    claims: dict[str, Callable[[str], bool]] = {name: FORMATS[name].signature.line for name in NAMES}
+    for sample in SAMPLES:
+        for line in (FORMATS_DIR / sample).read_text().splitlines():
+            assert sum(claim(line) for claim in claims.values()) <= 1, line
+    assert find_formats("0 1 1 [1 2] 0 17\n") == ["rpk"]

@@ -1,0 +1,111 @@
+"""What is recognised but not used is named, with the command to run instead; data beside it is read."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from pipelines.errors import SourceError
+from pipelines.ingest.format_registry import check_source, list_unused_files, read_files
+from pipelines.ingest.sources import Source, find_source
+from pipelines.ingest.text import MAX_FILE_BYTES
+
+from .facts import BAD_DIR, FORMATS_DIR
+from .test_sections import DESCRIBE, load, replicas
+
+TOOLS = sorted(p.name for p in BAD_DIR.glob("unsupported-*") if p.stem not in ("unsupported-names",))
+
+
+def fail(tmp_path: Path, content: str | bytes, name: str = "x.txt") -> str:
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(SourceError) as error:
+        list(read_files(Source("x", (path,))))
+    with pytest.raises(SourceError) as checked:
+        check_source(Source("x", (path,)), None, MAX_FILE_BYTES)
+    assert str(checked.value) == str(error.value)
+    return str(error.value).replace(str(path), name)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("NodeId\tLogEndOffset\tLag\n1\t5\t0\n", "is output of kafka-metadata-quorum"),
+        ("Dynamic configs for topic orders are:\n", "is output of kafka-configs"),
+        ("Topic orders is marked for deletion.\n", "is messages of kafka-topics"),
+        ("Formatting metadata directory /d with metadata.version 4.1.\n", "is output of kafka-storage"),
+        ("Cluster ID: 5L6g3nShT-eMCtK--X86sw\n", "is output of kafka-cluster"),
+        ("bootstrap.servers=b:9092\ngroup.id=g\n", "is the configuration of a client"),
+        ('resource "kafka_topic" "a" {\n}\n', "is a file of Terraform or docker compose"),
+        ("services:\n  kafka:\n", "is a file of Terraform or docker compose"),
+        ("[2026-05-06 07:08:09,123] INFO [Controller id=1] started (kafka)\n", "is a log of a broker or a client"),
+        ("<!DOCTYPE html>\n<html><body>hi</body></html>\n", "is a page of HTML"),
+        ("bash: kafka-topics: command not found\n", "failed: the shell did not find it"),
+        ('Error from server (NotFound): pods "k" not found\n', "failed: this is its error"),
+        (
+            'Exception in thread "main" java.lang.NoClassDefFoundError: x\n\tat a.B.c(D.java)\n',
+            "failed: this is its error",
+        ),
+        ("org.apache.kafka.common.errors.TopicAuthorizationException: no\n", "failed: it was not authorized"),
+        ('{"kind":"kafka-placement plan","version":1}', "is a plan of this program, which is no source"),
+        ('{"connector.class":"x","topics":"a"}', "is the configuration of a connector"),
+    ],
+)
+def test_a_file_is_named_with_a_remedy(tmp_path: Path, text: str, message: str) -> None:
+    error = fail(tmp_path, text)
+    assert message in error
+    assert error.endswith(".")
+
+
+@pytest.mark.parametrize("name", ["recovery-point", "log-start", "cleaner"])
+def test_other_checkpoints_are_known_by_name(tmp_path: Path, name: str) -> None:
+    text = (FORMATS_DIR / "replication-offset-checkpoint.broker-3").read_text()
+    assert "Use replication-offset-checkpoint" in fail(tmp_path, text, f"{name}-offset-checkpoint")
+    (tmp_path / "describe.txt").write_text(DESCRIBE)
+    files = list(read_files(find_source(str(tmp_path))))
+    assert [file.format_names for file in files if file.name.startswith(name)] == [["unsupported"]]
+
+
+def test_binary_files_are_named(tmp_path: Path) -> None:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("describe.txt"))
+    assert "is a tar archive. Extract it" in fail(tmp_path, gzip.compress(archive.getvalue()), "x.tar.gz")
+    assert "is a zip archive" in fail(tmp_path, b"PK\x03\x04\0\0")
+    assert "is a Parquet file" in fail(tmp_path, b"PAR1\0\0")
+    assert "is an image" in fail(tmp_path, b"\x89PNG\r\n\x1a\n\0")
+    assert "Kafka's own .log files" in fail(tmp_path, b"\0" * 80, "00000000000000000000.log")
+    assert "is binary, not text" in fail(tmp_path, b"\0" * 80, "x.dat")
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_data_beside_it_is_read_and_nothing_is_prose(tmp_path: Path, name: str) -> None:
+    text = (BAD_DIR / name).read_text()
+    for whole in (text + "\n" + DESCRIBE, DESCRIBE + "\n" + text):
+        assert replicas(load(tmp_path, whole)) == {0: [3, 2], 1: [2, 3]}
+
+
+def test_its_lines_are_ignored_under_its_name(tmp_path: Path) -> None:
+    text = (BAD_DIR / "unsupported-consumer-groups.txt").read_text()
+    outcomes = load(tmp_path, text + "\n" + DESCRIBE).outcomes.to_pylist()
+    ignored = {row["reason"]: row["records"] for row in outcomes if row["outcome"] == "ignored"}
+    assert ignored == {"output of kafka-consumer-groups: not used": 3, "blank line": 2}
+
+
+def test_a_damaged_line_of_a_describe_below_it_is_quarantined(tmp_path: Path) -> None:
+    text = (BAD_DIR / "unsupported-acls.txt").read_text()
+    snapshot = load(tmp_path, f"{DESCRIBE}{text}\tTopic: orders\tPartition: 2\tLeader: 1\tRepl\n")
+    assert len(snapshot.quarantined) == 1
+
+
+def test_unused_files_of_a_folder_are_named(tmp_path: Path) -> None:
+    (tmp_path / "describe.txt").write_text(DESCRIBE)
+    (tmp_path / "groups.txt").write_text((BAD_DIR / "unsupported-consumer-groups.txt").read_text())
+    (tmp_path / "notes.txt").write_text("call me\n")
+    (tmp_path / "empty.txt").write_text("")
+    files = list(read_files(find_source(str(tmp_path))))
+    assert list_unused_files(files) == ["empty.txt", "groups.txt", "notes.txt"]
