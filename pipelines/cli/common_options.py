@@ -115,11 +115,17 @@ def open_store_to_read(settings: Settings) -> Store:
 
 def read_snapshot(argument: str, format_name: str | None) -> Snapshot:
     """Read the source of an argument, and print its warnings."""
+    from pipelines.ingest.format_registry import list_unused_files
     from pipelines.ingest.snapshot_reader import load_snapshot
 
     source = find_source(argument)
     print_warnings([source])
-    return load_snapshot(source, format_name, load_settings([]).ingest.max_file_bytes)
+    snapshot = load_snapshot(source, format_name, load_settings([]).ingest.max_file_bytes)
+    for name in list_unused_files(snapshot.files):
+        print_warning(
+            f"{name}: nothing in this file is used. To see why, give it alone: kafka-placement inspect {name}"
+        )
+    return snapshot
 
 
 def print_warnings(sources: list[Source]) -> None:

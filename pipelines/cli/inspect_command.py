@@ -31,6 +31,7 @@ _JSON_KEYS = {
     "listed_partitions": "partitions_shown",
     "state_inferred": "state_assumed",
 }
+_MAX_SECTIONS = 8  # of a file that are named
 _MAX_IDS = 20  # brokers that are named
 
 
@@ -39,6 +40,15 @@ def inspect(source: SourceArgument, json_file: JsonOption = None, format_name: F
     """Show how each file of a source is read. Does not start Spark."""
     snapshot = read_snapshot(source, format_name)
     write_answer(json_file, build_answer(snapshot) if json_file is not None else None, render_snapshot(snapshot))
+
+
+@dataclass(frozen=True)
+class SourceSection:
+    """Lines of a file that one format reads."""
+
+    format: str
+    first_line: int
+    last_line: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +62,7 @@ class SourceRecords:
     quarantined: int
     ignored: int
     ignored_reasons: Mapping[str, int] = json_key("ignored_because")
+    sections: Sequence[SourceSection]
 
 
 @dataclass(frozen=True)
@@ -98,13 +109,21 @@ def count_records(snapshot: Snapshot) -> list[SourceRecords]:
     out = []
     for file in snapshot.files:
         name, form = file.name, "+".join(sorted(file.format_names))
-        counts, reasons = {"accepted": 0, "quarantined": 0, "ignored": 0}, {}
+        counts: dict[str, Any] = {"accepted": 0, "quarantined": 0, "ignored": 0}
+        reasons = {}
         for row in snapshot.outcomes.filter(pc.equal(snapshot.outcomes["source"], name)).to_pylist():
             counts[row["outcome"]] += row["records"]
             if row["outcome"] == "ignored":
                 reasons[row["reason"]] = row["records"]
         records = sum(len(part.records) for part in file.parts)
-        out.append(SourceRecords(source=name, format=form, records=records, ignored_reasons=reasons, **counts))
+        sections = [
+            SourceSection(section.format.name, section.first_line, section.last_line) for section in file.sections
+        ]
+        out.append(
+            SourceRecords(
+                source=name, format=form, records=records, ignored_reasons=reasons, sections=sections, **counts
+            )
+        )
     return out
 
 
@@ -133,9 +152,18 @@ def _render_source(source: SourceRecords) -> Iterator[str]:
     parts = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items() if count)
     records = format_count(source.records, "record") + (f": {parts}" if parts else "")
     yield f"  {source.source} ({source.format}): {records}"
+    if len(source.sections) > 1:
+        named = [f"{section.format} {_render_lines(section)}" for section in source.sections[:_MAX_SECTIONS]]
+        more = len(source.sections) - _MAX_SECTIONS
+        yield f"    sections: {', '.join(named)}{f', and {more:,} more' if more > 0 else ''}"
     yield from (f"    ignored: {count:,} x {reason}" for reason, count in source.ignored_reasons.items())
     if not source.records:
         yield "    the file is empty or not text: nothing is read from it"
+
+
+def _render_lines(section: SourceSection) -> str:
+    first, last = section.first_line, section.last_line
+    return f"line {first:,}" if first == last else f"lines {first:,}-{last:,}"
 
 
 def _render_brokers(brokers: list[dict[str, Any]]) -> Iterator[str]:

@@ -81,11 +81,6 @@ def find_sections(text: str, formats: Sequence[Format]) -> list[Section]:
     return sections
 
 
-def has_claim(text: str, formats: Sequence[Format]) -> bool:
-    """Return whether a format claims anything of a text; reads no further than that."""
-    return any(stretch.format is not None for stretch in _Divider(text, formats).find_stretches())
-
-
 def read_sections(text: str, path: str, sections: Sequence[Section]) -> list[FormatRecords]:
     """Return the records of all sections, those of each format together, numbered by their place in the file.
 
@@ -173,7 +168,7 @@ class _Divider:
                 stretch = self._claim_document(position, current)
             else:
                 stretch = self._claim_line(position)
-                if stretch.format is None and is_beginning:
+                if is_beginning and stretch.format is None and not self._is_blank_or_comment(stretch):
                     stretch = stretch._replace(format=self._claim_beginning(position))
             is_beginning = is_beginning and stretch.format is None and self._is_blank_or_comment(stretch)
             current = stretch.format or current

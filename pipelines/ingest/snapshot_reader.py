@@ -45,9 +45,7 @@ def parse_facts(files: Sequence[FileRecords]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks()
 
 
-def load_snapshot(
-    source: Source, format_name: str | None = None, max_file_bytes: int = MAX_FILE_BYTES
-) -> Snapshot:
+def load_snapshot(source: Source, format_name: str | None = None, max_file_bytes: int = MAX_FILE_BYTES) -> Snapshot:
     """Read a source's files and merge them. format_name: format of all files; None = recognise each."""
     files = list(read_files(source, format_name, max_file_bytes))
     return build_snapshot(source, files, parse_facts(files))

@@ -18,7 +18,7 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _LINE_ENDS = re.compile("\r++\n?")  # of Windows, of terminals in raw mode, of old Macs
-_TERMINAL_CODES = re.compile(r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b]*+(?:\x07|\x1b\\))")  # colours, titles
+_TERMINAL_CODES = re.compile(r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b\n]*+(?:\x07|\x1b\\))")  # colours, titles
 TYPOGRAPHIC_QUOTES = frozenset("“”„")
 _STRAIGHT_QUOTES = {ord(quote): '"' for quote in TYPOGRAPHIC_QUOTES}
 MAX_FILE_BYTES = 2**31 - 1  # a column's text in Arrow has at most 2 GB

@@ -39,8 +39,8 @@ def explain_unused_text(text: str, path: str) -> SourceError:
     if (named := find_by_name(path)) is not None:
         return SourceError(path, named.problem, named.remedy)
     if (finding := find_by_text(text)) is not None:
-        shown = f": {_shorten(finding.line)!r}" if finding.line else ""
-        return SourceError(path, f"{finding.entry.problem}{shown}", finding.entry.remedy, finding.line_number)
+        line = f": {_shorten(finding.line)!r}" if finding.line else ""
+        return SourceError(path, f"{finding.entry.problem}{line}", finding.entry.remedy, finding.line_number)
     first = next((line.strip() for line in split_lines(text) if line.strip()), "")
     problem = f"nothing in it is output of a tool that this program reads; it begins with {_shorten(first)!r}"
     return SourceError(path, problem, f"{_DESCRIBE} If you know the format of the file, name it with --format.")

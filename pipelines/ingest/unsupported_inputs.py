@@ -14,7 +14,7 @@ from pipelines.ingest.text import BLANK, split_lines
 
 _DESCRIBE = "Run kafka-topics --describe and save its output to a file."
 _AGAIN = "Correct the command and run it again."
-_WANTED = "which shows what is wanted and not where the replicas are"
+_DECLARED = "which declares topics or brokers, but does not show where the replicas are"
 _IN_POD = (
     "Run kafka-topics --describe in a pod: kubectl exec POD -- bin/kafka-topics.sh --bootstrap-server ... --describe."
 )
@@ -91,13 +91,13 @@ TOOLS = (
         "a Kubernetes resource",
         r"\s*+(?:apiVersion: ?\S|kind: ?(?:Kafka\w*+|List)\s*+$|NAME\s++CLUSTER\s++PARTITIONS\s++REPLICATION FACTOR\b"
         r"|NAME\s++READY\s++STATUS\s++RESTARTS\b)",
-        _WANTED,
+        _DECLARED,
         _IN_POD,
     ),
     _make(
         "a file of Terraform or docker compose",
         r'\s*+(?:(?:resource|provider|module|data) "[\w-]++"|services:\s*+$|image: ?\S*+kafka|KAFKA_[A-Z_]++\s*+[:=])',
-        _WANTED,
+        _DECLARED,
     ),
     _make(
         "the configuration of a broker",
@@ -124,7 +124,7 @@ FAILURES = (
     ),
     _make_failure(
         "no broker answered",
-        r".*(?:Timed out waiting for a node assignment|Connection refused|could not be established|TimeoutException"
+        r".*(?:Timed out waiting for a node assignment|Connection re\w++|could not be established|TimeoutException"
         r"|Broker may not be available|UnknownHostException|Bootstrap broker \S++ disconnected)",
         "Check --bootstrap-server, the listeners and the network, and run the command again.",
     ),
@@ -176,11 +176,11 @@ DOCUMENTS = (
     ),
     _make(
         "an answer of this program",
-        r'"(?:kept|quarantined)"\s*+:[\s\S]*"contradictions"\s*+:',
+        r'"contradictions"\s*+:\s*+\[',
         "which is no source",
         "Give the source that it was made from.",
     ),
-    _make("a Kubernetes resource", r'"apiVersion"\s*+:\s*+"', _WANTED, _IN_POD),
+    _make("a Kubernetes resource", r'"apiVersion"\s*+:\s*+"', _DECLARED, _IN_POD),
     _make("the configuration of a connector", r'"connector\.class"\s*+:'),
     _make("metrics of Jolokia", r'"mbean"\s*+:\s*+"', "which count partitions without their replicas"),
 )
@@ -197,7 +197,7 @@ def find_by_name(name: str) -> UnsupportedInput | None:
     return _make(match[0].lower(), "", "whose offsets are not those of the replicas", remedy)
 
 
-class Finding(NamedTuple):
+class RecognisedText(NamedTuple):
     """What a text is, and the line that shows it."""
 
     entry: UnsupportedInput
@@ -205,18 +205,18 @@ class Finding(NamedTuple):
     line: str = ""
 
 
-def find_by_text(text: str) -> Finding | None:
+def find_by_text(text: str) -> RecognisedText | None:
     """Return what a text is of which no line is used, or None."""
     numbered = enumerate(split_lines(text[:_MAX_HEAD]), 1)
     lines = [(number, line[:_MAX_LOOK]) for number, line in numbered if line.strip()][:_MAX_LINES]
     for entry in (*TOOLS, *FAILURES, *WHOLE_FILES):
         for number, line in lines:
             if entry.pattern.match(line):
-                return Finding(entry, number, line.strip())
+                return RecognisedText(entry, number, line.strip())
     if document := _find_document(text):
-        return Finding(document)
+        return RecognisedText(document)
     is_list = bool(lines) and all(_NAMES_ONLY.pattern.match(line) for _, line in lines)
-    return Finding(_NAMES_ONLY) if is_list else None
+    return RecognisedText(_NAMES_ONLY) if is_list else None
 
 
 def _find_line(line: str) -> UnsupportedInput | None:

@@ -52,8 +52,8 @@ def fuzz(cases: int, seed: int, jobs: int, folder: Path) -> int:
     summary = run_cases(seed, range(cases), jobs, _Reporter(seed, cases).show)
     slowest, index, step = summary.slowest
     print(
-        f"{summary.cases:,} cases in {summary.seconds:.0f} s ({summary.rate:.0f} per second), {summary.errors:,} of them "
-        f"with nothing to read. Slowest step: {step}, {slowest:.1f} s ({seed}:{index})."
+        f"{summary.cases:,} cases in {summary.seconds:.0f} s ({summary.rate:.0f} per second), {summary.errors:,} "
+        f"of them with nothing to read. Slowest step: {step}, {slowest:.1f} s ({seed}:{index})."
     )
     if not summary.failures:
         print("No failures.")

@@ -26,8 +26,9 @@ _TOKENS = re.compile(
     r"|NaN|-?Infinity)*+"
 )
 # Further lines of a document that is not JSON: its one fault is in the record above.
-_REST = re.compile(r"[ \t]+[\[{\",\d“”]|[ \t]*[\]}]")
+_REST = re.compile(r"[ \t]+[\[{\"',\d“”]|[ \t]*[\]}]")
 _NO_WORD = re.compile("[^a-z0-9]+")
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")  # what a terminal does not show
 _NUMBER = re.compile(r"[0-9]+")
 _MAX_DIGITS = 12
 
@@ -122,9 +123,10 @@ def _check_sections(file: FileRecords, lines: SourceLines) -> Iterator[Problem]:
 def _check_positions(file: FileRecords, records: list[_Record], lines: SourceLines) -> Iterator[Problem]:
     """Check that the text of each record is on its line."""
     for record in records:
-        begin, line = _squash(record.raw.split("\n", 1)[0])[:20], lines.get_line(record.line)
-        is_plain = line.isascii() and line.replace("\t", "").isprintable() and not record.raw.startswith(("{", "["))
-        if is_plain and begin not in _squash(line):
+        begin, line = record.raw.split("\n", 1)[0], lines.get_line(record.line)
+        is_plain = line.isascii() and line.replace("\t", "").isprintable() and not begin.startswith(("{", "["))
+        short, whole = _squash(begin)[:20], _squash(line)
+        if is_plain and len(short) > 3 and "\\" not in begin and short not in whole and whole[:20] not in short:
             where = f"{file.name} line {record.line} is {line[:200]!r}"
             yield Problem("record line", f"{where}, its record {record.raw[:200]!r}")
 
@@ -172,8 +174,8 @@ def check_partitions(snapshot: Snapshot, facts: pa.Table, files: dict[str, Sourc
         for part in file.parts
         for number, _, context, raw in part.records
     }
-    text = "\n".join(lines.text for lines in files.values() if lines is not None)
-    numbers = _list_numbers(text)
+    text = "\n".join(_ESCAPES.sub("", lines.text) for lines in files.values() if lines is not None)
+    numbers, words = _list_numbers(text), _squash(text)
     known: set[tuple[Any, ...]] = set()
     columns = ["source", "record_number", "kind", "topic", "partition", "replicas"]
     for row in facts.select(columns).to_pylist():
@@ -190,7 +192,7 @@ def check_partitions(snapshot: Snapshot, facts: pa.Table, files: dict[str, Sourc
     for row in snapshot.partitions.select(["topic", "partition", "replicas"]).to_pylist():
         if row["replicas"] is None:
             continue
-        if row["topic"] not in text or row["partition"] not in seen:
+        if _squash(row["topic"]) not in words or row["partition"] not in seen:
             yield Problem("invented partition", f"{row['topic']}-{row['partition']}: not in the text")
         if (row["partition"], tuple(row["replicas"])) not in known:
             yield Problem("invented replicas", f"{row['topic']}-{row['partition']} {row['replicas']}: in no record")

@@ -8,7 +8,7 @@ from pipelines.ingest.text import PROSE, classify_noise
 
 # Kafka 4 adds isFenced. `-> (` is followed by versions, `-> ERROR: ` by why the broker did not answer.
 _BROKER = re.compile(
-    r"(?:^|[\s>|\"'`*#-])([^\s()]++) \(id: (-?[0-9]++) rack: ([^()\n]*+)\)\s*+-\s?(?:>|&gt;)\s*+(\(|ERROR\b|$)"
+    r"(?<![^\s>|\"'`*#])([^\s>|\"'`*#()]++) \(id: (-?[0-9]++) rack: ([^()\n]*+)\)\s*+-\s?(?:>|&gt;)\s*+(\(|ERROR\b|$)"
 )
 _FENCED = re.compile(r"^(.*?)\s++isFenced: (true|false)$")
 _VERSION = re.compile(

@@ -13,7 +13,7 @@ _BEGIN = r"\(partition=[0-9]++, leader="
 _INFO = r"Partition\(topic = "
 _PIECE = re.compile(rf"{_TOPIC}|(?P<described>{_BEGIN})|(?P<info>{_INFO})")
 _LOOKS = re.compile(rf"{_TOPIC}|{_BEGIN}|{_INFO}[^\s,]++, partition = [0-9]")
-_NODE = re.compile(r"([^\s,()=]*+) \(id: (-?[0-9]++) rack: ([^()\n]*?)(?: isFenced: (?:true|false))?\)")
+_NODE = re.compile(r"(?<![^\s,()=])([^\s,()=]*+) \(id: (-?[0-9]++) rack: ([^()\n]*?)(?: isFenced: (?:true|false))?\)")
 _NODES = r"(?:[^\s,()=]*+ \(id: -?[0-9]++ rack: [^()\n]*+\)(?:, )?+)*+"
 _DESCRIBED = re.compile(
     rf"\(partition=([0-9]++), leader=(none|null|{_NODES}),? ?replicas=({_NODES}),? ?isr=({_NODES})"

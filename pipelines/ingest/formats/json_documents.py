@@ -25,8 +25,8 @@ _STRING = re.compile(r'"((?:[^"\\]++|\\.)*+)(?:"(\s*+:)?|$)', re.DOTALL)
 REST_OF_DOCUMENT = re.compile(r'(?:\n(?:[ \t]++[\[{",\d“”]|[ \t]*+[\]}])[^\n]*+)++')
 _PIECE = re.compile(r'\s*[\[\]{}",]')
 _SPACE = re.compile(r"[ \t\r\n]*")
-# Not {code} or [user@host]: after a brace, a document has a key.
-DOCUMENT_BEGIN = re.compile(r'[ \t]*+(?:\{\s*+(?:["}]|$)|\[\s*+(?:[\[{\]]|$))')
+# Not {code} or [user@host]: after a brace, a document has a key. A dictionary of Python has its keys in single quotes.
+DOCUMENT_BEGIN = re.compile(r'[ \t]*+(?:\{\s*+(?:["}]|$)|\[\s*+(?:[\[\]]|\{(?!\')|$))')
 _DECODER = json.JSONDecoder()
 
 Path = tuple[str | int, ...]

@@ -208,7 +208,7 @@ def parse_broker(item: JsonObject, is_whole_list: bool) -> list[Fact]:
         "host": as_text(item[host], "host") if host else address.rpartition(":")[0] or None,
         "port": as_int(item[port], "port", 0, 65535) if port else None,
         "rack": None if rack is None else str(item[rack]) or None,
-        "registered": True if is_whole_list and item.get("BrokerState", "ALIVE") != "DEAD" else None,
+        "registered": True if is_whole_list and item.get("BrokerState") != "DEAD" else None,
     }
     if address and (number := address.rpartition(":")[2]).isdecimal():
         values["port"] = as_int(number, "port", 0, 65535)

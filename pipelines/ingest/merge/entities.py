@@ -99,7 +99,7 @@ REGISTRATIONS = pa.schema(
         *_BROKER_COLUMNS,
         _REGISTERED,
         column("from_full_listing", FLAG, "a source that lists all registered brokers shows it; null = none does"),
-        column("answers", FLAG, "answers kafka-log-dirs; null = not shown"),
+        column("answers", FLAG, "answers kafka-log-dirs or kafka-broker-api-versions; null = not shown"),
         column("listed", FLAG, "an entry of a list of all brokers; false = such a list does not name it"),
         _FENCED,
         column("controller", FLAG, "the active controller; null = not shown"),

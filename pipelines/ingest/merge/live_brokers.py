@@ -133,7 +133,7 @@ EVIDENCE = (
     ),
     Evidence(False, lambda b: b["fenced"], _say("fenced")),
     Evidence(True, lambda b: b["registered"], _say("registered")),
-    Evidence(True, lambda b: b["answers"], _say("answers kafka-log-dirs")),
+    Evidence(True, lambda b: b["answers"], _say("answers kafka-log-dirs or kafka-broker-api-versions")),
     Evidence(True, lambda b: b["controller"], _say("the active controller")),
     Evidence(False, lambda b: b["listed"] is False, _say("not in the broker list")),  # a model's `removed` names it
     Evidence(False, lambda b: b["others_are_registered"], _say("not registered")),

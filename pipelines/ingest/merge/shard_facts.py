@@ -9,14 +9,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.formats import kraft_log, log_dirs, zookeeper_cli
+from pipelines.ingest.formats import broker_api_versions, kraft_log, log_dirs, zookeeper_cli
 from pipelines.ingest.merge.entities import CONFLICTS, FIRST_USED, OUTCOMES, QUARANTINE
 from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, Conflict, MergedFacts, show_value
 from pipelines.ingest.source_format import FACTS, FactKind
 from udfs.arrow.columns import is_valid, to_codes, to_flags
 
 KRAFT_LOG = kraft_log.FORMAT.name
-LOG_DIRS = log_dirs.FORMAT.name
+# Tools that ask every broker: an answer shows that a broker is live, but - unlike registrations - not who is missing.
+ANSWERS = (log_dirs.FORMAT.name, broker_api_versions.FORMAT.name)
 ZOOKEEPER_CLI = zookeeper_cli.FORMAT.name
 
 # Facts with their origin. `home` is false for a broker's fact that was copied to this shard of the cluster as
@@ -45,8 +46,7 @@ class ShardFacts:
         index, names = to_codes(facts["source"])
         rank = np.empty(len(names), dtype=np.int64)
         rank[np.argsort(np.array(names.to_pylist(), dtype=object), kind="stable")] = np.arange(len(names))
-        # An answer to kafka-log-dirs shows that a broker is live, but - unlike registrations - not who is missing.
-        is_answer = pc.equal(facts["format"], LOG_DIRS)
+        is_answer = pc.is_in(facts["format"], pa.array(ANSWERS))
         unknown = pa.scalar(None, pa.bool_())
         registered = pc.if_else(is_answer, unknown, facts["registered"])
         columns = {

@@ -79,8 +79,7 @@ def test_text_of_a_cluster(tmp_path: Path) -> None:
         "  - Broker 1 leads the most partitions now: 1.50 times the mean.",
         "  - 1 record of the sources was rejected: see silver.quarantine, or run inspect.",
         "Can this broker fail now?",
-        "  20  No: 1 partition would go offline "
-        "(leads 1 partition, worst survivor: broker 1 with 2.00 x the mean)",
+        "  20  No: 1 partition would go offline (leads 1 partition, worst survivor: broker 1 with 2.00 x the mean)",
         "   1  Yes (leads 1 partition, 1 broker would take over, worst survivor: broker 2 with 1.00 x the mean)",
         "   2  Yes (worst survivor: broker 1 with 1.00 x the mean)",
     ]

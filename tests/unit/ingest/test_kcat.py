@@ -118,7 +118,10 @@ def test_no_damage_raises(at: int, cut: int, extra: str) -> None:
 
 
 def test_many_partitions_take_linear_time() -> None:
-    head = 'Metadata for all topics (from broker 1: b:9092/1):\n 1 brokers:\n  broker 1 at b:9092\n  topic "t" with 9 partitions:\n'
+    head = (
+        "Metadata for all topics (from broker 1: b:9092/1):\n 1 brokers:\n  broker 1 at b:9092\n"
+        '  topic "t" with 9 partitions:\n'
+    )
     text = head + "".join(f"    partition {i}, leader 1, replicas: 1,2,3, isrs: 1,2,3\n" for i in range(200_000))
     begin = time.monotonic()
     assert find_formats(text) == ["kcat"]

@@ -101,7 +101,11 @@ CASES: dict[str, tuple[list[Fact], bool | None, str]] = {
         "its 2 replicas are listed as offline",
     ),
     "registered": ([broker(3, registered=True, format="zookeeper-json"), header(), LED_BY_1], True, "registered"),
-    "answers": ([broker(3, registered=True, format="log-dirs"), header(), LED_BY_1], True, "answers kafka-log-dirs"),
+    "answers": (
+        [broker(3, registered=True, format="log-dirs"), header(), LED_BY_1],
+        True,
+        "answers kafka-log-dirs or kafka-broker-api-versions",
+    ),
     "controller": ([broker(3, controller=True, format="zookeeper-cli"), LED_BY_1], True, "the active controller"),
     "not registered": ([REGISTERED_1, header(None), LED_BY_1], False, "not registered"),
     "no full list of registrations": (

@@ -67,7 +67,8 @@ def test_live_brokers_and_racks(name: str, expected: dict[int, tuple[bool | None
 
 
 def test_brokers_of_an_unknown_tool_are_not_said_to_be_live() -> None:
-    text = '{"brokers":[{"id":1,"host":"b1"}],"partitions":[{"topic":"t","partition":0,"leader":1,"replicas":[1],"isr":[1]}]}'
+    partition = '{"topic":"t","partition":0,"leader":1,"replicas":[1],"isr":[1]}'
+    text = f'{{"brokers":[{{"id":1,"host":"b1"}}],"partitions":[{partition}]}}'
     (row,) = parse(text, FactKind.BROKER)
     assert "registered" not in row
     assert "listed" not in row
@@ -84,7 +85,7 @@ def test_keys_in_any_order_and_partitions_by_number() -> None:
     ("partition", "reason"),
     [
         ({"partition": 0, "leader": 1, "replicas": [1]}, "a partition without topic name"),
-        ({"topic": "t", "leader": 1, "replicas": [1]}, "partition is missing"),
+        ({"topic": "t", "leader": 1, "replicas": [1]}, "neither a topic nor a partition"),
         ({"topic": "t", "partition": 0, "leader": 1, "replicas": []}, "replicas is empty"),
         ({"topic": "t", "partition": 0, "leader": "b1", "replicas": [1]}, 'leader is "b1"'),
         ({"topic": "t", "partition": 0, "leader": 1, "replicas": ["b1"]}, 'replicas[0] is "b1"'),
@@ -138,41 +139,37 @@ def test_no_damage_raises_and_every_record_has_a_fact(name: str, at: int, cut: i
     parse(text)
 
 
+_KEYS = (
+    *(
+        "topic",
+        "name",
+        "partition",
+        "id",
+        "leader",
+        "replicas",
+        "isrs",
+        "inSync",
+        "partitions",
+        "topics",
+        "data",
+        "kind",
+    ),
+    *(
+        "brokers",
+        "broker_id",
+        "is_leader",
+        "topic_name",
+        "partition_id",
+        "host",
+        "KafkaBrokerState",
+        "configs",
+        "nodes",
+    ),
+    *("related", "OnlineLogDirsByBrokerId", "min-isr", "offsetMax"),
+)
 _values = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 3) | st.sampled_from(["t", "1", "b:1", 1.5, 2**40]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    "topic",
-                    "name",
-                    "partition",
-                    "id",
-                    "leader",
-                    "replicas",
-                    "isrs",
-                    "inSync",
-                    "partitions",
-                    "topics",
-                    "data",
-                ]
-                + [
-                    "brokers",
-                    "kind",
-                    "broker_id",
-                    "is_leader",
-                    "topic_name",
-                    "partition_id",
-                    "host",
-                    "KafkaBrokerState",
-                ]
-                + ["configs", "related", "OnlineLogDirsByBrokerId", "min-isr", "nodes", "offsetMax"]
-            ),
-            inner,
-            max_size=5,
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_KEYS), inner, max_size=5),
     max_leaves=25,
 )
 

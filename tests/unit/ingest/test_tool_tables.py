@@ -87,7 +87,8 @@ def test_running_reassignments() -> None:
 
 def test_a_list_of_reassignments_overrides_the_assignment_before(tmp_path) -> None:  # type: ignore[no-untyped-def]
     before = '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2]}]}'
-    text = f"Current partition replica assignment\n\n{before}\n\nCurrent partition reassignments:\norders-0: replicas: 3,1,2. adding: 3.\n"
+    after = "Current partition reassignments:\norders-0: replicas: 3,1,2. adding: 3.\n"
+    text = f"Current partition replica assignment\n\n{before}\n\n{after}"
     (row,) = load(tmp_path, text).partitions.to_pylist()
     assert row["replicas"] == [3, 1, 2]
 
@@ -172,6 +173,7 @@ _REPEATED = (
         "\t",
         "Produce(0): 0 to ",
     ),
+    *('a"', "a-", "a:1", "a", "(", "=", "(id: "),
 )
 
 
