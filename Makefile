@@ -23,15 +23,15 @@ LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 PYTEST_ARGS ?=
 # Processes that run test files in parallel. Each starts its own Spark: 2 GB, and at times 2 GB more.
 WORKERS ?= 2
-# Random requests for the oracle: make oracle N=1000000
-N ?= 100000
+# Random requests for the oracle, cases for the fuzzer: make oracle N=1000000
+N ?= $(if $(filter soak,$(MAKECMDGOALS)),200000,100000)
 # Total partitions of a fleet; the other sizes follow from it unless they are set.
 SIZE ?= 70000
 OUT ?= fleet
 SHAPE = --size $(SIZE) $(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(BROKERS),--brokers $(BROKERS)) \
   $(if $(TOPICS),--topics $(TOPICS)) $(if $(SMALL),--small $(SMALL)) $(if $(SEED),--seed $(SEED)) $(if $(LOADS),--loads)
 
-.PHONY: help setup run test test-fast soak lint bench bench-kernels bench-plans bench-replay fleet bench-fleet oracle screenshots docs wheel wheel-databricks lock clean check-machine
+.PHONY: help setup run test test-fast test-soak soak lint bench bench-kernels bench-plans bench-replay fleet bench-fleet oracle screenshots docs wheel wheel-databricks lock clean check-machine
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-16s %s\n' "$$name" "$$what"; done
@@ -48,11 +48,14 @@ test: check-machine $(READY) ## run lint, type checks and every test, with a ten
 	  $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS) || ended=$$?; \
 	  echo "make test took $$((SECONDS - began)) s, lint included."; exit $$ended
 
-soak: check-machine $(READY) ## run every test with all random sequences
+test-soak: check-machine $(READY) ## run every test with all random sequences
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --soak $(PYTEST_ARGS)
 
 test-fast: check-machine $(READY) ## run the fast tests, without Spark
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not spark and not e2e" $(PYTEST_ARGS)
+
+soak: check-machine $(READY) ## fuzz the reading of sources with N damaged samples (SEED: the same ones again); failures go to /tmp
+	$(BIN)/python -m tests.fuzz $(N) --jobs $(WORKERS) $(if $(SEED),--seed $(SEED))
 
 lint: check-machine $(READY) ## run ruff (lint, format) and mypy
 	$(LINT)

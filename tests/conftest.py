@@ -37,7 +37,7 @@ TEST_SETTINGS = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option of `make soak`."""
+    """Add the option of `make test-soak`."""
     parser.addoption("--soak", action="store_true", help="run every random sequence, not a tenth of them")
 
 
@@ -68,7 +68,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture
 def seed_sampler(request: pytest.FixtureRequest) -> SeedSampler:
-    """Seeds of random sequences: a tenth of them, others in every run; all of them in `make soak`."""
+    """Seeds of random sequences: a tenth of them, others in every run; all of them in `make test-soak`."""
     sampler = SeedSampler(int(os.environ[SEED]), all_seeds=request.config.getoption("soak"))
     print(sampler)  # pytest shows it if the test fails
     return sampler

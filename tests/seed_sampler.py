@@ -1,4 +1,4 @@
-"""Seeds of random sequences: a tenth of them in every run, all of them in `make soak`."""
+"""Seeds of random sequences: a tenth of them in every run, all of them in `make test-soak`."""
 
 from __future__ import annotations
 

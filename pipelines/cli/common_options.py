@@ -45,7 +45,11 @@ SourcesArgument = Annotated[
 FormatOption = Annotated[
     str | None,
     typer.Option(
-        "--format", help="Read every file in this format.", metavar="NAME", show_default="detected", parser=parse_format
+        "--format",
+        help="Read every file in this format, as in describe or kcat; a wrong name lists all.",
+        metavar="NAME",
+        show_default="detected",
+        parser=parse_format,
     ),
 ]
 JsonOption = Annotated[

@@ -44,6 +44,7 @@ class SourceGaps:
     unknown_brokers: tuple[int, ...]  # unknown whether they are live: they count as live
     conflicting_listings: tuple[str, ...]
     partitions_with_observers: int
+    missing_partitions: int  # of topics that declare more partitions than the sources show
     unplaced_partitions: int
     unplaced_partitions_losing_leader: int
     state_inferred_partitions: int = json_key("state_assumed_partitions")
@@ -199,20 +200,20 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
 def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnswer:
     """Evaluate the failure of each live broker, and judge the cluster. Brokers of unknown state count as live.
 
-    Raises: SourceError if its sources show no replicas, or neither partitions nor live brokers.
+    Raises: SourceError if its sources show no replicas.
     """
     gaps = find_gaps(snapshot, ())
-    is_empty = not (snapshot.partitions.num_rows or snapshot.stray_logs.num_rows)
-    if is_empty and not get_live_brokers(snapshot.brokers).size:
+    if not snapshot.partitions.num_rows:
         rejected = format_count(gaps.quarantined_records, "rejected record")
-        problem = f"its sources show no partition and no live broker ({rejected})"
-        raise SourceError(snapshot.cluster_id, problem, "Run inspect to see how each file was read")
+        problem = f"its sources show no replicas ({rejected})"
+        raise SourceError(snapshot.cluster_id, problem, "Add the output of kafka-topics --describe")
     partitions, _, aggregates = model_snapshot(snapshot, defaults)
     rows = outcome_rows(single_failures(aggregates).outcomes, aggregates).to_pylist()
     rows = [{**row, "failed": row["failed_brokers"][0]} for row in rows]
     now: list[dict[str, Any]] = cluster_hotspot_rows(aggregates, hot_ratio=1.0).to_pylist()
     no_partitions = {"partitions": 0, "leaders": 0, "max_over_mean_ratio": None, "hottest_broker": None}
-    verdict = judge_cluster(now[0] if now else no_partitions, rows, gaps.quarantined_records, gaps.unknown_brokers)
+    lacks = (gaps.quarantined_records, gaps.unknown_brokers, gaps.missing_partitions)
+    verdict = judge_cluster(now[0] if now else no_partitions, rows, *lacks)
     brokers = []
     for row in rows:
         row |= {"worst_survivor_ratio": _rounded(row["worst_survivor_ratio"]), "answer": assess_failure(row).answer}
@@ -226,7 +227,7 @@ def _rounded(ratio: float | None) -> float | None:
 
 def find_gaps(snapshot: Snapshot, failed: Sequence[int]) -> SourceGaps:
     """Count what an answer on the failure of these brokers leaves out or infers."""
-    partitions = snapshot.partitions
+    partitions, topics = snapshot.partitions, snapshot.topics
     is_unplaced = ~is_valid(partitions["replicas"])
     loses_leader = np.isin(to_numpy(partitions["leader"], NO_BROKER), np.asarray(failed, dtype=np.int32))
     return SourceGaps(
@@ -234,6 +235,7 @@ def find_gaps(snapshot: Snapshot, failed: Sequence[int]) -> SourceGaps:
         unknown_brokers=tuple(get_unknown_brokers(snapshot.brokers).tolist()),
         conflicting_listings=tuple(snapshot.conflicting_listings),
         partitions_with_observers=int((to_lists(partitions["observers"]).lengths > 0).sum()),
+        missing_partitions=pc.sum(pc.subtract(topics["partitions"], topics["listed_partitions"])).as_py() or 0,
         unplaced_partitions=int(is_unplaced.sum()),
         unplaced_partitions_losing_leader=int((is_unplaced & loses_leader).sum()),
         state_inferred_partitions=int(to_flags(partitions["state_inferred"]).sum()),

@@ -57,7 +57,7 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
     lines = [f"cluster {answer.cluster}, {', '.join(counts)}", f"  {verdict.headline}"]
     lines += [f"  - {point.text}" for point in verdict.points if point.text != verdict.sentence]
     lines += _format_warnings(answer.left_out)
-    lines += _format_gaps(answer.left_out, ("quarantined_records",))  # the verdict has them
+    lines += _format_gaps(answer.left_out, ("quarantined_records", "missing_partitions"))  # the verdict has them
     if brokers:
         lines.append("Can this broker fail now?")
     width = max((len(str(row.failed)) for row in brokers), default=0)
@@ -113,6 +113,8 @@ _GAPS = {
     "unplaced_partitions": "{} partition[|s] without known replicas [is|are] left out",
     "unplaced_partitions_losing_leader": "{} of these [loses its leader; its next leader is"
     "|lose their leaders; their next leaders are] unknown",
+    "missing_partitions": "{} partition[ of the topics is|s of the topics are] not in the sources: no answer covers "
+    "[it|them] (run inspect for details)",
     "quarantined_records": "{} record[ is|s are] quarantined (run inspect for details)",
     "conflicts": "the sources conflict [once|{} times] (run inspect for details)",
     "state_inferred_partitions": "{} partition[|s] without leader or ISR in the sources [is|are] assumed healthy",

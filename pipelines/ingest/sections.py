@@ -19,6 +19,8 @@ from pipelines.ingest.unrecognised import DOCUMENT, LONG_LINE, UNRECOGNISED, rea
 
 # A line of text above this many characters is quarantined. A JSON document may be one line of any length.
 MAX_LINE = 1_000_000
+# Formats look at the beginning of a line above this, so its gaps are shortened for them.
+_LONG_LINE, _LONG_GAP = 1_000, re.compile(r"([ \t]{50})[ \t]++")
 # The part of a long document that formats look at.
 _DOCUMENT_HEAD, _DOCUMENT_TAIL = 400_000, 20_000
 _BEGINNING = 200  # filled lines of a file's beginning that formats look at
@@ -201,6 +203,8 @@ class _Divider:
         line = self._text[position:end]
         if not line or line.isspace():
             return _Stretch(position, after, None)
+        if len(line) > _LONG_LINE:
+            line = _LONG_GAP.sub(r"\1", line)
         form = next((form for form in self._formats if form.signature.line(line)), None)
         if form is not None:
             self._awaiting = form if form.signature.request(line) else None

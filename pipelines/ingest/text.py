@@ -5,6 +5,7 @@ import gzip
 import re
 import zlib
 from contextlib import nullcontext
+from io import BufferedIOBase
 from pathlib import Path
 
 from pipelines.errors import SourceError
@@ -22,6 +23,8 @@ _TERMINAL_CODES = re.compile(r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b\n]*+(?:
 TYPOGRAPHIC_QUOTES = frozenset("“”„")
 _STRAIGHT_QUOTES = {ord(quote): '"' for quote in TYPOGRAPHIC_QUOTES}
 MAX_FILE_BYTES = 2**31 - 1  # a column's text in Arrow has at most 2 GB
+
+_BLOCK = 1 << 20  # bytes
 
 BLANK = "blank line"
 ELLIPSIS = "ellipsis"
@@ -77,7 +80,7 @@ def read_text(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> str:
     if not mark and b"\0" in data:
         remedy = "Pass the text that Kafka's tools print, not Kafka's own files."
         raise SourceError(name, "is binary, not text", remedy)
-    text = _LINE_ENDS.sub("\n", data[len(mark) :].decode(encoding, errors="replace"))
+    text = _LINE_ENDS.sub("\n", str(memoryview(data)[len(mark) :], encoding, errors="replace"))
     if "\x1b" in text:
         text = _TERMINAL_CODES.sub("", text)
     if '"' not in text:  # a word processor has made all quotes typographic
@@ -87,14 +90,14 @@ def read_text(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> str:
     return text
 
 
-def _read_bytes(name: str, max_bytes: int) -> bytes:
+def _read_bytes(name: str, max_bytes: int) -> bytearray:
     """Return the unzipped bytes of a file, and never hold more than `max_bytes` of them, whatever the file is."""
     try:
         with Path(name).open("rb") as file:
             is_gzip = file.peek(2)[:2] == _GZIP
             try:
                 with gzip.open(file) if is_gzip else nullcontext(file) as stream:
-                    data = stream.read(max_bytes + 1)
+                    data = _read_stream(stream, max_bytes + 1)
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
                 raise SourceError(name, f"is broken gzip ({error})", "Copy or compress the file again.") from None
     except FileNotFoundError:
@@ -108,6 +111,14 @@ def _read_bytes(name: str, max_bytes: int) -> bytes:
         unzipped = " after unzipping" if is_gzip else ""
         problem = f"has more than {max_bytes:,} bytes{unzipped}, the limit for one file"
         raise SourceError(name, problem, "Split it by topic, or raise ingest.max_file_bytes.")
+    return data
+
+
+def _read_stream(stream: BufferedIOBase, most: int) -> bytearray:
+    """Return at most so many bytes; blocks, because `read` reserves the memory of all that it may return."""
+    data = bytearray()
+    while block := stream.read(min(_BLOCK, most - len(data))):
+        data += block
     return data
 
 

@@ -21,12 +21,17 @@ SELECT cluster_id, source, format, records, accepted_records, quarantined_record
 FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
 
 -- hotspots: Leaders by scheme
-SELECT cluster_id, scheme, brokers, unknown_brokers, partitions, leaders, leaders_max, leaders_mean, hottest_broker,
-       hot_brokers, max_over_mean_ratio, preferred_leader_percent, under_replicated_percent
+SELECT cluster_id, scheme, brokers, unknown_brokers, missing_partitions, partitions, leaders, leaders_max,
+       leaders_mean, hottest_broker, hot_brokers, max_over_mean_ratio, preferred_leader_percent,
+       under_replicated_percent
 FROM gold.leader_hotspots
 LEFT JOIN (
   SELECT cluster_id, snapshot_id, array_sort(collect_list(broker_id)) AS unknown_brokers
   FROM silver.brokers WHERE live IS NULL GROUP BY cluster_id, snapshot_id
+) USING (cluster_id, snapshot_id)
+LEFT JOIN (
+  SELECT cluster_id, snapshot_id, sum(partitions - listed_partitions) AS missing_partitions
+  FROM silver.topics GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
 WHERE {condition} AND topic IS NULL
 

@@ -58,7 +58,10 @@ def _judge(hotspots: Rows, failures: Rows, sources: Rows) -> Verdict:
     now = next((row for row in hotspots if row["scheme"] == "observed"), None)
     observed = [row for row in failures if row["scheme"] == "observed"]
     quarantined = sum(row["quarantined_records"] for row in sources)
-    return judge_cluster(now, observed, quarantined, (now or {}).get("unknown_brokers") or ())
+    gaps = now or {}
+    return judge_cluster(
+        now, observed, quarantined, gaps.get("unknown_brokers") or (), gaps.get("missing_partitions") or 0
+    )
 
 
 class ReportData(NamedTuple):

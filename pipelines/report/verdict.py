@@ -124,10 +124,12 @@ def judge_cluster(
     failures: Sequence[Mapping[str, Any]],
     quarantined: int = 0,
     unknown_brokers: Sequence[int] = (),
+    missing_partitions: int = 0,
 ) -> Verdict:
     """Judge a cluster by its row of gold.leader_hotspots and its single failures (broker: `failed`).
 
-    quarantined: rejected records; unknown_brokers: those that may be down, as no source shows whether they are live.
+    quarantined: rejected records; unknown_brokers: those that may be down, as no source shows whether they are live;
+    missing_partitions: those that topics declare, but no source shows.
     """
     points = []
     if now is not None and (offline := now["partitions"] - now["leaders"]):
@@ -143,6 +145,9 @@ def judge_cluster(
     if quarantined:
         count = _count(quarantined, "record of the sources was", "records of the sources were")
         points.append(VerdictPoint(Level.WARNING, f"{count} rejected: see silver.quarantine, or run inspect."))
+    if missing_partitions:
+        missing = _count(missing_partitions, "partition of the topics is", "partitions of the topics are")
+        points.append(VerdictPoint(Level.WARNING, f"{missing} not in the sources: no answer covers what is missing."))
     if unknown_brokers:
         points.append(VerdictPoint(Level.WARNING, f"{describe_unknown_brokers(unknown_brokers)}."))
     if not is_known:

@@ -43,7 +43,7 @@ def format_failure(seed: int, failure: Failure) -> str:
     detail = failure.detail.strip().splitlines()
     last = detail[-1] if failure.detail.startswith("Traceback") else detail[0]
     step = f" (slowest step: {failure.step}, {failure.seconds:.1f} s)" if failure.seconds > 1 else ""
-    return f"{seed}:{failure.index}  {failure.check}: {last[:200]!r}{step}"
+    return f"{seed}:{failure.case}  {failure.check}: {last[:200]!r}{step}"
 
 
 def fuzz(cases: int, seed: int, jobs: int, folder: Path) -> int:
@@ -59,7 +59,7 @@ def fuzz(cases: int, seed: int, jobs: int, folder: Path) -> int:
         print("No failures.")
         return 0
     for check, failures in list_failures(summary):
-        print(f"{len(failures):,} x {check}, first in {seed}:{failures[0].index}")
+        print(f"{len(failures):,} x {check}, first in {seed}:{failures[0].case}")
     folder.mkdir(parents=True, exist_ok=True)
     for check, failures in list_failures(summary):
         print(f"{check}: {minimise_and_store(seed, failures[0], folder)}", flush=True)
@@ -70,7 +70,7 @@ def minimise_and_store(seed: int, failure: Failure, folder: Path) -> Path:
     """Minimise a failing case, and store its recipe and its files; return their folder."""
     from tests.fuzz.case_execution import run_case
 
-    case = build_case(seed, failure.index)
+    case = build_case(seed, failure.case)
     if failure.check != "the process ended":
         with tempfile.TemporaryDirectory() as scratch:
 

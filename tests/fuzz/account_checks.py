@@ -25,6 +25,7 @@ _TOKENS = re.compile(
     r"(?:[\s\[\]{}(),:]++|\"(?:[^\"\\]++|\\.)*+\"?|'(?:[^'\\]++|\\.)*+'?|-?[0-9][0-9.eE+-]*+|[Tt]rue|[Ff]alse|null|None"
     r"|NaN|-?Infinity)*+"
 )
+_STRAIGHT = str.maketrans("“”„", '"' * 3)
 # Further lines of a document that is not JSON: its one fault is in the record above.
 _REST = re.compile(r"[ \t]+[\[{\"',\d“”]|[ \t]*[\]}]")
 _NO_WORD = re.compile("[^a-z0-9]+")
@@ -132,8 +133,8 @@ def _check_positions(file: FileRecords, records: list[_Record], lines: SourceLin
 
 
 def _squash(text: str) -> str:
-    """Return the letters and digits of a text, which readers keep as they are."""
-    return _NO_WORD.sub("", text.lower())
+    """Return the letters and digits of a text, which readers keep as they are; they write null for Python's None."""
+    return _NO_WORD.sub("", text.lower()).replace("none", "null")
 
 
 def _check_lines(file: FileRecords, records: list[_Record], lines: SourceLines) -> Iterator[Problem]:
@@ -159,7 +160,7 @@ def _check_lines(file: FileRecords, records: list[_Record], lines: SourceLines) 
             section = file.sections[bisect_right(begins, number) - 1]
             is_broken = any("rejected" in record.kinds for record in by_line.get(above, ()))
             is_document = section.format.signature.reads_documents and (
-                _TOKENS.fullmatch(line) or (is_broken and _REST.match(line))
+                _TOKENS.fullmatch(_ESCAPES.sub("", line).translate(_STRAIGHT)) or (is_broken and _REST.match(line))
             )
             if not is_document and section.content is None:
                 where = f"{file.name} line {number}: {line[:300]!r}"
@@ -199,7 +200,8 @@ def check_partitions(snapshot: Snapshot, facts: pa.Table, files: dict[str, Sourc
 
 
 def _list_numbers(text: str) -> list[int]:
-    return [int(digits) for digits in _NUMBER.findall(text) if len(digits) <= _MAX_DIGITS or not digits.strip("0")]
+    digits = (digits.lstrip("0") or "0" for digits in _NUMBER.findall(text))
+    return [int(short) for short in digits if len(short) <= _MAX_DIGITS]
 
 
 def _is_subsequence(values: list[int], numbers: list[int]) -> bool:

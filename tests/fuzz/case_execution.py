@@ -37,6 +37,7 @@ MAX_MEMORY = 400_000  # KiB by which a case may raise the peak
 _FAST_SECONDS = 0.05  # a faster case cannot have filled much memory
 _MAX_MESSAGE = 2_000
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]")
+_EXHAUSTED = ("too slow", "memory", "MemoryError", "ArrowMemoryError")
 _DEFAULTS = TopicDefaults()
 _OPTIONS = {"hotspots": ("--seeds", "3"), "plan": ("--goal", "leaders", "--json", "-", "--out")}
 
@@ -52,6 +53,11 @@ class CaseResult:
     problems: list[Problem] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)  # by step
     outcome: str = "read"  # or "error": the source cannot be read
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the case may have left this process without memory."""
+        return any(problem.check.startswith(_EXHAUSTED) for problem in self.problems)
 
     @property
     def slowest(self) -> tuple[float, str]:
@@ -170,16 +176,24 @@ class _CaseRun:
 
     def _ask_what_if(self, snapshot: Snapshot) -> None:
         brokers = snapshot.brokers["broker_id"].to_pylist()
+        questions = [self._ask_about_failure] if brokers else []
+        if not brokers or len(self._case.mutations) % 4 == 0:
+            questions.append(self._ask_about_brokers)
         with self._timed("what-if"):
-            try:
-                if brokers:
-                    failure = evaluate_failure(snapshot, [brokers[len(brokers) // 2]], _DEFAULTS)
-                    self._check_output(failure, format_failure(failure))
-                else:
-                    cluster = evaluate_brokers(snapshot, _DEFAULTS)
-                    self._check_output(cluster, format_cluster(cluster))
-            except KafkaPlacementError as error:
-                self._check_error(error)
+            for ask in questions:
+                try:
+                    ask(snapshot)
+                except KafkaPlacementError as error:
+                    self._check_error(error)
+
+    def _ask_about_failure(self, snapshot: Snapshot) -> None:
+        brokers = snapshot.brokers["broker_id"].to_pylist()
+        failure = evaluate_failure(snapshot, [brokers[len(brokers) // 2]], _DEFAULTS)
+        self._check_output(failure, format_failure(failure))
+
+    def _ask_about_brokers(self, snapshot: Snapshot) -> None:
+        cluster = evaluate_brokers(snapshot, _DEFAULTS)
+        self._check_output(cluster, format_cluster(cluster))
 
     def _run_command(self, command: str, argument: str) -> None:
         """Run a whole command in this process."""

@@ -100,10 +100,8 @@ def _mutate(rng: random.Random, sample: Sample, names: list[str]) -> str:
     for _ in range(rng.choice((0, 1, 1, 1, 2, 2, 3, 5, 10))):
         kind = rng.random()
         has_json = "{" in text or "[" in text
-        if has_json and kind < 0.3:
-            mutate = change_document
-        else:
-            mutate = rng.choice(LINE_MUTATIONS if kind < 0.65 else TEXT_MUTATIONS)
+        choices = (change_document,) if has_json and kind < 0.3 else LINE_MUTATIONS if kind < 0.65 else TEXT_MUTATIONS
+        mutate = rng.choice(choices)
         names.append(mutate.__name__)
         text = mutate(rng, text)
     return text

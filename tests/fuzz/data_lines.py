@@ -28,14 +28,13 @@ _PATTERNS = {
     "topic of kcat": rf' +topic "{_NAME}" with [0-9]{{1,9}} partitions:',
     "broker of kcat": r" +broker [0-9]{1,9} at [a-z0-9.-]+:[0-9]{2,5}(?: \(controller\))?",
     "partition of rpk": r"[0-9]{1,9} +(?:-1|[0-9]{1,9}) +[0-9]{1,9} +\[[0-9]{1,9}(?: [0-9]{1,9})*\] +[0-9]+ +[0-9]+",
-    "partition of a Java client": (
-        r"\(partition=[0-9]{1,9}, leader=\S+:[0-9]+ \(id: [0-9]+ rack: \w+\), replicas=[^=]+, isr=[^=]+\)[,)]*"
+    "topic of a Java client": (
+        rf"(?:[\w:]+ )*\{{{_NAME}=\(name={_NAME}, internal=(?:true|false), partitions=\(partition={_ID}, leader=[^=]+, "
+        r"replicas=[^=]+, isr=.*\)\}"
     ),
     "reassignment of --list": rf"{_NAME}-{_ID}: replicas: {_IDS}\.(?: (?:adding|removing): {_IDS}\.)*",
     "broker of kafka-broker-api-versions": r"[a-z0-9.-]+:[0-9]{1,5} \(id: [0-9]{1,9} rack: [a-z0-9-]+\) -> \(",
-    "partition of Cruise Control": (
-        rf" +{_NAME} +{_ID} +(?:-1|{_ID}) +\[[0-9]+(?:, [0-9]+)*\](?: +\[[0-9, ]*\]){{3}} +[0-9]+"
-    ),
+    "partition of Cruise Control": (rf" +{_NAME} +{_ID} +(?:-1|{_ID})(?: +\[(?:[0-9]+(?:, [0-9]+)*)?\]){{4}} +[0-9]+"),
 }
 _COMPILED = {name: re.compile(pattern, re.ASCII) for name, pattern in _PATTERNS.items()}
 _LOG_RECORD = re.compile(r"\| offset: [0-9]+ CreateTime: -?[0-9]+ keySize: .{1,200}? payload: (\{.*\})", re.ASCII)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from tests.fuzz.__main__ import format_failure
 from tests.fuzz.workers import run_cases
 
 CASES = 2_000
 
 
+@pytest.mark.slow
 def test_no_case_breaks_a_rule() -> None:
     seed = int(os.environ["TEST_SEED"])
     summary = run_cases(seed, range(CASES), jobs=1)

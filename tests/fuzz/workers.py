@@ -24,7 +24,7 @@ _CONTEXT = multiprocessing.get_context("spawn")
 class Failure(NamedTuple):
     """A case that failed a check."""
 
-    index: int
+    case: int  # its index
     check: str
     detail: str
     seconds: float  # of its slowest step
@@ -52,6 +52,7 @@ class _ChunkResult(NamedTuple):
     errors: int
     slowest: tuple[float, int, str]
     failures: list[Failure]
+    rest: range | None = None  # cases that were not run, because one before them used up time or memory
 
 
 class _Worker:
@@ -106,6 +107,10 @@ def run_cases(
                     waiting.extend(rest)
                     workers[number] = _Worker(seed)
                 worker.chunk = None
+                if result.rest is not None:
+                    waiting.extend([result.rest] if result.rest else [])
+                    worker.stop()
+                    workers[number] = _Worker(seed)
                 summary.cases += result.cases
                 summary.errors += result.errors
                 summary.slowest = max(summary.slowest, result.slowest)
@@ -179,7 +184,7 @@ def _run_chunk(seed: int, chunk: range, folder: Path, current: Any, stream: Any)
     from tests.fuzz.cases import build_case
 
     errors, slowest, failures = 0, (0.0, -1, ""), []
-    for index in chunk:
+    for place, index in enumerate(chunk, 1):
         current.value = index
         faulthandler.dump_traceback_later(_MAX_WALL_SECONDS, exit=True, file=stream)
         result = run_case(build_case(seed, index), folder / "case")
@@ -187,6 +192,8 @@ def _run_chunk(seed: int, chunk: range, folder: Path, current: Any, stream: Any)
         slowest = max(slowest, (seconds, index, step))
         errors += result.outcome == "error"
         failures += [Failure(index, *problem, seconds, step) for problem in result.problems]
+        if result.is_exhausted:
+            return _ChunkResult(place, errors, slowest, failures, chunk[place:])
     faulthandler.cancel_dump_traceback_later()
     return _ChunkResult(len(chunk), errors, slowest, failures)
 

@@ -1,6 +1,6 @@
 """The simulation in Spark against an interpreter in plain Python: no difference in 10,000 random sequences.
 
-`make soak` runs all of them, `make test` a tenth, drawn anew in every run.
+`make test-soak` runs all of them, `make test` a tenth, drawn anew in every run.
 """
 
 from __future__ import annotations

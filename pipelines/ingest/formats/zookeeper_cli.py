@@ -42,8 +42,8 @@ def _is_line(line: str) -> bool:
     request = _parse_command(_strip_prompt(line))
     if request is None:
         data = _PATH_AND_DATA.fullmatch(line)
-        return data is not None and znodes.find_chroot(data["path"]) is not None
-    return znodes.find_chroot(request[1]) is not None or any(shell in line for shell in _SHELLS)
+        return data is not None and znodes.is_kafka_path(data["path"])
+    return znodes.is_kafka_path(request[1]) or any(shell in line for shell in _SHELLS)
 
 
 def _is_request(line: str) -> bool:

@@ -21,6 +21,12 @@ _DELETED = re.compile(_CHROOT + r"/admin/delete_topics/([^/]+)")
 _BROKERS = re.compile(_CHROOT + r"/brokers/ids/?")
 _PARTITIONS = re.compile(_CHROOT + r"/brokers/topics/([^/]+)/partitions/?")
 _KAFKA = re.compile("(" + _CHROOT + r")/(?:brokers|config|admin|controller)(?:/.*)?")
+# Paths that surely are znodes of Kafka. Without the second part, such a path may as well be a folder's.
+_OWN_NODE = re.compile(
+    _CHROOT + r"/(?:brokers/(?:ids|topics|seqid)|config/(?:topics|brokers|clients|users|ips|changes)|cluster/id"
+    r"|admin/(?:delete_topics|reassign_partitions|preferred_replica_election)|controller(?:_epoch)?)(?:/.*)?"
+    r"|/(?:brokers|config|admin|cluster|consumers|feature|isr_change_notification|latest_producer_id_block)/?"
+)
 _PATH_KEY = re.compile(r'"path"\s*+:\s*+"/')
 _PLAIN_LINES = re.compile(r'(?:\{"path": ?"/[^\n]*+\n)*+')
 _ENDPOINT = re.compile(r"[A-Za-z0-9_.-]*://(\[[^\]]*\]|[^:/]*):([0-9]+)")
@@ -66,6 +72,11 @@ def find_chroot(path: str) -> str | None:
     """Return the path that a znode's cluster is under, empty for the root; None for a znode that is not Kafka's."""
     match = _KAFKA.fullmatch(path.rstrip("/"))
     return match[1] if match else None
+
+
+def is_kafka_path(path: str) -> bool:
+    """Return whether a path surely is that of a znode of Kafka."""
+    return _OWN_NODE.fullmatch(path) is not None
 
 
 def is_broker_listing(path: str) -> bool:

@@ -26,6 +26,7 @@ _STATE = (
 )
 _KEEP_ONE_OBSERVED = "two listings of the same topics at different moments: keep one of them"
 _KEEP_ONE_DECLARED = "two assignments of the same topics: keep one of them"
+_MAX_REPLICAS = 1_000  # of a partition; more is a damaged line, and would fill the memory
 _FULLY_SHOWN = "fully_shown"  # whether the sources surely show every partition of the topic
 _BROKER = tuple(name for name in REGISTRATIONS.names if name != "broker_id")
 
@@ -154,6 +155,8 @@ def _find_partition_faults(partitions: pa.Table, listed_brokers: npt.NDArray[np.
     replica_row, isr_row = row_of(replicas.offsets), row_of(isr.offsets)
     add(np.flatnonzero(has_repeat(replicas.values, replicas.offsets)), "a replica is repeated")
     add(np.flatnonzero(replicas.valid & (replicas.lengths == 0)), "no replicas")
+    many = replicas.lengths > _MAX_REPLICAS
+    add(np.flatnonzero(many), f"{{}} replicas: no partition has more than {_MAX_REPLICAS:,}", replicas.lengths[many])
 
     leader = to_numpy(partitions["leader"], -1).astype(np.int32)
     leader_is_replica = np.zeros(len(leader), dtype=np.bool_)

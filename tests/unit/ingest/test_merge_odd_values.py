@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.what_if_answers import TopicDefaults, evaluate_failure
+from pipelines.cli.what_if_answers import TopicDefaults, evaluate_brokers, evaluate_failure
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
@@ -116,3 +116,13 @@ def test_reasons_of_conflicting_lines_name_the_other_lines(tmp_path: Path) -> No
         2: ["partition t-0: leader 2 here, but 1 in describe.txt line 1", remedy],
         3: ["partition t-0 has conflicting records in describe.txt line 1 and in describe.txt line 2", remedy],
     }
+
+
+def test_a_list_of_thousands_of_replicas_costs_no_memory(tmp_path: Path) -> None:
+    ids = ",".join(map(str, range(100_000)))
+    snapshot = load(
+        tmp_path, LINE.format(partition=0) + f"\tTopic: t\tPartition: 1\tLeader: 0\tReplicas: {ids}\tIsr: 0\n"
+    )
+    (row,) = snapshot.quarantined
+    assert row["reasons"] == ["partition t-1: 100000 replicas: no partition has more than 1,000"]
+    assert evaluate_brokers(snapshot, TopicDefaults()).partitions == 1

@@ -129,6 +129,73 @@ def test_a_broken_document_does_not_swallow_what_follows(tmp_path: Path) -> None
     assert [row["line_number"] for row in snapshot.quarantined] == [1]
 
 
+@pytest.mark.parametrize(
+    ("line", "format_name"),
+    [
+        ("0 {} 1 1 [1 2]", "rpk"),
+        ("    partition 0,{} leader 1, replicas: 1,2, isrs: 1,2", "kcat"),
+        ("   orders  0  1 {} [1, 2]   [1, 2]   []   []   2", "cruise-control"),
+    ],
+)
+def test_a_line_with_thousands_of_blanks_goes_to_its_reader(line: str, format_name: str) -> None:
+    assert find_formats(f"{DESCRIBE}{line.format(' ' * 9_000)}\n") == ["describe", format_name]
+
+
+CUT = '{"version":1,"partitions":[{"topic":"old","partition":0,"replicas":[1]},'
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        f"{CUT}\n",
+        f"{CUT}\n\n",
+        '{"version":1,"partitions":[\n',
+        '{"version":1,"partitions":[{"topic":"old","partition":0,"replicas":[1,\n',
+        '{\n "version": 1,\n "partitions": [\n  {\n   "topic": "old",\n   "partition": 0,\n   "replicas": [\n',
+        '{"status": [\n',
+    ],
+)
+def test_the_line_below_a_document_that_breaks_off_is_read(tmp_path: Path, document: str) -> None:
+    snapshot = load(tmp_path, document + DESCRIBE)
+    rows = {(row["topic"], row["partition"]): row["replicas"] for row in snapshot.partitions.to_pylist()}
+    assert {key: value for key, value in rows.items() if key[0] == "orders"} == {
+        ("orders", 0): [3, 2],
+        ("orders", 1): [2, 3],
+    }
+    assert {row["topic"]: row["replication_factor"] for row in snapshot.topics.to_pylist()}["orders"] == 2
+    (row,) = snapshot.quarantined
+    assert row["line_number"] <= document.rstrip().count("\n") + 1
+
+
+def test_what_breaks_off_after_a_describe_is_quarantined(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, f"{DESCRIBE}{CUT}\n")
+    assert [row["line_number"] for row in snapshot.quarantined] == [4]
+    assert "breaks off" in snapshot.quarantined[0]["reasons"][0]
+
+
+def test_a_document_is_not_the_rest_of_one_that_breaks_off_above(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, f"{CUT}\n{DESCRIBE}{OLD.replace('orders', 'new')}\n")
+    rows = {(row["topic"], row["partition"]): row["replicas"] for row in snapshot.partitions.to_pylist()}
+    assert rows[("new", 0)] == [1, 2]
+    assert rows[("old", 0)] == [1]
+    assert [row["line_number"] for row in snapshot.quarantined] == [1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '  topic "orders" with 3 partitions:',
+        "0          1      1      [1 2 3]   0                 17",
+        "  broker 2 at b2.example.org:9092",
+        "orders-1: replicas: 2,3,1,4. adding: 4.",
+    ],
+)
+def test_a_line_of_another_format_is_not_taken_for_json(line: str) -> None:
+    document = '{\n "version": 1,\n "partitions": [\n  {\n   "replicas": [\n    2,\n'
+    end = find_document_end(f"{document}{line}\n    3\n", 0)
+    assert end == len(document) - 1
+
+
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
@@ -175,6 +242,13 @@ def test_sections_take_linear_time(piece: str) -> None:
         begin = time.process_time()
         find_sections(text + "\n" + text, list(FORMATS.values()))
         assert time.process_time() - begin < 5  # a quadratic pattern takes a minute
+
+
+@pytest.mark.parametrize("line", ["", " ", "\t ", "# comment", "..."])
+def test_many_lines_before_the_first_data_take_linear_time(line: str) -> None:
+    begin = time.process_time()
+    find_sections(f"{line}\n" * 30_000 + DESCRIBE, list(FORMATS.values()))
+    assert time.process_time() - begin < 5  # it took minutes
 
 
 def test_a_long_file_of_one_format_is_read_at_once() -> None:

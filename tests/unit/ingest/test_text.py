@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import time
+import tracemalloc
 from pathlib import Path
 from threading import Thread
 
@@ -21,6 +22,23 @@ from .facts import BAD_DIR, FORMATS_DIR, load_facts, shorten
 @pytest.mark.parametrize("name", ["describe-crlf.txt", "describe-utf16.txt", "describe-bom.txt", "describe-2.8.txt.gz"])
 def test_the_same_text_saved_in_other_ways_gives_the_same_facts(name: str) -> None:
     assert load_facts(FORMATS_DIR / name).equals(load_facts(FORMATS_DIR / "describe-2.8.txt"))
+
+
+def test_a_small_file_needs_little_memory(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(b"x" * 3_000_000)
+    tracemalloc.start()
+    try:
+        assert len(read_text(file)) == 3_000_000
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000  # it reserved the 2 GB that a file may have
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_unfinished_title_of_a_terminal_does_not_swallow_lines(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(b"a\x1b]0;t\nTopic: t\nb\x07 \x1b]0;t\x07c \x1b[31md\n")
+    assert split_lines(read_text(file)) == ["a\x1b]0;t", "Topic: t", "b\x07 c d"]
 
 
 def test_windows_line_ends_do_not_change_line_numbers(tmp_path: Path) -> None:
