@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -125,10 +126,9 @@ def read_snapshot(argument: str, format_name: str | None) -> Snapshot:
     source = find_source(argument)
     print_warnings([source])
     snapshot = load_snapshot(source, format_name, load_settings([]).ingest.max_file_bytes)
-    for name in list_unused_files(snapshot.files):
-        print_warning(
-            f"{name}: nothing in this file is used. To see why, give it alone: kafka-placement inspect {name}"
-        )
+    for file in list_unused_files(snapshot.files):
+        why = f"To see why, give it alone: kafka-placement inspect {shlex.quote(str(file))}"
+        print_warning(f"{file}: nothing in this file is used. {why}")
     return snapshot
 
 

@@ -110,9 +110,9 @@ def read_files(
         raise problem
 
 
-def list_unused_files(files: Iterable[FileRecords]) -> list[str]:
-    """Return the names of the files of which nothing is used: empty, unrecognised, or recognised but not supported."""
-    return [file.name for file in files if _UNUSED.issuperset(file.format_names)]
+def list_unused_files(files: Iterable[FileRecords]) -> list[Path]:
+    """Return the paths of the files of which nothing is used: empty, unrecognised, or recognised but not supported."""
+    return [file.path for file in files if _UNUSED.issuperset(file.format_names)]
 
 
 def check_source(source: Source, format_name: str | None, max_bytes: int) -> None:

@@ -144,7 +144,9 @@ def judge_cluster(
         points.append(VerdictPoint(Level.WARNING, "No live broker is known: failures cannot be evaluated."))
     if quarantined:
         count = _count(quarantined, "record of the sources was", "records of the sources were")
-        points.append(VerdictPoint(Level.WARNING, f"{count} rejected: see silver.quarantine, or run inspect."))
+        points.append(
+            VerdictPoint(Level.WARNING, f"{count} rejected: run inspect, or see the table silver.quarantine.")
+        )
     if missing_partitions:
         missing = _count(missing_partitions, "partition of the topics is", "partitions of the topics are")
         points.append(VerdictPoint(Level.WARNING, f"{missing} not in the sources: no answer covers what is missing."))

@@ -146,7 +146,8 @@ def _check_lines(file: FileRecords, records: list[_Record], lines: SourceLines) 
     begins = [section.first_line for section in file.sections]
     above = 0  # the last line so far that has a record
     for number, line in enumerate(lines.lines, 1):
-        if not line.strip():
+        visible = _ESCAPES.sub("", line).translate(_STRAIGHT)
+        if not visible.strip():
             continue
         covering = by_line.get(number, [])
         above = number if covering else above
@@ -160,7 +161,7 @@ def _check_lines(file: FileRecords, records: list[_Record], lines: SourceLines) 
             section = file.sections[bisect_right(begins, number) - 1]
             is_broken = any("rejected" in record.kinds for record in by_line.get(above, ()))
             is_document = section.format.signature.reads_documents and (
-                _TOKENS.fullmatch(_ESCAPES.sub("", line).translate(_STRAIGHT)) or (is_broken and _REST.match(line))
+                _TOKENS.fullmatch(visible) or (is_broken and _REST.match(line))
             )
             if not is_document and section.content is None:
                 where = f"{file.name} line {number}: {line[:300]!r}"

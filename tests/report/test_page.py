@@ -132,7 +132,7 @@ def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> N
         points = seen.page.locator(".points li").all_inner_texts()
         assert points == [
             "No live broker is known: failures cannot be evaluated.",
-            "14 records of the sources were rejected: see silver.quarantine, or run inspect.",
+            "14 records of the sources were rejected: run inspect, or see the table silver.quarantine.",
         ]
         assert seen.page.locator("h3").all_inner_texts() == ["Sources"]
         assert seen.page.locator("main > section.card tbody td").last.inner_text() == "14"

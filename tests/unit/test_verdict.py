@@ -127,10 +127,10 @@ def test_no_live_broker() -> None:
 
 def test_quarantined_records_are_a_warning() -> None:
     verdict = judge_cluster(NOW, [failure(1), failure(2)], quarantined=1)
-    sentence = "1 record of the sources was rejected: see silver.quarantine, or run inspect."
+    sentence = "1 record of the sources was rejected: run inspect, or see the table silver.quarantine."
     assert (verdict.level, verdict.sentence) == (Level.WARNING, sentence)
     assert judge_cluster(NOW, [failure(1), failure(2)]).level is Level.GOOD
-    text = "2 records of the sources were rejected: see silver.quarantine, or run inspect."
+    text = "2 records of the sources were rejected: run inspect, or see the table silver.quarantine."
     assert judge_cluster(None, [], 2).points == (VerdictPoint(Level.WARNING, text),)
 
 

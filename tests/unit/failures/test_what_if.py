@@ -77,7 +77,7 @@ def test_text_of_a_cluster(tmp_path: Path) -> None:
         "  AT RISK: losing broker 20 takes 1 partition offline.",
         "  - After the worst failure (broker 20), broker 1 leads 2.00 times the mean.",
         "  - Broker 1 leads the most partitions now: 1.50 times the mean.",
-        "  - 1 record of the sources was rejected: see silver.quarantine, or run inspect.",
+        "  - 1 record of the sources was rejected: run inspect, or see the table silver.quarantine.",
         "Can this broker fail now?",
         "  20  No: 1 partition would go offline (leads 1 partition, worst survivor: broker 1 with 2.00 x the mean)",
         "   1  Yes (leads 1 partition, 1 broker would take over, worst survivor: broker 2 with 1.00 x the mean)",

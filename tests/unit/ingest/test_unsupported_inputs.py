@@ -108,4 +108,4 @@ def test_unused_files_of_a_folder_are_named(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("call me\n")
     (tmp_path / "empty.txt").write_text("")
     files = list(read_files(find_source(str(tmp_path))))
-    assert list_unused_files(files) == ["empty.txt", "groups.txt", "notes.txt"]
+    assert [file.name for file in list_unused_files(files)] == ["empty.txt", "groups.txt", "notes.txt"]
