@@ -14,11 +14,9 @@ import numpy as np
 
 from pipelines.ingest.formats.json_documents import DOCUMENT_BEGIN, REST_OF_DOCUMENT
 from pipelines.ingest.source_format import Format, Records
-from pipelines.ingest.text import find_line_end
+from pipelines.ingest.text import MAX_LINE, find_line_end
 from pipelines.ingest.unrecognised import DOCUMENT, LONG_LINE, UNRECOGNISED, read_document, read_long_line
 
-# A line of text above this many characters is quarantined. A JSON document may be one line of any length.
-MAX_LINE = 1_000_000
 # Formats look at the beginning of a line above this, so its gaps are shortened for them.
 _LONG_LINE, _LONG_GAP = 1_000, re.compile(r"([ \t]{50})[ \t]++")
 # The part of a long document that formats look at.

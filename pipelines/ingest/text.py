@@ -22,6 +22,8 @@ _LINE_ENDS = re.compile("\r++\n?")  # of Windows, of terminals in raw mode, of o
 _TERMINAL_CODES = re.compile(r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b\n]*+(?:\x07|\x1b\\))")  # colours, titles
 TYPOGRAPHIC_QUOTES = frozenset("“”„")
 _STRAIGHT_QUOTES = {ord(quote): '"' for quote in TYPOGRAPHIC_QUOTES}
+# A line of text above this many characters is quarantined. A JSON document may be one line of any length.
+MAX_LINE = 1_000_000
 MAX_FILE_BYTES = 2**31 - 1  # a column's text in Arrow has at most 2 GB
 
 _BLOCK = 1 << 20  # bytes

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from pipelines.errors import SourceError
-from pipelines.ingest.text import split_lines
+from pipelines.ingest.text import MAX_LINE, split_lines
 from pipelines.ingest.unsupported_inputs import find_by_name, find_by_text
 
 _DESCRIBE = "Save the output of kafka-topics --describe to a file."
@@ -38,6 +38,10 @@ def explain_unused_text(text: str, path: str) -> SourceError:
     """Return the error of a text of which nothing is used."""
     if (named := find_by_name(path)) is not None:
         return SourceError(path, named.problem, named.remedy)
+    long_line = next((n for n, line in enumerate(split_lines(text), 1) if len(line) > MAX_LINE), None)
+    if long_line is not None:
+        problem = f"the line has more than {MAX_LINE:,} characters, and only JSON may have so long a line"
+        return SourceError(path, problem, "Save the output again, with its line breaks.", long_line)
     if (finding := find_by_text(text)) is not None:
         line = f": {_shorten(finding.line)!r}" if finding.line else ""
         return SourceError(path, f"{finding.entry.problem}{line}", finding.entry.remedy, finding.line_number)

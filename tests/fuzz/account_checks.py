@@ -177,7 +177,7 @@ def check_partitions(snapshot: Snapshot, facts: pa.Table, files: dict[str, Sourc
         for number, _, context, raw in part.records
     }
     text = "\n".join(_ESCAPES.sub("", lines.text) for lines in files.values() if lines is not None)
-    numbers, words = _list_numbers(text), _squash(text)
+    numbers, words = set(_list_numbers(text)), _squash(text)
     known: set[tuple[Any, ...]] = set()
     columns = ["source", "record_number", "kind", "topic", "partition", "replicas"]
     for row in facts.select(columns).to_pylist():
@@ -190,11 +190,10 @@ def check_partitions(snapshot: Snapshot, facts: pa.Table, files: dict[str, Sourc
         ):
             where = f"{row['source']}: {raws[row['source'], row['record_number']][:300]!r}"
             yield Problem("invented replicas", f"{row['topic']}-{row['partition']} {row['replicas']} in {where}")
-    seen = set(numbers)
     for row in snapshot.partitions.select(["topic", "partition", "replicas"]).to_pylist():
         if row["replicas"] is None:
             continue
-        if _squash(row["topic"]) not in words or row["partition"] not in seen:
+        if _squash(row["topic"]) not in words or row["partition"] not in numbers:
             yield Problem("invented partition", f"{row['topic']}-{row['partition']}: not in the text")
         if (row["partition"], tuple(row["replicas"])) not in known:
             yield Problem("invented replicas", f"{row['topic']}-{row['partition']} {row['replicas']}: in no record")

@@ -12,10 +12,10 @@ from pipelines.ingest.text import PROSE, TOOL_MESSAGE, classify_noise, split_lin
 _ABORTED, _UNFINISHED = "aborted transaction", "unfinished transaction"
 
 _PAYLOAD = re.compile(r"\bpayload:\s?")
-_ENTRY = re.compile(r"\s*\|?\s*offset: ")
+_ENTRY = re.compile(r"\s*+\|?+\s*+offset: ")
 _BATCH = re.compile(r"\s*baseOffset: ")
 _CONTROL = re.compile(
-    r"\s*\|? ?offset: .*?(?:LeaderChange|SnapshotHeader|SnapshotFooter|KRaftVersion|KRaftVoters|endTxnMarker|"
+    r"\s*+\|? ?offset: .*?(?:LeaderChange|SnapshotHeader|SnapshotFooter|KRaftVersion|KRaftVoters|endTxnMarker|"
     r"controlType|controlRecord)",
     re.I,
 )

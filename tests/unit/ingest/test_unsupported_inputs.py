@@ -109,3 +109,8 @@ def test_unused_files_of_a_folder_are_named(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("")
     files = list(read_files(find_source(str(tmp_path))))
     assert [file.name for file in list_unused_files(files)] == ["empty.txt", "groups.txt", "notes.txt"]
+
+
+def test_a_file_that_is_one_long_line_is_named(tmp_path: Path) -> None:
+    message = fail(tmp_path, "Topic: t Partition: 0 Leader: 1 Replicas: 1 Isr: 1 " * 20_000)
+    assert "x.txt, line 1: the line has more than 1,000,000 characters" in message
