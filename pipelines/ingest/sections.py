@@ -2,7 +2,8 @@
 
 People paste several things into one file: a describe, a reassignment, a ZooKeeper session, sentences in between. Each
 line of text and each JSON document goes to the format that claims it (`Signature`). What no format claims, such as
-sentences and prompts, stays in the section around it, whose reader says why it is ignored.
+sentences and prompts, stays in the section around it, whose reader says why it is ignored. What looks like a partition
+in a form that no reader knows is quarantined.
 """
 
 import re
@@ -14,8 +15,17 @@ import numpy as np
 
 from pipelines.ingest.formats.json_documents import DOCUMENT_BEGIN, REST_OF_DOCUMENT
 from pipelines.ingest.source_format import Format, Records
+from pipelines.ingest.table_rows import looks_like_row
 from pipelines.ingest.text import MAX_LINE, find_line_end
-from pipelines.ingest.unrecognised import DOCUMENT, LONG_LINE, UNRECOGNISED, read_document, read_long_line
+from pipelines.ingest.unrecognised import (
+    DOCUMENT,
+    LONG_LINE,
+    ROW,
+    UNRECOGNISED,
+    read_document,
+    read_long_line,
+    read_rows,
+)
 
 # Formats look at the beginning of a line above this, so its gaps are shortened for them.
 _LONG_LINE, _LONG_GAP = 1_000, re.compile(r"([ \t]{50})[ \t]++")
@@ -39,7 +49,7 @@ class Section(NamedTuple):
     last_line: int
     begin: int  # position in the text
     end: int
-    content: str | None = None  # of unrecognised sections: DOCUMENT or LONG_LINE; None = a whole file of text
+    content: str | None = None  # of unrecognised sections: DOCUMENT, LONG_LINE or ROW; None = a whole file of text
     is_cut: bool = False  # it ends with a JSON document that breaks off: what follows must not be read as its rest
 
 
@@ -170,6 +180,8 @@ class _Divider:
                 stretch = self._claim_line(position)
                 if is_beginning and stretch.format is None and not self._is_blank_or_comment(stretch):
                     stretch = stretch._replace(format=self._claim_beginning(position))
+                if stretch.format is None and stretch.content is None and self._is_row(stretch, current):
+                    stretch = stretch._replace(content=ROW)
             is_beginning = is_beginning and stretch.format is None and self._is_blank_or_comment(stretch)
             current = stretch.format or current
             position = stretch.end
@@ -207,6 +219,12 @@ class _Divider:
         if form is not None:
             self._awaiting = form if form.signature.request(line) else None
         return _Stretch(position, after, form)
+
+    def _is_row(self, stretch: _Stretch, current: Format | None) -> bool:
+        """Return whether a line that no format claims is data, which the format before it cannot read either."""
+        if current is not None and not current.signature.is_exhaustive:
+            return False
+        return looks_like_row(self._text[stretch.begin : stretch.end])
 
     def _claim_beginning(self, position: int) -> Format | None:
         # Lines come one by one, so that a huge file is not cut into lines for its beginning.
@@ -256,7 +274,7 @@ def _find_inside(lines: Sequence[int], own: Sequence[Section]) -> np.ndarray:
 
 
 def _read_unrecognised(text: str, section: Section) -> Records:
-    read = read_document if section.content == DOCUMENT else read_long_line
+    read = {DOCUMENT: read_document, LONG_LINE: read_long_line, ROW: read_rows}[section.content or DOCUMENT]
     return read(text[section.begin : section.end].rstrip("\n"), section.first_line)
 
 

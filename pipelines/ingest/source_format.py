@@ -194,6 +194,7 @@ class Signature:
     beginning: Callable[[Sequence[str]], bool] = _never  # the first lines of a file whose other lines look like nothing
     request: Callable[[str], bool] = _never  # a line of the format: whether the next document answers it
     plain_lines: re.Pattern[str] | None = None  # a run of whole lines as tools print them: only saves time
+    is_exhaustive: bool = False  # whether the format claims each line of its own, so that no other can be its data
 
     @property
     def reads_documents(self) -> bool:

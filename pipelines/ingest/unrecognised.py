@@ -2,14 +2,18 @@
 
 from pipelines.ingest.formats.checked_values import quote, unparsable
 from pipelines.ingest.source_format import Fact, Format, Records, Signature, ignore
+from pipelines.ingest.text import split_lines
 
-DOCUMENT, LONG_LINE = "document", "long line"  # contexts
+DOCUMENT, LONG_LINE, ROW = "document", "long line", "row"  # contexts
 MAX_RAW = 2_000  # characters of such a record that are kept
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
     if context == DOCUMENT:
         raise unparsable(f"a JSON document that no reader understands: {quote(raw[:60])}")
+    if context == ROW:
+        problem = f"{quote(raw.strip())} looks like a partition in a form that no reader knows"
+        raise unparsable(f"{problem}: use kafka-topics --describe")
     if context is not None and context.startswith(LONG_LINE):
         raise unparsable(f"a line of {context.removeprefix(LONG_LINE).strip()} characters: too long for any format")
     return ignore("unrecognised file")
@@ -21,6 +25,11 @@ UNRECOGNISED = Format("unrecognised", "text in no known format", Signature(), _p
 def read_document(text: str, line_number: int) -> Records:
     """Return the record of a JSON document that no reader understands."""
     return Records.from_rows([(line_number, DOCUMENT, text[:MAX_RAW])])
+
+
+def read_rows(text: str, line_number: int) -> Records:
+    """Return the records of lines that look like rows of a table that no reader knows."""
+    return Records.from_rows((number, ROW, line) for number, line in enumerate(split_lines(text), line_number))
 
 
 def read_long_line(text: str, line_number: int) -> Records:

@@ -140,7 +140,7 @@ def _split_configs(column: pa.Array) -> pa.Array:
 FORMAT = Format(
     "describe",
     "kafka-topics --describe, any version",
-    Signature(line=looks_like_data, beginning=looks_wrapped, plain_lines=PLAIN_LINES),
+    Signature(line=looks_like_data, beginning=looks_wrapped, plain_lines=PLAIN_LINES, is_exhaustive=True),
     parse_line,
     read_records,
     parse_batch=_parse_batch,

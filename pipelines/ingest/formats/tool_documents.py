@@ -145,7 +145,7 @@ REASSIGNMENT = Format(
     "reassignment",
     "reassignment JSON, and what kafka-reassign-partitions and kafka-leader-election print",
     *(
-        Signature(line=_is_line, document=_is_assignment),
+        Signature(line=_is_line, document=_is_assignment, is_exhaustive=True),
         documents.parse_elements(_parse_partition, _is_line),
         _read_reassignment,
     ),
@@ -153,11 +153,11 @@ REASSIGNMENT = Format(
 TOOL_INPUT = Format(
     "tool-input",
     "input of Kafka's tools: topics to move, or partitions to elect leaders of",
-    *(Signature(document=_is_input), documents.parse_elements(_parse_input), _read_input),
+    *(Signature(document=_is_input, is_exhaustive=True), documents.parse_elements(_parse_input), _read_input),
 )
 # A format of its own: unlike an assignment in a file, it is what the cluster shows now.
 REASSIGNMENT_LIST = Format(
     "reassignment-list",
     "kafka-reassign-partitions --list: the reassignments that are running",
-    *(Signature(line=_is_list_line), _parse_listed),
+    *(Signature(line=_is_list_line, is_exhaustive=True), _parse_listed),
 )

@@ -180,6 +180,6 @@ def _parse_record(_context: str | None, raw: str) -> list[Fact]:
 FORMAT = Format(
     "zookeeper-json",
     "ZooKeeper dump, JSON lines of path and data",
-    Signature(document=_is_document, plain_lines=_PLAIN_LINES),
+    Signature(document=_is_document, plain_lines=_PLAIN_LINES, is_exhaustive=True),
     _parse_record,
 )

@@ -1,0 +1,37 @@
+"""Recognises lines that show partitions in a form that no reader knows: rows of other tools' tables, free entries."""
+
+import re
+
+from pipelines.ingest.text import PROSE, classify_noise
+
+_MAX_LOOK = 2_000  # characters of a line that are compared
+_NUMBERS = r"[\[({]?-?[0-9]++(?:[,;|/ ]{1,2}[0-9]++)*+[\])}]?"
+_CELL = re.compile(rf"(?:{_NUMBERS}|none|null|-|\[\]|\(\))?", re.I)
+_NUMBER = re.compile(_NUMBERS)
+_SEPARATOR = re.compile(r"\s*+\|\|?+\s*+|\t| {2,}+|\s*+</t[dh]>\s*+(?:<t[dh]\b[^>]*+>)?+\s*+")
+_BORDER = re.compile(r"^[\s|<>a-z/]*+(?:<t[dh]\b[^>]*+>)|[\s|]++$|^[\s|]++", re.I)
+_WORD = re.compile(r"\b(topic|partition|leader|replicas?|isr|in[- ]?sync)\b\W{1,3}(?:[0-9]|none\b|null\b)", re.I)
+_PAIR = re.compile(r"(?:^|[\s,;|])\w[\w ]{0,30}?[:=;] ?(\S++)")
+_MIN_CELLS, _MIN_NUMBERS, _MIN_PAIRS = 4, 2, 4
+
+
+def looks_like_row(line: str) -> bool:
+    """Return whether a line that no format claims shows a partition all the same, as far as a reader can tell.
+
+    That is: two of Kafka's words with values, four keys with values, or four cells of a table, two of them numbers.
+    """
+    line = line[:_MAX_LOOK]
+    if not any(c.isdigit() for c in line) or classify_noise(line) != PROSE:
+        return False
+    if len({word.lower().rstrip("s") for word in _WORD.findall(line)}) > 1:
+        return True
+    values = _PAIR.findall(line)
+    if len(values) >= _MIN_PAIRS and sum(_NUMBER.match(value) is not None for value in values) >= _MIN_NUMBERS:
+        return True
+    cells = [cell for cell in _SEPARATOR.split(_BORDER.sub("", line)) if cell]
+    if len(cells) < _MIN_CELLS:
+        cells = line.split()  # single blanks: only if nearly all are numbers
+        return (
+            len(cells) >= _MIN_CELLS and sum(_CELL.fullmatch(cell) is not None for cell in cells[1:]) == len(cells) - 1
+        )
+    return sum(_NUMBER.fullmatch(cell.strip()) is not None for cell in cells) >= _MIN_NUMBERS
