@@ -24,7 +24,7 @@ from pipelines.ingest.formats import (
 from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST, TOPIC_LIST
 from pipelines.ingest.formats.offset_formats import OFFSET_CHECKPOINT, OFFSETS
 from pipelines.ingest.formats.tool_documents import REASSIGNMENT, REASSIGNMENT_LIST, TOOL_INPUT
-from pipelines.ingest.sections import FormatRecords, Section, find_sections, read_sections
+from pipelines.ingest.sections import FormatRecords, Section, find_claims, find_sections, read_sections
 from pipelines.ingest.source_format import Format, Records
 from pipelines.ingest.sources import Source, get_name
 from pipelines.ingest.text import MAX_FILE_BYTES, read_text
@@ -120,12 +120,18 @@ def check_source(source: Source, format_name: str | None, max_bytes: int) -> Non
     for number, file in enumerate(source.files, 1):
         try:
             text = read_text(file, max_bytes)
-            if format_name is None and _UNUSED.issuperset(form.format.name for form in _divide_file(file, text, None)):
+            if format_name is None and not _has_data(file, text):
                 raise explain_unused_text(text, str(file))
             return
         except SourceError as error:
             if number == len(source.files):
                 raise explain_unreadable(file, error) from None
+
+
+def _has_data(path: Path, text: str) -> bool:
+    """Return whether a file has anything that is used; the first line that is ends the search."""
+    claims = find_claims(text, list(FORMATS.values()))
+    return find_by_name(path.name) is None and any(form.name not in _UNUSED for form in claims)
 
 
 def read_file(path: Path, format_name: str | None, max_bytes: int = MAX_FILE_BYTES) -> FileRecords:

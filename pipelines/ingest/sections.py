@@ -91,6 +91,11 @@ def find_sections(text: str, formats: Sequence[Format]) -> list[Section]:
     return sections
 
 
+def find_claims(text: str, formats: Sequence[Format]) -> Iterator[Format]:
+    """Yield the formats that claim something of a text, in order, and read no further than is asked for."""
+    return (stretch.format for stretch in _Divider(text, formats).find_stretches() if stretch.format is not None)
+
+
 def read_sections(text: str, path: str, sections: Sequence[Section]) -> list[FormatRecords]:
     """Return the records of all sections, those of each format together, numbered by their place in the file.
 

@@ -5,7 +5,7 @@ import gzip
 import re
 import zlib
 from contextlib import nullcontext
-from io import BufferedIOBase
+from io import BufferedReader
 from pathlib import Path
 
 from pipelines.errors import SourceError
@@ -96,10 +96,9 @@ def _read_bytes(name: str, max_bytes: int) -> bytearray:
     """Return the unzipped bytes of a file, and never hold more than `max_bytes` of them, whatever the file is."""
     try:
         with Path(name).open("rb") as file:
-            is_gzip = file.peek(2)[:2] == _GZIP
+            is_gzip = has_gzip(file)
             try:
-                with gzip.open(file) if is_gzip else nullcontext(file) as stream:
-                    data = _read_stream(stream, max_bytes + 1)
+                data = read_unzipped(file, max_bytes + 1)
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
                 raise SourceError(name, f"is broken gzip ({error})", "Copy or compress the file again.") from None
     except FileNotFoundError:
@@ -116,11 +115,18 @@ def _read_bytes(name: str, max_bytes: int) -> bytearray:
     return data
 
 
-def _read_stream(stream: BufferedIOBase, most: int) -> bytearray:
-    """Return at most so many bytes; blocks, because `read` reserves the memory of all that it may return."""
+def has_gzip(file: BufferedReader) -> bool:
+    """Return whether a file is compressed with gzip, without moving in it."""
+    return file.peek(2)[:2] == _GZIP
+
+
+def read_unzipped(file: BufferedReader, most: int) -> bytearray:
+    """Return at most so many bytes of a file after unzipping. Raises: what gzip and the file raise."""
     data = bytearray()
-    while block := stream.read(min(_BLOCK, most - len(data))):
-        data += block
+    with gzip.open(file) if has_gzip(file) else nullcontext(file) as stream:
+        # Blocks, because `read` reserves the memory of all that it may return.
+        while block := stream.read(min(_BLOCK, most - len(data))):
+            data += block
     return data
 
 

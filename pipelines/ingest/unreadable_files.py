@@ -1,12 +1,10 @@
 """Errors about files that have nothing to read: what each file is, and what to run or do instead."""
 
-import gzip
 import zlib
-from contextlib import nullcontext
 from pathlib import Path
 
 from pipelines.errors import SourceError
-from pipelines.ingest.text import MAX_LINE, split_lines
+from pipelines.ingest.text import MAX_LINE, read_unzipped, split_lines
 from pipelines.ingest.unsupported_inputs import find_by_name, find_by_text
 
 _DESCRIBE = "Save the output of kafka-topics --describe to a file."
@@ -68,9 +66,7 @@ def explain_unreadable(path: Path, error: SourceError) -> SourceError:
 def _read_first_bytes(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            is_gzip = file.peek(2)[:2] == b"\x1f\x8b"
-            with gzip.open(file) if is_gzip else nullcontext(file) as stream:
-                return stream.read(512)
+            return bytes(read_unzipped(file, 512))
     except (OSError, EOFError, zlib.error):
         return b""
 

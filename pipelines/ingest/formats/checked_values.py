@@ -138,6 +138,11 @@ def as_broker_ids(value: object, what: str) -> list[int]:
     return [as_int(item, f"{what}[{i}]") for i, item in enumerate(as_list(value, what))]
 
 
+def split_replicas(text: str | None) -> list[int] | None:
+    """Return the broker ids of a list such as `1, 2, 3`; None for None."""
+    return None if text is None else [as_int(item.strip(), "replica") for item in text.split(",") if item.strip()]
+
+
 def as_text(value: object, what: str) -> str:
     """Return the value as text that UTF-8 can encode (JSON can spell half a surrogate pair)."""
     text = _as_string(value, what)

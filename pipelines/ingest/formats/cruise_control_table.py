@@ -2,7 +2,7 @@
 
 import re
 
-from pipelines.ingest.formats.checked_values import as_int, as_partition, as_topic, quote, unparsable
+from pipelines.ingest.formats.checked_values import as_int, as_partition, as_topic, quote, split_replicas, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
 from pipelines.ingest.text import PROSE, classify_noise
 
@@ -39,7 +39,7 @@ def _parse_record(_context: str | None, raw: str) -> list[Fact]:
             raise unparsable(f"{quote(raw.strip())} is no whole row of a partition (cut off?)")
         return ignore(reason)
     topic = as_topic(match[1], "TOPIC")
-    replicas, isr, offline = (_split_ids(match[group]) for group in (4, 5, 7))
+    replicas, isr, offline = (split_replicas(match[group]) for group in (4, 5, 7))
     values = {
         "topic": topic,
         "partition": as_partition(match[2], "PARTITION"),
@@ -52,10 +52,6 @@ def _parse_record(_context: str | None, raw: str) -> list[Fact]:
     if match[8] is not None:
         facts.append((FactKind.CONFIG, {"topic": topic, "configs": {"min.insync.replicas": match[8]}}))
     return facts
-
-
-def _split_ids(text: str | None) -> list[int] | None:
-    return None if text is None else [as_int(item.strip(), "replica") for item in text.split(",") if item.strip()]
 
 
 FORMAT = Format(

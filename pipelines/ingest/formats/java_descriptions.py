@@ -3,7 +3,15 @@
 import re
 from collections.abc import Iterator
 
-from pipelines.ingest.formats.checked_values import as_int, as_partition, as_text, as_topic, quote, unparsable
+from pipelines.ingest.formats.checked_values import (
+    as_int,
+    as_partition,
+    as_text,
+    as_topic,
+    quote,
+    split_replicas,
+    unparsable,
+)
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import classify_noise, split_lines
 
@@ -118,7 +126,7 @@ def _parse_info(raw: str) -> Fact:
     match = _PARTITION_INFO.match(raw)
     if match is None:
         raise unparsable(f"{quote(raw)} is no whole PartitionInfo (cut off?)")
-    replicas, isr, offline = (_split_ids(match[group]) for group in (4, 5, 6))
+    replicas, isr, offline = (split_replicas(match[group]) for group in (4, 5, 6))
     values = {
         "topic": as_topic(match[1], "topic"),
         "partition": as_partition(match[2], "partition"),
@@ -128,10 +136,6 @@ def _parse_info(raw: str) -> Fact:
         "offline_replicas": offline,
     }
     return FactKind.PARTITION, values
-
-
-def _split_ids(text: str | None) -> list[int] | None:
-    return None if text is None else [as_int(item.strip(), "replica") for item in text.split(",") if item.strip()]
 
 
 FORMAT = Format(
