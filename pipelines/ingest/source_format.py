@@ -52,6 +52,8 @@ FACTS = pa.schema(
         ("line_number", pa.int64()),  # physical line where the record begins, from 1
         ("kind", pa.string()),  # a FactKind
         ("reasons", pa.list_(pa.string())),  # IGNORED: one; REJECTED: one or more
+        ("warning", pa.string()),  # what the record shows that an answer may lack; a sentence without its full stop
+        ("is_selection", pa.bool_()),  # true: a command that shows only some of the cluster's partitions
         ("topic", pa.string()),
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
@@ -91,9 +93,18 @@ FACTS = pa.schema(
 )
 
 
-def ignore(reason: str) -> list[Fact]:
-    """Return the facts of a record that says nothing that we use."""
-    return [(FactKind.IGNORED, {"reasons": [reason]})]
+def ignore(reason: str, warning: str | None = None, is_selection: bool = False) -> list[Fact]:
+    """Return the facts of a record that says nothing that we use.
+
+    warning: what an answer may lack because of it, as in `the command failed: the listing may be cut`; is_selection:
+    the record shows that its file has only some of the cluster's partitions.
+    """
+    values: dict[str, Any] = {"reasons": [reason]}
+    if warning is not None:
+        values["warning"] = warning
+    if is_selection:
+        values["is_selection"] = True
+    return [(FactKind.IGNORED, values)]
 
 
 def build_facts(columns: dict[str, pa.Array], rows: int) -> pa.Table:
