@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.cli.app import app, examples
 from pipelines.cli.common_options import FormatOption, JsonOption, SourceArgument, read_snapshot, write_answer
 from pipelines.cli.text_format import format_count
+from pipelines.ingest.text import BLANK
 from udfs.json_answers import json_key
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ _JSON_KEYS = {
     "state_inferred": "state_assumed",
 }
 _MAX_SECTIONS = 8  # of a file that are named
+_MAX_LINES = 6  # of ignored records that are named, by reason
 _MAX_IDS = 20  # brokers that are named
 
 
@@ -62,6 +64,7 @@ class SourceRecords:
     quarantined: int
     ignored: int
     ignored_reasons: Mapping[str, int] = json_key("ignored_because")
+    ignored_lines: Mapping[str, Sequence[int]]  # the first lines by reason
     sections: Sequence[SourceSection]
 
 
@@ -77,6 +80,7 @@ class Inspection:
     topics: list[dict[str, Any]]
     partitions: list[dict[str, Any]]
     quarantined: list[dict[str, Any]]
+    warnings: Sequence[dict[str, Any]]  # records that show that something is missing, with source and line
     conflicting_listings: Sequence[str]  # a sentence on each pair of listings that disagree on partitions
     conflicts: Sequence[dict[str, Any]] = json_key("contradictions")
 
@@ -93,7 +97,8 @@ def build_answer(snapshot: Snapshot) -> Inspection:
     conflicts = [row | {"field": _JSON_KEYS.get(row["field"], row["field"])} for row in snapshot.conflicts.to_pylist()]
     formats = "+".join(sorted({name for file in snapshot.files for name in file.format_names}))
     head = (snapshot.cluster_id, formats, count_records(snapshot), snapshot.skipped, _list_rows(snapshot.brokers))
-    faults = (snapshot.quarantined, snapshot.conflicting_listings, conflicts)
+    warnings = _list_rows(snapshot.warnings.drop_columns(["record_number"]))
+    faults = (snapshot.quarantined, warnings, snapshot.conflicting_listings, conflicts)
     return Inspection(*head, topics, partitions, *faults)
 
 
@@ -110,18 +115,24 @@ def count_records(snapshot: Snapshot) -> list[SourceRecords]:
     for file in snapshot.files:
         name, form = file.name, "+".join(sorted(file.format_names))
         counts: dict[str, Any] = {"accepted": 0, "quarantined": 0, "ignored": 0}
-        reasons = {}
+        reasons, lines = {}, {}
         for row in snapshot.outcomes.filter(pc.equal(snapshot.outcomes["source"], name)).to_pylist():
             counts[row["outcome"]] += row["records"]
             if row["outcome"] == "ignored":
-                reasons[row["reason"]] = row["records"]
+                reasons[row["reason"]], lines[row["reason"]] = row["records"], row["first_lines"]
         records = sum(len(part.records) for part in file.parts)
         sections = [
             SourceSection(section.format.name, section.first_line, section.last_line) for section in file.sections
         ]
         out.append(
             SourceRecords(
-                source=name, format=form, records=records, ignored_reasons=reasons, sections=sections, **counts
+                source=name,
+                format=form,
+                records=records,
+                ignored_reasons=reasons,
+                ignored_lines=lines,
+                sections=sections,
+                **counts,
             )
         )
     return out
@@ -129,6 +140,7 @@ def count_records(snapshot: Snapshot) -> list[SourceRecords]:
 
 def render_snapshot(snapshot: Snapshot) -> Iterator[str]:
     """Yield the lines that a person reads."""
+    from pipelines.cli.cluster_findings import list_warnings
     from pipelines.ingest.merge.entities import FIRST_USED
 
     yield f"cluster {snapshot.cluster_id}"
@@ -141,7 +153,7 @@ def render_snapshot(snapshot: Snapshot) -> Iterator[str]:
         marks = ["incomplete"] * topic["incomplete"] + ["marked for deletion"] * topic["marked_for_deletion"]
         if marks or topic["warnings"]:
             yield f"  topic {topic['topic']}: {'; '.join([*marks, *topic['warnings']])}"
-    yield from (f"  warning: {sentence}" for sentence in snapshot.conflicting_listings)
+    yield from (f"  warning: {sentence}" for sentence in (*list_warnings(snapshot), *snapshot.conflicting_listings))
     for row in snapshot.quarantined:
         yield f"  quarantined: {row['source']} line {row['line_number']}: {'; '.join(row['reasons'])}"
     for row in snapshot.conflicts.to_pylist():
@@ -155,13 +167,24 @@ def _render_source(source: SourceRecords) -> Iterator[str]:
     parts = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items() if count)
     records = format_count(source.records, "record") + (f": {parts}" if parts else "")
     yield f"  {source.source} ({source.format}): {records}"
-    if len(source.sections) > 1:
-        named = [f"{section.format} {_render_lines(section)}" for section in source.sections[:_MAX_SECTIONS]]
-        more = len(source.sections) - _MAX_SECTIONS
+    from pipelines.ingest.format_registry import UNUSED_FORMATS
+
+    sections = [section for section in source.sections if section.format not in UNUSED_FORMATS]
+    if len(sections) > 1:
+        named = [f"{section.format} {_render_lines(section)}" for section in sections[:_MAX_SECTIONS]]
+        more = len(sections) - _MAX_SECTIONS
         yield f"    sections: {', '.join(named)}{f', and {more:,} more' if more > 0 else ''}"
-    yield from (f"    ignored: {count:,} x {reason}" for reason, count in source.ignored_reasons.items())
+    for reason, count in source.ignored_reasons.items():
+        yield f"    ignored: {count:,} x {reason}{_render_ignored_lines(reason, count, source.ignored_lines[reason])}"
     if not source.records:
         yield "    the file is empty or not text: nothing is read from it"
+
+
+def _render_ignored_lines(reason: str, count: int, lines: Sequence[int]) -> str:
+    if reason == BLANK:
+        return ""
+    named = ", ".join(f"{line:,}" for line in lines[:_MAX_LINES])
+    return f" ({'line' if count == 1 else 'lines'} {named}{', ...' if count > _MAX_LINES else ''})"
 
 
 def _render_lines(section: SourceSection) -> str:

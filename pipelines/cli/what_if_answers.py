@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.cli.cluster_findings import find_findings
 from pipelines.cli.text_format import format_count
 from pipelines.errors import SourceError
-from pipelines.ingest.merge.live_brokers import get_down_brokers, get_live_brokers, get_unknown_brokers
+from pipelines.ingest.merge.live_brokers import get_live_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.ingest.unrecognised import UNRECOGNISED
 from pipelines.report.verdict import Verdict, assess_failure, judge_cluster
@@ -44,7 +45,10 @@ class SourceGaps:
     unknown_brokers: tuple[int, ...]  # unknown whether they are live: they count as live
     conflicting_listings: tuple[str, ...]
     partitions_with_observers: int
+    warnings: tuple[str, ...]  # of records that show that something is missing
+    incomplete_topics: tuple[str, ...]  # the sources do not show, or may not show, all of their partitions
     missing_partitions: int  # of topics that declare more partitions than the sources show
+    topics_without_min_isr: int  # min.insync.replicas as the settings say
     unplaced_partitions: int
     unplaced_partitions_losing_leader: int
     state_inferred_partitions: int = json_key("state_assumed_partitions")
@@ -212,8 +216,7 @@ def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnsw
     rows = [{**row, "failed": row["failed_brokers"][0]} for row in rows]
     now: list[dict[str, Any]] = cluster_hotspot_rows(aggregates, hot_ratio=1.0).to_pylist()
     no_partitions = {"partitions": 0, "leaders": 0, "max_over_mean_ratio": None, "hottest_broker": None}
-    lacks = (gaps.quarantined_records, gaps.unknown_brokers, gaps.missing_partitions)
-    verdict = judge_cluster(now[0] if now else no_partitions, rows, *lacks)
+    verdict = judge_cluster(now[0] if now else no_partitions, rows, find_findings(snapshot))
     brokers = []
     for row in rows:
         row |= {"worst_survivor_ratio": _rounded(row["worst_survivor_ratio"]), "answer": assess_failure(row).answer}
@@ -227,15 +230,18 @@ def _rounded(ratio: float | None) -> float | None:
 
 def find_gaps(snapshot: Snapshot, failed: Sequence[int]) -> SourceGaps:
     """Count what an answer on the failure of these brokers leaves out or infers."""
-    partitions, topics = snapshot.partitions, snapshot.topics
+    partitions, findings = snapshot.partitions, find_findings(snapshot)
     is_unplaced = ~is_valid(partitions["replicas"])
     loses_leader = np.isin(to_numpy(partitions["leader"], NO_BROKER), np.asarray(failed, dtype=np.int32))
     return SourceGaps(
-        failed_already_down=tuple(sorted(set(failed) & set(get_down_brokers(snapshot.brokers).tolist()))),
-        unknown_brokers=tuple(get_unknown_brokers(snapshot.brokers).tolist()),
+        failed_already_down=tuple(sorted(set(failed) & set(findings.down_brokers))),
+        unknown_brokers=tuple(findings.unknown_brokers),
         conflicting_listings=tuple(snapshot.conflicting_listings),
         partitions_with_observers=int((to_lists(partitions["observers"]).lengths > 0).sum()),
-        missing_partitions=pc.sum(pc.subtract(topics["partitions"], topics["listed_partitions"])).as_py() or 0,
+        warnings=tuple(findings.warnings),
+        incomplete_topics=tuple(findings.incomplete_topic_names),
+        missing_partitions=findings.missing_partitions,
+        topics_without_min_isr=snapshot.topics["min_insync_replicas"].null_count,
         unplaced_partitions=int(is_unplaced.sum()),
         unplaced_partitions_losing_leader=int((is_unplaced & loses_leader).sum()),
         state_inferred_partitions=int(to_flags(partitions["state_inferred"]).sum()),

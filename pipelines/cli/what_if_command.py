@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -56,15 +56,21 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
     counts.append(format_count(answer.partitions, "partition"))
     lines = [f"cluster {answer.cluster}, {', '.join(counts)}", f"  {verdict.headline}"]
     lines += [f"  - {point.text}" for point in verdict.points if point.text != verdict.sentence]
-    lines += _format_warnings(answer.left_out)
-    lines += _format_gaps(answer.left_out, ("quarantined_records", "missing_partitions"))  # the verdict has them
+    lines += _format_warnings(answer.left_out.conflicting_listings)
+    lines += _format_gaps(answer.left_out, ("quarantined_records", "incomplete_topics"))  # the verdict has them
     if brokers:
-        lines.append("Can this broker fail now?")
+        limited = " (as far as the sources show)" if _is_limited(answer.left_out) else ""
+        lines.append(f"Can this broker fail now?{limited}")
     width = max((len(str(row.failed)) for row in brokers), default=0)
     for row in sorted(brokers, key=_by_risk):
         details = ", ".join(_list_details(row))
         lines.append(f"  {row.failed:>{width}}  {row.answer}{f' ({details})' if details else ''}")
     return lines
+
+
+def _is_limited(gaps: SourceGaps) -> bool:
+    """Return whether the sources lack partitions, so that an answer for a broker may be too good."""
+    return bool(gaps.warnings or gaps.incomplete_topics or gaps.quarantined_records)
 
 
 def _list_details(row: BrokerFailure) -> Iterator[str]:
@@ -91,7 +97,7 @@ def format_failure(answer: FailureAnswer) -> list[str]:
     lines += [f"  broker {broker} is down already" for broker in summary.gaps.failed_already_down]
     if unknown := summary.gaps.unknown_brokers:
         lines.append(f"  warning: {describe_unknown_brokers(unknown)}")
-    lines += _format_warnings(summary.gaps)
+    lines += _format_warnings([*summary.gaps.conflicting_listings, *summary.gaps.warnings])
     new = summary.offline_after - summary.offline_before
     unclean = f", {summary.unclean_elections} of them unclean" if summary.unclean_elections else ""
     lines.append(f"  leaders that move: {summary.leaders_moved}{unclean}")
@@ -113,8 +119,10 @@ _GAPS = {
     "unplaced_partitions": "{} partition[|s] without known replicas [is|are] left out",
     "unplaced_partitions_losing_leader": "{} of these [loses its leader; its next leader is"
     "|lose their leaders; their next leaders are] unknown",
-    "missing_partitions": "{} partition[ of the topics is|s of the topics are] not in the sources: no answer covers "
-    "[it|them] (run inspect for details)",
+    "incomplete_topics": "{} topic[ is|s are] not fully shown by the sources: no answer covers what is missing (run "
+    "inspect for details)",
+    "topics_without_min_isr": "min.insync.replicas of {} topic[|s] is not in the sources: the setting "
+    "topics.min_insync_replicas is assumed",
     "quarantined_records": "{} record[ is|s are] quarantined (run inspect for details)",
     "conflicts": "the sources conflict [once|{} times] (run inspect for details)",
     "state_inferred_partitions": "{} partition[|s] without leader or ISR in the sources [is|are] assumed healthy",
@@ -125,11 +133,13 @@ _GAPS = {
 }
 
 
-def _format_warnings(gaps: SourceGaps) -> list[str]:
-    return [f"  warning: {sentence}" for sentence in gaps.conflicting_listings]
+def _format_warnings(sentences: Sequence[str]) -> list[str]:
+    return [f"  warning: {sentence}" for sentence in sentences]
 
 
 def _format_gaps(gaps: SourceGaps, omit: tuple[str, ...] = ()) -> Iterator[str]:
     for name, note in _GAPS.items():
-        if (count := getattr(gaps, name)) and name not in omit:
+        value = getattr(gaps, name)
+        count = value if isinstance(value, int) else len(value)
+        if count and name not in omit:
             yield "  note: " + re.sub(r"\[(.*?)\|(.*?)\]", r"\1" if count == 1 else r"\2", note).format(count)

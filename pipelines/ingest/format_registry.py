@@ -13,11 +13,13 @@ from pipelines.ingest.formats import (
     cruise_control_table,
     describe,
     java_descriptions,
+    kafka_configs,
     kcat,
     kraft_log,
     log_dirs,
     metadata_json,
     rpk,
+    shell_commands,
     zookeeper_cli,
     zookeeper_json,
 )
@@ -42,13 +44,15 @@ FORMATS: dict[str, Format] = {
             for module in (kraft_log, log_dirs, cluster_model_file, zookeeper_json, zookeeper_cli, describe)
         ),
         *(module.FORMAT for module in (kcat, broker_api_versions, java_descriptions, cruise_control_table, rpk)),
+        kafka_configs.FORMAT,
+        shell_commands.FORMAT,  # no line of data can be a command or an error
         # An answer or a plan of this program has keys of the others.
         *(UNSUPPORTED, metadata_json.FORMAT, TOOL_INPUT, REASSIGNMENT, REASSIGNMENT_LIST),
         *(OFFSET_CHECKPOINT, OFFSETS, BROKER_LIST, TOPIC_LIST, UNRECOGNISED),
     )
 }
 # Files that have nothing else are an error.
-_UNUSED = frozenset({UNSUPPORTED.name, UNRECOGNISED.name})
+UNUSED_FORMATS = frozenset({UNSUPPORTED.name, UNRECOGNISED.name})
 
 
 class FileRecords(NamedTuple):
@@ -74,14 +78,15 @@ class FileRecords(NamedTuple):
 
     @property
     def format_names(self) -> list[str]:
-        """Names of the file's formats, in the order of their first lines."""
-        return list(dict.fromkeys(section.format.name for section in self.sections))
+        """Names of the file's formats, in the order of their first lines; of unused ones only if there is no other."""
+        names = list(dict.fromkeys(section.format.name for section in self.sections))
+        return [name for name in names if name not in _UNUSED] or names
 
 
 def get_format(name: str) -> Format:
     """Return the format of this name."""
     if name not in FORMATS:
-        raise SettingsError(f"no format {name!r}. Choose one of: {', '.join(FORMATS)}.")
+        raise SettingsError(f"no format {name!r}. Choose one of: {', '.join(CHOICES)}.")
     return FORMATS[name]
 
 
@@ -101,7 +106,7 @@ def read_files(
         except SourceError as error:
             problem, chosen = explain_unreadable(file, error), UNRECOGNISED.name
         read = _read_sections(file, text, chosen)
-        if not _UNUSED.issuperset(read.format_names):
+        if not UNUSED_FORMATS.issuperset(read.format_names):
             is_readable = True
         elif text and format_name is None:
             problem = explain_unused_text(text, str(file))
@@ -112,7 +117,7 @@ def read_files(
 
 def list_unused_files(files: Iterable[FileRecords]) -> list[Path]:
     """Return the paths of the files of which nothing is used: empty, unrecognised, or recognised but not supported."""
-    return [file.path for file in files if _UNUSED.issuperset(file.format_names)]
+    return [file.path for file in files if UNUSED_FORMATS.issuperset(file.format_names)]
 
 
 def check_source(source: Source, format_name: str | None, max_bytes: int) -> None:
@@ -131,7 +136,7 @@ def check_source(source: Source, format_name: str | None, max_bytes: int) -> Non
 def _has_data(path: Path, text: str) -> bool:
     """Return whether a file has anything that is used; the first line that is ends the search."""
     claims = find_claims(text, list(FORMATS.values()))
-    return find_by_name(path.name) is None and any(form.name not in _UNUSED for form in claims)
+    return find_by_name(path.name) is None and any(form.name not in UNUSED_FORMATS for form in claims)
 
 
 def read_file(path: Path, format_name: str | None, max_bytes: int = MAX_FILE_BYTES) -> FileRecords:

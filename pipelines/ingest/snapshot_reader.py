@@ -30,6 +30,7 @@ class Snapshot:
     conflicts: pa.Table  # CONFLICTS
     conflicting_listings: list[str]  # a sentence on each pair of listings that disagree on partitions
     outcomes: pa.Table  # OUTCOMES
+    warnings: pa.Table  # WARNINGS
 
 
 def add_source(facts: pa.Table, source: str, format_name: str) -> pa.Table:
@@ -71,6 +72,7 @@ def build_snapshot(source: Source, files: Sequence[FileRecords], facts: pa.Table
         conflicts=pa.concat_tables([entities.conflicts, conflicts]),
         conflicting_listings=describe_conflicting_listings(facts, entities.conflicts),
         outcomes=entities.outcomes,
+        warnings=entities.warnings,
     )
 
 

@@ -53,7 +53,7 @@ FACTS = pa.schema(
         ("kind", pa.string()),  # a FactKind
         ("reasons", pa.list_(pa.string())),  # IGNORED: one; REJECTED: one or more
         ("warning", pa.string()),  # what the record shows that an answer may lack; a sentence without its full stop
-        ("is_selection", pa.bool_()),  # true: a command that shows only some of the cluster's partitions
+        ("is_selection", pa.bool_()),  # a command that shows only some of the cluster's partitions; null: no command
         ("topic", pa.string()),
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
@@ -93,17 +93,17 @@ FACTS = pa.schema(
 )
 
 
-def ignore(reason: str, warning: str | None = None, is_selection: bool = False) -> list[Fact]:
+def ignore(reason: str, warning: str | None = None, is_selection: bool | None = None) -> list[Fact]:
     """Return the facts of a record that says nothing that we use.
 
     warning: what an answer may lack because of it, as in `the command failed: the listing may be cut`; is_selection:
-    the record shows that its file has only some of the cluster's partitions.
+    of a command, whether it shows only some of the cluster's partitions.
     """
     values: dict[str, Any] = {"reasons": [reason]}
     if warning is not None:
         values["warning"] = warning
-    if is_selection:
-        values["is_selection"] = True
+    if is_selection is not None:
+        values["is_selection"] = is_selection
     return [(FactKind.IGNORED, values)]
 
 
@@ -156,6 +156,11 @@ class Records:
         """Return the same records with other record numbers."""
         return Records(numbers.tolist(), self.line_number, self.context, self.raw)
 
+    def move_down(self, lines: int) -> Records:
+        """Return the same records, so many lines further down."""
+        numbers = [line + lines for line in self.line_number] if lines else self.line_number
+        return Records(self.record_number, numbers, self.context, self.raw)
+
     def slice(self, begin: int, end: int) -> Records:
         """Return the records at positions begin to end - 1."""
         return Records(*(column[begin:end] for column in vars(self).values()))
@@ -206,6 +211,8 @@ class Signature:
     request: Callable[[str], bool] = _never  # a line of the format: whether the next document answers it
     plain_lines: re.Pattern[str] | None = None  # a run of whole lines as tools print them: only saves time
     is_exhaustive: bool = False  # whether the format claims each line of its own, so that no other can be its data
+    is_aside: bool = False  # whether its lines stand between those of other formats, whose readers also see them
+    table: Callable[[str], bool] = _never  # a line of the format: whether rows follow, which no other format may read
 
     @property
     def reads_documents(self) -> bool:

@@ -20,20 +20,52 @@ _QUERIES = """
 SELECT cluster_id, source, format, records, accepted_records, quarantined_records, ignored_records
 FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
 
--- hotspots: Leaders by scheme
-SELECT cluster_id, scheme, brokers, unknown_brokers, missing_partitions, partitions, leaders, leaders_max,
-       leaders_mean, hottest_broker, hot_brokers, max_over_mean_ratio, preferred_leader_percent,
-       under_replicated_percent
-FROM gold.leader_hotspots
+-- findings: What is wrong already, and what the sources lack
+SELECT cluster_id, down_brokers, under_replicated_partitions, offline_partitions_of_deleted_topics,
+       quarantined_records, incomplete_topics, incomplete_topic_names, missing_partitions, unknown_brokers,
+       identity_conflicts, warnings
+FROM (
+  SELECT cluster_id, snapshot_id, sum(quarantined_records) AS quarantined_records
+  FROM silver.source_summary GROUP BY cluster_id, snapshot_id
+)
 LEFT JOIN (
-  SELECT cluster_id, snapshot_id, array_sort(collect_list(broker_id)) AS unknown_brokers
-  FROM silver.brokers WHERE live IS NULL GROUP BY cluster_id, snapshot_id
+  SELECT cluster_id, snapshot_id,
+         array_sort(collect_list(CASE WHEN live IS FALSE THEN broker_id END)) AS down_brokers,
+         array_sort(collect_list(CASE WHEN live IS NULL THEN broker_id END)) AS unknown_brokers
+  FROM silver.brokers GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
 LEFT JOIN (
-  SELECT cluster_id, snapshot_id, sum(partitions - listed_partitions) AS missing_partitions
+  SELECT cluster_id, snapshot_id, sum(partitions - listed_partitions) AS missing_partitions,
+         count_if(incomplete) AS incomplete_topics,
+         slice(array_sort(collect_list(CASE WHEN incomplete THEN topic END)), 1, 6) AS incomplete_topic_names
   FROM silver.topics GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
-WHERE {condition} AND topic IS NULL
+LEFT JOIN (
+  SELECT cluster_id, snapshot_id,
+         count_if(leader >= 0 AND size(array_except(replicas, concat(
+           isr, coalesce(observers, array()), coalesce(adding_replicas, array())))) > 0) AS under_replicated_partitions,
+         count_if(leader < 0 AND marked_for_deletion) AS offline_partitions_of_deleted_topics
+  FROM silver.partitions
+  LEFT JOIN (SELECT cluster_id, snapshot_id, topic, marked_for_deletion FROM silver.topics)
+  USING (cluster_id, snapshot_id, topic)
+  GROUP BY cluster_id, snapshot_id
+) USING (cluster_id, snapshot_id)
+LEFT JOIN (
+  SELECT cluster_id, snapshot_id, count(*) AS identity_conflicts
+  FROM silver.conflicts WHERE field IN ('topic_id', 'host') GROUP BY cluster_id, snapshot_id
+) USING (cluster_id, snapshot_id)
+LEFT JOIN (
+  SELECT cluster_id, snapshot_id, transform(
+           array_sort(collect_list(struct(source, line_number, warning))),
+           w -> concat(w.source, ' line ', w.line_number, ': ', w.warning)) AS warnings
+  FROM silver.warnings GROUP BY cluster_id, snapshot_id
+) USING (cluster_id, snapshot_id)
+WHERE {condition}
+
+-- hotspots: Leaders by scheme
+SELECT cluster_id, scheme, brokers, partitions, leaders, leaders_max, leaders_mean, hottest_broker, hot_brokers,
+       max_over_mean_ratio, preferred_leader_percent, under_replicated_percent
+FROM gold.leader_hotspots WHERE {condition} AND topic IS NULL
 
 -- schemes: The observed placement and Kafka's schemes
 SELECT cluster_id, scheme, metric, value, naive_value, ratio_to_naive, seeds, value_p05, value_p95

@@ -19,7 +19,7 @@ from pipelines import __version__
 from pipelines.errors import SettingsError, StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.figure_queries import FIGURES, TREND
-from pipelines.report.verdict import Verdict, assess_failure, judge_cluster
+from pipelines.report.verdict import ClusterFindings, Verdict, assess_failure, judge_cluster
 from pipelines.spark.store import Store
 from pipelines.spark.views import find_dependencies, quote_text
 from udfs.json_answers import to_json
@@ -30,7 +30,7 @@ _SCRIPTS = ("heat.js", "report.js")
 _NEWEST = "SELECT cluster_id, snapshot_id FROM insights.snapshots WHERE newest"
 _PARALLEL_QUERIES = 3
 Rows = list[dict[str, Any]]
-VERDICT_FIGURES = ("hotspots", "failures", "sources")  # figures that a verdict needs
+VERDICT_FIGURES = ("hotspots", "failures", "findings")  # figures that a verdict needs
 
 
 def read_verdicts(store: Store, snapshots: Sequence[SnapshotKey]) -> dict[str, Verdict]:
@@ -54,14 +54,11 @@ def _read_figures(store: Store, names: Sequence[str], snapshots: Sequence[Snapsh
         return {figure.name: run_sql(figure.query(sorted(snapshots))).toArrow() for figure in figures}
 
 
-def _judge(hotspots: Rows, failures: Rows, sources: Rows) -> Verdict:
+def _judge(hotspots: Rows, failures: Rows, findings: Rows) -> Verdict:
     now = next((row for row in hotspots if row["scheme"] == "observed"), None)
     observed = [row for row in failures if row["scheme"] == "observed"]
-    quarantined = sum(row["quarantined_records"] for row in sources)
-    gaps = now or {}
-    return judge_cluster(
-        now, observed, quarantined, gaps.get("unknown_brokers") or (), gaps.get("missing_partitions") or 0
-    )
+    known = {name: value for row in findings for name, value in row.items() if value is not None}
+    return judge_cluster(now, observed, ClusterFindings(**known))
 
 
 class ReportData(NamedTuple):
@@ -126,7 +123,7 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
     return {
         "cluster_id": key.cluster_id,
         "snapshot_id": key.snapshot_id,
-        "verdict": _judge(hotspots, failures, sources),
+        "verdict": _judge(hotspots, failures, rows("findings")),
         "sources": sources,
         "quarantined": sum(row["quarantined_records"] for row in sources),
         "hotspots": {row["scheme"]: row for row in hotspots},

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 # A survivor that leads more than this many times the mean is hot.
 HOT_RATIO = 1.25
-_MAX_NAMED = 6  # brokers in a sentence
+_MAX_NAMED = 6  # brokers or topics in a sentence, and warnings
 
 
 class Level(StrEnum):
@@ -119,39 +119,39 @@ class Verdict:
         return f"{LEVELS[self.level]}: {self.sentence[0].lower()}{self.sentence[1:]}"
 
 
-def judge_cluster(
-    now: Mapping[str, Any] | None,
-    failures: Sequence[Mapping[str, Any]],
-    quarantined: int = 0,
-    unknown_brokers: Sequence[int] = (),
-    missing_partitions: int = 0,
-) -> Verdict:
-    """Judge a cluster by its row of gold.leader_hotspots and its single failures (broker: `failed`).
+@dataclass(frozen=True)
+class ClusterFindings:
+    """What is wrong with a cluster already, and what its sources lack. Lists of names may be shortened."""
 
-    quarantined: rejected records; unknown_brokers: those that may be down, as no source shows whether they are live;
-    missing_partitions: those that topics declare, but no source shows.
-    """
+    down_brokers: Sequence[int] = ()
+    under_replicated_partitions: int = 0
+    offline_partitions_of_deleted_topics: int = 0  # of topics that are marked for deletion
+    quarantined_records: int = 0
+    incomplete_topics: int = 0  # of which the sources do not show, or may not show, all partitions
+    incomplete_topic_names: Sequence[str] = ()
+    missing_partitions: int = 0  # that topics declare, but no source shows
+    unknown_brokers: Sequence[int] = ()  # no source shows whether they are live
+    identity_conflicts: int = 0  # two ids of a topic, or two hosts of a broker
+    warnings: Sequence[str] = ()  # sentences without full stop: a failed command, a listing of selected partitions
+
+
+def judge_cluster(
+    now: Mapping[str, Any] | None, failures: Sequence[Mapping[str, Any]], findings: ClusterFindings = ClusterFindings()
+) -> Verdict:
+    """Judge a cluster by its row of gold.leader_hotspots, its single failures (broker: `failed`) and its findings."""
+    deleted = findings.offline_partitions_of_deleted_topics
     points = []
-    if now is not None and (offline := now["partitions"] - now["leaders"]):
+    if now is not None and (offline := now["partitions"] - now["leaders"] - deleted):
         points.append(VerdictPoint(Level.BAD, f"{_count(offline, 'partition is', 'partitions are')} offline now."))
     is_known = now is not None and len(failures) > 0
+    if not is_known:
+        points.append(VerdictPoint(Level.WARNING, "No live broker is known: failures cannot be evaluated."))
+    points += _judge_present(findings, now["partitions"] if now is not None else 0)
     if is_known:
         points += _judge_failures(failures)
-        if now is not None and (ratio := now["max_over_mean_ratio"]) is not None:
-            text = f"Broker {now['hottest_broker']} leads the most partitions now: {ratio:.2f} times the mean."
-            points.append(VerdictPoint(_heat_level(ratio), text))
-    else:
-        points.append(VerdictPoint(Level.WARNING, "No live broker is known: failures cannot be evaluated."))
-    if quarantined:
-        count = _count(quarantined, "record of the sources was", "records of the sources were")
-        points.append(
-            VerdictPoint(Level.WARNING, f"{count} rejected: run inspect, or see the table silver.quarantine.")
-        )
-    if missing_partitions:
-        missing = _count(missing_partitions, "partition of the topics is", "partitions of the topics are")
-        points.append(VerdictPoint(Level.WARNING, f"{missing} not in the sources: no answer covers what is missing."))
-    if unknown_brokers:
-        points.append(VerdictPoint(Level.WARNING, f"{describe_unknown_brokers(unknown_brokers)}."))
+    points += _judge_sources(findings)
+    if is_known:
+        points += _judge_load(now, failures)
     if not is_known:
         return Verdict(points[0].level, points[0].text, tuple(points[1:]))
     level = next(level for level in Level if level is Level.GOOD or any(point.level is level for point in points))
@@ -163,9 +163,62 @@ def judge_cluster(
     return Verdict(level, sentence, tuple(points))
 
 
+def _judge_present(findings: ClusterFindings, partitions: int) -> Iterable[VerdictPoint]:
+    if down := findings.down_brokers:
+        names, is_one = name_some(down), len(down) == 1
+        yield VerdictPoint(Level.WARNING, f"Broker {names} is down." if is_one else f"Brokers {names} are down.")
+    if count := findings.under_replicated_partitions:
+        verb = "is" if count == 1 else "are"
+        text = f"{count} of {_count(partitions, 'partition', 'partitions')} {verb} under-replicated."
+        yield VerdictPoint(Level.WARNING, text)
+    if count := findings.offline_partitions_of_deleted_topics:
+        subject = _count(count, "offline partition belongs", "offline partitions belong")
+        yield VerdictPoint(Level.GOOD, f"{subject} to topics that are marked for deletion.")
+
+
+def _judge_sources(findings: ClusterFindings) -> Iterable[VerdictPoint]:
+    for warning in findings.warnings[:_MAX_NAMED]:
+        yield VerdictPoint(Level.WARNING, f"{warning}.")
+    if (more := len(findings.warnings) - _MAX_NAMED) > 0:
+        yield VerdictPoint(Level.WARNING, f"{_count(more, 'more warning', 'more warnings')}: run inspect.")
+    if count := findings.quarantined_records:
+        subject = _count(count, "record of the sources is", "records of the sources are")
+        yield VerdictPoint(
+            Level.WARNING, f"{subject} quarantined and left out of every answer: run inspect to see why."
+        )
+    if count := findings.incomplete_topics:
+        names = name_some(findings.incomplete_topic_names, count)
+        missing = findings.missing_partitions
+        lack = f"; {_count(missing, 'partition is', 'partitions are')} missing" if missing else ""
+        subject = _count(count, "topic is", "topics are")
+        text = f"{subject} not fully shown by the sources ({names}){lack}: no answer covers what is missing."
+        yield VerdictPoint(Level.WARNING, text)
+    if findings.identity_conflicts:
+        text = "The sources name different ids of a topic or different hosts of a broker: they may be of two clusters."
+        yield VerdictPoint(Level.WARNING, text)
+    if findings.unknown_brokers:
+        yield VerdictPoint(Level.WARNING, f"{describe_unknown_brokers(findings.unknown_brokers)}.")
+
+
+def _judge_load(now: Mapping[str, Any] | None, failures: Sequence[Mapping[str, Any]]) -> Iterable[VerdictPoint]:
+    hot = max(failures, key=lambda row: row["worst_survivor_ratio"] or 0)
+    if (ratio := hot["worst_survivor_ratio"]) is not None:
+        leads = f"broker {hot['worst_survivor']} leads {ratio:.2f} times the mean"
+        yield VerdictPoint(_heat_level(ratio), f"After the worst failure (broker {hot['failed']}), {leads}.")
+    if now is not None and (ratio := now["max_over_mean_ratio"]) is not None:
+        text = f"Broker {now['hottest_broker']} leads the most partitions now: {ratio:.2f} times the mean."
+        yield VerdictPoint(_heat_level(ratio), text)
+
+
+def name_some(items: Sequence[object], count: int | None = None) -> str:
+    """Name the first items, as in `1, 2, 3, 4, 5, 6 and 2 more`. count: how many there are, if not all are given."""
+    more = (count or len(items)) - min(len(items), _MAX_NAMED)
+    return ", ".join(map(str, items[:_MAX_NAMED])) + (f" and {more} more" if more else "")
+
+
 def describe_unknown_brokers(ids: Sequence[int]) -> str:
     """Say that it is unknown whether these brokers are live, and what follows."""
-    names = ", ".join(map(str, ids[:_MAX_NAMED])) + (", ..." if len(ids) > _MAX_NAMED else "")
+    names = name_some(ids)
     subject = f"broker {names} is live: it counts" if len(ids) == 1 else f"brokers {names} are live: they count"
     return f"Unknown whether {subject} as live (run inspect for details)"
 
@@ -184,10 +237,6 @@ def _judge_failures(failures: Sequence[Mapping[str, Any]]) -> Iterable[VerdictPo
                 count=count, worst=f"broker {worst['failed']}"
             )
             yield VerdictPoint(rule.level, f"Losing {_name_brokers(rows, len(failures))} {effect}.")
-    hot = max(failures, key=lambda row: row["worst_survivor_ratio"] or 0)
-    if (ratio := hot["worst_survivor_ratio"]) is not None:
-        leads = f"broker {hot['worst_survivor']} leads {ratio:.2f} times the mean"
-        yield VerdictPoint(_heat_level(ratio), f"After the worst failure (broker {hot['failed']}), {leads}.")
 
 
 def _heat_level(ratio: float) -> Level:

@@ -84,12 +84,13 @@ def _split_by_shard(facts: pa.Table, shard_count: int) -> Iterator[tuple[int, pa
 
 
 def _needed_by_all(facts: pa.Table) -> np.ndarray:
-    """Return which facts every shard needs: all about brokers, and rejected entries of complete lists."""
+    """Return which facts every shard needs: all about brokers, rejected entries of complete lists, and commands."""
     kind = facts["kind"]
     is_entry = to_flags(facts["listed"]) | to_flags(pc.equal(facts["format"], BROKER_LIST.name))
     clears_all = to_flags(pc.and_(pc.equal(kind, FactKind.CLEAR_ELR), pc.is_null(facts["topic"])))
     is_broker = to_flags(pc.is_in(kind, pa.array(_BROKER_KINDS, pa.string())))
-    return is_broker | clears_all | (to_flags(pc.equal(kind, FactKind.REJECTED)) & is_entry)
+    is_command = to_flags(pc.is_valid(facts["is_selection"]))
+    return is_broker | is_command | clears_all | (to_flags(pc.equal(kind, FactKind.REJECTED)) & is_entry)
 
 
 def _merge_shard(key: tuple[pa.Scalar, ...], batches: pa.Table) -> pa.Table:

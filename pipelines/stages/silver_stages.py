@@ -104,6 +104,11 @@ def quarantine(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
     return result.select(*silver_tables.QUARANTINE.column_names)
 
 
+def warnings(entities: DataFrame) -> DataFrame:
+    """Build silver.warnings: what the sources lack, as their records show."""
+    return _select_entity(entities, "warnings").select(*silver_tables.WARNINGS.column_names)
+
+
 def conflicts(entities: DataFrame, brokers: DataFrame) -> DataFrame:
     """Build silver.conflicts: facts that differ, and down brokers that lead partitions all the same."""
 

@@ -186,6 +186,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(_PARTITIONS, (_ENTITIES, BROKERS, _TOPICS), _partitions),
     _plain_stage("silver.replicas", (_ENTITIES, _PARTITIONS), silver_stages.replicas),
     _plain_stage("silver.quarantine", (_ENTITIES, RAW), silver_stages.quarantine),
+    _plain_stage("silver.warnings", (_ENTITIES,), silver_stages.warnings),
     _plain_stage("silver.conflicts", (_ENTITIES, BROKERS), silver_stages.conflicts),
     _plain_stage("silver.source_summary", (_ENTITIES, RAW), silver_stages.source_summary),
     Stage(SUMS, _SILVER_INPUTS, _scheme_aggregates),

@@ -80,6 +80,13 @@ QUARANTINE = Table(
     keys=(*SNAPSHOT_KEY, "source", "record_number"),
 )
 
+WARNINGS = Table(
+    "silver.warnings",
+    "One row per record that shows what the sources lack: a failed command, a listing of selected partitions.",
+    columns(*entities.WARNINGS),
+    keys=(*SNAPSHOT_KEY, "source", "record_number"),
+)
+
 CONFLICTS = Table(
     "silver.conflicts",
     "One row per disagreement between two facts of a cluster's sources: which value is used, and which is not.",

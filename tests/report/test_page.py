@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pipelines.report.html_page import write_page
-from pipelines.report.verdict import judge_cluster
+from pipelines.report.verdict import ClusterFindings, judge_cluster
 from tests.report.made_up import cluster_of, facts_of_clusters
 from tests.report.seen import counted, opened
 
@@ -120,7 +120,11 @@ def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> N
         "durability": [],
     }
     nobody |= {"takeovers": {"ids": [], "schemes": {}}, "headroom": [], "moves": [], "origin": None, "quarantined": 14}
-    nobody |= {"hotspots": {"observed": now}, "verdict": judge_cluster(now, [], 14), "trend": down["trend"][:2]}
+    nobody |= {
+        "hotspots": {"observed": now},
+        "verdict": judge_cluster(now, [], ClusterFindings(quarantined_records=14)),
+        "trend": down["trend"][:2],
+    }
     file = tmp_path / "report.html"
     write_page(facts_of_clusters(down | nobody), file)
     with opened(chromium, file) as seen:
@@ -132,7 +136,7 @@ def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> N
         points = seen.page.locator(".points li").all_inner_texts()
         assert points == [
             "No live broker is known: failures cannot be evaluated.",
-            "14 records of the sources were rejected: run inspect, or see the table silver.quarantine.",
+            "14 records of the sources are quarantined and left out of every answer: run inspect to see why.",
         ]
         assert seen.page.locator("h3").all_inner_texts() == ["Sources"]
         assert seen.page.locator("main > section.card tbody td").last.inner_text() == "14"

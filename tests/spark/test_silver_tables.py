@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from pipelines.cli.cluster_findings import find_findings
 from pipelines.cli.inspect_command import count_records
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source, find_source, get_name
+from pipelines.report.figure_queries import FIGURES
+from pipelines.report.verdict import ClusterFindings
 from pipelines.stages import silver_stages
 from pipelines.stages.ingest_stages import FILES, entities, raw_metadata
 
@@ -42,10 +47,23 @@ UNKNOWN = "".join(
     f"\tTopic: {topic}\tPartition: 0\tLeader: 1\tReplicas: 1,2,9\tIsr: 1\tAdding Replicas: 9\tRemoving Replicas: \n"
     for topic in "abcde"
 )
+# Observers, additions, topics that are being deleted, a topic and a broker with two identities, one topic half shown.
+FINDINGS = (
+    "Topic: a\tTopicId: AAAAAAAAAAAAAAAAAAAAAA\tPartitionCount: 3\tReplicationFactor: 3\tConfigs: \n"
+    "\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1,2,3\tIsr: 1,2\n"
+    "\tTopic: a\tPartition: 1\tLeader: 2\tReplicas: 2,1,4\tIsr: 2,1\tAdding Replicas: 4\tRemoving Replicas: \n"
+    "Topic: gone\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: \tMarkedForDeletion: true\n"
+    "\tTopic: gone\tPartition: 0\tLeader: none\tReplicas: 3\tIsr: \n"
+    "\tTopic: gone\tPartition: 1\tLeader: 1\tReplicas: 1\tIsr: 1\n"
+    "\tTopic: b\tPartition: 0\tLeader: 1\tReplicas: 1,2,5\tIsr: 1,2\tOffline: \tObservers: 5\n"
+    "Topic: a\tTopicId: BAAAAAAAAAAAAAAAAAAAAA\tPartitionCount: 3\tReplicationFactor: 3\tConfigs: \n"
+    "Error while executing topic command : org.apache.kafka.common.errors.TimeoutException: timed out\n"
+)
 # Whole clusters as {file: text}, with enough topics for every shard to have some.
 ODD_CLUSTERS = {
     "list-with-a-gap": {"brokers.csv": "id,port\n1,1\n2,2\nthree,3\n", "describe.txt": DESCRIBE},
     "complete-list": {"brokers.csv": "id,port\n1,1\n2,2\n", "describe.txt": DESCRIBE},
+    "findings": {"describe.txt": FINDINGS, "brokers.csv": "id,host\n1,k1\n2,k2\n2,k3\n"},
     "removed-not-listed": {"model.json": json.dumps(MODEL)},
     "state-without-assignment": {"dump.jsonl": STATES},
     "unknown-state": {
@@ -91,21 +109,28 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
     raw = raw_metadata(spark.createDataFrame(rows, FILES)).localCheckpoint()
     merged = entities(raw, {source.cluster_id: shard_count for source in sources}).localCheckpoint()
     brokers = silver_stages.brokers(merged).localCheckpoint()
-    found = {
-        "brokers": by_cluster(brokers),
-        "topics": by_cluster(silver_stages.topics(merged)),
-        "partitions": by_cluster(silver_stages.partitions(merged, brokers)),
-        "quarantined": by_cluster(silver_stages.quarantine(merged, raw)),
-        "conflicts": by_cluster(silver_stages.conflicts(merged, brokers)),
-        "summary": by_cluster(silver_stages.source_summary(merged, raw), by="source"),
+    tables = {
+        "brokers": brokers,
+        "topics": silver_stages.topics(merged),
+        "partitions": silver_stages.partitions(merged, brokers),
+        "quarantine": silver_stages.quarantine(merged, raw),
+        "warnings": silver_stages.warnings(merged),
+        "conflicts": silver_stages.conflicts(merged, brokers),
+        "source_summary": silver_stages.source_summary(merged, raw),
     }
+    found = {name: by_cluster(frame) for name, frame in tables.items() if name != "source_summary"}
+    found |= {"summary": by_cluster(tables["source_summary"], by="source"), "findings": query_findings(tables)}
     for source in sources:
         cluster = source.cluster_id
         local = load_snapshot(source)
         assert_same(found["brokers"], cluster, local.brokers.to_pylist())
         assert_same(found["topics"], cluster, local.topics.to_pylist())
         assert_same(found["partitions"], cluster, local.partitions.to_pylist())
-        assert_same(found["quarantined"], cluster, local.quarantined)
+        assert_same(found["quarantine"], cluster, local.quarantined)
+        assert_same(found["warnings"], cluster, local.warnings.drop_columns(["record_number"]).to_pylist())
+        (row,) = found["findings"][cluster]
+        queried = ClusterFindings(**{name: value for name, value in row.items() if value is not None})
+        assert normalise(queried) == normalise(find_findings(local)), cluster
         assert_same(found["conflicts"], cluster, local.conflicts.to_pylist())
         counted = sorted(count_records(local), key=lambda counts: counts.source)
         for summary, counts in zip(found["summary"].get(cluster, []), counted, strict=True):
@@ -119,6 +144,22 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
                 "ignored_reasons": counts.ignored_reasons,
             }
             assert counts.accepted + counts.quarantined + counts.ignored == counts.records
+
+
+def query_findings(tables: dict[str, DataFrame]) -> dict[str, list[dict]]:
+    """Run the query of the report's verdicts on these silver tables."""
+    (figure,) = (figure for figure in FIGURES if figure.name == "findings")
+    query = figure.sql.format(condition="snapshot_id = 's'")
+    for name, frame in tables.items():
+        frame.createOrReplaceTempView(f"findings_{name}")
+        query = query.replace(f"silver.{name}", f"findings_{name}")
+    return by_cluster(tables["brokers"].sparkSession.sql(query))
+
+
+def normalise(findings: ClusterFindings) -> dict[str, Any]:
+    """Lists instead of tuples, and no more names than the query gives."""
+    row = {name: list(v) if isinstance(v, list | tuple) else v for name, v in asdict(findings).items()}
+    return row | {name: sorted(row[name])[:6] for name in ("incomplete_topic_names", "warnings")}
 
 
 def assert_same(found: dict[str, list[dict]], cluster: str, local: list[dict]) -> None:

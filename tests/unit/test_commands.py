@@ -30,8 +30,10 @@ def assignment(topic: str, *replicas: list[int]) -> str:
 
 
 def describe(*partitions: tuple[int, str, str, str]) -> str:
-    lines = [f"Topic: t\tPartition: {p}\tLeader: {x}\tReplicas: {r}\tIsr: {i}" for p, x, r, i in partitions]
-    return "\n".join(lines)
+    count = len({partition for partition, *_ in partitions})
+    header = f"Topic: t\tPartitionCount: {count}\tReplicationFactor: 1\tConfigs: min.insync.replicas=1"
+    lines = [f"\tTopic: t\tPartition: {p}\tLeader: {x}\tReplicas: {r}\tIsr: {i}" for p, x, r, i in partitions]
+    return "\n".join([header, *lines])
 
 
 def load(folder: Path, **texts: str) -> Snapshot:
@@ -90,22 +92,22 @@ def test_a_state_without_assignment_is_held_against_a_complete_list(tmp_path: Pa
 NOTES: list[tuple[dict[str, str], dict[str, int], str]] = [
     (
         {"describe": describe((0, "1", "1,2", "1,2"), (1, "1", "1,1", "1"))},
-        {"quarantined_records": 1},
+        {"quarantined_records": 1, "incomplete_topics": 1},
         "1 record is quarantined (run inspect for details)",
     ),
     (
         {"describe": describe((0, "1", "1,2", "1,2"), (1, "1", "1,2", "1"), (1, "2", "1,2", "1,2"))},
-        {"conflicts": 2, "quarantined_records": 2},
+        {"conflicts": 2, "quarantined_records": 2, "incomplete_topics": 1},
         "the sources conflict 2 times (run inspect for details)",
     ),
     (
         {"describe": describe((0, "1", "1,2", "1,2")), "topics": "topic,partitions,replication_factor\nu,3,2"},
-        {"unplaced_partitions": 3},
+        {"unplaced_partitions": 3, "topics_without_min_isr": 1},
         "3 partitions without known replicas are left out",
     ),
     (
         {"reassignment": '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}'},
-        {"state_inferred_partitions": 1},
+        {"state_inferred_partitions": 1, "topics_without_min_isr": 1},
         "1 partition without leader or ISR in the sources is assumed healthy",
     ),
     (
@@ -118,6 +120,8 @@ COUNTS = (
     "unplaced_partitions",
     "unplaced_partitions_losing_leader",
     "state_inferred_partitions",
+    "topics_without_min_isr",
+    "incomplete_topics",
     "quarantined_records",
     "conflicts",
     "unrecognised_files",
@@ -130,7 +134,9 @@ def test_what_if_notes_what_its_answer_leaves_out(
     tmp_path: Path, texts: dict[str, str], counts: dict[str, int], note: str
 ) -> None:
     answer = evaluate_failure(load(tmp_path, **texts), [1], DEFAULTS)
-    assert {name: getattr(answer.summary.gaps, name) for name in COUNTS} == dict.fromkeys(COUNTS, 0) | counts
+    gaps = {name: getattr(answer.summary.gaps, name) for name in COUNTS}
+    gaps["incomplete_topics"] = len(gaps["incomplete_topics"])
+    assert gaps == dict.fromkeys(COUNTS, 0) | counts
     notes = [line for line in format_failure(answer) if line.startswith("  note: ")]
     assert f"  note: {note}" in notes
     assert len(notes) == len(counts)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.report.verdict import Level, VerdictPoint, assess_failure, judge_cluster
+from pipelines.report.verdict import ClusterFindings, Level, VerdictPoint, assess_failure, judge_cluster
 
 NOW = {"partitions": 10, "leaders": 10, "max_over_mean_ratio": 1.1, "hottest_broker": 3}
 
@@ -126,17 +126,64 @@ def test_no_live_broker() -> None:
 
 
 def test_quarantined_records_are_a_warning() -> None:
-    verdict = judge_cluster(NOW, [failure(1), failure(2)], quarantined=1)
-    sentence = "1 record of the sources was rejected: run inspect, or see the table silver.quarantine."
+    verdict = judge_cluster(NOW, [failure(1), failure(2)], ClusterFindings(quarantined_records=1))
+    sentence = "1 record of the sources is quarantined and left out of every answer: run inspect to see why."
     assert (verdict.level, verdict.sentence) == (Level.WARNING, sentence)
     assert judge_cluster(NOW, [failure(1), failure(2)]).level is Level.GOOD
-    text = "2 records of the sources were rejected: run inspect, or see the table silver.quarantine."
-    assert judge_cluster(None, [], 2).points == (VerdictPoint(Level.WARNING, text),)
+    text = "2 records of the sources are quarantined and left out of every answer: run inspect to see why."
+    assert judge_cluster(None, [], ClusterFindings(quarantined_records=2)).points == (
+        VerdictPoint(Level.WARNING, text),
+    )
 
 
 def test_brokers_of_unknown_state_are_a_warning() -> None:
-    verdict = judge_cluster(NOW, [failure(1), failure(2)], unknown_brokers=[2])
+    verdict = judge_cluster(NOW, [failure(1), failure(2)], ClusterFindings(unknown_brokers=[2]))
     sentence = "Unknown whether broker 2 is live: it counts as live (run inspect for details)."
     assert (verdict.level, verdict.sentence) == (Level.WARNING, sentence)
-    several = judge_cluster(NOW, [failure(1), failure(2)], unknown_brokers=range(8)).sentence
-    assert several.startswith("Unknown whether brokers 0, 1, 2, 3, 4, 5, ... are live: they count as live")
+    several = judge_cluster(NOW, [failure(1), failure(2)], ClusterFindings(unknown_brokers=range(8))).sentence
+    assert several.startswith("Unknown whether brokers 0, 1, 2, 3, 4, 5 and 2 more are live: they count as live")
+
+
+@pytest.mark.parametrize(
+    ("findings", "sentence"),
+    [
+        (ClusterFindings(down_brokers=[3]), "Broker 3 is down."),
+        (ClusterFindings(down_brokers=range(8)), "Brokers 0, 1, 2, 3, 4, 5 and 2 more are down."),
+        (ClusterFindings(under_replicated_partitions=1), "1 of 10 partitions is under-replicated."),
+        (
+            ClusterFindings(warnings=["d.txt line 4: the command failed: the listing may be cut"]),
+            "d.txt line 4: the command failed: the listing may be cut.",
+        ),
+        (
+            ClusterFindings(incomplete_topics=1, incomplete_topic_names=["money"]),
+            "1 topic is not fully shown by the sources (money): no answer covers what is missing.",
+        ),
+        (
+            ClusterFindings(incomplete_topics=8, incomplete_topic_names=list("abcdef"), missing_partitions=1),
+            "8 topics are not fully shown by the sources (a, b, c, d, e, f and 2 more); 1 partition is missing: "
+            "no answer covers what is missing.",
+        ),
+        (
+            ClusterFindings(identity_conflicts=2),
+            "The sources name different ids of a topic or different hosts of a broker: they may be of two clusters.",
+        ),
+    ],
+)
+def test_findings_are_warnings(findings: ClusterFindings, sentence: str) -> None:
+    verdict = judge_cluster(NOW, [failure(1), failure(2)], findings)
+    assert (verdict.level, verdict.sentence) == (Level.WARNING, sentence)
+
+
+def test_only_some_warnings_are_repeated() -> None:
+    texts = [
+        point.text for point in judge_cluster(NOW, [failure(1)], ClusterFindings(warnings=list("abcdefgh"))).points
+    ]
+    assert texts[:7] == ["a.", "b.", "c.", "d.", "e.", "f.", "2 more warnings: run inspect."]
+
+
+def test_partitions_of_deleted_topics_are_no_risk() -> None:
+    findings = ClusterFindings(offline_partitions_of_deleted_topics=2)
+    verdict = judge_cluster(NOW | {"leaders": 8}, [failure(1)], findings)
+    assert verdict.level is Level.GOOD
+    assert verdict.points[0].text == "2 offline partitions belong to topics that are marked for deletion."
+    assert judge_cluster(NOW | {"leaders": 7}, [failure(1)], findings).sentence == "1 partition is offline now."

@@ -11,7 +11,8 @@ from pipelines.ingest.merge import topic_merge
 from pipelines.ingest.merge.entities import BOTH_QUARANTINED, FIRST_USED, PARTITIONS, REGISTRATIONS, Entities
 from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, MergedFacts, merge_by_key, show_place, show_value
 from pipelines.ingest.merge.live_brokers import count_usage
-from pipelines.ingest.merge.log_merge import merge_logs
+from pipelines.ingest.merge.log_merge import find_unlisted_topics, merge_logs
+from pipelines.ingest.merge.partial_listings import build_warnings, find_selected
 from pipelines.ingest.merge.shard_facts import SOURCED_FACTS, ShardFacts
 from pipelines.ingest.merge.topic_merge import LOAD_FIELDS
 from pipelines.ingest.source_format import FactKind
@@ -42,9 +43,11 @@ def merge_facts(facts: pa.Table) -> Entities:
     partitions = partitions.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
     partitions, stray_logs = merge_logs(shard, partitions)
     partitions = topic_merge.share_topic_loads(partitions, declared).select(PARTITIONS.names).cast(PARTITIONS)
-    topics = topic_merge.describe_topics(declared, partitions)
+    declared |= find_unlisted_topics(shard, partitions, declared)
+    unheaded = topic_merge.find_without_topic_line(shard, declared)
+    topics = topic_merge.describe_topics(declared, partitions, unheaded)
     quarantine, outcomes = shard.count_outcomes()
-    others = (quarantine, shard.build_conflicts(), outcomes, usage)
+    others = (quarantine, shard.build_conflicts(), outcomes, usage, build_warnings(shard))
     return Entities(partitions, topics, registrations, stray_logs, *others)
 
 
@@ -86,6 +89,7 @@ def _merge_partitions(
     table = pa.table(columns | {name: merged.table[name] for name in (*_STATE, *LOAD_FIELDS)})
     # Quarantined partitions count: a listing that shows them leaves nothing out.
     fully_shown = topic_merge.find_fully_shown(table["topic"], table["partition"], declared)
+    fully_shown &= ~find_selected(shard, table["source"], table["line_number"])
     table = table.append_column(_FULLY_SHOWN, pa.array(fully_shown))
     faults = _find_partition_faults(table, listed_brokers)
     _quarantine_partitions(shard, facts, merged, faults)
@@ -168,6 +172,10 @@ def _find_partition_faults(partitions: pa.Table, listed_brokers: npt.NDArray[np.
     outside = has_replicas & ~is_in_segment(isr.values, isr.offsets, replicas.values, replicas.offsets)
     add(isr_row[outside], "ISR member {} is not among its replicas", isr.values[outside])
     add(np.flatnonzero(has_repeat(isr.values, isr.offsets)), "an ISR member is repeated")
+    leader_is_in_sync = np.zeros(len(leader), dtype=np.bool_)
+    leader_is_in_sync[isr_row[isr.values == leader[isr_row]]] = True
+    outside = isr.valid & (leader_is_replica | ~replicas.valid) & (leader != -1) & ~leader_is_in_sync
+    add(np.flatnonzero(outside), "leader {} is not in the ISR: one of the two is damaged", leader[outside])
 
     if listed_brokers is not None:
         unlisted = ~np.isin(replicas.values, listed_brokers)

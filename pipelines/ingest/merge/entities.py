@@ -74,7 +74,7 @@ TOPICS = pa.schema(
         column("unclean_leader_election", FLAG, "unclean.leader.election.enable of the topic; null = not shown"),
         column("configs", pa.map_(TEXT, TEXT), "topic configs as shown"),
         column("marked_for_deletion", FLAG, "deletion is under way", required=True),
-        column("incomplete", FLAG, "fewer partitions are shown than declared", required=True),
+        column("incomplete", FLAG, "the sources lack, or may lack, some of its partitions or replicas", required=True),
         column("warnings", TEXTS, "unusual values that are not errors"),
         column(
             "partition_loads",
@@ -162,6 +162,10 @@ REPLICAS = pa.schema(
 REASONS = column("reasons", TEXTS, "every reason, in words", required=True)
 QUARANTINE = pa.schema([SOURCE, RECORD_NUMBER, LINE_NUMBER, REASONS])
 
+# What no answer covers, as a record shows: a command that failed or lists only some partitions, a log that begins late.
+WARNING = column("warning", TEXT, "what the sources may lack, and what to do", required=True)
+WARNINGS = pa.schema([SOURCE, RECORD_NUMBER, LINE_NUMBER, WARNING])
+
 # Outcomes of a conflict.
 FIRST_USED = "value is used, other_value is not"
 BOTH_QUARANTINED = "both are quarantined"
@@ -180,8 +184,10 @@ CONFLICTS = pa.schema(
     ]
 )
 
-# How many records of a source had which outcome (a RecordOutcome), and why they were ignored.
-OUTCOMES = pa.schema([SOURCE, ("outcome", TEXT), ("reason", TEXT), ("records", LONG)])
+# How many records of a source had which outcome (a RecordOutcome), why they were ignored, and the first lines of these.
+OUTCOMES = pa.schema(
+    [SOURCE, ("outcome", TEXT), ("reason", TEXT), ("records", LONG), ("first_lines", pa.list_(pa.int64()))]
+)
 
 
 @dataclass(frozen=True)
@@ -196,7 +202,8 @@ class Entities:
     conflicts: pa.Table
     outcomes: pa.Table
     usage: pa.Table
+    warnings: pa.Table
 
 
-_SCHEMAS = (PARTITIONS, TOPICS, REGISTRATIONS, STRAY_LOGS, QUARANTINE, CONFLICTS, OUTCOMES, USAGE)
+_SCHEMAS = (PARTITIONS, TOPICS, REGISTRATIONS, STRAY_LOGS, QUARANTINE, CONFLICTS, OUTCOMES, USAGE, WARNINGS)
 ENTITY_SCHEMAS = dict(zip(Entities.__dataclass_fields__, _SCHEMAS, strict=True))

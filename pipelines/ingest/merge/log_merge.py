@@ -5,14 +5,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.ingest.formats import zookeeper_json
 from pipelines.ingest.merge.entities import LOG, STRAY_LOGS
 from pipelines.ingest.merge.fact_merge import Ints, MergedFacts, merge_by_key
-from pipelines.ingest.merge.shard_facts import ShardFacts
+from pipelines.ingest.merge.shard_facts import KRAFT_LOG, ShardFacts
+from pipelines.ingest.merge.topic_merge import Declared
 from pipelines.ingest.source_format import FactKind
 from udfs.arrow.columns import to_array, to_codes, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import RaggedLists, offsets_of, row_of
 
 Flags = npt.NDArray[np.bool_]
+# Formats that show all topics, if they show brokers: these facts are in every shard.
+_LIST_ALL_TOPICS = (KRAFT_LOG, zookeeper_json.FORMAT.name)
 _LOG_FIELDS = tuple(field.name for field in LOG)
 
 
@@ -59,6 +63,22 @@ def merge_logs(shard: ShardFacts, partitions: pa.Table) -> tuple[pa.Table, pa.Ta
     fields = [to_array(merged.table[name]).take(stray) for name in _LOG_FIELDS]
     log = pa.StructArray.from_arrays(fields, fields=list(LOG))
     return partitions, pa.Table.from_arrays([*places, log], schema=STRAY_LOGS)
+
+
+def find_unlisted_topics(shard: ShardFacts, partitions: pa.Table, declared: Declared) -> Declared:
+    """Return the topics of which only logs or offsets are shown, with the partitions that these show at least.
+
+    None if a source lists all topics, as a metadata log and a dump of ZooKeeper do: a topic that is not among them was
+    deleted, and its logs are left over.
+    """
+    listed = shard.facts.filter(pc.is_in(shard.facts["format"], pa.array(_LIST_ALL_TOPICS)))
+    if pc.any(pc.equal(listed["kind"], FactKind.BROKER)).as_py() and not pc.any(listed["is_selection"]).as_py():
+        return {}
+    facts = shard.select(FactKind.REPLICA, FactKind.OFFSET)
+    known = pa.concat_arrays([pc.unique(partitions["topic"]), pa.array(list(declared), pa.string())])
+    facts = facts.filter(pc.invert(pc.is_in(facts["topic"], known)))
+    highest = facts.group_by("topic", use_threads=False).aggregate([("partition", "max")])
+    return {row["topic"]: {"partition_count": row["partition_max"] + 1} for row in highest.to_pylist()}
 
 
 def _find_partitions(partitions: pa.Table, facts: pa.Table) -> Ints:

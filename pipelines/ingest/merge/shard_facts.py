@@ -18,6 +18,7 @@ from udfs.arrow.columns import is_valid, to_codes, to_flags
 KRAFT_LOG = kraft_log.FORMAT.name
 # Tools that ask every broker: an answer shows that a broker is live, but - unlike registrations - not who is missing.
 ANSWERS = (log_dirs.FORMAT.name, broker_api_versions.FORMAT.name)
+_FIRST_LINES = 20  # of ignored records, by reason
 ZOOKEEPER_CLI = zookeeper_cli.FORMAT.name
 
 # Facts with their origin. `home` is false for a broker's fact that was copied to this shard of the cluster as
@@ -140,10 +141,14 @@ class ShardFacts:
         ignored = np.zeros(len(record), dtype=np.bool_)
         ignored[list(self._ignored)] = True
         counts: Counter[tuple[int, RecordOutcome, str]] = Counter()
+        first_lines: dict[tuple[int, RecordOutcome, str], list[int]] = {}
         heads = _find_record_heads(source, record, ignored, home)
         for row in heads[ignored[heads]].tolist():
             if (int(source[row]), int(record[row])) not in quarantined:
-                counts[int(source[row]), RecordOutcome.IGNORED, self._ignored[row]] += 1
+                counted = int(source[row]), RecordOutcome.IGNORED, self._ignored[row]
+                counts[counted] += 1
+                if counts[counted] <= _FIRST_LINES:
+                    first_lines.setdefault(counted, []).append(int(line[row]))
         for code, _ in quarantined:
             counts[code, RecordOutcome.QUARANTINED, ""] += 1
         for code, records in enumerate(np.bincount(source[heads], minlength=len(names)).tolist()):
@@ -156,7 +161,13 @@ class ShardFacts:
             for (s, r), (at, reasons) in sorted(quarantined.items())
         ]
         outcomes = [
-            {"source": text[s], "outcome": outcome, "reason": reason or None, "records": n}
+            {
+                "source": text[s],
+                "outcome": outcome,
+                "reason": reason or None,
+                "records": n,
+                "first_lines": first_lines.get((s, outcome, reason)),
+            }
             for (s, outcome, reason), n in sorted(counts.items())
             if n
         ]

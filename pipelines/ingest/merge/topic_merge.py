@@ -1,6 +1,7 @@
 """Merges what the sources declare of topics, and compares it with the partitions that they show."""
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.ingest.formats import describe
 from pipelines.ingest.formats.broker_and_topic_lists import TOPIC_LIST
 from pipelines.ingest.formats.checked_values import MAX_PARTITIONS, explain_bad_topic_name
 from pipelines.ingest.merge.entities import LOADS, TOPICS
@@ -20,8 +22,12 @@ from udfs.plurals import count_of
 
 LOAD_FIELDS = tuple(field.name for field in LOADS)
 _FIELDS = ("topic_id", "partition_count", "replication_factor", "configs", "marked_for_deletion", *LOAD_FIELDS)
+DESCRIBE = describe.FORMAT.name
 _TOPIC_LINE = ("partition_count", "replication_factor", "topic_id")  # what only a description of the topic has
 _NAMED_PARTITIONS = 20  # of those that are missing
+_WITHOUT_LINE = (
+    "its line with PartitionCount is not shown, as with --under-replicated-partitions or grep: others may be missing"
+)
 
 Declared = dict[str, dict[str, Any]]  # topic -> merged fields of its facts
 
@@ -101,10 +107,23 @@ def find_fully_shown(topic: pa.ChunkedArray, partition: pa.ChunkedArray, declare
     has_line = np.zeros(len(names), dtype=np.bool_)
     for i, name in enumerate(names.to_pylist()):
         fields = declared.get(name, {})
-        has_line[i] = any(fields.get(column) is not None for column in _TOPIC_LINE)
+        has_line[i] = _has_topic_line(fields)
         expected[i] = max(expected[i], fields.get("partition_count") or 0)
     is_full = has_line & (np.bincount(topic_code, minlength=len(names)) == expected)
     return np.asarray(is_full[topic_code])
+
+
+def find_without_topic_line(shard: ShardFacts, declared: Declared) -> set[str]:
+    """Return the topics of which only partition lines of kafka-topics are shown: others may have been filtered out."""
+    facts = shard.select(FactKind.PARTITION)
+    is_described = pc.equal(facts["format"], DESCRIBE)
+    named = set(pc.unique(facts.filter(is_described)["topic"]).to_pylist())
+    others = set(pc.unique(facts.filter(pc.invert(is_described))["topic"]).to_pylist())
+    return {topic for topic in named - others if not _has_topic_line(declared.get(topic, {}))}
+
+
+def _has_topic_line(fields: dict[str, Any]) -> bool:
+    return any(fields.get(column) is not None for column in _TOPIC_LINE)
 
 
 def share_topic_loads(partitions: pa.Table, declared: Declared) -> pa.Table:
@@ -124,8 +143,11 @@ def share_topic_loads(partitions: pa.Table, declared: Declared) -> pa.Table:
     return partitions
 
 
-def describe_topics(declared: Declared, partitions: pa.Table) -> pa.Table:
-    """Return one row per topic (schema TOPICS), by name, of partitions sorted by topic and partition."""
+def describe_topics(declared: Declared, partitions: pa.Table, without_line: Collection[str] = ()) -> pa.Table:
+    """Return one row per topic (schema TOPICS), by name, of partitions sorted by topic and partition.
+
+    without_line: topics of which kafka-topics shows partitions, but not the line with PartitionCount.
+    """
     topic_code, names = to_codes(partitions["topic"])
     number = to_numpy(partitions["partition"]).astype(np.int64)
     factor = np.diff(to_lists(partitions["replicas"]).offsets)
@@ -155,6 +177,16 @@ def describe_topics(declared: Declared, partitions: pa.Table) -> pa.Table:
             count_text = f"{missing} of {count_of(effective, 'partition')}"
             verb = "is" if missing == 1 else "are"
             warnings.append(f"{count_text} {verb} not shown: {', '.join(map(str, some))}{more}")
+        if begin == end:
+            warnings.append("no partition is shown")
+        elif topic in without_line:
+            warnings.append(_WITHOUT_LINE)
+        highest_factor = int(factor[begin:end].max(initial=0))
+        declared_factor = fields.get("replication_factor")
+        lacks_replicas = 0 < highest_factor < (declared_factor or 0)
+        if lacks_replicas:
+            most = count_of(highest_factor, "replica")
+            warnings.append(f"declares replication factor {declared_factor} but shows at most {most}")
         if count is not None and highest >= count:
             warnings.append(f"declares {count_of(count, 'partition')} but shows partition {highest}")
         has_loads = begin < end and (missing > 0 or bool(loaded[begin:end].any()))
@@ -164,10 +196,10 @@ def describe_topics(declared: Declared, partitions: pa.Table) -> pa.Table:
                 "topic_id": fields.get("topic_id"),
                 "partitions": effective,
                 "listed_partitions": end - begin,
-                "replication_factor": fields.get("replication_factor") or int(factor[begin:end].max(initial=0)) or None,
+                "replication_factor": declared_factor or highest_factor or None,
                 "configs": list(configs.items()),
                 "marked_for_deletion": bool(fields.get("marked_for_deletion")),
-                "incomplete": count is not None and end - begin < count,
+                "incomplete": missing > 0 or begin == end or topic in without_line or lacks_replicas,
                 "warnings": warnings,
                 **_parse_configs(configs, warnings),
                 "partition_loads": loads.slice(begin, end - begin).to_pylist() if has_loads else None,

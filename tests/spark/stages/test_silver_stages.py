@@ -38,6 +38,9 @@ DESCRIBE = [
     LEADER_1,
 ]
 AFTER = [LEADER_2]  # another describe of clicks-0
+WITHOUT_LINE = (
+    "its line with PartitionCount is not shown, as with --under-replicated-partitions or grep: others may be missing"
+)
 KEEP_ONE = "two listings of the same topics at different moments: keep one of them"
 HEADER = '{"delimiter": ",", "columns": ["broker_id", "rack", "host", "port"]}'
 BROKERS_CSV = ["1,a,h1,9092", "2,b,h2,9093", "3,b,,", "4,,,", "1,c,h1,9092"]  # after the header in line 1
@@ -86,7 +89,7 @@ def test_entities_of_each_kind(spark: SparkSession, silver: Frames) -> None:
     actual = entities.groupBy(*KEYS, "entity", filled.alias("filled")).count()
     counts = {
         "partitions": 5,  # new-0, orders-0, orders-1, orders-2, solo-0
-        "topics": 3,  # new, orders, solo
+        "topics": 4,  # gone, new, orders, solo
         "registrations": 4,
         "stray_logs": 1,  # gone-0
         "quarantine": 3,  # both of clicks-0, and orders-3
@@ -155,9 +158,10 @@ def test_topics(spark: SparkSession, silver: Frames) -> None:
     ]
     warning = "1 of 4 partitions is not shown: 3"
     expected = [
+        ("gone", None, 1, 0, None, None, None, False, True, ["no partition is shown"], None),  # only in log-dirs
         ("new", None, 1, 1, 2, None, None, False, False, [], None),
         ("orders", TOPIC_ID, 4, 3, 2, 2, True, False, True, [warning], loads),
-        ("solo", None, 1, 1, 2, None, None, False, False, [], None),
+        ("solo", None, 1, 1, 2, None, None, False, True, [WITHOUT_LINE], None),
     ]
     actual = silver["silver.topics"]
     assert_df_equality(
@@ -263,6 +267,20 @@ def test_quarantine(spark: SparkSession, silver: Frames) -> None:
     assert_df_equality(
         select_columns(run_stage("silver.quarantine", silver), columns),
         expected_frame(spark, "silver.quarantine", columns, expected),
+        **SAME_ROWS,
+    )
+
+
+@pytest.mark.stage("silver.warnings")
+def test_warnings(spark: SparkSession, silver: Frames) -> None:
+    warning = "the command failed: the listing may be cut"
+    row = ("warnings", {"source": "describe.txt", "record_number": 9, "line_number": 10, "warning": warning})
+    found = input_frame(spark, "internal.entities", "entity warnings", [row])
+    frames = {**silver, "internal.entities": silver["internal.entities"].unionByName(found)}
+    columns = "source record_number line_number warning"
+    assert_df_equality(
+        select_columns(run_stage("silver.warnings", frames), columns),
+        expected_frame(spark, "silver.warnings", columns, [("describe.txt", 9, 10, warning)]),
         **SAME_ROWS,
     )
 
