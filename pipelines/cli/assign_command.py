@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from pipelines.cli.app import app, examples
-from pipelines.cli.common_options import ConfOption, FormatOption, ServerOption, SetOption, read_settings
+from pipelines.cli.common_options import (
+    ConfOption,
+    FormatOption,
+    ServerOption,
+    SetOption,
+    print_findings,
+    read_settings,
+    read_snapshot,
+)
 from pipelines.cli.option_values import parse_path, parse_place, whole_number
 from pipelines.cli.text_format import escape_text, format_count, print_line
 from pipelines.errors import SettingsError
@@ -98,7 +106,6 @@ def _assign(
     from pipelines.assignment.assign_output import to_json_outcome, to_json_request
     from pipelines.assignment.assign_requests import has_requests, list_algorithms, read_requests
     from pipelines.assignment.topic_assigner import assign_cluster, place_requests
-    from pipelines.ingest.snapshot_reader import load_snapshot
     from pipelines.ingest.sources import Source, find_source
     from pipelines.ingest.text import read_text
 
@@ -114,7 +121,8 @@ def _assign(
         raise SettingsError(f"--scheme {scheme}: choose from {', '.join(algorithms)}")
     if brokers is not None:
         source = Source(source.cluster_id, (*source.files, *find_source(brokers).files))
-    snapshot, algorithm = load_snapshot(source, format_name), algorithms[scheme]
+    snapshot, algorithm = read_snapshot(source, format_name), algorithms[scheme]
+    print_findings(snapshot, with_brokers=False)  # they are those to place on
     for topic in assign_cluster(snapshot, algorithm, seed, shared_random):
         yield {"topic": topic.name, "algorithm": algorithm, "seed": topic.seed} | to_json_outcome(topic), [topic]
 

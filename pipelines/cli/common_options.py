@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +22,7 @@ from pipelines.cli.option_values import (
 from pipelines.cli.text_format import print_line, print_warning
 from pipelines.config.settings import Settings, load_settings
 from pipelines.errors import SettingsError
-from pipelines.ingest.sources import Source, find_source
+from pipelines.ingest.sources import Source
 from pipelines.logging_setup import LogLevel, configure_logging
 from udfs.json_answers import to_json
 
@@ -118,18 +119,27 @@ def open_store_to_read(settings: Settings) -> Store:
     return open_store(settings, is_smaller_than(settings.store.warehouse, settings.ingest.small_input_bytes))
 
 
-def read_snapshot(argument: str, format_name: str | None) -> Snapshot:
-    """Read the source of an argument, and print its warnings."""
+def read_snapshot(source: Source, format_name: str | None, settings: Settings | None = None) -> Snapshot:
+    """Read a source, and print a warning for each of its entries and files that is not used."""
     from pipelines.ingest.format_registry import list_unused_files
     from pipelines.ingest.snapshot_reader import load_snapshot
 
-    source = find_source(argument)
     print_warnings([source])
-    snapshot = load_snapshot(source, format_name, load_settings([]).ingest.max_file_bytes)
+    snapshot = load_snapshot(source, format_name, (settings or load_settings([])).ingest.max_file_bytes)
     for file in list_unused_files(snapshot.files):
         why = f"To see why, give it alone: kafka-placement inspect {shlex.quote(str(file))}"
         print_warning(f"{file}: nothing in this file is used. {why}")
     return snapshot
+
+
+def print_findings(snapshot: Snapshot, *, with_brokers: bool = True) -> None:
+    """Print as warnings what the sources of a snapshot lack. with_brokers: also which brokers may be down."""
+    from pipelines.cli.cluster_findings import find_findings
+    from pipelines.report.verdict import describe_source_findings
+
+    findings = find_findings(snapshot)
+    for sentence in describe_source_findings(findings if with_brokers else replace(findings, unknown_brokers=())):
+        print_warning(sentence)
 
 
 def print_warnings(sources: list[Source]) -> None:

@@ -12,6 +12,7 @@ from pipelines.cli.app import app, examples
 from pipelines.cli.option_values import decimal_number, whole_number
 from pipelines.cli.text_format import format_count
 from pipelines.errors import SettingsError
+from pipelines.ingest.sources import find_source
 from udfs.placement.schemes import SCHEMES, is_computed
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def hotspots(
     limits = settings.hotspots
     thresholds = sorted({*limits.thresholds, threshold})
     schemes, seeds = parse_schemes(scheme), seeds or limits.seeds
-    snapshot = common.read_snapshot(source, format_name)
+    snapshot = common.read_snapshot(find_source(source), format_name, settings)
+    common.print_findings(snapshot)
     trial_options = TrialOptions(schemes, settings.run.seed, seeds, limits.max_placed_topics, thresholds)
     answer = find_snapshot_hotspots(snapshot, trial_options)
     by_scheme = {name: hotspots.to_row() for name, hotspots in answer.schemes.items()}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.cli.app import app, examples
 from pipelines.cli.common_options import FormatOption, JsonOption, SourceArgument, read_snapshot, write_answer
 from pipelines.cli.text_format import format_count
+from pipelines.ingest.sources import find_source
 from pipelines.ingest.text import BLANK
 from udfs.json_answers import json_key
 
@@ -40,7 +41,7 @@ _MAX_IDS = 20  # brokers that are named
 @app.command(rich_help_panel="Questions, without Spark", epilog=examples("inspect"))
 def inspect(source: SourceArgument, json_file: JsonOption = None, format_name: FormatOption = None) -> None:
     """Show how each file of a source is read. Does not start Spark."""
-    snapshot = read_snapshot(source, format_name)
+    snapshot = read_snapshot(find_source(source), format_name)
     write_answer(json_file, build_answer(snapshot) if json_file is not None else None, render_snapshot(snapshot))
 
 
@@ -228,6 +229,8 @@ def _render_partitions(snapshot: Snapshot) -> Iterator[str]:
     leaderless = (~has_leader & (has_replicas | (to_lists(partitions["isr"]).lengths > 0))).sum()
     counts = [f"topics: {snapshot.topics.num_rows:,}", f"partitions: {partitions.num_rows:,}"]
     yield "  " + ", ".join([*counts, *([f"leaderless: {leaderless:,}"] if leaderless else [])])
+    if not partitions.num_rows:
+        yield "  no partition is shown: add the output of kafka-topics --describe"
     if not has_replicas.all():
         with_leader = (has_leader & ~has_replicas).sum()
         leaders = f", {with_leader:,} of them with a leader" if with_leader else ""

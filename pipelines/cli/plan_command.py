@@ -72,21 +72,19 @@ def plan(
     from pipelines.cli.plan_options import PlanOptions, parse_request
     from pipelines.cli.plan_rendering import list_warnings, render_plan, render_progress
     from pipelines.config.plan_parameters import build_metric_options, build_wave_limits
-    from pipelines.ingest.snapshot_reader import load_snapshot
     from pipelines.plan_files.plan_check import check_plan
     from pipelines.plan_files.plan_creation import build_answer, build_snapshot_model, create_plan
     from pipelines.setup.compile_on_demand import announce_compilation
 
     settings = common_options.read_settings(conf, options)
-    min_isr, max_file_bytes = settings.topics.min_insync_replicas, settings.ingest.max_file_bytes
+    min_isr = settings.topics.min_insync_replicas
     written = PlanOptions(**{name: context.params[name] for name in PlanOptions.__dataclass_fields__})
     if check is not None:
         others = [*written.written, *["--out"] * (out is not None)]
         if others:
             raise typer.BadParameter(f"--check does not make a plan, so it does not take {' or '.join(others)}.")
-        cluster = find_source(source)
-        common_options.print_warnings([cluster])
-        snapshot = load_snapshot(cluster, format_name, max_file_bytes)
+        snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
+        common_options.print_findings(snapshot)
         progress = check_plan(check, build_snapshot_model(snapshot, min_isr), snapshot.partitions)
         common_options.write_answer(json_file, progress, render_progress(progress))
         raise typer.Exit(0 if progress.may_execute else EXIT_INPUT)
@@ -96,10 +94,9 @@ def plan(
         request = parse_request(written, settings)
     except SettingsError as error:  # wrong usage, not a wrong file
         raise typer.BadParameter(str(error)) from error
-    cluster = find_source(source)
-    common_options.print_warnings([cluster])
     limits, metric_options = build_wave_limits(settings), build_metric_options(settings)
-    snapshot = load_snapshot(cluster, format_name, max_file_bytes)
+    snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
+    common_options.print_findings(snapshot)
     with announce_compilation(print_message):
         created = create_plan(snapshot, request, out, limits, metric_options, min_isr)
     for warning in list_warnings(created):

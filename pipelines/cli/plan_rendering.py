@@ -137,9 +137,6 @@ def list_warnings(plan: CreatedPlan) -> Iterator[str]:
         in_flight = reason == FreezeReason.IN_FLIGHT
         wait = ". Wait until the reassignment is complete, then make a new plan" if in_flight else ""
         yield f"{format_count(count, 'partition')} {stay}: {reason.explain(count)}{wait}"
-    if plan.quarantined:
-        verb = "was" if plan.quarantined == 1 else "were"
-        yield f"{format_count(plan.quarantined, 'record')} of the source {verb} rejected and left out: run inspect"
     if plan.unplaced:
         verb = "is" if plan.unplaced == 1 else "are"
         yield f"{format_count(plan.unplaced, 'partition')} without known replicas {verb} left out"

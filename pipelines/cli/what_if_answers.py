@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from pipelines.cli.cluster_findings import find_findings
 from pipelines.cli.text_format import format_count
 from pipelines.errors import SourceError
+from pipelines.ingest.format_registry import list_unused_files
 from pipelines.ingest.merge.live_brokers import get_live_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
-from pipelines.ingest.unrecognised import UNRECOGNISED
 from pipelines.report.verdict import Verdict, assess_failure, judge_cluster
 from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
@@ -54,7 +54,7 @@ class SourceGaps:
     state_inferred_partitions: int = json_key("state_assumed_partitions")
     quarantined_records: int
     conflicts: int = json_key("contradictions")
-    unrecognised_files: int
+    unused_files: int = json_key("unrecognised_files")
     skipped_entries: int
 
 
@@ -247,6 +247,6 @@ def find_gaps(snapshot: Snapshot, failed: Sequence[int]) -> SourceGaps:
         state_inferred_partitions=int(to_flags(partitions["state_inferred"]).sum()),
         quarantined_records=len(snapshot.quarantined),
         conflicts=snapshot.conflicts.num_rows,
-        unrecognised_files=sum(file.format_names == [UNRECOGNISED.name] for file in snapshot.files),
+        unused_files=len(list_unused_files(snapshot.files)),
         skipped_entries=len(snapshot.skipped),
     )

@@ -11,6 +11,7 @@ import typer
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.text_format import format_count, print_message
+from pipelines.ingest.sources import find_source
 
 if TYPE_CHECKING:
     from pipelines.cli.what_if_answers import BrokerFailure, ClusterAnswer, FailureAnswer, SourceGaps
@@ -35,9 +36,10 @@ def what_if(
     from pipelines.setup.compile_on_demand import announce_compilation
 
     failed = common.parse_failed(fail) if fail is not None else None
-    topics = common.read_settings(conf, options).topics
+    settings = common.read_settings(conf, options)
+    topics = settings.topics
     defaults = what_if_answers.TopicDefaults(topics.min_insync_replicas, topics.unclean_leader_election)
-    snapshot = common.read_snapshot(source, format_name)
+    snapshot = common.read_snapshot(find_source(source), format_name, settings)
     with announce_compilation(print_message):
         if failed is None:
             answer = what_if_answers.evaluate_brokers(snapshot, defaults)
@@ -128,7 +130,7 @@ _GAPS = {
     "state_inferred_partitions": "{} partition[|s] without leader or ISR in the sources [is|are] assumed healthy",
     "partitions_with_observers": "{} partition[ has|s have] observers, which the topic's placement constraints may "
     "promote to the ISR: offline and below min.insync.replicas may be too pessimistic",
-    "unrecognised_files": "{} file[ is empty or has|s are empty or have] an unknown format (run inspect for details)",
+    "unused_files": "nothing is used of {} file[|s] (run inspect for details)",
     "skipped_entries": "{} sub-folder[ or link is|s or links are] ignored (run inspect for details)",
 }
 

@@ -29,7 +29,6 @@ class CreatedPlan:
     files: tuple[Path, ...]  # In order
     unplaced: int  # Partitions without known replicas
     unsized: int  # Other partitions without a known size
-    quarantined: int  # Records of the source that were rejected
     seconds: dict[str, float]  # How long each part of the work took
 
 
@@ -94,7 +93,6 @@ def create_plan(
         tuple(files),
         unplaced=snapshot.partitions.num_rows - model.partitions,
         unsized=int(sizes.null_count),
-        quarantined=len(snapshot.quarantined),
         seconds={"solving": solved - started, "measuring": measured - solved, "writing": written - measured},
     )
 

@@ -149,7 +149,7 @@ def judge_cluster(
     points += _judge_present(findings, now["partitions"] if now is not None else 0)
     if is_known:
         points += _judge_failures(failures)
-    points += _judge_sources(findings)
+    points += [VerdictPoint(Level.WARNING, text) for text in describe_source_findings(findings)]
     if is_known:
         points += _judge_load(now, failures)
     if not is_known:
@@ -176,28 +176,24 @@ def _judge_present(findings: ClusterFindings, partitions: int) -> Iterable[Verdi
         yield VerdictPoint(Level.GOOD, f"{subject} to topics that are marked for deletion.")
 
 
-def _judge_sources(findings: ClusterFindings) -> Iterable[VerdictPoint]:
-    for warning in findings.warnings[:_MAX_NAMED]:
-        yield VerdictPoint(Level.WARNING, f"{warning}.")
+def describe_source_findings(findings: ClusterFindings) -> Iterable[str]:
+    """Say in sentences what the sources lack, so that any answer on the cluster may be wrong."""
+    yield from (f"{warning}." for warning in findings.warnings[:_MAX_NAMED])
     if (more := len(findings.warnings) - _MAX_NAMED) > 0:
-        yield VerdictPoint(Level.WARNING, f"{_count(more, 'more warning', 'more warnings')}: run inspect.")
+        yield f"{_count(more, 'more warning', 'more warnings')}: run inspect."
     if count := findings.quarantined_records:
         subject = _count(count, "record of the sources is", "records of the sources are")
-        yield VerdictPoint(
-            Level.WARNING, f"{subject} quarantined and left out of every answer: run inspect to see why."
-        )
+        yield f"{subject} quarantined and left out of every answer: run inspect to see why."
     if count := findings.incomplete_topics:
         names = name_some(findings.incomplete_topic_names, count)
         missing = findings.missing_partitions
         lack = f"; {_count(missing, 'partition is', 'partitions are')} missing" if missing else ""
         subject = _count(count, "topic is", "topics are")
-        text = f"{subject} not fully shown by the sources ({names}){lack}: no answer covers what is missing."
-        yield VerdictPoint(Level.WARNING, text)
+        yield f"{subject} not fully shown by the sources ({names}){lack}: no answer covers what is missing."
     if findings.identity_conflicts:
-        text = "The sources name different ids of a topic or different hosts of a broker: they may be of two clusters."
-        yield VerdictPoint(Level.WARNING, text)
+        yield "The sources name different ids of a topic or different hosts of a broker: they may be of two clusters."
     if findings.unknown_brokers:
-        yield VerdictPoint(Level.WARNING, f"{describe_unknown_brokers(findings.unknown_brokers)}.")
+        yield f"{describe_unknown_brokers(findings.unknown_brokers)}."
 
 
 def _judge_load(now: Mapping[str, Any] | None, failures: Sequence[Mapping[str, Any]]) -> Iterable[VerdictPoint]:

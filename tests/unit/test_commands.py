@@ -112,8 +112,8 @@ NOTES: list[tuple[dict[str, str], dict[str, int], str]] = [
     ),
     (
         {"describe": describe((0, "1", "1,2", "1,2")), "empty": "", "letter": "Dear all"},
-        {"unrecognised_files": 2},
-        "2 files are empty or have an unknown format (run inspect for details)",
+        {"unused_files": 2},
+        "nothing is used of 2 files (run inspect for details)",
     ),
 ]
 COUNTS = (
@@ -124,7 +124,7 @@ COUNTS = (
     "incomplete_topics",
     "quarantined_records",
     "conflicts",
-    "unrecognised_files",
+    "unused_files",
     "skipped_entries",
 )
 
