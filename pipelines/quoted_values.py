@@ -44,8 +44,18 @@ def escape_text(text: str) -> str:
     return _UNSAFE.sub(_escape_character, text)
 
 
+def escape_invisible(text: str) -> str:
+    r"""Make all characters visible that print nothing or a blank other than the space, as in \u200b and \xa0."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
 def _escape_character(match: re.Match[str]) -> str:
-    character, code = match[0], ord(match[0])
+    return _escape(match[0])
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
     if code in _UNDECODED:
         code -= 0xDC00
-    return _SHORT_ESCAPES.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+    wide = f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return _SHORT_ESCAPES.get(character) or (f"\\x{code:02x}" if code < 0x100 else wide)

@@ -45,7 +45,7 @@ def reject_topic_name(name: str) -> KafkaError | None:
         return None
     if name in ("", ".", ".."):
         problem = f"'{name}' is not allowed" if name else "the empty string is not allowed"
-    elif len(name) > _MAX_NAME_LENGTH:
+    elif len(name.encode("utf-16-le", "surrogatepass")) // 2 > _MAX_NAME_LENGTH:  # Java counts UTF-16 code units
         problem = f"the length of '{name}' is longer than the max allowed length {_MAX_NAME_LENGTH}"
     else:
         problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"

@@ -142,7 +142,6 @@ def count_records(snapshot: Snapshot) -> list[SourceRecords]:
 def render_snapshot(snapshot: Snapshot) -> Iterator[str]:
     """Yield the lines that a person reads."""
     from pipelines.cli.cluster_findings import list_warnings
-    from pipelines.ingest.merge.entities import FIRST_USED
 
     yield f"cluster {snapshot.cluster_id}"
     for source in count_records(snapshot):
@@ -159,8 +158,7 @@ def render_snapshot(snapshot: Snapshot) -> Iterator[str]:
         yield f"  quarantined: {row['source']} line {row['line_number']}: {'; '.join(row['reasons'])}"
     for row in snapshot.conflicts.to_pylist():
         value, other = (_render_value(row, prefix) for prefix in ("", "other_"))
-        outcome = "the first is used" if row["outcome"] == FIRST_USED else row["outcome"]
-        yield f"  conflict: {row['entity']}: {row['field']} is {value} or {other}: {outcome}"
+        yield f"  conflict: {row['entity']}: {row['field']} is {value} or {other}: {row['outcome']}"
 
 
 def _render_source(source: SourceRecords) -> Iterator[str]:

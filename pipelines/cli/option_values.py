@@ -61,10 +61,10 @@ def parse_moment(text: str) -> datetime:
 
 def parse_format(text: str) -> str:
     """Check the name of --format."""
-    from pipelines.ingest.format_registry import FORMATS
+    from pipelines.ingest.format_registry import CHOICES
 
-    if text not in FORMATS:
-        raise ValueError(f"{quote_value(text)} is not a format. Write one of {', '.join(FORMATS)}")
+    if text not in CHOICES:
+        raise ValueError(f"{quote_value(text)} is not a format. Write one of {', '.join(CHOICES)}")
     return text
 
 

@@ -1,7 +1,7 @@
 """The answers of `what-if`, computed as the stages compute gold.failure_summary, without Spark."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,12 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.cli.cluster_findings import find_findings
-from pipelines.cli.text_format import format_count
 from pipelines.errors import SourceError
 from pipelines.ingest.format_registry import list_unused_files
 from pipelines.ingest.merge.live_brokers import get_live_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
-from pipelines.report.verdict import Verdict, assess_failure, judge_cluster
+from pipelines.report.verdict import Verdict, assess_failure, describe_source_findings, judge_cluster
 from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
@@ -135,9 +134,12 @@ def model_snapshot(
     Raises: SourceError if the sources show no replicas.
     """
     partitions = snapshot.partitions.filter(pc.is_valid(snapshot.partitions["replicas"])).combine_chunks()
-    if not partitions.num_rows and (snapshot.partitions.num_rows or snapshot.stray_logs.num_rows):
-        remedy = "Add the output of kafka-topics --describe, or use `run` to see where Kafka's schemes would place them"
-        raise SourceError(snapshot.cluster_id, "its sources show no replicas", f"{remedy}.")
+    if not partitions.num_rows:
+        remedy = "Add the output of kafka-topics --describe"
+        if snapshot.partitions.num_rows:
+            remedy += ", or use `run` to see where Kafka's schemes would place them"
+        sentences = [f"{remedy}.", *describe_source_findings(replace(find_findings(snapshot), unknown_brokers=()))]
+        raise SourceError(snapshot.cluster_id, "its sources show no replicas", " ".join(sentences))
     count = partitions.num_rows
     # The ISR is given, and lags do not matter here.
     missing = {
@@ -206,11 +208,6 @@ def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnsw
 
     Raises: SourceError if its sources show no replicas.
     """
-    gaps = find_gaps(snapshot, ())
-    if not snapshot.partitions.num_rows:
-        rejected = format_count(gaps.quarantined_records, "rejected record")
-        problem = f"its sources show no replicas ({rejected})"
-        raise SourceError(snapshot.cluster_id, problem, "Add the output of kafka-topics --describe")
     partitions, _, aggregates = model_snapshot(snapshot, defaults)
     rows = outcome_rows(single_failures(aggregates).outcomes, aggregates).to_pylist()
     rows = [{**row, "failed": row["failed_brokers"][0]} for row in rows]
@@ -221,7 +218,7 @@ def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnsw
     for row in rows:
         row |= {"worst_survivor_ratio": _rounded(row["worst_survivor_ratio"]), "answer": assess_failure(row).answer}
         brokers.append(BrokerFailure(**{name: row[name] for name in BrokerFailure.__dataclass_fields__}))
-    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, gaps)
+    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, find_gaps(snapshot, ()))
 
 
 def _rounded(ratio: float | None) -> float | None:

@@ -18,6 +18,8 @@ from pipelines.ingest.formats import (
     kraft_log,
     log_dirs,
     metadata_json,
+    metadata_shell,
+    reassignment_status,
     rpk,
     shell_commands,
     zookeeper_cli,
@@ -25,7 +27,7 @@ from pipelines.ingest.formats import (
 )
 from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST, TOPIC_LIST
 from pipelines.ingest.formats.offset_formats import OFFSET_CHECKPOINT, OFFSETS
-from pipelines.ingest.formats.tool_documents import REASSIGNMENT, REASSIGNMENT_LIST, TOOL_INPUT
+from pipelines.ingest.formats.tool_documents import REASSIGNMENT, TOOL_INPUT
 from pipelines.ingest.sections import FormatRecords, Section, find_claims, find_sections, read_sections
 from pipelines.ingest.source_format import Format, Records
 from pipelines.ingest.sources import Source, get_name
@@ -44,15 +46,16 @@ FORMATS: dict[str, Format] = {
             for module in (kraft_log, log_dirs, cluster_model_file, zookeeper_json, zookeeper_cli, describe)
         ),
         *(module.FORMAT for module in (kcat, broker_api_versions, java_descriptions, cruise_control_table, rpk)),
-        kafka_configs.FORMAT,
+        *(kafka_configs.FORMAT, metadata_shell.FORMAT),
         shell_commands.FORMAT,  # no line of data can be a command or an error
         # An answer or a plan of this program has keys of the others.
-        *(UNSUPPORTED, metadata_json.FORMAT, TOOL_INPUT, REASSIGNMENT, REASSIGNMENT_LIST),
+        *(UNSUPPORTED, metadata_json.FORMAT, TOOL_INPUT, reassignment_status.FORMAT, REASSIGNMENT),
         *(OFFSET_CHECKPOINT, OFFSETS, BROKER_LIST, TOPIC_LIST, UNRECOGNISED),
     )
 }
 # Files that have nothing else are an error.
-UNUSED_FORMATS = frozenset({UNSUPPORTED.name, UNRECOGNISED.name})
+UNUSED_FORMATS = frozenset({UNSUPPORTED.name, UNRECOGNISED.name, shell_commands.FORMAT.name})
+CHOICES = tuple(name for name in FORMATS if name not in UNUSED_FORMATS)  # what --format takes
 
 
 class FileRecords(NamedTuple):
@@ -80,7 +83,7 @@ class FileRecords(NamedTuple):
     def format_names(self) -> list[str]:
         """Names of the file's formats, in the order of their first lines; of unused ones only if there is no other."""
         names = list(dict.fromkeys(section.format.name for section in self.sections))
-        return [name for name in names if name not in _UNUSED] or names
+        return [name for name in names if name not in UNUSED_FORMATS] or names
 
 
 def get_format(name: str) -> Format:

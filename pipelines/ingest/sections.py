@@ -13,17 +13,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pipelines.errors import SourceError
 from pipelines.ingest.formats.json_documents import DOCUMENT_BEGIN, REST_OF_DOCUMENT
+from pipelines.ingest.log_lines import LogSkipper
 from pipelines.ingest.source_format import Format, Records
-from pipelines.ingest.table_rows import looks_like_row
+from pipelines.ingest.table_rows import is_table_line, looks_like_row
 from pipelines.ingest.text import MAX_LINE, find_line_end
 from pipelines.ingest.unrecognised import (
     DOCUMENT,
     LONG_LINE,
+    REST,
     ROW,
     UNRECOGNISED,
     read_document,
     read_long_line,
+    read_rest,
     read_rows,
 )
 
@@ -51,6 +55,7 @@ class Section(NamedTuple):
     end: int
     content: str | None = None  # of unrecognised sections: DOCUMENT, LONG_LINE or ROW; None = a whole file of text
     is_cut: bool = False  # it ends with a JSON document that breaks off: what follows must not be read as its rest
+    beside: tuple[Format, ...] = ()  # of lines that stand aside: the formats of the data above and below
 
 
 class FormatRecords(NamedTuple):
@@ -78,15 +83,17 @@ def find_sections(text: str, formats: Sequence[Format]) -> list[Section]:
         return [Section(UNRECOGNISED, 1, text.count("\n") + 1, 0, len(text))]
     sections: list[Section] = []
     line = 1
-    for stretch in _assign_unclaimed(stretches):
+    for stretch, beside in _assign_unclaimed(stretches):
         newlines = text.count("\n", stretch.begin, stretch.end)
         last = line + newlines - (1 if text[stretch.end - 1] == "\n" else 0)
         form = stretch.format or UNRECOGNISED
+        section = Section(form, line, last, stretch.begin, stretch.end, stretch.content, stretch.is_cut, beside)
         before = sections[-1] if sections else None
-        if before is not None and before.format is form and stretch.content is None and not before.is_cut:
+        is_next = before is not None and (before.format, before.beside) == (form, beside) and not before.is_cut
+        if before is not None and is_next and stretch.content is None:
             sections[-1] = before._replace(last_line=last, end=stretch.end, is_cut=stretch.is_cut)
         else:
-            sections.append(Section(form, line, last, stretch.begin, stretch.end, stretch.content, stretch.is_cut))
+            sections.append(section)
         line += newlines
     return sections
 
@@ -100,32 +107,48 @@ def read_sections(text: str, path: str, sections: Sequence[Section]) -> list[For
     """Return the records of all sections, those of each format together, numbered by their place in the file.
 
     A format reads all its sections at once: a topic id or a request of the first may be needed in the second. Only
-    where a document breaks off, it begins anew.
+    where a document breaks off, it begins anew. It sees the commands and errors between them, too.
     """
     formats = list(dict.fromkeys(section.format for section in sections))
     if len(sections) == 1 and sections[0].content is None:
         return [FormatRecords(formats[0], formats[0].read_records(text, path))]
     parts: list[FormatRecords] = []
     for form in formats:
-        own = [section for section in sections if section.format is form]
         if form is UNRECOGNISED:
+            own = (section for section in sections if section.format is form)
             parts.extend(FormatRecords(form, _read_unrecognised(text, section)) for section in own)
         else:
-            parts.append(FormatRecords(form, _read_own(text, path, form, own)))
+            seen = [section for section in sections if section.format is form or form in section.beside]
+            parts.extend(_read_own(text, path, form, seen))
     return _number_by_line(parts)
 
 
-def _read_own(text: str, path: str, form: Format, own: Sequence[Section]) -> Records:
-    """Return the records of the sections of one format."""
-    ends = [i for i, section in enumerate(own, 1) if section.is_cut or i == len(own)]
-    read = []
+def _read_own(text: str, path: str, form: Format, seen: Sequence[Section]) -> Iterator[FormatRecords]:
+    """Yield the records of the sections of one format. seen: these, and what stands aside between them."""
+    ends = [i for i, section in enumerate(seen, 1) if section.is_cut or i == len(seen)]
+    read: list[Records] = []
     for begin, end in pairwise([0, *ends]):
-        run = own[begin:end]
+        run = seen[begin:end]
+        own = [section for section in run if section.format is form]
+        if not own:
+            continue
+        content = _blank_others(text, run)
         # The end of a document that breaks off is where its text ends, not some blank lines below.
-        content = _blank_others(text, run).rstrip() if run[-1].is_cut else _blank_others(text, run)
-        records = form.read_records(content, path)
-        read.append(records.take(_find_inside(records.line_number, run)))
-    return read[0] if len(read) == 1 else Records.from_rows(row[1:] for records in read for row in records)
+        try:
+            records = form.read_records(content.rstrip() if run[-1].is_cut else content, path)
+        except SourceError:
+            if not read:
+                raise
+            # Nothing that the format can begin with: lines that no format claims, below a document that breaks off.
+            yield from (
+                FormatRecords(UNRECOGNISED, _read_unrecognised(text, each._replace(content=REST))) for each in own
+            )
+            continue
+        records = records.move_down(run[0].first_line - 1)
+        read.append(records.take(_find_inside(records.line_number, own)))
+    yield FormatRecords(
+        form, read[0] if len(read) == 1 else Records.from_rows(row[1:] for part in read for row in part)
+    )
 
 
 def find_document_end(text: str, begin: int) -> int:
@@ -167,7 +190,9 @@ class _Divider:
     def __init__(self, text: str, formats: Sequence[Format]) -> None:
         self._text = text
         self._formats = formats
+        self._log = LogSkipper(text)
         self._awaiting: Format | None = None  # format of a request that the next document answers
+        self._table: Format | None = None  # format of the table that the next lines may be rows of
 
     def find_stretches(self) -> Iterator[_Stretch]:
         text, size = self._text, len(self._text)
@@ -176,7 +201,10 @@ class _Divider:
         is_beginning = True  # nothing but comments and blank lines so far
         while position < size:
             end = self._skip_plain_lines(position, current)
-            if end > position:
+            if end == position and not is_beginning and (end := self._log.skip(position)) > position:
+                self._table = None
+                stretch = _Stretch(position, end, None)
+            elif end > position:
                 self._awaiting = None
                 stretch = _Stretch(position, end, current)
             elif DOCUMENT_BEGIN.match(text, position):
@@ -187,8 +215,11 @@ class _Divider:
                     stretch = stretch._replace(format=self._claim_beginning(position))
                 if stretch.format is None and stretch.content is None and self._is_row(stretch, current):
                     stretch = stretch._replace(content=ROW)
-            is_beginning = is_beginning and stretch.format is None and self._is_blank_or_comment(stretch)
-            current = stretch.format or current
+            is_aside = _is_aside(stretch)
+            is_beginning = is_beginning and (
+                is_aside or (stretch.format is None and self._is_blank_or_comment(stretch))
+            )
+            current = current if is_aside else stretch.format or current
             position = stretch.end
             yield stretch
 
@@ -217,11 +248,15 @@ class _Divider:
             return _Stretch(position, after, None, LONG_LINE)
         line = self._text[position:end]
         if not line or line.isspace():
+            self._table = None
             return _Stretch(position, after, None)
         if len(line) > _LONG_LINE:
             line = _LONG_GAP.sub(r"\1", line)
         form = next((form for form in self._formats if form.signature.line(line)), None)
-        if form is not None:
+        if self._table is not None and (form is None or not form.signature.is_exhaustive) and is_table_line(line):
+            return _Stretch(position, after, self._table)
+        self._table = form if form is not None and form.signature.table(line) else None
+        if form is not None and not form.signature.is_aside:
             self._awaiting = form if form.signature.request(line) else None
         return _Stretch(position, after, form)
 
@@ -248,20 +283,35 @@ def _skip_newline(text: str, position: int) -> int:
     return min(position + 1, len(text))
 
 
-def _assign_unclaimed(stretches: Sequence[_Stretch]) -> Iterator[_Stretch]:
-    """Yield the stretches; lines that no format claims belong to the format before them, or else to the first."""
-    current = next(stretch.format for stretch in stretches if stretch.format is not None)
+def _assign_unclaimed(stretches: Sequence[_Stretch]) -> Iterator[tuple[_Stretch, tuple[Format, ...]]]:
+    """Yield each stretch, and for one that stands aside the formats of the data above and below it.
+
+    Lines that no format claims belong to the format before them, or else to the first.
+    """
+    data = [stretch.format for stretch in stretches if stretch.format is not None and not _is_aside(stretch)]
+    first = next((stretch.format for stretch in stretches if stretch.format is not None), None)
+    current, begun = data[0] if data else first, 0
     for stretch in stretches:
         if stretch.content is not None:  # a document or line that no format claims: its own section
-            yield stretch
-            continue
-        current = stretch.format or current
-        yield stretch._replace(format=current)
+            yield stretch, ()
+        elif _is_aside(stretch):
+            yield stretch, tuple(dict.fromkeys(data[max(begun - 1, 0) : begun + 1]))
+        else:
+            begun += stretch.format is not None
+            current = stretch.format or current
+            yield stretch._replace(format=current), ()
+
+
+def _is_aside(stretch: _Stretch) -> bool:
+    return stretch.format is not None and stretch.format.signature.is_aside
 
 
 def _blank_others(text: str, own: Sequence[Section]) -> str:
-    """Return the text with the lines of other sections emptied, so that line numbers stay."""
-    pieces, position = [], 0
+    """Return the text from the first section on, with the lines of others emptied, so that distances stay.
+
+    Not from the file's beginning: with thousands of documents that break off, that would take quadratic time.
+    """
+    pieces, position = [], own[0].begin
     for section in own:
         pieces.append("\n" * text.count("\n", position, section.begin))
         pieces.append(text[section.begin : section.end])
@@ -279,7 +329,8 @@ def _find_inside(lines: Sequence[int], own: Sequence[Section]) -> np.ndarray:
 
 
 def _read_unrecognised(text: str, section: Section) -> Records:
-    read = {DOCUMENT: read_document, LONG_LINE: read_long_line, ROW: read_rows}[section.content or DOCUMENT]
+    readers = {DOCUMENT: read_document, LONG_LINE: read_long_line, ROW: read_rows, REST: read_rest}
+    read = readers[section.content or DOCUMENT]
     return read(text[section.begin : section.end].rstrip("\n"), section.first_line)
 
 

@@ -31,6 +31,7 @@ class FactKind(StrEnum):
     TOPIC_REMOVED = "topic_removed"  # KRaft log
     CLEAR_ELR = "clear_elr"  # KRaft log: the ELR of a topic (null topic: of all topics) becomes empty
     CONFIG = "config"  # configs of a topic; in a KRaft log, a null value removes the key
+    TOPIC_DEFAULTS = "topic_defaults"  # configs that brokers set for all topics
     BROKER = "broker"  # a broker: registration, rack, endpoint
     BROKER_CHANGE = "broker_change"  # KRaft log: fenced or unfenced
     BROKER_REMOVED = "broker_removed"  # KRaft log: unregistered
@@ -74,7 +75,7 @@ FACTS = pa.schema(
         ("configs", pa.map_(pa.string(), pa.string())),
         ("marked_for_deletion", pa.bool_()),
         ("rack", pa.string()),
-        ("host", pa.string()),
+        ("host", pa.string()),  # IGNORED: the brokers that a command asks, as in b1:9092,b2:9092
         ("port", pa.int32()),
         ("registered", pa.bool_()),  # true: registered, or answering a tool; null: this source does not show it
         ("listed", pa.bool_()),  # true: an entry of a list of all brokers (REJECTED: perhaps an entry)

@@ -6,6 +6,7 @@ from pipelines.ingest.text import PROSE, classify_noise
 
 _MAX_LOOK = 2_000  # characters of a line that are compared
 _NUMBERS = r"[\[({]?-?[0-9]++(?:[,;|/ ]{1,2}[0-9]++)*+[\])}]?"
+_DIGIT = re.compile(r"\d")
 _CELL = re.compile(rf"(?:{_NUMBERS}|none|null|-|\[\]|\(\))?", re.I)
 _NUMBER = re.compile(_NUMBERS)
 _SEPARATOR = re.compile(r"\s*+\|\|?+\s*+|\t| {2,}+|\s*+</t[dh]>\s*+(?:<t[dh]\b[^>]*+>)?+\s*+")
@@ -15,13 +16,21 @@ _PAIR = re.compile(r"(?:^|[\s,;|])\w[\w ]{0,30}?[:=;] ?(\S++)")
 _MIN_CELLS, _MIN_NUMBERS, _MIN_PAIRS = 4, 2, 4
 
 
+def is_table_line(line: str) -> bool:
+    """Return whether a line below the header of a table goes on with it: a row, or a rule."""
+    line = line[:_MAX_LOOK]
+    if not any(c.isalnum() for c in line):
+        return True
+    return _DIGIT.search(line) is not None and classify_noise(line) == PROSE
+
+
 def looks_like_row(line: str) -> bool:
     """Return whether a line that no format claims shows a partition all the same, as far as a reader can tell.
 
     That is: two of Kafka's words with values, four keys with values, or four cells of a table, two of them numbers.
     """
     line = line[:_MAX_LOOK]
-    if not any(c.isdigit() for c in line) or classify_noise(line) != PROSE:
+    if not _DIGIT.search(line) or classify_noise(line) != PROSE:
         return False
     if len({word.lower().rstrip("s") for word in _WORD.findall(line)}) > 1:
         return True

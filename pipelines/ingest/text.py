@@ -2,6 +2,7 @@
 
 import codecs
 import gzip
+import json
 import re
 import zlib
 from contextlib import nullcontext
@@ -26,7 +27,11 @@ _STRAIGHT_QUOTES = {ord(quote): '"' for quote in TYPOGRAPHIC_QUOTES}
 MAX_LINE = 1_000_000
 MAX_FILE_BYTES = 2**31 - 1  # a column's text in Arrow has at most 2 GB
 
+# A line of Docker's log of a container, in which each line of output is a JSON document.
+_CONTAINER_LOG = re.compile(r'\s*+\{"log":"(?:[^"\\\n]++|\\.)*+","stream":"std(?:out|err)"')
+
 _BLOCK = 1 << 20  # bytes
+_LOOK = 4_096  # bytes that show the encoding
 
 BLANK = "blank line"
 ELLIPSIS = "ellipsis"
@@ -77,19 +82,42 @@ def read_text(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> str:
     """
     name = str(path)
     data = _read_bytes(name, max_bytes)
-    mark, encoding = next(((m, e) for m, e in _BYTE_ORDER_MARKS if data.startswith(m)), (b"", "utf-8"))
+    mark, encoding = next(((m, e) for m, e in _BYTE_ORDER_MARKS if data.startswith(m)), (b"", _find_encoding(data)))
     # No text format that we read has a NUL byte; every executable, archive and raw log segment has.
-    if not mark and b"\0" in data:
+    if not mark and encoding == "utf-8" and (position := data.find(b"\0")) >= 0:
         remedy = "Pass the text that Kafka's tools print, not Kafka's own files."
-        raise SourceError(name, "is binary, not text", remedy)
+        line = data.count(b"\n", 0, position) + 1
+        raise SourceError(name, f"is binary, not text: line {line:,} has a NUL byte", remedy)
     text = _LINE_ENDS.sub("\n", str(memoryview(data)[len(mark) :], encoding, errors="replace"))
     if "\x1b" in text:
         text = _TERMINAL_CODES.sub("", text)
     if '"' not in text:  # a word processor has made all quotes typographic
         text = text.translate(_STRAIGHT_QUOTES)
+    if _CONTAINER_LOG.match(text):
+        text = "\n".join(map(_unwrap_log_line, text.split("\n")))
     if not text or text.isspace():
         raise SourceError(name, "the file is empty", "Save the tool's output again, or leave the file out.")
     return text
+
+
+def _unwrap_log_line(line: str) -> str:
+    """Return what a container wrote of a line of Docker's log; other lines stay as they are."""
+    if not _CONTAINER_LOG.match(line):
+        return line
+    try:
+        return str(json.loads(line)["log"]).rstrip("\n").replace("\n", " ")
+    except (ValueError, KeyError, RecursionError):
+        return line
+
+
+def _find_encoding(data: bytearray) -> str:
+    """Return the encoding of text without a byte order mark: UTF-16 if every other byte of its beginning is zero."""
+    begin = bytes(data[: min(len(data), _LOOK) // 2 * 2])
+    for encoding, zeros in (("utf-16-le", begin[1::2]), ("utf-16-be", begin[::2])):
+        others = begin[::2] if encoding == "utf-16-le" else begin[1::2]
+        if len(begin) >= 16 and len(data) % 2 == 0 and not any(zeros) and all(others):
+            return encoding
+    return "utf-8"
 
 
 def _read_bytes(name: str, max_bytes: int) -> bytearray:

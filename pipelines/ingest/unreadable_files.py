@@ -1,10 +1,13 @@
 """Errors about files that have nothing to read: what each file is, and what to run or do instead."""
 
+import re
 import zlib
 from pathlib import Path
 
 from pipelines.errors import SourceError
-from pipelines.ingest.text import MAX_LINE, read_unzipped, split_lines
+from pipelines.ingest.formats.partition_filters import find_selection, lists_partitions
+from pipelines.ingest.formats.shell_commands import find_commands
+from pipelines.ingest.text import BLANK, MAX_LINE, PROMPT, classify_noise, read_unzipped, split_lines
 from pipelines.ingest.unsupported_inputs import find_by_name, find_by_text
 
 _DESCRIBE = "Save the output of kafka-topics --describe to a file."
@@ -27,8 +30,23 @@ _MAGIC = (
     (b"PAR1", "is a Parquet file", _DESCRIBE),
     (b"SQLite format 3", "is a database", _DESCRIBE),
 )
+# Zip archives by their suffix.
+_DOCUMENTS = {
+    **dict.fromkeys((".xlsx", ".xlsm", ".ods", ".numbers"), ("is a spreadsheet", "Save its sheet as CSV.")),
+    **dict.fromkeys((".docx", ".odt", ".pages"), ("is a document of a word processor", "Save it as plain text.")),
+}
+# What the first line of a list of brokers may have.
+_BROKER_CELLS = re.compile(
+    r"(?:^|[,;\t])[\s\"]*+(?:node|broker|host ?name|fqdn|server|az|zone|availability[ _-]zone|failure[ _-]domain|rack)"
+    r"[\s\"]*+(?:[,;\t]|$)",
+    re.I,
+)
+_BROKER_ROW = re.compile(r'\s*+"?[0-9]{1,9}"?[,;\t]\s*+"?[\w.-]++"?\s*+')
+_MAX_HEADER = 2_000  # characters
 _SEGMENT_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
 _TAR_MAGIC = slice(257, 262)
+_WIDE_LETTERS = re.compile(rb"(?:[\x20-\x7e]\0){8}|(?:\0[\x20-\x7e]){8}")
+_LOOK = 65_536  # bytes of a file that show what it is
 _MAX_LINE = 80  # characters of a line that a message repeats
 
 
@@ -43,9 +61,52 @@ def explain_unused_text(text: str, path: str) -> SourceError:
     if (finding := find_by_text(text)) is not None:
         line = f": {_shorten(finding.line)!r}" if finding.line else ""
         return SourceError(path, f"{finding.entry.problem}{line}", finding.entry.remedy, finding.line_number)
+    if (silent := _explain_silent_command(text, path)) is not None:
+        return silent
     first = next((line.strip() for line in split_lines(text) if line.strip()), "")
+    if (
+        brokers := _explain_broker_list([line for line in split_lines(text[:_LOOK]) if line.strip()], path)
+    ) is not None:
+        return brokers
     problem = f"nothing in it is output of a tool that this program reads; it begins with {_shorten(first)!r}"
     return SourceError(path, problem, f"{_DESCRIBE} If you know the format of the file, name it with --format.")
+
+
+def _explain_silent_command(text: str, path: str) -> SourceError | None:
+    """Return the error of a text that has only commands, of which one lists partitions: it printed nothing."""
+    lines = split_lines(text)
+    commands = list(find_commands(lines))
+    own = {number for command in commands for number in range(command.line_number, command.last_line + 1)}
+    rest = (line for number, line in enumerate(lines, 1) if number not in own)
+    if any(classify_noise(line) not in (BLANK, PROMPT) for line in rest):
+        return None
+    for command in commands:
+        part = next(filter(lists_partitions, command.parts), None)
+        if part is None:
+            continue
+        selection = find_selection(part)
+        if selection is None:
+            problem = "the command printed nothing: no topic exists, or this user may describe none"
+            remedy = "Pass the settings of a client that may describe topics with --command-config."
+        elif selection.nothing is not None:
+            problem = f"the command printed nothing: {selection.nothing}"
+            remedy = f"Run it without {selection.option}."
+        else:
+            problem, remedy = "the command printed nothing", f"Run it without {selection.option}."
+        return SourceError(path, problem, remedy, command.line_number)
+    return None
+
+
+def _explain_broker_list(lines: list[str], path: str) -> SourceError | None:
+    """Return the error of a text that is perhaps a list of brokers in columns that are not read."""
+    if lines and all(_BROKER_ROW.fullmatch(line) for line in lines):
+        return SourceError(
+            path, "is perhaps a list of brokers without a header", "Add the line broker_id,rack at its top."
+        )
+    if not lines or not _BROKER_CELLS.search(lines[0][:_MAX_HEADER]) or not any(mark in lines[0] for mark in ",;\t"):
+        return None
+    problem = f"is perhaps a list of brokers, but with columns that are not read: {_shorten(lines[0])!r}"
+    return SourceError(path, problem, "Name the column of their numbers broker_id, and that of their zones rack.")
 
 
 def explain_unreadable(path: Path, error: SourceError) -> SourceError:
@@ -55,18 +116,27 @@ def explain_unreadable(path: Path, error: SourceError) -> SourceError:
     first = _read_first_bytes(path)
     if first[_TAR_MAGIC] == b"ustar":
         return SourceError(str(path), "is a tar archive", _EXTRACT)
+    if first.startswith(_MAGIC[0][0]) and path.suffix.lower() in _DOCUMENTS:
+        return SourceError(str(path), *_DOCUMENTS[path.suffix.lower()])
     for magic, what, remedy in _MAGIC:
         if first.startswith(magic):
             return SourceError(str(path), what, remedy)
     if path.suffix in _SEGMENT_SUFFIXES:
         return SourceError(str(path), f"is binary, as Kafka's own {path.suffix} files", _SEGMENT)
+    if _has_wide_letters(first):
+        return SourceError(str(path), "is partly UTF-16, as PowerShell's >> writes it", "Save all of it as UTF-8.")
     return error
+
+
+def _has_wide_letters(data: bytes) -> bool:
+    """Return whether some bytes are letters of UTF-16: each beside a zero."""
+    return _WIDE_LETTERS.search(data) is not None
 
 
 def _read_first_bytes(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return bytes(read_unzipped(file, 512))
+            return bytes(read_unzipped(file, _LOOK))
     except (OSError, EOFError, zlib.error):
         return b""
 

@@ -2,15 +2,19 @@
 
 from pipelines.ingest.formats.checked_values import quote, unparsable
 from pipelines.ingest.source_format import Fact, Format, Records, Signature, ignore
-from pipelines.ingest.text import split_lines
+from pipelines.ingest.text import PROSE, classify_noise, split_lines
 
-DOCUMENT, LONG_LINE, ROW = "document", "long line", "row"  # contexts
+DOCUMENT, LONG_LINE, ROW, REST = "document", "long line", "row", "rest"  # contexts
 MAX_RAW = 2_000  # characters of such a record that are kept
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
     if context == DOCUMENT:
         raise unparsable(f"a JSON document that no reader understands: {quote(raw[:60])}")
+    if context == REST:
+        if (reason := classify_noise(raw)) != PROSE:
+            return ignore(reason)
+        raise unparsable(f"{quote(raw.strip())} is perhaps the rest of the JSON document above, which breaks off")
     if context == ROW:
         problem = f"{quote(raw.strip())} looks like a partition in a form that no reader knows"
         raise unparsable(f"{problem}: use kafka-topics --describe")
@@ -30,6 +34,11 @@ def read_document(text: str, line_number: int) -> Records:
 def read_rows(text: str, line_number: int) -> Records:
     """Return the records of lines that look like rows of a table that no reader knows."""
     return Records.from_rows((number, ROW, line) for number, line in enumerate(split_lines(text), line_number))
+
+
+def read_rest(text: str, line_number: int) -> Records:
+    """Return the records of lines below a JSON document that breaks off, which are perhaps its rest."""
+    return Records.from_rows((number, REST, line) for number, line in enumerate(split_lines(text), line_number))
 
 
 def read_long_line(text: str, line_number: int) -> Records:

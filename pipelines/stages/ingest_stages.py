@@ -27,7 +27,7 @@ from udfs.arrow.ipc import pack_table, topic_shards, unpack_tables
 
 _FILE_KEY = ("cluster_id", "snapshot_id", "source", "format")
 _RECORD = ("record_number", "line_number", "context", "raw")
-_BROKER_KINDS = (FactKind.BROKER, FactKind.BROKER_CHANGE, FactKind.BROKER_REMOVED)
+_KINDS_FOR_ALL = (FactKind.BROKER, FactKind.BROKER_CHANGE, FactKind.BROKER_REMOVED, FactKind.TOPIC_DEFAULTS)
 
 # Facts on their way to their shard, as one binary value per batch. Row by row, their lists and nulls would cost several
 # times what parsing and merging them costs.
@@ -84,13 +84,13 @@ def _split_by_shard(facts: pa.Table, shard_count: int) -> Iterator[tuple[int, pa
 
 
 def _needed_by_all(facts: pa.Table) -> np.ndarray:
-    """Return which facts every shard needs: all about brokers, rejected entries of complete lists, and commands."""
+    """Return which facts every shard needs: about brokers and all topics, rejected entries of lists, and commands."""
     kind = facts["kind"]
     is_entry = to_flags(facts["listed"]) | to_flags(pc.equal(facts["format"], BROKER_LIST.name))
     clears_all = to_flags(pc.and_(pc.equal(kind, FactKind.CLEAR_ELR), pc.is_null(facts["topic"])))
-    is_broker = to_flags(pc.is_in(kind, pa.array(_BROKER_KINDS, pa.string())))
+    is_for_all = to_flags(pc.is_in(kind, pa.array(_KINDS_FOR_ALL, pa.string())))
     is_command = to_flags(pc.is_valid(facts["is_selection"]))
-    return is_broker | is_command | clears_all | (to_flags(pc.equal(kind, FactKind.REJECTED)) & is_entry)
+    return is_for_all | is_command | clears_all | (to_flags(pc.equal(kind, FactKind.REJECTED)) & is_entry)
 
 
 def _merge_shard(key: tuple[pa.Scalar, ...], batches: pa.Table) -> pa.Table:

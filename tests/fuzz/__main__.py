@@ -35,7 +35,8 @@ class _Reporter:
                 print(format_failure(self._seed, failure), flush=True)
         if summary.cases >= self._next:
             self._next += _PROGRESS
-            print(f"{summary.cases:,} of {self._cases:,} cases, {summary.rate:.0f} per second", flush=True)
+            failed = f", {len(summary.failures):,} failures" if summary.failures else ""
+            print(f"{summary.cases:,} of {self._cases:,} cases, {summary.rate:.0f} per second{failed}", flush=True)
 
 
 def format_failure(seed: int, failure: Failure) -> str:
@@ -52,8 +53,12 @@ def fuzz(cases: int, seed: int, jobs: int, folder: Path) -> int:
     summary = run_cases(seed, range(cases), jobs, _Reporter(seed, cases).show)
     slowest, index, step = summary.slowest
     print(
-        f"{summary.cases:,} cases in {summary.seconds:.0f} s ({summary.rate:.0f} per second), {summary.errors:,} "
-        f"of them with nothing to read. Slowest step: {step}, {slowest:.1f} s ({seed}:{index})."
+        f"Seed {seed}: {summary.cases:,} cases in {summary.seconds:.0f} s ({summary.rate:.0f} per second), "
+        f"{summary.errors:,} of them with nothing to read. Slowest step: {step}, {slowest:.1f} s ({seed}:{index})."
+    )
+    print(
+        f"Memory of a process: {_to_mib(summary.first_memory)} MiB after its first cases, "
+        f"{_to_mib(summary.last_memory)} MiB at the end, at most {_to_mib(summary.max_memory)} MiB."
     )
     if not summary.failures:
         print("No failures.")
@@ -64,6 +69,10 @@ def fuzz(cases: int, seed: int, jobs: int, folder: Path) -> int:
     for check, failures in list_failures(summary):
         print(f"{check}: {minimise_and_store(seed, failures[0], folder)}", flush=True)
     return 1
+
+
+def _to_mib(size: int) -> int:
+    return size >> 20
 
 
 def minimise_and_store(seed: int, failure: Failure, folder: Path) -> Path:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _OUTCOMES = ("accepted", "quarantined", "ignored")
 # Reasons why a line of data may be ignored: what is wanted but not yet so, and the input of a tool.
-_MAY_BE_IGNORED = re.compile(r"proposed|target|topic to move|(?:unfinished|aborted) transaction|: not used$")
+MAY_BE_IGNORED = re.compile(r"proposed|target|topic to move|(?:unfinished|aborted) transaction|: not used$")
 # What JSON, or the same as Python prints it, has on a line; a long string may be cut.
 _TOKENS = re.compile(
     r"(?:[\s\[\]{}(),:]++|\"(?:[^\"\\]++|\\.)*+\"?|'(?:[^'\\]++|\\.)*+'?|-?[0-9][0-9.eE+-]*+|[Tt]rue|[Ff]alse|null|None"
@@ -154,7 +154,7 @@ def _check_lines(file: FileRecords, records: list[_Record], lines: SourceLines) 
         name = name_data(line)
         if name is not None and not any(record.kinds - {"ignored"} for record in covering):
             reasons = sorted({reason for record in covering for reason in record.reasons})
-            if not reasons or not all(_MAY_BE_IGNORED.search(reason) for reason in reasons):
+            if not reasons or not all(MAY_BE_IGNORED.search(reason) for reason in reasons):
                 why = "; ".join(reasons) or "in no record"
                 yield Problem("data ignored", f"{name}: {why}: {file.name} line {number}: {line[:300]!r}")
         elif not covering:

@@ -29,8 +29,9 @@ from pipelines.ingest.format_registry import read_files
 from pipelines.ingest.snapshot_reader import Snapshot, build_snapshot, parse_facts
 from pipelines.ingest.sources import Source, find_source, get_name
 from tests.fuzz.account_checks import Problem, check_account, check_partitions
+from tests.fuzz.answer_checks import check_all_clear, check_comments, check_state
 from tests.fuzz.cases import FuzzCase
-from tests.fuzz.source_lines import decode_file
+from tests.fuzz.source_lines import SourceLines, decode_file
 
 MAX_SECONDS = 5  # of processor time, so that other work on the machine does not matter
 MAX_MEMORY = 400_000  # KiB by which a case may raise the peak
@@ -129,6 +130,8 @@ class _CaseRun:
         self._folder = folder
         self._result = result
         self._source: Source | None = None
+        self._facts: Any = None
+        self._decoded: dict[str, SourceLines | None] = {}
         self.step = ""
 
     @contextlib.contextmanager
@@ -163,7 +166,13 @@ class _CaseRun:
         if snapshot is not None:
             with self._timed("check"):
                 decoded = {get_name(Path(file.name)): decode_file(file.data) for file in self._case.files}
-                for problem in (*check_account(snapshot, facts, decoded), *check_partitions(snapshot, facts, decoded)):
+                self._facts, self._decoded = facts, decoded
+                for problem in (
+                    *check_account(snapshot, facts, decoded),
+                    *check_partitions(snapshot, facts, decoded),
+                    *check_comments(facts, decoded),
+                    *check_state(snapshot),
+                ):
                     self._report(*problem)
             self._inspect(snapshot)
             self._ask_what_if(snapshot)
@@ -176,9 +185,7 @@ class _CaseRun:
 
     def _ask_what_if(self, snapshot: Snapshot) -> None:
         brokers = snapshot.brokers["broker_id"].to_pylist()
-        questions = [self._ask_about_failure] if brokers else []
-        if not brokers or len(self._case.mutations) % 4 == 0:
-            questions.append(self._ask_about_brokers)
+        questions = [self._ask_about_brokers, *([self._ask_about_failure] if brokers else [])]
         with self._timed("what-if"):
             for ask in questions:
                 try:
@@ -193,7 +200,10 @@ class _CaseRun:
 
     def _ask_about_brokers(self, snapshot: Snapshot) -> None:
         cluster = evaluate_brokers(snapshot, _DEFAULTS)
-        self._check_output(cluster, format_cluster(cluster))
+        lines = format_cluster(cluster)
+        for problem in check_all_clear(snapshot, self._facts, lines, self._decoded):
+            self._report(*problem)
+        self._check_output(cluster, lines)
 
     def _run_command(self, command: str, argument: str) -> None:
         """Run a whole command in this process."""

@@ -6,9 +6,11 @@ import gzip
 import random
 from dataclasses import dataclass, replace
 
+from tests.fuzz.healthy_listings import HEALTHY, build_healthy_listing
 from tests.fuzz.json_mutations import change_document
 from tests.fuzz.line_mutations import LINE_MUTATIONS, interleave, paste_inside
 from tests.fuzz.samples import Sample, choose_sample, cut_sample
+from tests.fuzz.session_mutations import SESSION_MUTATIONS
 from tests.fuzz.text_mutations import TEXT_MUTATIONS
 
 # Names with a meaning for the readers, and names that people and tools give.
@@ -29,6 +31,8 @@ _NAMES = (
 )
 COMMANDS = ("inspect", "what-if", "assign", "hotspots", "plan")
 _COMMAND_SHARE = 0.02  # cases that also run a whole command
+_SESSION_SHARE = 0.1  # mutations of what stands around a listing
+_HEALTHY_SHARE = 0.15  # cases that begin with the listing of a healthy cluster
 
 
 @dataclass(frozen=True)
@@ -59,8 +63,10 @@ def build_case(seed: int, index: int) -> FuzzCase:
     rng = random.Random(f"{seed}:{index}")
     count = rng.choices((1, 2, 3), (6, 3, 1))[0]
     chosen = [_cut(rng, choose_sample(rng)) for _ in range(count)]
+    if rng.random() < _HEALTHY_SHARE:
+        chosen = [build_healthy_listing(rng), *chosen[: rng.random() < 0.2]]
     names: list[str] = []
-    if count > 1 and rng.random() < 0.6:
+    if len(chosen) > 1 and rng.random() < 0.6:
         chosen = [_combine(rng, chosen, names)]
     is_folder = len(chosen) > 1 or rng.random() < 0.1
     texts = [_mutate(rng, sample, names) for sample in chosen]
@@ -97,11 +103,19 @@ def _combine(rng: random.Random, samples: list[Sample], names: list[str]) -> Sam
 def _mutate(rng: random.Random, sample: Sample, names: list[str]) -> str:
     text = sample.text
     names.append(sample.name)
-    for _ in range(rng.choice((0, 1, 1, 1, 2, 2, 3, 5, 10))):
-        kind = rng.random()
+    is_healthy = sample.name == HEALTHY
+    for _ in range(rng.choice((0, 1, 1, 1, 2) if is_healthy else (0, 1, 1, 1, 2, 2, 3, 5, 10))):
+        kind = rng.random() * (0.5 if is_healthy else 1)
         has_json = "{" in text or "[" in text
-        choices = (change_document,) if has_json and kind < 0.3 else LINE_MUTATIONS if kind < 0.65 else TEXT_MUTATIONS
-        mutate = rng.choice(choices)
+        mutate = rng.choice(
+            SESSION_MUTATIONS
+            if kind < (0.3 if is_healthy else _SESSION_SHARE)
+            else (change_document,)
+            if has_json and kind < 0.35
+            else LINE_MUTATIONS
+            if kind < 0.68
+            else TEXT_MUTATIONS
+        )
         names.append(mutate.__name__)
         text = mutate(rng, text)
     return text

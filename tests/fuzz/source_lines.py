@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import zlib
 from typing import NamedTuple
@@ -34,9 +35,30 @@ def decode_file(data: bytes) -> SourceLines | None:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error):
             return None
-    mark, encoding = next((entry for entry in _MARKS if data.startswith(entry[0])), (b"", "utf-8"))
-    if not mark and b"\0" in data:
+    mark, encoding = next((entry for entry in _MARKS if data.startswith(entry[0])), (b"", _guess_encoding(data)))
+    if not mark and encoding == "utf-8" and b"\0" in data:
         return None
     text = data[len(mark) :].decode(encoding, errors="replace")
     lines = _LINE_END.split(text)
+    if lines[0].lstrip().startswith('{"log":"'):
+        lines = list(map(_unwrap, lines))
+        text = "\n".join(lines)
     return SourceLines(text, lines)
+
+
+def _guess_encoding(data: bytes) -> str:
+    """Return UTF-16 for text of which every other byte is zero, as PowerShell appends it without a mark."""
+    if len(data) < 16 or len(data) % 2:
+        return "utf-8"
+    first, second = data[:4_096:2], data[1:4_096:2]
+    if not any(second) and all(first):
+        return "utf-16-le"
+    return "utf-16-be" if not any(first) and all(second) else "utf-8"
+
+
+def _unwrap(line: str) -> str:
+    """Return what a container wrote of a line of Docker's log."""
+    try:
+        return str(json.loads(line)["log"]).rstrip("\n").replace("\n", " ")
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return line

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from pipelines.cli.what_if_answers import TopicDefaults, evaluate_brokers
+from pipelines.cli.what_if_command import format_cluster
 from pipelines.errors import SourceError
 from pipelines.ingest.format_registry import read_files
-from pipelines.ingest.snapshot_reader import Snapshot, build_snapshot, parse_facts
+from pipelines.ingest.snapshot_reader import Snapshot, build_snapshot, load_snapshot, parse_facts
 from pipelines.ingest.source_format import FactKind
-from pipelines.ingest.sources import Source
+from pipelines.ingest.sources import Source, find_source
 from tests.fuzz import case_execution, data_lines
 from tests.fuzz.account_checks import check_account, check_partitions
+from tests.fuzz.answer_checks import check_all_clear, check_comments, check_state
 from tests.fuzz.case_execution import run_case
 from tests.fuzz.cases import FuzzCase, InputFile, build_case
+from tests.fuzz.healthy_listings import build_healthy_listing
 from tests.fuzz.minimisation import minimise_case
 from tests.fuzz.samples import load_samples
+from tests.fuzz.session_mutations import FAILURES, repeat_for_another_cluster
 from tests.fuzz.source_lines import decode_file
 
 DESCRIBE = (
@@ -122,3 +129,46 @@ def test_a_failing_case_becomes_minimal() -> None:
     case = FuzzCase((InputFile("a", b"x\ny\n"), InputFile("b", b"1\n2\n  needle 3\n4\n")), is_folder=True)
     smaller = minimise_case(case, lambda case: any(b"needle" in file.data for file in case.files))
     assert smaller.files == (InputFile("b", b"needle"),)
+
+
+def check_answers(tmp_path: Path, text: str) -> set[str]:
+    """Return which checks an answer that is FINE would break."""
+    (tmp_path / "x.txt").write_text(text)
+    source = Source("x", (tmp_path / "x.txt",))
+    files = list(read_files(source))
+    facts = parse_facts(files)
+    snapshot = build_snapshot(source, files, facts)
+    lines = {"x.txt": decode_file(text.encode())}
+    return {problem.check for problem in check_all_clear(snapshot, facts, ["cluster x", "  FINE: so it seems"], lines)}
+
+
+def test_an_all_clear_without_evidence_is_found(tmp_path: Path) -> None:
+    healthy = build_healthy_listing(random.Random(1)).text
+    assert check_answers(tmp_path, healthy) == set()
+    assert check_answers(tmp_path, healthy + FAILURES[0] + "\n") >= {"FINE although a command failed"}
+    assert check_answers(tmp_path, healthy + "\tTopic: x\tPartition: 0\tLeader: ?\n") == {
+        "FINE with a quarantined record"
+    }
+    assert check_answers(tmp_path, "broker_id,rack\n1,a\n") >= {"FINE without partitions"}
+    two = repeat_for_another_cluster(random.Random(1), DESCRIBE.decode())
+    assert check_answers(tmp_path, two) >= {"FINE although two clusters answered"}
+    offline = DESCRIBE.decode().replace("Leader: 3", "Leader: none")
+    assert check_answers(tmp_path, offline) == {"FINE with an offline partition"}
+
+
+def test_a_healthy_listing_is_fine_without_mutations(tmp_path: Path) -> None:
+    for seed in range(20):
+        (tmp_path / "x.txt").write_text(build_healthy_listing(random.Random(seed)).text)
+        answer = evaluate_brokers(load_snapshot(find_source(str(tmp_path / "x.txt"))), TopicDefaults())
+        assert format_cluster(answer)[1].startswith("  FINE"), seed
+
+
+def test_a_leader_outside_the_isr_and_a_comment_that_is_used_are_found(tmp_path: Path) -> None:
+    snapshot, _, facts = read(tmp_path)
+    assert list(check_state(snapshot)) == []
+    isr = pa.array([[2], [2, 3]], snapshot.partitions["isr"].type)
+    at = snapshot.partitions.schema.get_field_index("isr")
+    wrong = replace(snapshot, partitions=snapshot.partitions.set_column(at, "isr", isr))
+    assert [problem.check for problem in check_state(wrong)] == ["leader outside the ISR"]
+    lines = decode_file(DESCRIBE.replace(b"\tTopic: orders\tPartition: 0", b"# Topic: orders\tPartition: 0"))
+    assert [problem.check for problem in check_comments(facts, {"x.txt": lines})] == ["commented out, but used"]

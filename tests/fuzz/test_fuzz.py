@@ -1,4 +1,4 @@
-"""500 cases of the fuzzer, other ones in every run; `make soak` runs more. To repeat a run: TEST_SEED=..."""
+"""2,000 cases of the fuzzer, other ones in every run; `make soak` runs more. To repeat a run: TEST_SEED=..."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.fuzz.__main__ import format_failure
 from tests.fuzz.workers import run_cases
 
-CASES = 500
+CASES = 2_000
 
 
 @pytest.mark.slow

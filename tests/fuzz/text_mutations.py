@@ -13,8 +13,8 @@ _WORD = re.compile(r"[A-Za-z]{2,}")
 _LABEL = re.compile(r"[A-Za-z][A-Za-z ]{1,20}:|\"[A-Za-z_]{2,20}\"")
 _BLANK = re.compile(r"[ \t]+")
 _MARK = re.compile(r"[\[\]{}()\",:=;'\\|`]")
-# A list of topics may declare ten million partitions, for which seconds and gigabytes are in order.
-_HUGE = ("99999", "10000001", "2147483647", "2147483648", "9223372036854775807", "9223372036854775808", "99999999999")
+# A list of topics may declare a million partitions, which takes its time.
+_HUGE = ("99999", "1000001", "2147483647", "2147483648", "9223372036854775807", "9223372036854775808", "99999999999")
 _ODD_NUMBERS = ("-1", "-2147483648", "0", "00", "007", "+1", "1.0", "1e3", "1e999", "NaN", "Infinity", "-0", "0x1f")
 _ODD_WORDS = ("none", "null", "N/A", "true", "None", "", "undefined", "1_000", "٣", "１２", "1,2,", ",1", "1,,2", "[1]")
 _FRAGMENTS = (

@@ -40,6 +40,20 @@ class RunSummary:
     seconds: float = 0.0  # wall time
     slowest: tuple[float, int, str] = (0.0, -1, "")  # processor time of the slowest step, its case and name
     failures: list[Failure] = field(default_factory=list)
+    first_memory: int = 0  # resident bytes of a worker after its first chunk
+    last_memory: int = 0  # of a worker after the last chunk so far
+    max_memory: int = 0
+
+    def add(self, result: _ChunkResult) -> None:
+        """Add the result of a chunk."""
+        self.cases += result.cases
+        self.errors += result.errors
+        self.slowest = max(self.slowest, result.slowest)
+        self.failures += result.failures
+        if result.memory:
+            self.first_memory = self.first_memory or result.memory
+            self.last_memory = result.memory
+            self.max_memory = max(self.max_memory, result.memory)
 
     @property
     def rate(self) -> float:
@@ -53,6 +67,7 @@ class _ChunkResult(NamedTuple):
     slowest: tuple[float, int, str]
     failures: list[Failure]
     rest: range | None = None  # cases that were not run, because one before them used up time or memory
+    memory: int = 0  # resident bytes of the worker
 
 
 class _Worker:
@@ -111,10 +126,7 @@ def run_cases(
                     waiting.extend([result.rest] if result.rest else [])
                     worker.stop()
                     workers[number] = _Worker(seed)
-                summary.cases += result.cases
-                summary.errors += result.errors
-                summary.slowest = max(summary.slowest, result.slowest)
-                summary.failures += result.failures
+                summary.add(result)
                 summary.seconds = time.monotonic() - begin
                 if on_progress is not None:
                     on_progress(summary, result.failures)
@@ -174,9 +186,14 @@ def prepare(folder: Path) -> None:
     for command in COMMANDS:
         case = FuzzCase((InputFile("warm-up.txt", line),), is_folder=False, command=command)
         run_case(case, folder / "case", _MAX_WALL_SECONDS)
-    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    size = _read_memory(0)
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (size + _MAX_ADDRESS_SPACE, hard))
+
+
+def _read_memory(field: int) -> int:
+    """Return a number of /proc/self/statm in bytes: 0 = address space, 1 = resident memory."""
+    return int(Path("/proc/self/statm").read_text().split()[field]) * resource.getpagesize()
 
 
 def _run_chunk(seed: int, chunk: range, folder: Path, current: Any, stream: Any) -> _ChunkResult:
@@ -195,7 +212,7 @@ def _run_chunk(seed: int, chunk: range, folder: Path, current: Any, stream: Any)
         if result.is_exhausted:
             return _ChunkResult(place, errors, slowest, failures, chunk[place:])
     faulthandler.cancel_dump_traceback_later()
-    return _ChunkResult(len(chunk), errors, slowest, failures)
+    return _ChunkResult(len(chunk), errors, slowest, failures, memory=_read_memory(1))
 
 
 def list_failures(summary: RunSummary) -> Iterator[tuple[str, list[Failure]]]:

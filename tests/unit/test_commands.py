@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipelines.cli.inspect_command import build_answer, render_snapshot
-from pipelines.cli.what_if_answers import TopicDefaults, evaluate_failure
+from pipelines.cli.what_if_answers import TopicDefaults, evaluate_brokers, evaluate_failure
 from pipelines.cli.what_if_command import format_failure
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
@@ -170,6 +171,29 @@ def test_a_cluster_of_one_broker_and_one_replica(tmp_path: Path, broker: int) ->
 def test_inspect_names_a_file_that_gives_nothing(tmp_path: Path) -> None:
     text = list(render_snapshot(load(tmp_path, describe=describe((0, "1", "1", "1")), empty="")))
     assert "    the file is empty or not text: nothing is read from it" in text
+
+
+def test_inspect_names_the_lines_that_it_ignores(tmp_path: Path) -> None:
+    text = "\n".join(["Dear all,", describe((0, "1", "1", "1")), "", *["that was all of it"] * 8])
+    snapshot = load(tmp_path, describe=text)
+    assert "    ignored: 9 x prose (lines 1, 5, 6, 7, 8, 9, ...)" in list(render_snapshot(snapshot))
+    (source,) = build_answer(snapshot).sources
+    assert source.ignored_lines["prose"] == [1, 5, 6, 7, 8, 9, 10, 11, 12]
+
+
+def test_inspect_says_what_to_add_if_no_partition_is_shown(tmp_path: Path) -> None:
+    text = list(render_snapshot(load(tmp_path, brokers="broker_id,rack\n1,a\n")))
+    assert "  no partition is shown: add the output of kafka-topics --describe" in text
+
+
+def test_what_if_says_what_is_known_of_topics_without_partitions(tmp_path: Path) -> None:
+    header = "Topic: t\tPartitionCount: 3\tReplicationFactor: 1\tConfigs: retention.ms=1\n"
+    message = (
+        "its sources show no replicas. Add the output of kafka-topics --describe. 1 topic is not fully shown by the "
+        "sources (t); 3 partitions are missing: no answer covers what is missing."
+    )
+    with pytest.raises(SourceError, match=re.escape(message)):
+        evaluate_brokers(load(tmp_path, describe=header), DEFAULTS)
 
 
 CAPTURES = Path(__file__).parents[2] / "data_samples"

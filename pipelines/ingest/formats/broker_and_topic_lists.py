@@ -39,9 +39,9 @@ class ListColumns:
 
     @cached_property
     def mention(self) -> re.Pattern[str]:
-        """A pattern that every header contains: a name of the column that identifies a row, apart from separators."""
-        names = {alias.replace("_", "")[:2] for alias in self.names[self.required[0]]}
-        return re.compile("|".join(sorted(names)), re.I)
+        """A pattern that every header contains: a cell that names the column that identifies a row."""
+        letters = "|".join(r"[ \t_.-]*+".join(alias.replace("_", "")) for alias in self.names[self.required[0]])
+        return re.compile(rf"(?<![^\s,;\"_.-])(?:{letters})(?![^\s,;\"_.-])", re.I)
 
 
 _BROKER_COLUMNS = ListColumns(
@@ -84,7 +84,7 @@ def _is_topic_list(text: str) -> bool:
 
 def _is_header(line: str, columns: ListColumns) -> bool:
     """Return whether a line is certainly a header: it has the column that identifies a row, and another."""
-    if len(line) > _MAX_HEADER or not columns.mention.search(line) or not any(mark in line for mark in ",;\t"):
+    if len(line) > _MAX_HEADER or not any(mark in line for mark in ",;\t") or not columns.mention.search(line):
         return False
     names = _find_columns(line, columns)
     return len(names) > 1 and columns.required[0] in names

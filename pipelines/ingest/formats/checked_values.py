@@ -8,9 +8,11 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from pipelines.quoted_values import escape_invisible
+
 INT32 = 2**31 - 1
 INT64 = 2**63 - 1
-MAX_PARTITIONS = 10_000_000  # of one topic: what is above is a damaged number, and would fill the memory
+MAX_PARTITIONS = 1_000_000  # of one topic: what is above is a damaged number, and would fill the memory
 MAX_PARTITION = MAX_PARTITIONS - 1  # the largest partition id
 _QUOTED = 80  # characters of a bad value that a reason repeats
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -29,11 +31,12 @@ def unparsable(problem: str) -> BadValueError:
 
 
 def quote(value: object) -> str:
-    """Return the value as JSON, ASCII only and short enough for a reason."""
+    """Return the value as JSON, short enough for a reason; invisible characters are escaped."""
     try:
-        text = json.dumps(value)
+        text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         text = ascii(value)
+    text = escape_invisible(text)
     return text if len(text) <= _QUOTED else text[: _QUOTED - 3] + "..."
 
 
@@ -69,8 +72,10 @@ def parse_json(raw: str, what: str = "the line") -> Any:
     except json.JSONDecodeError as error:
         problem = error.msg.removesuffix(" starting at")
         raise unparsable(f"{what} is not JSON ({problem} at character {error.pos + 1})") from None
-    except (ValueError, RecursionError):  # a number of thousands of digits; brackets thousands deep
-        raise unparsable(f"{what} is not usable JSON") from None
+    except RecursionError:
+        raise unparsable(f"{what} has brackets nested too deeply") from None
+    except ValueError:
+        raise unparsable(f"{what} has a number of thousands of digits") from None
 
 
 def parse_object(raw: str, what: str, text: str = "the line") -> JsonObject:
@@ -149,7 +154,9 @@ def as_text(value: object, what: str) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        raise unparsable(f"{what} is {quote(value)}, which is not valid text") from None
+        raise unparsable(
+            f"{what} is {quote(value)}, which is not valid text: it has half of a surrogate pair"
+        ) from None
     return text
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pipelines.ingest.formats.describe_labels import looks_like_data
 from pipelines.ingest.formats.describe_line import parse_line
-from pipelines.ingest.formats.describe_records import PLAIN_LINES, looks_wrapped, read_records
+from pipelines.ingest.formats.describe_records import PLAIN_RECORDS, looks_wrapped, read_records
 from pipelines.ingest.source_format import (
     FactKind,
     Format,
@@ -25,7 +25,7 @@ from pipelines.ingest.source_format import (
 from udfs.arrow.columns import to_array
 
 _SMALL = r"[0-9]{1,9}"  # nine digits always fit an int32
-_PARTITION = r"[0-9]{1,7}"  # at most MAX_PARTITION
+_PARTITION = r"[0-9]{1,6}"  # at most MAX_PARTITION
 _IDS = rf"{_SMALL}(?:,{_SMALL})*"
 _START = r"^[ \t>|]*(?i:topic): ?(?P<topic>[a-zA-Z0-9._-]*[a-zA-Z0-9_-])"
 _PARTITION_LINE = (
@@ -59,7 +59,15 @@ def _parse_batch(records: Records) -> pa.Table:
     # Only few lines are no partition as Kafka writes it, and matching costs more than all the rest.
     rest = np.flatnonzero(~matched)
     topics, matched = _parse_topics(lines.take(pa.array(rest)))
-    return concat_in_order([partitions, topics, parse_each(records.take(rest[~matched]), parse_line)])
+    parts, rest = [partitions, topics], rest[~matched]
+    is_wrapped = np.array(["\n" in records.raw[i] for i in rest.tolist()], dtype=bool)
+    if is_wrapped.any():
+        joined = lines.take(pa.array(rest[is_wrapped]))
+        raw = pc.replace_substring_regex(joined["raw"], r"\n[ \t]*", " ")
+        wrapped, matched = _parse_partitions(joined.set_column(0, "raw", raw))
+        parts.append(wrapped)
+        rest = np.sort(np.concatenate([rest[~is_wrapped], rest[is_wrapped][~matched]]))
+    return concat_in_order([*parts, parse_each(records.take(rest), parse_line)])
 
 
 def _build(kind: str, lines: pa.Table, matched: pa.Array, columns: dict[str, pa.Array]) -> tuple[pa.Table, np.ndarray]:
@@ -140,7 +148,7 @@ def _split_configs(column: pa.Array) -> pa.Array:
 FORMAT = Format(
     "describe",
     "kafka-topics --describe, any version",
-    Signature(line=looks_like_data, beginning=looks_wrapped, plain_lines=PLAIN_LINES, is_exhaustive=True),
+    Signature(line=looks_like_data, beginning=looks_wrapped, plain_lines=PLAIN_RECORDS, is_exhaustive=True),
     parse_line,
     read_records,
     parse_batch=_parse_batch,

@@ -28,6 +28,7 @@ _LABEL = re.compile(
     r"|[Cc](?i:onfigs)|[Mm](?i:arked[ _-]?for[ _-]?deletion)|[Ll](?i:eader|ast[ _-]?known[ _-]?elr)"
     r"|[Ii](?i:sr)|[Ee](?i:lr)|[Ll](?i:ive[ _-]?observers)|[Oo](?i:bservers))[*`_]{0,2}\s?[:：]"
 )
+_LABEL_END = re.compile(r"[:：](?:(?<=[cdtnrseCDTNRSE\u017f].)|(?<=[*`_\s].))")  # is found faster than a label
 _ALIASES = {"offlinereplicas": "offline"}
 _LETTERS = re.compile(r"[^a-z]")
 _UNKNOWN = re.compile(r"[A-Z](?<!\S.)[\w-]*+(?: [A-Z][\w-]*+)?:|\t[^\S\t]*+[A-Za-z][\w-]*+(?: [A-Za-z][\w-]*+)*+\s?:")
@@ -52,11 +53,21 @@ _COMPLETE = {
     CONFIGS: re.compile(r"[\w.-]+=.*", re.S),
 }
 _IS_LIST = re.compile(_IDS)
+_SQUARE, _BRACKETS = {"[": "]"}, {"[": "]", "{": "}", "(": ")"}  # around any value; around lists
+_FREE = frozenset({TOPIC, CONFIGS})  # labels whose values may contain what begins a note
+_NOTE = re.compile(r"(?<=[\w\])}])\s++(?:#|//|<-|<<|[←⬅◀◄])[^\n]*+\Z")  # that somebody wrote behind a line
 
 _UNTIDY = re.compile(r"[<&\\\u00ad\u200b-\u200f\u2060\ufeff]")
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"))
 _ENTITY = re.compile(r"&(?:nbsp|amp|lt|gt|quot|apos|[lr]squo|[lr]dquo|#[0-9]{1,6}|#x[0-9a-fA-F]{1,6});")
-_TAG = re.compile(r"</?[a-zA-Z][^<>\n]{0,200}>")
+# Not all that is in angle brackets: `<broker id>` is what documentation writes for a value.
+_TAG_NAMES = (
+    "a|abbr|article|b|big|blockquote|body|br|button|center|cite|code|dd|del|details|div|dl|dt|em|font|h[1-6]|hr|html|i"
+    "|img|ins|kbd|label|li|main|mark|nobr|o:p|ol|p|pre|q|s|samp|section|small|span|strike|strong|sub|summary|sup"
+    "|table|tbody|td|tfoot|th|thead|tr|tt|u|ul|var|wbr"
+)
+_TAG = re.compile(rf"</?(?:{_TAG_NAMES})(?:[\s/][^<>\n]{{0,200}})?>", re.I)
+_PRE, _PRE_END = re.compile(r"<pre(?:\s[^<>\n]{0,200})?>", re.I), re.compile("</pre>", re.I)
 _LAST_TAG = re.compile(r"(?:</[a-zA-Z][\w]{0,20}>|<br\s?/?>)[\s`]*+$")
 _NEXT_LINE = re.compile(r"\n[\s>|#/*]*+")
 _TAG_BEFORE_LABEL = re.compile(rf">\s{{0,9}}+{_LABEL.pattern}")
@@ -94,6 +105,8 @@ def tidy(line: str) -> str:
     line = line.translate(_INVISIBLE)
     if "&" in line:
         line = _ENTITY.sub(lambda match: html.unescape(match[0]), line)
+    if "</" in line or "<p" in line:
+        line = _cut_outside_pre(line)
     configs = _find_configs(line)
     if "<" in line:
         first = _TAG.search(line)
@@ -107,6 +120,17 @@ def tidy(line: str) -> str:
     if "\\" in line:
         line = _ESCAPE.sub("\t", line[:configs]) + _ESCAPE_AT_END.sub("\t", line[configs:])
     return line
+
+
+def _cut_outside_pre(line: str) -> str:
+    """Return a line without the text around <pre> and </pre>, unless that has labels too."""
+    matches = list(_LABEL.finditer(line))
+    if not matches:
+        return line
+    end = _PRE_END.search(line, matches[-1].end())
+    line = line[: end.start()] if end is not None else line
+    begins = list(_PRE.finditer(line, 0, matches[0].start()))
+    return line[begins[-1].end() :] if begins else line
 
 
 def _find_configs(line: str) -> int:
@@ -228,17 +252,21 @@ def _has_comma_style(raws: list[str]) -> bool:
 def _build_field(name: str, raw: str, has_comma: bool, is_followed: bool) -> Field:
     begin, end = _find_unknown(name, raw)
     value = _strip_value(name, raw[:begin], has_comma and is_followed, is_followed)
+    if not is_followed and name not in _FREE and not is_complete(name, value):
+        value = _strip_value(name, _NOTE.sub("", value), has_comma=False)
     return Field(name, value, " ".join(raw[begin:end].rstrip(": ").split()))
 
 
 def _strip_value(name: str, raw: str, has_comma: bool, is_followed: bool = True) -> str:
     if name == CONFIGS:
-        value = raw.strip().rstrip("|").rstrip()
+        value = raw.strip().rstrip("|│┃").rstrip()
         return value.rstrip(",;|`").rstrip() if is_followed else value
     value = raw.strip(AROUND)
+    if value[:1] == "<":  # a template: a reason should show it as it is
+        return raw.strip()
     if has_comma:
         value = value.removesuffix(",").rstrip(AROUND)
-    if value[:1] == "[" and value[-1:] == "]":
+    if len(value) > 1 and value[-1] == (_BRACKETS if name not in _COMPLETE else _SQUARE).get(value[0]):
         value = value[1:-1].strip()
     return value
 
@@ -261,6 +289,8 @@ def _find_unknown(name: str, raw: str) -> tuple[int, int]:
 def looks_like_data(line: str) -> bool:
     """Return whether a line is data of describe rather than prose: two of its labels with values, or a cut table."""
     if ":" not in line and "：" not in line:
+        return False
+    if len(_LABEL_END.findall(line)) < 2 and "\n" not in line and not _UNTIDY.search(line):
         return False
     return has_data(split_line(tidy(line)).fields)
 

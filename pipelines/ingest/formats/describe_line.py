@@ -30,9 +30,13 @@ _CUT_TOPIC = re.compile(
     r"(?:T|To|Top|Topi|Topic)\s*+(?:\.{2,}|…)"
 )
 _INTS = re.compile(r"[0-9]++(?:\s*+,\s*+[0-9]++)*+")
+_BLANK_INTS = re.compile(r"(?:(?:0|[1-9][0-9]*+)(?: ++(?=[0-9])|$))*+")  # separated by blanks
+_FULL_WIDTH_COMMAS = str.maketrans("，、", ",,")
 _NO_INTS = ("n/a", "none", "null")
 _NO_LEADER = ("none", "-1", "null")
 _TOPIC_ID = re.compile(r"[\w-]{22}")
+_PASTE = ": paste the whole line"
+NAME_TOPIC = "write Topic: NAME before Partition"
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,9 @@ def parse_line(context: str | None, raw: str) -> list[Fact]:
     prefix, fields = labels.split_line(line if gap is None else whole)
     if not fields or not is_known_prefix(prefix):
         if not fields and _CUT_TOPIC.fullmatch(line.rstrip()):
-            raise unparsable("cut off in Topic")
+            raise unparsable(f"cut off in Topic{_PASTE}")
         if labels.has_data(fields):
-            raise unparsable(f"text before {_get_name(fields[0].label)}: {quote(prefix)}")
+            raise unparsable(f"{quote(prefix.strip())} stands before {_get_name(fields[0].label)}: delete it")
         return ignore(classify_noise(raw))
     if not _is_table(fields, gap, line, around):
         return ignore(classify_noise(raw))
@@ -129,7 +133,7 @@ def _split_records(fields: list[labels.Field], topic: str | None) -> list[_Recor
             records.append(_Record() if named is None else _Record({labels.TOPIC: named}))
         record = records[-1]
         if item.label in record.values:
-            raise unparsable(f"{_get_name(item.label)} appears twice")
+            raise unparsable(f"{_get_name(item.label)} appears twice: write one partition or topic in a line")
         record.values[item.label] = item.value
         record.last = item.unknown or item.label
     return records
@@ -147,15 +151,15 @@ def _parse_record(record: _Record, around: LineContext) -> list[Fact]:
     values = record.values
     if labels.TOPIC not in values:
         if labels.PARTITION in values:
-            raise unparsable("neither the line nor a header above it names the topic of the partition")
-        raise unparsable("Topic is missing (cut off?)")
+            raise unparsable(f"neither the line nor a header above it names the topic of the partition: {NAME_TOPIC}")
+        raise unparsable(f"Topic is missing{_PASTE}")
     if record.is_partition:
         return _parse_partition(record)
     if record.is_header or (_TOPIC_ID.fullmatch(values.get(labels.TOPIC_ID, "")) and not record.was_cut):
         return _parse_topic(record)
     if around.is_header and len(values) == 1:
         return [(FactKind.TOPIC, {"topic": _get_topic(record)})]
-    raise unparsable("cut off before Partition or PartitionCount")
+    raise unparsable(f"cut off before Partition or PartitionCount{_PASTE}")
 
 
 def _parse_topic(record: _Record) -> list[Fact]:
@@ -164,7 +168,11 @@ def _parse_topic(record: _Record) -> list[Fact]:
     configs = record.values.get(labels.CONFIGS)
     pairs, problems = split_configs(configs or "", cut=record.cut == labels.CONFIGS)
     if record.was_cut and not problems:
-        problems = [f"cut off in {record.cut}" if record.cut else f"cut off behind {record.last}"]
+        problems = [
+            f"cut off in {_get_name(record.cut)}"
+            if record.cut
+            else f"cut off behind {_get_name(record.last or labels.TOPIC)}"
+        ]
     has_counts = labels.PARTITION_COUNT in record.values or labels.REPLICATION_FACTOR in record.values
     if problems and not pairs and not has_counts:
         raise unparsable(problems[0])
@@ -189,7 +197,7 @@ def _parse_partition(record: _Record) -> list[Fact]:
     leader = _get_int(record, labels.LEADER, "a broker id, none or -1") if has_leader else -1
     isr = _get_ids(record, labels.ISR)
     if not isr and leader >= 0 and record.last == labels.ISR:
-        raise unparsable(f"Isr is empty although Leader is {leader} (cut off?)")
+        raise unparsable(f"Isr is empty although Leader is {leader}{_PASTE}")
     observers = _find_ids(record, "observers")
     values = {
         "topic": topic,
@@ -217,16 +225,16 @@ def _get_name(label: str) -> str:
 def _get_required(record: _Record, label: str) -> str:
     value = record.values.get(label)
     if value is None:
-        raise unparsable(f"{_get_name(label)} is missing (cut off?)")
+        raise unparsable(f"{_get_name(label)} is missing{_PASTE}")
     if record.cut == label:
-        raise unparsable(f"cut off in {_get_name(label)}, after {quote(value)}")
+        raise unparsable(f"cut off in {_get_name(label)}, after {quote(value)}{_PASTE}")
     return value
 
 
 def _get_topic(record: _Record) -> str:
     name = _get_required(record, labels.TOPIC)
     if not name:
-        raise unparsable("Topic is empty")
+        raise unparsable(f"Topic is empty{_PASTE}")
     return name
 
 
@@ -254,12 +262,33 @@ def _to_int(text: str, label: str, high: int = INT32) -> int:
 
 
 def _get_ids(record: _Record, label: str, min_size: int = 0) -> list[int]:
-    text = _get_required(record, label)
+    text = _get_required(record, label).translate(_FULL_WIDTH_COMMAS)
     if not text and not min_size:
         return []
+    if " " in text and _has_blanks_as_commas(record):
+        text = ",".join(text.split())
+    if not text:
+        raise unparsable(f"{_get_name(label)} is empty{_PASTE}")
+    if "\n" in text and not _INTS.fullmatch(text):
+        head, _, tail = text.partition("\n")
+        raise unparsable(
+            f"{_get_name(label)} breaks off at {quote(head)}, and the next line has {quote(tail)}: join the lines"
+        )
+    if text.endswith(","):
+        raise unparsable(f"{_get_name(label)} is {quote(text)}, which ends with a comma{_PASTE}")
     if not text.isascii() or not _INTS.fullmatch(text):
         raise unparsable(f"{_get_name(label)} is {quote(text)}, expected broker ids separated by commas")
     return [_to_int(item.strip(), label) for item in text.split(",")]
+
+
+def _has_blanks_as_commas(record: _Record) -> bool:
+    """Return whether blanks separate the ids of a partition: its leader and ISR would not fit another reading."""
+    replicas, isr = record.values.get(labels.REPLICAS, ""), record.values.get(labels.ISR, "")
+    if " " not in replicas or not (_BLANK_INTS.fullmatch(replicas) and _BLANK_INTS.fullmatch(isr)):
+        return False
+    leader = record.values.get(labels.LEADER, "").lower()
+    ids = set(replicas.split())
+    return ids.issuperset(isr.split()) and (leader in ids or leader in _NO_LEADER)
 
 
 def _get_optional_ids(record: _Record, label: str) -> list[int] | None:

@@ -10,17 +10,28 @@ from dataclasses import dataclass
 from itertools import repeat
 
 from pipelines.ingest.formats import describe_labels as labels
-from pipelines.ingest.formats.describe_line import LineContext
+from pipelines.ingest.formats.describe_line import NAME_TOPIC, LineContext
+from pipelines.ingest.formats.describe_marks import has_mark, reject_marked
 from pipelines.ingest.formats.line_prefixes import is_known_prefix
 from pipelines.ingest.formats.topic_configs import is_continued_by
 from pipelines.ingest.source_format import Records, Row
 from pipelines.ingest.text import BLANK, PROMPT, PROSE, classify_noise, find_line_end, split_lines
 
-# Whole lines that need nothing from others, as tools print them: they are not looked at one by one.
-PLAIN_LINES = re.compile(
+# Whole lines above the next record, as tools print them: they need nothing from others, so no code looks at each.
+_PLAIN = (
     r"(?:[ \t>|]*+[Tt]opic: ?+[a-zA-Z0-9._-]++[ \t]++[Pp](?:artition|artitionCount): ?+[0-9][^\n]{1,100000}+\n"
-    r"|[ \t>|]*+Topic: ?+[a-zA-Z0-9._-]++[ \t]++TopicId: ?+[^\n]{1,100000}+\n)*+"
+    r"|[ \t>|]*+Topic: ?+[a-zA-Z0-9._-]++[ \t]++TopicId: ?+[^\n]{1,100000}+\n)(?=[ \t>|]*+[Tt]opic:|\Z)"
 )
+_PLAIN_LINES = re.compile(rf"(?:{_PLAIN})*+")
+# The same, wrapped between values, as a narrow terminal wraps all of a long listing.
+_WRAP, _GAP = r"[ \t]*+(?:\n[ \t]*+)?+", r"(?:[ \t]++(?:\n[ \t]*+)?+|\n[ \t]*+)"
+_SOME_IDS = r"[0-9]++(?:,[0-9]++)*+"
+_WRAPPED = (
+    rf"[ \t>|]*+[Tt]opic: ?+[a-zA-Z0-9._-]++[ \t]++[Pp]artition:{_WRAP}[0-9]++{_GAP}[Ll]eader:{_WRAP}(?:-?[0-9]++|none)"
+    rf"{_GAP}[Rr]eplicas:{_WRAP}{_SOME_IDS}{_GAP}[Ii]sr:{_WRAP}{_SOME_IDS}[ \t]*+\n(?=[ \t>|]*+[Tt]opic:|\Z)"
+)
+_WRAPPED_RECORD = re.compile(_WRAPPED)
+PLAIN_RECORDS = re.compile(rf"(?:{_PLAIN}|{_WRAPPED})*+")
 _MAX_LINES, _MAX_LENGTH = 50, 100_000  # of one record; characters
 _ONLY_NUMBERS = re.compile(r"[\s>|,#/*]*+(?:[0-9][0-9,\s]*+|none|null|N/A|true|false)[\s|]*+", re.I)
 _DECORATION = re.compile(r"[\s>|#/*]*+")
@@ -91,7 +102,7 @@ class _Scope:
             if not _ascends(self.last, item.value):
                 self.problem = (
                     f"unclear topic: partition {item.value[:20]} follows partition {str(self.last)[:20]} "
-                    f"of {self.topic[:249]}, the topic above; is a header missing?"
+                    f"of {self.topic[:249]}, the topic above; perhaps a header is missing: {NAME_TOPIC}"
                 )
                 return LineContext(problem=self.problem)
             self.last = item.value
@@ -101,7 +112,7 @@ class _Scope:
 def read_records(text: str, _path: str = "") -> Records:
     """Return the records of a text: a line each, or several where a line was wrapped."""
     lines = split_lines(text)
-    if PLAIN_LINES.match(text).end() == len(text):  # type: ignore[union-attr]
+    if _PLAIN_LINES.match(text).end() == len(text):  # type: ignore[union-attr]
         return Records(range(len(lines)), range(1, len(lines) + 1), [None] * len(lines), lines)
     numbers: list[int] = []
     contexts: list[str | None] = []
@@ -116,18 +127,24 @@ def read_records(text: str, _path: str = "") -> Records:
     reader = RecordReader()
     position, at = 0, 0  # of the text; of the lines
     while at < len(lines):
-        end = PLAIN_LINES.match(text, position).end()  # type: ignore[union-attr]
-        last = at + text.count("\n", position, end) - 1
-        if last > at:  # of plain lines, only the last may be continued
+        end = _PLAIN_LINES.match(text, position).end()  # type: ignore[union-attr]
+        if end > position:
             extend(reader.finish())
+            last = at + text.count("\n", position, end)
             numbers.extend(range(at + 1, last + 1))
             contexts.extend(repeat(None, last - at))
             raws.extend(lines[at:last])
-            position, at = text.rfind("\n", position, end - 1) + 1, last
-        extend(reader.add(at + 1, lines[at]))
-        position, at = find_line_end(text, position) + 1, at + 1
+            position, at = end, last
+        elif (record := _WRAPPED_RECORD.match(text, position)) is not None:
+            extend(reader.finish())
+            extend([(at + 1, None, record[0][:-1])])
+            position, at = record.end(), at + record[0].count("\n")
+        else:
+            extend(reader.add(at + 1, lines[at]))
+            position, at = find_line_end(text, position) + 1, at + 1
     extend(reader.finish())
-    return Records(range(len(raws)), numbers, contexts, raws)
+    records = Records(range(len(raws)), numbers, contexts, raws)
+    return reject_marked(records) if reader.has_marks else records
 
 
 def looks_wrapped(lines: Sequence[str]) -> bool:
@@ -152,6 +169,7 @@ class RecordReader:
         self._blank: list[Row] = []  # the blank lines after it
         self._scope = _Scope()
         self._incomplete: int | None = None  # the line above that breaks off, unless something else came between
+        self.has_marks = False  # whether a line seems to be commented out, struck out or of a diff
 
     def finish(self) -> Iterator[Row]:
         """Yield the record that no line continues."""
@@ -166,6 +184,7 @@ class RecordReader:
         """Yield the records that end before or with this line."""
         has_colon = ":" in line or "：" in line
         prefix, fields = labels.split_line(labels.tidy(line)) if has_colon else (line, [])
+        self.has_marks = self.has_marks or has_mark(line, bool(fields))
         begins = bool(fields) and is_known_prefix(prefix)
         if self._pending is not None and not line.strip():
             self._blank.append((number, None, line))
@@ -175,16 +194,20 @@ class RecordReader:
                 self._pending.join(line)
                 return
             if not self._pending.is_complete or not self._pending.fields[-1].value:
-                self._pending.context = LineContext(problem=f"perhaps line {number} is the rest of it")
+                self._pending.context = LineContext(
+                    problem=f"perhaps line {number} is the rest of it: join the lines, or delete line {number}"
+                )
         is_lost = self._is_lost_rest(line, begins, fields)
         if begins and self._is_beginning(fields):
             yield from self._begin(number, line, fields)
             return
         yield from self.finish()
         if is_lost:
-            problem = "perhaps the rest of the record above, which is complete without it"
+            problem = (
+                "perhaps the rest of the line above, which is complete without it: join the lines, or delete this one"
+            )
             if self._incomplete is not None:
-                problem = f"perhaps the rest of line {self._incomplete}"
+                problem = f"perhaps the rest of line {self._incomplete}: join the lines"
             yield number, LineContext(problem=problem).to_json(), line
             return
         self._leave(line)
@@ -217,7 +240,7 @@ class RecordReader:
             return
         topic = fields[at].value
         if not topic or topic.endswith(_CUT):
-            self._scope = _Scope(problem="the header above has no topic, or it is cut off")
+            self._scope = _Scope(problem=f"the header above has no topic, or it is cut off: {NAME_TOPIC}")
         elif len(fields) == 1 and " " in topic:
             self._scope = _Scope()  # a sentence
         else:
@@ -231,7 +254,9 @@ class RecordReader:
             return
         self._incomplete = None
         if reason in (PROMPT, PROSE) and self._scope.topic is not None:
-            self._scope = _Scope(problem="other text stands between the partition and the header above it")
+            self._scope = _Scope(
+                problem=f"other text stands between the partition and the header above it: {NAME_TOPIC}"
+            )
 
     def _is_rest(self, pending: _Pending, line: str, begins: bool, fields: list[labels.Field]) -> bool:
         """Return whether a line continues the pending record."""

@@ -21,6 +21,7 @@ _BEGIN = r"\(partition=[0-9]++, leader="
 _INFO = r"Partition\(topic = "
 _PIECE = re.compile(rf"{_TOPIC}|(?P<described>{_BEGIN})|(?P<info>{_INFO})")
 _LOOKS = re.compile(rf"{_TOPIC}|{_BEGIN}|{_INFO}[^\s,]++, partition = [0-9]")
+_MARKS = (", internal=", "(partition=", "Partition(topic = ")  # one of them is in each line that _LOOKS finds
 _NODE = re.compile(r"(?<![^\s,()=])([^\s,()=]*+) \(id: (-?[0-9]++) rack: ([^()\n]*?)(?: isFenced: (?:true|false))?\)")
 _NODES = r"(?:[^\s,()=]*+ \(id: -?[0-9]++ rack: [^()\n]*+\)(?:, )?+)*+"
 _DESCRIBED = re.compile(
@@ -38,7 +39,7 @@ _MAX_PIECE = 20_000  # characters of a partition, which has few dozen nodes
 
 
 def _is_line(line: str) -> bool:
-    return _LOOKS.search(line) is not None
+    return any(mark in line for mark in _MARKS) and _LOOKS.search(line) is not None
 
 
 def _read_records(text: str, _path: str) -> Records:

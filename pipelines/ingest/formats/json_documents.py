@@ -16,7 +16,7 @@ from pipelines.ingest.text import PROSE, TOOL_MESSAGE, TYPOGRAPHIC_QUOTES, class
 TOPIC_TO_MOVE = "topic to move"
 
 _ANY = "*"
-_MAX_RAW = 2_000  # characters of a broken or foreign document that its record keeps
+MAX_RAW = 2_000  # characters of a broken or foreign document that its record keeps
 # Contexts of records that are no element; every other context is the format's own.
 TEXT, _BROKEN, _FOREIGN = "text", "broken: ", "other: "
 
@@ -114,11 +114,11 @@ class _Walker:
             # One fault per document: its other lines are indented, or close it.
             rest = REST_OF_DOCUMENT.match(self._text, end)
             end = rest.end() if rest is not None else end
-            raw = self._text[at : min(end, at + _MAX_RAW)]
+            raw = self._text[at : min(end, at + MAX_RAW)]
             yield JsonEvent(JsonEventKind.BROKEN, (), self.get_line(at), raw, str(error))
             return end
         if not self._has_array:
-            yield JsonEvent(JsonEventKind.FOREIGN, (), line, self._text[begin : min(end, begin + _MAX_RAW)])
+            yield JsonEvent(JsonEventKind.FOREIGN, (), line, self._text[begin : min(end, begin + MAX_RAW)])
         return end
 
     def _walk_value(self, begin: int, path: Path, pattern: tuple[str, ...]) -> Generator[JsonEvent, None, int]:

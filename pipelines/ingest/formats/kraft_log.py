@@ -6,9 +6,11 @@ from contextlib import suppress
 from typing import Any
 
 from pipelines.ingest.formats import checked_values as check
+from pipelines.ingest.formats.kafka_configs import parse_defaults
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import PROSE, TOOL_MESSAGE, classify_noise, split_lines
 
+_SNAPSHOT = "dump the snapshot before it too, as in --files N.checkpoint,N.log"
 _ABORTED, _UNFINISHED = "aborted transaction", "unfinished transaction"
 
 _PAYLOAD = re.compile(r"\bpayload:\s?")
@@ -21,6 +23,10 @@ _CONTROL = re.compile(
 )
 _LEADER_CHANGE = re.compile(r"\bLeaderChange: (\{.*)")
 _DUMP_HEADER = re.compile(r"\s*(?:Dumping |Log starting offset: |Snapshot end offset: |Starting offset: )")
+# Where a log or a snapshot begins: a dumped file says so; else the first batch or record shows it.
+_BEGIN = re.compile(r"\s*+Log starting offset: (?P<log>[0-9]{1,18})|\s*+Snapshot end offset: (?P<snapshot>[0-9]+)")
+_FIRST = re.compile(r"\s*+(?:baseOffset|\|?+\s*+offset): (?P<offset>[0-9]{1,18})\b")
+_FEW_RECORDS = 20  # before the first topic or broker, if nothing but records is shown
 _TYPE = re.compile(r'\{\s*"type"\s*:\s*"(\w+)"')
 _TOPIC_ID = re.compile(r'"topicId"\s*:\s*"([^"\\]+)"')
 _RECORD = re.compile(r'"type"\s*+:\s*+"[A-Z_]*_RECORD"')
@@ -34,7 +40,7 @@ _IGNORED_TYPES = frozenset(
         *("BEGIN_TRANSACTION", "END_TRANSACTION", "ABORT_TRANSACTION", "REGISTER_CONTROLLER", "ZK_MIGRATION_STATE"),
     )
 )
-_TOPIC_RESOURCE = 2
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _NO_LEADER_CHANGE = -2
 _LISTS = {  # the record's key -> our column
     "replicas": "replicas",
@@ -63,16 +69,28 @@ class _LogReader:
         self._rows: list[Row] = []
         self._begin: int | None = None  # index of the row that began the open transaction
         self._names_before: dict[str, str] = {}
+        self._has_begin = False  # whether what the log or snapshot begins with is known
 
     def read_rows(self, text: str) -> list[Row]:
         """Return a row for each line."""
         for number, line in enumerate(split_lines(text), 1):
             payload = find_payload(line)
             context = self._build_context(payload) if payload is not None else None
+            if not self._has_begin and (offset := self._find_late_begin(line)) is not None:
+                context = json.dumps(json.loads(context or "{}") | {"begins_at": offset})
             self._rows.append((number, context, line))
         if self._begin is not None:
             self._discard_transaction(_UNFINISHED)
         return self._rows
+
+    def _find_late_begin(self, line: str) -> int | None:
+        """Return the offset that the log begins at, if what is before is missing."""
+        begin, first = _BEGIN.match(line), _FIRST.match(line)
+        self._has_begin = begin is not None or first is not None
+        if begin is not None:
+            return int(begin["log"] or 0) or None
+        offset = int(first["offset"]) if first is not None else 0
+        return offset if offset > _FEW_RECORDS else None
 
     def _build_context(self, payload: str) -> str | None:
         match = _TYPE.match(payload)
@@ -136,16 +154,23 @@ def find_new_controller(raw: str) -> int | None:
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
+    surroundings = {} if context is None else json.loads(context)
+    facts = _parse_line(raw, surroundings)
+    if "begins_at" in surroundings:
+        kind, values = facts[0]
+        begin = f"the log begins at offset {surroundings['begins_at']}"
+        warning = f"{begin}, so older topics and brokers are missing: {_SNAPSHOT}"
+        facts[0] = kind, values | {"warning": warning, "is_selection": True}
+    return facts
+
+
+def _parse_line(raw: str, surroundings: dict[str, Any]) -> list[Fact]:
     payload = find_payload(raw)
     if payload is None:
         return ignore(_classify_line(raw))
-    topic = None
-    if context is not None:
-        surroundings = json.loads(context)
-        if "ignored" in surroundings:
-            return ignore(surroundings["ignored"])
-        topic = surroundings["topic"]
-    return _parse_payload(check.parse_object(payload, "the payload", "the payload"), topic)
+    if "ignored" in surroundings:
+        return ignore(surroundings["ignored"])
+    return _parse_payload(check.parse_object(payload, "the payload", "the payload"), surroundings.get("topic"))
 
 
 def _classify_line(raw: str) -> str:
@@ -173,10 +198,13 @@ def _parse_payload(payload: check.JsonObject, topic: str | None) -> list[Fact]:
         raise check.unparsable(f"record type {check.quote(kind)} is unknown: Kafka 4.1 does not write it")
     data = payload.read("data", check.as_object)
     if kind in _WITH_TOPIC_ID and topic is None:
-        raise check.unparsable(
-            f"topicId {check.quote(data.read('topicId', check.as_text))} belongs to no topic that the log has created"
-        )
-    if kind == "CONFIG_RECORD" and data.read("resourceType", check.as_int, -128) != _TOPIC_RESOURCE:
+        topic_id = check.quote(data.read("topicId", check.as_text))
+        raise check.unparsable(f"topicId {topic_id} belongs to no topic that the log has created: {_SNAPSHOT}")
+    if kind == "CONFIG_RECORD" and (resource := data.read("resourceType", check.as_int, -128)) != _TOPIC_RESOURCE:
+        is_default = resource == _BROKER_RESOURCE and data.get("resourceName") == ""
+        name, value = data.get("name"), data.get("value")
+        if is_default and isinstance(name, str) and isinstance(value, str | None):
+            return parse_defaults([(name, value)])
         return ignore("CONFIG_RECORD of no topic")
     version, values = payload.get("version", 0), _parse_data(kind, data, topic)
     if kind == "PARTITION_RECORD" and type(version) is int and version >= 2:

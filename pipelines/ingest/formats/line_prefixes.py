@@ -4,13 +4,19 @@ import re
 
 # What stands before a line: quote marks, comment marks, numbers, times, names with a colon, a bar or in brackets.
 _WORD_BEFORE = re.compile(
-    r"[>|\"'`*#/;%“”‘’]*+(?:\w[\w./@-]*[:|]|[\w./@-]*?[0-9]+[:-]|[\w./@:-]*\w:[0-9]+[:-]|\[[^\[\]]*+\][:|]?|[0-9]++[.)]?"
+    r"[>|│┃\"'`*#/;%“”‘’]*+(?:\w[\w./@-]*[:|]|[\w./@-]*?[0-9]+[:-]|[\w./@:-]*\w:[0-9]+[:-]|\[[^\[\]]*+\][:|]?|[0-9]++[.)]?"
     r"|\[?[0-9]{4}-[0-9][0-9]-[0-9][0-9](?:T[0-9:.,]++(?:Z|[+-][0-9:]++)?)?\]?:?|[0-9][0-9]:[0-9][0-9:.,]*+Z?\]?:?"
-    r"|\[?(?:TRACE|DEBUG|INFO|WARN|ERROR)\]?:?)?[>|\"'`*#/;“”‘’]*+"
+    r"|\[?(?:TRACE|DEBUG|INFO|WARN|ERROR)\]?:?|[-–—•·‣◦▪●○$]|b(?=[\"']))?[>|\"'`*#/;“”‘’]*+"
+)
+# Whole prefixes of logs: of containers, of syslog, and of programs as in `[12:00:02] INFO  check.py:88 - `.
+_LOG_PREFIX = re.compile(
+    r"[\s>]*+(?:[0-9]{4}-\S++ (?:stdout|stderr) F|(?:<[0-9]++>)?[A-Z][a-z][a-z] [ 0-9][0-9] [0-9:]++ [\w.-]++ [\w./-]++"
+    r"(?:\[[0-9]++\])?:|\[?[0-9][0-9:.,T -]*+Z?\]?(?: \[[^\[\]]*+\])? \[?(?:TRACE|DEBUG|INFO|WARN|ERROR)\]? ++\S++ -"
+    r")\s*+"
 )
 _NAME_BEFORE = re.compile(r"[\w./@-]++")
 _MAX_PREFIX = 300
-AROUND = " \t\n\r\f\v\u00a0\u3000>|;`*\"'“”‘’„«»"
+AROUND = " \t\n\r\f\v\u00a0\u3000>|│┃;`*\"'“”‘’„«»"
 _STRING_END = re.compile(r"(?:\\[tnr])*+[\"'“”‘’][\s+,;)]*+$")
 
 
@@ -34,6 +40,8 @@ def is_known_prefix(prefix: str) -> bool:
         return True
     if len(prefix) > _MAX_PREFIX:
         return not prefix.strip(AROUND)
+    if _LOG_PREFIX.fullmatch(prefix):
+        return True
     words = prefix.split()
     for i, word in enumerate(words):
         if _WORD_BEFORE.fullmatch(word):

@@ -10,7 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.formats import checked_values as check
-from pipelines.ingest.formats.json_documents import JsonEvent, JsonEventKind, parse_elements, to_row, walk_documents
+from pipelines.ingest.formats.json_documents import (
+    MAX_RAW,
+    JsonEvent,
+    JsonEventKind,
+    parse_elements,
+    to_row,
+    walk_documents,
+)
 from pipelines.ingest.source_format import (
     Fact,
     FactKind,
@@ -20,6 +27,7 @@ from pipelines.ingest.source_format import (
     Signature,
     build_facts,
     concat_in_order,
+    ignore,
     parse_each,
 )
 
@@ -30,9 +38,12 @@ _REPLICA = (
     r'^\{"partition":"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]{1,9})","size":(?P<size>0|[1-9][0-9]{0,17}),'
     r'"offsetLag":(?P<lag>-1|0|[1-9][0-9]{0,17}),"isFuture":(?P<future>true|false)\}$'
 )
-# Contexts, beside the place of a replica as JSON: a broker; a log dir that shows an error instead of its replicas.
-_BROKER, _FAILED_DIR = "broker", "failed log dir"
+# Contexts, beside the place of a replica as JSON: a broker; a log dir that shows an error instead of its replicas; a
+# value that no document of Kafka has, perhaps with replicas inside.
+_BROKER, _FAILED_DIR, _ODD_VALUE = "broker", "failed log dir", "odd value"
 _KEYS = re.compile(r'"logDirs?"\s*:')
+# How a broker renames the directory of a log that it is going to delete.
+_TO_BE_DELETED = re.compile(r".+-[0-9]+\.[0-9a-f]+-(?:delete|stray)")
 
 
 def _is_line(line: str) -> bool:
@@ -52,10 +63,13 @@ class _Broker:
         self.dirs: dict[int, dict[str, Any]] = {}
         self.dir_lines: dict[int, int] = {}
         self.replicas: list[tuple[int, int, str]] = []  # index of its log dir, line, raw
+        self.odd_values: list[Row] = []
 
     def add(self, event: JsonEvent) -> None:
         path = event.path
-        if event.kind == JsonEventKind.VALUE and len(path) == 3 and path[2] == "broker":
+        if _is_odd(event):
+            self.odd_values.append(_build_odd_row(event))
+        elif event.kind == JsonEventKind.VALUE and len(path) == 3 and path[2] == "broker":
             self.id = event.value
         elif len(path) >= 4 and path[2] == "logDirs" and isinstance(path[3], int):
             log_dir = self.dirs.setdefault(path[3], {})
@@ -77,6 +91,18 @@ class _Broker:
                 yield self.dir_lines[i], _FAILED_DIR, contexts[i]
         for i, line, raw in self.replicas:
             yield line, contexts[i], raw
+        yield from self.odd_values
+
+
+def _is_odd(event: JsonEvent) -> bool:
+    """Return whether a value stands where Kafka writes none: an object or array, or one in the place of an array."""
+    is_plain = not isinstance(event.value, dict | list) and len(event.path) in (1, 3, 5)
+    return event.kind == JsonEventKind.VALUE and not is_plain
+
+
+def _build_odd_row(event: JsonEvent) -> Row:
+    text = json.dumps({str(event.path[-1]): event.value})
+    return event.line, _ODD_VALUE, text[:MAX_RAW]
 
 
 def _read_records(text: str, _path: str) -> Records:
@@ -102,6 +128,8 @@ def _read_rows(text: str) -> Iterator[Row]:
             if depth == 2 and event.kind == JsonEventKind.END:
                 yield from broker.read_rows()
                 broker = None
+        elif depth == 0 and _is_odd(event):
+            yield _build_odd_row(event)
 
 
 def _parse_element(context: str, raw: str) -> list[Fact]:
@@ -112,8 +140,12 @@ def _parse_element(context: str, raw: str) -> list[Fact]:
         failed = check.parse_object(raw, "the log dir")
         where = f"log dir {check.quote(failed.get('logDir'))} of broker {check.quote(failed.get('broker'))}"
         raise check.BadValueError(f"{where} failed: {check.quote(failed.get('error'))}; its replicas are not shown")
+    if context == _ODD_VALUE:
+        raise check.unparsable(f"Kafka writes no such value here (a broken document?): {check.quote(raw[:60])}")
     place, replica = check.JsonObject(json.loads(context)), check.parse_object(raw, "the replica")
     name = replica.read("partition", check.as_text)
+    if _TO_BE_DELETED.fullmatch(name):
+        return ignore("log that the broker deletes")
     topic, dash, partition = name.rpartition("-")
     if not dash or not topic:
         raise check.unparsable(f"partition is {check.quote(name)}, expected topic-number")

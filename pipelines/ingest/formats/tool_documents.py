@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from pipelines.ingest.formats import json_documents as documents
 from pipelines.ingest.formats.checked_values import (
     as_broker_ids,
-    as_int,
     as_partition,
     as_text,
-    as_topic,
     parse_object,
     quote,
     unparsable,
 )
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
-from pipelines.ingest.text import TOOL_MESSAGE, classify_noise
 
 _CURRENT, _PROPOSED = "current", "proposed"
 _ELEMENT = re.compile(r'"partitions"\s*:\s*\[\s*(?:\{[^{}]*"(?:topic|partition)"\s*:|\])')
@@ -23,12 +20,6 @@ _ELEMENT = re.compile(r'"partitions"\s*:\s*\[\s*(?:\{[^{}]*"(?:topic|partition)"
 _BARE = re.compile(
     r'\s*+\[?\s*+\{(?=[^{}]*"topic"\s*+:)(?=[^{}]*"partition"\s*+:)[^{}]*"replicas"\s*+:\s*+\[[0-9,\s]*+\]'
 )
-_LISTED = re.compile(
-    r"[\s>|#`]*+([a-zA-Z0-9._-]++):\s++replicas: ([0-9,]*+)\."
-    r"(?: adding: ([0-9,]*+)\.)?(?: removing: ([0-9,]*+)\.)?[\s`]*+"
-)
-_NEARLY_LISTED = re.compile(r"[\s>|#`]*+[a-zA-Z0-9._-]++:\s++replicas: ?[0-9]")
-_LIST_MESSAGE = re.compile(r"[\s>|#`]*+(?:No partition reassignments found|Current partition reassignments:)", re.I)
 _TITLES = (
     (re.compile(r"\s*Current partition replica assignment", re.I), _CURRENT),
     (re.compile(r"\s*Proposed partition reassignment", re.I), _PROPOSED),
@@ -45,7 +36,7 @@ _MESSAGE = re.compile(
     r"\s*(?:Status of partition reassignment|Reassignment of (?:partition|replica) |Clearing (?:broker|topic)-level"
     r"|(?:Successfully (?:completed|started)|Failed to (?:complete|elect)|Error completing) "
     r"|Valid replica already elected"
-    r"|There is no active reassignment|Throttle was removed|The inter-broker throttle|Warning: You must run --verify"
+    r"|Throttle was removed|The inter-broker throttle|Warning: You must run --verify"
     r"|\d+ replica\(s\) could not be elected|Created topic |Updating (?:default )?configs? |Completed updating config"
     r"|Save this to use as the --reassignment-json-file"
     r"|Successfully (?:cancelled|reassigned))",
@@ -111,36 +102,6 @@ def _parse_input(array: str, raw: str) -> list[Fact]:
     return ignore(reason)
 
 
-def _is_list_line(line: str) -> bool:
-    line = line[:2000]
-    return any(pattern.match(line) is not None for pattern in (_NEARLY_LISTED, _LIST_MESSAGE))
-
-
-def _parse_listed(_context: str | None, raw: str) -> list[Fact]:
-    match = _LISTED.fullmatch(raw)
-    if match is None:
-        if _NEARLY_LISTED.match(raw):
-            raise unparsable(f"{quote(raw.strip())} is no whole line of kafka-reassign-partitions --list (cut off?)")
-        reason = TOOL_MESSAGE if _LIST_MESSAGE.match(raw) else classify_noise(raw)
-        return ignore(reason)
-    topic, dash, partition = match[1].rpartition("-")
-    if not dash:
-        raise unparsable(f"{quote(match[1])} is not TOPIC-PARTITION")
-    replicas, adding, removing = (
-        [as_int(item, "replicas") for item in (match[group] or "").split(",") if item] for group in (2, 3, 4)
-    )
-    if not replicas:
-        raise unparsable("replicas is empty")
-    values = {
-        "topic": as_topic(topic, "topic"),
-        "partition": as_partition(partition, f"the number in {quote(match[1])}"),
-        "replicas": replicas,
-        "adding_replicas": adding,
-        "removing_replicas": removing,
-    }
-    return [(FactKind.PARTITION, values)]
-
-
 REASSIGNMENT = Format(
     "reassignment",
     "reassignment JSON, and what kafka-reassign-partitions and kafka-leader-election print",
@@ -154,10 +115,4 @@ TOOL_INPUT = Format(
     "tool-input",
     "input of Kafka's tools: topics to move, or partitions to elect leaders of",
     *(Signature(document=_is_input, is_exhaustive=True), documents.parse_elements(_parse_input), _read_input),
-)
-# A format of its own: unlike an assignment in a file, it is what the cluster shows now.
-REASSIGNMENT_LIST = Format(
-    "reassignment-list",
-    "kafka-reassign-partitions --list: the reassignments that are running",
-    *(Signature(line=_is_list_line, is_exhaustive=True), _parse_listed),
 )

@@ -40,7 +40,8 @@ def split_configs(text: str, cut: bool = False) -> tuple[list[tuple[str, str]], 
         if i >= whole or _SHORTENED.search(value):
             problems.append(f"Configs has {quote(piece)}, which is cut off")
         elif "\n" in piece.strip():
-            problems.append(f"Configs has {quote(piece)}, where a line ends")
+            head, _, tail = piece.strip().partition("\n")
+            problems.append(f"Configs breaks off at {quote(head)}, and the next line has {quote(tail)}: join the lines")
         elif not equals or not _ANY_KEY.fullmatch(key.strip()):
             problems.append(f"Configs has {quote(piece)}, expected key=value")
         else:

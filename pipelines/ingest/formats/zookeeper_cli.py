@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any, NamedTuple
 
 from pipelines.ingest.formats import zookeeper_json as znodes
 from pipelines.ingest.formats.checked_values import BadValueError, unparsable
@@ -15,9 +16,17 @@ from pipelines.ingest.text import LOG_LINE, PROMPT, classify_noise, split_lines
 
 _STAT_LINE = "stat line"
 _NO_SUCH_NODE = "node does not exist"
-_MISSING = "missing"  # an operation: the requested znode does not exist
+# Operations: the requested znode does not exist; a line of `ls -R`, which names the znodes below a path.
+_MISSING, _LIST_TREE = "missing", "ls -R"
 
-Request = tuple[str, str]  # operation, path of its znode
+
+class _Request(NamedTuple):
+    """What a line answers."""
+
+    operation: str
+    path: str  # of a znode
+    children: list[str] | None = None  # of a znode that `ls -R` names
+
 
 _ZK_PROMPT = re.compile(r"\s*\[zk: [^\]]*\]\s?")
 _STAT = re.compile(
@@ -26,11 +35,13 @@ _STAT = re.compile(
 _NO_NODE = re.compile(r"Node does not exist|NoNodeException|KeeperErrorCode = NoNode")
 _MISSING_PATH = re.compile(r"(?:Node does not exist:?|NoNode for)\s+(/\S*)")
 _WATCH = re.compile(r"\s*(?:WATCHER::|WatchedEvent\b)")
-_OPERATIONS = ("get", "ls", "ls2", "stat", "getEphemerals")
+_LISTS = ("ls", "ls2")
+_OPERATIONS = ("get", *_LISTS, "stat", "getEphemerals")
 _SHELLS = ("zkCli", "zookeeper-shell")
 # A bare path, perhaps decorated by the script that printed it (`=== /brokers/ids/0 ===`).
 _BARE_PATH = re.compile(r"[\s=#>*:-]*+(?P<path>/[\w./-]++)[\s=#*:-]*+")
 _PATH_AND_DATA = re.compile(r"\s*+(?P<path>/[\w./-]++)[\s=:]++(?P<data>\{.*)")
+_PATH = re.compile(r"/\S*+")
 _LISTING = re.compile(r"\[[^\[\]{}\":]*\]?")
 _SCALAR = re.compile(r"null|-?[0-9]+")
 _SESSION = re.compile(r"\s*+\[zk: |[cmp]Zxid = 0x|Connecting to \S++:\d++$|Welcome to ZooKeeper")
@@ -43,7 +54,7 @@ def _is_line(line: str) -> bool:
     if request is None:
         data = _PATH_AND_DATA.fullmatch(line)
         return data is not None and znodes.is_kafka_path(data["path"])
-    return znodes.is_kafka_path(request[1]) or any(shell in line for shell in _SHELLS)
+    return znodes.is_kafka_path(request.path) or any(shell in line for shell in _SHELLS)
 
 
 def _is_request(line: str) -> bool:
@@ -58,45 +69,65 @@ def _read_records(text: str, _path: str) -> Records:
         with suppress(BadValueError):  # the record will be rejected
             if znode:
                 mentions.add(znode["path"], znodes.parse_znode(znode["path"], znode["data"]))
-            elif request is not None and request[0] != _MISSING:
-                mentions.add(request[1], _parse_answer(*request, line))
+            elif request is not None and request.operation != _MISSING:
+                mentions.add(request.path, _parse_answer(request, line))
     return Records.from_rows((number, _build_context(request, mentions, line), line) for number, request, line in rows)
 
 
-def _read_requests(text: str) -> Iterator[tuple[int, Request | None, str]]:
+def _read_requests(text: str) -> Iterator[tuple[int, _Request | None, str]]:
     """Yield (line number, request that the line answers: its data, its listing or its absence; line)."""
-    pending: Request | None = None
+    pending: _Request | None = None
+    tree: dict[str, list[str]] = {}  # the children of the znodes that the last `ls -R` has named
     for number, line in enumerate(split_lines(text), 1):
-        request: Request | None = None
+        request: _Request | None = None
         rest = _strip_prompt(line)
-        command = _parse_command(rest)
-        if command is not None:
-            pending = command
+        if pending is not None and pending.operation == _LIST_TREE and _is_below(line.strip(), pending.path):
+            request = _add_to_tree(tree, line.strip())
+        elif (command := _parse_command(rest)) is not None:
+            pending, tree = command, {}
         elif _NO_NODE.search(line):
             if named := _MISSING_PATH.search(line):
-                request = _MISSING, named[1]
+                request = _Request(_MISSING, named[1])
             elif pending is not None:
-                request = _MISSING, pending[1]
+                request = _Request(_MISSING, pending.path)
             pending = None
-        elif pending is not None and _is_answer(rest, pending[0]):
+        elif pending is not None and _is_answer(rest, pending.operation):
             request = pending
-            if pending[0] == "get" or pending[0].startswith("ls"):
+            if pending.operation == "get" or pending.operation in _LISTS:
                 pending = None
         yield number, request, line
 
 
-def _build_context(request: Request | None, mentions: _Mentions, line: str) -> str | None:
+def _is_below(line: str, path: str) -> bool:
+    """Return whether a line is this path or one below it."""
+    is_inside = line == path or line.startswith(path.rstrip("/") + "/")
+    return is_inside and _PATH.fullmatch(line) is not None
+
+
+def _add_to_tree(tree: dict[str, list[str]], path: str) -> _Request:
+    """Return the request that a line of `ls -R` answers; its children are added as the lines below name them."""
+    parent, _, name = path.rpartition("/")
+    if path not in tree and parent in tree:
+        tree[parent].append(name)
+    return _Request(_LIST_TREE, path, tree.setdefault(path, []))
+
+
+def _build_context(request: _Request | None, mentions: _Mentions, line: str) -> str | None:
     """Return the context of a line: its request, and the brokers that it shows to be unregistered."""
     if request is None:
         return None
-    operation, path = request
+    context: dict[str, Any] = {"op": request.operation, "path": request.path}
     absent: list[int] = []
     with suppress(BadValueError):  # the record will be rejected
-        if operation == _MISSING:
-            absent = mentions.find_missing(path)
-        elif operation.startswith("ls"):
-            absent = mentions.find_unlisted(path, _parse_answer(operation, path, line))
-    return json.dumps({"op": operation, "path": path} | ({"absent": absent} if absent else {}))
+        if request.operation == _MISSING:
+            absent = mentions.find_missing(request.path)
+        elif request.operation in _LISTS:
+            absent = mentions.find_unlisted(request.path, _parse_answer(request, line))
+    if absent:
+        context["absent"] = absent
+    if request.children and znodes.is_topic_listing(request.path):
+        context["children"] = request.children
+    return json.dumps(context)
 
 
 def _strip_prompt(line: str) -> str:
@@ -104,13 +135,14 @@ def _strip_prompt(line: str) -> str:
     return (line[prompt.end() :] if prompt else line).strip()
 
 
-def _parse_command(line: str) -> Request | None:
+def _parse_command(line: str) -> _Request | None:
     """Return the request of a line that is a command or a bare path."""
     if len(line) > 2000:
         return None
     bare = _BARE_PATH.fullmatch(line)
     if bare:
-        return "get", bare["path"].rstrip("-") if line.rstrip().endswith(" ---") else bare["path"]
+        path = bare["path"].rstrip("-") if line.rstrip().endswith(" ---") else bare["path"]
+        return _Request("get", path)
     words = line.split()
     at = next((i for i, word in enumerate(words) if word in _OPERATIONS), None)
     is_command = at == 0 or (at == 1 and words[0] in ("$", "#", "%", ">")) or any(shell in line for shell in _SHELLS)
@@ -118,11 +150,12 @@ def _parse_command(line: str) -> Request | None:
         return None
     paths = (word.strip("\"'") for word in words[at + 1 :])
     path = next((path for path in paths if path.startswith("/")), None)
-    return None if path is None else (words[at], path)
+    operation = _LIST_TREE if words[at] == "ls" and "-R" in words[at + 1 :] else words[at]
+    return None if path is None else _Request(operation, path)
 
 
 def _is_answer(line: str, operation: str) -> bool:
-    if operation.startswith("ls"):
+    if operation in _LISTS:
         return _LISTING.fullmatch(line) is not None
     return operation == "get" and (line[:1] == "{" or _SCALAR.fullmatch(line) is not None)
 
@@ -130,12 +163,13 @@ def _is_answer(line: str, operation: str) -> bool:
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
     line = _strip_prompt(raw)
     if context is not None:
-        request = json.loads(context)
-        ids = request.get("absent", ())
+        surroundings = json.loads(context)
+        ids = surroundings.get("absent", ())
         absent: list[Fact] = [(FactKind.BROKER, {"broker_id": i, "registered": False}) for i in ids]
-        if request["op"] == _MISSING:
+        if surroundings["op"] == _MISSING:
             return absent or ignore(_NO_SUCH_NODE)
-        facts = _parse_answer(request["op"], request["path"], raw)
+        request = _Request(surroundings["op"], surroundings["path"], surroundings.get("children"))
+        facts = _parse_answer(request, raw)
         return [fact for fact in facts if not absent or fact[0] != FactKind.IGNORED] + absent
     if _STAT.match(raw):
         return ignore(_STAT_LINE)
@@ -155,18 +189,22 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     if line == "null":
         return ignore(znodes.WITHOUT_PLACEMENT)
     if _LISTING.fullmatch(line):
-        return ignore("listing")
+        return ignore(znodes.LISTING)
     return ignore(classify_noise(raw))
 
 
-def _parse_answer(operation: str, path: str, raw: str) -> list[Fact]:
+def _parse_answer(request: _Request, raw: str) -> list[Fact]:
     """Return the facts of what a command printed."""
     line = _strip_prompt(raw)
-    if operation == "get":
-        return znodes.parse_znode(path, None if line == "null" else line)
+    if request.operation == "get":
+        return znodes.parse_znode(request.path, None if line == "null" else line)
+    if request.operation == _LIST_TREE:
+        if znodes.is_broker_listing(request.path):  # cut off, it would show brokers to be down
+            return ignore(znodes.LISTING)
+        return znodes.parse_listing(request.path, request.children or [])
     if not line.endswith("]"):
-        raise unparsable(f"the listing of {path} is cut off")
-    return znodes.parse_listing(path, [name.strip() for name in line[1:-1].split(",") if name.strip()])
+        raise unparsable(f"the listing of {request.path} is cut off")
+    return znodes.parse_listing(request.path, [name.strip() for name in line[1:-1].split(",") if name.strip()])
 
 
 class _Mentions:

@@ -4,10 +4,12 @@ import re
 from typing import Any
 
 from pipelines.ingest.formats import checked_values as check
+from pipelines.ingest.formats.kafka_configs import parse_defaults
 from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
 from pipelines.ingest.text import ELLIPSIS, classify_noise
 
 WITHOUT_PLACEMENT = "znode without placement"
+LISTING = "listing"
 
 # A cluster may live under a path of its own (a chroot); none of its parts is one of Kafka's own top nodes.
 _CHROOT = r"(?:/(?!(?:brokers|config|admin|consumers|controller|zookeeper|cluster)(?:/|$))[^/]+)*"
@@ -18,7 +20,10 @@ _CONFIG = re.compile(_CHROOT + r"/config/topics/([^/]+)")
 _CONTROLLER = re.compile(_CHROOT + r"/controller")
 _EPOCH = re.compile(_CHROOT + r"/controller_epoch")
 _DELETED = re.compile(_CHROOT + r"/admin/delete_topics/([^/]+)")
+_BROKER_DEFAULT = re.compile(_CHROOT + r"/config/brokers/<default>")
 _BROKERS = re.compile(_CHROOT + r"/brokers/ids/?")
+_TOPICS = re.compile(_CHROOT + r"/brokers/topics/?")
+_DELETIONS = re.compile(_CHROOT + r"/admin/delete_topics/?")
 _PARTITIONS = re.compile(_CHROOT + r"/brokers/topics/([^/]+)/partitions/?")
 _KAFKA = re.compile("(" + _CHROOT + r")/(?:brokers|config|admin|controller)(?:/.*)?")
 # Paths that surely are znodes of Kafka. Without the second part, such a path may as well be a folder's.
@@ -50,6 +55,8 @@ def parse_znode(path: str, data: object) -> list[Fact]:
     if _EPOCH.fullmatch(path) and data is not None:
         epoch = check.as_int(check.parse_json(data, path) if isinstance(data, str) else data, "controller_epoch")
         return [(FactKind.IGNORED, {"reasons": [WITHOUT_PLACEMENT], "controller_epoch": epoch})]
+    if _BROKER_DEFAULT.fullmatch(path) and data is not None:
+        return _parse_broker_default(_parse_data(data, path))
     if match := _DELETED.fullmatch(path):
         return [(FactKind.TOPIC, {"topic": check.as_text(match[1], "path"), "marked_for_deletion": True})]
     return ignore(WITHOUT_PLACEMENT)
@@ -62,10 +69,15 @@ def parse_listing(path: str, children: list[str]) -> list[Fact]:
         ids = [check.as_int(child, "broker id") for child in children]
         return [(FactKind.BROKER, {"broker_id": i, "registered": True}) for i in ids] or ignore("empty broker listing")
     if match := _PARTITIONS.fullmatch(path):
-        for child in children:
-            check.as_partition(child, "partition")
-        return [(FactKind.TOPIC, {"topic": match[1], "partition_count": len(children)})]
-    return ignore("listing")
+        highest = max((check.as_partition(child, "partition") for child in children), default=-1)
+        return [(FactKind.TOPIC, {"topic": match[1], "partition_count": max(len(children), highest + 1)})]
+    if match := _TOPIC.fullmatch(path):
+        return [(FactKind.TOPIC, {"topic": match[1]})]
+    if _TOPICS.fullmatch(path) and children:
+        return [(FactKind.TOPIC, {"topic": child}) for child in children]
+    if _DELETIONS.fullmatch(path) and children:
+        return [(FactKind.TOPIC, {"topic": child, "marked_for_deletion": True}) for child in children]
+    return ignore(LISTING)
 
 
 def find_chroot(path: str) -> str | None:
@@ -77,6 +89,11 @@ def find_chroot(path: str) -> str | None:
 def is_kafka_path(path: str) -> bool:
     """Return whether a path surely is that of a znode of Kafka."""
     return _OWN_NODE.fullmatch(path) is not None
+
+
+def is_topic_listing(path: str) -> bool:
+    """Return whether the names of a znode's children are topics or partitions."""
+    return any(parent.fullmatch(path) for parent in (_TOPICS, _PARTITIONS, _DELETIONS))
 
 
 def is_broker_listing(path: str) -> bool:
@@ -161,6 +178,11 @@ def _parse_configs(topic: str, result: check.JsonObject) -> Fact:
         text = value if isinstance(value, str) else check.quote(value)
         configs.append((check.as_text(key, "config key"), check.as_text(text, f"config {check.quote(key)}")))
     return FactKind.CONFIG, {"topic": check.as_text(topic, "topic"), "configs": configs}
+
+
+def _parse_broker_default(result: check.JsonObject) -> list[Fact]:
+    configs = result.find("config", check.as_object) or check.JsonObject()
+    return parse_defaults((key, value) for key, value in configs.items() if isinstance(value, str))
 
 
 def _is_document(text: str) -> bool:

@@ -25,7 +25,7 @@ _STATE = (
     *("replicas", "leader", "isr", "leader_epoch", "elr", "last_known_elr"),
     *("adding_replicas", "removing_replicas", "observers", "offline_replicas"),
 )
-_KEEP_ONE_OBSERVED = "two listings of the same topics at different moments: keep one of them"
+_KEEP_ONE_OBSERVED = "two listings of the same topics, of different moments or clusters: keep one of them"
 _KEEP_ONE_DECLARED = "two assignments of the same topics: keep one of them"
 _MAX_REPLICAS = 1_000  # of a partition; more is a damaged line, and would fill the memory
 _FULLY_SHOWN = "fully_shown"  # whether the sources surely show every partition of the topic
@@ -45,7 +45,8 @@ def merge_facts(facts: pa.Table) -> Entities:
     partitions = topic_merge.share_topic_loads(partitions, declared).select(PARTITIONS.names).cast(PARTITIONS)
     declared |= find_unlisted_topics(shard, partitions, declared)
     unheaded = topic_merge.find_without_topic_line(shard, declared)
-    topics = topic_merge.describe_topics(declared, partitions, unheaded)
+    defaults = topic_merge.merge_defaults(shard)
+    topics = topic_merge.describe_topics(declared, partitions, unheaded, defaults)
     quarantine, outcomes = shard.count_outcomes()
     others = (quarantine, shard.build_conflicts(), outcomes, usage, build_warnings(shard))
     return Entities(partitions, topics, registrations, stray_logs, *others)

@@ -1,4 +1,7 @@
-"""Says which listings of a source show the same partitions differently, with their lines, and what to do about it."""
+"""Says which listings of a source cannot be read together, with their lines, and what to do about it.
+
+They show the same partitions differently, or they are of two clusters.
+"""
 
 from typing import NamedTuple
 
@@ -7,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.ingest.merge.cluster_mixtures import find_mixtures
 from pipelines.ingest.merge.entities import BOTH_QUARANTINED
 from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS
 from pipelines.ingest.merge.shard_facts import KRAFT_LOG
@@ -65,17 +69,24 @@ class _ListedFacts(NamedTuple):
 
 
 def describe_conflicting_listings(facts: pa.Table, conflicts: pa.Table) -> list[str]:
-    """Return a sentence for each pair of listings that disagree on partitions.
+    """Return a sentence for each pair of listings that disagree on partitions, or that are of two clusters.
 
     facts: of all files (schema SOURCED_FACTS); conflicts: what merging them has found (schema CONFLICTS).
     """
+    mixtures = find_mixtures(facts, conflicts)
     is_partition = pc.starts_with(conflicts["entity"], "partition ")
     matters = pc.or_(pc.equal(conflicts["outcome"], BOTH_QUARANTINED), pc.equal(conflicts["field"], "replicas"))
     conflicts = conflicts.filter(pc.and_(is_partition, matters))
     if not conflicts.num_rows:
-        return []
+        return mixtures.sentences
     listed = _select_listed_facts(facts)
-    return [_describe_pair(listed, pair, len(names)) for pair, names in _find_pairs(listed, conflicts).items()]
+    pairs = _find_pairs(listed, conflicts).items()
+    others = [
+        _describe_pair(listed, pair, names)
+        for pair, names in pairs
+        if (pair.first.source, pair.other.source) not in mixtures.pairs
+    ]
+    return mixtures.sentences + others
 
 
 def _select_listed_facts(facts: pa.Table) -> _ListedFacts:
@@ -111,7 +122,11 @@ def _find_pairs(listed: _ListedFacts, conflicts: pa.Table) -> dict[_Pair, set[st
     keys = zip(names, sources, listed.line[at].tolist(), strict=True)
     listings = dict(zip(keys, map(_Listing, sources, formats, listed.repetition[at].tolist()), strict=True))
     pairs: dict[_Pair, set[str]] = {}
-    for row in conflicts.to_pylist():
+    rows = conflicts.to_pylist()
+    quarantined = {row["entity"] for row in rows if row["outcome"] == BOTH_QUARANTINED}
+    for row in rows:
+        if row["outcome"] != BOTH_QUARANTINED and row["entity"] in quarantined:
+            continue  # the listing that would be used is not
         places = [(row[f"{prefix}source"], row[f"{prefix}line_number"]) for prefix in ("", "other_")]
         is_mixed = row["outcome"] == BOTH_QUARANTINED
         if row["source"] == row["other_source"]:
@@ -122,21 +137,26 @@ def _find_pairs(listed: _ListedFacts, conflicts: pa.Table) -> dict[_Pair, set[st
     return pairs
 
 
-def _describe_pair(listed: _ListedFacts, pair: _Pair, differing: int) -> str:
+def _describe_pair(listed: _ListedFacts, pair: _Pair, names: set[str]) -> str:
+    differing = len(names)
     masks = [_find_facts(listed, listing) for listing in (pair.first, pair.other)]
     both = _repeats(listed.partition, masks[0]) & _repeats(listed.partition, masks[1])
     # With the lines of the topics themselves.
     relevant = both | (~is_valid(listed.partition) & _repeats(listed.topic, both))
+    source, other_source = pair.first.source, pair.other.source
+    total = len(listed.partition.filter(pa.array(both)).unique())
+    if pair.is_mixed and source == other_source and total == 1 and not (masks[1] & relevant & ~both).any():
+        first, other = (_find_lines(listed, mask & both) for mask in masks)
+        if first != other:  # one row of a listing is repeated
+            return f"{source} lines {first.numbers} and {other.numbers} show {min(names)} differently: keep one of them"
     first, other = (_find_lines(listed, mask & relevant) for mask in masks)
     if not pair.is_mixed:
         return _describe_declared(pair, first, other, differing)
-    source, other_source = pair.first.source, pair.other.source
     place = f"{source} {first} and {other_source} {other}"
     if source == other_source:
         place = f"{source} lines {first.numbers} and {other.numbers}"
     if pair.first == pair.other:
         place = f"two parts of {source} {first}"
-    total = len(listed.partition.filter(pa.array(both)).unique())
     count = f"{differing} of {count_of(total, 'partition')} {'differs' if differing == 1 else 'differ'}"
     formats = listed.format.filter(pa.array((masks[0] | masks[1]) & both)).unique().to_pylist()
     if set(formats) <= set(DECLARED_FORMATS):

@@ -70,8 +70,12 @@ TOPICS = pa.schema(
         column("partitions", INT, "declared partitions, or the highest shown id + 1 if that is more", required=True),
         column("listed_partitions", INT, "partitions that the sources show", required=True),
         column("replication_factor", INT, "declared, else the longest replica list"),
-        column("min_insync_replicas", INT, "min.insync.replicas of the topic; null = not shown"),
-        column("unclean_leader_election", FLAG, "unclean.leader.election.enable of the topic; null = not shown"),
+        column(
+            "min_insync_replicas",
+            INT,
+            "min.insync.replicas of the topic, or what brokers set for all; null = not shown",
+        ),
+        column("unclean_leader_election", FLAG, "unclean.leader.election.enable, in the same way"),
         column("configs", pa.map_(TEXT, TEXT), "topic configs as shown"),
         column("marked_for_deletion", FLAG, "deletion is under way", required=True),
         column("incomplete", FLAG, "the sources lack, or may lack, some of its partitions or replicas", required=True),
@@ -167,7 +171,7 @@ WARNING = column("warning", TEXT, "what the sources may lack, and what to do", r
 WARNINGS = pa.schema([SOURCE, RECORD_NUMBER, LINE_NUMBER, WARNING])
 
 # Outcomes of a conflict.
-FIRST_USED = "value is used, other_value is not"
+FIRST_USED = "the first value is used"
 BOTH_QUARANTINED = "both are quarantined"
 
 CONFLICTS = pa.schema(

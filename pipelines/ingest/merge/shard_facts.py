@@ -241,7 +241,7 @@ class _LogState:
             for partition in self._list_partitions():
                 if fact["topic"] in (None, partition["topic"]):
                     partition["elr"], partition["last_known_elr"] = [], []
-        elif kind == FactKind.CONFIG:
+        elif kind in (FactKind.CONFIG, FactKind.TOPIC_DEFAULTS):
             self._change_config(fact)
         else:
             self._change_broker(fact)

@@ -1,7 +1,8 @@
 """Merges what the sources declare of topics, and compares it with the partitions that they show."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ _NAMED_PARTITIONS = 20  # of those that are missing
 _WITHOUT_LINE = (
     "its line with PartitionCount is not shown, as with --under-replicated-partitions or grep: others may be missing"
 )
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 Declared = dict[str, dict[str, Any]]  # topic -> merged fields of its facts
 
@@ -60,6 +63,20 @@ def merge_topics(shard: ShardFacts) -> tuple[Declared, set[str]]:
         for entity, (key, row) in enumerate(zip(merged.keys.tolist(), rows, strict=True))
     }
     return declared, set(facts.filter(pc.equal(facts["format"], TOPIC_LIST.name))["topic"].to_pylist())
+
+
+def merge_defaults(shard: ShardFacts) -> dict[str, str]:
+    """Return the configs that brokers set for all topics."""
+    facts = shard.select(FactKind.TOPIC_DEFAULTS)
+    defaults: dict[str, str] = {}
+    first_rows: dict[str, int] = {}
+    for row, (configs, is_home) in enumerate(zip(facts["configs"].to_pylist(), facts["home"].to_pylist(), strict=True)):
+        for key, value in configs:
+            used = defaults.setdefault(key, value)
+            first = first_rows.setdefault(key, row)
+            if used != value and is_home:
+                shard.add_conflict("all topics", facts, Conflict(f"config {key}", row, first), values=(used, value))
+    return defaults
 
 
 def _merge_configs(shard: ShardFacts, facts: pa.Table, merged: MergedFacts) -> dict[int, dict[str, str]]:
@@ -143,10 +160,13 @@ def share_topic_loads(partitions: pa.Table, declared: Declared) -> pa.Table:
     return partitions
 
 
-def describe_topics(declared: Declared, partitions: pa.Table, without_line: Collection[str] = ()) -> pa.Table:
+def describe_topics(
+    declared: Declared, partitions: pa.Table, without_line: Collection[str] = (), defaults: Mapping[str, str] = _NOTHING
+) -> pa.Table:
     """Return one row per topic (schema TOPICS), by name, of partitions sorted by topic and partition.
 
-    without_line: topics of which kafka-topics shows partitions, but not the line with PartitionCount.
+    without_line: topics of which kafka-topics shows partitions, but not the line with PartitionCount; defaults:
+    configs that brokers set for all topics.
     """
     topic_code, names = to_codes(partitions["topic"])
     number = to_numpy(partitions["partition"]).astype(np.int64)
@@ -201,7 +221,7 @@ def describe_topics(declared: Declared, partitions: pa.Table, without_line: Coll
                 "marked_for_deletion": bool(fields.get("marked_for_deletion")),
                 "incomplete": missing > 0 or begin == end or topic in without_line or lacks_replicas,
                 "warnings": warnings,
-                **_parse_configs(configs, warnings),
+                **_parse_configs({**defaults, **configs}, warnings),
                 "partition_loads": loads.slice(begin, end - begin).to_pylist() if has_loads else None,
             }
         )

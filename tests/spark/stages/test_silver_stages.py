@@ -41,7 +41,7 @@ AFTER = [LEADER_2]  # another describe of clicks-0
 WITHOUT_LINE = (
     "its line with PartitionCount is not shown, as with --under-replicated-partitions or grep: others may be missing"
 )
-KEEP_ONE = "two listings of the same topics at different moments: keep one of them"
+KEEP_ONE = "two listings of the same topics, of different moments or clusters: keep one of them"
 HEADER = '{"delimiter": ",", "columns": ["broker_id", "rack", "host", "port"]}'
 BROKERS_CSV = ["1,a,h1,9092", "2,b,h2,9093", "3,b,,", "4,,,", "1,c,h1,9092"]  # after the header in line 1
 REASSIGNMENT = '{"topic": "new", "partition": 0, "replicas": [4, 1]}'  # no source shows its leader

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,9 @@ def load_facts(path: Path, format_name: str | None = None) -> pa.Table:
 
 
 def find_formats(text: str) -> list[str]:
-    """Return the names of the formats of a text's sections."""
-    return [section.format.name for section in divide_text(text)]
+    """Return the names of the formats of a text's sections, without what stands aside, such as commands."""
+    names = [section.format.name for section in divide_text(text) if not section.beside]
+    return [name for name, _ in groupby(names)]
 
 
 def check_facts(records: Records, table: pa.Table) -> pa.Table:

@@ -63,10 +63,64 @@ def test_three_describes_are_two_pairs(tmp_path: Path) -> None:
 def test_two_lines(tmp_path: Path) -> None:
     line = describe(1).splitlines(keepends=True)[1]
     (text,) = load(tmp_path, paste=line + line.replace("Leader: 1", "Leader: 2")).conflicting_listings
+    assert text == "paste.txt lines 1 and 2 show partition t-0 differently: keep one of them"
+
+
+def test_a_row_that_is_repeated_in_a_listing(tmp_path: Path) -> None:
+    text = describe(1, 2, 2)
+    (sentence,) = load(
+        tmp_path, paste=text + text.splitlines()[-1].replace("Leader: 2", "Leader: 1")
+    ).conflicting_listings
+    assert sentence == "paste.txt lines 4 and 5 show partition t-2 differently: keep one of them"
+
+
+def test_the_listing_that_would_be_used_is_quarantined_too(tmp_path: Path) -> None:
+    plan = "\n" + reassign([4, 2, 3]) + "\n"
+    (text,) = load(tmp_path, after=describe(2), before=describe(1), plan=plan).conflicting_listings
+    assert text.startswith("after.txt lines 1-2 and before.txt lines 1-2 show the same partitions at different moments")
+
+
+def with_id(text: str, topic_id: str) -> str:
+    return text.replace("\tPartitionCount", f"\tTopicId: {topic_id}\tPartitionCount", 1)
+
+
+def test_topic_ids_that_differ_are_two_clusters(tmp_path: Path) -> None:
+    first, second = with_id(describe(1, 2), "A" * 22), with_id(describe(2, 2), "B" * 22)
+    remedy = "give each cluster its own folder, or keep one if it was created anew"
+    (text,) = load(tmp_path, paste=first + second).conflicting_listings
     assert text == (
-        "paste.txt lines 1 and 2 show the same partitions at different moments (1 of 1 partition differs): "
-        "keep one of them"
+        f"paste.txt seems to show two clusters: topic t has id {'A' * 22} in line 1 and {'B' * 22} in line 4: {remedy}"
     )
+    (tmp_path / "paste.txt").unlink()
+    (text,) = load(tmp_path, prod=first, stage=second).conflicting_listings
+    assert text == (
+        f"prod.txt and stage.txt seem to show two clusters: topic t has id {'A' * 22} in prod.txt line 1 "
+        f"and {'B' * 22} in stage.txt line 1: {remedy}"
+    )
+
+
+def test_a_topic_that_was_created_anew_is_no_second_cluster(tmp_path: Path) -> None:
+    same = with_id(describe(1, topic="u"), "U" * 22)
+    first, second = with_id(describe(1, 2), "A" * 22), with_id(describe(2, 2), "B" * 22)
+    (text,) = load(tmp_path, after=same + second, before=same + first).conflicting_listings
+    assert "at different moments" in text
+
+
+def kcat(*hosts: str, topic: str) -> str:
+    brokers = "".join(f"  broker {i} at {host}:9092\n" for i, host in enumerate(hosts, 1))
+    partition = f'  topic "{topic}" with 1 partitions:\n    partition 0, leader 1, replicas: 1, isrs: 1\n'
+    return (
+        f"Metadata for all topics (from broker 1: x:9092/1):\n {len(hosts)} brokers:\n{brokers} 1 topics:\n{partition}"
+    )
+
+
+def test_hosts_that_differ_are_two_clusters(tmp_path: Path) -> None:
+    (text,) = load(tmp_path, a=kcat("p1", "p2", topic="t"), b=kcat("s1", "s2", topic="u")).conflicting_listings
+    assert text == (
+        "a.txt and b.txt seem to show two clusters: broker 1 has host p1 in a.txt line 3 and s1 in b.txt line 3 "
+        "(2 brokers differ): give each cluster its own folder, unless both hosts are one broker"
+    )
+    assert load(tmp_path, b=kcat("s1", "p2", topic="u")).conflicting_listings == []  # broker 2 is the same
 
 
 def test_equal_listings_do_not_conflict(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_deletion_mark_on_a_partition_line_marks_the_topic_without_a_header(tm
     snapshot = load_snapshot(find_source(str(file)))
     assert [topic["marked_for_deletion"] for topic in snapshot.topics.to_pylist()] == [True]
     assert snapshot.outcomes.to_pylist() == [
-        {"source": "describe.txt", "outcome": "accepted", "reason": None, "records": 2}
+        {"source": "describe.txt", "outcome": "accepted", "reason": None, "records": 2, "first_lines": None}
     ]
 
 
@@ -263,10 +263,10 @@ def test_reasons_of_bad_lines_name_field_and_value() -> None:
         7: 'Replicas is "1;2", expected broker ids separated by commas',
         8: 'Replicas is "99999999999", expected 0 to 2147483647',
         9: 'Leader is "-2", expected a broker id, none or -1',
-        10: 'Replicas is "", expected broker ids separated by commas',
+        10: "Replicas is empty: paste the whole line",
         13: 'Configs has "nonsense", expected key=value; the rest of the line is used',
         14: 'PartitionCount is "many", expected a whole number',
-        15: "ReplicationFactor is missing (cut off?)",
+        15: "ReplicationFactor is missing: paste the whole line",
     }
 
 
@@ -325,7 +325,7 @@ def test_other_lines_are_ignored_with_their_reason(line: str, reason: str) -> No
 @pytest.mark.parametrize(
     "line",
     [
-        "- Topic: t Partition: 0 Leader: 1 Replicas: 1 Isr: 1",
+        "-- Topic: t Partition: 0 Leader: 1 Replicas: 1 Isr: 1",
         "Topic: t Partition: 0 Leader: 1 Leader: 2 Replicas: 1 Isr: 1",
         "Topic: \tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1",
         "Topic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1 2",

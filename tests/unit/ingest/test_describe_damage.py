@@ -132,6 +132,27 @@ EXACT = {
     "confluent": _BOTH.replace("¶", "→Offline: →Observers: ¶"),
     "old header": f"Topic:orders→PartitionCount:2→ReplicationFactor:2→Configs:segment.bytes=1024¶→{_BOTH}",
     "old header without tabs": f"Topic:ordersPartitionCount:2ReplicationFactor:2Configs:segment.bytes=1024¶→{_BOTH}",
+    "bullets": _lines("• "),
+    "dashes": _lines("- ", _TABLE.replace("¶→", "¶").replace("→", " ")),
+    "quoted bullets": _lines("> > • "),
+    "dashes below a header": f"{_HEADER}¶ - {_ZERO}¶ - {_ONE}¶".replace("→", " "),
+    "a prompt": f"$ {_ZERO}¶$ {_ONE}¶",
+    "Python bytes": "".join(f"b'{line}'¶" for line in _TABLE.replace("→", "\\t").removesuffix("¶").split("¶")),
+    "log of a container": _lines("2024-05-01T12:00:00.123Z stdout F "),
+    "syslog": _lines("May  1 12:00:01 mon01 kafka-check[4242]: "),
+    "log of a program": _lines("[12:00:02] INFO  check.py:88 - "),
+    "lines of a box": "".join(f"│ {line} │¶" for line in _TABLE.removesuffix("¶").split("¶")),
+    "notes behind values": f"{_ZERO}   # <-- 2 is missing¶{_ONE} // ok¶",
+    "an arrow behind a value": f"{_ZERO} ← here¶{_ONE}\t<-- fine¶",
+    "braces": _BOTH.replace("3,2", "{3,2}").replace("Isr: 3¶", "Isr: {3}¶"),
+    "parentheses": _BOTH.replace("3,2", "(3, 2)").replace("Isr: 3¶", "Isr: (3)¶"),
+    "blanks in lists": f"{_ZERO}¶{_ONE}¶".replace(",", " "),
+    "blanks in brackets": f"{_ZERO}¶{_ONE}¶".replace("3,2", "[3 2]").replace("2,3", "[2 3]"),
+    "full-width commas": _BOTH.replace(",", "，"),
+    "text around pre": f"<h1>Runbook</h1><pre>{_TABLE.removesuffix('¶')}</pre><p>b3 & b4: spare</p>¶",
+    "a deleted file beside it": f"<del>old</del>¶{_TABLE}",
+    "shell comments beside it": f"# all is well: Leader and Isr¶{_TABLE}// Topic: we should talk tomorrow¶",
+    "a Markdown heading": f"# Topic: orders¶{_BOTH}".replace("Topic: orders→P", "P"),
     "prose around": f"This is the table of Topic: orders\nThe Leader: field shows the leader.¶{_TABLE}",
 }  # fmt: skip
 # As the damage goes, nobody can say what was meant: all that is lost is quarantined.
@@ -141,7 +162,18 @@ QUARANTINED = {
     "the header is cut off": "Topic: pay...¶" + _BOTH.replace("Topic: orders→P", "→P"),
     "a prompt ends the header": f"{_HEADER}¶$ kafka-topics.sh --topic pay¶→{_BOTH}".replace("Topic: orders→P", "P"),
     "words before": f"as you see {_ZERO}¶",
-    "a removed line of a diff": f"-{_ZERO}¶- {_ONE}¶",
+    "removed lines of a diff": f"-→{_ZERO}¶-{_ONE}¶",
+    "added lines of a diff": f"+→{_ZERO}¶+ {_ONE}¶",
+    "removed and added lines": f"- {_ZERO}¶+ {_ONE}¶",
+    "a plain diff": f"< {_ZERO}¶---¶> {_ONE}¶",
+    "struck out lines": f"~~{_ZERO}~~¶<del>{_ONE}</del>¶",
+    "an HTML comment": f"<!-- {_ZERO} -->¶",
+    "a template": "Topic: orders→Partition: <n>→Leader: <broker id>→Replicas: <list>→Isr: <list>¶",
+    "blanks in one list": _ZERO.replace("Isr: 3", "Isr: 3 2"),
+    "blanks in lists that do not fit": "Topic: orders→Partition: 0→Leader: 1001→Replicas: 10 01→Isr: 1001¶",
+    "a note in a list": _ZERO.replace("Isr: 3", "Isr: 3 (2 is missing!)"),
+    "a comma before a note": _ZERO.replace("Isr: 3", "Isr: 3, ← here"),
+    "a note that is wrapped": "Topic: orders→Partition: 0→Leader: 3→Replicas: 3,2→Isr: 3 # missing¶2¶",
     "a number is wrapped": "→Topic: orders→Partition: 0→Leader: 3→Replicas: 3,2→Isr: 1¶2¶",
     "a number is wrapped before a comma": "→Topic: orders→Partition: 0→Leader: 3→Replicas: 3,2→Isr: 1¶2,3¶",
     "a label is wrapped": "Topic: orders→Partition: 0→Leader: 3→Repli¶cas: 3,2→Isr: 3,2¶",
@@ -205,6 +237,44 @@ def test_an_ambiguous_damage_is_quarantined(name: str) -> None:
     assert _rows(tables, FactKind.REJECTED)
     assert not [row for row in _rows(tables, FactKind.IGNORED) if row["reasons"] == ["prose"]]
     assert _partitions(tables) == (_READ if name == "a header of another topic is missing" else {})
+
+
+@pytest.mark.parametrize("mark", ["# ", "// ", ";", "> # ", "/* ", "3:# "])
+def test_a_line_that_is_commented_out_beside_others_is_quarantined(mark: str) -> None:
+    tables = _read(f"{mark}Topic: old Partition: 0 Leader: 9 Replicas: 9 Isr: 9¶{_TABLE}")
+    (row,) = _rows(tables, FactKind.REJECTED)
+    assert row["line_number"] == 1
+    assert "commented out beside lines that are not" in row["reasons"][0]
+    assert _partitions(tables) == _READ
+
+
+def test_the_context_of_a_diff_is_read_and_its_changes_are_quarantined() -> None:
+    text = f"--- a.txt¶+++ b.txt¶@@ -1,3 +1,3 @@¶ {_HEADER}¶ →{_ZERO}¶-→{_ONE}¶+→{_ONE.replace('Isr: 2,3', 'Isr: 2')}¶"
+    tables = _read(text)
+    assert [row["line_number"] for row in _rows(tables, FactKind.REJECTED)] == [6, 7]
+    assert all("diff" in row["reasons"][0] for row in _rows(tables, FactKind.REJECTED))
+    assert _partitions(tables) == {"orders": {0: _READ["orders"][0]}}
+
+
+@pytest.mark.parametrize("text", [f"1a2,3¶> {_ZERO}¶> {_ONE}¶", f"@@ -1,2 +0,0 @@¶- {_ZERO}¶- {_ONE}¶"])
+def test_line_numbers_of_a_diff_show_what_the_marks_below_mean(text: str) -> None:
+    tables = _read(text)
+    assert [row["line_number"] for row in _rows(tables, FactKind.REJECTED)] == [2, 3]
+    assert _partitions(tables) == {}
+
+
+def test_some_dashes_among_partitions_are_a_diff_and_dashes_before_all_are_a_list() -> None:
+    tables = _read(f"{_HEADER}¶- {_ZERO}¶  {_ONE}¶".replace("→", " "))
+    assert [row["line_number"] for row in _rows(tables, FactKind.REJECTED)] == [2]
+    assert _partitions(tables) == {"orders": {1: _READ["orders"][1]}}
+
+
+def test_a_reason_shows_what_the_file_has_and_no_escapes_of_it() -> None:
+    lines = (_ONE.replace("Leader: 2", f"Leader: {value}") for value in ("<broker id>", "①"))
+    text = "¶".join(lines)
+    reasons = [row["reasons"][0] for row in _rows(_read(text), FactKind.REJECTED)]
+    assert 'Leader is "<broker id>"' in reasons[0]
+    assert 'Leader is "①"' in reasons[1]
 
 
 @pytest.mark.parametrize("line", PROSE)

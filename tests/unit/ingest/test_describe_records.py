@@ -127,6 +127,30 @@ def test_every_line_is_in_one_record_and_both_parsers_agree(text: str) -> None:
     assert check_facts(records, FORMAT.parse_facts(records)).equals(parse_each(records, parse_line))
 
 
+_SEPARATORS = st.sampled_from(["\n", "\n", "\n", " ", "\t", "", "\n  ", " \n", "\n> ", "\n\n"])
+
+
+@given(st.lists(_SEPARATORS, min_size=8, max_size=8), st.sampled_from([NAMED, HEADER, "Topic: t", "12", "text", ""]))
+def test_wrapped_records_of_a_run_are_those_that_are_read_line_by_line(separators: list[str], end: str) -> None:
+    words = ["Topic: t Partition:", "{}", "Leader:", "1", "Replicas:", "1,2", "Isr:", "1"]
+    record = "".join(word + separator for word, separator in zip(words, [*separators[:7], "\n"], strict=True))
+    text = "".join(record.format(number) for number in range(3)) + NAMED + separators[7] + end
+    records = read_records(text)
+    rows = list(zip(records.line_number, records.context, records.raw, strict=True))
+    assert rows == list(join_lines(enumerate(text.removesuffix("\n").split("\n"), 1)))
+    assert check_facts(records, FORMAT.parse_facts(records)).equals(parse_each(records, parse_line))
+
+
+def test_a_long_listing_that_is_wrapped_takes_little_time() -> None:
+    text = "".join(f"Topic: a Partition: {i} Leader: 1 Replicas:\n1,2 Isr:\n1,2\n" for i in range(30_000))
+    begin = time.process_time()
+    records = read_records(text)
+    facts = FORMAT.parse_facts(records)
+    assert time.process_time() - begin < 3  # 0.3 s; line by line, 4 s
+    assert facts["kind"].to_pylist() == [FactKind.PARTITION] * 30_000
+    assert records.line_number[-1] == 89_998
+
+
 def test_a_plain_line_that_another_may_continue_is_quarantined() -> None:
     text = f"{NAMED}\tElr: 2\tLastKnownElr: \n\n3\n"
     records = read_records(text)

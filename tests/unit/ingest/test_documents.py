@@ -104,6 +104,17 @@ def test_bad_log_dirs_are_rejected_one_by_one() -> None:
     ]
 
 
+def test_objects_inside_of_a_log_dir_are_rejected() -> None:
+    """A second document that begins where the first one breaks must not vanish."""
+    inner = {"brokers": [{"broker": 1, "logDirs": [{"logDir": "/d", "partitions": [{"partition": "t-0"}]}]}]}
+    broker = {"broker": 1, "logDirs": [inner, {"logDir": "/d", "partitions": {"partition": "t-1"}}], "extra": [1]}
+    text = json.dumps({"brokers": [broker], "others": [{"partition": "t-2"}]})
+    records = log_dirs.FORMAT.read_records(text, "x")
+    rows = shorten(check_facts(records, log_dirs.FORMAT.parse_facts(records)))
+    assert [row["kind"] for row in rows] == ["broker", "rejected", "rejected", "rejected", "rejected"]
+    assert all("Kafka writes no such value here" in row["reasons"][0] for row in rows[1:])
+
+
 def test_complete_elements_of_a_document_that_breaks_off_are_used() -> None:
     rows = load_facts(FORMATS_DIR.parent / "bad" / "log-dirs-cut.txt").to_pylist()
     assert [row["kind"] for row in rows[3:]] == ["broker", "rejected", "replica", "replica", "rejected", "rejected"]

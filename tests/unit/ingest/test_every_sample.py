@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import SourceError
-from pipelines.ingest.format_registry import FORMATS
+from pipelines.ingest.format_registry import CHOICES
 from pipelines.ingest.text import read_text
 
 from .facts import BAD_DIR, SAMPLES, find_formats, load_facts
@@ -28,6 +28,8 @@ NAMES = {
     "reassignment-list": "reassignment-list",
     "kcat": "kcat",
     "metadata": "metadata-json",
+    "metadata-shell": "metadata-shell",
+    "topic-configs": "topic-configs",
     "rpk": "rpk",
     "broker-api-versions": "broker-api-versions",
     "java-description": "java-description",
@@ -80,8 +82,7 @@ def test_the_error_of_a_rejected_file_names_the_file(name: str) -> None:
 
 
 def test_every_format_has_a_sample() -> None:
-    by_content = set(FORMATS) - {"unrecognised", "unsupported"}  # these are for files that are an error
-    assert {expected_format(path) for path in READ} == by_content
+    assert {expected_format(path) for path in READ} == set(CHOICES)
 
 
 def test_the_readme_explains_every_sample() -> None:

@@ -13,6 +13,7 @@ from pipelines.ingest.source_format import FactKind
 from .facts import FORMATS_DIR, check_facts, facts, faults, reasons, shorten
 
 T1, T3 = "A" * 22, "C" * 22
+SNAPSHOT = "dump the snapshot before it too, as in --files N.checkpoint,N.log"
 
 
 def _record(kind: str, **data: object) -> str:
@@ -36,6 +37,7 @@ def test_the_records_of_a_log_in_order() -> None:
         {"kind": "partition", **orders, "partition": 0, "leader": 1, "replicas": [1, 2], "isr": [1, 2], **placed},
         {"kind": "partition", **orders, "partition": 1, "leader": 2, "replicas": [2, 1], "isr": [2, 1], **placed},
         {"kind": "config", "topic": "orders", "configs": [("min.insync.replicas", "2")]},
+        {"kind": "topic_defaults", "configs": [("min.insync.replicas", "1")]},
         {"kind": "partition_change", **orders, "partition": 0, "isr": [1]},
         {
             "kind": "partition_change",
@@ -111,7 +113,7 @@ def test_a_snapshot_and_bare_payloads_are_read_the_same_way() -> None:
 
 def test_reasons_of_bad_records_name_key_and_value() -> None:
     assert {n: reason.removeprefix("unparsable: ") for n, reason in faults("kraft-bad.txt").items()} == {
-        2: f'topicId "{T1}" belongs to no topic that the log has created',
+        2: f'topicId "{T1}" belongs to no topic that the log has created: {SNAPSHOT}',
         4: "replicas[0] is true, expected a whole number",
         5: "leader is -7, expected -1 to 2147483647",
         6: 'partitionId is "0x", expected a whole number',
@@ -131,3 +133,32 @@ _TEXT = (FORMATS_DIR / "kraft-log.txt").read_text()
 def test_no_damage_to_a_log_raises(at: int, cut: int, extra: str) -> None:
     records = FORMAT.read_records(_TEXT[:at] + extra + _TEXT[at + cut :], "x")
     check_facts(records, FORMAT.parse_facts(records))
+
+
+def find_warnings(text: str) -> list[tuple[int, str]]:
+    records = FORMAT.read_records(text, "x")
+    rows = check_facts(records, FORMAT.parse_facts(records)).to_pylist()
+    assert [row["is_selection"] for row in rows if row["warning"]] == [True] * sum(bool(r["warning"]) for r in rows)
+    return [(row["line_number"], row["warning"]) for row in rows if row["warning"]]
+
+
+def test_a_log_without_its_begin_is_a_warning() -> None:
+    late = (
+        "the log begins at offset {}, so older topics and brokers are missing: "
+        "dump the snapshot before it too, as in --files N.checkpoint,N.log"
+    )
+    topic = "| offset: 5001 payload: " + _record("TOPIC_RECORD", name="t", topicId=T1) + "\n"
+    dump = f"Dumping 5000.log\nLog starting offset: 5000\n{topic}"
+    assert find_warnings(dump) == [(2, late.format(5000))]
+    assert find_warnings(topic) == [(1, late.format(5001))]
+    for before in ("Snapshot end offset: 5000, epoch: 3\n", "Log starting offset: 0\n", topic.replace("5001", "2")):
+        assert find_warnings(before + dump) == []
+
+
+def test_what_all_brokers_set_for_topics_is_their_default() -> None:
+    config = {"resourceType": 4, "resourceName": "", "name": "min.insync.replicas", "value": "2"}
+    rows = [_record("CONFIG_RECORD", **(config | change)) for change in ({}, {"resourceName": "1"}, {"value": None})]
+    records = FORMAT.read_records("\n".join(rows), "x")
+    facts = check_facts(records, FORMAT.parse_facts(records))
+    assert facts["kind"].to_pylist() == ["topic_defaults", "ignored", "topic_defaults"]
+    assert facts["configs"].to_pylist() == [[("min.insync.replicas", "2")], None, [("min.insync.replicas", None)]]

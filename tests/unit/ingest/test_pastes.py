@@ -1,4 +1,4 @@
-"""Every paste of data_samples/pastes gives the partitions, brokers and quarantined lines that stand beside it."""
+"""Every paste of data_samples/pastes gives the partitions, brokers, quarantined lines and warnings beside it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PASTES = sorted(p for p in FOLDER.iterdir() if p.suffix not in (".expected", ".m
 
 
 def describe(path: Path) -> Iterator[str]:
-    """Yield what a source shows, a line per partition, state of brokers and quarantined record."""
+    """Yield what a source shows and what it lacks: partitions, brokers, topics, quarantined records, warnings."""
     try:
         snapshot = load_snapshot(Source("paste", (path,)))
     except SourceError as error:
@@ -41,9 +41,13 @@ def describe(path: Path) -> Iterator[str]:
         ]
         if ids:
             yield f"{state}: {' '.join(ids)}"
+    for row in snapshot.topics.to_pylist():
+        if not row["listed_partitions"]:
+            yield f"named, but not shown: {row['topic']}"
     for row in snapshot.quarantined:
         yield f"quarantined: line {row['line_number']}: {'; '.join(row['reasons'])}"
     yield from (f"warning: {line}" for line in snapshot.conflicting_listings)
+    yield from (f"warning: line {row['line_number']}: {row['warning']}" for row in snapshot.warnings.to_pylist())
     for row in snapshot.conflicts.to_pylist():
         yield f"conflict: {row['entity']}: {row['field']} {row['value']} or {row['other_value']}: {row['outcome']}"
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.ingest.format_registry import FORMATS, divide_text, read_file, read_files
-from pipelines.ingest.sections import find_document_end, find_sections
+from pipelines.ingest.sections import find_document_end, find_sections, read_sections
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import Source
 from pipelines.ingest.text import MAX_LINE
@@ -283,3 +283,17 @@ def test_all_samples_of_a_folder_in_one_file_lose_nothing(tmp_path: Path) -> Non
     together = read_file(tmp_path / "x", None)
     count = sum(len(part.records) for snapshot in alone for file in snapshot.files for part in file.parts)
     assert sum(len(part.records) for part in together.parts) == count
+
+
+def test_thousands_of_documents_that_break_off_take_linear_time() -> None:
+    text = '/brokers/topics/t\n{"version":\n' * 5_000
+    begin = time.monotonic()
+    sections = divide_text(text)
+    assert sum(section.is_cut for section in sections) == 5_000
+    read_sections(text, "x", sections)
+    assert time.monotonic() - begin < 5
+
+
+def test_a_line_below_a_broken_document_that_its_reader_cannot_begin_with_is_quarantined(tmp_path: Path) -> None:
+    text = '[\n  {\n    "topic": "orders",\npartitions": [\n'
+    assert [row["line_number"] for row in load(tmp_path, f"{text}\n{DESCRIBE}").quarantined] == [2, 4]

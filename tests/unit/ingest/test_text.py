@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import time
 import tracemalloc
@@ -110,6 +111,21 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     assert snapshot.partitions.num_rows == 2
     with pytest.raises(SourceError, match="is a pipe"):
         compute_snapshot_id(find_source(str(pipe)), None)
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_utf_16_needs_no_byte_order_mark(tmp_path: Path, codec: str) -> None:
+    (tmp_path / "x").write_bytes("Topic: orders\tPartition: 0\n".encode(codec))
+    assert read_text(tmp_path / "x") == "Topic: orders\tPartition: 0\n"
+
+
+def test_the_log_of_a_container_is_unwrapped(tmp_path: Path) -> None:
+    lines = ["Topic: a\tPartition: 0\n", 'quoted "x"\n', "\n"]
+    log = "".join(
+        json.dumps({"log": line, "stream": "stdout", "time": "x"}, separators=(",", ":")) + "\n" for line in lines
+    )
+    (tmp_path / "x").write_text(log + "plain\n")
+    assert read_text(tmp_path / "x") == "".join(lines) + "plain\n"
 
 
 def test_colours_and_titles_of_a_terminal_are_removed(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pipelines.errors import SourceError
 from pipelines.ingest.format_registry import check_source, list_unused_files, read_files
 from pipelines.ingest.sources import Source, find_source
 from pipelines.ingest.text import MAX_FILE_BYTES
+from pipelines.ingest.unsupported_tables import find_table
 
 from .facts import BAD_DIR, FORMATS_DIR
 from .test_sections import DESCRIBE, load, replicas
@@ -35,7 +36,7 @@ def fail(tmp_path: Path, content: str | bytes, name: str = "x.txt") -> str:
     ("text", "message"),
     [
         ("NodeId\tLogEndOffset\tLag\n1\t5\t0\n", "is output of kafka-metadata-quorum"),
-        ("Dynamic configs for topic orders are:\n", "is output of kafka-configs"),
+        ("Completed updating config for topic orders.\n", "is output of kafka-configs"),
         ("Topic orders is marked for deletion.\n", "is messages of kafka-topics"),
         ("Formatting metadata directory /d with metadata.version 4.1.\n", "is output of kafka-storage"),
         ("Cluster ID: 5L6g3nShT-eMCtK--X86sw\n", "is output of kafka-cluster"),
@@ -51,6 +52,26 @@ def fail(tmp_path: Path, content: str | bytes, name: str = "x.txt") -> str:
             "failed: this is its error",
         ),
         ("org.apache.kafka.common.errors.TopicAuthorizationException: no\n", "failed: it was not authorized"),
+        ("TOPIC  PARTITION REPLICA ISLEADER ISINISR\na 0 1 true true\n", "is output of kafka-replica-status"),
+        ("topic,partition,leader,replicas,isr\na,0,1,1,1\n", "line 1: is a table of partitions of another tool"),
+        ("topic\tpartition\tleader\treplica1\tisr\na\t0\t1\t1\t1 2 3\n", "is a table of partitions of another tool"),
+        (
+            "[2024-01-01 10:00:00]  INFO x\n  ID  | LEADER |  ISR  | REPLICAS | DISTINCT RACKS\n",
+            "is a table of topicctl",
+        ),
+        ("Partition  High Watermark  Leader  Replicas  ISR\n1  10  -1  [2]  []\n", "is a table of kaf"),
+        ("CLUSTER HEALTH OVERVIEW\n=====\nHealthy:  false\n", "is rpk cluster health"),
+        ("  oldestOffset: 0\n  Leader: b1:9092\n", "is output of kafkactl"),
+        ("Topic: a^IPartitionCount: 2^I$\n", "is output of cat -A"),
+        ("Topic     : a\nPartition : 0\n", "is a list of PowerShell"),
+        ("{\\rtf1\\ansi Topic: a}\n", "is RTF, which this program does not read"),
+        (
+            "[2023-05-04 10:00:01,140] ERROR [Controller id=2] failed (state.change.logger)\n"
+            "kafka.common.StateChangeFailedException: x\n\tat kafka.controller.X.y(X.scala)\n",
+            "line 1: is a log of a broker or a client",
+        ),
+        ("id,hostname,availability zone,state\n1,k1,a,up\n", "Name the column of their numbers broker_id"),
+        ("1,eu-1a\n2,eu-1b\n", "Add the line broker_id,rack at its top"),
         ('{"kind":"kafka-placement plan","version":1}', "is a plan of this program, which is no source"),
         ('{"connector.class":"x","topics":"a"}', "is the configuration of a connector"),
     ],
@@ -76,10 +97,13 @@ def test_binary_files_are_named(tmp_path: Path) -> None:
         tar.addfile(tarfile.TarInfo("describe.txt"))
     assert "is a tar archive. Extract it" in fail(tmp_path, gzip.compress(archive.getvalue()), "x.tar.gz")
     assert "is a zip archive" in fail(tmp_path, b"PK\x03\x04\0\0")
+    assert "is a spreadsheet. Save its sheet as CSV." in fail(tmp_path, b"PK\x03\x04\0\0", "brokers.xlsx")
     assert "is a Parquet file" in fail(tmp_path, b"PAR1\0\0")
     assert "is an image" in fail(tmp_path, b"\x89PNG\r\n\x1a\n\0")
     assert "Kafka's own .log files" in fail(tmp_path, b"\0" * 80, "00000000000000000000.log")
-    assert "is binary, not text" in fail(tmp_path, b"\0" * 80, "x.dat")
+    assert "is binary, not text: line 1 has a NUL byte" in fail(tmp_path, b"\0" * 80, "x.dat")
+    half = DESCRIBE.encode() + "Topic: a\tPartition: 0\n".encode("utf-16-le")
+    assert "is partly UTF-16" in fail(tmp_path, half)
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -114,3 +138,38 @@ def test_unused_files_of_a_folder_are_named(tmp_path: Path) -> None:
 def test_a_file_that_is_one_long_line_is_named(tmp_path: Path) -> None:
     message = fail(tmp_path, "Topic: t Partition: 0 Leader: 1 Replicas: 1 Isr: 1 " * 20_000)
     assert "x.txt, line 1: the line has more than 1,000,000 characters" in message
+
+
+@pytest.mark.parametrize(
+    ("header", "rows"),
+    [
+        ("Partition  High Watermark  Leader  Replicas  ISR", ["0  10  1  [1 2 3]  [1]", "1  10  -1  [2]  []"]),
+        ("| Topic | Partition | Leader | Replicas | ISR |\n|---|---|---|---|---|", ["| orders | 0 | none | 3 | |"]),
+        ("||Topic||Partition||Leader||Replicas||ISR||", ["|orders|0|none|2|2|"]),
+        ("topic,partition,leader,replicas,isr", ['orders,0,1,"1,2","1,2"', "orders,1,-1,3,3"]),
+        ("PARTITION   OLDEST_OFFSET   NEWEST_OFFSET   LEADER   REPLICAS   IN_SYNC_REPLICAS", ["1  0  7  none  2,3"]),
+    ],
+)
+def test_rows_below_the_header_of_an_unread_table_are_quarantined(tmp_path: Path, header: str, rows: list[str]) -> None:
+    snapshot = load(tmp_path, "\n".join([header, *rows, "", DESCRIBE, header, *rows, DESCRIBE]))
+    assert replicas(snapshot) == {0: [3, 2], 1: [2, 3]}
+    assert [row["raw"] for row in snapshot.quarantined] == rows * 2
+    assert all("which this program does not read" in row["reasons"][0] for row in snapshot.quarantined)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Topic orders partition 0 has no leader, only replica is on 3",
+        "We compared topic, partition, leader, and what else the replicas and the isr show, then",
+        *DESCRIBE.splitlines(),
+    ],
+)
+def test_other_lines_are_no_header_of_a_table(line: str) -> None:
+    assert find_table(line) is None
+
+
+def test_what_is_not_read_of_partitions_is_a_warning(tmp_path: Path) -> None:
+    health = "CLUSTER HEALTH OVERVIEW\nHealthy: false\nNodes down: [2]\n"
+    (row,) = load(tmp_path, f"{DESCRIBE}\n{health}").warnings.to_pylist()
+    assert row["warning"].startswith("rpk cluster health is not read: run rpk cluster info")

@@ -73,6 +73,8 @@ def test_a_session_gives_the_znodes_that_it_shows() -> None:
         {"broker_id": 2, "registered": True},
         {"broker_id": 3, "registered": True},
         {"broker_id": 1, "registered": True, "rack": "east", "host": "b1", "port": 9092},
+        {"topic": "audit"},
+        {"topic": "orders"},
         {"topic": "orders", "partition_count": 2},
         {"topic": "orders", "partition_count": 2},
         {"topic": "orders", "partition": 0, "replicas": [1, 2]},
@@ -88,7 +90,6 @@ def test_a_session_gives_the_znodes_that_it_shows() -> None:
         "blank line": 2,
         "prompt": 14,
         "stat line": 13,
-        "listing": 1,
         "node does not exist": 1,
         "znode without placement": 2,
     }
@@ -149,6 +150,13 @@ def test_a_missing_znode_shows_that_the_broker_is_not_registered(answer: str) ->
     assert broker_facts(("get /brokers/ids/3", answer)) == unregistered(3)
 
 
+def test_what_all_brokers_set_for_topics_is_their_default() -> None:
+    data = '{"version":1,"config":{"log.retention.ms":"5","unclean.leader.election.enable":"true"}}'
+    expected = [(FactKind.TOPIC_DEFAULTS, {"configs": [("unclean.leader.election.enable", "true")]})]
+    assert parse_znode("/config/brokers/<default>", data) == expected
+    assert parse_znode("/config/brokers/1", data)[0][0] is FactKind.IGNORED
+
+
 def test_another_missing_znode_says_nothing_about_brokers() -> None:
     assert broker_facts(("get /brokers/topics/t", "Node does not exist: /brokers/topics/t"), TOPIC_OF_3) == []
     assert broker_facts(("get /brokers/ids/x", "Node does not exist: /brokers/ids/x"), TOPIC_OF_3) == []
@@ -158,6 +166,37 @@ def test_another_missing_znode_says_nothing_about_brokers() -> None:
 def test_a_missing_znode_under_a_wrong_path_takes_no_broker_down() -> None:
     wrong = [(LIST, NO_IDS), ("get /brokers/ids/1", "Node does not exist: /brokers/ids/1")]
     assert broker_facts(*wrong, ("ls /kafka/brokers/ids", "[1]")) == registered(1)
+
+
+def topic_facts(text: str) -> list[dict[str, object]]:
+    records = zookeeper_cli.FORMAT.read_records(text, "x")
+    rows = shorten(check_facts(records, zookeeper_cli.FORMAT.parse_facts(records)), FactKind.TOPIC, FactKind.BROKER)
+    return drop_kind(rows)
+
+
+def test_listings_name_topics() -> None:
+    listings = [("ls /brokers/topics", "[audit, money]"), ("ls /brokers/topics/audit", "[partitions]")]
+    assert topic_facts(session(*listings)) == [{"topic": "audit"}, {"topic": "money"}, {"topic": "audit"}]
+    deletions = session(("ls /admin/delete_topics", "[old]"), ("ls /config/topics", "[older]"))
+    assert topic_facts(deletions) == [{"topic": "old", "marked_for_deletion": True}]
+
+
+def test_the_lines_of_a_recursive_listing_name_topics_and_partitions() -> None:
+    paths = ["/brokers", "/brokers/ids", "/brokers/ids/1", "/brokers/topics", "/brokers/topics/a.b"]
+    paths += [f"/brokers/topics/a.b/partitions{end}" for end in ("", "/0", "/0/state", "/12", "/12/state")]
+    paths += ["/brokers/topics/money"]
+    text = session(("ls -R /brokers", "\n".join(paths)), TOPIC_OF_3)
+    names, one, other = [{"topic": "a.b"}, {"topic": "money"}], [{"topic": "a.b"}], [{"topic": "money"}]
+    count = [{"topic": "a.b", "partition_count": 13}]  # partition 0 to 12: the others were cut off
+    assert topic_facts(text) == [*names, *one, *count, *other, {"topic": "t", "partition_count": 1}]
+    records = zookeeper_cli.FORMAT.read_records(text, "x")
+    rows = shorten(check_facts(records, zookeeper_cli.FORMAT.parse_facts(records)), FactKind.IGNORED)
+    assert [row["reasons"] for row in rows[1:8]] == [["listing"]] * 7
+
+
+def test_topics_that_are_listed_and_not_shown(tmp_path: Path) -> None:
+    snapshot = load_session(tmp_path, ("ls /brokers/topics", "[money, t]"), TOPIC_OF_3, STATE_OF_3)
+    assert {row["topic"]: row["incomplete"] for row in snapshot.topics.to_pylist()} == {"money": True, "t": False}
 
 
 def load_session(folder: Path, *commands: tuple[str, str]) -> Snapshot:

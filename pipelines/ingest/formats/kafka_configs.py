@@ -1,0 +1,103 @@
+"""`kafka-configs --describe`: the configs of topics, and what brokers set for all topics.
+
+Headers and config lines are as ConfigCommand prints them, of Kafka 0.9 to 4.1.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from pipelines.ingest.formats.checked_values import as_topic, unparsable
+from pipelines.ingest.formats.topic_configs import split_configs
+from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
+from pipelines.ingest.text import classify_noise, split_lines
+
+_START = r"[\s>|#`]*+"
+# What the configs below a header, or behind it, are of.
+_HEADER = re.compile(
+    _START + r"(?:(?P<origin>[A-Z][a-zA-Z]*+(?: credential)?) )?(?:default )?[Cc]onfigs? for (?:default )?"
+    r"(?P<entity>topic|broker|broker-logger|client-metric|group|client|user|ip|client-id|user-principal)s?"
+    r"(?:[ :]'?(?P<name>[^\s']++)'?)?(?:,[^\n=]{1,300}?)?(?: in the cluster)? "
+    r"are(?::?\s*+$|\s++(?P<configs>[a-zA-Z][a-zA-Z0-9._-]*+=.*))",
+    re.DOTALL,
+)
+_IN_CLUSTER = "in"  # the word behind `brokers` in the header of the default of all brokers
+_SENSITIVE = " sensitive="
+_CONFIG = re.compile(_START + r"(?P<key>[a-zA-Z][a-zA-Z0-9._-]*+)=(?P<value>.*)", re.DOTALL)
+# Contexts of config lines; those of a topic have its name behind.
+_TOPIC, _BROKERS, _OTHER = "topic ", "brokers", "other"
+_NOT_USED = "output of kafka-configs: not used"
+MINIMUM, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
+
+
+def parse_defaults(configs: Iterable[tuple[str, str | None]]) -> list[Fact]:
+    """Return the facts of what brokers set for the topics without an own value; None removes a config."""
+    used = [(key, value) for key, value in configs if key in (MINIMUM, UNCLEAN)]
+    return [(FactKind.TOPIC_DEFAULTS, {"configs": used})] if used else ignore(_NOT_USED)
+
+
+def _is_line(line: str) -> bool:
+    line = line[:2_000]
+    return _HEADER.match(line) is not None or (_SENSITIVE in line and _CONFIG.match(line) is not None)
+
+
+def _read_records(text: str, _path: str) -> Records:
+    return Records.from_rows(_read_rows(text))
+
+
+def _read_rows(text: str) -> Iterator[Row]:
+    entity: str | None = None
+    for number, line in enumerate(split_lines(text), 1):
+        header = _match_header(line)
+        if header is not None:
+            entity = _find_entity(header)
+        yield number, entity, line
+
+
+def _match_header(line: str) -> re.Match[str] | None:
+    return _HEADER.match(line) if "onfig" in line[:200] else None
+
+
+def _find_entity(header: re.Match[str]) -> str:
+    """Return the context of the config lines below a header."""
+    if header["entity"] == "topic" and header["name"]:
+        return _TOPIC + header["name"]
+    is_default = header["name"] in (None, _IN_CLUSTER) or header["origin"] == "Default"
+    return _BROKERS if header["entity"] == "broker" or (header["entity"] == "topic" and is_default) else _OTHER
+
+
+def _parse_record(context: str | None, raw: str) -> list[Fact]:
+    header = _match_header(raw)
+    if header is not None:
+        return _parse_header(header, context or _OTHER)
+    if _SENSITIVE not in raw or (config := _CONFIG.match(raw)) is None:
+        return ignore(classify_noise(raw))
+    key, value = config["key"], config["value"].partition(_SENSITIVE)[0].strip()
+    if context is None and key in (MINIMUM, UNCLEAN):
+        raise unparsable(f"{key} of which topic? the line above it is missing, as in: Dynamic configs for topic t are:")
+    return _parse_configs(context or _OTHER, [(key, value)])
+
+
+def _parse_header(header: re.Match[str], context: str) -> list[Fact]:
+    configs, problems = split_configs(header["configs"] or "")
+    if problems and context != _OTHER:
+        raise unparsable("; ".join(problems))
+    if not context.startswith(_TOPIC):
+        return _parse_configs(context, configs)
+    topic = as_topic(context.removeprefix(_TOPIC), "topic")
+    return [(FactKind.CONFIG, {"topic": topic, "configs": configs})]
+
+
+def _parse_configs(context: str, configs: list[tuple[str, str]]) -> list[Fact]:
+    if context.startswith(_TOPIC):
+        known = [(key, value) for key, value in configs if value != "null"]  # Kafka hides passwords so
+        topic = as_topic(context.removeprefix(_TOPIC), "topic")
+        return [(FactKind.CONFIG, {"topic": topic, "configs": known})] if known else ignore(_NOT_USED)
+    return parse_defaults(configs) if context == _BROKERS else ignore(_NOT_USED)
+
+
+FORMAT = Format(
+    "topic-configs",
+    "kafka-configs --describe",
+    Signature(line=_is_line, is_exhaustive=True),
+    *(_parse_record, _read_records),
+)

@@ -1,0 +1,170 @@
+"""What a shell session shows beside data: commands of Kafka's tools, and the errors of commands that failed.
+
+They say what the data below them lacks: a filter shows only some of the partitions, a failed command perhaps broke off.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from pipelines.ingest.formats.bootstrap_servers import BROKER, Servers, are_of_two_clusters, find_servers
+from pipelines.ingest.formats.command_failures import find_failure
+from pipelines.ingest.formats.partition_filters import Selection, find_selection, lists_partitions
+from pipelines.ingest.formats.shell_words import Command, begins_command, is_continued, is_rest, parse_commands
+from pipelines.ingest.source_format import Fact, Format, Records, Row, Signature, ignore
+from pipelines.ingest.text import PROMPT, PROSE, classify_noise, split_lines
+
+ERROR = "error of a command"
+
+
+class ShownCommand(NamedTuple):
+    """A command that a file shows, perhaps on several lines."""
+
+    line_number: int
+    last_line: int
+    parts: Sequence[Command]  # of its pipeline, and of what it runs before and after
+
+
+def _is_line(line: str) -> bool:
+    return begins_command(line) or is_rest(line) or find_failure(line) is not None
+
+
+def find_commands(lines: Sequence[str]) -> Iterator[ShownCommand]:
+    """Yield the commands of tools in the lines of a file."""
+    at = 0
+    while at < len(lines):
+        begin, at = at, at + 1
+        if not lines[begin] or not (begins_command(lines[begin]) or is_rest(lines[begin])):
+            continue
+        while at < len(lines) and lines[at].strip() and (is_continued(lines[at - 1]) or is_rest(lines[at])):
+            at += 1
+        text = " ".join(line.rstrip().removesuffix("\\") for line in lines[begin:at])
+        yield ShownCommand(begin + 1, at, list(parse_commands(text)))
+
+
+def _read_records(text: str, _path: str) -> Records:
+    lines = split_lines(text)
+    contexts = _describe_commands(lines) | _describe_errors(lines)
+    return Records.from_rows(_build_rows(lines, contexts))
+
+
+def _build_rows(lines: Sequence[str], contexts: dict[int, dict[str, Any]]) -> Iterator[Row]:
+    for number, line in enumerate(lines, 1):
+        if not line:  # of another format
+            continue
+        context = contexts.get(number)
+        yield number, None if context is None else json.dumps(context), line
+
+
+def _describe_commands(lines: Sequence[str]) -> dict[int, dict[str, Any]]:
+    """Return by line number what each command shows of the completeness of its output."""
+    contexts: dict[int, dict[str, Any]] = {}
+    topics: dict[str, str] = {}  # topics that commands show alone -> the option of the first
+    first_with_topic = 0
+    clusters: list[tuple[Servers, int]] = []  # servers of each, and the line that asks them first
+    for command in find_commands(lines):
+        number = command.line_number
+        for line in range(number, command.last_line + 1):
+            contexts[line] = {"reason": PROMPT}
+        warnings = list(filter(None, (_compare_servers(part, number, clusters) for part in command.parts)))
+        # The next command or error directly below it: it printed nothing.
+        is_empty = command.last_line < len(lines) and _is_line(lines[command.last_line])
+        listings = [] if is_empty else [part for part in command.parts if lists_partitions(part)]
+        selections = [find_selection(part) for part in listings]
+        if listings:
+            contexts[number]["is_selection"] = None not in selections
+        if listings and (selection := selections[0]) is not None and None not in selections:
+            if selection.topic is None:
+                warnings.append(_describe_filter(selection))
+            else:
+                first_with_topic = first_with_topic or number
+                topics.setdefault(selection.topic, selection.option)
+        if warnings:
+            contexts[number]["warning"] = "; ".join(warnings)
+        if servers := next(filter(None, map(find_servers, command.parts)), None):
+            contexts[number]["host"] = servers.text if servers.kind == BROKER else None
+    if topics:
+        below = contexts[first_with_topic]
+        below["warning"] = "; ".join(filter(None, (below.get("warning"), _describe_topics(topics))))
+    return contexts
+
+
+def _compare_servers(command: Command, line_number: int, clusters: list[tuple[Servers, int]]) -> str | None:
+    """Return the warning that a command asks another cluster than one above. clusters: added to."""
+    servers = find_servers(command)
+    if servers is None:
+        return None
+    if known := [(other, line) for other, line in clusters if are_of_two_clusters(other, servers)]:
+        same = (
+            other for other, _ in clusters if other.kind == servers.kind and not are_of_two_clusters(other, servers)
+        )
+        if next(same, None) is None:
+            clusters.append((servers, line_number))
+            return describe_two_clusters(servers.text, f"line {known[0][1]}", known[0][0].text)
+    elif not any(other.kind == servers.kind for other, _ in clusters):
+        clusters.append((servers, line_number))
+    return None
+
+
+def describe_two_clusters(servers: str, place: str, other: str) -> str:
+    """Return the warning that a command asks other servers than the one at `place`, as in `line 1`."""
+    return f"asks {servers}, but {place} asks {other}: these may be two clusters; give each its own folder"
+
+
+def _describe_filter(selection: Selection) -> str:
+    if selection.option.startswith("|"):
+        return f"{selection.option} passes on only some lines: run the command without it"
+    if selection.option == "--topics-with-overrides":
+        return f"{selection.option} shows no partitions: run it without"
+    return f"{selection.option} shows only some partitions: run it without"
+
+
+def _describe_topics(topics: dict[str, str]) -> str:
+    """Return the warning of commands that each show one topic, or those of a pattern."""
+    names = list(topics)
+    is_pattern = any(not name.replace("-", "").replace(".", "").replace("_", "").isalnum() for name in names)
+    if len(names) > 1:
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        return f"the commands show only the topics {', '.join(names[:5])}{more}: no answer covers the others"
+    what = "shows only some topics" if is_pattern else "shows one topic"
+    return f"{topics[names[0]]} {what}: no answer covers the others"
+
+
+def _describe_errors(lines: Sequence[str]) -> dict[int, dict[str, Any]]:
+    """Return by line number what each error says; only the first line of each error warns, and each reason once."""
+    contexts: dict[int, dict[str, Any]] = {}
+    reasons: set[str] = set()
+    last = -1  # line of the last error
+    for number, line in enumerate(lines, 1):
+        failure = None if not line or begins_command(line) or is_rest(line) else find_failure(line)
+        if failure is None:
+            continue
+        contexts[number] = {"reason": ERROR if last == number - 1 or failure else _name_rest(line)}
+        if failure and last != number - 1 and failure not in reasons:
+            reasons.add(failure)
+            contexts[number]["warning"] = f"the command failed ({failure}): the listing may be cut"
+        if failure or last == number - 1:
+            last = number
+    return contexts
+
+
+def _name_rest(line: str) -> str:
+    reason = classify_noise(line)
+    return ERROR if reason == PROSE else reason
+
+
+def _parse_record(context: str | None, raw: str) -> list[Fact]:
+    if context is None:
+        return ignore(classify_noise(raw))
+    values = json.loads(context)
+    host = values.pop("host", None)
+    ((kind, columns),) = ignore(**values)
+    return [(kind, columns if host is None else columns | {"host": host})]
+
+
+FORMAT = Format(
+    "shell",
+    "commands of Kafka's tools and their errors",
+    Signature(line=_is_line, is_aside=True),
+    *(_parse_record, _read_records),
+)

@@ -1,0 +1,102 @@
+"""Finds the commands of Kafka's tools in lines of a shell session, and splits them into words and pipes."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+MAX_LOOK = 2_000  # characters of a line that are compared
+_MAX_COMMAND = 20_000  # characters of a command over several lines
+
+_TOOL = re.compile(
+    r"(?<![\w.-])(?:[\w.~$()%{}:-]*[/\\])*"
+    r"(kafka-[a-z]++(?:-[a-z]++)*+(?=\.sh\b|\.bat\b|\s|$)|kcat(?=\s|$)|kafkacat(?=\s|$)|rpk(?=\s++(?:topic|cluster)\b))"
+    r"(?:\.sh|\.bat)?(?![\w/.-])"
+)
+_WRAPPERS = (
+    r"sudo|docker|docker-compose|kubectl|oc|podman|nerdctl|crictl|ssh|watch|time|timeout|nohup|env|exec|bash|sh|xargs"
+    r"|Every|for \w++ in|while (?:true|:|read|sleep|\[)|if \[|[A-Z_]++=\S*+|\w++=\$\(|\||&&|;"
+)
+# What stands before a command: marks of quotes and lists, a prompt, commands that run it. Or nothing.
+_BEFORE = re.compile(
+    rf"[\s>|+*`#\"'-]*+(?:[^\n]{{0,300}}[$#%>❯➜»]\s*+|\\\s*+)?[\s`\"'({{]*+(?:do\s++|(?:{_WRAPPERS})(?![\w-])[^\n]{{0,500}})?+"
+)
+_INTRODUCES = re.compile(r":[\s`*_]*+$")  # a sentence before the output of the command that it names
+_LISTS = re.compile(r"[-–—]{1,2}describe\b|\s-[A-Za-z]*L")
+_CONTINUED = re.compile(r"[\\^`]\s*+$")
+_FLAGS = (
+    r"bootstrap-servers?|zookeeper|describe|topic(?:-id|s-with-overrides)?|broker-list|command-config"
+    r"|under-replicated-partitions|unavailable-partitions|under-min-isr-partitions|at-min-isr-partitions"
+    r"|exclude-internal|topic-list"
+)
+_REST = re.compile(rf"[\s>|]*+(?:\\\s*+)?(?:--|–|—)(?:{_FLAGS})(?:[\s=]|$)|\s*+\| ?(?:grep|egrep|head|tail|awk|sed)\s")
+_WORD = re.compile(r"\|\||&&|[|;]|[<>]++&?|(?:[^\s|;<>\"']++|\"[^\"]*+\"|'[^']*+'|[\"'])++")
+_REPEATS = frozenset({"do", "done", "xargs"})
+_QUOTES = str.maketrans("", "", "\"'`")
+
+
+class Command(NamedTuple):
+    """A command of a tool, as its words, and the words of each command that its output is piped into."""
+
+    tool: str  # without folder and suffix; empty = only flags of a command are shown
+    words: Sequence[str]
+    pipes: Sequence[Sequence[str]]
+    is_repeated: bool = False  # in a loop, perhaps over all topics
+
+
+def begins_command(line: str) -> bool:
+    """Return whether a line is a command of a tool, or a sentence that ends by naming one."""
+    line = line[:MAX_LOOK]
+    if not any(mark in line for mark in ("kafka-", "kcat", "kafkacat", "rpk ")):
+        return False
+    tool = _TOOL.search(line)
+    if tool is None:
+        return False
+    if _BEFORE.fullmatch(line, 0, tool.start()):
+        return tool.end() < len(line.rstrip(" `:*"))  # the name of a tool alone is no command
+    return _INTRODUCES.search(line, max(0, len(line) - 20)) is not None and _LISTS.search(line, tool.end()) is not None
+
+
+def is_rest(line: str) -> bool:
+    """Return whether a line is the rest of a command that begins on a line above."""
+    return _REST.match(line[:MAX_LOOK]) is not None
+
+
+def is_continued(line: str) -> bool:
+    """Return whether a command goes on in the next line."""
+    return _CONTINUED.search(line, max(0, len(line) - 20)) is not None
+
+
+def parse_commands(text: str) -> Iterator[Command]:
+    """Yield the commands of tools in the text of a command, whose lines are joined by blanks."""
+    text = text[:_MAX_COMMAND]
+    words = [match[0] for match in _WORD.finditer(text)]
+    inner = [word for word in words if word[0] in "\"'" and " " in word and _TOOL.search(word)]
+    if inner:  # bash -c "kafka-topics --describe"
+        text = text.replace(inner[0], inner[0].translate(_QUOTES))
+        words = [match[0] for match in _WORD.finditer(text)]
+    yield from _split_pipes([word for word in words if word != "\\"])
+
+
+def _split_pipes(words: Sequence[str]) -> Iterator[Command]:
+    groups: list[list[str]] = [[]]
+    pipes: list[bool] = [False]  # whether the group reads the output of the one before it
+    for word in words:
+        if word in ("|", "||", "&&", ";"):
+            groups.append([])
+            pipes.append(word == "|")
+        else:
+            groups[-1].append(word.translate(_QUOTES))
+    for i, group in enumerate(groups):
+        tool, rest = _find_tool(group)
+        if tool is None and not (i == 0 and any(word.startswith(("--", "–", "—")) for word in group)):
+            continue
+        after = next((j for j in range(i + 1, len(groups)) if not pipes[j]), len(groups))
+        yield Command(tool or "", rest, groups[i + 1 : after], not _REPEATS.isdisjoint(words))
+
+
+def _find_tool(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
+    for i, word in enumerate(words):
+        following = words[i + 1] if i + 1 < len(words) else ""
+        if tool := _TOOL.fullmatch(word) or (_TOOL.match(f"{word} {following}") if word == "rpk" else None):
+            return tool[1], words[i + 1 :]
+    return None, words

@@ -1,0 +1,213 @@
+"""Outputs, errors and files that are recognised but not used: how each is known, and what to run or do instead."""
+
+import re
+from typing import NamedTuple
+
+_DESCRIBE = "Run kafka-topics --describe and save its output to a file."
+_AGAIN = "Correct the command and run it again."
+_DECLARED = "which declares topics or brokers, but does not show where the replicas are"
+_IN_POD = (
+    "Run kafka-topics --describe in a pod: kubectl exec POD -- bin/kafka-topics.sh --bootstrap-server ... --describe."
+)
+
+
+class UnsupportedInput(NamedTuple):
+    """An input that is not used."""
+
+    title: str  # for the reason why its lines are ignored: "output of kafka-acls: not used"
+    problem: str  # of a file that has nothing else
+    remedy: str
+    pattern: re.Pattern[str]  # of the beginning of a line, or of any part of a JSON document
+    shows_partitions: bool = False  # an answer lacks what it shows
+
+
+def make_input(
+    title: str,
+    pattern: str,
+    lacks: str = "which shows no replicas",
+    remedy: str = _DESCRIBE,
+    shows_partitions: bool = False,
+) -> UnsupportedInput:
+    """Return an input that shows other things than the partitions of a cluster."""
+    return UnsupportedInput(title, f"is {title}, {lacks}", remedy, re.compile(pattern), shows_partitions)
+
+
+def make_unread(title: str, pattern: str, remedy: str = _DESCRIBE) -> UnsupportedInput:
+    """Return an input that shows partitions or brokers in a form that no reader knows."""
+    return make_input(title, pattern, "which this program does not read", remedy, shows_partitions=True)
+
+
+def _make_failure(reason: str, pattern: str, remedy: str = _AGAIN) -> UnsupportedInput:
+    return UnsupportedInput(
+        "error of a command", f"the command that wrote it failed: {reason}", remedy, re.compile(pattern)
+    )
+
+
+_START = r"[\s>|#]*+"
+# Outputs and files, each with a pattern that certainly is a line of it.
+TOOLS = (
+    make_input(
+        "output of kafka-consumer-groups",
+        _START + r"(?:GROUP\s++(?:TOPIC|CONSUMER-ID|COORDINATOR)\b|TOPIC\s++PARTITION\s++(?:CURRENT|NEW)-OFFSET\b"
+        r"|Consumer group '[^']*+' |TOTAL-LAG\s"
+        # A row: the host of a member begins with a slash, a group without members has dashes.
+        r"|\S++\s++\S++\s++[0-9]++(?:\s++(?:-|[0-9]++)){2}\s++(?:-|-?[0-9]++)\s++(?:-\s++-\s++-|\S++\s++/\S*+\s++\S++)\s*+$)",
+    ),
+    make_input(
+        "output of kafka-configs",
+        _START + r"(?:(?:Dynamic|All|Default|Static) (?:default )?configs? for \w++|Configs for \w++(?:-\w++)? '"
+        r"|[a-z][a-z0-9._-]*+=.*? sensitive=(?:true|false) synonyms=\{|Completed updating config for )",
+        "which does not show where the replicas are",
+    ),
+    make_input(
+        "output of kafka-acls",
+        _START + r"(?:(?:Current|Adding) ACLs for resource|\(principal=\S++, host=|User:\S++ has (?:Allow|Deny) )",
+    ),
+    make_input(
+        "messages of kafka-topics",
+        _START + r"(?:Topic '?[a-zA-Z0-9._-]++'? (?:is (?:already )?marked for deletion|already exists)"
+        r"|WARNING: Due to limitations in metric names|Note: This will have no impact if delete\.topic\.enable"
+        r"|Adding partitions succeeded|Updated config for topic )",
+    ),
+    make_input(
+        "output of kafka-metadata-quorum",
+        _START + r"(?:(?:ClusterId|LeaderId|LeaderEpoch|HighWatermark|CurrentVoters|CurrentObservers):\s|MaxFollowerLag"
+        r"|NodeId\s++(?:DirectoryId\s++)?LogEndOffset\s++Lag\b)",
+        "which shows the controllers and not the partitions",
+        "Run kafka-topics --describe, or kafka-dump-log --cluster-metadata-decoder on a __cluster_metadata log.",
+    ),
+    make_input(
+        "output of kafka-storage or kafka-features",
+        _START + r"(?:Formatting (?:\S++ )?(?:metadata |data )?director(?:y|ies)|Found log director(?:y|ies):"
+        r"|Found metadata:|Bootstrap metadata: |Feature: \S++\s++SupportedMinVersion:|metadata\.version=)",
+    ),
+    make_input("output of kafka-cluster", _START + r"Cluster ID: \S++\s*+$"),
+    make_unread(
+        "rpk cluster health",
+        r"\s*+(?:CLUSTER HEALTH OVERVIEW|(?:Healthy|Unhealthy reasons|Controller ID|All nodes|Nodes (?:down|in recovery"
+        r" mode)|(?:Leaderless|Under-replicated) partitions \([0-9]++\)):\s)",
+        "Run rpk cluster info and rpk topic describe --print-all TOPIC.",
+    ),
+    make_unread(
+        "load of Cruise Control",
+        r"\s*+(?:HOST\s++BROKER\s++RACK\s++DISK|[\w.-]++,\s++[0-9]++,\s++[^\s,]++,(?:\s++[0-9./]++,?){5,}+\s*+$)",
+        "Get kafka_cluster_state?verbose=true from Cruise Control, or run kafka-topics --describe.",
+    ),
+    make_unread("output of kafkactl", r"\s*+(?:- )?(?:oldestOffset|newestOffset|inSyncReplicas): ?"),
+    make_input(
+        "metrics of Prometheus or JMX",
+        r"(?:# (?:HELP|TYPE) [a-z_]\w*+ |kafka\.[a-z]++:type=[A-Za-z-]++"
+        r"|(?:kafka|jvm|java|process|jmx)_\w++(?:\{[^}\n]*+\})? -?[0-9.eE+NIaifn-]++)",
+        "which count partitions without their replicas",
+    ),
+    make_input(
+        "a Kubernetes resource",
+        r"\s*+(?:apiVersion: ?\S|kind: ?(?:Kafka\w*+|List)\s*+$|NAME\s++CLUSTER\s++PARTITIONS\s++REPLICATION FACTOR\b"
+        r"|NAME\s++READY\s++STATUS\s++RESTARTS\b)",
+        _DECLARED,
+        _IN_POD,
+    ),
+    make_input(
+        "a file of Terraform or docker compose",
+        r'\s*+(?:(?:resource|provider|module|data) "[\w-]++"|services:\s*+$|image: ?\S*+kafka|KAFKA_[A-Z_]++\s*+[:=])',
+        _DECLARED,
+    ),
+    make_input(
+        "the configuration of a broker",
+        r"\s*+#?(?:broker\.id|node\.id|log\.dirs?|zookeeper\.connect|process\.roles|controller\.quorum\.voters"
+        r"|advertised\.listeners|num\.partitions|default\.replication\.factor|offsets\.topic\.replication\.factor"
+        r"|broker\.rack)\s*+=",
+        "which does not show partitions",
+    ),
+    make_input(
+        "the configuration of a client",
+        r"\s*+(?:bootstrap\.servers|group\.id|(?:key|value)\.(?:de)?serializer|security\.protocol|sasl\.jaas\.config"
+        r"|acks)\s*+=",
+        "which does not show partitions",
+    ),
+)
+# What the shell and Kafka's tools print when a command fails. They claim no line: such lines may be beside data.
+FAILURES = (
+    _make_failure(
+        "this is its usage text",
+        r"\s*+(?:usage: |Option\s++Description|This tool helps to )|[^<\n]*+<(?:String|Integer|Long): [a-zA-Z]",
+    ),
+    _make_failure(
+        "the shell did not find it", r".*(?:command not found|No such file or directory|not recognized as an internal)"
+    ),
+    _make_failure(
+        "no broker answered",
+        r".*(?:Timed out waiting for a node assignment|Connection re\w++|could not be established|TimeoutException"
+        r"|Broker may not be available|UnknownHostException|Bootstrap broker \S++ disconnected"
+        r"|Failed to acquire metadata|Broker transport failure)",
+        "Check --bootstrap-server, the listeners and the network, and run the command again.",
+    ),
+    _make_failure(
+        "it was not authorized",
+        r".*(?:AuthorizationException|AuthenticationException|[Nn]ot authorized|Permission denied|handshake failed)",
+        "Pass the settings of a client that may describe topics with --command-config, and run the command again.",
+    ),
+    _make_failure(
+        "this is its error",
+        r"\s*+(?:Error (?:response from daemon|from server|while executing)|[Ee]rror: |% ERROR: |Exception in thread"
+        r"|Caused by: |[\w.$]*?(?:Exception|Error): |at [\w.$]++\(|Missing required arg"
+        r"|command terminated with exit code [1-9])",
+    ),
+)
+# What only a whole file can be.
+WHOLE_FILES = (
+    make_input(
+        "a dump of a log of messages",
+        r"\|? ?offset: [0-9]++ (?:CreateTime|LogAppendTime): ",
+        remedy="Run kafka-dump-log --cluster-metadata-decoder on a __cluster_metadata log, or kafka-topics --describe.",
+    ),
+    make_input(
+        "a log of a broker or a client",
+        r"\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:,.]++\]? ",
+        "which does not show where the replicas are now",
+    ),
+    make_unread(
+        "output of cat -A",
+        r".*\^I.*\$\s*+$",
+        "Save it again without cat -A, which writes ^I for tabs and $ for line ends.",
+    ),
+    make_unread(
+        "a list of PowerShell",
+        r"(?:Topic|Partition|Leader)\s{2,}+: ?\S",
+        "Save the output of kafka-topics itself: > FILE.",
+    ),
+    make_unread("RTF", r"\{\\rtf[0-9]", "Save it as plain text."),
+    make_input(
+        "a page of HTML",
+        r"(?i)\s*+<(?:!doctype html|html|head|body)\b",
+        "without output of a tool that this program reads",
+        "Copy the text of the page.",
+    ),
+)
+NAMES_ONLY = make_input(
+    "a list of names, as of kafka-topics --list", r"[a-zA-Z0-9._-]{1,249}(?: - marked for deletion)?\s*+$"
+)
+DOCUMENTS = (
+    make_input(
+        "a capacity file of Cruise Control",
+        r'"brokerCapacities"\s*+:',
+        "which lists capacities and not the brokers that exist",
+        "Run kafka-topics --describe, or get kafka_cluster_state?verbose=true&json=true from Cruise Control.",
+    ),
+    make_input(
+        "a plan of this program",
+        r'"kind"\s*+:\s*+"kafka-placement plan"',
+        "which is no source",
+        "Use plan --check DIR, or give the source that the plan was made from.",
+    ),
+    make_input(
+        "an answer of this program",
+        r'"contradictions"\s*+:\s*+\[',
+        "which is no source",
+        "Give the source that it was made from.",
+    ),
+    make_unread("output of confluent-kafka", r"\b(?:Broker|Topic|Partition)Metadata\("),
+    make_input("a Kubernetes resource", r'"apiVersion"\s*+:\s*+"', _DECLARED, _IN_POD),
+    make_input("the configuration of a connector", r'"connector\.class"\s*+:'),
+    make_input("metrics of Jolokia", r'"mbean"\s*+:\s*+"', "which count partitions without their replicas"),
+)
