@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from pipelines.cli.option_values import (
     parse_place,
     parse_server,
 )
-from pipelines.cli.text_format import print_line, print_warning
+from pipelines.cli.text_format import format_count, print_line, print_warning
 from pipelines.config.settings import Settings, load_settings
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import Source
@@ -69,6 +68,7 @@ ServerOption = Annotated[
         "--bootstrap-server", help="Broker named in the printed commands.", metavar="HOST:PORT", parser=parse_server
     ),
 ]
+_MAX_PROBLEMS = 6  # files that are not used and explained
 SMALL_REPLAY = 100_000  # events; fewer are not worth Spark's code generation
 WarehouseOption = Annotated[
     str | None, typer.Option(help="Folder of the tables.", metavar="DIR", show_default="warehouse", parser=parse_place)
@@ -121,14 +121,16 @@ def open_store_to_read(settings: Settings) -> Store:
 
 def read_snapshot(source: Source, format_name: str | None, settings: Settings | None = None) -> Snapshot:
     """Read a source, and print a warning for each of its entries and files that is not used."""
-    from pipelines.ingest.format_registry import list_unused_files
+    from pipelines.ingest.format_registry import list_problems
     from pipelines.ingest.snapshot_reader import load_snapshot
 
     print_warnings([source])
     snapshot = load_snapshot(source, format_name, (settings or load_settings([])).ingest.max_file_bytes)
-    for file in list_unused_files(snapshot.files):
-        why = f"To see why, give it alone: kafka-placement inspect {shlex.quote(str(file))}"
-        print_warning(f"{file}: nothing in this file is used. {why}")
+    problems = list_problems(snapshot.files)
+    for problem in problems[:_MAX_PROBLEMS]:
+        print_warning(f"nothing of this file is used: {problem}")
+    if len(problems) > _MAX_PROBLEMS:
+        print_warning(f"nothing of {format_count(len(problems) - _MAX_PROBLEMS, 'more file')} is used")
     return snapshot
 
 

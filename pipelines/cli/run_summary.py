@@ -38,6 +38,8 @@ def print_summary(
         for row in _read_source_summary(store, snapshots):
             if row["quarantined_records"]:
                 print_line(_describe_source(row))
+            elif not row["accepted_records"]:
+                print_line(f"{row['cluster_id']}: nothing of {row['source']} is used: see kafka-placement inspect")
         rows = store.read_rows("silver.conflicts", snapshots, ["cluster_id"])
         for cluster, count in sorted(Counter(row["cluster_id"] for row in rows).items()):
             print_line(f"{cluster}: {format_count(count, 'conflict')} between sources, see silver.conflicts")

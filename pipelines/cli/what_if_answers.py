@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pipelines.cli.cluster_findings import find_findings
 from pipelines.errors import SourceError
-from pipelines.ingest.format_registry import list_unused_files
+from pipelines.ingest.format_registry import list_problems
 from pipelines.ingest.merge.live_brokers import get_live_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.report.verdict import Verdict, assess_failure, describe_source_findings, judge_cluster
@@ -244,6 +244,6 @@ def find_gaps(snapshot: Snapshot, failed: Sequence[int]) -> SourceGaps:
         state_inferred_partitions=int(to_flags(partitions["state_inferred"]).sum()),
         quarantined_records=len(snapshot.quarantined),
         conflicts=snapshot.conflicts.num_rows,
-        unused_files=len(list_unused_files(snapshot.files)),
+        unused_files=len(list_problems(snapshot.files)),
         skipped_entries=len(snapshot.skipped),
     )

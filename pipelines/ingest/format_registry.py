@@ -64,6 +64,7 @@ class FileRecords(NamedTuple):
     path: Path
     sections: list[Section]
     parts: list[FormatRecords]  # one per format; record numbers are unique in the file
+    problem: SourceError | None = None  # why nothing of it is used
 
     @property
     def name(self) -> str:
@@ -111,16 +112,18 @@ def read_files(
         read = _read_sections(file, text, chosen)
         if not UNUSED_FORMATS.issuperset(read.format_names):
             is_readable = True
-        elif text and format_name is None:
+            yield read
+            continue
+        if text and format_name is None:
             problem = explain_unused_text(text, str(file))
-        yield read
+        yield read._replace(problem=problem)
     if problem is not None and not is_readable:
         raise problem
 
 
-def list_unused_files(files: Iterable[FileRecords]) -> list[Path]:
-    """Return the paths of the files of which nothing is used: empty, unrecognised, or recognised but not supported."""
-    return [file.path for file in files if UNUSED_FORMATS.issuperset(file.format_names)]
+def list_problems(files: Iterable[FileRecords]) -> list[SourceError]:
+    """Return why files are not used: empty, unrecognised, or recognised but not supported."""
+    return [file.problem for file in files if file.problem is not None]
 
 
 def check_source(source: Source, format_name: str | None, max_bytes: int) -> None:

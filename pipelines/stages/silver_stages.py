@@ -5,6 +5,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
+from pipelines.ingest.format_registry import UNUSED_FORMATS
 from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, INFERRED_PARTITIONS, LOG_COLUMNS, REGISTRATIONS, USAGE
 from pipelines.ingest.merge.inferred_state import NEVER_INFERRED_IN_SYNC, STATE, infer_leader_and_isr
 from pipelines.ingest.merge.live_brokers import COUNTS_AS_LIVE, find_leading_down_brokers, infer_brokers
@@ -122,7 +123,10 @@ def conflicts(entities: DataFrame, brokers: DataFrame) -> DataFrame:
 
 def source_summary(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
     """Build silver.source_summary: what became of each source's records."""
-    formats = F.array_join(F.array_sort(F.collect_set("format")), "+").alias("format")
+    # Formats that are not used are named only where there is no other.
+    used = F.when(~F.col("format").isin(*UNUSED_FORMATS), F.col("format"))
+    names = [F.array_join(F.array_sort(F.collect_set(form)), "+") for form in (used, F.col("format"))]
+    formats = F.coalesce(F.nullif(names[0], F.lit("")), names[1]).alias("format")
     counted = raw_metadata.groupBy(*SNAPSHOT_KEY, "source").agg(formats, F.count("*").alias("records"))
     outcomes = _select_entity(entities, "outcomes").groupBy(*SNAPSHOT_KEY, "source", "outcome", "reason")
     summed = outcomes.agg(F.sum("records").alias("records"))

@@ -40,6 +40,8 @@ _MAX_MESSAGE = 2_000
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]")
 _EXHAUSTED = ("too slow", "memory", "MemoryError", "ArrowMemoryError")
 _DEFAULTS = TopicDefaults()
+# One for all cases: click remembers every stream that it has written to.
+_OUT, _ERR = io.StringIO(), io.StringIO()
 _OPTIONS = {"hotspots": ("--seeds", "3"), "plan": ("--goal", "leaders", "--json", "-", "--out")}
 
 
@@ -212,20 +214,17 @@ class _CaseRun:
         shutil.rmtree(plan, ignore_errors=True)
         if command == "plan":
             options.append(str(plan))
-        out, err = io.StringIO(), io.StringIO()
-        with self._timed(command), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with self._timed(command), _capture() as (out, err):
             code = main([command, *options, "--", argument])
         self._check_text(f"{command} prints", out.getvalue() + err.getvalue())
         if code and not err.getvalue().strip():
             self._report(f"{command}: no message", f"exit code {code}")
 
     def _check_output(self, answer: Any, lines: Iterator[str] | list[str]) -> None:
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
+        with _capture() as (out, _):
             write_answer(None, None, lines)
         self._check_text("text", out.getvalue())
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
+        with _capture() as (out, _):
             write_answer(Path("-"), answer, ())
         try:
             json.loads(out.getvalue(), parse_constant=_reject_constant)
@@ -239,8 +238,7 @@ class _CaseRun:
             self._report(f"{check} a traceback", text[-1_000:])
 
     def _check_error(self, error: KafkaPlacementError) -> None:
-        err = io.StringIO()
-        with contextlib.redirect_stderr(err):
+        with _capture() as (_, err):
             print_error(list(map(str, error.args)))
         text = err.getvalue()
         self._check_text("message has", text)
@@ -250,6 +248,16 @@ class _CaseRun:
         names += [self._source.cluster_id] if self._source is not None else []
         if not any(_escape(name) in text for name in names):
             self._report("message without file", text[:500])
+
+
+@contextlib.contextmanager
+def _capture() -> Iterator[tuple[io.StringIO, io.StringIO]]:
+    """Capture what is printed on stdout and stderr."""
+    for stream in (_OUT, _ERR):
+        stream.seek(0)
+        stream.truncate()
+    with contextlib.redirect_stdout(_OUT), contextlib.redirect_stderr(_ERR):
+        yield _OUT, _ERR
 
 
 def _escape(name: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import SourceError
-from pipelines.ingest.format_registry import check_source, list_unused_files, read_files
+from pipelines.ingest.format_registry import check_source, list_problems, read_files
 from pipelines.ingest.sources import Source, find_source
 from pipelines.ingest.text import MAX_FILE_BYTES
 from pipelines.ingest.unsupported_tables import find_table
@@ -132,7 +132,7 @@ def test_unused_files_of_a_folder_are_named(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("call me\n")
     (tmp_path / "empty.txt").write_text("")
     files = list(read_files(find_source(str(tmp_path))))
-    assert [file.name for file in list_unused_files(files)] == ["empty.txt", "groups.txt", "notes.txt"]
+    assert [Path(error.path).name for error in list_problems(files)] == ["empty.txt", "groups.txt", "notes.txt"]
 
 
 def test_a_file_that_is_one_long_line_is_named(tmp_path: Path) -> None:
