@@ -40,17 +40,21 @@ def find_servers(command: Command) -> Servers | None:
     return next((Servers(kind, text[:_MAX_SERVERS]) for kind, text in servers if text), None)
 
 
+def names_a_cluster(servers: Servers) -> bool:
+    """Return whether the names of servers can tell their cluster from others."""
+    names = _list_words(servers.text)
+    return bool(names) and all(names)
+
+
 def are_of_two_clusters(first: Servers, other: Servers) -> bool:
     """Return whether the names of servers show that these belong to two clusters.
 
     Names that differ only in digits, in single letters or in general words are no evidence, and no more are addresses,
     or a name that has all words of the other: `b1` and `b1.prod` are perhaps the same server.
     """
-    if first.kind != other.kind:
+    if first.kind != other.kind or not names_a_cluster(first) or not names_a_cluster(other):
         return False
     names = [_list_words(servers.text) for servers in (first, other)]
-    if not all(names) or not all(map(all, names)):
-        return False
     return not any(one <= two or two <= one for one in names[0] for two in names[1])
 
 

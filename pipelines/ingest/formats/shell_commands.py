@@ -7,7 +7,13 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pipelines.ingest.formats.bootstrap_servers import BROKER, Servers, are_of_two_clusters, find_servers
+from pipelines.ingest.formats.bootstrap_servers import (
+    BROKER,
+    Servers,
+    are_of_two_clusters,
+    find_servers,
+    names_a_cluster,
+)
 from pipelines.ingest.formats.command_failures import find_failure
 from pipelines.ingest.formats.partition_filters import Selection, find_selection, lists_partitions
 from pipelines.ingest.formats.shell_words import Command, begins_command, is_continued, is_rest, parse_commands
@@ -92,18 +98,13 @@ def _describe_commands(lines: Sequence[str]) -> dict[int, dict[str, Any]]:
 def _compare_servers(command: Command, line_number: int, clusters: list[tuple[Servers, int]]) -> str | None:
     """Return the warning that a command asks another cluster than one above. clusters: added to."""
     servers = find_servers(command)
-    if servers is None:
+    if servers is None or not names_a_cluster(servers):
         return None
-    if known := [(other, line) for other, line in clusters if are_of_two_clusters(other, servers)]:
-        same = (
-            other for other, _ in clusters if other.kind == servers.kind and not are_of_two_clusters(other, servers)
-        )
-        if next(same, None) is None:
-            clusters.append((servers, line_number))
-            return describe_two_clusters(servers.text, f"line {known[0][1]}", known[0][0].text)
-    elif not any(other.kind == servers.kind for other, _ in clusters):
-        clusters.append((servers, line_number))
-    return None
+    others = [(other, line) for other, line in clusters if are_of_two_clusters(other, servers)]
+    if any(other.kind == servers.kind and (other, line) not in others for other, line in clusters):
+        return None
+    clusters.append((servers, line_number))
+    return describe_two_clusters(servers.text, f"line {others[0][1]}", others[0][0].text) if others else None
 
 
 def describe_two_clusters(servers: str, place: str, other: str) -> str:

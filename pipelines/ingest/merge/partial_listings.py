@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.formats import shell_commands
-from pipelines.ingest.formats.bootstrap_servers import BROKER, Servers, are_of_two_clusters
+from pipelines.ingest.formats.bootstrap_servers import BROKER, Servers, are_of_two_clusters, names_a_cluster
 from pipelines.ingest.formats.shell_commands import describe_two_clusters
 from pipelines.ingest.merge.entities import WARNINGS
 from pipelines.ingest.merge.shard_facts import ShardFacts
@@ -61,7 +61,8 @@ def _compare_servers(facts: pa.Table) -> list[dict[str, Any]]:
     commands = facts.filter(pc.and_(pc.equal(facts["format"], COMMANDS), pc.is_valid(facts["host"])))
     first: dict[str, dict[str, Any]] = {}  # the first command of each file
     for row in commands.select([*WARNINGS.names, "host"]).to_pylist():
-        first.setdefault(row["source"], row)
+        if names_a_cluster(Servers(BROKER, row["host"])):
+            first.setdefault(row["source"], row)
     warnings = []
     for number, row in enumerate(first.values()):
         for other in list(first.values())[:number]:

@@ -13,7 +13,8 @@ from pipelines.ingest.formats.bootstrap_servers import Servers, are_of_two_clust
 from pipelines.ingest.formats.command_failures import find_failure
 from pipelines.ingest.formats.shell_words import begins_command, is_rest
 from pipelines.ingest.source_format import FactKind
-from pipelines.ingest.sources import Source
+from pipelines.ingest.snapshot_reader import load_snapshot
+from pipelines.ingest.sources import Source, find_source
 
 from .facts import check_facts, find_formats
 from .test_sections import DESCRIBE, load, replicas
@@ -294,3 +295,19 @@ def test_commands_are_found_in_linear_time(piece: str) -> None:
     begin = time.process_time()
     judge(f"{piece * 30_000}\n$ kafka-topics --describe {piece * 30_000}\n")
     assert time.process_time() - begin < 3
+
+
+def test_a_short_name_of_a_server_does_not_hide_two_clusters(tmp_path: Path) -> None:
+    ask = "$ kafka-topics.sh --describe --bootstrap-server"
+    text = f"{ask} b1:9092\n{DESCRIBE}\n{ask} paris.example.com:9092\n{ask} tokyo.example.org:9092\n"
+    (row,) = load(tmp_path, text).warnings.to_pylist()
+    assert "asks tokyo.example.org:9092, but line" in row["warning"]
+
+
+def test_the_commands_of_two_files_are_compared(tmp_path: Path) -> None:
+    ask = "$ kafka-topics.sh --describe --bootstrap-server"
+    for name, server in (("a", "b1"), ("b", "prod-b1"), ("c", "stg-b1"), ("d", "stg-b2")):
+        (tmp_path / f"{name}.txt").write_text(f"{ask} {server}:9092\n{DESCRIBE}\n")
+    rows = load_snapshot(find_source(str(tmp_path))).warnings.to_pylist()
+    place = "asks stg-b1:9092, but b.txt line 1 asks prod-b1:9092: these may be two clusters"
+    assert [(row["source"], place in row["warning"]) for row in rows] == [("c.txt", True), ("d.txt", False)]
