@@ -12,8 +12,8 @@ from pipelines.ingest.format_registry import FORMATS, divide_text, read_files
 from pipelines.ingest.formats.bootstrap_servers import Servers, are_of_two_clusters
 from pipelines.ingest.formats.command_failures import find_failure
 from pipelines.ingest.formats.shell_words import begins_command, is_rest
-from pipelines.ingest.source_format import FactKind
 from pipelines.ingest.snapshot_reader import load_snapshot
+from pipelines.ingest.source_format import FactKind
 from pipelines.ingest.sources import Source, find_source
 
 from .facts import check_facts, find_formats
