@@ -77,8 +77,11 @@ FACTS = pa.schema(
         ("rack", pa.string()),
         ("host", pa.string()),  # IGNORED: the brokers that a command asks, as in b1:9092,b2:9092
         ("port", pa.int32()),
-        ("registered", pa.bool_()),  # true: registered, or answering a tool; null: this source does not show it
+        ("registered", pa.bool_()),  # registered, or whether it answered a tool; null: this source does not show it
         ("listed", pa.bool_()),  # true: an entry of a list of all brokers (REJECTED: perhaps an entry)
+        ("listed_state", pa.string()),  # its state in such a list, as people write it: running, decommissioned
+        ("in_model", pa.bool_()),  # true: a broker of a cluster model
+        ("reported_live", pa.bool_()),  # what a tool says of the broker itself; null: nothing
         ("fenced", pa.bool_()),
         ("controller", pa.bool_()),
         ("draining", pa.bool_()),  # true: the broker is to be emptied (a model's `removed`)

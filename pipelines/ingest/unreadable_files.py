@@ -106,7 +106,8 @@ def _explain_broker_list(lines: list[str], path: str) -> SourceError | None:
     if not lines or not _BROKER_CELLS.search(lines[0][:_MAX_HEADER]) or not any(mark in lines[0] for mark in ",;\t"):
         return None
     problem = f"is perhaps a list of brokers, but with columns that are not read: {_shorten(lines[0])!r}"
-    return SourceError(path, problem, "Name the column of their numbers broker_id, and that of their zones rack.")
+    remedy = "Name the column of their numbers broker_id, that of their zones rack, and that of their states status."
+    return SourceError(path, problem, remedy)
 
 
 def explain_unreadable(path: Path, error: SourceError) -> SourceError:

@@ -83,12 +83,6 @@ TOOLS = (
     ),
     make_input("output of kafka-cluster", _START + r"Cluster ID: \S++\s*+$"),
     make_unread(
-        "rpk cluster health",
-        r"\s*+(?:CLUSTER HEALTH OVERVIEW|(?:Healthy|Unhealthy reasons|Controller ID|All nodes|Nodes (?:down|in recovery"
-        r" mode)|(?:Leaderless|Under-replicated) partitions \([0-9]++\)):\s)",
-        "Run rpk cluster info and rpk topic describe --print-all TOPIC.",
-    ),
-    make_unread(
         "load of Cruise Control",
         r"\s*+(?:HOST\s++BROKER\s++RACK\s++DISK|[\w.-]++,\s++[0-9]++,\s++[^\s,]++,(?:\s++[0-9./]++,?){5,}+\s*+$)",
         "Get kafka_cluster_state?verbose=true from Cruise Control, or run kafka-topics --describe.",

@@ -90,10 +90,11 @@ def _find_reasons(lines: Sequence[str]) -> Iterator[str]:
     if any(line in FAILURES for line in filled):
         yield "FINE although a command failed"
     commands = [
-        i for i, line in enumerate(filled) if line.startswith("$ kafka-topics.sh ") and line.endswith("describe")
+        i
+        for i, line in enumerate(filled)
+        if line.startswith("$ kafka-topics.sh --bootstrap-server ") and line.endswith("describe")
     ]
-    servers = {
-        filled[i].split()[3] for i in commands if i + 1 < len(filled) and name_data(filled[i + 1]) in _OF_DESCRIBE
-    }
+    with_answer = (i for i in commands if i + 1 < len(filled) and name_data(filled[i + 1]) in _OF_DESCRIBE)
+    servers = {word for i in with_answer for word in filled[i].split()[3:4]}
     if servers.issuperset(CLUSTERS):
         yield "FINE although two clusters answered"

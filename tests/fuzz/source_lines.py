@@ -40,7 +40,7 @@ def decode_file(data: bytes) -> SourceLines | None:
         return None
     text = data[len(mark) :].decode(encoding, errors="replace")
     lines = _LINE_END.split(text)
-    if lines[0].lstrip().startswith('{"log":"'):
+    if any('{"log":"' in line and '","stream":"' in line for line in lines[:20]):
         lines = list(map(_unwrap, lines))
         text = "\n".join(lines)
     return SourceLines(text, lines)

@@ -13,9 +13,11 @@ from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.json_documents import TEXT, parse_elements, read_elements
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import BLANK, PROSE, classify_noise, split_lines
+from pipelines.quoted_values import escape_invisible
 from udfs.plurals import count_of
 
 _MAX_HEADER = 2_000  # characters
+_MAX_UNUSED = 10  # columns that the reason of a header names
 _WITHOUT_SEPARATORS = {ord(c): None for c in " \t_.-"}
 _FIRST_DATA = re.compile(r"\s*+(.)")
 _ELEMENT, _HEADER, _COMMENT = "element", "header", "comment"  # contexts, as BLANK; that of a CSV row is its header
@@ -28,6 +30,7 @@ class ListColumns:
     names: Mapping[str, Sequence[str]]  # our name of a column -> the names that people use
     required: Sequence[str]
     array: str  # key of the array in the JSON form
+    common: Sequence[str] = ()  # names that lists of other things have, too: they alone make no header
 
     def find(self, name: str) -> str | None:
         """Return our name of a column, or None for an unknown one."""
@@ -50,9 +53,11 @@ _BROKER_COLUMNS = ListColumns(
         "rack": ("rack", "broker_rack"),
         "host": ("host",),
         "port": ("port",),
+        "state": ("state", "status", "broker_state", "broker_status"),
     },
     ("broker_id",),
     "brokers",
+    ("id", "state", "status"),
 )
 _BROKER_ENTRY = re.compile(r'\{[^{}]*"(?:broker_?id|id|broker|node_?id)"\s*:', re.I)
 _NO_BROKERS = re.compile(
@@ -91,14 +96,17 @@ def _is_header(line: str, columns: ListColumns) -> bool:
 
 
 def _find_columns(line: str, columns: ListColumns) -> set[str]:
-    """Return our names of the columns that the cells of a line name."""
-    if len(line) > _MAX_HEADER or "{" in line:
+    """Return our names of the columns that the cells of a line name, if it may be a header."""
+    if len(line) > _MAX_HEADER or "{" in line or "[" in line:
         return set()
     try:
         cells = _split_cells(line, _find_delimiter(line))
     except check.BadValueError:
         return set()
-    return {name for name in map(columns.find, cells) if name is not None}
+    known = [cell for cell in cells if columns.find(cell) is not None]
+    if len(known) > 1 and all(cell.lower() in columns.common for cell in known):
+        return set()
+    return {name for name in map(columns.find, known) if name is not None}
 
 
 def _make_signature(columns: ListColumns, is_document: Callable[[str], bool], one_column: bool) -> Signature:
@@ -122,7 +130,15 @@ def _parse_broker(values: dict[str, Any]) -> Fact:
         "host": None if host is None else check.as_text(host, "host"),
         "port": None if port is None else check.as_int(port, "port", 0, 65535),
         "listed": True,
+        "listed_state": _parse_state(values.get("state")),
     }
+
+
+def _parse_state(value: object) -> str | None:
+    """Return the state of a broker as text; JSON has numbers and flags, too."""
+    if isinstance(value, dict | list) or value in (None, ""):
+        return None
+    return check.as_text(value if isinstance(value, str) else json.dumps(value), "state")
 
 
 def _parse_topic(values: dict[str, Any]) -> Fact:
@@ -159,7 +175,9 @@ def _make_format(
         return Records.from_rows(_read_csv(text, path, columns))
 
     def parse_row(context: str, raw: str) -> list[Fact]:
-        if context in (BLANK, _HEADER, _COMMENT):
+        if context == _HEADER:
+            return ignore(_describe_header(raw, columns))
+        if context in (BLANK, _COMMENT):
             return ignore(context)
         values = _read_element(raw, columns) if context == _ELEMENT else _read_cells(context, raw, columns)
         for name in columns.required:
@@ -168,6 +186,16 @@ def _make_format(
         return [parse_values(values)]
 
     return Format(*texts, signature, parse_elements(parse_row), read_records)
+
+
+def _describe_header(line: str, columns: ListColumns) -> str:
+    """Return the reason why a header is ignored, with the columns that are not read."""
+    unused = [cell for cell in _split_cells(line, _find_delimiter(line)) if cell and columns.find(cell) is None]
+    if not unused:
+        return _HEADER
+    names = ", ".join(escape_invisible(name) for name in unused[:_MAX_UNUSED])
+    more = f" and {len(unused) - _MAX_UNUSED} more" if len(unused) > _MAX_UNUSED else ""
+    return f"{_HEADER}; {'column' if len(unused) == 1 else 'columns'} not read: {names}{more}"
 
 
 def _read_cells(context: str, raw: str, columns: ListColumns) -> dict[str, Any]:

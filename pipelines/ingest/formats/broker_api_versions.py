@@ -1,4 +1,4 @@
-"""`kafka-broker-api-versions`: the live brokers with their racks; the API versions below each are not used."""
+"""`kafka-broker-api-versions`: brokers, their racks and whether they answered; their API versions are not used."""
 
 import re
 
@@ -46,8 +46,7 @@ def _parse_record(_context: str | None, raw: str) -> list[Fact]:
         "host": host or None,
         "port": as_int(port, "port", 0, 65535),
         "rack": None if rack in ("null", "") else rack,
-        # The tool asks every broker that the cluster names as live; one that it cannot reach is live all the same.
-        "registered": True,
+        "registered": match[4] == "(" if match[4] else None,  # whether it answered; None: the line is cut off
         "fenced": None if fenced is None else fenced[2] == "true",
     }
     return [(FactKind.BROKER, values)]
@@ -55,6 +54,6 @@ def _parse_record(_context: str | None, raw: str) -> list[Fact]:
 
 FORMAT = Format(
     "broker-api-versions",
-    "kafka-broker-api-versions: live brokers and their racks",
+    "kafka-broker-api-versions: brokers that answer, and their racks",
     *(Signature(line=_is_line), _parse_record),
 )

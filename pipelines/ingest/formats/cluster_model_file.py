@@ -41,7 +41,8 @@ def _parse_element(array: str, raw: str) -> list[Fact]:
     values: dict[str, object]
     if array == "brokers":
         broker = parse_object(raw, "the broker")
-        values = {"broker_id": broker.read("id", as_int), "rack": broker.find("rack", as_text), "listed": True}
+        values = {"broker_id": broker.read("id", as_int), "rack": broker.find("rack", as_text)}
+        values |= {"listed": True, "in_model": True}
         return [(FactKind.BROKER, values)]
     partition = parse_object(raw, "the partition")
     size = partition.read("size_mb", as_number) * 1e6

@@ -1,59 +1,156 @@
-"""The text of Cruise Control's `kafka_cluster_state`: a table of partitions; its JSON is read by metadata_json."""
+"""The text of Cruise Control's `kafka_cluster_state`: tables of brokers and partitions. Its JSON is metadata_json."""
 
+import json
 import re
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from pipelines.ingest.formats import cruise_control_state as states
 from pipelines.ingest.formats.checked_values import as_int, as_partition, as_topic, quote, split_replicas, unparsable
-from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
-from pipelines.ingest.text import PROSE, classify_noise
+from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
+from pipelines.ingest.text import PROSE, classify_noise, split_lines
 
-_HEADER = re.compile(
-    r"\s*+(?:TOPIC\s++PARTITION\s++LEADER\s++REPLICAS\s++IN-SYNC\b.*"
-    r"|BROKER\s++LEADER\(S\)\s++REPLICAS\s++OUT-OF-SYNC\b.*|BROKER\s++ONLINE-LOGDIRS\b.*)"
+_PARTITIONS = re.compile(r"\s*+TOPIC\s++PARTITION\s++LEADER\s++REPLICAS\s++IN-SYNC\b.*")
+_BROKERS = re.compile(r"\s*+BROKER\s++LEADER\(S\)\s++REPLICAS\s++OUT-OF-SYNC\b.*")
+_DIRS = re.compile(r"\s*+BROKER\s++ONLINE-LOGDIRS\b.*")
+_SUMMARY = re.compile(
+    r"\s*+(?:Summary: )?The cluster has ([0-9]{1,9}) brokers?, ([0-9]{1,9}) replicas?, ([0-9]{1,9}) leaders?, and .*"
 )
+_PROBLEMS = re.compile(r"\s*+Under Replicated, Offline, and Under MinIsr Partitions:\s*+")
 _TITLE = re.compile(
     r"\s*+(?:Brokers|LogDirs of brokers with replicas|Partitions with Offline Replicas"
-    r"|(?:All|Offline|Other|Under \w++|Under Replicated, Offline, and Under MinIsr) Partitions"
-    r"(?: in the Cluster \(verbose\))?):\s*+"
+    r"|(?:All|Offline|Other|Under \w++) Partitions(?: in the Cluster \(verbose\))?):\s*+"
 )
-_BROKER_ROW = re.compile(r"\s*+[0-9]++(?:(?:\s++[0-9]++){3,5}\s++(?:true|false)|(?:\s++\[[^\]\n]*+\]){2})\s*+")
+_BROKER_ROW = re.compile(
+    r"\s*+([0-9]++)\s++([0-9]++)\s++([0-9]++)\s++([0-9]++)(?:\s++([0-9]++))?\s++(true|false)(?:\s.*)?"
+)
+_DIRS_ROW = re.compile(r"\s*+([0-9]++)\s++\[([^\]\n]*+)\]\s++\[[^\]\n]*+\]\s*+")
 _IDS = r"\[((?:[0-9]++(?:, ?[0-9]++)*+)?+)\]"
 _ROW = re.compile(
     r"\s*+([a-zA-Z0-9._-]++)\s++([0-9]++)\s++(-?[0-9]++)"
     rf"\s++{_IDS}\s++{_IDS}(?:\s++{_IDS})?(?:\s++{_IDS})?(?:\s++([0-9]++))?\s*+"
 )
 _NEARLY = re.compile(r"\s*+[a-zA-Z0-9._-]++\s++[0-9]++\s++-?[0-9]++\s++\[.*")
+_NEARLY_BROKER = re.compile(r"\s*+[0-9]++\s++[0-9\[].*")
+_MAX_LOOK = 2_000  # characters of a line that its signature reads
+# The table of a line and, after a blank, what its reader must know, as JSON.
+_NO_TABLE, _PARTITION_TABLE, _BROKER_TABLE, _DIRS_TABLE, _COUNTED = "none", "partitions", "brokers", "dirs", "summary"
+_TABLES = ((_PARTITIONS, _PARTITION_TABLE), (_BROKERS, _BROKER_TABLE), (_DIRS, _DIRS_TABLE))
 
 
 def _is_line(line: str) -> bool:
-    pattern = _ROW if "[" in line else _HEADER
-    return pattern.fullmatch(line[:2000]) is not None
+    line = line[:_MAX_LOOK]
+    if "[" in line:  # a table of another tool may have rows of numbers alone
+        match = _ROW.fullmatch(line)
+        return match is not None and not match[1].isdecimal()
+    return _is_header(line) or _SUMMARY.fullmatch(line) is not None or _PROBLEMS.fullmatch(line) is not None
 
 
-def _parse_record(_context: str | None, raw: str) -> list[Fact]:
-    match = _ROW.fullmatch(raw)
-    if match is None:
-        if _HEADER.fullmatch(raw) or _TITLE.fullmatch(raw):
-            return ignore("header")
-        reason = "counts of a broker" if _BROKER_ROW.fullmatch(raw) else classify_noise(raw)
-        if reason == PROSE and _NEARLY.fullmatch(raw):
-            raise unparsable(f"{quote(raw.strip())} is no whole row of a partition (cut off?)")
-        return ignore(reason)
-    topic = as_topic(match[1], "TOPIC")
-    replicas, isr, offline = (split_replicas(match[group]) for group in (4, 5, 7))
-    values = {
+def _is_header(line: str) -> bool:
+    return any(pattern.fullmatch(line[:_MAX_LOOK]) for pattern, _ in _TABLES)
+
+
+def _read_records(text: str, _path: str) -> Records:
+    return Records.from_rows(_read_rows(split_lines(text)))
+
+
+def _read_rows(lines: Sequence[str]) -> Iterator[Row]:
+    """Give each line its table.
+
+    A broker's counts also get its log directories, these whether it has counts, and a summary how many partitions it
+    shows.
+    """
+    dirs = {row[1]: _read_dirs(row) for line in lines if (row := _DIRS_ROW.fullmatch(line))}
+    counted = {row[1] for line in lines if (row := _BROKER_ROW.fullmatch(line))}
+    shown = _count_shown(lines)
+    table, has_summary = _NO_TABLE, False
+    for number, line in enumerate(lines, 1):
+        table = next((name for pattern, name in _TABLES if pattern.fullmatch(line)), table)
+        if _SUMMARY.fullmatch(line):
+            has_summary = True
+            yield number, f"{_COUNTED} {shown[number]}", line
+        elif _PROBLEMS.fullmatch(line) and has_summary:
+            yield number, f"{_COUNTED} null", line
+        elif table == _BROKER_TABLE and (row := _BROKER_ROW.fullmatch(line)):
+            yield number, f"{table} {json.dumps(dirs.get(row[1]))}", line
+        elif table == _DIRS_TABLE and (row := _DIRS_ROW.fullmatch(line)):
+            yield number, f"{table} {json.dumps(row[1] in counted)}", line
+        else:
+            yield number, f"{table} null", line
+
+
+def _read_dirs(match: re.Match[str]) -> list[str]:
+    return [name.strip() for name in match[2].split(",") if name.strip()]
+
+
+def _count_shown(lines: Sequence[str]) -> dict[int, int]:
+    """Return {line number of a summary: number of partitions with a leader below it, to the next one}."""
+    shown: dict[int, set[tuple[str, str]]] = {}
+    current: set[tuple[str, str]] = set()
+    for number, line in enumerate(lines, 1):
+        if _SUMMARY.fullmatch(line):
+            current = shown[number] = set()
+        elif (row := _ROW.fullmatch(line)) and not row[3].startswith("-"):
+            current.add((row[1], row[2]))
+    return {number: len(partitions) for number, partitions in shown.items()}
+
+
+def _parse_record(context: str | None, raw: str) -> list[Fact]:
+    table, _, known = (context or f"{_NO_TABLE} null").partition(" ")
+    if summary := _SUMMARY.fullmatch(raw):
+        return states.describe_selection(json.loads(known) or 0, int(summary[3]))
+    if _PROBLEMS.fullmatch(raw):
+        return ignore("header") if table == _COUNTED else states.describe_problems()
+    if _is_header(raw) or _TITLE.fullmatch(raw):
+        return ignore("header")
+    if row := _ROW.fullmatch(raw):
+        return _parse_partition(table, row)
+    if table == _BROKER_TABLE and (row := _BROKER_ROW.fullmatch(raw)):
+        return [_parse_broker(row, json.loads(known))]
+    if table == _DIRS_TABLE and (row := _DIRS_ROW.fullmatch(raw)):
+        if json.loads(known):
+            return ignore("log directories of a broker, used with its counts")
+        return [states.build_broker(as_int(row[1], "BROKER"), states.find_dirs_state(_read_dirs(row)), False)]
+    reason = classify_noise(raw)
+    nearly = _NEARLY_BROKER if table in (_BROKER_TABLE, _DIRS_TABLE) else _NEARLY
+    if reason == PROSE and nearly.fullmatch(raw):
+        raise unparsable(f"{quote(raw.strip())} is no whole row of the table above (cut off?)")
+    return ignore(reason)
+
+
+def _parse_broker(row: re.Match[str], dirs: object) -> Fact:
+    names = ("LEADER(S)", "REPLICAS", "OUT-OF-SYNC")
+    leaders, replicas, out_of_sync = (as_int(row[i], name) for i, name in enumerate(names, 2))
+    offline = None if row[5] is None else as_int(row[5], "OFFLINE")
+    is_live = states.find_dirs_state(dirs)
+    if is_live is None:
+        is_live = states.find_counts_state(states.BrokerCounts(leaders, replicas, out_of_sync, offline))
+    return states.build_broker(as_int(row[1], "BROKER"), is_live, row[6] == "true")
+
+
+def _parse_partition(table: str, row: re.Match[str]) -> list[Fact]:
+    if row[1].isdecimal() and table != _PARTITION_TABLE:
+        raise unparsable(f"{quote(row[0].strip())} has no header as in TOPIC PARTITION LEADER above: of which topic?")
+    topic = as_topic(row[1], "TOPIC")
+    replicas, isr, offline = (split_replicas(row[group]) for group in (4, 5, 7))
+    values: dict[str, Any] = {
         "topic": topic,
-        "partition": as_partition(match[2], "PARTITION"),
-        "leader": as_int(match[3], "LEADER", -1),
+        "partition": as_partition(row[2], "PARTITION"),
+        "leader": as_int(row[3], "LEADER", -1),
         "replicas": replicas,
         "isr": isr,
         "offline_replicas": offline,
     }
     facts: list[Fact] = [(FactKind.PARTITION, values)]
-    if match[8] is not None:
-        facts.append((FactKind.CONFIG, {"topic": topic, "configs": {"min.insync.replicas": match[8]}}))
+    if row[8] is not None:
+        facts.append((FactKind.CONFIG, {"topic": topic, "configs": {"min.insync.replicas": row[8]}}))
     return facts
 
 
 FORMAT = Format(
-    "cruise-control", "kafka_cluster_state of Cruise Control, as text", *(Signature(line=_is_line), _parse_record)
+    "cruise-control",
+    "kafka_cluster_state of Cruise Control, as text",
+    Signature(line=_is_line, table=_is_header),
+    _parse_record,
+    _read_records,
 )

@@ -87,12 +87,15 @@ def _parse_node(raw: str) -> list[Fact]:
     match = _NODE.fullmatch(raw)
     if match is None:
         raise unparsable(f"{quote(raw)} is no node")
+    if match[2].startswith("-"):
+        return ignore("no node")
+    broker_id = as_int(match[2], "id")
     host, _, port = match[1].rpartition(":")
-    if not host or match[2].startswith("-"):  # a broker that is down: Kafka's client knows its id alone
-        return ignore("node without host")
+    if not host or port == "-1":  # the answer that the client got does not have it among the live brokers
+        return [(FactKind.BROKER, {"broker_id": broker_id, "reported_live": False})]
     rack = match[3].strip()
     values = {
-        "broker_id": as_int(match[2], "id"),
+        "broker_id": broker_id,
         "host": as_text(host, "host"),
         "port": as_int(port, "port", 0, 65535),
         "rack": None if rack in ("null", "") else rack,

@@ -101,7 +101,7 @@ def _is_odd(event: JsonEvent) -> bool:
 
 
 def _build_odd_row(event: JsonEvent) -> Row:
-    text = json.dumps({str(event.path[-1]): event.value})
+    text = json.dumps({str(event.path[-1]): event.value} if event.path else event.value)
     return event.line, _ODD_VALUE, text[:MAX_RAW]
 
 

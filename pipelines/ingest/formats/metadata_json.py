@@ -10,6 +10,7 @@ from typing import Any
 
 from pipelines.ingest.formats import partition_objects as objects
 from pipelines.ingest.formats.checked_values import JsonObject, parse_json, parse_object, quote, unparsable
+from pipelines.ingest.formats.cruise_control_state import parse_broker_state
 from pipelines.ingest.formats.json_documents import JsonEvent, JsonEventKind, parse_elements, to_row, walk_documents
 from pipelines.ingest.source_format import Fact, Format, Records, Row, Signature
 from pipelines.ingest.text import split_lines
@@ -41,7 +42,8 @@ _CONSTANTS = {"None": "null", "True": "true", "False": "false"}
 
 _PARTITION, _TOPIC, _REPLICA = "partition ", "topic ", "replicas"  # contexts, with what is around the record
 _BROKER, _LIVE_BROKER, _OTHER = "broker", "live broker", "entry"
-_WITH_LIVE_BROKERS = ("originating_broker", "controllerid", "controller_id", "KafkaBrokerState")
+_BROKER_STATE = "broker state "  # of Cruise Control, with the number of partitions that have a leader and are shown
+_WITH_LIVE_BROKERS = ("originating_broker", "controllerid", "controller_id")
 _NAMES = "topics or partitions"
 
 
@@ -103,6 +105,7 @@ class _Document:
         self._values: dict[str, Any] = {}
         self._partitions: list[tuple[int, str]] = []  # those of the document itself: line, raw
         self._brokers: list[tuple[int, str]] = []
+        self._led: set[tuple[str, str]] = set()  # topics and partitions that Cruise Control shows with a leader
         self._replicas: dict[str, tuple[int, list[Any]]] = {}  # Confluent's REST API: one entry per replica
         self._rows: list[Row] = []
 
@@ -130,6 +133,8 @@ class _Document:
             self._replicas.setdefault(key, (event.line, []))[1].append(item)
         elif _is_partition(item):
             self._partitions.append((event.line, event.raw))
+            if event.path[0] == "KafkaPartitionState" and item.get("leader") != -1:
+                self._led.add((str(item.get("topic")), str(item.get("partition"))))
         else:
             self._rows.append((event.line, _OTHER, event.raw))
 
@@ -147,9 +152,9 @@ class _Document:
         rows.extend((line, _REPLICA, json.dumps(items)) for line, items in self._replicas.values())
         # A cluster's answer to a client names all live brokers; of other lists this is unknown.
         is_answer = values.get("kind") == "KafkaBrokerList" or any(key in values for key in _WITH_LIVE_BROKERS)
-        is_answer = is_answer or any('"BrokerState"' in raw for _, raw in self._brokers)
         rows.extend((line, _LIVE_BROKER if is_answer else _BROKER, raw) for line, raw in self._brokers)
-        rows.extend((self._line, _LIVE_BROKER, raw) for raw in _list_live_brokers(values.get("KafkaBrokerState")))
+        if "KafkaBrokerState" in values:
+            rows.append((self._line, f"{_BROKER_STATE}{len(self._led)}", json.dumps(values["KafkaBrokerState"])))
         return sorted(rows, key=lambda row: row[0])
 
 
@@ -180,14 +185,6 @@ def _list_partitions(line: int, topic: str, partitions: dict[str, Any]) -> list[
     return [(line, _PARTITION + topic, json.dumps(item)) for item in partitions.values()]
 
 
-def _list_live_brokers(state: object) -> Iterator[str]:
-    """Yield the brokers of Cruise Control's KafkaBrokerState; of one that is down, it shows no log directory."""
-    dirs = state.get("OnlineLogDirsByBrokerId") if isinstance(state, dict) else None
-    for broker_id, online in dirs.items() if isinstance(dirs, dict) else ():
-        if online != ["broker_dead"]:
-            yield json.dumps({"id": broker_id})
-
-
 def _dump_scalars(item: dict[str, Any]) -> str:
     """Return an object without its arrays; configs stay."""
     return json.dumps({k: v for k, v in item.items() if k == "configs" or not isinstance(v, list | dict)})
@@ -196,6 +193,8 @@ def _dump_scalars(item: dict[str, Any]) -> str:
 def _parse_element(context: str, raw: str) -> list[Fact]:
     if context in (_BROKER, _LIVE_BROKER):
         return objects.parse_broker(parse_object(raw, "the broker"), context == _LIVE_BROKER)
+    if context.startswith(_BROKER_STATE):
+        return parse_broker_state(parse_object(raw, "KafkaBrokerState"), int(context.removeprefix(_BROKER_STATE)))
     if context.startswith(_TOPIC):
         return objects.parse_topic(parse_object(raw, "the topic"), int(context.removeprefix(_TOPIC)))
     if context == _REPLICA:

@@ -195,6 +195,12 @@ def parse_replicas(entries: Sequence[JsonObject]) -> list[Fact]:
     return parse_partition(JsonObject({**place, "replicas": entries}), "")
 
 
+def _read_broker_state(item: Object) -> bool | None:
+    """Return whether Cruise Control's load shows a broker as live; None if another tool shows the broker."""
+    state = item.get("BrokerState")  # also NEW, DEMOTED and BAD_DISKS, all of live brokers
+    return state != "DEAD" if isinstance(state, str) else None
+
+
 def parse_broker(item: JsonObject, is_whole_list: bool) -> list[Fact]:
     """Return the fact of a broker. is_whole_list: it is in a list of all live brokers, as clusters give them."""
     key = find_key(item, BROKER_IDS)
@@ -208,7 +214,8 @@ def parse_broker(item: JsonObject, is_whole_list: bool) -> list[Fact]:
         "host": as_text(item[host], "host") if host else address.rpartition(":")[0] or None,
         "port": as_int(item[port], "port", 0, 65535) if port else None,
         "rack": None if rack is None else str(item[rack]) or None,
-        "registered": True if is_whole_list and item.get("BrokerState") != "DEAD" else None,
+        "registered": True if is_whole_list else None,
+        "reported_live": _read_broker_state(item),
     }
     if address and (number := address.rpartition(":")[2]).isdecimal():
         values["port"] = as_int(number, "port", 0, 65535)

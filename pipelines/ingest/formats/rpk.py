@@ -1,9 +1,11 @@
-"""`rpk topic describe` and `rpk cluster info` (Redpanda): tables of brokers, topics and partitions, without ISRs."""
+"""`rpk topic describe`, `rpk cluster info` and `rpk cluster health` (Redpanda): all but the ISRs."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 
 from pipelines.ingest.formats.checked_values import INT64, as_int, as_partition, as_topic, quote, unparsable
+from pipelines.ingest.formats.rpk_health import find_down_nodes, is_health_line, parse_health_line
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import BLANK, PROSE, classify_noise, split_lines
 
@@ -24,6 +26,7 @@ _TOPIC_ROW = re.compile(r"[\s>|#]*+([a-zA-Z0-9._-]++)\s++([0-9]++)\s++([0-9]++)\
 _CONFIG_ROW = re.compile(r"[\s>|#]*+([a-z][a-z0-9._-]*+)\s++(?:(.*?)\s++)?([A-Z]++(?:_[A-Z]++)+)\s*+")
 _HEADERS = ((_PARTITIONS, "partition"), (_BROKERS, "broker"), (_TOPICS, "topic"), (_CONFIGS, "config"))
 _SUMMARY = "summary"  # rows outside of a table, of a topic's summary
+_HEALTH = "health"
 _REMEDY = "run rpk topic describe --print-all TOPIC, which also prints the name"
 _RULE = re.compile(r"[\s>|#]*+={3,}+\s*+")
 # rpk sorts replica lists, so this has to be said wherever they are read.
@@ -33,7 +36,8 @@ _UNORDERED = "header of partitions, whose replicas rpk sorts by id: the first is
 def _is_line(line: str) -> bool:
     line = line[:2000]
     patterns = (_PARTITIONS, _BROKERS, _TOPICS, _CONFIGS, _DETAILED_TOPIC)
-    return any(pattern.fullmatch(line) for pattern in patterns) or _ROW.fullmatch(line) is not None
+    is_row = any(pattern.fullmatch(line) for pattern in patterns) or _ROW.fullmatch(line) is not None
+    return is_row or is_health_line(line)
 
 
 def _is_summary(lines: Sequence[str]) -> bool:
@@ -48,8 +52,12 @@ def _read_records(text: str, _path: str) -> Records:
 def _read_rows(lines: Sequence[str]) -> Iterator[Row]:
     """Give each line its table, the topic that it belongs to, and whether the table has offline replicas."""
     table, topic, options = _SUMMARY, "", ""
+    down = json.dumps(find_down_nodes(lines))
     for number, line in enumerate(lines, 1):
         look = line[:2000]
+        if is_health_line(look):
+            yield number, f"{_HEALTH}  {down}", line
+            continue
         if command := _COMMAND.search(look):
             names = [word for word in command[1].split() if not word.startswith("-")]
             table, topic = _SUMMARY, names[0] if len(names) == 1 else ""
@@ -68,6 +76,8 @@ def _read_rows(lines: Sequence[str]) -> Iterator[Row]:
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
     table, topic, options = (context or f"{_SUMMARY}  ").split(" ", 2)
+    if table == _HEALTH:
+        return parse_health_line(raw, json.loads(options))
     if not raw.strip():
         return ignore(BLANK)
     if _PARTITIONS.fullmatch(raw):
@@ -148,7 +158,7 @@ def _parse_partition(topic: str, match: re.Match[str], has_offline: bool) -> lis
 
 FORMAT = Format(
     "rpk",
-    "rpk topic describe, rpk cluster info (Redpanda): brokers, topics, partitions without ISR",
+    "rpk topic describe, rpk cluster info, rpk cluster health (Redpanda): brokers, topics, partitions without ISR",
     Signature(line=_is_line, beginning=_is_summary),
     _parse_record,
     _read_records,

@@ -37,8 +37,9 @@ def merge_facts(facts: pa.Table) -> Entities:
     shard = ShardFacts(facts)
     registrations, listed_brokers = _merge_brokers(shard)
     declared, listed_topics = topic_merge.merge_topics(shard)
-    partitions = _merge_partitions(shard, listed_brokers, declared)
-    usage = count_usage(partitions, to_flags(partitions[_FULLY_SHOWN]))
+    partitions, disputed = _merge_partitions(shard, listed_brokers, declared)
+    deleted = [topic for topic, fields in declared.items() if fields["marked_for_deletion"]]
+    usage = count_usage(partitions, to_flags(partitions[_FULLY_SHOWN]), deleted, disputed)
     partitions = topic_merge.add_listed_partitions(partitions, declared, listed_topics)
     partitions = partitions.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
     partitions, stray_logs = merge_logs(shard, partitions)
@@ -72,15 +73,19 @@ def _merge_brokers(shard: ShardFacts) -> tuple[pa.Table, npt.NDArray[np.int32] |
     if not is_listed.any() or is_entry.any():  # which broker a rejected entry meant is unknown
         return table.cast(REGISTRATIONS), None
     # A broker that registered itself exists, whatever the list says; one that is removed still has replicas.
-    exists = is_listed | to_flags(table["registered"]) | to_flags(table["answers"]) | to_flags(table["draining"])
+    exists = is_listed | to_flags(table["registered"]) | to_flags(table["draining"])
+    exists |= is_valid(table["answers"]) | is_valid(table["reported_live"])
     table = table.set_column(table.schema.get_field_index("listed"), "listed", pa.array(is_listed))
     return table.cast(REGISTRATIONS), ids[exists]
 
 
 def _merge_partitions(
     shard: ShardFacts, listed_brokers: npt.NDArray[np.int32] | None, declared: topic_merge.Declared
-) -> pa.Table:
-    """Return the partitions without the quarantined ones, and of each whether its topic is fully shown."""
+) -> tuple[pa.Table, pa.Table]:
+    """Return (the partitions, and of each whether its topic is fully shown; the facts of those in dispute).
+
+    Quarantined partitions are left out; a partition is in dispute if it is quarantined only because two sources differ.
+    """
     facts = shard.select(FactKind.PARTITION)
     code, _ = to_codes(facts["topic"])
     key = (code << np.int64(32)) + to_numpy(facts["partition"]).astype(np.int64)
@@ -94,7 +99,10 @@ def _merge_partitions(
     table = table.append_column(_FULLY_SHOWN, pa.array(fully_shown))
     faults = _find_partition_faults(table, listed_brokers)
     _quarantine_partitions(shard, facts, merged, faults)
-    return table.filter(pa.array(~np.isin(np.arange(table.num_rows), list(faults))))
+    is_disputed = np.zeros(table.num_rows, dtype=np.bool_)
+    is_disputed[[entity for entity, reasons in faults.items() if not reasons]] = True
+    disputed = facts.take(pa.array(np.sort(merged.order[is_disputed[row_of(merged.offsets)]])))
+    return table.filter(pa.array(~np.isin(np.arange(table.num_rows), list(faults)))), disputed
 
 
 def _quarantine_partitions(

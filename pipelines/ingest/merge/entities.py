@@ -103,15 +103,19 @@ REGISTRATIONS = pa.schema(
         *_BROKER_COLUMNS,
         _REGISTERED,
         column("from_full_listing", FLAG, "a source that lists all registered brokers shows it; null = none does"),
-        column("answers", FLAG, "answers kafka-log-dirs or kafka-broker-api-versions; null = not shown"),
+        column("answers", FLAG, "answers kafka-log-dirs or kafka-broker-api-versions; null = not asked"),
         column("listed", FLAG, "an entry of a list of all brokers; false = such a list does not name it"),
+        column("listed_state", TEXT, "its state in a broker list, as written; null = the list has none"),
+        column("in_model", FLAG, "a broker of a cluster model; null = not in one"),
+        column("reported_live", FLAG, "live, or down, as a tool says of the broker itself; null = none does"),
         _FENCED,
         column("controller", FLAG, "the active controller; null = not shown"),
         column("draining", FLAG, "to be drained; null = not shown"),
     ]
 )
 # What brokers do in the partitions of a shard; summed over all shards, it shows which brokers are live. Of the replicas
-# of a broker, those counted as adding, observer, unknown and filtered are distinct: they need not be in any ISR.
+# of a broker, those counted as adding, observer, deleted, unknown and filtered are distinct: they need not be in any
+# ISR.
 USAGE = pa.schema(
     [
         BROKER_ID,
@@ -125,8 +129,10 @@ USAGE = pa.schema(
         column("offline_replicas", LONG, "replicas that such a source shows offline"),
         column("adding_replicas", LONG, "replicas that a reassignment is adding"),
         column("observer_replicas", LONG, "replicas that are observers"),
+        column("deleted_replicas", LONG, "replicas of topics that are marked for deletion, which empties their ISRs"),
         column("unknown_replicas", LONG, "replicas of partitions of which no source shows leader and ISR"),
         column("filtered_replicas", LONG, "replicas of topics of which the sources may not show every partition"),
+        column("disputed_replicas", LONG, "replicas in partitions that are quarantined because two sources differ"),
     ]
 )
 BROKERS = pa.schema(

@@ -4,15 +4,16 @@
 shows that it is down.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, FIRST_USED, USAGE
+from pipelines.ingest.merge.broker_evidence import find_evidence
+from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, FIRST_USED, PARTITIONS, USAGE
 from udfs.arrow.columns import is_valid, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import is_in_segment, row_of
 from udfs.plurals import count_of
@@ -20,18 +21,26 @@ from udfs.plurals import count_of
 # The condition in SQL: a broker of unknown state counts as live.
 COUNTS_AS_LIVE = "live IS NOT FALSE"
 
-Broker = Mapping[str, Any]  # columns of REGISTRATIONS and USAGE, and `others_are_registered`
+_NO_PARTITIONS = PARTITIONS.empty_table()
 
 
-def count_usage(partitions: pa.Table, fully_shown: npt.NDArray[np.bool_]) -> pa.Table:
+def count_usage(
+    partitions: pa.Table,
+    fully_shown: npt.NDArray[np.bool_],
+    deleted_topics: Collection[str] = (),
+    disputed: pa.Table = _NO_PARTITIONS,
+) -> pa.Table:
     """Count what each broker does in n partitions (schema PARTITIONS); returns schema USAGE.
 
-    fully_shown: bool (n), whether the sources surely show every partition of the topic, and so no selection of them.
+    fully_shown: bool (n), whether the sources surely show every partition of the topic, and so no selection of them;
+    deleted_topics: those marked for deletion; disputed: the different statements on partitions that are quarantined
+    because of them (replicas, ISR and leader).
     """
     replicas, isr, elr, last_elr = (to_lists(partitions[name]) for name in ("replicas", "isr", "elr", "last_known_elr"))
     leader = to_numpy(partitions["leader"], -1).astype(np.int64)
     knows_leader = is_valid(partitions["leader"])
-    is_leaderless = knows_leader & (leader < 0)
+    is_deleted = to_flags(pc.is_in(partitions["topic"], pa.array(list(deleted_topics), pa.string())))
+    is_leaderless = knows_leader & (leader < 0) & ~is_deleted  # Kafka stops the replicas of a topic that it deletes
     is_empty = isr.lengths + elr.lengths + last_elr.lengths == 0
     row = row_of(replicas.offsets)
 
@@ -42,7 +51,8 @@ def count_usage(partitions: pa.Table, fully_shown: npt.NDArray[np.bool_]) -> pa.
     is_offline, shows_offline = is_in("offline_replicas"), is_valid(partitions["offline_replicas"])[row]
     is_adding = is_in("adding_replicas")
     is_observer = is_in("observers") & ~is_adding
-    is_voter = ~is_adding & ~is_observer  # expected in the ISR, if its broker is live
+    is_stopping = is_deleted[row] & ~is_adding & ~is_observer
+    is_voter = ~is_adding & ~is_observer & ~is_stopping  # expected in the ISR, if its broker is live
     is_known = (knows_leader & isr.valid)[row]
     parts: dict[str, npt.NDArray[Any]] = {
         "replicas": replicas.values,
@@ -55,8 +65,10 @@ def count_usage(partitions: pa.Table, fully_shown: npt.NDArray[np.bool_]) -> pa.
         "offline_replicas": replicas.values[is_offline],
         "adding_replicas": replicas.values[is_adding],
         "observer_replicas": replicas.values[is_observer],
+        "deleted_replicas": replicas.values[is_stopping],
         "unknown_replicas": replicas.values[is_voter & ~is_known],
         "filtered_replicas": replicas.values[is_voter & is_known & ~fully_shown[row]],
+        "disputed_replicas": _list_brokers(disputed),
     }
     # Each part has few distinct ids; sorting all replicas at once costs more than all the rest.
     distinct = {name: np.unique(part, return_counts=True) for name, part in parts.items()}
@@ -70,84 +82,11 @@ def count_usage(partitions: pa.Table, fully_shown: npt.NDArray[np.bool_]) -> pa.
     return pa.table(columns).select(USAGE.names).cast(USAGE)
 
 
-class Evidence(NamedTuple):
-    """One kind of evidence: what it shows, on which brokers it exists, and how it is said."""
-
-    live: bool | None  # None = it shows that the state is unknown
-    exists: Callable[[Broker], Any]
-    reason: Callable[[Broker], str]
-
-
-def _say(text: str) -> Callable[[Broker], str]:
-    return lambda _broker: text
-
-
-def _be(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
-def _count_voters(broker: Broker) -> int:
-    """Count the replicas of which one would be in an ISR if the broker was live."""
-    exempt = ("adding_replicas", "observer_replicas", "unknown_replicas", "filtered_replicas")
-    return int(broker["replicas"] - sum(broker[name] for name in exempt))
-
-
-def _is_in_use(broker: Broker) -> bool:
-    return bool(broker["leaders"] or broker["in_sync"])
-
-
-def _describe_use(broker: Broker) -> str:
-    if broker["leaders"]:
-        use = f"leads {count_of(broker['leaders'], 'partition')}"
-    else:
-        verb = "has" if broker["in_sync"] == 1 else "have"
-        use = f"in the ISR of {count_of(broker['in_sync'], 'partition')} that {verb} a leader"
-    return f"{use}, which is later than its registration as fenced" if broker["fenced"] else use
-
-
-def _describe_unknown(broker: Broker) -> str:
-    places = {
-        "adding_replicas": "in Adding Replicas",
-        "observer_replicas": "as an observer",
-        "filtered_replicas": "in a filtered or incomplete listing",
-        "unknown_replicas": "in partitions of which no source shows leader and ISR",
-    }
-    named = [text for name, text in places.items() if broker[name]]
-    return f"only {' and '.join(named)}" if named else "no source shows what it does"
-
-
-# The first evidence that exists on a broker decides. It is ordered from what Kafka itself states to what follows from
-# absence; an inventory is weaker than an absence, because people do not update it when a broker fails.
-EVIDENCE = (
-    Evidence(False, lambda b: b["registered"] is False, _say("unregistered")),
-    Evidence(True, _is_in_use, _describe_use),
-    Evidence(
-        True,  # with some replicas offline, a log directory failed, and not the broker
-        lambda b: b["online_replicas"],
-        lambda b: f"{b['online_replicas']} of its replicas {_be(b['online_replicas'])} listed as online",
-    ),
-    Evidence(
-        False,
-        lambda b: b["offline_replicas"],
-        lambda b: f"its {count_of(b['offline_replicas'], 'replica')} {_be(b['offline_replicas'])} listed as offline",
-    ),
-    Evidence(False, lambda b: b["fenced"], _say("fenced")),
-    Evidence(True, lambda b: b["registered"], _say("registered")),
-    Evidence(True, lambda b: b["answers"], _say("answers kafka-log-dirs or kafka-broker-api-versions")),
-    Evidence(True, lambda b: b["controller"], _say("the active controller")),
-    Evidence(False, lambda b: b["listed"] is False, _say("not in the broker list")),  # a model's `removed` names it
-    Evidence(False, lambda b: b["others_are_registered"], _say("not registered")),
-    # Members of the ISR or ELR of a leaderless partition were the last in sync: one that was live would lead.
-    Evidence(False, lambda b: b["leaderless_isr"], _say("only in the ISR of leaderless partitions")),
-    Evidence(
-        False, lambda b: _count_voters(b) > 0, lambda b: f"in no ISR of its {count_of(_count_voters(b), 'replica')}"
-    ),
-    Evidence(False, lambda b: b["leaderless_elr"], _say("only in the ELR of leaderless partitions")),
-    # A new partition is led by any live replica, and its ISR never becomes empty after that.
-    Evidence(False, lambda b: b["leaderless_empty"], _say("only in leaderless partitions with an empty ISR")),
-    Evidence(True, lambda b: b["listed"] and not b["filtered_replicas"], _say("in the broker list")),
-    Evidence(None, lambda _: True, _describe_unknown),
-)
+def _list_brokers(partitions: pa.Table) -> npt.NDArray[np.int64]:
+    """Return the brokers that lead partitions, or are among their replicas or in their ISR."""
+    leader = to_numpy(partitions["leader"], -1).astype(np.int64)
+    replicas, isr = to_lists(partitions["replicas"]), to_lists(partitions["isr"])
+    return np.concatenate([leader[leader >= 0], replicas.values, isr.values])
 
 
 def infer_brokers(registrations: pa.Table, usage: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -163,8 +102,7 @@ def infer_brokers(registrations: pa.Table, usage: pa.Table) -> tuple[pa.Table, p
     for broker_id in sorted(declared.keys() | used.keys()):
         row = {**defaults, **declared.get(broker_id, {}), **used.get(broker_id, {}), "broker_id": broker_id}
         row["others_are_registered"] = has_full_listing
-        evidence = next(evidence for evidence in EVIDENCE if evidence.exists(row))
-        row.update(live=evidence.live, live_reason=evidence.reason(row))
+        row["live"], row["live_reason"] = find_evidence(row)
         row.update(draining=bool(row["draining"]), controller=bool(row["controller"]))
         rows.append({name: row[name] for name in BROKERS.names})
     brokers = pa.Table.from_pylist(rows, BROKERS)

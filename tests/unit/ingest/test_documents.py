@@ -151,9 +151,9 @@ def test_bad_reassignments() -> None:
 
 def test_a_model_has_racks_brokers_to_empty_and_loads() -> None:
     assert facts("model.json") == [
-        {"kind": "broker", "broker_id": 0, "rack": "r0", "listed": True},
-        {"kind": "broker", "broker_id": 1, "rack": "r1", "listed": True},
-        {"kind": "broker", "broker_id": 2, "rack": "r0", "listed": True},
+        {"kind": "broker", "broker_id": 0, "rack": "r0", "listed": True, "in_model": True},
+        {"kind": "broker", "broker_id": 1, "rack": "r1", "listed": True, "in_model": True},
+        {"kind": "broker", "broker_id": 2, "rack": "r0", "listed": True, "in_model": True},
         {"kind": "broker", "broker_id": 2, "draining": True},
         {
             "kind": "partition",

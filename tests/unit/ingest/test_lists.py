@@ -37,6 +37,39 @@ def test_a_broker_list_as_json() -> None:
     assert drop_kind(facts("brokers.json")) == [broker(1, "east"), broker(2, "west", host="b2", port=9092), broker(3)]
 
 
+def read_brokers(text: str) -> list[dict[str, object]]:
+    form = FORMATS["broker-list"]
+    records = form.read_records(text, "x.csv")
+    return shorten(check_facts(records, form.parse_facts(records)))
+
+
+def test_states_of_a_broker_list_are_kept_as_written() -> None:
+    assert read_brokers("broker;Status;rack\n1;Up;a\n2;;a\n")[1:] == [
+        {"kind": "broker", **broker(1, "a", listed_state="Up")},
+        {"kind": "broker", **broker(2, "a")},
+    ]
+    assert read_brokers('[{"id": 1, "rack": "a", "state": 3}]') == [
+        {"kind": "broker", **broker(1, "a", listed_state="3")}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ("broker_id,rack", "header"),
+        ("broker_id,rack,disk", "header; column not read: disk"),
+        ("broker_id,rack," + ",".join(f"c{i}" for i in range(12)), "c8, c9 and 2 more"),
+    ],
+)
+def test_columns_that_are_not_read_are_named(header: str, reason: str) -> None:
+    assert str(read_brokers(f"{header}\n")[0]["reasons"]).endswith(f"{reason}']")
+
+
+@pytest.mark.parametrize("text", ["id,status\n1,done\n", "id;state\n7;open\n", '"partitions": [\n1,2\n'])
+def test_a_list_of_anything_is_no_broker_list(text: str) -> None:
+    assert find_formats(text) == ["unrecognised"]
+
+
 def test_bad_values_of_a_broker_list_name_column_and_value() -> None:
     assert {n: reason.removeprefix("unparsable: ") for n, reason in faults("brokers-bad-values.csv").items()} == {
         2: 'broker_id is "one", expected a whole number',

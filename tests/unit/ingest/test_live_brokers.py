@@ -32,6 +32,8 @@ from udfs.planning.cluster_model import build_model
 Fact = dict[str, Any]
 UNKNOWN_STATE = "only in partitions of which no source shows leader and ISR"
 FILTERED = "only in a filtered or incomplete listing"
+SHOWN_AS_DOWN = "shown as down by rpk cluster health, Cruise Control or a Java client"
+DELETED = {"kind": "topic", "topic": "t", "marked_for_deletion": True}
 
 
 def header(count: int | None = 1) -> Fact:
@@ -63,6 +65,12 @@ def infer(*rows: Fact) -> dict[int, tuple[bool | None, str]]:
     entities = merge_facts(build_facts(*rows))
     brokers, _ = infer_brokers(entities.registrations, entities.usage)
     return {row["broker_id"]: (row["live"], row["live_reason"]) for row in brokers.to_pylist()}
+
+
+def listed(state: str) -> list[Fact]:
+    """Return the facts of a list of brokers 1 to 3 that has a state for broker 3."""
+    states = {3: {"listed_state": state}}
+    return [broker(number, listed=True, **states.get(number, {}), format="broker-list") for number in (1, 2, 3)]
 
 
 # What the sources say of broker 3 (its facts) -> whether it is live, and why.
@@ -147,11 +155,64 @@ CASES: dict[str, tuple[list[Fact], bool | None, str]] = {
         False,
         "in no ISR of its 1 replica",
     ),
-    "in an inventory": ([broker(3, listed=True, format="broker-list")], True, "in the broker list"),
-    "in a model": (
+    "in an inventory": (
+        [broker(3, listed=True, format="broker-list")],
+        None,
+        "only in a broker list, which does not show whether it is live",
+    ),
+    "in an inventory and in a plan": (
+        [broker(3, listed=True, format="broker-list"), partition(0, None, [3], None, format="reassignment")],
+        True,
+        "in the broker list",
+    ),
+    "up in an inventory": (listed("Running"), True, 'listed as "Running"'),
+    "up in an inventory, but in no ISR": ([*listed("up"), header(), LED_BY_1], False, "in no ISR of its 1 replica"),
+    "up in an inventory, but filtered": ([*listed("up"), LED_BY_1], None, FILTERED),
+    "down in an inventory": ([*listed("DOWN"), LED_BY_1], False, 'listed as "DOWN"'),
+    "down in an inventory, but leads": ([*listed("down"), partition(0, 3, [3], [3])], True, "leads 1 partition"),
+    "down in an inventory, but registered": (
+        [*listed("down"), broker(3, registered=True, format="kcat")],
+        True,
+        "registered",
+    ),
+    "in maintenance": (listed("maintenance"), None, 'listed as "maintenance"'),
+    "in a model": ([broker(3, listed=True, in_model=True, format="model")], True, "in the broker list"),
+    "in a model, with replicas": (
         [*(broker(i, listed=True, format="model") for i in (1, 3)), partition(0, None, [3, 1], None, format="model")],
         True,
         "in the broker list",
+    ),
+    "in the ISR, but not registered": (
+        [REGISTERED_1, partition(0, 1, [1, 3], [1, 3])],
+        None,
+        "in the ISR of 1 partition that has a leader, but not registered",
+    ),
+    "leads, but not registered": ([REGISTERED_1, partition(0, 3, [1, 3], [1, 3])], True, "leads 1 partition"),
+    "shown as down": ([broker(3, registered=True, reported_live=False, format="rpk")], False, SHOWN_AS_DOWN),
+    "shown as down, but leads": (
+        [broker(3, reported_live=False, format="rpk"), partition(0, 3, [3], None, format="rpk")],
+        None,
+        f"leads 1 partition, but {SHOWN_AS_DOWN}",
+    ),
+    "shown as live": (
+        [broker(3, reported_live=True, format="cruise-control"), header(), LED_BY_1],
+        True,
+        "shown as live by rpk cluster health or Cruise Control",
+    ),
+    "no answer": (
+        [broker(3, registered=False, format="broker-api-versions")],
+        None,
+        "did not answer kafka-broker-api-versions",
+    ),
+    "no answer, and in no ISR": (
+        [broker(3, registered=False, format="broker-api-versions"), header(), LED_BY_1],
+        False,
+        "in no ISR of its 1 replica",
+    ),
+    "no answer, but in the ISR": (
+        [broker(3, registered=False, format="broker-api-versions"), partition(0, 1, [1, 3], [1, 3])],
+        True,
+        "in the ISR of 1 partition that has a leader",
     ),
     "not in the list": (
         [broker(1, listed=True, format="model"), broker(3, draining=True, format="model")],
@@ -166,10 +227,21 @@ CASES: dict[str, tuple[list[Fact], bool | None, str]] = {
         "only in Adding Replicas and as an observer",
     ),
     "no header": ([LED_BY_1], None, FILTERED),
-    "only a mark of deletion": (
-        [{"kind": "topic", "topic": "t", "marked_for_deletion": True}, LED_BY_1],
+    "only a mark of deletion": ([DELETED, LED_BY_1], None, "only in topics that are marked for deletion"),
+    "marked for deletion, empty ISR": (
+        [header(), DELETED, partition(0, -1, [3, 1], [])],
         None,
-        FILTERED,
+        "only in topics that are marked for deletion",
+    ),
+    "marked for deletion, but in the ISR": (
+        [header(), DELETED, partition(0, 1, [1, 3], [1, 3])],
+        True,
+        "in the ISR of 1 partition that has a leader",
+    ),
+    "two listings differ": (
+        [partition(0, 1, [1, 3], [1, 3]), partition(0, 1, [1, 3], [1], source="y.txt")],
+        None,
+        "only in quarantined records",
     ),
     "partitions missing": ([header(2), LED_BY_1], None, FILTERED),
     "first partition missing": ([header(None), LED_BY_1 | {"partition": 1}], None, FILTERED),
@@ -192,6 +264,12 @@ def test_the_strongest_evidence_decides(rows: list[Fact], live: bool | None, rea
 def test_a_quarantined_partition_does_not_make_a_listing_incomplete() -> None:
     rows = [header(2), LED_BY_1, partition(1, 7, [1, 2], [1])]
     assert infer(*rows)[3] == (False, "in no ISR of its 1 replica")
+
+
+def test_a_damaged_partition_names_no_brokers() -> None:
+    """Its ids may be the damage; only partitions on which two sources differ are known to be of real brokers."""
+    rows = [header(2), partition(0, 1, [1, 2], [1, 2]), partition(1, 7, [1, 30], [1])]
+    assert infer(*rows).keys() == {1, 2}
 
 
 def test_shards_are_summed() -> None:

@@ -57,13 +57,14 @@ def test_each_shape_gives_its_partitions(name: str, expected: list[tuple[Any, ..
         ("metadata-kcat.json", {1: (True, None), 2: (True, None)}),
         ("metadata-rest-v3.json", {1: (True, "east"), 2: (True, None)}),
         ("metadata-python.txt", {1: (True, None), 2: (True, "west")}),
-        ("metadata-cruise-control.json", {1: (True, None), 2: (True, None)}),  # 3 is down
-        ("metadata-cruise-control-load.json", {1: (True, "east"), 2: (None, "west")}),
+        ("metadata-cruise-control.json", {1: (True, None), 2: (True, None), 3: (False, None)}),
+        ("metadata-cruise-control-load.json", {1: (True, "east"), 2: (False, "west")}),
     ],
 )
 def test_live_brokers_and_racks(name: str, expected: dict[int, tuple[bool | None, str | None]]) -> None:
     rows = facts(name, FactKind.BROKER)
-    assert {row["broker_id"]: (row.get("registered"), row.get("rack")) for row in rows} == expected
+    live = {row["broker_id"]: row.get("registered", row.get("reported_live")) for row in rows}
+    assert {row["broker_id"]: (live[row["broker_id"]], row.get("rack")) for row in rows} == expected
 
 
 def test_brokers_of_an_unknown_tool_are_not_said_to_be_live() -> None:
@@ -72,6 +73,28 @@ def test_brokers_of_an_unknown_tool_are_not_said_to_be_live() -> None:
     (row,) = parse(text, FactKind.BROKER)
     assert "registered" not in row
     assert "listed" not in row
+
+
+def test_cruise_control_counts_more_partitions_than_it_shows() -> None:
+    state = {"LeaderCountByBrokerId": {"0": 41, "5": 40}, "ReplicaCountByBrokerId": {"0": 80, "5": 80, "7": 3}}
+    lost = {
+        "OutOfSyncCountByBrokerId": {"7": 3},
+        "OfflineReplicaCountByBrokerId": {"7": 3},
+        "IsController": {"0": True},
+    }
+    urp = {"topic": "t", "partition": 1, "leader": 0, "replicas": [0, 5], "in-sync": [0], "offline": [], "min-isr": 1}
+    text = json.dumps({"KafkaPartitionState": {"offline": [], "urp": [urp, urp]}, "KafkaBrokerState": state | lost})
+    assert find_formats(text) == ["metadata-json"]
+    rows = parse(text)
+    brokers = [row for row in rows if row["kind"] == FactKind.BROKER]
+    assert [(row["broker_id"], row["reported_live"], row.get("controller")) for row in brokers] == [
+        (0, True, True),
+        (5, True, None),
+        (7, False, None),
+    ]
+    (summary,) = [row for row in rows if row["kind"] == FactKind.IGNORED]
+    assert summary["is_selection"]
+    assert summary["warning"].startswith("kafka_cluster_state shows 1 of 81 partitions that have a leader")
 
 
 def test_keys_in_any_order_and_partitions_by_number() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -59,10 +60,10 @@ def test_a_second_table_of_partitions_is_not_of_the_first_topic() -> None:
 
 def test_api_versions_give_the_racks_that_a_describe_lacks(tmp_path) -> None:  # type: ignore[no-untyped-def]
     rows = facts("broker-api-versions.txt", FactKind.BROKER)
-    assert [(row["broker_id"], row.get("rack"), row.get("fenced")) for row in rows] == [
-        (1, "east", None),
-        (2, None, False),
-        (3, "rack 7", None),
+    assert [(row["broker_id"], row.get("rack"), row.get("fenced"), row["registered"]) for row in rows] == [
+        (1, "east", None, True),
+        (2, None, False, True),
+        (3, "rack 7", None, False),  # ERROR
     ]
     assert reasons("broker-api-versions.txt")["API version"] == 7
     versions = (FORMATS_DIR / "broker-api-versions.txt").read_text()
@@ -101,8 +102,12 @@ def test_java_descriptions() -> None:
         ("clicks", 0, 1, [1, 2], [1, 2]),
         ("clicks", 1, -1, [3], [3]),
     ]
-    racks = {row["broker_id"]: row.get("rack") for row in facts("java-description.txt", FactKind.BROKER)}
-    assert racks == {1: "east", 2: None}
+    brokers = facts("java-description.txt", FactKind.BROKER)
+    assert {row["broker_id"]: (row.get("rack"), row.get("reported_live")) for row in brokers} == {
+        1: ("east", None),
+        2: (None, None),
+        3: (None, False),  # without host and port
+    }
     (elr,) = [row["elr"] for row in facts("java-description.txt", FactKind.PARTITION) if "elr" in row]
     assert elr == [3]
     assert "cut off?" in faults("java-description.txt", FORMATS_DIR)[3]
@@ -127,6 +132,116 @@ def test_the_table_of_cruise_control() -> None:
     ]
     assert [row["offline_replicas"] for row in facts("cruise-control.txt", FactKind.PARTITION)] == [[3], [3], []]
     assert "cut off?" in faults("cruise-control.txt", FORMATS_DIR)[17]
+
+
+CRUISE_CONTROL = """Summary: The cluster has 4 brokers, 320 replicas, {leaders} leaders, and 9 topics with avg 2.00.
+
+Brokers:
+     BROKER    LEADER(S)     REPLICAS  OUT-OF-SYNC      OFFLINE  IS_CONTROLLER
+          0           40           80            0            0           true
+          1           40           80            2            0          false
+          5            0           40           40           40          false
+          7            0           10           10            0          false
+          8            0            0            0            0          false
+
+LogDirs of brokers with replicas:
+     BROKER      ONLINE-LOGDIRS  OFFLINE-LOGDIRS
+          7       [broker_dead]    [broker_dead]
+          9                [/d]               []
+
+Under Replicated, Offline, and Under MinIsr Partitions:
+      TOPIC PARTITION    LEADER     REPLICAS     IN-SYNC     OUT-OF-SYNC     OFFLINE
+Under Replicated Partitions:
+     orders         0         0       [0, 1]         [0]             [1]          []
+        747         0         1       [1, 0]         [1]             [0]          []
+"""
+
+
+def test_cruise_control_shows_brokers_beside_its_partitions(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, CRUISE_CONTROL.format(leaders=160))
+    brokers = snapshot.brokers.to_pylist()
+    live = {row["broker_id"]: (row["live"], row["controller"]) for row in brokers}
+    assert live == {
+        0: (True, True),
+        1: (True, False),
+        5: (False, False),
+        7: (False, False),
+        8: (True, False),
+        9: (True, False),
+    }
+    assert {row["topic"] for row in snapshot.partitions.to_pylist()} == {"orders", "747"}
+    (warning,) = [row["warning"] for row in snapshot.warnings.to_pylist()]
+    assert warning == (
+        "kafka_cluster_state shows 2 of 160 partitions that have a leader: get kafka_cluster_state?verbose=true"
+    )
+
+
+def test_cruise_control_that_shows_every_partition_gives_no_warning(tmp_path: Path) -> None:
+    assert load(tmp_path, CRUISE_CONTROL.format(leaders=2)).warnings.num_rows == 0
+
+
+def test_cruise_control_without_its_summary_shows_only_problems(tmp_path: Path) -> None:
+    text = CRUISE_CONTROL.partition("Brokers:")[2]
+    (row,) = load(tmp_path, f"Brokers:{text}").warnings.to_pylist()
+    assert row["warning"].startswith("kafka_cluster_state shows only the partitions with problems")
+
+
+def test_rows_of_numbers_without_a_header_are_no_partitions() -> None:
+    """As `kaf topic describe` prints them: partition, high watermark, leader, replicas, ISR."""
+    rows = ["1          10              -1      [2]       []", "3 90 2 [2] [2]"]
+    assert not any(FORMATS["cruise-control"].signature.line(row) for row in rows)
+    records = FORMATS["cruise-control"].read_records("\n".join(rows), "x")
+    facts = FORMATS["cruise-control"].parse_facts(records).to_pylist()
+    assert [fact["kind"] for fact in facts] == [FactKind.REJECTED] * 2
+    assert "of which topic?" in facts[0]["reasons"][0]
+
+
+HEALTH = """CLUSTER HEALTH OVERVIEW
+=======================
+Healthy:                          false
+Unhealthy reasons:                [leaderless_partitions nodes_down]
+Controller ID:                    0
+All nodes:                        [0 1 2]
+Nodes down:                       [2]
+Nodes in recovery mode:           []
+Leaderless partitions (2):        [kafka/money/0 redpanda/controller/0]
+Under-replicated partitions (1):  [kafka/orders/1]
+"""
+
+
+def test_rpk_cluster_health_shows_brokers_and_leaderless_partitions(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, HEALTH)
+    brokers = {row["broker_id"]: (row["live"], row["controller"]) for row in snapshot.brokers.to_pylist()}
+    assert brokers == {0: (True, True), 1: (True, False), 2: (False, False)}
+    (row,) = snapshot.partitions.to_pylist()
+    assert (row["topic"], row["partition"], row["leader"], row["replicas"]) == ("money", 0, -1, None)
+    assert [row["warning"] for row in snapshot.warnings.to_pylist()] == [
+        "2 partitions (money-0) have no leader: rpk topic describe --print-all TOPIC shows their replicas",
+        "1 partition (orders-1) is under-replicated: rpk does not show which replicas are in sync",
+    ]
+
+
+def test_a_healthy_cluster_of_rpk_gives_no_warning(tmp_path: Path) -> None:
+    text = "Healthy:  true\nAll nodes:  [0 1]\nNodes down:  []\nLeaderless partitions (0):  []\n"
+    snapshot = load(tmp_path, text + "Under-replicated partitions (0):  []\n")
+    assert [row["live"] for row in snapshot.brokers.to_pylist()] == [True, True]
+    assert snapshot.warnings.num_rows == 0
+
+
+@pytest.mark.parametrize("line", ["Nodes down:  [2", "Nodes down:  [b]", "Leaderless partitions (1):  [kafka/a b/0]"])
+def test_a_damaged_line_of_rpk_cluster_health_is_rejected(line: str) -> None:
+    (fact,) = FORMATS["rpk"].parse_facts(FORMATS["rpk"].read_records(line, "x")).to_pylist()
+    assert fact["kind"] == FactKind.REJECTED
+
+
+def test_a_broker_that_a_java_client_knows_by_its_id_alone_is_down(tmp_path: Path) -> None:
+    text = (
+        "(name=t, internal=false, partitions=(partition=0, leader=b1:9092 (id: 1 rack: null), "
+        "replicas=b1:9092 (id: 1 rack: null), 3:-1 (id: 3 rack: null), isr=b1:9092 (id: 1 rack: null)))\n"
+    )
+    snapshot = load(tmp_path, text)
+    assert snapshot.quarantined == []
+    assert [(row["live"], row["broker_id"]) for row in snapshot.brokers.to_pylist()] == [(True, 1), (False, 3)]
 
 
 @given(st.sampled_from(SAMPLES), st.integers(0, 1200), st.integers(0, 30), st.text(max_size=5))

@@ -60,7 +60,6 @@ def fail(tmp_path: Path, content: str | bytes, name: str = "x.txt") -> str:
             "is a table of topicctl",
         ),
         ("Partition  High Watermark  Leader  Replicas  ISR\n1  10  -1  [2]  []\n", "is a table of kaf"),
-        ("CLUSTER HEALTH OVERVIEW\n=====\nHealthy:  false\n", "is rpk cluster health"),
         ("  oldestOffset: 0\n  Leader: b1:9092\n", "is output of kafkactl"),
         ("Topic: a^IPartitionCount: 2^I$\n", "is output of cat -A"),
         ("Topic     : a\nPartition : 0\n", "is a list of PowerShell"),
@@ -170,6 +169,6 @@ def test_other_lines_are_no_header_of_a_table(line: str) -> None:
 
 
 def test_what_is_not_read_of_partitions_is_a_warning(tmp_path: Path) -> None:
-    health = "CLUSTER HEALTH OVERVIEW\nHealthy: false\nNodes down: [2]\n"
-    (row,) = load(tmp_path, f"{DESCRIBE}\n{health}").warnings.to_pylist()
-    assert row["warning"].startswith("rpk cluster health is not read: run rpk cluster info")
+    cruise_control = "kafka-0, 0, az-a, 500000.000, 12000.123/02.40, 8, 3.120, 100000.000, 210.111\n"
+    (row,) = load(tmp_path, f"{DESCRIBE}\n{cruise_control}").warnings.to_pylist()
+    assert row["warning"].startswith("load of Cruise Control is not read: get kafka_cluster_state?verbose=true")

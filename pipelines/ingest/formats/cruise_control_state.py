@@ -1,0 +1,84 @@
+"""What Cruise Control's `kafka_cluster_state` shows of brokers, and of how many partitions; as text and as JSON."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pipelines.ingest.formats.checked_values import JsonObject, as_int, as_object
+from pipelines.ingest.source_format import Fact, FactKind, ignore
+from udfs.plurals import count_of
+
+_DEAD = "broker_dead"  # instead of the log directories of a broker that is down
+_VERBOSE = "get kafka_cluster_state?verbose=true"
+_COUNTS = {
+    "leaders": "LeaderCountByBrokerId",
+    "replicas": "ReplicaCountByBrokerId",
+    "out_of_sync": "OutOfSyncCountByBrokerId",
+    "offline": "OfflineReplicaCountByBrokerId",
+}
+
+
+class BrokerCounts(NamedTuple):
+    """How many partitions a broker leads, and how many replicas it has; None = not shown."""
+
+    leaders: int
+    replicas: int
+    out_of_sync: int
+    offline: int | None
+
+
+def find_dirs_state(online_dirs: object) -> bool | None:
+    """Return whether a broker is live by its online log directories; None if it has none."""
+    return None if not isinstance(online_dirs, list) or not online_dirs else online_dirs != [_DEAD]
+
+
+def find_counts_state(counts: BrokerCounts) -> bool | None:
+    """Return whether a broker is live by what it does.
+
+    Cruise Control counts the replicas of all brokers, and adds the live brokers that have none.
+    """
+    if counts.leaders or not counts.replicas or counts.out_of_sync < counts.replicas:
+        return True
+    if counts.offline is None:
+        return None
+    return counts.offline < counts.replicas
+
+
+def build_broker(broker_id: int, is_live: bool | None, is_controller: bool) -> Fact:
+    """Return the fact of a broker."""
+    values = {"broker_id": broker_id, "reported_live": is_live, "controller": True if is_controller else None}
+    return FactKind.BROKER, values
+
+
+def describe_selection(shown: int, leaders: int) -> list[Fact]:
+    """Return the facts of a record that counts the partitions with a leader, of which so many are shown."""
+    is_selection = shown < leaders
+    partitions = count_of(leaders, "partition")
+    warning = f"kafka_cluster_state shows {shown} of {partitions} that have a leader: {_VERBOSE}"
+    return ignore("summary of the cluster", warning if is_selection else None, is_selection)
+
+
+def describe_problems() -> list[Fact]:
+    """Return the facts of a title that says that only partitions with problems follow."""
+    return ignore("header", f"kafka_cluster_state shows only the partitions with problems: {_VERBOSE}", True)
+
+
+def parse_broker_state(state: JsonObject, shown: int) -> list[Fact]:
+    """Return the facts of a KafkaBrokerState. shown: how many partitions with a leader are beside it."""
+    counts = {name: _read_object(state, key) for name, key in _COUNTS.items()}
+    dirs, controllers = _read_object(state, "OnlineLogDirsByBrokerId"), _read_object(state, "IsController")
+    ids = dict.fromkeys(key for part in (*counts.values(), dirs, controllers) for key in part)
+    facts = []
+    for key in ids:
+        leaders, replicas, out_of_sync, offline = (
+            as_int(part.get(key, 0), f"{_COUNTS[name]} of {key}") for name, part in counts.items()
+        )
+        is_live = find_dirs_state(dirs.get(key))
+        if is_live is None:
+            is_live = find_counts_state(BrokerCounts(leaders, replicas, out_of_sync, offline))
+        facts.append(build_broker(as_int(key, "broker id"), is_live, controllers.get(key) is True))
+    led = sum(as_int(count, _COUNTS["leaders"]) for count in counts["leaders"].values())
+    return facts + describe_selection(shown, led)
+
+
+def _read_object(state: JsonObject, key: str) -> Mapping[str, Any]:
+    return state.find(key, as_object) or {}

@@ -1,0 +1,86 @@
+"""Lines of `rpk cluster health` (Redpanda): which brokers are up, and which partitions are in trouble."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from pipelines.ingest.formats.checked_values import as_int, as_partition, as_topic, quote, unparsable
+from pipelines.ingest.source_format import Fact, FactKind, ignore
+from udfs.plurals import count_of
+
+_MAX_LOOK = 2_000  # characters of a line that its signature reads
+_ITEM = re.compile(
+    r"[\s>|#]*+(?:(CLUSTER HEALTH OVERVIEW)\s*+$|(Healthy):\s++(?:true|false)\s*+$|(Unhealthy reasons):\s++\["
+    r"|(Controller ID):\s++(?=-?[0-9])|(All nodes|Nodes down|Nodes in recovery mode|High disk usage nodes):\s++\["
+    r"|(Leaderless partitions|Under-replicated partitions) \(([0-9]{1,9})\):\s++\[)"
+)
+_LIST = re.compile(r"([^\[\]\n]*+)\](?: ?\(truncated\))?\s*+")
+_NUMBER = re.compile(r"(-?[0-9]++)\s*+")
+_TOPICS = "kafka/"  # namespace of topics; the others are Redpanda's own
+_REASON = "health of the cluster"
+_NAMED = 10  # partitions that a warning names
+
+
+def is_health_line(line: str) -> bool:
+    """Return whether a line is one of `rpk cluster health`."""
+    return _ITEM.match(line[:_MAX_LOOK]) is not None
+
+
+def find_down_nodes(lines: Sequence[str]) -> list[str] | None:
+    """Return the brokers of the line `Nodes down`; None without one that can be read."""
+    for line in lines:
+        if "Nodes down:" in line and (item := _ITEM.match(line)) and (ids := _LIST.fullmatch(line, item.end())):
+            return ids[1].split()
+    return None
+
+
+def parse_health_line(raw: str, down: Sequence[str] | None) -> list[Fact]:
+    """Return the facts of a line of `rpk cluster health`. down: the brokers that it lists as down; None = unknown."""
+    item = _ITEM.match(raw)
+    name = "" if item is None else next(filter(None, item.groups()))
+    if item is None or name in ("CLUSTER HEALTH OVERVIEW", "Healthy", "Unhealthy reasons"):
+        return ignore(_REASON)
+    if name == "Controller ID":
+        number = _NUMBER.fullmatch(raw, item.end())
+        if number is None:
+            raise unparsable(f"{name} is {quote(raw[item.end() :].strip())}, expected a broker id")
+        controller = as_int(number[1], name, -1)
+        known: list[Fact] = [(FactKind.BROKER, {"broker_id": controller, "controller": True})]
+        return known if controller >= 0 else ignore("no controller")
+    listed = _LIST.fullmatch(raw, item.end())
+    if listed is None:
+        raise unparsable(f"{quote(raw.strip())} is no whole line of rpk cluster health (cut off?)")
+    if item[6] is not None:
+        return _parse_partitions(name, int(item[7]), listed[1].split())
+    facts = list(_read_brokers(name, listed[1].split(), down))
+    return facts or ignore(_REASON)
+
+
+def _read_brokers(name: str, ids: Sequence[str], down: Sequence[str] | None) -> Iterator[Fact]:
+    for text in ids:
+        values: dict[str, object] = {"broker_id": as_int(text, name)}
+        if name == "Nodes down":
+            values["reported_live"] = False
+        elif name == "All nodes" and down is not None:
+            values["reported_live"] = text not in down
+        yield FactKind.BROKER, values
+
+
+def _parse_partitions(name: str, count: int, partitions: Sequence[str]) -> list[Fact]:
+    """Return the facts of leaderless partitions, and a warning, because rpk shows neither their replicas nor ISRs."""
+    if not count:
+        return ignore(_REASON)
+    places = [_read_place(item) for item in partitions if item.startswith(_TOPICS)]
+    named = ", ".join([*(f"{topic}-{number}" for topic, number in places[:_NAMED]), *["..."] * (count > _NAMED)])
+    counted = f"{count_of(count, 'partition')}{f' ({named})' if places else ''}"
+    if name == "Under-replicated partitions":
+        verb = "is" if count == 1 else "are"
+        return ignore(_REASON, f"{counted} {verb} under-replicated: rpk does not show which replicas are in sync")
+    verb, owner = ("has", "its") if count == 1 else ("have", "their")
+    remedy = f"rpk topic describe --print-all TOPIC shows {owner} replicas"
+    facts: list[Fact] = [(FactKind.PARTITION, {"topic": t, "partition": n, "leader": -1}) for t, n in places]
+    return facts + ignore(_REASON, f"{counted} {verb} no leader: {remedy}")
+
+
+def _read_place(item: str) -> tuple[str, int]:
+    topic, _, number = item.removeprefix(_TOPICS).rpartition("/")
+    return as_topic(topic, "partition"), as_partition(number, "partition")

@@ -1,0 +1,143 @@
+"""The evidence of whether a broker is live, in the order in which it decides, and how it is said."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from pipelines.ingest.formats.broker_states import is_live_state
+from pipelines.ingest.formats.checked_values import quote
+from udfs.plurals import count_of
+
+Broker = Mapping[str, Any]  # columns of REGISTRATIONS and USAGE, and `others_are_registered`
+
+
+class Evidence(NamedTuple):
+    """One kind of evidence: what it shows, on which brokers it exists, and how it is said."""
+
+    live: bool | None  # None = it shows that the state is unknown
+    exists: Callable[[Broker], Any]
+    reason: Callable[[Broker], str]
+
+
+def _say(text: str) -> Callable[[Broker], str]:
+    return lambda _broker: text
+
+
+def _be(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _count_voters(broker: Broker) -> int:
+    """Count the replicas of which one would be in an ISR if the broker was live."""
+    exempt = ("adding_replicas", "observer_replicas", "deleted_replicas", "unknown_replicas", "filtered_replicas")
+    return int(broker["replicas"] - sum(broker[name] for name in exempt))
+
+
+def _is_in_use(broker: Broker) -> bool:
+    return bool(broker["leaders"] or broker["in_sync"])
+
+
+def _describe_use(broker: Broker) -> str:
+    if broker["leaders"]:
+        return f"leads {count_of(broker['leaders'], 'partition')}"
+    verb = "has" if broker["in_sync"] == 1 else "have"
+    return f"in the ISR of {count_of(broker['in_sync'], 'partition')} that {verb} a leader"
+
+
+def _describe_latest_use(broker: Broker) -> str:
+    use = _describe_use(broker)
+    return f"{use}, which is later than its registration as fenced" if broker["fenced"] else use
+
+
+def _lacks_registration(broker: Broker) -> bool:
+    """Return whether a source that lists all live brokers lacks one, and no other source shows that it answers."""
+    answers = broker["registered"] or broker["answers"] or broker["controller"] or broker["reported_live"]
+    return bool(broker["others_are_registered"] and not answers)
+
+
+def _is_only_listed(broker: Broker) -> bool:
+    """Return whether a broker is an entry of a list that people keep, and no source shows a replica of it."""
+    return bool(broker["listed"] and not broker["in_model"] and not broker["replicas"])
+
+
+def _find_listed_state(broker: Broker) -> bool | None:
+    """Return what a broker list says of a broker's state: live, down, or None for nothing or neither."""
+    state = broker["listed_state"]
+    return None if state is None else is_live_state(state)
+
+
+def _quote_listed_state(broker: Broker) -> str:
+    return f"listed as {quote(broker['listed_state'])}"
+
+
+def _describe_unknown(broker: Broker) -> str:
+    places = {
+        "adding_replicas": "in Adding Replicas",
+        "observer_replicas": "as an observer",
+        "deleted_replicas": "in topics that are marked for deletion",
+        "filtered_replicas": "in a filtered or incomplete listing",
+        "unknown_replicas": "in partitions of which no source shows leader and ISR",
+    }
+    named = [text for name, text in places.items() if broker[name]]
+    if named:
+        return f"only {' and '.join(named)}"
+    return "only in quarantined records" if broker["disputed_replicas"] else "no source shows what it does"
+
+
+_REPORTED_DOWN = "shown as down by rpk cluster health, Cruise Control or a Java client"
+# The first evidence that exists on a broker decides. It is ordered from what Kafka itself states to what follows from
+# absence; an inventory is weaker than an absence, because people do not update it when a broker fails.
+EVIDENCE = (
+    Evidence(False, lambda b: b["registered"] is False, _say("unregistered")),
+    # One of the two is out of date, and nothing shows which. A leader outweighs the listing, which may lack brokers.
+    Evidence(
+        None,
+        lambda b: b["in_sync"] and not b["leaders"] and _lacks_registration(b),
+        lambda b: f"{_describe_use(b)}, but not registered",
+    ),
+    Evidence(
+        None,
+        lambda b: _is_in_use(b) and b["reported_live"] is False,
+        lambda b: f"{_describe_use(b)}, but {_REPORTED_DOWN}",
+    ),
+    Evidence(True, _is_in_use, _describe_latest_use),
+    Evidence(
+        True,  # with some replicas offline, a log directory failed, and not the broker
+        lambda b: b["online_replicas"],
+        lambda b: f"{b['online_replicas']} of its replicas {_be(b['online_replicas'])} listed as online",
+    ),
+    Evidence(
+        False,
+        lambda b: b["offline_replicas"],
+        lambda b: f"its {count_of(b['offline_replicas'], 'replica')} {_be(b['offline_replicas'])} listed as offline",
+    ),
+    Evidence(False, lambda b: b["fenced"], _say("fenced")),
+    Evidence(False, lambda b: b["reported_live"] is False, _say(_REPORTED_DOWN)),
+    Evidence(True, lambda b: b["registered"], _say("registered")),
+    Evidence(True, lambda b: b["reported_live"], _say("shown as live by rpk cluster health or Cruise Control")),
+    Evidence(True, lambda b: b["answers"], _say("answers kafka-log-dirs or kafka-broker-api-versions")),
+    Evidence(True, lambda b: b["controller"], _say("the active controller")),
+    Evidence(False, lambda b: _find_listed_state(b) is False, _quote_listed_state),
+    Evidence(False, lambda b: b["listed"] is False, _say("not in the broker list")),  # a model's `removed` names it
+    Evidence(False, lambda b: b["others_are_registered"], _say("not registered")),
+    # Members of the ISR or ELR of a leaderless partition were the last in sync: one that was live would lead.
+    Evidence(False, lambda b: b["leaderless_isr"], _say("only in the ISR of leaderless partitions")),
+    Evidence(
+        False, lambda b: _count_voters(b) > 0, lambda b: f"in no ISR of its {count_of(_count_voters(b), 'replica')}"
+    ),
+    Evidence(False, lambda b: b["leaderless_elr"], _say("only in the ELR of leaderless partitions")),
+    # A new partition is led by any live replica, and its ISR never becomes empty after that.
+    Evidence(False, lambda b: b["leaderless_empty"], _say("only in leaderless partitions with an empty ISR")),
+    Evidence(None, lambda b: b["answers"] is False, _say("did not answer kafka-broker-api-versions")),
+    Evidence(None, lambda b: b["filtered_replicas"], _describe_unknown),
+    Evidence(True, _find_listed_state, _quote_listed_state),
+    Evidence(None, lambda b: b["listed_state"] is not None, _quote_listed_state),
+    Evidence(None, _is_only_listed, _say("only in a broker list, which does not show whether it is live")),
+    Evidence(True, lambda b: b["listed"], _say("in the broker list")),
+    Evidence(None, lambda _: True, _describe_unknown),
+)
+
+
+def find_evidence(broker: Broker) -> tuple[bool | None, str]:
+    """Return whether a broker is live (None: unknown), and the reason."""
+    evidence = next(evidence for evidence in EVIDENCE if evidence.exists(broker))
+    return evidence.live, evidence.reason(broker)
