@@ -296,3 +296,9 @@ def test_no_damage_to_a_document_raises(name: str, at: int, cut: int, extra: str
         return
     records = form.read_records(damaged, name)
     check_facts(records, form.parse_facts(records))
+
+
+def test_an_array_of_arrays_beside_log_dirs_is_rejected() -> None:
+    records = log_dirs.FORMAT.read_records('{"brokers":[]}\n[[1]]\n', "x")
+    kinds = check_facts(records, log_dirs.FORMAT.parse_facts(records))["kind"].to_pylist()
+    assert "rejected" in kinds

@@ -126,6 +126,9 @@ def test_the_log_of_a_container_is_unwrapped(tmp_path: Path) -> None:
     )
     (tmp_path / "x").write_text(log + "plain\n")
     assert read_text(tmp_path / "x") == "".join(lines) + "plain\n"
+    damaged = '{"log":"a\\n","str'
+    (tmp_path / "x").write_text(f"{damaged}\n{log}")
+    assert read_text(tmp_path / "x") == f"{damaged}\n{''.join(lines)}"
 
 
 def test_colours_and_titles_of_a_terminal_are_removed(tmp_path: Path) -> None:
