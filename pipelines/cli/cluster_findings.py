@@ -25,10 +25,12 @@ def find_findings(snapshot: Snapshot) -> ClusterFindings:
         down_brokers=tuple(get_down_brokers(snapshot.brokers).tolist()),
         under_replicated_partitions=count_under_replicated(partitions),
         offline_partitions_of_deleted_topics=int(is_offline.sum()),
+        reassigned_partitions=count_reassigned(partitions),
         quarantined_records=len(snapshot.quarantined),
         incomplete_topics=len(incomplete),
         incomplete_topic_names=tuple(incomplete),
         missing_partitions=pc.sum(pc.subtract(topics["partitions"], topics["listed_partitions"])).as_py() or 0,
+        inferred_partitions=int(to_flags(partitions["state_inferred"]).sum()),
         unknown_brokers=tuple(get_unknown_brokers(snapshot.brokers).tolist()),
         identity_conflicts=int(to_flags(pc.is_in(snapshot.conflicts["field"], pa.array(IDENTITY_FIELDS))).sum()),
         warnings=tuple(list_warnings(snapshot)),
@@ -40,8 +42,14 @@ def list_warnings(snapshot: Snapshot) -> list[str]:
     return [f"{row['source']} line {row['line_number']}: {row['warning']}" for row in snapshot.warnings.to_pylist()]
 
 
+def count_reassigned(partitions: pa.Table) -> int:
+    """Count the partitions (schema INFERRED_PARTITIONS) with replicas that are being added or removed."""
+    lengths = [to_lists(partitions[name]).lengths for name in ("adding_replicas", "removing_replicas")]
+    return int(((lengths[0] > 0) | (lengths[1] > 0)).sum())
+
+
 def count_under_replicated(partitions: pa.Table) -> int:
-    """Count the partitions (schema INFERRED_PARTITIONS) with a leader that have a replica out of sync.
+    """Count the partitions (schema INFERRED_PARTITIONS) that have a replica out of sync, with a leader or without.
 
     Observers and replicas that are being added are not expected in the ISR.
     """
@@ -51,4 +59,4 @@ def count_under_replicated(partitions: pa.Table) -> int:
         lists = to_lists(partitions[name])
         expected &= ~is_in_segment(replicas.values, replicas.offsets, lists.values, lists.offsets)
     lacks = np.bincount(row_of(replicas.offsets)[expected], minlength=partitions.num_rows) > 0
-    return int((lacks & (to_numpy(partitions["leader"], -1) >= 0)).sum())
+    return int(lacks.sum())

@@ -139,7 +139,8 @@ def model_snapshot(
         if snapshot.partitions.num_rows:
             remedy += ", or use `run` to see where Kafka's schemes would place them"
         sentences = [f"{remedy}.", *describe_source_findings(replace(find_findings(snapshot), unknown_brokers=()))]
-        raise SourceError(snapshot.cluster_id, "its sources show no replicas", " ".join(sentences))
+        usable = " that can be used" if snapshot.quarantined else ""
+        raise SourceError(snapshot.cluster_id, f"its sources show no replicas{usable}", " ".join(sentences))
     count = partitions.num_rows
     # The ISR is given, and lags do not matter here.
     missing = {

@@ -59,7 +59,9 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
     lines = [f"cluster {answer.cluster}, {', '.join(counts)}", f"  {verdict.headline}"]
     lines += [f"  - {point.text}" for point in verdict.points if point.text != verdict.sentence]
     lines += _format_warnings(answer.left_out.conflicting_listings)
-    lines += _format_gaps(answer.left_out, ("quarantined_records", "incomplete_topics"))  # the verdict has them
+    lines += _format_gaps(
+        answer.left_out, ("quarantined_records", "incomplete_topics", "state_inferred_partitions")
+    )  # the verdict has them
     if brokers:
         limited = " (as far as the sources show)" if _is_limited(answer.left_out) else ""
         lines.append(f"Can this broker fail now?{limited}")
@@ -72,7 +74,7 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
 
 def _is_limited(gaps: SourceGaps) -> bool:
     """Return whether the sources lack partitions, so that an answer for a broker may be too good."""
-    return bool(gaps.warnings or gaps.incomplete_topics or gaps.quarantined_records)
+    return bool(gaps.warnings or gaps.incomplete_topics or gaps.quarantined_records or gaps.state_inferred_partitions)
 
 
 def _list_details(row: BrokerFailure) -> Iterator[str]:

@@ -22,8 +22,8 @@ FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
 
 -- findings: What is wrong already, and what the sources lack
 SELECT cluster_id, down_brokers, under_replicated_partitions, offline_partitions_of_deleted_topics,
-       quarantined_records, incomplete_topics, incomplete_topic_names, missing_partitions, unknown_brokers,
-       identity_conflicts, warnings
+       reassigned_partitions, quarantined_records, incomplete_topics, incomplete_topic_names, missing_partitions,
+       inferred_partitions, unknown_brokers, identity_conflicts, warnings
 FROM (
   SELECT cluster_id, snapshot_id, sum(quarantined_records) AS quarantined_records
   FROM silver.source_summary GROUP BY cluster_id, snapshot_id
@@ -42,8 +42,11 @@ LEFT JOIN (
 ) USING (cluster_id, snapshot_id)
 LEFT JOIN (
   SELECT cluster_id, snapshot_id,
-         count_if(leader >= 0 AND size(array_except(replicas, concat(
+         count_if(size(array_except(replicas, concat(
            isr, coalesce(observers, array()), coalesce(adding_replicas, array())))) > 0) AS under_replicated_partitions,
+         count_if(state_inferred) AS inferred_partitions,
+         count_if(size(coalesce(adding_replicas, array())) + size(coalesce(removing_replicas, array())) > 0)
+           AS reassigned_partitions,
          count_if(leader < 0 AND marked_for_deletion) AS offline_partitions_of_deleted_topics
   FROM silver.partitions
   LEFT JOIN (SELECT cluster_id, snapshot_id, topic, marked_for_deletion FROM silver.topics)

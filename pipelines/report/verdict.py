@@ -126,10 +126,12 @@ class ClusterFindings:
     down_brokers: Sequence[int] = ()
     under_replicated_partitions: int = 0
     offline_partitions_of_deleted_topics: int = 0  # of topics that are marked for deletion
+    reassigned_partitions: int = 0  # replicas are being added or removed
     quarantined_records: int = 0
     incomplete_topics: int = 0  # of which the sources do not show, or may not show, all partitions
     incomplete_topic_names: Sequence[str] = ()
     missing_partitions: int = 0  # that topics declare, but no source shows
+    inferred_partitions: int = 0  # no source shows their leader or ISR: they count as healthy
     unknown_brokers: Sequence[int] = ()  # no source shows whether they are live
     identity_conflicts: int = 0  # two ids of a topic, or two hosts of a broker
     warnings: Sequence[str] = ()  # sentences without full stop: a failed command, a listing of selected partitions
@@ -174,6 +176,8 @@ def _judge_present(findings: ClusterFindings, partitions: int) -> Iterable[Verdi
     if count := findings.offline_partitions_of_deleted_topics:
         subject = _count(count, "offline partition belongs", "offline partitions belong")
         yield VerdictPoint(Level.GOOD, f"{subject} to topics that are marked for deletion.")
+    if count := findings.reassigned_partitions:
+        yield VerdictPoint(Level.GOOD, f"{_count(count, 'partition is', 'partitions are')} being reassigned.")
 
 
 def describe_source_findings(findings: ClusterFindings) -> Iterable[str]:
@@ -190,6 +194,9 @@ def describe_source_findings(findings: ClusterFindings) -> Iterable[str]:
         lack = f"; {_count(missing, 'partition is', 'partitions are')} missing" if missing else ""
         subject = _count(count, "topic is", "topics are")
         yield f"{subject} not fully shown by the sources ({names}){lack}: no answer covers what is missing."
+    if count := findings.inferred_partitions:
+        subject = _count(count, "partition", "partitions")
+        yield f"The sources do not show leader or ISR of {subject}: healthy is assumed."
     if findings.identity_conflicts:
         yield "The sources name different ids of a topic or different hosts of a broker: they may be of two clusters."
     if findings.unknown_brokers:

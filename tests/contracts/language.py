@@ -66,8 +66,8 @@ KILL = re.compile(r"\bkill(?:s|ed|ing)?\b(?! [-$])", re.I)  # not the command of
 KILLED_PROCESS = re.compile(
     r"\b(process|processes|run|runs|command|signal|SIGKILL|JVM|worker|workers|job|jobs)\b", re.I
 )
-# Not ours: states of Kafka's consumer groups, and names of the folders of captures.
-FOREIGN = re.compile(r"\bDead\b|\bDEAD\b|\bkafka-\d[\d.]*-[\w-]+")
+# Not ours: states of consumer groups and of brokers in other tools, and names of the folders of captures.
+FOREIGN = re.compile(r"\bDead\b|\bDEAD\b|\bALIVE\b|\bkafka-\d[\d.]*-[\w-]+")
 FOREIGN_NAMES = frozenset({"DEAD"})
 # Python's, numpy's and other libraries' names.
 LIBRARY_NAMES = frozenset({"kill", "killpg", "is_alive", "SIGKILL"})

@@ -187,3 +187,13 @@ def test_partitions_of_deleted_topics_are_no_risk() -> None:
     assert verdict.level is Level.GOOD
     assert verdict.points[0].text == "2 offline partitions belong to topics that are marked for deletion."
     assert judge_cluster(NOW | {"leaders": 7}, [failure(1)], findings).sentence == "1 partition is offline now."
+
+
+def test_a_reassignment_is_said() -> None:
+    verdict = judge_cluster(NOW, [failure(1)], ClusterFindings(reassigned_partitions=1))
+    assert (verdict.level, verdict.points[0].text) == (Level.GOOD, "1 partition is being reassigned.")
+
+
+def test_inferred_states_are_a_warning() -> None:
+    verdict = judge_cluster(NOW, [failure(1)], ClusterFindings(inferred_partitions=2))
+    assert verdict.sentence == "The sources do not show leader or ISR of 2 partitions: healthy is assumed."

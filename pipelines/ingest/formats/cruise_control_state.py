@@ -7,8 +7,9 @@ from pipelines.ingest.formats.checked_values import JsonObject, as_int, as_objec
 from pipelines.ingest.source_format import Fact, FactKind, ignore
 from udfs.plurals import count_of
 
-_DEAD = "broker_dead"  # instead of the log directories of a broker that is down
+_NO_DIRS = "broker_dead"  # instead of the log directories of a broker that is down
 _VERBOSE = "get kafka_cluster_state?verbose=true"
+_REASON = "summary of the cluster"
 _COUNTS = {
     "leaders": "LeaderCountByBrokerId",
     "replicas": "ReplicaCountByBrokerId",
@@ -17,7 +18,7 @@ _COUNTS = {
 }
 
 
-class BrokerCounts(NamedTuple):
+class ReplicaCounts(NamedTuple):
     """How many partitions a broker leads, and how many replicas it has; None = not shown."""
 
     leaders: int
@@ -28,10 +29,10 @@ class BrokerCounts(NamedTuple):
 
 def find_dirs_state(online_dirs: object) -> bool | None:
     """Return whether a broker is live by its online log directories; None if it has none."""
-    return None if not isinstance(online_dirs, list) or not online_dirs else online_dirs != [_DEAD]
+    return None if not isinstance(online_dirs, list) or not online_dirs else online_dirs != [_NO_DIRS]
 
 
-def find_counts_state(counts: BrokerCounts) -> bool | None:
+def find_counts_state(counts: ReplicaCounts) -> bool | None:
     """Return whether a broker is live by what it does.
 
     Cruise Control counts the replicas of all brokers, and adds the live brokers that have none.
@@ -49,12 +50,14 @@ def build_broker(broker_id: int, is_live: bool | None, is_controller: bool) -> F
     return FactKind.BROKER, values
 
 
-def describe_selection(shown: int, leaders: int) -> list[Fact]:
+def describe_selection(visible: int, leaders: int) -> list[Fact]:
     """Return the facts of a record that counts the partitions with a leader, of which so many are shown."""
-    is_selection = shown < leaders
+    if not leaders:
+        return ignore(_REASON)
+    is_selection = visible < leaders
     partitions = count_of(leaders, "partition")
-    warning = f"kafka_cluster_state shows {shown} of {partitions} that have a leader: {_VERBOSE}"
-    return ignore("summary of the cluster", warning if is_selection else None, is_selection)
+    warning = f"kafka_cluster_state shows {visible} of {partitions} that have a leader: {_VERBOSE}"
+    return ignore(_REASON, warning if is_selection else None, is_selection)
 
 
 def describe_problems() -> list[Fact]:
@@ -62,8 +65,8 @@ def describe_problems() -> list[Fact]:
     return ignore("header", f"kafka_cluster_state shows only the partitions with problems: {_VERBOSE}", True)
 
 
-def parse_broker_state(state: JsonObject, shown: int) -> list[Fact]:
-    """Return the facts of a KafkaBrokerState. shown: how many partitions with a leader are beside it."""
+def parse_broker_state(state: JsonObject, visible: int) -> list[Fact]:
+    """Return the facts of a KafkaBrokerState. visible: how many partitions with a leader are beside it."""
     counts = {name: _read_object(state, key) for name, key in _COUNTS.items()}
     dirs, controllers = _read_object(state, "OnlineLogDirsByBrokerId"), _read_object(state, "IsController")
     ids = dict.fromkeys(key for part in (*counts.values(), dirs, controllers) for key in part)
@@ -74,10 +77,10 @@ def parse_broker_state(state: JsonObject, shown: int) -> list[Fact]:
         )
         is_live = find_dirs_state(dirs.get(key))
         if is_live is None:
-            is_live = find_counts_state(BrokerCounts(leaders, replicas, out_of_sync, offline))
+            is_live = find_counts_state(ReplicaCounts(leaders, replicas, out_of_sync, offline))
         facts.append(build_broker(as_int(key, "broker id"), is_live, controllers.get(key) is True))
     led = sum(as_int(count, _COUNTS["leaders"]) for count in counts["leaders"].values())
-    return facts + describe_selection(shown, led)
+    return facts + describe_selection(visible, led)
 
 
 def _read_object(state: JsonObject, key: str) -> Mapping[str, Any]:

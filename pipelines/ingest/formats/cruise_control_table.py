@@ -62,13 +62,13 @@ def _read_rows(lines: Sequence[str]) -> Iterator[Row]:
     """
     dirs = {row[1]: _read_dirs(row) for line in lines if (row := _DIRS_ROW.fullmatch(line))}
     counted = {row[1] for line in lines if (row := _BROKER_ROW.fullmatch(line))}
-    shown = _count_shown(lines)
+    visible = _count_visible(lines)
     table, has_summary = _NO_TABLE, False
     for number, line in enumerate(lines, 1):
         table = next((name for pattern, name in _TABLES if pattern.fullmatch(line)), table)
         if _SUMMARY.fullmatch(line):
             has_summary = True
-            yield number, f"{_COUNTED} {shown[number]}", line
+            yield number, f"{_COUNTED} {visible[number]}", line
         elif _PROBLEMS.fullmatch(line) and has_summary:
             yield number, f"{_COUNTED} null", line
         elif table == _BROKER_TABLE and (row := _BROKER_ROW.fullmatch(line)):
@@ -83,16 +83,16 @@ def _read_dirs(match: re.Match[str]) -> list[str]:
     return [name.strip() for name in match[2].split(",") if name.strip()]
 
 
-def _count_shown(lines: Sequence[str]) -> dict[int, int]:
+def _count_visible(lines: Sequence[str]) -> dict[int, int]:
     """Return {line number of a summary: number of partitions with a leader below it, to the next one}."""
-    shown: dict[int, set[tuple[str, str]]] = {}
+    visible: dict[int, set[tuple[str, str]]] = {}
     current: set[tuple[str, str]] = set()
     for number, line in enumerate(lines, 1):
         if _SUMMARY.fullmatch(line):
-            current = shown[number] = set()
+            current = visible[number] = set()
         elif (row := _ROW.fullmatch(line)) and not row[3].startswith("-"):
             current.add((row[1], row[2]))
-    return {number: len(partitions) for number, partitions in shown.items()}
+    return {number: len(partitions) for number, partitions in visible.items()}
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
@@ -124,7 +124,7 @@ def _parse_broker(row: re.Match[str], dirs: object) -> Fact:
     offline = None if row[5] is None else as_int(row[5], "OFFLINE")
     is_live = states.find_dirs_state(dirs)
     if is_live is None:
-        is_live = states.find_counts_state(states.BrokerCounts(leaders, replicas, out_of_sync, offline))
+        is_live = states.find_counts_state(states.ReplicaCounts(leaders, replicas, out_of_sync, offline))
     return states.build_broker(as_int(row[1], "BROKER"), is_live, row[6] == "true")
 
 

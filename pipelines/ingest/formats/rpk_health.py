@@ -14,7 +14,6 @@ _ITEM = re.compile(
     r"|(Leaderless partitions|Under-replicated partitions) \(([0-9]{1,9})\):\s++\[)"
 )
 _LIST = re.compile(r"([^\[\]\n]*+)\](?: ?\(truncated\))?\s*+")
-_NUMBER = re.compile(r"(-?[0-9]++)\s*+")
 _TOPICS = "kafka/"  # namespace of topics; the others are Redpanda's own
 _REASON = "health of the cluster"
 _NAMED = 10  # partitions that a warning names
@@ -40,19 +39,16 @@ def parse_health_line(raw: str, down: Sequence[str] | None) -> list[Fact]:
     if item is None or name in ("CLUSTER HEALTH OVERVIEW", "Healthy", "Unhealthy reasons"):
         return ignore(_REASON)
     if name == "Controller ID":
-        number = _NUMBER.fullmatch(raw, item.end())
-        if number is None:
-            raise unparsable(f"{name} is {quote(raw[item.end() :].strip())}, expected a broker id")
-        controller = as_int(number[1], name, -1)
-        known: list[Fact] = [(FactKind.BROKER, {"broker_id": controller, "controller": True})]
-        return known if controller >= 0 else ignore("no controller")
+        controller = as_int(raw[item.end() :].strip(), name, -1)
+        return (
+            [(FactKind.BROKER, {"broker_id": controller, "controller": True})] if controller >= 0 else ignore(_REASON)
+        )
     listed = _LIST.fullmatch(raw, item.end())
     if listed is None:
         raise unparsable(f"{quote(raw.strip())} is no whole line of rpk cluster health (cut off?)")
     if item[6] is not None:
         return _parse_partitions(name, int(item[7]), listed[1].split())
-    facts = list(_read_brokers(name, listed[1].split(), down))
-    return facts or ignore(_REASON)
+    return list(_read_brokers(name, listed[1].split(), down)) or ignore(_REASON)
 
 
 def _read_brokers(name: str, ids: Sequence[str], down: Sequence[str] | None) -> Iterator[Fact]:

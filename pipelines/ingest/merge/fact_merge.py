@@ -18,6 +18,8 @@ Ints = npt.NDArray[np.int64]
 
 # What a person or a plan declares; what a running cluster shows, in all other formats, outranks it.
 DECLARED_FORMATS = ("reassignment", "tool-input", "broker-list", "topic-list")
+# What a cluster shows of replicas alone, without leader and ISR: between the two.
+REPLICA_FORMATS = ("reassignment-list",)
 _UNORDERED_FIELDS = frozenset(
     {"isr", "elr", "last_known_elr", "adding_replicas", "removing_replicas", "observers", "offline_replicas"}
 )

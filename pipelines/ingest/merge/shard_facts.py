@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pipelines.ingest.formats import broker_api_versions, kraft_log, log_dirs, zookeeper_cli
 from pipelines.ingest.merge.entities import CONFLICTS, FIRST_USED, OUTCOMES, QUARANTINE
-from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, Conflict, MergedFacts, show_value
+from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, REPLICA_FORMATS, Conflict, MergedFacts, show_value
 from pipelines.ingest.source_format import FACTS, FactKind
 from udfs.arrow.columns import is_valid, to_codes, to_flags
 
@@ -54,7 +54,7 @@ class ShardFacts:
             "answers": pc.if_else(is_answer, facts["registered"], unknown),
             "from_full_listing": _find_full_listings(facts, registered),
             "source_index": pa.array(rank[index] if len(names) else index),
-            "format_rank": pc.cast(pc.is_in(facts["format"], pa.array(DECLARED_FORMATS)), pa.int64()),
+            "format_rank": pa.array(_rank_formats(facts["format"])),
             "fact": pa.array(np.arange(facts.num_rows)),
         }
         facts = facts.set_column(facts.schema.get_field_index("registered"), "registered", registered)
@@ -172,6 +172,14 @@ class ShardFacts:
             if n
         ]
         return pa.Table.from_pylist(rows, QUARANTINE), pa.Table.from_pylist(outcomes, OUTCOMES)
+
+
+def _rank_formats(names: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Return the rank of each fact: where two differ, that of the lower rank is used."""
+    is_declared, has_replicas = (
+        to_flags(pc.is_in(names, pa.array(formats))) for formats in (DECLARED_FORMATS, REPLICA_FORMATS)
+    )
+    return 2 * is_declared.astype(np.int64) + has_replicas
 
 
 def _find_full_listings(facts: pa.Table, registered: pa.ChunkedArray) -> pa.Array:

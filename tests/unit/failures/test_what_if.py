@@ -110,6 +110,7 @@ def test_a_cluster_without_live_brokers(tmp_path: Path) -> None:
         "  AT RISK: 1 partition is offline now.",
         "  - No live broker is known: failures cannot be evaluated.",
         "  - Brokers 1, 2 are down.",
+        "  - 1 of 1 partition is under-replicated.",
     ]
 
 

@@ -288,6 +288,7 @@ _REPEATED = (
         "\t",
         "Produce(0): 0 to ",
     ),
+    *("1 [broker_dead] ", "1 40 80 0 ", "The cluster has 1 brokers, 2 replicas, ", "Nodes down: [", "All nodes: [1 "),
     *('a"', "a-", "a:1", "a", "(", "=", "(id: "),
 )
 
