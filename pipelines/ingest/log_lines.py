@@ -20,7 +20,7 @@ _SIGNS = tuple(
     re.compile(sign)
     for sign in (
         *("received log directory", "zkcli", "zookeeper-shell", r"\(id: "),
-        *(", internal=", r"\(partition=", r"partition\(topic"),
+        *(", internal=", r"\(partition=", r"partition\(topic", r"partitionmetadata\("),
         *("partition [0-9]", 'topic ["&]', "broker -?[0-9]", "metadata for ", "(?:broker|topic)s:"),
         *("kafka-", "kcat", "kafkacat", "rpk "),
         rf'[,;][ "_.-]*+(?:{_CELLS})[ "_.-]*+[,;\n]',

@@ -13,6 +13,7 @@ _SEPARATOR = re.compile(r"\s*+\|\|?+\s*+|\t| {2,}+|\s*+</t[dh]>\s*+(?:<t[dh]\b[^
 _BORDER = re.compile(r"^[\s|<>a-z/]*+(?:<t[dh]\b[^>]*+>)|[\s|]++$|^[\s|]++", re.I)
 _WORD = re.compile(r"\b(topic|partition|leader|replicas?|isr|in[- ]?sync)\b\W{1,3}(?:[0-9]|none\b|null\b)", re.I)
 _PAIR = re.compile(r"(?:^|[\s,;|])\w[\w ]{0,30}?[:=;] ?(\S++)")
+_RECAP = re.compile(r"\bok=[0-9]++\s++changed=[0-9]")  # of a playbook of Ansible
 _MIN_CELLS, _MIN_NUMBERS, _MIN_PAIRS = 4, 2, 4
 
 
@@ -30,7 +31,7 @@ def looks_like_row(line: str) -> bool:
     That is: two of Kafka's words with values, four keys with values, or four cells of a table, two of them numbers.
     """
     line = line[:_MAX_LOOK]
-    if not _DIGIT.search(line) or classify_noise(line) != PROSE:
+    if not _DIGIT.search(line) or classify_noise(line) != PROSE or _RECAP.search(line):
         return False
     if len({word.lower().rstrip("s") for word in _WORD.findall(line)}) > 1:
         return True

@@ -47,17 +47,18 @@ class ListColumns:
         return re.compile(rf"(?<![^\s,;\"_.-])(?:{letters})(?![^\s,;\"_.-])", re.I)
 
 
+_FLAGS = ("alive", "live", "online", "up", "running", "is_alive", "is_live")  # columns with yes or no
 _BROKER_COLUMNS = ListColumns(
     {
         "broker_id": ("broker_id", "id", "broker", "node_id"),
         "rack": ("rack", "broker_rack"),
         "host": ("host",),
         "port": ("port",),
-        "state": ("state", "status", "broker_state", "broker_status"),
+        "state": ("state", "status", "broker_state", "broker_status", *_FLAGS),
     },
     ("broker_id",),
     "brokers",
-    ("id", "state", "status"),
+    ("id", "state", "status", *_FLAGS),
 )
 _BROKER_ENTRY = re.compile(r'\{[^{}]*"(?:broker_?id|id|broker|node_?id)"\s*:', re.I)
 _NO_BROKERS = re.compile(

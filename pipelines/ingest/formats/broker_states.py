@@ -1,7 +1,7 @@
 """What people and tools write in the state column of a broker list."""
 
-_LIVE = frozenset({"UP", "LIVE", "ALIVE", "ONLINE", "RUNNING", "ACTIVE", "AKTIV", "STARTED", "HEALTHY"})
-_DOWN = frozenset({"DOWN", "DEAD", "OFFLINE", "STOPPED", "FAILED", "CRASHED", "TERMINATED"})
+_LIVE = frozenset({"UP", "LIVE", "ALIVE", "ONLINE", "RUNNING", "ACTIVE", "AKTIV", "STARTED", "HEALTHY", "TRUE", "YES"})
+_DOWN = frozenset({"DOWN", "DEAD", "OFFLINE", "STOPPED", "FAILED", "CRASHED", "TERMINATED", "FALSE", "NO"})
 
 
 def is_live_state(state: str) -> bool | None:

@@ -1,4 +1,7 @@
-"""What Java programs print of topics: `TopicDescription` of Kafka's AdminClient, `PartitionInfo` of its consumers."""
+"""What Java programs print of topics: `TopicDescription` (AdminClient), `PartitionInfo` (consumers), and logs.
+
+At level DEBUG, clients log the `PartitionMetadata` of each answer.
+"""
 
 import re
 from collections.abc import Iterator
@@ -19,9 +22,11 @@ from pipelines.ingest.text import classify_noise, split_lines
 _TOPIC = r"\bname=(?P<topic>[^\s,()={}]++), internal="
 _BEGIN = r"\(partition=[0-9]++, leader="
 _INFO = r"Partition\(topic = "
-_PIECE = re.compile(rf"{_TOPIC}|(?P<described>{_BEGIN})|(?P<info>{_INFO})")
-_LOOKS = re.compile(rf"{_TOPIC}|{_BEGIN}|{_INFO}[^\s,]++, partition = [0-9]")
-_MARKS = (", internal=", "(partition=", "Partition(topic = ")  # one of them is in each line that _LOOKS finds
+_LOGGED = r"PartitionMetadata\(error="
+_PIECE = re.compile(rf"{_TOPIC}|(?P<described>{_BEGIN})|(?P<info>{_INFO})|(?P<logged>{_LOGGED})")
+_LOOKS = re.compile(rf"{_TOPIC}|{_BEGIN}|{_INFO}[^\s,]++, partition = [0-9]|{_LOGGED}")
+# One of them is in each line that _LOOKS finds.
+_MARKS = (", internal=", "(partition=", "Partition(topic = ", "PartitionMetadata(error=")
 _NODE = re.compile(r"(?<![^\s,()=])([^\s,()=]*+) \(id: (-?[0-9]++) rack: ([^()\n]*?)(?: isFenced: (?:true|false))?\)")
 _NODES = r"(?:[^\s,()=]*+ \(id: -?[0-9]++ rack: [^()\n]*+\)(?:, )?+)*+"
 _DESCRIBED = re.compile(
@@ -33,8 +38,15 @@ _PARTITION_INFO = re.compile(
     rf"Partition\(topic = ([^\s,]++), partition = ([0-9]++), leader = (none|-?[0-9]++), replicas = {_IDS}, isr = {_IDS}"
     rf"(?:, offlineReplicas = {_IDS})?\)"
 )
+_PLAIN_IDS = r"[0-9]*+(?:,[0-9]++)*+"
+_OPTIONAL = r"Optional(?:\.empty|\[(-?[0-9]++)\])"
+_PARTITION_METADATA = re.compile(
+    rf"{_LOGGED}[A-Z_]++, partition=([^\s,]{{1,249}})-([0-9]++), leader={_OPTIONAL}, leaderEpoch={_OPTIONAL}, "
+    rf"replicas=({_PLAIN_IDS}), isr=({_PLAIN_IDS}), offlineReplicas=({_PLAIN_IDS})\)"
+)
 _END = re.compile(r"\s*+(?:\)|, authorizedOperations)")
-_NODE_RECORD, _DESCRIBED_RECORD, _INFO_RECORD, _TEXT = "node", "partition ", "info", "text"  # contexts
+# Contexts.
+_NODE_RECORD, _DESCRIBED_RECORD, _INFO_RECORD, _LOGGED_RECORD, _TEXT = "node", "partition ", "info", "logged", "text"
 _MAX_PIECE = 20_000  # characters of a partition, which has few dozen nodes
 
 
@@ -62,7 +74,8 @@ def _read_rows(text: str) -> Iterator[Row]:
                     yield number, _TEXT, line[piece.start() : end]
                 continue
             raw = line[piece.start() : min(end, piece.start() + _MAX_PIECE)]
-            yield number, _INFO_RECORD if piece["info"] else _DESCRIBED_RECORD + topic, raw
+            described_record = _LOGGED_RECORD if piece["logged"] else _DESCRIBED_RECORD + topic
+            yield number, _INFO_RECORD if piece["info"] else described_record, raw
             for node in _NODE.finditer(raw):
                 if node[0] not in nodes:
                     nodes.add(node[0])
@@ -78,6 +91,8 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
         return _parse_node(raw)
     if context == _INFO_RECORD:
         return [_parse_info(raw)]
+    if context == _LOGGED_RECORD:
+        return [_parse_logged(raw)]
     if context.startswith(_DESCRIBED_RECORD):
         return [_parse_described(context.removeprefix(_DESCRIBED_RECORD), raw)]
     return ignore("text around a description" if _PIECE.search(raw) else classify_noise(raw))
@@ -135,6 +150,23 @@ def _parse_info(raw: str) -> Fact:
         "topic": as_topic(match[1], "topic"),
         "partition": as_partition(match[2], "partition"),
         "leader": -1 if match[3] == "none" else as_int(match[3], "leader", -1),
+        "replicas": replicas,
+        "isr": isr,
+        "offline_replicas": offline,
+    }
+    return FactKind.PARTITION, values
+
+
+def _parse_logged(raw: str) -> Fact:
+    match = _PARTITION_METADATA.match(raw)
+    if match is None:
+        raise unparsable(f"{quote(raw)} is no whole PartitionMetadata (cut off?)")
+    replicas, isr, offline = (split_replicas(match[group]) for group in (5, 6, 7))
+    values = {
+        "topic": as_topic(match[1], "partition"),
+        "partition": as_partition(match[2], "partition"),
+        "leader": -1 if match[3] is None else as_int(match[3], "leader", -1),
+        "leader_epoch": None if match[4] is None else as_int(match[4], "leaderEpoch"),
         "replicas": replicas,
         "isr": isr,
         "offline_replicas": offline,

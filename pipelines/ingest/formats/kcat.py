@@ -25,10 +25,15 @@ from pipelines.ingest.text import classify_noise, split_lines
 _MAX_LOOK = 2_000  # characters of a line that its signature reads
 _QUOTE = r"(?:[\"“”]|&quot;)"
 _BEFORE = r"(?:^|[\s>|\"'`*:#-])"  # what mails, tickets and grep put before a line, and kcat's own indent
-_TOPIC = re.compile(rf"{_BEFORE}topic {_QUOTE}([^\"“”&\n]*+){_QUOTE} with ([0-9]{{1,9}}) partitions?:\s*+(.*)", re.I)
-_PARTITION_BEGINS = re.compile(_BEFORE + r"partition [0-9]++,\s*+leader\b", re.I)
+# With `partition(s)`, `leader:` and brackets, it is what the examples of librdkafka's Python client print.
+_TOPIC = re.compile(
+    rf"{_BEFORE}topic {_QUOTE}([^\"“”&\n]*+){_QUOTE} with ([0-9]{{1,9}}) (?:partitions?:|partition\(s\)[:,]?)\s*+(.*)",
+    re.I,
+)
+_PARTITION_BEGINS = re.compile(_BEFORE + r"partition [0-9]++(?:,\s*+leader\b| leader:)", re.I)
 _PARTITION = re.compile(
-    _BEFORE + r"partition ([0-9]++),\s*+leader\s++(-?[0-9]++|none),\s*+replicas:([0-9, \t]*+)isrs:([0-9, \t]*+)(.*)",
+    _BEFORE + r"partition ([0-9]++)(?:,\s*+|\s)leader:?+\s++(-?[0-9]++|none),\s*+"
+    r"replicas:[ \t]*+\[?([0-9, \t]*+)(?:\],\s*+)?isrs:[ \t]*+\[?([0-9, \t]*+)(?:\](?:\s*+errstr:.*+)?+)?+(.*)",
     re.I,
 )
 # A time of day is no host and port.
@@ -167,7 +172,8 @@ def _parse_topic(match: re.Match[str]) -> list[Fact]:
     error = match[3].strip()
     if count:  # beside partitions, an error says only which of them have no leader
         return [(FactKind.TOPIC, {"topic": topic, "partition_count": count})]
-    raise unparsable(f"kcat shows no partition of topic {quote(topic)}" + (f": {quote(error)}" if error else ""))
+    problem = unparsable(f"kcat shows no partition of topic {quote(topic)}" + (f": {quote(error)}" if error else ""))
+    return [(FactKind.REJECTED, {"topic": topic, "reasons": [str(problem)]})]
 
 
 def _parse_broker(match: re.Match[str], is_whole_list: bool) -> list[Fact]:

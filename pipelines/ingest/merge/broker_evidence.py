@@ -28,8 +28,8 @@ def _be(count: int) -> str:
 
 def _count_voters(broker: Broker) -> int:
     """Count the replicas of which one would be in an ISR if the broker was live."""
-    exempt = ("adding_replicas", "observer_replicas", "deleted_replicas", "unknown_replicas", "filtered_replicas")
-    return int(broker["replicas"] - sum(broker[name] for name in exempt))
+    exempt = ("adding", "observer", "deleted", "waiting", "unknown", "filtered")
+    return int(broker["replicas"] - sum(broker[f"{name}_replicas"] for name in exempt))
 
 
 def _is_in_use(broker: Broker) -> bool:
@@ -74,6 +74,7 @@ def _describe_unknown(broker: Broker) -> str:
         "adding_replicas": "in Adding Replicas",
         "observer_replicas": "as an observer",
         "deleted_replicas": "in topics that are marked for deletion",
+        "waiting_replicas": "in leaderless partitions, whose ISR no broker can join",
         "filtered_replicas": "in a filtered or incomplete listing",
         "unknown_replicas": "in partitions of which no source shows leader and ISR",
     }
@@ -98,6 +99,11 @@ EVIDENCE = (
         None,
         lambda b: _is_in_use(b) and b["reported_live"] is False,
         lambda b: f"{_describe_use(b)}, but {_REPORTED_DOWN}",
+    ),
+    Evidence(
+        None,
+        lambda b: _is_in_use(b) and _find_listed_state(b) is False,
+        lambda b: f"{_describe_use(b)}, but {_quote_listed_state(b)}",
     ),
     Evidence(True, _is_in_use, _describe_latest_use),
     Evidence(

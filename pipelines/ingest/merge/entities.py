@@ -130,6 +130,7 @@ USAGE = pa.schema(
         column("adding_replicas", LONG, "replicas that a reassignment is adding"),
         column("observer_replicas", LONG, "replicas that are observers"),
         column("deleted_replicas", LONG, "replicas of topics that are marked for deletion, which empties their ISRs"),
+        column("waiting_replicas", LONG, "replicas of leaderless partitions that are not in their ISR"),
         column("unknown_replicas", LONG, "replicas of partitions of which no source shows leader and ISR"),
         column("filtered_replicas", LONG, "replicas of topics of which the sources may not show every partition"),
         column("disputed_replicas", LONG, "replicas in partitions that are quarantined because two sources differ"),

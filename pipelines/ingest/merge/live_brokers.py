@@ -52,7 +52,10 @@ def count_usage(
     is_adding = is_in("adding_replicas")
     is_observer = is_in("observers") & ~is_adding
     is_stopping = is_deleted[row] & ~is_adding & ~is_observer
-    is_voter = ~is_adding & ~is_observer & ~is_stopping  # expected in the ISR, if its broker is live
+    is_last = is_in("isr") | is_in("elr") | is_in("last_known_elr")
+    is_waiting = (is_leaderless & ~is_empty)[row] & ~is_last & ~is_adding & ~is_observer
+    # The others are expected in the ISR, if their broker is live.
+    is_voter = ~is_adding & ~is_observer & ~is_stopping & ~is_waiting
     is_known = (knows_leader & isr.valid)[row]
     parts: dict[str, npt.NDArray[Any]] = {
         "replicas": replicas.values,
@@ -66,6 +69,7 @@ def count_usage(
         "adding_replicas": replicas.values[is_adding],
         "observer_replicas": replicas.values[is_observer],
         "deleted_replicas": replicas.values[is_stopping],
+        "waiting_replicas": replicas.values[is_waiting],
         "unknown_replicas": replicas.values[is_voter & ~is_known],
         "filtered_replicas": replicas.values[is_voter & is_known & ~fully_shown[row]],
         "disputed_replicas": _list_brokers(disputed),

@@ -31,6 +31,7 @@ from udfs.planning.cluster_model import build_model
 
 Fact = dict[str, Any]
 UNKNOWN_STATE = "only in partitions of which no source shows leader and ISR"
+WAITING = "only in leaderless partitions, whose ISR no broker can join"
 FILTERED = "only in a filtered or incomplete listing"
 SHOWN_AS_DOWN = "shown as down by rpk cluster health, Cruise Control or a Java client"
 DELETED = {"kind": "topic", "topic": "t", "marked_for_deletion": True}
@@ -169,7 +170,13 @@ CASES: dict[str, tuple[list[Fact], bool | None, str]] = {
     "up in an inventory, but in no ISR": ([*listed("up"), header(), LED_BY_1], False, "in no ISR of its 1 replica"),
     "up in an inventory, but filtered": ([*listed("up"), LED_BY_1], None, FILTERED),
     "down in an inventory": ([*listed("DOWN"), LED_BY_1], False, 'listed as "DOWN"'),
-    "down in an inventory, but leads": ([*listed("down"), partition(0, 3, [3], [3])], True, "leads 1 partition"),
+    "down in an inventory, but leads": (
+        [*listed("down"), partition(0, 3, [3], [3])],
+        None,
+        'leads 1 partition, but listed as "down"',
+    ),
+    "waiting for the last in sync": ([partition(0, -1, [2, 3], [2]), header()], None, WAITING),
+    "not alive in an inventory": (listed("false"), False, 'listed as "false"'),
     "down in an inventory, but registered": (
         [*listed("down"), broker(3, registered=True, format="kcat")],
         True,
