@@ -27,6 +27,7 @@ def find_findings(snapshot: Snapshot) -> ClusterFindings:
         offline_partitions_of_deleted_topics=int(is_offline.sum()),
         reassigned_partitions=count_reassigned(partitions),
         quarantined_records=len(snapshot.quarantined),
+        unused_files=tuple(file.name for file in snapshot.files if file.problem is not None),
         incomplete_topics=len(incomplete),
         incomplete_topic_names=tuple(incomplete),
         missing_partitions=pc.sum(pc.subtract(topics["partitions"], topics["listed_partitions"])).as_py() or 0,

@@ -135,11 +135,14 @@ def read_snapshot(source: Source, format_name: str | None, settings: Settings | 
 
 
 def print_findings(snapshot: Snapshot, *, with_brokers: bool = True) -> None:
-    """Print as warnings what the sources of a snapshot lack. with_brokers: also which brokers may be down."""
+    """Print as warnings what the sources of a snapshot lack, but for unused files: reading it has named them.
+
+    with_brokers: also which brokers may be down.
+    """
     from pipelines.cli.cluster_findings import find_findings
     from pipelines.report.verdict import describe_source_findings
 
-    findings = find_findings(snapshot)
+    findings = replace(find_findings(snapshot), unused_files=())
     for sentence in describe_source_findings(findings if with_brokers else replace(findings, unknown_brokers=())):
         print_warning(sentence)
 

@@ -59,9 +59,7 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
     lines = [f"cluster {answer.cluster}, {', '.join(counts)}", f"  {verdict.headline}"]
     lines += [f"  - {point.text}" for point in verdict.points if point.text != verdict.sentence]
     lines += _format_warnings(answer.left_out.conflicting_listings)
-    lines += _format_gaps(
-        answer.left_out, ("quarantined_records", "incomplete_topics", "state_inferred_partitions")
-    )  # the verdict has them
+    lines += _format_gaps(answer.left_out, _IN_VERDICT)  # the verdict has them
     if brokers:
         limited = " (as far as the sources show)" if _is_limited(answer.left_out) else ""
         lines.append(f"Can this broker fail now?{limited}")
@@ -74,7 +72,7 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
 
 def _is_limited(gaps: SourceGaps) -> bool:
     """Return whether the sources lack partitions, so that an answer for a broker may be too good."""
-    return bool(gaps.warnings or gaps.incomplete_topics or gaps.quarantined_records or gaps.state_inferred_partitions)
+    return bool(gaps.warnings) or any(getattr(gaps, name) for name in _IN_VERDICT)
 
 
 def _list_details(row: BrokerFailure) -> Iterator[str]:
@@ -135,6 +133,10 @@ _GAPS = {
     "unused_files": "nothing is used of {} file[|s] (run inspect for details)",
     "skipped_entries": "{} sub-folder[ or link is|s or links are] ignored (run inspect for details)",
 }
+
+
+# Fields of SourceGaps that the verdict names.
+_IN_VERDICT = ("quarantined_records", "unused_files", "incomplete_topics", "state_inferred_partitions")
 
 
 def _format_warnings(sentences: Sequence[str]) -> list[str]:

@@ -22,10 +22,12 @@ FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
 
 -- findings: What is wrong already, and what the sources lack
 SELECT cluster_id, down_brokers, under_replicated_partitions, offline_partitions_of_deleted_topics,
-       reassigned_partitions, quarantined_records, incomplete_topics, incomplete_topic_names, missing_partitions,
-       inferred_partitions, unknown_brokers, identity_conflicts, warnings
+       reassigned_partitions, quarantined_records, unused_files, incomplete_topics, incomplete_topic_names,
+       missing_partitions, inferred_partitions, unknown_brokers, identity_conflicts, warnings
 FROM (
-  SELECT cluster_id, snapshot_id, sum(quarantined_records) AS quarantined_records
+  SELECT cluster_id, snapshot_id, sum(quarantined_records) AS quarantined_records,
+         array_sort(collect_list(CASE WHEN forall(split(format, '[+]'), f -> f IN (
+           'shell', 'unrecognised', 'unsupported')) THEN source END)) AS unused_files
   FROM silver.source_summary GROUP BY cluster_id, snapshot_id
 )
 LEFT JOIN (

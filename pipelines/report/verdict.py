@@ -128,6 +128,7 @@ class ClusterFindings:
     offline_partitions_of_deleted_topics: int = 0  # of topics that are marked for deletion
     reassigned_partitions: int = 0  # replicas are being added or removed
     quarantined_records: int = 0
+    unused_files: Sequence[str] = ()  # of which nothing is used
     incomplete_topics: int = 0  # of which the sources do not show, or may not show, all partitions
     incomplete_topic_names: Sequence[str] = ()
     missing_partitions: int = 0  # that topics declare, but no source shows
@@ -188,6 +189,9 @@ def describe_source_findings(findings: ClusterFindings) -> Iterable[str]:
     if count := findings.quarantined_records:
         subject = _count(count, "record of the sources is", "records of the sources are")
         yield f"{subject} quarantined and left out of every answer: run inspect to see why."
+    if files := findings.unused_files:
+        noun = "file" if len(files) == 1 else "files"
+        yield f"Nothing is used of {len(files)} {noun} ({name_some(files)}): run inspect to see why."
     if count := findings.incomplete_topics:
         names = name_some(findings.incomplete_topic_names, count)
         missing = findings.missing_partitions

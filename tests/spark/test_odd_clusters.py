@@ -39,7 +39,7 @@ def _log_dirs(broker: int, sizes: dict[int, int]) -> dict[str, object]:
 def _sources(folder: Path) -> list[str]:
     down, sized, half = folder / "down.txt", folder / "sized", folder / "half"
     header = "Topic: t\tPartitionCount: 3\tReplicationFactor: 2\tConfigs: \n"
-    down.write_text(header + "".join(_line(p, "none", "1,2", "1") for p in range(3)))
+    down.write_text(header + "".join(_line(p, "none", "1,2", "1,2") for p in range(3)))
     (folder / "alone.csv").write_text("broker,rack\n1,a\n2,b\n3,c\n")
     for place, sizes in ((sized, {0: 10, 1: 20}), (half, {0: 10})):
         place.mkdir()

@@ -63,7 +63,12 @@ FINDINGS = (
 ODD_CLUSTERS = {
     "list-with-a-gap": {"brokers.csv": "id,port\n1,1\n2,2\nthree,3\n", "describe.txt": DESCRIBE},
     "complete-list": {"brokers.csv": "id,port\n1,1\n2,2\n", "describe.txt": DESCRIBE},
-    "findings": {"describe.txt": FINDINGS, "brokers.csv": "id,host\n1,k1\n2,k2\n2,k3\n"},
+    "findings": {
+        "notes.txt": "Dear all\n",
+        "acls.txt": "Current ACLs for resource `Topic:LITERAL:t`:\n",
+        "describe.txt": FINDINGS,
+        "brokers.csv": "id,host\n1,k1\n2,k2\n2,k3\n",
+    },
     "removed-not-listed": {"model.json": json.dumps(MODEL)},
     "state-without-assignment": {"dump.jsonl": STATES},
     "unknown-state": {

@@ -197,3 +197,8 @@ def test_a_reassignment_is_said() -> None:
 def test_inferred_states_are_a_warning() -> None:
     verdict = judge_cluster(NOW, [failure(1)], ClusterFindings(inferred_partitions=2))
     assert verdict.sentence == "The sources do not show leader or ISR of 2 partitions: healthy is assumed."
+
+
+def test_unused_files_are_a_warning() -> None:
+    verdict = judge_cluster(NOW, [failure(1)], ClusterFindings(unused_files=["a.txt", "b.txt"]))
+    assert verdict.sentence == "Nothing is used of 2 files (a.txt, b.txt): run inspect to see why."

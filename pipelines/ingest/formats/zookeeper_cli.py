@@ -38,6 +38,7 @@ _WATCH = re.compile(r"\s*(?:WATCHER::|WatchedEvent\b)")
 _LISTS = ("ls", "ls2")
 _OPERATIONS = ("get", *_LISTS, "stat", "getEphemerals")
 _SHELLS = ("zkCli", "zookeeper-shell")
+_NO_QUOTES = str.maketrans({"'": " ", '"': " "})
 # A bare path, perhaps decorated by the script that printed it (`=== /brokers/ids/0 ===`).
 _BARE_PATH = re.compile(r"[\s=#>*:-]*+(?P<path>/[\w./-]++)[\s=#*:-]*+")
 _PATH_AND_DATA = re.compile(r"\s*+(?P<path>/[\w./-]++)[\s=:]++(?P<data>\{.*)")
@@ -143,9 +144,11 @@ def _parse_command(line: str) -> _Request | None:
     if bare:
         path = bare["path"].rstrip("-") if line.rstrip().endswith(" ---") else bare["path"]
         return _Request("get", path)
-    words = line.split()
+    starts_shell = any(shell in line for shell in _SHELLS)
+    # As in zookeeper-shell zk1:2181 <<< "ls /brokers/ids".
+    words = (line.translate(_NO_QUOTES) if starts_shell else line).split()
     at = next((i for i, word in enumerate(words) if word in _OPERATIONS), None)
-    is_command = at == 0 or (at == 1 and words[0] in ("$", "#", "%", ">")) or any(shell in line for shell in _SHELLS)
+    is_command = at == 0 or (at == 1 and words[0] in ("$", "#", "%", ">")) or starts_shell
     if at is None or not is_command or line[:1] in ("{", "["):
         return None
     paths = (word.strip("\"'") for word in words[at + 1 :])

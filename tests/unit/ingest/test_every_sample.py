@@ -32,6 +32,7 @@ NAMES = {
     "topic-configs": "topic-configs",
     "rpk": "rpk",
     "broker-api-versions": "broker-api-versions",
+    "cluster-endpoints": "cluster-endpoints",
     "java-description": "java-description",
     "cruise-control": "cruise-control",
     "leader-election": "reassignment",
