@@ -87,7 +87,13 @@ TOOLS = (
         r"\s*+(?:HOST\s++BROKER\s++RACK\s++DISK|[\w.-]++,\s++[0-9]++,\s++[^\s,]++,(?:\s++[0-9./]++,?){5,}+\s*+$)",
         "Get kafka_cluster_state?verbose=true from Cruise Control, or run kafka-topics --describe.",
     ),
-    make_unread("output of kafkactl", r"\s*+(?:- )?(?:oldestOffset|newestOffset|inSyncReplicas): ?"),
+    make_unread("output of kafkactl", r"\s*+(?:- )?(?:[oO]ldestOffset|[nN]ewestOffset|inSyncReplicas|ISRs): ?"),
+    make_input(
+        "metrics of Prometheus or JMX",
+        r"kafka_topic_partition_(?:leader|replicas?|in_sync_replica|under_replicated|leader_is_preferred)\w*+\{",
+        "which count partitions without their replicas",
+        shows_partitions=True,
+    ),
     make_input(
         "metrics of Prometheus or JMX",
         r"(?:# (?:HELP|TYPE) [a-z_]\w*+ |kafka\.[a-z]++:type=[A-Za-z-]++"

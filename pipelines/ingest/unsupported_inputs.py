@@ -147,9 +147,10 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     if not title or any(kind != FactKind.IGNORED for kind, _ in facts):  # data never vanishes under a name
         return facts
     remedy = values.get("remedy")
-    return ignore(
-        f"{title}: not used", None if remedy is None else f"{title} is not read: {remedy[0].lower()}{remedy[1:-1]}"
-    )
+    if remedy is None:
+        return ignore(f"{title}: not used")
+    warning = f"this program does not read {title}: {remedy[0].lower()}{remedy[1:-1]}"
+    return ignore(f"{title}: not used", warning)
 
 
 FORMAT = Format(

@@ -20,6 +20,7 @@ _CONFIG = re.compile(_CHROOT + r"/config/topics/([^/]+)")
 _CONTROLLER = re.compile(_CHROOT + r"/controller")
 _EPOCH = re.compile(_CHROOT + r"/controller_epoch")
 _DELETED = re.compile(_CHROOT + r"/admin/delete_topics/([^/]+)")
+_REASSIGNMENT = re.compile(_CHROOT + r"/admin/reassign_partitions")
 _BROKER_DEFAULT = re.compile(_CHROOT + r"/config/brokers/<default>")
 _BROKERS = re.compile(_CHROOT + r"/brokers/ids/?")
 _TOPICS = re.compile(_CHROOT + r"/brokers/topics/?")
@@ -59,6 +60,8 @@ def parse_znode(path: str, data: object) -> list[Fact]:
         return _parse_broker_default(_parse_data(data, path))
     if match := _DELETED.fullmatch(path):
         return [(FactKind.TOPIC, {"topic": check.as_text(match[1], "path"), "marked_for_deletion": True})]
+    if _REASSIGNMENT.fullmatch(path) and data not in (None, "", "null"):
+        return ignore("a reassignment", "a reassignment is running: replicas change")
     return ignore(WITHOUT_PLACEMENT)
 
 

@@ -171,4 +171,18 @@ def test_other_lines_are_no_header_of_a_table(line: str) -> None:
 def test_what_is_not_read_of_partitions_is_a_warning(tmp_path: Path) -> None:
     cruise_control = "kafka-0, 0, az-a, 500000.000, 12000.123/02.40, 8, 3.120, 100000.000, 210.111\n"
     (row,) = load(tmp_path, f"{DESCRIBE}\n{cruise_control}").warnings.to_pylist()
-    assert row["warning"].startswith("load of Cruise Control is not read: get kafka_cluster_state?verbose=true")
+    assert row["warning"].startswith(
+        "this program does not read load of Cruise Control: get kafka_cluster_state?verbose=true"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'kafka_topic_partition_leader{partition="2",topic="orders"} -1\n',
+        "Name: orders\nPartitions:\n- ID: 0\n  OldestOffset: 0\n  ISRs:\n  - 1\n",
+    ],
+)
+def test_states_of_partitions_that_are_not_read_are_a_warning(tmp_path: Path, text: str) -> None:
+    (row,) = load(tmp_path, f"{DESCRIBE}\n{text}").warnings.to_pylist()
+    assert row["warning"].startswith("this program does not read ")

@@ -292,3 +292,16 @@ def test_a_session_and_a_dump_of_the_same_znodes_give_the_same_facts() -> None:
 
 def test_all_records_of_the_bad_dump_are_rejected() -> None:
     assert {row["kind"] for row in shorten(load_facts(BAD_DIR / "zookeeper-bad.jsonl"))} == {"rejected"}
+
+
+def test_a_reassignment_in_zookeeper_is_a_warning() -> None:
+    data = '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[5,6]}]}'
+    ((kind, values),) = parse_znode("/admin/reassign_partitions", data)
+    assert (kind, values["warning"]) == (FactKind.IGNORED, "a reassignment is running: replicas change")
+    assert "warning" not in parse_znode("/admin/reassign_partitions", None)[0][1]
+
+
+def test_a_command_in_a_here_string_is_read() -> None:
+    command = '$ bin/zookeeper-shell.sh zk1:2181 <<< "ls /brokers/ids"'
+    facts = broker_facts((command, "[1]"), TOPIC_OF_3)
+    assert facts == broker_facts(("ls /brokers/ids", "[1]"), TOPIC_OF_3) != []
