@@ -17,7 +17,7 @@ from pipelines.ingest.text import split_lines
 
 _STATES = ("offline", "with-offline-replicas", "urp", "under-min-isr", "other")  # of Cruise Control
 _ARRAYS = (
-    *((), ("topics",), ("partitions",), ("results",), ("data",), ("brokers",)),
+    *((), ("topics",), ("partitions",), ("results",), ("data",), ("brokers",), ("clusterInfo", "brokers")),
     *(("KafkaPartitionState", state) for state in _STATES),
 )
 _IDS = re.compile(r'"(?:partition|partition_?id|partition_?index|partitionNumber|id|index)"\s*+:\s*+"?[0-9]', re.I)
@@ -29,6 +29,7 @@ _NODES = re.compile(r'"nodes"\s*+:\s*+\[\s*+\{')  # of AKHQ
 _NODE_FLAG = re.compile(r'"inSyncReplicas?"\s*+:\s*+(?:true|false)')
 _KINDS = re.compile(
     r'"kind"\s*+:\s*+"Kafka(?:Partition|Replica|Broker)(?:List)?"'  # Confluent's REST API
+    r'|"clusterInfo"\s*+:\s*+\{'  # of Redpanda Console
     r'|"originating_broker"\s*+:|"controllerid"\s*+:|"Kafka(?:Partition|Broker)State"\s*+:|"BrokerState"\s*+:'
 )
 # What Python prints: keys in single quotes.
@@ -124,7 +125,7 @@ class _Document:
         item = event.value
         if not isinstance(item, dict):
             self._rows.append((event.line, _OTHER, event.raw))
-        elif event.path[0] == "brokers" or item.get("kind") == "KafkaBroker" or _is_broker(item):
+        elif "brokers" in event.path[:2] or item.get("kind") == "KafkaBroker" or _is_broker(item):
             self._brokers.append((event.line, event.raw))
         elif isinstance(item.get("partitions"), list | dict):
             self._rows.extend(_read_topic(event))

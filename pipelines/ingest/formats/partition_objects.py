@@ -206,7 +206,7 @@ def parse_broker(item: JsonObject, is_whole_list: bool) -> list[Fact]:
     key = find_key(item, BROKER_IDS)
     if key is None:
         raise unparsable("a broker without id")
-    host, port = (find_key(item, names) for names in (("host", "Host"), ("port", "Port")))
+    host, port = (find_key(item, names) for names in (("host", "Host", "address"), ("port", "Port")))
     rack = find_key(item, ("rack", "Rack"))
     address = str(item.get("name") or "") if host is None else ""
     values = {

@@ -189,7 +189,7 @@ def _parse_broker_default(result: check.JsonObject) -> list[Fact]:
 
 
 def _is_document(text: str) -> bool:
-    return _PATH_KEY.search(text) is not None
+    return _PATH_KEY.search(text) is not None and '"nodes"' not in text  # AKHQ has paths of log directories
 
 
 def _parse_record(_context: str | None, raw: str) -> list[Fact]:
