@@ -124,6 +124,8 @@ def _parse_described(topic: str, raw: str) -> Fact:
         raise unparsable(f"{quote(raw)} is no whole partition of a TopicDescription (cut off?)")
     if not topic:
         raise unparsable("no name=TOPIC is before the partition: the topic is unknown")
+    if unknown := next((node[0] for node in _NODE.finditer(match[3] + match[4]) if node[2].startswith("-")), None):
+        raise unparsable(f"{quote(unknown)} is no broker, but stands among the replicas or the ISR")
     leader = _list_ids(match[2])
     values = {
         "topic": as_topic(topic, "name"),
