@@ -10,11 +10,10 @@ import pyarrow.compute as pc
 
 from pipelines.cli.cluster_findings import find_findings
 from pipelines.errors import SourceError
-from pipelines.ingest.format_registry import list_problems
 from pipelines.ingest.merge.live_brokers import get_live_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
-from pipelines.report.verdict import Verdict, assess_failure, describe_source_findings, judge_cluster
-from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy
+from pipelines.report.verdict import ClusterFindings, Verdict, assess_failure, describe_source_findings, judge_cluster
+from udfs.arrow.columns import is_valid, to_array, to_lists, to_numpy
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
 from udfs.failures.kernels.election import NO_BROKER, ElectedFrom
@@ -194,7 +193,7 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
         leaders_after=after,
         worst_survivor_ratio=_rounded(row["worst_survivor_ratio"]),
         size_bytes_offline=int(size[size >= 0].sum()) if placement.known[0] else None,
-        gaps=find_gaps(snapshot, failed),
+        gaps=find_gaps(snapshot, find_findings(snapshot), failed),
     )
     id_of = {NO_BROKER: None, **dict(enumerate(ids))}
     leaders = ([id_of[i] for i in indices.tolist()] for indices in (group.leader, leader))
@@ -213,22 +212,23 @@ def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnsw
     rows = outcome_rows(single_failures(aggregates).outcomes, aggregates).to_pylist()
     rows = [{**row, "failed": row["failed_brokers"][0]} for row in rows]
     now: list[dict[str, Any]] = cluster_hotspot_rows(aggregates, hot_ratio=1.0).to_pylist()
+    findings = find_findings(snapshot)
     no_partitions = {"partitions": 0, "leaders": 0, "max_over_mean_ratio": None, "hottest_broker": None}
-    verdict = judge_cluster(now[0] if now else no_partitions, rows, find_findings(snapshot))
+    verdict = judge_cluster(now[0] if now else no_partitions, rows, findings)
     brokers = []
     for row in rows:
         row |= {"worst_survivor_ratio": _rounded(row["worst_survivor_ratio"]), "answer": assess_failure(row).answer}
         brokers.append(BrokerFailure(**{name: row[name] for name in BrokerFailure.__dataclass_fields__}))
-    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, find_gaps(snapshot, ()))
+    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, find_gaps(snapshot, findings))
 
 
 def _rounded(ratio: float | None) -> float | None:
     return None if ratio is None else round(ratio, _DIGITS)
 
 
-def find_gaps(snapshot: Snapshot, failed: Sequence[int]) -> SourceGaps:
-    """Count what an answer on the failure of these brokers leaves out or infers."""
-    partitions, findings = snapshot.partitions, find_findings(snapshot)
+def find_gaps(snapshot: Snapshot, findings: ClusterFindings, failed: Sequence[int] = ()) -> SourceGaps:
+    """Count what an answer on the failure of these brokers leaves out or infers. findings: those on the snapshot."""
+    partitions = snapshot.partitions
     is_unplaced = ~is_valid(partitions["replicas"])
     loses_leader = np.isin(to_numpy(partitions["leader"], NO_BROKER), np.asarray(failed, dtype=np.int32))
     return SourceGaps(
@@ -242,9 +242,9 @@ def find_gaps(snapshot: Snapshot, failed: Sequence[int]) -> SourceGaps:
         topics_without_min_isr=snapshot.topics["min_insync_replicas"].null_count,
         unplaced_partitions=int(is_unplaced.sum()),
         unplaced_partitions_losing_leader=int((is_unplaced & loses_leader).sum()),
-        state_inferred_partitions=int(to_flags(partitions["state_inferred"]).sum()),
-        quarantined_records=len(snapshot.quarantined),
+        state_inferred_partitions=findings.inferred_partitions,
+        quarantined_records=findings.quarantined_records,
         conflicts=snapshot.conflicts.num_rows,
-        unused_files=len(list_problems(snapshot.files)),
+        unused_files=len(findings.unused_files),
         skipped_entries=len(snapshot.skipped),
     )

@@ -190,8 +190,8 @@ def describe_source_findings(findings: ClusterFindings) -> Iterable[str]:
         subject = _count(count, "record of the sources is", "records of the sources are")
         yield f"{subject} quarantined and left out of every answer: run inspect to see why."
     if files := findings.unused_files:
-        noun = "file" if len(files) == 1 else "files"
-        yield f"Nothing is used of {len(files)} {noun} ({name_some(files)}): run inspect to see why."
+        count_text = _count(len(files), "file", "files")
+        yield f"Nothing is used of {count_text} ({name_some(files)}): run inspect to see why."
     if count := findings.incomplete_topics:
         names = name_some(findings.incomplete_topic_names, count)
         missing = findings.missing_partitions

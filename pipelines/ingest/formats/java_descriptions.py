@@ -74,8 +74,8 @@ def _read_rows(text: str) -> Iterator[Row]:
                     yield number, _TEXT, line[piece.start() : end]
                 continue
             raw = line[piece.start() : min(end, piece.start() + _MAX_PIECE)]
-            described_record = _LOGGED_RECORD if piece["logged"] else _DESCRIBED_RECORD + topic
-            yield number, _INFO_RECORD if piece["info"] else described_record, raw
+            contexts = {"info": _INFO_RECORD, "logged": _LOGGED_RECORD, "described": _DESCRIBED_RECORD + topic}
+            yield number, contexts[piece.lastgroup or "described"], raw
             for node in _NODE.finditer(raw):
                 if node[0] not in nodes:
                     nodes.add(node[0])
