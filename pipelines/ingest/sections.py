@@ -37,11 +37,11 @@ _LONG_LINE, _LONG_GAP = 1_000, re.compile(r"([ \t]{50})[ \t]++")
 _DOCUMENT_HEAD, _DOCUMENT_TAIL = 400_000, 20_000
 _BEGINNING = 200  # filled lines of a file's beginning that formats look at
 
-# All that JSON has between brackets: values, each before a comma, a colon, a closing bracket or the end of its line.
-# Strings end on their line, so text after a broken document is not swallowed.
+# All that JSON has between brackets: values, each before a comma, a closing bracket or the end of its line, and keys.
+# Strings end on their line, and a time (12:00:01) is no value, so text after a broken document is not swallowed.
 _BETWEEN_BRACKETS = re.compile(
-    r'(?:[\s,:]++|(?:"(?:[^"\\\n]++|\\.)*+"|-?[0-9][0-9.eE+-]*+|true|false|null|NaN|-?Infinity)'
-    r"(?=[ \t]*+(?:[,:}\]\n]|\Z)))*+"
+    r'(?:[\s,:]++|"(?:[^"\\\n]++|\\.)*+"(?=[ \t]*+(?:[,:}\]\n]|\Z))'
+    r"|(?:-?[0-9][0-9.eE+-]*+|true|false|null|NaN|-?Infinity)(?=[ \t]*+(?:[,}\]\n]|\Z)))*+"
 )
 
 

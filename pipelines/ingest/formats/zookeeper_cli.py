@@ -160,6 +160,8 @@ def _parse_command(line: str) -> _Request | None:
 def _is_answer(line: str, operation: str) -> bool:
     if operation in _LISTS:
         return _LISTING.fullmatch(line) is not None
+    if znodes.is_dump_line(line):
+        return False
     return operation == "get" and (line[:1] == "{" or _SCALAR.fullmatch(line) is not None)
 
 
@@ -185,6 +187,8 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     znode = _PATH_AND_DATA.fullmatch(line)
     if znode:
         return znodes.parse_znode(znode["path"], znode["data"])
+    if znodes.is_dump_line(line):
+        return znodes.parse_dump_line(line)
     if line[:1] in ("{", "}", '"'):
         raise unparsable("a data line without the path of its znode")
     if _parse_command(line) is not None or _ZK_PROMPT.match(raw):

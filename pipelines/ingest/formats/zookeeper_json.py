@@ -83,6 +83,17 @@ def parse_listing(path: str, children: list[str]) -> list[Fact]:
     return ignore(LISTING)
 
 
+def is_dump_line(line: str) -> bool:
+    """Return whether a line is one of a dump: a znode's path and its data."""
+    return line[:1] == "{" and _PATH_KEY.match(line, 1) is not None
+
+
+def parse_dump_line(line: str) -> list[Fact]:
+    """Return the facts of a line of a dump."""
+    znode = check.parse_object(line.rstrip(","), "the line")
+    return parse_znode(znode.read("path", check.as_text), znode.require("data"))
+
+
 def find_chroot(path: str) -> str | None:
     """Return the path that a znode's cluster is under, empty for the root; None for a znode that is not Kafka's."""
     match = _KAFKA.fullmatch(path.rstrip("/"))
@@ -198,8 +209,7 @@ def _parse_record(_context: str | None, raw: str) -> list[Fact]:
         return ignore(classify_noise(raw))
     if line in ("[", "]"):  # the lines may be in a JSON array, separated by commas
         return ignore("array bracket")
-    znode = check.parse_object(line.rstrip(","), "the line")
-    return parse_znode(znode.read("path", check.as_text), znode.require("data"))
+    return parse_dump_line(line)
 
 
 FORMAT = Format(

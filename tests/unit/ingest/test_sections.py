@@ -168,6 +168,12 @@ def test_the_line_below_a_document_that_breaks_off_is_read(tmp_path: Path, docum
     assert row["line_number"] <= document.rstrip().count("\n") + 1
 
 
+def test_a_line_of_a_log_inside_a_document_is_not_taken_for_json(tmp_path: Path) -> None:
+    log = "12:00:01 INFO [Partition(topic = orders, partition = 0, leader = 1, replicas = [1,2], isr = [1,2])]"
+    snapshot = load(tmp_path, f'{{\n  "controllerid": 1,\n{log}\n  "brokers": []\n}}\n')
+    assert replicas(snapshot) == {0: [1, 2]}
+
+
 def test_what_breaks_off_after_a_describe_is_quarantined(tmp_path: Path) -> None:
     snapshot = load(tmp_path, f"{DESCRIBE}{CUT}\n")
     assert [row["line_number"] for row in snapshot.quarantined] == [4]

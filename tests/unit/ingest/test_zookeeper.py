@@ -305,3 +305,10 @@ def test_a_command_in_a_here_string_is_read() -> None:
     command = '$ bin/zookeeper-shell.sh zk1:2181 <<< "ls /brokers/ids"'
     facts = broker_facts((command, "[1]"), TOPIC_OF_3)
     assert facts == broker_facts(("ls /brokers/ids", "[1]"), TOPIC_OF_3) != []
+
+
+def test_a_line_of_a_dump_below_a_command_that_breaks_off_is_no_answer_to_it() -> None:
+    dump = '{"path":"/brokers/topics/t","data":"{\\"version\\":1,\\"partitions\\":{\\"0\\":[1,2]}}"}'
+    records = zookeeper_cli.FORMAT.read_records("[zk: localhost:2181(CONNECTED) 4] get /brokers/to\n" + dump, "x")
+    facts = shorten(check_facts(records, zookeeper_cli.FORMAT.parse_facts(records)), FactKind.PARTITION)
+    assert drop_kind(facts) == [{"topic": "t", "partition": 0, "replicas": [1, 2]}]
