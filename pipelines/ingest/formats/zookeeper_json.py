@@ -34,6 +34,7 @@ _OWN_NODE = re.compile(
     r"|/(?:brokers|config|admin|cluster|consumers|feature|isr_change_notification|latest_producer_id_block)/?"
 )
 _PATH_KEY = re.compile(r'"path"\s*+:\s*+"/')
+_LISTS_PLACEMENT = re.compile(r'"(?:partitions|brokers|topics)"\s*+:\s*+[\[{]')
 _PLAIN_LINES = re.compile(r'(?:\{"path": ?"/[^\n]*+\n)*+')
 _ENDPOINT = re.compile(r"[A-Za-z0-9_.-]*://(\[[^\]]*\]|[^:/]*):([0-9]+)")
 
@@ -62,6 +63,8 @@ def parse_znode(path: str, data: object) -> list[Fact]:
         return [(FactKind.TOPIC, {"topic": check.as_text(match[1], "path"), "marked_for_deletion": True})]
     if _REASSIGNMENT.fullmatch(path) and data not in (None, "", "null"):
         return ignore("a reassignment", "a reassignment is running: replicas change")
+    if isinstance(data, str) and _LISTS_PLACEMENT.search(data):
+        raise check.unparsable(f"this JSON lists partitions or brokers, which the data of {path} does not")
     return ignore(WITHOUT_PLACEMENT)
 
 

@@ -312,3 +312,8 @@ def test_a_line_of_a_dump_below_a_command_that_breaks_off_is_no_answer_to_it() -
     records = zookeeper_cli.FORMAT.read_records("[zk: localhost:2181(CONNECTED) 4] get /brokers/to\n" + dump, "x")
     facts = shorten(check_facts(records, zookeeper_cli.FORMAT.parse_facts(records)), FactKind.PARTITION)
     assert drop_kind(facts) == [{"topic": "t", "partition": 0, "replicas": [1, 2]}]
+
+
+def test_a_document_below_the_path_of_a_znode_without_such_data_is_rejected() -> None:
+    with pytest.raises(BadValueError, match=r"the data of /brokers/topics/t/partitions/0 does not"):
+        parse_znode("/brokers/topics/t/partitions/0", '{"partitions": [{"topic": "t", "partition": 0}]}')
