@@ -161,7 +161,7 @@ def _check_lines(file: FileRecords, records: list[_Record], lines: SourceLines) 
             section = file.sections[bisect_right(begins, number) - 1]
             is_broken = any("rejected" in record.kinds for record in by_line.get(above, ()))
             is_document = section.format.signature.reads_documents and (
-                _TOKENS.fullmatch(visible) or (is_broken and _REST.match(line))
+                _TOKENS.fullmatch(line) or _TOKENS.fullmatch(visible) or (is_broken and _REST.match(line))
             )
             if not is_document and section.content is None:
                 where = f"{file.name} line {number}: {line[:300]!r}"
