@@ -253,7 +253,7 @@ class _Divider:
         if len(line) > _LONG_LINE:
             line = _LONG_GAP.sub(r"\1", line)
         form = next((form for form in self._formats if form.signature.line(line)), None)
-        if self._table is not None and (form is None or not form.signature.is_exhaustive) and is_table_line(line):
+        if self._table is not None and (form is None or form.signature.has_rows) and is_table_line(line):
             return _Stretch(position, after, self._table)
         self._table = form if form is not None and form.signature.table(line) else None
         if form is not None and not form.signature.is_aside:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pipelines.ingest.formats.checked_values import quote, unparsable
 from pipelines.ingest.formats.describe_line import parse_line
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
-from pipelines.ingest.text import BLANK, split_lines
+from pipelines.ingest.text import BLANK, LOG_LINE, PROMPT, TOOL_MESSAGE, classify_noise, split_lines
 from pipelines.ingest.unsupported_catalogue import (
     DOCUMENTS,
     FAILURES,
@@ -23,7 +23,7 @@ from pipelines.ingest.unsupported_catalogue import (
     make_input,
     make_unread,
 )
-from pipelines.ingest.unsupported_tables import find_table
+from pipelines.ingest.unsupported_tables import find_table, is_row
 
 _MAX_LOOK = 2_000  # characters of a line that are compared
 _MAX_HEAD, _MAX_LINES = 200_000, 200  # characters and filled lines that show what a whole file is
@@ -117,21 +117,28 @@ def _read_rows(text: str, path: str) -> Iterator[Row]:
                 entry, is_table = own, find_table(line) is not None
             elif not line.strip():
                 entry = None
-        if entry is None:
+        has_row = is_table and find_table(line) is None and is_row(line)
+        if entry is None or (named is None and not has_row and _is_beside(line, is_table)):
             yield number, None, line
             continue
-        is_row = is_table and find_table(line) is None and any(c.isalnum() for c in line)
         warns = entry.shows_partitions and not is_table and entry.title not in warned and bool(line.strip())
         warned.update([entry.title] if warns else [])
         yield (
             number,
             json.dumps(
                 {"title": entry.title}
-                | ({"remedy": entry.remedy} if warns or is_row else {})
-                | ({"is_row": True} if is_row else {})
+                | ({"remedy": entry.remedy} if warns or has_row else {})
+                | ({"is_row": True} if has_row else {})
             ),
             line,
         )
+
+
+def _is_beside(line: str, is_table: bool) -> bool:
+    """Return whether a line amid an input that is not used is none of it: a prompt, a log, a sentence in a table."""
+    if _find_line(line) is not None:
+        return False
+    return classify_noise(line) in (TOOL_MESSAGE, LOG_LINE, PROMPT) or (is_table and any(map(str.isalnum, line)))
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
@@ -160,6 +167,7 @@ FORMAT = Format(
         line=lambda line: _find_line(line) is not None,
         document=lambda text: _find_document(text) is not None,
         table=lambda line: find_table(line) is not None,
+        has_rows=True,
     ),
     _parse_record,
     _read_records,

@@ -150,7 +150,7 @@ def _parse_partition(table: str, row: re.Match[str]) -> list[Fact]:
 FORMAT = Format(
     "cruise-control",
     "kafka_cluster_state of Cruise Control, as text",
-    Signature(line=_is_line, table=_is_header),
+    Signature(line=_is_line, table=_is_header, has_rows=True),
     _parse_record,
     _read_records,
 )

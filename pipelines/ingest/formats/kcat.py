@@ -212,6 +212,6 @@ def _parse_batch(records: Records) -> pa.Table:
 FORMAT = Format(
     "kcat",
     "kcat -L (kafkacat): live brokers, topics, partitions",
-    Signature(line=_is_line, plain_lines=_PLAIN_LINES, is_exhaustive=True),
+    Signature(line=_is_line, plain_lines=_PLAIN_LINES),
     *(_parse_record, _read_records, _parse_batch),
 )

@@ -159,7 +159,7 @@ def _parse_partition(topic: str, match: re.Match[str], has_offline: bool) -> lis
 FORMAT = Format(
     "rpk",
     "rpk topic describe, rpk cluster info, rpk cluster health (Redpanda): brokers, topics, partitions without ISR",
-    Signature(line=_is_line, beginning=_is_summary),
+    Signature(line=_is_line, beginning=_is_summary, has_rows=True),
     _parse_record,
     _read_records,
 )
