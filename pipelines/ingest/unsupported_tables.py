@@ -1,6 +1,9 @@
-"""Recognises the header of a table of partitions that no reader knows: its rows are quarantined."""
+"""Recognises a table of partitions that no reader knows, by its header and its rows, which are quarantined."""
 
 import re
+
+from pipelines.ingest.table_rows import looks_like_row
+from pipelines.ingest.text import PROSE, classify_noise
 
 _MAX_LOOK = 2_000  # characters of a line that are compared
 _SEPARATOR = re.compile(r"\s*+\|\|?+\s*+|\t|[,;]| {2,}+|\s*+</t[dh]>\s*+(?:<t[dh]\b[^>]*+>)?+\s*+")
@@ -29,6 +32,10 @@ _TOOLS = {
 }
 _READ = (["partition", "leader", "epoch"], ["partition", "leader", "replicas"])  # of rpk
 _UNKNOWN = "a table of partitions of another tool"
+_WIDE_GAP = re.compile(r"\||\t|\S {2,}+\S|</t[dh]>", re.I)
+_WORD = re.compile(r"[A-Za-z][a-z]*+(?:['’][a-z]++|[.,;:!?])?+")
+_NUMBER = re.compile(r"[\[({]?[0-9]")
+_MIN_WORDS, _MIN_NUMBERS = 3, 2
 
 
 def find_table(line: str) -> str | None:
@@ -55,3 +62,21 @@ def find_table(line: str) -> str | None:
 def _is_short(cells: list[str]) -> bool:
     """Return whether all cells are as short as names of columns, so that they are no sentence with commas."""
     return all(len(cell.split()) <= 4 for cell in cells)
+
+
+def is_row(line: str) -> bool:
+    """Return whether a line below the header of a table is perhaps a row, also a damaged one, rather than text."""
+    line = line[:_MAX_LOOK]
+    if not any(c.isalnum() for c in line):
+        return False
+    if looks_like_row(line):
+        return True
+    if _WIDE_GAP.search(line.strip()) is None:
+        words = line.split()
+        in_sentence = sum(_WORD.fullmatch(word) is not None for word in words)
+        if not any(c.isdigit() or c in ",;" for c in line) or (in_sentence >= _MIN_WORDS and len(words) < 2 * in_sentence):
+            return False
+    if classify_noise(line) == PROSE:
+        return True
+    # A name may begin like a line of a log: kafka.orders.
+    return sum(_NUMBER.match(cell) is not None for cell in _SEPARATOR.split(_BORDER.sub("", line))) >= _MIN_NUMBERS
