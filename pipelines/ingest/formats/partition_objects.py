@@ -183,7 +183,11 @@ def parse_topic(item: JsonObject, listed: int) -> list[Fact]:
     facts: list[Fact] = [(FactKind.TOPIC, values)]
     configs = item.get("configs")
     if isinstance(configs, dict):
-        texts = {key: as_text(value, key) for key, value in configs.items() if isinstance(value, str)}
+        texts = {
+            as_text(key, "a key of configs"): as_text(value, key)
+            for key, value in configs.items()
+            if isinstance(value, str)
+        }
         facts.append((FactKind.CONFIG, {"topic": topic, "configs": texts}))
     return facts
 
@@ -208,12 +212,12 @@ def parse_broker(item: JsonObject, is_whole_list: bool) -> list[Fact]:
         raise unparsable("a broker without id")
     host, port = (find_key(item, names) for names in (("host", "Host", "address"), ("port", "Port")))
     rack = find_key(item, ("rack", "Rack"))
-    address = str(item.get("name") or "") if host is None else ""
+    address = as_text(str(item.get("name") or ""), "name") if host is None else ""
     values = {
         "broker_id": as_int(item[key], key),
         "host": as_text(item[host], "host") if host else address.rpartition(":")[0] or None,
         "port": as_int(item[port], "port", 0, 65535) if port else None,
-        "rack": None if rack is None else str(item[rack]) or None,
+        "rack": None if rack is None else as_text(str(item[rack]), rack) or None,
         "registered": True if is_whole_list else None,
         "reported_live": _read_broker_state(item),
     }

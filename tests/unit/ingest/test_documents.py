@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines.errors import SourceError
 from pipelines.ingest.format_registry import FORMATS
 from pipelines.ingest.formats import log_dirs
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 from pipelines.ingest.formats.json_documents import JsonEvent, JsonEventKind, walk_documents
+from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.source_format import FactKind, Records, parse_each
+from pipelines.ingest.sources import Source
 
 from .facts import FORMATS_DIR, check_facts, drop_kind, facts, faults, find_formats, load_facts, reasons, shorten
 
@@ -302,3 +307,12 @@ def test_an_array_of_arrays_beside_log_dirs_is_rejected() -> None:
     records = log_dirs.FORMAT.read_records('{"brokers":[]}\n[[1]]\n', "x")
     kinds = check_facts(records, log_dirs.FORMAT.parse_facts(records))["kind"].to_pylist()
     assert "rejected" in kinds
+
+
+@pytest.mark.parametrize("path", sorted(FORMATS_DIR.glob("*.json*")), ids=lambda path: path.name)
+def test_half_a_surrogate_pair_in_any_string_stops_nothing(tmp_path: Path, path: Path) -> None:
+    text = path.read_text()
+    for string in list(dict.fromkeys(re.findall(r'"[^"\\\n]{1,60}"', text)))[:30]:
+        (tmp_path / path.name).write_text(text.replace(string, '"\\ud800"', 1))
+        with suppress(SourceError):  # of a file in which nothing is left
+            load_snapshot(Source("c", (tmp_path / path.name,)))
