@@ -144,13 +144,15 @@ def _check_lines(file: FileRecords, records: list[_Record], lines: SourceLines) 
         for number in range(record.line, min(record.last_line, len(lines.lines)) + 1):
             by_line.setdefault(number, []).append(record)
     begins = [section.first_line for section in file.sections]
-    above = 0  # the last line so far that has a record
+    above: dict[str, int] = {}  # the last line so far that has a record, by format
     for number, line in enumerate(lines.lines, 1):
         visible = _ESCAPES.sub("", line).translate(_STRAIGHT)
         if not visible.strip():
             continue
         covering = by_line.get(number, [])
-        above = number if covering else above
+        section = file.sections[bisect_right(begins, number) - 1]
+        if covering:
+            above[section.format.name] = number
         name = name_data(line)
         if name is not None and not any(record.kinds - {"ignored"} for record in covering):
             reasons = sorted({reason for record in covering for reason in record.reasons})
@@ -158,8 +160,8 @@ def _check_lines(file: FileRecords, records: list[_Record], lines: SourceLines) 
                 why = "; ".join(reasons) or "in no record"
                 yield Problem("data ignored", f"{name}: {why}: {file.name} line {number}: {line[:300]!r}")
         elif not covering:
-            section = file.sections[bisect_right(begins, number) - 1]
-            is_broken = any("rejected" in record.kinds for record in by_line.get(above, ()))
+            broken = by_line.get(above.get(section.format.name, 0), ())
+            is_broken = any("rejected" in record.kinds for record in broken)
             is_document = section.format.signature.reads_documents and (
                 _TOKENS.fullmatch(line) or _TOKENS.fullmatch(visible) or (is_broken and _REST.match(line))
             )
