@@ -228,7 +228,8 @@ def _render_partitions(snapshot: Snapshot) -> Iterator[str]:
     counts = [f"topics: {snapshot.topics.num_rows:,}", f"partitions: {partitions.num_rows:,}"]
     yield "  " + ", ".join([*counts, *([f"leaderless: {leaderless:,}"] if leaderless else [])])
     if not partitions.num_rows:
-        yield "  no partition is shown: add the output of kafka-topics --describe"
+        logs = f", only {snapshot.log_summary}" if snapshot.log_summary else ""
+        yield f"  no partition is shown{logs}: add the output of kafka-topics --describe"
     if not has_replicas.all():
         with_leader = (has_leader & ~has_replicas).sum()
         leaders = f", {with_leader:,} of them with a leader" if with_leader else ""

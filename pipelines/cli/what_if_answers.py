@@ -139,7 +139,7 @@ def model_snapshot(
             remedy += ", or use `run` to see where Kafka's schemes would place them"
         sentences = [f"{remedy}.", *describe_source_findings(replace(find_findings(snapshot), unknown_brokers=()))]
         usable = " that can be used" if snapshot.quarantined else ""
-        raise SourceError(snapshot.cluster_id, f"its sources show no replicas{usable}", " ".join(sentences))
+        raise SourceError(snapshot.cluster_id, f"{snapshot.explain_no_replicas()}{usable}", " ".join(sentences))
     count = partitions.num_rows
     # The ISR is given, and lags do not matter here.
     missing = {

@@ -71,8 +71,8 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
 
 
 def _is_limited(gaps: SourceGaps) -> bool:
-    """Return whether the sources lack partitions, so that an answer for a broker may be too good."""
-    return bool(gaps.warnings) or any(getattr(gaps, name) for name in _IN_VERDICT)
+    """Return whether the sources lack something, so that an answer for a broker may be too good."""
+    return bool(gaps.warnings or gaps.unknown_brokers) or any(getattr(gaps, name) for name in _IN_VERDICT)
 
 
 def _list_details(row: BrokerFailure) -> Iterator[str]:

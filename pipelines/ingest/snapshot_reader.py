@@ -13,6 +13,7 @@ from pipelines.ingest.merge.inferred_state import infer_state
 from pipelines.ingest.merge.live_brokers import infer_brokers
 from pipelines.ingest.sources import Source
 from pipelines.ingest.text import MAX_FILE_BYTES
+from udfs.plurals import count_of
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,21 @@ class Snapshot:
     conflicting_listings: list[str]  # a sentence on each pair of listings that disagree on partitions
     outcomes: pa.Table  # OUTCOMES
     warnings: pa.Table  # WARNINGS
+
+    @property
+    def log_summary(self) -> str:
+        """What kafka-log-dirs shows of partitions that no source describes; empty without any."""
+        logs = {(row["topic"], row["partition"], row["broker_id"]) for row in self.stray_logs.to_pylist()}
+        if not logs:
+            return ""
+        partitions, brokers = len({log[:2] for log in logs}), len({broker for *_, broker in logs})
+        return f"logs of {count_of(partitions, 'partition')} on {count_of(brokers, 'broker')}"
+
+    def explain_no_replicas(self) -> str:
+        """Return the problem of an error about sources that show no replicas."""
+        if self.log_summary:
+            return f"its sources show {self.log_summary}, but no leaders, ISRs or order of replicas"
+        return "its sources show no replicas"
 
 
 def add_source(facts: pa.Table, source: str, format_name: str) -> pa.Table:

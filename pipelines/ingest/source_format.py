@@ -55,6 +55,7 @@ FACTS = pa.schema(
         ("reasons", pa.list_(pa.string())),  # IGNORED: one; REJECTED: one or more
         ("warning", pa.string()),  # what the record shows that an answer may lack; a sentence without its full stop
         ("is_selection", pa.bool_()),  # a command that shows only some of the cluster's partitions; null: no command
+        ("selection", pa.string()),  # the option of a command that selects by the ISR, as in at-min-isr-partitions
         ("topic", pa.string()),
         ("topic_id", pa.string()),
         ("partition", pa.int32()),

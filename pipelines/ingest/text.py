@@ -41,6 +41,7 @@ LOG_LINE = "log line"
 PROSE = "prose"
 TOOL_MESSAGE = "tool message"
 MARKUP = "markup"
+DIFF_HEADER = "header of a diff"
 
 _ELLIPSIS = re.compile(r"[\s>|\[(]*(?:\.{2,}|…|⋮|\.\s\.\s\.)[\s\])]*")
 # What Markdown, Jira and HTML put around pasted text, and rules of dashes.
@@ -72,6 +73,19 @@ _LOG_LINE = re.compile(
     r"|at [\w.$]+\(.*\)|\.\.\. \d+ more"
     r"|Error while executing"
     r")"
+)
+
+# What kubectl and ssh print beside the output of a command.
+_TOOL_MESSAGE = re.compile(
+    r"\s*+(?:Defaulted container \"|Defaulting container name to |Use 'kubectl |If you don't see a command prompt"
+    r"|Unable to use a TTY|pod \"[^\"\n]++\" deleted|Warning: Permanently added '"
+    r"|(?:Shared c|C)onnection to \S++ closed\.)"
+)
+_HUNK = r"[0-9]++(?:,[0-9]++)?+"
+_DIFF_HEADER = re.compile(
+    r"(?:---|\+\+\+|\*\*\*) \S++(?:\s++[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]++(?: ?[+-][0-9:]++)?)?\s*+$"
+    rf"|@@ -[0-9]|diff (?:--git|-[a-zA-Z]) "
+    rf"|index [0-9a-f]{{7,40}}\.\.[0-9a-f]{{7,40}}\b|{_HUNK}[acd]{_HUNK}\s*+$|\\ No newline at end of file"
 )
 
 
@@ -188,4 +202,8 @@ def classify_noise(line: str) -> str:
         return LOG_LINE
     if _PROMPT.match(line):
         return PROMPT
+    if _TOOL_MESSAGE.match(line):
+        return TOOL_MESSAGE
+    if _DIFF_HEADER.match(line):
+        return DIFF_HEADER
     return PROSE

@@ -15,6 +15,11 @@ _SEGMENT = (
     "Run kafka-dump-log --cluster-metadata-decoder on a segment of __cluster_metadata-0 and save its output, "
     "or run kafka-topics --describe."
 )
+_SHEET = (
+    "Save its sheet as tab-separated text if it has the lines of kafka-topics --describe, or as CSV if it has the "
+    "columns broker_id and rack, or topic, partitions and replication_factor. No other sheet is read: run "
+    "kafka-topics --describe."
+)
 _EXTRACT = "Extract it, and name the file or folder of its contents."
 # First bytes of a file -> what it is, and the remedy.
 _MAGIC = (
@@ -32,7 +37,7 @@ _MAGIC = (
 )
 # Zip archives by their suffix.
 _DOCUMENTS = {
-    **dict.fromkeys((".xlsx", ".xlsm", ".ods", ".numbers"), ("is a spreadsheet", "Save its sheet as CSV.")),
+    **dict.fromkeys((".xlsx", ".xlsm", ".ods", ".numbers"), ("is a spreadsheet", _SHEET)),
     **dict.fromkeys((".docx", ".odt", ".pages"), ("is a document of a word processor", "Save it as plain text.")),
 }
 # What the first line of a list of brokers may have.

@@ -1,6 +1,7 @@
 """The records that no reader understands: a file in no known format, unknown JSON documents, lines without end."""
 
 from pipelines.ingest.formats.checked_values import quote, unparsable
+from pipelines.ingest.formats.go_structs import reject_struct
 from pipelines.ingest.source_format import Fact, Format, Records, Signature, ignore
 from pipelines.ingest.text import PROSE, classify_noise, split_lines
 
@@ -10,7 +11,7 @@ MAX_RAW = 2_000  # characters of such a record that are kept
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
     if context == DOCUMENT:
-        raise unparsable(f"a JSON document that no reader understands: {quote(raw[:60])}")
+        raise reject_struct(raw) or unparsable(f"a JSON document that no reader understands: {quote(raw[:60])}")
     if context == REST:
         if (reason := classify_noise(raw)) != PROSE:
             return ignore(reason)

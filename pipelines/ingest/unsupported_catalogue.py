@@ -102,7 +102,8 @@ TOOLS = (
     ),
     make_input(
         "a Kubernetes resource",
-        r"\s*+(?:apiVersion: ?\S|kind: ?(?:Kafka\w*+|List)\s*+$|NAME\s++CLUSTER\s++PARTITIONS\s++REPLICATION FACTOR\b"
+        r"\s*+(?:apiVersion: ?(?!kafka\.strimzi\.io/)\S|kind: ?(?!KafkaTopic\b)(?:Kafka\w*+|List)\s*+$"
+        r"|NAME\s++CLUSTER\s++PARTITIONS\s++REPLICATION FACTOR\b"
         r"|NAME\s++READY\s++STATUS\s++RESTARTS\b)",
         _DECLARED,
         _IN_POD,
@@ -136,11 +137,16 @@ FAILURES = (
         "the shell did not find it", r".*(?:command not found|No such file or directory|not recognized as an internal)"
     ),
     _make_failure(
+        "it found no topic",
+        r"\s*+(?:no topics exist!|topic \S++ doesn't exist!)",  # of kafka-list-topic, Kafka 0.8.0
+        "Check --zookeeper and --topic, and run the command again.",
+    ),
+    _make_failure(
         "no broker answered",
         r".*(?:Timed out waiting for a node assignment|Connection re\w++|could not be established|TimeoutException"
         r"|Broker may not be available|UnknownHostException|Bootstrap broker \S++ disconnected"
         r"|Failed to acquire metadata|Broker transport failure)",
-        "Check --bootstrap-server, the listeners and the network, and run the command again.",
+        "Check --bootstrap-server (or --zookeeper), the listeners and the network, and run the command again.",
     ),
     _make_failure(
         "it was not authorized",
@@ -149,7 +155,8 @@ FAILURES = (
     ),
     _make_failure(
         "this is its error",
-        r"\s*+(?:Error (?:response from daemon|from server|while executing)|[Ee]rror: |% ERROR: |Exception in thread"
+        r"\s*+(?:list topic failed because of "  # of kafka-list-topic, Kafka 0.8.0
+        r"|Error (?:response from daemon|from server|while executing)|[Ee]rror: |% ERROR: |Exception in thread"
         r"|Caused by: |[\w.$]*?(?:Exception|Error): |at [\w.$]++\(|Missing required arg"
         r"|command terminated with exit code [1-9])",
     ),
@@ -181,7 +188,8 @@ WHOLE_FILES = (
         "a page of HTML",
         r"(?i)\s*+<(?:!doctype html|html|head|body)\b",
         "without output of a tool that this program reads",
-        "Copy the text of the page.",
+        "If it shows output of a tool, copy that as text. The tables of consoles such as CMAK are not read: "
+        "run kafka-topics --describe.",
     ),
 )
 NAMES_ONLY = make_input(
@@ -207,6 +215,11 @@ DOCUMENTS = (
         "Give the source that it was made from.",
     ),
     make_unread("output of confluent-kafka", r"\b(?:Broker|Topic|Partition)Metadata\("),
+    make_unread(
+        "a KafkaTopic resource as JSON",
+        r'"kind"\s*+:\s*+"KafkaTopic"',
+        "Save it as YAML (kubectl get kafkatopics -o yaml) beside the output of kafka-topics --describe.",
+    ),
     make_input("a Kubernetes resource", r'"apiVersion"\s*+:\s*+"', _DECLARED, _IN_POD),
     make_input("the configuration of a connector", r'"connector\.class"\s*+:'),
     make_input("metrics of Jolokia", r'"mbean"\s*+:\s*+"', "which count partitions without their replicas"),

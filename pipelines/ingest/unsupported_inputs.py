@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from pipelines.ingest.formats.checked_values import quote, unparsable
 from pipelines.ingest.formats.describe_line import parse_line
+from pipelines.ingest.formats.json_documents import DOCUMENT_BEGIN
+from pipelines.ingest.sections import find_document_end
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import BLANK, LOG_LINE, PROMPT, TOOL_MESSAGE, classify_noise, split_lines
 from pipelines.ingest.unsupported_catalogue import (
@@ -111,14 +113,23 @@ def _read_rows(text: str, path: str) -> Iterator[Row]:
     named = find_by_name(path)
     entry, is_table = named, False
     warned: set[str] = set()
+    document: UnsupportedInput | None = None
+    begin = document_end = 0  # positions in the text; end of the document
     for number, line in enumerate(split_lines(text), 1):
+        own = None
         if named is None:
-            if own := _find_line(line) or (_find_document(line) if line.lstrip()[:1] in ("{", "[") else None):
+            if begin >= document_end and DOCUMENT_BEGIN.match(line):
+                document_end = find_document_end(text, begin)
+                document = _find_document(text[begin : min(document_end, begin + _MAX_HEAD)])
+            own = (document if begin < document_end else None) or _find_line(line)
+            if own is not None:
                 entry, is_table = own, find_table(line) is not None
             elif not line.strip():
                 entry = None
+        begin += len(line) + 1
         has_row = is_table and find_table(line) is None and is_row(line)
-        if entry is None or (named is None and not has_row and _is_beside(line, is_table)):
+        is_beside = named is None and own is None and not has_row and _is_beside(line, is_table)
+        if entry is None or is_beside:
             yield number, None, line
             continue
         warns = entry.shows_partitions and not is_table and entry.title not in warned and bool(line.strip())
@@ -136,8 +147,6 @@ def _read_rows(text: str, path: str) -> Iterator[Row]:
 
 def _is_beside(line: str, is_table: bool) -> bool:
     """Return whether a line amid an input that is not used is none of it: a prompt, a log, a sentence in a table."""
-    if _find_line(line) is not None:
-        return False
     return classify_noise(line) in (TOOL_MESSAGE, LOG_LINE, PROMPT) or (is_table and any(map(str.isalnum, line)))
 
 

@@ -73,8 +73,10 @@ def is_row(line: str) -> bool:
         return True
     if _WIDE_GAP.search(line.strip()) is None:
         words = line.split()
-        in_sentence = sum(_WORD.fullmatch(word) is not None for word in words)
-        if not any(c.isdigit() or c in ",;" for c in line) or (in_sentence >= _MIN_WORDS and len(words) < 2 * in_sentence):
+        of_sentence = sum(_WORD.fullmatch(word) is not None for word in words)
+        if of_sentence >= _MIN_WORDS and len(words) < 2 * of_sentence:
+            return False
+        if not any(c.isdigit() or c in ",;" for c in line):
             return False
     if classify_noise(line) == PROSE:
         return True

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -94,22 +95,15 @@ def _needed_by_all(facts: pa.Table) -> np.ndarray:
 
 
 def _merge_shard(key: tuple[pa.Scalar, ...], batches: pa.Table) -> pa.Table:
-    """Return the entities (columns of internal.entities) of one shard of a cluster (batches: schema _FACT_BATCHES)."""
-    cluster_id, snapshot_id, shard = key
+    """Return the row of internal.entities of one shard of a cluster (batches: schema _FACT_BATCHES)."""
     entities = merge_facts(unpack_tables(batches["facts"].to_pylist(), SOURCED_FACTS))
-    parts = [pa.schema(ENTITIES.columns).empty_table()]
+    row: dict[str, Any] = dict(zip(("cluster_id", "snapshot_id", "shard"), (part.as_py() for part in key), strict=True))
     for name in ENTITY_SCHEMAS:
-        # Every shard has the facts of every broker; one shard is enough.
-        if name == "registrations" and shard.as_py() != 0:
-            continue
         rows: pa.Table = getattr(entities, name)
-        keys = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "entity": name}
-        values = {column: pa.repeat(value, rows.num_rows) for column, value in keys.items()}
-        if rows.num_rows:
-            values[name] = rows.to_struct_array().combine_chunks()
-        missing = {field.name: pa.nulls(rows.num_rows, field.type) for field in ENTITIES.columns}
-        parts.append(pa.table(missing | values).cast(parts[0].schema))
-    return pa.concat_tables(parts)
+        # Every shard has the facts of every broker; one shard is enough.
+        if rows.num_rows and not (name == "registrations" and row["shard"] != 0):
+            row[name] = pack_table(rows)
+    return pa.Table.from_pylist([row], pa.schema(ENTITIES.columns))
 
 
 def entities(raw: DataFrame, shard_counts: Mapping[str, int]) -> DataFrame:

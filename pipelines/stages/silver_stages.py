@@ -1,51 +1,76 @@
 """The silver tables: the parts of internal.entities, each with what only the whole cluster can show."""
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.ingest.format_registry import UNUSED_FORMATS
-from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, INFERRED_PARTITIONS, LOG_COLUMNS, REGISTRATIONS, USAGE
-from pipelines.ingest.merge.inferred_state import NEVER_INFERRED_IN_SYNC, STATE, infer_leader_and_isr
-from pipelines.ingest.merge.live_brokers import COUNTS_AS_LIVE, find_leading_down_brokers, infer_brokers
+from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, ENTITY_SCHEMAS, LOG, REPLICAS, USAGE
+from pipelines.ingest.merge.inferred_state import infer_state
+from pipelines.ingest.merge.live_brokers import find_leading_down_brokers, get_live_brokers, infer_brokers
 from pipelines.ingest.merge.shard_facts import RecordOutcome
-from pipelines.spark.election_udf import elect_leader
 from pipelines.tables import silver_tables
 from pipelines.tables.silver_tables import PARTITIONS
-from pipelines.tables.table_contract import SNAPSHOT_KEY
-from udfs.arrow.columns import to_flags, to_lists
-from udfs.arrow.ragged import is_in_segment
+from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
+from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy
+from udfs.arrow.ipc import unpack_tables
+from udfs.arrow.ragged import is_in_segment, position_of, row_of
+from udfs.failures.partition_arrays import elect_successors
 
 _KEY_FIELDS = (pa.field("cluster_id", pa.string()), pa.field("snapshot_id", pa.string()))
+_BATCH_ROWS = 20_000  # of what Python hands to Spark
+_BROKER_STATES = pa.struct([BROKERS.field("broker_id"), BROKERS.field("live")])
+
+
+def _add_key(key: Iterable[Any], rows: pa.Table) -> pa.Table:
+    """Return one snapshot's rows with its key in front."""
+    keys = [pa.repeat(pa.scalar(value, pa.string()), rows.num_rows) for value in key]
+    return pa.Table.from_arrays([*keys, *rows.columns], names=[*SNAPSHOT_KEY, *rows.schema.names])
+
+
+def _unpack(packed: Iterable[bytes | None], name: str) -> pa.Table:
+    """Return the rows of an entity from packed shards; null ones have none."""
+    return unpack_tables((rows for rows in packed if rows is not None), ENTITY_SCHEMAS[name])
+
+
+def _map_shards(shards: DataFrame, make: Callable[[Mapping[str, Any]], pa.Table], schema: pa.Schema) -> DataFrame:
+    """Return what `make` gives for each row of some columns of internal.entities (schema), with the snapshot's key."""
+    with_key = pa.schema([*_KEY_FIELDS, *schema]).remove_metadata()
+
+    def map_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for shard in (shard for batch in batches for shard in batch.to_pylist()):
+            rows = _add_key((shard[name] for name in SNAPSHOT_KEY), make(shard).select(schema.names))
+            yield from rows.cast(with_key).to_batches(_BATCH_ROWS)
+
+    return shards.mapInArrow(map_batches, from_arrow_schema(with_key))
 
 
 def _select_entity(entities: DataFrame, name: str) -> DataFrame:
-    """Return the rows of one entity, its struct's fields as columns."""
-    return entities.where(F.col("entity") == name).select(*SNAPSHOT_KEY, f"{name}.*")
-
-
-def _add_key(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
-    """Return one snapshot's rows with its key in front, for applyInArrow."""
-    keys = [pa.repeat(scalar, rows.num_rows) for scalar in key]
-    return pa.Table.from_arrays([*keys, *rows.columns], names=[*SNAPSHOT_KEY, *rows.schema.names])
+    """Return the rows of one entity."""
+    shards = entities.where(F.col(name).isNotNull()).select(*SNAPSHOT_KEY, name)
+    return _map_shards(shards, lambda shard: _unpack([shard[name]], name), ENTITY_SCHEMAS[name])
 
 
 def brokers(entities: DataFrame) -> DataFrame:
     """Build silver.brokers: every broker that is registered, listed or named by a replica, and whether it is live."""
-    usage = _select_entity(entities, "usage").groupBy(*SNAPSHOT_KEY, "broker_id")
-    counts = [name for name in USAGE.names if name != "broker_id"]
-    used = usage.agg(*(F.sum(name).alias(name) for name in counts)).withColumn("is_used", F.lit(True))
-    registered = _select_entity(entities, "registrations").withColumn("is_registered", F.lit(True))
 
-    def infer(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
-        registrations = rows.filter(rows["is_registered"]).select(REGISTRATIONS.names).cast(REGISTRATIONS)
-        result, _ = infer_brokers(registrations, rows.filter(rows["is_used"]).select(USAGE.names).cast(USAGE))
+    def infer(key: tuple[pa.Scalar, ...], shards: pa.Table) -> pa.Table:
+        registrations, usage = (_unpack(shards[name].to_pylist(), name) for name in ("registrations", "usage"))
+        counts = [name for name in USAGE.names if name != "broker_id"]
+        used = usage.group_by("broker_id").aggregate([(name, "sum") for name in counts])
+        result, _ = infer_brokers(registrations, used.rename_columns(["broker_id", *counts]).select(USAGE.names))
         return _add_key(key, result)
 
-    both = registered.join(used, on=[*SNAPSHOT_KEY, "broker_id"], how="full")
-    rows = both.groupBy(*SNAPSHOT_KEY).applyInArrow(infer, from_arrow_schema(pa.schema([*_KEY_FIELDS, *BROKERS])))
-    return rows.select(*silver_tables.BROKERS.column_names)
+    rows = entities.select(*SNAPSHOT_KEY, "registrations", "usage").groupBy(*SNAPSHOT_KEY)
+    states = rows.applyInArrow(infer, from_arrow_schema(pa.schema([*_KEY_FIELDS, *BROKERS])))
+    return states.select(*silver_tables.BROKERS.column_names)
 
 
 def topics(entities: DataFrame) -> DataFrame:
@@ -53,48 +78,74 @@ def topics(entities: DataFrame) -> DataFrame:
     return _select_entity(entities, "topics").select(*silver_tables.TOPICS.column_names)
 
 
-def partitions(entities: DataFrame, brokers: DataFrame) -> DataFrame:
-    """Build silver.partitions without `successor`. Leader and ISR that no source shows are inferred, and marked so."""
-    down = brokers.where("live IS FALSE").groupBy(*SNAPSHOT_KEY).agg(F.collect_list("broker_id").alias("down"))
-    rows = _select_entity(entities, "partitions").join(down, on=list(SNAPSHOT_KEY), how="left")
-
-    # Defined here, so that Spark sends its code to the workers, which need not import all tables for it.
-    def infer(
-        leader: pa.Array,
-        replicas: pa.Array,
-        isr: pa.Array,
-        outside: pa.Array,
-        has_replicas: pa.Array,
-        has_isr: pa.Array,
-    ) -> pa.Array:
-        assigned, out_of_sync = to_lists(replicas), to_lists(outside)
-        is_out = is_in_segment(assigned.values, assigned.offsets, out_of_sync.values, out_of_sync.offsets)
-        assigned = assigned._replace(valid=to_flags(has_replicas))
-        return infer_leader_and_isr(assigned, leader, to_lists(isr)._replace(valid=to_flags(has_isr)), is_out)
-
-    infer_state = F.arrow_udf(infer, from_arrow_type(STATE))  # type: ignore[attr-defined]
-    # Empty lists and flags instead of null lists: Spark 4.1 takes quadratic time to write many null lists to Arrow.
-    names = ("replicas", "isr", "down", *NEVER_INFERRED_IN_SYNC)
-    replicas, isr, *others = (F.coalesce(name, F.array().cast("array<int>")) for name in names)
-    lists = (replicas, isr, F.concat(*others))
-    is_known = [F.col(name).isNotNull() for name in ("replicas", "isr")]
-    rows = rows.withColumn("state", infer_state("leader", *lists, *is_known)).drop("leader", "isr")
-    return rows.select("*", "state.*").select(*SNAPSHOT_KEY, *INFERRED_PARTITIONS.names)
+def _add_brokers(shards: DataFrame, brokers: DataFrame) -> DataFrame:
+    """Add `brokers`, the states of the whole cluster's brokers, to each row."""
+    states = F.collect_list(F.struct("broker_id", "live")).alias("brokers")
+    by_snapshot = brokers.groupBy(*SNAPSHOT_KEY).agg(states)
+    return shards.join(F.broadcast(by_snapshot), on=list(SNAPSHOT_KEY), how="left")
 
 
-def replicas(entities: DataFrame, partitions: DataFrame) -> DataFrame:
-    """Build silver.replicas: one row per assigned replica, and one per log that no assignment accounts for."""
-    fields, columns = [field.name for field in LOG_COLUMNS], silver_tables.REPLICAS.column_names
-    assigned = partitions.select("*", F.posexplode("replicas").alias("position", "broker_id"))
-    log = F.try_element_at("logs", F.col("position") + 1)
-    values = {name: log[name] for name in fields}
+def _read_brokers(shard: Mapping[str, Any]) -> pa.Table:
+    return pa.Table.from_pylist(shard["brokers"] or [], pa.schema(list(_BROKER_STATES)))
+
+
+def _build_partitions(shard: Mapping[str, Any], unclean_by_default: bool) -> pa.Table:
+    """Return the rows of silver.partitions of a shard: leader and ISR that no source shows are inferred."""
+    brokers, topics = _read_brokers(shard), _unpack([shard["topics"]], "topics")
+    partitions = infer_state(_unpack([shard["partitions"]], "partitions"), brokers)
+    at_topic = pc.index_in(to_array(partitions["topic"]), value_set=to_array(topics["topic"]))
+    unclean = to_flags(pc.fill_null(to_array(topics["unclean_leader_election"]).take(at_topic), unclean_by_default))
+    return partitions.append_column("successor", elect_successors(partitions, get_live_brokers(brokers), unclean))
+
+
+def partitions(entities: DataFrame, brokers: DataFrame, unclean_leader_election: bool) -> DataFrame:
+    """Build silver.partitions. unclean_leader_election: of topics without the config."""
+    shards = entities.where("partitions IS NOT NULL").select(*SNAPSHOT_KEY, "partitions", "topics")
+    build = partial(_build_partitions, unclean_by_default=unclean_leader_election)
+    return _map_shards(_add_brokers(shards, brokers), build, _own_columns(PARTITIONS))
+
+
+def _own_columns(table: Table) -> pa.Schema:
+    """Return the columns of a table without the key of the snapshot."""
+    return pa.schema([field for field in table.columns if field.name not in SNAPSHOT_KEY])
+
+
+def _build_replicas(shard: Mapping[str, Any]) -> pa.Table:
+    """Return the rows of silver.replicas of a shard."""
+    partitions = infer_state(_unpack([shard["partitions"]], "partitions"), _read_brokers(shard))
+    replicas, isr = to_lists(partitions["replicas"]), to_lists(partitions["isr"])
+    row, position = row_of(replicas.offsets), position_of(replicas.offsets)
+    logs = to_array(partitions["logs"])
+    count = to_numpy(pc.list_value_length(logs))[row]
+    at = np.cumsum(to_numpy(pc.list_value_length(logs))) - to_numpy(pc.list_value_length(logs))
+    log = logs.flatten().take(pa.array(at[row] + position, mask=position >= count))
     # A model shows a partition's size, not that of each replica: replicas are as large as their partition.
-    values["size_bytes"] = F.coalesce(log["size_bytes"], F.when(F.col("logs").isNull(), F.col("size_bytes")))
-    in_sync = F.array_contains("isr", F.col("broker_id"))
-    assigned = assigned.withColumns({**values, "is_future": F.lit(False), "in_sync": in_sync})
-    missing = {"position": F.lit(None).cast("int"), "in_sync": F.lit(None).cast("boolean")}
-    stray = _select_entity(entities, "stray_logs").select("*", "log.*").withColumns(missing)
-    return assigned.select(*columns).unionByName(stray.select(*columns))
+    of_partition = pc.if_else(
+        pa.array(is_valid(logs)[row]), None, to_array(partitions["size_bytes"]).take(pa.array(row))
+    )
+    values = {field.name: pc.struct_field(log, field.name) for field in LOG}
+    values["size_bytes"] = pc.coalesce(values["size_bytes"], of_partition)
+    in_sync = is_in_segment(replicas.values, replicas.offsets, isr.values, isr.offsets)
+    values |= {name: to_array(partitions[name]).take(pa.array(row)) for name in ("topic", "partition")}
+    values |= {
+        "broker_id": pa.array(replicas.values),
+        "is_future": pa.repeat(False, len(row)),
+        "position": pa.array(position.astype(np.int32)),
+        "in_sync": pa.array(in_sync, mask=~isr.valid[row]),
+    }
+    stray = _unpack([shard["stray_logs"]], "stray_logs")
+    unassigned = {name: stray[name] for name in ("topic", "partition", "broker_id", "is_future")}
+    unassigned |= {field.name: pc.struct_field(to_array(stray["log"]), field.name) for field in LOG}
+    unassigned |= {name: pa.nulls(stray.num_rows, REPLICAS.field(name).type) for name in ("position", "in_sync")}
+    parts = (pa.table(columns).select(REPLICAS.names).cast(REPLICAS) for columns in (values, unassigned))
+    return pa.concat_tables(parts)
+
+
+def replicas(entities: DataFrame, brokers: DataFrame) -> DataFrame:
+    """Build silver.replicas: one row per assigned replica, and one per log that no assignment accounts for."""
+    shards = entities.where("partitions IS NOT NULL OR stray_logs IS NOT NULL")
+    shards = shards.select(*SNAPSHOT_KEY, "partitions", "stray_logs")
+    return _map_shards(_add_brokers(shards, brokers), _build_replicas, _own_columns(silver_tables.REPLICAS))
 
 
 def quarantine(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
@@ -143,19 +194,3 @@ def source_summary(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
     return counted.join(by_source, on=[*SNAPSHOT_KEY, "source"], how="inner").select(
         *silver_tables.SOURCE_SUMMARY.column_names
     )
-
-
-def add_successors(
-    partitions: DataFrame, brokers: DataFrame, topics: DataFrame, unclean_leader_election: bool
-) -> DataFrame:
-    """Complete rows of silver.partitions by the broker that takes over if the leader fails."""
-    live = brokers.where(COUNTS_AS_LIVE).groupBy(*SNAPSHOT_KEY).agg(F.collect_list("broker_id").alias("live"))
-    configs = topics.where(F.col("unclean_leader_election").isNotNull())
-    configs = configs.select(*SNAPSHOT_KEY, "topic", F.col("unclean_leader_election").alias("unclean"))
-    rows = partitions.join(F.broadcast(live), on=list(SNAPSHOT_KEY), how="left")
-    rows = rows.join(configs, on=[*SNAPSHOT_KEY, "topic"], how="left")
-    live_replicas = F.coalesce(F.array_intersect("replicas", "live"), F.array().cast("array<int>"))
-    unclean = F.coalesce("unclean", F.lit(unclean_leader_election))
-    successor = elect_leader(unclean, live_replicas, F.array("leader")).leader
-    has_leader = F.array_contains(live_replicas, F.col("leader"))
-    return rows.withColumn("successor", F.when(has_leader, successor)).select(*PARTITIONS.column_names)

@@ -25,7 +25,6 @@ from pipelines.stages import (
 from pipelines.stages.cluster_inputs import collect_brokers, collect_clusters, match_capacities
 from pipelines.stages.failure_stages import AggregationParameters, compute_table, scheme_aggregates
 from pipelines.stages.ingest_stages import entities
-from pipelines.stages.silver_stages import add_successors
 from pipelines.tables import gold_tables
 from pipelines.tables.table_contract import Table
 from udfs.durability.durability_rows import DurabilityPlan, durability_rows
@@ -103,8 +102,7 @@ def select_plan_settings(settings: Settings) -> str:
 
 
 def _partitions(t: Frames, c: Context) -> DataFrame:
-    without_successor = silver_stages.partitions(t[_ENTITIES], t[BROKERS])
-    return add_successors(without_successor, t[BROKERS], t[_TOPICS], c.settings.topics.unclean_leader_election)
+    return silver_stages.partitions(t[_ENTITIES], t[BROKERS], c.settings.topics.unclean_leader_election)
 
 
 def _scheme_aggregates(t: Frames, context: Context) -> DataFrame:
@@ -183,8 +181,8 @@ STAGES: tuple[Stage, ...] = (
     Stage(_ENTITIES, (RAW,), lambda t, c: entities(t[RAW], _shard_counts(c))),
     _plain_stage(BROKERS, (_ENTITIES,), silver_stages.brokers),
     _plain_stage(_TOPICS, (_ENTITIES,), silver_stages.topics),
-    Stage(_PARTITIONS, (_ENTITIES, BROKERS, _TOPICS), _partitions),
-    _plain_stage("silver.replicas", (_ENTITIES, _PARTITIONS), silver_stages.replicas),
+    Stage(_PARTITIONS, (_ENTITIES, BROKERS), _partitions),
+    _plain_stage("silver.replicas", (_ENTITIES, BROKERS), silver_stages.replicas),
     _plain_stage("silver.quarantine", (_ENTITIES, RAW), silver_stages.quarantine),
     _plain_stage("silver.warnings", (_ENTITIES,), silver_stages.warnings),
     _plain_stage("silver.conflicts", (_ENTITIES, BROKERS), silver_stages.conflicts),

@@ -2,23 +2,23 @@
 
 from pipelines.ingest.merge import entities
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Table, columns
-from udfs.arrow.column_declarations import BINARY, INTS, TEXT, TEXTS, column
+from udfs.arrow.column_declarations import BINARY, INT, INTS, TEXT, TEXTS, column
 from udfs.planning.plan_rows import PLAN_COLUMNS
 
 ENTITIES = Table(
     "internal.entities",
-    "Everything that a cluster's sources state, merged in one pass: each row fills only the struct that `entity` "
-    "names. The silver tables are selected from it.",
+    "Everything that a cluster's sources state, merged in one pass. One row per shard, which has whole topics. The "
+    "silver tables are unpacked from it; nothing else should read it.",
     columns(
-        column("entity", TEXT, "name of the struct that this row fills", required=True),
+        column("shard", INT, "number of the shard, from 0", required=True),
         *(
-            column(name, entities.to_struct(schema), f"merged {name.replace('_', ' ')}")
-            for name, schema in entities.ENTITY_SCHEMAS.items()
+            column(name, BINARY, f"merged {name.replace('_', ' ')}, packed; null = none")
+            for name in entities.ENTITY_SCHEMAS
         ),
     ),
-    keys=(),
+    keys=(*SNAPSHOT_KEY, "shard"),
     partition_by=("cluster_id",),
-    skip_by=("snapshot_id", "entity"),
+    skip_by=("snapshot_id", "shard"),
 )
 
 SCHEME_AGGREGATES = Table(

@@ -38,11 +38,9 @@ def list_types(schema: StructType) -> dict[str, str]:
     return {f.name: f.dataType.simpleString() for f in schema.fields}
 
 
-def test_entity_structs_have_the_merged_columns() -> None:
-    structs = {c.name: c.type for c in TABLES["internal.entities"].columns[3:]}
-    assert structs.keys() == {field.name for field in fields(Entities)} == ENTITY_SCHEMAS.keys()
-    for name, schema in ENTITY_SCHEMAS.items():
-        assert {f.name: f.type for f in structs[name]} == {f.name: f.type for f in schema}
+def test_every_entity_has_a_column() -> None:
+    names = [c.name for c in TABLES["internal.entities"].columns[3:]]
+    assert names == [field.name for field in fields(Entities)] == list(ENTITY_SCHEMAS)
 
 
 def test_stages_come_after_their_inputs() -> None:

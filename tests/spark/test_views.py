@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
@@ -18,8 +17,6 @@ from pipelines.report.verdict import assess_failure
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
 from pipelines.spark.views import BY_NAME, VIEWS, find_dependencies
-from pipelines.stages.silver_stages import add_successors
-from pipelines.tables.silver_tables import PARTITIONS
 from tests.steps import list_steps_to
 
 BEFORE = """\
@@ -148,41 +145,6 @@ def test_successors(store: Store) -> None:
         ("orders", 2, 3, 2),
         ("rough", 0, 2, 3),
     ]
-
-
-@pytest.mark.parametrize("default", [False, True])
-def test_successors_follow_the_default_of_unclean_election(spark: SparkSession, default: bool) -> None:
-    """Partition: (replicas, ISR, ELR, leader); broker 9 is down."""
-    partitions = {
-        "isr": ([1, 2, 3], [1, 3], None, 1),
-        "elr": ([1, 2, 3], [1], [3], 1),
-        "default": ([1, 9, 3], [1], None, 1),
-        "denied": ([1, 3], [1], None, 1),
-        "down": ([9, 1], [9, 1], None, 9),
-        "offline": ([1, 2], [2], None, -1),
-        "unplaced": (None, None, None, 2),
-    }
-    names = ["replicas", "isr", "elr", "leader"]
-    schema = "replicas array<int>, isr array<int>, elr array<int>, leader int"
-    columns = [column for column in PARTITIONS.schema if column.name not in ("topic", "successor", *names)]
-    frame = spark.createDataFrame(
-        [("c", "s", topic, *values) for topic, values in partitions.items()],
-        f"cluster_id string, snapshot_id string, topic string, {schema}",
-    )
-    missing = {c.name: F.lit(None).cast(c.dataType) for c in columns if c.name not in frame.columns}
-    brokers = spark.createDataFrame(
-        [("c", "s", b, b != 9) for b in (1, 2, 3, 9)],
-        "cluster_id string, snapshot_id string, broker_id int, live boolean",
-    )
-    configs = dict.fromkeys(partitions) | {"denied": False}
-    topics = spark.createDataFrame(
-        [("c", "s", topic, unclean) for topic, unclean in configs.items()],
-        "cluster_id string, snapshot_id string, topic string, unclean_leader_election boolean",
-    )
-    found = add_successors(frame.withColumns(missing), brokers, topics, default).collect()
-    expected = {"isr": 3, "elr": 3, "default": 3 if default else -1, "denied": -1}
-    expected |= dict.fromkeys(("down", "offline", "unplaced"))
-    assert {row.topic: row.successor for row in found} == expected
 
 
 @pytest.mark.parametrize(("view", "kind"), [("broker_failure_risk", "broker"), ("custom_failure_risk", "custom")])

@@ -186,6 +186,21 @@ def test_inspect_says_what_to_add_if_no_partition_is_shown(tmp_path: Path) -> No
     assert "  no partition is shown: add the output of kafka-topics --describe" in text
 
 
+def test_logs_without_partitions_are_named(tmp_path: Path) -> None:
+    parts = '[{"partition":"t-0","size":1,"offsetLag":0,"isFuture":false}]'
+    dirs = f'[{{"logDir":"/d","error":null,"partitions":{parts}}}]'
+    logs = f'{{"version":1,"brokers":[{{"broker":1,"logDirs":{dirs}}},{{"broker":2,"logDirs":{dirs}}}]}}\n'
+    snapshot = load(tmp_path, logs=logs)
+    text = list(render_snapshot(snapshot))
+    shown = "only logs of 1 partition on 2 brokers: add the output of kafka-topics --describe"
+    assert f"  no partition is shown, {shown}" in text
+    message = (
+        "its sources show logs of 1 partition on 2 brokers, but no leaders, ISRs or order of replicas. Add the output"
+    )
+    with pytest.raises(SourceError, match=re.escape(message)):
+        evaluate_brokers(snapshot, DEFAULTS)
+
+
 def test_what_if_says_what_is_known_of_topics_without_partitions(tmp_path: Path) -> None:
     header = "Topic: t\tPartitionCount: 3\tReplicationFactor: 1\tConfigs: retention.ms=1\n"
     message = (

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT
 from udfs.arrow.columns import to_array, to_flags, to_lists, to_numpy
-from udfs.arrow.ragged import is_in_segment, offsets_of, position_of, row_of
+from udfs.arrow.ragged import any_true, is_in_segment, offsets_of, position_of, row_of
 from udfs.failures.kernels.election import (
     MAX_REPLICAS,
     NO_BROKER,
@@ -153,15 +153,35 @@ def elect_batch(
     is_live, in_isr, in_elr, fails = (
         is_in_segment(broker, offsets, *to_lists(lists)[:2]) for lists in (live, isr, elr, failed)
     )
-    count, no_lag = len(replicas), np.full(len(broker), UNKNOWN, dtype=np.int64)
-    # The rule only compares brokers: ids do as indices.
-    by_replica = (offsets, np.where(is_live, broker, NO_BROKER).astype(np.int32), in_isr, in_elr, no_lag)
     leads, is_unclean = to_numpy(leader, NO_BROKER).astype(np.int32), np.array(to_flags(unclean))
-    loads = (np.full(count, UNKNOWN, dtype=np.int64), np.zeros((count, 2)))
-    group = PartitionGroup(*by_replica, leads, np.ones(count, dtype=np.int32), is_unclean, *loads)
-    new_leader, elected_from = elect_after(group, fails)
+    new_leader, elected_from = _elect((offsets, broker, in_isr, in_elr), is_live, leads, is_unclean, fails)
     columns = [pa.array(new_leader), _ELECTED_FROM.take(pa.array(elected_from))]
     return pa.StructArray.from_arrays(columns, fields=list(ELECTION))
+
+
+def elect_successors(partitions: pa.Table, live: Ids, unclean: Bools) -> pa.Array:
+    """Elect who leads each partition if its leader fails: int32 (p), -1 = none, null = it has no live leader.
+
+    partitions: columns replicas, isr, elr, leader; live: ids; unclean (p): whether its topic allows such elections.
+    """
+    broker, offsets, _ = to_lists(partitions["replicas"])
+    in_isr, in_elr = (is_in_segment(broker, offsets, *to_lists(partitions[name])[:2]) for name in ("isr", "elr"))
+    leader = to_numpy(partitions["leader"], NO_BROKER).astype(np.int32)
+    is_live, fails = np.isin(broker, live), broker == leader[row_of(offsets)]
+    new_leader, _ = _elect((offsets, broker, in_isr, in_elr), is_live, leader, unclean, fails)
+    return pa.array(new_leader, mask=~any_true(is_live & fails, offsets))
+
+
+def _elect(
+    replicas: tuple[Ints, Ids, Bools, Bools], is_live: Bools, leader: Ids, unclean: Bools, fails: Bools
+) -> tuple[Ids, Ids]:
+    """Elect leaders among live replicas (offsets, broker ids, in ISR, in ELR) after some failed, as `elect_after`."""
+    offsets, broker, in_isr, in_elr = replicas
+    count, no_lag = len(leader), np.full(len(broker), UNKNOWN, dtype=np.int64)
+    # The rule only compares brokers: ids do as indices.
+    by_replica = (offsets, np.where(is_live, broker, NO_BROKER).astype(np.int32), in_isr, in_elr, no_lag)
+    loads = (np.full(count, UNKNOWN, dtype=np.int64), np.zeros((count, 2)))
+    return elect_after(PartitionGroup(*by_replica, leader, np.ones(count, dtype=np.int32), unclean, *loads), fails)
 
 
 def _listed_partitions(topics: pa.Table) -> tuple[pa.StructArray, Ints]:

@@ -25,13 +25,13 @@ _ENDED = re.compile(
     re.I,
 )
 _PRINTED = re.compile(
-    _START
-    + r"(?:Error while executing (?:\w++ )*+command(?: with args '[^'\n]*+')? ?: ?|Error while executing |% ERROR: "
+    _START + r"(?:list topic failed because of "
+    r"|Error while executing (?:\w++ )*+command(?: with args '[^'\n]*+')? ?: ?|Error while executing |% ERROR: "
     r"|(?:\w++: {1,3})?(?:Error|error): (?=[A-Za-z])|Error (?:from server|response from daemon)\b[^:\n]{0,60}+: ?"
     r'|Exception in thread "[^"\n]*+" ?)(.*)'
 )
 _EXCEPTION = re.compile(
-    _START + r"((?:[a-z][\w$]*+\.)++\w*?(?:Timeout|Execution|Authorization|Authentication|UnknownTopicOrPartition"
+    _START + r"((?:[a-zA-Z][\w$]*+\.)++\w*?(?:Timeout|Execution|Authorization|Authentication|UnknownTopicOrPartition"
     r"|Disconnect|Connect|UnknownHost|Config|Kafka|OutOfMemory|IllegalArgument|UnsupportedVersion|InvalidTopic)"
     r"(?:Exception|Error)\b.*)"
 )
@@ -49,7 +49,13 @@ _NOT_STARTED = re.compile(
     r"|.{1,200}? is not recognized as an internal or external command|" + _START + r"Missing required argument"
 )
 _NO_ZNODE = re.compile(r"NoNode|Node does not exist")  # an answer of ZooKeeper
+# Answers of brokers that clients print. They do not end the command.
+_NO_LEADER = re.compile(r"(?i:leader[_ ]?not[_ ]?available)")
+_OF_LISTING = re.compile(r"(?i:replicas?|isrs?|[0-9] partitions)\b")  # a partition or topic, perhaps damaged
+_ENDS_COMMAND = ("while executing", "Exception in thread")
+_TOPIC_WITHOUT_LEADER = re.compile(r"([\w.-]{1,249}+)=LEADER_NOT_AVAILABLE|\b[Tt]opic '?([\w.-]{1,249}+)")
 _MARKS = (
+    "failed because",  # of kafka-list-topic, Kafka 0.8.0
     "rror",
     "RROR",
     "xception",
@@ -110,6 +116,16 @@ def find_failure(line: str) -> str | None:
     if error := _PRINTED.match(line) or _EXCEPTION.match(line):
         return _explain(error[1])
     return "it was not authorized" if _DENIED.search(line) else None
+
+
+def find_leaderless_topics(line: str) -> list[str] | None:
+    """Return the topics of which a client says that a partition has no leader; None for other lines."""
+    line = line[:MAX_LOOK]
+    if ("vailable" not in line and "AVAILABLE" not in line) or _NO_LEADER.search(line) is None:
+        return None
+    if any(mark in line for mark in _ENDS_COMMAND) or _OF_LISTING.search(line):
+        return None
+    return list(dict.fromkeys(match[1] or match[2] for match in _TOPIC_WITHOUT_LEADER.finditer(line)))
 
 
 def _explain(error: str) -> str:

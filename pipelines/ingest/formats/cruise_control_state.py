@@ -1,15 +1,16 @@
 """What Cruise Control's `kafka_cluster_state` shows of brokers, and of how many partitions; as text and as JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from pipelines.ingest.formats.checked_values import JsonObject, as_int, as_object
+from pipelines.ingest.formats.checked_values import JsonObject, as_int, as_object, quote
 from pipelines.ingest.source_format import Fact, FactKind, ignore
 from udfs.plurals import count_of
 
 _NO_DIRS = "broker_dead"  # instead of the log directories of a broker that is down
 _VERBOSE = "get kafka_cluster_state?verbose=true"
 _REASON = "summary of the cluster"
+_NAMED = 6  # log directories that a warning names
 _COUNTS = {
     "leaders": "LeaderCountByBrokerId",
     "replicas": "ReplicaCountByBrokerId",
@@ -30,6 +31,21 @@ class ReplicaCounts(NamedTuple):
 def find_dirs_state(online_dirs: object) -> bool | None:
     """Return whether a broker is live by its online log directories; None if it has none."""
     return None if not isinstance(online_dirs, list) or not online_dirs else online_dirs != [_NO_DIRS]
+
+
+def describe_offline_dirs(offline_dirs: Iterable[tuple[int, object]]) -> str | None:
+    """Return the warning of the offline log directories of live brokers; None without any. offline_dirs: by broker."""
+    named = [
+        f"{quote(str(name))} of broker {broker}"
+        for broker, names in offline_dirs
+        if isinstance(names, list) and names != [_NO_DIRS]
+        for name in names
+    ]
+    if not named:
+        return None
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    subject = "a log directory is" if len(named) == 1 else "log directories are"
+    return f"{subject} offline, with all replicas there: {', '.join(named[:_NAMED])}{more}"
 
 
 def find_counts_state(counts: ReplicaCounts) -> bool | None:
@@ -79,6 +95,9 @@ def parse_broker_state(state: JsonObject, visible: int) -> list[Fact]:
         if is_live is None:
             is_live = find_counts_state(ReplicaCounts(leaders, replicas, out_of_sync, offline))
         facts.append(build_broker(as_int(key, "broker id"), is_live, controllers.get(key) is True))
+    offline_dirs = _read_object(state, "OfflineLogDirsByBrokerId").items()
+    if warning := describe_offline_dirs((as_int(key, "broker id"), dirs) for key, dirs in offline_dirs):
+        facts += ignore(_REASON, warning)
     led = sum(as_int(count, _COUNTS["leaders"]) for count in counts["leaders"].values())
     return facts + describe_selection(visible, led)
 

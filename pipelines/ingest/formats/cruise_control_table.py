@@ -24,7 +24,7 @@ _TITLE = re.compile(
 _BROKER_ROW = re.compile(
     r"\s*+([0-9]++)\s++([0-9]++)\s++([0-9]++)\s++([0-9]++)(?:\s++([0-9]++))?\s++(true|false)(?:\s.*)?"
 )
-_DIRS_ROW = re.compile(r"\s*+([0-9]++)\s++\[([^\]\n]*+)\]\s++\[[^\]\n]*+\]\s*+")
+_DIRS_ROW = re.compile(r"\s*+([0-9]++)\s++\[([^\]\n]*+)\]\s++\[([^\]\n]*+)\]\s*+")
 _IDS = r"\[((?:[0-9]++(?:, ?[0-9]++)*+)?+)\]"
 _ROW = re.compile(
     r"\s*+([a-zA-Z0-9._-]++)\s++([0-9]++)\s++(-?[0-9]++)"
@@ -60,7 +60,7 @@ def _read_rows(lines: Sequence[str]) -> Iterator[Row]:
     A broker's counts also get its log directories, these whether it has counts, and a summary how many partitions it
     shows.
     """
-    dirs = {row[1]: _read_dirs(row) for line in lines if (row := _DIRS_ROW.fullmatch(line))}
+    dirs = {row[1]: _read_dirs(row[2]) for line in lines if (row := _DIRS_ROW.fullmatch(line))}
     counted = {row[1] for line in lines if (row := _BROKER_ROW.fullmatch(line))}
     visible = _count_visible(lines)
     table, has_summary = _NO_TABLE, False
@@ -79,8 +79,8 @@ def _read_rows(lines: Sequence[str]) -> Iterator[Row]:
             yield number, f"{table} null", line
 
 
-def _read_dirs(match: re.Match[str]) -> list[str]:
-    return [name.strip() for name in match[2].split(",") if name.strip()]
+def _read_dirs(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]
 
 
 def _count_visible(lines: Sequence[str]) -> dict[int, int]:
@@ -108,9 +108,7 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     if table == _BROKER_TABLE and (row := _BROKER_ROW.fullmatch(raw)):
         return [_parse_broker(row, json.loads(known))]
     if table == _DIRS_TABLE and (row := _DIRS_ROW.fullmatch(raw)):
-        if json.loads(known):
-            return ignore("log directories of a broker, used with its counts")
-        return [states.build_broker(as_int(row[1], "BROKER"), states.find_dirs_state(_read_dirs(row)), False)]
+        return _parse_dirs(row, has_counts=json.loads(known))
     reason = classify_noise(raw)
     nearly = _NEARLY_BROKER if table in (_BROKER_TABLE, _DIRS_TABLE) else _NEARLY
     if reason == PROSE and nearly.fullmatch(raw):
@@ -126,6 +124,15 @@ def _parse_broker(row: re.Match[str], dirs: object) -> Fact:
     if is_live is None:
         is_live = states.find_counts_state(states.ReplicaCounts(leaders, replicas, out_of_sync, offline))
     return states.build_broker(as_int(row[1], "BROKER"), is_live, row[6] == "true")
+
+
+def _parse_dirs(row: re.Match[str], has_counts: bool) -> list[Fact]:
+    broker = as_int(row[1], "BROKER")
+    warning = states.describe_offline_dirs([(broker, _read_dirs(row[3]))])
+    if has_counts:
+        return ignore("log directories of a broker, used with its counts", warning)
+    fact = states.build_broker(broker, states.find_dirs_state(_read_dirs(row[2])), False)
+    return [fact, *(ignore("log directories of a broker", warning) if warning else ())]
 
 
 def _parse_partition(table: str, row: re.Match[str]) -> list[Fact]:

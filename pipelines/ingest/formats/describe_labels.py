@@ -260,6 +260,8 @@ def _build_field(name: str, raw: str, has_comma: bool, is_followed: bool) -> Fie
 def _strip_value(name: str, raw: str, has_comma: bool, is_followed: bool = True) -> str:
     if name == CONFIGS:
         value = raw.strip().rstrip("|│┃").rstrip()
+        if value.endswith('"') and value.count('"') % 2:  # a spreadsheet quotes a cell that has commas
+            value = value[:-1]
         return value.rstrip(",;|`").rstrip() if is_followed else value
     value = raw.strip(AROUND)
     if value[:1] == "<":  # a template: a reason should show it as it is

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from pipelines.ingest.formats import describe_labels as labels
 from pipelines.ingest.formats.checked_values import INT32, MAX_PARTITION, BadValueError, quote, unparsable
+from pipelines.ingest.formats.go_structs import reject_struct
 from pipelines.ingest.formats.line_prefixes import is_known_prefix
 from pipelines.ingest.formats.topic_configs import split_configs
 from pipelines.ingest.source_format import Fact, FactKind, ignore
@@ -29,6 +30,7 @@ _CUT_TOPIC = re.compile(
     r"[\s>|\"'`*#/]*+(?:[\w.-]++\s++\|\s*+|[0-9]++[:-])?[\s>|\"'`*]*+"  # what stands before
     r"(?:T|To|Top|Topi|Topic)\s*+(?:\.{2,}|…)"
 )
+_HUNK = re.compile(r"@@ -[0-9]")  # git repeats the header of a topic behind it
 _INTS = re.compile(r"[0-9]++(?:\s*+,\s*+[0-9]++)*+")
 _BLANK_INTS = re.compile(r"(?:(?:0|[1-9][0-9]*+)(?: ++(?=[0-9])|$))*+")  # separated by blanks
 _FULL_WIDTH_COMMAS = str.maketrans("，、", ",,")
@@ -76,6 +78,8 @@ class _Record:
 def parse_line(context: str | None, raw: str) -> list[Fact]:
     """Return the facts of one record: topics, partitions, or why it is ignored. Raises: BadValueError."""
     around = _NO_CONTEXT if context is None else LineContext(**json.loads(context))
+    if (error := reject_struct(raw)) is not None:
+        raise error
     if around.problem is not None:
         raise unparsable(around.problem)
     line = labels.tidy(raw)
@@ -84,7 +88,7 @@ def parse_line(context: str | None, raw: str) -> list[Fact]:
     if not fields or not is_known_prefix(prefix):
         if not fields and _CUT_TOPIC.fullmatch(line.rstrip()):
             raise unparsable(f"cut off in Topic{_PASTE}")
-        if labels.has_data(fields):
+        if labels.has_data(fields) and not _HUNK.match(raw):
             raise unparsable(f"{quote(prefix.strip())} stands before {_get_name(fields[0].label)}: delete it")
         return ignore(classify_noise(raw))
     if not _is_table(fields, gap, line, around):

@@ -15,7 +15,7 @@ from pipelines.ingest.formats.describe_marks import has_mark, reject_marked
 from pipelines.ingest.formats.line_prefixes import is_known_prefix
 from pipelines.ingest.formats.topic_configs import is_continued_by
 from pipelines.ingest.source_format import Records, Row
-from pipelines.ingest.text import BLANK, PROMPT, PROSE, classify_noise, find_line_end, split_lines
+from pipelines.ingest.text import BLANK, DIFF_HEADER, PROMPT, PROSE, classify_noise, find_line_end, split_lines
 
 # Whole lines above the next record, as tools print them: they need nothing from others, so no code looks at each.
 _PLAIN = (
@@ -248,12 +248,12 @@ class RecordReader:
             self._scope = _Scope(topic, None, partitions[-1] if partitions else None)
 
     def _leave(self, line: str) -> None:
-        """Leave the scope of a topic at a prompt or a sentence: what follows may be of another topic."""
+        """Leave the scope of a topic at other text, or at a gap of a diff: what follows may be of another topic."""
         reason = classify_noise(line)
         if reason == BLANK or not any(c.isalnum() for c in line):
             return
         self._incomplete = None
-        if reason in (PROMPT, PROSE) and self._scope.topic is not None:
+        if reason in (PROMPT, PROSE, DIFF_HEADER) and self._scope.topic is not None:
             self._scope = _Scope(
                 problem=f"other text stands between the partition and the header above it: {NAME_TOPIC}"
             )

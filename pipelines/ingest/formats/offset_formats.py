@@ -6,8 +6,8 @@ from pathlib import PurePath
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.checked_values import INT64, as_int, as_partition, as_topic, quote, unparsable
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
-from pipelines.ingest.text import BLANK, PROMPT, PROSE, classify_noise, split_lines
+from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore, read_lines
+from pipelines.ingest.text import BLANK, DIFF_HEADER, PROMPT, PROSE, classify_noise, split_lines
 
 _LINE = re.compile(r"([^\s:][^:]*+):([0-9]++):([0-9,\s-]*+)")
 _TIME = re.compile(r"[0-2][0-9]:[0-5][0-9]:[0-5][0-9]")
@@ -16,6 +16,9 @@ _CLEAR = re.compile(r"(?!\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)[a-zA-Z0-9._-]++:[0-9]++
 _PLAIN_LINES = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9._-]*+:[0-9]++:[0-9]++\n)*+")
 # Nearly an entry: three parts, an entry without its offset, or one that is cut off.
 _NEARLY = re.compile(r"[^\s:]*+:[^\s:]*+:\S*+|[^\s:]++:[0-9]++|[^\s:]*+:[0-9]*+:?+[0-9]*+\s*+(?:\.{2,}+|…)")
+# A topic may be named -orders, but not in a diff. No topic is named like the other marks.
+_DIFF_MARK = re.compile(r"(?:\A|\n)(?:\+|< |@@ -[0-9]|[0-9,]++[acd][0-9])")
+_DIFF = "diff"  # context of a line of a diff
 
 # A checkpoint: version, count, then topic, partition and high watermark a line.
 _GOOD_ENTRY = re.compile(r"\S++ [0-9]++ [0-9]++")
@@ -37,8 +40,20 @@ def _match_offset(line: str) -> re.Match[str] | None:
     return _LINE.fullmatch(line) if is_entry else None
 
 
-def _parse_offset(_context: str | None, raw: str) -> list[Fact]:
+def _read_offsets(text: str, _path: str) -> Records:
+    records = read_lines(text)
+    if not _DIFF_MARK.search(text):
+        return records
+    contexts = [
+        _DIFF if raw[:1] in ("-", "+", "<", ">") and classify_noise(raw) != DIFF_HEADER else None for raw in records.raw
+    ]
+    return Records(records.record_number, records.line_number, contexts, records.raw)
+
+
+def _parse_offset(context: str | None, raw: str) -> list[Fact]:
     line = raw.strip()
+    if context == _DIFF and _LINE.fullmatch(line):
+        raise unparsable("looks like a line of a diff, which mixes two states: give one of the two listings")
     match = _match_offset(line)
     if match is None:
         reason = classify_noise(line)
@@ -111,7 +126,7 @@ OFFSETS = Format(
     "offsets",
     "GetOffsetShell, topic:partition:offset",
     Signature(line=_is_offset, beginning=_has_offset, plain_lines=_PLAIN_LINES),
-    _parse_offset,
+    *(_parse_offset, _read_offsets),
 )
 OFFSET_CHECKPOINT = Format(
     "offset-checkpoint",

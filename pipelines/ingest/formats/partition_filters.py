@@ -8,22 +8,19 @@ from typing import NamedTuple
 from pipelines.ingest.formats.shell_words import Command
 
 _MAX_NAME = 80  # characters of an option that a message repeats
+UNDER_MIN_ISR, AT_MIN_ISR = "under-min-isr-partitions", "at-min-isr-partitions"
 # Options may be cut off by the width of a terminal, and Kafka's tools accept them so.
 _FILTERS = (
     (re.compile(r"under-rep[\w-]*+"), "under-replicated-partitions", "no partition is under-replicated"),
     (re.compile(r"unav[\w-]*+"), "unavailable-partitions", "no partition is without a leader"),
-    (
-        re.compile(r"under-m[\w-]*+"),
-        "under-min-isr-partitions",
-        "no partition has fewer in-sync replicas than min.insync.replicas",
-    ),
-    (
-        re.compile(r"at-m[\w-]*+"),
-        "at-min-isr-partitions",
-        "no partition has just as many in-sync replicas as min.insync.replicas",
-    ),
+    (re.compile(r"under-m[\w-]*+"), UNDER_MIN_ISR, "no partition has fewer in-sync replicas than min.insync.replicas"),
+    (re.compile(r"at-m[\w-]*+"), AT_MIN_ISR, "no partition has just as many in-sync replicas as min.insync.replicas"),
     (re.compile(r"topics-w[\w-]*+"), "topics-with-overrides", "no topic has settings of its own"),
 )
+_SELECTED = {
+    UNDER_MIN_ISR: "the partitions with fewer in-sync replicas than min.insync.replicas",
+    AT_MIN_ISR: "the partitions with just as many in-sync replicas as min.insync.replicas",
+}
 _OPTION = re.compile(r"(?:--?|–|—)([a-z][\w-]*+)(?:=(.*))?", re.S)
 _OTHER_ACTIONS = frozenset({"list", "create", "alter", "delete", "help", "version"})
 _ALL_TOPICS = frozenset({".*", ".+", "^.*$", "*", ""})
@@ -39,6 +36,17 @@ class Selection(NamedTuple):
     option: str  # as the command has it
     nothing: str | None = None  # what it means that the command printed nothing
     topic: str | None = None  # the only topic that it shows, or a pattern of topics
+
+    @property
+    def isr_option(self) -> str | None:
+        """The option without dashes, if it selects partitions by the size of their ISR."""
+        name = self.option.removeprefix("--")
+        return name if name in _SELECTED else None
+
+    @property
+    def selected(self) -> str:
+        """The partitions that the command selects, as in `some partitions`."""
+        return _SELECTED.get(self.isr_option or "", "some partitions")
 
 
 def find_selection(command: Command) -> Selection | None:
@@ -60,6 +68,8 @@ def lists_partitions(command: Command) -> bool:
         return command.words[:2] in (["topic", "describe"], ["topic", "info"]) or (
             command.words[:2] == ["topic", "list"] and any(word in ("-d", "--detailed") for word in command.words)
         )
+    if command.tool == "kafka-list-topic":  # Kafka 0.8.0
+        return True
     if command.tool not in ("", "kafka-topics"):
         return False
     options = dict(read_options(command.words))

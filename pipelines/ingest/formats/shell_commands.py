@@ -14,13 +14,15 @@ from pipelines.ingest.formats.bootstrap_servers import (
     find_servers,
     names_a_cluster,
 )
-from pipelines.ingest.formats.command_failures import find_failure
+from pipelines.ingest.formats.command_failures import find_failure, find_leaderless_topics
 from pipelines.ingest.formats.partition_filters import Selection, find_selection, lists_partitions
 from pipelines.ingest.formats.shell_words import Command, begins_command, is_continued, is_rest, parse_commands
 from pipelines.ingest.source_format import Fact, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import PROMPT, PROSE, classify_noise, split_lines
 
 ERROR = "error of a command"
+_CLIENT_ERROR = "error of a client"
+_MAX_TOPICS = 5  # that a warning names
 
 
 class ShownCommand(NamedTuple):
@@ -32,7 +34,9 @@ class ShownCommand(NamedTuple):
 
 
 def _is_line(line: str) -> bool:
-    return begins_command(line) or is_rest(line) or find_failure(line) is not None
+    if begins_command(line) or is_rest(line):
+        return True
+    return find_failure(line) is not None or find_leaderless_topics(line) is not None
 
 
 def find_commands(lines: Sequence[str]) -> Iterator[ShownCommand]:
@@ -82,6 +86,7 @@ def _describe_commands(lines: Sequence[str]) -> dict[int, dict[str, Any]]:
         if listings and (selection := selections[0]) is not None and None not in selections:
             if selection.topic is None:
                 warnings.append(_describe_filter(selection))
+                contexts[number]["selection"] = selection.isr_option if len(selections) == 1 else None
             else:
                 first_with_topic = first_with_topic or number
                 topics.setdefault(selection.topic, selection.option)
@@ -117,7 +122,7 @@ def _describe_filter(selection: Selection) -> str:
         return f"{selection.option} passes on only some lines: run the command without it"
     if selection.option == "--topics-with-overrides":
         return f"{selection.option} shows no partitions: run it without"
-    return f"{selection.option} shows only some partitions: run it without"
+    return f"{selection.option} shows only {selection.selected}: run it without"
 
 
 def _describe_topics(topics: dict[str, str]) -> str:
@@ -135,9 +140,20 @@ def _describe_errors(lines: Sequence[str]) -> dict[int, dict[str, Any]]:
     """Return by line number what each error says; only the first line of each error warns, and each reason once."""
     contexts: dict[int, dict[str, Any]] = {}
     reasons: set[str] = set()
+    leaderless: set[str] = set()  # topics that a warning names
     last = -1  # line of the last error
     for number, line in enumerate(lines, 1):
-        failure = None if not line or begins_command(line) or is_rest(line) else find_failure(line)
+        if not line or begins_command(line) or is_rest(line):
+            continue
+        if (topics := find_leaderless_topics(line)) is not None:
+            contexts[number] = {"reason": _CLIENT_ERROR}
+            new = [topic for topic in topics if topic not in leaderless]
+            if new or not (topics or leaderless):
+                leaderless.update(new or [""])
+                contexts[number]["warning"] = _describe_leaderless(new)
+            last = number
+            continue
+        failure = find_failure(line)
         if failure is None:
             continue
         contexts[number] = {"reason": ERROR if last == number - 1 or failure else _name_rest(line)}
@@ -149,6 +165,18 @@ def _describe_errors(lines: Sequence[str]) -> dict[int, dict[str, Any]]:
     return contexts
 
 
+def _describe_leaderless(topics: Sequence[str]) -> str:
+    """Return the warning of a client's error; topics: those that it names."""
+    more = f" and {len(topics) - _MAX_TOPICS} more" if len(topics) > _MAX_TOPICS else ""
+    of_topics = (
+        f" of {'topic' if len(topics) == 1 else 'topics'} {', '.join(topics[:_MAX_TOPICS])}{more}" if topics else ""
+    )
+    return (
+        f"a client found a partition{of_topics} without a leader, offline or just created: "
+        "check that the listing is of the same time"
+    )
+
+
 def _name_rest(line: str) -> str:
     reason = classify_noise(line)
     return ERROR if reason == PROSE else reason
@@ -158,9 +186,9 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     if context is None:
         return ignore(classify_noise(raw))
     values = json.loads(context)
-    host = values.pop("host", None)
+    others = {name: values.pop(name, None) for name in ("host", "selection")}
     ((kind, columns),) = ignore(**values)
-    return [(kind, columns if host is None else columns | {"host": host})]
+    return [(kind, columns | {name: value for name, value in others.items() if value is not None})]
 
 
 FORMAT = Format(

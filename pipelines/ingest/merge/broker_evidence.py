@@ -32,6 +32,12 @@ def _count_voters(broker: Broker) -> int:
     return int(broker["replicas"] - sum(broker[f"{name}_replicas"] for name in exempt))
 
 
+def _is_out_of_all_isrs(broker: Broker) -> bool:
+    """Return whether a broker is surely down, because none of its replicas is in sync; a single one may only lag."""
+    voters = _count_voters(broker)
+    return voters > 1 or (voters == 1 and broker["answers"] is False)
+
+
 def _is_in_use(broker: Broker) -> bool:
     return bool(broker["leaders"] or broker["in_sync"])
 
@@ -50,8 +56,25 @@ def _describe_latest_use(broker: Broker) -> str:
 
 def _lacks_registration(broker: Broker) -> bool:
     """Return whether a source that lists all live brokers lacks one, and no other source shows that it answers."""
-    answers = broker["registered"] or broker["answers"] or broker["controller"] or broker["reported_live"]
-    return bool(broker["others_are_registered"] and not answers)
+    answers = broker["answers"] or broker["controller"] or broker["reported_live"]
+    is_missing = broker["missing_from"] if broker["registered"] else broker["others_are_registered"]
+    return bool(is_missing and not answers)
+
+
+def _describe_missing(broker: Broker) -> str:
+    if not broker["registered"]:
+        return "not registered"
+    return f"not in the list of all brokers in {broker['missing_from']}, which is of another moment"
+
+
+def _is_in_use_offline(broker: Broker) -> bool:
+    """Return whether all partitions in which a broker is in use list its replica as offline."""
+    return bool(broker["offline_in_use"] and broker["offline_in_use"] >= max(broker["leaders"], broker["in_sync"]))
+
+
+def _describe_offline_use(broker: Broker) -> str:
+    replicas = "replica there is" if broker["offline_in_use"] == 1 else "replicas there are"
+    return f"{_describe_use(broker)}, but its {replicas} listed as offline"
 
 
 def _is_only_listed(broker: Broker) -> bool:
@@ -93,8 +116,10 @@ EVIDENCE = (
     Evidence(
         None,
         lambda b: b["in_sync"] and not b["leaders"] and _lacks_registration(b),
-        lambda b: f"{_describe_use(b)}, but not registered",
+        lambda b: f"{_describe_use(b)}, but {_describe_missing(b)}",
     ),
+    # Kafka takes a replica that is offline out of the ISR: the listing was made in between.
+    Evidence(None, _is_in_use_offline, _describe_offline_use),
     Evidence(
         None,
         lambda b: _is_in_use(b) and b["reported_live"] is False,
@@ -118,6 +143,9 @@ EVIDENCE = (
     ),
     Evidence(False, lambda b: b["fenced"], _say("fenced")),
     Evidence(False, lambda b: b["reported_live"] is False, _say(_REPORTED_DOWN)),
+    Evidence(
+        None, lambda b: b["registered"] and _lacks_registration(b), lambda b: f"registered, but {_describe_missing(b)}"
+    ),
     Evidence(True, lambda b: b["registered"], _say("registered")),
     Evidence(True, lambda b: b["reported_live"], _say("shown as live by rpk cluster health or Cruise Control")),
     Evidence(True, lambda b: b["answers"], _say("answers kafka-log-dirs or kafka-broker-api-versions")),
@@ -127,12 +155,11 @@ EVIDENCE = (
     Evidence(False, lambda b: b["others_are_registered"], _say("not registered")),
     # Members of the ISR or ELR of a leaderless partition were the last in sync: one that was live would lead.
     Evidence(False, lambda b: b["leaderless_isr"], _say("only in the ISR of leaderless partitions")),
-    Evidence(
-        False, lambda b: _count_voters(b) > 0, lambda b: f"in no ISR of its {count_of(_count_voters(b), 'replica')}"
-    ),
+    Evidence(False, _is_out_of_all_isrs, lambda b: f"in no ISR of its {count_of(_count_voters(b), 'replica')}"),
     Evidence(False, lambda b: b["leaderless_elr"], _say("only in the ELR of leaderless partitions")),
     # A new partition is led by any live replica, and its ISR never becomes empty after that.
     Evidence(False, lambda b: b["leaderless_empty"], _say("only in leaderless partitions with an empty ISR")),
+    Evidence(None, lambda b: _count_voters(b) == 1, _say("in no ISR of its 1 replica, which may only lag")),
     Evidence(None, lambda b: b["answers"] is False, _say("did not answer kafka-broker-api-versions")),
     Evidence(None, lambda b: b["filtered_replicas"], _describe_unknown),
     Evidence(True, _find_listed_state, _quote_listed_state),

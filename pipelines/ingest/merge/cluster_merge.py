@@ -12,7 +12,8 @@ from pipelines.ingest.merge.entities import BOTH_QUARANTINED, FIRST_USED, PARTIT
 from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, MergedFacts, merge_by_key, show_place, show_value
 from pipelines.ingest.merge.live_brokers import count_usage
 from pipelines.ingest.merge.log_merge import find_unlisted_topics, merge_logs
-from pipelines.ingest.merge.partial_listings import build_warnings, find_selected
+from pipelines.ingest.merge.partial_listings import build_warnings, find_min_isr, find_selected
+from pipelines.ingest.merge.registration_listings import find_missing
 from pipelines.ingest.merge.shard_facts import SOURCED_FACTS, ShardFacts
 from pipelines.ingest.merge.topic_merge import LOAD_FIELDS
 from pipelines.ingest.source_format import FactKind
@@ -29,7 +30,7 @@ _KEEP_ONE_OBSERVED = "two listings of the same topics, of different moments or c
 _KEEP_ONE_DECLARED = "two assignments of the same topics: keep one of them"
 _MAX_REPLICAS = 1_000  # of a partition; more is a damaged line, and would fill the memory
 _FULLY_SHOWN = "fully_shown"  # whether the sources surely show every partition of the topic
-_BROKER = tuple(name for name in REGISTRATIONS.names if name != "broker_id")
+_BROKER = tuple(name for name in REGISTRATIONS.names if name not in ("broker_id", "missing_from"))
 
 
 def merge_facts(facts: pa.Table) -> Entities:
@@ -47,7 +48,7 @@ def merge_facts(facts: pa.Table) -> Entities:
     declared |= find_unlisted_topics(shard, partitions, declared)
     unheaded = topic_merge.find_without_topic_line(shard, declared)
     defaults = topic_merge.merge_defaults(shard)
-    topics = topic_merge.describe_topics(declared, partitions, unheaded, defaults)
+    topics = topic_merge.describe_topics(declared, partitions, unheaded, defaults, find_min_isr(shard))
     quarantine, outcomes = shard.count_outcomes()
     others = (quarantine, shard.build_conflicts(), outcomes, usage, build_warnings(shard))
     return Entities(partitions, topics, registrations, stray_logs, *others)
@@ -66,7 +67,10 @@ def _merge_brokers(shard: ShardFacts) -> tuple[pa.Table, npt.NDArray[np.int32] |
         if home[conflict.row]:
             shard.add_conflict(f"broker {facts['broker_id'][conflict.row].as_py()}", facts, conflict)
     ids = merged.keys.astype(np.int32)
-    table = pa.table({"broker_id": pa.array(ids)} | {name: merged.table[name] for name in _BROKER})
+    missing = find_missing(facts)
+    columns = {"missing_from": pa.array(map(missing.get, ids.tolist()), pa.string())}
+    columns |= {"broker_id": pa.array(ids)} | {name: merged.table[name] for name in _BROKER}
+    table = pa.table(columns).select(REGISTRATIONS.names)
     is_listed = to_flags(table["listed"])
     rejected = shard.facts.filter(pc.equal(shard.facts["kind"], FactKind.REJECTED))
     is_entry = to_flags(rejected["listed"]) | to_flags(pc.equal(rejected["format"], BROKER_LIST.name))

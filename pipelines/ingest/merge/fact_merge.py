@@ -17,7 +17,7 @@ from udfs.arrow.ragged import first_true, row_of
 Ints = npt.NDArray[np.int64]
 
 # What a person or a plan declares; what a running cluster shows, in all other formats, outranks it.
-DECLARED_FORMATS = ("reassignment", "tool-input", "broker-list", "topic-list")
+DECLARED_FORMATS = ("reassignment", "tool-input", "broker-list", "topic-list", "strimzi-topics")
 # What a cluster shows of replicas alone, without leader and ISR: between the two.
 REPLICA_FORMATS = ("reassignment-list",)
 _UNORDERED_FIELDS = frozenset(

@@ -49,6 +49,7 @@ def count_usage(
         return is_in_segment(replicas.values, replicas.offsets, lists.values, lists.offsets)
 
     is_offline, shows_offline = is_in("offline_replicas"), is_valid(partitions["offline_replicas"])[row]
+    is_used = (leader >= 0)[row] & (is_in("isr") | (replicas.values == leader[row]))
     is_adding = is_in("adding_replicas")
     is_observer = is_in("observers") & ~is_adding
     is_stopping = is_deleted[row] & ~is_adding & ~is_observer
@@ -66,6 +67,7 @@ def count_usage(
         "leaderless_empty": replicas.values[(is_leaderless & isr.valid & is_empty)[row]],
         "online_replicas": replicas.values[shows_offline & ~is_offline],
         "offline_replicas": replicas.values[is_offline],
+        "offline_in_use": replicas.values[is_offline & is_used],
         "adding_replicas": replicas.values[is_adding],
         "observer_replicas": replicas.values[is_observer],
         "deleted_replicas": replicas.values[is_stopping],

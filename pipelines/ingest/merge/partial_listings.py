@@ -9,12 +9,17 @@ import pyarrow.compute as pc
 
 from pipelines.ingest.formats import shell_commands
 from pipelines.ingest.formats.bootstrap_servers import BROKER, Servers, are_of_two_clusters, names_a_cluster
+from pipelines.ingest.formats.partition_filters import AT_MIN_ISR, UNDER_MIN_ISR
 from pipelines.ingest.formats.shell_commands import describe_two_clusters
 from pipelines.ingest.merge.entities import WARNINGS
 from pipelines.ingest.merge.shard_facts import ShardFacts
-from udfs.arrow.columns import is_valid, to_codes, to_flags, to_numpy
+from pipelines.ingest.source_format import FactKind
+from udfs.arrow.columns import is_valid, to_codes, to_flags, to_lists, to_numpy
+from udfs.arrow.ragged import is_in_segment, row_of
+from udfs.plurals import count_of
 
 COMMANDS = shell_commands.FORMAT.name
+_NAMED = 6  # brokers in a sentence
 
 
 def find_selected(shard: ShardFacts, source: pa.ChunkedArray, line: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
@@ -22,7 +27,7 @@ def find_selected(shard: ShardFacts, source: pa.ChunkedArray, line: pa.ChunkedAr
 
     The nearest command above a line counts, so a complete listing beside a filtered one stays complete.
     """
-    commands = shard.facts.filter(pc.is_valid(shard.facts["is_selection"])).sort_by("line_number")
+    commands = _list_commands(shard)
     codes, names = to_codes(source)
     number = to_numpy(line).astype(np.int64)
     selected = np.zeros(len(codes), dtype=np.bool_)
@@ -37,6 +42,40 @@ def find_selected(shard: ShardFacts, source: pa.ChunkedArray, line: pa.ChunkedAr
     return selected
 
 
+def find_min_isr(shard: ShardFacts) -> dict[str, tuple[int, bool]]:
+    """Return {topic: (min.insync.replicas, whether it is exact or only the least possible)}, as ISRs show it.
+
+    They do below the commands that select the partitions whose ISR is as small as that, or smaller. A topic without
+    one value is left out.
+    """
+    commands = _list_commands(shard)
+    if commands["selection"].null_count == commands.num_rows:
+        return {}
+    sizes: dict[str, dict[str, set[int]]] = {AT_MIN_ISR: {}, UNDER_MIN_ISR: {}}  # option -> topic -> sizes of ISRs
+    facts, headers = shard.select(FactKind.PARTITION), shard.select(FactKind.TOPIC)
+    for source in pc.unique(commands["source"]).to_pylist():
+        own, rows, above = (table.filter(pc.equal(table["source"], source)) for table in (commands, facts, headers))
+        at = np.searchsorted(own["line_number"].to_numpy(), rows["line_number"].to_numpy(), side="right") - 1
+        nearest = own.select(["line_number", "selection"]).take(pa.array(at, mask=at < 0))
+        columns = [rows["topic"], rows["line_number"], pc.list_value_length(rows["isr"]), *nearest.columns]
+        listed = pa.table(columns, names=["topic", "line", "size", "command", "option"])
+        header_lines: dict[str, list[int]] = {}
+        for topic, line in zip(above["topic"].to_pylist(), above["line_number"].to_pylist(), strict=True):
+            header_lines.setdefault(topic, []).append(line)
+        for row in listed.filter(pc.and_(pc.is_valid(listed["option"]), pc.is_valid(listed["size"]))).to_pylist():
+            # Kafka prints no line of a topic when it selects partitions: below one, they are of another listing.
+            if not any(row["command"] < line < row["line"] for line in header_lines.get(row["topic"], ())):
+                sizes[row["option"]].setdefault(row["topic"], set()).add(row["size"])
+    least = {topic: (max(lengths) + 1, False) for topic, lengths in sizes[UNDER_MIN_ISR].items()}
+    least |= {topic: (min(lengths), True) for topic, lengths in sizes[AT_MIN_ISR].items()}
+    return {topic: value for topic, value in least.items() if len(sizes[AT_MIN_ISR].get(topic, ())) <= 1}
+
+
+def _list_commands(shard: ShardFacts) -> pa.Table:
+    """Return the facts of commands that list partitions, by line."""
+    return shard.facts.filter(pc.is_valid(shard.facts["is_selection"])).sort_by("line_number")
+
+
 def build_warnings(shard: ShardFacts) -> pa.Table:
     """Return the warnings (schema WARNINGS) of the records of which this shard is the home.
 
@@ -47,13 +86,39 @@ def build_warnings(shard: ShardFacts) -> pa.Table:
     is_shown = is_valid(facts["warning"])
     if (is_valid(is_selection) & ~to_flags(is_selection)).any():
         is_shown &= ~to_flags(facts["is_selection"])
-    rows = facts.filter(pa.array(is_shown)).select(WARNINGS.names).to_pylist() + _compare_servers(facts)
+    rows = facts.filter(pa.array(is_shown)).select(WARNINGS.names).to_pylist()
+    rows += [*_compare_servers(facts), *_find_offline_in_sync(shard)]
     warnings: dict[tuple[str, int], dict[str, Any]] = {}  # one per record
     for row in rows:
         known = warnings.setdefault((row["source"], row["record_number"]), row)
         if row["warning"] not in known["warning"]:
             known["warning"] += f"; {row['warning']}"
     return pa.Table.from_pylist(list(warnings.values()), WARNINGS)
+
+
+def _find_offline_in_sync(shard: ShardFacts) -> list[dict[str, Any]]:
+    """Return a warning (row of WARNINGS) for each file that lists replicas as in sync and as offline."""
+    facts = shard.select(FactKind.PARTITION)
+    # Without a leader, the ISR keeps the broker that was the last in sync.
+    has_leader = pc.greater_equal(facts["leader"], 0)
+    facts = facts.filter(pc.and_(has_leader, pc.greater(pc.list_value_length(facts["offline_replicas"]), 0)))
+    isr, offline = to_lists(facts["isr"]), to_lists(facts["offline_replicas"])
+    is_both = is_in_segment(isr.values, isr.offsets, offline.values, offline.offsets)
+    row = row_of(isr.offsets)[is_both]
+    warnings = []
+    sources = facts["source"].take(pa.array(row))
+    for source in pc.unique(sources).to_pylist():
+        is_own = to_flags(pc.equal(sources, source))
+        rows, brokers = np.unique(row[is_own]), np.unique(isr.values[is_both][is_own])
+        counted = f"{count_of(len(rows), 'partition')} {'lists' if len(rows) == 1 else 'list'}"
+        named = ", ".join(map(str, brokers[:_NAMED].tolist())) + (", ..." if len(brokers) > _NAMED else "")
+        sentence = (
+            f"{counted} {'broker' if len(brokers) == 1 else 'brokers'} {named} as in sync and as offline: "
+            "one of the two is out of date, run the command again"
+        )
+        first = facts.select(WARNINGS.names[:-1]).slice(int(rows[0]), 1).to_pylist()[0]
+        warnings.append(first | {"warning": sentence})
+    return warnings
 
 
 def _compare_servers(facts: pa.Table) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pipelines.ingest.formats import describe
 from pipelines.ingest.formats.broker_and_topic_lists import TOPIC_LIST
 from pipelines.ingest.formats.checked_values import MAX_PARTITIONS, explain_bad_topic_name
+from pipelines.ingest.formats.partition_filters import UNDER_MIN_ISR
 from pipelines.ingest.merge.entities import LOADS, TOPICS
 from pipelines.ingest.merge.fact_merge import Conflict, MergedFacts, merge_by_key
 from pipelines.ingest.merge.shard_facts import ShardFacts
@@ -27,10 +28,13 @@ DESCRIBE = describe.FORMAT.name
 _TOPIC_LINE = ("partition_count", "replication_factor", "topic_id")  # what only a description of the topic has
 _NAMED_PARTITIONS = 20  # of those that are missing
 _WITHOUT_LINE = (
-    "its line with PartitionCount is not shown, as with --under-replicated-partitions or grep: others may be missing"
+    "its line with PartitionCount is not shown, as with --under-replicated-partitions, grep or Kafka 0.8.0: others may "
+    "be missing"
 )
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_NO_MIN_ISR: Mapping[str, tuple[int, bool]] = MappingProxyType({})
+_MIN_ISR = "min.insync.replicas"
 
 Declared = dict[str, dict[str, Any]]  # topic -> merged fields of its facts
 
@@ -161,12 +165,16 @@ def share_topic_loads(partitions: pa.Table, declared: Declared) -> pa.Table:
 
 
 def describe_topics(
-    declared: Declared, partitions: pa.Table, without_line: Collection[str] = (), defaults: Mapping[str, str] = _NOTHING
+    declared: Declared,
+    partitions: pa.Table,
+    without_line: Collection[str] = (),
+    defaults: Mapping[str, str] = _NOTHING,
+    min_isr: Mapping[str, tuple[int, bool]] = _NO_MIN_ISR,
 ) -> pa.Table:
     """Return one row per topic (schema TOPICS), by name, of partitions sorted by topic and partition.
 
     without_line: topics of which kafka-topics shows partitions, but not the line with PartitionCount; defaults:
-    configs that brokers set for all topics.
+    configs that brokers set for all topics; min_isr: see `find_min_isr`.
     """
     topic_code, names = to_codes(partitions["topic"])
     number = to_numpy(partitions["partition"]).astype(np.int64)
@@ -209,6 +217,12 @@ def describe_topics(
             warnings.append(f"declares replication factor {declared_factor} but shows at most {most}")
         if count is not None and highest >= count:
             warnings.append(f"declares {count_of(count, 'partition')} but shows partition {highest}")
+        settings = {**defaults, **configs}
+        if topic in min_isr and _MIN_ISR not in settings:
+            least, is_exact = min_isr[topic]
+            settings[_MIN_ISR] = str(least)
+            if not is_exact:
+                warnings.append(f"{_MIN_ISR} is at least {least}, as --{UNDER_MIN_ISR} shows")
         has_loads = begin < end and (missing > 0 or bool(loaded[begin:end].any()))
         rows.append(
             {
@@ -221,7 +235,7 @@ def describe_topics(
                 "marked_for_deletion": bool(fields.get("marked_for_deletion")),
                 "incomplete": missing > 0 or begin == end or topic in without_line or lacks_replicas,
                 "warnings": warnings,
-                **_parse_configs({**defaults, **configs}, warnings),
+                **_parse_configs(settings, warnings),
                 "partition_loads": loads.slice(begin, end - begin).to_pylist() if has_loads else None,
             }
         )
@@ -230,10 +244,10 @@ def describe_topics(
 
 def _parse_configs(configs: dict[str, str], warnings: list[str]) -> dict[str, Any]:
     """Return the columns of configs that are used; warnings are added for bad values."""
-    minimum, unclean = configs.get("min.insync.replicas"), configs.get("unclean.leader.election.enable")
+    minimum, unclean = configs.get(_MIN_ISR), configs.get("unclean.leader.election.enable")
     is_number = minimum is not None and re.fullmatch("[0-9]{1,9}", minimum) and int(minimum) >= 1
     if minimum is not None and not is_number:
-        warnings.append(f"min.insync.replicas={minimum} is not a positive number")
+        warnings.append(f"{_MIN_ISR}={minimum} is not a positive number")
     is_flag = unclean is not None and unclean.lower() in ("true", "false")
     if unclean is not None and not is_flag:
         warnings.append(f"unclean.leader.election.enable={unclean} is neither true nor false")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from chispa import assert_df_equality
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.ingest.merge.entities import BOTH_QUARANTINED, FIRST_USED
+from pipelines.ingest.merge.entities import BOTH_QUARANTINED, ENTITY_SCHEMAS, FIRST_USED, WARNINGS
 from tests.spark.stages.frames import (
     KEYS,
     SAME_ROWS,
@@ -20,6 +21,7 @@ from tests.spark.stages.frames import (
     run_stage,
     select_columns,
 )
+from udfs.arrow.ipc import pack_table, unpack_tables
 
 TOPIC_ID = "9bQ0lnZbTuWkQ2DrCBJyzw"
 CONFIGS = "min.insync.replicas=2,unclean.leader.election.enable=true"
@@ -39,11 +41,12 @@ DESCRIBE = [
 ]
 AFTER = [LEADER_2]  # another describe of clicks-0
 WITHOUT_LINE = (
-    "its line with PartitionCount is not shown, as with --under-replicated-partitions or grep: others may be missing"
+    "its line with PartitionCount is not shown, as with --under-replicated-partitions, grep or Kafka 0.8.0: others may "
+    "be missing"
 )
 KEEP_ONE = "two listings of the same topics, of different moments or clusters: keep one of them"
-HEADER = '{"delimiter": ",", "columns": ["broker_id", "rack", "host", "port"]}'
-BROKERS_CSV = ["1,a,h1,9092", "2,b,h2,9093", "3,b,,", "4,,,", "1,c,h1,9092"]  # after the header in line 1
+HEADER = '{"delimiter": ",", "columns": ["broker_id", "rack", "host", "port", "state"]}'
+BROKERS_CSV = ["1,a,h1,9092,", "2,b,h2,9093,", "3,b,,,", "4,,,,down", "1,c,h1,9092,"]  # after the header in line 1
 REASSIGNMENT = '{"topic": "new", "partition": 0, "replicas": [4, 1]}'  # no source shows its leader
 LOGS = {
     1: ['{"partition":"orders-0","size":100,"offsetLag":0,"isFuture":false}'],
@@ -80,14 +83,17 @@ def silver(spark_application: SparkSession) -> Frames:
     return frames
 
 
+def unpack(spark: SparkSession, frames: Frames, entity: str) -> DataFrame:
+    """The rows of an entity, with the key of their snapshot."""
+    (shard,) = frames["internal.entities"].select(entity).collect()
+    rows = unpack_tables([shard[entity]] if shard[entity] else [], ENTITY_SCHEMAS[entity])
+    return spark.createDataFrame(rows).select(*(F.lit(value).alias(name) for name, value in KEYS.items()), "*")
+
+
 @pytest.mark.stage("internal.entities")
 def test_entities_of_each_kind(spark: SparkSession, silver: Frames) -> None:
-    """Each row fills the struct that it names, and no other; the silver tables below show what is in them."""
-    entities = silver["internal.entities"]
-    structs = [name for name in entities.columns if name not in (*KEYS, "entity")]
-    filled = F.array_compact(F.array(*(F.when(F.col(name).isNotNull(), name) for name in structs)))
-    actual = entities.groupBy(*KEYS, "entity", filled.alias("filled")).count()
-    counts = {
+    """The silver tables below show what is in them."""
+    expected = {
         "partitions": 5,  # new-0, orders-0, orders-1, orders-2, solo-0
         "topics": 4,  # gone, new, orders, solo
         "registrations": 4,
@@ -97,18 +103,19 @@ def test_entities_of_each_kind(spark: SparkSession, silver: Frames) -> None:
         # Of after.txt: quarantined. Of describe.txt: accepted, quarantined, ignored for two reasons. Others: accepted.
         "outcomes": 1 + 4 + 3,
         "usage": 4,  # of each broker
+        "warnings": 0,
     }
-    schema = "cluster_id string, snapshot_id string, entity string, filled array<string>, count bigint"
-    expected = [(*KEYS.values(), name, [name], count) for name, count in counts.items()]
+    assert expected.keys() == ENTITY_SCHEMAS.keys()
+    actual = {entity: unpack(spark, silver, entity).count() for entity in expected}
+    schema = "entity string, rows bigint"
     assert_df_equality(
-        select_columns(actual, "entity filled count"), spark.createDataFrame(expected, schema), **SAME_ROWS
+        spark.createDataFrame([*actual.items()], schema), spark.createDataFrame([*expected.items()], schema)
     )
 
 
 @pytest.mark.stage("internal.entities")
 def test_what_brokers_do_in_the_partitions(spark: SparkSession, silver: Frames) -> None:
     """Partitions that are quarantined do not count."""
-    actual = silver["internal.entities"].where("entity = 'usage'").select(*KEYS, "usage.*")
     columns = "broker_id replicas leaders in_sync adding_replicas unknown_replicas filtered_replicas"
     expected = [
         (1, 3, 1, 1, 1, 1, 0),  # orders-0, solo-0 (adding), and new-0, of which no source shows a leader
@@ -120,13 +127,13 @@ def test_what_brokers_do_in_the_partitions(spark: SparkSession, silver: Frames) 
         f"{name} bigint" for name in columns.split()[1:]
     )
     assert_df_equality(
-        select_columns(actual, columns),
+        select_columns(unpack(spark, silver, "usage"), columns),
         spark.createDataFrame([(*KEYS.values(), *row) for row in expected], schema),
         **SAME_ROWS,
     )
 
 
-# Broker 4 has a replica in a topic that is fully shown, but is in no ISR: it is down.
+# Broker 4 is in no ISR, which shows only that it lags or is down: its state decides.
 @pytest.mark.stage("silver.brokers")
 def test_brokers(spark: SparkSession, silver: Frames) -> None:
     columns = "broker_id rack host port live live_reason registered fenced controller draining replicas leaders"
@@ -135,7 +142,7 @@ def test_brokers(spark: SparkSession, silver: Frames) -> None:
         (1, "a", "h1", 9092, True, "leads 1 partition", None, None, False, False, 3, 1),
         (2, "b", "h2", 9093, True, "leads 1 partition", None, None, False, False, 3, 1),
         (3, "b", None, None, True, "leads 2 partitions", None, None, False, False, 2, 2),
-        (4, None, None, None, False, "in no ISR of its 1 replica", None, None, False, False, 2, 0),
+        (4, None, None, None, False, 'listed as "down"', None, None, False, False, 2, 0),
     ]
     assert_df_equality(
         select_columns(silver["silver.brokers"], columns),
@@ -274,8 +281,9 @@ def test_quarantine(spark: SparkSession, silver: Frames) -> None:
 @pytest.mark.stage("silver.warnings")
 def test_warnings(spark: SparkSession, silver: Frames) -> None:
     warning = "the command failed: the listing may be cut"
-    row = ("warnings", {"source": "describe.txt", "record_number": 9, "line_number": 10, "warning": warning})
-    found = input_frame(spark, "internal.entities", "entity warnings", [row])
+    row = {"source": "describe.txt", "record_number": 9, "line_number": 10, "warning": warning}
+    packed = pack_table(pa.Table.from_pylist([row], WARNINGS))
+    found = input_frame(spark, "internal.entities", "shard warnings", [(1, packed)])
     frames = {**silver, "internal.entities": silver["internal.entities"].unionByName(found)}
     columns = "source record_number line_number warning"
     assert_df_equality(

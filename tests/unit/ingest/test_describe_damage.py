@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 from pipelines.ingest.format_registry import divide_text
+from pipelines.ingest.formats.describe_line import parse_line
+from pipelines.ingest.formats.describe_records import read_records
 from pipelines.ingest.sections import read_sections
 from pipelines.ingest.source_format import FactKind
 
@@ -261,6 +263,25 @@ def test_line_numbers_of_a_diff_show_what_the_marks_below_mean(text: str) -> Non
     tables = _read(text)
     assert [row["line_number"] for row in _rows(tables, FactKind.REJECTED)] == [2, 3]
     assert _partitions(tables) == {}
+
+
+def test_a_header_behind_a_hunk_of_a_diff_is_ignored() -> None:
+    hunk = "@@ -9,3 +9,3 @@ Topic: a\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: \n"
+    records = read_records(f"{hunk} \tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n")
+    assert [fact[0] for _, _, context, raw in records for fact in parse_line(context, raw)] == ["ignored", "partition"]
+
+
+def test_a_gap_of_a_diff_leaves_the_topic_above() -> None:
+    line = "Partition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n"
+    records = read_records(f"Topic: a\tPartitionCount: 9\tReplicationFactor: 1\n@@ -9,3 +9,3 @@\n{line}")
+    assert "other text stands between" in str(records.context[2])
+
+
+def test_cells_of_a_spreadsheet_lose_their_quotes() -> None:
+    configs = "segment.bytes=1,min.insync.replicas=2"
+    line = f'Topic: a\tPartitionCount: 1\tReplicationFactor: 2\t"Configs: {configs}"'
+    ((_, values),) = parse_line(None, line)
+    assert dict(values["configs"])["min.insync.replicas"] == "2"
 
 
 def test_some_dashes_among_partitions_are_a_diff_and_dashes_before_all_are_a_list() -> None:

@@ -30,6 +30,7 @@ NAMES = {
     "metadata": "metadata-json",
     "metadata-shell": "metadata-shell",
     "topic-configs": "topic-configs",
+    "strimzi-topics": "strimzi-topics",
     "rpk": "rpk",
     "broker-api-versions": "broker-api-versions",
     "cluster-endpoints": "cluster-endpoints",

@@ -28,6 +28,21 @@ def test_a_broker_list_as_csv() -> None:
     assert reasons("brokers.csv") == {"header": 1, "comment": 1, "blank line": 1}
 
 
+@pytest.mark.parametrize(
+    ("text", "rejected"),
+    [
+        ("@@ -1,2 +1,2 @@\n-orders:0:5\n+orders:0:6\n orders:1:7\n", [2, 3]),
+        ("1c1\n< orders:0:5\n---\n> orders:0:6\n", [2, 4]),
+        ("--- a/o.txt 2024-01-01 10:00:00\n+++ b/o.txt 2024-01-02 10:00:00\norders:0:5\n", []),
+        ("-orders:0:5\norders:0:6\n", []),
+    ],
+)
+def test_a_diff_of_offsets_is_quarantined_and_its_headers_are_not(text: str, rejected: list[int]) -> None:
+    form = FORMATS["offsets"]
+    rows = form.parse_facts(form.read_records(text, "x")).to_pylist()
+    assert [row["line_number"] for row in rows if row["kind"] == "rejected"] == rejected
+
+
 @pytest.mark.parametrize("name", ["brokers-semicolon.csv", "brokers-tab.csv", "brokers-list.json"])
 def test_a_broker_list_with_other_delimiters_names_and_shapes(name: str) -> None:
     assert drop_kind(facts(name, "broker")) == [broker(1, "east"), broker(2, "west")]

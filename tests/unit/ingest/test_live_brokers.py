@@ -33,6 +33,7 @@ Fact = dict[str, Any]
 UNKNOWN_STATE = "only in partitions of which no source shows leader and ISR"
 WAITING = "only in leaderless partitions, whose ISR no broker can join"
 FILTERED = "only in a filtered or incomplete listing"
+LAGS = "in no ISR of its 1 replica, which may only lag"
 SHOWN_AS_DOWN = "shown as down by rpk cluster health, Cruise Control or a Java client"
 DELETED = {"kind": "topic", "topic": "t", "marked_for_deletion": True}
 
@@ -109,6 +110,26 @@ CASES: dict[str, tuple[list[Fact], bool | None, str]] = {
         False,
         "its 2 replicas are listed as offline",
     ),
+    "in the ISR, but offline": (
+        [partition(i, 1, [1, 3], [1, 3], offline_replicas=[3]) for i in (0, 1)],
+        None,
+        "in the ISR of 2 partitions that have a leader, but its replicas there are listed as offline",
+    ),
+    "leads, but offline": (
+        [partition(0, 3, [3, 1], [3, 1], offline_replicas=[3])],
+        None,
+        "leads 1 partition, but its replica there is listed as offline",
+    ),
+    "leads without ISR, but offline": (
+        [partition(0, 3, [3, 1], None, offline_replicas=[3])],
+        None,
+        "leads 1 partition, but its replica there is listed as offline",
+    ),
+    "in the ISR, but offline in one of two": (
+        [partition(i, 1, [1, 3], [1, 3], offline_replicas=[3] * i) for i in (0, 1)],
+        True,
+        "in the ISR of 2 partitions that have a leader",
+    ),
     "registered": ([broker(3, registered=True, format="zookeeper-json"), header(), LED_BY_1], True, "registered"),
     "answers": (
         [broker(3, registered=True, format="log-dirs"), header(), LED_BY_1],
@@ -149,12 +170,17 @@ CASES: dict[str, tuple[list[Fact], bool | None, str]] = {
         "only in the ELR of leaderless partitions",
     ),
     "leaderless, empty ISR": ([partition(0, -1, [3, 1], [])], False, "only in leaderless partitions with an empty ISR"),
-    "in no ISR": ([header(), LED_BY_1], False, "in no ISR of its 1 replica"),
+    "in no ISR": ([header(), LED_BY_1], None, LAGS),
     "in no ISR of several": ([header(2), LED_BY_1, LED_BY_1 | {"partition": 1}], False, "in no ISR of its 2 replicas"),
     "in no ISR, and in an inventory": (
         [*(broker(i, listed=True, format="broker-list") for i in (1, 2, 3)), header(), LED_BY_1],
+        None,
+        LAGS,
+    ),
+    "in no ISR, but the last in sync": (
+        [header(), partition(0, -1, [3, 1], [], elr=[3], last_known_elr=[])],
         False,
-        "in no ISR of its 1 replica",
+        "only in the ELR of leaderless partitions",
     ),
     "in an inventory": (
         [broker(3, listed=True, format="broker-list")],
@@ -167,7 +193,12 @@ CASES: dict[str, tuple[list[Fact], bool | None, str]] = {
         "in the broker list",
     ),
     "up in an inventory": (listed("Running"), True, 'listed as "Running"'),
-    "up in an inventory, but in no ISR": ([*listed("up"), header(), LED_BY_1], False, "in no ISR of its 1 replica"),
+    "up in an inventory, but in no ISR": ([*listed("up"), header(), LED_BY_1], None, LAGS),
+    "up in an inventory, but in no ISR of several": (
+        [*listed("up"), header(2), LED_BY_1, LED_BY_1 | {"partition": 1}],
+        False,
+        "in no ISR of its 2 replicas",
+    ),
     "up in an inventory, but filtered": ([*listed("up"), LED_BY_1], None, FILTERED),
     "down in an inventory": ([*listed("DOWN"), LED_BY_1], False, 'listed as "DOWN"'),
     "down in an inventory, but leads": (
@@ -269,8 +300,77 @@ def test_the_strongest_evidence_decides(rows: list[Fact], live: bool | None, rea
 
 
 def test_a_quarantined_partition_does_not_make_a_listing_incomplete() -> None:
-    rows = [header(2), LED_BY_1, partition(1, 7, [1, 2], [1])]
-    assert infer(*rows)[3] == (False, "in no ISR of its 1 replica")
+    rows = [header(3), LED_BY_1, LED_BY_1 | {"partition": 1}, partition(2, 7, [1, 2], [1])]
+    assert infer(*rows)[3] == (False, "in no ISR of its 2 replicas")
+
+
+def kcat_list(*ids: int, **others: Any) -> list[Fact]:
+    return [broker(i, registered=True, format="kcat", **others) for i in ids]
+
+
+MISSING = "not in the list of all brokers in {}, which is of another moment"
+
+
+@pytest.mark.parametrize(
+    ("rows", "live", "reason"),
+    [
+        (
+            [*kcat_list(1, 2, 3), *kcat_list(1, 2, source="y.txt")],
+            None,
+            f"registered, but {MISSING.format('y.txt lines 4-5')}",
+        ),
+        ([*kcat_list(1, source="y.txt"), *kcat_list(1, 3)], None, f"registered, but {MISSING.format('y.txt line 1')}"),
+        (
+            [*kcat_list(1, 2, 3), *kcat_list(2, 1)],  # one file
+            None,
+            f"registered, but {MISSING.format('x.txt lines 4-5')}",
+        ),
+        (
+            [*kcat_list(1, 3), *kcat_list(1, source="y.txt"), partition(0, 1, [1, 3], [1, 3])],
+            None,
+            f"in the ISR of 1 partition that has a leader, but {MISSING.format('y.txt line 3')}",
+        ),
+        ([*kcat_list(1, 3), *kcat_list(1, source="y.txt"), partition(0, 3, [3], [3])], True, "leads 1 partition"),
+        ([*kcat_list(1, 3), *kcat_list(3, 1, source="y.txt")], True, "registered"),
+        (
+            [*kcat_list(1, 3), *kcat_list(1, source="y.txt"), broker(3, registered=True, format="log-dirs")],
+            True,
+            "registered",
+        ),
+        # A dump has the names of the znodes, and each znode.
+        (
+            [*(broker(i, registered=True, format="zookeeper-json") for i in (1, 3, 1)), *kcat_list(1, 3)],
+            True,
+            "registered",
+        ),
+        ([*kcat_list(1, 3), broker(1, host="b1", format="kcat", source="y.txt")], True, "registered"),  # cut off
+    ],
+)
+def test_lists_of_brokers_of_two_moments(rows: list[Fact], live: bool | None, reason: str) -> None:
+    assert infer(*rows)[3] == (live, reason)
+
+
+def test_a_list_with_a_rejected_line_lacks_no_broker() -> None:
+    rejected = {"kind": "rejected", "reasons": ["cut"], "format": "kcat", "source": "y.txt"}
+    rows = [*kcat_list(1, 3), *kcat_list(1, source="y.txt"), rejected]
+    assert infer(*rows)[3] == (True, "registered")
+
+
+def test_replicas_that_are_in_sync_and_offline_are_warned_of() -> None:
+    rows = [
+        partition(0, 1, [1, 2, 3], [1, 2, 3], offline_replicas=[3]),
+        partition(1, 1, [1, 2, 3], [1, 2, 3], offline_replicas=[2]),
+        partition(2, 1, [1, 2, 3], [1, 2], offline_replicas=[3]),
+        partition(3, 1, [1, 2, 3], [1, 2, 3]),
+        partition(5, -1, [3], [3], offline_replicas=[3]),  # it was the last in sync
+        partition(4, 1, [1, 3], [1, 3], offline_replicas=[3], source="y.txt"),
+    ]
+    warnings = merge_facts(build_facts(*rows)).warnings.to_pylist()
+    remedy = "one of the two is out of date, run the command again"
+    assert [(row["source"], row["line_number"], row["warning"]) for row in warnings] == [
+        ("x.txt", 1, f"2 partitions list brokers 2, 3 as in sync and as offline: {remedy}"),
+        ("y.txt", 6, f"1 partition lists broker 3 as in sync and as offline: {remedy}"),
+    ]
 
 
 def test_a_damaged_partition_names_no_brokers() -> None:

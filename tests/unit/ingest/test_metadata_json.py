@@ -97,6 +97,14 @@ def test_cruise_control_counts_more_partitions_than_it_shows() -> None:
     assert summary["warning"].startswith("kafka_cluster_state shows 1 of 81 partitions that have a leader")
 
 
+def test_cruise_control_lists_offline_log_directories() -> None:
+    dirs = {"1": [], "2": [f"/d{i}" for i in range(8)], "3": ["broker_dead"]}
+    state = {"KafkaBrokerState": {"OfflineLogDirsByBrokerId": dirs}}
+    (warning,) = [row["warning"] for row in parse(json.dumps(state)) if "warning" in row]
+    assert warning.startswith('log directories are offline, with all replicas there: "/d0" of broker 2, "/d1" of')
+    assert warning.endswith('"/d5" of broker 2 and 2 more')
+
+
 def test_keys_in_any_order_and_partitions_by_number() -> None:
     text = '{"partitions":[{"replicas":[2,1],"isrs":[2],"leader":2,"id":0}],"topic":"t"}'
     assert partitions(parse(text)) == [("t", 0, 2, [2, 1], [2])]

@@ -10,7 +10,7 @@ import pytest
 from pipelines.errors import SourceError
 from pipelines.ingest.format_registry import FORMATS, divide_text, read_files
 from pipelines.ingest.formats.bootstrap_servers import Servers, are_of_two_clusters
-from pipelines.ingest.formats.command_failures import find_failure
+from pipelines.ingest.formats.command_failures import find_failure, find_leaderless_topics
 from pipelines.ingest.formats.shell_words import begins_command, is_rest
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.source_format import FactKind
@@ -47,10 +47,18 @@ def name_option(command: str) -> str | None:
         (f"{ASK} --under-replicated-partitions", "--under-replicated-partitions shows only some partitions"),
         (f"{ASK} --under-replicated", "--under-replicated-partitions shows only some partitions"),
         (f"[k@b1 ~]$ bin/{ASK[2:]} --unavailable-partitions", "--unavailable-partitions shows only some partitions"),
-        (f"{ASK} –under-min-isr-partitions", "--under-min-isr-partitions shows only some partitions"),
+        (
+            f"{ASK} –under-min-isr-partitions",
+            "--under-min-isr-partitions shows only the partitions with fewer in-sync replicas than min.insync.replicas",
+        ),
         (
             r"PS C:\k> .\bin\windows\kafka-topics.bat --describe --at-min-isr-partitions > o.txt",
-            "--at-min-isr-partitions shows only some partitions: run it without",
+            "--at-min-isr-partitions shows only the partitions with just as many in-sync replicas as "
+            "min.insync.replicas: run it without",
+        ),
+        (
+            "$ bin/kafka-list-topic.sh --zookeeper z1:2181 --under-replicated-partitions",  # Kafka 0.8.0
+            "--under-replicated-partitions shows only some partitions",
         ),
         (f"{ASK} --topics-with-overrides", "--topics-with-overrides shows no partitions: run it without"),
         (
@@ -157,6 +165,7 @@ def test_a_filtered_command_that_printed_nothing_hides_nothing() -> None:
         ('Exception in thread "main" java.lang.OutOfMemoryError: Java heap space', "it ran out of memory"),
         ("Killed", "it was interrupted"),
         ("Error: boom", '"boom"'),
+        ("list topic failed because of Unable to connect to zookeeper server within timeout: 3", "no broker answered"),
     ],
 )
 def test_the_error_of_a_failed_command_warns(tmp_path: Path, error: str, reason: str) -> None:
@@ -182,6 +191,44 @@ def test_the_error_of_a_failed_command_warns(tmp_path: Path, error: str, reason:
 )
 def test_other_lines_are_no_failure(line: str) -> None:
     assert not find_failure(line)
+
+
+LEADERLESS = (
+    "a client found a partition{} without a leader, offline or just created: check that the listing is of the same time"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "topics"),
+    [
+        (
+            "[2024-01-01 10:00:00,123] WARN [Consumer clientId=c] Error while fetching metadata with correlation id 2 "
+            ": {orders=LEADER_NOT_AVAILABLE} (org.apache.kafka.clients.NetworkClient)",
+            " of topic orders",
+        ),
+        ("WARN x : {a=LEADER_NOT_AVAILABLE, b=LEADER_NOT_AVAILABLE, c=INVALID_TOPIC_EXCEPTION}", " of topics a, b"),
+        ("% ERROR: Topic orders error: Broker: Leader not available", " of topic orders"),
+        ("org.apache.kafka.common.errors.LeaderNotAvailableException: There is no leader for this topic-partition", ""),
+    ],
+)
+def test_a_client_without_a_leader_warns_once(tmp_path: Path, line: str, topics: str) -> None:
+    warning = LEADERLESS.format(topics)
+    assert judge(f"{line}\n{line}\n") == [(1, warning, None)]
+    snapshot = load(tmp_path, f"{DESCRIBE}{DESCRIBE}{line}\n")
+    assert [row["warning"] for row in snapshot.warnings.to_pylist()] == [warning]
+    assert "error of a client" in [row["reason"] for row in snapshot.outcomes.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    partiton 0, leader -1, replicas: 1, isrs: , Broker: Leader not available",
+        '  topc "orders" with 3 partitions: Broker: Leader not available',
+        "Error while executing topic command : org.apache.kafka.common.errors.LeaderNotAvailableException: x",
+    ],
+)
+def test_a_damaged_line_of_a_listing_is_no_error_of_a_client(line: str) -> None:
+    assert find_leaderless_topics(line) is None
 
 
 def test_a_stack_trace_is_one_warning() -> None:

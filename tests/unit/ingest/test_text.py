@@ -144,10 +144,47 @@ def test_typographic_quotes_become_straight_if_there_are_no_others(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "piece", ["[@", "a@", "$", "...", ". ", "{", "a ", "-", "<a", "at x(", "kafka-topics ", "\x1b[", "]", " "]
+    "piece",
+    [
+        "--- a",
+        "1,2",
+        "index 0",
+        "[@",
+        "a@",
+        "$",
+        "...",
+        ". ",
+        "{",
+        "a ",
+        "-",
+        "<a",
+        "at x(",
+        "kafka-topics ",
+        "\x1b[",
+        "]",
+        " ",
+    ],
 )
 def test_a_reason_for_ignoring_a_line_is_found_in_linear_time(piece: str) -> None:
     for line in (piece * 30_000, piece * 30_000 + "x", "[" + piece * 30_000, "x@" + piece * 30_000 + "!"):
         begin = time.process_time()
         classify_noise(line)
         assert time.process_time() - begin < 2  # a quadratic pattern takes minutes
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("--- a/topics.txt", "header of a diff"),
+        ("+++ b/topics.txt\t2024-01-02 10:00:00.000000000 +0000", "header of a diff"),
+        ("@@ -1,4 +1,5 @@", "header of a diff"),
+        ("diff --git a/x b/x", "header of a diff"),
+        ("3,4c3,4", "header of a diff"),
+        ("--- broker 3 leads partition 0", "prose"),
+        ("--- x\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1", "prose"),
+        ('Defaulted container "kafka" out of: kafka', "tool message"),
+        ("Unable to use a TTY - input is not a terminal or the right kind of file", "tool message"),
+    ],
+)
+def test_reasons_for_ignoring_a_line(line: str, reason: str) -> None:
+    assert classify_noise(line) == reason

@@ -176,6 +176,19 @@ def test_cruise_control_shows_brokers_beside_its_partitions(tmp_path: Path) -> N
     )
 
 
+def test_offline_log_directories_are_warned_of(tmp_path: Path) -> None:
+    text = CRUISE_CONTROL.format(leaders=2).replace(
+        "          9                [/d]               []\n",
+        "          0                [/d]             [/e]\n          9                [/d]         [/f, /g]\n",
+    )
+    snapshot = load(tmp_path, text)
+    assert [row["warning"] for row in snapshot.warnings.to_pylist()] == [
+        'a log directory is offline, with all replicas there: "/e" of broker 0',
+        'log directories are offline, with all replicas there: "/f" of broker 9, "/g" of broker 9',
+    ]
+    assert {row["broker_id"] for row in snapshot.brokers.to_pylist() if row["live"]} == {0, 1, 8, 9}
+
+
 def test_cruise_control_that_shows_every_partition_gives_no_warning(tmp_path: Path) -> None:
     assert load(tmp_path, CRUISE_CONTROL.format(leaders=2)).warnings.num_rows == 0
 

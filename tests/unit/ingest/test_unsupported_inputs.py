@@ -72,6 +72,10 @@ def fail(tmp_path: Path, content: str | bytes, name: str = "x.txt") -> str:
         ("id,hostname,availability zone,state\n1,k1,a,up\n", "Name the column of their numbers broker_id"),
         ("1,eu-1a\n2,eu-1b\n", "Add the line broker_id,rack at its top"),
         ('{"kind":"kafka-placement plan","version":1}', "is a plan of this program, which is no source"),
+        ("no topics exist!\n", "line 1: the command that wrote it failed: it found no topic"),
+        ("topic a doesn't exist!\n", "line 1: the command that wrote it failed: it found no topic"),
+        ("list topic failed because of x\n", "line 1: the command that wrote it failed: this is its error"),
+        ('{\n "items": [\n  {\n   "kind": "KafkaTopic"\n  }\n ]\n}\n', "is a KafkaTopic resource as JSON"),
         ('{"connector.class":"x","topics":"a"}', "is the configuration of a connector"),
     ],
 )
@@ -96,7 +100,9 @@ def test_binary_files_are_named(tmp_path: Path) -> None:
         tar.addfile(tarfile.TarInfo("describe.txt"))
     assert "is a tar archive. Extract it" in fail(tmp_path, gzip.compress(archive.getvalue()), "x.tar.gz")
     assert "is a zip archive" in fail(tmp_path, b"PK\x03\x04\0\0")
-    assert "is a spreadsheet. Save its sheet as CSV." in fail(tmp_path, b"PK\x03\x04\0\0", "brokers.xlsx")
+    assert "is a spreadsheet. Save its sheet as tab-separated text if it has the lines of kafka-topics" in fail(
+        tmp_path, b"PK\x03\x04\0\0", "brokers.xlsx"
+    )
     assert "is a Parquet file" in fail(tmp_path, b"PAR1\0\0")
     assert "is an image" in fail(tmp_path, b"\x89PNG\r\n\x1a\n\0")
     assert "Kafka's own .log files" in fail(tmp_path, b"\0" * 80, "00000000000000000000.log")
@@ -186,3 +192,57 @@ def test_what_is_not_read_of_partitions_is_a_warning(tmp_path: Path) -> None:
 def test_states_of_partitions_that_are_not_read_are_a_warning(tmp_path: Path, text: str) -> None:
     (row,) = load(tmp_path, f"{DESCRIBE}\n{text}").warnings.to_pylist()
     assert row["warning"].startswith("this program does not read ")
+
+
+PROSE = ("We ran it at 10:05 after broker 2 failed.", "Please check the leaders below.", "Done.", "$ date")
+
+
+@pytest.mark.parametrize("line", PROSE)
+def test_text_below_a_table_is_none_of_its_rows(tmp_path: Path, line: str) -> None:
+    header = "PARTITION   OLDEST_OFFSET   NEWEST_OFFSET   LEADER   REPLICAS   IN_SYNC_REPLICAS"
+    rows = ["0  0  7  b1:9092  2,3  2,3", "1  0  7  none  2,3"]
+    snapshot = load(tmp_path, "\n".join([DESCRIBE, header, rows[0], line, rows[1], line]))
+    assert [row["raw"] for row in snapshot.quarantined] == rows
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('Defaulted container "kafka" out of: kafka, tls-sidecar (init)', "tool message"),
+        ("OpenJDK 64-Bit Server VM warning: Option UseConcMarkSweepGC was deprecated in version 9.0", "log line"),
+    ],
+)
+def test_messages_amid_it_keep_their_reason(tmp_path: Path, line: str, reason: str) -> None:
+    text = "apiVersion: v1\nkind: List\nitems: []\n"
+    outcomes = load(tmp_path, f"{text}{line}\n{DESCRIBE}").outcomes.to_pylist()
+    assert {row["reason"]: row["records"] for row in outcomes if row["outcome"] == "ignored"} == {
+        "a Kubernetes resource: not used": 3,
+        reason: 1,
+    }
+
+
+def test_all_lines_of_a_document_have_its_name(tmp_path: Path) -> None:
+    text = '{\n "items": [\n\n  {\n   "kind": "KafkaTopic"\n  }\n ]\n}\n'
+    snapshot = load(tmp_path, text + DESCRIBE)
+    (row,) = snapshot.warnings.to_pylist()
+    assert row["warning"].startswith("this program does not read a KafkaTopic resource as JSON: save it as YAML")
+    assert {row["reason"] for row in snapshot.outcomes.to_pylist() if row["outcome"] == "ignored"} == {
+        "a KafkaTopic resource as JSON: not used",
+        "blank line",
+    }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{Topic:orders ID:0 Leader:{Host:b1 Port:9092 ID:1 Rack:} Replicas:[{Host:b1 Port:9092 ID:1 Rack:}] Isr:[]}",
+        "[{Topic:orders ID:0 Leader:{Host:b1 Port:9092 ID:1 Rack:} Replicas:[] Isr:[]}]",
+        "&{Version:5 ID:0 Leader:1 LeaderEpoch:0 Replicas:[1 2] Isr:[1 2] OfflineReplicas:[]}",
+        "partition: {Topic:orders ID:0 Leader:{ID:1} Replicas:[{ID:1}] Isr:[{ID:1}] Error:<nil>}",
+    ],
+)
+def test_structs_of_go_are_named(tmp_path: Path, line: str) -> None:
+    (row,) = load(tmp_path, f"{DESCRIBE}\n{line}\n").quarantined
+    assert (
+        "a struct of a Go program, which this program does not read: use kafka-topics --describe" in row["reasons"][0]
+    )
