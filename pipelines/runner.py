@@ -26,7 +26,7 @@ from pipelines.spark.session import silence_spark
 from pipelines.spark.store import Store
 from pipelines.stages.cluster_inputs import check_settings, read_capacities
 from pipelines.stages.finished_steps import find_finished_steps, get_program_version
-from pipelines.stages.ingest_stages import FILES, raw_metadata
+from pipelines.stages.ingest_stages import FILES, count_parts, raw_metadata
 from pipelines.stages.scheduler import run_steps
 from pipelines.stages.stage_registry import BROKERS, NEEDS, QUALITY, RAW, SETTINGS_SELECTORS, STAGES, Context
 from pipelines.tables import TABLES
@@ -156,7 +156,8 @@ class Run:
             check_source(source, context.format_name, context.settings.ingest.max_file_bytes)
             for file in source.files:
                 place = get_name(file), context.format_name, os.fsencode(file.resolve()), at
-                rows.append((key.cluster_id, key.snapshot_id, *place))
+                parts = count_parts(file.stat().st_size)
+                rows += [(key.cluster_id, key.snapshot_id, *place, part, parts) for part in range(parts)]
         files = create_frame(self._spark, rows, FILES).repartition(len(rows))
         self._write(RAW, raw_metadata(files, context.settings.ingest.max_file_bytes))
 

@@ -26,6 +26,7 @@ from udfs.failures.partition_arrays import elect_successors
 
 _KEY_FIELDS = (pa.field("cluster_id", pa.string()), pa.field("snapshot_id", pa.string()))
 _BATCH_ROWS = 20_000  # of what Python hands to Spark
+_SMALL_BYTES = 4_000_000  # of packed rows that are sent to every worker: ten times as much unpacked
 _BROKER_STATES = pa.struct([BROKERS.field("broker_id"), BROKERS.field("live")])
 
 
@@ -151,6 +152,9 @@ def replicas(entities: DataFrame, brokers: DataFrame) -> DataFrame:
 def quarantine(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
     """Build silver.quarantine: the rejected records with their text."""
     rejected = _select_entity(entities, "quarantine")
+    (size,) = entities.agg(F.sum(F.length("quarantine"))).first() or (None,)
+    if (size or 0) <= _SMALL_BYTES:  # the text of all records is not shuffled for few of them
+        rejected = F.broadcast(rejected)
     texts = raw_metadata.select(*SNAPSHOT_KEY, "source", "record_number", "raw")
     result = rejected.join(texts, on=[*SNAPSHOT_KEY, "source", "record_number"], how="inner")
     return result.select(*silver_tables.QUARANTINE.column_names)

@@ -107,7 +107,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> list[Source]:
 def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Source], shard_count: int) -> None:
     now = datetime(2026, 1, 2, tzinfo=UTC)
     rows = [
-        (source.cluster_id, "s", get_name(file), None, os.fsencode(file), now)
+        (source.cluster_id, "s", get_name(file), None, os.fsencode(file), now, 0, 1)
         for source in sources
         for file in source.files
     ]

@@ -31,7 +31,8 @@ def test_records_of_files(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "describe.txt").write_text(DESCRIBE)
     (tmp_path / "both.txt").write_text(LOG_DIRS + DESCRIBE)
     at = datetime(2026, 1, 2, tzinfo=UTC)
-    files = [(*KEYS.values(), name, None, os.fsencode(tmp_path / name), at) for name in ("describe.txt", "both.txt")]
+    names = ("describe.txt", "both.txt")
+    files = [(*KEYS.values(), name, None, os.fsencode(tmp_path / name), at, 0, 1) for name in names]
     actual = raw_metadata(create_frame(spark, files, FILES))
     columns = "source format record_number line_number context raw ingested_at"
     place = '{"broker": 1, "logDir": "/d", "error": null}'
@@ -49,4 +50,25 @@ def test_records_of_files(spark: SparkSession, tmp_path: Path) -> None:
     ]
     assert_df_equality(
         select_columns(actual, columns), expected_frame(spark, "bronze.raw_metadata", columns, expected), **SAME_ROWS
+    )
+
+
+@pytest.mark.stage("bronze.raw_metadata")
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_large_file_is_read_in_parts(spark: SparkSession, tmp_path: Path, parts: int) -> None:
+    """Each record is in one part."""
+    line = "\tTopic: orders\tPartition: {}\tLeader: 1\tReplicas: 1\tIsr: 1"
+    (tmp_path / "describe.txt").write_text("\n".join(line.format(i) for i in range(50_000)))
+    file = (
+        *KEYS.values(),
+        "describe.txt",
+        None,
+        os.fsencode(tmp_path / "describe.txt"),
+        datetime(2026, 1, 2, tzinfo=UTC),
+    )
+    frame = raw_metadata(create_frame(spark, [(*file, part, parts) for part in range(parts)], FILES))
+    expected = [("describe.txt", i, i + 1, line.format(i)) for i in range(50_000)]
+    columns = "source record_number line_number raw"
+    assert_df_equality(
+        select_columns(frame, columns), expected_frame(spark, "bronze.raw_metadata", columns, expected), **SAME_ROWS
     )
