@@ -60,6 +60,27 @@ def to_list_array(lists: RaggedLists) -> pa.Array:
     )
 
 
+def select_rows(table: pa.Table, chosen: Column) -> pa.Table:
+    """Return the rows of a table (as one chunk) where `chosen` is true; null counts as false.
+
+    Facts have many columns, of which most are null in most files: these cost nothing.
+    """
+    mask = pa.array(to_flags(chosen))
+    count = pc.sum(mask).as_py() or 0
+    if count == table.num_rows:
+        return table.combine_chunks()
+    nulls: dict[pa.DataType, pa.Array] = {}
+    columns = []
+    for column in table.columns:
+        if column.null_count < table.num_rows:
+            columns.append(to_array(column).filter(mask))
+        else:
+            if column.type not in nulls:
+                nulls[column.type] = pa.nulls(count, column.type)
+            columns.append(nulls[column.type])
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
 def fingerprint(column: Column, ordered: bool = True) -> npt.NDArray[np.uint64]:
     """Return a number per row, equal for equal values, 0 for null. Maps are sets, and lists if not ordered."""
     array = to_array(column)

@@ -17,7 +17,7 @@ from pipelines.ingest.merge.registration_listings import find_missing
 from pipelines.ingest.merge.shard_facts import SOURCED_FACTS, ShardFacts
 from pipelines.ingest.merge.topic_merge import LOAD_FIELDS
 from pipelines.ingest.source_format import FactKind
-from udfs.arrow.columns import is_valid, to_array, to_codes, to_flags, to_lists, to_numpy
+from udfs.arrow.columns import is_valid, select_rows, to_array, to_codes, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import has_repeat, is_in_segment, row_of
 
 __all__ = ["SOURCED_FACTS", "merge_facts"]
@@ -72,7 +72,7 @@ def _merge_brokers(shard: ShardFacts) -> tuple[pa.Table, npt.NDArray[np.int32] |
     columns |= {"broker_id": pa.array(ids)} | {name: merged.table[name] for name in _BROKER}
     table = pa.table(columns).select(REGISTRATIONS.names)
     is_listed = to_flags(table["listed"])
-    rejected = shard.facts.filter(pc.equal(shard.facts["kind"], FactKind.REJECTED))
+    rejected = select_rows(shard.facts, pc.equal(shard.facts["kind"], FactKind.REJECTED))
     is_entry = to_flags(rejected["listed"]) | to_flags(pc.equal(rejected["format"], BROKER_LIST.name))
     if not is_listed.any() or is_entry.any():  # which broker a rejected entry meant is unknown
         return table.cast(REGISTRATIONS), None
@@ -106,7 +106,7 @@ def _merge_partitions(
     is_disputed = np.zeros(table.num_rows, dtype=np.bool_)
     is_disputed[[entity for entity, reasons in faults.items() if not reasons]] = True
     disputed = facts.take(pa.array(np.sort(merged.order[is_disputed[row_of(merged.offsets)]])))
-    return table.filter(pa.array(~np.isin(np.arange(table.num_rows), list(faults)))), disputed
+    return select_rows(table, pa.array(~np.isin(np.arange(table.num_rows), list(faults)))), disputed
 
 
 def _quarantine_partitions(

@@ -57,13 +57,19 @@ def merge_by_key(facts: pa.Table, key: Ints, fields: Sequence[str]) -> MergedFac
     source = facts["source_index"].to_numpy()
     rank = facts["format_rank"].to_numpy()
     record = facts["record_number"].to_numpy()
-    order = np.lexsort((record, source, rank, key))
+    is_ascending = bool((key[1:] > key[:-1]).all())
+    order = np.arange(len(key)) if is_ascending else np.argsort(key, kind="stable")
     sorted_key = key[order]
-    begins = np.flatnonzero(np.r_[True, sorted_key[1:] != sorted_key[:-1]]) if len(key) else np.empty(0, np.int64)
+    if is_ascending or (sorted_key[1:] > sorted_key[:-1]).all():  # one fact for each entity, as one listing shows them
+        columns = {field: facts[field] if is_ascending else facts[field].take(pa.array(order)) for field in fields}
+        no_duplicates = np.zeros(len(key), dtype=np.bool_)
+        return MergedFacts(sorted_key, pa.table(columns), order, np.arange(len(key) + 1), [], no_duplicates)
+    order = np.lexsort((record, source, rank, key))
+    begins = np.flatnonzero(np.r_[True, sorted_key[1:] != sorted_key[:-1]])
     offsets = np.r_[begins, len(key)].astype(np.int64)
     entity = row_of(offsets)
 
-    columns: dict[str, pa.Array] = {}
+    columns = {}
     conflicts: list[Conflict] = []
     all_fields = np.zeros(len(key), dtype=np.uint64)
     for field in fields:

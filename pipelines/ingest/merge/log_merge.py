@@ -26,6 +26,9 @@ def merge_logs(shard: ShardFacts, partitions: pa.Table) -> tuple[pa.Table, pa.Ta
     Stray logs (schema STRAY_LOGS) have no assigned replica: left over, or being moved between a broker's directories.
     """
     logs, offsets = shard.select(FactKind.REPLICA), shard.select(FactKind.OFFSET)
+    if not logs.num_rows and not offsets.num_rows:
+        no_logs = pa.nulls(partitions.num_rows, pa.list_(LOG))
+        return partitions.append_column("logs", no_logs), STRAY_LOGS.empty_table()
     rows = _find_partitions(partitions, pa.concat_tables([logs, offsets]))
     keys = _build_log_keys(rows[: logs.num_rows], to_numpy(logs["broker_id"]), to_flags(logs["is_future"]))
     merged = merge_by_key(logs, keys, _LOG_FIELDS)
@@ -71,7 +74,8 @@ def find_unlisted_topics(shard: ShardFacts, partitions: pa.Table, declared: Decl
     None if a source lists all topics, as a metadata log and a dump of ZooKeeper do: a topic that is not among them was
     deleted, and its logs are left over.
     """
-    listed = shard.facts.filter(pc.is_in(shard.facts["format"], pa.array(_LIST_ALL_TOPICS)))
+    is_listed = pc.is_in(shard.facts["format"], pa.array(_LIST_ALL_TOPICS))
+    listed = shard.facts.select(["kind", "is_selection"]).filter(is_listed)
     if pc.any(pc.equal(listed["kind"], FactKind.BROKER)).as_py() and not pc.any(listed["is_selection"]).as_py():
         return {}
     facts = shard.select(FactKind.REPLICA, FactKind.OFFSET)

@@ -14,7 +14,7 @@ from pipelines.ingest.formats.shell_commands import describe_two_clusters
 from pipelines.ingest.merge.entities import WARNINGS
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.source_format import FactKind
-from udfs.arrow.columns import is_valid, to_codes, to_flags, to_lists, to_numpy
+from udfs.arrow.columns import is_valid, select_rows, to_codes, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import is_in_segment, row_of
 from udfs.plurals import count_of
 
@@ -73,7 +73,7 @@ def find_min_isr(shard: ShardFacts) -> dict[str, tuple[int, bool]]:
 
 def _list_commands(shard: ShardFacts) -> pa.Table:
     """Return the facts of commands that list partitions, by line."""
-    return shard.facts.filter(pc.is_valid(shard.facts["is_selection"])).sort_by("line_number")
+    return select_rows(shard.facts, pc.is_valid(shard.facts["is_selection"])).sort_by("line_number")
 
 
 def build_warnings(shard: ShardFacts) -> pa.Table:
@@ -81,7 +81,8 @@ def build_warnings(shard: ShardFacts) -> pa.Table:
 
     A command that shows only some partitions needs no warning if another command shows all of them.
     """
-    facts = shard.facts.filter(shard.facts["home"])
+    has_text = pc.or_(pc.is_valid(shard.facts["warning"]), pc.is_valid(shard.facts["host"]))
+    facts = select_rows(shard.facts, pc.and_(shard.facts["home"], has_text))
     is_selection = shard.facts["is_selection"]
     is_shown = is_valid(facts["warning"])
     if (is_valid(is_selection) & ~to_flags(is_selection)).any():

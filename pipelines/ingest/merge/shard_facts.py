@@ -13,7 +13,7 @@ from pipelines.ingest.formats import broker_api_versions, kraft_log, log_dirs, z
 from pipelines.ingest.merge.entities import CONFLICTS, FIRST_USED, OUTCOMES, QUARANTINE
 from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, REPLICA_FORMATS, Conflict, MergedFacts, show_value
 from pipelines.ingest.source_format import FACTS, FactKind
-from udfs.arrow.columns import is_valid, to_codes, to_flags
+from udfs.arrow.columns import is_valid, select_rows, to_codes, to_flags
 
 KRAFT_LOG = kraft_log.FORMAT.name
 # Tools that ask every broker: an answer shows that a broker is live, but - unlike registrations - not who is missing.
@@ -64,8 +64,10 @@ class ShardFacts:
         self._ignored: dict[int, str] = {}
         self._quarantined: dict[int, list[str]] = {}
         self._conflicts: list[dict[str, Any]] = []
-        rows = facts.filter(pc.is_in(facts["kind"], pa.array([FactKind.IGNORED, FactKind.REJECTED], pa.string())))
-        for row in rows.select(["kind", "fact", "reasons"]).to_pylist():
+        self._selected: dict[tuple[FactKind, ...], pa.Table] = {}
+        rows = facts.select(["kind", "fact", "reasons"])
+        rows = rows.filter(pc.is_in(facts["kind"], pa.array([FactKind.IGNORED, FactKind.REJECTED], pa.string())))
+        for row in rows.to_pylist():
             if row["kind"] == FactKind.IGNORED:
                 self.ignore(row["fact"], row["reasons"][0])
             else:
@@ -74,8 +76,8 @@ class ShardFacts:
 
     def _read_statements(self) -> pa.Table:
         is_log = pc.equal(self.facts["format"], KRAFT_LOG)
-        parts = [self.facts.filter(pc.invert(is_log))]
-        logs = self.facts.filter(is_log)
+        parts = [select_rows(self.facts, pc.invert(is_log))]
+        logs = select_rows(self.facts, is_log)
         for source in pc.unique(logs["source"]).to_pylist():
             final, faults = replay_log(logs.filter(pc.equal(logs["source"], source)))
             parts.append(final)
@@ -85,7 +87,10 @@ class ShardFacts:
 
     def select(self, *kinds: FactKind) -> pa.Table:
         """Return the statements of these kinds."""
-        return self.statements.filter(pc.is_in(self.statements["kind"], pa.array(kinds, pa.string()))).combine_chunks()
+        if kinds not in self._selected:
+            chosen = pc.is_in(self.statements["kind"], pa.array(kinds, pa.string()))
+            self._selected[kinds] = select_rows(self.statements, chosen)
+        return self._selected[kinds]
 
     def ignore(self, row: int, reason: str) -> None:
         """Note that a fact is not used."""

@@ -184,6 +184,9 @@ def describe_topics(
     text = names.to_pylist()
     ranges = {text[c]: (b, b + n) for c, b, n in zip(*(a.tolist() for a in (codes, begins, counts)), strict=True)}
     loads = partitions.select(["partition", *LOAD_FIELDS])
+    highest_factors = np.maximum.reduceat(factor, begins).tolist() if len(begins) else []
+    has_load = np.logical_or.reduceat(loaded, begins).tolist() if len(begins) else []
+    at = {text[code]: i for i, code in enumerate(codes.tolist())}
 
     rows = []
     for topic in sorted(ranges.keys() | declared.keys()):
@@ -192,15 +195,14 @@ def describe_topics(
         warnings: list[str] = []
         configs = fields.get("configs") or {}
         count = fields.get("partition_count")
-        visible = number[begin:end]
-        highest = int(visible.max(initial=-1))
+        visible = number[begin:end]  # ascending, each once
+        highest = int(visible[-1]) if begin < end else -1
         effective = max(int(count or 0), highest + 1)
-        # In time of what is shown, not of the count.
-        present = np.unique(visible)
-        window = np.arange(min(effective, len(present) + _NAMED_PARTITIONS + 1))
-        missing = effective - len(present)
-        some = np.setdiff1d(window, present, assume_unique=True)[:_NAMED_PARTITIONS].tolist()
+        missing = effective - len(visible)
         if missing and begin < end:
+            # In time of what is shown, not of the count.
+            window = np.arange(min(effective, len(visible) + _NAMED_PARTITIONS + 1))
+            some = np.setdiff1d(window, visible, assume_unique=True)[:_NAMED_PARTITIONS].tolist()
             more = "" if missing == len(some) else f" and {missing - len(some)} more"
             count_text = f"{missing} of {count_of(effective, 'partition')}"
             verb = "is" if missing == 1 else "are"
@@ -209,7 +211,7 @@ def describe_topics(
             warnings.append("no partition is shown")
         elif topic in without_line:
             warnings.append(_WITHOUT_LINE)
-        highest_factor = int(factor[begin:end].max(initial=0))
+        highest_factor = highest_factors[at[topic]] if begin < end else 0
         declared_factor = fields.get("replication_factor")
         lacks_replicas = 0 < highest_factor < (declared_factor or 0)
         if lacks_replicas:
@@ -223,7 +225,7 @@ def describe_topics(
             settings[_MIN_ISR] = str(least)
             if not is_exact:
                 warnings.append(f"{_MIN_ISR} is at least {least}, as --{UNDER_MIN_ISR} shows")
-        has_loads = begin < end and (missing > 0 or bool(loaded[begin:end].any()))
+        has_loads = begin < end and (missing > 0 or has_load[at[topic]])
         rows.append(
             {
                 "topic": topic,

@@ -174,10 +174,10 @@ def _explain_relaxed(outcome: BalanceOutcome, loose: tuple[float, float]) -> Ite
             count = f"{len(rows)} partitions each exceed" if len(rows) > 1 else "1 partition exceeds"
             largest = _list_largest(model, rows, cluster.bytes_out)
             forced = f"{count} the headroom of a survivor at its limit; the largest over the mean: {largest}"
-        yield (
-            f"bytes out of the worst survivor: the lowest ratio to the mean that was found is {reached:.3f} "
-            f"(target: {task.failover_out:g}); {forced}"
-        )
+        lowest = "the lowest ratio to the mean that was found"
+        if result.saves_bytes:
+            lowest += " without copying many more bytes"
+        yield (f"bytes out of the worst survivor: {lowest} is {reached:.3f} (target: {task.failover_out:g}); {forced}")
     ratio, least = loose
     if ratio > targets.loose_bytes + 1e-9:
         load = np.maximum(cluster.disk, cluster.bytes_in)

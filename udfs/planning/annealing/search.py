@@ -38,7 +38,11 @@ _HEADROOM_SHARE = 0.0015  # of all bytes out: headroom beyond the divisible load
 _FITTING, _NEARLY = 0.6, 2.0  # of that headroom, what may be missing; what may be missing to try again for longer
 _MAX_PROPOSALS = 6_000_000
 _RETRIES = ((1.5, 0.2), (2.0, 0.05), (2.0, 0.1))  # effort and first temperature
-_REFINEMENTS = ((3.0, 0.1), (3.0, 0.1))  # the same, to copy less
+_REFINEMENTS = ((1.0, 0.05),) * 4  # the same, to copy less
+_AFFORDABLE, _AFFORDABLE_SHARE = 1.1, 0.02  # bytes to copy: over what must be copied anyway, and of all bytes
+_NEARLY_AFFORDABLE = 1.05  # of that, what may be copied to try again
+_LIGHT_DISK = 0.5  # disk over bytes in, in units of the mean, of partitions that relieve a broker of bytes in
+_CHEAPER = 0.97  # of the cost of a lower ratio: if a higher one costs more, it saves too little
 _OTHER_TAKEOVERS = 0.01  # of the mean: what survivors take over beside an oversized partition
 
 _MIX = np.cumsum(np.array([4, 1, 1, 1, 1, 1, 1]) / 10)
@@ -57,16 +61,23 @@ class OversizedPlacement:
     slots: Int32s
     limits: BrokerLimits
     failover_out: float
+    saves_bytes: bool = False  # Whether a lower ratio was found, but copies many more bytes
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A placement. fits: whether all other partitions find headroom. cost: disk copied and in excess."""
+    """A placement of oversized partitions."""
 
-    fits: bool
+    fits: bool  # Whether all other partitions find headroom
     nearly_fits: bool
-    cost: float
+    price: float  # Disk that the plan is likely to copy, over what is affordable
+    cost: float  # Disk that is copied and in excess, and how much disk and bytes in differ
     slots: Int32s
+
+    @property
+    def suits(self) -> bool:
+        """Return whether it fits, and copies little more than must be copied anyway."""
+        return self.fits and self.price <= 1.0
 
 
 def place_oversized(task: SearchTask, oversized: Flags, random: RandomState) -> OversizedPlacement:
@@ -84,13 +95,13 @@ def place_oversized(task: SearchTask, oversized: Flags, random: RandomState) -> 
 
 class _OversizedSearch:
     def __init__(self, task: SearchTask, oversized: Flags, rows: np.ndarray, start: Int32s, random: RandomState):
-        brokers = np.full(len(task.cluster.rack), 0.9)
+        brokers = np.full(len(task.cluster.rack), 0.95)
         self.task, self.rows, self.start, self.random = task, rows, start, random
         self.weights = search_task.compute_weights(task)._replace(excess_disk=brokers, excess_bytes_in=brokers)
         self.cluster = task.cluster._replace(bytes_out=np.where(oversized, task.cluster.bytes_out, 0.0))
         self.divisible_load = float(task.cluster.bytes_out.sum() - self.cluster.bytes_out.sum())
         self.headroom = _HEADROOM_SHARE * task.brokers
-        self.fitting = _FITTING
+        self.fitting, self.saves_bytes = _FITTING, False
 
     def _raise_limits(self, ratio: float, less: float = 0.0) -> BrokerLimits:
         task = self.task
@@ -110,42 +121,68 @@ class _OversizedSearch:
             self.divisible_load + self.headroom,
             Schedule(proposals, temperature, 3e-5),
             0.5 if self.task.placed is None else 0.0,
+            self.task.uneven_cost,
         )
-        cost = float(state.copied_disk[0] + search_task.measure_excess(limits, state)["disk"].sum())
+        task, copied, excess = self.task, float(state.copied_disk[0]), search_task.measure_excess(limits, state)
+        cost = copied + float(np.maximum(excess["disk"], excess["bytes_in"]).sum())
+        cost += task.uneven_cost * float(np.abs(state.disk - state.bytes_in).sum())
+        price = 0.0
+        if task.profile.copies_for_failover:
+            likely = copied + float(np.maximum(excess["disk"], _LIGHT_DISK * excess["bytes_in"]).sum())
+            price = likely / max(_AFFORDABLE * task.copy_bound.bound, _AFFORDABLE_SHARE * task.brokers)
         fits, nearly_fits = shortfall <= self.fitting * self.headroom, shortfall < _NEARLY * self.headroom
-        return _Attempt(fits, nearly_fits, cost, state.slots)
+        return _Attempt(fits, nearly_fits, price, cost, state.slots)
 
     def search(self) -> OversizedPlacement | None:
-        """Return the placement with the least ratio; None if something else than oversized partitions is in the way."""
+        """Return the placement with the least ratio; None if something else than oversized partitions is in the way.
+
+        Where low ratios cost many more copied bytes than must be copied anyway, it is the least that does not.
+        """
         ratio = self.task.failover_out
-        best = self.attempt(ratio, 1.0)
+        best = first = self.attempt(ratio, 1.0)
         for effort, temperature in _RETRIES:
-            if best.nearly_fits and not best.fits:
-                best = self.attempt(ratio, effort, temperature)
-        if not best.fits:
+            if best.nearly_fits and best.price < _NEARLY_AFFORDABLE and not best.suits:
+                again = self.attempt(ratio, effort, temperature)
+                if (again.fits, -again.price) > (best.fits, -best.price):
+                    best = first = again
+        if not best.suits:
             # As the target is missed anyway, a little more headroom makes the rest of the search easy.
             self.headroom, self.fitting = 2 * self.headroom, _FITTING / 2
-            low, ratio = ratio, ratio + 0.05
-            for _ in range(8):
-                best = self.attempt(ratio, 0.5)
-                if best.fits:
-                    break
-                low, ratio = ratio, ratio + 2 * (ratio - low)
-            else:
+            found = self._raise_ratio(ratio, first)
+            if found is None:
                 return None
+            low, ratio, best = found
             while ratio - low > 0.01:
                 middle = (low + ratio) / 2
                 attempt = self.attempt(middle, 0.5)
-                if attempt.fits:
+                if attempt.suits or (attempt.fits and not best.suits):
                     ratio, best = middle, attempt
                 else:
                     low = middle
-            ratio += 0.01  # a slightly higher ratio saves many copied bytes
+                    self.saves_bytes |= attempt.fits
+            if best is not first:
+                ratio += 0.01  # a slightly higher ratio saves many copied bytes
         for effort, temperature in _REFINEMENTS:
             attempt = self.attempt(ratio, effort, temperature)
             if attempt.fits and attempt.cost < best.cost:
                 best = attempt
-        return OversizedPlacement(best.slots, self._raise_limits(ratio), ratio)
+        return OversizedPlacement(best.slots, self._raise_limits(ratio), ratio, self.saves_bytes and best.suits)
+
+    def _raise_ratio(self, target: float, first: _Attempt) -> tuple[float, float, _Attempt] | None:
+        """Find a ratio whose attempt suits, else one that fits. Return a lower one that does not, it, and the attempt."""
+        lowest = (target, target, first) if first.fits else None
+        low, ratio = target, target + 0.05
+        for _ in range(8):
+            attempt = self.attempt(ratio, 0.5)
+            if attempt.suits:
+                self.saves_bytes = lowest is not None
+                return low, ratio, attempt
+            if attempt.fits and lowest is not None and attempt.cost > _CHEAPER * lowest[2].cost:
+                break  # a higher ratio saves nothing
+            if attempt.fits and lowest is None:
+                lowest = (low, ratio, attempt)
+            low, ratio = ratio, ratio + 2 * (ratio - low)
+        return lowest
 
 
 def _place_heavy(task: SearchTask, heavy: Flags, random: RandomState) -> Int32s:
@@ -159,7 +196,7 @@ def _place_heavy(task: SearchTask, heavy: Flags, random: RandomState) -> Int32s:
     state = search_state.create_state(cluster, task.limits, task.slots)
     schedule = Schedule(min(20_000 * len(rows), 4_000_000), 5e-2, 3e-5)
     search = create_search(cluster, task.limits, weights, state, random)
-    anneal_oversized(search, rows, task.targets, 0.0, schedule, 0.5)
+    anneal_oversized(search, rows, task.targets, 0.0, schedule, 0.5, task.uneven_cost)
     return state.slots
 
 
@@ -185,7 +222,7 @@ def search_assignment(task: SearchTask) -> SearchResult:
     random, heaviest = seed_random(task.seed), _OVERSIZED_SHARE * search_task.compute_takeover_room(task)
     oversized = (task.cluster.bytes_out > heaviest) & task.cluster.can_change
     placement = place_oversized(task, oversized, random)
-    return _Phases(task, oversized, placement, random).search(placement.failover_out)
+    return _Phases(task, oversized, placement, random).search()
 
 
 def anneal_order(
@@ -215,11 +252,12 @@ class _Phases:
 
     def __init__(self, task: SearchTask, oversized: Flags, placement: OversizedPlacement, random: RandomState):
         self.task, self.oversized, self.random, self.limits = task, oversized, random, placement.limits
+        self.placement = placement
         self.state = search_state.create_state(task.cluster, placement.limits, placement.slots)
 
-    def search(self, ratio: float) -> SearchResult:
-        """Run all phases. ratio: of bytes out after failures."""
-        weights = self._anneal_replicas()
+    def search(self) -> SearchResult:
+        """Run all phases."""
+        weights, ratio = self._anneal_replicas(), self.placement.failover_out
         self._anneal_leadership()
         self._anneal_jointly(weights)
         before = np.inf
@@ -234,7 +272,7 @@ class _Phases:
             self._anneal_leadership()
             self._anneal_jointly(weights)
         self._even_out_leaders()
-        return SearchResult(self.state.slots, self.limits, ratio, self.oversized)
+        return SearchResult(self.state.slots, self.limits, ratio, self.oversized, self.placement.saves_bytes)
 
     def _anneal_replicas(self) -> CostWeights:
         """Anneal replica counts, disk and bytes in; charge what is left in excess more and more. Return the weights."""

@@ -169,10 +169,12 @@ class CostProfile:
     copies_for_failover: bool  # Whether replicas are copied to even out bytes out after a failure
     heavy_share: float  # Partitions above this share of a broker's disk or bytes in are placed before all others
     heavy_excess_load: float  # As excess_load, while heavy partitions are placed
+    # Of a unit by which a broker's disk and bytes in differ, while heavy and oversized partitions are placed
+    uneven_load: float
 
 
-MINIMIZE_BYTES = CostProfile(1.0, 0.015, 0.75, 1.02, 0.075, True, 0.15, 0.9)
-MINIMIZE_MOVES = CostProfile(0.02, 20.0, 40.0, 1.0, 1.0, False, 0.03, 1.0)
+MINIMIZE_BYTES = CostProfile(1.0, 0.015, 0.75, 1.02, 0.075, True, 0.15, 0.9, 0.2)
+MINIMIZE_MOVES = CostProfile(0.02, 20.0, 40.0, 1.0, 1.0, False, 0.03, 1.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,12 @@ class SearchTask:
     copy_bound: CopyBound  # Lower bound of what must be copied
     seed: int  # Seed of the random moves
     placed: Flags | None = None  # bool (p), partitions that are placed already, or None
+
+    @property
+    def uneven_cost(self) -> float:
+        """What a unit costs by which a broker's disk and bytes in differ; 0 if one of them has no limit."""
+        limited = all((limit < NO_LIMIT / 2).any() for limit in (self.limits.disk, self.limits.bytes_in))
+        return self.profile.uneven_load if limited else 0.0
 
     @property
     def replica_unit(self) -> float:
@@ -215,6 +223,7 @@ class SearchResult:
     limits: BrokerLimits  # The limits in the end: those for bytes out after failures may have been raised
     failover_out: float  # The ratio that oversized partitions allow
     oversized: Flags  # bool (p), partitions that fill most of what one broker can take over
+    saves_bytes: bool = False  # Whether a lower ratio was found, but copies many more bytes
 
 
 def measure_excess(limits: BrokerLimits, state: SearchState) -> dict[str, Floats]:

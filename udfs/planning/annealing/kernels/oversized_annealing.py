@@ -13,7 +13,9 @@ from udfs.planning.annealing.kernels.search_state import Search, holds_initially
 from udfs.planning.kernels.array_types import Floats, Int32s, Ints
 
 _MAX_SHARE = 0.9  # of a broker's disk or bytes in that oversized partitions may take
-_BROKER_FACTOR = 4.0  # one broker's excess against the shortfall of all: no other broker can make up for it
+# One broker's excess against the shortfall of all, as no other broker can make up for it: at least the first, and the
+# second for each broker.
+_BROKER_FACTOR, _FACTOR_PER_BROKER = 4.0, 1 / 15
 _CROWDING_FACTOR = 2.5  # cost of load beyond _MAX_SHARE, in excess costs of bytes out
 
 
@@ -30,10 +32,26 @@ def _headroom(search: Search, load: Floats, b: int) -> float:
 
 
 @part
-def _broker_cost(search: Search, load: Floats, b: int) -> float:
-    """Return the cost of what b holds, and of oversized partitions that it leads or takes over beyond its limit."""
-    room, cost = _headroom(search, load, b), search_state.replica_cost(search, b, 0, 0.0, 0.0)
-    return cost - search.weights.excess_bytes_out * room if room < 0.0 else cost
+def _holding_cost(search: Search, uneven_cost: float, b: int, replicas: int, disk: float, bytes_in: float) -> float:
+    """Return the cost of what b would hold with this much more.
+
+    The replicas that relieve a broker of disk also relieve it of bytes in, so the larger excess counts. Where a broker
+    has more of one load than of the other, few partitions fit beside, and the more is copied later.
+    """
+    limits, weights, state = search.limits, search.weights, search.state
+    count, disk, bytes_in = state.replicas[b] + replicas, state.disk[b] + disk, state.bytes_in[b] + bytes_in
+    cost: float = weights.excess_replicas * (
+        max(count - limits.max_replicas[b], 0.0) + max(limits.min_replicas[b] - count, 0.0)
+    )
+    excess_disk = weights.excess_disk[b] * max(disk - limits.disk[b], 0.0)
+    excess_bytes_in = weights.excess_bytes_in[b] * max(bytes_in - limits.bytes_in[b], 0.0)
+    return cost + max(excess_disk, excess_bytes_in) + uneven_cost * abs(disk - bytes_in)
+
+
+@part
+def _overload_cost(search: Search, load: Floats, b: int) -> float:
+    """Return the cost of oversized partitions that b leads or takes over beyond its limit."""
+    return search.weights.excess_bytes_out * max(0.0, -_headroom(search, load, b))
 
 
 @part
@@ -100,13 +118,20 @@ def _apply(search: Search, load: Floats, slot: int, partner: int, target: int) -
 
 @compiled
 def anneal_oversized(
-    search: Search, rows: Ints, targets: Int32s, divisible_load: float, schedule: moves.Schedule, move_share: float
+    search: Search,
+    rows: Ints,
+    targets: Int32s,
+    divisible_load: float,
+    schedule: moves.Schedule,
+    move_share: float,
+    uneven_cost: float,
 ) -> float:
     """Anneal replicas and order of the oversized partitions `rows` (int64), whose bytes out alone the cluster has.
 
     targets: int32, brokers that may receive. divisible_load: bytes out of all other partitions. move_share: of
-    proposals that move a replica; the others exchange places in a list. Return by how much headroom falls short of the
-    divisible load; what one broker alone leads too much counts more.
+    proposals that move a replica; the others exchange places in a list. uneven_cost: of a unit by which a broker's disk
+    and bytes in differ. Return by how much headroom falls short of the divisible load; what one broker alone leads too
+    much counts more.
     """
     cluster, state, random, touched = search.cluster, search.state, search.random, search.touched
     load = np.zeros((2, len(cluster.rack)))
@@ -124,26 +149,32 @@ def anneal_oversized(
         slot, partner, target = _propose(search, p, targets, move_share)
         if slot < 0:
             continue
+        bound = moves.draw_bound(random, temperature)
         b = state.slots[slot]
         count = moves.add_leader_and_successor(cluster, state, p, touched, 0)
         count = moves.add_distinct(touched, moves.add_distinct(touched, count, b), target)
-        before, room_before = _shortfall_cost(search, headroom, divisible_load), 0.0
+        rise, room_before = -_shortfall_cost(search, headroom, divisible_load), 0.0
         for j in range(count):
-            before += _broker_cost(search, load, touched[j])
+            rise -= _overload_cost(search, load, touched[j])
             room_before += max(0.0, _headroom(search, load, touched[j]))
-        rise = 0.0
         if partner < 0:
-            rise = moves.copy_cost(cluster, search.weights, p, target) - moves.copy_cost(cluster, search.weights, p, b)
+            disk, bytes_in = cluster.disk[p], cluster.bytes_in[p]
+            rise += moves.copy_cost(cluster, search.weights, p, target) - moves.copy_cost(cluster, search.weights, p, b)
+            rise += _holding_cost(search, uneven_cost, b, -1, -disk, -bytes_in)
+            rise += _holding_cost(search, uneven_cost, target, 1, disk, bytes_in)
+            rise -= _holding_cost(search, uneven_cost, b, 0, 0.0, 0.0)
+            rise -= _holding_cost(search, uneven_cost, target, 0, 0.0, 0.0)
             rise -= _crowding_cost(search, load, b) + _crowding_cost(search, load, target)
+        if rise > bound:  # even if nobody were overloaded or crowded afterwards
+            continue
         _apply(search, load, slot, partner, target)
         if partner < 0:
             rise += _crowding_cost(search, load, b) + _crowding_cost(search, load, target)
         room_after = 0.0
         for j in range(count):
-            rise += _broker_cost(search, load, touched[j])
+            rise += _overload_cost(search, load, touched[j])
             room_after += max(0.0, _headroom(search, load, touched[j]))
-        rise += _shortfall_cost(search, headroom + room_after - room_before, divisible_load) - before
-        if rise <= moves.draw_bound(random, temperature):
+        if rise + _shortfall_cost(search, headroom + room_after - room_before, divisible_load) <= bound:
             headroom += room_after - room_before
         else:
             _apply(search, load, slot, partner, b)
@@ -152,4 +183,4 @@ def anneal_oversized(
         room = _headroom(search, load, b)
         headroom += max(0.0, room)
         worst = max(worst, -room)
-    return max(_BROKER_FACTOR * worst, divisible_load - headroom)
+    return max(_BROKER_FACTOR * worst, _FACTOR_PER_BROKER * len(targets) * worst, divisible_load - headroom)
