@@ -26,7 +26,7 @@ _PATTERNS = {
     ),
     "partition of kcat": rf" +partition [0-9]{{1,9}}, leader (?:-1|[0-9]{{1,9}}), replicas: {_IDS}, isrs: {_IDS}",
     "topic of kcat": rf' +topic "{_NAME}" with [0-9]{{1,9}} partitions:',
-    "broker of kcat": r" +broker [0-9]{1,9} at [a-z0-9.-]+:[0-9]{2,5}(?: \(controller\))?",
+    "broker of kcat": r" +broker [0-9]{1,9} at (?=[0-9-]*[a-z.])[a-z0-9.-]+:[0-9]{2,5}(?: \(controller\))?",
     "partition of rpk": r"[0-9]{1,9} +(?:-1|[0-9]{1,9}) +[0-9]{1,9} +\[[0-9]{1,9}(?: [0-9]{1,9})*\] +[0-9]+ +[0-9]+",
     "topic of a Java client": (
         rf"(?:[\w:]+ )*\{{{_NAME}=\(name={_NAME}, internal=(?:true|false), partitions=\(partition={_ID}, leader=[^=]+, "

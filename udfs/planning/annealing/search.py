@@ -169,7 +169,7 @@ class _OversizedSearch:
         return OversizedPlacement(best.slots, self._raise_limits(ratio), ratio, self.saves_bytes and best.suits)
 
     def _raise_ratio(self, target: float, first: _Attempt) -> tuple[float, float, _Attempt] | None:
-        """Find a ratio whose attempt suits, else one that fits. Return a lower one that does not, it, and the attempt."""
+        """Find a ratio whose attempt suits, else one that fits. Return a lower one that does not, it, and how."""
         lowest = (target, target, first) if first.fits else None
         low, ratio = target, target + 0.05
         for _ in range(8):
