@@ -13,13 +13,20 @@ from pipelines.errors import SourceError
 from pipelines.ingest.merge.live_brokers import get_live_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.report.verdict import ClusterFindings, Verdict, assess_failure, describe_source_findings, judge_cluster
-from udfs.arrow.columns import is_valid, to_array, to_lists, to_numpy
+from udfs.arrow.columns import is_valid, to_lists, to_numpy
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
 from udfs.failures.kernels.election import NO_BROKER, ElectedFrom
 from udfs.failures.kernels.failure_totals import LEADERS
 from udfs.failures.loads_before_failure import cluster_hotspot_rows
-from udfs.failures.partition_arrays import PARTITIONS, Placement, TopicShard, elect_after, group_observed
+from udfs.failures.partition_arrays import (
+    Placement,
+    TopicShard,
+    elect_after,
+    fill_topics,
+    group_observed,
+    select_partitions,
+)
 from udfs.failures.partition_sums import aggregate_failures
 from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
 from udfs.json_answers import json_inline, json_key, json_object
@@ -140,20 +147,11 @@ def model_snapshot(
         sentences = [f"{remedy}.", *describe_source_findings(replace(find_findings(snapshot), unknown_brokers=()))]
         usable = " that can be used" if snapshot.quarantined else ""
         raise SourceError(snapshot.cluster_id, f"{snapshot.explain_no_replicas()}{usable}", " ".join(sentences))
-    count = partitions.num_rows
-    # The ISR is given, and lags do not matter here.
-    missing = {
-        "all_in_sync": pa.array(np.zeros(count, np.bool_)),
-        "lags": pa.nulls(count, PARTITIONS.field("lags").type),
-    }
-    columns = [missing[name] if name in missing else to_array(partitions[name]) for name in PARTITIONS.names]
-    topics = snapshot.topics.select(["topic", "min_insync_replicas", "unclean_leader_election"])
-    for i, name in ((1, "min_insync_replicas"), (2, "unclean_leader_election")):
-        topics = topics.set_column(i, name, pc.fill_null(to_array(topics[name]), getattr(defaults, name)))
+    topics = fill_topics(snapshot.topics, defaults.min_insync_replicas, defaults.unclean_leader_election)
     ids = get_live_brokers(snapshot.brokers)
     custom = (tuple(sorted(failed)),) if failed else ()
     cluster = Cluster(tuple(ids.tolist()), (None,) * len(ids), custom_failures=custom)
-    shard = TopicShard(snapshot.cluster_id, cluster, topics, pa.table(columns, schema=PARTITIONS))
+    shard = TopicShard(snapshot.cluster_id, cluster, topics, select_partitions(partitions))
     placement, scenarios = group_observed(shard), build_scenarios(snapshot.cluster_id, cluster, RandomSets())
     sums = aggregate_failures(placement, len(ids), scenarios, pairs=False)
     return partitions, placement, SchemeAggregates(ids, scenarios, sums)

@@ -1,21 +1,18 @@
-"""internal.scheme_aggregates: one pass over partitions, and over topics for the schemes that are computed.
+"""internal.scheme_aggregates: each shard of topics is summed under every scheme, and the sums are added up."""
 
-Rows of silver are packed by shard of topics, each shard is summed under every scheme, and the sums are added up.
-"""
-
-from functools import reduce
 from typing import NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from pipelines.stages.entity_shards import Shard, add_brokers, map_shards, read_partitions, unpack
 from pipelines.tables.internal_tables import SCHEME_AGGREGATES
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 from udfs.failures import arrow_functions
-from udfs.failures.arrow_functions import AggregationPlan, Clusters, TableFunction
-from udfs.failures.partition_arrays import PARTITIONS, TOPICS
-from udfs.placement.schemes import OBSERVED
+from udfs.failures.arrow_functions import AggregationPlan, Clusters, TableFunction, aggregate_shard
+from udfs.failures.partition_arrays import TopicShard, fill_topics, select_partitions
 
 
 class AggregationParameters(NamedTuple):
@@ -28,60 +25,23 @@ class AggregationParameters(NamedTuple):
     settings: str  # the settings that the aggregates depend on, as JSON
 
 
-def _pack(rows: DataFrame, kind: str, parameters: AggregationParameters) -> DataFrame:
-    return rows.mapInArrow(
-        arrow_functions.make_packer(kind, parameters.plan.shard_counts), from_arrow_schema(arrow_functions.IPC_BATCHES)
-    )
-
-
-def _topic_batches(topics: DataFrame, parameters: AggregationParameters) -> DataFrame:
-    defaults = {
-        "min_insync_replicas": F.lit(parameters.min_insync_replicas),
-        "unclean_leader_election": F.lit(parameters.unclean_leader_election),
-        "partition_loads": F.array().cast(from_arrow_type(TOPICS.field("partition_loads").type)),
-    }
-    filled = topics.withColumns({name: F.coalesce(name, value) for name, value in defaults.items()})
-    return _pack(filled.select(*SNAPSHOT_KEY, *TOPICS.names), arrow_functions.TOPIC_BATCH, parameters)
-
-
-def _partition_batches(partitions: DataFrame, parameters: AggregationParameters) -> DataFrame:
-    # Empty lists for null ones: Spark hands null lists to Python slowly (see conf/spark.toml).
-    no_brokers, no_lags = (F.array().cast(kind) for kind in ("array<int>", "array<bigint>"))
-    lags = F.transform("logs", lambda log: log.offset_lag)
-    in_sync = F.size("isr") == F.size("replicas")
-    isr = F.when(in_sync, no_brokers).otherwise(F.col("isr"))
-    lists = {"isr": isr, "elr": F.coalesce("elr", no_brokers), "lags": F.coalesce(lags, no_lags)}
-    filled = partitions.where(F.col("replicas").isNotNull()).withColumns({"all_in_sync": in_sync, **lists})
-    return _pack(filled.select(*SNAPSHOT_KEY, *PARTITIONS.names), arrow_functions.PARTITION_BATCH, parameters)
-
-
-def scheme_aggregates(
-    topics: DataFrame, partitions: DataFrame, brokers: DataFrame, parameters: AggregationParameters
-) -> DataFrame:
+def scheme_aggregates(entities: DataFrame, brokers: DataFrame, parameters: AggregationParameters) -> DataFrame:
     """Compute internal.scheme_aggregates: a row for every snapshot and scheme, even without topics or live brokers."""
-    snapshots = brokers.select(*SNAPSHOT_KEY).unionByName(topics.select(*SNAPSHOT_KEY)).distinct()
-    empty = snapshots.select(
-        *SNAPSHOT_KEY,
-        F.lit(0).alias("shard"),
-        F.lit(arrow_functions.EMPTY).alias("kind"),
-        F.lit(None).cast("binary").alias("ipc_batch"),
+    defaults = (parameters.min_insync_replicas, parameters.unclean_leader_election)
+    clusters, plan = parameters.clusters, parameters.plan
+
+    def aggregate(shard: Shard) -> pa.Table:
+        cluster = clusters[shard["cluster_id"], shard["snapshot_id"]]
+        topics = fill_topics(unpack([shard["topics"]], "topics"), *defaults)
+        partitions = select_partitions(read_partitions(shard))
+        return aggregate_shard(TopicShard(shard["cluster_id"], cluster, topics, partitions), shard["shard"], plan)
+
+    packed = entities.select(*SNAPSHOT_KEY, "shard", "topics", "partitions")
+    shards = map_shards(add_brokers(packed, brokers), aggregate, arrow_functions.SHARD_AGGREGATES)
+    sums = shards.groupBy(*SNAPSHOT_KEY, "scheme").applyInArrow(
+        arrow_functions.make_cluster_aggregator(clusters, plan), from_arrow_schema(arrow_functions.CLUSTER_AGGREGATES)
     )
-    batches = [empty, _topic_batches(topics, parameters)]
-    if OBSERVED in parameters.plan.schemes:
-        batches.append(_partition_batches(partitions, parameters))
-    shards = (
-        reduce(DataFrame.unionByName, batches)
-        .groupBy(*SNAPSHOT_KEY, "shard")
-        .applyInArrow(
-            arrow_functions.make_shard_aggregator(parameters.clusters, parameters.plan),
-            from_arrow_schema(arrow_functions.SHARD_AGGREGATES),
-        )
-    )
-    clusters = shards.groupBy(*SNAPSHOT_KEY, "scheme").applyInArrow(
-        arrow_functions.make_cluster_aggregator(parameters.clusters, parameters.plan),
-        from_arrow_schema(arrow_functions.CLUSTER_AGGREGATES),
-    )
-    return clusters.withColumn("settings", F.lit(parameters.settings)).select(*SCHEME_AGGREGATES.column_names)
+    return sums.withColumn("settings", F.lit(parameters.settings)).select(*SCHEME_AGGREGATES.column_names)
 
 
 def compute_table(

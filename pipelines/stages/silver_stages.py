@@ -1,8 +1,6 @@
 """The silver tables: the parts of internal.entities, each with what only the whole cluster can show."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,57 +11,38 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.ingest.format_registry import UNUSED_FORMATS
 from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, ENTITY_SCHEMAS, LOG, REPLICAS, USAGE
-from pipelines.ingest.merge.inferred_state import infer_state
 from pipelines.ingest.merge.live_brokers import find_leading_down_brokers, get_live_brokers, infer_brokers
 from pipelines.ingest.merge.shard_facts import RecordOutcome
+from pipelines.stages.entity_shards import Shard, add_brokers, map_shards, read_brokers, read_partitions, unpack
 from pipelines.tables import silver_tables
-from pipelines.tables.silver_tables import PARTITIONS
-from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
+from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy
-from udfs.arrow.ipc import unpack_tables
 from udfs.arrow.ragged import is_in_segment, position_of, row_of
 from udfs.failures.partition_arrays import elect_successors
 
 _KEY_FIELDS = (pa.field("cluster_id", pa.string()), pa.field("snapshot_id", pa.string()))
-_BATCH_ROWS = 20_000  # of what Python hands to Spark
 _SMALL_BYTES = 4_000_000  # of packed rows that are sent to every worker: ten times as much unpacked
-_BROKER_STATES = pa.struct([BROKERS.field("broker_id"), BROKERS.field("live")])
 
 
-def _add_key(key: Iterable[Any], rows: pa.Table) -> pa.Table:
-    """Return one snapshot's rows with its key in front."""
-    keys = [pa.repeat(pa.scalar(value, pa.string()), rows.num_rows) for value in key]
+def _add_key(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+    """Return one snapshot's rows with its key in front, for applyInArrow."""
+    keys = [pa.repeat(scalar, rows.num_rows) for scalar in key]
     return pa.Table.from_arrays([*keys, *rows.columns], names=[*SNAPSHOT_KEY, *rows.schema.names])
-
-
-def _unpack(packed: Iterable[bytes | None], name: str) -> pa.Table:
-    """Return the rows of an entity from packed shards; null ones have none."""
-    return unpack_tables((rows for rows in packed if rows is not None), ENTITY_SCHEMAS[name])
-
-
-def _map_shards(shards: DataFrame, make: Callable[[Mapping[str, Any]], pa.Table], schema: pa.Schema) -> DataFrame:
-    """Return what `make` gives for each row of some columns of internal.entities (schema), with the snapshot's key."""
-    with_key = pa.schema([*_KEY_FIELDS, *schema]).remove_metadata()
-
-    def map_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for shard in (shard for batch in batches for shard in batch.to_pylist()):
-            rows = _add_key((shard[name] for name in SNAPSHOT_KEY), make(shard).select(schema.names))
-            yield from rows.cast(with_key).to_batches(_BATCH_ROWS)
-
-    return shards.mapInArrow(map_batches, from_arrow_schema(with_key))
 
 
 def _select_entity(entities: DataFrame, name: str) -> DataFrame:
     """Return the rows of one entity."""
     shards = entities.where(F.col(name).isNotNull()).select(*SNAPSHOT_KEY, name)
-    return _map_shards(shards, lambda shard: _unpack([shard[name]], name), ENTITY_SCHEMAS[name])
+    return map_shards(
+        shards, lambda shard: unpack([shard[name]], name), pa.schema([*_KEY_FIELDS, *ENTITY_SCHEMAS[name]])
+    )
 
 
 def brokers(entities: DataFrame) -> DataFrame:
     """Build silver.brokers: every broker that is registered, listed or named by a replica, and whether it is live."""
 
     def infer(key: tuple[pa.Scalar, ...], shards: pa.Table) -> pa.Table:
-        registrations, usage = (_unpack(shards[name].to_pylist(), name) for name in ("registrations", "usage"))
+        registrations, usage = (unpack(shards[name].to_pylist(), name) for name in ("registrations", "usage"))
         counts = [name for name in USAGE.names if name != "broker_id"]
         used = usage.group_by("broker_id").aggregate([(name, "sum") for name in counts])
         result, _ = infer_brokers(registrations, used.rename_columns(["broker_id", *counts]).select(USAGE.names))
@@ -79,21 +58,10 @@ def topics(entities: DataFrame) -> DataFrame:
     return _select_entity(entities, "topics").select(*silver_tables.TOPICS.column_names)
 
 
-def _add_brokers(shards: DataFrame, brokers: DataFrame) -> DataFrame:
-    """Add `brokers`, the states of the whole cluster's brokers, to each row."""
-    states = F.collect_list(F.struct("broker_id", "live")).alias("brokers")
-    by_snapshot = brokers.groupBy(*SNAPSHOT_KEY).agg(states)
-    return shards.join(F.broadcast(by_snapshot), on=list(SNAPSHOT_KEY), how="left")
-
-
-def _read_brokers(shard: Mapping[str, Any]) -> pa.Table:
-    return pa.Table.from_pylist(shard["brokers"] or [], pa.schema(list(_BROKER_STATES)))
-
-
-def _build_partitions(shard: Mapping[str, Any], unclean_by_default: bool) -> pa.Table:
+def _build_partitions(shard: Shard, unclean_by_default: bool) -> pa.Table:
     """Return the rows of silver.partitions of a shard: leader and ISR that no source shows are inferred."""
-    brokers, topics = _read_brokers(shard), _unpack([shard["topics"]], "topics")
-    partitions = infer_state(_unpack([shard["partitions"]], "partitions"), brokers)
+    brokers, topics = read_brokers(shard), unpack([shard["topics"]], "topics")
+    partitions = read_partitions(shard)
     at_topic = pc.index_in(to_array(partitions["topic"]), value_set=to_array(topics["topic"]))
     unclean = to_flags(pc.fill_null(to_array(topics["unclean_leader_election"]).take(at_topic), unclean_by_default))
     return partitions.append_column("successor", elect_successors(partitions, get_live_brokers(brokers), unclean))
@@ -103,17 +71,12 @@ def partitions(entities: DataFrame, brokers: DataFrame, unclean_leader_election:
     """Build silver.partitions. unclean_leader_election: of topics without the config."""
     shards = entities.where("partitions IS NOT NULL").select(*SNAPSHOT_KEY, "partitions", "topics")
     build = partial(_build_partitions, unclean_by_default=unclean_leader_election)
-    return _map_shards(_add_brokers(shards, brokers), build, _own_columns(PARTITIONS))
+    return map_shards(add_brokers(shards, brokers), build, pa.schema(silver_tables.PARTITIONS.columns))
 
 
-def _own_columns(table: Table) -> pa.Schema:
-    """Return the columns of a table without the key of the snapshot."""
-    return pa.schema([field for field in table.columns if field.name not in SNAPSHOT_KEY])
-
-
-def _build_replicas(shard: Mapping[str, Any]) -> pa.Table:
+def _build_replicas(shard: Shard) -> pa.Table:
     """Return the rows of silver.replicas of a shard."""
-    partitions = infer_state(_unpack([shard["partitions"]], "partitions"), _read_brokers(shard))
+    partitions = read_partitions(shard)
     replicas, isr = to_lists(partitions["replicas"]), to_lists(partitions["isr"])
     row, position = row_of(replicas.offsets), position_of(replicas.offsets)
     logs = to_array(partitions["logs"])
@@ -134,7 +97,7 @@ def _build_replicas(shard: Mapping[str, Any]) -> pa.Table:
         "position": pa.array(position.astype(np.int32)),
         "in_sync": pa.array(in_sync, mask=~isr.valid[row]),
     }
-    stray = _unpack([shard["stray_logs"]], "stray_logs")
+    stray = unpack([shard["stray_logs"]], "stray_logs")
     unassigned = {name: stray[name] for name in ("topic", "partition", "broker_id", "is_future")}
     unassigned |= {field.name: pc.struct_field(to_array(stray["log"]), field.name) for field in LOG}
     unassigned |= {name: pa.nulls(stray.num_rows, REPLICAS.field(name).type) for name in ("position", "in_sync")}
@@ -146,7 +109,7 @@ def replicas(entities: DataFrame, brokers: DataFrame) -> DataFrame:
     """Build silver.replicas: one row per assigned replica, and one per log that no assignment accounts for."""
     shards = entities.where("partitions IS NOT NULL OR stray_logs IS NOT NULL")
     shards = shards.select(*SNAPSHOT_KEY, "partitions", "stray_logs")
-    return _map_shards(_add_brokers(shards, brokers), _build_replicas, _own_columns(silver_tables.REPLICAS))
+    return map_shards(add_brokers(shards, brokers), _build_replicas, pa.schema(silver_tables.REPLICAS.columns))
 
 
 def quarantine(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:

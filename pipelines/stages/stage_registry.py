@@ -112,7 +112,6 @@ def _scheme_aggregates(t: Frames, context: Context) -> DataFrame:
         run_seed=run.seed,
         seeds=failures.seeds,
         max_placed_partitions=failures.max_placed_partitions,
-        shard_counts=_shard_counts(context),
         hot_ratio=context.settings.hotspots.hot_ratio,
         random_sets=RandomSets(failures.random_failure_sizes, failures.random_sets, run.seed),
         max_pairs=failures.max_pairs,
@@ -121,7 +120,7 @@ def _scheme_aggregates(t: Frames, context: Context) -> DataFrame:
     clusters = collect_clusters(t[BROKERS], t[_TOPICS], failures.custom)
     defaults = (topics.min_insync_replicas, topics.unclean_leader_election)
     parameters = AggregationParameters(*defaults, clusters, plan, select_aggregate_settings(context.settings))
-    return scheme_aggregates(t[_TOPICS], t[_PARTITIONS], t[BROKERS], parameters)
+    return scheme_aggregates(t[_ENTITIES], t[BROKERS], parameters)
 
 
 def _plain_stage(table: str, inputs: tuple[str, ...], make: Callable[..., DataFrame]) -> Stage:
@@ -187,7 +186,7 @@ STAGES: tuple[Stage, ...] = (
     _plain_stage("silver.warnings", (_ENTITIES,), silver_stages.warnings),
     _plain_stage("silver.conflicts", (_ENTITIES, BROKERS), silver_stages.conflicts),
     _plain_stage("silver.source_summary", (_ENTITIES, RAW), silver_stages.source_summary),
-    Stage(SUMS, _SILVER_INPUTS, _scheme_aggregates),
+    Stage(SUMS, (_ENTITIES, BROKERS, _TOPICS), _scheme_aggregates),
     _failure_stage(gold_tables.FAILURE_SUMMARY, lambda c: arrow_functions.table_function(summary_rows)),
     _failure_stage(gold_tables.FAILURE_LOAD, lambda c: arrow_functions.table_function(load_rows)),
     _failure_stage(gold_tables.DURABILITY, _durability),

@@ -8,7 +8,7 @@ from udfs.planning.plan_rows import PLAN_COLUMNS
 ENTITIES = Table(
     "internal.entities",
     "Everything that a cluster's sources state, merged in one pass. One row per shard, which has whole topics. The "
-    "silver tables are unpacked from it; nothing else should read it.",
+    "silver tables and internal.scheme_aggregates are unpacked from it; nothing else should read it.",
     columns(
         column("shard", INT, "number of the shard, from 0", required=True),
         *(

@@ -1,21 +1,20 @@
-"""What Spark's workers do for failure stages: pack shards as IPC batches, aggregate them, compute tables from sums."""
+"""What Spark's workers do for failure stages: sum shards, add up the sums, compute tables from them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from udfs.arrow import ipc
 from udfs.arrow.column_declarations import BINARY, INT, INTS, TEXT, TEXTS
-from udfs.arrow.columns import table_of, to_array, to_codes
+from udfs.arrow.columns import table_of, to_array
 from udfs.failures import partition_sums
 from udfs.failures.failure_outcomes import SchemeAggregates
 from udfs.failures.loads_before_failure import cluster_hotspot_rows, topic_hotspots
-from udfs.failures.partition_arrays import PARTITIONS, TOPICS, TopicShard, group_computed, group_observed, place_shard
+from udfs.failures.partition_arrays import TopicShard, group_computed, group_observed, place_shard
 from udfs.failures.required_headroom import headroom_rows
 from udfs.failures.scenarios import Cluster, RandomSets, Scenarios, build_scenarios
 from udfs.failures.scheme_distribution import measure_seeds
@@ -31,12 +30,8 @@ Limits = Mapping[tuple[str, str], npt.NDArray[np.float64]]  # capacities (n, loa
 _SNAPSHOT = (("cluster_id", TEXT), ("snapshot_id", TEXT))
 _KEY = (*_SNAPSHOT, ("scheme", TEXT))
 _BLOBS = (("sums", BINARY), ("topic_hotspots", BINARY))
-IPC_BATCHES = pa.schema([*_SNAPSHOT, ("shard", INT), ("kind", TEXT), ("ipc_batch", BINARY)])
 SHARD_AGGREGATES = pa.schema([*_KEY, ("shard", INT), *_BLOBS])
 CLUSTER_AGGREGATES = pa.schema([*_KEY, ("brokers", INTS), ("racks", TEXTS), *_BLOBS])
-# Kinds of Arrow IPC batches. An EMPTY row makes a shard for clusters without topics.
-EMPTY, TOPIC_BATCH, PARTITION_BATCH = "empty", "topics", "partitions"
-_SCHEMAS = {TOPIC_BATCH: TOPICS, PARTITION_BATCH: PARTITIONS}
 _MAX_CELLS = 40_000_000  # of all tables of brokers by brokers, one per seed
 _SCENARIO = "scenarios_"
 
@@ -48,79 +43,33 @@ class AggregationPlan(NamedTuple):
     run_seed: int
     seeds: int  # placements to try with each random scheme, the run's own included
     max_placed_partitions: int  # for these in all; large clusters try fewer seeds
-    shard_counts: Mapping[str, int]  # shards of the topics of each cluster, by cluster_id; 1 if not named
     hot_ratio: float  # see hotspots.hot_ratio
     random_sets: RandomSets
     max_pairs: int  # clusters with more pairs of brokers are aggregated without pairs
     pair_loads: bool  # whether to keep what loads of pairs are computed from
 
 
-def make_packer(
-    kind: str, shard_counts: Mapping[str, int]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a function for `mapInArrow`: rows of `kind`, with cluster_id and snapshot_id -> IPC_BATCHES."""
-    schema = _SCHEMAS[kind]
-
-    def split(rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        (cluster, clusters), (snapshot, snapshots) = (to_codes(rows[name]) for name, _ in _SNAPSHOT)
-        counts = np.array([shard_counts.get(name, 1) for name in clusters.to_pylist()], dtype=np.uint64)
-        shard = ipc.topic_shards(to_array(rows["topic"]), counts[cluster])
-        key = (cluster * len(snapshots) + snapshot) * int(counts.max()) + shard
-        order = np.argsort(key, kind="stable")
-        begins = np.flatnonzero(np.diff(key[order], prepend=-1)).tolist()
-        for begin, end in zip(begins, [*begins[1:], len(order)], strict=True):
-            first = order[begin]
-            part = rows.select(schema.names).take(pa.array(order[begin:end])).cast(schema)
-            names = (clusters[int(cluster[first])].as_py(), snapshots[int(snapshot[first])].as_py())
-            values = (*names, int(shard[first]), kind, ipc.pack_table(part))
-            yield from table_of([values], IPC_BATCHES).to_batches()
-
-    return lambda batches: ipc.rebatch(batches, split)
-
-
-def _unpack_shard(cluster_id: str, cluster: Cluster, batches: pa.Table) -> TopicShard:
-    def unpack(kind: str) -> pa.Table:
-        rows = batches.filter(pc.field("kind") == kind)
-        return ipc.unpack_tables(rows["ipc_batch"].to_pylist(), _SCHEMAS[kind]).combine_chunks()
-
-    topics, partitions = unpack(TOPIC_BATCH).sort_by("topic").combine_chunks(), unpack(PARTITION_BATCH)
-    at = pc.index_in(to_array(partitions["topic"]), value_set=to_array(topics["topic"]))
-    # Always in one order, so that sums of rates are the same to the last bit.
-    order = np.lexsort((np.asarray(partitions["partition"]), np.asarray(at.fill_null(0))))
-    return TopicShard(cluster_id, cluster, topics, partitions.take(pa.array(order)).combine_chunks())
-
-
-def make_shard_aggregator(
-    clusters: Clusters, plan: AggregationPlan
-) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
-    """Return a function for `applyInArrow` by cluster, snapshot and shard: IPC_BATCHES -> SHARD_AGGREGATES."""
-
-    def aggregate(key: tuple[pa.Scalar, ...], batches: pa.Table) -> pa.Table:
-        cluster_id, snapshot_id, number = (scalar.as_py() for scalar in key)
-        cluster = clusters[cluster_id, snapshot_id]
-        n = len(cluster.ids)
-        shard = _unpack_shard(cluster_id, cluster, batches)
-        scenarios = build_scenarios(cluster_id, cluster, plan.random_sets)
-        rows = []
-        for name in plan.schemes:
-            scheme = SCHEMES[name]
-            is_observed, seed = name == OBSERVED, plan.run_seed
-            placement = (
-                group_observed(shard) if is_observed else group_computed(shard, place_shard(shard, scheme, seed))
-            )
-            sums = partition_sums.aggregate_placement(placement, n, scenarios, pairs=n * (n - 1) // 2 <= plan.max_pairs)
-            if scheme.is_random:
-                affordable = plan.max_placed_partitions // max(cluster.partitions, 1)
-                seeds = min(plan.seeds, affordable, _MAX_CELLS // max(n, 1) ** 2)
-                placed = (place_shard(shard, scheme, seed + i) for i in range(1, seeds))
-                sums |= partition_sums.stack_seeds(partition_sums.aggregate_seed(one, n) for one in placed)
-            ids = np.array(cluster.ids, dtype=np.int32)
-            hotspots = topic_hotspots(placement, to_array(shard.topics["topic"]), ids, plan.hot_ratio)
-            blobs = (partition_sums.pack_arrays(sums), ipc.pack_table(pa.Table.from_batches([hotspots])))
-            rows.append((cluster_id, snapshot_id, name, number, *blobs))
-        return table_of(rows, SHARD_AGGREGATES)
-
-    return aggregate
+def aggregate_shard(shard: TopicShard, number: int, plan: AggregationPlan) -> pa.Table:
+    """Sum a shard of topics under every scheme: a row each, with the columns of SHARD_AGGREGATES behind the key."""
+    cluster = shard.cluster
+    n = len(cluster.ids)
+    scenarios = build_scenarios(shard.cluster_id, cluster, plan.random_sets)
+    rows = []
+    for name in plan.schemes:
+        scheme = SCHEMES[name]
+        is_observed, seed = name == OBSERVED, plan.run_seed
+        placement = group_observed(shard) if is_observed else group_computed(shard, place_shard(shard, scheme, seed))
+        sums = partition_sums.aggregate_placement(placement, n, scenarios, pairs=n * (n - 1) // 2 <= plan.max_pairs)
+        if scheme.is_random:
+            affordable = plan.max_placed_partitions // max(cluster.partitions, 1)
+            seeds = min(plan.seeds, affordable, _MAX_CELLS // max(n, 1) ** 2)
+            placed = (place_shard(shard, scheme, seed + i) for i in range(1, seeds))
+            sums |= partition_sums.stack_seeds(partition_sums.aggregate_seed(one, n) for one in placed)
+        ids = np.array(cluster.ids, dtype=np.int32)
+        hotspots = topic_hotspots(placement, to_array(shard.topics["topic"]), ids, plan.hot_ratio)
+        blobs = (partition_sums.pack_arrays(sums), ipc.pack_table(pa.Table.from_batches([hotspots])))
+        rows.append((name, number, *blobs))
+    return table_of(rows, pa.schema(list(SHARD_AGGREGATES)[len(_SNAPSHOT) :]))
 
 
 def make_cluster_aggregator(

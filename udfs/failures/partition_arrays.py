@@ -29,7 +29,7 @@ from udfs.placement.schemes import Scheme
 from udfs.placement.topic_placement import get_utf8_buffers
 
 _LOADS = (("size_bytes", LONG), ("bytes_in_per_s", DOUBLE), ("bytes_out_per_s", DOUBLE))
-# Topics, and partitions with known replicas, as the stage and `what-if` hand them over. No list is null.
+# Topics, and partitions with known replicas. A null list counts as empty.
 TOPICS = pa.schema(
     [
         ("topic", TEXT),
@@ -44,7 +44,6 @@ PARTITIONS = pa.schema(
         ("partition", INT),
         ("replicas", INTS),
         ("leader", INT),
-        ("all_in_sync", FLAG),  # then isr is ignored
         ("isr", INTS),
         ("elr", INTS),
         ("lags", pa.list_(LONG)),  # messages, by position of the replica; empty = not known
@@ -53,6 +52,24 @@ PARTITIONS = pa.schema(
 )
 ELECTION = pa.struct([("leader", INT), ("elected_from", TEXT)])
 _ELECTED_FROM = pa.array([code.label for code in ElectedFrom])
+
+
+def fill_topics(topics: pa.Table, min_insync_replicas: int, unclean_leader_election: bool) -> pa.Table:
+    """Return rows of silver.topics as TOPICS, with these values for topics whose sources do not show them."""
+    defaults = {"min_insync_replicas": min_insync_replicas, "unclean_leader_election": unclean_leader_election}
+    columns = {name: to_array(topics[name]) for name in TOPICS.names}
+    columns |= {name: pc.fill_null(columns[name], value) for name, value in defaults.items()}
+    return pa.table(columns).cast(TOPICS)
+
+
+def select_partitions(partitions: pa.Table) -> pa.Table:
+    """Return the rows of silver.partitions that have replicas, as PARTITIONS."""
+    known = partitions.filter(pc.is_valid(partitions["replicas"])).combine_chunks()
+    logs = to_array(known["logs"])
+    lags = pa.ListArray.from_arrays(
+        pa.array(offsets_of(to_numpy(pc.list_value_length(logs))), INT), pc.struct_field(logs.flatten(), "offset_lag")
+    )
+    return pa.table({name: lags if name == "lags" else known[name] for name in PARTITIONS.names}).cast(PARTITIONS)
 
 
 class TopicShard(NamedTuple):
@@ -108,7 +125,6 @@ def group_observed(shard: TopicShard) -> Placement:
     at_topic = pc.index_in(to_array(partitions["topic"]), value_set=to_array(shard.topics["topic"]))
     replicas, offsets, _ = to_lists(partitions["replicas"])
     in_isr, in_elr = (is_in_segment(replicas, offsets, *to_lists(partitions[name])[:2]) for name in ("isr", "elr"))
-    in_isr |= to_numpy(partitions["all_in_sync"], True)[row_of(offsets)]
     lags, lag_offsets, _ = to_lists(partitions["lags"], np.float64)
     lag = np.full(len(replicas), UNKNOWN, dtype=np.int64)
     has_lags = np.diff(lag_offsets) == np.diff(offsets)

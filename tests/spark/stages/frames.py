@@ -10,14 +10,17 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from pipelines.config.settings import load_settings
+from pipelines.ingest.merge.entities import ENTITY_SCHEMAS
 from pipelines.spark.arrow_frames import create_frame
 from pipelines.stages.stage_registry import STAGES, Context
 from pipelines.tables import TABLES
+from udfs.arrow.ipc import pack_table
 
 KEYS = {"cluster_id": "c", "snapshot_id": "s"}
 # How expected rows are compared: Spark returns rows in any order, and not every stage declares what is never null.
@@ -47,6 +50,16 @@ def expected_frame(spark: SparkSession, table: str, columns: str, rows: Rows) ->
 def select_columns(frame: DataFrame, columns: str) -> DataFrame:
     """Select the keys and these columns, without their comments."""
     return frame.select(*(F.col(name).alias(name, metadata={}) for name in [*KEYS, *columns.split()]))
+
+
+def pack_entities(spark: SparkSession, frames: Frames) -> DataFrame:
+    """Create internal.entities, in one shard, from the frames of silver.topics and silver.partitions."""
+    packed = []
+    for name in ("topics", "partitions"):
+        schema = ENTITY_SCHEMAS[name]
+        rows = frames[f"silver.{name}"].select(*schema.names).orderBy(*schema.names[: 1 + (name == "partitions")])
+        packed.append(pack_table(pa.Table.from_pylist(rows.toArrow().to_pylist(), schema)))
+    return input_frame(spark, "internal.entities", "shard topics partitions", [(0, *packed)])
 
 
 def run_stage(table: str, frames: Frames, *settings: str) -> DataFrame:

@@ -13,6 +13,7 @@ from tests.spark.stages.frames import (
     Rows,
     expected_frame,
     input_frame,
+    pack_entities,
     run_stage,
     select_columns,
 )
@@ -153,6 +154,7 @@ def test_metrics_over_seeds(spark: SparkSession, ring: Frames) -> None:
     The naive scheme draws nothing, and so has no distribution.
     """
     frames = {**ring, "silver.topics": ring["silver.topics"].where("topic = 'ring'")}
+    frames["internal.entities"] = pack_entities(spark, frames)
     settings = ('run.schemes=["kafka", "naive"]', "failures.seeds=5")
     aggregates = run_stage("internal.scheme_aggregates", frames, *settings)
     actual = run_stage("gold.scheme_distribution", {"internal.scheme_aggregates": aggregates})

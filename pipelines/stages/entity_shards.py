@@ -1,0 +1,57 @@
+"""Read the packed rows of internal.entities: a function gets a shard, with the brokers of its whole cluster."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from pipelines.ingest.merge.entities import BROKERS, ENTITY_SCHEMAS
+from pipelines.ingest.merge.inferred_state import infer_state
+from pipelines.tables.table_contract import SNAPSHOT_KEY
+from udfs.arrow.ipc import unpack_tables
+
+Shard = Mapping[str, Any]  # a row of internal.entities: the key, and some packed entities
+_BATCH_ROWS = 20_000  # of what Python hands to Spark
+_BROKER_STATES = pa.schema([BROKERS.field("broker_id"), BROKERS.field("live")])
+
+
+def unpack(packed: Iterable[bytes | None], entity: str) -> pa.Table:
+    """Return the rows of an entity (schema ENTITY_SCHEMAS[entity]) from packed shards; null ones have none."""
+    return unpack_tables((rows for rows in packed if rows is not None), ENTITY_SCHEMAS[entity])
+
+
+def add_brokers(shards: DataFrame, brokers: DataFrame) -> DataFrame:
+    """Add a column of the whole cluster's brokers to rows of internal.entities."""
+    states = F.collect_list(F.struct(*_BROKER_STATES.names)).alias("brokers")
+    by_snapshot = brokers.groupBy(*SNAPSHOT_KEY).agg(states)
+    return shards.join(F.broadcast(by_snapshot), on=list(SNAPSHOT_KEY), how="left")
+
+
+def read_brokers(shard: Shard) -> pa.Table:
+    """Return broker_id and live of the brokers of a shard's cluster."""
+    return pa.Table.from_pylist(shard["brokers"] or [], _BROKER_STATES)
+
+
+def read_partitions(shard: Shard) -> pa.Table:
+    """Return the partitions of a shard (schema INFERRED_PARTITIONS), by topic and partition."""
+    return infer_state(unpack([shard["partitions"]], "partitions"), read_brokers(shard)).combine_chunks()
+
+
+def map_shards(shards: DataFrame, make: Callable[[Shard], pa.Table], schema: pa.Schema) -> DataFrame:
+    """Return what `make` gives for each row of some columns of internal.entities.
+
+    schema: of the result, with the key of the snapshot in front; `make` gives the columns behind the key.
+    """
+    key = [schema.field(name) for name in SNAPSHOT_KEY]
+
+    def map_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for shard in (shard for batch in batches for shard in batch.to_pylist()):
+            rows = make(shard)
+            keys = [pa.repeat(pa.scalar(shard[field.name], field.type), rows.num_rows) for field in key]
+            columns = dict(zip((*SNAPSHOT_KEY, *rows.column_names), [*keys, *rows.columns], strict=True))
+            yield from pa.table({name: columns[name] for name in schema.names}).cast(schema).to_batches(_BATCH_ROWS)
+
+    return shards.mapInArrow(map_batches, from_arrow_schema(schema))
