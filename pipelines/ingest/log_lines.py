@@ -19,7 +19,7 @@ _CELLS = "|".join(r"[ _.-]*+".join(name) for name in _NAMES)
 _SIGNS = tuple(
     re.compile(sign)
     for sign in (
-        *("received log directory", "zkcli", "zookeeper-shell", r"\(id: "),
+        *("received log directory", "querying brokers for log dir", "zkcli", "zookeeper-shell", r"\(id: "),
         *(", internal=", r"\(partition=", r"partition\(topic", r"partitionmetadata\("),
         *("partition [0-9]", 'topic ["&]', "broker -?[0-9]", "metadata for ", "(?:broker|topic)s:"),
         "leader[_ ]?not[_ ]?available",

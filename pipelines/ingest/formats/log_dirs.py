@@ -46,8 +46,14 @@ _KEYS = re.compile(r'"logDirs?"\s*:')
 _TO_BE_DELETED = re.compile(r".+-[0-9]+\.[0-9a-f]+-(?:delete|stray)")
 
 
+# Perhaps behind a prefix of a log. Where newlines were lost, the line has data too.
+_MESSAGE = re.compile(
+    r"[\s>|#]*+(?:\S{1,60} +){0,3}(?:Received log directory information from brokers|Querying brokers for log dir)[\w ,.-]*+$"
+)
+
+
 def _is_line(line: str) -> bool:
-    return "Received log directory information from brokers" in line or line.startswith("Querying brokers for log dir")
+    return "log dir" in line and _MESSAGE.match(line) is not None
 
 
 def _is_document(text: str) -> bool:

@@ -104,6 +104,7 @@ class _Document:
     def __init__(self, line: int) -> None:
         self._line = line
         self._values: dict[str, Any] = {}
+        self._lines: dict[str, int] = {}  # where these are
         self._partitions: list[tuple[int, str]] = []  # those of the document itself: line, raw
         self._brokers: list[tuple[int, str]] = []
         self._led: set[tuple[str, str]] = set()  # topics and partitions that Cruise Control shows with a leader
@@ -114,6 +115,7 @@ class _Document:
         """Add an element of a named array, or a value beside them."""
         if event.kind == JsonEventKind.VALUE and len(event.path) == 1:
             self._values[str(event.path[0])] = event.value
+            self._lines[str(event.path[0])] = event.line
         elif event.kind == JsonEventKind.VALUE and event.path[:1] == ("partitions",):  # an object: number -> partition
             self._values.setdefault("partitions", {})[str(event.path[1])] = event.value
         elif event.kind == JsonEventKind.VALUE and event.path[:1] == ("topics",):  # an object: name -> topic
@@ -155,7 +157,8 @@ class _Document:
         is_answer = values.get("kind") == "KafkaBrokerList" or any(key in values for key in _WITH_LIVE_BROKERS)
         rows.extend((line, _LIVE_BROKER if is_answer else _BROKER, raw) for line, raw in self._brokers)
         if "KafkaBrokerState" in values:
-            rows.append((self._line, f"{_BROKER_STATE}{len(self._led)}", json.dumps(values["KafkaBrokerState"])))
+            state = json.dumps(values["KafkaBrokerState"])
+            rows.append((self._lines["KafkaBrokerState"], f"{_BROKER_STATE}{len(self._led)}", state))
         return sorted(rows, key=lambda row: row[0])
 
 

@@ -303,3 +303,9 @@ def test_thousands_of_documents_that_break_off_take_linear_time() -> None:
 def test_a_line_below_a_broken_document_that_its_reader_cannot_begin_with_is_quarantined(tmp_path: Path) -> None:
     text = '[\n  {\n    "topic": "orders",\npartitions": [\n'
     assert [row["line_number"] for row in load(tmp_path, f"{text}\n{DESCRIBE}").quarantined] == [2, 4]
+
+
+def test_data_behind_a_message_of_another_tool_is_not_ignored(tmp_path: Path) -> None:
+    line = DESCRIBE.splitlines()[1] + "\tReceived log directory information from brokers 1,2"
+    snapshot = load(tmp_path, f"kafka-topics.sh --describe | head -20\t{line}\n")
+    assert len(snapshot.quarantined) == 1
