@@ -19,6 +19,9 @@ _EMPTY = re.compile(rf"{_GAP}*+\Z")
 _TOKEN = re.compile(
     rf"(?P<gap>{_GAP}++)|'(?:[^'\\]|\\.)*+'?|\"(?:[^\"\\]|\\.)*+\"?|`[^`]*+`?|/\*.*+|[^\s;'\"`/-]++|.", re.DOTALL
 )
+# Spark runs functions in TIMESTAMP AS OF (...) before there is a plan.
+_REFLECTION = re.compile(r"\b(?:(?:try_)?reflect|java_method)\s*+\(", re.IGNORECASE)
+_RUNS_JAVA = "reflect, try_reflect and java_method, which run Java code"
 _SETTINGS = {
     "spark.sql.runSQLOnFiles": "false",  # SELECT * FROM csv.`/etc/passwd`
     "spark.sql.variable.substitute": "false",  # ${env:SECRET}
@@ -35,11 +38,7 @@ _REJECTED = (
         r"\bScriptTransformation\b",
         "TRANSFORM, MAP and REDUCE with USING, which run programs",
     ),
-    (
-        rf'{_CLASS}(?:CallMethodViaReflection|TryReflect)"',
-        r"\b(?:(?:try_)?reflect|java_method)\(",
-        "reflect, try_reflect and java_method, which run Java code",
-    ),
+    (rf'{_CLASS}(?:CallMethodViaReflection|TryReflect)"', r"\b(?:(?:try_)?reflect|java_method)\(", _RUNS_JAVA),
     (
         rf'{_CLASS}UnresolvedPathBased\w*"',
         r"\bUnresolvedPathBased\w*",
@@ -84,6 +83,8 @@ def open_query(spark: SparkSession, sql: str) -> DataFrame:
     except UnicodeEncodeError as error:
         position = f"character {error.start + 1} of the statement"
         raise StoreError(f"{position} is half of a surrogate pair, which is no text. Remove it.") from error
+    if _REFLECTION.search(_remove_texts(sql)):
+        raise _reject(_RUNS_JAVA)
     frame = spark.sql(_check_statement(spark, sql))
     _check_plans(frame)  # of SHOW and DESCRIBE: Spark has run them, but their result is not shown
     return frame
@@ -122,4 +123,19 @@ def _check_plans(frame: DataFrame) -> None:
     plans, is_json = read_plans(frame)
     for json_pattern, text_pattern, problem in _REJECTED:
         if re.search(json_pattern if is_json else text_pattern, plans, re.IGNORECASE):
-            raise StoreError(f"query only reads tables and views. It rejects {problem}.")
+            raise _reject(problem)
+
+
+def _reject(problem: str) -> StoreError:
+    return StoreError(f"query only reads tables and views. It rejects {problem}.")
+
+
+def _remove_texts(sql: str) -> str:
+    """Return a statement without comments, the content of texts, and quotes around names."""
+
+    def shorten(token: re.Match[str]) -> str:
+        if token.lastgroup == "gap" or token[0].startswith("/*"):
+            return " "
+        return "''" if token[0][0] in "'\"" else token[0].strip("`")
+
+    return "".join(map(shorten, _TOKEN.finditer(sql)))

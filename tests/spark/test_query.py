@@ -152,6 +152,12 @@ RUNS_JAVA, RUNS_PROGRAM, READS_FILES = "which run Java code", "which run program
         (f"SELECT transform(array(1), x -> {REFLECTION}), 1 AS `class`", RUNS_JAVA),
         (f"SELECT * FROM VALUES (1) AS t(a), LATERAL (SELECT {REFLECTION})", RUNS_JAVA),
         (f"EXPLAIN EXTENDED SELECT CASE WHEN true THEN {REFLECTION} END", RUNS_JAVA),
+        (f"SELECT * FROM protected TIMESTAMP AS OF (SELECT {REFLECTION})", RUNS_JAVA),
+        (
+            f"EXPLAIN SELECT * FROM protected FOR SYSTEM_TIME AS OF (SELECT `java_method`/**/{REFLECTION[7:]})",
+            RUNS_JAVA,
+        ),
+        (f"DESCRIBE QUERY SELECT * FROM protected TIMESTAMP AS OF {REFLECTION}", RUNS_JAVA),
         ("SELECT TRANSFORM(a) USING 'touch {file}' AS (x) FROM VALUES (1) AS t(a)", RUNS_PROGRAM),
         ("FROM (VALUES (1) AS t(a)) MAP a USING 'touch {file}' AS x", RUNS_PROGRAM),
         ("SELECT * FROM (FROM (VALUES (1) AS t(a)) REDUCE a USING 'touch {file}' AS x)", RUNS_PROGRAM),

@@ -48,7 +48,8 @@ _TO_BE_DELETED = re.compile(r".+-[0-9]+\.[0-9a-f]+-(?:delete|stray)")
 
 # Perhaps behind a prefix of a log. Where newlines were lost, the line has data too.
 _MESSAGE = re.compile(
-    r"[\s>|#]*+(?:\S{1,60} +){0,3}(?:Received log directory information from brokers|Querying brokers for log dir)[\w ,.-]*+$"
+    r"[\s>|#]*+(?:\S{1,60} +){0,3}(?:Received log directory information from brokers|Querying brokers for log dir)"
+    r"[\w ,.-]*+$"
 )
 
 

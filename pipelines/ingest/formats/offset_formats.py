@@ -2,10 +2,19 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import PurePath
 
 from pipelines.errors import SourceError
-from pipelines.ingest.formats.checked_values import INT64, as_int, as_partition, as_topic, quote, unparsable
+from pipelines.ingest.formats.checked_values import (
+    INT64,
+    BadValueError,
+    as_int,
+    as_partition,
+    as_topic,
+    quote,
+    unparsable,
+)
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore, read_lines
 from pipelines.ingest.text import BLANK, DIFF_HEADER, PROMPT, PROSE, classify_noise, split_lines
 
@@ -81,7 +90,8 @@ def _find_broker_id(path: str) -> int:
     for patterns, name in ((_BROKER_IN_FILE, file.name), (_BROKER_IN_FOLDER, file.parent.name)):
         for pattern in patterns:
             if match := pattern.search(name):
-                return as_int(match[1], "broker id")
+                with suppress(BadValueError):
+                    return as_int(match[1], "broker id")
     remedy = "Put the broker's id into the file's name, as in replication-offset-checkpoint.broker-0."
     raise SourceError(path, "an offset checkpoint does not show which broker it belongs to", remedy)
 

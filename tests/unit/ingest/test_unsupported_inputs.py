@@ -246,3 +246,10 @@ def test_structs_of_go_are_named(tmp_path: Path, line: str) -> None:
     assert (
         "a struct of a Go program, which this program does not read: use kafka-topics --describe" in row["reasons"][0]
     )
+
+
+def test_a_checkpoint_of_a_broker_that_no_cluster_can_have_is_explained(tmp_path: Path) -> None:
+    file = tmp_path / f"replication-offset-checkpoint.broker-{'9' * 30}"
+    file.write_text("0\n1\norders 0 1\n")
+    with pytest.raises(SourceError, match="does not show which broker"):
+        load_snapshot(Source("c", (file,)))
