@@ -11,6 +11,7 @@ import pytest
 
 from pipelines.errors import SourceError
 from pipelines.ingest.format_registry import check_source, list_problems, read_files
+from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source, find_source
 from pipelines.ingest.text import MAX_FILE_BYTES
 from pipelines.ingest.unsupported_tables import find_table
