@@ -31,6 +31,7 @@ def find_findings(snapshot: Snapshot) -> ClusterFindings:
         incomplete_topics=len(incomplete),
         incomplete_topic_names=tuple(incomplete),
         missing_partitions=pc.sum(pc.subtract(topics["partitions"], topics["listed_partitions"])).as_py() or 0,
+        unplaced_partitions=int((~is_valid(partitions["replicas"])).sum()),
         inferred_partitions=int(to_flags(partitions["state_inferred"]).sum()),
         unknown_brokers=tuple(get_unknown_brokers(snapshot.brokers).tolist()),
         identity_conflicts=int(to_flags(pc.is_in(snapshot.conflicts["field"], pa.array(IDENTITY_FIELDS))).sum()),

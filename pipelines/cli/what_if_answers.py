@@ -144,7 +144,10 @@ def model_snapshot(
         remedy = "Add the output of kafka-topics --describe"
         if snapshot.partitions.num_rows:
             remedy += ", or use `run` to see where Kafka's schemes would place them"
-        sentences = [f"{remedy}.", *describe_source_findings(replace(find_findings(snapshot), unknown_brokers=()))]
+        sentences = [
+            f"{remedy}.",
+            *describe_source_findings(replace(find_findings(snapshot), unknown_brokers=(), unplaced_partitions=0)),
+        ]
         usable = " that can be used" if snapshot.quarantined else ""
         raise SourceError(snapshot.cluster_id, f"{snapshot.explain_no_replicas()}{usable}", " ".join(sentences))
     topics = fill_topics(snapshot.topics, defaults.min_insync_replicas, defaults.unclean_leader_election)

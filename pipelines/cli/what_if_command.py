@@ -136,7 +136,13 @@ _GAPS = {
 
 
 # Fields of SourceGaps that the verdict names.
-_IN_VERDICT = ("quarantined_records", "unused_files", "incomplete_topics", "state_inferred_partitions")
+_IN_VERDICT = (
+    "quarantined_records",
+    "unused_files",
+    "incomplete_topics",
+    "unplaced_partitions",
+    "state_inferred_partitions",
+)
 
 
 def _format_warnings(sentences: Sequence[str]) -> list[str]:

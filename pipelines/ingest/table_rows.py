@@ -30,7 +30,7 @@ def looks_like_row(line: str) -> bool:
 
     That is: two of Kafka's words with values, four keys with values, or four cells of a table, two of them numbers.
     """
-    line = line[:_MAX_LOOK]
+    line = line[:_MAX_LOOK].replace("^I", "\t")  # as cat -A shows tabs
     if not _DIGIT.search(line) or classify_noise(line) != PROSE or _RECAP.search(line):
         return False
     if len({word.lower().rstrip("s") for word in _WORD.findall(line)}) > 1:

@@ -23,7 +23,7 @@ FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
 -- findings: What is wrong already, and what the sources lack
 SELECT cluster_id, down_brokers, under_replicated_partitions, offline_partitions_of_deleted_topics,
        reassigned_partitions, quarantined_records, unused_files, incomplete_topics, incomplete_topic_names,
-       missing_partitions, inferred_partitions, unknown_brokers, identity_conflicts, warnings
+       missing_partitions, unplaced_partitions, inferred_partitions, unknown_brokers, identity_conflicts, warnings
 FROM (
   SELECT cluster_id, snapshot_id, sum(quarantined_records) AS quarantined_records,
          array_sort(collect_list(CASE WHEN forall(split(format, '[+]'), f -> f IN (
@@ -46,7 +46,7 @@ LEFT JOIN (
   SELECT cluster_id, snapshot_id,
          count_if(size(array_except(replicas, concat(
            isr, coalesce(observers, array()), coalesce(adding_replicas, array())))) > 0) AS under_replicated_partitions,
-         count_if(state_inferred) AS inferred_partitions,
+         count_if(replicas IS NULL) AS unplaced_partitions, count_if(state_inferred) AS inferred_partitions,
          count_if(size(coalesce(adding_replicas, array())) + size(coalesce(removing_replicas, array())) > 0)
            AS reassigned_partitions,
          count_if(leader < 0 AND marked_for_deletion) AS offline_partitions_of_deleted_topics

@@ -132,6 +132,7 @@ class ClusterFindings:
     incomplete_topics: int = 0  # of which the sources do not show, or may not show, all partitions
     incomplete_topic_names: Sequence[str] = ()
     missing_partitions: int = 0  # that topics declare, but no source shows
+    unplaced_partitions: int = 0  # of which no source shows the replicas: no answer covers them
     inferred_partitions: int = 0  # no source shows their leader or ISR: they count as healthy
     unknown_brokers: Sequence[int] = ()  # no source shows whether they are live
     identity_conflicts: int = 0  # two ids of a topic, or two hosts of a broker
@@ -198,6 +199,8 @@ def describe_source_findings(findings: ClusterFindings) -> Iterable[str]:
         lack = f"; {_count(missing, 'partition is', 'partitions are')} missing" if missing else ""
         subject = _count(count, "topic is", "topics are")
         yield f"{subject} not fully shown by the sources ({names}){lack}: no answer covers what is missing."
+    if count := findings.unplaced_partitions:
+        yield f"No source shows the replicas of {_count(count, 'partition', 'partitions')}: no answer covers them."
     if count := findings.inferred_partitions:
         subject = _count(count, "partition", "partitions")
         yield f"The sources do not show leader or ISR of {subject}: healthy is assumed."

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pipelines.stages.entity_shards import Shard, add_brokers, map_shards, read_partitions, unpack
+from pipelines.spark.entity_shards import Shard, add_brokers, map_shards, read_partitions, unpack
 from pipelines.tables.internal_tables import SCHEME_AGGREGATES
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 from udfs.failures import arrow_functions

@@ -13,7 +13,7 @@ from pipelines.ingest.format_registry import UNUSED_FORMATS
 from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, ENTITY_SCHEMAS, LOG, REPLICAS, USAGE
 from pipelines.ingest.merge.live_brokers import find_leading_down_brokers, get_live_brokers, infer_brokers
 from pipelines.ingest.merge.shard_facts import RecordOutcome
-from pipelines.stages.entity_shards import Shard, add_brokers, map_shards, read_brokers, read_partitions, unpack
+from pipelines.spark.entity_shards import Shard, add_brokers, map_shards, read_brokers, read_partitions, unpack
 from pipelines.tables import silver_tables
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy

@@ -10,6 +10,7 @@ from pipelines.ingest.text import PROSE, classify_noise
 _BROKER = re.compile(
     r"(?<![^\s>|\"'`*#])([^\s>|\"'`*#()]++) \(id: (-?[0-9]++) rack: ([^()\n]*+)\)\s*+-\s?(?:>|&gt;)\s*+(\(|ERROR\b|$)"
 )
+_EXCEPTION = re.compile(r"\b\w++(?<=Exception)")
 _FENCED = re.compile(r"^(.*?)\s++isFenced: (true|false)$")
 _VERSION = re.compile(
     r"[\s>|#]*+[A-Z]\w*+\([0-9]++\): (?:[0-9]++(?: to [0-9]++)?|UNSUPPORTED)(?: \[[^\]\n]*+\])?+,?\s*+"
@@ -49,6 +50,13 @@ def _parse_record(_context: str | None, raw: str) -> list[Fact]:
         "registered": match[4] == "(" if match[4] else None,  # whether it answered; None: the line is cut off
         "fenced": None if fenced is None else fenced[2] == "true",
     }
+    if values["registered"] is False:
+        error = _EXCEPTION.search(raw, match.end())
+        cause = f" ({error[0]})" if error else ""
+        values["warning"] = (
+            f"broker {broker_id} ({match[1]}) did not answer kafka-broker-api-versions{cause}: "
+            "it may be down, or not reachable from there"
+        )
     return [(FactKind.BROKER, values)]
 
 

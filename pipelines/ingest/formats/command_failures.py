@@ -50,7 +50,8 @@ _NOT_STARTED = re.compile(
 )
 _NO_ZNODE = re.compile(r"NoNode|Node does not exist")  # an answer of ZooKeeper
 # Answers of brokers that clients print. They do not end the command.
-_NO_LEADER = re.compile(r"(?i:leader[_ ]?not[_ ]?available)")
+# Not of the preferred leader: without it, another replica leads.
+_NO_LEADER = re.compile(r"(?i:(?<!preferred)(?<!preferred[_ ])leader[_ ]?not[_ ]?available)")
 _OF_LISTING = re.compile(r"(?i:replicas?|isrs?|[0-9] partitions)\b")  # a partition or topic, perhaps damaged
 _ENDS_COMMAND = ("while executing", "Exception in thread")
 _TOPIC_WITHOUT_LEADER = re.compile(r"([\w.-]{1,249}+)=LEADER_NOT_AVAILABLE|\b[Tt]opic '?([\w.-]{1,249}+)")

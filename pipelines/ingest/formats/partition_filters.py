@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from pipelines.ingest.formats.shell_words import Command
+from pipelines.ingest.formats.shell_words import VIEWERS, Command
 
 _MAX_NAME = 80  # characters of an option that a message repeats
 UNDER_MIN_ISR, AT_MIN_ISR = "under-min-isr-partitions", "at-min-isr-partitions"
@@ -26,8 +26,27 @@ _OTHER_ACTIONS = frozenset({"list", "create", "alter", "delete", "help", "versio
 _ALL_TOPICS = frozenset({".*", ".+", "^.*$", "*", ""})
 _VARIABLE = re.compile(r"\$|\{\}|%|<")
 _KCAT_VALUES = frozenset("btpXFGocDKfsSmdk")  # options of kcat that a value follows
-_LABELS = re.compile(r"(?:topic|partition|leader|replicas|isr)s?:?", re.I)
-_ROWS = re.compile(r"leader|replica|isr|partition", re.I)
+# What all lines of a listing, or all records of a log, have.
+_LABELS = re.compile(r"(?:topic|partition|leader|replicas|isr)s?:?|payload:?|_?record", re.I)
+# Patterns of lines that show no partition: logs, and records of a metadata log that are not about placement.
+_NOISE = re.compile(
+    r"warn|info|debug|error|exception|log4j|slf4j|deprecat|java|openjdk|option|picked|grep|\^\$|^[\W_]*$"
+    r"|no_?op|feature|producer_?ids|access_?control|scram|quota|delegation|base_?offset|dumping|starting",
+    re.I,
+)
+_ELEMENTS = re.compile(r"\bselect\(|\[-?[0-9]|\[:|\b(?:first|last|limit)\b")  # of jq: only some of a document
+_EDGES = re.compile(r"^(?:\\s[*+]?|[\s^\"'\\])+|[\s\"'$\\]+$")  # of a pattern: anchors, blanks, quotes
+_DELETES = re.compile(r"(?:[0-9$]|/)d\b")  # of sed
+_GREPS = frozenset(["egrep", "fgrep", "findstr", "grep", "rg", "Select-String", "sls", "zgrep"])
+# They take a pattern or a program before a file.
+_WITH_PATTERN = _GREPS | frozenset(["awk", "gawk", "jq", "mawk", "sed"])
+_REDIRECT = frozenset({">", ">>"})
+# Files that list no partitions: logs of servers, settings.
+_OTHER_FILES = re.compile(
+    r"/(?:var/log|etc|proc)/|(?:server|controller|state-change|kafka\w*+|cleaner|authorizer|request|gc|zookeeper|connect)"
+    r"[\w.-]{0,80}\.log\b|\.(?:properties|conf|cfg|ini|ya?ml|sh|env|service)$|(?:^|/)(?:hosts|syslog|messages)$",
+    re.I,
+)
 
 
 class Selection(NamedTuple):
@@ -55,6 +74,10 @@ def find_selection(command: Command) -> Selection | None:
         selection = _find_kcat_topic(command.words)
     elif command.tool == "rpk":
         selection = _find_rpk_topic(command.words)
+    elif command.tool == "kafka-dump-log":
+        selection = _find_max_bytes(command.words)
+    elif find_viewed_file(command) is not None:
+        selection = _find_viewed_part(command)
     else:
         selection = _find_option(command)
     return selection or next(filter(None, map(_find_filter, command.pipes)), None)
@@ -70,6 +93,8 @@ def lists_partitions(command: Command) -> bool:
         )
     if command.tool == "kafka-list-topic":  # Kafka 0.8.0
         return True
+    if command.tool == "kafka-dump-log":
+        return any(name.startswith("cluster-m") for name, _ in read_options(command.words))
     if command.tool not in ("", "kafka-topics"):
         return False
     options = dict(read_options(command.words))
@@ -78,6 +103,44 @@ def lists_partitions(command: Command) -> bool:
     return not _OTHER_ACTIONS & options.keys() and any(
         pattern.fullmatch(name) for pattern, *_ in _FILTERS for name in options
     )
+
+
+def find_viewed_file(command: Command) -> str | None:
+    """Return the file that a command such as cat or grep shows; None for another command, or a file of other things."""
+    if command.tool not in VIEWERS:
+        return None
+    arguments = _cut_redirects(command.words)
+    words = [word for word in arguments if not word.startswith("-")]
+    if "<" in words:
+        words = words[words.index("<") + 1 :]
+    else:
+        has_pattern = command.tool in _WITH_PATTERN and not any(word.startswith("-e") for word in arguments)
+        words = [word for word in words[has_pattern:] if not word.isdigit()]
+    return words[-1] if words and not _OTHER_FILES.search(words[-1]) else None
+
+
+def _cut_redirects(words: Sequence[str]) -> Sequence[str]:
+    """Return the words of a command before those that say where its output goes, as in 2>/dev/null."""
+    at = next((i for i, word in enumerate(words) if word.startswith(">")), len(words))
+    return words[: at - 1 if at < len(words) and words[at - 1 : at] == ["2"] else at]
+
+
+def find_saved_file(command: Command) -> str | None:
+    """Return the file that the output of a command goes to instead of the terminal, or None."""
+    words = ["", *(command.pipes[-1] if command.pipes else command.words)]
+    files = (words[i + 1] for i, word in enumerate(words[:-1]) if word in _REDIRECT and words[i - 1] != "2")
+    return next(files, None)
+
+
+def _find_viewed_part(command: Command) -> Selection | None:
+    words = [command.tool, *_cut_redirects(command.words)]
+    part = _find_filter(words, find_viewed_file(command))
+    return None if part is None else Selection(" ".join(words)[:_MAX_NAME])
+
+
+def _find_max_bytes(words: Sequence[str]) -> Selection | None:
+    value = dict(read_options(words)).get("max-bytes")
+    return None if value is None else Selection(f"--max-bytes {value}"[:_MAX_NAME])
 
 
 def _find_option(command: Command) -> Selection | None:
@@ -133,19 +196,17 @@ def _read_regexes(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     return ((name, value) for name, value in pairwise(words) if name in ("-r", "--regex"))
 
 
-def _find_filter(words: Sequence[str]) -> Selection | None:
-    """Return why a command that reads the output of another passes on only a part of it."""
+def _find_filter(words: Sequence[str], file: str | None = None) -> Selection | None:
+    """Return why a command that reads the output of another, or a file, passes on only a part of it."""
     if not words:
         return None
-    name, arguments = words[0].rpartition("/")[2], words[1:]
+    name = words[0].rpartition("/")[2]
+    arguments = [word for word in words[1:] if word != file]
     patterns = [word for word in arguments if not word.startswith("-")]
     pattern = patterns[0] if patterns else ""
-    flags = "".join(word for word in arguments if word.startswith("-"))
-    if name in ("grep", "egrep", "fgrep", "zgrep", "rg", "findstr", "Select-String", "sls"):
-        if "v" in flags.replace("--invert-match", "v"):  # without noise, or without some partitions
-            is_part = _ROWS.search(pattern) is not None
-        else:
-            is_part = not all(_LABELS.fullmatch(part.strip(r"\s^")) for part in re.split(r"\\?\|", pattern))
+    flags = "".join(word for word in arguments if word.startswith("-") and not word.startswith("--"))
+    if name in _GREPS:
+        is_part = _leaves_out(patterns, is_inverted="v" in flags or "--invert-match" in arguments)
     elif name == "head":
         is_part = True
     elif name == "tail":
@@ -153,7 +214,17 @@ def _find_filter(words: Sequence[str]) -> Selection | None:
     elif name in ("awk", "gawk", "mawk"):
         is_part = not pattern.lstrip().startswith("{")
     elif name == "sed":
-        is_part = "n" in flags
+        is_part = "n" in flags or _DELETES.search(pattern) is not None
+    elif name == "jq":
+        is_part = _ELEMENTS.search(pattern) is not None
     else:
         is_part = False
     return Selection(f"| {' '.join(words)}"[:_MAX_NAME]) if is_part else None
+
+
+def _leaves_out(patterns: Sequence[str], is_inverted: bool) -> bool:
+    """Return whether grep leaves out lines that may show partitions."""
+    parts = [_EDGES.sub("", part) for pattern in patterns for part in re.split(r"\\?\|", pattern)]
+    if is_inverted:  # without noise, or without some partitions
+        return not all(map(_NOISE.search, parts))
+    return not all(map(_LABELS.fullmatch, parts))

@@ -1,6 +1,7 @@
-"""What kafka-reassign-partitions prints of reassignments: `--list`, and the lines of `--verify` that name replicas.
+"""What kafka-reassign-partitions prints of the cluster as it is now: `--list`, and lines of `--verify` and `--execute`.
 
-Unlike an assignment in a file, this is what the cluster shows now.
+`--verify` names replicas that are not those of the reassignment, running reassignments and replicas without a live log.
+Source: ReassignPartitionsCommand of Kafka 0.8 to 4.1.
 """
 
 import re
@@ -18,6 +19,7 @@ _LISTED = re.compile(
 )
 _NEARLY_LISTED = re.compile(_START + r"[a-zA-Z0-9._-]++:\s++replicas: ?[0-9]")
 _LIST_MESSAGE = re.compile(_START + r"(?:No partition reassignments found|Current partition reassignments:)", re.I)
+_PARTITION = r"(?:[a-zA-Z0-9._-]++|\[[a-zA-Z0-9._-]++, ?[0-9]++\])"  # topic-0, or [topic,0] of old versions
 # Of `--verify`: the partition's replicas are not those of the reassignment. The second is of Kafka before 2.6.
 _VERIFIED = (
     re.compile(
@@ -26,21 +28,29 @@ _VERIFIED = (
     ),
     re.compile(
         _START + r"ERROR: Assigned replicas \((?P<replicas>[0-9,]++)\) don't match the list of replicas for "
-        r"reassignment \([0-9,]++\) for partition (?P<partition>[a-zA-Z0-9._-]++)[\s`]*+"
+        rf"reassignment \([0-9,]++\) for partition (?P<partition>{_PARTITION})[\s`]*+"
     ),
 )
 _NEARLY_VERIFIED = re.compile(
     _START + r"(?:There is no active reassignment of partition [^\s,]++, but|ERROR: Assigned replicas)"
 )
-_RUNNING = re.compile(
-    _START + r"Reassignment of partition (?P<partition>[a-zA-Z0-9._-]++) is still in progress\.?[\s`]*+"
+_RUNNING = re.compile(_START + rf"Reassignment of partition (?P<partition>{_PARTITION}) is still in progress\.?[\s`]*+")
+_EXISTING = re.compile(
+    _START + r"(?:There is an existing assignment running"
+    r"|(?:Partitions reassignment failed due to |[a-z.]++AdminCommandFailedException: )?"
+    r"Partition reassignment currently in progress for )"
 )
+_WITHOUT_LIVE_LOG = re.compile(
+    _START + rf"Partition (?P<partition>{_PARTITION}) (?:is not|cannot be) found in any live log dir(?:ectory)? "
+    r"on broker (?P<broker>[0-9]++)\b"
+)
+_WARNED = (_RUNNING, _EXISTING, _WITHOUT_LIVE_LOG)
 _MAX_LOOK = 2_000  # characters of a line that are compared
 
 
 def _is_line(line: str) -> bool:
     line = line[:_MAX_LOOK]
-    patterns = (_NEARLY_LISTED, _LIST_MESSAGE, _NEARLY_VERIFIED, _RUNNING)
+    patterns = (_NEARLY_LISTED, _LIST_MESSAGE, _NEARLY_VERIFIED, *_WARNED)
     return any(pattern.match(line) is not None for pattern in patterns)
 
 
@@ -49,11 +59,23 @@ def _read_records(text: str, _path: str) -> Records:
 
 
 def _read_rows(text: str) -> Iterator[Row]:
-    """Yield each line; the first that shows a running reassignment has the count of all as its context."""
+    """Yield each line; the first of several that show the same has the warning of all as its context."""
     lines = split_lines(text)
-    running = [i for i, line in enumerate(lines) if _RUNNING.match(line)]
+    matches: dict[re.Pattern[str], dict[int, re.Match[str]]] = {pattern: {} for pattern in _WARNED}
     for i, line in enumerate(lines):
-        yield i + 1, str(len(running)) if running and i == running[0] else None, line
+        for pattern in _WARNED:
+            if match := pattern.match(line[:_MAX_LOOK]):
+                matches[pattern][i] = match
+    running, existing, without_log = matches.values()
+    warnings = {}
+    if running:
+        warnings[min(running)] = _describe_running([match["partition"] for match in running.values()])
+    elif existing:
+        warnings[min(existing)] = "a reassignment of partitions is running: their replicas change"
+    if without_log:
+        warnings[min(without_log)] = _describe_without_log(list(without_log.values()))
+    for i, line in enumerate(lines):
+        yield i + 1, warnings.get(i), line
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
@@ -63,17 +85,31 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
         return [_build_partition(listed[1], _split_ids(listed[2]), moves)]
     if verified := next(filter(None, (pattern.fullmatch(raw) for pattern in _VERIFIED)), None):
         return [_build_partition(verified["partition"], _split_ids(verified["replicas"]), {})]
-    if running := _RUNNING.fullmatch(raw):
-        return ignore(TOOL_MESSAGE, _describe_running(running["partition"], int(context)) if context else None)
+    if any(pattern.match(raw[:_MAX_LOOK]) for pattern in _WARNED):
+        return ignore(TOOL_MESSAGE, context)
     if _NEARLY_LISTED.match(raw) or _NEARLY_VERIFIED.match(raw):
         raise unparsable(f"{quote(raw.strip())} is no whole line of kafka-reassign-partitions (cut off?)")
-    return ignore(TOOL_MESSAGE if _LIST_MESSAGE.match(raw) or _RUNNING.match(raw) else classify_noise(raw))
+    return ignore(TOOL_MESSAGE if _LIST_MESSAGE.match(raw) else classify_noise(raw))
 
 
-def _describe_running(partition: str, count: int) -> str:
-    if count == 1:
-        return f"a reassignment of partition {partition} is running: its replicas change"
-    return f"reassignments of {count_of(count, 'partition')} are running, as of {partition}: their replicas change"
+def _describe_running(partitions: list[str]) -> str:
+    first = _join_name(partitions[0])
+    if len(partitions) == 1:
+        return f"a reassignment of partition {first} is running: its replicas change"
+    count = count_of(len(partitions), "partition")
+    return f"reassignments of {count} are running, as of {first}: their replicas change"
+
+
+def _describe_without_log(matches: list[re.Match[str]]) -> str:
+    place = f"partition {_join_name(matches[0]['partition'])} on broker {matches[0]['broker']}"
+    if len(matches) == 1:
+        return f"the replica of {place} is in no live log directory: it may be offline"
+    return f"{len(matches)} replicas, as of {place}, are in no live log directory: they may be offline"
+
+
+def _join_name(partition: str) -> str:
+    """Return the name of a partition as Kafka prints it now: [topic,0] becomes topic-0."""
+    return "-".join(re.split(", ?", partition.strip("[]")))
 
 
 def _split_ids(text: str) -> list[int]:
@@ -81,7 +117,7 @@ def _split_ids(text: str) -> list[int]:
 
 
 def _build_partition(name: str, replicas: list[int], moves: dict[str, list[int]]) -> Fact:
-    topic, dash, partition = name.rpartition("-")
+    topic, dash, partition = _join_name(name).rpartition("-")
     if not dash:
         raise unparsable(f"{quote(name)} is not TOPIC-PARTITION")
     if not replicas:

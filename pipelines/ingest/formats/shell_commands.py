@@ -4,7 +4,7 @@ They say what the data below them lacks: a filter shows only some of the partiti
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pipelines.ingest.formats.bootstrap_servers import (
@@ -15,7 +15,13 @@ from pipelines.ingest.formats.bootstrap_servers import (
     names_a_cluster,
 )
 from pipelines.ingest.formats.command_failures import find_failure, find_leaderless_topics
-from pipelines.ingest.formats.partition_filters import Selection, find_selection, lists_partitions
+from pipelines.ingest.formats.partition_filters import (
+    Selection,
+    find_saved_file,
+    find_selection,
+    find_viewed_file,
+    lists_partitions,
+)
 from pipelines.ingest.formats.shell_words import Command, begins_command, is_continued, is_rest, parse_commands
 from pipelines.ingest.source_format import Fact, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import PROMPT, PROSE, classify_noise, split_lines
@@ -72,18 +78,22 @@ def _describe_commands(lines: Sequence[str]) -> dict[int, dict[str, Any]]:
     topics: dict[str, str] = {}  # topics that commands show alone -> the option of the first
     first_with_topic = 0
     clusters: list[tuple[Servers, int]] = []  # servers of each, and the line that asks them first
-    for command in find_commands(lines):
+    commands = list(find_commands(lines))
+    viewed = {find_viewed_file(part) for command in commands for part in command.parts} - {None}
+    saved: dict[str, Selection | None] = {}  # files with the output of a command that lists partitions
+    for command in commands:
         number = command.line_number
         for line in range(number, command.last_line + 1):
             contexts[line] = {"reason": PROMPT}
         warnings = list(filter(None, (_compare_servers(part, number, clusters) for part in command.parts)))
         # The next command or error directly below it: it printed nothing.
         is_empty = command.last_line < len(lines) and _is_line(lines[command.last_line])
-        listings = [] if is_empty else [part for part in command.parts if lists_partitions(part)]
-        selections = [find_selection(part) for part in listings]
-        if listings:
+        selections = list(_find_selections(command.parts, viewed, saved))
+        if is_empty:
+            selections = []
+        if selections:
             contexts[number]["is_selection"] = None not in selections
-        if listings and (selection := selections[0]) is not None and None not in selections:
+        if selections and (selection := selections[0]) is not None and None not in selections:
             if selection.topic is None:
                 warnings.append(_describe_filter(selection))
                 contexts[number]["selection"] = selection.isr_option if len(selections) == 1 else None
@@ -98,6 +108,26 @@ def _describe_commands(lines: Sequence[str]) -> dict[int, dict[str, Any]]:
         below = contexts[first_with_topic]
         below["warning"] = "; ".join(filter(None, (below.get("warning"), _describe_topics(topics))))
     return contexts
+
+
+def _find_selections(
+    parts: Sequence[Command], viewed: Collection[str | None], saved: dict[str, Selection | None]
+) -> Iterator[Selection | None]:
+    """Yield why each listing that a command prints shows only some partitions, or None if it shows all.
+
+    viewed: files that commands show; saved: files that have listings, added to.
+    """
+    for part in parts:
+        selection, own = find_selection(part), find_viewed_file(part)
+        is_of_file = own is not None and (own in saved or selection is not None)
+        if not is_of_file and not lists_partitions(part):
+            continue
+        selection = selection or saved.get(own or "")
+        file = find_saved_file(part)
+        if file is not None and file in viewed:  # it is shown below
+            saved[file] = selection
+        else:
+            yield selection
 
 
 def _compare_servers(command: Command, line_number: int, clusters: list[tuple[Servers, int]]) -> str | None:
@@ -120,6 +150,8 @@ def describe_two_clusters(servers: str, place: str, other: str) -> str:
 def _describe_filter(selection: Selection) -> str:
     if selection.option.startswith("|"):
         return f"{selection.option} passes on only some lines: run the command without it"
+    if not selection.option.startswith("-"):
+        return f"{selection.option} shows only some lines of the file: show all of it"
     if selection.option == "--topics-with-overrides":
         return f"{selection.option} shows no partitions: run it without"
     return f"{selection.option} shows only {selection.selected}: run it without"

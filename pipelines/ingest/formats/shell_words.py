@@ -1,4 +1,4 @@
-"""Finds the commands of Kafka's tools in lines of a shell session, and splits them into words and pipes."""
+"""Finds commands of Kafka's tools, and those that show a file, in lines of a shell session; splits them into words."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -20,6 +20,37 @@ _WRAPPERS = (
 _BEFORE = re.compile(
     rf"[\s>|+*`#\"'-]*+(?:[^\n]{{0,300}}[$#%>❯➜»]\s*+|\\\s*+)?[\s`\"'({{]*+(?:do\s++|(?:{_WRAPPERS})(?![\w-])[^\n]{{0,500}})?+"
 )
+# Commands that show the lines of a file, all or some.
+VIEWERS = frozenset(
+    (
+        *(
+            "awk",
+            "bat",
+            "cat",
+            "column",
+            "egrep",
+            "fgrep",
+            "findstr",
+            "gawk",
+            "gc",
+            "Get-Content",
+            "grep",
+            "head",
+            "jq",
+        ),
+        *("less", "mawk", "more", "rg", "sed", "Select-String", "sls", "sort", "tac", "tail", "type", "zcat", "zgrep"),
+        "zless",
+    )
+)
+_SHELL_PROMPT = (
+    r"\$|[❯➜]|\[[^\]\n]{1,100}\]\s?[$#%]|[\w.-]++@[^\s$#%>]{1,100}[ ~]{0,2}[$#%>]|(?:ba|z|c|k)?sh-?[0-9.]*+[$#%]"
+    r"|PS [^>\n]{0,200}>|[A-Za-z]:\\[^>\n]{0,200}>|[/~][^\s$#%]{0,100} ?[$#]"
+)
+_VIEW = rf"(?:sudo\s++)?(?:[\w.~-]*+/)*+(?:{'|'.join(map(re.escape, sorted(VIEWERS)))})\s++\S"
+# Without a prompt, or behind a mark of a comment or a quote, only a line that names a file is a command.
+_VIEWS = re.compile(
+    rf"\s*+(?:(?:{_SHELL_PROMPT})\s*+{_VIEW}|[#%>`»]?\s*+{_VIEW}[^\n]{{0,500}}?\.(?:csv|gz|json|log|out|txt)\b)"
+)
 _INTRODUCES = re.compile(r":[\s`*_]*+$")  # a sentence before the output of the command that it names
 _LISTS = re.compile(r"[-–—]{1,2}describe\b|\s-[A-Za-z]*L")
 _CONTINUED = re.compile(r"[\\^`]\s*+$")
@@ -37,15 +68,17 @@ _QUOTES = str.maketrans("", "", "\"'`")
 class Command(NamedTuple):
     """A command of a tool, as its words, and the words of each command that its output is piped into."""
 
-    tool: str  # without folder and suffix; empty = only flags of a command are shown
+    tool: str  # without folder and suffix; empty = only flags of a command are shown; or what shows a file: cat, grep
     words: Sequence[str]
     pipes: Sequence[Sequence[str]]
     is_repeated: bool = False  # in a loop, perhaps over all topics
 
 
 def begins_command(line: str) -> bool:
-    """Return whether a line is a command of a tool, or a sentence that ends by naming one."""
+    """Return whether a line is a command of a tool or one that shows a file, or a sentence that ends by naming one."""
     line = line[:MAX_LOOK]
+    if _VIEWS.match(line):
+        return True
     if not any(mark in line for mark in ("kafka-", "kcat", "kafkacat", "rpk ")):
         return False
     tool = _TOOL.search(line)
@@ -88,6 +121,8 @@ def _split_pipes(words: Sequence[str]) -> Iterator[Command]:
             groups[-1].append(word.translate(_QUOTES))
     for i, group in enumerate(groups):
         tool, rest = _find_tool(group)
+        if tool is None and not pipes[i]:
+            tool, rest = _find_viewer(group)
         if tool is None and not (i == 0 and any(word.startswith(("--", "–", "—")) for word in group)):
             continue
         after = next((j for j in range(i + 1, len(groups)) if not pipes[j]), len(groups))
@@ -99,4 +134,11 @@ def _find_tool(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
         following = words[i + 1] if i + 1 < len(words) else ""
         if tool := _TOOL.fullmatch(word) or (_TOOL.match(f"{word} {following}") if word == "rpk" else None):
             return tool[1], words[i + 1 :]
+    return None, words
+
+
+def _find_viewer(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
+    for i, word in enumerate(words[:-1]):
+        if (name := word.rpartition("/")[2]) in VIEWERS:
+            return name, words[i + 1 :]
     return None, words

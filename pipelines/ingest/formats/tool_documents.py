@@ -12,9 +12,12 @@ from pipelines.ingest.formats.checked_values import (
     quote,
     unparsable,
 )
+from pipelines.ingest.formats.failed_elections import describe_failed_elections
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 
 _CURRENT, _PROPOSED = "current", "proposed"
+_WARNING = "warning: "  # begins the context of a message
+_STATE_MESSAGE = "message on the state of partitions"
 _ELEMENT = re.compile(r'"partitions"\s*:\s*\[\s*(?:\{[^{}]*"(?:topic|partition)"\s*:|\])')
 # A partition of an assignment, or an array of them, without the object around them.
 _BARE = re.compile(
@@ -43,6 +46,10 @@ _MESSAGE = re.compile(
     re.I,
 )
 
+# Of Kafka before 2.6, whose describe does not show which replicas a reassignment adds and removes.
+_STARTED = re.compile(r"^[ \t]*+Successfully started reassignment of partitions", re.M)
+_COMPLETED = re.compile(r"^[ \t]*+Reassignment of partition \S++ (?:is completed|completed successfully)", re.M)
+
 
 def _is_line(line: str) -> bool:
     return any(title.match(line) for title, _ in _TITLES) or _MESSAGE.match(line) is not None
@@ -54,13 +61,26 @@ def _is_assignment(text: str) -> bool:
     return _ELEMENT.search(text) is not None or _BARE.match(text) is not None
 
 
+def _describe_messages(text: str) -> dict[int, str | None]:
+    """Return {line number: warning} of what the tools' messages say of the cluster; None: an earlier line counts it."""
+    warnings = describe_failed_elections(text)
+    starts = [match.start() for match in _STARTED.finditer(text)] if "started reassignment of" in text else []
+    if starts and not _COMPLETED.search(text, starts[-1]):
+        line = text.count("\n", 0, starts[-1]) + 1
+        warnings[line] = "a reassignment of partitions was started: their replicas change until it completes"
+    return warnings
+
+
 def _read_reassignment(text: str, _path: str) -> Records:
     def read_rows() -> Iterator[Row]:
+        warnings = _describe_messages(text)
         assignment = _CURRENT
         for event in documents.walk_documents(text, [("partitions",), ()]):
             if event.kind == documents.JsonEventKind.LINE:
                 assignment = next((name for title, name in _TITLES if title.match(event.raw)), assignment)
-            if event.kind == documents.JsonEventKind.FOREIGN and _BARE.match(event.raw):
+            if event.kind == documents.JsonEventKind.LINE and event.line in warnings:
+                yield event.line, _WARNING + (warnings[event.line] or ""), event.raw
+            elif event.kind == documents.JsonEventKind.FOREIGN and _BARE.match(event.raw):
                 yield event.line, assignment, event.raw  # a partition alone, as jq prints them
             elif (row := documents.to_row(event, "partitions")) is not None:
                 yield row
@@ -71,6 +91,8 @@ def _read_reassignment(text: str, _path: str) -> Records:
 
 
 def _parse_partition(assignment: str, raw: str) -> list[Fact]:
+    if assignment.startswith(_WARNING):
+        return ignore(_STATE_MESSAGE, assignment.removeprefix(_WARNING) or None)
     if assignment == _PROPOSED:
         return ignore("proposed assignment")
     partition = parse_object(raw, "the partition", "the partition")

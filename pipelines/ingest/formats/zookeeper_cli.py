@@ -5,42 +5,34 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipelines.ingest.formats import zookeeper_json as znodes
 from pipelines.ingest.formats.checked_values import BadValueError, unparsable
+from pipelines.ingest.formats.zookeeper_commands import (
+    LIST_TREE,
+    LISTS,
+    MISSING,
+    Request,
+    begins_here_document,
+    has_prompt,
+    is_of_here_document,
+    names_shell,
+    parse_requests,
+    strip_prompt,
+)
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Signature, ignore
 from pipelines.ingest.text import LOG_LINE, PROMPT, classify_noise, split_lines
 
 _STAT_LINE = "stat line"
 _NO_SUCH_NODE = "node does not exist"
-# Operations: the requested znode does not exist; a line of `ls -R`, which names the znodes below a path.
-_MISSING, _LIST_TREE = "missing", "ls -R"
-
-
-class _Request(NamedTuple):
-    """What a line answers."""
-
-    operation: str
-    path: str  # of a znode
-    children: list[str] | None = None  # of a znode that `ls -R` names
-
-
-_ZK_PROMPT = re.compile(r"\s*\[zk: [^\]]*\]\s?")
 _STAT = re.compile(
     r"\s*(?:[cmp]Zxid|[cm]time|cversion|dataVersion|aclVersion|ephemeralOwner|dataLength|numChildren)\s*=", re.I
 )
 _NO_NODE = re.compile(r"Node does not exist|NoNodeException|KeeperErrorCode = NoNode")
 _MISSING_PATH = re.compile(r"(?:Node does not exist:?|NoNode for)\s+(/\S*)")
 _WATCH = re.compile(r"\s*(?:WATCHER::|WatchedEvent\b)")
-_LISTS = ("ls", "ls2")
-_OPERATIONS = ("get", *_LISTS, "stat", "getEphemerals")
-_SHELLS = ("zkCli", "zookeeper-shell")
-_NO_QUOTES = str.maketrans({"'": " ", '"': " "})
-# A bare path, perhaps decorated by the script that printed it (`=== /brokers/ids/0 ===`).
-_BARE_PATH = re.compile(r"[\s=#>*:-]*+(?P<path>/[\w./-]++)[\s=#*:-]*+")
 _PATH_AND_DATA = re.compile(r"\s*+(?P<path>/[\w./-]++)[\s=:]++(?P<data>\{.*)")
 _PATH = re.compile(r"/\S*+")
 _LISTING = re.compile(r"\[[^\[\]{}\":]*\]?")
@@ -49,54 +41,126 @@ _SESSION = re.compile(r"\s*+\[zk: |[cmp]Zxid = 0x|Connecting to \S++:\d++$|Welco
 
 
 def _is_line(line: str) -> bool:
-    if _SESSION.match(line):
+    if _SESSION.match(line) or begins_here_document(line):
         return True
-    request = _parse_command(_strip_prompt(line))
-    if request is None:
+    requests = parse_requests(strip_prompt(line))
+    if not requests:
         data = _PATH_AND_DATA.fullmatch(line)
         return data is not None and znodes.is_kafka_path(data["path"])
-    return znodes.is_kafka_path(request.path) or any(shell in line for shell in _SHELLS)
+    return names_shell(line) or any(znodes.is_kafka_path(request.path) for request in requests)
 
 
 def _is_request(line: str) -> bool:
-    return _parse_command(_strip_prompt(line)) is not None
+    return bool(parse_requests(strip_prompt(line)))
 
 
 def _read_records(text: str, _path: str) -> Records:
-    rows = list(_read_requests(text))
+    rows = _Session().read_rows(text)
     mentions = _Mentions()
-    for _, request, line in rows:
-        znode = _PATH_AND_DATA.fullmatch(line) if request is None else None
+    for _, answered, line in rows:
+        znode = _PATH_AND_DATA.fullmatch(line) if answered is None else None
         with suppress(BadValueError):  # the record will be rejected
             if znode:
                 mentions.add(znode["path"], znodes.parse_znode(znode["path"], znode["data"]))
-            elif request is not None and request.operation != _MISSING:
-                mentions.add(request.path, _parse_answer(request, line))
-    return Records.from_rows((number, _build_context(request, mentions, line), line) for number, request, line in rows)
+            elif isinstance(answered, Request) and answered.operation != MISSING:
+                mentions.add(answered.path, _parse_answer(answered, line))
+    return Records.from_rows(
+        (number, _build_context(answered, mentions, line), line) for number, answered, line in rows
+    )
 
 
-def _read_requests(text: str) -> Iterator[tuple[int, _Request | None, str]]:
-    """Yield (line number, request that the line answers: its data, its listing or its absence; line)."""
-    pending: _Request | None = None
-    tree: dict[str, list[str]] = {}  # the children of the znodes that the last `ls -R` has named
-    for number, line in enumerate(split_lines(text), 1):
-        request: _Request | None = None
-        rest = _strip_prompt(line)
-        if pending is not None and pending.operation == _LIST_TREE and _is_below(line.strip(), pending.path):
-            request = _add_to_tree(tree, line.strip())
-        elif (command := _parse_command(rest)) is not None:
-            pending, tree = command, {}
+class _Session:
+    """Follows a session, and says which request each line answers."""
+
+    def __init__(self) -> None:
+        # Line number; request that the line answers, or why that is unknown, or None; line.
+        self._rows: list[tuple[int, Request | str | None, str]] = []
+        self._pending: list[Request] = []  # requests that may still be answered
+        self._answers: list[int] = []  # rows that answer several requests
+        self._tree: dict[str, list[str]] = {}  # the children of the znodes that the last `ls -R` has named
+        self._is_here_document = False
+
+    def read_rows(self, text: str) -> list[tuple[int, Request | str | None, str]]:
+        """Return a row for each line: its data, its listing or its absence answers a request."""
+        for number, line in enumerate(split_lines(text), 1):
+            self._rows.append((number, self._find_request(line), line))
+        self._pair_answers()
+        return self._rows
+
+    def _find_request(self, line: str) -> Request | str | None:
+        rest = strip_prompt(line)
+        if any(r.operation == LIST_TREE and _is_below(line.strip(), r.path) for r in self._pending):
+            return _add_to_tree(self._tree, line.strip())
+        requests = parse_requests(rest)
+        self._is_here_document = self._is_here_document and is_of_here_document(line)
+        if self._is_here_document:
+            self._pending += requests
+        elif begins_here_document(line):
+            self._begin(requests)
+            self._is_here_document = True
+        elif requests:
+            self._begin(requests)
+        elif self._count_unlisted() > 1:
+            if _NO_NODE.search(line) or _is_answer(rest, "get") or _is_answer(rest, "ls"):
+                self._answers.append(len(self._rows))
         elif _NO_NODE.search(line):
-            if named := _MISSING_PATH.search(line):
-                request = _Request(_MISSING, named[1])
-            elif pending is not None:
-                request = _Request(_MISSING, pending.path)
-            pending = None
-        elif pending is not None and _is_answer(rest, pending.operation):
-            request = pending
-            if pending.operation == "get" or pending.operation in _LISTS:
-                pending = None
-        yield number, request, line
+            return self._find_missing(line)
+        else:
+            return self._answer_one(rest)
+        return None
+
+    def _begin(self, requests: list[Request]) -> None:
+        self._pair_answers()
+        self._pending, self._tree = requests, {}
+
+    def _count_unlisted(self) -> int:
+        """Return how many requests wait for an answer that does not name its path."""
+        return sum(request.operation != LIST_TREE for request in self._pending)
+
+    def _find_missing(self, line: str) -> Request | None:
+        named = _MISSING_PATH.search(line)
+        path = named[1] if named else next((request.path for request in self._pending), None)
+        self._pending = []
+        return None if path is None else Request(MISSING, path)
+
+    def _answer_one(self, rest: str) -> Request | str | None:
+        request = next((request for request in self._pending if request.operation != LIST_TREE), None)
+        if request is None or not _is_answer(rest, request.operation):
+            return None
+        if request.has_variable:
+            return _describe_variable(request)
+        self._pending.remove(request)
+        return request
+
+    def _pair_answers(self) -> None:
+        """Give the answers to several commands to these in order, if there are as many and each fits."""
+        requests = [r for r in self._pending if r.operation == "get" or r.operation in LISTS]
+        lines = [self._rows[at][2] for at in self._answers]
+        unclear = next((_describe_variable(request) for request in requests if request.has_variable), None)
+        if unclear is None and not (len(requests) == len(lines) and all(map(_fits, requests, lines))):
+            counted = f"{len(lines)} {'answer' if len(lines) == 1 else 'answers'} to {len(self._pending)} commands"
+            unclear = f"{counted}: which answers which is unknown, run each command alone"
+        for i, at in enumerate(self._answers):
+            number, _, line = self._rows[at]
+            answered: Request | str | None = unclear or requests[i]
+            if _NO_NODE.search(line):
+                named = _MISSING_PATH.search(line)
+                path = named[1] if named else requests[i].path if unclear is None else None
+                answered = None if path is None else Request(MISSING, path)
+            self._rows[at] = (number, answered, line)
+        self._answers = []
+
+
+def _describe_variable(request: Request) -> str:
+    return f"{request.path} has a variable: run a command for each znode"
+
+
+def _fits(request: Request, line: str) -> bool:
+    """Return whether a line may answer a request."""
+    if _NO_NODE.search(line):
+        named = _MISSING_PATH.search(line)
+        return named is None or named[1] == request.path
+    return _is_answer(strip_prompt(line), request.operation)
 
 
 def _is_below(line: str, path: str) -> bool:
@@ -105,24 +169,29 @@ def _is_below(line: str, path: str) -> bool:
     return is_inside and _PATH.fullmatch(line) is not None
 
 
-def _add_to_tree(tree: dict[str, list[str]], path: str) -> _Request:
+def _add_to_tree(tree: dict[str, list[str]], path: str) -> Request:
     """Return the request that a line of `ls -R` answers; its children are added as the lines below name them."""
     parent, _, name = path.rpartition("/")
     if path not in tree and parent in tree:
         tree[parent].append(name)
-    return _Request(_LIST_TREE, path, tree.setdefault(path, []))
+    return Request(LIST_TREE, path, tree.setdefault(path, []))
 
 
-def _build_context(request: _Request | None, mentions: _Mentions, line: str) -> str | None:
-    """Return the context of a line: its request, and the brokers that it shows to be unregistered."""
+def _build_context(request: Request | str | None, mentions: _Mentions, line: str) -> str | None:
+    """Return the context of a line: its request, and the brokers that it shows to be unregistered.
+
+    request: or why it is unknown.
+    """
     if request is None:
         return None
+    if isinstance(request, str):
+        return json.dumps({"problem": request})
     context: dict[str, Any] = {"op": request.operation, "path": request.path}
     absent: list[int] = []
     with suppress(BadValueError):  # the record will be rejected
-        if request.operation == _MISSING:
+        if request.operation == MISSING:
             absent = mentions.find_missing(request.path)
-        elif request.operation in _LISTS:
+        elif request.operation in LISTS:
             absent = mentions.find_unlisted(request.path, _parse_answer(request, line))
     if absent:
         context["absent"] = absent
@@ -131,34 +200,8 @@ def _build_context(request: _Request | None, mentions: _Mentions, line: str) -> 
     return json.dumps(context)
 
 
-def _strip_prompt(line: str) -> str:
-    prompt = _ZK_PROMPT.match(line)
-    return (line[prompt.end() :] if prompt else line).strip()
-
-
-def _parse_command(line: str) -> _Request | None:
-    """Return the request of a line that is a command or a bare path."""
-    if len(line) > 2000:
-        return None
-    bare = _BARE_PATH.fullmatch(line)
-    if bare:
-        path = bare["path"].rstrip("-") if line.rstrip().endswith(" ---") else bare["path"]
-        return _Request("get", path)
-    starts_shell = any(shell in line for shell in _SHELLS)
-    # As in zookeeper-shell zk1:2181 <<< "ls /brokers/ids".
-    words = (line.translate(_NO_QUOTES) if starts_shell else line).split()
-    at = next((i for i, word in enumerate(words) if word in _OPERATIONS), None)
-    is_command = at == 0 or (at == 1 and words[0] in ("$", "#", "%", ">")) or starts_shell
-    if at is None or not is_command or line[:1] in ("{", "["):
-        return None
-    paths = (word.strip("\"'") for word in words[at + 1 :])
-    path = next((path for path in paths if path.startswith("/")), None)
-    operation = _LIST_TREE if words[at] == "ls" and "-R" in words[at + 1 :] else words[at]
-    return None if path is None else _Request(operation, path)
-
-
 def _is_answer(line: str, operation: str) -> bool:
-    if operation in _LISTS:
+    if operation in LISTS:
         return _LISTING.fullmatch(line) is not None
     if znodes.is_dump_line(line):
         return False
@@ -166,14 +209,16 @@ def _is_answer(line: str, operation: str) -> bool:
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
-    line = _strip_prompt(raw)
+    line = strip_prompt(raw)
     if context is not None:
         surroundings = json.loads(context)
+        if "problem" in surroundings:
+            raise unparsable(surroundings["problem"])
         ids = surroundings.get("absent", ())
         absent: list[Fact] = [(FactKind.BROKER, {"broker_id": i, "registered": False}) for i in ids]
-        if surroundings["op"] == _MISSING:
+        if surroundings["op"] == MISSING:
             return absent or ignore(_NO_SUCH_NODE)
-        request = _Request(surroundings["op"], surroundings["path"], surroundings.get("children"))
+        request = Request(surroundings["op"], surroundings["path"], surroundings.get("children"))
         facts = _parse_answer(request, raw)
         return [fact for fact in facts if not absent or fact[0] != FactKind.IGNORED] + absent
     if _STAT.match(raw):
@@ -191,7 +236,7 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
         return znodes.parse_dump_line(line)
     if line[:1] in ("{", "}", '"'):
         raise unparsable("a data line without the path of its znode")
-    if _parse_command(line) is not None or _ZK_PROMPT.match(raw):
+    if parse_requests(line) or has_prompt(raw):
         return ignore(PROMPT)
     if line == "null":
         return ignore(znodes.WITHOUT_PLACEMENT)
@@ -200,12 +245,12 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     return ignore(classify_noise(raw))
 
 
-def _parse_answer(request: _Request, raw: str) -> list[Fact]:
+def _parse_answer(request: Request, raw: str) -> list[Fact]:
     """Return the facts of what a command printed."""
-    line = _strip_prompt(raw)
+    line = strip_prompt(raw)
     if request.operation == "get":
         return znodes.parse_znode(request.path, None if line == "null" else line)
-    if request.operation == _LIST_TREE:
+    if request.operation == LIST_TREE:
         if znodes.is_broker_listing(request.path):  # cut off, it would show brokers to be down
             return ignore(znodes.LISTING)
         return znodes.parse_listing(request.path, request.children or [])

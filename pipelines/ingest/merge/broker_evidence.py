@@ -7,7 +7,7 @@ from pipelines.ingest.formats.broker_states import is_live_state
 from pipelines.ingest.formats.checked_values import quote
 from udfs.plurals import count_of
 
-Broker = Mapping[str, Any]  # columns of REGISTRATIONS and USAGE, and `others_are_registered`
+Broker = Mapping[str, Any]  # columns of REGISTRATIONS and USAGE, `others_are_registered`, `others_have_api_versions`
 
 
 class Evidence(NamedTuple):
@@ -61,6 +61,11 @@ def _lacks_registration(broker: Broker) -> bool:
     return bool(is_missing and not answers)
 
 
+def _lacks_api_versions(broker: Broker) -> bool:
+    """Return whether kafka-broker-api-versions, which asks all live brokers, lacks one. People may cut its output."""
+    return bool(broker["others_have_api_versions"] and not broker["has_api_versions"])
+
+
 def _describe_missing(broker: Broker) -> str:
     if not broker["registered"]:
         return "not registered"
@@ -108,15 +113,30 @@ def _describe_unknown(broker: Broker) -> str:
 
 
 _REPORTED_DOWN = "shown as down by rpk cluster health, Cruise Control or a Java client"
+_NO_ANSWER = "did not answer kafka-broker-api-versions"
 # The first evidence that exists on a broker decides. It is ordered from what Kafka itself states to what follows from
 # absence; an inventory is weaker than an absence, because people do not update it when a broker fails.
 EVIDENCE = (
     Evidence(False, lambda b: b["registered"] is False, _say("unregistered")),
-    # One of the two is out of date, and nothing shows which. A leader outweighs the listing, which may lack brokers.
+    # A broker is in use, but another source shows that it is not live: they are of two moments or of two clusters, and
+    # nothing shows which one is now.
     Evidence(
         None,
-        lambda b: b["in_sync"] and not b["leaders"] and _lacks_registration(b),
+        lambda b: _is_in_use(b) and _lacks_registration(b),
         lambda b: f"{_describe_use(b)}, but {_describe_missing(b)}",
+    ),
+    Evidence(
+        None,
+        lambda b: _is_in_use(b) and b["shown_fenced"],  # Kafka takes a broker out of the ISRs when it fences it
+        lambda b: f"{_describe_use(b)}, but shown as fenced",
+    ),
+    Evidence(
+        None, lambda b: _is_in_use(b) and b["answers"] is False, lambda b: f"{_describe_use(b)}, but {_NO_ANSWER}"
+    ),
+    Evidence(
+        None,
+        lambda b: _is_in_use(b) and _lacks_api_versions(b),
+        lambda b: f"{_describe_use(b)}, but not in the output of kafka-broker-api-versions",
     ),
     # Kafka takes a replica that is offline out of the ISR: the listing was made in between.
     Evidence(None, _is_in_use_offline, _describe_offline_use),
@@ -160,7 +180,7 @@ EVIDENCE = (
     # A new partition is led by any live replica, and its ISR never becomes empty after that.
     Evidence(False, lambda b: b["leaderless_empty"], _say("only in leaderless partitions with an empty ISR")),
     Evidence(None, lambda b: _count_voters(b) == 1, _say("in no ISR of its 1 replica, which may only lag")),
-    Evidence(None, lambda b: b["answers"] is False, _say("did not answer kafka-broker-api-versions")),
+    Evidence(None, lambda b: b["answers"] is False, _say(_NO_ANSWER)),
     Evidence(None, lambda b: b["filtered_replicas"], _describe_unknown),
     Evidence(True, _find_listed_state, _quote_listed_state),
     Evidence(None, lambda b: b["listed_state"] is not None, _quote_listed_state),

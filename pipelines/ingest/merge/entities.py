@@ -105,11 +105,13 @@ REGISTRATIONS = pa.schema(
         column("from_full_listing", FLAG, "a source that lists all registered brokers shows it; null = none does"),
         column("missing_from", TEXT, "lines of another such list, which lacks it; null = none does"),
         column("answers", FLAG, "answers kafka-log-dirs or kafka-broker-api-versions; null = not asked"),
+        column("has_api_versions", FLAG, "kafka-broker-api-versions lists it; null = it does not, or is not shown"),
         column("listed", FLAG, "an entry of a list of all brokers; false = such a list does not name it"),
         column("listed_state", TEXT, "its state in a broker list, as written; null = the list has none"),
         column("in_model", FLAG, "a broker of a cluster model; null = not in one"),
         column("reported_live", FLAG, "live, or down, as a tool says of the broker itself; null = none does"),
         _FENCED,
+        column("shown_fenced", FLAG, "fenced in a list of the brokers as they are now; null = no such list shows it"),
         column("controller", FLAG, "the active controller; null = not shown"),
         column("draining", FLAG, "to be drained; null = not shown"),
     ]

@@ -103,11 +103,13 @@ def infer_brokers(registrations: pa.Table, usage: pa.Table) -> tuple[pa.Table, p
     declared = {row["broker_id"]: row for row in registrations.to_pylist()}
     used = {row["broker_id"]: row for row in usage.to_pylist()}
     has_full_listing = any(row["from_full_listing"] for row in declared.values())
+    # Its output is long: of one broker alone, people have cut off the others.
+    has_api_versions = sum(bool(row["has_api_versions"]) for row in declared.values()) > 1
     defaults = {**dict.fromkeys(registrations.schema.names), **dict.fromkeys(USAGE.names, 0)}
     rows = []
     for broker_id in sorted(declared.keys() | used.keys()):
         row = {**defaults, **declared.get(broker_id, {}), **used.get(broker_id, {}), "broker_id": broker_id}
-        row["others_are_registered"] = has_full_listing
+        row.update(others_are_registered=has_full_listing, others_have_api_versions=has_api_versions)
         row["live"], row["live_reason"] = find_evidence(row)
         row.update(draining=bool(row["draining"]), controller=bool(row["controller"]))
         rows.append({name: row[name] for name in BROKERS.names})

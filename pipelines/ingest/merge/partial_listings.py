@@ -13,7 +13,7 @@ from pipelines.ingest.formats.partition_filters import AT_MIN_ISR, UNDER_MIN_ISR
 from pipelines.ingest.formats.shell_commands import describe_two_clusters
 from pipelines.ingest.merge.entities import WARNINGS
 from pipelines.ingest.merge.shard_facts import ShardFacts
-from pipelines.ingest.source_format import FactKind
+from pipelines.ingest.source_format import MENTIONS_PROBLEM, FactKind
 from udfs.arrow.columns import is_valid, select_rows, to_codes, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import is_in_segment, row_of
 from udfs.plurals import count_of
@@ -87,7 +87,7 @@ def build_warnings(shard: ShardFacts) -> pa.Table:
     is_shown = is_valid(facts["warning"])
     if (is_valid(is_selection) & ~to_flags(is_selection)).any():
         is_shown &= ~to_flags(facts["is_selection"])
-    rows = facts.filter(pa.array(is_shown)).select(WARNINGS.names).to_pylist()
+    rows = _count_mentions(facts.filter(pa.array(is_shown)).select(WARNINGS.names).to_pylist())
     rows += [*_compare_servers(facts), *_find_offline_in_sync(shard)]
     warnings: dict[tuple[str, int], dict[str, Any]] = {}  # one per record
     for row in rows:
@@ -95,6 +95,20 @@ def build_warnings(shard: ShardFacts) -> pa.Table:
         if row["warning"] not in known["warning"]:
             known["warning"] += f"; {row['warning']}"
     return pa.Table.from_pylist(list(warnings.values()), WARNINGS)
+
+
+def _count_mentions(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of WARNINGS with one for all lines of a file that only mention a problem: logs have thousands."""
+    mentions: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["warning"] == MENTIONS_PROBLEM:
+            mentions.setdefault(row["source"], []).append(row)
+    counted = [
+        min(lines, key=lambda row: int(row["line_number"]))
+        | {"warning": MENTIONS_PROBLEM if len(lines) == 1 else f"{MENTIONS_PROBLEM} (and {len(lines) - 1} more)"}
+        for lines in mentions.values()
+    ]
+    return [*(row for row in rows if row["warning"] != MENTIONS_PROBLEM), *counted]
 
 
 def _find_offline_in_sync(shard: ShardFacts) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.formats import broker_api_versions, kraft_log, log_dirs, zookeeper_cli
+from pipelines.ingest.formats import broker_api_versions, cluster_endpoints, kraft_log, log_dirs, zookeeper_cli
 from pipelines.ingest.merge.entities import CONFLICTS, FIRST_USED, OUTCOMES, QUARANTINE
 from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, REPLICA_FORMATS, Conflict, MergedFacts, show_value
 from pipelines.ingest.source_format import FACTS, FactKind
@@ -18,6 +18,8 @@ from udfs.arrow.columns import is_valid, select_rows, to_codes, to_flags
 KRAFT_LOG = kraft_log.FORMAT.name
 # Tools that ask every broker: an answer shows that a broker is live, but - unlike registrations - not who is missing.
 ANSWERS = (log_dirs.FORMAT.name, broker_api_versions.FORMAT.name)
+# Lists of brokers that show which are fenced. Logs and images show registrations instead, which a leader supersedes.
+FENCED_LISTS = (cluster_endpoints.FORMAT.name, broker_api_versions.FORMAT.name)
 _FIRST_LINES = 20  # of ignored records, by reason
 ZOOKEEPER_CLI = zookeeper_cli.FORMAT.name
 
@@ -37,8 +39,8 @@ class RecordOutcome(StrEnum):
 class ShardFacts:
     """The facts of one shard, and what merging finds out about them.
 
-    `facts` has schema SOURCED_FACTS, and `answers`, `from_full_listing` (bool), `source_index` (by name),
-    `format_rank`, `fact` (row).
+    `facts` has schema SOURCED_FACTS, and `answers`, `has_api_versions`, `shown_fenced`, `from_full_listing` (bool),
+    `source_index` (by name), `format_rank`, `fact` (row).
     `statements` are those neither ignored nor rejected; those of KRaft logs as they are at the log's end.
     """
 
@@ -47,16 +49,20 @@ class ShardFacts:
         index, names = to_codes(facts["source"])
         rank = np.empty(len(names), dtype=np.int64)
         rank[np.argsort(np.array(names.to_pylist(), dtype=object), kind="stable")] = np.arange(len(names))
+        has_api_versions = to_flags(pc.equal(facts["format"], broker_api_versions.FORMAT.name))
         is_answer = pc.is_in(facts["format"], pa.array(ANSWERS))
         unknown = pa.scalar(None, pa.bool_())
         registered = pc.if_else(is_answer, unknown, facts["registered"])
         columns = {
             "answers": pc.if_else(is_answer, facts["registered"], unknown),
+            "has_api_versions": pa.array(has_api_versions, mask=~has_api_versions),
             "from_full_listing": _find_full_listings(facts, registered),
             "source_index": pa.array(rank[index] if len(names) else index),
             "format_rank": pa.array(_rank_formats(facts["format"])),
             "fact": pa.array(np.arange(facts.num_rows)),
         }
+        is_listing = pc.is_in(facts["format"], pa.array(FENCED_LISTS))
+        columns["shown_fenced"] = pc.if_else(is_listing, facts["fenced"], unknown)
         facts = facts.set_column(facts.schema.get_field_index("registered"), "registered", registered)
         for name, values in columns.items():
             facts = facts.append_column(name, values)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipelines.ingest.formats.describe import FORMAT
 from pipelines.ingest.formats.describe_line import parse_line, split_configs
 from pipelines.ingest.snapshot_reader import load_snapshot
-from pipelines.ingest.source_format import FactKind, parse_each, read_lines
+from pipelines.ingest.source_format import MENTIONS_PROBLEM, FactKind, parse_each, read_lines
 from pipelines.ingest.sources import find_source
 
 from .facts import BAD_DIR, FORMATS_DIR, check_facts, drop_kind, facts, faults, load_facts, reasons, shorten
@@ -311,15 +311,37 @@ def test_unusual_but_clear_lines_are_read(line: str, expected: dict[str, Any]) -
         ("kafka-topics --bootstrap-server b:9092 --describe", "prompt"),
         ("sh-4.2$ exit", "prompt"),
         ("[2024-05-06 07:08:09,123] WARN x", "log line"),
-        ("Exception in thread main java.lang.RuntimeException", "log line"),
         ("\tat kafka.admin.TopicCommand.main(TopicCommand.scala)", "log line"),
-        ("Error while executing topic command : x", "log line"),
         ("The table follows.", "prose"),
         ("Topic: rebalancing of the cluster next week", "prose"),
     ],
 )
 def test_other_lines_are_ignored_with_their_reason(line: str, reason: str) -> None:
     assert parse_fact(line or "\n") == {"kind": FactKind.IGNORED, "reasons": [reason]}
+
+
+@pytest.mark.parametrize(
+    ("line", "is_problem"),
+    [
+        ("Exception in thread main java.lang.RuntimeException", True),
+        ("org.apache.kafka.common.errors.TimeoutException: x", True),
+        ("java.net.ConnectException: x", True),
+        ("Error while executing topic command : x", True),
+        ("kafka-0 exited with code 1", True),
+        ("command terminated with exit code 0", False),
+        ("OfflinePartitionsCount = 3", True),
+        ("kafka_controller_kafkacontroller_offlinepartitionscount 3.0", True),
+        ("kafka_controller_kafkacontroller_offlinepartitionscount 0.0", False),
+        ("OfflinePartitionsCount = 0;", False),
+        ("  leader: -1,", True),
+        ("  leader: 1,", False),
+        ("[2024-05-06 07:08:09,123] INFO Fencing broker 3", True),
+        ("The table follows.", False),
+    ],
+)
+def test_text_that_mentions_a_problem_is_a_warning(line: str, is_problem: bool) -> None:
+    fact = parse_fact(line)
+    assert (fact["kind"], fact.get("warning")) == (FactKind.IGNORED, MENTIONS_PROBLEM if is_problem else None)
 
 
 @pytest.mark.parametrize(

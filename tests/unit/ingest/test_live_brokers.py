@@ -75,6 +75,11 @@ def listed(state: str) -> list[Fact]:
     return [broker(number, listed=True, **states.get(number, {}), format="broker-list") for number in (1, 2, 3)]
 
 
+def asked(*ids: int) -> list[Fact]:
+    """Return the facts of brokers that answer kafka-broker-api-versions."""
+    return [broker(number, registered=True, format="broker-api-versions") for number in ids]
+
+
 # What the sources say of broker 3 (its facts) -> whether it is live, and why.
 REGISTERED_1 = broker(1, registered=True, format="kraft-log")
 LED_BY_1 = partition(0, 1, [1, 2, 3], [1, 2])
@@ -88,6 +93,21 @@ CASES: dict[str, tuple[list[Fact], bool | None, str]] = {
         [broker(3, registered=True, fenced=True, format="kraft-log"), partition(0, 3, [3, 1], [3, 1])],
         True,
         "leads 1 partition, which is later than its registration as fenced",
+    ),
+    "leads, but listed as fenced": (
+        [broker(3, registered=True, fenced=True, format="cluster-endpoints"), partition(0, 3, [3, 1], [3, 1])],
+        None,
+        "leads 1 partition, but shown as fenced",
+    ),
+    "fenced, but in the ISR": (
+        [broker(3, registered=True, fenced=True, format="cluster-endpoints"), partition(0, 1, [1, 3], [1, 3])],
+        None,
+        "in the ISR of 1 partition that has a leader, but shown as fenced",
+    ),
+    "fenced, and the last in the ISR": (
+        [broker(3, registered=True, fenced=True, format="cluster-endpoints"), partition(0, -1, [3], [3])],
+        False,
+        "fenced",
     ),
     "fenced": ([broker(3, registered=True, fenced=True, format="kraft-log")], False, "fenced"),
     "unregistered, but leads": (
@@ -225,7 +245,16 @@ CASES: dict[str, tuple[list[Fact], bool | None, str]] = {
         None,
         "in the ISR of 1 partition that has a leader, but not registered",
     ),
-    "leads, but not registered": ([REGISTERED_1, partition(0, 3, [1, 3], [1, 3])], True, "leads 1 partition"),
+    "leads, but not registered": (
+        [REGISTERED_1, partition(0, 3, [1, 3], [1, 3])],
+        None,
+        "leads 1 partition, but not registered",
+    ),
+    "leads, and answers, but not registered": (
+        [REGISTERED_1, broker(3, registered=True, format="log-dirs"), partition(0, 3, [1, 3], [1, 3])],
+        True,
+        "leads 1 partition",
+    ),
     "shown as down": ([broker(3, registered=True, reported_live=False, format="rpk")], False, SHOWN_AS_DOWN),
     "shown as down, but leads": (
         [broker(3, reported_live=False, format="rpk"), partition(0, 3, [3], None, format="rpk")],
@@ -249,9 +278,26 @@ CASES: dict[str, tuple[list[Fact], bool | None, str]] = {
     ),
     "no answer, but in the ISR": (
         [broker(3, registered=False, format="broker-api-versions"), partition(0, 1, [1, 3], [1, 3])],
-        True,
-        "in the ISR of 1 partition that has a leader",
+        None,
+        "in the ISR of 1 partition that has a leader, but did not answer kafka-broker-api-versions",
     ),
+    "no answer, but leads": (
+        [broker(3, registered=False, format="broker-api-versions"), partition(0, 3, [1, 3], [1, 3])],
+        None,
+        "leads 1 partition, but did not answer kafka-broker-api-versions",
+    ),
+    "leads, but other brokers are asked": (
+        [*asked(1, 2), partition(0, 3, [1, 3], [1, 3])],
+        None,
+        "leads 1 partition, but not in the output of kafka-broker-api-versions",
+    ),
+    "leads, but one other broker is shown": ([*asked(1), partition(0, 3, [1, 3], [1, 3])], True, "leads 1 partition"),
+    "leads, and the line of its answer is cut": (
+        [*asked(1, 2), broker(3, format="broker-api-versions"), partition(0, 3, [1, 3], [1, 3])],
+        True,
+        "leads 1 partition",
+    ),
+    "in an unclear listing, but other brokers are asked": ([*asked(1, 2), LED_BY_1], None, FILTERED),
     "not in the list": (
         [broker(1, listed=True, format="model"), broker(3, draining=True, format="model")],
         False,
@@ -330,7 +376,11 @@ MISSING = "not in the list of all brokers in {}, which is of another moment"
             None,
             f"in the ISR of 1 partition that has a leader, but {MISSING.format('y.txt line 3')}",
         ),
-        ([*kcat_list(1, 3), *kcat_list(1, source="y.txt"), partition(0, 3, [3], [3])], True, "leads 1 partition"),
+        (
+            [*kcat_list(1, 3), *kcat_list(1, source="y.txt"), partition(0, 3, [3], [3])],
+            None,
+            f"leads 1 partition, but {MISSING.format('y.txt line 3')}",
+        ),
         ([*kcat_list(1, 3), *kcat_list(3, 1, source="y.txt")], True, "registered"),
         (
             [*kcat_list(1, 3), *kcat_list(1, source="y.txt"), broker(3, registered=True, format="log-dirs")],

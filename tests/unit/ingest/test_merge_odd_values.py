@@ -89,7 +89,7 @@ def test_one_registration_beside_a_describe_takes_no_broker_down(tmp_path: Path)
     znode = {"path": "/brokers/ids/2", "data": json.dumps({"host": "h", "port": 1, "version": 5, "endpoints": []})}
     (tmp_path / "ids.jsonl").write_text(json.dumps(znode) + "\n")
     snapshot = load_snapshot(find_source(str(tmp_path)))
-    assert [b["live"] for b in snapshot.brokers.to_pylist()] == [True, True]
+    assert [b["live"] for b in snapshot.brokers.to_pylist()] == [None, True]
 
 
 def test_an_election_from_the_elr_leaves_one_replica(tmp_path: Path) -> None:

@@ -309,3 +309,9 @@ def test_data_behind_a_message_of_another_tool_is_not_ignored(tmp_path: Path) ->
     line = DESCRIBE.splitlines()[1] + "\tReceived log directory information from brokers 1,2"
     snapshot = load(tmp_path, f"kafka-topics.sh --describe | head -20\t{line}\n")
     assert len(snapshot.quarantined) == 1
+
+
+def test_a_log_of_problems_is_one_warning(tmp_path: Path) -> None:
+    snapshot = load(tmp_path, DESCRIBE + "[2024-05-06 07:08:09,123] ERROR disk failed\n" * 1_000)
+    (row,) = snapshot.warnings.to_pylist()
+    assert (row["line_number"], row["warning"]) == (4, "a line that is not read mentions a problem (and 999 more)")

@@ -225,6 +225,8 @@ def test_a_client_without_a_leader_warns_once(tmp_path: Path, line: str, topics:
         "    partiton 0, leader -1, replicas: 1, isrs: , Broker: Leader not available",
         '  topc "orders" with 3 partitions: Broker: Leader not available',
         "Error while executing topic command : org.apache.kafka.common.errors.LeaderNotAvailableException: x",
+        "for partition: geo-2: org.apache.kafka.common.errors.PreferredLeaderNotAvailableException: x",
+        "the election of topic geo: PREFERRED_LEADER_NOT_AVAILABLE",
     ],
 )
 def test_a_damaged_line_of_a_listing_is_no_error_of_a_client(line: str) -> None:

@@ -9,10 +9,12 @@ import pytest
 from pipelines.ingest.format_registry import FORMATS, divide_text
 from pipelines.ingest.sections import read_sections
 
-NAMES = ("topic-configs", "reassignment-list", "metadata-shell", "zookeeper-cli", "strimzi-topics")
+NAMES = ("topic-configs", "reassignment-list", "reassignment", "metadata-shell", "zookeeper-cli", "strimzi-topics")
 REPEATED = (
     *("Dynamic configs for topic a", "Configs for topic 'a' are ", "Configs for topic a,", "a=b sensitive=", "a=b,"),
     *("There is no active reassignment of partition a-1", "Reassignment of partition a-1 is still in progress", "1,"),
+    *("Partition a-1 is not found in any live log dir", "Error completing leader election (PREFERRED) ", "a "),
+    *("Reassignment of partition [a,", "Successfully started reassignment of partitions", "a.Exception"),
     *("ERROR: Assigned replicas (1,2) don't match ", "a-1: replicas: 1,", "PartitionRegistration(", "a=[1, ", ") "),
     *("kind: KafkaTopic ", "- ", "a: "),
     *("Optional[", "host='a', port=1", ">> cat ", ">> ", "/brokers/topics/a", "/a", "ls -R /brokers ", ": ", "  ", "'"),

@@ -71,6 +71,15 @@ def test_api_versions_give_the_racks_that_a_describe_lacks(tmp_path) -> None:  #
     assert {row["broker_id"]: row["rack"] for row in brokers} == {1: "east", 2: None, 3: "rack 7"}
 
 
+def test_a_broker_that_does_not_answer_is_a_warning(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    asked = "b2:9092 (id: 2 rack: null) -> (\n)\nb3:9092 (id: 3 rack: null) -> ERROR: "
+    text = "broker 3 (b3:9092) did not answer kafka-broker-api-versions{}: it may be down, or not reachable from there"
+    for error, name in (("org.apache.kafka.common.errors.DisconnectException", " (DisconnectException)"), ("?", "")):
+        snapshot = load(tmp_path, f"{asked}{error}\n{DESCRIBE}")
+        assert snapshot.warnings["warning"].to_pylist() == [text.format(name)]
+        assert {row["broker_id"]: row["live"] for row in snapshot.brokers.to_pylist()} == {2: True, 3: None}
+
+
 def test_running_reassignments() -> None:
     rows = drop_kind(facts("reassignment-list.txt", FactKind.PARTITION))
     assert rows == [

@@ -250,7 +250,8 @@ def test_structs_of_go_are_named(tmp_path: Path, line: str) -> None:
 
 
 def test_a_checkpoint_of_a_broker_that_no_cluster_can_have_is_explained(tmp_path: Path) -> None:
-    file = tmp_path / f"replication-offset-checkpoint.broker-{'9' * 30}"
+    (tmp_path / "files").mkdir()
+    file = tmp_path / "files" / f"replication-offset-checkpoint.broker-{'9' * 30}"
     file.write_text("0\n1\norders 0 1\n")
     with pytest.raises(SourceError, match="does not show which broker"):
         load_snapshot(Source("c", (file,)))
