@@ -66,8 +66,8 @@ bench: check-machine $(READY) ## measure placing a million partitions against Sp
 bench-kernels: check-machine $(READY) ## measure the placement kernels against Kafka's own classes, as ratios
 	$(BIN)/python -m tests.bench.kernels
 
-bench-plans: check-machine $(READY) ## measure plans of every goal on synthetic clusters against their bounds (LARGE=1: also 300 brokers)
-	$(BIN)/python -m tests.bench.plans $(if $(LARGE),--large)
+bench-plans: check-machine $(READY) ## measure plans of every goal on synthetic clusters against their bounds (LARGE=1: also 300 brokers; SEEDS=n)
+	$(BIN)/python -m tests.bench.plans $(if $(LARGE),--large) $(if $(SEEDS),--seeds $(SEEDS))
 
 bench-replay: check-machine $(READY) ## measure a replay of a million events over 100,000 partitions against Spark's sort and write of them
 	$(BIN)/python -m tests.bench.replay

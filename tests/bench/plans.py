@@ -1,6 +1,6 @@
 """Plans on synthetic clusters: what they reach, the lower bounds of what they copy, and the time they take.
 
-python -m tests.bench.plans [--large]
+python -m tests.bench.plans [--large] [--seeds N]
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from time import process_time
 import numpy as np
 
 from tests.unit.planning.models import make_model
+from udfs.planning.certificates import BalanceCertificate
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.goal_planners import make_plan
 from udfs.planning.plan_metrics import mark_drained_brokers, measure_balance
@@ -43,6 +44,21 @@ def cases(large: bool) -> list[tuple[str, ClusterModel, PlanRequest]]:
     return found
 
 
+def print_seeds(seeds: int) -> None:
+    """Print what plans for the goal balance copy beyond the lower bound, one line per seed of 60 brokers."""
+    make_plan(make_model(12, 3, 60, 1, empty=1), PlanRequest("balance"))
+    for seed in range(1, seeds + 1):
+        start = process_time()
+        proposal = make_plan(make_model(60, 6, 2000, seed), PlanRequest("balance"))
+        certificate = proposal.certificate
+        assert isinstance(certificate, BalanceCertificate)
+        size, least = certificate.bytes / 1e9, certificate.bytes_lower_bound / 1e9
+        beyond = f"+{size / least - 1:.1%}" if least else "-"
+        print(
+            f"seed {seed:<3} {size:>9.0f} / {least:.0f} GB {beyond:>8} {process_time() - start:>6.1f} cpu s", flush=True
+        )
+
+
 def line(model: ClusterModel, request: PlanRequest, proposal: ProposedAssignment, seconds: float) -> str:
     """Format what a plan reaches, as max/mean, and what it takes."""
     after = measure_balance(mark_drained_brokers(model, request).with_lists(proposal.offsets, proposal.replicas))
@@ -64,7 +80,12 @@ def main() -> None:
     """Print a line per plan; each is made twice, the second time with compiled kernels, on one core."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--large", action="store_true", help="300 brokers and 150,000 partitions too")
-    large = parser.parse_args().large
+    parser.add_argument("--seeds", type=int, default=0, help="only balance 60 brokers, with seeds 1 to N")
+    arguments = parser.parse_args()
+    if arguments.seeds:
+        print_seeds(arguments.seeds)
+        return
+    large = arguments.large
     print(" " * 19 + "".join(f"{head:>8}" for head in _HEADS) + f"{'moves / least':>15}{'GB / least':>18}{'cpu s':>8}")
     for name, model, request in cases(large):
         if name:

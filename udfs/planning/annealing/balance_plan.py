@@ -27,6 +27,8 @@ _EXCESS_NAMES = {FAILOVER: ("failover", "failover_out")}
 # beyond what an integer program proves possible, each with another seed.
 _RAISED_LIMITS = (0.0, 0.0, 0.01, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3)
 _MAX_TRIES = 3  # where replica counts stay uneven: a budget is in the way
+# Replicas in all tries together: about half a minute. A count and not a clock, so that plans are reproducible.
+_MAX_TRIED_REPLICAS = 1_000_000
 
 
 def plan_balance(model: ClusterModel, rules: Rules, request: PlanRequest) -> ProposedAssignment:
@@ -95,8 +97,8 @@ class _BalancePlanner:
         heavy = place_heavy_partitions(task.cluster, task.limits, task.slots, self.rules.must_leave)
         start, proven = (ratio, ratio) if heavy is None else (ratio + heavy.looser, ratio + heavy.least)
         for seed, more in enumerate(_RAISED_LIMITS):
-            raised = start + more
-            if raised >= reached or (seed == _MAX_TRIES and reached == np.inf):
+            raised, tried = start + more, seed * len(task.slots)
+            if raised >= reached or (seed == _MAX_TRIES and reached == np.inf) or tried > _MAX_TRIED_REPLICAS:
                 break
             task, result = self._search(raised, heavy=heavy, seed=seed)
             now = raised + _measure_excess_load(task, result)

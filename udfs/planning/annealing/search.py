@@ -34,9 +34,10 @@ from udfs.planning.kernels.array_types import RandomState
 
 _OVERSIZED_SHARE = 0.4  # of the room for a takeover
 _HUGE, _FULL = 0.5, 0.9  # of a broker's disk or bytes in
-_HEADROOM_SHARE = 0.0015  # of all bytes out: headroom beyond the divisible load, as the load is not quite divisible
-_FITTING, _NEARLY = 0.6, 2.0  # of that headroom, what may be missing; what may be missing to try again for longer
-_MAX_PROPOSALS = 6_000_000
+_HEADROOM_SHARE = 0.0009  # of all bytes out: headroom beyond the divisible load, as the load is not quite divisible
+_FITTING, _NEARLY = 0.33, 2.7  # of that headroom, what may be missing; what may be missing to try again for longer
+_MORE_HEADROOM, _LESS_MISSING = 3.5, 0.45  # factors of both where the target is missed anyway
+_MAX_PROPOSALS = 3_000_000  # at an effort of 1
 _RETRIES = ((1.5, 0.2), (2.0, 0.05), (2.0, 0.1))  # effort and first temperature
 _REFINEMENTS = ((1.0, 0.05),) * 4  # the same, to copy less
 _AFFORDABLE, _AFFORDABLE_SHARE = 1.1, 0.02  # bytes to copy: over what must be copied anyway, and of all bytes
@@ -113,7 +114,7 @@ class _OversizedSearch:
         state = search_state.create_state(self.cluster, limits, self.start)
         if not self.task.profile.copies_for_failover:
             limits = limits._replace(copied_replicas=float(state.copied_count[0]))
-        proposals = int(min(effort * min(20_000 * len(self.rows), 4_000_000), _MAX_PROPOSALS))
+        proposals = int(effort * min(20_000 * len(self.rows), _MAX_PROPOSALS))
         shortfall = anneal_oversized(
             create_search(self.cluster, limits, self.weights, state, self.random),
             self.rows,
@@ -147,11 +148,11 @@ class _OversizedSearch:
                     best = first = again
         if not best.suits:
             # As the target is missed anyway, a little more headroom makes the rest of the search easy.
-            self.headroom, self.fitting = 2 * self.headroom, _FITTING / 2
-            found = self._raise_ratio(ratio, first)
-            if found is None:
+            self.headroom, self.fitting = _MORE_HEADROOM * self.headroom, _LESS_MISSING * self.fitting
+            raised = self._raise_ratio(ratio, first)
+            if raised is None:
                 return None
-            low, ratio, best = found
+            low, ratio, best = raised
             while ratio - low > 0.01:
                 middle = (low + ratio) / 2
                 attempt = self.attempt(middle, 0.5)
@@ -281,7 +282,7 @@ class _Phases:
         if not len(task.targets):
             return weights
         start, end = profile.temperature * task.replica_unit, 1e-3 * profile.temperature * task.replica_unit
-        schedule = Schedule(task.count_proposals(230, 1e7, 30), start, end)
+        schedule = Schedule(task.count_proposals(230, 1e7, 20), start, end)
         load = (task.cluster.disk + task.cluster.bytes_in)[task.cluster.row]
         light = np.argsort(load, kind="stable")[: int(_LIGHT_SHARE * len(load))].astype(np.int32)
         choices = MoveChoices(task.targets, light, pin_oversized(task, state.slots, self.oversized), _MIX)

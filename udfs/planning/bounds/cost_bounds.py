@@ -110,10 +110,32 @@ def bound_copied_bytes(
         parts = np.stack([disk[row[current]], into[row[current]], np.ones(len(current))])
         # Fixed replicas cannot leave: then all others do.
         required = np.minimum(need[:, b], parts.sum(axis=1) * (1 - 1e-12))
-        scale = np.maximum(required, 1e-9)
-        result = linprog(parts[0], A_ub=-parts / scale[:, None], b_ub=-required / scale, bounds=(0, 1), method="highs")
-        if result.status != 0:
-            continue
-        total += float(result.fun)
-        prices[:, b] = -result.ineqlin.marginals / scale
+        cost, price = _bound_leaving_bytes(parts, required)
+        total += cost
+        prices[:, b] = price
     return CopyBound(total, *prices)
+
+
+def _bound_leaving_bytes(parts: Floats, required: Floats) -> tuple[float, Floats]:
+    """Find the fewest bytes that leave a broker, in units of disk, and the duals.
+
+    parts: float64 (3, replicas), disk, bytes in and 1 of each replica; required: float64 (3), what must leave of these.
+    What leaves for the sake of bytes in and counts leaves disk too: if that is not enough, any others make up for it.
+    """
+    disk, (excess, *others) = parts[0], required
+    cost, price = 0.0, np.zeros(3)
+    if min(others) > 0.0:
+        scale = np.maximum(required[1:], 1e-9)
+        rows = -parts[1:] / scale[:, None]
+        result = linprog(disk, A_ub=rows, b_ub=-required[1:] / scale, bounds=(0, 1), method="highs")
+        if result.status == 0:
+            cost, price[1:] = float(result.fun), -result.ineqlin.marginals / scale
+    elif max(others) > 0.0:  # those with the fewest bytes per unit leave first, the last of them in part
+        which = 1 + int(np.argmax(others))
+        load = parts[which]
+        order = np.flatnonzero(load > 0.0)
+        order = order[np.argsort(disk[order] / load[order], kind="stable")]
+        last = order[min(int(np.searchsorted(np.cumsum(load[order]), required[which])), len(order) - 1)]
+        price[which] = disk[last] / load[last]
+        cost = float(price[which] * required[which] - np.maximum(price[which] * load - disk, 0.0).sum())
+    return (cost, price) if cost >= excess else (float(excess), np.array([1.0, 0.0, 0.0]))

@@ -115,8 +115,8 @@ def assign_leaders_evenly(choices: LeaderChoices, limits: LeaderLimits | None = 
     limits = limits or LeaderLimits.none(choices)
     brokers = np.flatnonzero(choices.counted)
     least = np.maximum(choices.floor, choices.fixed[brokers])
-    spare = choices.ceiling - least
-    if (spare < 0).any():
+    spare, possible = choices.ceiling - least, choices.fixed + np.bincount(choices.broker, minlength=len(choices.fixed))
+    if (spare < 0).any() or (possible[brokers] < choices.floor).any():
         return None
     supply = np.zeros(len(choices.fixed), dtype=np.int64)
     supply[brokers] = choices.fixed[brokers] - least

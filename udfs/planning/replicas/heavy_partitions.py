@@ -15,7 +15,9 @@ _HEAVY, _INDIVISIBLE = 0.05, 0.02
 _SINGLE_REPLICAS = 30  # a broker's next largest replicas that have a variable of their own
 _MAX_CELLS = 20_000  # heavy partitions x brokers, above which the program is too large
 _ABSOLUTE_GAP = 0.004  # of the mean, at which a ratio counts as proven
-_NODES = 4_000  # of the search tree, so that the same input gives the same answer
+# Nodes of the search tree, and their product with the cells: half a minute at most. Counts and not a clock, so that the
+# same input gives the same answer.
+_NODES, _NODE_CELLS = 4_000, 2_500_000
 _MOVE_COST = 1e-5  # in units of looser limits
 _HEADROOM = 0.006  # of the mean, kept free as light partitions are not really divisible
 
@@ -135,7 +137,8 @@ class _Program:
         if limits.copied_replicas < np.inf:
             solver.Add(self.moves <= float(limits.copied_replicas) - must_move)
         solver.Minimize(self.more + _MOVE_COST * self.moves)
-        solver.SetSolverSpecificParametersAsString(f"limits/totalnodes = {_NODES}\nlimits/absgap = {_ABSOLUTE_GAP}\n")
+        nodes = min(_NODES, _NODE_CELLS // sum(map(len, self.heavy.values())))
+        solver.SetSolverSpecificParametersAsString(f"limits/totalnodes = {nodes}\nlimits/absgap = {_ABSOLUTE_GAP}\n")
         return solver.Solve() in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE)
 
     def read_lists(self, slots: Int32s) -> Int32s:

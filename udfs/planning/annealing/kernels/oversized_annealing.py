@@ -16,6 +16,7 @@ _MAX_SHARE = 0.9  # of a broker's disk or bytes in that oversized partitions may
 # One broker's excess against the shortfall of all, as no other broker can make up for it: at least the first, and the
 # second for each broker.
 _BROKER_FACTOR, _FACTOR_PER_BROKER = 4.0, 1 / 15
+_OTHER_LEADERS = 0.01  # of the mean: bytes out of the small partitions that each broker has to lead
 _CROWDING_FACTOR = 2.5  # cost of load beyond _MAX_SHARE, in excess costs of bytes out
 
 
@@ -45,13 +46,14 @@ def _holding_cost(search: Search, uneven_cost: float, b: int, replicas: int, dis
     )
     excess_disk = weights.excess_disk[b] * max(disk - limits.disk[b], 0.0)
     excess_bytes_in = weights.excess_bytes_in[b] * max(bytes_in - limits.bytes_in[b], 0.0)
-    return cost + max(excess_disk, excess_bytes_in) + uneven_cost * abs(disk - bytes_in)
+    cost += max(excess_disk, excess_bytes_in) + uneven_cost * abs(disk - bytes_in)
+    return cost
 
 
 @part
 def _overload_cost(search: Search, load: Floats, b: int) -> float:
-    """Return the cost of oversized partitions that b leads or takes over beyond its limit."""
-    return search.weights.excess_bytes_out * max(0.0, -_headroom(search, load, b))
+    """Return the cost of oversized partitions that b leads or takes over with too little headroom beside them."""
+    return search.weights.excess_bytes_out * max(0.0, _OTHER_LEADERS - _headroom(search, load, b))
 
 
 @part
@@ -165,7 +167,7 @@ def anneal_oversized(
             rise -= _holding_cost(search, uneven_cost, b, 0, 0.0, 0.0)
             rise -= _holding_cost(search, uneven_cost, target, 0, 0.0, 0.0)
             rise -= _crowding_cost(search, load, b) + _crowding_cost(search, load, target)
-        if rise > bound:  # even if nobody were overloaded or crowded afterwards
+        if rise > bound:  # even if no broker were overloaded or crowded afterwards
             continue
         _apply(search, load, slot, partner, target)
         if partner < 0:
