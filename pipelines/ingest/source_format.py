@@ -115,7 +115,8 @@ def ignore(reason: str, warning: str | None = None, is_selection: bool | None = 
 # Text that no reader knows, but which says that something is wrong. A counter that is zero does not.
 _PROBLEM = re.compile(
     r"\b(?:errors?|failed|failure|fatal|unavailable|not available|unreachable|tim(?:ed|e) ?out"
-    r"|connection re(?:fused|set)|fenced|fencing|crash\w*+|under-?replicated\w*+|exit(?:ed)?+ (?:with )?+(?:code|status) [1-9])\b"
+    r"|connection re(?:fused|set)|fenced|fencing|crash\w*+|under-?replicated\w*+"
+    r"|exit(?:ed)?+ (?:with )?+(?:code|status) [1-9])\b"
     r"|(?<![a-z])offline|exception\b|\bleader(?:id)?+[\"']?\W{1,3}(?:none\b|-1\b)",
     re.I,
 )
