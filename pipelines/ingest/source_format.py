@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from pipelines.ingest.formats.checked_values import BadValueError
 from pipelines.ingest.text import LOG_LINE, PROSE, TOOL_MESSAGE, split_lines
+from udfs.arrow.columns import to_array
 
 
 class FactKind(StrEnum):
@@ -122,6 +123,8 @@ _PROBLEM = re.compile(
 )
 _ZERO = re.compile(r"[\s=:]0(?:\.0+)?[\s;,]*\Z")
 _UNREAD = (PROSE, LOG_LINE, TOOL_MESSAGE)
+_NEWLINE = 10
+_MAX_COLUMN = 2**31 - 1  # bytes of a column's text
 MENTIONS_PROBLEM = "a line that is not read mentions a problem"
 _MAX_LOOK = 2_000  # characters
 
@@ -151,9 +154,47 @@ Row = tuple[int, str | None, str]  # line number, context, raw text
 ParseRecord = Callable[[str | None, str], Iterable[Fact]]  # (context, raw text) -> facts; may raise BadValueError
 
 
+class ArrowSequence(Sequence[Any]):
+    """The values of an Arrow array, as a sequence that becomes Python objects only where they are read."""
+
+    def __init__(self, array: pa.Array) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        """Return the number of values."""
+        return len(self.array)
+
+    def __getitem__(self, at: Any) -> Any:
+        """Return a value, or a sequence of those of a slice."""
+        return ArrowSequence(self.array[at]) if isinstance(at, slice) else self.array[at].as_py()
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the values."""
+        return iter(self.array.to_pylist())
+
+
+def _to_arrow(column: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    if isinstance(column, ArrowSequence):
+        return column.array
+    if isinstance(column, range):  # they need not become Python numbers one by one
+        return pa.array(np.arange(column.start, column.stop, column.step))
+    return pa.array(column, data_type)
+
+
+def _take(column: Sequence[Any], positions: npt.NDArray[Any]) -> Sequence[Any]:
+    if isinstance(column, ArrowSequence):
+        return ArrowSequence(column.array.take(pa.array(positions, pa.int64())))
+    return [column[i] for i in positions.tolist()]
+
+
+RECORDS = pa.schema(
+    [("record_number", pa.int64()), ("line_number", pa.int64()), ("context", pa.string()), ("raw", pa.string())]
+)
+
+
 @dataclass(frozen=True)
 class Records:
-    """Records of one file in file order: lists of equal length."""
+    """Records of one file in file order: sequences of equal length."""
 
     record_number: Sequence[int]
     line_number: Sequence[int]
@@ -171,6 +212,31 @@ class Records:
             contexts.append(context)
             raws.append(raw)
         return Records(range(len(raws)), lines, contexts, raws)
+
+    @staticmethod
+    def from_table(table: pa.Table | pa.RecordBatch) -> Records:
+        """Return the records of a table or batch with the columns RECORDS."""
+        return Records(*(ArrowSequence(to_array(table.column(name))) for name in RECORDS.names))
+
+    @staticmethod
+    def from_plain_text(text: str) -> Records:
+        """Return one record per line of a text, without a Python object for each."""
+        data = np.frombuffer(text.encode(), dtype=np.uint8)
+        if len(data) > _MAX_COLUMN:
+            return read_lines(text)
+        ends = np.flatnonzero(data == _NEWLINE)
+        if len(data) and (not len(ends) or ends[-1] != len(data) - 1):
+            ends = np.append(ends, len(data))
+        count = len(ends)
+        offsets = np.zeros(count + 1, dtype=np.int32)
+        offsets[1:] = ends - np.arange(count)
+        raw = pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data[data != _NEWLINE]))
+        context = ArrowSequence(pa.nulls(count, pa.string()))
+        return Records(range(count), range(1, count + 1), context, ArrowSequence(raw))
+
+    def to_table(self) -> pa.Table:
+        """Return the records as a table (schema RECORDS)."""
+        return pa.table([_to_arrow(getattr(self, field.name), field.type) for field in RECORDS], RECORDS)
 
     def __len__(self) -> int:
         """Return the number of records."""
@@ -195,8 +261,7 @@ class Records:
 
     def take(self, positions: npt.NDArray[Any]) -> Records:
         """Return the records at these positions (int, ascending)."""
-        at = positions.tolist()
-        return Records(*([column[i] for i in at] for column in vars(self).values()))
+        return Records(*(_take(column, positions) for column in vars(self).values()))
 
 
 def read_lines(text: str, _path: str = "") -> Records:

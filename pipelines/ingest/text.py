@@ -103,10 +103,12 @@ def read_text(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> str:
         remedy = "Pass the text that Kafka's tools print, not Kafka's own files."
         line = data.count(b"\n", 0, position) + 1
         raise SourceError(name, f"is binary, not text: line {line:,} has a NUL byte", remedy)
-    text = _LINE_ENDS.sub("\n", str(memoryview(data)[len(mark) :], encoding, errors="replace"))
+    text = str(memoryview(data)[len(mark) :], encoding, errors="replace")
+    if "\r" in text:
+        text = _LINE_ENDS.sub("\n", text)
     if "\x1b" in text:
         text = _TERMINAL_CODES.sub("", text)
-    if '"' not in text:  # a word processor has made all quotes typographic
+    if not text.isascii() and '"' not in text:  # a word processor has made all quotes typographic
         text = text.translate(_STRAIGHT_QUOTES)
     if '{"log":"' in text[:_LOOK] and any(map(_CONTAINER_LOG.match, text.split("\n", _FIRST_LINES)[:_FIRST_LINES])):
         text = "\n".join(map(_unwrap_log_line, text.split("\n")))

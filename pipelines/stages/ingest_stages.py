@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +20,7 @@ from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST
 from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, merge_facts
 from pipelines.ingest.merge.entities import ENTITY_SCHEMAS
 from pipelines.ingest.snapshot_reader import add_source
-from pipelines.ingest.source_format import FactKind, Records
+from pipelines.ingest.source_format import RECORDS, FactKind, Records
 from pipelines.ingest.text import MAX_FILE_BYTES
 from pipelines.tables.bronze_tables import RAW_METADATA
 from pipelines.tables.internal_tables import ENTITIES
@@ -28,7 +28,6 @@ from udfs.arrow.columns import to_array, to_flags
 from udfs.arrow.ipc import pack_table, topic_shards, unpack_tables
 
 _FILE_KEY = ("cluster_id", "snapshot_id", "source", "format")
-_RECORD = ("record_number", "line_number", "context", "raw")
 _KINDS_FOR_ALL = (FactKind.BROKER, FactKind.BROKER_CHANGE, FactKind.BROKER_REMOVED, FactKind.TOPIC_DEFAULTS)
 
 # Facts on their way to their shard, as one binary value per batch. Row by row, their lists and nulls would cost several
@@ -46,7 +45,7 @@ def _build_parser(shard_counts: Mapping[str, int]) -> Callable[[Iterable[pa.Reco
             for begin, end in pairwise(_find_file_bounds(batch)):
                 part = batch.slice(begin, end - begin)
                 cluster, snapshot, source, form = (part.column(name)[0].as_py() for name in _FILE_KEY)
-                facts = FORMATS[form].parse_facts(Records(*(part.column(name).to_pylist() for name in _RECORD)))
+                facts = FORMATS[form].parse_facts(Records.from_table(part))
                 shards = _split_by_shard(add_source(facts, source, form), shard_counts.get(cluster, 1))
                 rows = [
                     {"cluster_id": cluster, "snapshot_id": snapshot, "shard": shard, "facts": pack_table(table)}
@@ -109,7 +108,7 @@ def _merge_shard(key: tuple[pa.Scalar, ...], batches: pa.Table) -> pa.Table:
 
 def entities(raw: DataFrame, shard_counts: Mapping[str, int]) -> DataFrame:
     """Build internal.entities from whole snapshots of bronze.raw_metadata; shard_counts: by cluster, else 1."""
-    records = raw.select(*_FILE_KEY, *_RECORD)
+    records = raw.select(*_FILE_KEY, *RECORDS.names)
     batches = records.mapInArrow(_build_parser(shard_counts), from_arrow_schema(_FACT_BATCHES))
     keyed = batches.groupBy("cluster_id", "snapshot_id", "shard")
     return keyed.applyInArrow(_merge_shard, ENTITIES.schema).select(*ENTITIES.column_names)
@@ -126,12 +125,6 @@ _BATCH_RECORDS = 20_000
 _PART_BYTES = 32_000_000  # to read a file takes a tenth of the time that its records take to be written
 
 
-def _to_array(numbers: Sequence[int]) -> pa.Array:
-    if isinstance(numbers, range):  # of lines: they need not become Python numbers one by one
-        return pa.array(np.arange(numbers.start, numbers.stop, numbers.step))
-    return pa.array(numbers, pa.int64())
-
-
 def _read_files(batches: Iterable[pa.RecordBatch], max_bytes: int) -> Iterator[pa.RecordBatch]:
     for file in (file for batch in batches for file in batch.to_pylist()):
         number = 0
@@ -143,10 +136,7 @@ def _read_files(batches: Iterable[pa.RecordBatch], max_bytes: int) -> Iterator[p
                     continue
                 part = records.slice(begin, begin + _BATCH_RECORDS)
                 columns = {name: pa.repeat(value, len(part)) for name, value in same.items()} | {
-                    "record_number": _to_array(part.record_number),
-                    "line_number": _to_array(part.line_number),
-                    "context": pa.array(part.context, pa.string()),
-                    "raw": pa.array(part.raw, pa.string()),
+                    **dict(zip(RECORDS.names, part.to_table().itercolumns(), strict=True)),
                     "ingested_at": pa.repeat(pa.scalar(file["ingested_at"], pa.timestamp("us", tz="UTC")), len(part)),
                 }
                 yield pa.RecordBatch.from_pydict(columns)

@@ -111,9 +111,9 @@ class _Scope:
 
 def read_records(text: str, _path: str = "") -> Records:
     """Return the records of a text: a line each, or several where a line was wrapped."""
-    lines = split_lines(text)
     if _PLAIN_LINES.match(text).end() == len(text):  # type: ignore[union-attr]
-        return Records(range(len(lines)), range(1, len(lines) + 1), [None] * len(lines), lines)
+        return Records.from_plain_text(text)
+    lines = split_lines(text)
     numbers: list[int] = []
     contexts: list[str | None] = []
     raws: list[str] = []
