@@ -136,7 +136,7 @@ def _read_files(batches: Iterable[pa.RecordBatch], max_bytes: int) -> Iterator[p
                     continue
                 part = records.slice(begin, begin + _BATCH_RECORDS)
                 columns = {name: pa.repeat(value, len(part)) for name, value in same.items()} | {
-                    **dict(zip(RECORDS.names, part.to_table().itercolumns(), strict=True)),
+                    **dict(zip(RECORDS.names, map(to_array, part.to_table().itercolumns()), strict=True)),
                     "ingested_at": pa.repeat(pa.scalar(file["ingested_at"], pa.timestamp("us", tz="UTC")), len(part)),
                 }
                 yield pa.RecordBatch.from_pydict(columns)
