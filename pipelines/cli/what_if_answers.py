@@ -142,7 +142,13 @@ def model_snapshot(
     partitions = snapshot.partitions.filter(pc.is_valid(snapshot.partitions["replicas"])).combine_chunks()
     if not partitions.num_rows:
         remedy = "Add the output of kafka-topics --describe"
-        if snapshot.partitions.num_rows:
+        if snapshot.conflicting_listings:
+            remedy = ". ".join(text[:1].upper() + text[1:] for text in snapshot.conflicting_listings)
+        elif snapshot.quarantined:
+            first = snapshot.quarantined[0]
+            reason = first["reasons"][0].removeprefix("unparsable: ")
+            remedy = f"The first rejected record is {first['source']} line {first['line_number']}: {reason}"
+        elif snapshot.partitions.num_rows:
             remedy += ", or use `run` to see where Kafka's schemes would place them"
         sentences = [
             f"{remedy}.",

@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.formats.checked_values import BadValueError
-from pipelines.ingest.text import LOG_LINE, PROSE, TOOL_MESSAGE, split_lines
+from pipelines.ingest.mentions import find_mention
+from pipelines.ingest.text import split_lines
 from udfs.arrow.columns import to_array
 
 
@@ -55,6 +56,7 @@ FACTS = pa.schema(
         ("kind", pa.string()),  # a FactKind
         ("reasons", pa.list_(pa.string())),  # IGNORED: one; REJECTED: one or more
         ("warning", pa.string()),  # what the record shows that an answer may lack; a sentence without its full stop
+        ("until_listing", pa.bool_()),  # the warning only counts if the file lists partitions above, and none below
         ("is_selection", pa.bool_()),  # a command that shows only some of the cluster's partitions; null: no command
         ("selection", pa.string()),  # the option of a command that selects by the ISR, as in at-min-isr-partitions
         ("topic", pa.string()),
@@ -113,29 +115,8 @@ def ignore(reason: str, warning: str | None = None, is_selection: bool | None = 
     return [(FactKind.IGNORED, values)]
 
 
-# Text that no reader knows, but which says that something is wrong. A counter that is zero does not.
-_PROBLEM = re.compile(
-    r"\b(?:errors?|failed|failure|fatal|unavailable|not available|unreachable|tim(?:ed|e) ?out"
-    r"|connection re(?:fused|set)|fenced|fencing|crash\w*+|under-?replicated\w*+"
-    r"|exit(?:ed)?+ (?:with )?+(?:code|status) [1-9])\b"
-    r"|(?<![a-z])offline|exception\b|\bleader(?:id)?+[\"']?\W{1,3}(?:none\b|-1\b)",
-    re.I,
-)
-_ZERO = re.compile(r"[\s=:]0(?:\.0+)?[\s;,]*\Z")
-_UNREAD = (PROSE, LOG_LINE, TOOL_MESSAGE)
 _NEWLINE = 10
 _MAX_COLUMN = 2**31 - 1  # bytes of a column's text
-MENTIONS_PROBLEM = "a line that is not read mentions a problem"
-_MAX_LOOK = 2_000  # characters
-
-
-def _add_mention(fact: dict[str, Any], raw: str) -> None:
-    """Add a warning to an ignored record of text that mentions a problem: an answer may be wrong because of it."""
-    reason = fact["reasons"][0]
-    if fact.get("warning") is not None or not (reason in _UNREAD or reason.endswith(": not used")):
-        return
-    if _PROBLEM.search(raw, 0, _MAX_LOOK) and not _ZERO.search(raw[-_MAX_LOOK:]):
-        fact["warning"] = MENTIONS_PROBLEM
 
 
 def build_facts(columns: dict[str, pa.Array], rows: int) -> pa.Table:
@@ -279,8 +260,8 @@ def parse_each(records: Records, parse_record: ParseRecord) -> pa.Table:
             facts = list(parse_record(context, raw))
         except BadValueError as error:
             facts = [(FactKind.REJECTED, {"reasons": [str(error)]})]
-        if len(facts) == 1 and facts[0][0] is FactKind.IGNORED:
-            _add_mention(facts[0][1], raw)
+        if len(facts) == 1 and facts[0][0] is FactKind.IGNORED and facts[0][1].get("warning") is None:
+            facts[0][1].update(find_mention(facts[0][1]["reasons"][0], raw))
         for kind, values in facts:
             for name, value in {**values, "record_number": number, "line_number": line, "kind": kind}.items():
                 column = columns.setdefault(name, [])

@@ -9,11 +9,19 @@ _NUMBERS = r"[\[({]?-?[0-9]++(?:[,;|/ ]{1,2}[0-9]++)*+[\])}]?"
 _DIGIT = re.compile(r"\d")
 _CELL = re.compile(rf"(?:{_NUMBERS}|none|null|-|\[\]|\(\))?", re.I)
 _NUMBER = re.compile(_NUMBERS)
-_SEPARATOR = re.compile(r"\s*+\|\|?+\s*+|\t| {2,}+|\s*+</t[dh]>\s*+(?:<t[dh]\b[^>]*+>)?+\s*+")
+_SEPARATOR = re.compile(r"\s*+\|\|?+\s*+|\t|;| {2,}+|\s*+</t[dh]>\s*+(?:<t[dh]\b[^>]*+>)?+\s*+")
 _BORDER = re.compile(r"^[\s|<>a-z/]*+(?:<t[dh]\b[^>]*+>)|[\s|]++$|^[\s|]++", re.I)
-_WORD = re.compile(r"\b(topic|partition|leader|replicas?|isr|in[- ]?sync)\b\W{1,3}(?:[0-9]|none\b|null\b)", re.I)
+_WORD = re.compile(
+    r"\b(topic|partition|leader|replicas?|isr|in[- ]?sync)(?:\b|_?id\b|_count\b)\W{1,3}(?:[0-9]|none\b|null\b)", re.I
+)
 _PAIR = re.compile(r"(?:^|[\s,;|])\w[\w ]{0,30}?[:=;] ?(\S++)")
 _RECAP = re.compile(r"\bok=[0-9]++\s++changed=[0-9]")  # of a playbook of Ansible
+# A value of a structure that is printed over several lines, or a list of ids that a program prints of its objects.
+_KEY = r"[\"':]?(?:partition(?:_?id|Id)?|leader|replicas?|isrs?|in_?sync_?replicas?|inSyncReplicas?)[\"']?"
+_VALUE_LINE = re.compile(rf"[\s{{,-]*+{_KEY}\s*+(?:[:=]>?|=>)\s*+\[[\s0-9,]*+\]?[\s,;]*+", re.I)
+_QUOTED_LINE = re.compile(r"""\s*+["'](?:partition|leader|replicas|isr)["']\s*+:\s*+(?:[0-9]++|\[)[\s,0-9\]]*+""", re.I)
+_YAML_LINE = re.compile(r"\s+(?:leader|partition(?:Id)?): -?[0-9]++,?")
+_OBJECT = re.compile(r"\b(?:Topic|Partition)\w*+\(.*\[[0-9]")
 _MIN_CELLS, _MIN_NUMBERS, _MIN_PAIRS = 4, 2, 4
 
 
@@ -33,6 +41,8 @@ def looks_like_row(line: str) -> bool:
     line = line[:_MAX_LOOK].replace("^I", "\t")  # as cat -A shows tabs
     if not _DIGIT.search(line) or classify_noise(line) != PROSE or _RECAP.search(line):
         return False
+    if any(p.fullmatch(line.rstrip()) for p in (_VALUE_LINE, _QUOTED_LINE, _YAML_LINE)) or _OBJECT.search(line):
+        return True
     if len({word.lower().rstrip("s") for word in _WORD.findall(line)}) > 1:
         return True
     values = _PAIR.findall(line)

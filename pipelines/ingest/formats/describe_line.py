@@ -26,6 +26,8 @@ _NAMES = {
 }
 _OF_PARTITION = frozenset({labels.PARTITION, labels.LEADER, labels.REPLICAS, labels.ISR})
 _OF_HEADER = frozenset({labels.PARTITION_COUNT, labels.REPLICATION_FACTOR, labels.CONFIGS})
+_REST_OF_VALUE = re.compile(r"\s*+[:,]|\s*+[0-9]++(?:,[0-9]++)*+\s")  # of the line above
+_PAGER_CUT = re.compile(r"[0-9a-zA-Z,]>\s*$")  # as `less -S` marks a line that goes on
 _CUT_TOPIC = re.compile(
     r"[\s>|\"'`*#/]*+(?:[\w.-]++\s++\|\s*+|[0-9]++[:-])?[\s>|\"'`*]*+"  # what stands before
     r"(?:T|To|Top|Topi|Topic)\s*+(?:\.{2,}|…)"
@@ -89,7 +91,10 @@ def parse_line(context: str | None, raw: str) -> list[Fact]:
         if not fields and _CUT_TOPIC.fullmatch(line.rstrip()):
             raise unparsable(f"cut off in Topic{_PASTE}")
         if labels.has_data(fields) and not _HUNK.match(raw):
-            raise unparsable(f"{quote(prefix.strip())} stands before {_get_name(fields[0].label)}: delete it")
+            name = _get_name(fields[0].label)
+            if _REST_OF_VALUE.match(prefix):
+                raise unparsable(f"{quote(prefix.strip())} stands before {name}, as in a wrapped line: join the lines")
+            raise unparsable(f"{quote(prefix.strip())} stands before {name}: delete it")
         return ignore(classify_noise(raw))
     if not _is_table(fields, gap, line, around):
         return ignore(classify_noise(raw))
@@ -100,7 +105,9 @@ def parse_line(context: str | None, raw: str) -> list[Fact]:
 
 
 def _split_cut(line: str) -> tuple[str, str | None]:
-    """Return (the line without the dots of a cut at its end, the blanks before them or None without dots)."""
+    """Return (the line without the mark of a cut at its end, the blanks before it or None without a mark)."""
+    if _PAGER_CUT.search(line) and "<" not in line:
+        return line.rstrip()[:-1], ""
     end = line.rstrip(" \t\n\r\f\v\u00a0])")
     whole = end.rstrip(".…")
     dots = end[len(whole) :]

@@ -21,6 +21,8 @@ _HEADER = re.compile(
     re.DOTALL,
 )
 _IN_CLUSTER = "in"  # the word behind `brokers` in the header of the default of all brokers
+# Whose value it is, also where a topic is described: no topic sets its own.
+_SET_BY_BROKERS = re.compile(r"\bsynonyms=\{(?:STATIC|DYNAMIC|DYNAMIC_DEFAULT)_BROKER_CONFIG:")
 _SENSITIVE = " sensitive="
 _CONFIG = re.compile(_START + r"(?P<key>[a-zA-Z][a-zA-Z0-9._-]*+)=(?P<value>.*)", re.DOTALL)
 # Contexts of config lines; those of a topic have its name behind.
@@ -73,7 +75,11 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
         return ignore(classify_noise(raw))
     key, value = config["key"], config["value"].partition(_SENSITIVE)[0].strip()
     if context is None and key in (MINIMUM, UNCLEAN):
-        raise unparsable(f"{key} of which topic? the line above it is missing, as in: Dynamic configs for topic t are:")
+        if not _SET_BY_BROKERS.search(raw):
+            raise unparsable(
+                f"{key} of which topic or brokers? the line above is missing, as in: Dynamic configs for topic t are:"
+            )
+        context = _BROKERS
     return _parse_configs(context or _OTHER, [(key, value)])
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from pipelines.ingest.formats.checked_values import as_broker_ids, as_int, as_partition, as_topic, quote, unparsable
+from pipelines.ingest.mentions import CHANGE
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import TOOL_MESSAGE, classify_noise, split_lines
 from udfs.plurals import count_of
@@ -84,7 +85,8 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
         moves = {"adding_replicas": adding, "removing_replicas": removing}
         return [_build_partition(listed[1], _split_ids(listed[2]), moves)]
     if verified := next(filter(None, (pattern.fullmatch(raw) for pattern in _VERIFIED)), None):
-        return [_build_partition(verified["partition"], _split_ids(verified["replicas"]), {})]
+        kind, values = _build_partition(verified["partition"], _split_ids(verified["replicas"]), {})
+        return [(kind, values | {"warning": CHANGE, "until_listing": True})]
     if any(pattern.match(raw[:_MAX_LOOK]) for pattern in _WARNED):
         return ignore(TOOL_MESSAGE, context)
     if _NEARLY_LISTED.match(raw) or _NEARLY_VERIFIED.match(raw):

@@ -1,7 +1,7 @@
 """What kafka-reassign-partitions and kafka-leader-election read and print: assignments, other input, status lines."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pipelines.ingest.formats import json_documents as documents
 from pipelines.ingest.formats.checked_values import (
@@ -46,6 +46,13 @@ _MESSAGE = re.compile(
     re.I,
 )
 
+# A file that a command of the session executes or verifies is a plan, where the session shows it or writes it.
+_PLAN_FILE = re.compile(r"--reassignment-json-file[ =]++[\"']?([^\s\"']++)")
+_COMMAND = re.compile(
+    r"^\s*+(?:[^\n]{0,200}?[$#%>❯➜]\s)?\s*+(?:sudo )?(?:cat|tee|bat|less|more|head|jq|echo|type|kafka-|\./|bin/)"
+)
+_VIEWER = re.compile(r"\b(?:cat|bat|less|more|head|jq|type)\s")
+_HERE_DOCUMENT = re.compile(r"\b(?:cat|tee)\b[^\n]{0,200}<<")
 # Of Kafka before 2.6, whose describe does not show which replicas a reassignment adds and removes.
 _STARTED = re.compile(r"^[ \t]*+Successfully started reassignment of partitions", re.M)
 _COMPLETED = re.compile(r"^[ \t]*+Reassignment of partition \S++ (?:is completed|completed successfully)", re.M)
@@ -71,13 +78,25 @@ def _describe_messages(text: str) -> dict[int, str | None]:
     return warnings
 
 
+def _find_assignment(line: str, before: str, plan_files: Collection[str]) -> str:
+    """Return which assignment the document below a line is, if a title or a command says so; else the one before."""
+    if titled := next((name for title, name in _TITLES if title.match(line)), None):
+        return titled
+    if not _COMMAND.search(line):
+        return before
+    files = {word.rpartition("/")[2] for word in line.split()}
+    writes = _HERE_DOCUMENT.search(line) is not None
+    return _PROPOSED if writes or (_VIEWER.search(line) and not files.isdisjoint(plan_files)) else _CURRENT
+
+
 def _read_reassignment(text: str, _path: str) -> Records:
     def read_rows() -> Iterator[Row]:
         warnings = _describe_messages(text)
+        plan_files = {path.rpartition("/")[2] for path in _PLAN_FILE.findall(text)}
         assignment = _CURRENT
         for event in documents.walk_documents(text, [("partitions",), ()]):
             if event.kind == documents.JsonEventKind.LINE:
-                assignment = next((name for title, name in _TITLES if title.match(event.raw)), assignment)
+                assignment = _find_assignment(event.raw, assignment, plan_files)
             if event.kind == documents.JsonEventKind.LINE and event.line in warnings:
                 yield event.line, _WARNING + (warnings[event.line] or ""), event.raw
             elif event.kind == documents.JsonEventKind.FOREIGN and _BARE.match(event.raw):

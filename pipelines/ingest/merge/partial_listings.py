@@ -11,9 +11,10 @@ from pipelines.ingest.formats import shell_commands
 from pipelines.ingest.formats.bootstrap_servers import BROKER, Servers, are_of_two_clusters, names_a_cluster
 from pipelines.ingest.formats.partition_filters import AT_MIN_ISR, UNDER_MIN_ISR
 from pipelines.ingest.formats.shell_commands import describe_two_clusters
+from pipelines.ingest.mentions import CHANGE, PROBLEM
 from pipelines.ingest.merge.entities import WARNINGS
 from pipelines.ingest.merge.shard_facts import ShardFacts
-from pipelines.ingest.source_format import MENTIONS_PROBLEM, FactKind
+from pipelines.ingest.source_format import FactKind
 from udfs.arrow.columns import is_valid, select_rows, to_codes, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import is_in_segment, row_of
 from udfs.plurals import count_of
@@ -87,6 +88,7 @@ def build_warnings(shard: ShardFacts) -> pa.Table:
     is_shown = is_valid(facts["warning"])
     if (is_valid(is_selection) & ~to_flags(is_selection)).any():
         is_shown &= ~to_flags(facts["is_selection"])
+    is_shown &= ~to_flags(facts["until_listing"]) | _is_below_listings(shard, facts)
     rows = _count_mentions(facts.filter(pa.array(is_shown)).select(WARNINGS.names).to_pylist())
     rows += [*_compare_servers(facts), *_find_offline_in_sync(shard)]
     warnings: dict[tuple[str, int], dict[str, Any]] = {}  # one per record
@@ -97,18 +99,32 @@ def build_warnings(shard: ShardFacts) -> pa.Table:
     return pa.Table.from_pylist(list(warnings.values()), WARNINGS)
 
 
+def _is_below_listings(shard: ShardFacts, facts: pa.Table) -> npt.NDArray[np.bool_]:
+    """Return which facts (n) stand below all lines of their file that list partitions with their state."""
+    listed = shard.select(FactKind.PARTITION)
+    listed = listed.filter(pc.is_valid(listed["leader"])).select(["source", "line_number"])
+    last = listed.group_by("source").aggregate([("line_number", "max")])
+    lines = dict(zip(last["source"].to_pylist(), last["line_number_max"].to_pylist(), strict=True))
+    if not lines or not facts.num_rows:
+        return np.zeros(facts.num_rows, dtype=np.bool_)
+    codes, sources = to_codes(facts["source"])
+    none = np.iinfo(np.int64).max
+    last_line = np.array([lines.get(source, none) for source in sources.to_pylist()], dtype=np.int64)
+    return to_numpy(facts["line_number"]).astype(np.int64) > last_line[codes]
+
+
 def _count_mentions(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows of WARNINGS with one for all lines of a file that only mention a problem: logs have thousands."""
-    mentions: dict[str, list[dict[str, Any]]] = {}
+    """Return rows of WARNINGS with one for all lines of a file that mention the same: logs have thousands."""
+    mentions: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
-        if row["warning"] == MENTIONS_PROBLEM:
-            mentions.setdefault(row["source"], []).append(row)
+        if row["warning"] in (PROBLEM, CHANGE):
+            mentions.setdefault((row["source"], row["warning"]), []).append(row)
     counted = [
         min(lines, key=lambda row: int(row["line_number"]))
-        | {"warning": MENTIONS_PROBLEM if len(lines) == 1 else f"{MENTIONS_PROBLEM} (and {len(lines) - 1} more)"}
-        for lines in mentions.values()
+        | {"warning": warning if len(lines) == 1 else f"{warning} (and {len(lines) - 1} more)"}
+        for (_, warning), lines in mentions.items()
     ]
-    return [*(row for row in rows if row["warning"] != MENTIONS_PROBLEM), *counted]
+    return [*(row for row in rows if row["warning"] not in (PROBLEM, CHANGE)), *counted]
 
 
 def _find_offline_in_sync(shard: ShardFacts) -> list[dict[str, Any]]:

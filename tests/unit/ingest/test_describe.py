@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from pipelines.ingest.formats.describe import FORMAT
 from pipelines.ingest.formats.describe_line import parse_line, split_configs
+from pipelines.ingest.mentions import PROBLEM
 from pipelines.ingest.snapshot_reader import load_snapshot
-from pipelines.ingest.source_format import MENTIONS_PROBLEM, FactKind, parse_each, read_lines
+from pipelines.ingest.source_format import FactKind, parse_each, read_lines
 from pipelines.ingest.sources import find_source
 
 from .facts import BAD_DIR, FORMATS_DIR, check_facts, drop_kind, facts, faults, load_facts, reasons, shorten
@@ -341,7 +342,7 @@ def test_other_lines_are_ignored_with_their_reason(line: str, reason: str) -> No
 )
 def test_text_that_mentions_a_problem_is_a_warning(line: str, is_problem: bool) -> None:
     fact = parse_fact(line)
-    assert (fact["kind"], fact.get("warning")) == (FactKind.IGNORED, MENTIONS_PROBLEM if is_problem else None)
+    assert (fact["kind"], fact.get("warning")) == (FactKind.IGNORED, PROBLEM if is_problem else None)
 
 
 @pytest.mark.parametrize(

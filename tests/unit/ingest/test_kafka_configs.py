@@ -96,7 +96,7 @@ def test_configs_of_others_are_not_used() -> None:
 
 def test_a_config_without_its_topic_is_rejected() -> None:
     (row,) = parse(TOPIC.splitlines()[1])
-    assert "min.insync.replicas of which topic?" in row["reasons"][0]
+    assert "min.insync.replicas of which topic or brokers?" in row["reasons"][0]
 
 
 def test_sentences_are_no_headers() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pipelines.ingest.formats.reassignment_status import FORMAT
+from pipelines.ingest.mentions import CHANGE
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
 
@@ -38,7 +39,8 @@ def parse(text: str) -> list[dict[str, Any]]:
     ],
 )
 def test_replicas_that_are_not_those_of_the_reassignment(line: str, partition: dict[str, Any]) -> None:
-    assert parse(line) == [{"kind": "partition", **partition}]
+    later = {"warning": CHANGE, "until_listing": True}
+    assert parse(line) == [{"kind": "partition", **partition, **later}]
     assert find_formats(VERIFY + line) == ["reassignment", "reassignment-list"]
 
 

@@ -1,0 +1,66 @@
+"""Finds what lines that no reader knows mention all the same: a problem, a later change, a broker's setting.
+
+An answer may be wrong because of it, so the records stay ignored, but get a warning.
+"""
+
+import re
+from typing import Any
+
+from pipelines.ingest.text import LOG_LINE, PROMPT, PROSE, TOOL_MESSAGE
+
+PROBLEM = "a line that is not read mentions a problem"
+CHANGE = "a line below the listing shows a later change of the cluster: list the partitions again"
+
+_UNREAD = (PROSE, LOG_LINE, TOOL_MESSAGE)
+_MAX_LOOK = 2_000  # characters
+_PROBLEM = re.compile(
+    r"\b(?:errors?|failed|failure|fatal|unavailable|not available|unreachable|timed ?out|time ?out(?!=)"
+    r"|connection re(?:fused|set)|fenced|fencing|crash\w*+|under-?replicated\w*+(?=[^\n]*[0-9])"
+    r"|exit(?:ed)?+ (?:with )?+(?:code|status) [1-9])\b"
+    r"|(?<![a-z])offline(?![a-z]*+\W{1,3}\[\])(?=[^\n]*[0-9])|exception\b"
+    r"|\bleader(?:id)?+[\"']?\W{1,3}(?:none\b|-1\b)",
+    re.I,
+)
+_ZERO = re.compile(r"[\s=:]0(?:\.0+)?[\s;,]*\Z")  # a counter that is zero mentions no problem
+_CHANGE = re.compile(
+    r"\bshrinking ISR\b|\bISR (?:updated|shrunk|expanded)\b|\bexpanding ISR\b|\bshut(?:ting)? ?down\b"
+    r"|\bdeleted brokers?: ?[0-9]"
+    r"|\bpartition reassignments? for\b|\breassignment of partition \S++ (?:is completed|completed successfully)"
+    r"|\b(?:broker|node|kafka)[ -]?[0-9]++ (?:is|was|went|has|just) (?:now )?"
+    r"(?:down|stopped|gone|restarted|removed)\b"
+    r"|\bcompleted updating config\b",
+    re.I,
+)
+# Commands that stop brokers or change topics.
+_CHANGE_COMMAND = re.compile(
+    r"\b(?:docker|podman|nerdctl)(?:[- ]compose)?+ (?:container )?(?:stop|ki[l]{2}|rm|restart|pause|down)\b"
+    r"|\bsystemctl (?:[-\w]++ )*?(?:stop|restart|ki[l]{2})\b|\bservice \S++ (?:stop|restart)\b|\bkafka-server-stop\b"
+    r"|\bki[l]{2} -?[0-9]"
+    r"|\b(?:kubectl|oc) (?:[-\w=]++ )*?(?:scale|delete|drain|rollout|cordon)\b"
+    r"|--execute\b|--alter\b|--delete\b|--create-partitions\b"
+)
+_MIN_ISR = re.compile(r"(?<![a-z])min[._]insync[._]replicas\b[\"'`]?[^\w\n]{1,5}([0-9]{1,3})\b", re.I)
+
+
+def find_mention(reason: str, raw: str) -> dict[str, Any]:
+    """Return `warning`, and perhaps `until_listing`, for a record that is ignored for this reason; {} without any."""
+    is_unread = reason in _UNREAD or reason.endswith(": not used")
+    if not (is_unread or reason == PROMPT):
+        return {}
+    line = raw[:_MAX_LOOK]
+    if _CHANGE.search(line) if is_unread else _CHANGE_COMMAND.search(line):
+        return {"warning": CHANGE, "until_listing": True}
+    if not is_unread:
+        return {}
+    if (match := _MIN_ISR.search(line)) is not None:
+        return {"warning": _describe_min_isr(match[1])}
+    if _PROBLEM.search(line) and not _ZERO.search(line):
+        return {"warning": PROBLEM}
+    return {}
+
+
+def _describe_min_isr(value: str) -> str:
+    return (
+        f"a line that is not read sets min.insync.replicas to {value}: if brokers set it for all topics, use "
+        f"--set topics.min_insync_replicas={value}"
+    )
