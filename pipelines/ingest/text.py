@@ -28,7 +28,9 @@ MAX_LINE = 1_000_000
 MAX_FILE_BYTES = 2**31 - 1  # a column's text in Arrow has at most 2 GB
 
 # A line of Docker's log of a container, in which each line of output is a JSON document.
-_CONTAINER_LOG = re.compile(r'\s*+\{"log":"(?:[^"\\\n]++|\\.)*+","stream":"[a-z]++"')
+_CONTAINER_LOG = re.compile(
+    r'\s*+\{\s*+"log"\s*+:\s*+(?P<text>"(?:[^"\\\n]++|\\.)*+")\s*+,\s*+"stream"\s*+:\s*+"[a-z]++'
+)
 _FIRST_LINES = 20  # of which one shows that a file is such a log, though another is damaged
 
 _BLOCK = 1 << 20  # bytes
@@ -110,7 +112,7 @@ def read_text(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> str:
         text = _TERMINAL_CODES.sub("", text)
     if not text.isascii() and '"' not in text:  # a word processor has made all quotes typographic
         text = text.translate(_STRAIGHT_QUOTES)
-    if '{"log":"' in text[:_LOOK] and any(map(_CONTAINER_LOG.match, text.split("\n", _FIRST_LINES)[:_FIRST_LINES])):
+    if '"log"' in text[:_LOOK] and any(map(_CONTAINER_LOG.match, text.split("\n", _FIRST_LINES)[:_FIRST_LINES])):
         text = "\n".join(map(_unwrap_log_line, text.split("\n")))
     if not text or text.isspace():
         raise SourceError(name, "the file is empty", "Save the tool's output again, or leave the file out.")
@@ -119,11 +121,12 @@ def read_text(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> str:
 
 def _unwrap_log_line(line: str) -> str:
     """Return what a container wrote of a line of Docker's log; other lines stay as they are."""
-    if not _CONTAINER_LOG.match(line):
+    match = _CONTAINER_LOG.match(line)
+    if match is None:
         return line
     try:
-        return str(json.loads(line)["log"]).rstrip("\n").replace("\n", " ")
-    except (ValueError, KeyError, RecursionError):
+        return str(json.loads(match["text"])).rstrip("\n").replace("\n", " ")
+    except ValueError:
         return line
 
 

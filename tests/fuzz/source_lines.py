@@ -40,7 +40,7 @@ def decode_file(data: bytes) -> SourceLines | None:
         return None
     text = data[len(mark) :].decode(encoding, errors="replace")
     lines = _LINE_END.split(text)
-    if any('{"log":"' in line and '","stream":"' in line for line in lines[:20]):
+    if any(_unwrap(line) != line for line in lines[:20]):
         lines = list(map(_unwrap, lines))
         text = "\n".join(lines)
     return SourceLines(text, lines)
@@ -57,8 +57,15 @@ def _guess_encoding(data: bytes) -> str:
 
 
 def _unwrap(line: str) -> str:
-    """Return what a container wrote of a line of Docker's log."""
-    try:
-        return str(json.loads(line)["log"]).rstrip("\n").replace("\n", " ")
-    except (ValueError, KeyError, TypeError, RecursionError):
+    """Return what a container wrote of a line of Docker's log, of which the end may be cut off."""
+    before, key, rest = line.partition('"log"')
+    if not key or before.strip() != "{" or not rest.lstrip().startswith(":"):
         return line
+    value = rest.lstrip()[1:].lstrip()
+    try:
+        text, end = json.JSONDecoder().raw_decode(value)
+    except (ValueError, RecursionError):
+        return line
+    if not isinstance(text, str) or not re.match(r'\s*,\s*"stream"\s*:\s*"[a-z]', value[end:]):
+        return line
+    return text.rstrip("\n").replace("\n", " ")
