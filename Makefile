@@ -31,7 +31,7 @@ OUT ?= fleet
 SHAPE = --size $(SIZE) $(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(BROKERS),--brokers $(BROKERS)) \
   $(if $(TOPICS),--topics $(TOPICS)) $(if $(SMALL),--small $(SMALL)) $(if $(SEED),--seed $(SEED)) $(if $(LOADS),--loads)
 
-.PHONY: help setup run test test-fast test-soak soak lint bench bench-kernels bench-plans bench-replay fleet bench-fleet oracle screenshots docs wheel wheel-databricks lock clean check-machine
+.PHONY: help setup run test test-fast test-soak soak lint bench bench-read bench-kernels bench-plans bench-replay fleet bench-fleet oracle screenshots docs wheel wheel-databricks lock clean check-machine
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-16s %s\n' "$$name" "$$what"; done
@@ -62,6 +62,9 @@ lint: check-machine $(READY) ## run ruff (lint, format) and mypy
 
 bench: check-machine $(READY) ## measure placing a million partitions against Spark's write of as many constant rows
 	$(BIN)/python -m tests.bench.placement
+
+bench-read: check-machine $(READY) ## measure reading the output of each tool, from a file to facts, per million records
+	$(BIN)/python -m tests.bench.reading
 
 bench-kernels: check-machine $(READY) ## measure the placement kernels against Kafka's own classes, as ratios
 	$(BIN)/python -m tests.bench.kernels

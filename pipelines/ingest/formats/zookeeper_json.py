@@ -3,10 +3,26 @@
 import re
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.kafka_configs import parse_defaults
-from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
+from pipelines.ingest.source_format import (
+    Fact,
+    FactKind,
+    Format,
+    Records,
+    Signature,
+    build_facts,
+    concat_in_order,
+    ignore,
+    parse_each,
+)
 from pipelines.ingest.text import ELLIPSIS, classify_noise
+from udfs.arrow.columns import to_array, to_numpy
+from udfs.arrow.ragged import offsets_of
 
 WITHOUT_PLACEMENT = "znode without placement"
 LISTING = "listing"
@@ -37,6 +53,18 @@ _PATH_KEY = re.compile(r'"path"\s*+:\s*+"/')
 _LISTS_PLACEMENT = re.compile(r'"(?:partitions|brokers|topics)"\s*+:\s*+[\[{]')
 _PLAIN_LINES = re.compile(r'(?:\{"path": ?"/[^\n]*+\n)*+')
 _ENDPOINT = re.compile(r"[A-Za-z0-9_.-]*://(\[[^\]]*\]|[^:/]*):([0-9]+)")
+
+# The state of a partition as Kafka writes it, in a line as dumps have them; other lines are parsed one by one.
+_NUMBER, _OR_NONE = r"(?:0|[1-9][0-9]{0,8})", r"(?:-1|0|[1-9][0-9]{0,8})"
+_STAT_KEYS = ("czxid", "mzxid", "ctime", "mtime", "version", "cversion", "aversion", "ephemeralOwner", "numChildren")
+_STATE_LINE = (
+    r'^\{"path": ?"/brokers/topics/(?P<topic>[a-zA-Z0-9._-]+)/partitions/(?P<partition>0|[1-9][0-9]{0,5})/state"'
+    rf', ?"data": ?"\{{\\"controller_epoch\\": ?(?P<controller>{_NUMBER}), ?\\"leader\\": ?(?P<leader>{_OR_NONE})'
+    rf', ?\\"version\\": ?{_NUMBER}, ?\\"leader_epoch\\": ?(?P<epoch>{_OR_NONE})'
+    rf', ?\\"isr\\": ?\[(?P<isr>(?:{_NUMBER}(?:, ?{_NUMBER})*)?)\]\}}"'
+    + "".join(rf'(?:, ?"{key}": ?(?:0|[1-9][0-9]{{0,17}}))?' for key in _STAT_KEYS)
+    + r"\}$"
+)
 
 
 def parse_znode(path: str, data: object) -> list[Fact]:
@@ -215,9 +243,40 @@ def _parse_record(_context: str | None, raw: str) -> list[Fact]:
     return parse_dump_line(line)
 
 
+def _parse_batch(records: Records) -> pa.Table:
+    lines = records.to_table()
+    result = pc.extract_regex(to_array(lines["raw"]), _STATE_LINE)
+    is_state = np.asarray(pc.is_valid(result))
+    found, states = pc.drop_null(result), lines.filter(pa.array(is_state))
+    isr = found.field("isr")
+    ids = pc.split_pattern(
+        pc.if_else(pc.equal(isr, ""), pa.scalar(None, pa.string()), pc.replace_substring(isr, " ", "")), ","
+    )
+    lists = pa.ListArray.from_arrays(
+        pa.array(offsets_of(to_numpy(pc.list_value_length(ids))), pa.int32()), pc.cast(ids.flatten(), pa.int32())
+    )
+    columns = {
+        "kind": pa.repeat(FactKind.PARTITION.value, len(found)),
+        "topic": found.field("topic"),
+        "isr": lists,
+        **{name: to_array(states[name]) for name in ("record_number", "line_number")},
+        **{
+            name: pc.cast(found.field(group), pa.int32())
+            for name, group in (
+                *(("partition", "partition"), ("leader", "leader")),
+                *(("leader_epoch", "epoch"), ("controller_epoch", "controller")),
+            )
+        },
+    }
+    facts = build_facts(columns, len(found))
+    others = np.flatnonzero(~is_state)
+    return concat_in_order([facts, parse_each(records.take(others), _parse_record)]) if len(others) else facts
+
+
 FORMAT = Format(
     "zookeeper-json",
     "ZooKeeper dump, JSON lines of path and data",
     Signature(document=_is_document, plain_lines=_PLAIN_LINES, is_exhaustive=True),
     _parse_record,
+    parse_batch=_parse_batch,
 )

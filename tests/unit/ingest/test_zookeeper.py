@@ -13,7 +13,7 @@ from pipelines.ingest.formats import zookeeper_cli, zookeeper_json
 from pipelines.ingest.formats.checked_values import BadValueError
 from pipelines.ingest.formats.zookeeper_json import parse_znode
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
-from pipelines.ingest.source_format import FactKind
+from pipelines.ingest.source_format import FactKind, parse_each, read_lines
 from pipelines.ingest.sources import find_source
 
 from .facts import BAD_DIR, FORMATS_DIR, check_facts, drop_kind, facts, faults, load_facts, reasons, shorten
@@ -317,3 +317,30 @@ def test_a_line_of_a_dump_below_a_command_that_breaks_off_is_no_answer_to_it() -
 def test_a_document_below_the_path_of_a_znode_without_such_data_is_rejected() -> None:
     with pytest.raises(BadValueError, match=r"the data of /brokers/topics/t/partitions/0 does not"):
         parse_znode("/brokers/topics/t/partitions/0", '{"partitions": [{"topic": "t", "partition": 0}]}')
+
+
+_state_line = st.builds(
+    lambda topic, partition, leader, isr, space, tail: (
+        f'{{"path":{space}"/brokers/topics/{topic}/partitions/{partition}/state",{space}"data":{space}'
+        + json.dumps(
+            json.dumps(
+                {"controller_epoch": 1, "leader": leader, "version": 1, "leader_epoch": 7, "isr": isr},
+                separators=("," + space, ":" + space),
+            )
+        )
+        + tail
+    ),
+    st.sampled_from(["t", "a.b-c_d", "ü", "..", ""]),
+    st.sampled_from(["0", "12", "007", "1000000", "x", ""]),
+    st.sampled_from([-2, -1, 0, 5, 10**9, 10**12, None]),
+    st.lists(st.sampled_from([0, 1, 999_999_999, 10**10, -1]), max_size=4),
+    st.sampled_from(["", " "]),
+    st.sampled_from(["}", "},", ', "czxid": 6, "version": 0}', ', "data": null}', ', "version": 01}', "", "} x"]),
+)
+
+
+@given(st.lists(_state_line | st.text(max_size=30), min_size=1, max_size=8))
+def test_the_batch_parser_and_the_line_parser_agree(lines: list[str]) -> None:
+    records = read_lines("\n".join(line.replace("\n", " ") for line in lines) + "\n")
+    expected = parse_each(records, zookeeper_json.FORMAT.parse_record)
+    assert check_facts(records, zookeeper_json.FORMAT.parse_facts(records)).equals(expected)
