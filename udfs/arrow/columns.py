@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 from udfs.arrow.column_declarations import INT, TEXT
 from udfs.arrow.ragged import RaggedLists, offsets_of, position_of
 
+_FEW_ROWS = 1_000  # of which to copy nulls costs less than to look for them
+
 Column: TypeAlias = pa.ChunkedArray | pa.Array
 
 
@@ -32,7 +34,7 @@ def is_valid(column: Column) -> npt.NDArray[np.bool_]:
 def to_numpy(column: Column, missing: int | float = 0) -> npt.NDArray[Any]:
     """Return the values as a numpy array, `missing` where null."""
     array = to_array(column)
-    return np.asarray(pc.fill_null(array, pa.scalar(missing, array.type)))
+    return np.asarray(pc.fill_null(array, pa.scalar(missing, array.type)) if array.null_count else array)
 
 
 def to_flags(column: Column) -> npt.NDArray[np.bool_]:
@@ -69,6 +71,8 @@ def select_rows(table: pa.Table, chosen: Column) -> pa.Table:
     count = pc.sum(mask).as_py() or 0
     if count == table.num_rows:
         return table.combine_chunks()
+    if table.num_rows < _FEW_ROWS:
+        return table.filter(mask).combine_chunks()
     nulls: dict[pa.DataType, pa.Array] = {}
     columns = []
     for column in table.columns:
