@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pipelines.ingest.format_registry import FileRecords
     from pipelines.ingest.snapshot_reader import Snapshot
 
+_TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))")
 _OUTCOMES = ("accepted", "quarantined", "ignored")
 # Reasons why a line of data may be ignored: what is wanted but not yet so, and the input of a tool.
 MAY_BE_IGNORED = re.compile(r"proposed|target|topic to move|(?:unfinished|aborted) transaction|: not used$")
@@ -112,6 +113,8 @@ def _check_outcomes(snapshot: Snapshot, file: FileRecords, records: list[_Record
 
 
 def _check_sections(file: FileRecords, lines: SourceLines) -> Iterator[Problem]:
+    if not _TERMINAL_CODE.sub("", lines.text).strip():  # an empty file has no lines
+        return
     expected = 1
     for section in file.sections:
         if section.first_line != expected or section.last_line < section.first_line:
