@@ -5,7 +5,8 @@ Client libraries of Python print dictionaries; these become JSON first.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pipelines.ingest.formats import partition_objects as objects
@@ -109,6 +110,7 @@ class _Document:
         self._brokers: list[tuple[int, str]] = []
         self._led: set[tuple[str, str]] = set()  # topics and partitions that Cruise Control shows with a leader
         self._replicas: dict[str, tuple[int, list[Any]]] = {}  # Confluent's REST API: one entry per replica
+        self._partition_lines: dict[str, int] = {}  # of entries of an object of partitions
         self._rows: list[Row] = []
 
     def add(self, event: JsonEvent) -> None:
@@ -118,6 +120,7 @@ class _Document:
             self._lines[str(event.path[0])] = event.line
         elif event.kind == JsonEventKind.VALUE and event.path[:1] == ("partitions",):  # an object: number -> partition
             self._values.setdefault("partitions", {})[str(event.path[1])] = event.value
+            self._partition_lines[str(event.path[1])] = event.line
         elif event.kind == JsonEventKind.VALUE and event.path[:1] == ("topics",):  # an object: name -> topic
             self._add_element(event._replace(raw=json.dumps(event.value)))
         elif event.kind == JsonEventKind.ELEMENT:
@@ -148,7 +151,7 @@ class _Document:
         if self._partitions and topic and "partitions" not in values:
             rows.append((self._line, _TOPIC + str(len(self._partitions)), _dump_scalars(values)))
         elif isinstance(values.get("partitions"), dict):
-            rows.extend(_list_partitions(self._line, topic, values["partitions"]))
+            rows.extend(_list_partitions(self._line, topic, values["partitions"], self._partition_lines))
         elif not (self._partitions or self._brokers or rows or self._replicas) and _is_partition(values):
             rows.append((self._line, _PARTITION, json.dumps(values)))
         rows.extend((line, _PARTITION + topic, raw) for line, raw in self._partitions)
@@ -184,9 +187,11 @@ def _read_topic(event: JsonEvent) -> list[Row]:
     return [(event.line, _TOPIC + str(len(parts)), _dump_scalars(item)), *parts]
 
 
-def _list_partitions(line: int, topic: str, partitions: dict[str, Any]) -> list[Row]:
-    """Return the rows of partitions by their number."""
-    return [(line, _PARTITION + topic, json.dumps(item)) for item in partitions.values()]
+def _list_partitions(
+    line: int, topic: str, partitions: dict[str, Any], lines: Mapping[str, int] = MappingProxyType({})
+) -> list[Row]:
+    """Return the rows of partitions by their number. lines: of partitions, else `line`."""
+    return [(lines.get(key, line), _PARTITION + topic, json.dumps(item)) for key, item in partitions.items()]
 
 
 def _dump_scalars(item: dict[str, Any]) -> str:
