@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pipelines.ingest.snapshot_reader import Snapshot
 
 _TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))")
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")  # characters without width
 _OUTCOMES = ("accepted", "quarantined", "ignored")
 # Reasons why a line of data may be ignored: what is wanted but not yet so, and the input of a tool.
 MAY_BE_IGNORED = re.compile(r"proposed|target|topic to move|(?:unfinished|aborted) transaction|: not used$")
@@ -205,7 +206,7 @@ def check_partitions(snapshot: Snapshot, facts: pa.Table, files: dict[str, Sourc
 
 
 def _list_numbers(text: str) -> list[int]:
-    digits = (digits.lstrip("0") or "0" for digits in _NUMBER.findall(text))
+    digits = (digits.lstrip("0") or "0" for digits in _NUMBER.findall(_INVISIBLE.sub("", text)))
     return [int(short) for short in digits if len(short) <= _MAX_DIGITS]
 
 

@@ -125,10 +125,11 @@ def group_observed(shard: TopicShard) -> Placement:
     at_topic = pc.index_in(to_array(partitions["topic"]), value_set=to_array(shard.topics["topic"]))
     replicas, offsets, _ = to_lists(partitions["replicas"])
     in_isr, in_elr = (is_in_segment(replicas, offsets, *to_lists(partitions[name])[:2]) for name in ("isr", "elr"))
-    lags, lag_offsets, _ = to_lists(partitions["lags"], np.float64)
+    lags = to_array(partitions["lags"])
+    lag_offsets = offsets_of(to_numpy(pc.list_value_length(lags)))
     lag = np.full(len(replicas), UNKNOWN, dtype=np.int64)
     has_lags = np.diff(lag_offsets) == np.diff(offsets)
-    lag[has_lags[row_of(offsets)]] = np.nan_to_num(lags, nan=UNKNOWN)[has_lags[row_of(lag_offsets)]]
+    lag[has_lags[row_of(offsets)]] = to_numpy(lags.flatten(), UNKNOWN)[has_lags[row_of(lag_offsets)]]
     ids = np.array(shard.cluster.ids, dtype=np.int32)
     leader = find_indices(ids, to_numpy(partitions["leader"], NO_BROKER))
     by_replica = (offsets, find_indices(ids, replicas), in_isr, in_elr, lag)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from pipelines.cli.what_if_answers import TopicDefaults, evaluate_brokers, evaluate_failure
+from pipelines.cli.what_if_answers import TopicDefaults, evaluate_brokers, evaluate_failure, model_snapshot
 from pipelines.cli.what_if_command import format_cluster, format_failure
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
+from udfs.failures.kernels.election import UNKNOWN
 from udfs.json_answers import to_json
 
 SAMPLES = Path(__file__).parents[3] / "data_samples"
@@ -125,3 +127,31 @@ def test_unclean_elections_follow_the_default(tmp_path: Path) -> None:
     unclean = evaluate_failure(snapshot, [1], TopicDefaults(unclean_leader_election=True))
     assert (unclean.partitions[0].elected_from, unclean.partitions[0].leader_after) == ("unclean", 2)
     assert unclean.summary.unclean_elections == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_largest_lag_stays_what_it_is(tmp_path: Path) -> None:
+    """Beside an unknown lag, a column of lags has nulls; as floats, large lags would not fit."""
+    (tmp_path / "describe.txt").write_text(
+        "Topic: t\tPartitionCount: 1\tReplicationFactor: 3\tConfigs: unclean.leader.election.enable=true\n"
+        "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2,3\tIsr: 1\n"
+        "Topic: u\tPartitionCount: 1\tReplicationFactor: 2\tConfigs: \n"
+        "\tTopic: u\tPartition: 0\tLeader: 2\tReplicas: 2,3\tIsr: 2,3\n"
+    )
+    replicas = {1: 0, 2: 2**63 - 1, 3: -1}
+    brokers = [
+        {
+            "broker": b,
+            "logDirs": [
+                {
+                    "logDir": "/d",
+                    "error": None,
+                    "partitions": [{"partition": "t-0", "size": 1, "offsetLag": lag, "isFuture": False}],
+                }
+            ],
+        }
+        for b, lag in replicas.items()
+    ]
+    (tmp_path / "log-dirs.json").write_text(json.dumps({"version": 1, "brokers": brokers}))
+    _, placement, _ = model_snapshot(load(tmp_path), DEFAULTS)
+    assert placement.group.lag.tolist() == [0, 2**63 - 1, UNKNOWN, UNKNOWN, UNKNOWN]
