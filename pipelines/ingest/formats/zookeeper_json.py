@@ -247,8 +247,8 @@ def _parse_batch(records: Records) -> pa.Table:
     lines = records.to_table()
     result = pc.extract_regex(to_array(lines["raw"]), _STATE_LINE)
     is_state = np.asarray(pc.is_valid(result))
-    found, states = pc.drop_null(result), lines.filter(pa.array(is_state))
-    isr = found.field("isr")
+    parts, states = pc.drop_null(result), lines.filter(pa.array(is_state))
+    isr = parts.field("isr")
     ids = pc.split_pattern(
         pc.if_else(pc.equal(isr, ""), pa.scalar(None, pa.string()), pc.replace_substring(isr, " ", "")), ","
     )
@@ -256,19 +256,19 @@ def _parse_batch(records: Records) -> pa.Table:
         pa.array(offsets_of(to_numpy(pc.list_value_length(ids))), pa.int32()), pc.cast(ids.flatten(), pa.int32())
     )
     columns = {
-        "kind": pa.repeat(FactKind.PARTITION.value, len(found)),
-        "topic": found.field("topic"),
+        "kind": pa.repeat(FactKind.PARTITION.value, len(parts)),
+        "topic": parts.field("topic"),
         "isr": lists,
         **{name: to_array(states[name]) for name in ("record_number", "line_number")},
         **{
-            name: pc.cast(found.field(group), pa.int32())
+            name: pc.cast(parts.field(group), pa.int32())
             for name, group in (
                 *(("partition", "partition"), ("leader", "leader")),
                 *(("leader_epoch", "epoch"), ("controller_epoch", "controller")),
             )
         },
     }
-    facts = build_facts(columns, len(found))
+    facts = build_facts(columns, len(parts))
     others = np.flatnonzero(~is_state)
     return concat_in_order([facts, parse_each(records.take(others), _parse_record)]) if len(others) else facts
 
