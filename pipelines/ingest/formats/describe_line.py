@@ -94,7 +94,10 @@ def parse_line(context: str | None, raw: str) -> list[Fact]:
             name = _get_name(fields[0].label)
             if _REST_OF_VALUE.match(prefix):
                 raise unparsable(f"{quote(prefix.strip())} stands before {name}, as in a wrapped line: join the lines")
-            raise unparsable(f"{quote(prefix.strip())} stands before {name}: delete it")
+            remedy = (
+                "delete it" if fields[0].label == labels.TOPIC else "write Topic: and the name of the topic instead"
+            )
+            raise unparsable(f"{quote(prefix.strip())} stands before {name}: {remedy}")
         return ignore(classify_noise(raw))
     if not _is_table(fields, gap, line, around):
         return ignore(classify_noise(raw))

@@ -21,6 +21,7 @@ _CONTROL = re.compile(
     r"controlType|controlRecord)",
     re.I,
 )
+_CUT_LEADER_CHANGE = re.compile(r"\bLeaderChange:?\s*\Z")
 _LEADER_CHANGE = re.compile(r"\bLeaderChange: (\{.*)")
 _DUMP_HEADER = re.compile(r"\s*(?:Dumping |Log starting offset: |Snapshot end offset: |Starting offset: )")
 # Where a log or a snapshot begins: a dumped file says so; else the first batch or record shows it.
@@ -148,9 +149,11 @@ def find_new_controller(raw: str) -> int | None:
     Raises: BadValueError if the line was cut.
     """
     match = _LEADER_CHANGE.search(raw)
-    return (
-        check.parse_object(match[1], "LeaderChange", "LeaderChange").read("leaderId", check.as_int) if match else None
-    )
+    if match is not None:
+        return check.parse_object(match[1], "LeaderChange", "LeaderChange").read("leaderId", check.as_int)
+    if _CUT_LEADER_CHANGE.search(raw):
+        raise check.unparsable("cut off in LeaderChange")
+    return None
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:

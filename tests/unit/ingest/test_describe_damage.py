@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pipelines.ingest.format_registry import divide_text
+from pipelines.ingest.formats.checked_values import BadValueError
 from pipelines.ingest.formats.describe_line import parse_line
 from pipelines.ingest.formats.describe_records import read_records
 from pipelines.ingest.sections import read_sections
@@ -303,3 +304,9 @@ def test_prose_stays_prose(line: str) -> None:
     tables = _read(f"{_TABLE}{line}¶")
     assert _partitions(tables) == _READ
     assert _rows(tables, FactKind.REJECTED) == []
+
+
+def test_another_word_for_topic_is_to_be_corrected_and_not_deleted() -> None:
+    """Without the word, the partition would belong to the topic above."""
+    with pytest.raises(BadValueError, match="write Topic: and the name of the topic instead"):
+        parse_line(None, "Tpoic: other\tPartition: 2\tLeader: 3\tReplicas: 3,4\tIsr: 3,4")

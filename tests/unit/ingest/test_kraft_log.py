@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines.ingest.formats.checked_values import BadValueError
 from pipelines.ingest.formats.kraft_log import FORMAT
 from pipelines.ingest.source_format import FactKind
 
@@ -162,3 +164,10 @@ def test_what_all_brokers_set_for_topics_is_their_default() -> None:
     facts = check_facts(records, FORMAT.parse_facts(records))
     assert facts["kind"].to_pylist() == ["topic_defaults", "ignored", "topic_defaults"]
     assert facts["configs"].to_pylist() == [[("min.insync.replicas", "2")], None, [("min.insync.replicas", None)]]
+
+
+@pytest.mark.parametrize("end", ["LeaderChange", "LeaderChange:", "LeaderChange: ", "LeaderChange: {"])
+def test_a_change_of_the_controller_that_is_cut_is_rejected(end: str) -> None:
+    line = "| offset: 0 CreateTime: 1 keySize: 4 valueSize: 19 sequence: -1 headerKeys: [] " + end
+    with pytest.raises(BadValueError):
+        FORMAT.parse_record(None, line)
