@@ -21,6 +21,7 @@ from pipelines.ingest.source_format import (
     parse_each,
 )
 from pipelines.ingest.text import classify_noise, split_lines
+from udfs.arrow.columns import to_array
 
 _MAX_LOOK = 2_000  # characters of a line that its signature reads
 _QUOTE = r"(?:[\"“”]|&quot;)"
@@ -187,17 +188,15 @@ def _parse_broker(match: re.Match[str], is_whole_list: bool) -> list[Fact]:
 
 
 def _parse_batch(records: Records) -> pa.Table:
-    result = pc.extract_regex(pa.array(records.raw, pa.string()), _PLAIN_PARTITION)
-    topics = pc.replace_substring_regex(
-        pa.array(records.context, pa.string()), "^topic ([a-zA-Z0-9._-]{1,249})$", r"\1 "
-    )
+    table = records.to_table()
+    result = pc.extract_regex(to_array(table["raw"]), _PLAIN_PARTITION)
+    topics = pc.replace_substring_regex(to_array(table["context"]), "^topic ([a-zA-Z0-9._-]{1,249})$", r"\1 ")
     is_named = pc.and_(pc.fill_null(pc.ends_with(topics, " "), False), pc.is_valid(result))
     topics = pc.utf8_rtrim_whitespace(topics)
     plain = pc.and_(is_named, pc.invert(pc.is_in(topics, pa.array([".", ".."])))).to_numpy(zero_copy_only=False)
     result, lines = pc.filter(result, pa.array(plain)), np.flatnonzero(plain)
     columns = {
-        "record_number": pa.array(records.record_number, pa.int64()).take(pa.array(lines)),
-        "line_number": pa.array(records.line_number, pa.int64()).take(pa.array(lines)),
+        **{name: to_array(table[name]).take(pa.array(lines)) for name in ("record_number", "line_number")},
         "kind": pa.repeat(FactKind.PARTITION.value, len(lines)),
         "topic": pc.filter(topics, pa.array(plain)),
         "partition": pc.cast(result.field("partition"), pa.int32()),

@@ -30,6 +30,7 @@ from pipelines.ingest.source_format import (
     ignore,
     parse_each,
 )
+from udfs.arrow.columns import to_array
 
 # Both arrays: a broker without log dirs is an answer too, and replicas are elements of their own.
 _ARRAYS = (("brokers",), ("brokers", "*", "logDirs", "*", "partitions"))
@@ -174,9 +175,11 @@ _parse_record = parse_elements(_parse_element, _is_line)
 
 
 def _parse_batch(records: Records) -> pa.Table:
-    result = pc.extract_regex(pa.array(records.raw, pa.string()), _REPLICA)
-    places = {context: _parse_place(context) for context in set(records.context)}
-    has_place = np.array([places[context] is not None for context in records.context], bool)
+    table = records.to_table()
+    result = pc.extract_regex(to_array(table["raw"]), _REPLICA)
+    contexts = table["context"].to_pylist()
+    places = {context: _parse_place(context) for context in set(contexts)}
+    has_place = np.array([places[context] is not None for context in contexts], bool)
     topic = pc.struct_field(result, "topic")
     odd = pc.or_(pc.is_in(topic, pa.array([".", ".."])), pc.greater(pc.utf8_length(topic), 249))
     plain = has_place & pc.fill_null(pc.invert(odd), False).to_numpy(zero_copy_only=False)

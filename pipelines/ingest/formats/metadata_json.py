@@ -6,7 +6,6 @@ Client libraries of Python print dictionaries; these become JSON first.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from pipelines.ingest.formats import partition_objects as objects
@@ -178,7 +177,7 @@ def _read_topic(event: JsonEvent) -> list[Row]:
     """Return the rows of an element that is a topic with its partitions."""
     item, topic = event.value, objects.find_topic(event.value) or ""
     if isinstance(item["partitions"], dict):
-        return _list_partitions(event.line, topic, item["partitions"])
+        return _list_partitions(event.line, topic, item["partitions"], {})
     parts = [
         (event.line + inner.line - 1, _PARTITION + topic, inner.raw)
         for inner in walk_documents(event.raw, [("partitions",)])
@@ -187,9 +186,7 @@ def _read_topic(event: JsonEvent) -> list[Row]:
     return [(event.line, _TOPIC + str(len(parts)), _dump_scalars(item)), *parts]
 
 
-def _list_partitions(
-    line: int, topic: str, partitions: dict[str, Any], lines: Mapping[str, int] = MappingProxyType({})
-) -> list[Row]:
+def _list_partitions(line: int, topic: str, partitions: dict[str, Any], lines: Mapping[str, int]) -> list[Row]:
     """Return the rows of partitions by their number. lines: of partitions, else `line`."""
     return [(lines.get(key, line), _PARTITION + topic, json.dumps(item)) for key, item in partitions.items()]
 
