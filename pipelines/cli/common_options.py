@@ -108,8 +108,18 @@ def open_store(settings: Settings, small: bool, writing: bool = False) -> Store:
     place = settings.store
     if place.in_folder and starts_embedded_spark():
         check_folder(place.warehouse, writing)
+        if not writing:
+            warn_of_lost_rows(place.warehouse)
     spark = open_session("kafka-placement", warehouse=None, small=small)
     return Store(spark, place.warehouse, place.catalog)
+
+
+def warn_of_lost_rows(warehouse: str) -> None:
+    """Print a warning for each table of a folder that is empty, although data was written for it."""
+    from pipelines.spark.warehouse_folder import find_lost_rows
+
+    for sentence in find_lost_rows(warehouse):
+        print_warning(sentence)
 
 
 def open_store_to_read(settings: Settings) -> Store:

@@ -45,6 +45,7 @@ def _list_tables(settings: Settings) -> list[TableListing]:
     listing = None
     if place.in_folder and starts_embedded_spark():
         check_folder(place.warehouse, writing=False)
+        common.warn_of_lost_rows(place.warehouse)
         listing = list_tables_without_spark(place.warehouse)
     if listing is None:
         listing = common.open_store(settings, small=True).list_tables()

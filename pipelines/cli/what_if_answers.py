@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 
 from pipelines.cli.cluster_findings import find_findings
 from pipelines.errors import SourceError
-from pipelines.ingest.merge.live_brokers import get_live_brokers
+from pipelines.ingest.merge.live_brokers import get_live_brokers, get_unknown_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.report.verdict import ClusterFindings, Verdict, assess_failure, describe_source_findings, judge_cluster
 from udfs.arrow.columns import is_valid, to_lists, to_numpy
+from udfs.arrow.ragged import any_true
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
 from udfs.failures.kernels.election import NO_BROKER, ElectedFrom
@@ -50,10 +51,12 @@ class SourceGaps:
     unknown_brokers: tuple[int, ...]  # unknown whether they are live: they count as live
     conflicting_listings: tuple[str, ...]
     partitions_with_observers: int
+    partitions_with_unknown_elr: int  # their ELR has brokers of unknown state: these are not elected
     warnings: tuple[str, ...]  # of records that show that something is missing
     incomplete_topics: tuple[str, ...]  # the sources do not show, or may not show, all of their partitions
     missing_partitions: int  # of topics that declare more partitions than the sources show
-    topics_without_min_isr: int  # min.insync.replicas as the settings say
+    topics_without_min_isr: int
+    assumed_min_isr: int  # min.insync.replicas of these topics
     unplaced_partitions: int
     unplaced_partitions_losing_leader: int
     state_inferred_partitions: int = json_key("state_assumed_partitions")
@@ -159,7 +162,8 @@ def model_snapshot(
     topics = fill_topics(snapshot.topics, defaults.min_insync_replicas, defaults.unclean_leader_election)
     ids = get_live_brokers(snapshot.brokers)
     custom = (tuple(sorted(failed)),) if failed else ()
-    cluster = Cluster(tuple(ids.tolist()), (None,) * len(ids), custom_failures=custom)
+    unknown = tuple(get_unknown_brokers(snapshot.brokers).tolist())
+    cluster = Cluster(tuple(ids.tolist()), (None,) * len(ids), custom_failures=custom, unknown=unknown)
     shard = TopicShard(snapshot.cluster_id, cluster, topics, select_partitions(partitions))
     placement, scenarios = group_observed(shard), build_scenarios(snapshot.cluster_id, cluster, RandomSets())
     sums = aggregate_failures(placement, len(ids), scenarios, pairs=False)
@@ -200,7 +204,7 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
         leaders_after=after,
         worst_survivor_ratio=_rounded(row["worst_survivor_ratio"]),
         size_bytes_offline=int(size[size >= 0].sum()) if placement.known[0] else None,
-        gaps=find_gaps(snapshot, find_findings(snapshot), failed),
+        gaps=find_gaps(snapshot, find_findings(snapshot), defaults, failed),
     )
     id_of = {NO_BROKER: None, **dict(enumerate(ids))}
     leaders = ([id_of[i] for i in indices.tolist()] for indices in (group.leader, leader))
@@ -226,14 +230,17 @@ def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnsw
     for row in rows:
         row |= {"worst_survivor_ratio": _rounded(row["worst_survivor_ratio"]), "answer": assess_failure(row).answer}
         brokers.append(BrokerFailure(**{name: row[name] for name in BrokerFailure.__dataclass_fields__}))
-    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, find_gaps(snapshot, findings))
+    gaps = find_gaps(snapshot, findings, defaults)
+    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, gaps)
 
 
 def _rounded(ratio: float | None) -> float | None:
     return None if ratio is None else round(ratio, _DIGITS)
 
 
-def find_gaps(snapshot: Snapshot, findings: ClusterFindings, failed: Sequence[int] = ()) -> SourceGaps:
+def find_gaps(
+    snapshot: Snapshot, findings: ClusterFindings, defaults: TopicDefaults, failed: Sequence[int] = ()
+) -> SourceGaps:
     """Count what an answer on the failure of these brokers leaves out or infers. findings: those on the snapshot."""
     partitions = snapshot.partitions
     is_unplaced = ~is_valid(partitions["replicas"])
@@ -243,10 +250,12 @@ def find_gaps(snapshot: Snapshot, findings: ClusterFindings, failed: Sequence[in
         unknown_brokers=tuple(findings.unknown_brokers),
         conflicting_listings=tuple(snapshot.conflicting_listings),
         partitions_with_observers=int((to_lists(partitions["observers"]).lengths > 0).sum()),
+        partitions_with_unknown_elr=_count_unknown_elr(partitions, findings.unknown_brokers),
         warnings=tuple(findings.warnings),
         incomplete_topics=tuple(findings.incomplete_topic_names),
         missing_partitions=findings.missing_partitions,
         topics_without_min_isr=snapshot.topics["min_insync_replicas"].null_count,
+        assumed_min_isr=defaults.min_insync_replicas,
         unplaced_partitions=int(is_unplaced.sum()),
         unplaced_partitions_losing_leader=int((is_unplaced & loses_leader).sum()),
         state_inferred_partitions=findings.inferred_partitions,
@@ -255,3 +264,8 @@ def find_gaps(snapshot: Snapshot, findings: ClusterFindings, failed: Sequence[in
         unused_files=len(findings.unused_files),
         skipped_entries=len(snapshot.skipped),
     )
+
+
+def _count_unknown_elr(partitions: pa.Table, unknown: Sequence[int]) -> int:
+    elr, offsets, _ = to_lists(partitions["elr"])
+    return int(any_true(np.isin(elr, unknown), offsets).sum())

@@ -124,12 +124,14 @@ _GAPS = {
     "incomplete_topics": "{} topic[ is|s are] not fully shown by the sources: no answer covers what is missing (run "
     "inspect for details)",
     "topics_without_min_isr": "min.insync.replicas of {} topic[|s] is not in the sources: the setting "
-    "topics.min_insync_replicas is assumed",
+    "topics.min_insync_replicas = {gaps.assumed_min_isr} is assumed",
     "quarantined_records": "{} record[ is|s are] quarantined (run inspect for details)",
     "conflicts": "the sources conflict [once|{} times] (run inspect for details)",
     "state_inferred_partitions": "{} partition[|s] without leader or ISR in the sources [is|are] assumed healthy",
     "partitions_with_observers": "{} partition[ has|s have] observers, which the topic's placement constraints may "
     "promote to the ISR: offline and below min.insync.replicas may be too pessimistic",
+    "partitions_with_unknown_elr": "the ELR of {} partition[|s] has brokers of unknown state, which lead only if "
+    "they are live: offline may be too pessimistic",
     "unused_files": "nothing is used of {} file[|s] (run inspect for details)",
     "skipped_entries": "{} sub-folder[ or link is|s or links are] ignored (run inspect for details)",
 }
@@ -154,4 +156,5 @@ def _format_gaps(gaps: SourceGaps, omit: tuple[str, ...] = ()) -> Iterator[str]:
         value = getattr(gaps, name)
         count = value if isinstance(value, int) else len(value)
         if count and name not in omit:
-            yield "  note: " + re.sub(r"\[(.*?)\|(.*?)\]", r"\1" if count == 1 else r"\2", note).format(count)
+            text = re.sub(r"\[(.*?)\|(.*?)\]", r"\1" if count == 1 else r"\2", note)
+            yield f"  note: {text.format(count, gaps=gaps)}"

@@ -262,9 +262,8 @@ class _Divider:
 
     def _is_row(self, stretch: _Stretch, current: Format | None) -> bool:
         """Return whether a line that no format claims is data, which the format before it cannot read either."""
-        if current is not None and not current.signature.is_exhaustive:
-            return False
-        return looks_like_row(self._text[stretch.begin : stretch.end])
+        line = self._text[stretch.begin : stretch.end]
+        return looks_like_row(line) and (current is None or not current.signature.row(line))
 
     def _claim_beginning(self, position: int) -> Format | None:
         # Lines come one by one, so that a huge file is not cut into lines for its beginning.

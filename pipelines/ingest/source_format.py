@@ -286,7 +286,7 @@ class Signature:
     beginning: Callable[[Sequence[str]], bool] = _never  # the first lines of a file whose other lines look like nothing
     request: Callable[[str], bool] = _never  # a line of the format: whether the next document answers it
     plain_lines: re.Pattern[str] | None = None  # a run of whole lines as tools print them: only saves time
-    is_exhaustive: bool = False  # whether the format claims each line of its own, so that no other can be its data
+    row: Callable[[str], bool] = _never  # a line below its own that it does not claim: whether it may be its data
     is_aside: bool = False  # whether its lines stand between those of other formats, whose readers also see them
     has_rows: bool = False  # whether its lines may look like rows of the tables of other formats
     table: Callable[[str], bool] = _never  # a line of the format: whether rows follow, which no other format may read

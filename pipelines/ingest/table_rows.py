@@ -41,12 +41,7 @@ def looks_like_row(line: str) -> bool:
     line = line[:_MAX_LOOK].replace("^I", "\t")  # as cat -A shows tabs
     if not _DIGIT.search(line) or classify_noise(line) != PROSE or _RECAP.search(line):
         return False
-    if any(p.fullmatch(line.rstrip()) for p in (_VALUE_LINE, _QUOTED_LINE, _YAML_LINE)) or _OBJECT.search(line):
-        return True
-    if len({word.lower().rstrip("s") for word in _WORD.findall(line)}) > 1:
-        return True
-    values = _PAIR.findall(line)
-    if len(values) >= _MIN_PAIRS and sum(_NUMBER.match(value) is not None for value in values) >= _MIN_NUMBERS:
+    if _has_keys(line):
         return True
     cells = [cell for cell in _SEPARATOR.split(_BORDER.sub("", line)) if cell]
     if len(cells) < _MIN_CELLS:
@@ -55,3 +50,17 @@ def looks_like_row(line: str) -> bool:
             len(cells) >= _MIN_CELLS and sum(_CELL.fullmatch(cell) is not None for cell in cells[1:]) == len(cells) - 1
         )
     return sum(_NUMBER.fullmatch(cell.strip()) is not None for cell in cells) >= _MIN_NUMBERS
+
+
+def looks_like_cells(line: str) -> bool:
+    """Return whether a line may be a row of a table: it names no keys beside its values."""
+    return not _has_keys(line[:_MAX_LOOK])
+
+
+def _has_keys(line: str) -> bool:
+    if any(p.fullmatch(line.rstrip()) for p in (_VALUE_LINE, _QUOTED_LINE, _YAML_LINE)) or _OBJECT.search(line):
+        return True
+    if len({word.lower().rstrip("s") for word in _WORD.findall(line)}) > 1:
+        return True
+    values = _PAIR.findall(line)
+    return len(values) >= _MIN_PAIRS and sum(_NUMBER.match(value) is not None for value in values) >= _MIN_NUMBERS

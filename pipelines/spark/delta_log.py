@@ -68,6 +68,24 @@ def check_log(folder: Path) -> bool:
     return True
 
 
+def has_unnamed_data(folder: Path) -> bool:
+    """Tell whether a table has been created, and data was written for it, but no commit names any."""
+    commits = list_commits(folder)
+    if [int(file.stem) for file in commits] != [0] or any(
+        "add" in action for action in _read_actions(folder, commits[0])
+    ):
+        return False
+    return any(_has_rows(file) for file in folder.rglob("*.parquet"))
+
+
+def _has_rows(file: Path) -> bool:
+    """Return whether a Parquet file has rows; Spark also writes files without any, and one may be cut or removed."""
+    try:
+        return bool(parquet.read_metadata(file).num_rows)
+    except (OSError, pa.ArrowException):
+        return False
+
+
 def list_data_files(folder: Path) -> list[DataFile] | None:
     """List the files of a table's newest version; None if the log does not tell them all.
 

@@ -1,10 +1,11 @@
 """Check, measure and list a warehouse that is a folder of this machine, without Spark."""
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from pipelines.errors import StoreError
-from pipelines.spark.delta_log import check_log, count_rows, last_version, list_data_files
+from pipelines.spark.delta_log import check_log, count_rows, has_unnamed_data, last_version, list_data_files
 from pipelines.tables import TABLES
 from udfs.json_answers import json_key, json_object
 
@@ -38,6 +39,15 @@ def check_folder(warehouse: str, writing: bool) -> None:
     except OSError as error:
         action = "written to" if writing else "read"
         raise StoreError(f"--warehouse {warehouse}: {folder} cannot be {action}: {error.strerror}. {remedy}") from error
+
+
+def find_lost_rows(warehouse: str) -> Iterator[str]:
+    """Say which tables of a folder are empty, although data was written for them."""
+    for name in TABLES:
+        folder = Path(warehouse).resolve() / name.replace(".", "/")
+        if has_unnamed_data(folder):
+            reason = "a run was killed while it wrote them, or is writing them now, or commits of its log are lost"
+            yield f"table {name} at {folder} has no rows, but files with rows: {reason}. To write them, repeat run"
 
 
 def check_place(warehouse: str) -> None:

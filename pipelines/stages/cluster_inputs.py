@@ -51,7 +51,8 @@ def collect_clusters(brokers: DataFrame, topics: DataFrame, custom: Sequence[Cus
         )
         live = [row for row in rows if row.live is not False]  # unknown counts as live
         ids, racks = tuple(row.broker_id for row in live), tuple(row.rack for row in live)
-        return Cluster(ids, racks, tuple(dict.fromkeys(failures)), partitions.get(key, 0))
+        unknown = tuple(row.broker_id for row in live if row.live is None)
+        return Cluster(ids, racks, tuple(dict.fromkeys(failures)), partitions.get(key, 0), unknown)
 
     return {key: describe(key) for key in sorted({*known, *partitions})}
 

@@ -11,7 +11,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.ingest.format_registry import UNUSED_FORMATS
 from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, ENTITY_SCHEMAS, LOG, REPLICAS, USAGE
-from pipelines.ingest.merge.live_brokers import find_leading_down_brokers, get_live_brokers, infer_brokers
+from pipelines.ingest.merge.live_brokers import (
+    find_leading_down_brokers,
+    get_live_brokers,
+    get_unknown_brokers,
+    infer_brokers,
+)
 from pipelines.ingest.merge.shard_facts import RecordOutcome
 from pipelines.spark.entity_shards import Shard, add_brokers, map_shards, read_brokers, read_partitions, unpack
 from pipelines.tables import silver_tables
@@ -64,7 +69,8 @@ def _build_partitions(shard: Shard, unclean_by_default: bool) -> pa.Table:
     partitions = read_partitions(shard)
     at_topic = pc.index_in(to_array(partitions["topic"]), value_set=to_array(topics["topic"]))
     unclean = to_flags(pc.fill_null(to_array(topics["unclean_leader_election"]).take(at_topic), unclean_by_default))
-    return partitions.append_column("successor", elect_successors(partitions, get_live_brokers(brokers), unclean))
+    live, unknown = get_live_brokers(brokers), get_unknown_brokers(brokers)
+    return partitions.append_column("successor", elect_successors(partitions, live, unknown, unclean))
 
 
 def partitions(entities: DataFrame, brokers: DataFrame, unclean_leader_election: bool) -> DataFrame:

@@ -15,7 +15,15 @@ from deltalake import DeltaTable, write_deltalake
 
 from pipelines.errors import StoreError
 from pipelines.spark import delta_log
-from pipelines.spark.delta_log import check_log, count_rows, last_version, list_added_files, list_data_files, read_files
+from pipelines.spark.delta_log import (
+    check_log,
+    count_rows,
+    has_unnamed_data,
+    last_version,
+    list_added_files,
+    list_data_files,
+    read_files,
+)
 
 
 def make_rows(cluster: str, count: int) -> pa.Table:
@@ -168,3 +176,15 @@ def test_what_a_killed_run_leaves_is_no_damage(tmp_path: Path) -> None:
     (tmp_path / "_delta_log" / "_staged_commits").mkdir(parents=True)
     assert not check_log(tmp_path)
     assert list_data_files(tmp_path) is None
+
+
+def test_data_that_no_commit_names_is_told(tmp_path: Path) -> None:
+    assert not has_unnamed_data(tmp_path)
+    schema = pa.schema([("n", pa.int64())])
+    DeltaTable.create(str(tmp_path), schema)
+    assert not has_unnamed_data(tmp_path)
+    write_deltalake(str(tmp_path), pa.table({"n": [1]}, schema), mode="append")
+    assert not has_unnamed_data(tmp_path)
+    for file in (tmp_path / "_delta_log").glob(f"*{1:020}*"):
+        file.unlink()
+    assert has_unnamed_data(tmp_path)

@@ -125,6 +125,7 @@ def group_observed(shard: TopicShard) -> Placement:
     at_topic = pc.index_in(to_array(partitions["topic"]), value_set=to_array(shard.topics["topic"]))
     replicas, offsets, _ = to_lists(partitions["replicas"])
     in_isr, in_elr = (is_in_segment(replicas, offsets, *to_lists(partitions[name])[:2]) for name in ("isr", "elr"))
+    in_elr &= ~np.isin(replicas, shard.cluster.unknown)
     lags = to_array(partitions["lags"])
     lag_offsets = offsets_of(to_numpy(pc.list_value_length(lags)))
     lag = np.full(len(replicas), UNKNOWN, dtype=np.int64)
@@ -176,13 +177,15 @@ def elect_batch(
     return pa.StructArray.from_arrays(columns, fields=list(ELECTION))
 
 
-def elect_successors(partitions: pa.Table, live: Ids, unclean: Bools) -> pa.Array:
+def elect_successors(partitions: pa.Table, live: Ids, unknown: Ids, unclean: Bools) -> pa.Array:
     """Elect who leads each partition if its leader fails: int32 (p), -1 = none, null = it has no live leader.
 
-    partitions: columns replicas, isr, elr, leader; live: ids; unclean (p): whether its topic allows such elections.
+    partitions: columns replicas, isr, elr, leader; live: ids; unknown: those of live that nothing shows to be live, so
+    that none is elected from an ELR; unclean (p): whether its topic allows such elections.
     """
     broker, offsets, _ = to_lists(partitions["replicas"])
     in_isr, in_elr = (is_in_segment(broker, offsets, *to_lists(partitions[name])[:2]) for name in ("isr", "elr"))
+    in_elr &= ~np.isin(broker, unknown)
     leader = to_numpy(partitions["leader"], NO_BROKER).astype(np.int32)
     is_live, fails = np.isin(broker, live), broker == leader[row_of(offsets)]
     new_leader, _ = _elect((offsets, broker, in_isr, in_elr), is_live, leader, unclean, fails)

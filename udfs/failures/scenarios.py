@@ -33,6 +33,7 @@ class Cluster:
     racks: tuple[str | None, ...]  # of each broker; None = not known
     custom_failures: tuple[tuple[int, ...], ...] = ()  # sets of broker ids, given by the user, that fail together
     partitions: int = 0  # of all its topics
+    unknown: tuple[int, ...] = ()  # of ids: nothing shows whether they are live, so none is elected from an ELR
 
 
 class RandomSets(NamedTuple):

@@ -118,7 +118,7 @@ def _make_signature(columns: ListColumns, is_document: Callable[[str], bool], on
         # Several known columns are surely meant as such a list: reading it then says which column is missing.
         return len(names) > 1 if has_cells else one_column and columns.required[0] in names
 
-    return Signature(lambda line: _is_header(line, columns), is_document, is_beginning)
+    return Signature(lambda line: _is_header(line, columns), is_document, is_beginning, row=lambda _line: True)
 
 
 def _parse_broker(values: dict[str, Any]) -> Fact:

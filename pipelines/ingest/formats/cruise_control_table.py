@@ -8,6 +8,7 @@ from typing import Any
 from pipelines.ingest.formats import cruise_control_state as states
 from pipelines.ingest.formats.checked_values import as_int, as_partition, as_topic, quote, split_replicas, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
+from pipelines.ingest.table_rows import looks_like_cells
 from pipelines.ingest.text import PROSE, classify_noise, split_lines
 
 _PARTITIONS = re.compile(r"\s*+TOPIC\s++PARTITION\s++LEADER\s++REPLICAS\s++IN-SYNC\b.*")
@@ -157,7 +158,7 @@ def _parse_partition(table: str, row: re.Match[str]) -> list[Fact]:
 FORMAT = Format(
     "cruise-control",
     "kafka_cluster_state of Cruise Control, as text",
-    Signature(line=_is_line, table=_is_header, has_rows=True),
+    Signature(line=_is_line, table=_is_header, has_rows=True, row=looks_like_cells),
     _parse_record,
     _read_records,
 )

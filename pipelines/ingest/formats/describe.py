@@ -128,7 +128,7 @@ def _split_configs(column: pa.Array) -> pa.Array:
 FORMAT = Format(
     "describe",
     "kafka-topics --describe, any version",
-    Signature(line=looks_like_data, beginning=looks_wrapped, plain_lines=PLAIN_RECORDS, is_exhaustive=True),
+    Signature(line=looks_like_data, beginning=looks_wrapped, plain_lines=PLAIN_RECORDS),
     parse_line,
     read_records,
     parse_batch=_parse_batch,

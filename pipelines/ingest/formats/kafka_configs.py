@@ -101,9 +101,4 @@ def _parse_configs(context: str, configs: list[tuple[str, str]]) -> list[Fact]:
     return parse_defaults(configs) if context == _BROKERS else ignore(_NOT_USED)
 
 
-FORMAT = Format(
-    "topic-configs",
-    "kafka-configs --describe",
-    Signature(line=_is_line, is_exhaustive=True),
-    *(_parse_record, _read_records),
-)
+FORMAT = Format("topic-configs", "kafka-configs --describe", Signature(line=_is_line), *(_parse_record, _read_records))

@@ -58,6 +58,10 @@ def _is_line(line: str) -> bool:
     return is_entry or _BATCH.match(line) is not None or _DUMP_HEADER.match(line) is not None
 
 
+def _is_entry(line: str) -> bool:
+    return _ENTRY.match(line) is not None
+
+
 def _is_document(text: str) -> bool:
     return _RECORD.search(text) is not None
 
@@ -290,4 +294,5 @@ def _parse_broker(data: check.JsonObject) -> dict[str, Any]:
 
 
 _TITLE = "KRaft metadata log or snapshot, as kafka-dump-log --cluster-metadata-decoder prints it"
-FORMAT = Format("kraft-log", _TITLE, Signature(line=_is_line, document=_is_document), _parse_record, _read_records)
+_SIGNATURE = Signature(line=_is_line, document=_is_document, row=_is_entry)
+FORMAT = Format("kraft-log", _TITLE, _SIGNATURE, _parse_record, _read_records)

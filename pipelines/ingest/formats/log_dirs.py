@@ -215,6 +215,6 @@ def _parse_place(context: str | None) -> tuple[int, str | None] | None:
 FORMAT = Format(
     "log-dirs",
     "kafka-log-dirs --describe",
-    Signature(line=_is_line, document=_is_document, is_exhaustive=True),
+    Signature(line=_is_line, document=_is_document),
     *(_parse_record, _read_records, _parse_batch),
 )

@@ -216,6 +216,6 @@ def _parse_listing(parts: list[str], names: list[str]) -> list[Fact]:
 FORMAT = Format(
     "metadata-shell",
     "session of kafka-metadata-shell",
-    Signature(line=_is_line, request=_is_request, is_exhaustive=True),
+    Signature(line=_is_line, request=_is_request),
     *(_parse_record, _read_records),
 )

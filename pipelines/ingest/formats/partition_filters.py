@@ -159,7 +159,7 @@ def _find_option(command: Command) -> Selection | None:
 
 def read_options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the long options of a command with their values; the value of a flag is empty."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise([*words, ""]):
         if match := _OPTION.fullmatch(word):
             value = match[2]
             if value is None:
@@ -169,7 +169,7 @@ def read_options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def read_kcat(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the options of kcat with their values: letters, which may be joined as in -Lt orders."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise([*words, ""]):
         if not word.startswith("-") or word.startswith("--"):
             continue
         for i, letter in enumerate(word[1:], 2):

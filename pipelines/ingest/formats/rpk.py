@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pipelines.ingest.formats.checked_values import INT64, as_int, as_partition, as_topic, quote, unparsable
 from pipelines.ingest.formats.rpk_health import find_down_nodes, is_health_line, parse_health_line
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
+from pipelines.ingest.table_rows import looks_like_cells
 from pipelines.ingest.text import BLANK, PROSE, classify_noise, split_lines
 
 _PARTITIONS = re.compile(r"[\s>|#]*+PARTITION\s++LEADER\s++(?:EPOCH\s++)?REPLICAS\b[A-Z -]*+\s*+")
@@ -159,7 +160,7 @@ def _parse_partition(topic: str, match: re.Match[str], has_offline: bool) -> lis
 FORMAT = Format(
     "rpk",
     "rpk topic describe, rpk cluster info, rpk cluster health (Redpanda): brokers, topics, partitions without ISR",
-    Signature(line=_is_line, beginning=_is_summary, has_rows=True),
+    Signature(line=_is_line, beginning=_is_summary, has_rows=True, row=looks_like_cells),
     _parse_record,
     _read_records,
 )

@@ -29,6 +29,7 @@ _TITLES = (
     # Kafka 0.8.1 prints the target behind or below this message.
     (re.compile(r"\s*Successfully started (?:partition )?reassignments? (?:of|for) partitions?", re.I), _PROPOSED),
 )
+_BROKERS = re.compile(r'"brokers"\s*+:\s*+[\[{]')  # of a cluster model, or of a client's answer
 # Array of a tool's input -> the keys of its elements, and what such an element is.
 _INPUT_ARRAYS = {
     "topics": ({"topic"}, documents.TOPIC_TO_MOVE),
@@ -63,7 +64,7 @@ def _is_line(line: str) -> bool:
 
 
 def _is_assignment(text: str) -> bool:
-    if '"logDirs"' in text or '"brokers"' in text:
+    if '"logDirs"' in text or _BROKERS.search(text):
         return False
     return _ELEMENT.search(text) is not None or _BARE.match(text) is not None
 
@@ -147,7 +148,7 @@ REASSIGNMENT = Format(
     "reassignment",
     "reassignment JSON, and what kafka-reassign-partitions and kafka-leader-election print",
     *(
-        Signature(line=_is_line, document=_is_assignment, is_exhaustive=True),
+        Signature(line=_is_line, document=_is_assignment),
         documents.parse_elements(_parse_partition, _is_line),
         _read_reassignment,
     ),
@@ -155,5 +156,5 @@ REASSIGNMENT = Format(
 TOOL_INPUT = Format(
     "tool-input",
     "input of Kafka's tools: topics to move, or partitions to elect leaders of",
-    *(Signature(document=_is_input, is_exhaustive=True), documents.parse_elements(_parse_input), _read_input),
+    *(Signature(document=_is_input), documents.parse_elements(_parse_input), _read_input),
 )

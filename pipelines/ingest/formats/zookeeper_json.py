@@ -276,7 +276,7 @@ def _parse_batch(records: Records) -> pa.Table:
 FORMAT = Format(
     "zookeeper-json",
     "ZooKeeper dump, JSON lines of path and data",
-    Signature(document=_is_document, plain_lines=_PLAIN_LINES, is_exhaustive=True),
+    Signature(document=_is_document, plain_lines=_PLAIN_LINES),
     _parse_record,
     parse_batch=_parse_batch,
 )

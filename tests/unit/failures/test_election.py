@@ -139,6 +139,7 @@ def test_successors_follow_whether_the_topic_allows_unclean_elections(default: b
         "elr": ([1, 2, 3], [1], [3], 1),
         "default": ([1, 9, 3], [1], None, 1),
         "denied": ([1, 3], [1], None, 1),
+        "unknown": ([1, 4], [1], [4], 1),  # nothing shows that broker 4 is live
         "down": ([9, 1], [9, 1], None, 9),
         "offline": ([1, 2], [2], None, -1),
         "unplaced": (None, None, None, 2),
@@ -147,7 +148,8 @@ def test_successors_follow_whether_the_topic_allows_unclean_elections(default: b
     rows = [dict(zip(names, values, strict=True)) for values in partitions.values()]
     table = pa.Table.from_pylist(rows, pa.schema([PARTITIONS.field(name) for name in names]))
     unclean = np.array([default and topic != "denied" for topic in partitions])
-    found = elect_successors(table, np.array([1, 2, 3], dtype=np.int32), unclean).to_pylist()
-    expected = {"isr": 3, "elr": 3, "default": 3 if default else -1, "denied": -1}
+    live, unknown = np.array([1, 2, 3, 4], dtype=np.int32), np.array([4], dtype=np.int32)
+    found = elect_successors(table, live, unknown, unclean).to_pylist()
+    expected = {"isr": 3, "elr": 3, "unknown": 4 if default else -1, "default": 3 if default else -1, "denied": -1}
     expected |= dict.fromkeys(("down", "offline", "unplaced"))
     assert dict(zip(partitions, found, strict=True)) == expected

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pipelines.cli.what_if_answers import TopicDefaults, evaluate_brokers
+from pipelines.ingest.formats.partition_filters import read_kcat, read_options
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.report.verdict import Level
@@ -78,3 +79,7 @@ def test_the_verdict_says_what_the_partitions_have_in_common(tmp_path: Path, tex
     assert point in [item.text for item in answer.verdict.points]
     assert answer.verdict.level is not Level.GOOD
     assert all(row["live"] is not False for row in snapshot.brokers.to_pylist())
+
+
+def test_a_command_without_words_has_no_options() -> None:
+    assert list(read_options([])) == list(read_kcat([])) == []

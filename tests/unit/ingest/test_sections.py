@@ -315,3 +315,14 @@ def test_a_log_of_problems_is_one_warning(tmp_path: Path) -> None:
     snapshot = load(tmp_path, DESCRIBE + "[2024-05-06 07:08:09,123] ERROR disk failed\n" * 1_000)
     (row,) = snapshot.warnings.to_pylist()
     assert (row["line_number"], row["warning"]) == (4, "a line that is not read mentions a problem (and 999 more)")
+
+
+@pytest.mark.parametrize("sample", ["kcat.txt", "cruise-control.txt", "rpk-topic.txt", "kraft-log.txt", "offsets.txt"])
+@pytest.mark.parametrize("line", ["pay-2 leader=4 replicas=4,3 isr=4", "Leader: 4 Replicas: 4,3"])
+def test_a_partition_in_an_unknown_form_is_quarantined_below_any_format(tmp_path: Path, sample: str, line: str) -> None:
+    snapshot = load(tmp_path, f"{(FORMATS_DIR / sample).read_text().rstrip()}\n{line}\n")
+    assert [row["raw"] for row in snapshot.quarantined if line in row["raw"]] == [line]
+
+
+def test_an_assignment_with_a_number_of_brokers_is_read(tmp_path: Path) -> None:
+    assert replicas(load(tmp_path, f'{OLD[:-1]},"brokers":2}}')) == {0: [1, 2], 1: [2, 1]}
