@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -92,7 +93,7 @@ def assign(
     as_json = (json.dumps(fields, separators=(",", ":")) for fields, _ in count_answers())
     topics = (assignment for _, result in count_answers() for assignment in result)
     lines = as_json if output_format == JSON else map(escape_text, _format(topics, output_format, server))
-    with nullcontext(sys.stdout) if out is None else open_replacing(out) as stream:
+    with _print_all() if out is None else open_replacing(out) as stream:
         for line in lines:
             stream.write(line + "\n")
     rejected = f", {counts['rejected']} rejected" if counts["rejected"] else ""
@@ -122,7 +123,7 @@ def _assign(
     if brokers is not None:
         source = Source(source.cluster_id, (*source.files, *find_source(brokers).files))
     snapshot, algorithm = read_snapshot(source, format_name), algorithms[scheme]
-    print_findings(snapshot, with_brokers=False)  # they are those to place on
+    print_findings(snapshot, to_be_placed=True)
     for topic in assign_cluster(snapshot, algorithm, seed, shared_random):
         yield {"topic": topic.name, "algorithm": algorithm, "seed": topic.seed} | to_json_outcome(topic), [topic]
 
@@ -141,6 +142,15 @@ def _format(assignments: Iterator[TopicAssignment], output_format: str, server: 
 
     distinct = reject_repeated()
     return format_commands(distinct, server) if output_format == COMMANDS else format_reassignment(distinct)
+
+
+@contextmanager
+def _print_all() -> Iterator[TextIO]:
+    """Open a file that is printed once it is completely written."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as stream:
+        yield stream
+        stream.seek(0)
+        shutil.copyfileobj(stream, sys.stdout)
 
 
 @contextmanager

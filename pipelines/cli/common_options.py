@@ -144,16 +144,18 @@ def read_snapshot(source: Source, format_name: str | None, settings: Settings | 
     return snapshot
 
 
-def print_findings(snapshot: Snapshot, *, with_brokers: bool = True) -> None:
+def print_findings(snapshot: Snapshot, *, to_be_placed: bool = False) -> None:
     """Print as warnings what the sources of a snapshot lack, but for unused files: reading it has named them.
 
-    with_brokers: also which brokers may be down.
+    to_be_placed: its topics, on all its brokers, so that neither where they are nor which brokers are live matters.
     """
     from pipelines.cli.cluster_findings import find_findings
     from pipelines.report.verdict import describe_source_findings
 
     findings = replace(find_findings(snapshot), unused_files=())
-    for sentence in describe_source_findings(findings if with_brokers else replace(findings, unknown_brokers=())):
+    if to_be_placed:
+        findings = replace(findings, unknown_brokers=(), unplaced_partitions=0, inferred_partitions=0)
+    for sentence in describe_source_findings(findings):
         print_warning(sentence)
 
 

@@ -328,7 +328,9 @@ def _describe_fault(error: Any) -> str:
             return f"write at most {_format_limit(limits['le'])}"
         case "less_than":
             return f"write less than {_format_limit(limits['lt'])}"
-        case "finite_number" | "float_type" | "float_parsing":
+        case "finite_number":
+            return "write a finite number, as in 2"
+        case "float_type" | "float_parsing":
             return "write a number, as in 1.5"
         case "int_type" | "int_parsing" | "int_parsing_size" | "int_from_float":
             return "write a whole number, as in 7"

@@ -100,7 +100,6 @@ def read_text(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> str:
     name = str(path)
     data = _read_bytes(name, max_bytes)
     mark, encoding = next(((m, e) for m, e in _BYTE_ORDER_MARKS if data.startswith(m)), (b"", _find_encoding(data)))
-    # No text format that we read has a NUL byte; every executable, archive and raw log segment has.
     if not mark and encoding == "utf-8" and (position := data.find(b"\0")) >= 0:
         remedy = "Pass the text that Kafka's tools print, not Kafka's own files."
         line = data.count(b"\n", 0, position) + 1
@@ -146,7 +145,7 @@ def _read_bytes(name: str, max_bytes: int) -> bytearray:
         with Path(name).open("rb") as file:
             is_gzip = has_gzip(file)
             try:
-                data = read_unzipped(file, max_bytes + 1)
+                data = read_unzipped(file, max_bytes + 1, may_be_binary=False)
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
                 raise SourceError(name, f"is broken gzip ({error})", "Copy or compress the file again.") from None
     except FileNotFoundError:
@@ -168,14 +167,25 @@ def has_gzip(file: BufferedReader) -> bool:
     return file.peek(2)[:2] == _GZIP
 
 
-def read_unzipped(file: BufferedReader, most: int) -> bytearray:
-    """Return at most so many bytes of a file after unzipping. Raises: what gzip and the file raise."""
+def read_unzipped(file: BufferedReader, most: int, *, may_be_binary: bool = True) -> bytearray:
+    """Return at most so many bytes of a file after unzipping. Raises: what gzip and the file raise.
+
+    may_be_binary: False = read no more than the beginning of a file that is no text.
+    """
     data = bytearray()
     with gzip.open(file) if has_gzip(file) else nullcontext(file) as stream:
         # Blocks, because `read` reserves the memory of all that it may return.
         while block := stream.read(min(_BLOCK, most - len(data))):
             data += block
+            if len(data) == len(block) and not may_be_binary and _is_binary(data):
+                break
     return data
+
+
+def _is_binary(beginning: bytearray) -> bool:
+    """Return whether data is no text: no text format that we read has a NUL byte, every archive and log segment has."""
+    is_marked = any(beginning.startswith(mark) for mark, _ in _BYTE_ORDER_MARKS)
+    return not is_marked and b"\0" in beginning and _find_encoding(beginning) == "utf-8"
 
 
 def find_line_end(text: str, position: int) -> int:

@@ -56,7 +56,7 @@ def test_a_boolean_is_rejected_as_a_number(option: str) -> None:
         ("hotspots.hot_ratio=Infinity", "hotspots.hot_ratio = 'Infinity': write"),
         ("hotspots.hot_ratio=1e400", "hotspots.hot_ratio = inf: write"),
         ("hotspots.hot_ratio=NaN", "hotspots.hot_ratio = 'NaN': write"),
-        ("hotspots.thresholds=1,nan", "hotspots.thresholds.1 = 'nan': write a number, as in 1.5"),
+        ("hotspots.thresholds=1,nan", "hotspots.thresholds.1 = 'nan': write a finite number, as in 2"),
         ("capacity.headroom=inf", "capacity.headroom = 'inf': write"),
         ("plans.broker_bytes=1000000000000000001", "write at most 1,000,000,000,000,000,000"),
         ("plans.throttle_bytes_per_s=1e30", "write a whole number, as in 7"),

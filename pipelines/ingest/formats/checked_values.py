@@ -15,6 +15,7 @@ INT64 = 2**63 - 1
 MAX_PARTITIONS = 1_000_000  # of one topic: what is above is a damaged number, and would fill the memory
 MAX_PARTITION = MAX_PARTITIONS - 1  # the largest partition id
 _QUOTED = 80  # characters of a bad value that a reason repeats
+_MAX_NAME = 249  # characters of a topic
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -40,11 +41,16 @@ def quote(value: object) -> str:
     return text if len(text) <= _QUOTED else text[: _QUOTED - 3] + "..."
 
 
+def shorten_name(topic: str) -> str:
+    """Return a topic's name as a reason repeats it: whole if it is no longer than Kafka allows."""
+    return topic if len(topic) <= _MAX_NAME else f"{topic[: _QUOTED - 3]}..."
+
+
 def explain_bad_topic_name(topic: str | None) -> str | None:
     """Return why Kafka rejects this topic name, or None if it accepts it."""
     if topic is None or (_TOPIC_NAME.fullmatch(topic) and topic not in (".", "..")):
         return None
-    return f"bad topic name {topic!r}: 1 to 249 of a-z A-Z 0-9 . _ - are allowed, and not '.' or '..'"
+    return f"bad topic name {shorten_name(topic)!r}: 1 to 249 of a-z A-Z 0-9 . _ - are allowed, and not '.' or '..'"
 
 
 class JsonObject(dict[str, Any]):

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST
-from pipelines.ingest.formats.checked_values import explain_bad_topic_name
+from pipelines.ingest.formats.checked_values import explain_bad_topic_name, shorten_name
 from pipelines.ingest.merge import topic_merge
 from pipelines.ingest.merge.entities import BOTH_QUARANTINED, FIRST_USED, PARTITIONS, REGISTRATIONS, Entities
 from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, MergedFacts, merge_by_key, show_place, show_value
@@ -118,7 +118,7 @@ def _quarantine_partitions(
     fact_rows = facts["fact"].to_numpy()
 
     def get_name(row: int) -> str:
-        return f"partition {facts['topic'][row].as_py()}-{facts['partition'][row].as_py()}"
+        return f"partition {shorten_name(facts['topic'][row].as_py())}-{facts['partition'][row].as_py()}"
 
     own_reasons: dict[int, list[str]] = {}
     remedies: dict[int, str] = {}

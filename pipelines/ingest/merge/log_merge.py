@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.formats import zookeeper_json
+from pipelines.ingest.formats.checked_values import shorten_name
 from pipelines.ingest.merge.entities import LOG, STRAY_LOGS
 from pipelines.ingest.merge.fact_merge import Ints, MergedFacts, merge_by_key
 from pipelines.ingest.merge.shard_facts import KRAFT_LOG, ShardFacts
@@ -108,7 +109,7 @@ def _build_log_keys(partition: Ints, broker: npt.NDArray[np.integer], is_future:
 def _report_conflicts(shard: ShardFacts, facts: pa.Table, merged: MergedFacts) -> None:
     for conflict in merged.conflicts:
         row = conflict.row
-        entity = f"partition {facts['topic'][row].as_py()}-{facts['partition'][row].as_py()}"
+        entity = f"partition {shorten_name(facts['topic'][row].as_py())}-{facts['partition'][row].as_py()}"
         broker = facts["broker_id"][row].as_py()
         shard.add_conflict(entity if broker is None else f"{entity} on broker {broker}", facts, conflict)
     shard.ignore_duplicates(facts, merged)
