@@ -1,6 +1,7 @@
 """Kafka's placement as a pandas UDF: the function that the pipeline, notebooks and SQL queries call."""
 
 from collections.abc import Callable
+from typing import Any, Self
 
 import pandas as pd
 import pyarrow as pa
@@ -17,6 +18,20 @@ from udfs.placement.topic_placement import (
 )
 
 SPARK_TYPE = from_arrow_type(TOPIC_PLACEMENT)
+
+
+class _Lists(pd.arrays.ArrowExtensionArray):
+    """An Arrow array of lists that Spark takes as it is: it maps `list` over such a column, value by value."""
+
+    def map(self, _mapper: Any, na_action: str | None = None) -> Self:
+        """Return the array: its values are lists already."""
+        return self
+
+
+def _to_series(values: pa.Array) -> pd.Series:
+    """Return a series that reaches Spark without a Python object per topic."""
+    array = _Lists if pa.types.is_list(values.type) else pd.arrays.ArrowExtensionArray
+    return pd.Series(array(values))
 
 
 def placement_udf(scheme: str, run_seed: int, live_brokers: LiveBrokersBySnapshot) -> Callable[..., Column]:
@@ -43,11 +58,8 @@ def placement_udf(scheme: str, run_seed: int, live_brokers: LiveBrokersBySnapsho
         batch = TopicBatch(*(pa.array(series, data_type, from_pandas=True) for series, data_type in columns))
         lists, of_list = find_broker_lists(batch.cluster, pa.array(snapshot, pa.string()), live_brokers)
         placed = place_topics(batch, lists, of_list, scheme, run_seed)
-        # Series of Arrow types reach Spark without a Python object per topic.
         fields = zip(TOPIC_PLACEMENT, placed.flatten(), strict=True)
-        return pd.DataFrame(
-            {field.name: pd.Series(values, dtype=pd.ArrowDtype(field.type)) for field, values in fields}
-        )
+        return pd.DataFrame({field.name: _to_series(values) for field, values in fields})
 
     # Spark leaves a nondeterministic function where it is; it could call another one twice.
     udf: Callable[..., Column] = F.pandas_udf(place, SPARK_TYPE).asNondeterministic()  # type: ignore[attr-defined]
