@@ -21,8 +21,17 @@ import numba
 from numba.core import caching, config, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.np import linalg
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _do_without_scipy() -> None:
+    """Tell numba that there are no products of matrices: no kernel has any, and SciPy takes 0.2 s to load."""
+    raise ImportError
+
+
+linalg.ensure_blas = _do_without_scipy
 
 
 class _PartLibrary(JITCodeLibrary):

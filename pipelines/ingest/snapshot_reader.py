@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from pipelines.ingest.format_registry import FileRecords, read_files
@@ -94,10 +95,13 @@ def build_snapshot(source: Source, files: Sequence[FileRecords], facts: pa.Table
 
 def _find_raw(files: Sequence[FileRecords], records: set[tuple[str, int]]) -> dict[tuple[str, int], str]:
     """Return the text of these records, by file name and record number."""
-    return {
-        (file.name, number): raw
-        for file in files
-        for part in file.parts
-        for number, raw in zip(part.records.record_number, part.records.raw, strict=True)
-        if (file.name, number) in records
-    }
+    wanted: dict[str, list[int]] = {}
+    for name, number in records:
+        wanted.setdefault(name, []).append(number)
+    found: dict[tuple[str, int], str] = {}
+    for file in files:
+        numbers = wanted.get(file.name, [])
+        for part in file.parts if numbers else ():
+            at = np.flatnonzero(np.isin(np.asarray(part.records.record_number), numbers))
+            found |= {(file.name, int(part.records.record_number[i])): part.records.raw[i] for i in at.tolist()}
+    return found
