@@ -146,7 +146,7 @@ def model_snapshot(
     if not partitions.num_rows:
         remedy = "Add the output of kafka-topics --describe"
         if snapshot.conflicting_listings:
-            remedy = ". ".join(text[:1].upper() + text[1:] for text in snapshot.conflicting_listings)
+            remedy = ". ".join(snapshot.conflicting_listings)
         elif snapshot.quarantined:
             first = snapshot.quarantined[0]
             reason = first["reasons"][0].removeprefix("unparsable: ")

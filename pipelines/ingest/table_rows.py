@@ -20,7 +20,10 @@ _RECAP = re.compile(r"\bok=[0-9]++\s++changed=[0-9]")  # of a playbook of Ansibl
 _KEY = r"[\"':]?(?:partition(?:_?id|Id)?|leader|replicas?|isrs?|in_?sync_?replicas?|inSyncReplicas?)[\"']?"
 _VALUE_LINE = re.compile(rf"[\s{{,-]*+{_KEY}\s*+(?:[:=]>?|=>)\s*+\[[\s0-9,]*+\]?[\s,;]*+", re.I)
 _QUOTED_LINE = re.compile(r"""\s*+["'](?:partition|leader|replicas|isr)["']\s*+:\s*+(?:[0-9]++|\[)[\s,0-9\]]*+""", re.I)
+# As the example of confluent-kafka-python for describing topics prints a node: Leader : (1) b1:9092.
+_NODE_LINE = re.compile(r"\s++(?:Leader|Replica|In-Sync Replica)\s*+:\s*+\(-?[0-9]++\) \S++")
 _YAML_LINE = re.compile(r"\s+(?:leader|partition(?:Id)?): -?[0-9]++,?")
+_LINES = (_VALUE_LINE, _QUOTED_LINE, _NODE_LINE, _YAML_LINE)
 _OBJECT = re.compile(r"\b(?:Topic|Partition)\w*+\(.*\[[0-9]")
 _MIN_CELLS, _MIN_NUMBERS, _MIN_PAIRS = 4, 2, 4
 
@@ -58,7 +61,7 @@ def looks_like_cells(line: str) -> bool:
 
 
 def _has_keys(line: str) -> bool:
-    if any(p.fullmatch(line.rstrip()) for p in (_VALUE_LINE, _QUOTED_LINE, _YAML_LINE)) or _OBJECT.search(line):
+    if any(pattern.fullmatch(line.rstrip()) for pattern in _LINES) or _OBJECT.search(line):
         return True
     if len({word.lower().rstrip("s") for word in _WORD.findall(line)}) > 1:
         return True

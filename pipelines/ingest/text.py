@@ -42,6 +42,7 @@ PROMPT = "prompt"
 LOG_LINE = "log line"
 PROSE = "prose"
 TOOL_MESSAGE = "tool message"
+STATE_MESSAGE = "message on the state of partitions"
 MARKUP = "markup"
 DIFF_HEADER = "header of a diff"
 

@@ -27,7 +27,7 @@ _PIECE = re.compile(rf"{_TOPIC}|(?P<described>{_BEGIN})|(?P<info>{_INFO})|(?P<lo
 _LOOKS = re.compile(rf"{_TOPIC}|{_BEGIN}|{_INFO}[^\s,]++, partition = [0-9]|{_LOGGED}")
 # One of them is in each line that _LOOKS finds.
 _MARKS = (", internal=", "(partition=", "Partition(topic = ", "PartitionMetadata(error=")
-_NODE = re.compile(r"(?<![^\s,()=])([^\s,()=]*+) \(id: (-?[0-9]++) rack: ([^()\n]*?)(?: isFenced: (?:true|false))?\)")
+_NODE = re.compile(r"(?<![^\s,()=])([^\s,()=]*+) \(id: (-?[0-9]++) rack: ([^()\n]*?)(?: isFenced: (true|false))?\)")
 _NODES = r"(?:[^\s,()=]*+ \(id: -?[0-9]++ rack: [^()\n]*+\)(?:, )?+)*+"
 _DESCRIBED = re.compile(
     rf"\(partition=([0-9]++), leader=(none|null|{_NODES}),? ?replicas=({_NODES}),? ?isr=({_NODES})"
@@ -114,6 +114,7 @@ def _parse_node(raw: str) -> list[Fact]:
         "host": as_text(host, "host"),
         "port": as_int(port, "port", 0, 65535),
         "rack": None if rack in ("null", "") else rack,
+        "reported_live": False if match[4] == "true" else None,  # false of a node may mean that this is not known
     }
     return [(FactKind.BROKER, values)]
 

@@ -1,7 +1,7 @@
 """`kcat -L` (kafkacat): live brokers, topics and their partitions as text; `kcat -L -J` is read by metadata_json."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +22,7 @@ from pipelines.ingest.source_format import (
 )
 from pipelines.ingest.text import classify_noise, split_lines
 from udfs.arrow.columns import to_array
+from udfs.plurals import count_of
 
 _MAX_LOOK = 2_000  # characters of a line that its signature reads
 _QUOTE = r"(?:[\"“”]|&quot;)"
@@ -44,9 +45,11 @@ _BROKER = re.compile(
     re.I,
 )
 _BROKER_COUNT = re.compile(r"[\s>|#]*+([0-9]{1,9}) brokers?:\s*+", re.I)
+_COUNT = re.compile(r"[\s>|#]*+([0-9]{1,9}) (broker|topic)s?:\s*+", re.I)
 _HEADER = re.compile(r"[\s>|#]*+(?:[0-9]++ (?:brokers?|topics?):\s*+$|Metadata for .{0,300}\(from broker )", re.I)
 _PREFIXED_HEADER = re.compile(_BEFORE + r"(?:Metadata for .{0,300}\(from broker |[0-9]++ (?:brokers|topics):\s*+$)")
 _MARKUP_TAIL = re.compile(r"(?:\s|<br\s*+/?>|</?[a-z]{1,10}>|[`*|\"'\\])*+", re.I)
+_ERROR = re.compile(r"\b(?:Broker|Local): ([A-Z][a-z'][a-z' ]{3,80})")  # of librdkafka, behind a partition
 _REST = re.compile(r"[\s>|#]*+(?:replicas:|isrs:)")  # the rest of a partition line that was wrapped
 _PLAIN_LINES = re.compile(
     r"(?: {4}partition [0-9]++, leader -?[0-9]++, replicas: [0-9]++(?:,[0-9]++)*+, isrs: [0-9,]*+\n"
@@ -65,7 +68,7 @@ _SIGNS = (
     (_PREFIXED_HEADER, ("metadata for ", "(from broker ")),
     (_PREFIXED_HEADER, ("s:",)),
 )
-_ALL, _JOINED, _OF_TOPIC = "all brokers", "joined", "topic "  # contexts
+_ALL, _JOINED, _OF_TOPIC, _SHORT = "all brokers", "joined", "topic ", "short "  # contexts
 
 
 def _is_line(line: str) -> bool:
@@ -89,6 +92,8 @@ def _read_records(text: str, _path: str) -> Records:
         contexts[i] = None
     for i in _find_whole_broker_lists(lines):
         contexts[i] = _ALL
+    for i, warning in _find_short_lists(lines):
+        contexts[i] = _SHORT + warning
     wrapped = [i for i, line in enumerate(lines[:-1]) if "artition " in line and "isrs:" not in line]
     for i in wrapped:
         if _PARTITION_BEGINS.search(lines[i][:_MAX_LOOK]) and _REST.match(lines[i + 1]):
@@ -112,6 +117,31 @@ def _find_whole_broker_lists(lines: Sequence[str]) -> list[int]:
     return whole
 
 
+def _find_short_lists(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the positions of the counts of brokers and topics that their lists do not reach, and what is missing."""
+    headers: list[tuple[int, int, str]] = []
+    shown: dict[str, int] = {}
+
+    def compare(names: Collection[str]) -> Iterator[tuple[int, str]]:
+        for at, count, name in [header for header in headers if header[2] in names]:
+            headers.remove((at, count, name))
+            if (listed := shown.get(name, 0)) < count:
+                missing = f"{count - listed} of {count_of(count, name)}"
+                yield at, f"{missing} {'is' if count - listed == 1 else 'are'} not shown below: paste the whole output"
+
+    for i, line in enumerate(lines):
+        if match := _COUNT.fullmatch(line[:_MAX_LOOK]):
+            name = match[2].lower()
+            yield from compare({name, "topic"} if name == "broker" else {name})
+            headers.append((i, int(match[1]), name))
+            shown[name] = 0
+        elif "roker" in line and " at " in line and _BROKER.search(line[:_MAX_LOOK]):
+            shown["broker"] = shown.get("broker", 0) + 1
+        elif "opic " in line and _TOPIC.search(line[:_MAX_LOOK]):
+            shown["topic"] = shown.get("topic", 0) + 1
+    yield from compare({"broker", "topic"})
+
+
 def _find_broker_count(line: str) -> int | None:
     place = line[:_MAX_LOOK].rfind(" brokers:")
     match = _BROKER_COUNT.fullmatch(line[line.rfind(" ", 0, place) + 1 : _MAX_LOOK]) if place > 0 else None
@@ -121,9 +151,11 @@ def _find_broker_count(line: str) -> int | None:
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
     if context == _JOINED:
         return ignore("rest of a wrapped line")
+    if context is not None and context.startswith(_SHORT):
+        return ignore("header", context.removeprefix(_SHORT))
     topic = context.removeprefix(_OF_TOPIC) if context is not None and context.startswith(_OF_TOPIC) else None
     if _PARTITION_BEGINS.search(raw):
-        return [_parse_partition(topic, raw)]
+        return _parse_partition(topic, raw)
     if match := _TOPIC.search(raw):
         return _parse_topic(match)
     if match := _BROKER.search(raw):
@@ -135,7 +167,7 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     return ignore(classify_noise(raw))
 
 
-def _parse_partition(topic: str | None, raw: str) -> Fact:
+def _parse_partition(topic: str | None, raw: str) -> list[Fact]:
     match = _PARTITION.search(raw)
     if match is None:
         raise unparsable(f"{quote(raw.strip())} is no whole partition line (cut off?)")
@@ -160,7 +192,10 @@ def _parse_partition(topic: str | None, raw: str) -> Fact:
         "replicas": replicas,
         "isr": isr,
     }
-    return FactKind.PARTITION, values
+    facts: list[Fact] = [(FactKind.PARTITION, values)]
+    if has_leader and (error := _ERROR.search(match[5])) is not None:
+        facts += ignore("error of a partition", f"kcat reports an error of {topic}-{match[1]}: {error[1].strip()}")
+    return facts
 
 
 def _parse_ids(text: str, what: str) -> list[int]:

@@ -149,6 +149,8 @@ def _find_option(command: Command) -> Selection | None:
         for pattern, option, nothing in _FILTERS:
             if pattern.fullmatch(name):
                 return Selection(f"--{option}", nothing)
+        if len(name) > 3 and "exclude-internal".startswith(name):
+            return Selection("--exclude-internal")
     for name, value in options:
         if name in ("topic", "topic-id") and value not in _ALL_TOPICS:
             if command.is_repeated and _VARIABLE.search(value):  # kafka-topics --topic $t, for all topics

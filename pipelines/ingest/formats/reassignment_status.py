@@ -63,12 +63,15 @@ def _read_rows(text: str) -> Iterator[Row]:
     """Yield each line; the first of several that show the same has the warning of all as its context."""
     lines = split_lines(text)
     matches: dict[re.Pattern[str], dict[int, re.Match[str]]] = {pattern: {} for pattern in _WARNED}
+    listed = {i: match for i, line in enumerate(lines) if (match := _LISTED.fullmatch(line)) is not None}
     for i, line in enumerate(lines):
         for pattern in _WARNED:
             if match := pattern.match(line[:_MAX_LOOK]):
                 matches[pattern][i] = match
     running, existing, without_log = matches.values()
     warnings = {}
+    if listed:
+        warnings[min(listed)] = _describe_running([match[1] for match in listed.values()])
     if running:
         warnings[min(running)] = _describe_running([match["partition"] for match in running.values()])
     elif existing:
@@ -83,7 +86,8 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     if listed := _LISTED.fullmatch(raw):
         adding, removing = (_split_ids(listed[group] or "") for group in (3, 4))
         moves = {"adding_replicas": adding, "removing_replicas": removing}
-        return [_build_partition(listed[1], _split_ids(listed[2]), moves)]
+        kind, values = _build_partition(listed[1], _split_ids(listed[2]), moves)
+        return [(kind, values | {"warning": context})]
     if verified := next(filter(None, (pattern.fullmatch(raw) for pattern in _VERIFIED)), None):
         kind, values = _build_partition(verified["partition"], _split_ids(verified["replicas"]), {})
         return [(kind, values | {"warning": CHANGE, "until_listing": True})]

@@ -14,10 +14,10 @@ from pipelines.ingest.formats.checked_values import (
 )
 from pipelines.ingest.formats.failed_elections import describe_failed_elections
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
+from pipelines.ingest.text import STATE_MESSAGE
 
 _CURRENT, _PROPOSED = "current", "proposed"
 _WARNING = "warning: "  # begins the context of a message
-_STATE_MESSAGE = "message on the state of partitions"
 _ELEMENT = re.compile(r'"partitions"\s*:\s*\[\s*(?:\{[^{}]*"(?:topic|partition)"\s*:|\])')
 # A partition of an assignment, or an array of them, without the object around them.
 _BARE = re.compile(
@@ -112,7 +112,7 @@ def _read_reassignment(text: str, _path: str) -> Records:
 
 def _parse_partition(assignment: str, raw: str) -> list[Fact]:
     if assignment.startswith(_WARNING):
-        return ignore(_STATE_MESSAGE, assignment.removeprefix(_WARNING) or None)
+        return ignore(STATE_MESSAGE, assignment.removeprefix(_WARNING) or None)
     if assignment == _PROPOSED:
         return ignore("proposed assignment")
     partition = parse_object(raw, "the partition", "the partition")

@@ -11,7 +11,7 @@ from pipelines.ingest.merge import topic_merge
 from pipelines.ingest.merge.entities import BOTH_QUARANTINED, FIRST_USED, PARTITIONS, REGISTRATIONS, Entities
 from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, MergedFacts, merge_by_key, show_place, show_value
 from pipelines.ingest.merge.live_brokers import count_usage
-from pipelines.ingest.merge.log_merge import find_unlisted_topics, merge_logs
+from pipelines.ingest.merge.log_merge import find_unlisted_partitions, merge_logs
 from pipelines.ingest.merge.partial_listings import build_warnings, find_min_isr, find_selected
 from pipelines.ingest.merge.registration_listings import find_missing
 from pipelines.ingest.merge.shard_facts import SOURCED_FACTS, ShardFacts
@@ -45,7 +45,7 @@ def merge_facts(facts: pa.Table) -> Entities:
     partitions = partitions.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
     partitions, stray_logs = merge_logs(shard, partitions)
     partitions = topic_merge.share_topic_loads(partitions, declared).select(PARTITIONS.names).cast(PARTITIONS)
-    declared |= find_unlisted_topics(shard, partitions, declared)
+    declared |= find_unlisted_partitions(shard, partitions, declared)
     unheaded = topic_merge.find_without_topic_line(shard, declared)
     defaults = topic_merge.merge_defaults(shard)
     topics = topic_merge.describe_topics(declared, partitions, unheaded, defaults, find_min_isr(shard))

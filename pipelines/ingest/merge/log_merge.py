@@ -69,8 +69,8 @@ def merge_logs(shard: ShardFacts, partitions: pa.Table) -> tuple[pa.Table, pa.Ta
     return partitions, pa.Table.from_arrays([*places, log], schema=STRAY_LOGS)
 
 
-def find_unlisted_topics(shard: ShardFacts, partitions: pa.Table, declared: Declared) -> Declared:
-    """Return the topics of which only logs or offsets are shown, with the partitions that these show at least.
+def find_unlisted_partitions(shard: ShardFacts, partitions: pa.Table, declared: Declared) -> Declared:
+    """Return the topics of which only logs or offsets show some partitions, with the count that these show at least.
 
     None if a source lists all topics, as a metadata log and a dump of ZooKeeper do: a topic that is not among them was
     deleted, and its logs are left over.
@@ -80,10 +80,19 @@ def find_unlisted_topics(shard: ShardFacts, partitions: pa.Table, declared: Decl
     if pc.any(pc.equal(listed["kind"], FactKind.BROKER)).as_py() and not pc.any(listed["is_selection"]).as_py():
         return {}
     facts = shard.select(FactKind.REPLICA, FactKind.OFFSET)
-    known = pa.concat_arrays([pc.unique(partitions["topic"]), pa.array(list(declared), pa.string())])
-    facts = facts.filter(pc.invert(pc.is_in(facts["topic"], known)))
-    highest = facts.group_by("topic", use_threads=False).aggregate([("partition", "max")])
-    return {row["topic"]: {"partition_count": row["partition_max"] + 1} for row in highest.to_pylist()}
+    counts = _count_partitions(partitions)
+    return {
+        topic: {**declared.get(topic, {}), "partition_count": count}
+        for topic, count in _count_partitions(facts).items()
+        if count > counts.get(topic, 0) and (topic in counts or topic not in declared)
+        if count > (declared.get(topic, {}).get("partition_count") or 0)
+    }
+
+
+def _count_partitions(rows: pa.Table) -> dict[str, int]:
+    """Return how many partitions each topic has at least."""
+    highest = rows.select(["topic", "partition"]).group_by("topic", use_threads=False).aggregate([("partition", "max")])
+    return {row["topic"]: row["partition_max"] + 1 for row in highest.to_pylist()}
 
 
 def _find_partitions(partitions: pa.Table, facts: pa.Table) -> Ints:

@@ -11,7 +11,7 @@ from pipelines.ingest.formats import shell_commands
 from pipelines.ingest.formats.bootstrap_servers import BROKER, Servers, are_of_two_clusters, names_a_cluster
 from pipelines.ingest.formats.partition_filters import AT_MIN_ISR, UNDER_MIN_ISR
 from pipelines.ingest.formats.shell_commands import describe_two_clusters
-from pipelines.ingest.mentions import CHANGE, PROBLEM
+from pipelines.ingest.mentions import MENTIONS
 from pipelines.ingest.merge.entities import WARNINGS
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.source_format import FactKind
@@ -117,14 +117,14 @@ def _count_mentions(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return rows of WARNINGS with one for all lines of a file that mention the same: logs have thousands."""
     mentions: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
-        if row["warning"] in (PROBLEM, CHANGE):
+        if row["warning"] in MENTIONS:
             mentions.setdefault((row["source"], row["warning"]), []).append(row)
     counted = [
         min(lines, key=lambda row: int(row["line_number"]))
         | {"warning": warning if len(lines) == 1 else f"{warning} (and {len(lines) - 1} more)"}
         for (_, warning), lines in mentions.items()
     ]
-    return [*(row for row in rows if row["warning"] not in (PROBLEM, CHANGE)), *counted]
+    return [*(row for row in rows if row["warning"] not in MENTIONS), *counted]
 
 
 def _find_offline_in_sync(shard: ShardFacts) -> list[dict[str, Any]]:

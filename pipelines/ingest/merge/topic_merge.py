@@ -185,6 +185,9 @@ def describe_topics(
     ranges = {text[c]: (b, b + n) for c, b, n in zip(*(a.tolist() for a in (codes, begins, counts)), strict=True)}
     loads = partitions.select(["partition", *LOAD_FIELDS])
     highest_factors = np.maximum.reduceat(factor, begins).tolist() if len(begins) else []
+    # Kafka declares the replicas of partition 0, which a reassignment makes more for a while.
+    is_adding = np.diff(to_lists(partitions["adding_replicas"]).offsets) > 0
+    is_changing = np.logical_or.reduceat(is_adding, begins).tolist() if len(begins) else []
     has_load = np.logical_or.reduceat(loaded, begins).tolist() if len(begins) else []
     at = {text[code]: i for i, code in enumerate(codes.tolist())}
 
@@ -217,8 +220,14 @@ def describe_topics(
         if lacks_replicas:
             most = count_of(highest_factor, "replica")
             warnings.append(f"declares replication factor {declared_factor} but shows at most {most}")
-        if count is not None and highest >= count:
-            warnings.append(f"declares {count_of(count, 'partition')} but shows partition {highest}")
+        few = np.flatnonzero((factor[begin:end] < (declared_factor or 0)) & (factor[begin:end] > 0))
+        if len(few) and not lacks_replicas and not is_changing[at[topic]]:
+            shown = f"partition {visible[few[0]]} has {count_of(int(factor[begin + few[0]]), 'replica')}"
+            more = f", and {len(few) - 1} more have too few" if len(few) > 1 else ""
+            warnings.append(f"declares replication factor {declared_factor}, but {shown}{more}")
+        exceeds = count is not None and highest >= count
+        if exceeds:
+            warnings.append(f"declares {count_of(int(count or 0), 'partition')} but shows partition {highest}")
         settings = {**defaults, **configs}
         if topic in min_isr and _MIN_ISR not in settings:
             least, is_exact = min_isr[topic]
@@ -235,7 +244,7 @@ def describe_topics(
                 "replication_factor": declared_factor or highest_factor or None,
                 "configs": list(configs.items()),
                 "marked_for_deletion": bool(fields.get("marked_for_deletion")),
-                "incomplete": missing > 0 or begin == end or topic in without_line or lacks_replicas,
+                "incomplete": any((missing > 0, begin == end, topic in without_line, lacks_replicas, exceeds)),
                 "warnings": warnings,
                 **_parse_configs(settings, warnings),
                 "partition_loads": loads.slice(begin, end - begin).to_pylist() if has_loads else None,

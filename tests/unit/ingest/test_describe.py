@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipelines.ingest.formats.describe import FORMAT
 from pipelines.ingest.formats.describe_line import parse_line, split_configs
-from pipelines.ingest.mentions import PROBLEM
+from pipelines.ingest.mentions import OMISSION, PROBLEM
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.source_format import FactKind, parse_each, read_lines
 from pipelines.ingest.sources import find_source
@@ -318,7 +318,8 @@ def test_unusual_but_clear_lines_are_read(line: str, expected: dict[str, Any]) -
     ],
 )
 def test_other_lines_are_ignored_with_their_reason(line: str, reason: str) -> None:
-    assert parse_fact(line or "\n") == {"kind": FactKind.IGNORED, "reasons": [reason]}
+    warning = {"warning": OMISSION} if reason == "ellipsis" else {}
+    assert parse_fact(line or "\n") == {"kind": FactKind.IGNORED, "reasons": [reason], **warning}
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_brokers_topics_and_partitions() -> None:
         ("audit.log", 0, 2, [2, 4], [2]),
         ("__consumer_offsets", 0, -1, [4], []),
     ]
-    assert reasons("kcat.txt") == {"prompt": 1, "header": 3}
+    assert reasons("kcat.txt") == {"prompt": 1, "header": 3, "error of a partition": 1}
 
 
 def test_a_topic_without_partitions_is_rejected_with_its_error() -> None:

@@ -7,8 +7,8 @@ from time import process_time
 
 import pytest
 
-from pipelines.ingest.mentions import CHANGE, PROBLEM, find_mention
-from pipelines.ingest.text import LOG_LINE, PROMPT, PROSE, TOOL_MESSAGE
+from pipelines.ingest.mentions import CHANGE, OMISSION, PROBLEM, find_mention
+from pipelines.ingest.text import ELLIPSIS, LOG_LINE, MARKUP, PROMPT, PROSE, STATE_MESSAGE, TOOL_MESSAGE
 
 from .test_sections import load
 
@@ -38,6 +38,30 @@ SHRINKS = "[2026-01-01 00:00:00,000] INFO [Partition t-0 broker=1] Shrinking ISR
         (PROSE, ">>> client.list_topics(timeout=10)", None),
         (PROSE, "request timed out", PROBLEM),
         ("blank line", "error", None),
+        (STATE_MESSAGE, "Created topic bar.", CHANGE),
+        (STATE_MESSAGE, "Successfully completed leader election (PREFERRED) for partitions a-0", CHANGE),
+        (STATE_MESSAGE, "Error completing leader election (PREFERRED) for partition: a-0", None),
+        (
+            LOG_LINE,
+            "INFO [Broker id=1] Leader a-0 with topic id Some(x) starts at leader epoch 5 from offset 1",
+            CHANGE,
+        ),
+        (LOG_LINE, "INFO [BrokerServer id=2] Transition from STARTED to SHUTTING_DOWN", CHANGE),
+        (LOG_LINE, "WARN Connection to node 2 (b2/10.0.0.2:9092) could not be established.", PROBLEM),
+        (PROSE, "kafka2   cp-kafka   Exited (137) 5 minutes ago", CHANGE),
+        (PROMPT, "$ kafka-topics.sh --create --topic a", CHANGE),
+        (PROMPT, "$ rpk redpanda admin brokers decommission 2", CHANGE),
+        (PROMPT, "$ kafka-cluster.sh unregister --bootstrap-server b1:9092 --id 2", CHANGE),
+        (PROMPT, "$ pkill -f kafka.Kafka", CHANGE),
+        (PROMPT, "[zk: zk1:2181(CONNECTED) 0] rmr /brokers/topics/a", CHANGE),
+        (PROMPT, "$ curl -X POST 'http://cc/kafkacruisecontrol/remove_broker?brokerid=2&dryrun=false'", CHANGE),
+        (ELLIPSIS, "...", OMISSION),
+        (MARKUP, "<snip>", OMISSION),
+        (MARKUP, "```", None),
+        (PROSE, "(output truncated)", OMISSION),
+        (PROSE, "[... 40 more lines ...]", OMISSION),
+        (PROSE, "-- more topics omitted --", OMISSION),
+        (PROSE, "The list was cut off by my terminal, I think", None),
     ],
 )
 def test_a_mention_is_a_warning(reason: str, line: str, warning: str | None) -> None:

@@ -326,3 +326,15 @@ def test_a_partition_in_an_unknown_form_is_quarantined_below_any_format(tmp_path
 
 def test_an_assignment_with_a_number_of_brokers_is_read(tmp_path: Path) -> None:
     assert replicas(load(tmp_path, f'{OLD[:-1]},"brokers":2}}')) == {0: [1, 2], 1: [2, 1]}
+
+
+def test_a_topic_that_declares_other_counts_than_it_shows_says_so(tmp_path: Path) -> None:
+    short = DESCRIBE.replace("PartitionCount: 2", "PartitionCount: 1").replace(
+        "Replicas: 2,3\tIsr: 2,3", "Replicas: 23\tIsr: 23"
+    )
+    (topic,) = load(tmp_path, short.replace("Leader: 2", "Leader: 23")).topics.to_pylist()
+    assert topic["incomplete"]
+    assert topic["warnings"] == [
+        "declares replication factor 2, but partition 1 has 1 replica",
+        "declares 1 partition but shows partition 1",
+    ]

@@ -89,6 +89,7 @@ def test_running_reassignments() -> None:
             "replicas": [4, 1, 2, 3],
             "adding_replicas": [4],
             "removing_replicas": [3],
+            "warning": "reassignments of 2 partitions are running, as of my-topic-0: their replicas change",
         },
         {"topic": "my-topic", "partition": 1, "replicas": [2, 3, 1], "adding_replicas": [], "removing_replicas": [1]},
     ]

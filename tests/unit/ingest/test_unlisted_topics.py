@@ -1,4 +1,4 @@
-"""Topics that only logs and offsets show are named, unless a source that lists all topics lacks them."""
+"""Topics and partitions that only logs and offsets show are named, unless a source that lists all topics lacks them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from pipelines.ingest.format_registry import read_files
-from pipelines.ingest.merge.log_merge import find_unlisted_topics
+from pipelines.ingest.merge.log_merge import find_unlisted_partitions
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.snapshot_reader import parse_facts
 from pipelines.ingest.sources import find_source
 
-PARTITIONS = pa.table({"topic": ["orders"]})
+PARTITIONS = pa.table({"topic": ["orders"] * 7, "partition": range(7)})
 LOGS = {
     "version": 1,
     "brokers": [
@@ -39,12 +39,16 @@ def find(folder: Path, **texts: str) -> dict[str, dict[str, object]]:
     for name, text in texts.items():
         (folder / f"{name}.txt").write_text(text)
     shard = ShardFacts(parse_facts(list(read_files(find_source(str(folder))))))
-    return find_unlisted_topics(shard, PARTITIONS, {"listed": {}})
+    return find_unlisted_partitions(shard, PARTITIONS, {"listed": {}})
 
 
 def test_logs_and_offsets_name_topics(tmp_path: Path) -> None:
     found = find(tmp_path, logs=json.dumps(LOGS), offsets="clicks:0:5\nclicks:3:7\nlisted:0:1\n")
-    assert found == {"money": {"partition_count": 3}, "clicks": {"partition_count": 4}}
+    assert found == {
+        "orders": {"partition_count": 8},
+        "money": {"partition_count": 3},
+        "clicks": {"partition_count": 4},
+    }
 
 
 def test_logs_of_deleted_topics_are_left_over(tmp_path: Path) -> None:
