@@ -95,13 +95,13 @@ def build_snapshot(source: Source, files: Sequence[FileRecords], facts: pa.Table
 
 def _find_raw(files: Sequence[FileRecords], records: set[tuple[str, int]]) -> dict[tuple[str, int], str]:
     """Return the text of these records, by file name and record number."""
-    wanted: dict[str, list[int]] = {}
+    by_file: dict[str, list[int]] = {}
     for name, number in records:
-        wanted.setdefault(name, []).append(number)
-    found: dict[tuple[str, int], str] = {}
+        by_file.setdefault(name, []).append(number)
+    raw: dict[tuple[str, int], str] = {}
     for file in files:
-        numbers = wanted.get(file.name, [])
+        numbers = by_file.get(file.name, [])
         for part in file.parts if numbers else ():
             at = np.flatnonzero(np.isin(np.asarray(part.records.record_number), numbers))
-            found |= {(file.name, int(part.records.record_number[i])): part.records.raw[i] for i in at.tolist()}
-    return found
+            raw |= {(file.name, int(part.records.record_number[i])): part.records.raw[i] for i in at.tolist()}
+    return raw

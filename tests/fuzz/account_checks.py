@@ -148,7 +148,7 @@ def _check_lines(file: FileRecords, records: list[_Record], lines: SourceLines) 
         for number in range(record.line, min(record.last_line, len(lines.lines)) + 1):
             by_line.setdefault(number, []).append(record)
     begins = [section.first_line for section in file.sections]
-    above: dict[str, int] = {}  # the last line so far that has a record, by format
+    above: dict[str, tuple[int, ...]] = {}  # the last two lines so far that have a record, by format
     for number, line in enumerate(lines.lines, 1):
         visible = _ESCAPES.sub("", line).translate(_STRAIGHT)
         if not visible.strip():
@@ -156,7 +156,7 @@ def _check_lines(file: FileRecords, records: list[_Record], lines: SourceLines) 
         covering = by_line.get(number, [])
         section = file.sections[bisect_right(begins, number) - 1]
         if covering:
-            above[section.format.name] = number
+            above[section.format.name] = (*above.get(section.format.name, ())[-1:], number)
         name = name_data(line)
         if name is not None and not any(record.kinds - {"ignored"} for record in covering):
             reasons = sorted({reason for record in covering for reason in record.reasons})
@@ -164,7 +164,8 @@ def _check_lines(file: FileRecords, records: list[_Record], lines: SourceLines) 
                 why = "; ".join(reasons) or "in no record"
                 yield Problem("data ignored", f"{name}: {why}: {file.name} line {number}: {line[:300]!r}")
         elif not covering:
-            broken = by_line.get(above.get(section.format.name, 0), ())
+            # A document may break off in a line that is prose.
+            broken = [record for above_it in above.get(section.format.name, ()) for record in by_line[above_it]]
             is_broken = any("rejected" in record.kinds for record in broken)
             is_document = section.format.signature.reads_documents and (
                 _TOKENS.fullmatch(line) or _TOKENS.fullmatch(visible) or (is_broken and _REST.match(line))

@@ -120,25 +120,25 @@ def _find_whole_broker_lists(lines: Sequence[str]) -> list[int]:
 def _find_short_lists(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
     """Yield the positions of the counts of brokers and topics that their lists do not reach, and what is missing."""
     headers: list[tuple[int, int, str]] = []
-    shown: dict[str, int] = {}
+    listed: dict[str, int] = {}
 
     def compare(names: Collection[str]) -> Iterator[tuple[int, str]]:
         for at, count, name in [header for header in headers if header[2] in names]:
             headers.remove((at, count, name))
-            if (listed := shown.get(name, 0)) < count:
-                missing = f"{count - listed} of {count_of(count, name)}"
-                yield at, f"{missing} {'is' if count - listed == 1 else 'are'} not shown below: paste the whole output"
+            if (missing := count - listed.get(name, 0)) > 0:
+                part = f"{missing} of {count_of(count, name)}"
+                yield at, f"{part} {'is' if missing == 1 else 'are'} not shown below: paste the whole output"
 
     for i, line in enumerate(lines):
         if match := _COUNT.fullmatch(line[:_MAX_LOOK]):
             name = match[2].lower()
             yield from compare({name, "topic"} if name == "broker" else {name})
             headers.append((i, int(match[1]), name))
-            shown[name] = 0
+            listed[name] = 0
         elif "roker" in line and " at " in line and _BROKER.search(line[:_MAX_LOOK]):
-            shown["broker"] = shown.get("broker", 0) + 1
+            listed["broker"] = listed.get("broker", 0) + 1
         elif "opic " in line and _TOPIC.search(line[:_MAX_LOOK]):
-            shown["topic"] = shown.get("topic", 0) + 1
+            listed["topic"] = listed.get("topic", 0) + 1
     yield from compare({"broker", "topic"})
 
 

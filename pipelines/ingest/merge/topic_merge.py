@@ -222,9 +222,9 @@ def describe_topics(
             warnings.append(f"declares replication factor {declared_factor} but shows at most {most}")
         few = np.flatnonzero((factor[begin:end] < (declared_factor or 0)) & (factor[begin:end] > 0))
         if len(few) and not lacks_replicas and not is_changing[at[topic]]:
-            shown = f"partition {visible[few[0]]} has {count_of(int(factor[begin + few[0]]), 'replica')}"
+            example = f"partition {visible[few[0]]} has {count_of(int(factor[begin + few[0]]), 'replica')}"
             more = f", and {len(few) - 1} more have too few" if len(few) > 1 else ""
-            warnings.append(f"declares replication factor {declared_factor}, but {shown}{more}")
+            warnings.append(f"declares replication factor {declared_factor}, but {example}{more}")
         exceeds = count is not None and highest >= count
         if exceeds:
             warnings.append(f"declares {count_of(int(count or 0), 'partition')} but shows partition {highest}")
