@@ -1,8 +1,8 @@
 """Placing a million partitions, beside Spark's own write of as many constant rows: `make bench`.
 
 All write Delta tables with the columns of gold.placements in the same session, in turn. The figure is the ratio of
-the medians: 1.0 = the stage, with its write, costs what Spark's write alone costs. The Arrow UDF returns nested lists,
-which Spark explodes; the stage's pandas UDF returns one flat list per topic, which Spark cuts with `slice`.
+the medians: 1.0 = the stage, with its write, costs what Spark's write alone costs. A pandas UDF that returns constants
+shows what the hand-over to Python costs, rows that Spark computes show what values cost that are not all the same.
 """
 
 from __future__ import annotations
@@ -10,36 +10,32 @@ from __future__ import annotations
 import argparse
 import statistics
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from time import monotonic
+from unittest.mock import patch
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_type
 
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.session import open_session
 from pipelines.spark.store import Store
+from pipelines.stages import placement_stage
 from pipelines.stages.placement_stage import PlacementParameters, computed_placements
 from pipelines.tables import TABLES
 from pipelines.tables.gold_tables import PLACEMENTS
+from udfs.placement.pandas_udf import SPARK_TYPE, to_frame
 from udfs.placement.schemes import KAFKA
-from udfs.placement.topic_placement import LiveBrokers, TopicBatch, find_broker_lists, place_topics
+from udfs.placement.topic_placement import TOPIC_PLACEMENT, LiveBrokers
 
 BENCH = SnapshotKey("bench", "bench")
 FACTOR = 3
-STAGE, ARROW, CONSTANT = "the stage (pandas UDF)", "Arrow UDF, nested lists", "constant rows"
-NESTED = pa.struct(
-    [
-        ("replicas", pa.list_(pa.list_(pa.int32()))),
-        ("start_index", pa.int32()),
-        ("shift", pa.int32()),
-        ("seed", pa.int64()),
-        ("error", pa.string()),
-    ]
-)
+STAGE, HANDED_OVER = "the stage (pandas UDF)", "a pandas UDF that returns constants"
+VARYING, CONSTANT = "rows computed by Spark", "constant rows"
 
 
 def make_topics(spark: SparkSession, count: int, partitions: int) -> DataFrame:
@@ -80,28 +76,47 @@ def constant_rows(topics: DataFrame, partitions: int) -> DataFrame:
     return as_table(rows, values)
 
 
-def arrow_rows(topics: DataFrame, live: dict[tuple[str, str], LiveBrokers]) -> DataFrame:
-    """Place the topics by an Arrow UDF that returns a list of replica lists per topic."""
+def varying_rows(topics: DataFrame, partitions: int) -> DataFrame:
+    """Make rows of gold.placements of which Spark computes other values for each topic and partition."""
+    code, partition = F.abs(F.hash("topic")), F.col("partition")
+    replicas = [((partition + F.col("code") + i * (1 + F.col("code") % 97)) % 100).cast("int") for i in range(FACTOR)]
+    values = {
+        "scheme": F.lit(KAFKA),
+        "partition": partition,
+        "replicas": F.array(*replicas),
+        "leader": replicas[0],
+        "start_index": (F.col("code") % 100).cast("int"),
+        "shift": (F.col("code") % 97).cast("int"),
+        "seed": F.col("code").cast("long"),
+    }
+    exploded = F.explode(F.sequence(F.lit(0), F.lit(partitions - 1))).alias("partition")
+    return as_table(topics.withColumn("code", code).select("*", exploded), values)
+
+
+def constant_udf(partitions: int) -> Callable[..., Column]:
+    """Make a pandas UDF with the columns of the stage's that returns constants."""
 
     def place(
-        cluster: pa.Array, snapshot: pa.Array, topic: pa.Array, partitions: pa.Array, factor: pa.Array
-    ) -> pa.Array:
-        lists, of_list = find_broker_lists(cluster, snapshot, live)
-        flat, *others = place_topics(TopicBatch(cluster, topic, partitions, factor), lists, of_list, KAFKA, 1).flatten()
-        inner = pa.array(np.arange(0, len(flat.values) + 1, FACTOR, dtype=np.int32))
-        outer = pa.array(np.asarray(flat.offsets) // FACTOR, pa.int32())
-        nested = pa.ListArray.from_arrays(outer, pa.ListArray.from_arrays(inner, flat.values))
-        return pa.StructArray.from_arrays([nested, *others], fields=list(NESTED))
+        cluster: pd.Series, _snapshot: pd.Series, _topic: pd.Series, _partitions: pd.Series, _factor: pd.Series
+    ) -> pd.DataFrame:
+        topics = len(cluster)
+        offsets = np.arange(topics + 1, dtype=np.int32) * partitions * FACTOR
+        replicas = np.tile(np.arange(FACTOR, dtype=np.int32), topics * partitions)
+        one = pa.array(np.ones(topics, dtype=np.int32))
+        values = [
+            pa.ListArray.from_arrays(pa.array(offsets), pa.array(replicas)),
+            *(one, one, one.cast(pa.int64()), pa.nulls(topics, pa.string())),
+        ]
+        return to_frame(pa.StructArray.from_arrays(values, fields=list(TOPIC_PLACEMENT)))
 
-    udf = F.arrow_udf(place, from_arrow_type(NESTED)).asNondeterministic()
-    columns = ("cluster_id", "snapshot_id", "topic", "partitions", "replication_factor")
-    placed = topics.select(*columns[:3], udf(*columns).alias("placement"))
-    fields = ("start_index", "shift", "seed", "error")
-    flat = placed.selectExpr(*columns[:3], *(f"placement.{name}" for name in fields), "placement.replicas AS lists")
-    rows = flat.selectExpr(*columns[:3], *fields, "posexplode(lists) AS (partition, replicas)")
-    names = ("partition", "replicas", *fields)
-    values = {name: F.col(name) for name in names} | {"scheme": F.lit(KAFKA), "leader": F.get("replicas", F.lit(0))}
-    return as_table(rows, values)
+    udf: Callable[..., Column] = F.pandas_udf(place, SPARK_TYPE).asNondeterministic()  # type: ignore[attr-defined]
+    return udf
+
+
+def place_constants(topics: DataFrame, parameters: PlacementParameters, partitions: int) -> DataFrame:
+    """Make the rows of the stage with the UDF that returns constants."""
+    with patch.object(placement_stage, "placement_udf", lambda *_: constant_udf(partitions)):
+        return placement_stage.computed_placements(topics, parameters)
 
 
 def main() -> None:
@@ -116,17 +131,19 @@ def main() -> None:
     parameters = PlacementParameters((KAFKA,), 1, live)
     makers = {
         STAGE: lambda topics: computed_placements(topics, parameters),
-        ARROW: lambda topics: arrow_rows(topics, live),
+        HANDED_OVER: lambda topics: place_constants(topics, parameters, arguments.partitions),
+        VARYING: lambda topics: varying_rows(topics, arguments.partitions),
         CONSTANT: lambda topics: constant_rows(topics, arguments.partitions),
     }
     # The last one writes a table as Delta creates it, with statistics of every column.
     ways = [
         (STAGE, PLACEMENTS),
-        (ARROW, PLACEMENTS),
+        (HANDED_OVER, PLACEMENTS),
+        (VARYING, PLACEMENTS),
         (CONSTANT, PLACEMENTS),
         (CONSTANT, replace(PLACEMENTS, skip_by=())),
     ]
-    names = [STAGE, ARROW, CONSTANT, f"{CONSTANT}, default statistics"]
+    names = [STAGE, HANDED_OVER, VARYING, CONSTANT, f"{CONSTANT}, default statistics"]
     seconds: dict[str, list[float]] = {name: [] for name in names}
     with tempfile.TemporaryDirectory() as folder:
         for turn in range(arguments.runs + 2):  # the first two warm up
@@ -145,7 +162,7 @@ def main() -> None:
         middle = statistics.median(values)
         spread = f"{min(values):.2f} to {max(values):.2f}"
         rate = f"{total / middle / 1e6:.2f} M rows/s"
-        print(f"  {name:34} {middle:6.2f} s ({spread}), {rate}, the stage takes {stage / middle:.2f} times as long")
+        print(f"  {name:36} {middle:6.2f} s ({spread}), {rate}, the stage takes {stage / middle:.2f} times as long")
     spark.stop()
 
 

@@ -28,10 +28,11 @@ class _Lists(pd.arrays.ArrowExtensionArray):
         return self
 
 
-def _to_series(values: pa.Array) -> pd.Series:
-    """Return a series that reaches Spark without a Python object per topic."""
-    array = _Lists if pa.types.is_list(values.type) else pd.arrays.ArrowExtensionArray
-    return pd.Series(array(values))
+def to_frame(placed: pa.StructArray) -> pd.DataFrame:
+    """Return TOPIC_PLACEMENT as a data frame that reaches Spark without a Python object per topic."""
+    columns = zip(TOPIC_PLACEMENT, placed.flatten(), strict=True)
+    kinds = {True: _Lists, False: pd.arrays.ArrowExtensionArray}
+    return pd.DataFrame({field.name: pd.Series(kinds[pa.types.is_list(field.type)](v)) for field, v in columns})
 
 
 def placement_udf(scheme: str, run_seed: int, live_brokers: LiveBrokersBySnapshot) -> Callable[..., Column]:
@@ -58,8 +59,7 @@ def placement_udf(scheme: str, run_seed: int, live_brokers: LiveBrokersBySnapsho
         batch = TopicBatch(*(pa.array(series, data_type, from_pandas=True) for series, data_type in columns))
         lists, of_list = find_broker_lists(batch.cluster, pa.array(snapshot, pa.string()), live_brokers)
         placed = place_topics(batch, lists, of_list, scheme, run_seed)
-        fields = zip(TOPIC_PLACEMENT, placed.flatten(), strict=True)
-        return pd.DataFrame({field.name: _to_series(values) for field, values in fields})
+        return to_frame(placed)
 
     # Spark leaves a nondeterministic function where it is; it could call another one twice.
     udf: Callable[..., Column] = F.pandas_udf(place, SPARK_TYPE).asNondeterministic()  # type: ignore[attr-defined]
