@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
@@ -32,6 +33,7 @@ from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 
 _GLOB = re.compile(r"[][{}*?\\^]")  # Spark takes paths with these for patterns
 _MAX_LOCAL_ROWS = 1_000_000
+_FEW_FILES, _MANY_ROWS = 16, 50_000  # of a table that Spark reads itself, as each file costs it milliseconds
 
 _log = logging.getLogger(__name__)
 
@@ -158,7 +160,8 @@ class Store(DeltaTables):
             self.register_views(complete_views, existing)
             return self.spark.sql
         for name in existing:
-            self._load(name).createOrReplaceTempView(sql_views.use_temporary_names(name))
+            rows = self._copy_small(name)
+            (self._load(name) if rows is None else rows).createOrReplaceTempView(sql_views.use_temporary_names(name))
         for view in complete_views:
             name, sql = sql_views.use_temporary_names(view.name), sql_views.use_temporary_names(view.sql)
             self.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {sql}")
@@ -171,6 +174,15 @@ class Store(DeltaTables):
             return files
         clusters = {key.cluster_id for key in snapshots}
         return [file for file in files if file.partition.get("cluster_id") in clusters or not file.partition]
+
+    def _copy_small(self, name: str) -> DataFrame | None:
+        """Copy a small table of many files into the session; None = let Spark read it, file by file."""
+        files = self._list_local_files(name)
+        if files is None or len(files) <= _FEW_FILES or (delta_log.count_rows(files) or _MANY_ROWS) >= _MANY_ROWS:
+            return None
+        schema = TABLES[name].schema
+        rows = delta_log.read_files(Path(self.location(name)), files, TABLES[name].column_names)
+        return self.spark.createDataFrame(rows.cast(to_arrow_schema(schema)), schema)
 
     def _load(self, name: str, snapshots: Sequence[SnapshotKey] | None = None) -> DataFrame:
         files = self._list_local_files(name, snapshots)
