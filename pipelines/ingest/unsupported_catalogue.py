@@ -127,6 +127,11 @@ TOOLS = (
         "which does not show partitions",
     ),
 )
+# Headers of their tables, whose rows show no partitions with their replicas.
+TABLE_HEADER = re.compile(
+    _START + r"(?:GROUP\s++TOPIC\b|TOPIC\s++PARTITION\s++(?:CURRENT|NEW)-OFFSET\b"
+    r"|NodeId\s++(?:DirectoryId\s++)?LogEndOffset\b|NAME\s++(?:READY|CLUSTER)\b)"
+)
 # What the shell and Kafka's tools print when a command fails. They claim no line: such lines may be beside data.
 FAILURES = (
     _make_failure(

@@ -19,6 +19,7 @@ from pipelines.ingest.unsupported_catalogue import (
     DOCUMENTS,
     FAILURES,
     NAMES_ONLY,
+    TABLE_HEADER,
     TOOLS,
     WHOLE_FILES,
     UnsupportedInput,
@@ -175,7 +176,7 @@ FORMAT = Format(
     Signature(
         line=lambda line: _find_line(line) is not None,
         document=lambda text: _find_document(text) is not None,
-        table=lambda line: find_table(line) is not None,
+        table=lambda line: find_table(line) is not None or TABLE_HEADER.match(line) is not None,
         has_rows=True,
     ),
     _parse_record,

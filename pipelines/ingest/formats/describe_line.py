@@ -77,6 +77,10 @@ class _Record:
         return not _OF_HEADER.isdisjoint(self.values)
 
 
+# What stands before the first label in a line of an object: a brace, or a key that kafka-topics does not print.
+_OBJECT = re.compile(r"\{|\bpartition(?:ErrorCode|Id)\b|\berror_?code\b", re.I)
+
+
 def parse_line(context: str | None, raw: str) -> list[Fact]:
     """Return the facts of one record: topics, partitions, or why it is ignored. Raises: BadValueError."""
     around = _NO_CONTEXT if context is None else LineContext(**json.loads(context))
@@ -94,6 +98,9 @@ def parse_line(context: str | None, raw: str) -> list[Fact]:
             name = _get_name(fields[0].label)
             if _REST_OF_VALUE.match(prefix):
                 raise unparsable(f"{quote(prefix.strip())} stands before {name}, as in a wrapped line: join the lines")
+            if _OBJECT.search(prefix):
+                what = "is of an object that a program has printed, in a form that no reader knows"
+                raise unparsable(f"{quote(raw.strip())} {what}: use kafka-topics --describe")
             remedy = (
                 "delete it" if fields[0].label == labels.TOPIC else "write Topic: and the name of the topic instead"
             )

@@ -80,7 +80,8 @@ def _list_commands(shard: ShardFacts) -> pa.Table:
 def build_warnings(shard: ShardFacts) -> pa.Table:
     """Return the warnings (schema WARNINGS) of the records of which this shard is the home.
 
-    A command that shows only some partitions needs no warning if another command shows all of them.
+    A command that shows only some partitions needs no warning if another one shows all of them, or if it has printed
+    none below a listing.
     """
     has_text = pc.or_(pc.is_valid(shard.facts["warning"]), pc.is_valid(shard.facts["host"]))
     facts = select_rows(shard.facts, pc.and_(shard.facts["home"], has_text))
@@ -88,7 +89,11 @@ def build_warnings(shard: ShardFacts) -> pa.Table:
     is_shown = is_valid(facts["warning"])
     if (is_valid(is_selection) & ~to_flags(is_selection)).any():
         is_shown &= ~to_flags(facts["is_selection"])
-    is_shown &= ~to_flags(facts["until_listing"]) | _is_below_listings(shard, facts)
+    is_below = _is_below_listings(shard, facts)
+    # A selection of partitions below all listings has printed nothing, unless it failed.
+    has_failed = to_flags(pc.match_substring(pc.fill_null(facts["warning"], ""), "failed"))
+    is_shown &= ~to_flags(facts["is_selection"]) | ~is_below | has_failed
+    is_shown &= ~to_flags(facts["until_listing"]) | is_below
     rows = _count_mentions(facts.filter(pa.array(is_shown)).select(WARNINGS.names).to_pylist())
     rows += [*_compare_servers(facts), *_find_offline_in_sync(shard)]
     warnings: dict[tuple[str, int], dict[str, Any]] = {}  # one per record

@@ -338,3 +338,38 @@ def test_a_topic_that_declares_other_counts_than_it_shows_says_so(tmp_path: Path
         "declares replication factor 2, but partition 1 has 1 replica",
         "declares 1 partition but shows partition 1",
     ]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "NodeId\tLogEndOffset\tLag\tStatus\n3     \t4011        \t0  \tLeader\n4     \t4011        \t0  \tFollower\n",
+        "NAME        READY   STATUS    RESTARTS   AGE\nk-kafka-0   1/1     Running   0          5d\n",
+    ],
+)
+def test_the_rows_of_another_tools_table_are_no_partitions(tmp_path: Path, table: str) -> None:
+    snapshot = load(tmp_path, table + DESCRIBE)
+    assert (snapshot.quarantined, snapshot.warnings.num_rows) == ([], 0)
+    assert replicas(snapshot) == {0: [3, 2], 1: [2, 3]}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{ topics: [ { name: 'js', partitions: [ { partitionId: 0, leader: 1, replicas: [ 1, 2 ], isr: [ 1 ] } ] } ] }",
+        'MetadataTopic { name: "rt", partitions: [MetadataPartition { id: 0, leader: 1, replicas: [1], isr: [1] }] }',
+    ],
+)
+def test_an_object_that_a_program_has_printed_is_named(tmp_path: Path, line: str) -> None:
+    (row,) = load(tmp_path, f"{DESCRIBE}{line}\n").quarantined
+    assert row["reasons"][0].endswith("in a form that no reader knows: use kafka-topics --describe")
+
+
+@pytest.mark.parametrize(
+    ("output", "warnings"), [("", 0), ("\tTopic: orders\tPartition: 0\tLeader: 3\tReplicas: 3,2\tIsr: 3,2\n", 1)]
+)
+def test_a_filtered_listing_below_a_whole_one_warns_if_it_shows_some(
+    tmp_path: Path, output: str, warnings: int
+) -> None:
+    command = "$ kafka-topics.sh --bootstrap-server b1:9092 --describe --under-replicated-partitions\n"
+    assert load(tmp_path, DESCRIBE + command + output).warnings.num_rows == warnings
