@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pipelines.cli.app import app, examples
@@ -36,6 +37,7 @@ _JSON_KEYS = {
 _MAX_SECTIONS = 8  # of a file that are named
 _MAX_LINES = 6  # of ignored records that are named, by reason
 _MAX_IDS = 20  # brokers that are named
+_MAX_LISTED = 1_000  # topics, warnings, quarantined records and conflicts that are listed, of each
 
 
 @app.command(rich_help_panel="Questions, without Spark", epilog=examples("inspect"))
@@ -149,13 +151,32 @@ def render_snapshot(snapshot: Snapshot) -> Iterator[str]:
     yield from (f"  {name} is ignored: only files directly in the folder are read" for name in snapshot.skipped)
     yield from _render_brokers(snapshot.brokers.to_pylist())
     yield from _render_partitions(snapshot)
+    sentences = (f"  warning: {sentence}" for sentence in (*list_warnings(snapshot), *snapshot.conflicting_listings))
+    quarantined = (
+        f"  quarantined: {row['source']} line {row['line_number']}: {'; '.join(row['reasons'])}"
+        for row in snapshot.quarantined
+    )
+    yield from _limit(_render_topics(snapshot), "topic")
+    yield from _limit(sentences, "warning")
+    yield from _limit(quarantined, "quarantined record")
+    yield from _limit(_render_conflicts(snapshot), "conflict")
+
+
+def _limit(lines: Iterator[str], noun: str) -> Iterator[str]:
+    """Yield some of the lines, and how many there are more."""
+    yield from islice(lines, _MAX_LISTED)
+    if more := sum(1 for _ in lines):
+        yield f"  and {format_count(more, f'more {noun}')}: inspect --json FILE writes all"
+
+
+def _render_topics(snapshot: Snapshot) -> Iterator[str]:
     for topic in snapshot.topics.select(_TOPIC_COLUMNS).to_pylist():
         marks = ["incomplete"] * topic["incomplete"] + ["marked for deletion"] * topic["marked_for_deletion"]
         if marks or topic["warnings"]:
             yield f"  topic {topic['topic']}: {'; '.join([*marks, *topic['warnings']])}"
-    yield from (f"  warning: {sentence}" for sentence in (*list_warnings(snapshot), *snapshot.conflicting_listings))
-    for row in snapshot.quarantined:
-        yield f"  quarantined: {row['source']} line {row['line_number']}: {'; '.join(row['reasons'])}"
+
+
+def _render_conflicts(snapshot: Snapshot) -> Iterator[str]:
     for row in snapshot.conflicts.to_pylist():
         value, other = (_render_value(row, prefix) for prefix in ("", "other_"))
         yield f"  conflict: {row['entity']}: {row['field']} is {value} or {other}: {row['outcome']}"

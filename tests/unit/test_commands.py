@@ -181,6 +181,13 @@ def test_inspect_names_the_lines_that_it_ignores(tmp_path: Path) -> None:
     assert source.ignored_lines["prose"] == [1, 5, 6, 7, 8, 9, 10, 11, 12]
 
 
+def test_inspect_lists_a_thousand_rejected_records(tmp_path: Path) -> None:
+    (tmp_path / "many.txt").write_text("Topic: t Partition: x Leader: 1 Replicas: 1 Isr: 1\n" * 1_002)
+    *_, last, more = render_snapshot(load_snapshot(find_source(str(tmp_path / "many.txt"))))
+    assert last.startswith("  quarantined: many.txt line 1000: ")
+    assert more == "  and 2 more quarantined records: inspect --json FILE writes all"
+
+
 def test_inspect_says_what_to_add_if_no_partition_is_shown(tmp_path: Path) -> None:
     text = list(render_snapshot(load(tmp_path, brokers="broker_id,rack\n1,a\n")))
     assert "  no partition is shown: add the output of kafka-topics --describe" in text
