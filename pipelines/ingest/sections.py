@@ -17,7 +17,7 @@ from pipelines.errors import SourceError
 from pipelines.ingest.formats.json_documents import DOCUMENT_BEGIN, REST_OF_DOCUMENT
 from pipelines.ingest.log_lines import LogSkipper
 from pipelines.ingest.source_format import Format, Records
-from pipelines.ingest.table_rows import is_table_line, looks_like_row
+from pipelines.ingest.table_rows import looks_like_row
 from pipelines.ingest.text import MAX_LINE, find_line_end
 from pipelines.ingest.unrecognised import (
     DOCUMENT,
@@ -253,8 +253,9 @@ class _Divider:
         if len(line) > _LONG_LINE:
             line = _LONG_GAP.sub(r"\1", line)
         form = next((form for form in self._formats if form.signature.line(line)), None)
-        if self._table is not None and (form is None or form.signature.has_rows) and is_table_line(line):
-            return _Stretch(position, after, self._table)
+        table = self._table
+        if table is not None and (form is None or form.signature.has_rows) and table.signature.table_line(line):
+            return _Stretch(position, after, table)
         self._table = form if form is not None and form.signature.table(line) else None
         if form is not None and not form.signature.is_aside:
             self._awaiting = form if form.signature.request(line) else None

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from pipelines.ingest.formats.checked_values import BadValueError
 from pipelines.ingest.mentions import find_mention
+from pipelines.ingest.table_rows import is_table_line
 from pipelines.ingest.text import split_lines
 from udfs.arrow.columns import to_array
 
@@ -290,6 +291,7 @@ class Signature:
     is_aside: bool = False  # whether its lines stand between those of other formats, whose readers also see them
     has_rows: bool = False  # whether its lines may look like rows of the tables of other formats
     table: Callable[[str], bool] = _never  # a line of the format: whether rows follow, which no other format may read
+    table_line: Callable[[str], bool] = is_table_line  # a line below such a one: whether it may be a row, or a rule
 
     @property
     def reads_documents(self) -> bool:

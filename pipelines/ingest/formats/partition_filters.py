@@ -105,6 +105,11 @@ def lists_partitions(command: Command) -> bool:
     )
 
 
+def lists_topics(command: Command) -> bool:
+    """Return whether a command prints the names of topics."""
+    return command.tool == "kafka-topics" and any(name == "list" for name, _ in read_options(command.words))
+
+
 def find_viewed_file(command: Command) -> str | None:
     """Return the file that a command such as cat or grep shows; None for another command, or a file of other things."""
     if command.tool not in VIEWERS:

@@ -4,6 +4,7 @@ They say what the data below them lacks: a filter shows only some of the partiti
 """
 
 import json
+import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -21,12 +22,15 @@ from pipelines.ingest.formats.partition_filters import (
     find_selection,
     find_viewed_file,
     lists_partitions,
+    lists_topics,
 )
 from pipelines.ingest.formats.shell_words import Command, begins_command, is_continued, is_rest, parse_commands
-from pipelines.ingest.source_format import Fact, Format, Records, Row, Signature, ignore
+from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import PROMPT, PROSE, classify_noise, split_lines
 
 ERROR = "error of a command"
+# A line of kafka-topics --list.
+_TOPIC_NAME = re.compile(r"([a-zA-Z0-9._-]{1,249})( - marked for deletion)?\s*+")
 _CLIENT_ERROR = "error of a client"
 _MAX_TOPICS = 5  # that a warning names
 
@@ -45,6 +49,14 @@ def _is_line(line: str) -> bool:
     return find_failure(line) is not None or find_leaderless_topics(line) is not None
 
 
+def _lists_topics(line: str) -> bool:
+    return begins_command(line) and any(map(lists_topics, parse_commands(line)))
+
+
+def _is_topic_name(line: str) -> bool:
+    return _TOPIC_NAME.fullmatch(line) is not None
+
+
 def find_commands(lines: Sequence[str]) -> Iterator[ShownCommand]:
     """Yield the commands of tools in the lines of a file."""
     at = 0
@@ -60,7 +72,7 @@ def find_commands(lines: Sequence[str]) -> Iterator[ShownCommand]:
 
 def _read_records(text: str, _path: str) -> Records:
     lines = split_lines(text)
-    contexts = _describe_commands(lines) | _describe_errors(lines)
+    contexts = _find_topic_names(lines) | _describe_commands(lines) | _describe_errors(lines)
     return Records.from_rows(_build_rows(lines, contexts))
 
 
@@ -70,6 +82,20 @@ def _build_rows(lines: Sequence[str], contexts: dict[int, dict[str, Any]]) -> It
             continue
         context = contexts.get(number)
         yield number, None if context is None else json.dumps(context), line
+
+
+def _find_topic_names(lines: Sequence[str]) -> dict[int, dict[str, Any]]:
+    """Return by line number which topics the commands name that list their names."""
+    contexts: dict[int, dict[str, Any]] = {}
+    for command in find_commands(lines):
+        number = command.last_line
+        if any(map(lists_topics, command.parts)):
+            while number < len(lines) and not _is_line(lines[number]):
+                if not (match := _TOPIC_NAME.fullmatch(lines[number])):
+                    break
+                number += 1
+                contexts[number] = {"topic": match[1], "marked_for_deletion": True if match[2] else None}
+    return contexts
 
 
 def _describe_commands(lines: Sequence[str]) -> dict[int, dict[str, Any]]:
@@ -218,6 +244,8 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     if context is None:
         return ignore(classify_noise(raw))
     values = json.loads(context)
+    if "topic" in values:
+        return [(FactKind.TOPIC, values)]
     others = {name: values.pop(name, None) for name in ("host", "selection")}
     ((kind, columns),) = ignore(**values)
     return [(kind, columns | {name: value for name, value in others.items() if value is not None})]
@@ -226,6 +254,6 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
 FORMAT = Format(
     "shell",
     "commands of Kafka's tools and their errors",
-    Signature(line=_is_line, is_aside=True),
+    Signature(line=_is_line, is_aside=True, table=_lists_topics, table_line=_is_topic_name),
     *(_parse_record, _read_records),
 )
