@@ -64,17 +64,15 @@ _MIN_ISR = re.compile(r"(?<![a-z])min[._]insync[._]replicas\b[\"'`]?[^\w\n]{1,5}
 def find_mention(reason: str, raw: str) -> dict[str, Any]:
     """Return `warning`, and perhaps `until_listing`, for a record that is ignored for this reason; {} without any."""
     is_unread = reason in _UNREAD or reason.endswith(": not used")
-    if reason == ELLIPSIS or (reason == MARKUP and _OMISSION.fullmatch(raw[:_MAX_LOOK].strip())):
+    line = raw[:_MAX_LOOK]
+    if reason == ELLIPSIS or ((is_unread or reason == MARKUP) and _OMISSION.fullmatch(line.strip())):
         return {"warning": OMISSION}
     if not (is_unread or reason == PROMPT):
         return {}
-    line = raw[:_MAX_LOOK]
     if _CHANGE.search(line) if is_unread else _CHANGE_COMMAND.search(line):
         return {"warning": CHANGE, "until_listing": True}
     if not is_unread or reason == STATE_MESSAGE:  # their reader knows the problems that they report
         return {}
-    if _OMISSION.fullmatch(line.strip()):
-        return {"warning": OMISSION}
     if (match := _MIN_ISR.search(line)) is not None:
         return {"warning": _describe_min_isr(match[1])}
     if _PROBLEM.search(line) and not _ZERO.search(line):

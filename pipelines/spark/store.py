@@ -160,8 +160,8 @@ class Store(DeltaTables):
             self.register_views(complete_views, existing)
             return self.spark.sql
         for name in existing:
-            rows = self._copy_small(name)
-            (self._load(name) if rows is None else rows).createOrReplaceTempView(sql_views.use_temporary_names(name))
+            rows = self._load(name, copies_small=True)
+            rows.createOrReplaceTempView(sql_views.use_temporary_names(name))
         for view in complete_views:
             name, sql = sql_views.use_temporary_names(view.name), sql_views.use_temporary_names(view.sql)
             self.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {sql}")
@@ -175,17 +175,20 @@ class Store(DeltaTables):
         clusters = {key.cluster_id for key in snapshots}
         return [file for file in files if file.partition.get("cluster_id") in clusters or not file.partition]
 
-    def _copy_small(self, name: str) -> DataFrame | None:
-        """Copy a small table of many files into the session; None = let Spark read it, file by file."""
-        files = self._list_local_files(name)
-        if files is None or len(files) <= _FEW_FILES or (delta_log.count_rows(files) or _MANY_ROWS) >= _MANY_ROWS:
-            return None
+    def _copy(self, name: str, files: Sequence[DataFile]) -> DataFrame:
+        """Copy a table into the session."""
         schema = TABLES[name].schema
         rows = delta_log.read_files(Path(self.location(name)), files, TABLES[name].column_names)
         return self.spark.createDataFrame(rows.cast(to_arrow_schema(schema)), schema)
 
-    def _load(self, name: str, snapshots: Sequence[SnapshotKey] | None = None) -> DataFrame:
+    def _load(
+        self, name: str, snapshots: Sequence[SnapshotKey] | None = None, *, copies_small: bool = False
+    ) -> DataFrame:
+        """Open a table. copies_small: copy one of few rows in many files, which costs Spark less than the files."""
         files = self._list_local_files(name, snapshots)
+        is_in_many_files = copies_small and files is not None and len(files) > _FEW_FILES
+        if files is not None and is_in_many_files and (delta_log.count_rows(files) or _MANY_ROWS) < _MANY_ROWS:
+            return self._copy(name, files)
         if files is None or _GLOB.search(self.warehouse):
             return self._open(name)
         table, location = TABLES[name], self.location(name)

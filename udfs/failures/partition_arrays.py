@@ -1,5 +1,6 @@
 """Partitions as they are, or topics placed by a scheme, as the arrays of the failure kernels."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -119,13 +120,20 @@ def _make_placement(
     return Placement(group, rows, np.ascontiguousarray(rates[:, 1]), known)
 
 
+def _find_electable(
+    partitions: pa.Table, replicas: Ids, offsets: Ints, unknown: Sequence[int] | Ids
+) -> tuple[Bools, Bools]:
+    """Return which replicas (r) are in the ISR, and in the ELR; none of brokers of unknown state is elected from it."""
+    in_isr, in_elr = (is_in_segment(replicas, offsets, *to_lists(partitions[name])[:2]) for name in ("isr", "elr"))
+    return in_isr, in_elr & ~np.isin(replicas, unknown)
+
+
 def group_observed(shard: TopicShard) -> Placement:
     """Group the partitions as the cluster has placed them."""
     partitions = shard.partitions
     at_topic = pc.index_in(to_array(partitions["topic"]), value_set=to_array(shard.topics["topic"]))
     replicas, offsets, _ = to_lists(partitions["replicas"])
-    in_isr, in_elr = (is_in_segment(replicas, offsets, *to_lists(partitions[name])[:2]) for name in ("isr", "elr"))
-    in_elr &= ~np.isin(replicas, shard.cluster.unknown)
+    in_isr, in_elr = _find_electable(partitions, replicas, offsets, shard.cluster.unknown)
     lags = to_array(partitions["lags"])
     lag_offsets = offsets_of(to_numpy(pc.list_value_length(lags)))
     lag = np.full(len(replicas), UNKNOWN, dtype=np.int64)
@@ -184,8 +192,7 @@ def elect_successors(partitions: pa.Table, live: Ids, unknown: Ids, unclean: Boo
     that none is elected from an ELR; unclean (p): whether its topic allows such elections.
     """
     broker, offsets, _ = to_lists(partitions["replicas"])
-    in_isr, in_elr = (is_in_segment(broker, offsets, *to_lists(partitions[name])[:2]) for name in ("isr", "elr"))
-    in_elr &= ~np.isin(broker, unknown)
+    in_isr, in_elr = _find_electable(partitions, broker, offsets, unknown)
     leader = to_numpy(partitions["leader"], NO_BROKER).astype(np.int32)
     is_live, fails = np.isin(broker, live), broker == leader[row_of(offsets)]
     new_leader, _ = _elect((offsets, broker, in_isr, in_elr), is_live, leader, unclean, fails)

@@ -1,7 +1,7 @@
 """`kcat -L` (kafkacat): live brokers, topics and their partitions as text; `kcat -L -J` is read by metadata_json."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -119,27 +119,28 @@ def _find_whole_broker_lists(lines: Sequence[str]) -> list[int]:
 
 def _find_short_lists(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
     """Yield the positions of the counts of brokers and topics that their lists do not reach, and what is missing."""
-    headers: list[tuple[int, int, str]] = []
+    open_lists: dict[str, tuple[int, int]] = {}  # broker, topic -> position and count of the last header
     listed: dict[str, int] = {}
 
-    def compare(names: Collection[str]) -> Iterator[tuple[int, str]]:
-        for at, count, name in [header for header in headers if header[2] in names]:
-            headers.remove((at, count, name))
+    def close(*names: str) -> Iterator[tuple[int, str]]:
+        for name in names:
+            at, count = open_lists.pop(name, (0, 0))
             if (missing := count - listed.get(name, 0)) > 0:
                 part = f"{missing} of {count_of(count, name)}"
                 yield at, f"{part} {'is' if missing == 1 else 'are'} not shown below: paste the whole output"
 
     for i, line in enumerate(lines):
-        if match := _COUNT.fullmatch(line[:_MAX_LOOK]):
+        # Nearly all lines are partitions, which end in a digit.
+        head = line[:_MAX_LOOK].rstrip()
+        if head.endswith(":") and (match := _COUNT.fullmatch(head)):
             name = match[2].lower()
-            yield from compare({name, "topic"} if name == "broker" else {name})
-            headers.append((i, int(match[1]), name))
-            listed[name] = 0
+            yield from close("broker", "topic") if name == "broker" else close(name)
+            open_lists[name], listed[name] = (i, int(match[1])), 0
         elif "roker" in line and " at " in line and _BROKER.search(line[:_MAX_LOOK]):
             listed["broker"] = listed.get("broker", 0) + 1
         elif "opic " in line and _TOPIC.search(line[:_MAX_LOOK]):
             listed["topic"] = listed.get("topic", 0) + 1
-    yield from compare({"broker", "topic"})
+    yield from close("broker", "topic")
 
 
 def _find_broker_count(line: str) -> int | None:

@@ -72,7 +72,8 @@ def find_commands(lines: Sequence[str]) -> Iterator[ShownCommand]:
 
 def _read_records(text: str, _path: str) -> Records:
     lines = split_lines(text)
-    contexts = _find_topic_names(lines) | _describe_commands(lines) | _describe_errors(lines)
+    commands = list(find_commands(lines))
+    contexts = _find_topic_names(lines, commands) | _describe_commands(lines, commands) | _describe_errors(lines)
     return Records.from_rows(_build_rows(lines, contexts))
 
 
@@ -84,10 +85,10 @@ def _build_rows(lines: Sequence[str], contexts: dict[int, dict[str, Any]]) -> It
         yield number, None if context is None else json.dumps(context), line
 
 
-def _find_topic_names(lines: Sequence[str]) -> dict[int, dict[str, Any]]:
+def _find_topic_names(lines: Sequence[str], commands: Sequence[ShownCommand]) -> dict[int, dict[str, Any]]:
     """Return by line number which topics the commands name that list their names."""
     contexts: dict[int, dict[str, Any]] = {}
-    for command in find_commands(lines):
+    for command in commands:
         number = command.last_line
         if any(map(lists_topics, command.parts)):
             while number < len(lines) and not _is_line(lines[number]):
@@ -98,13 +99,12 @@ def _find_topic_names(lines: Sequence[str]) -> dict[int, dict[str, Any]]:
     return contexts
 
 
-def _describe_commands(lines: Sequence[str]) -> dict[int, dict[str, Any]]:
+def _describe_commands(lines: Sequence[str], commands: Sequence[ShownCommand]) -> dict[int, dict[str, Any]]:
     """Return by line number what each command shows of the completeness of its output."""
     contexts: dict[int, dict[str, Any]] = {}
     topics: dict[str, str] = {}  # topics that commands show alone -> the option of the first
     first_with_topic = 0
     clusters: list[tuple[Servers, int]] = []  # servers of each, and the line that asks them first
-    commands = list(find_commands(lines))
     viewed = {find_viewed_file(part) for command in commands for part in command.parts} - {None}
     saved: dict[str, Selection | None] = {}  # files with the output of a command that lists partitions
     for command in commands:

@@ -86,14 +86,13 @@ def build_warnings(shard: ShardFacts) -> pa.Table:
     has_text = pc.or_(pc.is_valid(shard.facts["warning"]), pc.is_valid(shard.facts["host"]))
     facts = select_rows(shard.facts, pc.and_(shard.facts["home"], has_text))
     is_selection = shard.facts["is_selection"]
-    is_shown = is_valid(facts["warning"])
-    if (is_valid(is_selection) & ~to_flags(is_selection)).any():
-        is_shown &= ~to_flags(facts["is_selection"])
+    shows_all = bool((is_valid(is_selection) & ~to_flags(is_selection)).any())
     is_below = _is_below_listings(shard, facts)
     # A selection of partitions below all listings has printed nothing, unless it failed.
     has_failed = to_flags(pc.match_substring(pc.fill_null(facts["warning"], ""), "failed"))
-    is_shown &= ~to_flags(facts["is_selection"]) | ~is_below | has_failed
-    is_shown &= ~to_flags(facts["until_listing"]) | is_below
+    is_needless = to_flags(facts["is_selection"]) & (shows_all | (is_below & ~has_failed))
+    is_needless |= to_flags(facts["until_listing"]) & ~is_below
+    is_shown = is_valid(facts["warning"]) & ~is_needless
     rows = _count_mentions(facts.filter(pa.array(is_shown)).select(WARNINGS.names).to_pylist())
     rows += [*_compare_servers(facts), *_find_offline_in_sync(shard)]
     warnings: dict[tuple[str, int], dict[str, Any]] = {}  # one per record

@@ -200,7 +200,8 @@ def describe_topics(
         count = fields.get("partition_count")
         visible = number[begin:end]  # ascending, each once
         highest = int(visible[-1]) if begin < end else -1
-        effective = max(int(count or 0), highest + 1)
+        declared_count = int(count or 0)
+        effective = max(declared_count, highest + 1)
         missing = effective - len(visible)
         if missing and begin < end:
             # In time of what is shown, not of the count.
@@ -227,7 +228,7 @@ def describe_topics(
             warnings.append(f"declares replication factor {declared_factor}, but {example}{more}")
         exceeds = count is not None and highest >= count
         if exceeds:
-            warnings.append(f"declares {count_of(int(count or 0), 'partition')} but shows partition {highest}")
+            warnings.append(f"declares {count_of(declared_count, 'partition')} but shows partition {highest}")
         settings = {**defaults, **configs}
         if topic in min_isr and _MIN_ISR not in settings:
             least, is_exact = min_isr[topic]
