@@ -6,12 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from pipelines import cli
 from pipelines.errors import StoreError
 from pipelines.spark import session
-from pipelines.spark.warehouse_folder import check_folder
+from pipelines.spark.warehouse_folder import check_folder, find_lost_rows
 
 SAMPLE = str(Path(__file__).parents[2] / "data_samples" / "kafka-4.1.1-kraft")
 
@@ -43,6 +45,17 @@ def test_a_missing_folder_is_created_only_for_writing(tmp_path: Path) -> None:
     assert not folder.exists()
     check_folder(str(folder), writing=True)
     assert list(folder.iterdir()) == []
+
+
+def test_lost_rows_are_told_beside_a_table_whose_log_is_damaged(tmp_path: Path) -> None:
+    schema = pa.schema([("n", pa.int64())])
+    for name in ("silver/topics", "silver/brokers"):
+        DeltaTable.create(str(tmp_path / name), schema)
+        write_deltalake(str(tmp_path / name), pa.table({"n": [1]}, schema), mode="append")
+        (tmp_path / name / "_delta_log" / f"{1:020}.json").unlink()
+    (tmp_path / "silver/topics/_delta_log" / f"{0:020}.json").write_text("{cut")
+    (sentence,) = find_lost_rows(str(tmp_path))
+    assert "table silver.brokers at" in sentence
 
 
 def test_a_folder_without_permission_is_rejected(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """JSON of topics and partitions with leaders: kcat -J, web interfaces, REST APIs, Cruise Control, client libraries.
 
-Client libraries of Python print dictionaries; these become JSON first.
+Client libraries of Python print dictionaries, and those of Go and .NET keys with capitals; these become JSON first.
 """
 
 import json
@@ -41,16 +41,21 @@ _ONE_LINE = re.compile(r"[\]})]\s*+$")
 _PYTHON_TOKEN = re.compile(r"'((?:[^'\\\n]|\\[^\n])*+)'|\"(?:[^\"\\\n]|\\[^\n])*+\"|\b(None|True|False)\b")
 _CONSTANTS = {"None": "null", "True": "true", "False": "false"}
 
+# What Go and .NET print: {"Topics": [{"Name": "t", "Partitions": [{"ID": 0, "Leader": 1, "Replicas": [1]}]}]}
+_CAPITALS = re.compile(r'"Partitions"\s*+:\s*+[\[{]')
+_CAPITAL_KEY = re.compile(r'"([A-Z][A-Za-z]++)"(?=\s*+:)')
+
 _PARTITION, _TOPIC, _REPLICA = "partition ", "topic ", "replicas"  # contexts, with what is around the record
 _BROKER, _LIVE_BROKER, _OTHER = "broker", "live broker", "entry"
 _BROKER_STATE = "broker state "  # of Cruise Control, with the number of partitions that have a leader and are shown
-_WITH_LIVE_BROKERS = ("originating_broker", "controllerid", "controller_id")
+_WITH_LIVE_BROKERS = ("originating_broker", "originatingBrokerId", "controllerid", "controller_id")
 _NAMES = "topics or partitions"
 
 
 def _is_document(text: str) -> bool:
     if _PYTHON.match(text):
         return _is_python_line(text)
+    text = _lower_keys(text)
     if _REPLICAS.search(text) and _STATE.search(text) and _IDS.search(text):
         return True
     return _KINDS.search(text) is not None or (_NODES.search(text) is not None and _NODE_FLAG.search(text) is not None)
@@ -61,6 +66,16 @@ def _is_python_line(line: str) -> bool:
         return False
     is_whole = line.lstrip()[:1] in ("[", "{") and _ONE_LINE.search(line[-20:]) is not None
     return not is_whole or "'replicas'" in line or "'brokers'" in line or "'node_id'" in line
+
+
+def _lower_keys(text: str) -> str:
+    """Return JSON of Go and .NET with keys as other tools write them: InSyncReplicas -> inSyncReplicas, ID -> id."""
+
+    def lower(match: re.Match[str]) -> str:
+        name = match[1]
+        return f'"{name.lower() if name.isupper() else name[0].lower() + name[1:]}"'
+
+    return _CAPITAL_KEY.sub(lower, text) if _CAPITALS.search(text) else text
 
 
 def _to_json(text: str) -> str:
@@ -76,7 +91,7 @@ def _to_json(text: str) -> str:
 
 def _read_records(text: str, _path: str) -> Records:
     is_python = "'" in text and any(_is_python_line(line) for line in split_lines(text))
-    return Records.from_rows(_read_rows(_to_json(text) if is_python else text))
+    return Records.from_rows(_read_rows(_to_json(text) if is_python else _lower_keys(text)))
 
 
 def _read_rows(text: str) -> Iterator[Row]:

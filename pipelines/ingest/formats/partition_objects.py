@@ -141,7 +141,8 @@ def _read_leader(item: Object, flagged: int | None) -> int | None:
     if present is None:
         return flagged
     value = item[present]
-    if value is None or value in (-1, "-1", "none", "None"):
+    is_unset = isinstance(value, dict) and value.get("host") == "" and value.get("port") == 0  # kafka-go: no leader
+    if value is None or is_unset or value in (-1, "-1", "none", "None"):
         return -1 if flagged is None else flagged
     leader = _read_id(value, present)
     if flagged is not None and flagged not in (-1, leader):
