@@ -40,7 +40,7 @@ class JsonEventKind(StrEnum):
     ELEMENT = auto()  # an element of a named array; `raw` is its text
     VALUE = auto()  # any other value beside the way; `value` is decoded
     END = auto()  # a container on the way to a named array ends
-    FOREIGN = auto()  # a document that has none of the named arrays; `raw` is its beginning
+    FOREIGN = auto()  # a document that has none of the named arrays, before its fault if any; `raw` is its beginning
     BROKEN = auto()  # the document breaks off or is not JSON here; `value` is the reason, `raw` the text here
 
 
@@ -90,7 +90,8 @@ class _Walker:
         self._ways = frozenset(path[:i] for path in self._arrays for i in range(len(path) + 1))
         self._counted_to = 0  # text position up to which line ends are counted
         self._line = 1
-        self._has_array = False  # whether the current document has a named array
+        # Whether the current document has a named array; whether arrays or objects stand beside the way to one.
+        self._has_array = self._has_others = False
 
     def get_line(self, position: int) -> int:
         """Return the line number of a position; positions must come in ascending order (each is counted once)."""
@@ -104,12 +105,14 @@ class _Walker:
 
     def walk_document(self, begin: int) -> Generator[JsonEvent, None, int]:
         """Yield the events of the document that begins here; return the position behind it."""
-        self._has_array = False
+        self._has_array = self._has_others = False
         line = self.get_line(begin)
         try:
             end = yield from self._walk_value(begin, (), ())
         except _BreakError as error:
             at = min(error.position, len(self._text))
+            if self._has_others and not self._has_array:
+                yield JsonEvent(JsonEventKind.FOREIGN, (), line, self._text[begin : min(at, begin + MAX_RAW)])
             end = find_line_end(self._text, at)
             # One fault per document: its other lines are indented, or close it.
             rest = REST_OF_DOCUMENT.match(self._text, end)
@@ -128,6 +131,7 @@ class _Walker:
         if is_named or (first == "{" and pattern in self._ways) or (first == "[" and (*pattern, _ANY) in self._ways):
             return (yield from self._walk_container(begin, path, pattern))
         value, end = self._decode(begin)
+        self._has_others |= isinstance(value, dict | list)
         yield JsonEvent(JsonEventKind.VALUE, path, self.get_line(begin), "", value)
         return end
 

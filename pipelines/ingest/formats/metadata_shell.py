@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from posixpath import join, normpath
 
 from pipelines.ingest.formats import checked_values as check
-from pipelines.ingest.formats.json_documents import JsonEventKind, walk_documents
+from pipelines.ingest.formats.json_documents import JsonEventKind, find_keys, walk_documents
 from pipelines.ingest.formats.kafka_configs import parse_defaults
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import PROMPT, classify_noise
@@ -153,6 +153,8 @@ def _parse_value(parts: list[str], text: str) -> list[Fact]:
             return _parse_config(resource.removeprefix("TOPIC:"), key, text)
         case ["configs", "BROKER", key]:
             return parse_defaults([(key, text)])
+    if text.startswith("{") and not find_keys(text).isdisjoint(("partitions", "replicas")):
+        raise check.unparsable(f"{check.quote(text[:60])} is no value of this node")
     return ignore(_WITHOUT_PLACEMENT)
 
 

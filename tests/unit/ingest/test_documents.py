@@ -256,6 +256,8 @@ def test_elements_of_the_array_are_found_anywhere_in_the_document(
         ('{"a":[1 2]}\n\nend', ["element", "broken", "line", "line"]),
         ('{"a":[1]', ["element", "broken"]),
         ('{"a" 1}', ["broken"]),
+        ('{"b":1,"c" 1}', ["broken"]),
+        ('{"b":{"a":[1]},"c" 1}', ["foreign", "broken"]),  # what stands before the fault is in a record, too
         ("{a:1}", ["line"]),
         ('{"a":[' + "[" * 100_000, ["broken"]),
         ('{"a":[1]} tail\nend', ["element", "line", "line"]),

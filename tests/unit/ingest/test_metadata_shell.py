@@ -68,6 +68,8 @@ def test_data_of_which_no_name_is_shown_is_rejected() -> None:
     assert "show it by name" in str(row["reasons"])
     *_, row = parse(">> cat /topics/t/0/data\n" + json.dumps({"leader": 1, "isr": [1]}) + "\n")
     assert "replicas is missing" in str(row["reasons"])
+    *_, row = parse('>> cat /brokers/9\n{"brokers": [{"logDirs": [{"partitions": [{"partition": "t-0"}]}]}]}\n')
+    assert "is no value of this node" in str(row["reasons"])
 
 
 def test_several_targets_answer_one_after_the_other() -> None:

@@ -25,22 +25,22 @@ REPEATED = (
 def test_repetitions_take_linear_time(text: str) -> None:
     line = text * (100_000 // len(text))
     starts = ("", ">> cat /topics/a/0\n", "ls -R /\n", "Configs for topic 'a' are ", "PartitionRegistration(", "a=")
-    begin = time.monotonic()
+    begin = time.process_time()
     for before in starts:
         whole = before + line + "\n"
         for form, records in read_sections(whole, "x", divide_text(whole)):
             form.parse_facts(records)
         for name in NAMES:
             FORMATS[name].parse_facts(FORMATS[name].read_records(whole, "x"))
-    assert time.monotonic() - begin < 10
+    assert time.process_time() - begin < 10
 
 
 def test_a_long_recursive_listing_takes_linear_time() -> None:
     paths = [f"/brokers/topics/t{i}/partitions/{p}" for i in range(2_000) for p in range(10)]
     parents = [f"/brokers/topics/t{i}/partitions" for i in range(2_000)]
     text = "ls -R /brokers\n" + "\n".join([*parents, *paths, "ls /brokers/ids", "[1]"]) + "\n"
-    begin = time.monotonic()
+    begin = time.process_time()
     form = FORMATS["zookeeper-cli"]
     facts = form.parse_facts(form.read_records(text, "x"))
     assert facts["partition_count"].drop_null().to_pylist() == [10] * 2_000
-    assert time.monotonic() - begin < 5
+    assert time.process_time() - begin < 5
