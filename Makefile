@@ -31,7 +31,7 @@ OUT ?= fleet
 SHAPE = --size $(SIZE) $(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(BROKERS),--brokers $(BROKERS)) \
   $(if $(TOPICS),--topics $(TOPICS)) $(if $(SMALL),--small $(SMALL)) $(if $(SEED),--seed $(SEED)) $(if $(LOADS),--loads)
 
-.PHONY: help setup run test test-fast test-soak soak lint bench bench-read bench-kernels bench-plans bench-replay fleet bench-fleet oracle screenshots docs wheel wheel-databricks lock clean check-machine
+.PHONY: help setup run test test-fast test-soak soak lint bench bench-read bench-kernels bench-plans bench-replay fleet bench-fleet bench-cluster oracle screenshots docs wheel wheel-databricks lock clean check-machine
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-16s %s\n' "$$name" "$$what"; done
@@ -80,6 +80,9 @@ fleet: check-machine $(READY) ## write a synthetic fleet of SIZE partitions (CLU
 
 bench-fleet: check-machine $(READY) ## measure the pipeline on such a fleet against Spark's own copy, with peak memory (TO=stage)
 	$(BIN)/python -m tests.bench.fleet_run $(SHAPE) $(if $(TO),--to $(TO))
+
+bench-cluster: check-machine $(READY) ## measure the pipeline on such a fleet on Spark standalone clusters of 1, 2 and 4 executors (TO=stage)
+	$(BIN)/python -m tests.bench.cluster_run $(SHAPE) $(if $(TO),--to $(TO))
 
 oracle: check-machine $(READY) ## compare the placement kernels with Kafka's own classes on N random requests each
 	$(BIN)/python -m tests.oracle $(N)

@@ -8,7 +8,8 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import reduce
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 _GLOB = re.compile(r"[][{}*?\\^]")  # Spark takes paths with these for patterns
 _MAX_LOCAL_ROWS = 1_000_000
 _FEW_FILES, _MANY_ROWS = 16, 50_000  # of a table that Spark reads itself, as each file costs it milliseconds
+_PARALLEL_LOADS = 3  # Spark uses little of a processor while it opens a table
 
 _log = logging.getLogger(__name__)
 
@@ -159,9 +161,9 @@ class Store(DeltaTables):
             self.register(existing)
             self.register_views(complete_views, existing)
             return self.spark.sql
-        for name in existing:
-            rows = self._load(name, copies_small=True)
-            rows.createOrReplaceTempView(sql_views.use_temporary_names(name))
+        with ThreadPoolExecutor(_PARALLEL_LOADS) as pool:
+            for name, rows in zip(existing, pool.map(partial(self._load, copies_small=True), existing), strict=True):
+                rows.createOrReplaceTempView(sql_views.use_temporary_names(name))
         for view in complete_views:
             name, sql = sql_views.use_temporary_names(view.name), sql_views.use_temporary_names(view.sql)
             self.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {sql}")

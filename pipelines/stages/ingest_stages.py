@@ -122,7 +122,7 @@ FILES = StructType(
     + [StructField("part", IntegerType()), StructField("parts", IntegerType())]
 )
 _BATCH_RECORDS = 20_000
-_PART_BYTES = 32_000_000  # to read a file takes a tenth of the time that its records take to be written
+_PART_BYTES = 64_000_000  # to read a file takes a tenth of the time that its records take to be written
 
 
 def _read_files(batches: Iterable[pa.RecordBatch], max_bytes: int) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,7 @@ import pytest
 from tests.fuzz.__main__ import format_failure
 from tests.fuzz.workers import run_cases
 
-CASES = 500  # 2,000 once a soak of 200,000 cases is clean
+CASES = 2_000
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A Spark standalone cluster on 127.0.0.1, from pyspark's own jars: a master, and two workers with one core each."""
+"""A Spark standalone cluster on 127.0.0.1, from pyspark's own jars: a master, and workers with one core each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ import pyspark
 from udfs.kernel_compiler import SOURCES_DIGEST, cache_folder
 
 SPARK_HOME = Path(pyspark.__file__).parent
-WORKERS = 2
 START_TIMEOUT_S = 60
 DAEMON_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -52,17 +51,17 @@ def clean_environment(home: Path, **more: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def standalone_cluster(folder: Path) -> Iterator[Cluster]:
-    """Run a cluster during the block; its logs and work files are in `folder`."""
-    port, page, *worker_pages = find_free_ports(2 + WORKERS)
+def standalone_cluster(folder: Path, workers: int = 2, memory: str = "1g") -> Iterator[Cluster]:
+    """Run a cluster during the block; its logs and work files are in `folder`. memory: of each worker's executors."""
+    port, page, *worker_pages = find_free_ports(2 + workers)
     cluster = Cluster(f"spark://127.0.0.1:{port}", f"http://127.0.0.1:{page}/json/")
     here = ("--host", "127.0.0.1")
     with contextlib.ExitStack() as stack:
         start_daemon(stack, folder, "master.Master", *here, "--port", str(port), "--webui-port", str(page))
         for number, worker_page in enumerate(worker_pages):
-            size = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"worker-{number}"))
+            size = ("--cores", "1", "--memory", memory, "--work-dir", str(folder / f"worker-{number}"))
             start_daemon(stack, folder, "worker.Worker", *here, "--webui-port", str(worker_page), *size, cluster.master)
-        wait_for_workers(cluster, folder)
+        wait_for_workers(cluster, folder, workers)
         yield cluster
 
 
@@ -90,12 +89,12 @@ def stop_process(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def wait_for_workers(cluster: Cluster, folder: Path) -> None:
+def wait_for_workers(cluster: Cluster, folder: Path, workers: int) -> None:
     """Wait until every worker is registered; fail with the logs if that does not happen."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError, ValueError):
-            if cluster.status()["aliveworkers"] == WORKERS:
+            if cluster.status()["aliveworkers"] == workers:
                 return
         time.sleep(0.2)
     logs = "\n".join(log.read_text(errors="replace")[-3000:] for log in sorted(folder.glob("*.log")))
