@@ -137,6 +137,8 @@ def _validate_request(request: AssignRequest, default_seed: int) -> AssignReques
     fields = request.fields
     algorithm = fields.get("algorithm")
     known = list_algorithms()
+    if algorithm is None:
+        raise ValueError(f"algorithm is missing: write one of {', '.join(known)}")
     if not isinstance(algorithm, str) or algorithm not in known:
         raise ValueError(f"algorithm {quote_value(algorithm)} is unknown. Choose from {', '.join(known)}")
     values = fields.get("brokers")

@@ -12,6 +12,7 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from pipelines.cli.app import app
+from pipelines.cli.output_files import check_outputs
 from pipelines.cli.text_format import print_error
 from pipelines.errors import EXIT_USAGE, KafkaPlacementError
 
@@ -40,6 +41,7 @@ class _NoPandas(MetaPathFinder):
 def main(argv: list[str] | None = None) -> int:
     """Run the command, and return its exit code. argv: arguments; None = those of the process."""
     try:
+        check_outputs(sys.argv[1:] if argv is None else argv)
         code = app(args=argv, prog_name="kafka-placement", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except Abort:

@@ -1,5 +1,7 @@
 """What is wrong with a snapshot's cluster already, and what its sources lack; the report finds it in SQL."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +14,7 @@ from udfs.arrow.ragged import is_in_segment, row_of
 
 # Fields of conflicts between two clusters, rather than between two moments of one.
 IDENTITY_FIELDS = ("topic_id", "host")
+CONFIG_FIELDS = ("config min.insync.replicas", "config unclean.leader.election.enable")
 
 
 def find_findings(snapshot: Snapshot) -> ClusterFindings:
@@ -34,9 +37,14 @@ def find_findings(snapshot: Snapshot) -> ClusterFindings:
         unplaced_partitions=int((~is_valid(partitions["replicas"])).sum()),
         inferred_partitions=int(to_flags(partitions["state_inferred"]).sum()),
         unknown_brokers=tuple(get_unknown_brokers(snapshot.brokers).tolist()),
-        identity_conflicts=int(to_flags(pc.is_in(snapshot.conflicts["field"], pa.array(IDENTITY_FIELDS))).sum()),
+        identity_conflicts=_count_conflicts(snapshot, IDENTITY_FIELDS),
+        config_conflicts=_count_conflicts(snapshot, CONFIG_FIELDS),
         warnings=tuple(list_warnings(snapshot)),
     )
+
+
+def _count_conflicts(snapshot: Snapshot, fields: Sequence[str]) -> int:
+    return int(to_flags(pc.is_in(snapshot.conflicts["field"], pa.array(fields))).sum())
 
 
 def list_warnings(snapshot: Snapshot) -> list[str]:

@@ -155,7 +155,7 @@ def print_findings(snapshot: Snapshot, *, to_be_placed: bool = False) -> None:
     findings = replace(find_findings(snapshot), unused_files=())
     if to_be_placed:
         findings = replace(findings, unknown_brokers=(), unplaced_partitions=0, inferred_partitions=0)
-    for sentence in describe_source_findings(findings):
+    for sentence in (*describe_source_findings(findings), *snapshot.conflicting_listings):
         print_warning(sentence)
 
 

@@ -33,6 +33,7 @@ _CHANGE = re.compile(
     r"(?:down|stopped|gone|restarted|removed)\b"
     r"|\bcompleted updating config\b|\bcreated topic\b"
     r"|\bsuccessfully (?:completed leader election|started preferred replica election)\b"
+    r"|\bstate from \w+ to Offline(?:Partition|Replica)\b|\bis OfflinePartition\b"
     r"|\bstarts at leader epoch\b|\bpartition change for\b"
     r"|\btransition from STARTED to\b|\bterminating process due to signal\b|\bexited \([0-9]",
     re.I,
@@ -49,9 +50,10 @@ _CHANGE_COMMAND = re.compile(
     r"|\bkafka-(?:leader-election|preferred-replica-election)\b"
     r"|--execute\b|--alter\b|--delete\b|--create\b|--create-partitions\b"
 )
-# What people write where they cut a paste, as in <snip>, (output truncated), [... 40 more lines ...].
+# What people write where they cut a paste, as in <snip>, (output truncated), [... 40 more lines ...]; and the prompts
+# of more and less, below which more would follow.
 _OMISSION = re.compile(
-    r"[\W_]{0,20}(?:snip(?:ped)?"
+    r"--More--(?:\([0-9]{1,3}%\))?|:|[\W_]{0,20}(?:snip(?:ped)?"
     r"|(?:the )?(?:output|list|rest)?[ ]?(?:is |was )?(?:truncated|omitted|shortened|cut(?: off)?)"
     r"|(?:and |there are |[0-9]++ )*+(?:more|other) (?:topics|partitions|lines|rows|brokers)"
     r"(?: (?:omitted|here|follow))?+)"

@@ -46,6 +46,7 @@ _BROKER_CELLS = re.compile(
     r"[\s\"]*+(?:[,;\t]|$)",
     re.I,
 )
+_BROKER_IDS = re.compile(r"[0-9]{1,10}(?:[\s,;]++[0-9]{1,10})*+\s*+")
 _BROKER_ROW = re.compile(r'\s*+"?[0-9]{1,9}"?[,;\t]\s*+"?[\w.-]++"?\s*+')
 _MAX_HEADER = 2_000  # characters
 _SEGMENT_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
@@ -63,6 +64,9 @@ def explain_unused_text(text: str, path: str) -> SourceError:
     if long_line is not None:
         problem = f"the line has more than {MAX_LINE:,} characters, and only JSON may have so long a line"
         return SourceError(path, problem, "Save the output again, with its line breaks.", long_line)
+    if _BROKER_IDS.fullmatch(text[:_LOOK]):
+        remedy = "Write the line broker_id at its top, and one broker per line."
+        return SourceError(path, "is perhaps a list of brokers without a header", remedy)
     if (finding := find_by_text(text)) is not None:
         line = f": {_shorten(finding.line)!r}" if finding.line else ""
         return SourceError(path, f"{finding.entry.problem}{line}", finding.entry.remedy, finding.line_number)

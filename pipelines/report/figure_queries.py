@@ -23,7 +23,8 @@ FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
 -- findings: What is wrong already, and what the sources lack
 SELECT cluster_id, down_brokers, under_replicated_partitions, offline_partitions_of_deleted_topics,
        reassigned_partitions, quarantined_records, unused_files, incomplete_topics, incomplete_topic_names,
-       missing_partitions, unplaced_partitions, inferred_partitions, unknown_brokers, identity_conflicts, warnings
+       missing_partitions, unplaced_partitions, inferred_partitions, unknown_brokers, identity_conflicts,
+       config_conflicts, warnings
 FROM (
   SELECT cluster_id, snapshot_id, sum(quarantined_records) AS quarantined_records,
          array_sort(collect_list(CASE WHEN forall(split(format, '[+]'), f -> f IN (
@@ -56,8 +57,9 @@ LEFT JOIN (
   GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
 LEFT JOIN (
-  SELECT cluster_id, snapshot_id, count(*) AS identity_conflicts
-  FROM silver.conflicts WHERE field IN ('topic_id', 'host') GROUP BY cluster_id, snapshot_id
+  SELECT cluster_id, snapshot_id, count_if(field IN ('topic_id', 'host')) AS identity_conflicts,
+         count_if(field IN ('config min.insync.replicas', 'config unclean.leader.election.enable')) AS config_conflicts
+  FROM silver.conflicts GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
 LEFT JOIN (
   SELECT cluster_id, snapshot_id, transform(

@@ -136,6 +136,7 @@ class ClusterFindings:
     inferred_partitions: int = 0  # no source shows their leader or ISR: they count as healthy
     unknown_brokers: Sequence[int] = ()  # no source shows whether they are live
     identity_conflicts: int = 0  # two ids of a topic, or two hosts of a broker
+    config_conflicts: int = 0  # two values of a config that decides which failures a topic survives
     warnings: Sequence[str] = ()  # sentences without full stop: a failed command, a listing of selected partitions
 
 
@@ -206,6 +207,12 @@ def describe_source_findings(findings: ClusterFindings) -> Iterable[str]:
         yield f"The sources do not show leader or ISR of {subject}: healthy is assumed."
     if findings.identity_conflicts:
         yield "The sources name different ids of a topic or different hosts of a broker: they may be of two clusters."
+    if count := findings.config_conflicts:
+        differ = _count(count, "value", "values")
+        yield (
+            f"The sources contradict each other in {differ} of min.insync.replicas or unclean.leader.election.enable: "
+            "the first is used (run inspect for details)."
+        )
     if findings.unknown_brokers:
         yield f"{describe_unknown_brokers(findings.unknown_brokers)}."
 

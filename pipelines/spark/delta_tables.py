@@ -34,6 +34,7 @@ _CONFLICT = re.compile(
     r"DELTA_(CONCURRENT_\w+|PROTOCOL_CHANGED|METADATA_CHANGED|CREATE_TABLE_WITH_NON_EMPTY_LOCATION)"
     r"|\b(Concurrent\w+|ProtocolChanged|MetadataChanged)Exception\b"
 )
+_SPARK_ERROR = re.compile(r"\[[A-Z][A-Z_.]+\] [^\n]*")
 # Set in conf/spark.toml: this Spark runs within the process that started it, on local files.
 EMBEDDED = "spark.kafkaPlacement.embedded"
 # Each conflict means that another write succeeded, so this many runs can write to one table at the same time.
@@ -51,9 +52,25 @@ class DeltaTables:
         self.spark = spark
         self.warehouse = str(Path(warehouse).resolve()) if "://" not in warehouse else warehouse.rstrip("/")
         self._catalog = catalog
+        if catalog:
+            self._check_catalog()
         self._existing: set[str] = set()  # tables known to exist: they are never removed
         # Another Spark may resolve a path on another file system than this machine's.
         self._is_local = not catalog and "://" not in warehouse and spark.conf.get(EMBEDDED, "false") == "true"
+
+    def _check_catalog(self) -> None:
+        """Raise StoreError if the session has no such catalog."""
+        catalog = self.spark.catalog
+        try:
+            current = catalog.currentCatalog()
+            catalog.setCurrentCatalog(self._catalog)
+            catalog.setCurrentCatalog(current)
+        except Exception as error:  # of Spark, Java or the catalog itself
+            message = read_message(error)
+            reason = match[0] if (match := _SPARK_ERROR.search(message)) else message.partition("\n")[0]
+            problem = f"store.catalog={self._catalog}: Spark cannot use this catalog: {reason.rstrip('.')}"
+            remedy = "Configure it in Spark (docs/spark-cluster.md), or leave store.catalog empty to use a folder"
+            raise StoreError(f"{problem}. {remedy}") from error
 
     def location(self, name: str) -> str:
         """Return the path of a table, or its name in the catalog."""

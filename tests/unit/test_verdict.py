@@ -167,6 +167,11 @@ def test_brokers_of_unknown_state_are_a_warning() -> None:
             ClusterFindings(identity_conflicts=2),
             "The sources name different ids of a topic or different hosts of a broker: they may be of two clusters.",
         ),
+        (
+            ClusterFindings(config_conflicts=1),
+            "The sources contradict each other in 1 value of min.insync.replicas or unclean.leader.election.enable: "
+            "the first is used (run inspect for details).",
+        ),
     ],
 )
 def test_findings_are_warnings(findings: ClusterFindings, sentence: str) -> None:

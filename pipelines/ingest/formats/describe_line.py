@@ -275,8 +275,9 @@ def _get_int(record: _Record, label: str, expected: str = "a whole number", high
 
 
 def _to_int(text: str, label: str, high: int = INT32) -> int:
-    # int() of thousands of digits raises; ten digits are enough for an int32
-    number = int(text) if len(text.lstrip("0")) <= 10 else INT32 + 1
+    # int() of thousands of digits raises, also of zeros; ten digits are enough for an int32
+    digits = text.lstrip("0") or "0"
+    number = int(digits) if len(digits) <= 10 else INT32 + 1
     if number > high:
         raise unparsable(f"{_get_name(label)} is {quote(text)}, expected 0 to {high}")
     return number

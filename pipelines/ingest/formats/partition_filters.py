@@ -105,9 +105,13 @@ def lists_partitions(command: Command) -> bool:
     )
 
 
+_PASS_LINES = frozenset({"cat", "egrep", "fgrep", "grep", "head", "less", "more", "sort", "tail", "tee", "uniq"})
+
+
 def lists_topics(command: Command) -> bool:
-    """Return whether a command prints the names of topics."""
-    return command.tool == "kafka-topics" and any(name == "list" for name, _ in read_options(command.words))
+    """Return whether a command prints the names of topics, and nothing else."""
+    passes_lines = all(words and words[0] in _PASS_LINES and "-c" not in words for words in command.pipes)
+    return passes_lines and command.tool == "kafka-topics" and any(o == "list" for o, _ in read_options(command.words))
 
 
 def find_viewed_file(command: Command) -> str | None:

@@ -69,7 +69,7 @@ def _lacks_api_versions(broker: Broker) -> bool:
 def _describe_missing(broker: Broker) -> str:
     if not broker["registered"]:
         return "not registered"
-    return f"not in the list of all brokers in {broker['missing_from']}, which is of another moment"
+    return f"not among the brokers in {broker['missing_from']}, which is of another moment"
 
 
 def _is_in_use_offline(broker: Broker) -> bool:

@@ -9,7 +9,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.formats import broker_api_versions, cluster_endpoints, kraft_log, log_dirs, zookeeper_cli
+from pipelines.ingest.formats import (
+    broker_api_versions,
+    cluster_endpoints,
+    kraft_log,
+    log_dirs,
+    metadata_shell,
+    zookeeper_cli,
+)
 from pipelines.ingest.merge.entities import CONFLICTS, FIRST_USED, OUTCOMES, QUARANTINE
 from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, REPLICA_FORMATS, Conflict, MergedFacts, show_value
 from pipelines.ingest.source_format import FACTS, FactKind
@@ -18,8 +25,8 @@ from udfs.arrow.columns import is_valid, select_rows, to_codes, to_flags
 KRAFT_LOG = kraft_log.FORMAT.name
 # Tools that ask every broker: an answer shows that a broker is live, but - unlike registrations - not who is missing.
 ANSWERS = (log_dirs.FORMAT.name, broker_api_versions.FORMAT.name)
-# Lists of brokers that show which are fenced. Logs and images show registrations instead, which a leader supersedes.
-FENCED_LISTS = (cluster_endpoints.FORMAT.name, broker_api_versions.FORMAT.name)
+# What shows which brokers are fenced now. Logs show registrations instead, which a leader supersedes.
+FENCED_LISTS = tuple(module.FORMAT.name for module in (cluster_endpoints, broker_api_versions, metadata_shell))
 _FIRST_LINES = 20  # of ignored records, by reason
 ZOOKEEPER_CLI = zookeeper_cli.FORMAT.name
 

@@ -366,6 +366,11 @@ def test_an_ambiguous_table_line_is_rejected(line: str) -> None:
     assert row["reasons"][0].startswith("unparsable: ")
 
 
+def test_zeros_before_a_number_are_no_limit() -> None:
+    row = parse_fact("Topic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: " + "0" * 50_000 + "1")
+    assert row["isr"] == [1]
+
+
 def test_only_bad_configs_are_left_out() -> None:
     problem = 'Configs has "nonsense", expected key=value'
     assert split_configs("nonsense") == ([], [problem])

@@ -99,6 +99,11 @@ CASES: dict[str, tuple[list[Fact], bool | None, str]] = {
         None,
         "leads 1 partition, but shown as fenced",
     ),
+    "leads, but fenced in the metadata": (
+        [broker(3, registered=True, fenced=True, format="metadata-shell"), partition(0, 3, [3, 1], [3, 1])],
+        None,
+        "leads 1 partition, but shown as fenced",
+    ),
     "fenced, but in the ISR": (
         [broker(3, registered=True, fenced=True, format="cluster-endpoints"), partition(0, 1, [1, 3], [1, 3])],
         None,
@@ -354,7 +359,7 @@ def kcat_list(*ids: int, **others: Any) -> list[Fact]:
     return [broker(i, registered=True, format="kcat", **others) for i in ids]
 
 
-MISSING = "not in the list of all brokers in {}, which is of another moment"
+MISSING = "not among the brokers in {}, which is of another moment"
 
 
 @pytest.mark.parametrize(

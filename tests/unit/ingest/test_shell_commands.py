@@ -243,6 +243,16 @@ def test_a_stack_trace_is_one_warning() -> None:
     assert [line for line, *_ in judge(text)] == [1]
 
 
+@pytest.mark.parametrize(
+    ("pipe", "names"), [("", ["57"]), ("| sort", ["57"]), ("| wc -l", []), ("| grep -c foo", []), ("| awk '{n++}'", [])]
+)
+def test_a_count_of_topics_is_no_topic(pipe: str, names: list[str]) -> None:
+    form = FORMATS["shell"]
+    text = f"$ kafka-topics --bootstrap-server b:9092 --list {pipe}\n57\n"
+    rows = form.parse_facts(form.read_records(text, "x")).to_pylist()
+    assert [row["topic"] for row in rows if row["kind"] == FactKind.TOPIC] == names
+
+
 def test_a_command_names_the_brokers_that_it_asks() -> None:
     form = FORMATS["shell"]
     rows = form.parse_facts(form.read_records(f"{ASK}\n$ kafka-topics --zookeeper z:2181 --list\n", "x")).to_pylist()

@@ -37,6 +37,8 @@ def fail(tmp_path: Path, content: str | bytes, name: str = "x.txt") -> str:
     ("text", "message"),
     [
         ("NodeId\tLogEndOffset\tLag\n1\t5\t0\n", "is output of kafka-metadata-quorum"),
+        ("1\n2\n3\n", "is perhaps a list of brokers without a header"),
+        ("1,2,3\n", "is perhaps a list of brokers without a header"),
         ("Completed updating config for topic orders.\n", "is output of kafka-configs"),
         ("Topic orders is marked for deletion.\n", "is messages of kafka-topics"),
         ("Formatting metadata directory /d with metadata.version 4.1.\n", "is output of kafka-storage"),

@@ -215,6 +215,10 @@ def test_listings_that_differ_are_a_conflict(tmp_path: Path, second: tuple[str, 
     (row,) = [row for row in snapshot.conflicts.to_pylist() if row["entity"] == "broker 3"]
     assert (row["field"], {row["value"], row["other_value"]}) == ("registered", {"True", "False"})
     assert sorted([row["line_number"], row["other_line_number"]]) == [2, 4]
+    (broker,) = [row for row in snapshot.brokers.to_pylist() if row["broker_id"] == 3]
+    place = f"{snapshot.files[0].name} line {2 if turned else 4}"
+    assert broker["live"] is None
+    assert broker["live_reason"].endswith(f"but not among the brokers in {place}, which is of another moment")
 
 
 def test_after_an_empty_listing_all_brokers_are_down(tmp_path: Path) -> None:
