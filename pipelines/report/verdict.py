@@ -208,10 +208,10 @@ def describe_source_findings(findings: ClusterFindings) -> Iterable[str]:
     if findings.identity_conflicts:
         yield "The sources name different ids of a topic or different hosts of a broker: they may be of two clusters."
     if count := findings.config_conflicts:
-        differ = _count(count, "value", "values")
+        conflicts = _count(count, "conflict", "conflicts")
         yield (
-            f"The sources contradict each other in {differ} of min.insync.replicas or unclean.leader.election.enable: "
-            "the first is used (run inspect for details)."
+            "The sources show different values of min.insync.replicas or unclean.leader.election.enable "
+            f"({conflicts}): the first is used (run inspect for details)."
         )
     if findings.unknown_brokers:
         yield f"{describe_unknown_brokers(findings.unknown_brokers)}."

@@ -169,7 +169,7 @@ def test_brokers_of_unknown_state_are_a_warning() -> None:
         ),
         (
             ClusterFindings(config_conflicts=1),
-            "The sources contradict each other in 1 value of min.insync.replicas or unclean.leader.election.enable: "
+            "The sources show different values of min.insync.replicas or unclean.leader.election.enable (1 conflict): "
             "the first is used (run inspect for details).",
         ),
     ],
