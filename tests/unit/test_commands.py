@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pipelines import cli
 from pipelines.cli.inspect_command import build_answer, render_snapshot
 from pipelines.cli.what_if_answers import TopicDefaults, evaluate_brokers, evaluate_failure
 from pipelines.cli.what_if_command import format_failure
@@ -242,3 +243,16 @@ def test_what_if_gives_the_leaders_that_real_clusters_chose(
     real = {(row["topic"], row["partition"]): None if row["leader"] == -1 else row["leader"] for row in chosen}
     assert {(p.topic, p.partition): p.leader_after for p in answer.partitions} == real
     assert len(real) == partitions
+
+
+@pytest.mark.parametrize(
+    "command", [["plan", "--goal", "leaders"], ["assign"], ["hotspots"]], ids=lambda words: words[0]
+)
+def test_every_command_warns_of_listings_that_differ(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    declared = '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[4,5]}]}'
+    (tmp_path / "a.txt").write_text(describe((0, "1", "1,2", "1,2")) + f"\n{declared}\n")
+    out = ["--out", str(tmp_path / "plan")] if command[0] == "plan" else []
+    assert cli.main([*command, *out, str(tmp_path / "a.txt")]) == 0
+    assert "declares other replicas for 1 partition than" in capsys.readouterr().err
