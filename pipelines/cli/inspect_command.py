@@ -106,8 +106,10 @@ def build_answer(snapshot: Snapshot) -> Inspection:
 
 
 def _list_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows as dictionaries. Each null of a column without values would cost as much as a value."""
     names = [_JSON_KEYS.get(name, name) for name in table.schema.names]
-    return list(table.rename_columns(names).to_pylist())
+    columns = ([None] * len(c) if c.null_count == len(c) else c.to_pylist() for c in table.itercolumns())
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def count_records(snapshot: Snapshot) -> list[SourceRecords]:

@@ -192,6 +192,8 @@ def _read_topic(event: JsonEvent) -> list[Row]:
     """Return the rows of an element that is a topic with its partitions."""
     item, topic = event.value, objects.find_topic(event.value) or ""
     if isinstance(item["partitions"], dict):
+        if not all(isinstance(value, dict) for value in item["partitions"].values()):
+            return [(event.line, _OTHER, event.raw)]
         return _list_partitions(event.line, topic, item["partitions"], {})
     parts = [
         (event.line + inner.line - 1, _PARTITION + topic, inner.raw)

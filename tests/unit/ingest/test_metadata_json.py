@@ -222,3 +222,9 @@ def test_it_comes_before_the_formats_that_would_take_its_documents() -> None:
     assert all(
         order.index("metadata-json") < order.index(name) for name in ("reassignment", "broker-list", "topic-list")
     )
+
+
+def test_an_object_of_partitions_has_only_partitions() -> None:
+    (row,) = parse('{"topics": [\n{"name": "t", "partitions": {"topic": "t",\n"partitions": []}}]}')
+    assert row["kind"] == FactKind.REJECTED
+    assert "neither a topic nor a partition" in str(row["reasons"])

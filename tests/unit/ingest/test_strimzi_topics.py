@@ -86,3 +86,10 @@ def test_other_resources_end_a_resource(tmp_path: Path) -> None:
         {"topic": "audit", "replication_factor": 2},
         {"topic": "orders", "replication_factor": 2},
     ]
+
+
+def test_a_document_between_its_lines_is_quarantined(tmp_path: Path) -> None:
+    wrapped = '{"log":"Topic: orders\\tPartitionCount: 1\\tReplicationFactor: 1\\n"}\n'
+    snapshot = load(tmp_path, RESOURCE.replace("  partitions: 2\n", f"{wrapped}  partitions: 2\n"))
+    (row,) = snapshot.quarantined
+    assert (row["line_number"], "is no part of a KafkaTopic" in str(row["reasons"])) == (6, True)
