@@ -14,6 +14,7 @@ from udfs.arrow.ragged import is_in_segment, row_of
 
 # Fields of conflicts between two clusters, rather than between two moments of one.
 IDENTITY_FIELDS = ("topic_id", "host")
+# Those of configs that decide which failures a topic survives.
 CONFIG_FIELDS = ("config min.insync.replicas", "config unclean.leader.election.enable")
 
 

@@ -1,7 +1,5 @@
 """Merges the facts of any whole topics of one cluster into entities, and accounts for every record."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -11,18 +9,11 @@ from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name, shorten_name
 from pipelines.ingest.merge import topic_merge
 from pipelines.ingest.merge.entities import BOTH_QUARANTINED, FIRST_USED, PARTITIONS, REGISTRATIONS, Entities
-from pipelines.ingest.merge.fact_merge import (
-    DECLARED_FORMATS,
-    Conflict,
-    MergedFacts,
-    merge_by_key,
-    show_place,
-    show_value,
-)
+from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, MergedFacts, merge_by_key, show_place, show_value
 from pipelines.ingest.merge.live_brokers import count_usage
 from pipelines.ingest.merge.log_merge import find_unlisted_partitions, merge_logs
 from pipelines.ingest.merge.partial_listings import build_warnings, find_min_isr, find_selected
-from pipelines.ingest.merge.registration_listings import find_missing
+from pipelines.ingest.merge.registration_listings import find_disputed, find_missing
 from pipelines.ingest.merge.shard_facts import SOURCED_FACTS, ShardFacts
 from pipelines.ingest.merge.topic_merge import LOAD_FIELDS
 from pipelines.ingest.source_format import FactKind
@@ -76,7 +67,7 @@ def _merge_brokers(shard: ShardFacts) -> tuple[pa.Table, npt.NDArray[np.int32] |
         if home[conflict.row]:
             shard.add_conflict(f"broker {facts['broker_id'][conflict.row].as_py()}", facts, conflict)
     ids = merged.keys.astype(np.int32)
-    missing = find_missing(facts) | _find_other_moments(facts, merged.conflicts)
+    missing = find_missing(facts) | find_disputed(facts, merged.conflicts)
     columns = {name: to_array(merged.table[name]) for name in _BROKER}
     columns |= {"broker_id": pa.array(ids), "missing_from": pa.array(map(missing.get, ids.tolist()), pa.string())}
     # What is registered at one moment and not at another has been registered.
@@ -92,14 +83,6 @@ def _merge_brokers(shard: ShardFacts) -> tuple[pa.Table, npt.NDArray[np.int32] |
     exists |= is_valid(table["answers"]) | is_valid(table["reported_live"])
     table = table.set_column(table.schema.get_field_index("listed"), "listed", pa.array(is_listed))
     return table.cast(REGISTRATIONS), ids[exists]
-
-
-def _find_other_moments(facts: pa.Table, conflicts: Sequence[Conflict]) -> dict[int, str]:
-    """Return {broker: the place that shows it as not registered} for brokers that another place shows as registered."""
-    registered, broker = facts["registered"], facts["broker_id"]
-    pairs = [(c.row, c.used_row) for c in conflicts if c.field == "registered"]
-    absent = [row for pair in pairs for row in pair if registered[row].as_py() is False]
-    return {broker[row].as_py(): show_place(facts, row) for row in reversed(absent)}
 
 
 def _merge_partitions(

@@ -1,11 +1,14 @@
 """Finds brokers that one list of all live brokers has and another lacks: the lists are of two moments."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.formats import cluster_endpoints, kcat, metadata_json, rpk
+from pipelines.ingest.merge.fact_merge import Conflict, show_place
 from udfs.arrow.columns import to_codes, to_flags, to_numpy
 
 # Each of their lists names a broker once. Znodes are named by a listing, and again by what each contains.
@@ -33,6 +36,14 @@ def find_missing(facts: pa.Table) -> dict[int, str]:
         for absent in np.setdiff1d(broker, broker[rows]).tolist():
             missing.setdefault(absent, f"{sources[rows[0]]} {lines}")
     return missing
+
+
+def find_disputed(facts: pa.Table, conflicts: Sequence[Conflict]) -> dict[int, str]:
+    """Return {broker: the place that shows it as not registered} for brokers that another place shows as registered."""
+    registered, broker = facts["registered"], facts["broker_id"]
+    pairs = [(c.row, c.used_row) for c in conflicts if c.field == "registered"]
+    absent = [row for pair in pairs for row in pair if registered[row].as_py() is False]
+    return {broker[row].as_py(): show_place(facts, row) for row in reversed(absent)}
 
 
 def _number_lists(facts: pa.Table, broker: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
