@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.formats import (
     broker_api_versions,
@@ -30,6 +32,7 @@ from pipelines.ingest.formats import (
 from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST, TOPIC_LIST
 from pipelines.ingest.formats.offset_formats import OFFSET_CHECKPOINT, OFFSETS
 from pipelines.ingest.formats.tool_documents import REASSIGNMENT, TOOL_INPUT
+from pipelines.ingest.overlooked_data import reject_overlooked
 from pipelines.ingest.sections import FormatRecords, Section, find_claims, find_sections, read_sections
 from pipelines.ingest.source_format import Format, Records
 from pipelines.ingest.sources import Source, get_name
@@ -60,6 +63,8 @@ FORMATS: dict[str, Format] = {
 }
 # Files that have nothing else are an error.
 UNUSED_FORMATS = frozenset({UNSUPPORTED.name, UNRECOGNISED.name, shell_commands.FORMAT.name})
+# Data that may be ignored: what we do not use, and what tools are to do.
+_NO_LOSS = tuple(form for form in FORMATS.values() if form.name in UNUSED_FORMATS or form is TOOL_INPUT)
 CHOICES = tuple(name for name in FORMATS if name not in UNUSED_FORMATS)  # what --format takes
 
 
@@ -97,6 +102,11 @@ def get_format(name: str) -> Format:
     if name not in FORMATS:
         raise SettingsError(f"no format {name!r}. Choose one of: {', '.join(CHOICES)}.")
     return FORMATS[name]
+
+
+def parse_records(form: Format, records: Records) -> pa.Table:
+    """Return the facts of a format's records (schema FACTS); ignored data of another format is rejected."""
+    return reject_overlooked(form.parse_facts(records), records, form, FORMATS.values(), _NO_LOSS)
 
 
 def read_files(

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from pipelines.ingest.format_registry import FileRecords, read_files
+from pipelines.ingest.format_registry import FileRecords, parse_records, read_files
 from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, merge_facts
 from pipelines.ingest.merge.conflicting_listings import describe_conflicting_listings
 from pipelines.ingest.merge.inferred_state import infer_state
@@ -59,7 +58,7 @@ def add_source(facts: pa.Table, source: str, format_name: str) -> pa.Table:
 def parse_facts(files: Sequence[FileRecords]) -> pa.Table:
     """Return the facts of all records of a source's files (schema SOURCED_FACTS)."""
     parts = [(file.name, part) for file in files for part in file.parts]
-    tables = [add_source(part.format.parse_facts(part.records), name, part.format.name) for name, part in parts]
+    tables = [add_source(parse_records(part.format, part.records), name, part.format.name) for name, part in parts]
     return pa.concat_tables(tables).combine_chunks()
 
 
@@ -102,6 +101,6 @@ def _find_raw(files: Sequence[FileRecords], records: set[tuple[str, int]]) -> di
     for file in files:
         numbers = by_file.get(file.name, [])
         for part in file.parts if numbers else ():
-            at = np.flatnonzero(np.isin(np.asarray(part.records.record_number), numbers))
-            raw |= {(file.name, int(part.records.record_number[i])): part.records.raw[i] for i in at.tolist()}
+            taken = part.records.take(part.records.find(numbers))
+            raw |= {(file.name, number): text for number, _, _, text in taken}
     return raw

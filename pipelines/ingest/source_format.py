@@ -220,6 +220,11 @@ class Records:
         """Return the records as a table (schema RECORDS)."""
         return pa.table([_to_arrow(getattr(self, field.name), field.type) for field in RECORDS], RECORDS)
 
+    def find(self, numbers: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Return the positions of the records of these numbers, in order."""
+        own = np.asarray(_to_arrow(self.record_number, pa.int64()))
+        return np.flatnonzero(np.isin(own, np.asarray(numbers)))
+
     def __len__(self) -> int:
         """Return the number of records."""
         return len(self.raw)
@@ -297,6 +302,11 @@ class Signature:
     def reads_documents(self) -> bool:
         """Whether the format has JSON documents."""
         return self.document is not _never or self.request is not _never
+
+    @property
+    def may_hide_lines(self) -> bool:
+        """Whether lines inside its documents and tables reach its reader though another format would claim them."""
+        return self.reads_documents or self.table is not _never
 
 
 @dataclass(frozen=True)
