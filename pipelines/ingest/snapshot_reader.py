@@ -101,6 +101,6 @@ def _find_raw(files: Sequence[FileRecords], records: set[tuple[str, int]]) -> di
     for file in files:
         numbers = by_file.get(file.name, [])
         for part in file.parts if numbers else ():
-            taken = part.records.take(part.records.find(numbers))
-            raw |= {(file.name, number): text for number, _, _, text in taken}
+            selected = part.records.take(part.records.find(numbers))
+            raw |= {(file.name, number): text for number, _, _, text in selected}
     return raw
