@@ -30,8 +30,13 @@ def json_object(cls: type[_Class]) -> type[_Class]:
     return dataclass(frozen=True)(cls)
 
 
+_PLAIN = frozenset((str, int, float, bool, type(None)))  # what most values of a long answer are
+
+
 def to_json(value: Any) -> Any:
     """Convert an answer to values that `json` writes: dataclasses become objects under the keys that they declare."""
+    if type(value) in _PLAIN:
+        return value
     if is_dataclass(value) and not isinstance(value, type):
         members: dict[str, Any] = {}
         for f in fields(value):
@@ -43,9 +48,9 @@ def to_json(value: Any) -> Any:
         return members
     match value:
         case Mapping():
-            return {str(key): to_json(part) for key, part in value.items()}
+            return {str(key): part if type(part) in _PLAIN else to_json(part) for key, part in value.items()}
         case list() | tuple():
-            return [to_json(part) for part in value]
+            return [part if type(part) in _PLAIN else to_json(part) for part in value]
         case np.ndarray():
             return [to_json(part) for part in value.tolist()]
         case np.generic():

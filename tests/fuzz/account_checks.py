@@ -127,10 +127,13 @@ def _check_sections(file: FileRecords, lines: SourceLines) -> Iterator[Problem]:
 
 def _check_positions(file: FileRecords, records: list[_Record], lines: SourceLines) -> Iterator[Problem]:
     """Check that the text of each record is on its line."""
+    squashed: dict[int, str] = {}  # a long line may have thousands of records
     for record in records:
         begin, line = record.raw.split("\n", 1)[0], lines.get_line(record.line)
-        is_plain = line.isascii() and line.replace("\t", "").isprintable() and not begin.startswith(("{", "["))
-        short, whole = _squash(begin)[:20], _squash(line)
+        is_plain = not begin.startswith(("{", "[")) and line.isascii() and line.replace("\t", "").isprintable()
+        if record.line not in squashed:
+            squashed[record.line] = _squash(line)
+        short, whole = _squash(begin)[:20], squashed[record.line]
         if is_plain and len(short) > 3 and "\\" not in begin and short not in whole and whole[:20] not in short:
             where = f"{file.name} line {record.line} is {line[:200]!r}"
             yield Problem("record line", f"{where}, its record {record.raw[:200]!r}")
